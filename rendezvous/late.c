@@ -12,6 +12,7 @@
 #include "rendezvous/op/deadline.h"
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/peer.h"
+#include "rendezvous/protocol/flow_op.h"
 #include "rendezvous/protocol/op_device.h"
 #include "rendezvous/protocol/recv_run.h"
 #include "rendezvous/protocol/send_run.h"
@@ -26,7 +27,8 @@ static const char *bulk_waits_for(const tryst_op *op)
             "the consumer to take bytes that are in flight: its window is full",
         [HOLD_RAIL] =
             "bytes that are in flight to other peers: the rail's window is full",
-        [HOLD_TRANSPORT] = "room in the transport"};
+        [HOLD_TRANSPORT] = "room in the transport",
+        [HOLD_UNREADY] = "more of its bytes: the sums of this rank"};
     const tryst_op *before;
     return texts[send_run_held_by(op, &before)];
 }
@@ -36,6 +38,10 @@ static const char *op_waits_for(const tryst_op *op)
     const struct peer *peer = op->peer;
     if (op->kind == OP_STEP_CLOSE)
         return "the step's operations";
+    if (op->kind == OP_COLL)
+        return "the other ranks of its group";
+    if (flow_is_held(op))
+        return "its bytes: the sums of this rank";
     if (op->device && op->device->doing == DEVICE_LOADS)
         return "the start of its device's driver";
     if (op_device_is_held(op))
@@ -54,17 +60,25 @@ static const char *op_waits_for(const tryst_op *op)
                                     : "the send: the producer has not posted it";
 }
 
+static const char *op_noun(const tryst_op *op)
+{
+    switch (op->kind) {
+    case OP_SEND: return op->flow ? "flow's send" : "send";
+    case OP_RECV: return op->flow ? "flow's receive" : "receive";
+    case OP_COLL: return "collective";
+    default: return "close";
+    }
+}
+
 void op_describe(const tryst_op *op, uint64_t now_ns, char *text, size_t capacity)
 {
     double since = (double)clock_since_ns(op->submitted_ns, now_ns) / 1e9;
     snprintf(text, capacity,
              "%s of %s (step %" PRIu64 ", number %" PRIu64 ", %" PRIu64
              " bytes, %s) has waited %.3f s for %s; peer: rank %d",
-             op->kind == OP_SEND   ? "send"
-             : op->kind == OP_RECV ? "receive"
-                                   : "close",
-             op->key ? op->key->string : "a step", op->step_id, op->queued.seq, op->bytes,
-             op_state_name(op), since, op_waits_for(op), op->peer ? op->peer->rank : -1);
+             op_noun(op), op->key ? op->key->string : "a step", op->step_id,
+             op->queued.seq, op->bytes, op_state_name(op), since, op_waits_for(op),
+             op->peer ? op->peer->rank : -1);
 }
 
 int deadlines_run(struct rendezvous *rdv, uint64_t now_ns)
@@ -91,7 +105,7 @@ static void stall_warn(struct rendezvous *rdv, struct scope *scope, uint64_t now
             return;
         list_remove(node);
         list_push_back(&scope->warned, node);
-        if (op->reported)
+        if (op->reported || op->flow) /* its collective says so */
             continue;
         op_describe(op, now_ns, text, sizeof text);
         LOG_WARN(rdv->log, "stalled: %s", text);

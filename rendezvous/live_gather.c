@@ -18,7 +18,7 @@
 enum { TICK_OPS_MAX = 1024 };
 
 #define STATE_IS(name) _Static_assert((int)OP_##name == (int)TRYST_LIVE_##name, "state")
-_Static_assert((int)HOLD_TRANSPORT == (int)TRYST_LIVE_HOLD_TRANSPORT, "hold");
+_Static_assert((int)HOLD_UNREADY == (int)TRYST_LIVE_HOLD_UNREADY, "hold");
 STATE_IS(SUBMITTED);
 STATE_IS(POSTED);
 STATE_IS(WANTED);
@@ -29,6 +29,7 @@ STATE_IS(ENDING);
 STATE_IS(SEND);
 STATE_IS(RECV);
 _Static_assert((int)OP_STEP_CLOSE == (int)TRYST_LIVE_CLOSE, "kind");
+_Static_assert((int)OP_COLL == (int)TRYST_LIVE_COLL, "kind");
 _Static_assert(offsetof(tryst_op, state) == offsetof(tryst_op, kind) + 1, "one load");
 
 /* ---- operations --------------------------------------------------------------------------- */
@@ -48,8 +49,9 @@ static void op_refresh(const tryst_op *op)
                            : op->run ? op->run->slice_bytes
                                      : 0; /* nothing, or all */
     struct live_hold hold = hold_of(op);
-    struct live_op now = {
-        .kind_state = live_kind_state(op), .rank = op->peer->rank, .bytes = op->bytes};
+    struct live_op now = {.kind_state = live_kind_state(op),
+                          .rank = op->peer ? op->peer->rank : -1,
+                          .bytes = op->bytes};
     live_op_put(op->live, &now, slices * slice_bytes, &hold);
 }
 
@@ -62,8 +64,8 @@ static void ops_tick(struct live *live, const struct list *ops, int *left)
             return;
         if (!op->reported && op->live)
             op_refresh(op);
-        else if (!op->reported)
-            live_op_begin(live, op, op->key, op->peer->rank);
+        else if (!op->reported && !op->flow)
+            live_op_begin(live, op, op->key, op->peer ? op->peer->rank : -1);
     }
 }
 

@@ -122,6 +122,7 @@ tryst_status rendezvous_open(const struct rendezvous_params *params, struct err 
     rdv->trace = params->trace;
     rdv->dispatch = params->dispatch;
     rdv->dispatch_arg = params->dispatch_arg;
+    rdv->above = params->above;
     rdv->op_events = &protocol_op_events;
     rdv->peer_events = &peer_events;
     rdv->host = params->host;
@@ -413,6 +414,7 @@ static int pass(struct rendezvous *rdv)
         count += timers_run(rdv);
     if (rdv->reap)
         rendezvous_reap(rdv);
+    count += above_run(rdv);
     rdv->start_failed = false;
     count += rdv->dispatch->run(rdv->dispatch_arg);
     if (!count)
@@ -451,6 +453,8 @@ tryst_status rendezvous_arm(struct rendezvous *rdv)
     idle_release(rdv);
     rendezvous_settle(rdv);
     if (!list_empty(&rdv->completed) || rdv->reap)
+        return TRYST_AGAIN;
+    if (rdv->above.busy && rdv->above.busy(rdv->above.arg))
         return TRYST_AGAIN;
     rdv->copies_busy = false;
     rdv->moved_ns = 0; /* who sleeps until something comes does look */

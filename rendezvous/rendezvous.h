@@ -17,6 +17,7 @@
 #include "core/log.h"
 #include "core/poller.h"
 #include "core/trace.h"
+#include "rendezvous/op/above.h"
 #include "rendezvous/op/transfer.h"
 #include "tryst/live.h"
 #include "tryst/types.h"
@@ -42,6 +43,7 @@ struct rendezvous_params {
     struct memory_cache *memory;
     const struct dispatch_ops *dispatch;
     void *dispatch_arg;
+    struct above above; /**< all zero: no collectives */
     /** Open the rails of transport `kind` (enum transport_kind) and add them: called at the first
      *  need, in the progress domain. TRYST_OK; TRYST_IN_PROGRESS: they open in another thread, and
      *  rendezvous_rails_opened follows; asked again meanwhile, the answer may become an error. Else

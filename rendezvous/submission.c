@@ -70,6 +70,7 @@ static bool submission_run_here(struct rendezvous *rdv, struct submission *submi
         rdv->pass_ns = 0;
         rdv->stirred = true;
         submission->run(rdv, submission); /* which may be the end of it */
+        (void)above_run(rdv);
         flush_prompt(rdv);
         rdv->dispatch->run(rdv->dispatch_arg);
     }

@@ -170,12 +170,11 @@ static void lane_queue(struct sched *sched, struct dispatch_lane *lane)
     }
 }
 
-/** The transfer stands in its lane's queue while it has a posted slice to start. */
+/** Put the transfer into its lane's queue while its next slice is posted and ready. */
 static void transfer_queue(struct sched *sched, struct transfer *transfer)
 {
     struct dispatch_lane *lane = transfer->lane;
-    bool is_ready = transfer->next < transfer->posted;
-    if (!is_ready)
+    if (!transfer_may_start(transfer))
         (void)urgent_remove(&transfer->node);
     else if (!urgent_queued(&transfer->node))
         urgent_push(&lane->ready[urgency_class(&transfer->urgency)], &transfer->node,
@@ -446,6 +445,8 @@ static enum transfer_hold on_held_by(void *arg, const struct transfer *transfer,
     *before_p = NULL;
     if (transfer->next == transfer->slices)
         return HOLD_NONE;
+    if (transfer->next == transfer->ready)
+        return HOLD_UNREADY;
     if (transfer->next == transfer->posted)
         return HOLD_UNPOSTED;
     uint64_t bytes = transfer_slice_bytes(transfer, transfer->next);

@@ -49,8 +49,14 @@ enum tryst_live_wait {
     TRYST_LIVE_ARMED = 2 /**< outside: tryst_arm was its last call, its loop sleeps */
 };
 
-/** op.kind; a close waits for the operations of its step. */
-enum tryst_live_kind { TRYST_LIVE_SEND = 0, TRYST_LIVE_RECV = 1, TRYST_LIVE_CLOSE = 2 };
+/** op.kind; a close waits for the operations of its step; a collective, for the other ranks, and it has no
+ *  rank (-1). */
+enum tryst_live_kind {
+    TRYST_LIVE_SEND = 0,
+    TRYST_LIVE_RECV = 1,
+    TRYST_LIVE_CLOSE = 2,
+    TRYST_LIVE_COLL = 3
+};
 
 /** op.state, as of the last tick. What is missing: before the endpoint to the peer is ready,
  *  that; then, for a receive, the send, unless done_bytes says that bytes have come. */
@@ -68,12 +74,13 @@ enum tryst_live_state {
 /** op.hold: what keeps the next slice of a send, whose bytes are under way, from leaving, as of the last
  *  tick. */
 enum tryst_live_hold {
-    TRYST_LIVE_HOLD_NONE = 0,     /**< nothing that is known: all have left */
-    TRYST_LIVE_HOLD_UNPOSTED = 1, /**< the receiver has posted no further one */
-    TRYST_LIVE_HOLD_BEHIND = 2,   /**< `behind` has its turn before */
-    TRYST_LIVE_HOLD_WINDOW = 3,   /**< as much is in flight to its peer as may be */
-    TRYST_LIVE_HOLD_RAIL = 4,     /**< or on its network interface */
-    TRYST_LIVE_HOLD_TRANSPORT = 5 /**< the transport had no room */
+    TRYST_LIVE_HOLD_NONE = 0,      /**< nothing that is known: all have left */
+    TRYST_LIVE_HOLD_UNPOSTED = 1,  /**< the receiver has posted no further one */
+    TRYST_LIVE_HOLD_BEHIND = 2,    /**< `behind` has its turn before */
+    TRYST_LIVE_HOLD_WINDOW = 3,    /**< as much is in flight to its peer as may be */
+    TRYST_LIVE_HOLD_RAIL = 4,      /**< or on its network interface */
+    TRYST_LIVE_HOLD_TRANSPORT = 5, /**< the transport had no room */
+    TRYST_LIVE_HOLD_UNREADY = 6    /**< its rank does not have the bytes yet (a sum) */
 };
 
 /** Where the thread is that progresses. A record. */

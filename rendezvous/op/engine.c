@@ -29,16 +29,6 @@ void engine_orphan_gone(struct rendezvous *rdv)
 
 /* ---- ids ---------------------------------------------------------------------------------- */
 
-/** How many ids from op->id on are this operation's, at most. */
-static uint64_t op_ids(const tryst_op *op)
-{
-    uint64_t set = op->rdv->set.slice_bytes;
-    uint64_t slice_bytes = set && set < DISPATCH_SLICE_MIN ? set : DISPATCH_SLICE_MIN;
-    for (uint32_t i = 0; i < op->rdv->rails_count; i++)
-        slice_bytes = rail_slice_bytes(op->rdv->rails[i].rail, slice_bytes);
-    return op->kind == OP_RECV ? op->bytes / slice_bytes + 1 : 1;
-}
-
 /** id_next stands before a live run or the end: find how far it may go, or step behind the run.
  *  Only after a wrap is there any. */
 static void ids_search(struct rendezvous *rdv, uint64_t n)
@@ -51,10 +41,10 @@ static void ids_search(struct rendezvous *rdv, uint64_t n)
     for (struct hash_node *node = NULL;
          (node = hash_table_next(&rdv->ids, node)) != NULL;) {
         const tryst_op *op = container_of(node, tryst_op, by_id);
-        if (op->id >= begin || op->id + op_ids(op) <= rdv->id_next)
+        if (op->id >= begin || op->id + op->ids <= rdv->id_next)
             continue;
         begin = op->id;
-        end = op->id + op_ids(op);
+        end = op->id + op->ids;
     }
     if (begin >= rdv->id_next + n)
         rdv->ids_clear_end = begin;

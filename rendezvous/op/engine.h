@@ -21,6 +21,7 @@
 #include "core/trace.h"
 #include "rendezvous/live/page.h"
 #include "rendezvous/match/scopes.h"
+#include "rendezvous/op/above.h"
 #include "rendezvous/op/op.h"
 #include "rendezvous/op/transfer.h"
 #include "transports/link/link_listen.h"
@@ -93,6 +94,7 @@ struct rendezvous {
     struct trace *trace;
     const struct dispatch_ops *dispatch;
     void *dispatch_arg;
+    struct above above; /**< the engine of collectives; all zero: none */
     const struct op_events *op_events;
     const struct peer_events *peer_events;
     struct rendezvous_settings set;
@@ -207,6 +209,12 @@ static inline void rendezvous_reap_later(struct rendezvous *rdv, struct scope *s
 {
     scope_reap_later(scope);
     rdv->reap = true;
+}
+/** Let the engine of collectives work: how much it did. */
+static inline int above_run(struct rendezvous *rdv)
+{
+    return __builtin_expect(rdv->above.run != NULL, 0) ? rdv->above.run(rdv->above.arg)
+                                                       : 0;
 }
 static inline uint64_t rendezvous_now(struct rendezvous *rdv)
 {

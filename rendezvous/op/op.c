@@ -161,37 +161,41 @@ static void op_trace_life(const tryst_op *op)
 /** Apart from op_report, which most operations pass with nothing of this to do. */
 __attribute__((noinline)) static void op_report_details(tryst_op *op, const char *text)
 {
+    bool flow = op->flow != NULL;
     assert(op->final == TRYST_OK || status_is_outcome(op->final));
     /* What was aborted says why, not only that. */
     if (op->final == TRYST_E_ABORTED && op->scope && op->scope->abort_status != TRYST_OK)
         op->origin_status = op->scope->abort_status;
     if (text && !op->text)
         op->text = mem_strdup(text); /* without memory the status alone must do */
+    if (op->flow)
+        op->rdv->op_events->flow_ended(op);
     if (op->rdv->trace) {
         op_trace_life(op);
         if (op->kind == OP_RECV && op->final == TRYST_OK)
             op_trace_flow(op, trace_now_ns(op->rdv->trace));
     }
-    op->rdv->counters.operations_failed += op->final != TRYST_OK;
+    op->rdv->counters.operations_failed += !flow && op->final != TRYST_OK;
 }
 
 void op_report(tryst_op *op, tryst_status status, int32_t origin_rank,
                tryst_status origin_status, const char *text)
 {
     struct rendezvous *rdv = op->rdv;
+    bool flow = op->flow != NULL;
     if (op->reported)
         return;
     op->reported = true;
     op->final = status;
     op->origin_rank = origin_rank;
     op->origin_status = origin_status;
-    if (__builtin_expect(status != TRYST_OK || rdv->trace, 0))
+    if (__builtin_expect(status != TRYST_OK || rdv->trace || flow, 0))
         op_report_details(op, text);
     if (op->heap_index != SIZE_MAX)
         deadline_remove(rdv, op);
     if (op->live)
         live_op_forget(rdv->live, op->live);
-    rdv->counters.operations++;
+    rdv->counters.operations += !flow; /* a user's */
     op_hold(op);
     list_push_back(&rdv->completed, &op->done_node);
     if (op->scope && op->scope->state == SCOPE_CLOSING)

@@ -83,6 +83,7 @@ struct transfer {
     uint64_t bytes;
     uint32_t slice_bytes;
     uint32_t slices;
+    uint32_t ready;  /**< slices with bytes to send: all, but for a flow */
     uint32_t posted; /**< slices that the receiver has posted */
     uint32_t next;   /**< first slice that was not started */
     uint32_t upto;   /**< slices that the receiver has */
@@ -97,6 +98,12 @@ static inline uint64_t transfer_slice_bytes(const struct transfer *transfer,
     return left < transfer->slice_bytes ? left : transfer->slice_bytes;
 }
 
+/** True if the next slice is ready and posted. */
+static inline bool transfer_may_start(const struct transfer *transfer)
+{
+    return transfer->next < transfer->posted && transfer->next < transfer->ready;
+}
+
 /** Why the next slice of a transfer does not start; the values of tryst_live_hold. */
 enum transfer_hold {
     HOLD_NONE,      /**< all have been started */
@@ -105,6 +112,7 @@ enum transfer_hold {
     HOLD_WINDOW,    /**< as much is in flight to its peer as may be */
     HOLD_RAIL,      /**< or on its rail */
     HOLD_TRANSPORT, /**< nothing, but that the transport had no room */
+    HOLD_UNREADY,   /**< the sender does not have its bytes yet */
 };
 
 /** Installed by the layer above into rendezvous_params. All in the progress domain. */
@@ -116,8 +124,8 @@ struct dispatch_ops {
                        uint64_t window_bytes);
     /** A transfer may start; `posted` slices have room at the receiver. */
     void (*add)(void *arg, struct transfer *transfer);
-    /** More slices are posted (transfer->posted has grown), or none is any more (it is transfer->next):
-     *  nothing further starts, and remove follows. */
+    /** More slices are posted or ready (transfer->posted or ->ready has grown), or none is posted any more
+     *  (transfer->posted is transfer->next): nothing further starts, and remove follows. */
     void (*posted)(void *arg, struct transfer *transfer);
     /** One of its ends finds it more urgent: `rank` of core/urgency.h; a lesser one changes nothing. */
     void (*raise)(void *arg, struct transfer *transfer, uint64_t rank);

@@ -29,6 +29,8 @@
     FAULT(SLICES_DONE, "acknowledged slices that were not sent")                         \
     FAULT(BULK, "sent bulk that no receive is posted for")                               \
     FAULT(OFFER, "offered bulk for a receive that cannot take bulk")                     \
+    FAULT(OFFER_READY, "offered more slices of a flow than the flow has")                \
+    FAULT(DEFERRED_LATE, "deferred a receive of a flow after its slices were offered")   \
     FAULT(WANT_TWICE, "announced one receive twice: a WANT with this number waits here") \
     FAULT(WANT_ID, "gave one id to two receives: a WANT with this id waits here")        \
     FAULT(TRANSPORT, "broke the transport's protocol")                                   \

@@ -13,6 +13,7 @@
 
 #include "closed.h"
 #include "core/alloc.h"
+#include "flow_op.h"
 #include "frames.h"
 #include "producer.h"
 #include "rendezvous/op/engine.h"
@@ -72,7 +73,8 @@ static void sends_fail(struct list *ops, const struct peer *peer, tryst_status s
              status == TRYST_E_ABORTED ? "aborted" : "closed");
     list_for_each_safe (ops, node, after) {
         tryst_op *op = container_of(node, tryst_op, scope_node);
-        if (op->kind == OP_SEND && op->peer == peer && urgent_queued(&op->deferred_node))
+        bool waits = urgent_queued(&op->deferred_node) || flow_is_held(op);
+        if (op->kind == OP_SEND && op->peer == peer && waits)
             producer_fail(op, status, rank, text);
     }
 }

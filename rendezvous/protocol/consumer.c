@@ -18,6 +18,7 @@
 #include "core/alloc.h"
 #include "core/status.h"
 #include "eager.h"
+#include "flow_op.h"
 #include "frames.h"
 #include "op_device.h"
 #include "recv_run.h"
@@ -131,18 +132,20 @@ void consumer_cause(tryst_op *op, int32_t origin_rank, const char *text)
 static void slice_in_place(tryst_op *op, struct recv_slice *slice)
 {
     struct recv_run *run = op->run;
+    uint32_t index = slice->index;
     op->peer->bytes_received += slice->bulk.bytes;
     op->rdv->counters.bulk_bytes_received += slice->bulk.bytes;
-    recv_run_set_ready(op->peer, run);
+    recv_run_tell(op->peer, run, op->flow ? index + 1 : run->slices);
     recv_run_advance(run, slice);
     op->done_upto = run->upto;
     if (op->state != OP_WANTED)
         return;
-    recv_run_post(op, run);
+    if (op->flow)
+        flow_slice_arrived(op, index);
+    bool full = recv_run_post(op, run);
     records_queue(op, QUEUED_DONE);
-    if (!run->outstanding && run->next < run->slices)
-        recv_run_wait(
-            op); /* no slot, or the transport had no room: else nobody posts again */
+    if (full && (op->flow || !run->outstanding))
+        recv_run_wait(op); /* no arrival of its own may post the rest */
     if (run->upto < run->slices)
         return;
     /* The id lives until DONE is packed: op_end drops it. */
@@ -252,7 +255,8 @@ static void recv_announce(tryst_op *op)
             return;
         }
     }
-    op->id = engine_ids(op->rdv, op->run ? op->run->slices : 1);
+    op->ids = op->run ? op->run->slices : 1;
+    op->id = engine_ids(op->rdv, op->ids);
     hash_table_add(&op->rdv->ids, &op->by_id, hash_of_id(op->id));
     if (op->run)
         recv_run_post(op, op->run);
@@ -327,6 +331,8 @@ static tryst_status data_place(tryst_op *op, const struct arrived *arrived)
         return TRYST_E_MISMATCH;
     }
     op->peer->bytes_received += arrived->bytes;
+    if (__builtin_expect(op->flow != NULL, 0))
+        return flow_take(op, arrived->payload, arrived->bytes);
     if (__builtin_expect(op->device != NULL, 0) && arrived->bytes) {
         if (op->run)
             return TRYST_E_MISMATCH; /* bulk was wanted */
@@ -430,7 +436,7 @@ static tryst_op *recv_by_id(struct peer *peer, uint64_t id)
 /** The producer's bytes are ready and we had posted nothing: post now. */
 static void offer_ready(tryst_op *op)
 {
-    recv_run_set_ready(op->peer, op->run);
+    recv_run_tell(op->peer, op->run, op->run->slices);
     if (op->run->next > 0)
         return; /* posted meanwhile, and DONE has said so */
     recv_run_wait(op);
@@ -498,7 +504,9 @@ void consumer_offer(struct peer *peer, const struct record_offer *offer, const c
     tryst_op *op = recv_by_id(peer, offer->want);
     if (!op || op->state != OP_WANTED)
         return; /* crossed with its end */
-    if (op->run)
+    if (op->run && op->flow)
+        flow_offered(op, offer->ready);
+    else if (op->run)
         offer_ready(op);
     else if (op->alloc && !op->tensor.data)
         offer_shape(op, offer);
@@ -531,7 +539,10 @@ void consumer_ended(struct peer *peer, const struct record_answer *answer)
     tryst_op *op = recv_by_id(peer, answer->id);
     if (!op || (op->state != OP_WANTED && op->state != OP_VOID))
         return;
-    if (answer->header.type == RECORD_DEFERRED) {
+    bool deferred = answer->header.type == RECORD_DEFERRED;
+    if (deferred && op->flow && op->flow->told) {
+        peer_fault(peer, PEER_FAULT_DEFERRED_LATE, NULL);
+    } else if (deferred) {
         recv_deferred(op);
     } else if (op->state == OP_VOID) {
         op_end(op);

@@ -23,6 +23,8 @@
 #ifndef RENDEZVOUS_PROTOCOL_FLOW_H
 #define RENDEZVOUS_PROTOCOL_FLOW_H
 
+#include <assert.h>
+
 #include "rendezvous/op/op.h"
 #include "tryst/types.h"
 
@@ -67,11 +69,14 @@ static_assert(sizeof(struct flow_shape) == 16, "travels");
 /** Embedded in its owner's record, and valid until `ended`. */
 struct flow {
     const struct flow_ops *ops;
-    tryst_op *op;         /**< the protocol's; NULL before the start and once ended */
-    uint32_t slice_bytes; /**< the plan's, 4 KiB at least: a WANT with another is refused */
-    uint32_t slices;      /**< set by flow_send and flow_recv; 1 where there are no bytes */
+    tryst_op *op; /**< the protocol's; NULL before the start and once ended */
+    uint32_t
+        slice_bytes; /**< the plan's, 4 KiB at least: a WANT with another is refused */
+    uint32_t slices; /**< set by flow_send and flow_recv; 1 where there are no bytes */
     uint32_t ready; /**< send: slices [0, ready) may start; may be set before flow_send */
     uint32_t told;  /**< receive: slices that the sender has announced as ready */
+    int32_t
+        late; /**< the protocol's: bytes came and were dropped, since it was failing for this */
     struct flow_shape shape;
 };
 
@@ -96,6 +101,8 @@ tryst_status flow_recv(struct rendezvous *rdv, struct flow *flow,
 void flow_ready(struct flow *flow, uint32_t ready);
 /** Receive: ask `place` again, and post what it gives memory for. Does nothing after `ended`. */
 void flow_place_again(struct flow *flow);
+/** Either end: it has become more urgent, in the training class. Does nothing after `ended`. */
+void flow_raise(struct flow *flow, int32_t priority);
 /** End the flow with this cause, towards the peer too: `ended` follows, within this call or with the
  *  peer's answer. Does nothing after `ended` and where the flow fails already. */
 void flow_fail(struct flow *flow, tryst_status status, int32_t origin_rank,

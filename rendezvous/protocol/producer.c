@@ -16,6 +16,7 @@
 #include "closed.h"
 #include "core/alloc.h"
 #include "eager.h"
+#include "flow_op.h"
 #include "frames.h"
 #include "op_device.h"
 #include "producer.h"
@@ -74,6 +75,13 @@ static void send_offer_shape(struct want *want, tryst_op *op)
     records_queue(op, QUEUED_OFFER);
 }
 
+/** True if the peer cuts the flow into the plan's slices, as far as there are some. */
+static bool flow_is_cut_so(const tryst_op *op, const struct want *want)
+{
+    return !op->flow || op->bytes <= op->rdv->set.eager_max_bytes ||
+           want->transfer.slice_bytes == op->flow->slice_bytes;
+}
+
 /** What of the send contradicts the WANT, as the status of both ends. */
 static tryst_status match_check(const struct want *want, const tryst_op *op)
 {
@@ -83,7 +91,8 @@ static tryst_status match_check(const struct want *want, const tryst_op *op)
         return TRYST_E_DEAD;
     if (want->flags & RECORD_ALLOC)
         return TRYST_OK;
-    bool fits = want->dtype == op->tensor.dtype && want->transfer.bytes == op->bytes;
+    bool fits = want->dtype == op->tensor.dtype && want->transfer.bytes == op->bytes &&
+                flow_is_cut_so(op, want);
     return fits ? TRYST_OK : TRYST_E_MISMATCH;
 }
 
@@ -185,6 +194,17 @@ void producer_submit(tryst_op *op)
     }
 }
 
+void producer_submit_held(tryst_op *op)
+{
+    op->queued.seq = op->entry->send_next++;
+    peer_need(op->peer);
+    op_state_set(op, OP_POSTED);
+    queue_insert(&op->entry->sends, &op->queued);
+    struct want *want = want_find(op->entry, op->queued.seq);
+    if (want && want->flags & RECORD_VOID)
+        producer_match(want, op);
+}
+
 /** A held send was given up: it meets the WANT that was parked beside it. */
 static void send_void_match(tryst_op *op)
 {
@@ -256,6 +276,7 @@ static struct want *want_open(struct peer *peer, struct entry *entry,
     want->transfer.slice_bytes = rec->slice_bytes;
     want->transfer.slices =
         (uint32_t)((rec->bytes + rec->slice_bytes - 1) / rec->slice_bytes);
+    want->transfer.ready = want->transfer.slices;
     want->transfer.posted = rec->posted;
     want->priority = rec->priority;
     list_push_back(&peer->in.wants_list, &want->peer_node);
@@ -293,7 +314,9 @@ static void want_take(struct peer *peer, struct entry *entry,
     tryst_op *op = sent ? op_find(&entry->sends, rec->seq) : NULL;
     if (sent && !op)
         return; /* its DATA is under way and answers this WANT */
-    if (op && op_device_is_held(op))
+    bool held = op && (op_device_is_held(op) ||
+                       (flow_is_held(op) && !(rec->header.flags & RECORD_VOID)));
+    if (held)
         op = NULL; /* not ready: the WANT is parked as if nothing had been sent */
     if (!op && want_find(entry, rec->seq)) {
         peer_fault(peer, PEER_FAULT_WANT_TWICE, NULL);
@@ -370,6 +393,10 @@ void producer_cancel(struct peer *peer, const struct record_answer *cancel)
     }
     want->flags |= RECORD_VOID;
     want_answer(want, RECORD_CANCELED, why, peer->rank);
+    tryst_op *op = op_find(&want->entry->sends, want->queued.seq);
+    if (op && flow_is_held(
+                  op)) /* a flow ends without delay: its rank may not be ready for long */
+        producer_match(want, op);
 }
 
 void producer_raise(struct peer *peer, const struct record_answer *raise)
@@ -484,18 +511,35 @@ static void data_take_back(tryst_op *op, tryst_status status, const char *text)
     records_queue(op, QUEUED_CANCEL);
 }
 
+/** A small flow that failed before it was ready sends its failure ahead of its WANT, as it would have sent its
+ *  bytes, unless its step ends at all ranks. */
+static void flow_send_failure(tryst_op *op)
+{
+    const struct scope *scope = op->scope;
+    uint64_t charge = eager_charge(op);
+    if (op->state != OP_VOID || scope->state != SCOPE_OPEN ||
+        scope->abort_status != TRYST_OK ||
+        op->peer->out.eager_used + charge > op->rdv->set.eager_credit_bytes)
+        return;
+    op->peer->out.eager_used += charge;
+    op->eager = true;
+    send_inline(op, op->final);
+}
+
 /** It leaves its number behind. */
 static void fail_posted(tryst_op *op, tryst_status status, int32_t origin_rank,
                         const char *text)
 {
-    bool held = op_device_is_held(op);
-    if (held)
+    bool flow = flow_is_held(op), held = flow || op_device_is_held(op);
+    if (held && !flow)
         op_device_unhold(op);
     op_report(op, status, origin_rank, status, text);
     op_state_set(op, OP_VOID);
     urgent_remove(&op->deferred_node);
     if (held)
         send_void_match(op);
+    if (flow)
+        flow_send_failure(op);
 }
 
 void producer_fail(tryst_op *op, tryst_status status, int32_t origin_rank,

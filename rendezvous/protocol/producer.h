@@ -11,6 +11,8 @@
 struct want;
 
 void producer_submit(tryst_op *op);
+/** A small send of a flow that is not ready: it takes its number; producer_submit follows. */
+void producer_submit_held(tryst_op *op);
 void producer_want(struct peer *peer, const struct record_want *want, const char *key);
 void producer_cancel(struct peer *peer, const struct record_answer *cancel);
 /** A receive of the peer has become more urgent. */

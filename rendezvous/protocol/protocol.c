@@ -11,6 +11,7 @@
 #include "closed.h"
 #include "consumer.h"
 #include "core/alloc.h"
+#include "flow_op.h"
 #include "frames.h"
 #include "op_device.h"
 #include "producer.h"
@@ -26,11 +27,13 @@ static void op_fail_by_kind(tryst_op *op, tryst_status status, int32_t origin_ra
         producer_fail(op, status, origin_rank, text);
     else if (op->kind == OP_RECV)
         consumer_fail(op, status, origin_rank, text);
+    else if (op->kind == OP_COLL)
+        op->rdv->above.fail(op->rdv->above.arg, op, status, origin_rank, text);
 }
 
 static int32_t op_peer_rank(const tryst_op *op)
 {
-    return op->peer->rank;
+    return op->peer ? op->peer->rank : -1;
 }
 
 /** In every queue that it waits in, here and, where its WANT has left, at its producer. */
@@ -40,6 +43,10 @@ static void op_raise(tryst_op *op, uint64_t rank)
     struct urgent_node *const nodes[NODES] = {&op->pending_node, &op->slot_node,
                                               &op->deferred_node};
     bool queued[NODES];
+    if (op->kind == OP_COLL) {
+        op->rdv->above.raise(op->rdv->above.arg, op, rank);
+        return;
+    }
     for (int i = 0; i < NODES; i++)
         queued[i] = urgent_remove(nodes[i]);
     op->urgency.rank = rank < op->urgency.rank ? rank : op->urgency.rank;
@@ -56,7 +63,8 @@ static void op_raise(tryst_op *op, uint64_t rank)
 const struct op_events protocol_op_events = {.raise = op_raise,
                                              .fail = op_fail_by_kind,
                                              .device_close = op_device_close,
-                                             .peer_rank = op_peer_rank};
+                                             .peer_rank = op_peer_rank,
+                                             .flow_ended = flow_op_ended};
 
 /* ---- peers -------------------------------------------------------------------------------- */
 

@@ -19,6 +19,7 @@
 #include "consumer.h"
 #include "core/status.h"
 #include "eager.h"
+#include "flow_op.h"
 #include "frames.h"
 #include "op_device.h"
 #include "producer.h"
@@ -212,6 +213,8 @@ static bool pack_data(struct packer *packer, tryst_op *op)
         op_device_slot_drop(op);
     stream_out_push(&peer->out.stream, &op->sent);
     peer->bytes_sent += bytes;
+    if (__builtin_expect(op->flow != NULL, 0))
+        flow_slice_sent(op, 0);
     if (op->rdv->trace)
         op_trace_flow(op, trace_now_ns(op->rdv->trace));
     op->rdv->counters.data_inline++;
@@ -220,11 +223,14 @@ static bool pack_data(struct packer *packer, tryst_op *op)
 
 static bool pack_offer(struct packer *packer, tryst_op *op)
 {
+    if (op->flow && !flow_offer_is_due(op))
+        return true; /* posted meanwhile */
     struct record_offer record = {.want = op->want_id,
                                   .step = op->step_id,
                                   .seq = op->queued.seq,
                                   .key_hash = op->key->hash,
                                   .bytes = op->bytes,
+                                  .ready = op->flow && op->want ? op->flow->ready : 0,
                                   .key_bytes = op->want_id ? 0 : op->key->bytes,
                                   .dtype = (uint8_t)op->tensor.dtype};
     if (!wire_offer(&packer->writer, &record, op->key->string))

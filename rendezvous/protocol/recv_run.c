@@ -13,23 +13,42 @@
 
 #include "consumer.h"
 #include "core/pool.h"
+#include "flow_op.h"
 #include "frames.h"
 #include "op_device.h"
 #include "rendezvous/op/engine.h"
 #include "rendezvous/protocol/wire.h"
 
-static uint32_t *run_slots(struct peer *peer, const struct recv_run *run)
+/** True if the sender is known to have slice `index`. */
+static bool slice_is_told(const struct recv_run *run, uint32_t index)
 {
-    return run->ready ? &peer->in.slots_ready : &peer->in.slots_ahead;
+    return index < run->told;
 }
 
-void recv_run_set_ready(struct peer *peer, struct recv_run *run)
+/** Count the slices below `told` that are posted and were not known to be ready. */
+static uint32_t ahead_below(const struct recv_run *run, uint32_t told)
 {
-    if (run->ready)
+    uint32_t count = 0;
+    if (told >= run->next)
+        return run->ahead;
+    list_for_each_safe (&run->slots, node, after) {
+        const struct recv_slice *slice = container_of(node, struct recv_slice, node);
+        if (slice->index >= told)
+            break;
+        count += slice->posted && !slice_is_told(run, slice->index);
+    }
+    return count;
+}
+
+void recv_run_tell(struct peer *peer, struct recv_run *run, uint32_t told)
+{
+    if (told <= run->told)
         return;
-    peer->in.slots_ahead -= run->outstanding;
-    peer->in.slots_ready += run->outstanding;
-    run->ready = true;
+    uint32_t moved = run->ahead ? ahead_below(run, told) : 0;
+    peer->in.slots_ahead -= moved;
+    peer->in.slots_ready += moved;
+    run->ahead -= moved;
+    run->told = told;
 }
 
 /** What goes through a slot holds it as long as it is posted: not before its sender is ready. */
@@ -43,7 +62,7 @@ static bool run_may_post(const struct peer *peer, const struct recv_run *run)
 {
     uint32_t most = peer->endpoint.ep->rail->posted_max;
     return peer->in.slots_ahead + peer->in.slots_ready < most &&
-           (run->ready || peer->in.slots_ahead < most / 2) &&
+           (slice_is_told(run, run->next) || peer->in.slots_ahead < most / 2) &&
            peer->endpoint.state == PEER_EP_READY;
 }
 
@@ -60,9 +79,9 @@ static tryst_status slice_post(tryst_op *op, struct recv_run *run, uint32_t inde
     slice->index = index;
     slice->bulk.done = recv_slice_arrived;
     slice->bulk.tag = (op->id + index) & op->rdv->id_mask;
-    slice->bulk.data = (char *)op->tensor.data + at;
+    slice->bulk.data = run->placed ? run->place_data : (char *)op->tensor.data + at;
     slice->bulk.bytes = left < run->slice_bytes ? left : run->slice_bytes;
-    slice->bulk.mem = op->tensor.mem;
+    slice->bulk.mem = run->placed ? run->place_mem : op->tensor.mem;
     slice->bulk.urgency = op->urgency;
     slice->staged = run_is_staged(op);
     tryst_status status = op->device
@@ -78,31 +97,48 @@ static tryst_status slice_post(tryst_op *op, struct recv_run *run, uint32_t inde
     slice->posted = true;
     run->outstanding++;
     rendezvous_moves(op->rdv);
-    ++*run_slots(op->peer, run);
+    if (slice_is_told(run, index)) {
+        op->peer->in.slots_ready++;
+    } else {
+        op->peer->in.slots_ahead++;
+        run->ahead++;
+    }
     return TRYST_OK;
 }
 
-/** How many slices are posted at once: enough to begin with as long as its sender is not known to be ready, so
- *  that others can be posted ahead too. */
+/** How many slices are posted at once: enough to begin with as long as the sender is not known to have the next
+ *  one ready, so that others can be posted ahead too. */
 static uint32_t run_reach(const tryst_op *op, const struct recv_run *run)
 {
     uint32_t ahead = 2 * op->rdv->set.posted_slices;
-    return run->ready || run->depth < ahead ? run->depth : ahead;
+    return slice_is_told(run, run->next) || run->depth < ahead ? run->depth : ahead;
 }
 
-void recv_run_post(tryst_op *op, struct recv_run *run)
+/** True if there is a slice to post, slots and memory apart. */
+static bool run_has_next(const tryst_op *op, const struct recv_run *run)
 {
-    if (!run->ready && run_is_staged(op))
-        return;
-    while (!run->withdrawn && run->next < run->slices &&
-           run->next < run->upto + run_reach(op, run) && run_may_post(op->peer, run)) {
+    return !run->withdrawn && run->next < run->slices &&
+           run->next < run->upto + run_reach(op, run) && flow_may_post(op, run);
+}
+
+bool recv_run_post(tryst_op *op, struct recv_run *run)
+{
+    bool full = false;
+    if (!slice_is_told(run, run->next) && run_is_staged(op))
+        return false;
+    while (!full && run_has_next(op, run)) {
         bool was_refused = run->refused;
-        if (slice_post(op, run, run->next) == TRYST_OK)
+        if (!run_may_post(op->peer, run))
+            full = true;
+        else if (!flow_slice_place(op, run))
+            break; /* it is asked again */
+        else if (slice_post(op, run, run->next) == TRYST_OK)
             run->next++;
-        else if (was_refused || !run->refused || !run->ready)
-            break; /* no room; or what goes through a slot now waits until the sender is ready */
+        else /* no room; or what goes through a slot now waits until the sender is ready */
+            full = was_refused || !run->refused || !slice_is_told(run, run->next);
     }
     op->done_posted = run->next;
+    return full;
 }
 
 /** What the peer finds fit for the path from it. */
@@ -115,10 +151,12 @@ static uint64_t slice_bytes_wished(const struct peer *peer)
     return bytes < DISPATCH_SLICE_MAX ? bytes : DISPATCH_SLICE_MAX;
 }
 
-/** What the user has set, else what the sender wishes; no more than the rail asks for. */
+/** A flow's plan's; else what the user has set, else what the sender wishes; no more than the rail asks for. */
 static uint32_t slice_bytes_for(const tryst_op *op)
 {
     uint64_t set = op->rdv->set.slice_bytes;
+    if (op->flow)
+        return op->flow->slice_bytes;
     return (uint32_t)rail_slice_bytes(op->peer->endpoint.ep->rail,
                                       set ? set : slice_bytes_wished(op->peer));
 }
@@ -128,7 +166,7 @@ static uint64_t run_depth(const tryst_op *op, uint64_t slice_bytes)
 {
     const struct rendezvous_settings *set = &op->rdv->set;
     uint64_t whole = set->slice_bytes ? set->slice_bytes : DISPATCH_SLICE_MAX;
-    uint64_t depth = set->posted_slices * (whole / slice_bytes);
+    uint64_t depth = set->posted_slices * (whole > slice_bytes ? whole / slice_bytes : 1);
     uint32_t most = op->peer->endpoint.ep->rail->posted_max;
     return depth < most ? depth : most;
 }
@@ -196,15 +234,16 @@ void consumer_slots_serve(struct peer *peer)
     while ((node = urgent_first(&peer->in.slots_waiting)) != NULL) {
         tryst_op *op = container_of(node, tryst_op, slot_node);
         uint32_t before = op->run->next;
-        recv_run_post(op, op->run);
+        bool full = recv_run_post(op, op->run);
         bool posted = op->run->next != before;
-        if (!posted && !run_is_staged(op))
+        if (!posted && full && !run_is_staged(op))
             break; /* no slot is free now */
         urgent_remove(node);
         if (posted)
             records_queue(op, QUEUED_DONE);
-        else
+        else if (full)
             list_push_back(&passed_over, &node->node);
+        /* else a flow without memory for its next slice: it comes back with flow_place_again */
     }
     while ((passed = list_pop_front(&passed_over)) != NULL) {
         node = urgent_node_of(passed);
@@ -221,8 +260,11 @@ void recv_run_wait(tryst_op *op)
 void recv_run_slot_back(struct peer *peer, struct recv_slice *slice)
 {
     struct recv_run *run = slice->op->run;
+    bool told = slice_is_told(run, slice->index);
     slice->posted = false;
-    --*run_slots(peer, run);
+    peer->in.slots_ready -= told;
+    peer->in.slots_ahead -= !told;
+    run->ahead -= !told;
     run->outstanding--;
     peer->rdv->moving--;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "flow_op.h"
 #include "frames.h"
 #include "op_device.h"
 #include "producer.h"
@@ -17,7 +18,9 @@
 struct send_slice {
     struct bulk bulk;
     struct want *want;
+    struct list_node node; /**< want->leaving, of a flow */
     uint32_t index;
+    bool left; /**< and the one before it has not */
 };
 
 /** Of both ends, the more urgent counts; an end that says nothing leaves it to the other. */
@@ -45,7 +48,10 @@ void send_run_begin(struct want *want, tryst_op *op)
     want->transfer.lane = &want->peer->lane;
     want->transfer.urgency = matched_urgency(want, op);
     /* A consumer that could not post ahead is told that the bytes are ready. */
-    if (want->transfer.posted == 0) {
+    if (op->flow) {
+        list_init(&want->leaving);
+        flow_matched(op);
+    } else if (want->transfer.posted == 0) {
         op->want_id = want->id;
         records_queue(op, QUEUED_OFFER);
     }
@@ -125,6 +131,27 @@ static void slice_unsent(struct want *want, uint32_t index, tryst_status status)
     want->transfer.upto = want->transfer.next = index;
 }
 
+/** Report the slices of a flow that have left, in order: none any more behind one that was not sent. */
+static void flow_slice_left(struct want *want, struct send_slice *slice, bool sent)
+{
+    struct list_node *node;
+    slice->left = true;
+    if (!sent)
+        want->reported = UINT32_MAX;
+    while ((node = list_first(&want->leaving)) != NULL) {
+        slice = container_of(node, struct send_slice, node);
+        if (!slice->left)
+            return;
+        list_remove(node);
+        if (want->send && want->send->state == OP_MATCHED &&
+            slice->index == want->reported) {
+            want->reported++;
+            flow_slice_sent(want->send, slice->index);
+        }
+        pool_put(want->peer->rdv->slices, slice);
+    }
+}
+
 static void slice_sent(struct bulk *bulk, tryst_status status, size_t bytes)
 {
     struct send_slice *slice = container_of(bulk, struct send_slice, bulk);
@@ -134,7 +161,10 @@ static void slice_sent(struct bulk *bulk, tryst_status status, size_t bytes)
     uint32_t index = slice->index;
     bool device = bulk->memory;
     (void)bytes;
-    pool_put(peer->rdv->slices, slice);
+    if (list_linked(&slice->node))
+        flow_slice_left(want, slice, status == TRYST_OK);
+    else
+        pool_put(peer->rdv->slices, slice);
     want->in_flight--;
     if (status == TRYST_OK)
         peer->bytes_sent += slice_bytes;
@@ -201,6 +231,8 @@ tryst_status transfer_start(struct transfer *transfer)
         return status;
     }
     peer->rdv->start_failed = false;
+    if (want->send->flow)
+        list_push_back(&want->leaving, &slice->node);
     want->in_flight++;
     rendezvous_moves(peer->rdv);
     if (index == 0)

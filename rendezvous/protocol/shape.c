@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "core/alloc.h"
 #include "rendezvous/op/engine.h"
@@ -32,6 +33,11 @@ void op_mismatch_explain(tryst_op *op, struct shape other)
         return;
     shape_text(shape_of(op), own);
     shape_text(other, theirs);
+    if (op->flow && strcmp(own, theirs) == 0) {
+        op->text = mem_strdup("the two ranks cut a flow into different slices: their "
+                              "groups do not run the same plan");
+        return;
+    }
     (void)snprintf(text, sizeof text,
                    "the receive has %s, the send %s; both ends must give the same dtype "
                    "and count",

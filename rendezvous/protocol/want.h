@@ -32,6 +32,9 @@ struct want {
     struct list_node answer_node; /**< peer->want_answers */
     tryst_op *send;               /**< once matched */
     uint32_t in_flight;           /**< slices handed to the transport and not complete */
+    uint32_t reported;            /**< of a flow: slices whose `sent` was called */
+    struct list
+        leaving; /**< of a flow: slices in flight, and those that left before another */
     struct transfer transfer;
 };
 

@@ -121,6 +121,7 @@ static void add_urgent(int which, int lane, uint64_t bytes, uint32_t slice_bytes
                           .bytes = bytes,
                           .slice_bytes = slice_bytes,
                           .slices = (uint32_t)((bytes + slice_bytes - 1) / slice_bytes),
+                          .ready = (uint32_t)((bytes + slice_bytes - 1) / slice_bytes),
                           .posted = posted};
     sched_ops.add(t.sched, &t.transfers[which]);
 }

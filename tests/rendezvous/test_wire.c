@@ -68,11 +68,15 @@ static bool named_put(struct wire_writer *writer)
 
 static bool offer_put(struct wire_writer *writer)
 {
-    return wire_offer(
-        writer,
-        &(struct record_offer){
-            .step = 1, .seq = 2, .key_hash = 3, .bytes = 4, .key_bytes = 1, .dtype = 6},
-        "k");
+    return wire_offer(writer,
+                      &(struct record_offer){.step = 1,
+                                             .seq = 2,
+                                             .key_hash = 3,
+                                             .bytes = 4,
+                                             .ready = 0x05060708,
+                                             .key_bytes = 1,
+                                             .dtype = 6},
+                      "k");
 }
 
 static void hex(const uint8_t *data, size_t bytes, char *text)
@@ -117,7 +121,7 @@ static void test_bytes(void **state)
                     "0200000000000000"
                     "0300000000000000"
                     "0400000000000000"
-                    "0000000001000600"
+                    "0807060501000600"
                     "6b00000000000000"},
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {

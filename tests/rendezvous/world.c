@@ -54,8 +54,7 @@ static bool transfer_step(struct side *side, struct transfer *transfer)
     uint64_t bytes = transfer_slice_bytes(transfer, transfer->next);
     bool room = !side->in_flight_bytes || !side->window_bytes ||
                 side->in_flight_bytes + bytes <= side->window_bytes;
-    if (transfer->next >= transfer->posted || !room ||
-        transfer_start(transfer) != TRYST_OK)
+    if (!transfer_may_start(transfer) || !room || transfer_start(transfer) != TRYST_OK)
         return false;
     side->in_flight_bytes += bytes;
     transfer->lane->in_flight_bytes += bytes;
@@ -96,7 +95,9 @@ static enum transfer_hold on_held_by(void *arg, const struct transfer *transfer,
                                      const struct transfer **before_p)
 {
     *before_p = NULL;
-    return HOLD_NONE;
+    return transfer->next == transfer->ready && transfer->next < transfer->slices
+               ? HOLD_UNREADY
+               : HOLD_NONE;
 }
 
 static void on_look(void *arg, uint64_t now_ns)

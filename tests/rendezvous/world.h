@@ -92,12 +92,13 @@ struct side {
     struct list transfers; /* what the dispatch may start */
     uint64_t in_flight_bytes, in_flight_high_bytes;
     /* knobs */
-    bool still;        /* makes no pass at all, but hears what its links bring */
-    bool away;         /* does not look: no pass, no link read or accepted */
-    bool hold_frames;  /* frames towards it stay where they are */
-    bool hold_bulk;    /* bulk towards it */
-    bool hold_sent;    /* completions of its sends */
-    bool hold_cancels; /* completions of its withdrawn receives */
+    bool still;          /* makes no pass at all, but hears what its links bring */
+    bool away;           /* does not look: no pass, no link read or accepted */
+    bool hold_frames;    /* frames towards it stay where they are */
+    bool hold_bulk;      /* bulk towards it */
+    bool hold_sent;      /* completions of its sends */
+    bool hold_cancels;   /* completions of its withdrawn receives */
+    bool bulk_backwards; /* the newest bulk arrives, and completes, first */
     bool
         frames_fail; /* its endpoints are broken, which only a frame that is begun finds */
     bool sends_fail;    /* or a slice that was sent */

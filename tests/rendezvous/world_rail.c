@@ -29,9 +29,13 @@ static void bulk_push(struct list *list, struct bulk *bulk)
     list_push_back(list, &state->node);
 }
 
-static struct bulk *bulk_pop(struct list *list)
+static struct bulk *bulk_pop(struct list *list, bool backwards)
 {
-    struct list_node *node = list_pop_front(list);
+    struct list_node *node = backwards && !list_empty(list) ? list->head.prev : NULL;
+    if (node)
+        list_remove(node);
+    else
+        node = list_pop_front(list);
     return node ? container_of(node, struct bulk_state, node)->bulk : NULL;
 }
 
@@ -250,7 +254,8 @@ static int ep_receive(struct world *world, struct world_ep *ep)
         free(frame);
         count++;
     }
-    while (from && !side->hold_bulk && (bulk = bulk_pop(&from->sends)) != NULL) {
+    while (from && !side->hold_bulk &&
+           (bulk = bulk_pop(&from->sends, side->bulk_backwards)) != NULL) {
         bulk_arrive(ep, from, bulk);
         count++;
     }
@@ -262,12 +267,13 @@ static int ep_complete(struct world_ep *ep)
     struct side *side = ep_side(ep);
     struct bulk *bulk;
     int count = 0;
-    while (!side->hold_sent && (bulk = bulk_pop(&ep->sent)) != NULL) {
+    while (!side->hold_sent &&
+           (bulk = bulk_pop(&ep->sent, side->bulk_backwards)) != NULL) {
         bulk->done(bulk, side->sends_fail ? TRYST_E_PEER : TRYST_OK,
                    side->sends_fail ? 0 : bulk->bytes);
         count++;
     }
-    while (!side->hold_cancels && (bulk = bulk_pop(&ep->canceled)) != NULL) {
+    while (!side->hold_cancels && (bulk = bulk_pop(&ep->canceled, false)) != NULL) {
         recv_done(ep, bulk, TRYST_E_CANCELED, 0);
         count++;
     }
@@ -278,11 +284,12 @@ static void ep_end(struct world_ep *ep)
 {
     struct bulk *bulk;
     struct list_node *node;
-    while ((bulk = bulk_pop(&ep->sends_away)) != NULL ||
-           (bulk = bulk_pop(&ep->sends)) != NULL || (bulk = bulk_pop(&ep->sent)) != NULL)
+    while ((bulk = bulk_pop(&ep->sends_away, false)) != NULL ||
+           (bulk = bulk_pop(&ep->sends, false)) != NULL ||
+           (bulk = bulk_pop(&ep->sent, false)) != NULL)
         bulk->done(bulk, TRYST_E_CANCELED, 0);
-    while ((bulk = bulk_pop(&ep->posted)) != NULL ||
-           (bulk = bulk_pop(&ep->canceled)) != NULL)
+    while ((bulk = bulk_pop(&ep->posted, false)) != NULL ||
+           (bulk = bulk_pop(&ep->canceled, false)) != NULL)
         recv_done(ep, bulk, TRYST_E_CANCELED, 0);
     while ((node = list_pop_front(&ep->frames_away)) != NULL ||
            (node = list_pop_front(&ep->frames)) != NULL)

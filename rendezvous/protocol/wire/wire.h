@@ -18,7 +18,9 @@
  *                                 (numbers/stream.h) and names its key by a number that an earlier DATA, or
  *                                 this one, declares
  *  OFFER     producer → consumer  "send number `seq` is ready": after a deferral, or the shape that
- *                                 a receive of unknown shape (want != 0) asked for
+ *                                 a receive of unknown shape (want != 0) asked for, or the slices that
+ *                                 are ready, of a want with fewer posted. Of a flow (flow.h) `ready`
+ *                                 counts them, cumulatively, and the OFFER repeats
  *  DONE      consumer → producer  slices [0, upto) of want `id` are in place and [0, posted) are
  *                                 posted. With a status: they came, but
  *                                 could not be put in place
@@ -177,12 +179,13 @@ static_assert(sizeof(struct record_name) == 24, "name");
 
 struct record_offer {
     struct record_header header;
-    uint64_t want; /**< the ALLOC WANT that it answers and ends, else 0 */
+    uint64_t want; /**< the ALLOC WANT that it answers and ends, or the matched WANT whose
+                    *   slices are ready; 0: after a deferral */
     uint64_t step;
     uint64_t seq;
     uint64_t key_hash;
     uint64_t bytes;
-    uint32_t reserved;
+    uint32_t ready; /**< `want` is a flow's: slices that are ready, cumulative; else 0 */
     uint16_t key_bytes;
     uint8_t dtype;
     uint8_t reserved2;

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Flows; see flow.h.
+ *
+ * Idea: a flow is an ordinary operation with op->flow. The producer's and the consumer's files move it like
+ * every other one and call here where a flow differs: its slices have no bytes yet, or no memory.
+ * Invariant: op->flow and flow->op point at each other from flow_send or flow_recv until the operation is
+ * reported, and `ended` is called there.
+ * Callers: the engine of collectives; producer.c, send_run.c, consumer.c, recv_run.c, records.c, op_report.
+ */
+#include "flow.h"
+
+#include <string.h>
+
+#include "consumer.h"
+#include "flow_op.h"
+#include "frames.h"
+#include "producer.h"
+#include "rendezvous/match/table.h"
+#include "rendezvous/op/dtype.h"
+#include "rendezvous/peer/fault.h"
+#include "rendezvous/peer/group.h"
+#include "want.h"
+
+/* ---- start -------------------------------------------------------------------------------- */
+
+/** End a flow that cannot start: its step or its peer has failed. True if so. */
+static bool flow_refused(struct flow *flow, const struct scope *scope,
+                         const struct peer *peer)
+{
+    const struct peer_liveness *end = &peer->liveness;
+    if (scope->state == SCOPE_CLOSING)
+        flow->ops->ended(flow, TRYST_E_CLOSED, -1, TRYST_E_CLOSED, "its step was closed");
+    else if (scope->abort_status != TRYST_OK)
+        flow->ops->ended(flow, TRYST_E_ABORTED, scope->abort_rank, scope->abort_status,
+                         scope->abort_text);
+    else if (peer->life >= PEER_GIVING_UP)
+        flow->ops->ended(flow, end->gone_status, peer->rank, end->gone_status,
+                         end->gone_text);
+    else
+        return false;
+    return true;
+}
+
+/** Count the slices of the flow. False: there are too many, or its memory is not the host's. */
+static bool flow_cut(struct flow *flow, const tryst_tensor *tensor)
+{
+    uint64_t bytes = tensor->count * dtype_bytes(tensor->dtype);
+    uint64_t slices = (bytes + flow->slice_bytes - 1) / flow->slice_bytes;
+    assert(flow->slice_bytes >= SLICE_BYTES_MIN);
+    if (slices > UINT32_MAX / 2 || tensor->memory != TRYST_MEMORY_HOST)
+        return false;
+    flow->slices = slices ? (uint32_t)slices : 1;
+    return true;
+}
+
+/** Say the urgency as a submission of a user would. */
+static void op_urgency_put(tryst_op *op, const struct urgency *urgency)
+{
+    op->urgency = *urgency;
+    if (!op->rdv->set.urgency_mask)
+        return; /* first come, first served */
+    op->flags = TRYST_OP_PRIORITY;
+    if (urgency_class(urgency) == URGENCY_BACKGROUND)
+        op->flags |= TRYST_OP_BACKGROUND;
+    op->priority = urgency_priority(urgency);
+}
+
+/** Put the flow's operation into its step. It has no handle: the protocol alone holds it. */
+static void op_fill(tryst_op *op, struct flow *flow, const struct flow_params *params)
+{
+    op->key = prepared_ref(params->key);
+    op->step_id = params->step_id;
+    op->scope = params->scope;
+    op->tensor = *params->tensor;
+    op->bytes = op->tensor.count * dtype_bytes(op->tensor.dtype);
+    op->submitted_ns = rendezvous_now(op->rdv);
+    op_urgency_put(op, &params->urgency);
+    op->flow = flow;
+    flow->op = op;
+    list_push_back(&op->scope->ops, &op->scope_node);
+    op_unref(op);
+}
+
+/** *op_p NULL with TRYST_OK: the flow has ended. */
+static tryst_status flow_start(struct rendezvous *rdv, enum op_kind kind,
+                               struct flow *flow, const struct flow_params *params,
+                               tryst_op **op_p)
+{
+    const tryst_key *key = params->key;
+    *op_p = NULL;
+    flow->op = NULL;
+    flow->late = TRYST_OK;
+    if (!flow_cut(flow, params->tensor))
+        return TRYST_E_UNSUPPORTED;
+    struct peer *peer =
+        peer_get(rdv->group, kind == OP_SEND ? key->dst_rank : key->src_rank);
+    if (!peer)
+        return TRYST_E_NOMEM;
+    if (flow_refused(flow, params->scope, peer))
+        return TRYST_OK;
+    struct entry *entry = entry_get(params->scope, params->key);
+    tryst_op *op = entry ? op_open(rdv, kind) : NULL;
+    if (!op)
+        return TRYST_E_NOMEM;
+    op->peer = peer;
+    op->entry = entry;
+    op_fill(op, flow, params);
+    *op_p = op;
+    return TRYST_OK;
+}
+
+tryst_status flow_send(struct rendezvous *rdv, struct flow *flow,
+                       const struct flow_params *params)
+{
+    tryst_op *op;
+    tryst_status status = flow_start(rdv, OP_SEND, flow, params, &op);
+    if (!op)
+        return status;
+    if (!flow->ready && op->bytes <= rdv->set.eager_max_bytes)
+        producer_submit_held(op);
+    else
+        producer_submit(op);
+    return TRYST_OK;
+}
+
+tryst_status flow_recv(struct rendezvous *rdv, struct flow *flow,
+                       const struct flow_params *params)
+{
+    tryst_op *op;
+    flow->told = 0;
+    tryst_status status = flow_start(rdv, OP_RECV, flow, params, &op);
+    if (op)
+        consumer_submit(op);
+    return status;
+}
+
+/* ---- send --------------------------------------------------------------------------------- */
+
+void flow_matched(tryst_op *op)
+{
+    struct transfer *transfer = &op->want->transfer;
+    op->want_id = op->want->id;
+    transfer->ready = op->flow->ready;
+    if (transfer->ready > transfer->posted)
+        records_queue(op, QUEUED_OFFER);
+}
+
+bool flow_offer_is_due(const tryst_op *op)
+{
+    return !op->want || op->flow->ready > op->want->transfer.posted;
+}
+
+void flow_ready(struct flow *flow, uint32_t ready)
+{
+    tryst_op *op = flow->op;
+    assert(ready >= flow->ready && ready <= flow->slices);
+    if (!op || ready == flow->ready)
+        return;
+    bool held = flow_is_held(op);
+    flow->ready = ready;
+    if (held) {
+        producer_submit(op);
+    } else if (op->state == OP_MATCHED) {
+        struct rendezvous *rdv = op->rdv;
+        flow_matched(op);
+        rdv->dispatch->posted(rdv->dispatch_arg, &op->want->transfer);
+    }
+}
+
+void flow_slice_sent(tryst_op *op, uint32_t index)
+{
+    struct flow *flow = op->flow;
+    if (flow && op->fail == TRYST_OK && flow->ops->sent)
+        flow->ops->sent(flow, index);
+}
+
+void flow_raise(struct flow *flow, int32_t priority)
+{
+    tryst_op *op = flow->op;
+    if (!op)
+        return;
+    op->flags = (op->flags | TRYST_OP_PRIORITY) & ~TRYST_OP_BACKGROUND;
+    op->priority = priority;
+    op->rdv->op_events->raise(op, urgency_rank(URGENCY_TRAINING, priority) &
+                                      op->rdv->set.urgency_mask);
+}
+
+/* ---- receive ------------------------------------------------------------------------------ */
+
+/** Post what may be posted, in its turn. */
+static void slots_ask(tryst_op *op)
+{
+    if (op->run->next >= op->run->slices)
+        return;
+    recv_run_wait(op);
+    consumer_slots_serve(op->peer);
+}
+
+void flow_offered(tryst_op *op, uint32_t ready)
+{
+    struct flow *flow = op->flow;
+    if (ready > flow->slices) {
+        peer_fault(op->peer, PEER_FAULT_OFFER_READY, NULL);
+        return;
+    }
+    if (ready <= flow->told || op->fail != TRYST_OK)
+        return; /* older than what has come: it changes nothing */
+    flow->told = ready;
+    recv_run_tell(op->peer, op->run, ready);
+    if (flow->ops->told)
+        flow->ops->told(flow);
+    slots_ask(op);
+}
+
+void flow_place_again(struct flow *flow)
+{
+    const tryst_op *op = flow->op;
+    if (op && op->state == OP_WANTED && op->run && flow_may_post(op, op->run))
+        slots_ask(flow->op);
+}
+
+bool flow_slice_place(tryst_op *op, struct recv_run *run)
+{
+    struct flow *flow = op->flow;
+    if (__builtin_expect(!flow, 1) || !flow->ops->place || run->placed > run->next)
+        return true; /* as it answered before, where the transport had no room then */
+    run->place_mem = NULL;
+    if (flow->ops->place(flow, run->next, &run->place_data, &run->place_mem) != TRYST_OK)
+        return false;
+    run->placed = run->next + 1;
+    return true;
+}
+
+void flow_slice_arrived(tryst_op *op, uint32_t index)
+{
+    struct flow *flow = op->flow;
+    if (op->fail != TRYST_OK) {
+        flow->late = op->fail;
+        return;
+    }
+    if (flow->told <= index)
+        flow->told = index + 1; /* it was posted ahead of the OFFER */
+    if (flow->ops->arrived)
+        flow->ops->arrived(flow, index);
+}
+
+tryst_status flow_take(tryst_op *op, const void *payload, size_t bytes)
+{
+    struct flow *flow = op->flow;
+    if (op->run)
+        return TRYST_E_MISMATCH; /* bulk was wanted */
+    flow->late = op->fail;
+    if (op->fail != TRYST_OK)
+        return TRYST_OK;
+    if (flow->ops->take)
+        flow->ops->take(flow, payload, bytes);
+    else if (bytes)
+        memcpy(op->tensor.data, payload, bytes);
+    return TRYST_OK;
+}
+
+/* ---- end ---------------------------------------------------------------------------------- */
+
+void flow_fail(struct flow *flow, tryst_status status, int32_t origin_rank,
+               tryst_status origin_status, const char *text)
+{
+    tryst_op *op = flow->op;
+    (void)origin_status;
+    if (op)
+        op->rdv->op_events->fail(op, status, origin_rank, text);
+}
+
+/** An operation that was failing and ended well after all, since its bytes were on their way, ends the flow
+ *  with its failure: `arrived` or `take` was not called for them. */
+void flow_op_ended(tryst_op *op)
+{
+    struct flow *flow = op->flow;
+    bool late = op->final == TRYST_OK && flow->late != TRYST_OK;
+    op->flow = NULL;
+    flow->op = NULL;
+    flow->ops->ended(flow, late ? flow->late : op->final, op->origin_rank,
+                     late ? flow->late : op->origin_status, op->text);
+}

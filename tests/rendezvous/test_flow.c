@@ -1,0 +1,996 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Flows: slices become ready one by one, get memory one by one, arrive in any order; and whatever ends them
+ * ends them once, with nothing left behind. test_flow_trees.c runs trees of them. */
+#include "world.h"
+
+#include "rendezvous/op/deadline.h"
+#include "rendezvous/protocol/flow.h"
+#include "rendezvous/protocol/want.h"
+
+#define SLICE 4096u
+
+enum { SLICES_MAX = 64, EDGES = 8 };
+
+/* One end of a flow. */
+struct edge {
+    struct flow flow;
+    uint8_t data[SLICES_MAX * SLICE];
+    uint32_t granted; /* receive: slices that get memory */
+    uint32_t placed;  /* receive: that have it */
+    uint32_t told;    /* receive: as the hook read it last */
+    uint32_t tolds, refusals;
+    uint32_t came; /* receive: slices that have arrived or were taken */
+    uint32_t sent;
+    bool here[SLICES_MAX];
+    int ended;
+    tryst_status status;
+    int32_t origin_rank;
+    char text[256];
+};
+
+static struct world world;
+static struct edge out[EDGES], in[EDGES];
+static tryst_step *steps[2];
+static struct random dice;
+static bool ordered; /* every slice arrived behind the one before it */
+
+/* ---- hooks -------------------------------------------------------------------------------- */
+
+static struct edge *edge_of(struct flow *flow)
+{
+    struct edge *edge = container_of(flow, struct edge, flow);
+    assert_int_equal(edge->ended, 0);
+    return edge;
+}
+
+static tryst_status on_place(struct flow *flow, uint32_t index, void **data_p,
+                             struct tryst_mem **mem_p)
+{
+    struct edge *edge = edge_of(flow);
+    assert_int_equal(index, edge->placed);
+    assert_true(index < flow->told && index < flow->slices);
+    assert_null(*mem_p);
+    if (index >= edge->granted) {
+        edge->refusals++;
+        return TRYST_AGAIN;
+    }
+    edge->placed++;
+    *data_p = edge->data + (size_t)index * SLICE;
+    return TRYST_OK;
+}
+
+static void on_told(struct flow *flow)
+{
+    struct edge *edge = edge_of(flow);
+    assert_true(flow->told > edge->told && flow->told <= flow->slices);
+    edge->told = flow->told;
+    edge->tolds++;
+}
+
+static void on_arrived(struct flow *flow, uint32_t index)
+{
+    struct edge *edge = edge_of(flow);
+    assert_true(index < flow->slices && index < flow->told);
+    assert_false(edge->here[index]);
+    ordered = ordered && index == edge->came;
+    edge->here[index] = true;
+    edge->came++;
+}
+
+static void on_take(struct flow *flow, const void *payload, size_t bytes)
+{
+    struct edge *edge = edge_of(flow);
+    assert_int_equal(edge->came++, 0);
+    assert_true(bytes <= SLICE);
+    memcpy(edge->data, payload, bytes);
+}
+
+static void on_sent(struct flow *flow, uint32_t index)
+{
+    struct edge *edge = edge_of(flow);
+    assert_int_equal(index, edge->sent);
+    assert_true(index < flow->ready);
+    edge->sent++;
+    /* The owner may write it again. */
+    if (flow->slice_bytes == SLICE)
+        memset(edge->data + (size_t)index * SLICE, 0xee, SLICE);
+}
+
+static void on_ended(struct flow *flow, tryst_status status, int32_t origin_rank,
+                     tryst_status origin_status, const char *text)
+{
+    struct edge *edge = edge_of(flow);
+    assert_null(flow->op);
+    edge->ended++;
+    edge->status = status;
+    edge->origin_rank = origin_rank;
+    snprintf(edge->text, sizeof edge->text, "%s", text ? text : "");
+    memset(edge->data, 0xdd, sizeof edge->data); /* it is the owner's again */
+}
+
+static const struct flow_ops plain_ops = {.told = on_told,
+                                          .arrived = on_arrived,
+                                          .take = on_take,
+                                          .sent = on_sent,
+                                          .ended = on_ended};
+static const struct flow_ops placed_ops = {.place = on_place,
+                                           .told = on_told,
+                                           .arrived = on_arrived,
+                                           .take = on_take,
+                                           .sent = on_sent,
+                                           .ended = on_ended};
+
+/* ---- setting ------------------------------------------------------------------------------ */
+
+static void begin(const struct world_setting *settings)
+{
+    world_open(&world, 2, settings);
+    world_join(&world, 0, 1);
+    memset(out, 0, sizeof out);
+    memset(in, 0, sizeof in);
+    ordered = true;
+    for (int i = 0; i < 2; i++)
+        steps[i] = world_step(&world, i, 1);
+    world_settle(&world);
+}
+
+static void end(void)
+{
+    for (int i = 0; i < 2; i++)
+        if (steps[i])
+            assert_int_equal(tryst_step_close(steps[i], NULL), TRYST_OK);
+    world_settle(&world);
+    world_close(&world);
+}
+
+static uint8_t byte_of(int n, size_t at)
+{
+    return (uint8_t)((size_t)n * 31 + at / SLICE * 7 + at);
+}
+
+/* Flow `n` of rank 0 to rank 1, this end of it. */
+static tryst_status start(bool send, int n, struct edge *edge, size_t bytes)
+{
+    int rank = send ? 0 : 1;
+    struct rendezvous *rdv = world.sides[rank].rdv;
+    char name[16];
+    tryst_key *key;
+    tryst_tensor tensor = {.struct_size = sizeof tensor,
+                           .dtype = TRYST_DTYPE_U8,
+                           .count = bytes,
+                           .data = edge->data};
+    snprintf(name, sizeof name, "f%d", n);
+    assert_int_equal(
+        tryst_key_prepare(&world.sides[rank].group, world_key(&world, 0, 1, name), &key),
+        TRYST_OK);
+    struct flow_params params = {
+        .scope = scope_find(&rdv->scopes, 1),
+        .step_id = 1,
+        .key = key,
+        .urgency = {.rank = urgency_rank(URGENCY_TRAINING, 0), .step = 1},
+        .tensor = &tensor};
+    assert_non_null(params.scope);
+    edge->flow.slice_bytes = edge->flow.slice_bytes ? edge->flow.slice_bytes : SLICE;
+    if (!edge->flow.ops)
+        edge->flow.ops = &plain_ops;
+    if (send)
+        for (size_t i = 0; i < bytes; i++)
+            edge->data[i] = byte_of(n, i);
+    tryst_status status = send ? flow_send(rdv, &edge->flow, &params)
+                               : flow_recv(rdv, &edge->flow, &params);
+    tryst_key_release(key);
+    return status;
+}
+
+static void start_both(int n, size_t bytes, const struct flow_ops *recv_ops)
+{
+    in[n].flow.ops = recv_ops;
+    assert_int_equal(start(false, n, &in[n], bytes), TRYST_OK);
+    assert_int_equal(start(true, n, &out[n], bytes), TRYST_OK);
+}
+
+static void grant(struct edge *edge, uint32_t granted)
+{
+    edge->granted = granted;
+    flow_place_again(&edge->flow);
+}
+
+static void bytes_check(int n, size_t from, size_t to)
+{
+    for (size_t i = from; i < to; i++)
+        if (in[n].data[i] != byte_of(n, i))
+            fail_msg("flow %d, byte %zu", n, i);
+}
+
+/* Both have ended, well. */
+static void done_check(int n)
+{
+    assert_int_equal(in[n].ended, 1);
+    assert_int_equal(out[n].ended, 1);
+    assert_int_equal(in[n].status, TRYST_OK);
+    assert_int_equal(out[n].status, TRYST_OK);
+    assert_int_equal(in[n].came, in[n].flow.slices);
+    assert_int_equal(out[n].sent, out[n].flow.slices);
+}
+
+static void slots_max(uint32_t most)
+{
+    for (int i = 0; i < 2; i++)
+        world.sides[i].rail.base.posted_max = most;
+}
+
+/* ---- slices become ready ------------------------------------------------------------------ */
+
+/* Nothing starts before it is ready, whether or not it is posted; each ready slice goes without the next. */
+static void test_ready(void **state)
+{
+    enum { N = 8 }; /* all of them may be posted ahead */
+    for (int placed = 0; placed < 2; placed++) {
+        begin(NULL);
+        in[0].granted = UINT32_MAX;
+        start_both(0, N * SLICE - 100, placed ? &placed_ops : &plain_ops);
+        assert_int_equal(in[0].flow.slices, N);
+        world_settle(&world);
+        assert_int_equal(world.sides[0].rdv->counters.slices_started, 0);
+        assert_int_equal(world.sides[1].posted_now, placed ? 0 : N);
+        for (uint32_t i = 0; i < N - 1; i++) {
+            flow_ready(&out[0].flow, i + 1);
+            world_settle(&world);
+            assert_int_equal(in[0].came, i + 1);
+            assert_int_equal(out[0].sent, i + 1);
+            assert_int_equal(in[0].tolds, placed ? i + 1 : 0);
+            bytes_check(0, i * SLICE, (i + 1) * SLICE);
+        }
+        /* One OFFER for each slice that was not posted when it became ready; else none. */
+        assert_int_equal(world.sides[0].rdv->counters.offers, placed ? N - 1 : 0);
+        flow_ready(&out[0].flow, N);
+        world_settle(&world);
+        done_check(0);
+        end();
+    }
+}
+
+/* What becomes ready before the OFFER leaves goes into one OFFER; an older OFFER changes nothing. */
+static void test_offers_merge(void **state)
+{
+    enum { N = 12 };
+    begin(NULL);
+    in[0].granted = UINT32_MAX;
+    start_both(0, N * SLICE, &placed_ops);
+    world_settle(&world);
+    for (uint32_t i = 1; i <= 5; i++)
+        flow_ready(&out[0].flow, i);
+    world_settle(&world);
+    assert_int_equal(world.sides[0].rdv->counters.offers, 1);
+    assert_int_equal(in[0].tolds, 1);
+    assert_int_equal(in[0].came, 5);
+    world.sides[1].hold_frames =
+        true; /* several on their way, read one after the other */
+    for (uint32_t i = 6; i <= N; i++) {
+        flow_ready(&out[0].flow, i);
+        world_pass(&world);
+    }
+    assert_true(world.sides[0].rdv->counters.offers > 2);
+    world.sides[1].hold_frames = false;
+    world_settle(&world);
+    assert_int_equal(in[0].told, N);
+    done_check(0);
+    end();
+}
+
+/* Ready before the receive exists, and before the send does: one OFFER at the match says so. */
+static void test_ready_first(void **state)
+{
+    enum { N = 6 };
+    for (int ready = 0; ready <= N; ready += 3) {
+        begin(NULL);
+        out[0].flow.ready = (uint32_t)ready;
+        assert_int_equal(start(true, 0, &out[0], N * SLICE), TRYST_OK);
+        world_settle(&world);
+        in[0].flow.ops = &placed_ops;
+        in[0].granted = UINT32_MAX;
+        assert_int_equal(start(false, 0, &in[0], N * SLICE), TRYST_OK);
+        world_settle(&world);
+        assert_int_equal(in[0].came, ready);
+        assert_int_equal(world.sides[0].rdv->counters.offers, ready > 0);
+        flow_ready(&out[0].flow, N);
+        world_settle(&world);
+        done_check(0);
+        end();
+    }
+}
+
+/* Many flows with few slots, ready, granted, held and delivered at random. */
+static void random_round(uint32_t slots)
+{
+    uint32_t slices[EDGES];
+    slots_max(slots);
+    for (int n = 0; n < EDGES; n++) {
+        slices[n] = 2 + (uint32_t)random_range(&dice, SLICES_MAX - 2);
+        start_both(n, slices[n] * SLICE,
+                   random_range(&dice, 2) ? &placed_ops : &plain_ops);
+    }
+    for (int left = EDGES, turns = 0; left; turns++) {
+        int n = (int)random_range(&dice, EDGES);
+        assert_true(turns < 200000);
+        world.sides[1].hold_frames = random_range(&dice, 3) == 0;
+        world.sides[0].hold_frames = random_range(&dice, 3) == 0;
+        world.sides[1].hold_bulk = random_range(&dice, 3) == 0;
+        world.sides[1].bulk_backwards = random_range(&dice, 2);
+        world.sides[0].bulk_backwards = random_range(&dice, 2);
+        world.sides[0].send_again = (uint32_t)random_range(&dice, 2);
+        world.sides[1].recv_again = (uint32_t)random_range(&dice, 2);
+        if (out[n].flow.ready < slices[n])
+            flow_ready(&out[n].flow,
+                       out[n].flow.ready + 1 +
+                           (uint32_t)random_range(&dice, slices[n] - out[n].flow.ready));
+        if (!in[n].ended && in[n].granted < slices[n])
+            grant(&in[n], in[n].granted + 1);
+        world_pass(&world);
+        assert_true(world_peer(&world, 1, 0)->in.slots_ahead <= slots / 2);
+        left = 0;
+        for (int i = 0; i < EDGES; i++)
+            left += (!in[i].ended && in[i].granted < slices[i]) ||
+                    out[i].flow.ready < slices[i];
+    }
+    world.sides[0].hold_frames = world.sides[1].hold_frames = false;
+    world.sides[1].hold_bulk = false;
+    world.sides[0].send_again = world.sides[1].recv_again = 0;
+    for (int i = 0; i < 4; i++) /* ticks: the transport had no room */
+        world_advance(&world, TICK_NS);
+    for (int n = 0; n < EDGES; n++)
+        done_check(n);
+}
+
+static void test_random(void **state)
+{
+    static const uint32_t slots[] = {1, 2, 3, 8, 64};
+    random_seed(&dice, unit_seed());
+    for (size_t i = 0; i < COUNT_OF(slots); i++)
+        for (int round = 0; round < 4; round++) {
+            begin(NULL);
+            random_round(slots[i]);
+            assert_int_equal(world_peer(&world, 1, 0)->in.slots_ahead, 0);
+            assert_int_equal(world_peer(&world, 1, 0)->in.slots_ready, 0);
+            end();
+        }
+}
+
+/* ---- slices get memory -------------------------------------------------------------------- */
+
+/* A flow without memory keeps no other receive from its slots, and goes on when it has some. */
+static void test_place_again(void **state)
+{
+    enum { N = 8 };
+    static uint8_t large_out[1u << 20], large_in[1u << 20];
+    begin(NULL);
+    slots_max(2);
+    out[0].flow.ready = N;
+    start_both(0, N * SLICE, &placed_ops);
+    world_settle(&world);
+    assert_int_equal(in[0].told, N);
+    assert_int_equal(in[0].refusals, 1);
+    const char *key = world_key(&world, 0, 1, "plain");
+    tryst_op *recv =
+        world_recv(&world, 1, steps[1], key, large_in, sizeof large_in, NULL);
+    tryst_op *send =
+        world_send(&world, 0, steps[0], key, large_out, sizeof large_out, NULL);
+    world_settle(&world);
+    world_done(recv, TRYST_OK);
+    world_done(send, TRYST_OK);
+    for (uint32_t i = 1; i < N; i++) {
+        grant(&in[0], i);
+        world_settle(&world);
+        assert_int_equal(in[0].came, i);
+        bytes_check(0, (i - 1) * SLICE, i * SLICE);
+    }
+    grant(&in[0], UINT32_MAX);
+    world_settle(&world);
+    done_check(0);
+    flow_place_again(&in[0].flow); /* it has ended: nothing happens */
+    flow_ready(&out[0].flow, N);
+    end();
+}
+
+/* Without a slot `place` is not asked; and what it has given is kept where the transport has no room. */
+static void test_place_once(void **state)
+{
+    enum { N = 4 };
+    begin(NULL);
+    slots_max(1);
+    in[0].granted = in[1].granted = UINT32_MAX;
+    out[0].flow.ready = out[1].flow.ready = N;
+    world.sides[1].hold_bulk = true;
+    start_both(0, N * SLICE, &placed_ops);
+    start_both(1, N * SLICE, &placed_ops);
+    world_settle(&world);
+    assert_int_equal(in[0].placed + in[1].placed, 1);
+    world.sides[1].recv_again = 3;
+    world.sides[1].hold_bulk = false;
+    world_settle(&world);
+    for (int i = 0; i < 8; i++)
+        world_advance(&world, TICK_NS);
+    done_check(0);
+    done_check(1);
+    end();
+}
+
+/* ---- order -------------------------------------------------------------------------------- */
+
+static void test_any_order(void **state)
+{
+    enum { N = 16 };
+    for (int placed = 0; placed < 2; placed++) {
+        begin(NULL);
+        world.sides[0].bulk_backwards = world.sides[1].bulk_backwards = true;
+        world.sides[1].hold_bulk = true;
+        in[0].granted = UINT32_MAX;
+        out[0].flow.ready = N;
+        start_both(0, N * SLICE, placed ? &placed_ops : &plain_ops);
+        world_settle(&world);
+        world.sides[1].hold_bulk = false;
+        world_settle(&world);
+        assert_false(ordered);
+        done_check(0); /* and each `sent` was in order */
+        end();
+    }
+}
+
+/* Ids of small slices: a live run is skipped as a whole when the ids come round. */
+static void test_ids(void **state)
+{
+    enum { N = 40 };
+    begin(NULL);
+    struct rendezvous *rdv = world.sides[1].rdv;
+    rdv->id_next = 1;
+    start_both(0, N * SLICE, &plain_ops);
+    world_settle(&world);
+    assert_int_equal(rdv->id_next, N + 1);
+    rdv->id_next = rdv->ids_clear_end = rdv->id_mask - 1; /* as after a wrap */
+    start_both(1, N * SLICE, &plain_ops);
+    world_settle(&world);
+    assert_int_equal(rdv->id_next, 2 * N + 1);
+    for (int n = 0; n < 2; n++)
+        flow_ready(&out[n].flow, N);
+    world_settle(&world);
+    done_check(0);
+    done_check(1);
+    end();
+}
+
+/* The plan's slices are larger than any other's. */
+static void test_large_slices(void **state)
+{
+    begin(NULL);
+    in[0].flow.slice_bytes = out[0].flow.slice_bytes = 2u << 20;
+    start_both(0, 50 * SLICE, &plain_ops);
+    assert_int_equal(in[0].flow.slices, 1);
+    flow_ready(&out[0].flow, 1);
+    world_settle(&world);
+    done_check(0);
+    end();
+}
+
+/* ---- small flows -------------------------------------------------------------------------- */
+
+static const struct world_setting no_eager[] = {{"eager_max", "0"}, {0}};
+static const struct world_setting little_credit[] = {{"eager_credit", "4K"}, {0}};
+
+/* It travels as DATA when it is ready; its receive may be later. The numbers follow the order of the starts,
+ * though the second is ready first. */
+static void test_small(void **state)
+{
+    static const size_t sizes[] = {0, 1, 4096};
+    static const struct world_setting *const settings[] = {NULL, no_eager, little_credit};
+    for (size_t i = 0; i < COUNT_OF(sizes) * COUNT_OF(settings) * 2; i++) {
+        size_t bytes = sizes[i / 2 % COUNT_OF(sizes)];
+        bool late = i % 2, bulk = settings[i / 6] == no_eager && bytes;
+        begin(settings[i / 6]);
+        for (int n = 0; n < 2 && !late; n++)
+            assert_int_equal(start(false, 0, &in[n], bytes), TRYST_OK);
+        for (int n = 0; n < 2; n++)
+            assert_int_equal(start(true, 0, &out[n], bytes), TRYST_OK);
+        memset(out[1].data, 0x77, bytes);
+        world_settle(&world);
+        flow_ready(&out[1].flow, 1);
+        world_settle(&world);
+        assert_int_equal(in[0].came, 0);
+        for (int n = 0; n < 2 && late; n++)
+            assert_int_equal(start(false, 0, &in[n], bytes), TRYST_OK);
+        world_settle(&world);
+        assert_int_equal(in[1].came, 1);
+        if (bytes && bulk)
+            assert_int_equal(in[1].ended, 1);
+        assert_int_equal(world.sides[0].rdv->counters.slices_started, bulk);
+        flow_ready(&out[0].flow, 1);
+        world_settle(&world);
+        done_check(0);
+        done_check(1);
+        assert_int_equal(world_peer(&world, 0, 1)->out.eager_used, 0);
+        end();
+    }
+}
+
+/* ---- the ends do not agree ---------------------------------------------------------------- */
+
+static void test_slice_bytes_differ(void **state)
+{
+    begin(NULL);
+    in[0].flow.slice_bytes = 2 * SLICE;
+    out[0].flow.ready = 4;
+    start_both(0, 8 * SLICE, &plain_ops);
+    world_settle(&world);
+    assert_int_equal(in[0].ended + out[0].ended, 2);
+    assert_int_equal(in[0].status, TRYST_E_MISMATCH);
+    assert_int_equal(out[0].status, TRYST_E_MISMATCH);
+    assert_non_null(strstr(in[0].text, "slices"));
+    assert_non_null(strstr(out[0].text, "slices"));
+    assert_int_equal(in[0].came + out[0].sent, 0);
+    end();
+}
+
+static void test_device(void **state)
+{
+    begin(NULL);
+    in[0].flow.slice_bytes = SLICE;
+    in[0].flow.ops = &plain_ops;
+    tryst_tensor tensor = {
+        .dtype = TRYST_DTYPE_U8, .count = 4, .memory = TRYST_MEMORY_CUDA};
+    struct flow_params params = {.tensor = &tensor};
+    assert_int_equal(flow_recv(world.sides[1].rdv, &in[0].flow, &params),
+                     TRYST_E_UNSUPPORTED);
+    assert_null(in[0].flow.op);
+    end();
+}
+
+/* ---- hostile ------------------------------------------------------------------------------ */
+
+/* A record as if rank 0 had sent it. */
+static void inject(const void *record, size_t bytes)
+{
+    struct peer *peer = world_peer(&world, 1, 0);
+    _Alignas(8) uint8_t frame[256];
+    struct frame_header header = {.cookie = peer->rdv->cookie,
+                                  .frames_read = peer->out.frames_acked,
+                                  .wants_taken = peer->out.wants_acked,
+                                  .done_base = (uint32_t)peer->out.stream.acked,
+                                  .done_mask = peer->out.stream.mask,
+                                  .records = 1};
+    memcpy(frame, &header, sizeof header);
+    memcpy(frame + sizeof header, record, bytes);
+    world_inject(&world, 1, 0, frame, sizeof header + bytes);
+}
+
+static void inject_offer(uint32_t ready)
+{
+    const struct record_offer offer = {
+        .header = {.type = RECORD_OFFER, .bytes = sizeof offer},
+        .want = in[0].flow.op->id,
+        .step = 1,
+        .bytes = 8 * SLICE,
+        .ready = ready,
+        .dtype = TRYST_DTYPE_U8};
+    inject(&offer, sizeof offer);
+}
+
+static void inject_deferred(void)
+{
+    const struct record_answer answer = {
+        .header = {.type = RECORD_DEFERRED, .bytes = sizeof answer},
+        .id = in[0].flow.op->id,
+        .origin_rank = -1};
+    inject(&answer, sizeof answer);
+}
+
+static void test_hostile(void **state)
+{
+    static const struct {
+        uint32_t first, second;
+        bool deferred, dies;
+        uint32_t told;
+    } rows[] = {{5, 3, false, false, 5},         {5, 0, false, false, 5},
+                {8, 8, false, false, 8},         {9, 0, false, true, 0},
+                {2, UINT32_MAX, false, true, 2}, {2, 2, true, true, 2}};
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        begin(NULL);
+        start_both(0, 8 * SLICE, &placed_ops);
+        world_settle(&world);
+        inject_offer(rows[i].first);
+        if (world_peer(&world, 1, 0)->life == PEER_ALIVE && rows[i].deferred)
+            inject_deferred();
+        else if (world_peer(&world, 1, 0)->life == PEER_ALIVE)
+            inject_offer(rows[i].second);
+        assert_int_equal(world_peer(&world, 1, 0)->life != PEER_ALIVE, rows[i].dies);
+        assert_int_equal(in[0].told, rows[i].told);
+        if (!rows[i].dies)
+            assert_int_equal(in[0].flow.told, rows[i].told);
+        world_settle(&world);
+        assert_int_equal(in[0].ended, rows[i].dies);
+        if (rows[i].dies)
+            assert_int_equal(in[0].status, TRYST_E_PROTOCOL);
+        end();
+        assert_int_equal(in[0].ended, 1);
+        assert_int_equal(out[0].ended, 1);
+    }
+}
+
+/* ---- whatever ends them ------------------------------------------------------------------- */
+
+enum action {
+    FAIL_SEND,
+    FAIL_RECV,
+    CANCEL_SEND,
+    CANCEL_RECV,
+    ABORT,
+    CLOSE_SEND,
+    CLOSE_RECV,
+    KILL,
+    ACTIONS
+};
+
+static void close_step(int rank)
+{
+    assert_int_equal(tryst_step_close(steps[rank], NULL), TRYST_OK);
+    steps[rank] = NULL;
+}
+
+static void act(enum action action)
+{
+    for (int n = 0; n < 3; n++) {
+        if (action == FAIL_SEND || action == CANCEL_SEND)
+            flow_fail(&out[n].flow, action == FAIL_SEND ? TRYST_E_PEER : TRYST_E_CANCELED,
+                      0, TRYST_E_PEER, "the cause");
+        if (action == FAIL_RECV || action == CANCEL_RECV)
+            flow_fail(&in[n].flow, action == FAIL_RECV ? TRYST_E_PEER : TRYST_E_CANCELED,
+                      1, TRYST_E_PEER, "the cause");
+    }
+    if (action == ABORT)
+        assert_int_equal(tryst_step_abort(steps[1], TRYST_E_MISMATCH, "no"), TRYST_OK);
+    if (action == CLOSE_SEND || action == CLOSE_RECV)
+        close_step(action == CLOSE_RECV);
+    if (action == KILL)
+        world_kill(&world, 0);
+}
+
+static bool all_ended(bool recv)
+{
+    for (int n = 0; n < 3; n++)
+        if (!(recv ? in : out)[n].ended)
+            return false;
+    return true;
+}
+
+/* Small, placed and posted ahead, `passes` passes on their way; then it happens. True if they had ended. */
+static bool end_after(enum action action, int passes, unsigned held)
+{
+    begin(NULL);
+    slots_max(6);
+    world.sides[0].window_bytes = 3 * SLICE;
+    if (passes != 1) {
+        start_both(0, 100, &plain_ops);
+        start_both(1, 10 * SLICE, &placed_ops);
+        start_both(2, 10 * SLICE, &plain_ops);
+    } else { /* the receives come later, if at all */
+        for (int n = 0; n < 3; n++)
+            assert_int_equal(start(true, n, &out[n], n ? 10 * SLICE : 100), TRYST_OK);
+    }
+    world.sides[1].hold_bulk = held & 1;
+    world.sides[0].hold_sent = held & 2;
+    for (int i = 0; i < passes && passes > 1; i++) {
+        for (int n = 0; n < 3; n++) {
+            uint32_t slices = out[n].flow.slices;
+            if (n && !out[n].ended)
+                flow_ready(&out[n].flow,
+                           (uint32_t)i + 1 < slices ? (uint32_t)i + 1 : slices);
+            if (n == 0 && i > 8)
+                flow_ready(&out[n].flow, 1);
+        }
+        if (i % 2)
+            grant(&in[1], in[1].granted + 2);
+        world_pass(&world);
+    }
+    if (passes == 1 && action != ABORT && action != CLOSE_RECV)
+        for (int n = 0; n < 3; n++)
+            assert_int_equal(start(false, n, &in[n], n ? 10 * SLICE : 100), TRYST_OK);
+    bool early = all_ended(true) && all_ended(false);
+    act(action);
+    for (int i = 0; i < 3; i++)
+        world_pass(&world);
+    world.sides[1].hold_bulk = world.sides[0].hold_sent = false;
+    world_settle(&world);
+    return early;
+}
+
+static void end_check(enum action action, int passes)
+{
+    bool receives = passes != 1 || (action != ABORT && action != CLOSE_RECV);
+    if (action == KILL) {
+        assert_true(all_ended(true));
+    } else {
+        for (int i = 0; i < 3 && !all_ended(false); i++)
+            world_advance(&world, TICK_NS);
+        assert_true(all_ended(false));
+        assert_true(!receives || all_ended(true));
+    }
+    for (int n = 0; n < 3; n++) {
+        assert_true(in[n].ended <= 1 && out[n].ended <= 1);
+        if (receives && in[n].status == TRYST_OK && in[n].ended)
+            assert_int_equal(in[n].came, in[n].flow.slices);
+    }
+}
+
+static void test_ends(void **state)
+{
+    for (int action = 0; action < ACTIONS; action++)
+        for (unsigned held = 0; held < 4; held++)
+            for (int passes = 0; passes < 40; passes++) {
+                bool early = end_after((enum action)action, passes, held);
+                end_check((enum action)action, passes);
+                end();
+                for (int n = 0; n < 3; n++)
+                    assert_true(in[n].ended <= 1 && out[n].ended == 1);
+                if (early)
+                    break;
+            }
+}
+
+/* A flow that fails before it is ready: the other end is told at once, not at a tick. */
+static void test_failure_travels(void **state)
+{
+    for (int i = 0; i < 4; i++) {
+        bool send = i & 1, small = i & 2;
+        begin(NULL);
+        start_both(0, small ? 8 : 8 * SLICE, &placed_ops);
+        world_settle(&world);
+        flow_fail(send ? &out[0].flow : &in[0].flow, TRYST_E_PEER, 1, TRYST_E_PEER,
+                  "it died");
+        world_settle(&world);
+        assert_int_equal(in[0].ended, 1);
+        assert_int_equal(out[0].ended, 1);
+        assert_int_equal(in[0].status, TRYST_E_PEER);
+        assert_int_equal(out[0].status, TRYST_E_PEER);
+        end();
+    }
+}
+
+/* All bytes are on their way when the receive gives up: they are dropped, and it fails with its cause. */
+static void test_late_failure(void **state)
+{
+    for (int small = 0; small < 2; small++) {
+        begin(NULL);
+        world.sides[1].hold_bulk = world.sides[1].hold_frames = small;
+        out[0].flow.ready = small ? 1 : 4;
+        in[0].granted = UINT32_MAX;
+        start_both(0, small ? 8 : 4 * SLICE, &placed_ops);
+        if (small) {
+            world_doze(&world); /* announces it: else it would fail here and now */
+            world_pass(&world);
+        } else {
+            world_settle(&world);
+            assert_int_equal(in[0].ended, 1);
+            end();
+            begin(NULL);
+            world.sides[1].hold_bulk = true;
+            out[0].flow.ready = 4;
+            in[0].granted = UINT32_MAX;
+            start_both(0, 4 * SLICE, &placed_ops);
+            world_settle(&world);
+        }
+        flow_fail(&in[0].flow, TRYST_E_PEER, 1, TRYST_E_PEER, "it died");
+        world.sides[1].hold_bulk = world.sides[1].hold_frames = false;
+        world_settle(&world);
+        assert_int_equal(in[0].ended, 1);
+        assert_int_equal(in[0].status, TRYST_E_PEER);
+        assert_int_equal(in[0].came, 0);
+        assert_int_equal(out[0].ended, 1);
+        end();
+    }
+}
+
+/* It cannot start: `ended` comes within the call. */
+static void test_cannot_start(void **state)
+{
+    for (int how = 0; how < 3; how++) {
+        begin(NULL);
+        struct scope *scope = scope_find(&world.sides[1].rdv->scopes, 1);
+        start_both(1, 8 * SLICE, &placed_ops); /* keeps the scope of a closed step */
+        world_settle(&world);
+        if (how == 0)
+            assert_int_equal(tryst_step_abort(steps[1], TRYST_E_MISMATCH, "no"),
+                             TRYST_OK);
+        else if (how == 1)
+            close_step(1);
+        else
+            world_kill(&world, 0);
+        rendezvous_progress(world.sides[1].rdv);
+        if (how == 2)
+            world_settle(&world);
+        assert_true(how == 1 || scope == scope_find(&world.sides[1].rdv->scopes, 1));
+        if (scope_find(&world.sides[1].rdv->scopes, 1)) {
+            assert_int_equal(start(false, 0, &in[0], 8), TRYST_OK);
+            assert_int_equal(in[0].ended, 1);
+            assert_int_equal(in[0].status, how == 0   ? TRYST_E_ABORTED
+                                           : how == 1 ? TRYST_E_CLOSED
+                                                      : TRYST_E_PEER);
+        }
+        end();
+    }
+}
+
+/* ---- what is seen of them ----------------------------------------------------------------- */
+
+static void test_seen(void **state)
+{
+    static const struct world_setting stall[] = {{"stall_warn", "1s"}, {0}};
+    char text[4096] = "";
+    FILE *file = tmpfile();
+    begin(stall);
+    uint64_t before = world.sides[0].rdv->counters.operations;
+    start_both(0, 8 * SLICE, &placed_ops);
+    start_both(1, 8, &plain_ops);
+    for (int i = 0; i < 6; i++)
+        world_advance(&world, NS_PER_S);
+    for (int i = 0; i < 2; i++)
+        assert_null(strstr(world.sides[i].log_text, "stalled"));
+    rendezvous_dump(world.sides[0].rdv, fileno(file));
+    rewind(file);
+    (void)!fread(text, 1, sizeof text - 1, file);
+    assert_non_null(strstr(text, "flow's send"));
+    assert_non_null(strstr(text, "more of its bytes"));
+    flow_ready(&out[0].flow, 8);
+    grant(&in[0], 8);
+    flow_ready(&out[1].flow, 1);
+    world_settle(&world);
+    done_check(0);
+    done_check(1);
+    assert_int_equal(world.sides[0].rdv->counters.operations, before);
+    fclose(file);
+    end();
+}
+
+static void test_raise(void **state)
+{
+    begin(NULL);
+    out[0].flow.ready = 1;
+    start_both(0, 8 * SLICE, &plain_ops);
+    world_settle(&world);
+    flow_raise(&in[0].flow, -5);
+    world_settle(&world);
+    assert_int_equal(urgency_priority(&out[0].flow.op->want->transfer.urgency), -5);
+    flow_raise(&out[0].flow, -7);
+    assert_int_equal(urgency_priority(&out[0].flow.op->want->transfer.urgency), -7);
+    flow_ready(&out[0].flow, 8);
+    world_settle(&world);
+    done_check(0);
+    flow_raise(&out[0].flow, -8);
+    end();
+}
+
+/* ---- what is above ------------------------------------------------------------------------ */
+
+struct engine {
+    int runs, fails, raises;
+    bool busy;
+    tryst_status status;
+    tryst_op *op;
+};
+
+static int engine_run(void *arg)
+{
+    struct engine *engine = arg;
+    engine->runs++;
+    if (!engine->op || engine->status == TRYST_OK)
+        return 0;
+    op_report(engine->op, engine->status, -1, engine->status, NULL);
+    op_end(engine->op);
+    engine->op = NULL;
+    return 1;
+}
+
+static bool engine_busy(void *arg)
+{
+    return ((struct engine *)arg)->busy;
+}
+
+static void engine_fail(void *arg, tryst_op *op, tryst_status status, int32_t origin_rank,
+                        const char *text)
+{
+    struct engine *engine = arg;
+    assert_ptr_equal(op, engine->op);
+    engine->fails++;
+    engine->status = status;
+}
+
+static void engine_raise(void *arg, tryst_op *op, uint64_t rank)
+{
+    struct engine *engine = arg;
+    assert_int_equal(rank, urgency_rank(URGENCY_TRAINING, -3));
+    engine->raises++;
+}
+
+/* An operation of the engine's, with a deadline if that is not 0. */
+static tryst_op *coll_open(struct engine *engine, uint64_t deadline_ns)
+{
+    struct rendezvous *rdv = world.sides[0].rdv;
+    tryst_op *op = op_open(rdv, OP_COLL);
+    op->tensor = (tryst_tensor){0};
+    op->scope = scope_find(&rdv->scopes, 1);
+    op->step_id = 1;
+    op->submitted_ns = clock_now_ns(rdv->clock);
+    list_push_back(&op->scope->ops, &op->scope_node);
+    op->deadline_at_ns = deadline_ns ? op->submitted_ns + deadline_ns : 0;
+    if (deadline_ns)
+        assert_int_equal(deadline_add(rdv, op), TRYST_OK);
+    engine->op = op;
+    engine->status = TRYST_OK;
+    return op;
+}
+
+static void test_above(void **state)
+{
+    enum { BY_USER, BY_ABORT, BY_CLOSE, BY_DEADLINE, WAYS };
+    static const tryst_status wanted[] = {TRYST_E_CANCELED, TRYST_E_ABORTED,
+                                          TRYST_E_CANCELED, TRYST_E_DEADLINE};
+    for (int way = 0; way < WAYS; way++) {
+        struct engine engine = {0};
+        begin(NULL);
+        struct rendezvous *rdv = world.sides[0].rdv;
+        rdv->above = (struct above){.arg = &engine,
+                                    .run = engine_run,
+                                    .busy = engine_busy,
+                                    .fail = engine_fail,
+                                    .raise = engine_raise};
+        tryst_op *op = coll_open(&engine, way == BY_DEADLINE ? NS_PER_S : 0);
+        world_pass(&world);
+        assert_true(engine.runs > 0);
+        assert_int_equal(tryst_op_reprioritize(op, -3), TRYST_OK);
+        for (int i = 0; i < 70; i++)
+            world_pass(&world);
+        assert_int_equal(engine.raises, 1);
+        engine.busy = true;
+        assert_int_equal(rendezvous_arm(rdv), TRYST_AGAIN);
+        engine.busy = false;
+        rendezvous_awake(rdv);
+        if (way == BY_USER)
+            assert_int_equal(tryst_op_cancel(op), TRYST_OK);
+        else if (way == BY_ABORT)
+            assert_int_equal(tryst_step_abort(steps[1], TRYST_E_MISMATCH, "no"),
+                             TRYST_OK);
+        else if (way == BY_CLOSE)
+            close_step(0);
+        else
+            clock_fake_advance(&world.clock,
+                               60 * NS_PER_S); /* and a stall is warned about */
+        world_settle(&world);
+        assert_int_equal(engine.fails, 1);
+        world_done(op, wanted[way]);
+        end();
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ready),
+        cmocka_unit_test(test_offers_merge),
+        cmocka_unit_test(test_ready_first),
+        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_place_again),
+        cmocka_unit_test(test_place_once),
+        cmocka_unit_test(test_any_order),
+        cmocka_unit_test(test_ids),
+        cmocka_unit_test(test_large_slices),
+        cmocka_unit_test(test_small),
+        cmocka_unit_test(test_slice_bytes_differ),
+        cmocka_unit_test(test_device),
+        cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_failure_travels),
+        cmocka_unit_test(test_late_failure),
+        cmocka_unit_test(test_cannot_start),
+        cmocka_unit_test(test_seen),
+        cmocka_unit_test(test_raise),
+        cmocka_unit_test(test_above),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
