@@ -40,9 +40,9 @@ typedef struct tryst_mem tryst_mem;
 /** A set of configuration values, not yet tied to a context. */
 typedef struct tryst_config tryst_config;
 
-/** Element types. 0 is invalid on purpose: a zeroed tensor is an error, not bytes. Integers are in
- *  two's complement, floating-point numbers in the formats of IEEE 754 (bf16: the upper half of an
- *  f32), all in the machine's byte order. */
+/** Element types. 0 is invalid on purpose: a zeroed tensor is an error, not bytes.
+ *  Integers are in two's complement, floating-point numbers in the formats of IEEE 754
+ *  (bf16: the upper half of an f32), all in the machine's byte order. */
 typedef enum tryst_dtype {
     TRYST_DTYPE_INVALID = 0,
     TRYST_DTYPE_U8 = 1,
@@ -61,30 +61,33 @@ typedef enum tryst_dtype {
 
 /** How a collective combines the elements of all ranks.
  *
- *  op                            dtypes           result, of ranks' elements x0 to x(n-1)
- *  TRYST_REDUCE_SUM              all              x0 + x1 + ...
- *  TRYST_REDUCE_PRODUCT          all              x0 * x1 * ...
- *  TRYST_REDUCE_MIN, _MAX        all              the least, the greatest
- *  TRYST_REDUCE_AVERAGE          all              (x0 + x1 + ...) / n
- *  TRYST_REDUCE_PREMULTIPLIED_SUM  floating point factor0 * x0 + factor1 * x1 + ...
- *  TRYST_REDUCE_AND, _OR, _XOR   integers         bit by bit
+ *  op                     dtypes          result, of the elements x0 to x(n-1) of n ranks
+ *  ..._SUM                all             x0 + x1 + ...
+ *  ..._PRODUCT            all             x0 * x1 * ...
+ *  ..._MIN, ..._MAX       all             the least, the greatest
+ *  ..._AVERAGE            all             (x0 + x1 + ...) / n
+ *  ..._PREMULTIPLIED_SUM  floating point  factor0 * x0 + factor1 * x1 + ...
+ *  ..._AND, _OR, _XOR     integers        bit by bit
  *
- *  Integers: sums and products wrap around at the width of their dtype (two's complement), signed
- *  ones too. An average divides such a sum by n and drops the fraction (-7 / 2 is -3), so the sum
- *  must fit the dtype for the average to mean anything.
+ *  Integers: sums and products wrap around at the width of their dtype (two's
+ *  complement), signed ones too. An average divides such a sum by n and drops the
+ *  fraction (-7 / 2 is -3): the sum must fit the dtype for the average to be right.
  *
- *  Floating point: each operation is rounded to the nearest value, ties to even, whatever rounding
- *  mode the calling thread has; subnormal numbers are kept, never flushed to zero; a product and a
- *  sum are never fused. f16 and bf16 are widened to f32 (exact), combined there, and rounded back
- *  after each operation, so a result does not depend on how many elements arrive together. The
- *  order of operations is the plan's and fixed, so results are the same on all ranks and in all runs.
- *  - The average of f16, bf16 and f32 divides in f32, of f64 in f64; its sum can overflow to infinity.
- *  - A factor multiplies before the first addition and is rounded apart from it: in f32 for f16, bf16
- *    and f32 (the factor is rounded to f32 first), in f64 for f64.
+ *  Floating point: each operation is rounded to the nearest value, ties to even,
+ *  whatever rounding mode the calling thread has; subnormal numbers are kept, never
+ *  flushed to zero; a product and a sum are never fused. f16 and bf16 are widened to f32
+ *  (exact), combined there, and rounded back after each operation, so a result does not
+ *  depend on how many elements arrive together. The order of operations is the plan's
+ *  and fixed: results are the same on all ranks and in all runs.
+ *  - The average of f16, bf16 and f32 divides in f32, of f64 in f64. Its sum is of the
+ *    dtype and can overflow to infinity.
+ *  - A factor multiplies before the first addition and is rounded apart from it: in f32
+ *    for f16, bf16 and f32 (the factor is rounded to f32 first), in f64 for f64.
  *  - MIN and MAX: a NaN of any rank makes the result NaN; -0 is less than +0.
- *  - A NaN that an operation yields is one value, the positive quiet NaN without payload (f16
- *    0x7e00, bf16 0x7fc0, f32 0x7fc00000, f64 0x7ff8000000000000), whatever NaN went in: hosts and
- *    GPUs agree. What meets no other rank's element (a group of one rank) is copied as it is. */
+ *  - A NaN that an operation yields is one value, the positive quiet NaN without payload
+ *    (f16 0x7e00, bf16 0x7fc0, f32 0x7fc00000, f64 0x7ff8000000000000), whatever NaN
+ *    went in: hosts and GPUs agree. In a group of one rank no operation takes place for
+ *    SUM, PRODUCT, MIN and MAX: its elements are copied as they are. */
 typedef enum tryst_reduce_op {
     TRYST_REDUCE_INVALID = 0,
     TRYST_REDUCE_SUM = 1,

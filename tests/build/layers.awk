@@ -10,7 +10,7 @@
 
 BEGIN {
     may["core"] = ""
-    may["core/memory"] = may["core/os"] = may["core/text"] = may["core/log"] = may["core/config"] = "core"
+    may["core/memory"] = may["core/os"] = may["core/text"] = may["core/log"] = may["core/config"] = may["core/reduce"] = "core"
     may["topology/net"] = "core"
     may["topology/base"] = "core"
     may["topology/machine"] = "core topology/base"
@@ -62,6 +62,7 @@ BEGIN {
     may["tests"] = ""
     may["tests/build"] = "tests"
     may["tests/core"] = "tests core"
+    may["tests/perf"] = "tests core"
     may["tests/topology"] = "tests core " topology
     may["tests/transports"] = "tests tests/transports/memory core " topology " " transports
     may["tests/transports/link"] = "tests core topology/net transports/link"

@@ -51,6 +51,7 @@ try core/memory/ core/clock.h no
 try core/os/ core/log.h no
 try core/text/ core/config.h no
 try core/log/ core/config.h no
+try core/reduce/ core/log.h no
 try core/config/ topology/net/netif.h no
 try core/config/ transports/transport.h no
 try core/config/ include/tryst/tryst.h no
