@@ -183,6 +183,7 @@ struct tryst_op {
     struct op_device
         *device; /**< its tensor is in device memory (op_device.h), or NULL */
     struct flow *flow; /**< until it is reported: it moves a flow (protocol/flow.h); NULL */
+    void *coll;        /**< OP_COLL: its run, of the engine above; NULL */
     char *text;  /**< owned, may be NULL */
 };
 

@@ -96,8 +96,7 @@ static void tree_make(int part)
     for (int i = 0; i < w.ranks; i++) {
         struct part *p = &w.parts[i][part];
         bool leaf = !p->tree.children_count;
-        p->tree.owns =
-            leaf && (w.scales || !p->tree.is_root == w.in_place || p->tree.is_root);
+        p->tree.owns = leaf && (w.scales || p->tree.is_root);
         p->tree.finishes = p->tree.is_root && w.finishes;
         bool from_sums = !leaf || p->tree.owns;
         p->result = from_sums ? p->sums : w.in_place ? p->own : p->separate;
