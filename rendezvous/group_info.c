@@ -39,8 +39,26 @@ tryst_status tryst_key_build(const tryst_group *group, int src_rank, int dst_ran
         return refuse_null("build a key", "group");
     if (rendezvous_usable(group->rdv) == TRYST_E_FORKED)
         return refuse_unusable("build a key", TRYST_E_FORKED);
+    if (edge && *edge == KEY_RESERVED)
+        return refuse(
+            TRYST_E_KEY,
+            "cannot build a key: the name \"%.64s\" begins with '~'; such names "
+            "are the library's, choose another",
+            edge);
     return key_build(&group->roster, src_rank, dst_rank, edge, frame, iter, key,
                      capacity);
+}
+
+/** Refuse a key of the library's, and free it. */
+static tryst_status key_refuse_reserved(tryst_key *key)
+{
+    tryst_status status = refuse(
+        TRYST_E_KEY,
+        "cannot use the key: its edge begins with '~', at byte %u of %s; such names "
+        "are the library's, choose another",
+        key->edge, key->string);
+    prepared_unref(key);
+    return status;
 }
 
 tryst_status tryst_key_prepare(tryst_group *group, const char *key, tryst_key **key_p)
@@ -50,9 +68,16 @@ tryst_status tryst_key_prepare(tryst_group *group, const char *key, tryst_key **
     if (rendezvous_usable(group->rdv) == TRYST_E_FORKED)
         return refuse_unusable("prepare a key", TRYST_E_FORKED);
     struct err err = ERR_INIT;
-    tryst_status status =
-        prepared_open(&group->roster, key, strnlen(key, TRYST_KEY_MAX + 1), &err, key_p);
-    return status == TRYST_OK ? status : refuse_err(&err, status);
+    tryst_key *prepared;
+    tryst_status status = prepared_open(&group->roster, key,
+                                        strnlen(key, TRYST_KEY_MAX + 1), &err, &prepared);
+    if (status != TRYST_OK)
+        return refuse_err(&err, status);
+    if (!key_is_reserved(prepared))
+        *key_p = prepared;
+    else
+        status = key_refuse_reserved(prepared);
+    return status;
 }
 
 tryst_status tryst_key_make(tryst_group *group, int src_rank, int dst_rank,

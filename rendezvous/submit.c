@@ -33,7 +33,8 @@ static bool submit_refused(tryst_op *op)
     const struct scope *scope = op->scope;
     const struct peer *peer = op->peer;
     if (scope->state == SCOPE_CLOSING)
-        op_report(op, TRYST_E_CLOSED, -1, TRYST_E_CLOSED, "its step was closed");
+        op_report(op, TRYST_E_CLOSED, op->rdv->group->roster.rank, TRYST_E_CLOSED,
+                  "its step was closed");
     else if (scope->abort_status != TRYST_OK)
         op_report(op, TRYST_E_ABORTED, scope->abort_rank, scope->abort_status,
                   scope->abort_text);
@@ -53,7 +54,7 @@ static bool submit_starved(tryst_op *op)
         op->entry = entry_get(op->scope, op->key);
     if (op->entry && (!op->deadline_at_ns || deadline_add(rdv, op) == TRYST_OK))
         return false;
-    op_report(op, TRYST_E_NOMEM, -1, TRYST_E_NOMEM,
+    op_report(op, TRYST_E_NOMEM, rdv->group->roster.rank, TRYST_E_NOMEM,
               "no memory for its key, peer or deadline");
     op_end(op);
     rendezvous_abort(rdv, step_id, TRYST_E_NOMEM, rdv->group->roster.rank,

@@ -13,7 +13,7 @@
  *
  *  An edge is one or more bytes, any but ';' and zero: spaces, '/' and UTF-8 are allowed,
  *  and nothing is interpreted. Its longest is what leaves the whole key within
- *  TRYST_KEY_MAX.
+ *  TRYST_KEY_MAX. Edges that begin with '~' are the library's: no user's key has one.
  */
 #ifndef TRYST_KEY_H
 #define TRYST_KEY_H
@@ -53,7 +53,7 @@ typedef struct tryst_key_error {
  *  Allocates nothing; views live as long as the caller's string. The grammar is
  *  TensorFlow's but stricter: 1 to 16 hexadecimal digits of incarnation, no empty device,
  *  no empty edge, exactly five parts, numbers of a device up to 2147483647. Legacy device
- *  names such as "/cpu:0" parse.
+ *  names such as "/cpu:0" parse, and so do the library's own keys.
  *
  *  Thread:  any. Never blocks.
  *  Returns: TRYST_OK     `*parsed_p` is filled
@@ -74,6 +74,7 @@ TRYST_API tryst_status tryst_key_parse(const char *key, tryst_parsed_key *parsed
  *                            does not end with its task, the key is longer than
  *                            TRYST_KEY_MAX, or `capacity` is too small (TRYST_KEY_MAX + 1
  *                            always suffices; an edge and prefixes under 256 bytes fit)
+ *           TRYST_E_KEY      `edge` begins with '~'
  *           TRYST_E_FORKED
  */
 TRYST_API tryst_status tryst_key_build(const tryst_group *group, int src_rank,
@@ -89,6 +90,7 @@ TRYST_API tryst_status tryst_key_build(const tryst_group *group, int src_rank,
  *  Returns: TRYST_OK
  *           TRYST_E_INVALID  a NULL, a rank out of range, `name` is empty, holds ';' or is longer
  *                            than the key may be (255 bytes always fit)
+ *           TRYST_E_KEY      `name` begins with '~'
  *           TRYST_E_NOMEM, TRYST_E_FORKED */
 TRYST_API tryst_status tryst_key_make(tryst_group *group, int src_rank, int dst_rank,
                                       const char *name, uint64_t index,
@@ -100,7 +102,8 @@ TRYST_API tryst_status tryst_key_make(tryst_group *group, int src_rank, int dst_
  *           keep what they need, so it may be released while they are pending.
  *  Thread:  any. Never blocks.
  *  Returns: TRYST_OK
- *           TRYST_E_KEY    does not parse, or names no rank of the group
+ *           TRYST_E_KEY    does not parse, names no rank of the group, or has an edge that
+ *                          begins with '~'
  *           TRYST_E_NOMEM, TRYST_E_FORKED
  */
 TRYST_API tryst_status tryst_key_prepare(tryst_group *group, const char *key,

@@ -394,9 +394,12 @@ TRYST_API tryst_status tryst_step_close(tryst_step *step, tryst_op **op_p);
  *  - A send says TRYST_OK only where its receive says so too, with all bytes. The reverse holds
  *    unless the step was aborted or a rank died: then the bytes may have come, and the answer
  *    not.
- *  - Who gives up (a cancel, a deadline, the close of the step) says TRYST_E_CANCELED or
- *    TRYST_E_DEADLINE, or TRYST_OK if it was too late; then its counterpart says TRYST_OK too,
- *    else TRYST_E_CANCELED, or TRYST_E_CLOSED after a close.
+ *  - An end that gives up reports TRYST_E_CANCELED (a cancel, the close of the step) or
+ *    TRYST_E_DEADLINE, or TRYST_OK if it was too late. Its counterpart reports the same, or
+ *    TRYST_E_CLOSED after a close. Where both give up, one of the two causes ends the pair, or each
+ *    end reports its own.
+ *  - tryst_op_error names the origin at both ends: the rank that gave up, had the deadline, refused
+ *    the memory or found the difference, and the status that this rank reported.
  *  - A deadline starts a cancel. The operation completes when the peer has answered, so later than
  *    its deadline where the peer does not look.
  *  - After tryst_step_abort what had not completed says TRYST_E_ABORTED, at every rank.
@@ -413,7 +416,9 @@ TRYST_API tryst_status tryst_step_close(tryst_step *step, tryst_op **op_p);
  *        _HANDSHAKE                                 the other rank died or was given up
  *        TRYST_E_NOMEM                              out of memory at one of the two ranks
  *        TRYST_E_SYSTEM, _MODULE, _UNSUPPORTED      a device, its driver or its module failed
- *        TRYST_E_CONTEXT                            the group was closed
+ *        TRYST_E_CONTEXT                            the group was closed at this rank; the other end
+ *                                                   reports TRYST_E_CANCELED, with TRYST_E_CONTEXT
+ *                                                   as the origin's status
  *        any error but the two above,
  *        TRYST_E_DEADLINE and _CONTEXT              the receive's alloc callback returned it
  *        TRYST_E_INVALID                            the callback returned anything else than those,
@@ -474,7 +479,8 @@ typedef struct tryst_op_params {
  *           tryst_op_release does.
  *  Thread:  any. Never blocks, never says "try again".
  *  Returns: TRYST_OK             submitted; the outcome arrives with the operation
- *           TRYST_E_KEY          does not parse, or its source is not this rank
+ *           TRYST_E_KEY          does not parse, its source is not this rank, or its edge begins
+ *                                with '~' (tryst/key.h)
  *           TRYST_E_INCARNATION  the key's incarnation is not this rank's
  *           TRYST_E_INVALID      tensor or params; device memory that is not `device`'s; a `mem`
  *                                that does not cover the bytes, or is another context's

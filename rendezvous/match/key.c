@@ -199,6 +199,7 @@ tryst_status prepared_open(const struct roster *roster, const char *string, size
     key->src_rank = src;
     key->dst_rank = dst;
     key->bytes = (uint16_t)bytes;
+    key->edge = (uint16_t)(parsed.edge.data - string);
     key->src_incarnation = parsed.src_incarnation;
     key->hash = hash ? hash : 1;
     memcpy(key->string, string, bytes);

@@ -9,6 +9,7 @@
 #define RENDEZVOUS_MATCH_PREPARED_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,15 +23,25 @@ struct tryst_key {
     int32_t src_rank;
     int32_t dst_rank;
     uint16_t bytes;
+    uint16_t edge; /**< where the edge name begins in `string` */
     uint64_t src_incarnation;
     uint64_t hash; /**< XXH3-64 of the string; never 0 */
     char string[]; /**< terminated */
 };
 
-/** tryst_key_build, with the roster of its group. */
+/** An edge name that begins with this is the library's: users' calls refuse it (tryst/key.h). */
+#define KEY_RESERVED '~'
+
+/** tryst_key_build, with the roster of its group; the library's edges too. */
 tryst_status key_build(const struct roster *roster, int src_rank, int dst_rank,
                        const char *edge, uint64_t frame, uint64_t iter, char *key,
                        size_t capacity);
+
+/** True if the edge of `key` is the library's. */
+static inline bool key_is_reserved(const tryst_key *key)
+{
+    return key->string[key->edge] == KEY_RESERVED;
+}
 
 /** Parse `string` (`bytes` long, terminated or not) and resolve it in `roster`. `err` (may be NULL) receives
  *  the sentence of a failure.

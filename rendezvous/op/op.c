@@ -164,8 +164,11 @@ __attribute__((noinline)) static void op_report_details(tryst_op *op, const char
     bool flow = op->flow != NULL;
     assert(op->final == TRYST_OK || status_is_outcome(op->final));
     /* What was aborted says why, not only that. */
-    if (op->final == TRYST_E_ABORTED && op->scope && op->scope->abort_status != TRYST_OK)
+    if (op->final == TRYST_E_ABORTED && op->scope &&
+        op->scope->abort_status != TRYST_OK) {
         op->origin_status = op->scope->abort_status;
+        op->origin_rank = op->scope->abort_rank;
+    }
     if (text && !op->text)
         op->text = mem_strdup(text); /* without memory the status alone must do */
     if (op->flow)

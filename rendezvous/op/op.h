@@ -147,6 +147,8 @@ struct tryst_op {
     bool took_data;    /**< receive: DONE answers DATA `number`, not the slices */
     bool eager;        /**< send: holds eager credit */
     _Atomic(bool) cancel_asked;
+    /** With `fail` or `take_back`: what the origin reported where that differs, else TRYST_OK. */
+    int32_t origin_fail;
     /** INT32_MAX + 1 - the priority that it is to be raised to, while `raise` is on its way into the
      *  progress domain; else 0. */
     _Atomic(uint64_t) raise_to;
@@ -227,12 +229,11 @@ void op_end(tryst_op *op);
 /** Change the state; illegal transitions assert. */
 void op_state_set(tryst_op *op, enum op_state state);
 const char *op_state_name(const tryst_op *op);
-/** What the other end is told of an operation that ended with `status` here: whoever set a deadline, or
- *  closes its context, has cancelled it. */
+/** The status with which the other end ends where this end fails with `status`. The close of a group is this
+ *  rank's own: its peers' groups stay open, and their operations are cancelled. */
 static inline tryst_status op_peer_status(tryst_status status)
 {
-    bool ours = status == TRYST_E_DEADLINE || status == TRYST_E_CONTEXT;
-    return ours ? TRYST_E_CANCELED : status;
+    return status == TRYST_E_CONTEXT ? TRYST_E_CANCELED : status;
 }
 /** Run the callbacks of all that were reported and make their outcome visible. */
 int op_complete_all(struct rendezvous *rdv);

@@ -26,7 +26,8 @@
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/endpoint.h"
 #include "rendezvous/peer/fault.h"
-#include "shape.h"
+#include "rendezvous/protocol/cause.h"
+#include "rendezvous/protocol/shape.h"
 
 /** Deferred receives that ask again at each tick: their producer may have closed its step. */
 enum { REANNOUNCED = 16 };
@@ -66,10 +67,9 @@ static void want_queue(tryst_op *op)
 }
 
 /** Report, and end unless DONE is to be sent. */
-static void recv_finish(tryst_op *op, tryst_status status, int32_t origin_rank,
-                        const char *text)
+static void recv_finish(tryst_op *op, struct cause cause)
 {
-    op_report(op, status, origin_rank, status, text);
+    op_report(op, cause.status, cause.origin_rank, cause.origin_status, op->text);
     if (op->records & QUEUED_DONE)
         op_state_set(op, OP_TAKEN);
     else
@@ -86,7 +86,7 @@ static void recv_settle(tryst_op *op)
     if (op->run)
         recv_run_close(op);
     if (!op->awaits_cause)
-        recv_finish(op, op->fail, op->origin_rank, op->text);
+        recv_finish(op, op_fail_cause(op));
 }
 
 /** The answer says ABORTED, but the ABORT itself, with its sentence, has not come yet. */
@@ -96,17 +96,13 @@ static bool cause_is_coming(const tryst_op *op, tryst_status status)
            op->scope->state == SCOPE_OPEN;
 }
 
-/** The id has ended without all bytes; the buffer comes back when nothing is posted in it. */
-static void recv_ending(tryst_op *op, tryst_status status, int32_t origin_rank,
-                        uint32_t upto, unsigned records)
+/** The id has ended without all bytes; the buffer comes back when nothing is posted in it. The answer to a CANCEL
+ *  returns the cause of that, or the producer's own where the producer was failing first. */
+static void recv_ending(tryst_op *op, struct cause cause, uint32_t upto, unsigned records)
 {
-    /* Whoever closes the group says so, whatever the peer, or this rank itself, still answers. */
-    bool own = op->fail == TRYST_E_CONTEXT ||
-               (op->fail != TRYST_OK && status == op_peer_status(op->fail));
-    if (!own) {
-        op->fail = status;
-        op->origin_rank = origin_rank;
-    }
+    /* The close of this group is the outcome, whatever the peer still answers. */
+    if (op->fail != TRYST_E_CONTEXT)
+        op_cause_set(op, cause);
     op->awaits_cause = cause_is_coming(op, op->fail);
     op->rdv->awaiting_cause |= op->awaits_cause;
     marks_clear(op);
@@ -150,8 +146,7 @@ static void slice_in_place(tryst_op *op, struct recv_slice *slice)
         return;
     /* The id lives until DONE is packed: op_end drops it. */
     recv_run_close(op);
-    recv_finish(op, op->done_status,
-                op->done_status == TRYST_OK ? -1 : op->rdv->group->roster.rank, op->text);
+    recv_finish(op, cause_own(op->rdv, op->done_status));
 }
 
 /** Its message has come, but not to the device: the rest is taken, and then both ends fail. */
@@ -251,7 +246,8 @@ static void recv_announce(tryst_op *op)
     if (bulk) {
         tryst_status status = recv_run_open(op);
         if (status != TRYST_OK) { /* its WANT(VOID) says so */
-            consumer_fail(op, status, -1, "no memory to receive");
+            consumer_fail(op, status, op->rdv->group->roster.rank,
+                          "no memory to receive");
             return;
         }
     }
@@ -282,11 +278,11 @@ void consumer_announce(struct peer *peer)
 
 /* ---- bytes arrive ------------------------------------------------------------------------- */
 
-/** True if a refusal may end both ends with `status`. A deadline and a close are this rank's own, and the
- *  other end would receive them as a cancel. */
+/** True if a refusal may end both ends with `status`: no deadline has passed, and no group was closed. */
 static bool alloc_may_return(tryst_status status)
 {
-    return status_is_outcome(status) && op_peer_status(status) == status;
+    return status_is_outcome(status) && status != TRYST_E_DEADLINE &&
+           status != TRYST_E_CONTEXT;
 }
 
 /** dtype and size are known: provide memory through the caller. */
@@ -373,29 +369,28 @@ static void data_explain(tryst_op *op, const struct arrived *arrived, tryst_stat
         op_refusal_explain(op, send);
     if (status != TRYST_E_MISMATCH)
         return;
-    if (arrived->status ==
-        TRYST_E_MISMATCH) { /* found by the producer, which sends its bytes */
-        if (arrived->bytes != sizeof send.bytes)
-            return;
-        memcpy(&send.bytes, arrived->payload, sizeof send.bytes);
-    }
+    if (arrived->status == TRYST_E_MISMATCH) /* found by the producer */
+        send.bytes = ((const struct record_failure *)arrived->payload)->bytes;
     op_mismatch_explain(op, send);
 }
 
 /** Fail both ends: the DATA does not fit this receive, or has failed itself. */
 static void data_fail(tryst_op *op, const struct arrived *arrived, tryst_status status)
 {
+    struct cause cause = arrived->status == TRYST_OK
+                             ? cause_own(op->rdv, status)
+                             : cause_in_data(op->peer, status, arrived->payload);
     data_explain(op, arrived, status);
     if (op->run) {
         /* Slices were posted for an answer that came as a status: withdraw them first. */
         op->done_status = status;
         op->took_data = true;
-        recv_ending(op, status, op->peer->rank, 0, QUEUED_DONE);
+        recv_ending(op, cause, 0, QUEUED_DONE);
         return;
     }
     id_drop(op);
     data_done_later(op, status);
-    recv_finish(op, status, op->peer->rank, NULL);
+    recv_finish(op, cause);
 }
 
 void consumer_take(tryst_op *op, const struct arrived *arrived)
@@ -534,6 +529,16 @@ static void recv_deferred(tryst_op *op)
         recv_fail_late(op);
 }
 
+/** The WANT was not met. The text of an own failure is dropped where the producer failed for another reason. */
+static void recv_answered(tryst_op *op, struct cause cause, uint32_t upto)
+{
+    if (op->fail != TRYST_OK && op->fail != TRYST_E_CONTEXT && op->fail != cause.status) {
+        mem_free(op->text);
+        op->text = NULL;
+    }
+    recv_ending(op, cause, upto, 0);
+}
+
 void consumer_ended(struct peer *peer, const struct record_answer *answer)
 {
     tryst_op *op = recv_by_id(peer, answer->id);
@@ -547,7 +552,7 @@ void consumer_ended(struct peer *peer, const struct record_answer *answer)
     } else if (op->state == OP_VOID) {
         op_end(op);
     } else {
-        recv_ending(op, answer->header.status, answer->origin_rank, answer->upto, 0);
+        recv_answered(op, cause_in_answer(peer, answer), answer->upto);
     }
 }
 
@@ -569,7 +574,7 @@ static bool fail_set(tryst_op *op, tryst_status status, int32_t origin_rank,
 /** Report it; its number stays to be consumed, unless its step is being closed. */
 static void recv_void(tryst_op *op)
 {
-    op_report(op, op->fail, op->origin_rank, op->fail, op->text);
+    op_report_fail(op);
     urgent_remove(&op->deferred_node);
     op_state_set(op, OP_VOID);
     if (op->scope->state == SCOPE_CLOSING)
@@ -639,7 +644,7 @@ void consumer_peer_gone(tryst_op *op)
         op_device_unhold(op);
     marks_clear(op);
     if (op->fail != TRYST_OK) /* a derived error never replaces a cause */
-        op_report(op, op->fail, op->origin_rank, op->fail, op->text);
+        op_report_fail(op);
     op_report(op, op->peer->liveness.gone_status, op->peer->rank,
               op->peer->liveness.gone_status, op->peer->liveness.gone_text);
     op_end(op);

@@ -19,8 +19,8 @@ void consumer_placed(tryst_op *op, tryst_status status);
 /** A small tensor as it came. */
 struct arrived {
     uint64_t number;
-    const void *payload;
-    int32_t status; /**< why it has no bytes, or TRYST_OK */
+    const void *payload; /**< of a failure: its record_failure */
+    int32_t status;      /**< why it has no bytes, or TRYST_OK */
     uint32_t bytes;
     uint8_t dtype;
 };

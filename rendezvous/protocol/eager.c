@@ -20,6 +20,7 @@
 #include "rendezvous/peer/abort.h"
 #include "rendezvous/peer/fault.h"
 #include "rendezvous/peer/peer.h"
+#include "rendezvous/protocol/cause.h"
 
 /** DATA that is being read. */
 struct incoming {
@@ -28,6 +29,7 @@ struct incoming {
     struct name *name;
     const struct record_name *declared; /**< what it declares; NULL: nothing */
     bool held;                          /**< its receive waits for a device */
+    struct record_failure failure; /**< of DATA that meets no memory: `arrived.payload` */
 };
 
 void unexpected_free(struct unexpected *unexpected)
@@ -42,12 +44,14 @@ static void unexpected_keep(struct peer *peer, struct entry *entry,
                             const struct incoming *incoming)
 {
     const struct arrived *arrived = &incoming->arrived;
-    uint64_t charge = EAGER_OVERHEAD_BYTES + arrived->bytes;
+    uint32_t tensor_bytes = arrived->status == TRYST_OK ? arrived->bytes : 0;
+    uint64_t charge = EAGER_OVERHEAD_BYTES + tensor_bytes;
     if (peer->in.unexpected_bytes + charge > peer->rdv->set.eager_credit_bytes) {
         peer_fault(peer, PEER_FAULT_EAGER_BYTES, NULL);
         return;
     }
-    struct unexpected *unexpected = mem_alloc(sizeof *unexpected + arrived->bytes);
+    struct unexpected *unexpected =
+        mem_alloc(sizeof *unexpected + sizeof(struct record_failure) + tensor_bytes);
     if (!unexpected) {
         peer_data_refuse(peer, arrived->number, TRYST_E_NOMEM,
                          peer->rdv->group->roster.rank);
@@ -59,7 +63,7 @@ static void unexpected_keep(struct peer *peer, struct entry *entry,
     unexpected->number = arrived->number;
     unexpected->dtype = arrived->dtype;
     unexpected->status = arrived->status;
-    unexpected->bytes = arrived->bytes;
+    unexpected->bytes = tensor_bytes;
     memcpy(unexpected->payload, arrived->payload, arrived->bytes);
     peer->in.unexpected_bytes += charge;
     queue_insert(&entry->unexpected, &unexpected->queued);
@@ -132,11 +136,15 @@ static struct name *data_name(struct peer *peer, const struct record_data *data,
 /** An entry for DATA whose key was declared when there was no memory for it: of its hash, so it may be
  *  another key's, and a receive that meets it ends with TRYST_E_NOMEM. */
 static struct entry *nameless_entry(struct peer *peer, const struct name *name,
-                                    struct arrived *arrived)
+                                    struct arrived *arrived,
+                                    struct record_failure *failure)
 {
     struct scope *scope = scope_find(&peer->rdv->scopes, name->step);
-    arrived->status = TRYST_E_NOMEM;
+    struct cause cause = cause_own(peer->rdv, TRYST_E_NOMEM);
+    arrived->status = cause.status;
     arrived->bytes = 0;
+    cause_put_data(failure, cause);
+    arrived->payload = failure;
     return scope ? entry_hashed(scope, name->hash, peer->rank) : NULL;
 }
 
@@ -145,7 +153,8 @@ static tryst_op *data_receive(struct peer *peer, struct incoming *incoming)
 {
     struct entry *entry = incoming->name->entry;
     if (!entry && !incoming->declared)
-        entry = nameless_entry(peer, incoming->name, &incoming->arrived);
+        entry =
+            nameless_entry(peer, incoming->name, &incoming->arrived, &incoming->failure);
     tryst_op *op = entry ? op_find(&entry->recvs, incoming->seq) : NULL;
     bool takes =
         op && op->peer == peer && op->state != OP_TAKEN && op->state != OP_ENDING;
@@ -213,6 +222,9 @@ void eager_cancel(struct peer *peer, const struct record_answer *cancel)
             continue;
         unexpected->given_back = true;
         unexpected->status = cancel->header.status;
+        struct record_failure *failure = (void *)unexpected->payload;
+        *failure = (struct record_failure){.bytes = unexpected->bytes};
+        cause_put_data(failure, cause_in_answer(peer, cancel));
         peer_answer(peer, &(struct answer){.id = cancel->id,
                                            .status = TRYST_E_CANCELED,
                                            .origin_rank = peer->rdv->group->roster.rank,

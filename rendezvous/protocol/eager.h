@@ -20,7 +20,8 @@ struct unexpected {
     uint8_t dtype;
     bool given_back; /**< to its producer: the receive of its number gets none of it */
     int32_t status;  /**< why it has no bytes, or TRYST_OK */
-    uint32_t bytes;
+    uint32_t bytes;  /**< of the tensor */
+    /** The tensor's bytes or a record_failure, with room for either. */
     _Alignas(8) uint8_t payload[];
 };
 

@@ -266,9 +266,8 @@ void flow_fail(struct flow *flow, tryst_status status, int32_t origin_rank,
                tryst_status origin_status, const char *text)
 {
     tryst_op *op = flow->op;
-    (void)origin_status;
     if (op)
-        op->rdv->op_events->fail(op, status, origin_rank, text);
+        op_fail_from(op, status, origin_rank, origin_status, text);
 }
 
 /** An operation that was failing and ended well after all, since its bytes were on their way, ends the flow

@@ -24,8 +24,8 @@
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/abort.h"
 #include "rendezvous/peer/fault.h"
+#include "rendezvous/protocol/shape.h"
 #include "send_run.h"
-#include "shape.h"
 #include "want.h"
 
 void producer_want_answered(struct want *want)
@@ -106,7 +106,7 @@ static void match_void(struct want *want, tryst_op *op)
 {
     if (want->dtype != TRYST_DTYPE_INVALID && want->flags & RECORD_ALLOC)
         op_refusal_explain(op, shape_of(op));
-    op_report(op, want->status, want->peer->rank, want->status,
+    op_report(op, want->cause.status, want->cause.origin_rank, want->cause.origin_status,
               "the consumer gave up the receive that this send would have met");
     want_unpark(want);
     want_maybe_free(want);
@@ -234,7 +234,7 @@ void producer_fetched(tryst_op *op, tryst_status status)
     }
     if (op->fail != TRYST_OK) {
         op_device_slot_drop(op);
-        op_report(op, op->fail, op->origin_rank, op->fail, op->text);
+        op_report_fail(op);
     }
     records_queue(op, QUEUED_DATA);
 }
@@ -271,7 +271,8 @@ static struct want *want_open(struct peer *peer, struct entry *entry,
     want->dtype = rec->dtype;
     want->flags = rec->header.flags;
     want->rail = rec->rail;
-    want->status = rec->header.status;
+    if (want->flags & RECORD_VOID)
+        want->cause = cause_in_want(peer, rec);
     want->transfer.bytes = rec->bytes;
     want->transfer.slice_bytes = rec->slice_bytes;
     want->transfer.slices =
@@ -294,7 +295,7 @@ static void want_park(struct want *want)
         peer->in.early_wants++;
     }
     if (want->flags & RECORD_VOID)
-        want_answer(want, RECORD_CANCELED, want->status, peer->rank);
+        want_answer(want, RECORD_CANCELED, want->cause);
 }
 
 /** `scope` NULL: not open here yet. */
@@ -331,7 +332,7 @@ static void want_take(struct peer *peer, struct entry *entry,
             records_queue(op, QUEUED_OFFER);
         }
     } else if (op && (want->flags & RECORD_VOID)) {
-        want_answer(want, RECORD_CANCELED, want->status, peer->rank);
+        want_answer(want, RECORD_CANCELED, want->cause);
         producer_match(want, op);
     } else if (op)
         producer_match(want, op);
@@ -381,21 +382,21 @@ void producer_want(struct peer *peer, const struct record_want *rec, const char 
 void producer_cancel(struct peer *peer, const struct record_answer *cancel)
 {
     struct want *want = want_by_id(peer, cancel->id);
-    tryst_status why = cancel->header.status;
+    struct cause cause = cause_in_answer(peer, cancel);
     if (!want || list_linked(&want->answer_node))
         return; /* the answer is on its way */
     if (want->send) {
         /* Between two slices; once all are on their way it is too late, and the bulk is the answer. */
         if (want->transfer.next < want->transfer.slices)
-            producer_fail(want->send, why, peer->rank,
-                          "the consumer gave up its receive");
+            op_fail_from(want->send, cause.status, cause.origin_rank, cause.origin_status,
+                         "the consumer gave up its receive");
         return;
     }
     want->flags |= RECORD_VOID;
-    want_answer(want, RECORD_CANCELED, why, peer->rank);
+    want_answer(want, RECORD_CANCELED, cause);
     tryst_op *op = op_find(&want->entry->sends, want->queued.seq);
-    if (op && flow_is_held(
-                  op)) /* a flow ends without delay: its rank may not be ready for long */
+    /* A flow ends without delay: its rank may not be ready for long. */
+    if (op && flow_is_held(op))
         producer_match(want, op);
 }
 
@@ -426,11 +427,21 @@ static void eager_return(tryst_op *op)
 }
 
 /** The consumer is through with its DATA. */
-static void send_done(tryst_op *op, tryst_status status)
+static void send_done(tryst_op *op, tryst_status status, int32_t origin_rank,
+                      tryst_status origin_status)
 {
     eager_return(op);
     op->records &= (uint8_t)~QUEUED_CANCEL;
-    op_report(op, status, status == TRYST_OK ? -1 : op->peer->rank, status, NULL);
+    op_report(op, status, origin_rank, origin_status, NULL);
+}
+
+/** Report a send by its DONE. */
+static void data_done_report(tryst_op *op, const struct record_answer *done)
+{
+    struct cause cause = {TRYST_OK, -1, TRYST_OK};
+    if (done->header.status != TRYST_OK)
+        cause = cause_in_answer(op->peer, done);
+    send_done(op, cause.status, cause.origin_rank, cause.origin_status);
 }
 
 static tryst_op *sent_op(struct stream_send *send)
@@ -441,7 +452,7 @@ static tryst_op *sent_op(struct stream_send *send)
 void producer_acked(struct stream_send *send)
 {
     tryst_op *op = sent_op(send);
-    send_done(op, op->fail);
+    send_done(op, op->fail, op->origin_rank, op->fail);
     op_end(op);
 }
 
@@ -459,7 +470,7 @@ void producer_data_done(struct peer *peer, const struct record_answer *done)
         op_mismatch_explain(op, answer_shape(done));
     if (status != TRYST_OK)
         op->entry->declared = 0; /* perhaps there was no memory to learn the key there */
-    send_done(op, status);
+    data_done_report(op, done);
     if (status == TRYST_E_NOMEM && !done->upto && op->scope->state != SCOPE_CLOSING) {
         /* No receive took it: its number is still to be consumed. */
         op_state_set(op, OP_VOID);
@@ -484,7 +495,8 @@ void producer_data_canceled(struct peer *peer, uint64_t number)
     if (op->take_back == TRYST_OK)
         peer_fault(peer, PEER_FAULT_DATA_RETURNED, NULL);
     else
-        op_report(op, op->take_back, -1, op->take_back, NULL);
+        op_report(op, op->take_back, op->origin_rank, op_origin_status(op, op->take_back),
+                  NULL);
 }
 
 /* ---- failure ------------------------------------------------------------------------------ */
@@ -502,11 +514,13 @@ static void fail_fetching(tryst_op *op, tryst_status status, int32_t origin_rank
 
 /** Its DATA has left: what becomes of it is the consumer's to say, who gives it back if no receive has
  *  taken it. (DATA that answers a WANT is taken in any case.) */
-static void data_take_back(tryst_op *op, tryst_status status, const char *text)
+static void data_take_back(tryst_op *op, tryst_status status, int32_t origin_rank,
+                           const char *text)
 {
     if (!op->eager || op->reported || op->take_back != TRYST_OK)
         return;
     op->take_back = status;
+    op->origin_rank = origin_rank;
     op->text = text && !op->text ? mem_strdup(text) : op->text;
     records_queue(op, QUEUED_CANCEL);
 }
@@ -533,7 +547,7 @@ static void fail_posted(tryst_op *op, tryst_status status, int32_t origin_rank,
     bool flow = flow_is_held(op), held = flow || op_device_is_held(op);
     if (held && !flow)
         op_device_unhold(op);
-    op_report(op, status, origin_rank, status, text);
+    op_report(op, status, origin_rank, op_origin_status(op, status), text);
     op_state_set(op, OP_VOID);
     urgent_remove(&op->deferred_node);
     if (held)
@@ -556,11 +570,12 @@ void producer_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
             fail_fetching(op, status, origin_rank, text);
         } else if (op->records & QUEUED_DATA) {
             op->fail = op->reported ? op->fail : status;
-            op_report(op, status, origin_rank, status, text);
+            op_report(op, status, origin_rank, op_origin_status(op, status), text);
         } else if (status != TRYST_E_CANCELED && status != TRYST_E_DEADLINE) {
-            op_report(op, status, origin_rank, status, text); /* the bytes were copied */
+            op_report(op, status, origin_rank, op_origin_status(op, status),
+                      text); /* the bytes were copied */
         } else {
-            data_take_back(op, status, text);
+            data_take_back(op, status, origin_rank, text);
         }
         break;
     case OP_MATCHED:
@@ -588,7 +603,7 @@ void producer_peer_gone(tryst_op *op)
         op->want = NULL;
     }
     if (op->state == OP_ENDING) /* a derived error never replaces a cause */
-        op_report(op, op->fail, op->origin_rank, op->fail, op->text);
+        op_report_fail(op);
     op_report(op, op->peer->liveness.gone_status, op->peer->rank,
               op->peer->liveness.gone_status, op->peer->liveness.gone_text);
     op_end(op);
@@ -606,12 +621,13 @@ void producer_wants_drop(struct peer *peer)
 void producer_scope_answer(struct scope *scope, uint8_t type, tryst_status status,
                            int32_t origin_rank)
 {
+    tryst_status origin_status = status == TRYST_E_ABORTED ? scope->abort_status : status;
     for (struct entry *entry = NULL; (entry = entry_next(scope, entry)) != NULL;) {
         struct queue_node *item;
         while ((item = queue_next(&entry->wants, NULL)) != NULL) {
             struct want *want = container_of(item, struct want, queued);
             want_unpark(want);
-            want_answer(want, type, status, origin_rank);
+            want_answer(want, type, (struct cause){status, origin_rank, origin_status});
             want_maybe_free(want);
         }
         while ((item = queue_next(&entry->unexpected, NULL)) != NULL) {

@@ -23,6 +23,8 @@
 static void op_fail_by_kind(tryst_op *op, tryst_status status, int32_t origin_rank,
                             const char *text)
 {
+    if (origin_rank < 0)
+        origin_rank = op->rdv->group->roster.rank;
     if (op->kind == OP_SEND)
         producer_fail(op, status, origin_rank, text);
     else if (op->kind == OP_RECV)
@@ -173,8 +175,8 @@ void protocol_peer_close(struct peer *peer)
 static void abort_ops(struct scope *scope, struct list *ops)
 {
     list_for_each_safe (ops, node, after)
-        op_fail(container_of(node, tryst_op, scope_node), TRYST_E_ABORTED,
-                scope->abort_rank, scope->abort_text);
+        op_fail_from(container_of(node, tryst_op, scope_node), TRYST_E_ABORTED,
+                     scope->abort_rank, scope->abort_status, scope->abort_text);
 }
 
 void protocol_scope_aborted(struct scope *scope)

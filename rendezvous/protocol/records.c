@@ -17,7 +17,6 @@
 
 #include "closed.h"
 #include "consumer.h"
-#include "core/status.h"
 #include "eager.h"
 #include "flow_op.h"
 #include "frames.h"
@@ -28,10 +27,11 @@
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/abort.h"
 #include "rendezvous/peer/fault.h"
+#include "rendezvous/protocol/cause.h"
+#include "rendezvous/protocol/shape.h"
 #include "rendezvous/protocol/wire_decode.h"
 #include "rendezvous/protocol/wire_encode.h"
 #include "send_run.h"
-#include "shape.h"
 #include "want.h"
 
 /** Frames with a wrong cookie are logged once in this time. */
@@ -99,11 +99,8 @@ static bool pack_want_answers(struct packer *packer)
     struct list_node *node;
     while ((node = list_first(&packer->peer->out.want_answers)) != NULL) {
         struct want *want = container_of(node, struct want, answer_node);
-        struct record_answer fields = {.header.status = want->status,
-                                       .id = want->id,
-                                       .upto = want->transfer.next,
-                                       .origin_rank = want->origin_rank,
-                                       .origin_status = want->status};
+        struct record_answer fields = {.id = want->id, .upto = want->transfer.next};
+        cause_put_answer(&fields, want->cause);
         if (!pack_answer(packer, want->answer, 0, &fields))
             return false;
         producer_want_answered(want);
@@ -163,6 +160,8 @@ static bool pack_want(struct packer *packer, tryst_op *op)
         .priority = op->priority,
         .dtype = (uint8_t)op->tensor.dtype,
         .key_bytes = op->key->bytes};
+    if (is_void)
+        cause_put_want(&record, op_cause(op, op->final));
     return wire_want(&packer->writer, &record, op->key->string);
 }
 
@@ -190,16 +189,25 @@ __attribute__((noinline)) static bool pack_named(struct packer *packer, tryst_op
     return true;
 }
 
+/** The payload of a failed DATA; returns its bytes. */
+static size_t failure_put(const tryst_op *op, struct record_failure *failure)
+{
+    *failure = (struct record_failure){.bytes = op->bytes};
+    cause_put_data(failure, op_cause(op, op->fail));
+    return op->fail == TRYST_E_MISMATCH ? sizeof *failure : RECORD_FAILURE_BYTES;
+}
+
 static bool pack_data(struct packer *packer, tryst_op *op)
 {
     struct peer *peer = packer->peer;
     size_t bytes = op->fail == TRYST_OK ? op->bytes : 0;
     const void *payload = op->tensor.data;
+    struct record_failure failure;
     if (__builtin_expect(op->device != NULL, 0))
         payload = bytes ? op->device->slot->data : NULL; /* fetched from the device */
-    if (__builtin_expect(op->fail == TRYST_E_MISMATCH, 0)) {
-        bytes = sizeof op->bytes; /* shape.h */
-        payload = &op->bytes;
+    if (__builtin_expect(op->fail != TRYST_OK, 0)) {
+        bytes = failure_put(op, &failure);
+        payload = &failure;
     }
     struct record_data record = data_fields(op, bytes);
     if (!stream_out_has_place(&peer->out.stream))
@@ -243,8 +251,8 @@ static bool pack_cancel(struct packer *packer, tryst_op *op)
 {
     uint8_t flags = op->kind == OP_SEND ? RECORD_SEND : 0;
     tryst_status why = op->kind == OP_SEND ? op->take_back : op->fail;
-    struct record_answer fields = {.header.status = op_peer_status(why),
-                                   .id = op->kind == OP_SEND ? op->sent.number : op->id};
+    struct record_answer fields = {.id = op->kind == OP_SEND ? op->sent.number : op->id};
+    cause_put_answer(&fields, op_cause(op, why));
     return pack_answer(packer, RECORD_CANCEL, flags, &fields);
 }
 
@@ -255,20 +263,27 @@ static bool pack_raise(struct packer *packer, tryst_op *op)
                                       .id = op->id, .posted = (uint32_t)op->priority});
 }
 
+/** Put the failure into a DONE; returns the flags for it. */
+static uint8_t done_failure_put(const tryst_op *op, struct record_answer *fields)
+{
+    cause_put_answer(fields, op_cause(op, op->done_status));
+    if (!op->took_data)
+        return 0;
+    if (op->done_status == TRYST_E_MISMATCH)
+        answer_shape_put(fields, shape_of(op));
+    return op_shape_was_refused(op) ? RECORD_ALLOC : 0;
+}
+
 static bool pack_done(struct packer *packer, tryst_op *op)
 {
     struct record_answer fields = {.header.status = op->done_status,
                                    .id = op->took_data ? op->number : op->id,
                                    .upto = op->took_data ? 1 : op->done_upto,
                                    .posted = op->done_posted,
-                                   .origin_rank = op->rdv->group->roster.rank,
-                                   .origin_status = op->done_status};
+                                   .origin_rank = -1};
     uint8_t flags = op->took_data ? RECORD_SEND : 0;
-    if (__builtin_expect(op->done_status != TRYST_OK, 0) && op->took_data) {
-        flags |= op_shape_was_refused(op) ? RECORD_ALLOC : 0;
-        if (op->done_status == TRYST_E_MISMATCH)
-            answer_shape_put(&fields, shape_of(op));
-    }
+    if (__builtin_expect(op->done_status != TRYST_OK, 0))
+        flags |= done_failure_put(op, &fields);
     if (!pack_answer(packer, RECORD_DONE, flags, &fields))
         return false;
     if (op->took_data)
@@ -379,10 +394,7 @@ void frame_header_put(struct peer *peer, uint8_t *frame, unsigned records, unsig
 static void data_read(struct peer *peer, const struct record_data *data)
 {
     const struct record_name *name = wire_data_name(data);
-    const uint8_t *payload = (const uint8_t *)(data + 1);
-    if (name)
-        payload += sizeof *name + wire_padded(name->key_bytes);
-    eager_data(peer, data, name, payload);
+    eager_data(peer, data, name, wire_data_payload(data));
 }
 
 /** The answer is about a DATA, by its number. */
@@ -422,9 +434,11 @@ static void answer_read(struct peer *peer, const struct record_answer *answer)
 static const char *record_read(struct peer *peer, const struct record_header *record)
 {
     const void *whole = record;
-    const char *wrong;
-    if (record->status != TRYST_OK && !status_is_outcome(record->status))
-        return "a status that no operation ends with";
+    const char *wrong = record->status == TRYST_OK
+                            ? NULL
+                            : wire_failure_check(record, peer->rdv->group->roster.size);
+    if (wrong)
+        return wrong;
     switch (record->type) {
     case RECORD_WANT:
         wrong = wire_want_check(whole);

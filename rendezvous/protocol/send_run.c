@@ -74,10 +74,9 @@ static void send_maybe_finish(struct want *want)
         return;
     if (op->state == OP_ENDING) {
         send_run_forget(want);
-        op_report(op, op->fail, op->origin_rank, op->fail, op->text);
+        op_report_fail(op);
     } else if (want->transfer.upto == want->transfer.slices) {
-        op_report(op, op->fail, op->fail == TRYST_OK ? -1 : want->peer->rank, op->fail,
-                  NULL);
+        op_report_fail(op); /* with the status of its DONE */
         want_id_end(want);
     } else {
         return;
@@ -114,8 +113,7 @@ static void matched_answer(struct want *want)
     if (!want->unanswered || (op->device && want->in_flight))
         return;
     want->unanswered = false;
-    want_answer(want, RECORD_CANCELED, op_peer_status(op->fail),
-                op->rdv->group->roster.rank);
+    want_answer(want, RECORD_CANCELED, op_cause(op, op->fail));
 }
 
 /** A slice of a device's tensor was not sent, and none behind it will be. */
@@ -268,8 +266,9 @@ void send_run_done(struct peer *peer, const struct record_answer *done)
         return;
     }
     if (done->upto ==
-        transfer->slices) /* the consumer has all, but perhaps not in place */
-        want->send->fail = done->header.status;
+            transfer->slices && /* the consumer has all, but perhaps not in place */
+        done->header.status != TRYST_OK)
+        op_cause_set(want->send, cause_in_answer(peer, done));
     const struct dispatch_ops *dispatch = peer->rdv->dispatch;
     while (transfer->upto < done->upto) {
         uint64_t bytes = transfer_slice_bytes(transfer, transfer->upto++);

@@ -54,14 +54,12 @@ void want_maybe_free(struct want *want)
         want_free(want);
 }
 
-void want_answer(struct want *want, uint8_t type, tryst_status status,
-                 int32_t origin_rank)
+void want_answer(struct want *want, uint8_t type, struct cause cause)
 {
     if (want->answered || list_linked(&want->answer_node))
         return;
     want->answer = type;
-    want->status = status;
-    want->origin_rank = origin_rank;
+    want->cause = cause;
     list_push_back(&want->peer->out.want_answers, &want->answer_node);
     peer_flush_later(want->peer);
 }

@@ -8,6 +8,7 @@
 
 #include "rendezvous/match/table.h"
 #include "rendezvous/op/transfer.h"
+#include "rendezvous/protocol/cause.h"
 
 struct peer;
 
@@ -26,9 +27,8 @@ struct want {
     bool
         unanswered; /**< its send has failed, and slices of a device are still on their way */
     uint8_t answer; /**< RECORD_CANCELED or RECORD_CLOSED, while answer_node is linked */
-    int32_t priority; /**< of its receive, where `flags` say that it has one */
-    int32_t status;   /**< why, for the answer and for VOID */
-    int32_t origin_rank;
+    int32_t priority;   /**< of its receive, where `flags` say that it has one */
+    struct cause cause; /**< why, for the answer and for VOID */
     struct list_node answer_node; /**< peer->want_answers */
     tryst_op *send;               /**< once matched */
     uint32_t in_flight;           /**< slices handed to the transport and not complete */
@@ -57,7 +57,6 @@ void want_free(struct want *want);
 /** Unless something still needs it: its send, a slice under way, an answer to pack, a send to come. */
 void want_maybe_free(struct want *want);
 /** The WANT ends with CANCELED or CLOSED; the want itself carries the answer. */
-void want_answer(struct want *want, uint8_t type, tryst_status status,
-                 int32_t origin_rank);
+void want_answer(struct want *want, uint8_t type, struct cause cause);
 
 #endif

@@ -121,6 +121,29 @@ static void test_made_keys(void **state)
     run_two(made_main, NULL);
 }
 
+/* Edges that begin with '~' are the library's, those that have it elsewhere are not. */
+static void reserved_check(struct harness_rank *rank, tryst_step *step,
+                           const tryst_tensor *tensor)
+{
+    char text[TRYST_KEY_MAX + 1];
+    tryst_key *key = NULL;
+    tryst_op *op = NULL;
+    struct harness_key mine = harness_key(rank, rank->rank, 1 - rank->rank, "e~");
+    const char *edge = "~c/x/0/u";
+    CHECK_STATUS(tryst_key_build(rank->group, 0, 1, edge, 0, 0, text, sizeof text),
+                 TRYST_E_KEY);
+    why("the name \"~c/x/0/u\" begins with '~'");
+    CHECK_STATUS(tryst_key_make(rank->group, 0, 1, edge, 0, &key), TRYST_E_KEY);
+    why("begins with '~'");
+    *strstr(mine.text, "e~") = '~';
+    CHECK_STATUS(tryst_key_parse(mine.text, NULL, NULL), TRYST_OK);
+    CHECK_STATUS(tryst_key_prepare(rank->group, mine.text, &key), TRYST_E_KEY);
+    why("its edge begins with '~', at byte");
+    CHECK_STATUS(tryst_send(step, mine.text, tensor, NULL, &op), TRYST_E_KEY);
+    why("its edge begins with '~', at byte");
+    CHECK(!key && !op);
+}
+
 static void arguments_main(struct harness_rank *rank)
 {
     char data[8] = {0};
@@ -134,6 +157,7 @@ static void arguments_main(struct harness_rank *rank)
     CHECK_STATUS(tryst_recv(step, out.text, &tensor, NULL, &op), TRYST_E_KEY);
     why(rank->rank ? "destination is rank 0, this is rank 1"
                    : "destination is rank 1, this is rank 0");
+    reserved_check(rank, step, &tensor);
     CHECK_STATUS(tryst_send(step, out.text, NULL, NULL, &op), TRYST_E_INVALID);
     why("tensor is NULL");
     bad.dtype = (tryst_dtype)99;
@@ -392,6 +416,40 @@ static void deadline_main(struct harness_rank *rank)
 static void test_deadline(void **state)
 {
     run_two(deadline_main, NULL);
+}
+
+/* The deadline of one end is that of both: each names the rank that had it. */
+static void deadline_met_main(struct harness_rank *rank)
+{
+    char *data = calloc(1, LARGE);
+    tryst_step *step = harness_step(rank, 1);
+    tryst_op_params soon = {.struct_size = sizeof soon, .deadline_ns = 1000000};
+    tryst_error error = {.struct_size = sizeof error};
+    tryst_tensor tensor = harness_tensor(data, LARGE);
+    harness_end(submit(rank, step, "connect", &tensor, NULL), TRYST_OK);
+    for (int i = 0; i < 4; i++) {
+        int owner = i % 2;
+        tensor = harness_tensor(data, sizes[i / 2]);
+        if (rank->rank != owner)
+            harness_barrier(rank, rank->arg);
+        tryst_op *op =
+            submit(rank, step, "d", &tensor, rank->rank == owner ? &soon : NULL);
+        CHECK_STATUS(tryst_wait(op, TRYST_FOREVER), TRYST_E_DEADLINE);
+        CHECK_STATUS(tryst_op_error(op, &error), TRYST_E_DEADLINE);
+        CHECK_EQ(error.origin_rank, owner);
+        CHECK_EQ(error.origin_status, TRYST_E_DEADLINE);
+        tryst_op_release(op);
+        if (rank->rank == owner)
+            harness_barrier(rank, rank->arg);
+        harness_barrier(rank, rank->arg);
+    }
+    harness_step_close(step);
+    free(data);
+}
+
+static void test_deadline_at_both_ends(void **state)
+{
+    run_two(deadline_met_main, NULL);
 }
 
 static void close_pending_main(struct harness_rank *rank)
@@ -779,6 +837,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_cancel),
         cmocka_unit_test(test_cancel_unreceived),
         cmocka_unit_test(test_deadline),
+        cmocka_unit_test(test_deadline_at_both_ends),
         cmocka_unit_test(test_early),
         cmocka_unit_test(test_close_with_pending),
         cmocka_unit_test(test_close_unreceived),

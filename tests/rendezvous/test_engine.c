@@ -455,7 +455,7 @@ static void test_cancel_crosses_bulk(void **state)
 }
 
 /* The producer's deadline passes with slices under way: CANCELED{upto}, those slices are awaited,
- * the others withdrawn, window comes back once, nothing is unexpected. DONE may cross. */
+ * the others withdrawn, and the receive ends with the deadline too; window comes back once, nothing is unexpected. DONE may cross. */
 static void test_canceled_with_slices(void **state)
 {
     for (int crossing = 0; crossing < 2; crossing++) {
@@ -477,7 +477,7 @@ static void test_canceled_with_slices(void **state)
         world_settle(&world);
         world.sides[1].hold_bulk = false;
         world_settle(&world);
-        world_done(recv, TRYST_E_CANCELED);
+        world_done(recv, TRYST_E_DEADLINE);
         assert_int_equal(tryst_op_test(send), TRYST_IN_PROGRESS); /* still being read */
         world.sides[0].hold_sent = false;
         world_settle(&world);
@@ -569,6 +569,57 @@ static void test_alloc(void **state)
         world_settle(&world);
         world_done(closing, TRYST_OK);
         end(NULL);
+    }
+}
+
+static void origin_check(const tryst_op *op, tryst_status status, int32_t rank)
+{
+    tryst_error error = {.struct_size = sizeof error};
+    assert_int_equal(tryst_op_error(op, &error), status);
+    assert_int_equal(error.origin_rank, rank);
+    assert_int_equal(error.origin_status, status);
+}
+
+/* Both ends name one origin: the rank that found the difference, had no memory or has the dead tensor. */
+static void test_origins(void **state)
+{
+    const struct {
+        size_t send, recv;
+        uint32_t flags;
+        tryst_status alloc, status;
+        int32_t origin;
+    } rows[] = {{100, 101, 0, 0, TRYST_E_MISMATCH, -1}, /* by order */
+                {LARGE, LARGE + 1, 0, 0, TRYST_E_MISMATCH, 0},
+                {100, LARGE, 0, 0, TRYST_E_MISMATCH, -1}, /* too */
+                {LARGE, 100, 0, 0, TRYST_E_MISMATCH, 0},
+                {100, 100, TRYST_OP_DEAD, 0, TRYST_E_DEAD, 0},
+                {LARGE, LARGE, TRYST_OP_DEAD, 0, TRYST_E_DEAD, 0},
+                {100, 0, 0, TRYST_E_NOMEM, TRYST_E_NOMEM, 1},
+                {LARGE, 0, 0, TRYST_E_NOMEM, TRYST_E_NOMEM, 1},
+                {LARGE, 0, 0, TRYST_E_DEADLINE, TRYST_E_INVALID, 1}};
+    for (size_t i = 0; i < 2 * COUNT_OF(rows); i++) {
+        struct shape shape = {rows[i / 2].alloc, 0, 0};
+        tryst_op_params give = {.struct_size = sizeof give, .flags = rows[i / 2].flags};
+        tryst_op_params take = {.struct_size = sizeof take, .alloc_arg = &shape};
+        tryst_step *steps[2];
+        tryst_op *ops[2];
+        take.alloc = shape.answer != TRYST_OK ? shape_take : NULL;
+        begin(small_slices);
+        steps_open(steps, 1);
+        for (int k = 0; k < 2; k++) {
+            int side = (int)(i + (size_t)k) % 2;
+            ops[side] = side ? recv1(steps, "a", 0, rows[i / 2].recv, &take)
+                             : send0(steps, "a", 0, rows[i / 2].send, &give);
+            world_settle(&world);
+        }
+        world_advance(&world, NS_PER_S);
+        for (int k = 0; k < 2; k++) {
+            int32_t origin = rows[i / 2].origin;
+            origin_check(ops[k], rows[i / 2].status,
+                         origin < 0 ? (int32_t)i % 2 == 0 : origin);
+            tryst_op_release(ops[k]);
+        }
+        end(steps);
     }
 }
 
@@ -1253,6 +1304,7 @@ int main(void)
         cmocka_unit_test(test_canceled_with_slices),
         cmocka_unit_test(test_done_crosses_failure),
         cmocka_unit_test(test_alloc),
+        cmocka_unit_test(test_origins),
         cmocka_unit_test(test_alloc_offer_closed),
         cmocka_unit_test(test_wants_max),
         cmocka_unit_test(test_announced_and_not_packed),

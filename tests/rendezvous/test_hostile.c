@@ -265,6 +265,55 @@ static void make_canceled_by_nobody(struct frame *frame)
     frame_add(frame, &answer, sizeof answer, NULL, 0);
 }
 
+static void make_void_by_nobody(struct frame *frame)
+{
+    struct record_want *want = first_want(frame);
+    want->header.flags = RECORD_VOID;
+    want->header.status = TRYST_E_CANCELED;
+    want->priority = 2;
+}
+
+static uint64_t failed_hash = 1;
+
+/* DATA that failed, with so many bytes of payload, the first of which say where. */
+static void add_failed(struct frame *frame, uint64_t seq, tryst_status status,
+                       uint32_t bytes, int32_t origin_rank, int32_t origin_status)
+{
+    const struct record_failure failure = {origin_rank, origin_status, 0};
+    size_t at = frame->bytes;
+    strcpy(key, world_key(&world, 1, 0, "e"));
+    add_data(frame, 5, 1, seq, bytes, key, failed_hash);
+    ((struct record_data *)(void *)(frame->data + at))->header.status = status;
+    if (bytes)
+        memcpy(frame->data + frame->bytes - wire_padded(bytes), &failure, bytes);
+}
+
+static void make_data_failed(struct frame *frame)
+{
+    add_failed(frame, 0, TRYST_E_CANCELED, 8, -1, TRYST_E_DEADLINE);
+    add_failed(frame, 1, TRYST_E_MISMATCH, 16, 1, TRYST_IN_PROGRESS);
+}
+
+static void make_data_causeless(struct frame *frame)
+{
+    add_failed(frame, 0, TRYST_E_CANCELED, 0, 0, 0);
+}
+
+static void make_data_mismatch_short(struct frame *frame)
+{
+    add_failed(frame, 0, TRYST_E_MISMATCH, 8, 1, TRYST_E_MISMATCH);
+}
+
+static void make_data_by_nobody(struct frame *frame)
+{
+    add_failed(frame, 0, TRYST_E_CANCELED, 8, 2, TRYST_E_CANCELED);
+}
+
+static void make_data_failed_well(struct frame *frame)
+{
+    add_failed(frame, 0, TRYST_IN_PROGRESS, 8, 1, TRYST_E_CANCELED);
+}
+
 static void make_kept_unknown(struct frame *frame)
 {
     add_answer(frame, RECORD_KEPT, RECORD_SEND, 0, TRYST_OK, 0, 0);
@@ -403,6 +452,13 @@ static const struct fault faults[] = {
     {"CANCEL without a failure", make_cancel_ok, "a failure without a status"},
     {"CANCELED without a failure", make_canceled_ok, "a failure without a status"},
     {"CANCELED by no rank", make_canceled_by_nobody, "no rank of the group"},
+    {"WANT given up by no rank", make_void_by_nobody, "WANT: no rank of the group"},
+    {"DATA that failed", make_data_failed, NULL},
+    {"DATA that failed without a cause", make_data_causeless, "without its cause"},
+    {"a mismatch without the bytes", make_data_mismatch_short, "without its cause"},
+    {"DATA that failed at no rank", make_data_by_nobody, "DATA: no rank of the group"},
+    {"DATA with a status that is none", make_data_failed_well,
+     "a status that no operation ends with"},
     {"KEPT for no send", make_kept_unknown, "reported DATA as kept that was not sent"},
     {"KEPT for a want", make_kept_want, NULL},
     {"DATA whose key was never named", make_data_nameless,
@@ -509,6 +565,39 @@ static void test_status_lies(void **state)
         inject(&frame);
         world_settle(&world);
         world_done(op, TRYST_E_PROTOCOL);
+        assert_int_equal(tryst_step_close(step, NULL), TRYST_OK);
+        end();
+    }
+}
+
+/* An origin that is not known is the peer, and an origin's status that is none is that of the record. */
+static void test_origin_lies(void **state)
+{
+    static const int32_t lies[] = {TRYST_OK, TRYST_E_TIMEOUT, -5, INT32_MAX};
+    for (size_t i = 0; i < 2 * COUNT_OF(lies); i++) {
+        struct record_answer answer = {.header = {RECORD_CANCELED, 0, 0, TRYST_E_NOMEM},
+                                       .origin_rank = -1,
+                                       .origin_status = lies[i / 2]};
+        tryst_error error = {.struct_size = sizeof error};
+        struct frame frame;
+        begin(NULL);
+        tryst_step *step = world_step(&world, 0, 1);
+        strcpy(key, world_key(&world, 1, 0, "e"));
+        tryst_op *op = world_recv(&world, 0, step, key, buffer, i % 2 ? 8 : 10000, NULL);
+        world_settle(&world);
+        frame_begin(&frame);
+        answer.id = op->id;
+        failed_hash = op->key->hash;
+        if (i % 2)
+            add_failed(&frame, 0, TRYST_E_NOMEM, 8, -1, lies[i / 2]);
+        else
+            frame_add(&frame, &answer, sizeof answer, NULL, 0);
+        inject(&frame);
+        world_settle(&world);
+        assert_int_equal(tryst_op_error(op, &error), TRYST_E_NOMEM);
+        assert_int_equal(error.origin_rank, 1);
+        assert_int_equal(error.origin_status, TRYST_E_NOMEM);
+        tryst_op_release(op);
         assert_int_equal(tryst_step_close(step, NULL), TRYST_OK);
         end();
     }
@@ -884,13 +973,10 @@ static void test_fuzz(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_cookie),
-        cmocka_unit_test(test_asks_flood),
-        cmocka_unit_test(test_status_lies),
-        cmocka_unit_test(test_abort_by_nobody),
-        cmocka_unit_test(test_floods),
-        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_faults),      cmocka_unit_test(test_cookie),
+        cmocka_unit_test(test_asks_flood),  cmocka_unit_test(test_status_lies),
+        cmocka_unit_test(test_origin_lies), cmocka_unit_test(test_abort_by_nobody),
+        cmocka_unit_test(test_floods),      cmocka_unit_test(test_text),
         cmocka_unit_test(test_fuzz),
     };
     const char *only = getenv("TRYST_TEST_ONLY"); /* for a debugger */

@@ -237,6 +237,9 @@ static void test_prepare(void **state)
     assert_int_equal(tryst_key_prepare(&group, "/cpu:0" TAIL, &key), TRYST_E_KEY);
     assert_int_equal(tryst_key_prepare(&group, "nonsense", &key), TRYST_E_KEY);
     assert_int_equal(tryst_key_prepare(&group, NULL, &key), TRYST_E_INVALID);
+    assert_int_equal(tryst_key_prepare(&group, DEV0 ";1;" DEV1 ";~e;0:0", &key),
+                     TRYST_E_KEY);
+    assert_non_null(strstr(tryst_last_error(), "begins with '~'"));
     WALK_ALLOCATIONS(prepare());
 }
 

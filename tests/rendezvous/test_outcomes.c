@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What both ends of a pair say when one of them gives up: every kind of tensor, way to give up and
- * moment, against the manual (tryst.h, "What both ends say").
+ * moment, against the manual (tryst.h, "What both ends say"); and which rank both name as the origin.
  *
  * Idea: a moment is who has submitted by then, and which queues are held: records towards either
  * side, bulk, the links, the producer's dispatch. All combinations are tried, so each crossing that
@@ -9,8 +9,18 @@
 
 #include <inttypes.h>
 
-enum { PRODUCER, CONSUMER };
-enum action { CANCEL, DEADLINE, ABORT, CLOSE, ABORT_CLOSE, ACTIONS };
+/* The third rank takes no part: relays fail because of it. */
+enum { PRODUCER, CONSUMER, ELSEWHERE, RANKS };
+enum action {
+    CANCEL,
+    DEADLINE,
+    ABORT,
+    CLOSE,
+    ABORT_CLOSE,
+    RELAY,
+    RELAY_DEADLINE,
+    ACTIONS
+};
 /* Who has submitted when it happens, in this order. */
 enum order { SEND_ONLY, RECV_ONLY, SEND_RECV, RECV_SEND, ORDERS };
 /* What of number 0 of the key, before the pair that is looked at. */
@@ -97,6 +107,24 @@ static void step_close(int side)
     steps[side] = NULL;
 }
 
+/* The layer above fails an operation, in the progress domain. */
+static struct {
+    struct submission submission;
+    tryst_op *op;
+} relay;
+
+static void relay_peer_run(struct rendezvous *rdv, struct submission *submission)
+{
+    if (relay.op && !relay.op->reported)
+        op_fail_from(relay.op, TRYST_E_PEER, ELSEWHERE, TRYST_E_SYSTEM, "rank 2 is gone");
+}
+
+static void relay_deadline_run(struct rendezvous *rdv, struct submission *submission)
+{
+    if (relay.op && !relay.op->reported)
+        op_fail(relay.op, TRYST_E_DEADLINE, ELSEWHERE, "rank 2 had a deadline");
+}
+
 static void give_up(const struct life *life)
 {
     tryst_op *op = ops[life->prior != NO_PRIOR][life->who];
@@ -107,6 +135,13 @@ static void give_up(const struct life *life)
         break;
     case DEADLINE: clock_fake_advance(&world.clock, 2 * DEADLINE_NS); break;
     case CLOSE: step_close(life->who); break;
+    case RELAY:
+    case RELAY_DEADLINE:
+        relay.op = op;
+        relay.submission.run =
+            life->action == RELAY ? relay_peer_run : relay_deadline_run;
+        rendezvous_submit(world.sides[life->who].rdv, &relay.submission);
+        break;
     default:
         assert_int_equal(tryst_step_abort(steps[life->who], TRYST_E_PEER, "enough"),
                          TRYST_OK);
@@ -140,17 +175,56 @@ static bool is_one_of(const struct life *life, tryst_status status,
 /* What the end may say that gives up, and what its counterpart may; beside OK. */
 static const tryst_status legal[ACTIONS][2][3] = {
     [CANCEL] = {{TRYST_E_CANCELED}, {TRYST_E_CANCELED}},
-    [DEADLINE] = {{TRYST_E_DEADLINE}, {TRYST_E_CANCELED}},
+    [DEADLINE] = {{TRYST_E_DEADLINE}, {TRYST_E_DEADLINE}},
     [ABORT] = {{TRYST_E_ABORTED}, {TRYST_E_ABORTED}},
     [CLOSE] = {{TRYST_E_CANCELED}, {TRYST_E_CANCELED, TRYST_E_CLOSED}},
     [ABORT_CLOSE] = {{TRYST_E_ABORTED}, {TRYST_E_ABORTED}},
+    [RELAY] = {{TRYST_E_PEER}, {TRYST_E_PEER}},
+    [RELAY_DEADLINE] = {{TRYST_E_DEADLINE}, {TRYST_E_DEADLINE}},
 };
+
+/* The rank that both ends name where the pair failed with `status`. */
+static int32_t origin_rank(const struct life *life, tryst_status status)
+{
+    if (status == TRYST_E_DEAD)
+        return PRODUCER;
+    return life->action >= RELAY ? ELSEWHERE : life->who;
+}
+
+static tryst_status origin_status(const struct life *life, tryst_status status)
+{
+    if (status == TRYST_E_ABORTED)
+        return TRYST_E_PEER;
+    return status == TRYST_E_PEER ? TRYST_E_SYSTEM : status;
+}
+
+static const char *origin_wrong(const struct life *life, int number, int side)
+{
+    tryst_error error = {.struct_size = sizeof error};
+    bool prior = life->prior != NO_PRIOR && number == 0;
+    int32_t gave_up = life->prior == PRIOR_RECV_CANCELED ? CONSUMER : PRODUCER;
+    tryst_status status =
+        ops[number][side] ? tryst_op_error(ops[number][side], &error) : TRYST_OK;
+    if (status == TRYST_OK || (prior && error.origin_rank == gave_up))
+        return NULL;
+    if (error.origin_rank != origin_rank(life, status))
+        return "not the rank where it began";
+    bool unknown = life->holds & HOLD_LINKS && error.origin_status == TRYST_E_ABORTED;
+    return unknown || error.origin_status == origin_status(life, status)
+               ? NULL
+               : "not what that reported";
+}
+
+/* One end may have its tensor, or its bytes, and the other may not be told. */
+static bool is_torn(const struct life *life)
+{
+    return life->action == ABORT || life->action == ABORT_CLOSE || life->action == RELAY;
+}
 
 static const char *pair_wrong(const struct life *life, int number)
 {
     static const tryst_status canceled[] = {TRYST_E_CANCELED, 0};
     bool prior = life->prior != NO_PRIOR && number == 0;
-    bool aborts = life->action == ABORT || life->action == ABORT_CLOSE;
     tryst_status status[2];
     for (int side = 0; side < 2; side++) {
         status[side] = tryst_op_test(ops[number][side]);
@@ -164,9 +238,9 @@ static const char *pair_wrong(const struct life *life, int number)
     }
     if (status[PRODUCER] == TRYST_OK && status[CONSUMER] != TRYST_OK)
         return "the send says OK, the receive does not";
-    if (status[CONSUMER] == TRYST_OK && status[PRODUCER] != TRYST_OK && !aborts)
+    if (status[CONSUMER] == TRYST_OK && status[PRODUCER] != TRYST_OK && !is_torn(life))
         return "the receive says OK, the send does not";
-    if (life->dead && !aborts &&
+    if (life->dead && !is_torn(life) &&
         (status[PRODUCER] == TRYST_E_DEAD) != (status[CONSUMER] == TRYST_E_DEAD))
         return "only one end says that the tensor is dead";
     if (status[CONSUMER] == TRYST_OK && memcmp(in[number], out, life->bytes) != 0)
@@ -216,6 +290,8 @@ static void life_end(const struct life *life)
         world_advance(&world, NS_PER_S);
     for (int number = 0; number < numbers; number++)
         check(life, pair_wrong(life, number));
+    for (int i = 0; i < 2 * numbers; i++)
+        check(life, origin_wrong(life, i / 2, i % 2));
     for (int side = 0; side < 2; side++)
         step_close(side);
     world_settle(&world);
@@ -244,6 +320,12 @@ static void life_run(const struct life *life, uint64_t id)
     life_end(life);
 }
 
+/* Only an operation of its own ends, and only if it is there. */
+static bool gives_up_one(const struct life *life)
+{
+    return life->action <= DEADLINE || life->action >= RELAY;
+}
+
 /* The `draw`-th combination; false: a knob of it has nothing to hold. */
 static bool life_draw(struct life *life, unsigned draw)
 {
@@ -259,7 +341,7 @@ static bool life_draw(struct life *life, unsigned draw)
     bool bulk = life->bytes > 8;
     int first = life->order == SEND_ONLY ? PRODUCER : CONSUMER;
     if (life->lone &&
-        (life->order >= SEND_RECV || (life->action <= DEADLINE && life->who != first)))
+        (life->order >= SEND_RECV || (gives_up_one(life) && life->who != first)))
         return false; /* not alone, or left so for ever */
     if (life->passes && (life->settled || life->order < SEND_RECV))
         return false; /* nothing moves that did not move before */
@@ -275,7 +357,7 @@ static void lives_run(enum action action, int who, bool credit)
     struct life life = {.action = action, .who = who, .credit = credit};
     uint64_t used = credit ? 0 : 64 << 10;
     uint64_t id = 0;
-    world_open(&world, 2, settings);
+    world_open(&world, RANKS, settings);
     world_join(&world, PRODUCER, CONSUMER);
     world_peer(&world, PRODUCER, CONSUMER)->out.eager_used = used;
     for (size_t i = 0; i < BYTES_MAX; i++)
@@ -318,6 +400,17 @@ static void test_abort_then_close(void **state)
     action_run(ABORT_CLOSE);
 }
 
+/* The layer above fails one end for a cause of a third rank. */
+static void test_relay(void **state)
+{
+    action_run(RELAY);
+}
+
+static void test_relay_deadline(void **state)
+{
+    action_run(RELAY_DEADLINE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -326,6 +419,8 @@ int main(void)
         cmocka_unit_test(test_abort),
         cmocka_unit_test(test_close),
         cmocka_unit_test(test_abort_then_close),
+        cmocka_unit_test(test_relay),
+        cmocka_unit_test(test_relay_deadline),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

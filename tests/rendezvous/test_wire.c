@@ -57,13 +57,19 @@ static bool data_put(struct wire_writer *writer)
                      "\xaa\xbb");
 }
 
+/* A failed DATA, and the payload that says where that began. */
 static bool named_put(struct wire_writer *writer)
 {
+    const struct record_failure failure = {.origin_rank = 5,
+                                           .origin_status = TRYST_E_NOMEM};
     return wire_data_named(
         writer,
-        &(struct record_data){.header = {.status = TRYST_E_NOMEM}, .seq = 1, .name = 2},
+        &(struct record_data){.header = {.status = TRYST_E_NOMEM},
+                              .seq = 1,
+                              .name = 2,
+                              .payload_bytes = RECORD_FAILURE_BYTES},
         &(struct record_name){.step = 3, .key_hash = 4, .key_bytes = 8}, "12345678",
-        payload);
+        &failure);
 }
 
 static bool offer_put(struct wire_writer *writer)
@@ -108,13 +114,14 @@ static void test_bytes(void **state)
                    "0900000000000000"
                    "4433221102000100"
                    "aabb000000000000"},
-        {named_put, "02083800%s"
+        {named_put, "02084000%s"
                     "0100000000000000"
-                    "0200000000000000"
+                    "0200000008000000"
                     "0300000000000000"
                     "0400000000000000"
                     "0800000000000000"
-                    "3132333435363738"},
+                    "3132333435363738"
+                    "05000000%s"},
         {offer_put, "0300400000000000"
                     "0000000000000000"
                     "0100000000000000"
@@ -225,7 +232,7 @@ static void test_wrong(void **state)
         const char *says;
     } rows[] = {
         {answer_put, 0, 77, "unknown record"},
-        {answer_put, 4, 1, "a status that ends nothing"},
+        {answer_put, 4, 1, "a status that no operation ends with"},
         {answer_put, 2, 24, "answer: wrong size"},
         {answer_put, 24, SIZE, "answer: no rank of the group"},
         {want_put, 62, 0, "WANT: key does not fit"},

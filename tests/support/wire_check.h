@@ -9,8 +9,10 @@
 static inline const char *wire_check(const struct record_header *record, int size)
 {
     const void *whole = record;
-    if (record->status != TRYST_OK && record->status < 100)
-        return "a status that ends nothing";
+    const char *wrong =
+        record->status == TRYST_OK ? NULL : wire_failure_check(record, size);
+    if (wrong)
+        return wrong;
     if (record->type == 0 || record->type > RECORD_KEPT)
         return "unknown record";
     return record->type == RECORD_WANT    ? wire_want_check(whole)

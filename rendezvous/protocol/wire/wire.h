@@ -28,7 +28,9 @@
  *                                 1: a receive took it. Headers say so of most that end well
  *  KEPT      consumer → producer  (RECORD_SEND) DATA number `id` waits for its receive: headers will
  *                                 not speak of it, DONE will
- *  CANCEL    consumer → producer  give want `id` back if you can; `status`: why
+ *  CANCEL    consumer → producer  give want `id` back if you can; `status`: why. A record with a status
+ *                                 has its origin too: the rank where the failure began, which is
+ *                                 not always the sender, and the status that this rank reported
  *            producer → consumer  (RECORD_SEND) give DATA number `id` back if no receive has taken it
  *  CANCELED  producer → consumer  want `id` ends with `status` after `upto` slices were started
  *  DEFERRED  producer → consumer  want `id` ends: no room; an OFFER will come
@@ -119,7 +121,8 @@ struct record_header {
 };
 static_assert(sizeof(struct record_header) == 8, "record header");
 
-/** WANT: the receive was given up before it was announced: it only consumes its number. */
+/** WANT: the receive was given up before it was announced: it only consumes its number. `status` is why;
+ *  `priority` is then the rank where the failure began (-1: unknown), `bytes` the status that it reported. */
 #define RECORD_VOID 1u
 /** WANT: dtype and size are not known; the receive asks for an OFFER or takes DATA. WANT with RECORD_VOID and
  *  a dtype, and a failed DONE with RECORD_SEND: the receive's alloc callback provided no room. */
@@ -155,8 +158,7 @@ struct record_want {
 };
 static_assert(sizeof(struct record_want) == 64, "want");
 
-/** With status TRYST_E_MISMATCH the payload is the send's bytes, as 8 bytes; with another failure there is
- *  none. */
+/** With a status the payload is a record_failure instead of the tensor. */
 struct record_data {
     struct record_header header;
     uint64_t seq;
@@ -166,6 +168,15 @@ struct record_data {
     uint8_t reserved;
 };
 static_assert(sizeof(struct record_data) == 24, "data");
+
+/** The payload of a failed DATA: RECORD_FAILURE_BYTES of it; the whole with TRYST_E_MISMATCH. */
+struct record_failure {
+    int32_t origin_rank;   /**< where the failure began; -1: unknown */
+    int32_t origin_status; /**< what that rank reported */
+    uint64_t bytes;        /**< the send's */
+};
+static_assert(sizeof(struct record_failure) == 16, "failure");
+#define RECORD_FAILURE_BYTES 8u
 
 /** From now on `name` of DATA from this rank means this step and key. The producer counts names up and
  *  uses the newest NAMES_MAX (match/names.h). */
@@ -192,7 +203,9 @@ struct record_offer {
 };
 static_assert(sizeof(struct record_offer) == 56, "offer");
 
-/** DONE, KEPT, CANCEL, CANCELED, DEFERRED, CLOSED, ASK, RAISE. In a DONE of RECORD_SEND with TRYST_E_MISMATCH
+/** DONE, KEPT, CANCEL, CANCELED, DEFERRED, CLOSED, ASK, RAISE. With a status: `origin_rank` is where the failure
+ *  began (-1: unknown), `origin_status` what that rank reported (a status with which no operation ends: the
+ *  record's own). In a DONE of RECORD_SEND with TRYST_E_MISMATCH
  *  `upto` and `posted` are the low and the high half of the receive's bytes, `origin_status` is its dtype. */
 struct record_answer {
     struct record_header header;

@@ -8,7 +8,7 @@
  */
 #include "wire_decode.h"
 
-#include "tryst/status.h"
+#include "core/status.h"
 
 const char *wire_want_check(const struct record_want *want)
 {
@@ -40,6 +40,12 @@ const char *wire_offer_check(const struct record_offer *offer)
     return offer->want || offer->key_bytes ? NULL : "OFFER: neither key nor want";
 }
 
+/** True if `rank` may be the origin of a failure; -1 is an unknown one. */
+static bool origin_is_valid(int32_t rank, int size)
+{
+    return rank >= -1 && rank < size; /* users index by it */
+}
+
 const char *wire_answer_check(const struct record_answer *answer, int size)
 {
     uint8_t type = answer->header.type;
@@ -49,8 +55,35 @@ const char *wire_answer_check(const struct record_answer *answer, int size)
         return "answer: wrong size";
     if (fails && answer->header.status == TRYST_OK)
         return "answer: a failure without a status";
-    if (answer->origin_rank < -1 || answer->origin_rank >= size) /* users index by it */
+    if (!origin_is_valid(answer->origin_rank, size))
         return "answer: no rank of the group";
+    return NULL;
+}
+
+static const char *data_failure_check(const struct record_data *data, int size)
+{
+    const char *wrong = wire_data_check(data);
+    size_t bytes = data->header.status == TRYST_E_MISMATCH ? sizeof(struct record_failure)
+                                                           : RECORD_FAILURE_BYTES;
+    if (wrong)
+        return wrong;
+    if (data->payload_bytes != bytes)
+        return "DATA: a failure without its cause";
+    const struct record_failure *failure = (const void *)wire_data_payload(data);
+    return origin_is_valid(failure->origin_rank, size) ? NULL
+                                                       : "DATA: no rank of the group";
+}
+
+const char *wire_failure_check(const struct record_header *record, int size)
+{
+    const struct record_want *want = (const void *)record;
+    if (!status_is_outcome((tryst_status)record->status))
+        return "a status that no operation ends with";
+    if (record->type == RECORD_DATA)
+        return data_failure_check((const void *)record, size);
+    if (record->type == RECORD_WANT && record->flags & RECORD_VOID &&
+        record->bytes >= sizeof *want && !origin_is_valid(want->priority, size))
+        return "WANT: no rank of the group";
     return NULL;
 }
 

@@ -17,10 +17,21 @@ const char *wire_want_check(const struct record_want *want);
 const char *wire_offer_check(const struct record_offer *offer);
 const char *wire_answer_check(const struct record_answer *answer, int size);
 
+/** Check the status of a record that failed, and the cause in it: NULL, or the reason of a violation. */
+const char *wire_failure_check(const struct record_header *record, int size);
+
 /** What DATA declares, or NULL. */
 static inline const struct record_name *wire_data_name(const struct record_data *data)
 {
     return data->header.flags & RECORD_NAMED ? (const void *)(data + 1) : NULL;
+}
+
+/** The payload of DATA, behind what it declares. */
+static inline const uint8_t *wire_data_payload(const struct record_data *data)
+{
+    const struct record_name *name = wire_data_name(data);
+    const uint8_t *at = (const uint8_t *)(data + 1);
+    return name ? at + sizeof *name + wire_padded(name->key_bytes) : at;
 }
 
 /** Inline: every small tensor passes here. */

@@ -3,7 +3,7 @@
  *  Shapes in texts and in answers: TRYST_E_MISMATCH names what both ends had, at both ends.
  *
  *  Only one end sees both shapes; the other receives the missing one with the failure: the consumer in
- *  a failed DATA (8 bytes of payload, the send's bytes), the producer in DONE (`upto` and `posted` are
+ *  a failed DATA (record_failure), the producer in DONE (`upto` and `posted` are
  *  the low and the high half of the receive's bytes, `origin_status` is its dtype).
  */
 #ifndef RENDEZVOUS_PROTOCOL_SHAPE_H

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file cause.h
+ *  The cause of a failure as two ranks exchange it: the status that the other end ends with, the rank where the
+ *  failure began, and the status that this rank reported. CANCEL, CANCELED, a failed DONE, a failed DATA and a
+ *  WANT with RECORD_VOID carry one. All in the progress domain.
+ */
+#ifndef RENDEZVOUS_PROTOCOL_CAUSE_H
+#define RENDEZVOUS_PROTOCOL_CAUSE_H
+
+#include "rendezvous/op/op.h"
+#include "rendezvous/protocol/wire.h"
+
+struct peer;
+
+struct cause {
+    tryst_status status;
+    int32_t origin_rank;
+    tryst_status origin_status;
+};
+
+/** The cause of a failure that began at this rank; with TRYST_OK of none. */
+struct cause cause_own(const struct rendezvous *rdv, tryst_status status);
+/** The cause of `op`, which failed or is failing with `status`, for its other end. */
+struct cause op_cause(const tryst_op *op, tryst_status status);
+/** Make the cause of a failure the reason for which `op` is failing. */
+void op_cause_set(tryst_op *op, struct cause cause);
+
+/** The cause in a record of `peer`. An origin of -1 is replaced by the rank of `peer`, and an origin status that
+ *  no operation ends with by the record's status. */
+struct cause cause_in_answer(const struct peer *peer, const struct record_answer *answer);
+struct cause cause_in_want(const struct peer *peer, const struct record_want *want);
+struct cause cause_in_data(const struct peer *peer, tryst_status status,
+                           const struct record_failure *failure);
+
+/** Write a cause into a record. */
+void cause_put_answer(struct record_answer *answer, struct cause cause);
+void cause_put_want(struct record_want *want, struct cause cause);
+void cause_put_data(struct record_failure *failure, struct cause cause);
+
+/** The status that the origin reported where `op` fails with `status`. */
+static inline tryst_status op_origin_status(const tryst_op *op, tryst_status status)
+{
+    return op->origin_fail != TRYST_OK ? op->origin_fail : status;
+}
+
+/** The reason for which `op` is failing; TRYST_OK while it is not. */
+static inline struct cause op_fail_cause(const tryst_op *op)
+{
+    return (struct cause){op->fail, op->origin_rank, op_origin_status(op, op->fail)};
+}
+
+/** Report `op` with the reason for which it is failing. */
+static inline void op_report_fail(tryst_op *op)
+{
+    op_report(op, op->fail, op->origin_rank, op_origin_status(op, op->fail), op->text);
+}
+
+#endif
