@@ -9,7 +9,9 @@
  */
 #include <string.h>
 
+#include "cache.h"
 #include "core/hash.h"
+#include "prepare.h"
 #include "run.h"
 
 static uint64_t what_hash(const tryst_coll_params *params)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tryst_allreduce and its like: check the caller's arguments, prepare or find, start.
+ * The public calls of collectives: check the caller's arguments, prepare or find, start.
  *
  * Invariant: what is refused here has left no trace; what is accepted completes exactly once.
  * Callers: users.
@@ -9,7 +9,9 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "cache.h"
 #include "core/refuse.h"
+#include "prepare.h"
 #include "rendezvous/coll_op.h"
 #include "rendezvous/op/dtype.h"
 #include "run.h"
@@ -236,11 +238,11 @@ static tryst_status params_check(const tryst_op_params *params)
 
 /** Each rank moves the bytes of others, so one has to make progress while its program computes. Where ranks
  *  share a host they mostly compute and wait together, and keep their processors. */
-static tryst_status thread_check(struct colls *colls, const tryst_group *group)
+static tryst_status thread_check(struct colls *colls, bool is_spread)
 {
     /* relaxed: to start the thread twice does no harm. */
     if (atomic_load_explicit(&colls->thread_started, memory_order_relaxed) ||
-        !group_is_spread(group) || !colls->host.start)
+        !is_spread || !colls->host.start)
         return TRYST_OK;
     tryst_status status = colls->host.start(colls->host.owner);
     if (status != TRYST_OK)
@@ -261,7 +263,7 @@ static tryst_status coll_start(tryst_step *step, tryst_coll *coll, const tryst_t
     run->factor = params && params->factor != 0 ? params->factor : 1;
     tryst_status status = run_tensors_take(run, in, out);
     if (status == TRYST_OK)
-        status = thread_check(coll->colls, coll->group);
+        status = thread_check(coll->colls, coll->is_spread);
     if (status == TRYST_OK)
         status = coll_op_open(step, coll->label, params, run, &op);
     if (status != TRYST_OK) {

@@ -3,7 +3,7 @@
  * The engine: what is marked is worked on, the most urgent first, at one place of each pass.
  *
  * Idea: hooks and submissions mark a run; colls_run computes what is due, at most COLL_WORK_BYTES a call, and
- * then lets the protocol know what the counters allow. A failure is noted by whoever meets it, and
+ * then updates the flows by the counters. A failure is noted where it occurs, and
  * spreads from here: all flows of the run are failed with the first cause, and when the last of them has
  * ended the operation is reported.
  * Invariant: a run has an operation until it is reported, which is when no flow of it lives.
@@ -13,10 +13,14 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "cache.h"
 #include "core/alloc.h"
 #include "edges.h"
+#include "hooks.h"
+#include "prepare.h"
 #include "rendezvous/coll_op.h"
 #include "run.h"
+#include "work.h"
 
 /* ---- starts ------------------------------------------------------------------------------- */
 
@@ -359,13 +363,13 @@ void colls_plan_set(struct colls *colls, const struct coll_plan *plan)
     pthread_mutex_lock(&colls->lock);
     colls->plan = plan;
     pthread_mutex_unlock(&colls->lock);
+    coll_kept_drop(colls); /* they are of the plan before */
 }
 
 void colls_group_close(struct colls *colls)
 {
-    coll_kept_drop(colls);
-    scratch_close(&colls->scratch);
     colls_plan_set(colls, NULL);
+    scratch_close(&colls->scratch);
     mem_free(colls->own_plan);
     colls->own_plan = NULL;
     colls->gone_status = TRYST_OK;

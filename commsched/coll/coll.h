@@ -12,7 +12,7 @@
 
 struct colls;
 
-/** What the engine needs of the layers that it does not see. */
+/** Functions of layers that the engine does not include. */
 struct coll_host {
     void *owner; /**< the context */
     /** Start the progress thread if there is none; errno is set on failure. Any thread. */
@@ -23,7 +23,7 @@ tryst_status colls_open(const struct coll_host *host, const struct config *confi
                         struct colls **colls_p);
 /** No operation is left. NULL is allowed. */
 void colls_close(struct colls *colls);
-/** What rendezvous_params.above takes. */
+/** The engine's table for rendezvous_params.above. */
 struct above colls_above(struct colls *colls);
 /** Give the group its plan, which stays the caller's until colls_group_close; before the first collective.
  *  Without one, or with NULL, trees are binary. */

@@ -3,14 +3,16 @@
  * The hooks of a collective's flows: each moves a counter and marks its tree.
  *
  * Invariant: a hook runs inside walks of the protocol, so none calls the protocol or ends an operation; the
- * engine does that later in the same pass. The one arithmetic here is that of small ranges, whose
+ * engine does that later in the same pass. Small ranges alone are computed here: their
  * payload is valid only during the call.
  * Callers: rendezvous, through the tables of this file.
  */
 #include <assert.h>
 #include <string.h>
 
+#include "hooks.h"
 #include "run.h"
+#include "work.h"
 
 static struct coll_flow *flow_of(struct flow *flow)
 {

@@ -2,7 +2,7 @@
 /** @file plan.h
  *  The plan of a group as this rank runs it, and one collective's edges in it.
  *
- *  Ranks are positions in the group. Children stand in the order in which a node adds their sums, which
+ *  Ranks are positions in the group. Children are listed in the order in which a node adds their sums, which
  *  is the same in every run, so a result has the same bits whatever arrives first.
  *  The parents of all ranks serve reductions and broadcasts with another root than the tree's: the path
  *  between the two roots is reversed (coll_edges_find).
@@ -28,7 +28,7 @@ struct coll_tree_plan {
     const int32_t *down_parents;
 };
 
-/** What collectives of up to bytes_max bytes use. */
+/** The trees of collectives of up to bytes_max bytes. */
 struct coll_class {
     uint64_t bytes_max;   /**< of the last class: UINT64_MAX */
     uint32_t slice_bytes; /**< a multiple of 64 */

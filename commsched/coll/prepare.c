@@ -15,6 +15,7 @@
 #include "core/alloc.h"
 #include "core/refuse.h"
 #include "edges.h"
+#include "prepare.h"
 #include "rendezvous/coll_op.h"
 #include "rendezvous/op/dtype.h"
 #include "run.h"
@@ -265,7 +266,7 @@ static void coll_free(tryst_coll *coll)
 
 void coll_ref(tryst_coll *coll)
 {
-    /* relaxed: who makes a reference holds one already. */
+    /* relaxed: the caller holds a reference already. */
     atomic_fetch_add_explicit(&coll->refs, 1, memory_order_relaxed);
 }
 
@@ -318,6 +319,7 @@ tryst_status coll_open(struct colls *colls, tryst_group *group,
     coll->colls = colls;
     coll->group = group;
     coll->size = tryst_group_size(group);
+    coll->is_spread = group_is_spread(group);
     coll_fill(coll, params);
     coll->label = name_key(params->name);
     tryst_status status =

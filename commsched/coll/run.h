@@ -53,7 +53,7 @@ struct colls {
     char gone_text[COLL_TEXT_BYTES];
 };
 
-/** What one tree has to do with a prepared collective, at this rank. */
+/** One tree's share of a prepared collective, at this rank. */
 struct coll_part {
     struct coll_range range;
     uint64_t bytes;
@@ -83,7 +83,8 @@ struct tryst_coll {
     tryst_reduce_op reduce;
     tryst_dtype dtype;
     int32_t root;
-    int32_t size; /**< of the group */
+    int32_t size;   /**< of the group */
+    bool is_spread; /**< the group is on several hosts */
     uint64_t count;
     size_t element_bytes;
     size_t private_bytes, run_bytes;
@@ -97,7 +98,7 @@ struct coll_flow {
     struct coll_tree_run *tree;
     uint32_t child; /**< up from a child: which one */
     bool is_live;   /**< `ended` has not come */
-    bool waits;     /**< `place` said "not yet", and what it waits for is in this run */
+    bool waits;     /**< `place` returned TRYST_AGAIN for a counter of this run */
     bool requeues;  /**< while its run is raised: it was a waiter */
     struct urgent_node waiter; /**< scratch.waiters: what it waits for is a slot */
 };
@@ -122,7 +123,7 @@ struct coll_run {
     tryst_op *op; /**< NULL once reported */
     struct urgent_node work;
     struct urgency urgency;
-    tryst_tensor in, out; /**< `in` is never without data where `out` has some */
+    tryst_tensor in, out; /**< as given; without data: none, and of `in` in place */
     double factor;
     uint32_t live;                      /**< flows that have not ended */
     bool fails;                         /**< its flows have been failed */
@@ -133,8 +134,6 @@ struct coll_run {
     struct coll_flow *flows;
     char *private; /**< sums of a rank that has no result */
 };
-
-/* ---- coll.c ------------------------------------------------------------------------------- */
 
 /** Let the engine come to `run` before the pass ends. */
 static inline void run_mark(struct coll_run *run)
@@ -147,41 +146,5 @@ void run_fail(struct coll_run *run, tryst_status status, int32_t origin_rank,
               tryst_status origin_status, const char *text);
 /** The submission of a start. */
 void run_begin(struct rendezvous *rdv, struct submission *submission);
-
-/* ---- hooks.c ------------------------------------------------------------------------------ */
-
-extern const struct flow_ops flow_up_from_child, flow_up_to_parent, flow_down_from_parent,
-    flow_down_reusing, flow_down_to_child;
-
-/* ---- work.c ------------------------------------------------------------------------------- */
-
-/** Compute what is due in a tree, at most `budget` bytes; returns the bytes. */
-uint64_t tree_work(struct coll_tree_run *at, uint64_t budget);
-/** Compute the one unit that is due now, whole. */
-void tree_work_unit(struct coll_tree_run *at);
-/** Let the protocol know what the counters allow by now. */
-void tree_tell(struct coll_tree_run *at);
-/** Take back what scratch a child's slices still have. */
-void tree_slots_release(struct coll_tree_run *at, uint32_t child);
-
-/* ---- prepare.c ---------------------------------------------------------------------------- */
-
-/** Prepare a collective; `params` were checked. With a text for tryst_last_error. */
-tryst_status coll_open(struct colls *colls, tryst_group *group,
-                       const tryst_coll_params *params, tryst_coll **coll_p);
-void coll_ref(tryst_coll *coll);
-void coll_unref(tryst_coll *coll);
-/** Get a run with counters at their begin, idle or new; NULL: no memory. Any thread. */
-struct coll_run *coll_run_get(tryst_coll *coll);
-/** It is over, and has no flow. */
-void coll_run_put(struct coll_run *run);
-
-/* ---- cache.c ------------------------------------------------------------------------------ */
-
-/** Find what does the same, or prepare it and keep it; a reference is the caller's. */
-tryst_status coll_find(struct colls *colls, tryst_group *group,
-                       const tryst_coll_params *params, tryst_coll **coll_p);
-/** Forget all. */
-void coll_kept_drop(struct colls *colls);
 
 #endif

@@ -41,7 +41,7 @@ struct coll_tree {
     bool owns;     /**< without children: the own term is copied or scaled first */
     bool finishes; /**< the root: complete sums are scaled */
     bool reuses;   /**< results are placed where sums are sent from */
-    uint32_t own;  /**< slices whose own term is there; all, unless `owns` */
+    uint32_t own;  /**< slices with this rank's own term in `sums`; all, unless `owns` */
     uint32_t finished, sent, arrived;
 };
 
@@ -57,9 +57,9 @@ struct coll_unit {
 
 /** Start over: all counters as before the first slice; the other fields are set. */
 void coll_tree_reset(struct coll_tree *tree);
-/** Slices whose sum over this rank's subtree is complete: the parent may have them. */
+/** Slices with a complete sum over this rank's subtree: ready for the parent. */
 uint32_t coll_tree_ready_up(const struct coll_tree *tree);
-/** Slices of the result: the children may have them. */
+/** Slices of the result: ready for the children. */
 uint32_t coll_tree_ready_down(const struct coll_tree *tree);
 /** True if nothing is left to compute. */
 bool coll_tree_is_done(const struct coll_tree *tree);
@@ -72,7 +72,7 @@ void coll_tree_grant(struct coll_tree *tree, uint32_t child, void *slot);
 void coll_tree_landed(struct coll_tree *tree, uint32_t child, uint32_t index);
 /** The only slice of `child` came as DATA and is at `payload`; no grant came before. */
 void coll_tree_taken(struct coll_tree *tree, uint32_t child, void *payload);
-/** What is to be computed next: what is nearest to the end first, which frees scratch soonest. False: nothing
+/** Find the unit to compute next: the one nearest to the end, since this frees scratch soonest. False: no unit
  *  is due. */
 bool coll_tree_next(const struct coll_tree *tree, struct coll_unit *unit_p);
 /** `unit` was computed: its slot is free. */

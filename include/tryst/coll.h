@@ -110,7 +110,7 @@ typedef enum tryst_coll_kind {
     TRYST_COLL_BARRIER = 4
 } tryst_coll_kind;
 
-/** What a prepared collective always does. */
+/** The fixed part of a prepared collective. */
 typedef struct tryst_coll_params {
     size_t struct_size;
     tryst_coll_kind kind;
@@ -136,8 +136,7 @@ TRYST_API tryst_status tryst_coll_prepare(tryst_group *group,
  *
  *  `in` and `out` have the prepared dtype and count. Broadcast has its tensor as `out`, `in` is NULL;
  *  a barrier has neither. Several starts may be under way, in one step or several; each has
- *  memory of its own, which later starts use again: as many starts as were under way together before
- *  allocate nothing.
+ *  memory of its own, which later starts use again, so a loop allocates nothing.
  *
  *  Thread, Returns, ends: as tryst_allreduce; TRYST_E_INVALID also for a step of another group.
  */

@@ -196,8 +196,8 @@ static void mismatch_main(struct harness_rank *rank)
         tryst_status status = outcome(op, &error);
         CHECK_STATUS(status, TRYST_E_MISMATCH);
         tryst_op_release(op);
+        harness_barrier(rank, rank->arg); /* of a closed step others learn that alone */
         harness_step_close(step);
-        harness_barrier(rank, rank->arg);
     }
     free(data);
 }
@@ -218,7 +218,7 @@ static void deadline_main(struct harness_rank *rank)
         tryst_error error;
         tryst_op *op = sum_start(step, "x", data, LARGE, &params);
         CHECK_STATUS(outcome(op, &error), TRYST_E_DEADLINE);
-        CHECK(strstr(error.text, "rank 3"));
+        CHECK(rank->rank != 1 || strstr(error.text, "rank 3"));
         CHECK_EQ(error.origin_rank, 1);
         tryst_op_release(op);
     }

@@ -22,7 +22,12 @@ enum tryst_live_wait {
     TRYST_LIVE_ARMED = 2
 };
 
-enum tryst_live_kind { TRYST_LIVE_SEND = 0, TRYST_LIVE_RECV = 1, TRYST_LIVE_CLOSE = 2 };
+enum tryst_live_kind {
+    TRYST_LIVE_SEND = 0,
+    TRYST_LIVE_RECV = 1,
+    TRYST_LIVE_CLOSE = 2,
+    TRYST_LIVE_COLL = 3
+};
 
 enum tryst_live_state {
     TRYST_LIVE_SUBMITTED = 0,
@@ -40,7 +45,8 @@ enum tryst_live_hold {
     TRYST_LIVE_HOLD_BEHIND = 2,
     TRYST_LIVE_HOLD_WINDOW = 3,
     TRYST_LIVE_HOLD_RAIL = 4,
-    TRYST_LIVE_HOLD_TRANSPORT = 5
+    TRYST_LIVE_HOLD_TRANSPORT = 5,
+    TRYST_LIVE_HOLD_UNREADY = 6
 };
 
 struct tryst_live_where {
