@@ -11,6 +11,7 @@
 #include "commsched/coll/coll.h"
 #include "commsched/coll/edges.h"
 #include "commsched/coll/map.h"
+#include "core/alloc.h"
 #include "core/reduce.h"
 #include "rendezvous/coll_op.h"
 #include "support/unit.h"
@@ -376,10 +377,55 @@ static void test_least_scratch(void **state)
     random_run(4, config);
 }
 
+/* ---- no allocation ------------------------------------------------------------------------ */
+
+/* Of one rank: the engine's share of a start, without flows. */
+static void steady_main(struct harness_rank *rank)
+{
+    static float data[100000];
+    tryst_tensor tensor = {.struct_size = sizeof tensor,
+                           .data = data,
+                           .count = COUNT_OF(data),
+                           .dtype = TRYST_DTYPE_F32};
+    tryst_coll_params params = {.struct_size = sizeof params,
+                                .kind = TRYST_COLL_ALLREDUCE,
+                                .reduce = TRYST_REDUCE_PREMULTIPLIED_SUM,
+                                .count = COUNT_OF(data),
+                                .dtype = TRYST_DTYPE_F32,
+                                .name = "prepared"};
+    tryst_coll *coll;
+    uint64_t seen = 0;
+    CHECK_STATUS(tryst_coll_prepare(rank->group, &params, &coll), TRYST_OK);
+    tryst_step *step = harness_step(rank, 1);
+    for (int i = 0; i < 20; i++) {
+        tryst_op *ops[3];
+        if (i == 5)
+            seen = alloc_seen_count();
+        CHECK_STATUS(tryst_coll_start(step, coll, NULL, &tensor, NULL, &ops[0]),
+                     TRYST_OK);
+        CHECK_STATUS(
+            tryst_allreduce(step, "once", NULL, &tensor, TRYST_REDUCE_SUM, NULL, &ops[1]),
+            TRYST_OK);
+        CHECK_STATUS(tryst_barrier(step, "here", NULL, &ops[2]), TRYST_OK);
+        for (int j = 0; j < 3; j++)
+            harness_end(ops[j], TRYST_OK);
+    }
+    CHECK_EQ(alloc_seen_count(), seen);
+    harness_step_close(step);
+    tryst_coll_release(coll);
+}
+
+static void test_steady(void **state)
+{
+    struct harness_params params = {.size = 1, .main = steady_main, .timeout_s = 60};
+    assert_int_equal(harness_run(&params), 0);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_rank), cmocka_unit_test(test_few_ranks),
-        cmocka_unit_test(test_many_ranks), cmocka_unit_test(test_least_scratch)};
+        cmocka_unit_test(test_many_ranks), cmocka_unit_test(test_least_scratch),
+        cmocka_unit_test(test_steady)};
     return HARNESS_MAIN(argc, argv, tests);
 }
