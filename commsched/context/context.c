@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "commsched/coll/coll.h"
 #include "commsched/progress/ack_timer.h"
 #include "commsched/progress/progress.h"
 #include "commsched/progress/thread.h"
@@ -81,6 +82,11 @@ static tryst_status trace_take(tryst_ctx *ctx)
                       &ctx->trace);
 }
 
+static tryst_status thread_start(void *owner)
+{
+    return progress_thread_start(owner);
+}
+
 static tryst_status engine_open(tryst_ctx *ctx, struct err *err)
 {
     struct sched_params sched = {
@@ -98,6 +104,7 @@ static tryst_status engine_open(tryst_ctx *ctx, struct err *err)
                                        .trace = ctx->trace,
                                        .dispatch = &sched_ops,
                                        .dispatch_arg = ctx->sched,
+                                       .above = colls_above(ctx->wiring->colls),
                                        .rails_open = rails_open,
                                        .host = &ctx->wiring->host,
                                        .memory = ctx->wiring->memory,
@@ -131,13 +138,17 @@ static tryst_status wiring_open(tryst_ctx *ctx, struct err *err)
         return err_set(err, TRYST_E_NOMEM, "no memory for the context");
     module_host_init(&ctx->wiring->host, ctx->config, &ctx->log);
     pthread_mutex_init(&ctx->wiring->devices.lock, NULL);
-    tryst_status status =
-        memory_cache_open(memory_ops_load, &ctx->wiring->host, &ctx->wiring->memory);
+    struct coll_host host = {.owner = ctx, .start = thread_start};
+    tryst_status status = colls_open(&host, ctx->config, &ctx->wiring->colls);
+    if (status == TRYST_OK)
+        status =
+            memory_cache_open(memory_ops_load, &ctx->wiring->host, &ctx->wiring->memory);
     if (status == TRYST_OK) {
         memory_cache_guard(ctx->wiring->memory,
                            &(struct memory_domain){domain_enter, domain_leave, ctx});
         return status;
     }
+    colls_close(ctx->wiring->colls);
     pthread_mutex_destroy(&ctx->wiring->devices.lock);
     mem_free(ctx->wiring);
     return err_set(err, status, "no memory for the registration cache");
@@ -146,6 +157,7 @@ static tryst_status wiring_open(tryst_ctx *ctx, struct err *err)
 static void wiring_close(tryst_ctx *ctx)
 {
     rails_close(ctx);
+    colls_close(ctx->wiring->colls);
     memory_cache_close(ctx->wiring->memory);
     netif_list_close(ctx->wiring->rails.interfaces);
     pthread_mutex_destroy(&ctx->wiring->devices.lock);

@@ -16,6 +16,7 @@ struct wiring {
     struct memory_cache *memory;
     struct rails rails;
     struct devices devices;
+    struct colls *colls;
 };
 
 #endif

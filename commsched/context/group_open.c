@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "commsched/coll/coll.h"
 #include "commsched/progress/progress.h"
 #include "commsched/progress/thread.h"
 #include "context.h"
@@ -290,6 +291,7 @@ void tryst_group_close(tryst_group *group)
     ctx->cut = false;
     rails_settle(ctx);
     rendezvous_group_close(ctx->rdv);
+    colls_group_close(ctx->wiring->colls);
     rendezvous_listen_stop(ctx->rdv);
     rails_close(ctx);
     rendezvous_rails_forget(ctx->rdv);

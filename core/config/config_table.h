@@ -95,6 +95,9 @@
     X(STAGE_BYTES, "stage_bytes", BYTES, "64M", "64K..1T", 0,                                \
       "pinned host memory for tensors on a device that a transport cannot move by itself, "  \
       "in each direction")                                                                   \
+    X(SCRATCH_BYTES, "scratch_bytes", BYTES, "64M", "4K..1T", 0,                              \
+      "memory for slices of collectives that wait to be added, at most; allocated as it is " \
+      "needed")                                                                              \
     X(EAGER_MAX, "eager_max", BYTES, "4096", "0..64K", CONFIG_AGREED,                        \
       "largest tensor that travels inside a frame instead of by rendezvous")                 \
     X(EAGER_CREDIT, "eager_credit", BYTES, "64K", "4K..1G", CONFIG_AGREED,                   \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file tryst.h
  *  Tryst: transfers that meet by key. This header is the manual; read it top to bottom.
- *  Library: libtryst, as status.h, types.h, key.h, device.h, pool.h, topo.h and live.h;
+ *  Library: libtryst, as status.h, types.h, key.h, coll.h, device.h, pool.h, topo.h and live.h;
  *  libtryst_pipeline has stage.h, pipeline.h, data.h, weights.h and replay.h.
  *
  *  The life of a program:
@@ -465,6 +465,8 @@ typedef struct tryst_op_params {
     /** Receive only, instead of a tensor: provide memory once the shape is known. */
     tryst_alloc_fn alloc;
     void *alloc_arg;
+    /** Collectives with TRYST_REDUCE_PREMULTIPLIED_SUM: this rank's factor. 0: 1. */
+    double factor;
 } tryst_op_params;
 
 /** Offer `tensor` under `key` in `step`.

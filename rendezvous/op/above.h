@@ -14,9 +14,8 @@
 struct above {
     void *arg;
     /** Do the work that hooks and submissions have marked, a bounded piece of it. Called in each pass,
-     *  between the rails and the dispatch. A submission of the engine's may run outside of a pass, and then
-     *  does its work itself: no other submission marks any. Returns how much was done; not zero while work is
-     *  left. */
+     *  between the rails and the dispatch. What a submission outside of a pass has marked waits for the next
+     *  pass (rdv->stirred asks for one). Returns how much was done; not zero while work is left. */
     int (*run)(void *arg);
     /** True if work is left: the thread may not sleep. */
     bool (*busy)(void *arg);

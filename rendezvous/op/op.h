@@ -186,6 +186,7 @@ struct tryst_op {
         *device; /**< its tensor is in device memory (op_device.h), or NULL */
     struct flow *
         flow; /**< the flow that it moves, until it is reported (protocol/flow.h); or NULL */
+    void *coll; /**< OP_COLL: its run, of the engine above; NULL */
     char *text; /**< owned, may be NULL */
 };
 

@@ -3,6 +3,7 @@
  * library, and a later program with today's. */
 #include "support/sized_table.h"
 
+#include <tryst/coll.h>
 #include <tryst/pool.h>
 #include <tryst/topo.h>
 #include <tryst/tryst.h>
@@ -101,6 +102,23 @@ static void params_fill(void *sized)
 static tryst_status params_call(void *sized)
 {
     return pair(NULL, sized);
+}
+
+static void coll_fill(void *sized)
+{
+    *(tryst_coll_params *)sized = (tryst_coll_params){.kind = TRYST_COLL_ALLREDUCE,
+                                                      .reduce = TRYST_REDUCE_SUM,
+                                                      .count = 1,
+                                                      .dtype = TRYST_DTYPE_I64,
+                                                      .name = "sized"};
+}
+
+static tryst_status coll_call(void *sized)
+{
+    tryst_coll *coll = NULL;
+    tryst_status status = tryst_coll_prepare(at.group, sized, &coll);
+    tryst_coll_release(coll);
+    return status;
 }
 
 static void pool_fill(void *sized)
@@ -223,6 +241,7 @@ static void test_structs(void **state)
         SIZED_INPUT(tryst_group_params, struct_size, group_fill, group_call, TRYST_OK),
         SIZED_INPUT(tryst_tensor, dtype, tensor_fill, tensor_call, TRYST_OK),
         SIZED_INPUT(tryst_op_params, struct_size, params_fill, params_call, TRYST_OK),
+        SIZED_INPUT(tryst_coll_params, name, coll_fill, coll_call, TRYST_OK),
         SIZED_INPUT(tryst_pool_params, kind, pool_fill, pool_call, TRYST_OK),
         SIZED_INPUT(tryst_plan_params, struct_size, plan_fill, plan_call, TRYST_OK),
         SIZED_INPUT(tryst_place_params, ranks_count, place_fill, place_call, TRYST_OK),

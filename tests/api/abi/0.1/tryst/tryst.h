@@ -154,6 +154,7 @@ typedef struct tryst_op_params {
     void *arg;
     tryst_alloc_fn alloc;
     void *alloc_arg;
+    double factor;
 } tryst_op_params;
 
 TRYST_API tryst_status tryst_send(tryst_step *step, const char *key,

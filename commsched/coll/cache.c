@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One-shot collectives, kept prepared: a call with the name and shape of an earlier one builds no key and
+ * allocates nothing.
+ *
+ * Idea: a job uses the same names and shapes in every step. The table is bounded, and what was used least
+ * recently goes first; its runs that are under way keep it alive.
+ * Callers: calls.c.
+ */
+#include <string.h>
+
+#include "cache.h"
+#include "core/hash.h"
+#include "prepare.h"
+#include "run.h"
+
+static uint64_t what_hash(const tryst_coll_params *params)
+{
+    struct {
+        uint64_t name, count;
+        int32_t kind, reduce, dtype, root;
+    } what = {hash_bytes(params->name, strlen(params->name)),
+              params->count,
+              params->kind,
+              params->reduce,
+              params->dtype,
+              params->root};
+    return hash_bytes(&what, sizeof what);
+}
+
+static bool is_same(const tryst_coll *coll, const tryst_group *group,
+                    const tryst_coll_params *params)
+{
+    bool root_is_same = coll->root < 0 || coll->root == params->root;
+    bool dtype_is_same = coll->kind == TRYST_COLL_BARRIER || coll->dtype == params->dtype;
+    return coll->group == group && coll->kind == params->kind &&
+           coll->reduce == params->reduce && coll->count == params->count &&
+           root_is_same && dtype_is_same &&
+           strcmp(coll->label->string, params->name) == 0;
+}
+
+/** With the lock. A reference is the caller's. NULL: none. */
+static tryst_coll *kept_get(struct colls *colls, const tryst_group *group,
+                            const tryst_coll_params *params, uint64_t hash)
+{
+    hash_table_for_each (&colls->kept, hash, node) {
+        tryst_coll *coll = container_of(node, tryst_coll, by_what);
+        if (!is_same(coll, group, params))
+            continue;
+        list_remove(&coll->order);
+        list_push_back(&colls->kept_order, &coll->order);
+        coll_ref(coll);
+        return coll;
+    }
+    return NULL;
+}
+
+/** With the lock. Returns what the table gives up, or NULL. */
+static tryst_coll *kept_first_take(struct colls *colls, size_t above)
+{
+    struct list_node *node =
+        colls->kept.count > above ? list_pop_front(&colls->kept_order) : NULL;
+    if (!node)
+        return NULL;
+    tryst_coll *coll = container_of(node, tryst_coll, order);
+    hash_table_remove(&colls->kept, &coll->by_what);
+    return coll;
+}
+
+tryst_status coll_find(struct colls *colls, tryst_group *group,
+                       const tryst_coll_params *params, tryst_coll **coll_p)
+{
+    uint64_t hash = what_hash(params);
+    pthread_mutex_lock(&colls->lock);
+    tryst_coll *coll = kept_get(colls, group, params, hash);
+    pthread_mutex_unlock(&colls->lock);
+    if (!coll) {
+        tryst_status status = coll_open(colls, group, params, &coll);
+        if (status != TRYST_OK)
+            return status;
+        coll_ref(coll); /* the table's */
+        pthread_mutex_lock(&colls->lock);
+        hash_table_add(&colls->kept, &coll->by_what, hash);
+        list_push_back(&colls->kept_order, &coll->order);
+        tryst_coll *old = kept_first_take(colls, COLLS_KEPT);
+        pthread_mutex_unlock(&colls->lock);
+        if (old)
+            coll_unref(old);
+    }
+    *coll_p = coll;
+    return TRYST_OK;
+}
+
+void coll_kept_drop(struct colls *colls)
+{
+    tryst_coll *coll;
+    do {
+        pthread_mutex_lock(&colls->lock);
+        coll = kept_first_take(colls, 0);
+        pthread_mutex_unlock(&colls->lock);
+        if (coll)
+            coll_unref(coll);
+    } while (coll);
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file cache.h
+ *  One-shot collectives, kept prepared.
+ */
+#ifndef COMMSCHED_COLL_CACHE_H
+#define COMMSCHED_COLL_CACHE_H
+
+#include "run.h"
+
+/** Find what does the same, or prepare it and keep it; a reference is the caller's. */
+tryst_status coll_find(struct colls *colls, tryst_group *group,
+                       const tryst_coll_params *params, tryst_coll **coll_p);
+/** Forget all. */
+void coll_kept_drop(struct colls *colls);
+
+#endif

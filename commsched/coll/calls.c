@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The public calls of collectives: check the caller's arguments, prepare or find, start.
+ *
+ * Invariant: what is refused here has left no trace; what is accepted completes exactly once.
+ * Callers: users.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "cache.h"
+#include "core/refuse.h"
+#include "prepare.h"
+#include "rendezvous/coll_op.h"
+#include "rendezvous/op/dtype.h"
+#include "run.h"
+#include "tryst/sized.h"
+
+static const char submit_call[] = "submit";
+
+/* ---- what is prepared --------------------------------------------------------------------- */
+
+static tryst_status name_check(const char *name)
+{
+    if (!name)
+        return refuse_null("prepare a collective", "the name");
+    size_t bytes = strnlen(name, TRYST_COLL_NAME_MAX + 1);
+    if (bytes && bytes <= TRYST_COLL_NAME_MAX && !memchr(name, ';', bytes))
+        return TRYST_OK;
+    return refuse(
+        TRYST_E_INVALID,
+        "cannot prepare a collective: not a valid name: \"%.64s\" (1 to %d bytes, "
+        "without ';')",
+        name, TRYST_COLL_NAME_MAX);
+}
+
+static tryst_status reduce_check(const tryst_coll_params *params)
+{
+    if (reduce_kernel_get(params->dtype, params->reduce))
+        return TRYST_OK;
+    return refuse(
+        TRYST_E_INVALID,
+        "cannot prepare a collective: %s has no reduction %d (%s); tryst_reduce_op "
+        "lists which go together",
+        tryst_dtype_name(params->dtype), (int)params->reduce,
+        reduce_op_name(params->reduce));
+}
+
+static tryst_status shape_check(const tryst_group *group, const tryst_coll_params *params)
+{
+    int size = tryst_group_size(group);
+    bool rooted =
+        params->kind == TRYST_COLL_REDUCE || params->kind == TRYST_COLL_BROADCAST;
+    if (params->kind == TRYST_COLL_BARRIER)
+        return TRYST_OK;
+    if (params->kind < TRYST_COLL_ALLREDUCE || params->kind > TRYST_COLL_BARRIER)
+        return refuse(TRYST_E_INVALID,
+                      "cannot prepare a collective: kind is %d; the kinds are 1 "
+                      "(all-reduce) to 4 (barrier)",
+                      (int)params->kind);
+    if (!dtype_bytes(params->dtype))
+        return refuse(TRYST_E_INVALID,
+                      "cannot prepare a collective: dtype is %d; tryst_dtype lists them",
+                      (int)params->dtype);
+    if (params->count > UINT64_MAX / 2 / DTYPE_BYTES_MAX)
+        return refuse(TRYST_E_INVALID,
+                      "cannot prepare a collective: count is %" PRIu64
+                      "; at most %" PRIu64 " elements",
+                      params->count, UINT64_MAX / 2 / DTYPE_BYTES_MAX);
+    if (rooted && (params->root < 0 || params->root >= size))
+        return refuse(
+            TRYST_E_INVALID,
+            "cannot prepare a collective: root is not a rank of the group: %d (0 to "
+            "%d)",
+            (int)params->root, size - 1);
+    return params->kind == TRYST_COLL_BROADCAST ? TRYST_OK : reduce_check(params);
+}
+
+static tryst_status prepared_check(const tryst_group *group,
+                                   const tryst_coll_params *params)
+{
+    tryst_status status = group_check(group, "prepare a collective");
+    if (status == TRYST_OK)
+        status = name_check(params->name);
+    return status == TRYST_OK ? shape_check(group, params) : status;
+}
+
+tryst_status tryst_coll_prepare(tryst_group *group, const tryst_coll_params *coll_params,
+                                tryst_coll **coll_p)
+{
+    tryst_coll_params room;
+    if (!group || !coll_params || !coll_p)
+        return refuse_null("prepare a collective", !group         ? "group"
+                                                   : !coll_params ? "coll_params"
+                                                                  : "coll_p");
+    const tryst_coll_params *params = tryst_sized_view(coll_params, &room, sizeof room);
+    if (!params)
+        return refuse(TRYST_E_INVALID, "cannot prepare a collective: coll_params: %s",
+                      tryst_sized_reason(coll_params));
+    tryst_status status = prepared_check(group, params);
+    return status == TRYST_OK ? coll_open(group_above(group), group, params, coll_p)
+                              : status;
+}
+
+void tryst_coll_release(tryst_coll *coll)
+{
+    if (coll)
+        coll_unref(coll);
+}
+
+/* ---- what is started ---------------------------------------------------------------------- */
+
+/** Convert and check one tensor of a start. `tensor` NULL: none, of which `*own_p` has no data. */
+static tryst_status tensor_take(const tryst_coll *coll, const char *name,
+                                const tryst_tensor *tensor, tryst_tensor *own_p)
+{
+    tryst_tensor own = {.struct_size = sizeof own};
+    if (tensor && !tryst_sized_read(&own, sizeof own, tensor))
+        return refuse(TRYST_E_INVALID, "cannot submit: %s: %s", name,
+                      tryst_sized_reason(tensor));
+    if (tensor && own.memory != TRYST_MEMORY_HOST)
+        return refuse(TRYST_E_UNSUPPORTED,
+                      "cannot submit: %s->memory is %d; collectives take host memory (0)",
+                      name, (int)own.memory);
+    if (tensor && (own.dtype != coll->dtype || own.count != coll->count))
+        return refuse(TRYST_E_INVALID,
+                      "cannot submit: %s has %" PRIu64
+                      " elements of %s; the collective has "
+                      "%" PRIu64 " of %s",
+                      name, own.count, tryst_dtype_name(own.dtype), coll->count,
+                      tryst_dtype_name(coll->dtype));
+    if (tensor && own.count && !own.data)
+        return refuse(TRYST_E_INVALID,
+                      "cannot submit: %s->data is NULL; %" PRIu64 " elements need memory",
+                      name, own.count);
+    *own_p = own;
+    return TRYST_OK;
+}
+
+static bool is_inside(const char *at, const char *begin, uint64_t bytes)
+{
+    return (uintptr_t)at >= (uintptr_t)begin && (uintptr_t)at - (uintptr_t)begin < bytes;
+}
+
+static tryst_status overlap_check(const tryst_coll *coll, const tryst_tensor *in,
+                                  const tryst_tensor *out)
+{
+    uint64_t bytes = coll->count * coll->element_bytes;
+    const char *from = in->data, *to = out->data;
+    if (!bytes || !from || !to || from == to ||
+        (!is_inside(from, to, bytes) && !is_inside(to, from, bytes)))
+        return TRYST_OK;
+    return refuse(
+        TRYST_E_INVALID,
+        "cannot submit: in (%p) and out (%p) overlap in part; give one memory for "
+        "both, or two that are apart",
+        in->data, out->data);
+}
+
+/** Which tensors a rank gives: `*in_p` and `*out_p` become NULL where they are ignored. */
+static tryst_status tensors_check(const tryst_coll *coll, const tryst_tensor **in_p,
+                                  const tryst_tensor **out_p)
+{
+    bool is_root = coll->root < 0 || coll->root == tryst_group_rank(coll->group);
+    if (coll->kind == TRYST_COLL_BARRIER)
+        *in_p = *out_p = NULL;
+    if (coll->kind == TRYST_COLL_BROADCAST)
+        *in_p = NULL;
+    if (coll->kind == TRYST_COLL_REDUCE && !is_root)
+        *out_p = NULL;
+    if (coll->kind == TRYST_COLL_BARRIER || *out_p ||
+        (coll->kind == TRYST_COLL_REDUCE && !is_root && *in_p))
+        return TRYST_OK;
+    return refuse_null(submit_call, coll->kind == TRYST_COLL_BROADCAST ? "tensor"
+                                    : coll->kind == TRYST_COLL_REDUCE && !is_root
+                                        ? "in"
+                                        : "out");
+}
+
+static tryst_status run_tensors_take(struct coll_run *run, const tryst_tensor *in,
+                                     const tryst_tensor *out)
+{
+    const tryst_coll *coll = run->coll;
+    tryst_status status = tensors_check(coll, &in, &out);
+    if (status == TRYST_OK)
+        status = tensor_take(coll, "in", in, &run->in);
+    if (status == TRYST_OK)
+        status = tensor_take(coll, coll->kind == TRYST_COLL_BROADCAST ? "tensor" : "out",
+                             out, &run->out);
+    if (status == TRYST_OK)
+        status = overlap_check(coll, &run->in, &run->out);
+    return status;
+}
+
+/** Where the bytes of each tree are, and what there is to compute. */
+static void run_memory_set(struct coll_run *run)
+{
+    const tryst_coll *coll = run->coll;
+    char *out = run->out.data;
+    const char *in = run->in.data ? run->in.data : out;
+    for (uint32_t t = 0; t < coll->parts_count; t++) {
+        struct coll_tree_run *at = &run->trees[t];
+        const struct coll_part *part = at->part;
+        struct coll_tree *tree = &at->tree;
+        uint64_t begin = part->range.begin * coll->element_bytes;
+        at->own = in ? in + begin : NULL;
+        at->result = out ? out + begin : NULL;
+        at->sums =
+            part->private_at == UINT64_MAX ? at->result : run->private + part->private_at;
+        bool scales = coll->reduce == TRYST_REDUCE_PREMULTIPLIED_SUM;
+        bool copies = coll->kernel && part->is_root && at->own != at->sums;
+        tree->owns = !part->up_children && (scales || copies);
+        tree->finishes =
+            part->is_root && coll->reduce == TRYST_REDUCE_AVERAGE && coll->size > 1;
+        const char *sent = part->up_children || tree->owns ? at->sums : at->own;
+        tree->reuses = part->sends_up && part->receives_down && sent == at->result;
+        coll_tree_reset(tree);
+    }
+}
+
+static tryst_status params_check(const tryst_op_params *params)
+{
+    const uint32_t known = TRYST_OP_PRIORITY | TRYST_OP_BACKGROUND;
+    if (params && (params->flags & ~known))
+        return refuse(
+            TRYST_E_INVALID,
+            "cannot submit: params->flags has the bits 0x%x, which collectives do "
+            "not have",
+            params->flags & ~known);
+    if (params && params->alloc)
+        return refuse(
+            TRYST_E_INVALID,
+            "cannot submit: params->alloc is set for a collective; only receives "
+            "have it");
+    return TRYST_OK;
+}
+
+/** Each rank moves the bytes of others, so one has to make progress while its program computes. Where ranks
+ *  share a host they mostly compute and wait together, and keep their processors. */
+static tryst_status thread_check(struct colls *colls, bool is_spread)
+{
+    /* relaxed: to start the thread twice does no harm. */
+    if (atomic_load_explicit(&colls->thread_started, memory_order_relaxed) ||
+        !is_spread || !colls->host.start)
+        return TRYST_OK;
+    tryst_status status = colls->host.start(colls->host.owner);
+    if (status != TRYST_OK)
+        return refuse(status, "cannot submit: cannot create the progress thread: %s",
+                      err_reason(errno));
+    atomic_store_explicit(&colls->thread_started, true, memory_order_relaxed);
+    return TRYST_OK;
+}
+
+static tryst_status coll_start(tryst_step *step, tryst_coll *coll, const tryst_tensor *in,
+                               const tryst_tensor *out, const tryst_op_params *params,
+                               tryst_op **op_p)
+{
+    tryst_op *op = NULL;
+    struct coll_run *run = coll_run_get(coll);
+    if (!run)
+        return refuse_nomem(submit_call);
+    run->factor = params && params->factor != 0 ? params->factor : 1;
+    tryst_status status = run_tensors_take(run, in, out);
+    if (status == TRYST_OK)
+        status = thread_check(coll->colls, coll->is_spread);
+    if (status == TRYST_OK)
+        status = coll_op_open(step, coll->label, params, run, &op);
+    if (status != TRYST_OK) {
+        coll_run_put(run);
+        return status;
+    }
+    run_memory_set(run);
+    if (op_p)
+        *op_p = op;
+    coll_op_submit(op, !op_p, run_begin);
+    return TRYST_OK;
+}
+
+tryst_status tryst_coll_start(tryst_step *step, tryst_coll *coll, const tryst_tensor *in,
+                              const tryst_tensor *out, const tryst_op_params *params,
+                              tryst_op **op_p)
+{
+    tryst_op_params room;
+    if (!step || !coll)
+        return refuse_null(submit_call, step ? "coll" : "step");
+    tryst_status status = group_check(step_group(step), submit_call);
+    if (status != TRYST_OK)
+        return status;
+    if (step_group(step) != coll->group)
+        return refuse(TRYST_E_INVALID,
+                      "cannot submit: the step and the collective are of two groups");
+    const tryst_op_params *own =
+        params ? tryst_sized_view(params, &room, sizeof room) : NULL;
+    if (params && !own)
+        return refuse(TRYST_E_INVALID, "cannot submit: params: %s",
+                      tryst_sized_reason(params));
+    status = params_check(own);
+    return status == TRYST_OK ? coll_start(step, coll, in, out, own, op_p) : status;
+}
+
+/* ---- one call ----------------------------------------------------------------------------- */
+
+/** Start what `what` describes; count and dtype are those of `tensor` (NULL: none). */
+static tryst_status call(tryst_step *step, tryst_coll_params what,
+                         const tryst_tensor *tensor, const tryst_tensor *in,
+                         const tryst_tensor *out, const tryst_op_params *params,
+                         tryst_op **op_p)
+{
+    tryst_tensor room;
+    tryst_coll *coll;
+    if (!step)
+        return refuse_null(submit_call, "step");
+    tryst_group *group = step_group(step);
+    if (tensor) {
+        const tryst_tensor *own = tryst_sized_view(tensor, &room, sizeof room);
+        if (!own)
+            return refuse(TRYST_E_INVALID, "cannot submit: a tensor: %s",
+                          tryst_sized_reason(tensor));
+        what.count = own->count;
+        what.dtype = own->dtype;
+    } else if (what.kind != TRYST_COLL_BARRIER) {
+        return refuse_null(submit_call, "a tensor");
+    }
+    what.struct_size = sizeof what;
+    tryst_status status = prepared_check(group, &what);
+    if (status == TRYST_OK)
+        status = coll_find(group_above(group), group, &what, &coll);
+    if (status != TRYST_OK)
+        return status;
+    status = tryst_coll_start(step, coll, in, out, params, op_p);
+    coll_unref(coll);
+    return status;
+}
+
+tryst_status tryst_allreduce(tryst_step *step, const char *name, const tryst_tensor *in,
+                             const tryst_tensor *out, tryst_reduce_op reduce,
+                             const tryst_op_params *params, tryst_op **op_p)
+{
+    return call(
+        step,
+        (tryst_coll_params){.kind = TRYST_COLL_ALLREDUCE, .reduce = reduce, .name = name},
+        out, in, out, params, op_p);
+}
+
+tryst_status tryst_reduce(tryst_step *step, const char *name, const tryst_tensor *in,
+                          const tryst_tensor *out, tryst_reduce_op reduce, int root,
+                          const tryst_op_params *params, tryst_op **op_p)
+{
+    return call(
+        step,
+        (tryst_coll_params){
+            .kind = TRYST_COLL_REDUCE, .reduce = reduce, .root = root, .name = name},
+        in ? in : out, in, out, params, op_p);
+}
+
+tryst_status tryst_broadcast(tryst_step *step, const char *name,
+                             const tryst_tensor *tensor, int root,
+                             const tryst_op_params *params, tryst_op **op_p)
+{
+    return call(
+        step,
+        (tryst_coll_params){.kind = TRYST_COLL_BROADCAST, .root = root, .name = name},
+        tensor, NULL, tensor, params, op_p);
+}
+
+tryst_status tryst_barrier(tryst_step *step, const char *name,
+                           const tryst_op_params *params, tryst_op **op_p)
+{
+    return call(step, (tryst_coll_params){.kind = TRYST_COLL_BARRIER, .name = name}, NULL,
+                NULL, NULL, params, op_p);
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The hooks of a collective's flows: each moves a counter and marks its tree.
+ *
+ * Invariant: a hook runs inside walks of the protocol, so none calls the protocol or ends an operation; the
+ * engine does that later in the same pass. Small ranges alone are computed here: their
+ * payload is valid only during the call.
+ * Callers: rendezvous, through the tables of this file.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "hooks.h"
+#include "run.h"
+#include "work.h"
+
+static struct coll_flow *flow_of(struct flow *flow)
+{
+    return container_of(flow, struct coll_flow, flow);
+}
+
+static void mark(struct coll_tree_run *at)
+{
+    at->is_marked = true;
+    run_mark(at->run);
+}
+
+/* ---- up: from a child --------------------------------------------------------------------- */
+
+/** Wait for scratch, behind what is more urgent. */
+static tryst_status slot_wait(struct coll_flow *flow)
+{
+    struct coll_run *run = flow->tree->run;
+    urgent_push(&run->coll->colls->scratch.waiters, &flow->waiter, &run->urgency);
+    return TRYST_AGAIN;
+}
+
+/** Get scratch for a slice, unless a more urgent flow waits for some. */
+static tryst_status slot_get(struct coll_flow *flow, void **slot_p)
+{
+    struct coll_tree_run *at = flow->tree;
+    struct scratch *scratch = &at->run->coll->colls->scratch;
+    (void)urgent_remove(&flow->waiter);
+    struct urgent_node *first = urgent_first(&scratch->waiters);
+    if (first && urgency_before(first->urgency, &at->run->urgency))
+        return slot_wait(flow);
+    tryst_status status = scratch_get(scratch, at->part->slice_bytes, slot_p);
+    if (status == TRYST_AGAIN)
+        return slot_wait(flow);
+    if (status != TRYST_OK)
+        run_fail(at->run, status, -1, status, "no memory for the slices of its children");
+    return status == TRYST_OK ? status : TRYST_AGAIN;
+}
+
+static tryst_status child_place(struct flow *flow, uint32_t index, void **data_p,
+                                struct tryst_mem **mem_p)
+{
+    struct coll_flow *from = flow_of(flow);
+    struct coll_tree_run *at = from->tree;
+    struct coll_child *child = &at->tree.children[from->child];
+    (void)mem_p;
+    assert(index == child->granted);
+    (void)index;
+    if (at->run->status != TRYST_OK)
+        return TRYST_AGAIN;
+    child->told = flow->told;
+    from->waits = !coll_tree_may_grant(&at->tree, from->child);
+    if (from->waits)
+        return TRYST_AGAIN;
+    tryst_status status = slot_get(from, data_p);
+    if (status == TRYST_OK)
+        coll_tree_grant(&at->tree, from->child, *data_p);
+    return status;
+}
+
+static void child_told(struct flow *flow)
+{
+    struct coll_flow *from = flow_of(flow);
+    from->tree->tree.children[from->child].told = flow->told;
+}
+
+static void child_arrived(struct flow *flow, uint32_t index)
+{
+    struct coll_flow *from = flow_of(flow);
+    coll_tree_landed(&from->tree->tree, from->child, index);
+    mark(from->tree);
+}
+
+/** True if what is due is the addition of `child`. */
+static bool has_turn(const struct coll_tree_run *at, uint32_t child)
+{
+    struct coll_unit unit;
+    return !at->has_unit && coll_tree_next(&at->tree, &unit) && unit.work == COLL_ADD &&
+           unit.child == child;
+}
+
+static void child_take(struct flow *flow, const void *payload, size_t bytes)
+{
+    struct coll_flow *from = flow_of(flow);
+    struct coll_tree_run *at = from->tree;
+    assert(bytes == at->part->bytes);
+    coll_tree_taken(&at->tree, from->child, (void *)payload);
+    if (has_turn(at, from->child)) {
+        tree_work_unit(at);
+    } else {
+        char *keep = at->keep + from->child * bytes;
+        if (bytes)
+            memcpy(keep, payload, bytes);
+        at->tree.children[from->child].slots[0] = keep;
+    }
+    mark(at);
+}
+
+/* ---- up: to the parent -------------------------------------------------------------------- */
+
+static void parent_sent(struct flow *flow, uint32_t index)
+{
+    struct coll_tree_run *at = flow_of(flow)->tree;
+    coll_tree_sent(&at->tree, index);
+    if (at->tree.reuses)
+        mark(at);
+}
+
+/* ---- down: from the parent ---------------------------------------------------------------- */
+
+static tryst_status result_place(struct flow *flow, uint32_t index, void **data_p,
+                                 struct tryst_mem **mem_p)
+{
+    struct coll_flow *from = flow_of(flow);
+    struct coll_tree_run *at = from->tree;
+    (void)mem_p;
+    from->waits = !coll_tree_may_place(&at->tree, index);
+    *data_p = at->result + index * at->part->slice_bytes;
+    return from->waits ? TRYST_AGAIN : TRYST_OK;
+}
+
+static void result_arrived(struct flow *flow, uint32_t index)
+{
+    struct coll_tree_run *at = flow_of(flow)->tree;
+    coll_tree_arrived(&at->tree, index);
+    mark(at);
+}
+
+static void result_take(struct flow *flow, const void *payload, size_t bytes)
+{
+    struct coll_tree_run *at = flow_of(flow)->tree;
+    assert(bytes == at->part->bytes);
+    if (bytes)
+        memcpy(at->result, payload, bytes);
+    result_arrived(flow, 0);
+}
+
+/* ---- the end ------------------------------------------------------------------------------ */
+
+static void flow_ended(struct flow *flow, tryst_status status, int32_t origin_rank,
+                       tryst_status origin_status, const char *text)
+{
+    struct coll_flow *of = flow_of(flow);
+    struct coll_tree_run *at = of->tree;
+    struct coll_run *run = at->run;
+    assert(of->is_live);
+    of->is_live = of->waits = false;
+    run->live--;
+    (void)urgent_remove(&of->waiter);
+    if (status != TRYST_OK) {
+        run_fail(run, status, origin_rank, origin_status, text);
+        if (of < at->flows + at->part->up_children)
+            tree_slots_release(at, of->child);
+    }
+    mark(at);
+}
+
+const struct flow_ops flow_up_from_child = {.place = child_place,
+                                            .told = child_told,
+                                            .arrived = child_arrived,
+                                            .take = child_take,
+                                            .ended = flow_ended};
+const struct flow_ops flow_up_to_parent = {.sent = parent_sent, .ended = flow_ended};
+/* Results that nothing is sent from may be posted ahead, at their place. */
+const struct flow_ops flow_down_from_parent = {
+    .arrived = result_arrived, .take = result_take, .ended = flow_ended};
+const struct flow_ops flow_down_reusing = {.place = result_place,
+                                           .arrived = result_arrived,
+                                           .take = result_take,
+                                           .ended = flow_ended};
+const struct flow_ops flow_down_to_child = {.ended = flow_ended};

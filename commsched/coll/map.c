@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ranges and slices; see map.h.
+ *
+ * Idea: the end of a tree's range is count * cumulative share, in 128 bits, rounded down to a cache line;
+ * the begin of the next range is the same number, so ranges can neither overlap nor leave a gap.
+ * Callers: prepare.c.
+ */
+#include "map.h"
+
+__extension__ typedef unsigned __int128 u128;
+
+uint64_t coll_bytes(uint64_t count, size_t element_bytes)
+{
+    u128 bytes = (u128)count * element_bytes;
+    return bytes > UINT64_MAX ? UINT64_MAX : (uint64_t)bytes;
+}
+
+const struct coll_class *coll_class_of(const struct coll_plan *plan, uint64_t bytes)
+{
+    uint32_t at = 0;
+    while (at + 1 < plan->classes_count && bytes > plan->classes[at].bytes_max)
+        at++;
+    return &plan->classes[at];
+}
+
+/** The first element behind the range of `tree`. */
+static uint64_t range_end(const struct coll_class *class, uint32_t tree, uint64_t count,
+                          size_t element_bytes)
+{
+    if (tree + 1 == class->trees_count)
+        return count;
+    uint64_t line = COLL_LINE_BYTES / element_bytes;
+    uint64_t end = (uint64_t)((u128)count * class->trees[tree].cum_share >> 32);
+    return end - end % line;
+}
+
+struct coll_range coll_range_of(const struct coll_class *class, uint32_t tree,
+                                uint64_t count, size_t element_bytes)
+{
+    uint64_t begin = tree ? range_end(class, tree - 1, count, element_bytes) : 0;
+    uint64_t end = range_end(class, tree, count, element_bytes);
+    return (struct coll_range){begin, end - begin};
+}
+
+uint32_t coll_slices_of(uint64_t bytes, uint32_t slice_bytes, uint64_t eager_max)
+{
+    if (bytes <= eager_max || bytes == 0)
+        return 1;
+    uint64_t slices = bytes / slice_bytes + (bytes % slice_bytes != 0);
+    return slices > COLL_SLICES_MAX ? 0 : (uint32_t)slices;
+}

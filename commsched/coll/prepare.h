@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file prepare.h
+ *  Prepared collectives, and the memory of their runs.
+ */
+#ifndef COMMSCHED_COLL_PREPARE_H
+#define COMMSCHED_COLL_PREPARE_H
+
+#include "run.h"
+
+/** Prepare a collective; `params` were checked. With a text for tryst_last_error. */
+tryst_status coll_open(struct colls *colls, tryst_group *group,
+                       const tryst_coll_params *params, tryst_coll **coll_p);
+void coll_ref(tryst_coll *coll);
+void coll_unref(tryst_coll *coll);
+/** Get a run with counters at their begin, idle or new; NULL: no memory. Any thread. */
+struct coll_run *coll_run_get(tryst_coll *coll);
+/** Return `run`, whose flows have ended, to its collective. */
+void coll_run_put(struct coll_run *run);
+
+#endif

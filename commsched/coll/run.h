@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file run.h
+ *  The objects of the engine, shared by its files.
+ *
+ *  tryst_coll  what is prepared: ranges, neighbours, keys and the kernel. Immutable but for its idle runs.
+ *  coll_run    one start of it: counters, flows and private memory, in one allocation that later starts
+ *              use again.
+ *
+ *  The flows of a tree, in this order: up from each child, up to the parent, down from the parent, down to each
+ *  child; some of these are missing (enum coll_kind).
+ */
+#ifndef COMMSCHED_COLL_RUN_H
+#define COMMSCHED_COLL_RUN_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "coll.h"
+#include "core/hash_table.h"
+#include "core/list.h"
+#include "core/reduce.h"
+#include "core/urgent.h"
+#include "map.h"
+#include "rendezvous/protocol/flow.h"
+#include "scratch.h"
+#include "tree.h"
+#include "tryst/coll.h"
+
+/** Bytes of sums in one call of the engine, at most: DESIGN section 6. */
+#define COLL_WORK_BYTES (128u << 10)
+/** One-shot collectives that are kept prepared. */
+enum { COLLS_KEPT = 1024 };
+enum { COLL_TEXT_BYTES = 256 };
+
+struct coll_run;
+
+struct colls {
+    struct coll_host host;
+    uint64_t eager_max;
+    const struct coll_plan *plan; /**< the group's */
+    struct coll_plan *own_plan;   /**< made here, where the group has none */
+    pthread_mutex_t lock; /**< guards the plan, `kept` and `kept_order`, and idle runs */
+    struct hash_table kept; /**< tryst_coll of one-shot calls, by what they do */
+    struct list kept_order; /**< the one that was prepared first is first */
+    _Atomic(bool) thread_started;
+
+    /* In the progress domain. */
+    struct urgent_queue work; /**< runs that are marked */
+    struct scratch scratch;
+    tryst_status gone_status; /**< of the first rank that died, TRYST_OK: none did */
+    int32_t gone_rank;
+    tryst_status gone_origin;
+    char gone_text[COLL_TEXT_BYTES];
+};
+
+/** One tree's share of a prepared collective, at this rank. */
+struct coll_part {
+    struct coll_range range;
+    uint64_t bytes;
+    uint64_t slice_bytes; /**< what a slice moves by: of a single slice, its bytes */
+    uint32_t flow_slice_bytes;
+    uint32_t slices;
+    bool is_small; /**< travels as DATA: no scratch */
+    bool is_root;  /**< of the reduction, and of the broadcast */
+    bool sends_up, receives_down;
+    uint32_t up_children, down_children;
+    uint64_t
+        private_at; /**< of its sums in the run's private memory; UINT64_MAX: in the result */
+    uint32_t flow_at; /**< its first flow and key */
+};
+
+struct tryst_coll {
+    _Atomic(uint32_t) refs; /**< the caller's or the table's; each run */
+    struct colls *colls;
+    tryst_group *group;
+    struct hash_node by_what;           /**< colls->kept */
+    struct list_node order;             /**< colls->kept_order */
+    struct list idle;                   /**< coll_run.idle_node; under colls->lock */
+    tryst_key *label;                   /**< the name */
+    const struct reduce_kernel *kernel; /**< NULL: broadcast, barrier */
+    struct flow_shape shape;
+    tryst_coll_kind kind;
+    tryst_reduce_op reduce;
+    tryst_dtype dtype;
+    int32_t root;
+    int32_t size;   /**< of the group */
+    bool is_spread; /**< the group is on several hosts */
+    uint64_t count;
+    size_t element_bytes;
+    size_t private_bytes, run_bytes;
+    uint32_t parts_count, flows_count, children_count;
+    struct coll_part *parts;
+    tryst_key **keys; /**< of the flows */
+};
+
+struct coll_flow {
+    struct flow flow;
+    struct coll_tree_run *tree;
+    uint32_t child; /**< up from a child: which one */
+    bool is_live;   /**< `ended` has not come */
+    bool waits;     /**< `place` returned TRYST_AGAIN for a counter of this run */
+    bool requeues;  /**< while its run is raised: it was a waiter */
+    struct urgent_node waiter; /**< scratch.waiters: what it waits for is a slot */
+};
+
+struct coll_tree_run {
+    struct coll_tree tree;
+    struct coll_run *run;
+    const struct coll_part *part;
+    struct coll_flow *flows;
+    const char *own; /**< this rank's term */
+    char *sums, *result;
+    bool is_marked;
+    bool has_unit; /**< `unit` is half done: */
+    struct coll_unit unit;
+    uint64_t unit_done; /**< bytes of it */
+    char *keep; /**< of small ranges: children's payloads that wait for their turn */
+};
+
+struct coll_run {
+    struct list_node idle_node;
+    tryst_coll *coll;
+    tryst_op *op; /**< NULL once reported */
+    struct urgent_node work;
+    struct urgency urgency;
+    tryst_tensor in, out; /**< as given; without data: none, and of `in` in place */
+    double factor;
+    uint32_t live;                      /**< flows that have not ended */
+    bool fails;                         /**< its flows have been failed */
+    tryst_status status, origin_status; /**< TRYST_OK, or the first cause */
+    int32_t origin_rank;
+    char text[COLL_TEXT_BYTES];
+    struct coll_tree_run *trees;
+    struct coll_flow *flows;
+    char *private; /**< sums of a rank that has no result */
+};
+
+/** Let the engine come to `run` before the pass ends. */
+static inline void run_mark(struct coll_run *run)
+{
+    if (!urgent_queued(&run->work))
+        urgent_push(&run->coll->colls->work, &run->work, &run->urgency);
+}
+/** Note the first cause of a failure, and mark. Ends nothing, so any hook may call it. */
+void run_fail(struct coll_run *run, tryst_status status, int32_t origin_rank,
+              tryst_status origin_status, const char *text);
+/** The submission of a start. */
+void run_begin(struct rendezvous *rdv, struct submission *submission);
+
+#endif

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The arithmetic of a tree, and what follows from it for the flows.
+ *
+ * Idea: a unit is one slice of one step of the fold; a large one is computed in pieces, so no call holds
+ * the progress thread for long. The first addition reads this rank's own term and writes the sum, so no
+ * tensor is copied first.
+ * Invariant: a unit that has begun is finished before the tree begins another one.
+ * Callers: coll.c; hooks.c, for small ranges.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "run.h"
+#include "work.h"
+
+/* ---- units -------------------------------------------------------------------------------- */
+
+static uint64_t slice_bytes(const struct coll_part *part, uint32_t index)
+{
+    uint64_t left = part->bytes - index * part->slice_bytes;
+    return left < part->slice_bytes ? left : part->slice_bytes;
+}
+
+/** Write this rank's own term: premultiplied, or copied. */
+static void own_compute(const struct coll_run *run, char *to, const char *from,
+                        uint64_t bytes)
+{
+    const tryst_coll *coll = run->coll;
+    if (coll->reduce == TRYST_REDUCE_PREMULTIPLIED_SUM)
+        coll->kernel->scale(to, from, bytes / coll->element_bytes, run->factor);
+    else if (to != from)
+        memcpy(to, from, bytes);
+}
+
+static void add_compute(struct coll_tree_run *at, uint64_t offset, const char *slot,
+                        uint64_t bytes)
+{
+    const tryst_coll *coll = at->run->coll;
+    char *to = at->sums + offset;
+    const char *from = at->unit.child ? to : at->own + offset;
+    if (!at->unit.child && coll->reduce == TRYST_REDUCE_PREMULTIPLIED_SUM) {
+        own_compute(at->run, to, from, bytes);
+        from = to;
+    }
+    coll->kernel->reduce(to, from, slot, bytes / coll->element_bytes);
+}
+
+/** Compute the next `bytes` of the unit. */
+static void unit_compute(struct coll_tree_run *at, uint64_t bytes)
+{
+    const tryst_coll *coll = at->run->coll;
+    uint64_t offset = at->unit.index * at->part->slice_bytes + at->unit_done;
+    if (!bytes)
+        return;
+    switch (at->unit.work) {
+    case COLL_OWN:
+        own_compute(at->run, at->sums + offset, at->own + offset, bytes);
+        break;
+    case COLL_ADD:
+        add_compute(at, offset, (const char *)at->unit.slot + at->unit_done, bytes);
+        break;
+    case COLL_FINISH:
+        coll->kernel->scale(at->sums + offset, at->sums + offset,
+                            bytes / coll->element_bytes, coll->size);
+        break;
+    }
+    at->unit_done += bytes;
+}
+
+static void unit_end(struct coll_tree_run *at)
+{
+    at->has_unit = false;
+    coll_tree_advance(&at->tree, &at->unit);
+    if (at->unit.work == COLL_ADD && !at->part->is_small)
+        scratch_put(&at->run->coll->colls->scratch, at->part->slice_bytes, at->unit.slot);
+}
+
+static bool unit_take(struct coll_tree_run *at)
+{
+    if (at->has_unit)
+        return true;
+    at->has_unit = coll_tree_next(&at->tree, &at->unit);
+    at->unit_done = 0;
+    return at->has_unit;
+}
+
+uint64_t tree_work(struct coll_tree_run *at, uint64_t budget)
+{
+    uint64_t spent = 0;
+    while (unit_take(at)) {
+        uint64_t bytes = slice_bytes(at->part, at->unit.index) - at->unit_done;
+        if (bytes > budget - spent) {
+            bytes = (budget - spent) / COLL_LINE_BYTES * COLL_LINE_BYTES;
+            if (!bytes)
+                break;
+        }
+        unit_compute(at, bytes);
+        spent += bytes;
+        if (at->unit_done == slice_bytes(at->part, at->unit.index))
+            unit_end(at);
+    }
+    return spent;
+}
+
+void tree_work_unit(struct coll_tree_run *at)
+{
+    bool taken = !at->has_unit && unit_take(at);
+    assert(taken);
+    (void)taken;
+    unit_compute(at, slice_bytes(at->part, at->unit.index));
+    unit_end(at);
+}
+
+void tree_slots_release(struct coll_tree_run *at, uint32_t child)
+{
+    struct coll_child *from = &at->tree.children[child];
+    for (; !at->part->is_small && from->added < from->granted; from->added++)
+        scratch_put(&at->run->coll->colls->scratch, at->part->slice_bytes,
+                    from->slots[from->added % COLL_GRANTS_MAX]);
+}
+
+/* ---- flows -------------------------------------------------------------------------------- */
+
+static void ready_tell(struct coll_flow *flow, uint32_t ready)
+{
+    if (flow->is_live && flow->flow.ready < ready)
+        flow_ready(&flow->flow, ready);
+}
+
+static void place_tell(struct coll_flow *flow)
+{
+    flow->waits = false;
+    flow_place_again(&flow->flow);
+}
+
+void tree_tell(struct coll_tree_run *at)
+{
+    const struct coll_part *part = at->part;
+    struct coll_flow *flow = at->flows + part->up_children;
+    uint32_t up = coll_tree_ready_up(&at->tree);
+    uint32_t down = coll_tree_ready_down(&at->tree);
+    if (part->sends_up)
+        ready_tell(flow++, up);
+    struct coll_flow *from_parent = part->receives_down ? flow++ : NULL;
+    for (uint32_t i = 0; i < part->down_children; i++)
+        ready_tell(flow + i, down);
+    if (from_parent && from_parent->waits)
+        place_tell(from_parent);
+    for (uint32_t c = 0; c < part->up_children; c++)
+        if (at->flows[c].waits && coll_tree_may_grant(&at->tree, c))
+            place_tell(&at->flows[c]);
+}

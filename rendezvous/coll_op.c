@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Operations of collectives, as rendezvous has them; see coll_op.h.
+ *
+ * Idea: a collective is one operation in its step's scope, without a peer, so that aborts, closes and
+ * deadlines find it as all others; what it does is the engine's above.
+ * Callers: commsched/coll.
+ */
+#include "coll_op.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/hash.h"
+#include "core/refuse.h"
+#include "rendezvous/op/deadline.h"
+#include "rendezvous/op/engine.h"
+#include "rendezvous/peer/abort.h"
+#include "rendezvous/peer/group.h"
+#include "step.h"
+#include "submission.h"
+
+/* ---- steps, groups and keys --------------------------------------------------------------- */
+
+tryst_group *step_group(const tryst_step *step)
+{
+    return step->group;
+}
+
+void *group_above(const tryst_group *group)
+{
+    return group->rdv->above.arg;
+}
+
+bool group_is_spread(const tryst_group *group)
+{
+    const struct roster *roster = &group->roster;
+    for (int rank = 1; rank < roster->size; rank++)
+        if (roster->ranks[rank].host != roster->ranks[0].host)
+            return true;
+    return false;
+}
+
+tryst_status group_check(const tryst_group *group, const char *call)
+{
+    tryst_status status = rendezvous_usable(group->rdv);
+    return status == TRYST_OK ? status : refuse_unusable(call, status);
+}
+
+tryst_status group_key(const tryst_group *group, int src, int dst, const char *edge,
+                       tryst_key **key_p)
+{
+    char string[TRYST_KEY_MAX + 1];
+    struct err err = ERR_INIT;
+    tryst_status status =
+        key_build(&group->roster, src, dst, edge, 0, 0, string, sizeof string);
+    if (status != TRYST_OK)
+        return status;
+    status = prepared_open(&group->roster, string, strlen(string), &err, key_p);
+    return status == TRYST_OK ? status : refuse_err(&err, status);
+}
+
+tryst_key *name_key(const char *name)
+{
+    size_t bytes = strlen(name);
+    tryst_key *key = mem_zalloc(sizeof *key + bytes + 1);
+    if (!key)
+        return NULL;
+    atomic_init(&key->refs, 1);
+    key->src_rank = key->dst_rank = -1;
+    key->bytes = (uint16_t)bytes;
+    key->hash = hash_bytes(name, bytes);
+    memcpy(key->string, name, bytes + 1);
+    return key;
+}
+
+/* ---- any thread --------------------------------------------------------------------------- */
+
+tryst_status coll_op_open(tryst_step *step, tryst_key *label,
+                          const tryst_op_params *params, void *coll, tryst_op **op_p)
+{
+    /* acquire: partner of the releases in step.c. */
+    if (atomic_load_explicit(&step->status, memory_order_acquire) != TRYST_OK)
+        return refuse(TRYST_E_ABORTED,
+                      "cannot submit: step %" PRIu64
+                      " was aborted; tryst_step_status has the reason",
+                      step->id);
+    tryst_op *op = op_open(step->rdv, OP_COLL);
+    if (!op)
+        return refuse_nomem("submit");
+    op->key = prepared_ref(label);
+    op->step = step;
+    op->step_id = step->id;
+    op->tensor = (tryst_tensor){0};
+    op->coll = coll;
+    if (params) {
+        op->flags = params->flags;
+        op->priority = params->flags & TRYST_OP_PRIORITY ? params->priority : 0;
+        op->deadline_at_ns = params->deadline_ns; /* relative until it is drained */
+        op->callback = params->callback;
+        op->callback_arg = params->arg;
+    }
+    *op_p = op;
+    return TRYST_OK;
+}
+
+void coll_op_submit(tryst_op *op, bool detached,
+                    void (*run)(struct rendezvous *rdv, struct submission *submission))
+{
+    op->submit.run = run;
+    rendezvous_submit(op->rdv, &op->submit);
+    if (detached)
+        op_unref(op);
+}
+
+/* ---- in the progress domain --------------------------------------------------------------- */
+
+static void urgency_set(tryst_op *op, uint64_t tie)
+{
+    const struct rendezvous *rdv = op->rdv;
+    enum urgency_class kind =
+        op->flags & TRYST_OP_BACKGROUND ? URGENCY_BACKGROUND : URGENCY_TRAINING;
+    uint64_t mask = rdv->set.urgency_mask;
+    /* Without a mask (TRYST_SCHED=fifo) numbers alone count, in the order of submission. */
+    op->urgency = (struct urgency){.rank = urgency_rank(kind, op->priority) & mask,
+                                   .step = op->step_id & mask,
+                                   .number = mask ? tie : rdv->counters.submitted};
+}
+
+static void deadline_set(tryst_op *op)
+{
+    op->submitted_ns = op->rdv->trace || op->deadline_at_ns
+                           ? rendezvous_now(op->rdv)
+                           : clock_coarse_ns(op->rdv->clock);
+    if (op->deadline_at_ns)
+        op->deadline_at_ns = op->deadline_at_ns > UINT64_MAX - op->submitted_ns
+                                 ? UINT64_MAX
+                                 : op->deadline_at_ns + op->submitted_ns;
+}
+
+/** Report what keeps the operation from starting; then op->reported. */
+static void begin_check(tryst_op *op)
+{
+    struct rendezvous *rdv = op->rdv;
+    const struct scope *scope = op->scope;
+    if (scope->state == SCOPE_CLOSING)
+        op_report(op, TRYST_E_CLOSED, rdv->group->roster.rank, TRYST_E_CLOSED,
+                  "its step was closed");
+    else if (scope->abort_status != TRYST_OK)
+        op_report(op, TRYST_E_ABORTED, scope->abort_rank, scope->abort_status,
+                  scope->abort_text);
+    else if (op->deadline_at_ns && deadline_add(rdv, op) != TRYST_OK)
+        op_report(op, TRYST_E_NOMEM, rdv->group->roster.rank, TRYST_E_NOMEM,
+                  "no memory for its deadline");
+}
+
+bool coll_op_begin(tryst_op *op, uint64_t tie)
+{
+    op->scope = op->step->scope;
+    deadline_set(op);
+    list_push_back(&op->scope->ops, &op->scope_node);
+    op->rdv->counters.submitted++;
+    urgency_set(op, tie);
+    begin_check(op);
+    if (!op->reported)
+        return true;
+    op_end(op);
+    return false;
+}
+
+void coll_op_abort(tryst_op *op, tryst_status status, const char *text)
+{
+    rendezvous_abort(op->rdv, op->step_id, status, op->rdv->group->roster.rank,
+                     clock_wall_ns(), text, NULL);
+}
+
+int32_t coll_op_rank(const tryst_op *op)
+{
+    return op->rdv->group->roster.rank;
+}

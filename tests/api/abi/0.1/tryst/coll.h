@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Frozen by tests/api/abi/freeze.sh: do not edit. */
+#ifndef TRYST_COLL_H
+#define TRYST_COLL_H
+
+#include <tryst/tryst.h>
+
+TRYST_BEGIN_DECLS
+
+#define TRYST_COLL_NAME_MAX 400
+
+TRYST_API tryst_status tryst_allreduce(tryst_step *step, const char *name,
+                                       const tryst_tensor *in, const tryst_tensor *out,
+                                       tryst_reduce_op reduce,
+                                       const tryst_op_params *params, tryst_op **op_p);
+
+TRYST_API tryst_status tryst_reduce(tryst_step *step, const char *name,
+                                    const tryst_tensor *in, const tryst_tensor *out,
+                                    tryst_reduce_op reduce, int root,
+                                    const tryst_op_params *params, tryst_op **op_p);
+
+TRYST_API tryst_status tryst_broadcast(tryst_step *step, const char *name,
+                                       const tryst_tensor *tensor, int root,
+                                       const tryst_op_params *params, tryst_op **op_p);
+
+TRYST_API tryst_status tryst_barrier(tryst_step *step, const char *name,
+                                     const tryst_op_params *params, tryst_op **op_p);
+
+typedef struct tryst_coll tryst_coll;
+
+typedef enum tryst_coll_kind {
+    TRYST_COLL_INVALID = 0,
+    TRYST_COLL_ALLREDUCE = 1,
+    TRYST_COLL_REDUCE = 2,
+    TRYST_COLL_BROADCAST = 3,
+    TRYST_COLL_BARRIER = 4
+} tryst_coll_kind;
+
+typedef struct tryst_coll_params {
+    size_t struct_size;
+    tryst_coll_kind kind;
+    tryst_reduce_op reduce;
+    uint64_t count;
+    tryst_dtype dtype;
+    int32_t root;
+    const char *name;
+} tryst_coll_params;
+
+TRYST_API tryst_status tryst_coll_prepare(tryst_group *group,
+                                          const tryst_coll_params *coll_params,
+                                          tryst_coll **coll_p);
+
+TRYST_API tryst_status tryst_coll_start(tryst_step *step, tryst_coll *coll,
+                                        const tryst_tensor *in, const tryst_tensor *out,
+                                        const tryst_op_params *params, tryst_op **op_p);
+
+TRYST_API void tryst_coll_release(tryst_coll *coll);
+
+TRYST_END_DECLS
+
+#endif

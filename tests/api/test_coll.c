@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collectives through the public API: what they yield, what they refuse, and that a failure anywhere ends them
+ * everywhere. Random plans are tests/commsched/test_coll_run.c's. */
+#include "harness.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tryst/coll.h>
+#include <unistd.h>
+
+#include "support/unit.h"
+
+enum { RANKS = 5, LARGE = 300001, STEPS = 20, MISSING = 3, VICTIM = 4 };
+#define NS_PER_MS UINT64_C(1000000)
+
+static void run_ranks(void (*main)(struct harness_rank *rank), int killed)
+{
+    _Atomic(uint32_t) *counter = harness_share(sizeof *counter);
+    struct harness_params params = {
+        .size = RANKS, .main = main, .arg = counter, .timeout_s = 60, .killed = killed};
+    int failed = harness_run(&params);
+    harness_unshare(counter, sizeof *counter);
+    assert_int_equal(failed, 0);
+}
+
+static tryst_tensor tensor_of(void *data, uint64_t count, tryst_dtype dtype)
+{
+    return (tryst_tensor){.struct_size = sizeof(tryst_tensor),
+                          .data = data,
+                          .count = count,
+                          .dtype = dtype};
+}
+
+static tryst_op *sum_start(tryst_step *step, const char *name, int64_t *data,
+                           uint64_t count, const tryst_op_params *params)
+{
+    tryst_tensor tensor = tensor_of(data, count, TRYST_DTYPE_I64);
+    tryst_op *op;
+    if (tryst_allreduce(step, name, NULL, &tensor, TRYST_REDUCE_SUM, params, &op) !=
+        TRYST_OK)
+        harness_fail(__FILE__, __LINE__, "%s", tryst_last_error());
+    return op;
+}
+
+/* ---- what they yield ---------------------------------------------------------------------- */
+
+static void yield_main(struct harness_rank *rank)
+{
+    int64_t *data = calloc(LARGE, sizeof *data), *out = calloc(LARGE, sizeof *out);
+    tryst_tensor in = tensor_of(data, LARGE, TRYST_DTYPE_I64);
+    tryst_tensor result = tensor_of(out, LARGE, TRYST_DTYPE_I64);
+    tryst_op *op;
+    tryst_step *step = harness_step(rank, 1);
+    for (int i = 0; i < LARGE; i++)
+        data[i] = (int64_t)rank->rank * 1000003 + i;
+    CHECK_STATUS(tryst_barrier(step, "here", NULL, &op), TRYST_OK);
+    harness_end(op, TRYST_OK);
+    CHECK_STATUS(tryst_allreduce(step, "sum", &in, &result, TRYST_REDUCE_SUM, NULL, &op),
+                 TRYST_OK);
+    harness_end(op, TRYST_OK);
+    for (int i = 0; i < LARGE; i++)
+        CHECK_EQ(out[i], RANKS * (RANKS - 1) / 2 * INT64_C(1000003) + RANKS * (int64_t)i);
+    CHECK_EQ(data[5], rank->rank * 1000003 + 5);
+    CHECK_STATUS(
+        tryst_reduce(step, "least", &in, &result, TRYST_REDUCE_MIN, 2, NULL, &op),
+        TRYST_OK);
+    harness_end(op, TRYST_OK);
+    CHECK_EQ(out[7], rank->rank == 2 ? 7 : RANKS * (RANKS - 1) / 2 * 1000003 + RANKS * 7);
+    CHECK_STATUS(tryst_broadcast(step, "from 3", &in, 3, NULL, &op), TRYST_OK);
+    harness_end(op, TRYST_OK);
+    CHECK_EQ(data[LARGE - 1], 3 * 1000003 + LARGE - 1);
+    harness_step_close(step);
+    free(data);
+    free(out);
+}
+
+static void test_results(void **state)
+{
+    run_ranks(yield_main, HARNESS_NOBODY);
+}
+
+/* The same name several times in a step, and over many steps, detached once. */
+static void loop_main(struct harness_rank *rank)
+{
+    tryst_coll_params params = {.struct_size = sizeof params,
+                                .kind = TRYST_COLL_ALLREDUCE,
+                                .reduce = TRYST_REDUCE_MAX,
+                                .count = 3,
+                                .dtype = TRYST_DTYPE_F32,
+                                .name = "gradient"};
+    tryst_coll *coll;
+    CHECK_STATUS(tryst_coll_prepare(rank->group, &params, &coll), TRYST_OK);
+    for (uint64_t id = 1; id <= STEPS; id++) {
+        tryst_step *step = harness_step(rank, id);
+        float data[3][3];
+        tryst_op *ops[3];
+        for (int i = 0; i < 3; i++) {
+            tryst_tensor tensor = tensor_of(data[i], 3, TRYST_DTYPE_F32);
+            for (int j = 0; j < 3; j++)
+                data[i][j] = (float)(rank->rank * 10 + i);
+            CHECK_STATUS(tryst_coll_start(step, coll, NULL, &tensor, NULL, &ops[i]),
+                         TRYST_OK);
+        }
+        for (int i = 0; i < 3; i++) {
+            harness_end(ops[i], TRYST_OK);
+            CHECK(data[i][2] == (float)((RANKS - 1) * 10 + i));
+        }
+        CHECK_STATUS(tryst_barrier(step, "detached", NULL, NULL), TRYST_OK);
+        tryst_op *last;
+        CHECK_STATUS(tryst_barrier(step, "detached", NULL, &last), TRYST_OK);
+        harness_end(last, TRYST_OK);
+        harness_step_close(step);
+    }
+    tryst_coll_release(coll);
+}
+
+static void test_loop(void **state)
+{
+    run_ranks(loop_main, HARNESS_NOBODY);
+}
+
+/* ---- what they refuse --------------------------------------------------------------------- */
+
+static void refuse_check(tryst_status got, tryst_status wanted, const char *word)
+{
+    CHECK_EQ(got, wanted);
+    if (!strstr(tryst_last_error(), word))
+        harness_fail(__FILE__, __LINE__, "\"%s\" does not have \"%s\"",
+                     tryst_last_error(), word);
+}
+
+static void refuse_main(struct harness_rank *rank)
+{
+    double data[8];
+    tryst_step *step = harness_step(rank, 1);
+    tryst_tensor good = tensor_of(data, 4, TRYST_DTYPE_F64);
+    tryst_tensor shifted = tensor_of(data + 1, 4, TRYST_DTYPE_F64);
+    tryst_tensor untyped = tensor_of(data, 4, TRYST_DTYPE_INVALID);
+    tryst_tensor nowhere = tensor_of(NULL, 4, TRYST_DTYPE_F64);
+    tryst_tensor device = good;
+    tryst_op_params dead = {.struct_size = sizeof dead, .flags = TRYST_OP_DEAD};
+    device.memory = TRYST_MEMORY_CUDA;
+    const tryst_reduce_op sum = TRYST_REDUCE_SUM;
+#define ALLREDUCE(name, in, out, op, params) \
+    tryst_allreduce(step, name, in, out, op, params, NULL)
+    refuse_check(ALLREDUCE("", &good, &good, sum, NULL), TRYST_E_INVALID, "name");
+    refuse_check(ALLREDUCE("a;b", &good, &good, sum, NULL), TRYST_E_INVALID, "name");
+    refuse_check(ALLREDUCE(NULL, &good, &good, sum, NULL), TRYST_E_INVALID, "NULL");
+    refuse_check(ALLREDUCE("x", &good, NULL, sum, NULL), TRYST_E_INVALID, "NULL");
+    refuse_check(ALLREDUCE("x", &good, &shifted, sum, NULL), TRYST_E_INVALID, "overlap");
+    refuse_check(ALLREDUCE("x", NULL, &untyped, sum, NULL), TRYST_E_INVALID, "dtype");
+    refuse_check(ALLREDUCE("x", NULL, &nowhere, sum, NULL), TRYST_E_INVALID, "data");
+    refuse_check(ALLREDUCE("x", NULL, &device, sum, NULL), TRYST_E_UNSUPPORTED, "host");
+    refuse_check(ALLREDUCE("x", NULL, &good, TRYST_REDUCE_XOR, NULL), TRYST_E_INVALID,
+                 "xor");
+    refuse_check(ALLREDUCE("x", NULL, &good, (tryst_reduce_op)77, NULL), TRYST_E_INVALID,
+                 "77");
+    refuse_check(ALLREDUCE("x", NULL, &good, sum, &dead), TRYST_E_INVALID, "flags");
+    refuse_check(tryst_broadcast(step, "x", &good, RANKS, NULL, NULL), TRYST_E_INVALID,
+                 "root");
+    refuse_check(
+        tryst_reduce(step, "x", NULL, &good, sum, rank->rank ? 0 : 1, NULL, NULL),
+        TRYST_E_INVALID, "in is NULL");
+    refuse_check(tryst_barrier(NULL, "x", NULL, NULL), TRYST_E_INVALID, "step");
+#undef ALLREDUCE
+    harness_step_close(step);
+}
+
+static void test_refusals(void **state)
+{
+    run_ranks(refuse_main, HARNESS_NOBODY);
+}
+
+/* ---- failures ----------------------------------------------------------------------------- */
+
+/* Wait for `op`; its status, and its error in `*error_p`. */
+static tryst_status outcome(tryst_op *op, tryst_error *error_p)
+{
+    *error_p = (tryst_error){.struct_size = sizeof *error_p};
+    tryst_status status = tryst_wait(op, TRYST_FOREVER);
+    (void)tryst_op_error(op, error_p);
+    return status;
+}
+
+/* One rank has another count: no rank's operation ends well, and none waits for ever. */
+static void mismatch_main(struct harness_rank *rank)
+{
+    int64_t *data = calloc(LARGE, sizeof *data);
+    static const uint64_t pairs[][2] = {{LARGE, LARGE - 1}, {LARGE, 3}, {7, 8}, {0, 5}};
+    for (unsigned i = 0; i < COUNT_OF(pairs); i++) {
+        tryst_step *step = harness_step(rank, i + 1);
+        tryst_error error;
+        tryst_op *op = sum_start(step, "x", data, pairs[i][rank->rank == 1], NULL);
+        tryst_status status = outcome(op, &error);
+        CHECK_STATUS(status, TRYST_E_MISMATCH);
+        tryst_op_release(op);
+        harness_barrier(rank, rank->arg); /* of a closed step others learn that alone */
+        harness_step_close(step);
+    }
+    free(data);
+}
+
+static void test_mismatch(void **state)
+{
+    run_ranks(mismatch_main, HARNESS_NOBODY);
+}
+
+/* A rank that never joins is named; and the others' next collective is not disturbed. */
+static void deadline_main(struct harness_rank *rank)
+{
+    int64_t *data = calloc(LARGE, sizeof *data);
+    tryst_step *step = harness_step(rank, 1);
+    tryst_op_params params = {.struct_size = sizeof params,
+                              .deadline_ns = rank->rank == 1 ? 300 * NS_PER_MS : 0};
+    if (rank->rank != MISSING) {
+        tryst_error error;
+        tryst_op *op = sum_start(step, "x", data, LARGE, &params);
+        CHECK_STATUS(outcome(op, &error), TRYST_E_DEADLINE);
+        CHECK(rank->rank != 1 || strstr(error.text, "rank 3"));
+        CHECK_EQ(error.origin_rank, 1);
+        tryst_op_release(op);
+    }
+    harness_barrier(rank, rank->arg);
+    harness_step_close(step);
+    step = harness_step(rank, 2);
+    harness_end(sum_start(step, "x", data, LARGE, NULL), TRYST_OK);
+    harness_step_close(step);
+    free(data);
+}
+
+static void test_deadline(void **state)
+{
+    run_ranks(deadline_main, HARNESS_NOBODY);
+}
+
+/* One rank takes its part back, in its time: all end so. */
+static void cancel_main(struct harness_rank *rank)
+{
+    int64_t *data = calloc(LARGE, sizeof *data);
+    tryst_step *step = harness_step(rank, 1);
+    tryst_error error;
+    if (rank->rank != MISSING) {
+        tryst_op *op = sum_start(step, "x", data, LARGE, NULL);
+        if (rank->rank == 2)
+            CHECK_STATUS(tryst_op_cancel(op), TRYST_OK);
+        CHECK_STATUS(outcome(op, &error), TRYST_E_CANCELED);
+        CHECK_EQ(error.origin_rank, 2);
+        tryst_op_release(op);
+    }
+    harness_barrier(rank, rank->arg);
+    harness_step_close(step);
+    free(data);
+}
+
+static void test_cancel(void **state)
+{
+    run_ranks(cancel_main, HARNESS_NOBODY);
+}
+
+static void abort_main(struct harness_rank *rank)
+{
+    int64_t *data = calloc(LARGE, sizeof *data);
+    tryst_step *step = harness_step(rank, 1);
+    tryst_error error;
+    if (rank->rank == MISSING)
+        CHECK_STATUS(tryst_step_abort(step, TRYST_E_NOMEM, "enough"), TRYST_OK);
+    if (rank->rank != MISSING) {
+        tryst_tensor tensor = tensor_of(data, LARGE, TRYST_DTYPE_I64);
+        tryst_op *op;
+        tryst_status status =
+            tryst_allreduce(step, "x", NULL, &tensor, TRYST_REDUCE_SUM, NULL, &op);
+        if (status == TRYST_OK) {
+            CHECK_STATUS(outcome(op, &error), TRYST_E_ABORTED);
+            CHECK_EQ(error.origin_rank, MISSING);
+            tryst_op_release(op);
+        } else {
+            CHECK_STATUS(status, TRYST_E_ABORTED);
+        }
+    }
+    harness_barrier(rank, rank->arg);
+    harness_step_close(step);
+    free(data);
+}
+
+static void test_abort(void **state)
+{
+    run_ranks(abort_main, HARNESS_NOBODY);
+}
+
+/* A rank dies in the middle; later collectives fail at once, and the group can be closed. */
+static void death_main(struct harness_rank *rank)
+{
+    int64_t *data = calloc(LARGE, sizeof *data);
+    tryst_step *step = harness_step(rank, 1);
+    tryst_error error;
+    harness_end(sum_start(step, "first", data, 3, NULL), TRYST_OK);
+    harness_barrier(rank, rank->arg);
+    if (rank->rank == VICTIM)
+        kill(getpid(), SIGKILL);
+    for (int i = 0; i < 3; i++) {
+        uint64_t begin_ns = harness_now_ns();
+        tryst_op *op = sum_start(step, "x", data, i ? 3 : LARGE, NULL);
+        CHECK_STATUS(outcome(op, &error), TRYST_E_PEER);
+        CHECK_EQ(error.origin_rank, VICTIM);
+        CHECK(harness_now_ns() - begin_ns < 5000 * NS_PER_MS);
+        tryst_op_release(op);
+    }
+    harness_step_close(step);
+    free(data);
+}
+
+static void test_death(void **state)
+{
+    if (harness_has_processes())
+        run_ranks(death_main, VICTIM);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_results),  cmocka_unit_test(test_loop),
+        cmocka_unit_test(test_refusals), cmocka_unit_test(test_mismatch),
+        cmocka_unit_test(test_deadline), cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_abort),    cmocka_unit_test(test_death)};
+    return HARNESS_MAIN(argc, argv, tests);
+}
