@@ -24,8 +24,8 @@ static struct chosen chosen_of(struct graph *graph, const struct plan_params *pa
     assert_int_equal(overlay_open(graph, NULL, 0, &err, &chosen.overlay), TRYST_OK);
     assert_int_equal(plan_open(chosen.overlay, params, NULL, &err, &chosen.plan),
                      TRYST_OK);
-    assert_int_equal(
-        plan_sizes_open(chosen.overlay, chosen.plan, 0, &err, &chosen.sizes), TRYST_OK);
+    assert_int_equal(plan_sizes_open(chosen.overlay, chosen.plan, 0, &err, &chosen.sizes),
+                     TRYST_OK);
     return chosen;
 }
 
@@ -72,8 +72,10 @@ static void table_print(enum net_family family, uint32_t n, double gap)
     struct plan_params params = {.op = PLAN_ALLREDUCE, .gap_max = gap};
     struct chosen chosen = {.graph = net_open(family, n, NULL)};
     double began = processor_s();
-    assert_int_equal(overlay_open(chosen.graph, NULL, 0, NULL, &chosen.overlay), TRYST_OK);
-    assert_int_equal(plan_open(chosen.overlay, &params, NULL, NULL, &chosen.plan), TRYST_OK);
+    assert_int_equal(overlay_open(chosen.graph, NULL, 0, NULL, &chosen.overlay),
+                     TRYST_OK);
+    assert_int_equal(plan_open(chosen.overlay, &params, NULL, NULL, &chosen.plan),
+                     TRYST_OK);
     double planned = processor_s();
     assert_int_equal(plan_sizes_open(chosen.overlay, chosen.plan, 0, NULL, &chosen.sizes),
                      TRYST_OK);
@@ -87,13 +89,14 @@ static void table_print(enum net_family family, uint32_t n, double gap)
     for (uint32_t s = 0; s < chosen.sizes->count; s++) {
         const struct plan_size *size = &chosen.sizes->sizes[s];
         double bound_s = (double)size->bytes * chosen.sizes->bound_s_per_byte;
-        print_message("| %8.0f KiB | %3u trees | depth %3u | slice %4u KiB | %9.3f ms | plan "
-                      "%9.3f ms | bound %9.3f ms | %.3f | share0 %.3f rate %.3f\n",
-                      (double)size->bytes / 1024, size->trees_count, size->depth,
-                      size->slice_bytes >> 10, size->predicted_s * 1e3,
-                      plan_time(&chosen, (double)size->bytes, false) * 1e3, bound_s * 1e3,
-                      size->predicted_s / bound_s, size->trees[0].share,
-                      chosen.sizes->bound_s_per_byte / size->s_per_byte);
+        print_message(
+            "| %8.0f KiB | %3u trees | depth %3u | slice %4u KiB | %9.3f ms | plan "
+            "%9.3f ms | bound %9.3f ms | %.3f | share0 %.3f rate %.3f\n",
+            (double)size->bytes / 1024, size->trees_count, size->depth,
+            size->slice_bytes >> 10, size->predicted_s * 1e3,
+            plan_time(&chosen, (double)size->bytes, false) * 1e3, bound_s * 1e3,
+            size->predicted_s / bound_s, size->trees[0].share,
+            chosen.sizes->bound_s_per_byte / size->s_per_byte);
     }
     chosen_close(&chosen);
 }

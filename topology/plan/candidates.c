@@ -30,11 +30,11 @@ struct making {
     struct candidates *candidates;
     uint32_t n, root; /* root: GRAPH_NONE is any */
     uint32_t *order[ORDERS];
-    uint32_t orders;    /* without those that repeat another */
-    uint32_t *rotated;  /* scratch by rank */
-    double *load;       /* scratch by link */
-    uint32_t *rows;     /* scratch by link */
-    double *values;     /* the same */
+    uint32_t orders;   /* without those that repeat another */
+    uint32_t *rotated; /* scratch by rank */
+    double *load;      /* scratch by link */
+    uint32_t *rows;    /* scratch by link */
+    double *values;    /* the same */
 };
 
 /* ---- sets --------------------------------------------------------------------------------- */
@@ -388,8 +388,7 @@ static bool pair_make(struct making *making, const uint32_t *order,
         uint32_t *parent = tree_new(making, &trees[k]);
         if (!parent)
             return false;
-        uint32_t top =
-            shape_of_pair(order + fixed, making->n - fixed, k > 0, parent);
+        uint32_t top = shape_of_pair(order + fixed, making->n - fixed, k > 0, parent);
         if (fixed) {
             parent[top] = making->root;
             parent[making->root] = GRAPH_NONE;
@@ -419,8 +418,7 @@ static void pairs_add(struct making *making)
     struct plan_tree trees[16];
     for (uint32_t k = 0; k < making->orders; k++)
         for (uint32_t count = 1; count <= 4 && 4 * count <= making->n + 2; count *= 2)
-            set_add(making, trees,
-                    pairs_make(making, making->order[k], count, trees));
+            set_add(making, trees, pairs_make(making, making->order[k], count, trees));
 }
 
 /* A star around each rank: direct exchange. */
@@ -498,8 +496,7 @@ static tryst_status making_init(struct making *making, struct candidates *candid
     making->rows = arrays_take(arrays, links, sizeof *making->rows);
     making->values = arrays_take(arrays, links, sizeof *making->values);
     candidates->room = 128 + SHAPES * (ROOTS_TRIED_MAX + ORDERS);
-    candidates->sets =
-        arrays_take(arrays, candidates->room, sizeof *candidates->sets);
+    candidates->sets = arrays_take(arrays, candidates->room, sizeof *candidates->sets);
     return arrays->status;
 }
 

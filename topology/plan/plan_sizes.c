@@ -104,8 +104,7 @@ static bool half_same(const uint32_t *a, const uint32_t *b, uint32_t n)
 
 static bool tree_same(const struct plan_tree *a, const struct plan_tree *b, uint32_t n)
 {
-    return a->root == b->root &&
-           half_same(a->broadcast_parent, b->broadcast_parent, n) &&
+    return a->root == b->root && half_same(a->broadcast_parent, b->broadcast_parent, n) &&
            half_same(a->reduce_parent, b->reduce_parent, n);
 }
 

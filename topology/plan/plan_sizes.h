@@ -29,8 +29,9 @@
 #define PLAN_FLOW_S  4e-6
 
 struct plan_size {
-    uint64_t bytes;     /* what it was chosen for */
-    uint64_t bytes_max; /* it serves operations of at most so many; the last: UINT64_MAX */
+    uint64_t bytes; /* what it was chosen for */
+    uint64_t
+        bytes_max; /* it serves operations of at most so many; the last: UINT64_MAX */
     uint32_t slice_bytes;
     uint32_t trees_count, depth;
     struct plan_tree *trees; /* tree 0 first, then by descending share */

@@ -15,7 +15,7 @@ struct soonest {
     struct arrays arrays;
     uint32_t n;
     float *latency_s, *s_per_byte; /* [from × n + to]; INFINITY: no route */
-    double *free_s;                /* by rank: when it may send next; INFINITY: it has nothing to send */
+    double *free_s; /* by rank: when it may send next; INFINITY: it has nothing to send */
     bool *reached;
 };
 
@@ -73,7 +73,8 @@ static uint32_t receiver_find(const struct soonest *soonest, uint32_t from, doub
     uint32_t best = GRAPH_NONE;
     for (uint32_t j = 0; j < soonest->n; j++) {
         size_t k = (size_t)from * soonest->n + j;
-        double trip_s = (double)soonest->latency_s[k] + bytes * (double)soonest->s_per_byte[k];
+        double trip_s =
+            (double)soonest->latency_s[k] + bytes * (double)soonest->s_per_byte[k];
         if (soonest->reached[j] || !isfinite(trip_s) ||
             (best != GRAPH_NONE && trip_s >= *trip_s_p))
             continue;

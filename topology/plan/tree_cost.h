@@ -51,16 +51,17 @@ struct tree_costing {
     struct overlay *overlay;
     enum plan_op op;
     uint32_t n;
-    double *gamma; /* by rank: seconds to sum a byte; the caller's to fill */
-    bool latency_unknown;    /* of an edge so far: it counts as 0 */
-    uint32_t *turns, *below; /* by rank: its place among its siblings; ranks of its part */
-    uint32_t *edges;         /* by rank */
+    double *gamma;        /* by rank: seconds to sum a byte; the caller's to fill */
+    bool latency_unknown; /* of an edge so far: it counts as 0 */
+    uint32_t *turns,
+        *below;       /* by rank: its place among its siblings; ranks of its part */
+    uint32_t *edges;  /* by rank */
     uint32_t *rounds; /* [tree × n + rank]: when the edge to its parent carries, from 1 */
-    uint32_t *last_round;          /* by tree */
-    struct tree_pace *pace;        /* by tree */
-    double *load, *load_all;       /* by link: of a round, of all */
-    double *adds, *adds_all;       /* by rank, in seconds */
-    double *handled;               /* by rank */
+    uint32_t *last_round;    /* by tree */
+    struct tree_pace *pace;  /* by tree */
+    double *load, *load_all; /* by link: of a round, of all */
+    double *adds, *adds_all; /* by rank, in seconds */
+    double *handled;         /* by rank */
 };
 
 /* What the engine takes at a rank. */

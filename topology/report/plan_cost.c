@@ -179,7 +179,7 @@ static void step_edge(struct costing *costing, uint32_t from, uint32_t to,
 {
     uint32_t n = costing->n, first = costing->first;
     if (!tree_costing_edge(&costing->trees, costing->order[(first + from) % n],
-                   costing->order[(first + to) % n], 1, &step->latency_s))
+                           costing->order[(first + to) % n], 1, &step->latency_s))
         step->routed = false;
 }
 
