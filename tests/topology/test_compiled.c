@@ -7,7 +7,7 @@
 
 #include "core/alloc.h"
 #include "plan_nets.h"
-#include "topology/plan/compiled.h"
+#include "topology/sized/compiled.h"
 
 static const struct compiled_params no_params;
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "plan_nets.h"
-#include "topology/plan/plan_sizes.h"
+#include "topology/sized/plan_sizes.h"
 
 struct chosen {
     struct graph *graph;

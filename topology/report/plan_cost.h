@@ -2,7 +2,7 @@
 /*
  * Predicted times of an operation of a given size: the plan and its rivals.
  *
- * One idea: one rule prices all trees, the plan's and the rivals' (topology/plan/tree_cost.h has it). The time falls with
+ * One idea: one rule prices all trees, the plan's and the rivals' (topology/sized/tree_cost.h has it). The time falls with
  * the slice, so every shape is cut into the smallest slices that the dispatch cuts.
  *
  * Rings and recursive halving with doubling are steps between ranks that all send: each step takes what its busiest
@@ -20,8 +20,8 @@
 #define TRYST_TOPOLOGY_PLAN_COST_H
 
 #include "topology/plan/plan.h"
-#include "topology/plan/sum_rate.h"
-#include "topology/plan/tree_cost.h"
+#include "topology/sized/sum_rate.h"
+#include "topology/sized/tree_cost.h"
 
 #define COST_SHAPES_MAX 9
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lp.h"
+#include "topology/plan/lp.h"
 #include "shapes.h"
 #include "soonest.h"
 #include "topology/routes/overlay_price.h"

@@ -20,7 +20,7 @@
 #ifndef TRYST_TOPOLOGY_TREE_COST_H
 #define TRYST_TOPOLOGY_TREE_COST_H
 
-#include "plan.h"
+#include "topology/plan/plan.h"
 
 /* The trees of a plan, or a single one. Only trees with a share count. */
 struct tree_set {

@@ -14,7 +14,7 @@
 #ifndef TRYST_TOPOLOGY_PLAN_SIZES_H
 #define TRYST_TOPOLOGY_PLAN_SIZES_H
 
-#include "plan.h"
+#include "topology/plan/plan.h"
 #include "tree_cost.h"
 
 #define PLAN_SIZES 6

@@ -3,7 +3,7 @@
 #ifndef TRYST_TOPOLOGY_CANDIDATES_H
 #define TRYST_TOPOLOGY_CANDIDATES_H
 
-#include "plan.h"
+#include "topology/plan/plan.h"
 
 /* Trees with shares that sum to 1 but for rounding. */
 struct candidate {

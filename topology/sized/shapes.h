@@ -8,7 +8,7 @@
  * A pair of trees (Sanders, Speck, Träff 2009) has each rank inside one tree at most, so each carries half of the
  * tensor at the full rate of a link in depth log2 n.
  * Invariant: parents are GRAPH_NONE at the root alone; equal orders give equal trees.
- * Callers: plan_sizes.c, compiled_equal.c.
+ * Callers: candidates.c, compiled_make.c.
  */
 #ifndef TRYST_TOPOLOGY_SHAPES_H
 #define TRYST_TOPOLOGY_SHAPES_H
