@@ -7,17 +7,15 @@
  */
 #include "tryst/topo.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "core/alloc.h"
-#include "core/fd.h"
 #include "core/params.h"
 #include "core/refuse.h"
 #include "topo_own.h"
 #include "topology/draw/graph_write.h"
+#include "topology/formats/graph_load.h"
 #include "topology/formats/graph_read.h"
 #include "topology/machine/detect.h"
 #include "topology/report/plan_explain.h"
@@ -27,9 +25,6 @@
 #include "topology/report/plan_verify.h"
 #include "topology/routes/overlay.h"
 #include "topology/routes/overlay_price.h"
-
-#define FILE_BYTES_MAX (1ul << 30)
-#define READ_BYTES     65536u
 
 struct tryst_topo {
     struct graph *graph;
@@ -98,51 +93,15 @@ tryst_status tryst_topo_parse(const char *text, size_t bytes, const char *name,
     return topo_result(status, &err);
 }
 
-static tryst_status file_read(FILE *file, const char *name, struct text *text,
-                              struct err *err)
-{
-    char part[READ_BYTES];
-    size_t got;
-    while ((got = fread(part, 1, sizeof part, file)) > 0) {
-        text_add_bytes(text, part, got);
-        if (text->bytes > FILE_BYTES_MAX)
-            return err_set(err, TRYST_E_INVALID, "%s is larger than 1 GiB", name);
-    }
-    if (ferror(file))
-        return err_set(err, TRYST_E_IO, "%s cannot be read: %s", name, strerror(errno));
-    if (text->failed)
-        return err_set(err, TRYST_E_NOMEM, "no memory to read %s", name);
-    return TRYST_OK;
-}
-
-/* "node:4 gpu:8": words, where a path was wanted and no such file is. */
-static bool words_are_synthetic(const char *path)
-{
-    return strchr(path, ':') && !strchr(path, '/');
-}
-
 tryst_status tryst_topo_load(const char *path, tryst_topo **topo_p)
 {
     struct err err = ERR_INIT;
-    struct text text = {0};
+    struct graph *graph;
     if (!path || !topo_p)
         return refuse_null("load a topology", !path ? "path" : "topo_p");
-    bool standard = strcmp(path, "-") == 0;
-    const char *name = standard ? "standard input" : *path ? path : "''";
-    FILE *file = standard ? stdin : fd_file_open(path, "rbe");
-    tryst_status status;
-    if (file)
-        status = file_read(file, name, &text, &err);
-    else if (errno == ENOENT && words_are_synthetic(path))
-        return topo_result(text_parse(path, strlen(path), "synthetic", &err, topo_p),
-                           &err);
-    else
-        status = err_set(&err, TRYST_E_IO, "cannot open %s: %s", name, err_reason(errno));
-    if (file && !standard)
-        fclose(file);
+    tryst_status status = graph_load(path, &err, &graph);
     if (status == TRYST_OK)
-        status = text_parse(text.data ? text.data : "", text.bytes, name, &err, topo_p);
-    text_drop(&text);
+        status = topo_wrap(graph, &err, topo_p);
     return topo_result(status, &err);
 }
 

@@ -38,8 +38,9 @@ BEGIN {
     may["rendezvous/protocol"] = "core topology/net " transports " " below " rendezvous/op rendezvous/peer"
     may["rendezvous"] = "core topology/net " transports " " rendezvous
     may["commsched/sched"] = "core rendezvous/op"
+    may["commsched/coll"] = "core"
     may["commsched/progress"] = "core topology/place " rendezvous
-    may["commsched/context"] = "core topology/net topology/base topology/formats topology/routes topology/plan topology/sized " transports " " rendezvous " commsched/sched commsched/progress"
+    may["commsched/context"] = "core topology/net topology/base topology/formats topology/routes topology/plan topology/sized " transports " " rendezvous " commsched/sched commsched/coll commsched/progress"
     topology = "topology/net topology/base topology/machine topology/formats topology/routes topology/plan topology/sized topology/report topology/probe topology/place topology/draw topology"
     may["pipeline/base"] = ""
     may["pipeline/program"] = "pipeline/base"
@@ -68,7 +69,7 @@ BEGIN {
     may["tests/transports/memory"] = "tests core transports/memory"
     may["tests/rendezvous/bootstrap"] = "tests core " topology " " transports " rendezvous/bootstrap"
     may["tests/rendezvous"] = "tests tests/transports/memory core " topology " " transports " " rendezvous
-    may["tests/commsched"] = "tests core " topology " " transports " " rendezvous " commsched/sched commsched/progress commsched/context"
+    may["tests/commsched"] = "tests core " topology " " transports " " rendezvous " commsched/sched commsched/coll commsched/progress commsched/context"
     may["tests/sim"] = "tests tests/rendezvous core " topology " " transports " " rendezvous " commsched/sched"
     may["tests/pipeline"] = "tests " pipeline
     may["tests/support/fake_stage"] = "tests " pipeline
