@@ -34,6 +34,7 @@ struct tryst_plan {
     struct plan_report report;
     struct overlay *overlay;
     struct plan *plan;
+    struct plan_sizes *sizes;
     uint32_t *members; /* NULL: all ranks */
 };
 
@@ -199,6 +200,20 @@ static tryst_status params_check(const tryst_topo *topo, const tryst_plan_params
     return TRYST_OK;
 }
 
+/* The trees by size, and what they are compared with. */
+static tryst_status sizes_fill(tryst_plan *plan, double sum_bytes_per_s, struct err *err)
+{
+    struct plan_report *report = &plan->report;
+    tryst_status status =
+        plan_sizes_open(plan->overlay, plan->plan, sum_bytes_per_s, err, &plan->sizes);
+    report->sizes = plan->sizes;
+    report->sizes_sum_bytes_per_s = sum_bytes_per_s;
+    if (status == TRYST_OK && plan->sizes->count)
+        status = plan_rivals(plan->overlay, plan->plan, report->root, sum_bytes_per_s,
+                             err, report->rivals);
+    return status;
+}
+
 static tryst_status plan_fill(tryst_plan *plan, const tryst_topo *topo,
                               const tryst_plan_params *params, struct err *err)
 {
@@ -236,7 +251,7 @@ static tryst_status plan_fill(tryst_plan *plan, const tryst_topo *topo,
     if (status == TRYST_OK && params->size_bytes)
         status =
             plan_cost(plan->overlay, plan->plan, wanted.root, err, &plan->report.costs);
-    return status;
+    return status == TRYST_OK ? sizes_fill(plan, params->sum_bytes_per_s, err) : status;
 }
 
 tryst_status tryst_plan_open(const tryst_topo *topo, const tryst_plan_params *params,
@@ -268,6 +283,7 @@ void tryst_plan_close(tryst_plan *plan)
 {
     if (!plan)
         return;
+    plan_sizes_close(plan->sizes);
     plan_close(plan->plan);
     overlay_close(plan->overlay);
     mem_free(plan->members);
@@ -288,7 +304,7 @@ tryst_status tryst_plan_info_get(const tryst_plan *plan, tryst_plan_info *info_p
                             .bound_s_per_byte = p->bound_s_per_byte,
                             .gap = plan_gap(p->s_per_byte, p->bound_s_per_byte),
                             .ring_s_per_byte = plan->report.ring_s_per_byte,
-                            .digest = p->digest};
+                            .digest = plan->sizes->digest};
     for (uint32_t t = 0; t < p->trees_count; t++)
         if ((int32_t)p->trees[t].depth > info.depth_max)
             info.depth_max = (int32_t)p->trees[t].depth;

@@ -27,7 +27,9 @@ struct costing {
     enum plan_op op;
     uint32_t n;
     double bytes;
-    double gamma_most; /* seconds to sum a byte, of the slowest rank */
+    double slice_bytes;
+    struct tree_overheads overheads; /* of steps; trees have none here */
+    double gamma_most;               /* seconds to sum a byte, of the slowest rank */
     uint32_t *parent, *next_to;
     uint32_t *order; /* of the ring: ranks that are near follow each other */
     uint32_t first;  /* its position that halving-doubling begins at */
@@ -183,13 +185,17 @@ static void step_edge(struct costing *costing, uint32_t from, uint32_t to,
         step->routed = false;
 }
 
-/* Adds a step of `bytes` an edge. The next one begins with its first slice, the last ends with its last. */
+/* Adds a step of `bytes` an edge. The next one begins with its first slice, the last ends with its last. A rank has a
+ * flow in and a flow out. */
 static void step_add(struct costing *costing, struct step *step, double bytes, bool sums,
                      bool last, struct cost_shape *cost)
 {
-    double slice = fmin(PLAN_SLICE_BYTES, bytes), gamma = sums ? costing->gamma_most : 0;
+    const struct tree_overheads *overheads = &costing->overheads;
+    double slice = fmin(costing->slice_bytes, bytes);
+    double gamma = (sums ? costing->gamma_most : 0) + 2 * overheads->slice_s / slice;
     step->move = tree_costing_busiest(&costing->trees, costing->trees.load);
-    double trip_s = slice * (step->move + gamma) + step->latency_s;
+    double own_s = step->latency_s + 2 * overheads->flow_s;
+    double trip_s = slice * (step->move + gamma) + own_s;
     double move_s = step->routed ? bytes * step->move : INFINITY;
     double step_s = fmax(fmax(move_s, bytes * gamma), trip_s);
     if (last)
@@ -198,7 +204,7 @@ static void step_add(struct costing *costing, struct step *step, double bytes, b
     if (!step->routed)
         return;
     double more_s = tree_cost_difference(step_s, move_s);
-    double latency_s = fmin(step->latency_s, more_s);
+    double latency_s = fmin(own_s, more_s);
     cost->latency_s += latency_s;
     cost->sum_s += tree_cost_difference(more_s, latency_s);
 }
@@ -297,8 +303,11 @@ static tryst_status costing_init(struct costing *costing, struct overlay *overla
 {
     uint32_t n = overlay->ranks_count;
     struct arrays *arrays = &costing->arrays;
-    *costing = (struct costing){
-        .overlay = overlay, .op = plan->op, .n = n, .bytes = (double)bytes};
+    *costing = (struct costing){.overlay = overlay,
+                                .op = plan->op,
+                                .n = n,
+                                .bytes = (double)bytes,
+                                .slice_bytes = PLAN_SLICE_BYTES};
     costing->parent = arrays_take(arrays, n, sizeof *costing->parent);
     costing->next_to = arrays_take(arrays, n, sizeof *costing->next_to);
     costing->order = arrays_take(arrays, n, sizeof *costing->order);
@@ -353,4 +362,56 @@ tryst_status plan_cost(struct overlay *overlay, const struct plan *plan, uint32_
     tree_costing_free(&costing.trees);
     arrays_free(&costing.arrays);
     return status;
+}
+
+/* ---- rivals of sizes ----------------------------------------------------------------------- */
+
+static void rival_take(const struct cost_table *table, struct cost_rivals *rivals)
+{
+    for (uint32_t s = 0; s < table->shapes_count; s++) {
+        bool ring = strcmp(table->shapes[s].name, "ring") == 0;
+        double *least_s = ring ? &rivals->ring_s : &rivals->halving_s;
+        *least_s = fmin(*least_s, cost_total_s(&table->shapes[s]));
+    }
+}
+
+static void rivals_find(struct costing *costing, uint64_t bytes,
+                        struct cost_rivals *rivals)
+{
+    *rivals = (struct cost_rivals){INFINITY, INFINITY};
+    costing->bytes = (double)bytes;
+    for (uint32_t slice = PLAN_SLICE_BYTES; slice <= PLAN_SLICE_BYTES_MAX; slice *= 2) {
+        struct cost_table table = {.bytes = bytes};
+        costing->slice_bytes = slice;
+        ring_add(costing, &table);
+        halving_add(costing, &table);
+        rival_take(&table, rivals);
+    }
+}
+
+tryst_status plan_rivals(struct overlay *overlay, const struct plan *plan, uint32_t root,
+                         double sum_bytes_per_s, struct err *err,
+                         struct cost_rivals rivals_p[PLAN_SIZES])
+{
+    struct costing costing;
+    double ring = INFINITY;
+    tryst_status status = costing_init(&costing, overlay, plan, 0);
+    bool steps = plan->op != PLAN_BROADCAST && plan->op != PLAN_REDUCE && costing.n > 1;
+    if (!status)
+        status = plan_ring(overlay, plan->op, root, err, &ring, costing.order);
+    if (!status) {
+        plan_sizes_gamma(overlay, sum_bytes_per_s, costing.trees.gamma);
+        costing.gamma_most = tree_costing_most(costing.trees.gamma, costing.n);
+        costing.ordered = isfinite(ring);
+        costing.overheads = plan_size_overheads();
+    }
+    for (uint32_t s = 0; !status && s < PLAN_SIZES; s++) {
+        rivals_p[s] = (struct cost_rivals){INFINITY, INFINITY};
+        if (steps)
+            rivals_find(&costing, plan_size_steps[s].bytes, &rivals_p[s]);
+    }
+    tree_costing_free(&costing.trees);
+    arrays_free(&costing.arrays);
+    return status ? err_set(err, status, "cannot predict times: out of memory")
+                  : TRYST_OK;
 }

@@ -20,6 +20,7 @@
 #define TRYST_TOPOLOGY_PLAN_COST_H
 
 #include "topology/plan/plan.h"
+#include "topology/sized/plan_sizes.h"
 #include "topology/sized/sum_rate.h"
 #include "topology/sized/tree_cost.h"
 
@@ -47,6 +48,16 @@ struct cost_table {
 /** Fills the table for table->bytes and its rate of sums. Reads of the plan its operation and trees. TRYST_E_NOMEM. */
 tryst_status plan_cost(struct overlay *overlay, const struct plan *plan, uint32_t root,
                        struct err *err, struct cost_table *table);
+
+/* What the steps of two shapes take for a size, in their best slice and with the engine's costs; INFINITY: there is none. */
+struct cost_rivals {
+    double ring_s, halving_s;
+};
+
+/** For each size of plan_size_steps. Reads of the plan its operation. `sum_bytes_per_s` as in cost_table. TRYST_E_NOMEM. */
+tryst_status plan_rivals(struct overlay *overlay, const struct plan *plan, uint32_t root,
+                         double sum_bytes_per_s, struct err *err,
+                         struct cost_rivals rivals_p[PLAN_SIZES]);
 
 double cost_total_s(const struct cost_shape *shape);
 

@@ -13,13 +13,16 @@
 /* A set with more trees must be faster by this part, to be worth them. */
 #define WORTH 2e-3
 
-/* The size that a set is chosen for, and the largest that it serves: about the geometric mean with the next. */
-static const struct {
-    uint64_t bytes, bytes_max;
-} ladder[PLAN_SIZES] = {
+/* A size serves up to about the geometric mean with the next. */
+const struct plan_size_step plan_size_steps[PLAN_SIZES] = {
     {4ul << 10, 16ul << 10},  {64ul << 10, 256ul << 10}, {1ul << 20, 4ul << 20},
     {16ul << 20, 32ul << 20}, {64ul << 20, 128ul << 20}, {256ul << 20, UINT64_MAX},
 };
+
+struct tree_overheads plan_size_overheads(void)
+{
+    return (struct tree_overheads){PLAN_SLICE_S, PLAN_FLOW_S};
+}
 
 /* What a set takes at each size, in its best slice. */
 struct price {
@@ -33,12 +36,12 @@ struct price {
 
 static void price_take(struct price *price, const struct tree_measure *measure)
 {
-    const struct tree_overheads overheads = {PLAN_SLICE_S, PLAN_FLOW_S};
+    const struct tree_overheads overheads = plan_size_overheads();
     for (uint32_t s = 0; s < PLAN_SIZES; s++)
         for (uint32_t slice = PLAN_SLICE_BYTES; slice <= PLAN_SLICE_BYTES_MAX;
              slice *= 2) {
-            double time_s =
-                tree_measure_time(measure, (double)ladder[s].bytes, slice, &overheads);
+            double time_s = tree_measure_time(measure, (double)plan_size_steps[s].bytes,
+                                              slice, &overheads);
             if (!(time_s < price->s[s]))
                 continue;
             price->s[s] = time_s;
@@ -63,6 +66,17 @@ static void price_find(struct tree_costing *costing, const struct candidate *can
     price_take(price, &measure);
 }
 
+void plan_sizes_gamma(struct overlay *overlay, double sum_bytes_per_s, double *gamma)
+{
+    const struct graph *graph = overlay->graph;
+    for (uint32_t i = 0; i < overlay->ranks_count; i++) {
+        uint32_t node = graph->ranks[overlay_rank(overlay, i)];
+        double rate =
+            sum_bytes_per_s > 0 ? sum_bytes_per_s : sum_rate_of(graph, node).bytes_per_s;
+        gamma[i] = 1 / rate;
+    }
+}
+
 static tryst_status prices_find(struct overlay *overlay, const struct plan *plan,
                                 double sum_bytes_per_s,
                                 const struct candidates *candidates, struct price *prices)
@@ -70,13 +84,8 @@ static tryst_status prices_find(struct overlay *overlay, const struct plan *plan
     struct tree_costing costing;
     tryst_status status =
         tree_costing_init(&costing, overlay, plan->op, candidates->trees_max);
-    for (uint32_t i = 0; !status && i < overlay->ranks_count; i++)
-        costing.gamma[i] =
-            sum_bytes_per_s > 0
-                ? 1 / sum_bytes_per_s
-                : 1 / sum_rate_of(overlay->graph,
-                                  overlay->graph->ranks[overlay_rank(overlay, i)])
-                          .bytes_per_s;
+    if (!status)
+        plan_sizes_gamma(overlay, sum_bytes_per_s, costing.gamma);
     for (uint32_t k = 0; !status && k < candidates->count; k++)
         price_find(&costing, &candidates->sets[k], &prices[k]);
     tree_costing_free(&costing);
@@ -143,6 +152,38 @@ static uint32_t size_choose(const struct candidates *candidates,
     return best;
 }
 
+/* ---- time of a size ------------------------------------------------------------------------ */
+
+static double set_time(struct tree_costing *costing, const struct tree_set *set,
+                       const struct plan_size *size)
+{
+    const struct tree_overheads overheads = plan_size_overheads();
+    struct tree_measure measure = tree_costing_measure(costing, set);
+    return tree_measure_time(&measure, (double)size->bytes, size->slice_bytes,
+                             &overheads);
+}
+
+/* The flows of a tree 0 that carries nothing. */
+static double idle_time(struct tree_costing *costing, const struct plan_size *size)
+{
+    struct tree_set set = {size->trees, 1, false};
+    if (size->trees[0].share > 0)
+        return 0;
+    struct tree_measure measure = tree_costing_measure(costing, &set);
+    return measure.routed ? measure.flows * plan_size_overheads().flow_s : INFINITY;
+}
+
+double plan_size_time(struct tree_costing *costing, const struct plan_size *size)
+{
+    uint32_t idle = !(size->trees[0].share > 0);
+    struct tree_set set = {size->trees + idle, size->trees_count - idle, false};
+    double time_s = set_time(costing, &set, size);
+    set.in_turn = true;
+    if (set.count == 1 && isfinite(time_s))
+        time_s = fmin(time_s, set_time(costing, &set, size));
+    return time_s + idle_time(costing, size);
+}
+
 /* ---- result ------------------------------------------------------------------------------- */
 
 static void tree_copy(struct plan_sizes *sizes, const struct plan_tree *from,
@@ -175,7 +216,7 @@ static void size_fill(struct plan_sizes *sizes, struct plan_size *size,
             size->depth = size->trees[k].depth;
 }
 
-static tryst_status digest_set(struct plan_sizes *sizes, uint64_t digest)
+tryst_status plan_sizes_digest(struct plan_sizes *sizes, uint64_t digest)
 {
     struct hash_stream *stream;
     tryst_status status = hash_stream_open(&stream);
@@ -223,8 +264,8 @@ static tryst_status sizes_fill(struct plan_sizes *sizes, struct overlay *overlay
             k = first;
             size->predicted_s = prices[first].s[0];
         }
-        size->bytes = ladder[s].bytes;
-        size->bytes_max = ladder[s].bytes_max;
+        size->bytes = plan_size_steps[s].bytes;
+        size->bytes_max = plan_size_steps[s].bytes_max;
         size->slice_bytes = prices[k].slice_bytes[s];
         size->s_per_byte = prices[k].s_per_byte;
         size_fill(sizes, size, &candidates.sets[k], &candidates.sets[first].trees[0]);
@@ -248,7 +289,7 @@ tryst_status plan_sizes_open(struct overlay *overlay, const struct plan *plan,
             status = sizes_fill(sizes, overlay, plan, sum_bytes_per_s);
     }
     if (!status)
-        status = digest_set(sizes, plan->digest);
+        status = plan_sizes_digest(sizes, plan->digest);
     if (status) {
         plan_sizes_close(sizes);
         return err_set(err, status, "cannot choose trees by size: out of memory");

@@ -48,11 +48,28 @@ struct plan_sizes {
     uint64_t digest;         /* of the plan, sizes, slices, trees and shares */
 };
 
+/* The sizes that are chosen for, and the largest that each serves. */
+extern const struct plan_size_step {
+    uint64_t bytes, bytes_max;
+} plan_size_steps[PLAN_SIZES];
+
+/** The engine's costs that predictions count. */
+struct tree_overheads plan_size_overheads(void);
+
+/** Seconds to sum a byte, by rank. */
+void plan_sizes_gamma(struct overlay *overlay, double sum_bytes_per_s, double *gamma);
+
 /** `sum_bytes_per_s` as in cost_table: 0 is by what each rank sits on, INFINITY that summing costs nothing.
  *  TRYST_E_NOMEM. */
 tryst_status plan_sizes_open(struct overlay *overlay, const struct plan *plan,
                              double sum_bytes_per_s, struct err *err,
                              struct plan_sizes **sizes_p);
 void plan_sizes_close(struct plan_sizes *sizes);
+
+/** The time of a size's trees at its slice, which is what `predicted_s` has. INFINITY: an edge has no route. */
+double plan_size_time(struct tree_costing *costing, const struct plan_size *size);
+
+/** Set the digest anew. TRYST_E_NOMEM. */
+tryst_status plan_sizes_digest(struct plan_sizes *sizes, uint64_t plan_digest);
 
 #endif
