@@ -27,7 +27,7 @@
 #define GAP_LARGE     0.01
 #define PIECE_BYTES   (64u << 10)
 #define HEAD_TEXT_MAX 320
-/* What hostile or broken heads may make a rank allocate. */
+/* The most that a head may make a rank allocate. */
 #define PLAN_BYTES_MAX (1u << 30)
 
 enum what { UNSET, TOPOLOGY, UNREADABLE };
@@ -132,7 +132,7 @@ static tryst_status topology_read(struct opening *opening, const char *path)
     return TRYST_OK;
 }
 
-/* What is wrong with the announcement of `rank`, next to rank 0's. */
+/* Refuse an announcement that does not fit rank 0's or the group. */
 static tryst_status announce_check(const struct opening *opening,
                                    const struct announce *all, int rank)
 {

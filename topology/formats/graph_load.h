@@ -5,8 +5,8 @@
 
 #include "topology/base/graph.h"
 
-/** Read the file `path`, in any format that graph_read knows; "-" is standard input. Words of a synthetic machine
- *  ("node:4 gpu:8") are taken as such where no file has that name. TRYST_E_IO: the file cannot be read; else as
+/** Read the file `path`, in any format of graph_read; "-" is standard input. Words of a synthetic machine
+ *  ("node:4 gpu:8") are read where no file has this name. TRYST_E_IO: the file cannot be read; else as
  *  graph_read. */
 tryst_status graph_load(const char *path, struct err *err, struct graph **graph_p);
 

@@ -3,7 +3,7 @@
  * The trees that a plan runs by size: for people, as JSON, and the check of that JSON.
  *
  * One idea: the document has each distinct tree once and shares by number, so it is enough to run from; predicted times are
- * recomputed from these trees, and a digest covers them, whoever chose them.
+ * recomputed from these trees, and a digest covers them.
  * Callers: plan_explain.c, plan_json.c, plan_told.c.
  */
 #ifndef TRYST_TOPOLOGY_PLAN_BY_SIZE_H

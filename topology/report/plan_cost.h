@@ -49,7 +49,7 @@ struct cost_table {
 tryst_status plan_cost(struct overlay *overlay, const struct plan *plan, uint32_t root,
                        struct err *err, struct cost_table *table);
 
-/* What the steps of two shapes take for a size, in their best slice and with the engine's costs; INFINITY: there is none. */
+/* Predicted times of two rivals for a size, in their best slice and with the engine's costs; INFINITY: no such rival. */
 struct cost_rivals {
     double ring_s, halving_s;
 };

@@ -12,14 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "topology/plan/lp.h"
 #include "shapes.h"
 #include "soonest.h"
+#include "topology/plan/lp.h"
 #include "topology/routes/overlay_price.h"
 
 /* Up to so many ranks each is tried as the root of a single tree, and as the centre of one star of a set. */
 #define ROOTS_TRIED_MAX 32u
 #define POOL_MAX        48u
+#define BURDENED        16u
 #define PIVOTS_MAX      5000u
 /* A tree with less of the tensor is left out of a set: filling takes its slices long. */
 #define SHARE_LEAST (1.0 / 256)
@@ -54,6 +55,33 @@ static int share_order(const void *a, const void *b)
     return x->root < y->root ? -1 : x->root > y->root;
 }
 
+static bool half_same(const uint32_t *a, const uint32_t *b, uint32_t n)
+{
+    return (!a && !b) || (a && b && memcmp(a, b, n * sizeof *a) == 0);
+}
+
+bool candidate_tree_same(const struct plan_tree *a, const struct plan_tree *b, uint32_t n)
+{
+    return a->root == b->root && half_same(a->broadcast_parent, b->broadcast_parent, n) &&
+           half_same(a->reduce_parent, b->reduce_parent, n);
+}
+
+/* Put the shares of equal trees together; returns how many are left. */
+static uint32_t equals_merge(struct plan_tree *trees, uint32_t count, uint32_t n)
+{
+    uint32_t left = 0;
+    for (uint32_t t = 0; t < count; t++) {
+        uint32_t k = 0;
+        while (k < left && !candidate_tree_same(&trees[k], &trees[t], n))
+            k++;
+        if (k < left)
+            trees[k].share += trees[t].share;
+        else
+            trees[left++] = trees[t];
+    }
+    return left;
+}
+
 /* Add a copy of a set, with shares that sum to 1. */
 static void set_add(struct making *making, const struct plan_tree *trees, uint32_t count)
 {
@@ -65,6 +93,7 @@ static void set_add(struct making *making, const struct plan_tree *trees, uint32
         arrays_copy(&candidates->arrays, trees, count, sizeof *trees);
     if (!copy)
         return;
+    count = equals_merge(copy, count, making->n);
     qsort(copy, count, sizeof *copy, share_order);
     for (uint32_t t = 0; t < count; t++)
         sum += copy[t].share;
@@ -145,7 +174,7 @@ static tryst_status column_add(struct making *making, const struct plan_tree *tr
     return lp_column_add(lp, 0, count, making->rows, making->values);
 }
 
-/* Give the trees the shares that keep the busiest link least busy. False: there is no Clp, or it gives up. */
+/* Give the trees the shares that keep the busiest link least busy. False: no Clp here, or it reached PIVOTS_MAX. */
 static bool shares_solve(struct making *making, struct plan_tree *trees, uint32_t count)
 {
     struct lp *lp;
@@ -220,7 +249,7 @@ static tryst_status order_by_tree(const struct plan_tree *tree, uint32_t n,
     return status;
 }
 
-/* What a rank sends or receives at most, whichever is less: of its own links. */
+/* The lesser of the rates of all links out of a rank and into it. */
 static void rates_find(const struct making *making, double *rate)
 {
     const struct overlay *overlay = making->candidates->overlay;
@@ -351,6 +380,43 @@ static void soonest_add(struct making *making, struct soonest *soonest, uint32_t
     }
 }
 
+/* The plan's trees no deeper than `depth_max`, up to `most` of them. */
+static uint32_t plan_take(const struct making *making, uint32_t depth_max, uint32_t most,
+                          struct plan_tree *trees)
+{
+    const struct plan *plan = making->candidates->plan;
+    uint32_t count = 0;
+    for (uint32_t t = 0; t < plan->trees_count && count < most; t++)
+        if (plan->trees[t].depth <= depth_max)
+            trees[count++] = plan->trees[t];
+    return count;
+}
+
+/* Trees that are soonest beside each other, and those of the plan with them. */
+static void burdened_add(struct making *making, struct soonest *soonest)
+{
+    struct plan_tree pool[POOL_MAX];
+    uint32_t made = 0;
+    for (uint32_t k = 0; k < BURDENED; k++) {
+        uint32_t root = making->root;
+        uint32_t *parent = tree_new(making, &pool[made]);
+        if (root == GRAPH_NONE)
+            root = making->order[0][(uint64_t)k * making->n / BURDENED];
+        if (!parent || !soonest_tree(soonest, root, PLAN_SLICE_BYTES, parent))
+            return;
+        soonest_burden(soonest, parent);
+        tree_end(making, &pool[made]);
+        made += tree_routed(making, &pool[made]);
+    }
+    for (uint32_t count = 2; count <= made; count *= 2)
+        set_add(making, pool, count);
+    uint32_t all = made + plan_take(making, UINT32_MAX, POOL_MAX - made, pool + made);
+    struct plan_tree alone[BURDENED];
+    memcpy(alone, pool, made * sizeof *pool);
+    pool_add(making, alone, made);
+    pool_add(making, pool, all);
+}
+
 static tryst_status soonests_add(struct making *making)
 {
     struct soonest *soonest;
@@ -363,6 +429,7 @@ static tryst_status soonests_add(struct making *making)
         roots = 1;
     for (uint32_t k = 0; k < roots; k++)
         soonest_add(making, soonest, any_root ? k : making->order[k][0]);
+    burdened_add(making, soonest);
     soonest_close(soonest);
     return TRYST_OK;
 }
@@ -438,18 +505,6 @@ static void stars_add(struct making *making)
     }
     set_add(making, trees, made);
     pool_add(making, trees, made);
-}
-
-/* The plan's trees no deeper than `depth_max`, up to `most` of them. */
-static uint32_t plan_take(const struct making *making, uint32_t depth_max, uint32_t most,
-                          struct plan_tree *trees)
-{
-    const struct plan *plan = making->candidates->plan;
-    uint32_t count = 0;
-    for (uint32_t t = 0; t < plan->trees_count && count < most; t++)
-        if (plan->trees[t].depth <= depth_max)
-            trees[count++] = plan->trees[t];
-    return count;
 }
 
 /* Shapes and trees of the plan together. */

@@ -5,7 +5,7 @@
 
 #include "topology/plan/plan.h"
 
-/* Trees with shares that sum to 1 but for rounding. */
+/* Distinct trees with shares that sum to 1 but for rounding. */
 struct candidate {
     struct plan_tree *trees; /* by descending share */
     uint32_t count;
@@ -18,6 +18,10 @@ struct candidates {
     struct candidate *sets;  /* the simplest first; one at least */
     uint32_t count, room, trees_max;
 };
+
+/** True if two trees of n ranks have the same root and parents. */
+bool candidate_tree_same(const struct plan_tree *a, const struct plan_tree *b,
+                         uint32_t n);
 
 /** TRYST_E_NOMEM. */
 tryst_status candidates_make(struct candidates *candidates);

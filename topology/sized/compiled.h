@@ -19,7 +19,7 @@
  *       part:          u32 tree, u32 cumulative share
  *   pair × pairs:      rank from, rank to, u32 latency_ns (all ones: unknown), u64 bytes/s
  *
- * Order of addition: a child whose subtree is flatter has its sum sooner, so it is added first; then fewer ranks, then the
+ * Order of addition: the child with the flattest subtree first, since its sum is complete first; then fewer ranks, then the
  * lower number. Shares: part k of a class ends at cum_share / 2^32 of the elements; the last is all ones and means all.
  * Rate of a pair: the shares of all trees and halves that use it, of the largest class that does, × that class's bytes/s.
  * Invariants: what is decoded is right in itself: trees span, parents and children agree, all indices exist, tree 0 of all
@@ -33,7 +33,7 @@
 
 #define COMPILED_VERSION         1u
 #define COMPILED_LATENCY_UNKNOWN UINT32_MAX
-/* The rates are nominal: nobody knows those of the links. */
+/* The rates are nominal: those of the links are unknown. */
 #define COMPILED_RATES_ASSUMED 1u
 
 /* Of ranks 0 to n − 1. Children of rank r are child[first[r]] to child[first[r + 1]]. */

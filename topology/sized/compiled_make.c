@@ -12,7 +12,7 @@
 #include "shapes.h"
 #include "topology/routes/overlay_price.h"
 
-/* What a link that nobody knows is taken to move: 10 Gbit/s. The flag COMPILED_RATES_ASSUMED says so. */
+/* The assumed rate of a link of unknown rate: 10 Gbit/s, with the flag COMPILED_RATES_ASSUMED. */
 #define RATE_ASSUMED UINT64_C(1250000000)
 /* Of links that never limit; below 2^50 (compiled_share_of). */
 #define RATE_MOST 1e15

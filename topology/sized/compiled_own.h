@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of compiled plans share. Callers: compiled.c, compiled_make.c, compiled_wire.c. */
+/* Functions that the files of compiled plans share. Callers: compiled.c, compiled_make.c, compiled_wire.c. */
 #ifndef TRYST_TOPOLOGY_COMPILED_OWN_H
 #define TRYST_TOPOLOGY_COMPILED_OWN_H
 

@@ -138,7 +138,7 @@ struct reader {
 
 #define refuse(reader, ...) err_set((reader)->err, TRYST_E_INVALID, __VA_ARGS__)
 
-/* 0 beyond the end, which `left` tells: it is then SIZE_MAX. */
+/* 0 beyond the end, and `left` is SIZE_MAX from then on. */
 static uint64_t get(struct reader *reader, unsigned width)
 {
     uint64_t value = 0;
@@ -242,7 +242,7 @@ static tryst_status members_decode(struct reader *reader)
     return status;
 }
 
-/* True if each rank's way up ends at the root. `seen` is 1 on ranks whose way does, 2 on the way that is walked. */
+/* True if each rank's way up ends at the root. `seen` is 1 on ranks with such a way, 2 on the present way. */
 static bool half_spans(struct reader *reader, const uint32_t *parent, uint32_t root)
 {
     uint32_t n = reader->plan->ranks_count;

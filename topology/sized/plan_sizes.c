@@ -24,7 +24,7 @@ struct tree_overheads plan_size_overheads(void)
     return (struct tree_overheads){PLAN_SLICE_S, PLAN_FLOW_S};
 }
 
-/* What a set takes at each size, in its best slice. */
+/* Predicted times of a set at each size, in its best slice. */
 struct price {
     double s[PLAN_SIZES];
     uint32_t slice_bytes[PLAN_SIZES];
@@ -106,23 +106,12 @@ static uint32_t first_choose(const struct candidates *candidates,
     return best;
 }
 
-static bool half_same(const uint32_t *a, const uint32_t *b, uint32_t n)
-{
-    return (!a && !b) || (a && b && memcmp(a, b, n * sizeof *a) == 0);
-}
-
-static bool tree_same(const struct plan_tree *a, const struct plan_tree *b, uint32_t n)
-{
-    return a->root == b->root && half_same(a->broadcast_parent, b->broadcast_parent, n) &&
-           half_same(a->reduce_parent, b->reduce_parent, n);
-}
-
 /* The place of a tree in a set, or the set's count. */
 static uint32_t tree_find(const struct candidate *set, const struct plan_tree *tree,
                           uint32_t n)
 {
     uint32_t k = 0;
-    while (k < set->count && !tree_same(&set->trees[k], tree, n))
+    while (k < set->count && !candidate_tree_same(&set->trees[k], tree, n))
         k++;
     return k;
 }

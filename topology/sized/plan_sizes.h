@@ -7,7 +7,7 @@
  * (tree_cost.h) for a few sizes and slices, and each size gets the set that is predicted to end first.
  *
  * Tree 0 is the same tree in every size: the one that is best for the smallest size. Ranks that disagree about the size
- * of an operation meet on its edges. A larger size whose set lacks that tree has it in front with a share of 0.
+ * of an operation meet on its edges. A larger size without this tree in its set has it in front with a share of 0.
  * Invariant: equal inputs give equal bits. Shares of a size are ≥ 0 and sum to 1 but for rounding.
  * Callers: tryst/topo.h's implementation; commsched/context/group_plan.c.
  */
@@ -22,7 +22,7 @@
 /* The slices that are tried: powers of two. The least is PLAN_SLICE_BYTES. */
 #define PLAN_SLICE_BYTES_MAX (1u << 20)
 
-/* What the engine takes at a rank, in seconds. Estimates until it is measured: a slice costs both of its ends together up
+/* Costs of the engine at a rank, in seconds. Estimates until it is measured: a slice costs both of its ends together up
  * to 1,600 instructions, half a microsecond, and the transport a system call or a completion each; a flow costs two
  * operations, a WANT, its match and a key. */
 #define PLAN_SLICE_S 2e-6

@@ -2,7 +2,7 @@
 /*
  * Shallow trees over an order of the ranks.
  *
- * One idea: ranks that are near follow each other in an order, and a tree whose subtrees are intervals of that order
+ * One idea: near ranks follow each other in an order, and a tree with intervals of this order as subtrees
  * crosses a cut between near ranks few times, whatever its depth and degree.
  *
  * A pair of trees (Sanders, Speck, Träff 2009) has each rank inside one tree at most, so each carries half of the

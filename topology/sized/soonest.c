@@ -15,6 +15,7 @@ struct soonest {
     struct arrays arrays;
     uint32_t n;
     float *latency_s, *s_per_byte; /* [from × n + to]; INFINITY: no route */
+    float *burden;                 /* [from × n + to]: a factor of the time for a byte */
     double *free_s; /* by rank: when it may send next; INFINITY: it has nothing to send */
     bool *reached;
 };
@@ -31,6 +32,7 @@ tryst_status soonest_open(struct overlay *overlay, struct soonest **soonest_p)
     soonest->n = (uint32_t)n;
     soonest->latency_s = arrays_take(arrays, n * n, sizeof *soonest->latency_s);
     soonest->s_per_byte = arrays_take(arrays, n * n, sizeof *soonest->s_per_byte);
+    soonest->burden = arrays_take(arrays, n * n, sizeof *soonest->burden);
     soonest->free_s = arrays_take(arrays, n, sizeof *soonest->free_s);
     soonest->reached = arrays_take(arrays, n, sizeof *soonest->reached);
     if (arrays->status) {
@@ -41,6 +43,7 @@ tryst_status soonest_open(struct overlay *overlay, struct soonest **soonest_p)
         struct overlay_edge edge = {.routes = 0};
         if (k / n != k % n)
             overlay_edge(overlay, k / (uint32_t)n, k % (uint32_t)n, &edge);
+        soonest->burden[k] = 1;
         bool known = edge.routes > 0 && edge.latency_ns != GRAPH_UNKNOWN;
         soonest->latency_s[k] = known ? (float)(edge.latency_ns * 1e-9) : 0;
         soonest->s_per_byte[k] =
@@ -54,6 +57,21 @@ void soonest_close(struct soonest *soonest)
 {
     arrays_free(&soonest->arrays);
     mem_free(soonest);
+}
+
+void soonest_burden(struct soonest *soonest, const uint32_t *parent)
+{
+    for (size_t i = 0; i < soonest->n; i++) {
+        if (parent[i] == GRAPH_NONE)
+            continue;
+        soonest->burden[i * soonest->n + parent[i]] += 1;
+        soonest->burden[(size_t)parent[i] * soonest->n + i] += 1;
+    }
+}
+
+static double move_s(const struct soonest *soonest, size_t k, double bytes)
+{
+    return bytes * (double)soonest->s_per_byte[k] * (double)soonest->burden[k];
 }
 
 static uint32_t sender_find(const struct soonest *soonest)
@@ -73,8 +91,7 @@ static uint32_t receiver_find(const struct soonest *soonest, uint32_t from, doub
     uint32_t best = GRAPH_NONE;
     for (uint32_t j = 0; j < soonest->n; j++) {
         size_t k = (size_t)from * soonest->n + j;
-        double trip_s =
-            (double)soonest->latency_s[k] + bytes * (double)soonest->s_per_byte[k];
+        double trip_s = (double)soonest->latency_s[k] + move_s(soonest, k, bytes);
         if (soonest->reached[j] || !isfinite(trip_s) ||
             (best != GRAPH_NONE && trip_s >= *trip_s_p))
             continue;
@@ -100,8 +117,7 @@ bool soonest_tree(struct soonest *soonest, uint32_t root, double bytes, uint32_t
         if (to == GRAPH_NONE)
             continue;
         size_t k = (size_t)from * soonest->n + to;
-        soonest->free_s[from] =
-            begin_s + PLAN_SLICE_S + bytes * (double)soonest->s_per_byte[k];
+        soonest->free_s[from] = begin_s + PLAN_SLICE_S + move_s(soonest, k, bytes);
         soonest->free_s[to] = begin_s + 2 * PLAN_SLICE_S + trip_s;
         soonest->reached[to] = true;
         parent[to] = from;

@@ -19,6 +19,9 @@ struct soonest;
 tryst_status soonest_open(struct overlay *overlay, struct soonest **soonest_p);
 void soonest_close(struct soonest *soonest);
 
+/** Make the tree's edges count as slower in later trees, by as much as they are now: trees that follow avoid them. */
+void soonest_burden(struct soonest *soonest, const uint32_t *parent);
+
 /** False: some rank cannot be reached without passing through another network than ranks' edges. */
 bool soonest_tree(struct soonest *soonest, uint32_t root, double bytes, uint32_t *parent);
 

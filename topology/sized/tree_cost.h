@@ -12,7 +12,7 @@
  * sender, the largest part of the tree first. Trees of a set go round by round together. A node with many children
  * fills more slowly: its edges share its links in one round.
  *
- * What the rounds load is independent of size and slice (`struct tree_pace`), so one measurement prices all of them.
+ * The loads of the rounds are independent of size and slice (`struct tree_pace`), so one measurement prices all of them.
  * Two costs of the engine are added where a caller gives them: one for each slice at a rank, one for each flow.
  * Invariant: equal inputs give equal bits.
  * Callers: plan_sizes.c; report/plan_cost.c.
@@ -29,7 +29,7 @@ struct tree_set {
     bool in_turn; /* a round is one message of each sender; else a level */
 };
 
-/* What a byte of the tensor takes in one tree of the set. */
+/* The time for a byte of the tensor in one tree of the set. */
 struct tree_pace {
     double part;      /* of the tensor */
     double latency_s; /* longest way up and down */
@@ -64,7 +64,7 @@ struct tree_costing {
     double *handled;         /* by rank */
 };
 
-/* What the engine takes at a rank. */
+/* Costs of the engine at a rank. */
 struct tree_overheads {
     double slice_s, flow_s;
 };
@@ -79,7 +79,7 @@ struct tree_measure tree_costing_measure(struct tree_costing *costing,
                                          const struct tree_set *set);
 
 /** Add the load of `part` of the tensor on one edge to costing->load, and raise `*latency_s_p` to the edge's. False:
- *  there is no route. */
+ *  no route exists. */
 bool tree_costing_edge(struct tree_costing *costing, uint32_t from, uint32_t to,
                        double part, double *latency_s_p);
 /** The busiest link's time under `load`. */
