@@ -15,7 +15,6 @@
 #include "core/refuse.h"
 #include "topo_own.h"
 #include "topology/draw/graph_write.h"
-#include "topology/formats/graph_load.h"
 #include "topology/formats/graph_read.h"
 #include "topology/machine/detect.h"
 #include "topology/report/plan_explain.h"

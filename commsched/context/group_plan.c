@@ -15,8 +15,9 @@
 #include "core/config.h"
 #include "core/hash.h"
 #include "rendezvous/bootstrap/bootstrap.h"
-#include "topology/formats/graph_load.h"
-#include "topology/sized/compiled.h"
+#include "topology/formats/graph_read.h"
+#include "topology/sized/compiled_make.h"
+#include "topology/sized/compiled_wire.h"
 
 /* Rank 0 may plan for a third of the bootstrap's time-out: the others wait in one all-gather meanwhile. */
 #define BUDGET_PART   3

@@ -3,7 +3,7 @@
 #include "fuzz.h"
 
 #include "core/alloc.h"
-#include "topology/sized/compiled.h"
+#include "topology/sized/compiled_wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {

@@ -29,15 +29,6 @@ const struct compiled_op *compiled_plan_op(const struct compiled_plan *plan,
     return NULL;
 }
 
-const struct compiled_class *compiled_op_class(const struct compiled_op *op,
-                                               uint64_t bytes)
-{
-    uint32_t k = 0;
-    while (k + 1 < op->classes_count && bytes > op->classes[k].bytes_max)
-        k++;
-    return &op->classes[k];
-}
-
 static int pair_order(const void *a, const void *b)
 {
     const struct compiled_pair *x = a, *y = b;

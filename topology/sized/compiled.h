@@ -29,7 +29,7 @@
 #ifndef TRYST_TOPOLOGY_COMPILED_H
 #define TRYST_TOPOLOGY_COMPILED_H
 
-#include "plan_sizes.h"
+#include "topology/plan/plan.h"
 
 #define COMPILED_VERSION         1u
 #define COMPILED_LATENCY_UNKNOWN UINT32_MAX
@@ -78,30 +78,8 @@ struct compiled_plan {
     struct compiled_pair *pairs; /* by from, then to */
 };
 
-struct compiled_params {
-    uint32_t epoch;
-    const uint32_t *members; /* NULL: 0, 1, 2… */
-};
-
-/** Of plans chosen for their sizes, one for each operation, for one group of at least two ranks. TRYST_E_NOMEM. */
-tryst_status compiled_plan_make(struct overlay *overlay,
-                                const struct plan_sizes *const *sizes, uint32_t count,
-                                const struct compiled_params *params, struct err *err,
-                                struct compiled_plan **plan_p);
-
-/** An all-reduce over links that are all alike, without an overlay: the same on every machine. TRYST_E_NOMEM. */
-tryst_status compiled_plan_equal(uint32_t ranks_count,
-                                 const struct compiled_params *params, struct err *err,
-                                 struct compiled_plan **plan_p);
+/** NULL is allowed. */
 void compiled_plan_close(struct compiled_plan *plan);
-
-/** The caller frees `*bytes_p` with mem_free. TRYST_E_NOMEM. */
-tryst_status compiled_plan_encode(const struct compiled_plan *plan, struct err *err,
-                                  uint8_t **bytes_p, size_t *count_p);
-/** TRYST_E_NOMEM; TRYST_E_INVALID with a sentence: something in the bytes is not as above. */
-tryst_status compiled_plan_decode(const uint8_t *bytes, size_t count, struct err *err,
-                                  struct compiled_plan **plan_p);
-uint64_t compiled_plan_digest(const uint8_t *bytes, size_t count);
 
 /** amount × share / 2^32, rounded down, without a wider type: for amounts below 2^50 and shares below 2^46, or shares of at
  *  most 2^32 and any amount. */
@@ -115,9 +93,6 @@ static inline uint64_t compiled_share_of(uint64_t amount, uint64_t share)
 /** The operation's classes; NULL: the plan has none. */
 const struct compiled_op *compiled_plan_op(const struct compiled_plan *plan,
                                            enum plan_op op);
-/** The class that serves so many bytes. */
-const struct compiled_class *compiled_op_class(const struct compiled_op *op,
-                                               uint64_t bytes);
 /** The pair; NULL: no tree has such an edge. */
 const struct compiled_pair *compiled_plan_pair(const struct compiled_plan *plan,
                                                uint32_t from, uint32_t to);

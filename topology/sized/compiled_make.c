@@ -4,10 +4,11 @@
  *
  * One idea: each tree is kept once, however many sizes run it; doubles end here.
  */
+#include "compiled_make.h"
+
 #include <math.h>
 #include <string.h>
 
-#include "compiled.h"
 #include "compiled_own.h"
 #include "shapes.h"
 #include "topology/routes/overlay_price.h"

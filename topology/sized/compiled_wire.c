@@ -5,9 +5,10 @@
  * One idea: the reader counts what is left before it takes memory for a count that it read, and every index is checked
  * where it is read, so a plan that is decoded needs no check afterwards.
  */
+#include "compiled_wire.h"
+
 #include <string.h>
 
-#include "compiled.h"
 #include "compiled_own.h"
 #include "core/hash.h"
 
