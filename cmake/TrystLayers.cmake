@@ -23,7 +23,7 @@
 set(TRYST_LAYER_ORDER
     core
     topology/net topology/base topology/machine topology/formats topology/routes
-    topology/plan topology/report topology/probe topology/place topology/draw
+    topology/plan topology/sized topology/report topology/probe topology/place topology/draw
     topology
     transports/link transports/memory transports
     rendezvous/bootstrap rendezvous/numbers rendezvous/match rendezvous/live

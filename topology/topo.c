@@ -7,13 +7,10 @@
  */
 #include "tryst/topo.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "core/alloc.h"
-#include "core/fd.h"
 #include "core/params.h"
 #include "core/refuse.h"
 #include "topo_own.h"
@@ -28,9 +25,6 @@
 #include "topology/routes/overlay.h"
 #include "topology/routes/overlay_price.h"
 
-#define FILE_BYTES_MAX (1ul << 30)
-#define READ_BYTES     65536u
-
 struct tryst_topo {
     struct graph *graph;
 };
@@ -39,6 +33,7 @@ struct tryst_plan {
     struct plan_report report;
     struct overlay *overlay;
     struct plan *plan;
+    struct plan_sizes *sizes;
     uint32_t *members; /* NULL: all ranks */
 };
 
@@ -98,51 +93,15 @@ tryst_status tryst_topo_parse(const char *text, size_t bytes, const char *name,
     return topo_result(status, &err);
 }
 
-static tryst_status file_read(FILE *file, const char *name, struct text *text,
-                              struct err *err)
-{
-    char part[READ_BYTES];
-    size_t got;
-    while ((got = fread(part, 1, sizeof part, file)) > 0) {
-        text_add_bytes(text, part, got);
-        if (text->bytes > FILE_BYTES_MAX)
-            return err_set(err, TRYST_E_INVALID, "%s is larger than 1 GiB", name);
-    }
-    if (ferror(file))
-        return err_set(err, TRYST_E_IO, "%s cannot be read: %s", name, strerror(errno));
-    if (text->failed)
-        return err_set(err, TRYST_E_NOMEM, "no memory to read %s", name);
-    return TRYST_OK;
-}
-
-/* "node:4 gpu:8": words, where a path was wanted and no such file is. */
-static bool words_are_synthetic(const char *path)
-{
-    return strchr(path, ':') && !strchr(path, '/');
-}
-
 tryst_status tryst_topo_load(const char *path, tryst_topo **topo_p)
 {
     struct err err = ERR_INIT;
-    struct text text = {0};
+    struct graph *graph;
     if (!path || !topo_p)
         return refuse_null("load a topology", !path ? "path" : "topo_p");
-    bool standard = strcmp(path, "-") == 0;
-    const char *name = standard ? "standard input" : *path ? path : "''";
-    FILE *file = standard ? stdin : fd_file_open(path, "rbe");
-    tryst_status status;
-    if (file)
-        status = file_read(file, name, &text, &err);
-    else if (errno == ENOENT && words_are_synthetic(path))
-        return topo_result(text_parse(path, strlen(path), "synthetic", &err, topo_p),
-                           &err);
-    else
-        status = err_set(&err, TRYST_E_IO, "cannot open %s: %s", name, err_reason(errno));
-    if (file && !standard)
-        fclose(file);
+    tryst_status status = graph_load(path, &err, &graph);
     if (status == TRYST_OK)
-        status = text_parse(text.data ? text.data : "", text.bytes, name, &err, topo_p);
-    text_drop(&text);
+        status = topo_wrap(graph, &err, topo_p);
     return topo_result(status, &err);
 }
 
@@ -240,6 +199,20 @@ static tryst_status params_check(const tryst_topo *topo, const tryst_plan_params
     return TRYST_OK;
 }
 
+/* The trees by size, and what they are compared with. */
+static tryst_status sizes_fill(tryst_plan *plan, double sum_bytes_per_s, struct err *err)
+{
+    struct plan_report *report = &plan->report;
+    tryst_status status =
+        plan_sizes_open(plan->overlay, plan->plan, sum_bytes_per_s, err, &plan->sizes);
+    report->sizes = plan->sizes;
+    report->sizes_sum_bytes_per_s = sum_bytes_per_s;
+    if (status == TRYST_OK && plan->sizes->count)
+        status = plan_rivals(plan->overlay, plan->plan, report->root, sum_bytes_per_s,
+                             err, report->rivals);
+    return status;
+}
+
 static tryst_status plan_fill(tryst_plan *plan, const tryst_topo *topo,
                               const tryst_plan_params *params, struct err *err)
 {
@@ -277,7 +250,7 @@ static tryst_status plan_fill(tryst_plan *plan, const tryst_topo *topo,
     if (status == TRYST_OK && params->size_bytes)
         status =
             plan_cost(plan->overlay, plan->plan, wanted.root, err, &plan->report.costs);
-    return status;
+    return status == TRYST_OK ? sizes_fill(plan, params->sum_bytes_per_s, err) : status;
 }
 
 tryst_status tryst_plan_open(const tryst_topo *topo, const tryst_plan_params *params,
@@ -309,6 +282,7 @@ void tryst_plan_close(tryst_plan *plan)
 {
     if (!plan)
         return;
+    plan_sizes_close(plan->sizes);
     plan_close(plan->plan);
     overlay_close(plan->overlay);
     mem_free(plan->members);
@@ -329,7 +303,7 @@ tryst_status tryst_plan_info_get(const tryst_plan *plan, tryst_plan_info *info_p
                             .bound_s_per_byte = p->bound_s_per_byte,
                             .gap = plan_gap(p->s_per_byte, p->bound_s_per_byte),
                             .ring_s_per_byte = plan->report.ring_s_per_byte,
-                            .digest = p->digest};
+                            .digest = plan->sizes->digest};
     for (uint32_t t = 0; t < p->trees_count; t++)
         if ((int32_t)p->trees[t].depth > info.depth_max)
             info.depth_max = (int32_t)p->trees[t].depth;

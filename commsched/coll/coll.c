@@ -264,22 +264,38 @@ static int colls_run(void *arg)
 
 /* ---- failures and urgency, from below ----------------------------------------------------- */
 
-/** The rank of a neighbour from which nothing has come, -1: there is none. */
+/** A child in a tree from which nothing has come, -1: there is none. */
+static int32_t missing_child(const struct coll_tree_run *at)
+{
+    const struct coll_part *part = at->part;
+    for (uint32_t c = 0; c < part->up_children; c++)
+        if (at->flows[c].is_live && !at->flows[c].flow.told &&
+            !at->tree.children[c].granted)
+            return at->run->coll->keys[part->flow_at + c]->src_rank;
+    return -1;
+}
+
+/** The parent in a tree if no result has come from it, -1: it has, or there is no parent. */
+static int32_t missing_parent(const struct coll_tree_run *at)
+{
+    const struct coll_part *part = at->part;
+    uint32_t from_parent = part->up_children + part->sends_up;
+    if (part->receives_down && at->flows[from_parent].is_live && !at->tree.arrived)
+        return at->run->coll->keys[part->flow_at + from_parent]->src_rank;
+    return -1;
+}
+
+/** The rank of a neighbour from which nothing has come, -1: there is none. A child in any tree goes before a
+ *  parent, since a parent may itself wait for a child. */
 static int32_t missing_rank(const struct coll_run *run)
 {
-    const tryst_coll *coll = run->coll;
-    for (uint32_t t = 0; t < coll->parts_count; t++) {
-        const struct coll_tree_run *at = &run->trees[t];
-        const struct coll_part *part = at->part;
-        for (uint32_t c = 0; c < part->up_children; c++)
-            if (at->flows[c].is_live && !at->flows[c].flow.told &&
-                !at->tree.children[c].granted)
-                return coll->keys[part->flow_at + c]->src_rank;
-        uint32_t from_parent = part->up_children + part->sends_up;
-        if (part->receives_down && at->flows[from_parent].is_live && !at->tree.arrived)
-            return coll->keys[part->flow_at + from_parent]->src_rank;
-    }
-    return -1;
+    uint32_t trees = run->coll->parts_count;
+    int32_t missing = -1;
+    for (uint32_t t = 0; t < trees && missing < 0; t++)
+        missing = missing_child(&run->trees[t]);
+    for (uint32_t t = 0; t < trees && missing < 0; t++)
+        missing = missing_parent(&run->trees[t]);
+    return missing;
 }
 
 static void colls_fail(void *arg, tryst_op *op, tryst_status status, int32_t origin_rank,

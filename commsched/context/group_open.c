@@ -21,6 +21,7 @@
 #include "core/params.h"
 #include "core/random.h"
 #include "core/refuse.h"
+#include "group_plan.h"
 #include "rails.h"
 #include "rendezvous/bootstrap/bootstrap.h"
 #include "rendezvous/bootstrap/bootstrap_env.h"
@@ -79,7 +80,7 @@ static tryst_status entry_make(tryst_ctx *ctx, const struct bootstrap_params *pa
     return TRYST_OK;
 }
 
-/** Bring the ranks together; fills roster and cookie. */
+/** Bring the ranks together; fills roster, cookie and plan. */
 static tryst_status group_gather(tryst_ctx *ctx, const tryst_group_params *params,
                                  struct bootstrap_params *bootstrap_params,
                                  struct tryst_group *group, struct err *err)
@@ -103,6 +104,12 @@ static tryst_status group_gather(tryst_ctx *ctx, const tryst_group_params *param
         memcpy(group->cookie, bootstrap_cookie(bootstrap), sizeof group->cookie);
     else if (status == TRYST_OK)
         status = random_secret(group->cookie, sizeof group->cookie);
+    if (status == TRYST_OK && bootstrap) {
+        status =
+            group_plan_open(bootstrap, bootstrap_params, ctx->config, err, &group->plan);
+        if (status != TRYST_OK)
+            roster_close(&group->roster);
+    }
     bootstrap_close(bootstrap, status == TRYST_OK ? NULL : err);
     mem_free(mine);
     return status;
@@ -180,10 +187,13 @@ static tryst_status group_open(tryst_ctx *ctx, const tryst_group_params *params,
     status = rendezvous_group_open(ctx->rdv, group, err);
     if (status != TRYST_OK)
         goto close_roster;
+    if (group->plan)
+        colls_plan_set(ctx->wiring->colls, &group->plan->coll);
     bootstrap_env_wipe(env);
     mem_free(env);
     return TRYST_OK;
 close_roster:
+    group_plan_close(group->plan);
     roster_close(&group->roster);
 stop_listening:
     rendezvous_listen_stop(ctx->rdv);
@@ -297,6 +307,7 @@ void tryst_group_close(tryst_group *group)
     rendezvous_rails_forget(ctx->rdv);
     rendezvous_live_close(ctx->rdv);
     progress_lock_put(ctx);
+    group_plan_close(group->plan);
     roster_close(&group->roster);
     ctx->group = NULL;
     mem_free(group);

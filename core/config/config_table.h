@@ -52,6 +52,9 @@
       "how long the ranks may take to come together")                                        \
     X(HOST_ID, "host_id", STRING, "", "text", 0,                                             \
       "ranks with equal text count as one host; empty: boot id and namespaces decide")       \
+    X(TOPOLOGY, "topology", STRING, "", "path of a cluster JSON or dump", 0,                 \
+      "the network that collectives are planned for; its ranks in order are the group's. "   \
+      "Rank 0 plans; ranks that have none take its plan. empty: equal links between all")    \
     /* transports */                                                                         \
     X(TRANSPORT, "transport", ENUM, "auto", "auto|self|shm|ucx|ofi", 0,                      \
       "transport for every peer; auto: the best that reaches each; ucx within a host: "      \

@@ -12,6 +12,7 @@
 #include "rendezvous/bootstrap/roster.h"
 #include "tryst/types.h"
 
+struct group_plan;
 struct peer;
 struct rendezvous;
 
@@ -25,6 +26,7 @@ struct tryst_group {
     /** By rank; our own is the loopback peer. NULL: nothing was to be done with that one yet. */
     struct peer **peers;
     struct list met; /**< peer->node: those that there are, in the order of their need */
+    struct group_plan *plan; /**< of the context; NULL: one rank */
     uint64_t *left;  /**< bit per rank: it has left in good order */
 };
 

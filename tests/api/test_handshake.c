@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks that do not fit together: an older library, or a setting that must be equal and is not. Every
+/* Ranks that do not fit together: an older library, a setting that must be equal and is not, or a topology of another
+ * number of ranks. Every
  * rank gets the status, and a sentence that names what differs, the values and the ranks.
  *
  * An older peer is played in the caller's all-gather, which changes what one rank gives. */
@@ -117,6 +118,20 @@ static void setting_main(struct harness_rank *rank)
     tryst_close(ctx);
 }
 
+/* The words are a made-up cluster of two ranks. */
+static void topology_main(struct harness_rank *rank)
+{
+    tryst_group *group = NULL;
+    if (rank->rank == 0)
+        setenv("TRYST_TOPOLOGY", "node:2 gpu:1 nvlink:450GB nic:1x50GB", 1);
+    tryst_ctx *ctx = context_open(rank);
+    tryst_group_params params = {.struct_size = sizeof params};
+    CHECK_STATUS(tryst_group_open(ctx, &params, &group), TRYST_E_GROUP);
+    says(tryst_last_error(), "TRYST_TOPOLOGY of rank 0 has 2 ranks");
+    says(tryst_last_error(), "the group has 3");
+    tryst_close(ctx);
+}
+
 static void run(void (*main_fn)(struct harness_rank *rank), bool old)
 {
     struct meeting *meeting = harness_share(sizeof *meeting);
@@ -141,11 +156,17 @@ static void test_setting(void **state)
     run(setting_main, false);
 }
 
+static void test_topology(void **state)
+{
+    run(topology_main, false);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_old_peer),
         cmocka_unit_test(test_setting),
+        cmocka_unit_test(test_topology),
     };
     return HARNESS_MAIN(argc, argv, tests);
 }

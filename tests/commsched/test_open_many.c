@@ -14,6 +14,7 @@
 #include "rendezvous/bootstrap/roster_gather.h"
 
 enum { RANKS = 4096, RANKS_PER_HOST = 8, TIMES = 5 };
+enum { PLAN_BYTES = 16 }; /* what a rank announces of its plan (commsched/context/group_plan.c) */
 /* What ranks of one host have in common is kept once; a peer has memory once something is to be done with it. */
 enum { BYTES_PER_RANK_MAX = 200, MS_MAX = 50 };
 
@@ -43,6 +44,8 @@ static int gather(void *arg, const void *mine, void *all, size_t bytes)
             member_forge(all, mine, rank);
         else if (bytes == sizeof(struct roster_entry))
             entry_forge(all, mine, rank);
+        else if (bytes == PLAN_BYTES) /* equal plans */
+            memcpy((char *)all + (size_t)rank * bytes, mine, bytes);
         else
             return 1;
     }

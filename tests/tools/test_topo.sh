@@ -145,6 +145,26 @@ for change in 's/"wins": "[^"]*"/"wins": "two-level"/' 's/"size_bytes": 65536/"s
     grep -q '^tryst-topo: changed.json: ' err || bad "verify after $change says $(cat err)"
 done
 
+# the trees by size: a table, a document that holds, and one that does not after any change
+says '^  by size$' plan --input eight.json
+grep -q '^    64 MiB .* ms *[0-9.]* *[0-9.]* ms *[0-9.]* ms$' out || bad "no row for 64 MiB: $(cat out)"
+says '^  digest       [0-9a-f]\{16\}$' plan --input eight.json
+grep -c '^    [0-9]* [KM]iB ' out | grep -qx 6 || bad "not six sizes: $(cat out)"
+says '64 MiB .* -  *-$' plan --input eight.json --op reduce
+"$topo" plan --input eight.json --op allgather >out
+grep -q 'by size' out && bad "an all-gather has trees by size"
+"$topo" plan --input eight.json --json sized.json
+"$topo" verify sized.json --input eight.json >out || bad "trees by size do not hold"
+for change in 's/"bytes_max": 16384/"bytes_max": 16385/' 's/"slice_bytes": [0-9]*/"slice_bytes": 65537/' \
+    's/"digest": "[0-9a-f]/"digest": "x/' 's/"halving_doubling_s": [0-9]/"halving_doubling_s": 5/' \
+    's/"size_trees"/"size_tree"/' 's/"size_sum_gb_per_s": null/"size_sum_gb_per_s": 8/' \
+    's/{"tree": 0, "share": 1}/{"tree": 0, "share": 0.5}/' 's/{"tree": 0,/{"tree": 1,/'; do
+    sed "$change" sized.json >changed.json
+    cmp -s sized.json changed.json && bad "$change changes nothing"
+    "$topo" verify changed.json --input eight.json 2>err && bad "a plan after $change holds"
+    grep -q '^tryst-topo: changed.json: ' err || bad "verify after $change says $(cat err)"
+done
+
 # what simplifying cost; depth that costs nothing is gone
 says '    solved       1 tree, depth 2, 5 s per Gbit, filling' plan --input slow.json --op broadcast
 says '    shallower    1 tree, depth 1, 5 s per Gbit (+0 %), filling 0 us' plan --input slow.json --op broadcast

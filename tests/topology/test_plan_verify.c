@@ -252,9 +252,16 @@ static char *plan_json(struct graph *graph, enum plan_op op, uint32_t root)
                                  .root = root,
                                  .ring_s_per_byte = ring_of(overlay, op, root),
                                  .costs = {.bytes = 100000, .sum_bytes_per_s = 7e9}};
+    struct plan_sizes *sizes;
     assert_int_equal(plan_cost(overlay, plan, root, NULL, &report.costs), TRYST_OK);
+    assert_int_equal(plan_sizes_open(overlay, plan, 7e9, NULL, &sizes), TRYST_OK);
+    assert_int_equal(plan_rivals(overlay, plan, root, 7e9, NULL, report.rivals),
+                     TRYST_OK);
+    report.sizes = sizes;
+    report.sizes_sum_bytes_per_s = 7e9;
     plan_json_write(&report, &text);
     assert_int_equal(text_take(&text, NULL, &json), TRYST_OK);
+    plan_sizes_close(sizes);
     plan_close(plan);
     overlay_close(overlay);
     return json;

@@ -42,4 +42,9 @@ tryst_status graph_read(const char *text, size_t bytes, const char *name,
                         enum graph_format format, struct err *err,
                         struct graph **graph_p);
 
+/** Read the file `path`, in any format of graph_read; "-" is standard input. Words of a synthetic machine
+ *  ("node:4 gpu:8") are read where no file has this name. TRYST_E_IO: the file cannot be read; else as
+ *  graph_read. */
+tryst_status graph_load(const char *path, struct err *err, struct graph **graph_p);
+
 #endif

@@ -279,7 +279,7 @@ static tryst_status proof_set(struct plan *plan, struct plan_work *work)
     return TRYST_OK;
 }
 
-static tryst_status digest_set(struct plan *plan)
+tryst_status plan_digest(struct plan *plan)
 {
     struct hash_stream *stream;
     tryst_status status = hash_stream_open(&stream);
@@ -324,7 +324,7 @@ static tryst_status plan_make(struct plan_work *work, struct plan **plan_p)
         status = proof_set(plan, work);
     }
     if (!status)
-        status = digest_set(plan);
+        status = plan_digest(plan);
     if (status)
         plan_close(plan);
     else

@@ -98,6 +98,9 @@ tryst_status plan_open(struct overlay *overlay, const struct plan_params *params
                        const struct plan *before, struct err *err, struct plan **plan_p);
 void plan_close(struct plan *plan);
 
+/** Set the digest anew, from operation, trees and shares. TRYST_E_NOMEM. */
+tryst_status plan_digest(struct plan *plan);
+
 /** "solved", "fewer trees"… */
 const char *plan_step_name(enum plan_step_kind kind);
 

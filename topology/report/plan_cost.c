@@ -20,32 +20,20 @@ static const char *const shape_names[SHAPES] = {
     [BINARY] = "binary", [FOUR_ARY] = "4-ary", [TWO_LEVEL] = "two-level",
 };
 
-/* The trees of a plan, or the one of a rival. */
-struct tree_set {
-    const struct plan_tree *trees;
-    uint32_t count;
-    bool in_turn; /* a round is one message of each sender; else a level */
-};
-
 struct costing {
     struct arrays arrays;
+    struct tree_costing trees;
     struct overlay *overlay;
     enum plan_op op;
     uint32_t n;
     double bytes;
-    double *gamma; /* by rank: seconds to sum a byte */
-    double gamma_most;
-    uint32_t *parent, *next_to, *turns;
-    uint32_t *order;  /* of the ring: ranks that are near follow each other */
-    uint32_t first;   /* its position that halving-doubling begins at */
-    bool ordered;     /* there is a ring */
-    uint32_t *below;  /* by rank: ranks of its part of a tree */
-    uint32_t *rounds; /* [tree × n + rank]: when the edge to its parent carries, from 1 */
-    uint32_t *last_round;    /* by tree */
-    double *move, *sum;      /* by tree: what its rounds take for a byte of the tensor */
-    double *load, *load_all; /* by link: of a round, of all */
-    double *adds, *adds_all; /* by rank, in seconds */
-    bool latency_unknown;
+    double slice_bytes;
+    struct tree_overheads overheads; /* of steps; trees have none here */
+    double gamma_most;               /* seconds to sum a byte, of the slowest rank */
+    uint32_t *parent, *next_to;
+    uint32_t *order; /* of the ring: ranks that are near follow each other */
+    uint32_t first;  /* its position that halving-doubling begins at */
+    bool ordered;    /* there is a ring */
 };
 
 double cost_total_s(const struct cost_shape *shape)
@@ -58,215 +46,18 @@ static bool has_all_roots(enum plan_op op)
     return op == PLAN_ALLGATHER || op == PLAN_REDUCE_SCATTER;
 }
 
-/* A tree's part of the tensor. */
-static double part_of(const struct costing *costing, const struct plan_tree *tree)
-{
-    return has_all_roots(costing->op) ? tree->share / costing->n : tree->share;
-}
-
-/* A difference of two sums, where it is more than their rounding. */
-static double difference(double a, double b)
-{
-    return a - b > 1e-12 * fabs(a) ? a - b : 0;
-}
-
-static double most_of(const double *values, uint32_t count)
-{
-    double most = 0;
-    for (uint32_t i = 0; i < count; i++)
-        most = fmax(most, values[i]);
-    return most;
-}
-
-static double busiest(const struct costing *costing, const double *load)
-{
-    double most = 0;
-    for (uint32_t l = 0; l < costing->overlay->links_count; l++)
-        most = fmax(most, load[l] / costing->overlay->capacity[l]);
-    return most;
-}
-
-/* ---- rounds of a tree --------------------------------------------------------------------- */
-
-static const uint32_t *half_of(const struct plan_tree *tree, bool up)
-{
-    return up ? tree->reduce_parent : tree->broadcast_parent;
-}
-
-/* The rank's place among those that its parent sends to: the largest part of the tree is served first. */
-static uint32_t turn_of(const struct costing *costing, const uint32_t *parent, uint32_t i)
-{
-    uint32_t turn = 1;
-    for (uint32_t k = 0; k < costing->n; k++)
-        turn +=
-            parent[k] == parent[i] && (costing->below[k] > costing->below[i] ||
-                                       (costing->below[k] == costing->below[i] && k < i));
-    return turn;
-}
-
-/* How many rounds after its parent each rank is served. */
-static void turns_find(struct costing *costing, const uint32_t *parent)
-{
-    memset(costing->below, 0, costing->n * sizeof *costing->below);
-    for (uint32_t i = 0; i < costing->n; i++)
-        for (uint32_t at = i; at != GRAPH_NONE; at = parent[at])
-            costing->below[at]++;
-    for (uint32_t i = 0; i < costing->n; i++)
-        costing->turns[i] = parent[i] == GRAPH_NONE ? 0 : turn_of(costing, parent, i);
-}
-
-/* The rounds of one half of each tree; returns the last of all. */
-static uint32_t rounds_find(struct costing *costing, const struct tree_set *set, bool up)
-{
-    uint32_t last = 0, n = costing->n;
-    for (uint32_t t = 0; t < set->count; t++) {
-        const uint32_t *parent = half_of(&set->trees[t], up);
-        costing->last_round[t] = 0;
-        if (parent && set->in_turn)
-            turns_find(costing, parent);
-        for (uint32_t i = 0; parent && i < n; i++) {
-            uint32_t round = 0;
-            for (uint32_t at = i; parent[at] != GRAPH_NONE; at = parent[at])
-                round += set->in_turn ? costing->turns[at] : 1;
-            costing->rounds[(size_t)t * n + i] = round;
-            if (round > costing->last_round[t])
-                costing->last_round[t] = round;
-        }
-        if (costing->last_round[t] > last)
-            last = costing->last_round[t];
-    }
-    return last;
-}
-
-static void edge_ends(const uint32_t *parent, bool up, uint32_t i, uint32_t *from_p,
-                      uint32_t *to_p)
-{
-    *from_p = up ? i : parent[i];
-    *to_p = up ? parent[i] : i;
-}
-
-/* ---- one half of a set -------------------------------------------------------------------- */
-
-/* Adds what an edge loads for `part` of the tensor; false: it has no route. */
-static bool edge_load(struct costing *costing, uint32_t from, uint32_t to, double part,
-                      double *latency_s_p)
-{
-    struct overlay_edge edge;
-    overlay_edge(costing->overlay, from, to, &edge);
-    if (!(edge.routes > 0))
-        return false;
-    if (edge.latency_ns == GRAPH_UNKNOWN)
-        costing->latency_unknown = true;
-    else
-        *latency_s_p = fmax(*latency_s_p, edge.latency_ns * 1e-9);
-    overlay_load(costing->overlay, from, to, part, costing->load);
-    return true;
-}
-
-/* The loads and sums of one round; false: an edge has no route. */
-static bool round_load(struct costing *costing, const struct tree_set *set, bool up,
-                       uint32_t round)
-{
-    uint32_t n = costing->n;
-    double latency_s = 0;
-    memset(costing->load, 0, costing->overlay->links_count * sizeof *costing->load);
-    memset(costing->adds, 0, n * sizeof *costing->adds);
-    for (uint32_t t = 0; t < set->count; t++) {
-        const uint32_t *parent = half_of(&set->trees[t], up);
-        double part = part_of(costing, &set->trees[t]);
-        for (uint32_t i = 0; parent && i < n; i++) {
-            uint32_t from, to;
-            if (parent[i] == GRAPH_NONE || costing->rounds[(size_t)t * n + i] != round)
-                continue;
-            edge_ends(parent, up, i, &from, &to);
-            if (!edge_load(costing, from, to, part, &latency_s))
-                return false;
-            costing->adds[to] += up ? part * costing->gamma[to] : 0;
-        }
-    }
-    return true;
-}
-
-static bool half_cost(struct costing *costing, const struct tree_set *set, bool up)
-{
-    uint32_t last = rounds_find(costing, set, up);
-    for (uint32_t round = 1; round <= last; round++) {
-        if (!round_load(costing, set, up, round))
-            return false;
-        double move = busiest(costing, costing->load);
-        double sum = most_of(costing->adds, costing->n);
-        for (uint32_t t = 0; t < set->count; t++) {
-            if (costing->last_round[t] < round)
-                continue;
-            costing->move[t] += move;
-            costing->sum[t] += sum;
-        }
-        for (uint32_t l = 0; l < costing->overlay->links_count; l++)
-            costing->load_all[l] += costing->load[l];
-        for (uint32_t i = 0; i < costing->n; i++)
-            costing->adds_all[i] += costing->adds[i];
-    }
-    return true;
-}
-
-/* The longest path's latency, one way. */
-static double latency_find(struct costing *costing, const uint32_t *parent, bool up)
-{
-    double most_s = 0, *edge_s = costing->adds;
-    for (uint32_t i = 0; parent && i < costing->n; i++) {
-        struct overlay_edge edge;
-        uint32_t from, to;
-        edge_s[i] = 0;
-        if (parent[i] == GRAPH_NONE)
-            continue;
-        edge_ends(parent, up, i, &from, &to);
-        overlay_edge(costing->overlay, from, to, &edge);
-        edge_s[i] = edge.latency_ns == GRAPH_UNKNOWN ? 0 : edge.latency_ns * 1e-9;
-    }
-    for (uint32_t i = 0; parent && i < costing->n; i++) {
-        double path_s = 0;
-        for (uint32_t at = i; at != GRAPH_NONE; at = parent[at])
-            path_s += edge_s[at];
-        most_s = fmax(most_s, path_s);
-    }
-    return most_s;
-}
-
 /* ---- trees -------------------------------------------------------------------------------- */
-
-/* Latency, fill and sums of one tree, of which the set takes the longest. */
-static void tree_cost(struct costing *costing, const struct plan_tree *tree, uint32_t t,
-                      double link, double sums, struct cost_shape *cost)
-{
-    double part = part_of(costing, tree), all = costing->bytes;
-    if (tree->share < PLAN_SHARE_MIN)
-        return;
-    double slices = fmin(PLAN_SLICE_BYTES / part, all); /* Z: a slice of every tree */
-    double latency_s = latency_find(costing, tree->broadcast_parent, false) +
-                       latency_find(costing, tree->reduce_parent, true);
-    double sum_s = slices * costing->sum[t] + (all - slices) * difference(sums, link);
-    cost->latency_s = fmax(cost->latency_s, latency_s);
-    cost->sum_s = fmax(cost->sum_s, sum_s);
-    cost->fill_s = fmax(cost->fill_s, slices * difference(costing->move[t], link));
-}
 
 /* In rounds of one kind; move_s INFINITY: an edge has no route. */
 static struct cost_shape set_cost_by(struct costing *costing, const struct tree_set *set)
 {
-    struct cost_shape cost = {.rooted = true, .move_s = INFINITY};
-    uint32_t links = costing->overlay->links_count;
-    memset(costing->move, 0, set->count * sizeof *costing->move);
-    memset(costing->sum, 0, set->count * sizeof *costing->sum);
-    memset(costing->load_all, 0, links * sizeof *costing->load_all);
-    memset(costing->adds_all, 0, costing->n * sizeof *costing->adds_all);
-    if (!half_cost(costing, set, true) || !half_cost(costing, set, false))
-        return cost;
-    double link = busiest(costing, costing->load_all);
-    double sums = most_of(costing->adds_all, costing->n);
-    cost.move_s = costing->bytes * link;
-    for (uint32_t t = 0; t < set->count; t++)
-        tree_cost(costing, &set->trees[t], t, link, sums, &cost);
-    return cost;
+    struct tree_measure measure = tree_costing_measure(&costing->trees, set);
+    struct tree_cost cost = tree_measure_cost(&measure, costing->bytes, PLAN_SLICE_BYTES);
+    return (struct cost_shape){.rooted = true,
+                               .latency_s = cost.latency_s,
+                               .move_s = cost.move_s,
+                               .sum_s = cost.sum_s,
+                               .fill_s = cost.fill_s};
 }
 
 static struct cost_shape set_cost(struct costing *costing, const struct plan_tree *trees,
@@ -380,7 +171,8 @@ struct step {
 static void step_begin(struct costing *costing, struct step *step)
 {
     *step = (struct step){.routed = true};
-    memset(costing->load, 0, costing->overlay->links_count * sizeof *costing->load);
+    memset(costing->trees.load, 0,
+           costing->overlay->links_count * sizeof *costing->trees.load);
 }
 
 /* Between two positions of the order. */
@@ -388,18 +180,22 @@ static void step_edge(struct costing *costing, uint32_t from, uint32_t to,
                       struct step *step)
 {
     uint32_t n = costing->n, first = costing->first;
-    if (!edge_load(costing, costing->order[(first + from) % n],
-                   costing->order[(first + to) % n], 1, &step->latency_s))
+    if (!tree_costing_edge(&costing->trees, costing->order[(first + from) % n],
+                           costing->order[(first + to) % n], 1, &step->latency_s))
         step->routed = false;
 }
 
-/* Adds a step of `bytes` an edge. The next one begins with its first slice, the last ends with its last. */
+/* Adds a step of `bytes` an edge. The next one begins with its first slice, the last ends with its last. A rank has a
+ * flow in and a flow out. */
 static void step_add(struct costing *costing, struct step *step, double bytes, bool sums,
                      bool last, struct cost_shape *cost)
 {
-    double slice = fmin(PLAN_SLICE_BYTES, bytes), gamma = sums ? costing->gamma_most : 0;
-    step->move = busiest(costing, costing->load);
-    double trip_s = slice * (step->move + gamma) + step->latency_s;
+    const struct tree_overheads *overheads = &costing->overheads;
+    double slice = fmin(costing->slice_bytes, bytes);
+    double gamma = (sums ? costing->gamma_most : 0) + 2 * overheads->slice_s / slice;
+    step->move = tree_costing_busiest(&costing->trees, costing->trees.load);
+    double own_s = step->latency_s + 2 * overheads->flow_s;
+    double trip_s = slice * (step->move + gamma) + own_s;
     double move_s = step->routed ? bytes * step->move : INFINITY;
     double step_s = fmax(fmax(move_s, bytes * gamma), trip_s);
     if (last)
@@ -407,10 +203,10 @@ static void step_add(struct costing *costing, struct step *step, double bytes, b
     cost->move_s += move_s;
     if (!step->routed)
         return;
-    double more_s = difference(step_s, move_s);
-    double latency_s = fmin(step->latency_s, more_s);
+    double more_s = tree_cost_difference(step_s, move_s);
+    double latency_s = fmin(own_s, more_s);
     cost->latency_s += latency_s;
-    cost->sum_s += difference(more_s, latency_s);
+    cost->sum_s += tree_cost_difference(more_s, latency_s);
 }
 
 static void ring_add(struct costing *costing, struct cost_table *table)
@@ -495,36 +291,29 @@ static void rates_find(struct costing *costing, struct cost_table *table)
         struct sum_rate rate = {.bytes_per_s = table->sum_bytes_per_s, .from = "given"};
         if (!(table->sum_bytes_per_s > 0))
             rate = sum_rate_of(graph, graph->ranks[overlay_rank(costing->overlay, i)]);
-        costing->gamma[i] = 1 / rate.bytes_per_s;
+        costing->trees.gamma[i] = 1 / rate.bytes_per_s;
         if (i == 0 || rate.bytes_per_s < table->sums.bytes_per_s)
             table->sums = rate;
     }
-    costing->gamma_most = most_of(costing->gamma, costing->n);
+    costing->gamma_most = tree_costing_most(costing->trees.gamma, costing->n);
 }
 
 static tryst_status costing_init(struct costing *costing, struct overlay *overlay,
                                  const struct plan *plan, uint64_t bytes)
 {
-    uint32_t n = overlay->ranks_count, links = overlay->links_count;
-    size_t trees = plan->trees_count ? plan->trees_count : 1;
+    uint32_t n = overlay->ranks_count;
     struct arrays *arrays = &costing->arrays;
-    *costing = (struct costing){
-        .overlay = overlay, .op = plan->op, .n = n, .bytes = (double)bytes};
-    costing->gamma = arrays_take(arrays, n, sizeof *costing->gamma);
+    *costing = (struct costing){.overlay = overlay,
+                                .op = plan->op,
+                                .n = n,
+                                .bytes = (double)bytes,
+                                .slice_bytes = PLAN_SLICE_BYTES};
     costing->parent = arrays_take(arrays, n, sizeof *costing->parent);
     costing->next_to = arrays_take(arrays, n, sizeof *costing->next_to);
-    costing->turns = arrays_take(arrays, n, sizeof *costing->turns);
     costing->order = arrays_take(arrays, n, sizeof *costing->order);
-    costing->below = arrays_take(arrays, n, sizeof *costing->below);
-    costing->rounds = arrays_take(arrays, trees * n, sizeof *costing->rounds);
-    costing->last_round = arrays_take(arrays, trees, sizeof *costing->last_round);
-    costing->move = arrays_take(arrays, trees, sizeof *costing->move);
-    costing->sum = arrays_take(arrays, trees, sizeof *costing->sum);
-    costing->load = arrays_take(arrays, links, sizeof *costing->load);
-    costing->load_all = arrays_take(arrays, links, sizeof *costing->load_all);
-    costing->adds = arrays_take(arrays, n, sizeof *costing->adds);
-    costing->adds_all = arrays_take(arrays, n, sizeof *costing->adds_all);
-    return arrays->status;
+    tryst_status status =
+        tree_costing_init(&costing->trees, overlay, plan->op, plan->trees_count);
+    return arrays->status ? arrays->status : status;
 }
 
 static void shapes_add(struct costing *costing, uint32_t root, struct cost_table *table)
@@ -559,7 +348,7 @@ static tryst_status table_fill(struct costing *costing, const struct plan *plan,
     for (uint32_t s = 1; s < table->shapes_count; s++)
         if (cost_total_s(&table->shapes[s]) < cost_total_s(&table->shapes[table->wins]))
             table->wins = s;
-    table->latency_unknown = costing->latency_unknown;
+    table->latency_unknown = costing->trees.latency_unknown;
     return TRYST_OK;
 }
 
@@ -570,6 +359,59 @@ tryst_status plan_cost(struct overlay *overlay, const struct plan *plan, uint32_
     tryst_status status = costing_init(&costing, overlay, plan, table->bytes);
     status = status ? err_set(err, status, "cannot predict times: out of memory")
                     : table_fill(&costing, plan, root, err, table);
+    tree_costing_free(&costing.trees);
     arrays_free(&costing.arrays);
     return status;
+}
+
+/* ---- rivals of sizes ----------------------------------------------------------------------- */
+
+static void rival_take(const struct cost_table *table, struct cost_rivals *rivals)
+{
+    for (uint32_t s = 0; s < table->shapes_count; s++) {
+        bool ring = strcmp(table->shapes[s].name, "ring") == 0;
+        double *least_s = ring ? &rivals->ring_s : &rivals->halving_s;
+        *least_s = fmin(*least_s, cost_total_s(&table->shapes[s]));
+    }
+}
+
+static void rivals_find(struct costing *costing, uint64_t bytes,
+                        struct cost_rivals *rivals)
+{
+    *rivals = (struct cost_rivals){INFINITY, INFINITY};
+    costing->bytes = (double)bytes;
+    for (uint32_t slice = PLAN_SLICE_BYTES; slice <= PLAN_SLICE_BYTES_MAX; slice *= 2) {
+        struct cost_table table = {.bytes = bytes};
+        costing->slice_bytes = slice;
+        ring_add(costing, &table);
+        halving_add(costing, &table);
+        rival_take(&table, rivals);
+    }
+}
+
+tryst_status plan_rivals(struct overlay *overlay, const struct plan *plan, uint32_t root,
+                         double sum_bytes_per_s, struct err *err,
+                         struct cost_rivals rivals_p[PLAN_SIZES])
+{
+    struct costing costing;
+    double ring = INFINITY;
+    tryst_status status = costing_init(&costing, overlay, plan, 0);
+    bool steps = plan->op != PLAN_BROADCAST && plan->op != PLAN_REDUCE && costing.n > 1;
+    if (!status)
+        status = plan_ring(overlay, plan->op, root, err, &ring, costing.order);
+    if (!status) {
+        plan_sizes_gamma(overlay, sum_bytes_per_s, costing.trees.gamma);
+        costing.gamma_most = tree_costing_most(costing.trees.gamma, costing.n);
+        costing.ordered = isfinite(ring);
+        costing.overheads = plan_size_overheads();
+    }
+    for (uint32_t s = 0; !status && s < PLAN_SIZES; s++) {
+        rivals_p[s] = (struct cost_rivals){INFINITY, INFINITY};
+        if (steps)
+            rivals_find(&costing, plan_size_steps[s].bytes, &rivals_p[s]);
+    }
+    tree_costing_free(&costing.trees);
+    arrays_free(&costing.arrays);
+    return status ? err_set(err, status, "cannot predict times: out of memory")
+                  : TRYST_OK;
 }

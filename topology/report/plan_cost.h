@@ -2,16 +2,8 @@
 /*
  * Predicted times of an operation of a given size: the plan and its rivals.
  *
- * One idea (the α-β-γ model: Thakur, Rabenseifner, Gropp 2005): latency of the longest path (α), bytes moved (β) and
- * summed (γ), with one rule for all trees, the plan's and the rivals'. Trees work in rounds. The message is cut into
- * slices, a slice passes the rounds one after the other, and slices follow each other at the pace of the busiest link
- * or of the rank that sums most:
- *
- *   time = latency + Z × Σ rounds (busiest link + most sums) + (S − Z) × max(busiest link, most sums, of all rounds)
- *
- * where Z is one slice of every tree. With Z = S that is the message sent round by round. The time falls with Z, so
- * every shape is cut into the smallest slices that the dispatch cuts. A round is a level of the tree, or for a single
- * tree also one message of each sender, the largest part of the tree first, whichever is sooner.
+ * One idea: one rule prices all trees, the plan's and the rivals' (topology/sized/tree_cost.h has it). The time falls with
+ * the slice, so every shape is cut into the smallest slices that the dispatch cuts.
  *
  * Rings and recursive halving with doubling are steps between ranks that all send: each step takes what its busiest
  * link takes, or its sums, or a slice's trip if that is longer; latencies and sums of a long step hide behind it.
@@ -27,8 +19,10 @@
 #ifndef TRYST_TOPOLOGY_PLAN_COST_H
 #define TRYST_TOPOLOGY_PLAN_COST_H
 
-#include "sum_rate.h"
 #include "topology/plan/plan.h"
+#include "topology/sized/plan_sizes.h"
+#include "topology/sized/sum_rate.h"
+#include "topology/sized/tree_cost.h"
 
 #define COST_SHAPES_MAX 9
 
@@ -54,6 +48,16 @@ struct cost_table {
 /** Fills the table for table->bytes and its rate of sums. Reads of the plan its operation and trees. TRYST_E_NOMEM. */
 tryst_status plan_cost(struct overlay *overlay, const struct plan *plan, uint32_t root,
                        struct err *err, struct cost_table *table);
+
+/* Predicted times of two rivals for a size, in their best slice and with the engine's costs; INFINITY: no such rival. */
+struct cost_rivals {
+    double ring_s, halving_s;
+};
+
+/** For each size of plan_size_steps. Reads of the plan its operation. `sum_bytes_per_s` as in cost_table. TRYST_E_NOMEM. */
+tryst_status plan_rivals(struct overlay *overlay, const struct plan *plan, uint32_t root,
+                         double sum_bytes_per_s, struct err *err,
+                         struct cost_rivals rivals_p[PLAN_SIZES]);
 
 double cost_total_s(const struct cost_shape *shape);
 

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "plan_by_size.h"
 #include "topology/routes/overlay_price.h"
 
 #define TREES_SHOWN 16u
@@ -228,6 +229,7 @@ void plan_text_write(const struct plan_report *report, struct text *text)
     trees_write(report, text);
     steps_write(report, text);
     links_write(report, text);
+    plan_by_size_text(report, text);
     costs_write(report, text);
 }
 

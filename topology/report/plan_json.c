@@ -9,6 +9,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "plan_by_size.h"
+
 static void number_write(struct text *text, const char *name, double value)
 {
     text_addf(text, ", \"%s\": ", name);
@@ -154,5 +156,6 @@ void plan_json_write(const struct plan_report *report, struct text *text)
     links_write(report, text);
     steps_write(report, text);
     costs_write(report, text);
+    plan_by_size_json(report, text);
     text_add(text, "}\n");
 }

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "plan_by_size.h"
 #include "plan_report.h"
 
 /* Two sums of the same in another order. */
@@ -178,6 +179,8 @@ tryst_status plan_told_verify(struct overlay *overlay, const struct plan *plan,
     bool any = false;
     for (size_t k = 0; k < sizeof sized / sizeof *sized; k++)
         any |= json_object_get(document, sized[k]) != NULL;
-    return status == TRYST_OK && any ? sizes_check(overlay, plan, root, document, err)
-                                     : status;
+    if (status == TRYST_OK && any)
+        status = sizes_check(overlay, plan, root, document, err);
+    return status == TRYST_OK ? plan_by_size_verify(overlay, plan, root, document, err)
+                              : status;
 }

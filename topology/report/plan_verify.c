@@ -419,6 +419,7 @@ static tryst_status told_check(struct verify *verify)
     verify->plan.op = verify->op;
     verify->plan.ranks_count = verify->n;
     verify->plan.s_per_byte = verify->time / BYTES_PER_GBIT;
+    verify->plan.bound_s_per_byte = verify->bound / BYTES_PER_GBIT;
     return plan_told_verify(verify->overlay, &verify->plan, verify->plan_root,
                             verify->root, verify->err);
 }

@@ -4,7 +4,7 @@
  *
  * One idea: a sum reads two bytes and writes one for each byte of the tensor, so a GPU sums at a third of its memory's
  * rate, which its maker publishes by model; a rank on anything else sums with one core, which was measured.
- * Callers: plan_cost.c, the writers of plans.
+ * Callers: plan_sizes.c, report/plan_cost.c, the writers of plans.
  */
 #ifndef TRYST_TOPOLOGY_SUM_RATE_H
 #define TRYST_TOPOLOGY_SUM_RATE_H

@@ -1,0 +1,525 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The plan of a group's collectives (group_plan.h).
+ *
+ * Invariant: every rank makes the same calls of the bootstrap in the same order, whatever fails where, so no rank waits for
+ * one that has given up. A rank without memory leaves early: the bootstrap's close or its time-out ends the others.
+ * Callers: group_open.c.
+ */
+#include "group_plan.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/config.h"
+#include "core/hash.h"
+#include "rendezvous/bootstrap/bootstrap.h"
+#include "topology/formats/graph_read.h"
+#include "topology/sized/compiled_make.h"
+#include "topology/sized/compiled_wire.h"
+
+/* Rank 0 may plan for a third of the bootstrap's time-out: the others wait in one all-gather meanwhile. */
+#define BUDGET_PART   3
+#define BUDGET_NS_MAX (20 * NS_PER_S)
+#define TIMEOUT_NS    (60 * NS_PER_S) /* the bootstrap's, where none is given */
+/* Of larger groups the last per cent of the optimum takes most of the time. */
+#define RANKS_EXACT   64
+#define GAP_LARGE     0.01
+#define PIECE_BYTES   (64u << 10)
+#define HEAD_TEXT_MAX 320
+/* The most that a head may make a rank allocate. */
+#define PLAN_BYTES_MAX (1u << 30)
+
+enum what { UNSET, TOPOLOGY, UNREADABLE };
+
+/* Equal builds alone meet (the handshake compares versions), so structs travel as they are. */
+struct announce {
+    uint32_t what, ranks;
+    uint64_t digest;
+};
+
+struct head {
+    int32_t status;
+    uint32_t reserved;
+    uint64_t bytes, digest;
+    char text[HEAD_TEXT_MAX];
+};
+
+struct agree {
+    int32_t status;
+    uint32_t reserved;
+    uint64_t digest;
+};
+
+struct opening {
+    struct bootstrap *bootstrap;
+    const struct bootstrap_params *params;
+    struct err *err;
+    struct graph *graph; /* NULL: TRYST_TOPOLOGY is not set here */
+    struct announce mine;
+    uint8_t *bytes; /* the plan */
+    size_t count;
+    struct compiled_plan *compiled;
+};
+
+static tryst_status no_memory(const struct opening *opening)
+{
+    return err_set(opening->err, TRYST_E_NOMEM,
+                   "cannot plan collectives for %d ranks: out of memory",
+                   opening->params->size);
+}
+
+/* ---- announce ----------------------------------------------------------------------------- */
+
+static void link_hash(struct hash_stream *stream, const struct graph_link *link)
+{
+    const uint32_t ends[3] = {link->from, link->to, link->down};
+    const double numbers[2] = {link->bytes_per_s.value, link->latency_ns.value};
+    hash_stream_add(stream, ends, sizeof ends);
+    hash_stream_add(stream, numbers, sizeof numbers);
+}
+
+/* Of what a plan depends on: links and their numbers, ranks, given routes. */
+static tryst_status graph_digest(const struct graph *graph, uint64_t *digest_p)
+{
+    struct hash_stream *stream;
+    tryst_status status = hash_stream_open(&stream);
+    if (status)
+        return status;
+    hash_stream_add(stream, graph->ranks, graph->ranks_count * sizeof *graph->ranks);
+    for (uint32_t l = 0; l < graph->links_count; l++)
+        link_hash(stream, &graph->links[l]);
+    for (uint32_t r = 0; r < graph->routes_count; r++) {
+        const struct graph_route *route = &graph->routes[r];
+        const uint32_t ends[3] = {route->from, route->to, route->via_count};
+        hash_stream_add(stream, ends, sizeof ends);
+        hash_stream_add(stream, route->via, route->via_count * sizeof *route->via);
+    }
+    *digest_p = hash_stream_digest(stream).low;
+    hash_stream_close(stream);
+    return TRYST_OK;
+}
+
+static tryst_status equal_make(struct opening *opening)
+{
+    static const struct compiled_params params;
+    struct compiled_plan *plan;
+    tryst_status status = compiled_plan_equal((uint32_t)opening->params->size, &params,
+                                              opening->err, &plan);
+    if (status)
+        return status;
+    opening->compiled = plan;
+    status = compiled_plan_encode(plan, opening->err, &opening->bytes, &opening->count);
+    opening->mine = (struct announce){
+        .what = UNSET,
+        .ranks = plan->ranks_count,
+        .digest = status ? 0 : compiled_plan_digest(opening->bytes, opening->count)};
+    return status;
+}
+
+static tryst_status topology_read(struct opening *opening, const char *path)
+{
+    tryst_status status = graph_load(path, opening->err, &opening->graph);
+    opening->mine.what = UNREADABLE;
+    if (status)
+        return err_set(opening->err, status, "cannot read TRYST_TOPOLOGY: %.400s",
+                       opening->err->text);
+    status = graph_digest(opening->graph, &opening->mine.digest);
+    if (status)
+        return no_memory(opening);
+    opening->mine.what = TOPOLOGY;
+    opening->mine.ranks = opening->graph->ranks_count;
+    return TRYST_OK;
+}
+
+/* Refuse an announcement that does not fit rank 0's or the group. */
+static tryst_status announce_check(const struct opening *opening,
+                                   const struct announce *all, int rank)
+{
+    const struct announce *zero = &all[0], *theirs = &all[rank];
+    int size = opening->params->size;
+    if (theirs->what == UNREADABLE)
+        return err_set(opening->err, TRYST_E_CONFIG,
+                       "cannot plan collectives: rank %d cannot read its TRYST_TOPOLOGY; "
+                       "its own error has the reason",
+                       rank);
+    if (theirs->what == TOPOLOGY && theirs->ranks != (uint32_t)size)
+        return err_set(opening->err, TRYST_E_GROUP,
+                       "cannot plan collectives: TRYST_TOPOLOGY of rank %d has %u ranks, "
+                       "and the group has %d; name a topology of the group's ranks, in "
+                       "their order",
+                       rank, theirs->ranks, size);
+    if (theirs->what == TOPOLOGY && zero->what == UNSET)
+        return err_set(
+            opening->err, TRYST_E_GROUP,
+            "cannot plan collectives: TRYST_TOPOLOGY is set on rank %d, but not "
+            "on rank 0, which plans; set it on rank 0, or on no rank",
+            rank);
+    if (theirs->what == zero->what && theirs->digest != zero->digest)
+        return err_set(opening->err, TRYST_E_GROUP,
+                       "cannot plan collectives: %s of ranks 0 and %d differ (digests "
+                       "%016llx and %016llx); give all ranks the same %s",
+                       zero->what == TOPOLOGY ? "TRYST_TOPOLOGY" : "the plans", rank,
+                       (unsigned long long)zero->digest,
+                       (unsigned long long)theirs->digest,
+                       zero->what == TOPOLOGY ? "file" : "build of the library");
+    return TRYST_OK;
+}
+
+/* Gather what all announce; `mine` is why this rank could not. */
+static tryst_status announce(struct opening *opening, tryst_status mine,
+                             struct announce *zero_p)
+{
+    int size = opening->params->size;
+    struct announce *all = mem_alloc((size_t)size * sizeof *all);
+    if (!all)
+        return no_memory(opening);
+    struct err why = *opening->err;
+    tryst_status status = bootstrap_allgather(opening->bootstrap, &opening->mine,
+                                              sizeof opening->mine, all, opening->err);
+    if (mine) {
+        *opening->err = why;
+        status = mine;
+    }
+    for (int rank = 0; rank < size && status == TRYST_OK; rank++)
+        status = announce_check(opening, all, rank);
+    if (status == TRYST_OK)
+        *zero_p = all[0];
+    mem_free(all);
+    return status;
+}
+
+/* ---- plan, on rank 0 ----------------------------------------------------------------------- */
+
+static uint64_t budget_ns(const struct opening *opening)
+{
+    uint64_t timeout_ns = opening->params->timeout_ns;
+    uint64_t budget = (timeout_ns ? timeout_ns : TIMEOUT_NS) / BUDGET_PART;
+    return budget < BUDGET_NS_MAX ? budget : BUDGET_NS_MAX;
+}
+
+static tryst_status sizes_compile(struct opening *opening, struct overlay *overlay,
+                                  const struct plan *plan)
+{
+    static const struct compiled_params params;
+    struct plan_sizes *sizes;
+    struct compiled_plan *compiled;
+    tryst_status status = plan_sizes_open(overlay, plan, 0, opening->err, &sizes);
+    if (status)
+        return status;
+    const struct plan_sizes *all[] = {sizes};
+    status = compiled_plan_make(overlay, all, 1, &params, opening->err, &compiled);
+    plan_sizes_close(sizes);
+    if (status)
+        return status;
+    status =
+        compiled_plan_encode(compiled, opening->err, &opening->bytes, &opening->count);
+    compiled_plan_close(compiled);
+    return status;
+}
+
+static tryst_status topology_plan(struct opening *opening)
+{
+    struct plan_params params = {.op = PLAN_ALLREDUCE,
+                                 .gap_max =
+                                     opening->params->size > RANKS_EXACT ? GAP_LARGE : 0,
+                                 .budget_ns = budget_ns(opening)};
+    struct overlay *overlay;
+    struct plan *plan;
+    tryst_status status = overlay_open(opening->graph, NULL, 0, opening->err, &overlay);
+    if (status)
+        return status;
+    status = plan_open(overlay, &params, NULL, opening->err, &plan);
+    if (status == TRYST_OK) {
+        status = sizes_compile(opening, overlay, plan);
+        plan_close(plan);
+    }
+    overlay_close(overlay);
+    return status;
+}
+
+/* ---- spread ------------------------------------------------------------------------------- */
+
+/* Rank 0's head, which all receive. */
+static tryst_status head_spread(struct opening *opening, tryst_status planned,
+                                struct head *head_p)
+{
+    int size = opening->params->size;
+    struct head mine = {.status = (int32_t)planned};
+    struct head *all = mem_alloc((size_t)size * sizeof *all);
+    if (!all)
+        return no_memory(opening);
+    if (opening->params->rank == 0 && planned)
+        snprintf(mine.text, sizeof mine.text, "%.*s", HEAD_TEXT_MAX - 1,
+                 opening->err->text);
+    else if (opening->params->rank == 0) {
+        mine.bytes = opening->count;
+        mine.digest = compiled_plan_digest(opening->bytes, opening->count);
+    }
+    tryst_status status =
+        bootstrap_allgather(opening->bootstrap, &mine, sizeof mine, all, opening->err);
+    *head_p = all[0];
+    mem_free(all);
+    head_p->text[sizeof head_p->text - 1] = '\0';
+    if (status == TRYST_OK && head_p->status)
+        status = err_set(opening->err, (tryst_status)head_p->status,
+                         "cannot plan collectives: rank 0: %s", head_p->text);
+    if (status == TRYST_OK && (head_p->bytes == 0 || head_p->bytes > PLAN_BYTES_MAX))
+        status = err_set(opening->err, TRYST_E_GROUP,
+                         "cannot plan collectives: rank 0 announces a plan of %llu bytes",
+                         (unsigned long long)head_p->bytes);
+    return status;
+}
+
+/* A piece by key and value, which a caller's all-gather does not have. */
+static tryst_status piece_by_key(struct opening *opening, size_t at, size_t bytes)
+{
+    char key[BOOTSTRAP_KEY_MAX + 1];
+    size_t got;
+    snprintf(key, sizeof key, "plan/%zu", at);
+    if (opening->params->rank == 0)
+        return bootstrap_put(opening->bootstrap, key, opening->bytes + at, bytes,
+                             opening->err);
+    return bootstrap_get(opening->bootstrap, key, opening->bytes + at, bytes, &got,
+                         opening->err);
+}
+
+static tryst_status pieces_by_key(struct opening *opening)
+{
+    tryst_status status = TRYST_OK;
+    for (size_t at = 0; at < opening->count && status == TRYST_OK;
+         at += BOOTSTRAP_VALUE_MAX) {
+        size_t left = opening->count - at;
+        status = piece_by_key(opening, at,
+                              left < BOOTSTRAP_VALUE_MAX ? left : BOOTSTRAP_VALUE_MAX);
+    }
+    return status;
+}
+
+/* Rank 0's part of each round counts. */
+static tryst_status pieces_by_gather(struct opening *opening)
+{
+    size_t size = (size_t)opening->params->size;
+    size_t piece = BOOTSTRAP_GATHER_MAX / size;
+    piece = piece < PIECE_BYTES ? piece : PIECE_BYTES;
+    uint8_t *all = mem_alloc(size * piece), *mine = mem_zalloc(piece);
+    tryst_status status = all && mine ? TRYST_OK : no_memory(opening);
+    for (size_t at = 0; at < opening->count && status == TRYST_OK; at += piece) {
+        size_t left = opening->count - at, bytes = left < piece ? left : piece;
+        if (opening->params->rank == 0)
+            memcpy(mine, opening->bytes + at, bytes);
+        status = bootstrap_allgather(opening->bootstrap, mine, piece, all, opening->err);
+        if (status == TRYST_OK)
+            memcpy(opening->bytes + at, all, bytes);
+    }
+    mem_free(mine);
+    mem_free(all);
+    return status;
+}
+
+/* Compare what all have decoded; `mine` is why this rank could not. */
+static tryst_status agree(struct opening *opening, tryst_status mine)
+{
+    int size = opening->params->size;
+    struct err why = *opening->err;
+    struct agree agree = {.status = (int32_t)mine,
+                          .digest = compiled_plan_digest(opening->bytes, opening->count)};
+    struct agree *all = mem_alloc((size_t)size * sizeof *all);
+    if (!all)
+        return no_memory(opening);
+    tryst_status status =
+        bootstrap_allgather(opening->bootstrap, &agree, sizeof agree, all, opening->err);
+    if (mine) {
+        *opening->err = why;
+        status = mine;
+    }
+    for (int rank = 0; rank < size && status == TRYST_OK; rank++)
+        if (all[rank].status || all[rank].digest != all[0].digest)
+            status = err_set(opening->err, TRYST_E_GROUP,
+                             "cannot plan collectives: rank %d %s the plan of rank 0 "
+                             "(digests %016llx and %016llx)",
+                             rank, all[rank].status ? "cannot decode" : "differs from",
+                             (unsigned long long)all[rank].digest,
+                             (unsigned long long)all[0].digest);
+    mem_free(all);
+    return status;
+}
+
+static tryst_status plan_spread(struct opening *opening)
+{
+    struct head head;
+    bool first = opening->params->rank == 0;
+    tryst_status status = first ? topology_plan(opening) : TRYST_OK;
+    status = head_spread(opening, status, &head);
+    if (status)
+        return status;
+    if (!first) {
+        mem_free(opening->bytes); /* of a plan for equal links */
+        opening->count = head.bytes;
+        opening->bytes = mem_alloc(opening->count);
+        if (!opening->bytes)
+            return no_memory(opening);
+    }
+    status =
+        opening->params->allgather ? pieces_by_gather(opening) : pieces_by_key(opening);
+    if (status)
+        return status;
+    compiled_plan_close(opening->compiled);
+    opening->compiled = NULL;
+    status = compiled_plan_decode(opening->bytes, opening->count, opening->err,
+                                  &opening->compiled);
+    return agree(opening, status);
+}
+
+/* ---- as this rank runs it ------------------------------------------------------------------ */
+
+struct taking {
+    const struct compiled_plan *compiled;
+    struct group_plan *plan;
+    uint32_t rank;
+    int32_t **
+        parents; /* by tree of the compiled plan: up, then down; NULL until it is copied */
+};
+
+/* No rank is -1 here and all ones there. */
+static const int32_t *ranks_copy(struct arrays *arrays, const uint32_t *ranks,
+                                 uint32_t count)
+{
+    return arrays_copy(arrays, ranks, count, sizeof *ranks);
+}
+
+static const int32_t *parents_copy(struct taking *taking, uint32_t tree, bool down)
+{
+    const struct compiled_tree *from = &taking->compiled->trees[tree];
+    int32_t **kept = &taking->parents[2 * tree + down];
+    if (!*kept && down && from->down.parent == from->up.parent)
+        *kept = taking->parents[2 * tree];
+    if (!*kept)
+        *kept =
+            arrays_copy(&taking->plan->arrays, down ? from->down.parent : from->up.parent,
+                        taking->compiled->ranks_count, sizeof **kept);
+    return *kept;
+}
+
+static void tree_take(struct taking *taking, const struct compiled_part *part,
+                      struct coll_tree_plan *out)
+{
+    const struct compiled_tree *tree = &taking->compiled->trees[part->tree];
+    const struct compiled_half *up = &tree->up, *down = &tree->down;
+    struct arrays *arrays = &taking->plan->arrays;
+    uint32_t rank = taking->rank;
+    *out = (struct coll_tree_plan){
+        .cum_share = part->cum_share,
+        .root = (int32_t)tree->root,
+        .up_parent = (int32_t)up->parent[rank],
+        .down_parent = (int32_t)down->parent[rank],
+        .up_children_count = up->first[rank + 1] - up->first[rank],
+        .down_children_count = down->first[rank + 1] - down->first[rank],
+        .up_parents = parents_copy(taking, part->tree, false),
+        .down_parents = parents_copy(taking, part->tree, true)};
+    out->up_children =
+        ranks_copy(arrays, up->child + up->first[rank], out->up_children_count);
+    out->down_children =
+        ranks_copy(arrays, down->child + down->first[rank], out->down_children_count);
+}
+
+static void classes_take(struct taking *taking, const struct compiled_op *op)
+{
+    struct arrays *arrays = &taking->plan->arrays;
+    struct coll_plan *coll = &taking->plan->coll;
+    coll->classes = arrays_take(arrays, op->classes_count, sizeof *coll->classes);
+    for (uint32_t c = 0; coll->classes && c < op->classes_count; c++) {
+        const struct compiled_class *class = &op->classes[c];
+        struct coll_class *out = &coll->classes[coll->classes_count++];
+        out->bytes_max = class->bytes_max;
+        out->slice_bytes = class->slice_bytes;
+        out->trees = arrays_take(arrays, class->parts_count, sizeof *out->trees);
+        for (uint32_t p = 0; out->trees && p < class->parts_count; p++)
+            tree_take(taking, &class->parts[p], &out->trees[out->trees_count++]);
+    }
+}
+
+/* The pairs that this rank is in. */
+static void pairs_take(struct taking *taking)
+{
+    const struct compiled_plan *from = taking->compiled;
+    struct group_plan *plan = taking->plan;
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < from->pairs_count; k++)
+        count += from->pairs[k].from == taking->rank || from->pairs[k].to == taking->rank;
+    struct compiled_pair *pairs = arrays_take(&plan->arrays, count, sizeof *pairs);
+    for (uint32_t k = 0; pairs && k < from->pairs_count; k++)
+        if (from->pairs[k].from == taking->rank || from->pairs[k].to == taking->rank)
+            pairs[plan->pairs_count++] = from->pairs[k];
+    plan->pairs = pairs;
+}
+
+static tryst_status plan_fill(const struct opening *opening, struct group_plan *plan)
+{
+    const struct compiled_plan *compiled = opening->compiled;
+    const struct compiled_op *op = compiled_plan_op(compiled, PLAN_ALLREDUCE);
+    struct arrays scratch = {0};
+    struct taking taking = {.compiled = compiled,
+                            .plan = plan,
+                            .rank = (uint32_t)opening->params->rank,
+                            .parents = arrays_take(&scratch, 2ul * compiled->trees_count,
+                                                   sizeof *taking.parents)};
+    if (!op)
+        return TRYST_E_INVALID;
+    plan->flags = compiled->flags;
+    plan->bound_bytes_per_s = compiled->bound_bytes_per_s;
+    plan->coll.size = compiled->ranks_count;
+    plan->coll.rank = opening->params->rank;
+    plan->coll.digest = compiled_plan_digest(opening->bytes, opening->count);
+    if (taking.parents) {
+        classes_take(&taking, op);
+        pairs_take(&taking);
+    }
+    arrays_free(&scratch);
+    return scratch.status ? scratch.status : plan->arrays.status;
+}
+
+static tryst_status plan_take(const struct opening *opening, struct group_plan **plan_p)
+{
+    struct group_plan *plan = mem_zalloc(sizeof *plan);
+    if (!plan)
+        return no_memory(opening);
+    tryst_status status = plan_fill(opening, plan);
+    if (status == TRYST_OK) {
+        *plan_p = plan;
+        return status;
+    }
+    group_plan_close(plan);
+    return status == TRYST_E_NOMEM
+               ? no_memory(opening)
+               : err_set(opening->err, status,
+                         "cannot plan collectives: the plan has no all-reduce");
+}
+
+tryst_status group_plan_open(struct bootstrap *bootstrap,
+                             const struct bootstrap_params *params,
+                             const struct config *config, struct err *err,
+                             struct group_plan **plan_p)
+{
+    struct opening opening = {.bootstrap = bootstrap, .params = params, .err = err};
+    const char *path = config_str(config, CONFIG_TOPOLOGY);
+    struct announce zero = {0};
+    tryst_status status = *path ? topology_read(&opening, path) : equal_make(&opening);
+    status = announce(&opening, status, &zero);
+    if (status == TRYST_OK && zero.what == TOPOLOGY)
+        status = plan_spread(&opening);
+    if (status == TRYST_OK)
+        status = plan_take(&opening, plan_p);
+    compiled_plan_close(opening.compiled);
+    mem_free(opening.bytes);
+    graph_close(opening.graph);
+    return status;
+}
+
+void group_plan_close(struct group_plan *plan)
+{
+    if (plan)
+        arrays_free(&plan->arrays);
+    mem_free(plan);
+}

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The plan of a group, agreed on at its opening: ranks are threads, over a bootstrap's server and over a caller's
+ * all-gather. All ranks run one plan, or all fail with a sentence that names the ranks and the numbers. */
+#include "support/unit.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "commsched/context/group_plan.h"
+#include "core/clock.h"
+#include "core/config.h"
+#include "core/log.h"
+#include "rendezvous/bootstrap/bootstrap.h"
+
+enum { RANKS_MAX = 64 };
+
+struct meeting {
+    int size;
+    bool server; /* else the caller's all-gather */
+    char address[BOOTSTRAP_ADDRESS_MAX];
+    const char *topology[RANKS_MAX]; /* NULL: not set */
+    pthread_barrier_t barrier;
+    char *given; /* size × bytes of one all-gather */
+    size_t given_bytes;
+    struct member *members;
+};
+
+struct member {
+    struct meeting *meeting;
+    int rank;
+    pthread_t thread;
+    tryst_status status;
+    struct err err;
+    struct group_plan *plan;
+    uint64_t spent_ns;
+};
+
+static int gather(void *arg, const void *mine, void *all, size_t bytes)
+{
+    struct member *member = arg;
+    struct meeting *meeting = member->meeting;
+    pthread_barrier_wait(&meeting->barrier);
+    if (member->rank == 0)
+        meeting->given = test_malloc((size_t)meeting->size * bytes + 1);
+    pthread_barrier_wait(&meeting->barrier);
+    memcpy(meeting->given + (size_t)member->rank * bytes, mine, bytes);
+    pthread_barrier_wait(&meeting->barrier);
+    memcpy(all, meeting->given, (size_t)meeting->size * bytes);
+    pthread_barrier_wait(&meeting->barrier);
+    if (member->rank == 0)
+        test_free(meeting->given);
+    return 0;
+}
+
+static struct log quiet = LOG_INIT;
+
+static void *member_main(void *arg)
+{
+    struct member *member = arg;
+    struct meeting *meeting = member->meeting;
+    struct bootstrap *bootstrap;
+    struct config *config;
+    struct bootstrap_params params = {.rank = member->rank,
+                                      .size = meeting->size,
+                                      .listen_fd = -1,
+                                      .insecure = true,
+                                      .timeout_ns = 20 * NS_PER_S,
+                                      .log = &quiet};
+    if (meeting->server) {
+        params.address = meeting->address;
+    } else {
+        params.allgather = gather;
+        params.allgather_arg = member;
+    }
+    member->status = config_open_defaults(&config);
+    const char *topology = meeting->topology[member->rank];
+    if (member->status == TRYST_OK && topology)
+        member->status = config_set(config, "topology", topology, &member->err);
+    if (member->status == TRYST_OK)
+        member->status = bootstrap_open(&params, &member->err, &bootstrap);
+    if (member->status != TRYST_OK)
+        return NULL;
+    uint64_t began_ns = clock_monotonic_ns();
+    member->status =
+        group_plan_open(bootstrap, &params, config, &member->err, &member->plan);
+    member->spent_ns = clock_monotonic_ns() - began_ns;
+    bootstrap_close(bootstrap, member->status ? &member->err : NULL);
+    config_close(config);
+    return NULL;
+}
+
+static void meeting_run(struct meeting *meeting)
+{
+    static int port;
+    meeting->members = test_calloc((size_t)meeting->size, sizeof *meeting->members);
+    pthread_barrier_init(&meeting->barrier, NULL, (unsigned)meeting->size);
+    snprintf(meeting->address, sizeof meeting->address, "127.0.0.1:%d",
+             20000 + ((int)getpid() * 8 + port++) % 10000);
+    for (int rank = 0; rank < meeting->size; rank++) {
+        struct member *member = &meeting->members[rank];
+        *member = (struct member){.meeting = meeting, .rank = rank, .err = ERR_INIT};
+        assert_int_equal(pthread_create(&member->thread, NULL, member_main, member), 0);
+    }
+    for (int rank = 0; rank < meeting->size; rank++)
+        pthread_join(meeting->members[rank].thread, NULL);
+    pthread_barrier_destroy(&meeting->barrier);
+}
+
+static void meeting_end(struct meeting *meeting)
+{
+    for (int rank = 0; rank < meeting->size; rank++)
+        group_plan_close(meeting->members[rank].plan);
+    test_free(meeting->members);
+}
+
+/* ---- one plan ------------------------------------------------------------------------------ */
+
+static bool child_is(const int32_t *children, uint32_t count, int32_t rank)
+{
+    for (uint32_t k = 0; k < count; k++)
+        if (children[k] == rank)
+            return true;
+    return false;
+}
+
+/* What a rank says of its parent in one tree, its parent says of it. */
+static void tree_check(const struct meeting *meeting, uint32_t c, uint32_t t, int rank)
+{
+    const struct coll_plan *plan = &meeting->members[rank].plan->coll;
+    const struct coll_tree_plan *tree = &plan->classes[c].trees[t];
+    assert_int_equal(tree->up_parents[rank], tree->up_parent);
+    assert_int_equal(tree->down_parents[rank], tree->down_parent);
+    assert_int_equal(tree->up_parent < 0, rank == tree->root);
+    assert_int_equal(tree->down_parent < 0, rank == tree->root);
+    if (rank == tree->root)
+        return;
+    const struct coll_tree_plan *up =
+        &meeting->members[tree->up_parent].plan->coll.classes[c].trees[t];
+    const struct coll_tree_plan *down =
+        &meeting->members[tree->down_parent].plan->coll.classes[c].trees[t];
+    assert_true(child_is(up->up_children, up->up_children_count, rank));
+    assert_true(child_is(down->down_children, down->down_children_count, rank));
+    assert_int_equal(up->cum_share, tree->cum_share);
+}
+
+static void pairs_check(const struct group_plan *plan)
+{
+    uint32_t rank = (uint32_t)plan->coll.rank;
+    assert_true(plan->pairs_count >= 2);
+    for (uint32_t k = 0; k < plan->pairs_count; k++) {
+        assert_true((plan->pairs[k].from == rank) != (plan->pairs[k].to == rank));
+        assert_true(plan->pairs[k].bytes_per_s > 0);
+    }
+}
+
+static void agreed(const struct meeting *meeting)
+{
+    const struct coll_plan *first = NULL;
+    for (int rank = 0; rank < meeting->size; rank++) {
+        const struct member *member = &meeting->members[rank];
+        if (member->status != TRYST_OK)
+            fail_msg("rank %d: %s", rank, member->err.text);
+        const struct coll_plan *plan = &member->plan->coll;
+        first = first ? first : plan;
+        assert_int_equal(plan->rank, rank);
+        assert_int_equal(plan->size, meeting->size);
+        assert_int_equal(plan->digest, first->digest);
+        assert_int_equal(plan->classes_count, first->classes_count);
+        pairs_check(member->plan);
+    }
+    for (uint32_t c = 0; c < first->classes_count; c++)
+        for (uint32_t t = 0; t < first->classes[c].trees_count; t++)
+            for (int rank = 0; rank < meeting->size; rank++)
+                tree_check(meeting, c, t, rank);
+}
+
+static void unset_is_equal_links(void **state)
+{
+    static const int sizes[] = {2, 3, 5, 8, 17, 64};
+    for (size_t k = 0; k < COUNT_OF(sizes); k++)
+        for (int server = 0; server < 2; server++) {
+            struct meeting meeting = {.size = sizes[k], .server = server};
+            uint64_t most_ns = 0;
+            meeting_run(&meeting);
+            agreed(&meeting);
+            for (int rank = 0; rank < meeting.size; rank++) {
+                const struct member *member = &meeting.members[rank];
+                assert_int_equal(member->plan->flags, COMPILED_RATES_ASSUMED);
+                if (member->spent_ns > most_ns)
+                    most_ns = member->spent_ns;
+            }
+            print_message("%d ranks, %s: the last rank had its plan after %.1f ms\n",
+                          sizes[k], server ? "server" : "caller's all-gather",
+                          (double)most_ns / 1e6);
+            meeting_end(&meeting);
+        }
+}
+
+/* "node:N" is a synthetic cluster; this one is of N ranks at one switch. */
+static const char star4[] = "star4.json", star5[] = "star5.json",
+                  uneven4[] = "uneven4.json";
+
+static void star_write(const char *path, int ranks, double last_gbit)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fprintf(file, "{\"ranks\":[");
+    for (int i = 0; i < ranks; i++)
+        fprintf(file, "%s\"h%d\"", i ? "," : "", i);
+    fprintf(file, "],\"nodes\":[\"s\"],\"links\":[");
+    for (int i = 0; i < ranks; i++)
+        fprintf(file, "%s{\"a\":\"h%d\",\"b\":\"s\",\"gbit_per_s\":%g,\"latency_us\":10}",
+                i ? "," : "", i, i + 1 < ranks ? 10 : last_gbit);
+    fprintf(file, "]}");
+    fclose(file);
+}
+
+static struct meeting meeting_of(int size, bool server, const char *topology)
+{
+    struct meeting meeting = {.size = size, .server = server};
+    for (int rank = 0; rank < size; rank++)
+        meeting.topology[rank] = topology;
+    return meeting;
+}
+
+static void rank_0_plans(void **state)
+{
+    for (int server = 0; server < 2; server++)
+        for (int alone = 0; alone < 2; alone++) {
+            struct meeting meeting = meeting_of(4, server, uneven4);
+            if (alone) /* the file is on rank 0's machine */
+                meeting.topology[1] = meeting.topology[2] = meeting.topology[3] = NULL;
+            meeting_run(&meeting);
+            agreed(&meeting);
+            const struct group_plan *plan = meeting.members[3].plan;
+            assert_int_equal(plan->flags, 0);
+            /* 0.2 of 10 Gbit/s: the slow rank gets and gives each byte once */
+            assert_in_range(plan->bound_bytes_per_s, 24900000, 25000000);
+            meeting_end(&meeting);
+        }
+}
+
+/* Larger than one piece by key and by all-gather. */
+static void a_long_plan_travels(void **state)
+{
+    for (int server = 0; server < 2; server++) {
+        struct meeting meeting =
+            meeting_of(48, server, "node:6 gpu:8 nvlink:450GB nic:8x50GB");
+        meeting_run(&meeting);
+        agreed(&meeting);
+        meeting_end(&meeting);
+    }
+}
+
+static void all_fail(struct meeting *meeting, tryst_status status,
+                     const char *const *says)
+{
+    for (int server = 0; server < 2; server++) {
+        meeting->server = server;
+        meeting_run(meeting);
+        for (int rank = 0; rank < meeting->size; rank++) {
+            const struct member *member = &meeting->members[rank];
+            assert_int_equal(member->status, status);
+            for (const char *const *say = says; *say; say++)
+                if (!strstr(member->err.text, *say))
+                    fail_msg("rank %d: \"%s\" does not say \"%s\"", rank,
+                             member->err.text, *say);
+        }
+        meeting_end(meeting);
+    }
+}
+
+static void another_number_of_ranks(void **state)
+{
+    static const char *const says[] = {"TRYST_TOPOLOGY of rank 0 has 5 ranks",
+                                       "the group has 4", NULL};
+    struct meeting meeting = meeting_of(4, false, star5);
+    all_fail(&meeting, TRYST_E_GROUP, says);
+}
+
+static void another_network(void **state)
+{
+    static const char *const says[] = {"TRYST_TOPOLOGY of ranks 0 and 2 differ",
+                                       "same file", NULL};
+    struct meeting meeting = meeting_of(4, false, star4);
+    meeting.topology[2] = uneven4;
+    all_fail(&meeting, TRYST_E_GROUP, says);
+}
+
+static void not_on_rank_0(void **state)
+{
+    static const char *const says[] = {"set on rank 3, but not on rank 0", NULL};
+    struct meeting meeting = {.size = 4};
+    meeting.topology[3] = star4;
+    all_fail(&meeting, TRYST_E_GROUP, says);
+}
+
+/* The rank itself has the reason; the others name it. */
+static void a_file_that_is_not_there(void **state)
+{
+    struct meeting meeting = meeting_of(3, false, "star3.json");
+    star_write("star3.json", 3, 10);
+    meeting.topology[1] = "/nowhere/x.json";
+    for (int server = 0; server < 2; server++) {
+        meeting.server = server;
+        meeting_run(&meeting);
+        for (int rank = 0; rank < 3; rank++) {
+            const struct member *member = &meeting.members[rank];
+            const char *says = rank == 1 ? "cannot open /nowhere/x.json"
+                                         : "rank 1 cannot read its TRYST_TOPOLOGY";
+            assert_int_not_equal(member->status, TRYST_OK);
+            if (!strstr(member->err.text, says))
+                fail_msg("rank %d: \"%s\" does not say \"%s\"", rank, member->err.text,
+                         says);
+        }
+        meeting_end(&meeting);
+    }
+    unlink("star3.json");
+}
+
+/* What rank 0 cannot plan for: two ranks without a route. */
+static void not_connected(void **state)
+{
+    static const char *const says[] = {"cannot plan collectives: rank 0: ", "no route",
+                                       NULL};
+    FILE *file = fopen("apart.json", "w");
+    assert_non_null(file);
+    fprintf(file, "{\"ranks\":[\"a\",\"b\",\"c\"],\"nodes\":[\"s\"],\"links\":["
+                  "{\"a\":\"a\",\"b\":\"s\",\"gbit_per_s\":1},"
+                  "{\"a\":\"b\",\"b\":\"s\",\"gbit_per_s\":1},"
+                  "{\"from\":\"c\",\"to\":\"s\",\"gbit_per_s\":1}]}");
+    fclose(file);
+    struct meeting meeting = meeting_of(3, false, "apart.json");
+    all_fail(&meeting, TRYST_E_INVALID, says);
+    unlink("apart.json");
+}
+
+static int files_make(void **state)
+{
+    static char folder[] = "/tmp/tryst-group-plan-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(chdir(folder), 0);
+    star_write(star4, 4, 10);
+    star_write(star5, 5, 10);
+    star_write(uneven4, 4, 0.2);
+    *state = folder;
+    return 0;
+}
+
+static int files_remove(void **state)
+{
+    unlink(star4);
+    unlink(star5);
+    unlink(uneven4);
+    return chdir("/") || rmdir(*state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(unset_is_equal_links),
+        cmocka_unit_test(rank_0_plans),
+        cmocka_unit_test(a_long_plan_travels),
+        cmocka_unit_test(another_number_of_ranks),
+        cmocka_unit_test(another_network),
+        cmocka_unit_test(not_on_rank_0),
+        cmocka_unit_test(a_file_that_is_not_there),
+        cmocka_unit_test(not_connected),
+    };
+    quiet.level = TRYST_LOG_ERROR;
+    return cmocka_run_group_tests(tests, files_make, files_remove);
+}

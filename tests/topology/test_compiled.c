@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Compiled plans: what ranks run is what was planned, survives bytes, and is refused after any change that breaks it. */
+#include "support/unit.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "plan_nets.h"
+#include "topology/sized/compiled_make.h"
+#include "topology/sized/compiled_wire.h"
+
+static const struct compiled_params no_params;
+
+/* ---- a plan is right ----------------------------------------------------------------------- */
+
+static void half_check(const struct compiled_half *half, uint32_t root, uint32_t n)
+{
+    bool *seen = test_calloc(n, sizeof *seen);
+    assert_int_equal(half->first[0], 0);
+    assert_int_equal(half->first[n], n - 1);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t steps = 0;
+        for (uint32_t at = i; at != root; at = half->parent[at])
+            assert_true(++steps < n && half->parent[at] < n);
+        for (uint32_t k = half->first[i]; k < half->first[i + 1]; k++) {
+            assert_int_equal(half->parent[half->child[k]], i);
+            assert_false(seen[half->child[k]]);
+            seen[half->child[k]] = true;
+        }
+    }
+    assert_int_equal(half->parent[root], GRAPH_NONE);
+    test_free(seen);
+}
+
+/* Where part p of `count` elements of 4 bytes ends, as commsched/coll cuts them. */
+static uint64_t range_end(const struct compiled_class *class, uint32_t p, uint64_t count)
+{
+    return p + 1 == class->parts_count
+               ? count
+               : compiled_share_of(count, class->parts[p].cum_share) / 16 * 16;
+}
+
+static void ranges_check(const struct compiled_class *class)
+{
+    static const uint64_t counts[] = {0, 1, 15, 16, 17, 4096, 1000003, 1ul << 33};
+    for (size_t k = 0; k < COUNT_OF(counts); k++) {
+        uint64_t at = 0;
+        for (uint32_t p = 0; p < class->parts_count; p++) {
+            uint64_t end = range_end(class, p, counts[k]);
+            assert_true(end >= at && end <= counts[k]);
+            at = end;
+        }
+        assert_int_equal(at, counts[k]);
+    }
+}
+
+static void half_paired(const struct compiled_plan *plan,
+                        const struct compiled_half *half, bool up)
+{
+    for (uint32_t i = 0; half->parent && i < plan->ranks_count; i++)
+        if (half->parent[i] != GRAPH_NONE) {
+            uint32_t from = up ? i : half->parent[i], to = up ? half->parent[i] : i;
+            const struct compiled_pair *pair = compiled_plan_pair(plan, from, to);
+            assert_non_null(pair);
+            assert_true(pair->from == from && pair->to == to && pair->bytes_per_s > 0);
+        }
+}
+
+static void plan_right(const struct compiled_plan *plan)
+{
+    for (uint32_t t = 0; t < plan->trees_count; t++) {
+        const struct compiled_tree *tree = &plan->trees[t];
+        if (tree->up.parent)
+            half_check(&tree->up, tree->root, plan->ranks_count);
+        if (tree->down.parent)
+            half_check(&tree->down, tree->root, plan->ranks_count);
+        half_paired(plan, &tree->up, true);
+        half_paired(plan, &tree->down, false);
+    }
+    for (uint32_t o = 0; o < plan->ops_count; o++) {
+        const struct compiled_op *op = &plan->ops[o];
+        assert_int_equal(op->classes[op->classes_count - 1].bytes_max, UINT64_MAX);
+        for (uint32_t c = 0; c < op->classes_count; c++) {
+            ranges_check(&op->classes[c]);
+            assert_int_equal(op->classes[c].parts[0].tree, op->classes[0].parts[0].tree);
+        }
+    }
+}
+
+/* ---- round trips --------------------------------------------------------------------------- */
+
+/* Into bytes and back: equal bytes again. The caller frees them. */
+static uint8_t *round_trip(const struct compiled_plan *plan, size_t *count_p)
+{
+    struct err err = ERR_INIT;
+    struct compiled_plan *back;
+    uint8_t *bytes, *again;
+    size_t count, count_again;
+    assert_int_equal(compiled_plan_encode(plan, &err, &bytes, &count), TRYST_OK);
+    if (compiled_plan_decode(bytes, count, &err, &back) != TRYST_OK)
+        fail_msg("%s", err.text);
+    plan_right(back);
+    assert_int_equal(compiled_plan_encode(back, &err, &again, &count_again), TRYST_OK);
+    assert_int_equal(count, count_again);
+    assert_memory_equal(bytes, again, count);
+    assert_int_equal(compiled_plan_digest(bytes, count),
+                     compiled_plan_digest(again, count));
+    mem_free(again);
+    compiled_plan_close(back);
+    *count_p = count;
+    return bytes;
+}
+
+/* Shares are those of the plan but for 2^-32, and each tree is one of the plan's. */
+static void sizes_same(const struct compiled_plan *plan, const struct plan_sizes *sizes)
+{
+    const struct compiled_op *op = compiled_plan_op(plan, sizes->op);
+    assert_non_null(op);
+    assert_int_equal(op->classes_count, sizes->count);
+    for (uint32_t s = 0; s < sizes->count; s++) {
+        const struct plan_size *size = &sizes->sizes[s];
+        const struct compiled_class *class = &op->classes[s];
+        double sum = 0;
+        assert_int_equal(class->bytes_max, size->bytes_max);
+        assert_int_equal(class->slice_bytes, size->slice_bytes);
+        assert_int_equal(class->parts_count, size->trees_count);
+        for (uint32_t t = 0; t < size->trees_count; t++) {
+            const struct compiled_tree *tree = &plan->trees[class->parts[t].tree];
+            const uint32_t *parent = plan_tree_parents(&size->trees[t]);
+            const uint32_t *mine =
+                tree->down.parent ? tree->down.parent : tree->up.parent;
+            sum += size->trees[t].share;
+            assert_int_equal(tree->root, size->trees[t].root);
+            assert_memory_equal(mine, parent, plan->ranks_count * sizeof *parent);
+            assert_true(fabs(class->parts[t].cum_share / 0x1p32 - sum) < 1e-9);
+        }
+    }
+}
+
+static uint8_t *net_compile(enum net_family family, uint32_t n, struct random *random,
+                            enum plan_op op, size_t *count_p)
+{
+    struct err err = ERR_INIT;
+    struct graph *graph = net_open(family, n, random);
+    struct plan_params params = {.op = op, .root = op == PLAN_ALLREDUCE ? 0 : n / 3};
+    struct overlay *overlay;
+    struct plan *plan;
+    struct plan_sizes *sizes;
+    struct compiled_plan *compiled;
+    if (params.root >= graph->ranks_count)
+        params.root = 0;
+    assert_int_equal(overlay_open(graph, NULL, 0, &err, &overlay), TRYST_OK);
+    assert_int_equal(plan_open(overlay, &params, NULL, &err, &plan), TRYST_OK);
+    assert_int_equal(plan_sizes_open(overlay, plan, 0, &err, &sizes), TRYST_OK);
+    const struct plan_sizes *all[] = {sizes};
+    assert_int_equal(compiled_plan_make(overlay, all, 1, &no_params, &err, &compiled),
+                     TRYST_OK);
+    plan_right(compiled);
+    sizes_same(compiled, sizes);
+    uint8_t *bytes = round_trip(compiled, count_p);
+    compiled_plan_close(compiled);
+    plan_sizes_close(sizes);
+    plan_close(plan);
+    overlay_close(overlay);
+    graph_close(graph);
+    return bytes;
+}
+
+static void every_network_survives(void **state)
+{
+    static const enum plan_op ops[] = {PLAN_ALLREDUCE, PLAN_BROADCAST, PLAN_REDUCE};
+    for (uint32_t seed = 0; seed < 10 * NET_FAMILIES; seed++) {
+        struct random random;
+        size_t count, count_again;
+        enum net_family family = (enum net_family)(seed % NET_FAMILIES);
+        random_seed(&random, seed);
+        uint32_t n = 2 + (uint32_t)random_range(&random, 23);
+        struct random again = random;
+        uint8_t *bytes = net_compile(family, n, &random, ops[seed % 3], &count);
+        uint8_t *same = net_compile(family, n, &again, ops[seed % 3], &count_again);
+        assert_int_equal(count, count_again);
+        assert_memory_equal(bytes, same, count);
+        mem_free(bytes);
+        mem_free(same);
+    }
+}
+
+static void equal_links(void **state)
+{
+    static const uint32_t ranks[] = {2, 3, 4, 5, 7, 8, 15, 16, 17, 18, 31, 64, 511, 512};
+    struct err err = ERR_INIT;
+    for (size_t k = 0; k < COUNT_OF(ranks); k++) {
+        struct compiled_plan *plan;
+        size_t count;
+        assert_int_equal(compiled_plan_equal(ranks[k], &no_params, &err, &plan),
+                         TRYST_OK);
+        plan_right(plan);
+        assert_int_equal(plan->flags, COMPILED_RATES_ASSUMED);
+        mem_free(round_trip(plan, &count));
+        compiled_plan_close(plan);
+    }
+}
+
+/* The planned rates of a rank's edges are its link's: stars load all links alike, a pair of trees at most. */
+static void rates_fill_links(void **state)
+{
+    struct err err = ERR_INIT;
+    for (uint32_t n = 4; n <= 40; n += 12) {
+        struct compiled_plan *plan;
+        assert_int_equal(compiled_plan_equal(n, &no_params, &err, &plan), TRYST_OK);
+        uint64_t *out = test_calloc(n, sizeof *out);
+        for (uint32_t k = 0; k < plan->pairs_count; k++)
+            out[plan->pairs[k].from] += plan->pairs[k].bytes_per_s;
+        uint64_t most = 0;
+        for (uint32_t i = 0; i < n; i++)
+            most = out[i] > most ? out[i] : most;
+        assert_true(most > 1200000000);
+        test_free(out);
+        compiled_plan_close(plan);
+    }
+}
+
+/* Children are added in the order in which their sums are there: the flatter first. */
+static void children_in_order(void **state)
+{
+    struct err err = ERR_INIT;
+    struct compiled_plan *plan;
+    static const uint32_t up[] = {1, 2, 4}, down[] = {4, 2, 1};
+    assert_int_equal(compiled_plan_equal(8, &no_params, &err, &plan), TRYST_OK);
+    const struct compiled_tree *tree = &plan->trees[0];
+    assert_int_equal(tree->up.first[1], 3);
+    assert_memory_equal(tree->up.child, up, sizeof up);
+    assert_memory_equal(tree->down.child, down, sizeof down);
+    compiled_plan_close(plan);
+}
+
+/* ---- hostile bytes ------------------------------------------------------------------------- */
+
+/* A changed plan is right, or refused with a sentence. */
+static bool changed_holds(const uint8_t *bytes, size_t count)
+{
+    struct err err = ERR_INIT;
+    struct compiled_plan *plan;
+    uint8_t *exact = test_malloc(count + !count); /* so that a sanitizer sees its end */
+    memcpy(exact, bytes, count);
+    tryst_status status = compiled_plan_decode(exact, count, &err, &plan);
+    test_free(exact);
+    if (status == TRYST_OK) {
+        plan_right(plan);
+        compiled_plan_close(plan);
+        return true;
+    }
+    assert_int_equal(status, TRYST_E_INVALID);
+    assert_true(err.text[0] != '\0');
+    return false;
+}
+
+static void changes_are_refused(void **state)
+{
+    struct random random;
+    size_t count;
+    random_seed(&random, 33);
+    uint8_t *bytes = net_compile(NET_FAT_TREE, 9, NULL, PLAN_ALLREDUCE, &count);
+    assert_true(changed_holds(bytes, count));
+    for (size_t k = 0; k < count; k++)
+        assert_false(changed_holds(bytes, k));
+    for (size_t k = 0; k < count; k++) {
+        static const uint8_t masks[] = {1, 0x80, 0xff};
+        for (size_t m = 0; m < COUNT_OF(masks); m++) {
+            bytes[k] ^= masks[m];
+            changed_holds(bytes, count);
+            bytes[k] ^= masks[m];
+        }
+    }
+    for (uint32_t turn = 0; turn < 20000; turn++) {
+        uint8_t old[4];
+        size_t at = (size_t)random_range(&random, count - 4);
+        memcpy(old, bytes + at, 4);
+        for (uint32_t k = 0; k < 4; k++)
+            bytes[at + k] = (uint8_t)random_range(&random, 16);
+        changed_holds(bytes, count);
+        memcpy(bytes + at, old, 4);
+    }
+    mem_free(bytes);
+}
+
+/* The offsets that compiled.h gives: each of these breaks one rule. */
+static void each_rule_refuses(void **state)
+{
+    static const struct {
+        size_t at;
+        uint8_t value;
+        const char *says;
+    } changes[] = {
+        {0, 0, "not a compiled plan"},
+        {4, 2, "version 2"},
+        {12, 2, "flags"},
+        {16, 1, "number of ranks: 1"},
+        {40, 1, "again"},
+        {43, 1, "of no job"},
+        {48, 0, "halves"},
+        {52, 2, "root 2"},
+        {56, 0, "no such parent"},
+        {58, 1, "cycle"},
+        {60, 0, "not a child"},
+    };
+    struct err err = ERR_INIT;
+    struct compiled_plan *plan;
+    uint8_t *bytes;
+    size_t count;
+    assert_int_equal(compiled_plan_equal(2, &no_params, &err, &plan), TRYST_OK);
+    assert_int_equal(compiled_plan_encode(plan, &err, &bytes, &count), TRYST_OK);
+    compiled_plan_close(plan);
+    for (size_t k = 0; k < COUNT_OF(changes); k++) {
+        uint8_t old = bytes[changes[k].at];
+        err = (struct err)ERR_INIT;
+        bytes[changes[k].at] = changes[k].value;
+        assert_int_equal(compiled_plan_decode(bytes, count, &err, &plan),
+                         TRYST_E_INVALID);
+        if (!strstr(err.text, changes[k].says))
+            fail_msg("change %zu: %s", k, err.text);
+        bytes[changes[k].at] = old;
+    }
+    mem_free(bytes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_network_survives), cmocka_unit_test(equal_links),
+        cmocka_unit_test(rates_fill_links),       cmocka_unit_test(children_in_order),
+        cmocka_unit_test(changes_are_refused),    cmocka_unit_test(each_rule_refuses),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

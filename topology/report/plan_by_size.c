@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The trees that a plan runs by size; see plan_by_size.h. */
+#include "plan_by_size.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "plan_told.h"
+
+#define CELL_BYTES 32
+
+/* ---- for people --------------------------------------------------------------------------- */
+
+static const char *time_cell(double s, char cell_p[CELL_BYTES])
+{
+    if (!isfinite(s))
+        snprintf(cell_p, CELL_BYTES, "-");
+    else if (s >= 1)
+        snprintf(cell_p, CELL_BYTES, "%.4g s", s);
+    else
+        snprintf(cell_p, CELL_BYTES, "%.4g %s", s >= 1e-3 ? s * 1e3 : s * 1e6,
+                 s >= 1e-3 ? "ms" : "us");
+    return cell_p;
+}
+
+static const char *bytes_cell(uint64_t bytes, char cell_p[CELL_BYTES])
+{
+    bool mib = bytes >= 1u << 20;
+    snprintf(cell_p, CELL_BYTES, "%llu %s", (unsigned long long)bytes >> (mib ? 20 : 10),
+             mib ? "MiB" : "KiB");
+    return cell_p;
+}
+
+/* Trees that carry anything. */
+static uint32_t trees_used(const struct plan_size *size)
+{
+    return size->trees_count - !(size->trees[0].share > 0);
+}
+
+static double bound_s(const struct plan_sizes *sizes, const struct plan_size *size)
+{
+    return (double)size->bytes * sizes->bound_s_per_byte;
+}
+
+static double ratio_of(const struct plan_sizes *sizes, const struct plan_size *size)
+{
+    double bound = bound_s(sizes, size);
+    return bound > 0 ? size->predicted_s / bound : INFINITY;
+}
+
+static void row_text(const struct plan_report *report, uint32_t s, struct text *text)
+{
+    const struct plan_size *size = &report->sizes->sizes[s];
+    char cells[6][CELL_BYTES];
+    text_addf(
+        text, "    %-8s%6u%7u  %-9s%-11s%-11s%-8.4g%-11s%s\n",
+        bytes_cell(size->bytes, cells[0]), trees_used(size), size->depth,
+        bytes_cell(size->slice_bytes, cells[1]), time_cell(size->predicted_s, cells[2]),
+        time_cell(bound_s(report->sizes, size), cells[3]), ratio_of(report->sizes, size),
+        time_cell(report->rivals[s].ring_s, cells[4]),
+        time_cell(report->rivals[s].halving_s, cells[5]));
+}
+
+void plan_by_size_text(const struct plan_report *report, struct text *text)
+{
+    if (!report->sizes || !report->sizes->count)
+        return;
+    text_add(text, "  by size\n    size     trees  depth  slice    predicted  bound      "
+                   "ratio   ring       halving-doubling\n");
+    for (uint32_t s = 0; s < report->sizes->count; s++)
+        row_text(report, s, text);
+    text_addf(text, "  digest       %016llx\n",
+              (unsigned long long)report->sizes->digest);
+}
+
+/* ---- JSON --------------------------------------------------------------------------------- */
+
+static bool half_same(const uint32_t *a, const uint32_t *b, uint32_t n)
+{
+    return (!a && !b) || (a && b && memcmp(a, b, n * sizeof *a) == 0);
+}
+
+/* The distinct trees of all sizes. */
+struct tree_list {
+    struct arrays arrays;
+    uint32_t n;
+    const struct plan_tree **trees;
+    uint32_t count;
+};
+
+/* The number of a tree, or the list's count. */
+static uint32_t list_find(const struct tree_list *list, const struct plan_tree *tree)
+{
+    uint32_t k = 0;
+    while (
+        k < list->count &&
+        !(list->trees[k]->root == tree->root &&
+          half_same(list->trees[k]->broadcast_parent, tree->broadcast_parent, list->n) &&
+          half_same(list->trees[k]->reduce_parent, tree->reduce_parent, list->n)))
+        k++;
+    return k;
+}
+
+/* False: out of memory. */
+static bool list_make(struct tree_list *list, const struct plan_sizes *sizes)
+{
+    uint32_t room = 0;
+    for (uint32_t s = 0; s < sizes->count; s++)
+        room += sizes->sizes[s].trees_count;
+    *list = (struct tree_list){.n = sizes->ranks_count};
+    list->trees = arrays_take(&list->arrays, room, sizeof *list->trees);
+    for (uint32_t s = 0; list->trees && s < sizes->count; s++)
+        for (uint32_t t = 0; t < sizes->sizes[s].trees_count; t++)
+            if (list_find(list, &sizes->sizes[s].trees[t]) == list->count)
+                list->trees[list->count++] = &sizes->sizes[s].trees[t];
+    return list->trees != NULL;
+}
+
+static void number_write(struct text *text, const char *before, double value)
+{
+    text_add(text, before);
+    if (isfinite(value))
+        text_add_number(text, value);
+    else
+        text_add(text, "null");
+}
+
+static void parents_write(struct text *text, const char *name, const uint32_t *parents,
+                          uint32_t count)
+{
+    if (!parents)
+        return;
+    text_addf(text, ", \"%s\": [", name);
+    for (uint32_t i = 0; i < count; i++)
+        text_addf(text, "%s%d", i ? ", " : "",
+                  parents[i] == GRAPH_NONE ? -1 : (int)parents[i]);
+    text_add(text, "]");
+}
+
+static void size_write(const struct plan_report *report, uint32_t s,
+                       const struct tree_list *list, struct text *text)
+{
+    const struct plan_size *size = &report->sizes->sizes[s];
+    text_addf(text, "%s{\"bytes\": %llu, \"bytes_max\": ", s ? ",\n  " : "\n  ",
+              (unsigned long long)size->bytes);
+    if (size->bytes_max == UINT64_MAX)
+        text_add(text, "null");
+    else
+        text_addf(text, "%llu", (unsigned long long)size->bytes_max);
+    text_addf(text, ", \"slice_bytes\": %u, \"depth\": %u", size->slice_bytes,
+              size->depth);
+    number_write(text, ", \"predicted_s\": ", size->predicted_s);
+    number_write(text, ", \"lower_bound_s\": ", bound_s(report->sizes, size));
+    number_write(text, ", \"ratio\": ", ratio_of(report->sizes, size));
+    number_write(text, ", \"ring_s\": ", report->rivals[s].ring_s);
+    number_write(text, ", \"halving_doubling_s\": ", report->rivals[s].halving_s);
+    text_add(text, ", \"trees\": [");
+    for (uint32_t t = 0; t < size->trees_count; t++) {
+        text_addf(text, "%s{\"tree\": %u", t ? ", " : "",
+                  list_find(list, &size->trees[t]));
+        number_write(text, ", \"share\": ", size->trees[t].share);
+        text_add(text, "}");
+    }
+    text_add(text, "]}");
+}
+
+void plan_by_size_json(const struct plan_report *report, struct text *text)
+{
+    const struct plan_sizes *sizes = report->sizes;
+    struct tree_list list;
+    if (!sizes || !sizes->count)
+        return;
+    if (!list_make(&list, sizes)) {
+        text->failed = true;
+        return;
+    }
+    text_add(text, ",\n \"size_trees\": [");
+    for (uint32_t k = 0; k < list.count; k++) {
+        text_addf(text, "%s{\"root\": %u", k ? ",\n  " : "\n  ", list.trees[k]->root);
+        parents_write(text, "broadcast_parent", list.trees[k]->broadcast_parent, list.n);
+        parents_write(text, "reduce_parent", list.trees[k]->reduce_parent, list.n);
+        text_add(text, "}");
+    }
+    text_add(text, "],\n \"by_size\": [");
+    for (uint32_t s = 0; s < sizes->count; s++)
+        size_write(report, s, &list, text);
+    arrays_free(&list.arrays);
+    text_add(text, "]");
+    if (plan_op_sums(report->plan->op)) {
+        double rate = report->sizes_sum_bytes_per_s;
+        number_write(text, ", \"size_sum_gb_per_s\": ", rate > 0 ? rate / 1e9 : INFINITY);
+    }
+    text_addf(text, ",\n \"digest\": \"%016llx\"", (unsigned long long)sizes->digest);
+}
+
+/* ---- check -------------------------------------------------------------------------------- */
+
+struct reading {
+    struct arrays arrays;
+    struct overlay *overlay;
+    const struct plan *plan;
+    uint32_t root;
+    const json_t *document;
+    struct err *err;
+    struct plan_tree *trees; /* "size_trees" */
+    uint32_t trees_count;
+    double sum_bytes_per_s;
+    struct plan_sizes sizes;
+};
+
+#define WRONG(reading, ...) err_set((reading)->err, TRYST_E_INVALID, __VA_ARGS__)
+
+/* True if the value is a whole number of `least` to below `below`. */
+static bool whole_get(const json_t *value, int64_t least, uint64_t below,
+                      int64_t *number_p)
+{
+    *number_p = (int64_t)json_integer_value(value);
+    return json_is_integer(value) && *number_p >= least &&
+           (*number_p < 0 || (uint64_t)*number_p < below);
+}
+
+static bool spans(const uint32_t *parent, uint32_t root, uint32_t n, uint32_t *depth_p)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t steps = 0;
+        for (uint32_t at = i; at != root; at = parent[at])
+            if (parent[at] >= n || ++steps >= n)
+                return false;
+        *depth_p = steps > *depth_p ? steps : *depth_p;
+    }
+    return parent[root] == GRAPH_NONE;
+}
+
+static tryst_status half_read(struct reading *reading, const json_t *item, uint32_t t,
+                              const char *member, struct plan_tree *tree,
+                              uint32_t **parent_p)
+{
+    const json_t *list = json_object_get(item, member);
+    uint32_t n = reading->plan->ranks_count;
+    uint32_t *parent = arrays_take(&reading->arrays, n, sizeof *parent);
+    if (!parent)
+        return TRYST_E_NOMEM;
+    for (uint32_t i = 0; i < n; i++) {
+        int64_t number = -1;
+        if (!whole_get(json_array_get(list, i), -1, n, &number) ||
+            json_array_size(list) != n)
+            return WRONG(reading,
+                         "\"size_trees\": \"%s\" of tree %u must list %u parents", member,
+                         t, n);
+        parent[i] = number < 0 ? GRAPH_NONE : (uint32_t)number;
+    }
+    if (!spans(parent, tree->root, n, &tree->depth))
+        return WRONG(reading, "\"size_trees\": \"%s\" of tree %u does not span", member,
+                     t);
+    *parent_p = parent;
+    return TRYST_OK;
+}
+
+static tryst_status tree_read(struct reading *reading, const json_t *item, uint32_t t)
+{
+    struct plan_tree *tree = &reading->trees[t];
+    enum plan_op op = reading->plan->op;
+    int64_t root;
+    tryst_status status = TRYST_OK;
+    if (!whole_get(json_object_get(item, "root"), 0, reading->plan->ranks_count, &root) ||
+        (op != PLAN_ALLREDUCE && (uint64_t)root != reading->root))
+        return WRONG(reading,
+                     "\"size_trees\": \"root\" of tree %u is not a rank that may "
+                     "be one",
+                     t);
+    tree->root = (uint32_t)root;
+    if (op != PLAN_REDUCE)
+        status = half_read(reading, item, t, "broadcast_parent", tree,
+                           &tree->broadcast_parent);
+    if (!status && op != PLAN_BROADCAST)
+        status = half_read(reading, item, t, "reduce_parent", tree, &tree->reduce_parent);
+    return status;
+}
+
+static tryst_status trees_read(struct reading *reading)
+{
+    const json_t *list = json_object_get(reading->document, "size_trees");
+    tryst_status status = TRYST_OK;
+    reading->trees_count = (uint32_t)json_array_size(list);
+    reading->trees =
+        arrays_take(&reading->arrays, reading->trees_count, sizeof *reading->trees);
+    if (!reading->trees)
+        return TRYST_E_NOMEM;
+    for (uint32_t t = 0; t < reading->trees_count && !status; t++)
+        status = tree_read(reading, json_array_get(list, t), t);
+    return status;
+}
+
+static tryst_status shares_read(struct reading *reading, const json_t *list, uint32_t s)
+{
+    struct plan_size *size = &reading->sizes.sizes[s];
+    double sum = 0;
+    uint32_t count = (uint32_t)json_array_size(list);
+    size->trees = arrays_take(&reading->arrays, count, sizeof *size->trees);
+    if (!size->trees)
+        return TRYST_E_NOMEM;
+    for (; size->trees_count < count; size->trees_count++) {
+        const json_t *item = json_array_get(list, size->trees_count);
+        const json_t *share = json_object_get(item, "share");
+        struct plan_tree *tree = &size->trees[size->trees_count];
+        int64_t number;
+        if (!whole_get(json_object_get(item, "tree"), 0, reading->trees_count, &number) ||
+            (size->trees_count == 0 && number != 0))
+            return WRONG(reading,
+                         "\"by_size\": item %u: tree %u is not one that may be "
+                         "there (tree 0 is the first of each size)",
+                         s, size->trees_count);
+        *tree = reading->trees[number];
+        tree->share = json_number_value(share);
+        if (!json_is_number(share) || !(tree->share >= 0))
+            return WRONG(reading, "\"by_size\": item %u: share %u must be 0 or more", s,
+                         size->trees_count);
+        sum += tree->share;
+        if (tree->share > 0 && tree->depth > size->depth)
+            size->depth = tree->depth;
+    }
+    return told_near(sum, 1) ? TRYST_OK
+                             : WRONG(reading,
+                                     "\"by_size\": the shares of item %u sum to "
+                                     "%.12g, not to 1",
+                                     s, sum);
+}
+
+static tryst_status size_read(struct reading *reading, const json_t *item, uint32_t s)
+{
+    struct plan_size *size = &reading->sizes.sizes[s];
+    const json_t *most = json_object_get(item, "bytes_max");
+    int64_t bytes, bytes_max = 0, slice, depth;
+    size->bytes = plan_size_steps[s].bytes;
+    size->bytes_max = plan_size_steps[s].bytes_max;
+    bool last = size->bytes_max == UINT64_MAX;
+    if (!whole_get(json_object_get(item, "bytes"), 1, INT64_MAX, &bytes) ||
+        (uint64_t)bytes != size->bytes ||
+        (last ? !json_is_null(most)
+              : !whole_get(most, 1, INT64_MAX, &bytes_max) ||
+                    (uint64_t)bytes_max != size->bytes_max))
+        return WRONG(reading, "\"by_size\": item %u must be for %llu bytes", s,
+                     (unsigned long long)size->bytes);
+    if (!whole_get(json_object_get(item, "slice_bytes"), PLAN_SLICE_BYTES,
+                   PLAN_SLICE_BYTES_MAX + 1, &slice) ||
+        slice & (slice - 1))
+        return WRONG(reading,
+                     "\"by_size\": \"slice_bytes\" of item %u must be a power of "
+                     "two, %u to %u",
+                     s, PLAN_SLICE_BYTES, PLAN_SLICE_BYTES_MAX);
+    size->slice_bytes = (uint32_t)slice;
+    tryst_status status = shares_read(reading, json_object_get(item, "trees"), s);
+    if (!status && (!whole_get(json_object_get(item, "depth"), 0, UINT32_MAX, &depth) ||
+                    (uint64_t)depth != size->depth))
+        return WRONG(reading, "\"by_size\": \"depth\" of item %u must be %u", s,
+                     size->depth);
+    return status;
+}
+
+/* A number that is recomputed; INFINITY is null. */
+static tryst_status number_check(struct reading *reading, const json_t *item, uint32_t s,
+                                 const char *member, double right)
+{
+    const json_t *value = json_object_get(item, member);
+    if (isfinite(right)
+            ? json_is_number(value) && told_near(json_number_value(value), right)
+            : json_is_null(value))
+        return TRYST_OK;
+    return WRONG(reading, "\"by_size\": \"%s\" of item %u is not %.12g", member, s,
+                 right);
+}
+
+static tryst_status numbers_check(struct reading *reading, const json_t *item, uint32_t s,
+                                  const struct cost_rivals *rivals)
+{
+    const struct plan_size *size = &reading->sizes.sizes[s];
+    const struct {
+        const char *member;
+        double right;
+    } numbers[] = {{"predicted_s", size->predicted_s},
+                   {"lower_bound_s", bound_s(&reading->sizes, size)},
+                   {"ratio", ratio_of(&reading->sizes, size)},
+                   {"ring_s", rivals->ring_s},
+                   {"halving_doubling_s", rivals->halving_s}};
+    tryst_status status = TRYST_OK;
+    for (size_t k = 0; k < sizeof numbers / sizeof *numbers && !status; k++)
+        status = number_check(reading, item, s, numbers[k].member, numbers[k].right);
+    return status;
+}
+
+static tryst_status predicted_find(struct reading *reading)
+{
+    struct tree_costing costing;
+    uint32_t most = 1;
+    for (uint32_t s = 0; s < PLAN_SIZES; s++)
+        if (reading->sizes.sizes[s].trees_count > most)
+            most = reading->sizes.sizes[s].trees_count;
+    tryst_status status =
+        tree_costing_init(&costing, reading->overlay, reading->plan->op, most);
+    if (!status) {
+        plan_sizes_gamma(reading->overlay, reading->sum_bytes_per_s, costing.gamma);
+        for (uint32_t s = 0; s < PLAN_SIZES; s++)
+            reading->sizes.sizes[s].predicted_s =
+                plan_size_time(&costing, &reading->sizes.sizes[s]);
+    }
+    tree_costing_free(&costing);
+    return status;
+}
+
+static tryst_status digest_check(struct reading *reading)
+{
+    const char *said = json_string_value(json_object_get(reading->document, "digest"));
+    struct plan plan = *reading->plan;
+    char digest[17];
+    tryst_status status = plan_digest(&plan);
+    if (!status)
+        status = plan_sizes_digest(&reading->sizes, plan.digest);
+    if (status)
+        return status;
+    snprintf(digest, sizeof digest, "%016llx", (unsigned long long)reading->sizes.digest);
+    return said && strcmp(said, digest) == 0
+               ? TRYST_OK
+               : WRONG(reading, "\"digest\" must be \"%s\"", digest);
+}
+
+static tryst_status sum_rate_read(struct reading *reading)
+{
+    const json_t *rate = json_object_get(reading->document, "size_sum_gb_per_s");
+    if (rate && !json_is_null(rate) && !(json_number_value(rate) > 0))
+        return WRONG(reading, "\"size_sum_gb_per_s\" must be above 0, or null");
+    reading->sum_bytes_per_s = json_number_value(rate) * 1e9;
+    return TRYST_OK;
+}
+
+static tryst_status sizes_check(struct reading *reading)
+{
+    const json_t *list = json_object_get(reading->document, "by_size");
+    struct cost_rivals rivals[PLAN_SIZES];
+    if (!json_is_array(list) || json_array_size(list) != PLAN_SIZES)
+        return WRONG(reading, "\"by_size\" must list %d sizes", PLAN_SIZES);
+    tryst_status status = sum_rate_read(reading);
+    if (!status)
+        status = trees_read(reading);
+    for (uint32_t s = 0; s < PLAN_SIZES && !status; s++)
+        status = size_read(reading, json_array_get(list, s), s);
+    if (!status)
+        status = predicted_find(reading);
+    if (!status)
+        status = plan_rivals(reading->overlay, reading->plan, reading->root,
+                             reading->sum_bytes_per_s, reading->err, rivals);
+    for (uint32_t s = 0; s < PLAN_SIZES && !status; s++)
+        status = numbers_check(reading, json_array_get(list, s), s, &rivals[s]);
+    return status ? status : digest_check(reading);
+}
+
+tryst_status plan_by_size_verify(struct overlay *overlay, const struct plan *plan,
+                                 uint32_t root, const json_t *document, struct err *err)
+{
+    static const char *const members[] = {"by_size", "size_trees", "size_sum_gb_per_s",
+                                          "digest"};
+    struct reading reading = {.overlay = overlay,
+                              .plan = plan,
+                              .root = root,
+                              .document = document,
+                              .err = err,
+                              .sizes = {.op = plan->op,
+                                        .ranks_count = plan->ranks_count,
+                                        .count = PLAN_SIZES,
+                                        .bound_s_per_byte = plan->bound_s_per_byte}};
+    bool any = false;
+    for (size_t k = 0; k < sizeof members / sizeof *members; k++)
+        any |= json_object_get(document, members[k]) != NULL;
+    tryst_status status = any ? sizes_check(&reading) : TRYST_OK;
+    arrays_free(&reading.arrays);
+    return status;
+}

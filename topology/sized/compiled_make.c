@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Compiled plans from plans chosen for their sizes, and for links that are all alike; see compiled.h.
+ *
+ * One idea: each tree is kept once, however many sizes run it; doubles end here.
+ */
+#include "compiled_make.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "compiled_own.h"
+#include "shapes.h"
+#include "topology/routes/overlay_price.h"
+
+/* The assumed rate of a link of unknown rate: 10 Gbit/s, with the flag COMPILED_RATES_ASSUMED. */
+#define RATE_ASSUMED UINT64_C(1250000000)
+/* Of links that never limit; below 2^50 (compiled_share_of). */
+#define RATE_MOST 1e15
+/* A direct exchange by as many stars as ranks gains 1/n over a pair of trees, for n − 1 peers of each rank. */
+#define STARS_RANKS_MAX 16u
+
+/* Up to here one binomial tree: its messages are few, and a pair of trees would halve slices that are short already. */
+#define EQUAL_ONE_TREE_BYTES (64ul << 10)
+
+static tryst_status plan_new(uint32_t ranks_count, const struct compiled_params *params,
+                             struct compiled_plan **plan_p)
+{
+    struct compiled_plan *plan = mem_zalloc(sizeof *plan);
+    if (!plan)
+        return TRYST_E_NOMEM;
+    plan->epoch = params->epoch;
+    plan->ranks_count = ranks_count;
+    plan->members = arrays_take(&plan->arrays, ranks_count, sizeof *plan->members);
+    for (uint32_t i = 0; plan->members && i < ranks_count; i++)
+        plan->members[i] = params->members ? params->members[i] : i;
+    *plan_p = plan;
+    return plan->arrays.status;
+}
+
+/* A half down alone sends to the tallest part first. */
+static tryst_status down_order(struct compiled_plan *plan, struct compiled_half *down)
+{
+    struct compiled_half up = {.parent = down->parent};
+    tryst_status status = compiled_half_order(&plan->arrays, plan->ranks_count, &up);
+    return status ? status
+                  : compiled_half_reverse(&plan->arrays, plan->ranks_count, &up, down);
+}
+
+static tryst_status tree_finish(struct compiled_plan *plan, struct compiled_tree *tree)
+{
+    tryst_status status = TRYST_OK;
+    if (tree->up.parent)
+        status = compiled_half_order(&plan->arrays, plan->ranks_count, &tree->up);
+    if (!status && compiled_tree_alike(tree, plan->ranks_count))
+        return compiled_half_reverse(&plan->arrays, plan->ranks_count, &tree->up,
+                                     &tree->down);
+    return !status && tree->down.parent ? down_order(plan, &tree->down) : status;
+}
+
+/* Children, then pairs. */
+static tryst_status plan_finish(struct compiled_plan *plan)
+{
+    tryst_status status = TRYST_OK;
+    for (uint32_t t = 0; t < plan->trees_count && !status; t++)
+        status = tree_finish(plan, &plan->trees[t]);
+    return status ? status : compiled_pairs_make(plan);
+}
+
+static tryst_status plan_end(tryst_status status, struct compiled_plan *plan,
+                             struct err *err, struct compiled_plan **plan_p)
+{
+    if (status == TRYST_OK) {
+        *plan_p = plan;
+        return status;
+    }
+    compiled_plan_close(plan);
+    return err_set(err, status, "cannot compile a plan: out of memory");
+}
+
+/* ---- from sizes --------------------------------------------------------------------------- */
+
+static bool half_same(const uint32_t *a, const uint32_t *b, uint32_t n)
+{
+    return (!a && !b) || (a && b && memcmp(a, b, n * sizeof *a) == 0);
+}
+
+/* The number of a tree, which is added where it is new. Tables of both have room. */
+static uint32_t tree_number(struct compiled_plan *plan, const struct plan_tree *tree)
+{
+    uint32_t n = plan->ranks_count;
+    for (uint32_t t = 0; t < plan->trees_count; t++)
+        if (plan->trees[t].root == tree->root &&
+            half_same(plan->trees[t].up.parent, tree->reduce_parent, n) &&
+            half_same(plan->trees[t].down.parent, tree->broadcast_parent, n))
+            return t;
+    plan->trees[plan->trees_count] = (struct compiled_tree){
+        .root = tree->root,
+        .up.parent = arrays_copy(&plan->arrays, tree->reduce_parent, n, sizeof n),
+        .down.parent = arrays_copy(&plan->arrays, tree->broadcast_parent, n, sizeof n)};
+    return plan->trees_count++;
+}
+
+/* Bytes a second of a time for a byte: at least 1, and no more than fits. */
+static uint64_t rate_of(double s_per_byte)
+{
+    double rate = s_per_byte > 0 ? 1 / s_per_byte : RATE_MOST;
+    return (uint64_t)fmin(fmax(rate, 1), RATE_MOST);
+}
+
+static void class_make(struct compiled_plan *plan, const struct plan_size *size,
+                       struct compiled_class *class)
+{
+    double sum = 0;
+    class->bytes_max = size->bytes_max;
+    class->bytes_per_s = rate_of(size->s_per_byte);
+    class->slice_bytes = size->slice_bytes;
+    class->parts = arrays_take(&plan->arrays, size->trees_count, sizeof *class->parts);
+    for (uint32_t t = 0; class->parts && t < size->trees_count; t++) {
+        bool last = t + 1 == size->trees_count;
+        sum += size->trees[t].share;
+        double cum = last ? UINT32_MAX : fmin(floor(sum * 0x1p32 + 0.5), UINT32_MAX);
+        class->parts[class->parts_count++] = (struct compiled_part){
+            .tree = tree_number(plan, &size->trees[t]), .cum_share = (uint32_t)cum};
+    }
+}
+
+static void op_make(struct compiled_plan *plan, const struct plan_sizes *sizes,
+                    struct compiled_op *op)
+{
+    op->op = sizes->op;
+    op->classes = arrays_take(&plan->arrays, sizes->count, sizeof *op->classes);
+    for (uint32_t s = 0; op->classes && s < sizes->count; s++)
+        class_make(plan, &sizes->sizes[s], &op->classes[op->classes_count++]);
+}
+
+static void latencies_set(struct compiled_plan *plan, struct overlay *overlay)
+{
+    for (uint32_t k = 0; k < plan->pairs_count; k++) {
+        struct overlay_edge edge;
+        overlay_edge(overlay, plan->pairs[k].from, plan->pairs[k].to, &edge);
+        if (edge.latency_ns != GRAPH_UNKNOWN && edge.latency_ns < 4e9)
+            plan->pairs[k].latency_ns = (uint32_t)edge.latency_ns;
+    }
+}
+
+tryst_status compiled_plan_make(struct overlay *overlay,
+                                const struct plan_sizes *const *sizes, uint32_t count,
+                                const struct compiled_params *params, struct err *err,
+                                struct compiled_plan **plan_p)
+{
+    struct compiled_plan *plan = NULL;
+    uint32_t trees = 0;
+    tryst_status status = plan_new(sizes[0]->ranks_count, params, &plan);
+    for (uint32_t o = 0; o < count; o++)
+        for (uint32_t s = 0; s < sizes[o]->count; s++)
+            trees += sizes[o]->sizes[s].trees_count;
+    if (status == TRYST_OK) {
+        plan->bound_bytes_per_s = rate_of(sizes[0]->bound_s_per_byte);
+        plan->trees = arrays_take(&plan->arrays, trees, sizeof *plan->trees);
+        plan->ops = arrays_take(&plan->arrays, count, sizeof *plan->ops);
+        for (uint32_t o = 0; plan->trees && plan->ops && o < count; o++)
+            op_make(plan, sizes[o], &plan->ops[plan->ops_count++]);
+        status = plan->arrays.status;
+    }
+    if (status == TRYST_OK)
+        status = plan_finish(plan);
+    if (status == TRYST_OK)
+        latencies_set(plan, overlay);
+    return plan_end(status, plan, err, plan_p);
+}
+
+/* ---- equal links -------------------------------------------------------------------------- */
+
+struct equal {
+    struct compiled_plan *plan;
+    uint32_t *order;
+};
+
+static uint32_t *equal_tree(struct compiled_plan *plan, uint32_t root)
+{
+    struct compiled_tree *tree = &plan->trees[plan->trees_count++];
+    uint32_t *parent = arrays_take(&plan->arrays, plan->ranks_count, sizeof *parent);
+    *tree =
+        (struct compiled_tree){.root = root, .up.parent = parent, .down.parent = parent};
+    return parent;
+}
+
+/* Trees 1 and up carry alike; tree 0, the binomial tree, carries small operations alone. A star around rank 0 is tree 0
+ * of two or three ranks and carries with the others. */
+static void equal_trees(struct equal *equal)
+{
+    struct compiled_plan *plan = equal->plan;
+    uint32_t n = plan->ranks_count, *parent = equal_tree(plan, 0);
+    bool stars = n <= STARS_RANKS_MAX;
+    if (parent)
+        shape_binomial(equal->order, n, parent);
+    for (uint32_t k = n <= 3; k < (stars ? n : 2); k++) {
+        parent = equal_tree(plan, k);
+        if (!parent)
+            return;
+        if (stars)
+            shape_star(equal->order, n, k, parent);
+        else
+            plan->trees[plan->trees_count - 1].root =
+                shape_of_pair(equal->order, n, k > 0, parent);
+    }
+}
+
+/* The busiest link of an all-reduce carries so many bytes for one: a rank of a pair two, of stars 2(n − 1)/n; the root of
+ * a binomial tree log2 n. */
+static uint64_t equal_rate(uint32_t n, bool one_tree)
+{
+    uint32_t levels = 1;
+    while (1ul << levels < n)
+        levels++;
+    if (one_tree)
+        return RATE_ASSUMED / levels;
+    return n <= STARS_RANKS_MAX ? RATE_ASSUMED * n / (2ul * (n - 1)) : RATE_ASSUMED / 2;
+}
+
+static void equal_class(struct compiled_plan *plan, uint64_t bytes_max, bool one_tree,
+                        struct compiled_class *class)
+{
+    uint32_t n = plan->ranks_count, all = one_tree ? 1 : plan->trees_count;
+    uint32_t idle = n > 3 && !one_tree, carry = all - idle;
+    *class = (struct compiled_class){.bytes_max = bytes_max,
+                                     .bytes_per_s = equal_rate(n, one_tree),
+                                     .slice_bytes = PLAN_SLICE_BYTES};
+    class->parts = arrays_take(&plan->arrays, all, sizeof *class->parts);
+    for (uint32_t t = 0; class->parts && t < all; t++) {
+        uint64_t cum = t < idle ? 0 : ((uint64_t)(t - idle + 1) << 32) / carry;
+        class->parts[class->parts_count++] = (struct compiled_part){
+            .tree = t, .cum_share = t + 1 == all ? UINT32_MAX : (uint32_t)cum};
+    }
+}
+
+tryst_status compiled_plan_equal(uint32_t n, const struct compiled_params *params,
+                                 struct err *err, struct compiled_plan **plan_p)
+{
+    struct equal equal = {0};
+    tryst_status status = plan_new(n, params, &equal.plan);
+    struct compiled_plan *plan = equal.plan;
+    if (status == TRYST_OK) {
+        plan->flags = COMPILED_RATES_ASSUMED;
+        plan->bound_bytes_per_s =
+            n > 1 ? RATE_ASSUMED * n / (2ul * (n - 1)) : RATE_ASSUMED;
+        plan->ops = arrays_take(&plan->arrays, 1, sizeof *plan->ops);
+        plan->trees =
+            arrays_take(&plan->arrays, STARS_RANKS_MAX + 1, sizeof *plan->trees);
+        equal.order = arrays_take(&plan->arrays, n, sizeof *equal.order);
+        status = plan->arrays.status;
+    }
+    if (status == TRYST_OK) {
+        for (uint32_t i = 0; i < n; i++)
+            equal.order[i] = i;
+        equal_trees(&equal);
+        struct compiled_op *op = &plan->ops[plan->ops_count++];
+        op->op = PLAN_ALLREDUCE;
+        op->classes = arrays_take(&plan->arrays, 2, sizeof *op->classes);
+        op->classes_count = op->classes ? 2 : 0;
+        if (op->classes) {
+            equal_class(plan, EQUAL_ONE_TREE_BYTES, true, &op->classes[0]);
+            equal_class(plan, UINT64_MAX, false, &op->classes[1]);
+        }
+        status = plan->arrays.status;
+    }
+    if (status == TRYST_OK)
+        status = plan_finish(plan);
+    return plan_end(status, plan, err, plan_p);
+}

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A plan chosen for its size; see plan_sizes.h. candidates.c makes the sets of trees. */
+#include "plan_sizes.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "candidates.h"
+#include "core/alloc.h"
+#include "core/hash.h"
+#include "sum_rate.h"
+
+/* A set with more trees must be faster by this part, to be worth them. */
+#define WORTH 2e-3
+
+/* A size serves up to about the geometric mean with the next. */
+const struct plan_size_step plan_size_steps[PLAN_SIZES] = {
+    {4ul << 10, 16ul << 10},  {64ul << 10, 256ul << 10}, {1ul << 20, 4ul << 20},
+    {16ul << 20, 32ul << 20}, {64ul << 20, 128ul << 20}, {256ul << 20, UINT64_MAX},
+};
+
+struct tree_overheads plan_size_overheads(void)
+{
+    return (struct tree_overheads){PLAN_SLICE_S, PLAN_FLOW_S};
+}
+
+/* Predicted times of a set at each size, in its best slice. */
+struct price {
+    double s[PLAN_SIZES];
+    uint32_t slice_bytes[PLAN_SIZES];
+    double s_per_byte;
+    uint32_t flows;
+};
+
+/* ---- prices ------------------------------------------------------------------------------- */
+
+static void price_take(struct price *price, const struct tree_measure *measure)
+{
+    const struct tree_overheads overheads = plan_size_overheads();
+    for (uint32_t s = 0; s < PLAN_SIZES; s++)
+        for (uint32_t slice = PLAN_SLICE_BYTES; slice <= PLAN_SLICE_BYTES_MAX;
+             slice *= 2) {
+            double time_s = tree_measure_time(measure, (double)plan_size_steps[s].bytes,
+                                              slice, &overheads);
+            if (!(time_s < price->s[s]))
+                continue;
+            price->s[s] = time_s;
+            price->slice_bytes[s] = slice;
+        }
+    price->s_per_byte = measure->link;
+    price->flows = measure->flows;
+}
+
+static void price_find(struct tree_costing *costing, const struct candidate *candidate,
+                       struct price *price)
+{
+    struct tree_set set = {candidate->trees, candidate->count, false};
+    for (uint32_t s = 0; s < PLAN_SIZES; s++)
+        price->s[s] = INFINITY;
+    struct tree_measure measure = tree_costing_measure(costing, &set);
+    price_take(price, &measure);
+    if (candidate->count != 1 || !measure.routed)
+        return;
+    set.in_turn = true;
+    measure = tree_costing_measure(costing, &set);
+    price_take(price, &measure);
+}
+
+void plan_sizes_gamma(struct overlay *overlay, double sum_bytes_per_s, double *gamma)
+{
+    const struct graph *graph = overlay->graph;
+    for (uint32_t i = 0; i < overlay->ranks_count; i++) {
+        uint32_t node = graph->ranks[overlay_rank(overlay, i)];
+        double rate =
+            sum_bytes_per_s > 0 ? sum_bytes_per_s : sum_rate_of(graph, node).bytes_per_s;
+        gamma[i] = 1 / rate;
+    }
+}
+
+static tryst_status prices_find(struct overlay *overlay, const struct plan *plan,
+                                double sum_bytes_per_s,
+                                const struct candidates *candidates, struct price *prices)
+{
+    struct tree_costing costing;
+    tryst_status status =
+        tree_costing_init(&costing, overlay, plan->op, candidates->trees_max);
+    if (!status)
+        plan_sizes_gamma(overlay, sum_bytes_per_s, costing.gamma);
+    for (uint32_t k = 0; !status && k < candidates->count; k++)
+        price_find(&costing, &candidates->sets[k], &prices[k]);
+    tree_costing_free(&costing);
+    return status;
+}
+
+/* ---- choice ------------------------------------------------------------------------------- */
+
+/* The single tree that is best for the smallest size. */
+static uint32_t first_choose(const struct candidates *candidates,
+                             const struct price *prices)
+{
+    uint32_t best = GRAPH_NONE;
+    for (uint32_t k = 0; k < candidates->count; k++)
+        if (candidates->sets[k].count == 1 &&
+            (best == GRAPH_NONE || prices[k].s[0] < prices[best].s[0]))
+            best = k;
+    return best;
+}
+
+/* The place of a tree in a set, or the set's count. */
+static uint32_t tree_find(const struct candidate *set, const struct plan_tree *tree,
+                          uint32_t n)
+{
+    uint32_t k = 0;
+    while (k < set->count && !candidate_tree_same(&set->trees[k], tree, n))
+        k++;
+    return k;
+}
+
+/* The set for one size. The flows of a tree 0 that is not in it carry nothing, but exist. */
+static uint32_t size_choose(const struct candidates *candidates,
+                            const struct price *prices, uint32_t first, uint32_t s,
+                            uint32_t n, double *time_s_p)
+{
+    const struct plan_tree *tree = &candidates->sets[first].trees[0];
+    double best_s = INFINITY;
+    uint32_t best = first;
+    for (uint32_t k = 0; k < candidates->count; k++) {
+        const struct candidate *set = &candidates->sets[k];
+        double time_s = prices[k].s[s];
+        if (tree_find(set, tree, n) == set->count)
+            time_s += prices[first].flows * PLAN_FLOW_S;
+        bool more = set->count > candidates->sets[best].count;
+        bool fewer = set->count < candidates->sets[best].count;
+        double factor = more ? 1 - WORTH : fewer ? 1 + WORTH : 1;
+        if (!(time_s < best_s * factor))
+            continue;
+        best_s = time_s;
+        best = k;
+    }
+    *time_s_p = best_s;
+    return best;
+}
+
+/* ---- time of a size ------------------------------------------------------------------------ */
+
+static double set_time(struct tree_costing *costing, const struct tree_set *set,
+                       const struct plan_size *size)
+{
+    const struct tree_overheads overheads = plan_size_overheads();
+    struct tree_measure measure = tree_costing_measure(costing, set);
+    return tree_measure_time(&measure, (double)size->bytes, size->slice_bytes,
+                             &overheads);
+}
+
+/* The flows of a tree 0 that carries nothing. */
+static double idle_time(struct tree_costing *costing, const struct plan_size *size)
+{
+    struct tree_set set = {size->trees, 1, false};
+    if (size->trees[0].share > 0)
+        return 0;
+    struct tree_measure measure = tree_costing_measure(costing, &set);
+    return measure.routed ? measure.flows * plan_size_overheads().flow_s : INFINITY;
+}
+
+double plan_size_time(struct tree_costing *costing, const struct plan_size *size)
+{
+    uint32_t idle = !(size->trees[0].share > 0);
+    struct tree_set set = {size->trees + idle, size->trees_count - idle, false};
+    double time_s = set_time(costing, &set, size);
+    set.in_turn = true;
+    if (set.count == 1 && isfinite(time_s))
+        time_s = fmin(time_s, set_time(costing, &set, size));
+    return time_s + idle_time(costing, size);
+}
+
+/* ---- result ------------------------------------------------------------------------------- */
+
+static void tree_copy(struct plan_sizes *sizes, const struct plan_tree *from,
+                      double share, struct plan_tree *tree)
+{
+    uint32_t n = sizes->ranks_count;
+    *tree = *from;
+    tree->share = share;
+    tree->broadcast_parent =
+        arrays_copy(&sizes->arrays, from->broadcast_parent, n, sizeof n);
+    tree->reduce_parent = arrays_copy(&sizes->arrays, from->reduce_parent, n, sizeof n);
+}
+
+/* Tree 0 in front, with its share in the set or 0; the others by descending share. */
+static void size_fill(struct plan_sizes *sizes, struct plan_size *size,
+                      const struct candidate *set, const struct plan_tree *first)
+{
+    uint32_t n = sizes->ranks_count, at = tree_find(set, first, n);
+    size->trees = arrays_take(&sizes->arrays, set->count + 1, sizeof *size->trees);
+    if (!size->trees)
+        return;
+    tree_copy(sizes, first, at < set->count ? set->trees[at].share : 0, &size->trees[0]);
+    size->trees_count = 1;
+    for (uint32_t k = 0; k < set->count; k++)
+        if (k != at)
+            tree_copy(sizes, &set->trees[k], set->trees[k].share,
+                      &size->trees[size->trees_count++]);
+    for (uint32_t k = 0; k < size->trees_count; k++)
+        if (size->trees[k].share > 0 && size->trees[k].depth > size->depth)
+            size->depth = size->trees[k].depth;
+}
+
+tryst_status plan_sizes_digest(struct plan_sizes *sizes, uint64_t digest)
+{
+    struct hash_stream *stream;
+    tryst_status status = hash_stream_open(&stream);
+    size_t bytes = sizes->ranks_count * sizeof(uint32_t);
+    if (status)
+        return status;
+    hash_stream_add(stream, &digest, sizeof digest);
+    for (uint32_t s = 0; s < sizes->count; s++) {
+        const struct plan_size *size = &sizes->sizes[s];
+        const uint64_t head[3] = {size->bytes_max, size->slice_bytes, size->trees_count};
+        hash_stream_add(stream, head, sizeof head);
+        for (uint32_t t = 0; t < size->trees_count; t++) {
+            const struct plan_tree *tree = &size->trees[t];
+            hash_stream_add(stream, &tree->share, sizeof tree->share);
+            hash_stream_add(stream, &tree->root, sizeof tree->root);
+            if (tree->broadcast_parent)
+                hash_stream_add(stream, tree->broadcast_parent, bytes);
+            if (tree->reduce_parent)
+                hash_stream_add(stream, tree->reduce_parent, bytes);
+        }
+    }
+    sizes->digest = hash_stream_digest(stream).low;
+    hash_stream_close(stream);
+    return TRYST_OK;
+}
+
+static tryst_status sizes_fill(struct plan_sizes *sizes, struct overlay *overlay,
+                               const struct plan *plan, double sum_bytes_per_s)
+{
+    struct candidates candidates = {.overlay = overlay, .plan = plan};
+    tryst_status status = candidates_make(&candidates);
+    struct price *prices = NULL;
+    if (!status)
+        prices = arrays_take(&candidates.arrays, candidates.count, sizeof *prices);
+    if (!status && !prices)
+        status = TRYST_E_NOMEM;
+    if (!status)
+        status = prices_find(overlay, plan, sum_bytes_per_s, &candidates, prices);
+    uint32_t first = status ? 0 : first_choose(&candidates, prices);
+    for (uint32_t s = 0; !status && s < PLAN_SIZES; s++) {
+        struct plan_size *size = &sizes->sizes[sizes->count++];
+        uint32_t k = size_choose(&candidates, prices, first, s, sizes->ranks_count,
+                                 &size->predicted_s);
+        if (s == 0) {
+            k = first;
+            size->predicted_s = prices[first].s[0];
+        }
+        size->bytes = plan_size_steps[s].bytes;
+        size->bytes_max = plan_size_steps[s].bytes_max;
+        size->slice_bytes = prices[k].slice_bytes[s];
+        size->s_per_byte = prices[k].s_per_byte;
+        size_fill(sizes, size, &candidates.sets[k], &candidates.sets[first].trees[0]);
+    }
+    candidates_free(&candidates);
+    return status ? status : sizes->arrays.status;
+}
+
+tryst_status plan_sizes_open(struct overlay *overlay, const struct plan *plan,
+                             double sum_bytes_per_s, struct err *err,
+                             struct plan_sizes **sizes_p)
+{
+    struct plan_sizes *sizes = mem_zalloc(sizeof *sizes);
+    bool all_roots = plan->op == PLAN_ALLGATHER || plan->op == PLAN_REDUCE_SCATTER;
+    tryst_status status = sizes ? TRYST_OK : TRYST_E_NOMEM;
+    if (!status) {
+        sizes->op = plan->op;
+        sizes->ranks_count = plan->ranks_count;
+        sizes->bound_s_per_byte = plan->bound_s_per_byte;
+        if (!all_roots && plan->ranks_count > 1)
+            status = sizes_fill(sizes, overlay, plan, sum_bytes_per_s);
+    }
+    if (!status)
+        status = plan_sizes_digest(sizes, plan->digest);
+    if (status) {
+        plan_sizes_close(sizes);
+        return err_set(err, status, "cannot choose trees by size: out of memory");
+    }
+    *sizes_p = sizes;
+    return TRYST_OK;
+}
+
+void plan_sizes_close(struct plan_sizes *sizes)
+{
+    if (sizes)
+        arrays_free(&sizes->arrays);
+    mem_free(sizes);
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shallow trees over an order; see shapes.h. */
+#include "shapes.h"
+
+#include "core/alloc.h"
+#include "topology/base/graph.h"
+
+/* ---- intervals ---------------------------------------------------------------------------- */
+
+struct interval {
+    uint32_t first, end, parent;
+};
+
+/* Cut what follows the first rank of an interval; returns how many parts there are. */
+static uint32_t interval_cut(const uint32_t *order, const struct interval *whole,
+                             uint32_t degree, struct interval *parts)
+{
+    uint32_t rest = whole->end - whole->first - 1, first = whole->first + 1;
+    uint32_t count = rest < degree ? rest : degree;
+    for (uint32_t k = 0; k < count; k++) {
+        uint32_t length = rest / count + (k < rest % count);
+        parts[k] = (struct interval){first, first + length, order[whole->first]};
+        first += length;
+    }
+    return count;
+}
+
+tryst_status shape_intervals(const uint32_t *order, uint32_t count, uint32_t degree,
+                             uint32_t *parent)
+{
+    struct interval *queue = mem_alloc((count + 1) * sizeof *queue);
+    uint32_t end = 1;
+    if (!queue)
+        return TRYST_E_NOMEM;
+    queue[0] = (struct interval){0, count, GRAPH_NONE};
+    for (uint32_t k = 0; k < end; k++) {
+        struct interval whole = queue[k];
+        parent[order[whole.first]] = whole.parent;
+        end += interval_cut(order, &whole, degree, queue + end);
+    }
+    mem_free(queue);
+    return TRYST_OK;
+}
+
+void shape_star(const uint32_t *order, uint32_t count, uint32_t first, uint32_t *parent)
+{
+    for (uint32_t k = 0; k < count; k++)
+        parent[order[k]] = k == first ? GRAPH_NONE : order[first];
+}
+
+/* ---- by bits of positions ------------------------------------------------------------------ */
+
+void shape_binomial(const uint32_t *order, uint32_t count, uint32_t *parent)
+{
+    for (uint32_t v = 0; v < count; v++)
+        parent[order[v]] = v ? order[v & (v - 1)] : GRAPH_NONE;
+}
+
+/* In order: position 0 is the root, odd positions are leaves, and a position with k low zero bits is k levels up. */
+static uint32_t pair_parent(uint32_t v, uint32_t count)
+{
+    uint32_t bit = v & (0 - v), up = (v ^ bit) | bit << 1;
+    if (v == 0)
+        return GRAPH_NONE;
+    return up >= count ? v ^ bit : up;
+}
+
+/* The other tree is the mirror image, and for an odd count the tree moved by one position: leaves are inside here. */
+static uint32_t pair_place(uint32_t v, uint32_t count, bool second)
+{
+    if (!second)
+        return v;
+    return count % 2 == 0 ? count - 1 - v : (v + 1) % count;
+}
+
+uint32_t shape_of_pair(const uint32_t *order, uint32_t count, bool second,
+                       uint32_t *parent)
+{
+    for (uint32_t v = 0; v < count; v++) {
+        uint32_t up = pair_parent(v, count);
+        parent[order[pair_place(v, count, second)]] =
+            up == GRAPH_NONE ? GRAPH_NONE : order[pair_place(up, count, second)];
+    }
+    return order[pair_place(0, count, second)];
+}
+
+uint32_t shape_depth(const uint32_t *parent, uint32_t count)
+{
+    uint32_t deepest = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t depth = 0;
+        for (uint32_t at = i; parent[at] != GRAPH_NONE; at = parent[at])
+            depth++;
+        deepest = depth > deepest ? depth : deepest;
+    }
+    return deepest;
+}

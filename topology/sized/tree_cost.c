@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Predicted times of trees; see tree_cost.h. */
+#include "tree_cost.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "topology/routes/overlay_price.h"
+
+static bool has_all_roots(enum plan_op op)
+{
+    return op == PLAN_ALLGATHER || op == PLAN_REDUCE_SCATTER;
+}
+
+/* A tree's part of the tensor. */
+static double part_of(const struct tree_costing *costing, const struct plan_tree *tree)
+{
+    return has_all_roots(costing->op) ? tree->share / costing->n : tree->share;
+}
+
+double tree_cost_difference(double a, double b)
+{
+    return a - b > 1e-12 * fabs(a) ? a - b : 0;
+}
+
+double tree_costing_most(const double *values, uint32_t count)
+{
+    double most = 0;
+    for (uint32_t i = 0; i < count; i++)
+        most = fmax(most, values[i]);
+    return most;
+}
+
+double tree_costing_busiest(const struct tree_costing *costing, const double *load)
+{
+    double most = 0;
+    for (uint32_t l = 0; l < costing->overlay->links_count; l++)
+        most = fmax(most, load[l] / costing->overlay->capacity[l]);
+    return most;
+}
+
+/* ---- rounds of a tree --------------------------------------------------------------------- */
+
+static const uint32_t *half_of(const struct plan_tree *tree, bool up)
+{
+    return up ? tree->reduce_parent : tree->broadcast_parent;
+}
+
+/* The rank's place among those that its parent sends to: the largest part of the tree is served first. */
+static uint32_t turn_of(const struct tree_costing *costing, const uint32_t *parent,
+                        uint32_t i)
+{
+    uint32_t turn = 1;
+    for (uint32_t k = 0; k < costing->n; k++)
+        turn +=
+            parent[k] == parent[i] && (costing->below[k] > costing->below[i] ||
+                                       (costing->below[k] == costing->below[i] && k < i));
+    return turn;
+}
+
+/* How many rounds after its parent each rank is served. */
+static void turns_find(struct tree_costing *costing, const uint32_t *parent)
+{
+    memset(costing->below, 0, costing->n * sizeof *costing->below);
+    for (uint32_t i = 0; i < costing->n; i++)
+        for (uint32_t at = i; at != GRAPH_NONE; at = parent[at])
+            costing->below[at]++;
+    for (uint32_t i = 0; i < costing->n; i++)
+        costing->turns[i] = parent[i] == GRAPH_NONE ? 0 : turn_of(costing, parent, i);
+}
+
+/* The rounds of one half of each tree; returns the last of all. */
+static uint32_t rounds_find(struct tree_costing *costing, const struct tree_set *set,
+                            bool up)
+{
+    uint32_t last = 0, n = costing->n;
+    for (uint32_t t = 0; t < set->count; t++) {
+        const uint32_t *parent = half_of(&set->trees[t], up);
+        costing->last_round[t] = 0;
+        if (parent && set->in_turn)
+            turns_find(costing, parent);
+        for (uint32_t i = 0; parent && i < n; i++) {
+            uint32_t round = 0;
+            for (uint32_t at = i; parent[at] != GRAPH_NONE; at = parent[at])
+                round += set->in_turn ? costing->turns[at] : 1;
+            costing->rounds[(size_t)t * n + i] = round;
+            if (round > costing->last_round[t])
+                costing->last_round[t] = round;
+        }
+        if (costing->last_round[t] > last)
+            last = costing->last_round[t];
+    }
+    return last;
+}
+
+static void edge_ends(const uint32_t *parent, bool up, uint32_t i, uint32_t *from_p,
+                      uint32_t *to_p)
+{
+    *from_p = up ? i : parent[i];
+    *to_p = up ? parent[i] : i;
+}
+
+/* ---- one half of a set -------------------------------------------------------------------- */
+
+bool tree_costing_edge(struct tree_costing *costing, uint32_t from, uint32_t to,
+                       double part, double *latency_s_p)
+{
+    struct overlay_edge edge;
+    overlay_edge(costing->overlay, from, to, &edge);
+    if (!(edge.routes > 0))
+        return false;
+    if (edge.latency_ns == GRAPH_UNKNOWN)
+        costing->latency_unknown = true;
+    else
+        *latency_s_p = fmax(*latency_s_p, edge.latency_ns * 1e-9);
+    overlay_load(costing->overlay, from, to, part, costing->load);
+    return true;
+}
+
+/* The loads and sums of one round; false: an edge has no route. */
+static bool round_load(struct tree_costing *costing, const struct tree_set *set, bool up,
+                       uint32_t round)
+{
+    uint32_t n = costing->n;
+    double latency_s = 0;
+    memset(costing->load, 0, costing->overlay->links_count * sizeof *costing->load);
+    memset(costing->adds, 0, n * sizeof *costing->adds);
+    for (uint32_t t = 0; t < set->count; t++) {
+        const uint32_t *parent = half_of(&set->trees[t], up);
+        double part = part_of(costing, &set->trees[t]);
+        for (uint32_t i = 0; parent && i < n; i++) {
+            uint32_t from, to;
+            if (parent[i] == GRAPH_NONE || costing->rounds[(size_t)t * n + i] != round)
+                continue;
+            edge_ends(parent, up, i, &from, &to);
+            if (!tree_costing_edge(costing, from, to, part, &latency_s))
+                return false;
+            costing->adds[to] += up ? part * costing->gamma[to] : 0;
+            costing->handled[from] += part;
+            costing->handled[to] += part;
+            costing->edges[from]++;
+            costing->edges[to]++;
+        }
+    }
+    return true;
+}
+
+static bool half_measure(struct tree_costing *costing, const struct tree_set *set,
+                         bool up)
+{
+    uint32_t last = rounds_find(costing, set, up);
+    for (uint32_t round = 1; round <= last; round++) {
+        if (!round_load(costing, set, up, round))
+            return false;
+        double move = tree_costing_busiest(costing, costing->load);
+        double sum = tree_costing_most(costing->adds, costing->n);
+        for (uint32_t t = 0; t < set->count; t++) {
+            if (costing->last_round[t] < round)
+                continue;
+            costing->pace[t].move += move;
+            costing->pace[t].sum += sum;
+            costing->pace[t].rounds++;
+        }
+        for (uint32_t l = 0; l < costing->overlay->links_count; l++)
+            costing->load_all[l] += costing->load[l];
+        for (uint32_t i = 0; i < costing->n; i++)
+            costing->adds_all[i] += costing->adds[i];
+    }
+    return true;
+}
+
+/* The longest path's latency, one way. */
+static double latency_find(struct tree_costing *costing, const uint32_t *parent, bool up)
+{
+    double most_s = 0, *edge_s = costing->adds;
+    for (uint32_t i = 0; parent && i < costing->n; i++) {
+        struct overlay_edge edge;
+        uint32_t from, to;
+        edge_s[i] = 0;
+        if (parent[i] == GRAPH_NONE)
+            continue;
+        edge_ends(parent, up, i, &from, &to);
+        overlay_edge(costing->overlay, from, to, &edge);
+        edge_s[i] = edge.latency_ns == GRAPH_UNKNOWN ? 0 : edge.latency_ns * 1e-9;
+    }
+    for (uint32_t i = 0; parent && i < costing->n; i++) {
+        double path_s = 0;
+        for (uint32_t at = i; at != GRAPH_NONE; at = parent[at])
+            path_s += edge_s[at];
+        most_s = fmax(most_s, path_s);
+    }
+    return most_s;
+}
+
+/* ---- a set -------------------------------------------------------------------------------- */
+
+struct tree_measure tree_costing_measure(struct tree_costing *costing,
+                                         const struct tree_set *set)
+{
+    struct tree_measure measure = {.trees = costing->pace, .count = set->count};
+    uint32_t links = costing->overlay->links_count, n = costing->n;
+    memset(costing->pace, 0, set->count * sizeof *costing->pace);
+    memset(costing->load_all, 0, links * sizeof *costing->load_all);
+    memset(costing->adds_all, 0, n * sizeof *costing->adds_all);
+    memset(costing->handled, 0, n * sizeof *costing->handled);
+    memset(costing->edges, 0, n * sizeof *costing->edges);
+    measure.routed =
+        half_measure(costing, set, true) && half_measure(costing, set, false);
+    if (!measure.routed)
+        return measure;
+    measure.link = tree_costing_busiest(costing, costing->load_all);
+    measure.sums = tree_costing_most(costing->adds_all, n);
+    measure.handled = tree_costing_most(costing->handled, n);
+    for (uint32_t i = 0; i < n; i++)
+        if (costing->edges[i] > measure.flows)
+            measure.flows = costing->edges[i];
+    for (uint32_t t = 0; t < set->count; t++) {
+        const struct plan_tree *tree = &set->trees[t];
+        costing->pace[t].part = tree->share < PLAN_SHARE_MIN ? 0 : part_of(costing, tree);
+        costing->pace[t].latency_s =
+            latency_find(costing, tree->broadcast_parent, false) +
+            latency_find(costing, tree->reduce_parent, true);
+    }
+    return measure;
+}
+
+struct tree_cost tree_measure_cost(const struct tree_measure *measure, double bytes,
+                                   double slice_bytes)
+{
+    double link = measure->link, sums = measure->sums;
+    struct tree_cost cost = {.move_s = measure->routed ? bytes * link : INFINITY};
+    for (uint32_t t = 0; measure->routed && t < measure->count; t++) {
+        const struct tree_pace *pace = &measure->trees[t];
+        if (!(pace->part > 0))
+            continue;
+        double slices = fmin(slice_bytes / pace->part, bytes); /* Z */
+        double sum_s =
+            slices * pace->sum + (bytes - slices) * tree_cost_difference(sums, link);
+        cost.latency_s = fmax(cost.latency_s, pace->latency_s);
+        cost.sum_s = fmax(cost.sum_s, sum_s);
+        cost.fill_s = fmax(cost.fill_s, slices * tree_cost_difference(pace->move, link));
+    }
+    return cost;
+}
+
+double tree_measure_time(const struct tree_measure *measure, double bytes,
+                         double slice_bytes, const struct tree_overheads *overheads)
+{
+    double longest_s = 0;
+    double sums = measure->sums + overheads->slice_s * measure->handled / slice_bytes;
+    if (!measure->routed)
+        return INFINITY;
+    for (uint32_t t = 0; t < measure->count; t++) {
+        const struct tree_pace *pace = &measure->trees[t];
+        if (!(pace->part > 0))
+            continue;
+        double slices = fmin(slice_bytes / pace->part, bytes);
+        double time_s = pace->latency_s + 2 * pace->rounds * overheads->slice_s +
+                        slices * (pace->move + pace->sum) +
+                        (bytes - slices) * fmax(measure->link, sums);
+        longest_s = fmax(longest_s, time_s);
+    }
+    return longest_s + overheads->flow_s * measure->flows;
+}
+
+tryst_status tree_costing_init(struct tree_costing *costing, struct overlay *overlay,
+                               enum plan_op op, uint32_t trees_max)
+{
+    uint32_t n = overlay->ranks_count, links = overlay->links_count;
+    size_t trees = trees_max ? trees_max : 1;
+    struct arrays *arrays = &costing->arrays;
+    *costing = (struct tree_costing){.overlay = overlay, .op = op, .n = n};
+    costing->gamma = arrays_take(arrays, n, sizeof *costing->gamma);
+    costing->turns = arrays_take(arrays, n, sizeof *costing->turns);
+    costing->below = arrays_take(arrays, n, sizeof *costing->below);
+    costing->edges = arrays_take(arrays, n, sizeof *costing->edges);
+    costing->rounds = arrays_take(arrays, trees * n, sizeof *costing->rounds);
+    costing->last_round = arrays_take(arrays, trees, sizeof *costing->last_round);
+    costing->pace = arrays_take(arrays, trees, sizeof *costing->pace);
+    costing->load = arrays_take(arrays, links, sizeof *costing->load);
+    costing->load_all = arrays_take(arrays, links, sizeof *costing->load_all);
+    costing->adds = arrays_take(arrays, n, sizeof *costing->adds);
+    costing->adds_all = arrays_take(arrays, n, sizeof *costing->adds_all);
+    costing->handled = arrays_take(arrays, n, sizeof *costing->handled);
+    return arrays->status;
+}
+
+void tree_costing_free(struct tree_costing *costing)
+{
+    arrays_free(&costing->arrays);
+}
