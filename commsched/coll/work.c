@@ -137,16 +137,15 @@ static void place_tell(struct coll_flow *flow)
 void tree_tell(struct coll_tree_run *at)
 {
     const struct coll_part *part = at->part;
-    struct coll_flow *flow = at->flows + part->up_children;
-    uint32_t up = coll_tree_ready_up(&at->tree);
+    uint32_t from_parent = part->up_children + part->sends_up;
+    uint32_t to_children = from_parent + part->receives_down;
     uint32_t down = coll_tree_ready_down(&at->tree);
     if (part->sends_up)
-        ready_tell(flow++, up);
-    struct coll_flow *from_parent = part->receives_down ? flow++ : NULL;
+        ready_tell(&at->flows[part->up_children], coll_tree_ready_up(&at->tree));
     for (uint32_t i = 0; i < part->down_children; i++)
-        ready_tell(flow + i, down);
-    if (from_parent && from_parent->waits)
-        place_tell(from_parent);
+        ready_tell(&at->flows[to_children + i], down);
+    if (part->receives_down && at->flows[from_parent].waits)
+        place_tell(&at->flows[from_parent]);
     for (uint32_t c = 0; c < part->up_children; c++)
         if (at->flows[c].waits && coll_tree_may_grant(&at->tree, c))
             place_tell(&at->flows[c]);

@@ -65,9 +65,9 @@ struct opening {
 
 static tryst_status no_memory(const struct opening *opening)
 {
-    return err_set(opening->err, TRYST_E_NOMEM,
-                   "cannot plan collectives for %d ranks: out of memory",
-                   opening->params->size);
+    err_set(opening->err, TRYST_E_NOMEM,
+            "cannot plan collectives for %d ranks: out of memory", opening->params->size);
+    return TRYST_E_NOMEM;
 }
 
 /* ---- announce ----------------------------------------------------------------------------- */

@@ -27,7 +27,7 @@ struct tryst_group {
     struct peer **peers;
     struct list met; /**< peer->node: those that there are, in the order of their need */
     struct group_plan *plan; /**< of the context; NULL: one rank */
-    uint64_t *left;  /**< bit per rank: it has left in good order */
+    uint64_t *left;          /**< bit per rank: it has left in good order */
 };
 
 static inline bool group_has_left(const struct tryst_group *group, int rank)

@@ -14,7 +14,9 @@
 #include "rendezvous/bootstrap/roster_gather.h"
 
 enum { RANKS = 4096, RANKS_PER_HOST = 8, TIMES = 5 };
-enum { PLAN_BYTES = 16 }; /* what a rank announces of its plan (commsched/context/group_plan.c) */
+enum {
+    PLAN_BYTES = 16
+}; /* what a rank announces of its plan (commsched/context/group_plan.c) */
 /* What ranks of one host have in common is kept once; a peer has memory once something is to be done with it. */
 enum { BYTES_PER_RANK_MAX = 200, MS_MAX = 50 };
 

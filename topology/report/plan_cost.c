@@ -149,7 +149,7 @@ static void trees_add(struct costing *costing, uint32_t root, struct cost_table 
     bool any_root = costing->op == PLAN_ALLREDUCE && costing->n <= ROOTS_TRIED_MAX;
     uint32_t first = any_root ? 0 : root, last = any_root ? costing->n - 1 : root;
     for (enum shape shape = 0; shape < SHAPES; shape++) {
-        struct cost_shape best = {.move_s = INFINITY};
+        struct cost_shape best = {.name = "halving-doubling", .move_s = INFINITY};
         for (uint32_t r = first; r <= last; r++) {
             struct cost_shape cost = shape_cost(costing, shape, r);
             if (cost_total_s(&cost) < cost_total_s(&best))
@@ -269,7 +269,7 @@ static struct cost_shape halving_cost(struct costing *costing)
 /* The order is a ring: which of its ranks is the first decides which are near in the large steps. */
 static void halving_add(struct costing *costing, struct cost_table *table)
 {
-    struct cost_shape best = {.move_s = INFINITY};
+    struct cost_shape best = {.name = "halving-doubling", .move_s = INFINITY};
     uint32_t n = costing->n, firsts = n <= ROOTS_TRIED_MAX ? n : 1;
     if ((n & (n - 1)) != 0 && costing->op != PLAN_ALLREDUCE)
         return;

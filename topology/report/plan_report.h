@@ -17,9 +17,9 @@ struct plan_report {
     const struct plan *plan;
     const uint32_t
         *members; /* rank numbers; NULL: all ranks, and the document does not list them */
-    uint32_t root;           /* broadcast, reduce: a member */
-    double ring_s_per_byte;  /* INFINITY: no ring */
-    struct cost_table costs; /* bytes 0: none */
+    uint32_t root;                  /* broadcast, reduce: a member */
+    double ring_s_per_byte;         /* INFINITY: no ring */
+    struct cost_table costs;        /* bytes 0: none */
     const struct plan_sizes *sizes; /* NULL: none */
     double sizes_sum_bytes_per_s;   /* 0: by what each rank sits on */
     struct cost_rivals rivals[PLAN_SIZES];
