@@ -175,6 +175,18 @@ TRYST_API tryst_status tryst_coll_estimate(tryst_group *group,
                                            const tryst_coll_params *coll_params,
                                            tryst_coll_info *info);
 
+/** Read tree `tree`, from 0, of the collective of `coll_params`, whose name is ignored: `parents[r]` becomes the rank
+ *  to which rank r sends its sums (`is_up`), or from which it receives the result; -1 at the root. Local.
+ *
+ *  `parents` has room for every rank of the group.
+ *
+ *  Thread:  any. Never blocks.
+ *  Returns: as tryst_coll_estimate; TRYST_E_INVALID also for a tree that the collective does not have
+ */
+TRYST_API tryst_status tryst_coll_tree(tryst_group *group,
+                                       const tryst_coll_params *coll_params,
+                                       uint32_t tree, bool is_up, int32_t *parents);
+
 TRYST_END_DECLS
 
 #endif

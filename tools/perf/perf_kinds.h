@@ -29,6 +29,7 @@ struct perf_kind {
     enum perf_result result;
     bool reduces;  /**< --op is its reduction */
     bool has_in;   /**< an input apart from the result, unless --inplace */
+    bool preempts; /**< an urgent one among others */
     bool has_root; /**< of a reduction the root alone has the result */
     bool in_blocks,
         out_blocks; /**< the tensor is a block for each rank, and --sizes its size */

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "perf_setup.h"
+
 #define PROGRESS_EVERY_S 5.0
 
 struct bandwidth {
@@ -50,10 +52,8 @@ void perf_progress(const struct perf_coll *all, const struct perf_coll_figure *f
 static void head_print(const struct perf_coll *all)
 {
     const struct perf_options *options = all->rank->options;
-    tryst_peer_info info = {.struct_size = sizeof info, .transport = "", .mechanism = ""};
-    if (all->size > 1)
-        tryst_group_peer(all->rank->group, 1, &info);
-    printf("tryst-perf %s, %d ranks\n", options->kind->name, all->size);
+    printf("tryst-perf %s\n", options->kind->name);
+    perf_setup_print(all->rank);
     printf("%10s %12s %7s %12s %12s %12s %10s %10s %12s %7s\n", "size", "count", "iters",
            "median, us", "p99, us", "min, us", "alg MB/s", "bus MB/s", "bound, us",
            "ratio");
@@ -114,8 +114,9 @@ static void json_print(FILE *file, const void *what)
 {
     const struct perf_coll *all = what;
     const struct perf_options *options = all->rank->options;
-    fprintf(file, "{\"test\": \"%s\", \"version\": \"%s\", \"ranks\": %d, \"results\": [",
-            options->kind->name, tryst_version_string(), all->size);
+    fprintf(file, "{\"test\": \"%s\", ", options->kind->name);
+    perf_setup_json(file, all->rank);
+    fprintf(file, ", \"check\": %s, \"results\": [", options->check ? "true" : "false");
     for (int i = 0; i < all->done; i++) {
         fputs(i ? ",\n  " : "\n  ", file);
         figure_print(file, all, &all->figures[i]);
