@@ -170,8 +170,10 @@ static void term_table_fill(const struct perf_pattern *pattern, int rank,
 
 void perf_pattern_fill_tables(struct perf_pattern *pattern)
 {
+    bool reduces = pattern->result == PERF_RESULT_REDUCED ||
+                   pattern->result == PERF_RESULT_REDUCED_BLOCK;
     term_table_fill(pattern, pattern->rank, pattern->own);
-    for (uint64_t i = 0; i < PERIOD && pattern->reduce; i++)
+    for (uint64_t i = 0; i < PERIOD && reduces; i++)
         table_put(pattern, pattern->reduced, i, reduced(pattern, i));
 }
 

@@ -106,8 +106,11 @@ static void figure_print(FILE *file, const struct perf_coll *all,
     number_print(file, "bound_seconds", bound_s);
     number_print(file, "ratio", bound_s > 0 ? figure->seconds / bound_s : 0);
     number_print(file, "planned_bytes_per_s", (double)figure->info.planned_bytes_per_s);
-    fprintf(file, ", \"trees\": %" PRIu32 ", \"slice_bytes\": %" PRIu32 "}",
+    fprintf(file, ", \"trees\": %" PRIu32 ", \"slice_bytes\": %" PRIu32,
             figure->info.trees, figure->info.slice_bytes);
+    if (all->rank->options->check)
+        fprintf(file, ", \"wrong\": %" PRIu64, figure->wrong);
+    fputc('}', file);
 }
 
 static void json_print(FILE *file, const void *what)

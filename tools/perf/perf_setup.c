@@ -88,8 +88,9 @@ void perf_setup_print(const struct perf_rank *rank)
     }
     printf("\n# trees planned for %s%s\n",
            setup.topology ? "TRYST_TOPOLOGY=" : "equal links",
-           setup.topology ? setup.topology
-                          : " (TRYST_TOPOLOGY is unset), so no bound of the plan is known");
+           setup.topology
+               ? setup.topology
+               : " (TRYST_TOPOLOGY is unset), so no bound of the plan is known");
 }
 
 /* A JSON string. */

@@ -330,8 +330,8 @@ static int rank_main(void *arg, int rank)
         exit_status = options->kind->preempts ? perf_preempt_coll(&at) : perf_coll(&at);
     else if (tryst_group_size(at.group) != 2)
         fprintf(stderr,
-                "tryst-perf: this job has %d ranks; it takes 2 (tryst-run -n 2)\n",
-                tryst_group_size(at.group));
+                "tryst-perf: this job has %d ranks; %s takes 2 (tryst-run -n 2)\n",
+                tryst_group_size(at.group), options->kind->name);
     else if (options->kind->preempts)
         exit_status = perf_preempt(&at);
     else
