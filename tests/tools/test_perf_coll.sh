@@ -76,6 +76,7 @@ measure allreduce -n 3 --check --sizes 600 --dtype f16 --op avg
 results_right 1
 measure barrier -n 4
 [ "$(field bytes)" = 0 ] || bad "a barrier has bytes"
+[ "$(field ratio)" = null ] || bad "a barrier has a bound"
 for kind in allreduce reduce broadcast; do
     measure $kind -n 1 --check --sizes 4,1M
     results_right 2
@@ -88,6 +89,10 @@ measure allreduce -n 4 --sizes 1M
 [ "$(field bound_seconds | cut -c 1-8)" = 0.031457 ] || bad "the bound of a star is $(field bound_seconds)"
 { field seconds; field bound_seconds; field ratio; } |
     awk '{ v[NR] = $1 } END { r = v[1] / v[2] / v[3]; exit !(r > 0.99999 && r < 1.00001) }' || bad "the ratio is none"
+for kind in reduce broadcast; do # 1 of the bytes
+    measure $kind -n 4 --sizes 1M --root 2
+    [ "$(field bound_seconds | cut -c 1-8)" = 0.020971 ] || bad "the bound of a $kind is $(field bound_seconds)"
+done
 [ "$(field topology)" = "\"$star\"" ] || bad "the JSON does not name the topology"
 grep -q "^# trees planned for TRYST_TOPOLOGY=$star$" "$dir/out" || bad "the table does not name the topology"
 unset TRYST_TOPOLOGY

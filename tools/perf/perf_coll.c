@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "perf_bound.h"
 #include "perf_pattern.h"
 #include "perf_report.h"
 
@@ -296,6 +297,9 @@ static tryst_status prepare(struct bench *bench)
         tryst_coll_prepare(bench->all->rank->group, &params, &bench->coll);
     if (status == TRYST_OK)
         status = tryst_coll_estimate(bench->all->rank->group, &params, &figure->info);
+    figure->bound_s = figure->info.bound_seconds;
+    if (bench->all->bound_s_per_byte > 0)
+        figure->bound_s = (double)figure->bytes * bench->all->bound_s_per_byte;
     return status == TRYST_OK ? status : fail(bench, kind->name, status);
 }
 
@@ -351,7 +355,9 @@ int perf_coll(const struct perf_rank *rank)
     const struct perf_options *options = rank->options;
     tryst_status status = TRYST_OK;
     uint64_t wrong = 0;
-    all = (struct perf_coll){.rank = rank, .size = tryst_group_size(rank->group)};
+    all = (struct perf_coll){.rank = rank,
+                             .size = tryst_group_size(rank->group),
+                             .bound_s_per_byte = perf_bound_s_per_byte(rank)};
     for (int i = 0; i < options->sizes_count && status == TRYST_OK; i++) {
         struct perf_coll_figure *figure = &all.figures[i];
         struct bench bench = {.all = &all, .options = options, .figure = figure};

@@ -45,9 +45,10 @@ static const struct perf_kind kinds[] = {
     {"allreduce", of_allreduce, COLL_SIZES, RANKS_ANY, TRYST_COLL_ALLREDUCE,
      PERF_RESULT_REDUCED, .reduces = true, .has_in = true, .bus_factor = bus_all},
     {"reduce", of_reduce, COLL_SIZES, RANKS_ANY, TRYST_COLL_REDUCE, PERF_RESULT_REDUCED,
-     .reduces = true, .has_in = true, .has_root = true, .bus_factor = bus_one},
+     TRYST_PLAN_REDUCE, .reduces = true, .has_in = true, .has_root = true,
+     .bus_factor = bus_one},
     {"broadcast", of_broadcast, COLL_SIZES, RANKS_ANY, TRYST_COLL_BROADCAST,
-     PERF_RESULT_ROOTS, .has_root = true, .bus_factor = bus_one},
+     PERF_RESULT_ROOTS, TRYST_PLAN_BROADCAST, .has_root = true, .bus_factor = bus_one},
     {"barrier", of_barrier, NULL, RANKS_ANY, TRYST_COLL_BARRIER, .bus_factor = bus_one},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };

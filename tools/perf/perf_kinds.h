@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <tryst/coll.h>
+#include <tryst/topo.h>
 
 /** What a result holds, by which --check compares it. */
 enum perf_result {
@@ -27,6 +28,8 @@ struct perf_kind {
 
     tryst_coll_kind coll; /**< TRYST_COLL_INVALID: a measurement of two ranks */
     enum perf_result result;
+    tryst_plan_op
+        plan; /**< of the bound; TRYST_PLAN_ALLREDUCE: tryst_coll_estimate has it, if any */
     bool reduces;  /**< --op is its reduction */
     bool has_in;   /**< an input apart from the result, unless --inplace */
     bool preempts; /**< an urgent one among others */
