@@ -17,10 +17,11 @@
 static uint64_t what_hash(const tryst_coll_params *params)
 {
     struct {
-        uint64_t name, count;
+        uint64_t name, count, subgroup;
         int32_t kind, reduce, dtype, root;
     } what = {hash_bytes(params->name, strlen(params->name)),
               params->count,
+              (uintptr_t)params->subgroup,
               params->kind,
               params->reduce,
               params->dtype,
@@ -33,9 +34,9 @@ static bool is_same(const tryst_coll *coll, const tryst_group *group,
 {
     bool root_is_same = coll->root < 0 || coll->root == params->root;
     bool dtype_is_same = coll->kind == TRYST_COLL_BARRIER || coll->dtype == params->dtype;
-    return coll->group == group && coll->kind == params->kind &&
-           coll->reduce == params->reduce && coll->count == params->count &&
-           root_is_same && dtype_is_same &&
+    return coll->group == group && coll->subgroup == params->subgroup &&
+           coll->kind == params->kind && coll->reduce == params->reduce &&
+           coll->count == params->count && root_is_same && dtype_is_same &&
            strcmp(coll->label->string, params->name) == 0;
 }
 
@@ -55,16 +56,18 @@ static tryst_coll *kept_get(struct colls *colls, const tryst_group *group,
     return NULL;
 }
 
-/** With the lock. Returns what the table gives up, or NULL. */
-static tryst_coll *kept_first_take(struct colls *colls, size_t above)
+/** With the lock. Take what was used least recently, of `subgroup` (NULL: of all); NULL: there is none. */
+static tryst_coll *kept_take(struct colls *colls, const tryst_subgroup *subgroup)
 {
-    struct list_node *node =
-        colls->kept.count > above ? list_pop_front(&colls->kept_order) : NULL;
-    if (!node)
-        return NULL;
-    tryst_coll *coll = container_of(node, tryst_coll, order);
-    hash_table_remove(&colls->kept, &coll->by_what);
-    return coll;
+    list_for_each_safe (&colls->kept_order, node, after) {
+        tryst_coll *coll = container_of(node, tryst_coll, order);
+        if (subgroup && coll->subgroup != subgroup)
+            continue;
+        list_remove(node);
+        hash_table_remove(&colls->kept, &coll->by_what);
+        return coll;
+    }
+    return NULL;
 }
 
 tryst_status coll_find(struct colls *colls, tryst_group *group,
@@ -82,7 +85,7 @@ tryst_status coll_find(struct colls *colls, tryst_group *group,
         pthread_mutex_lock(&colls->lock);
         hash_table_add(&colls->kept, &coll->by_what, hash);
         list_push_back(&colls->kept_order, &coll->order);
-        tryst_coll *old = kept_first_take(colls, COLLS_KEPT);
+        tryst_coll *old = colls->kept.count > COLLS_KEPT ? kept_take(colls, NULL) : NULL;
         pthread_mutex_unlock(&colls->lock);
         if (old)
             coll_unref(old);
@@ -91,12 +94,12 @@ tryst_status coll_find(struct colls *colls, tryst_group *group,
     return TRYST_OK;
 }
 
-void coll_kept_drop(struct colls *colls)
+void coll_kept_drop(struct colls *colls, const tryst_subgroup *subgroup)
 {
     tryst_coll *coll;
     do {
         pthread_mutex_lock(&colls->lock);
-        coll = kept_first_take(colls, 0);
+        coll = kept_take(colls, subgroup);
         pthread_mutex_unlock(&colls->lock);
         if (coll)
             coll_unref(coll);

@@ -10,7 +10,7 @@
 /** Find what does the same, or prepare it and keep it; a reference is the caller's. */
 tryst_status coll_find(struct colls *colls, tryst_group *group,
                        const tryst_coll_params *params, tryst_coll **coll_p);
-/** Forget all. */
-void coll_kept_drop(struct colls *colls);
+/** Forget those of `subgroup`; NULL: all. */
+void coll_kept_drop(struct colls *colls, const tryst_subgroup *subgroup);
 
 #endif

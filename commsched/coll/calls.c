@@ -17,6 +17,7 @@
 #include "rendezvous/coll_op.h"
 #include "rendezvous/op/dtype.h"
 #include "run.h"
+#include "subgroup.h"
 #include "tryst/sized.h"
 
 static const char submit_call[] = "submit";
@@ -51,9 +52,13 @@ static tryst_status reduce_check(const tryst_coll_params *params)
 
 static tryst_status shape_check(const tryst_group *group, const tryst_coll_params *params)
 {
-    int size = tryst_group_size(group);
+    const tryst_subgroup *subgroup = params->subgroup;
+    int size = subgroup ? tryst_subgroup_size(subgroup) : tryst_group_size(group);
     bool rooted =
         params->kind == TRYST_COLL_REDUCE || params->kind == TRYST_COLL_BROADCAST;
+    if (subgroup && subgroup->group != group)
+        return refuse(TRYST_E_INVALID,
+                      "cannot prepare a collective: the subgroup is of another group");
     if (params->kind == TRYST_COLL_BARRIER)
         return TRYST_OK;
     if (params->kind < TRYST_COLL_ALLREDUCE || params->kind > TRYST_COLL_BARRIER)
@@ -73,9 +78,8 @@ static tryst_status shape_check(const tryst_group *group, const tryst_coll_param
     if (rooted && (params->root < 0 || params->root >= size))
         return refuse(
             TRYST_E_INVALID,
-            "cannot prepare a collective: root is not a rank of the group: %d (0 to "
-            "%d)",
-            (int)params->root, size - 1);
+            "cannot prepare a collective: root is not a rank of the %s: %d (0 to %d)",
+            subgroup ? "subgroup" : "group", (int)params->root, size - 1);
     return params->kind == TRYST_COLL_BROADCAST ? TRYST_OK : reduce_check(params);
 }
 
@@ -245,7 +249,7 @@ static tryst_status overlap_check(const tryst_coll *coll, const tryst_tensor *in
 static tryst_status tensors_check(const tryst_coll *coll, const tryst_tensor **in_p,
                                   const tryst_tensor **out_p)
 {
-    bool is_root = coll->root < 0 || coll->root == tryst_group_rank(coll->group);
+    bool is_root = coll->root < 0 || coll->root == coll->rank;
     if (coll->kind == TRYST_COLL_BARRIER)
         *in_p = *out_p = NULL;
     if (coll->kind == TRYST_COLL_BROADCAST)
@@ -302,7 +306,7 @@ static void run_memory_set(struct coll_run *run)
     }
 }
 
-static tryst_status params_check(const tryst_op_params *params)
+static tryst_status params_check(const tryst_coll *coll, const tryst_op_params *params)
 {
     const uint32_t known = TRYST_OP_PRIORITY | TRYST_OP_BACKGROUND;
     if (params && (params->flags & ~known))
@@ -316,6 +320,11 @@ static tryst_status params_check(const tryst_op_params *params)
             TRYST_E_INVALID,
             "cannot submit: params->alloc is set for a collective; only receives "
             "have it");
+    if (params && params->subgroup && params->subgroup != coll->subgroup)
+        return refuse(
+            TRYST_E_INVALID,
+            "cannot submit: params->subgroup is not that of the prepared collective; "
+            "leave it NULL");
     return TRYST_OK;
 }
 
@@ -378,7 +387,7 @@ tryst_status tryst_coll_start(tryst_step *step, tryst_coll *coll, const tryst_te
     if (params && !own)
         return refuse(TRYST_E_INVALID, "cannot submit: params: %s",
                       tryst_sized_reason(params));
-    status = params_check(own);
+    status = params_check(coll, own);
     return status == TRYST_OK ? coll_start(step, coll, in, out, own, op_p) : status;
 }
 
@@ -395,6 +404,10 @@ static tryst_status call(tryst_step *step, tryst_coll_params what,
     if (!step)
         return refuse_null(submit_call, "step");
     tryst_group *group = step_group(step);
+    tryst_op_params own_room;
+    const tryst_op_params *own_params =
+        params ? tryst_sized_view(params, &own_room, sizeof own_room) : NULL;
+    what.subgroup = own_params ? own_params->subgroup : NULL;
     if (tensor) {
         const tryst_tensor *own = tryst_sized_view(tensor, &room, sizeof room);
         if (!own)

@@ -20,6 +20,7 @@
 #include "prepare.h"
 #include "rendezvous/coll_op.h"
 #include "run.h"
+#include "subgroup.h"
 #include "work.h"
 
 /* ---- starts ------------------------------------------------------------------------------- */
@@ -130,7 +131,8 @@ void run_begin(struct rendezvous *rdv, struct submission *submission)
     run->urgency = op->urgency;
     flows_start(rdv, run);
     /* The flows carry the cause on, to ranks that do not have it. */
-    if (colls->gone_status != TRYST_OK)
+    if (colls->gone_status != TRYST_OK &&
+        subgroup_has(run->coll->subgroup, colls->gone_rank))
         run_fail(run, colls->gone_status, colls->gone_rank, colls->gone_origin,
                  colls->gone_text);
     run_mark(run);
@@ -379,7 +381,7 @@ void colls_plan_set(struct colls *colls, const struct coll_plan *plan)
     pthread_mutex_lock(&colls->lock);
     colls->plan = plan;
     pthread_mutex_unlock(&colls->lock);
-    coll_kept_drop(colls); /* they are of the plan before */
+    coll_kept_drop(colls, NULL); /* they are of the plan before */
 }
 
 void colls_group_close(struct colls *colls)

@@ -19,6 +19,7 @@
 #include "rendezvous/coll_op.h"
 #include "rendezvous/op/dtype.h"
 #include "run.h"
+#include "subgroup.h"
 
 static const char prepare_call[] = "prepare a collective";
 
@@ -39,14 +40,19 @@ static bool has_root(tryst_coll_kind kind)
     return kind == TRYST_COLL_REDUCE || kind == TRYST_COLL_BROADCAST;
 }
 
-/** Prepare the key of a flow of `tree`, from or to `peer`, and append it. */
+/** Prepare the key of a flow of `tree`, from or to `peer` among those that take part, and append it. */
 static tryst_status key_add(tryst_coll *coll, uint32_t tree, bool up, int32_t peer,
                             bool sends)
 {
-    char edge[TRYST_COLL_NAME_MAX + 32];
+    char edge[TRYST_COLL_NAME_MAX + 64];
+    const tryst_subgroup *subgroup = coll->subgroup;
     int32_t rank = tryst_group_rank(coll->group);
-    snprintf(edge, sizeof edge, "~c/%s/%" PRIu32 "/%s", coll->label->string, tree,
-             up ? "u" : "d");
+    peer = subgroup ? subgroup->members[peer] : peer;
+    int bytes = subgroup ? snprintf(edge, sizeof edge, "~v/%" PRIx64 ".%" PRIx64,
+                                    subgroup->epoch, subgroup->digest)
+                         : snprintf(edge, sizeof edge, "~c");
+    snprintf(edge + bytes, sizeof edge - (size_t)bytes, "/%s/%" PRIu32 "/%s",
+             coll->label->string, tree, up ? "u" : "d");
     tryst_status status = group_key(coll->group, sends ? rank : peer, sends ? peer : rank,
                                     edge, &coll->keys[coll->flows_count]);
     coll->flows_count += status == TRYST_OK;
@@ -259,6 +265,7 @@ static void coll_free(tryst_coll *coll)
     for (uint32_t i = 0; i < coll->flows_count; i++)
         prepared_unref(coll->keys[i]);
     prepared_unref(coll->label);
+    subgroup_unref(coll->subgroup);
     mem_free(coll->keys);
     mem_free(coll->parts);
     mem_free(coll);
@@ -309,7 +316,8 @@ static void coll_fill(tryst_coll *coll, const tryst_coll_params *params)
 tryst_status coll_open(struct colls *colls, tryst_group *group,
                        const tryst_coll_params *params, tryst_coll **coll_p)
 {
-    const struct coll_plan *plan = coll_plan_get(colls, group);
+    const struct coll_plan *plan =
+        params->subgroup ? params->subgroup->plan : coll_plan_get(colls, group);
     tryst_coll *coll = plan ? mem_zalloc(sizeof *coll) : NULL;
     if (!coll)
         return refuse_nomem(prepare_call);
@@ -317,7 +325,9 @@ tryst_status coll_open(struct colls *colls, tryst_group *group,
     list_init(&coll->idle);
     coll->colls = colls;
     coll->group = group;
-    coll->size = tryst_group_size(group);
+    coll->subgroup = subgroup_ref(params->subgroup);
+    coll->size = (int32_t)plan->size;
+    coll->rank = plan->rank;
     coll->is_spread = group_is_spread(group);
     coll_fill(coll, params);
     coll->label = name_key(params->name);

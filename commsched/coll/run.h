@@ -73,6 +73,7 @@ struct tryst_coll {
     _Atomic(uint32_t) refs; /**< the caller's or the table's; each run */
     struct colls *colls;
     tryst_group *group;
+    tryst_subgroup *subgroup;           /**< NULL: all ranks of the group */
     struct hash_node by_what;           /**< colls->kept */
     struct list_node order;             /**< colls->kept_order */
     struct list idle;                   /**< coll_run.idle_node; under colls->lock */
@@ -83,7 +84,8 @@ struct tryst_coll {
     tryst_reduce_op reduce;
     tryst_dtype dtype;
     int32_t root;
-    int32_t size;   /**< of the group */
+    int32_t size;   /**< ranks that take part */
+    int32_t rank;   /**< this one among them, as `root` */
     bool is_spread; /**< the group is on several hosts */
     uint64_t count;
     size_t element_bytes;

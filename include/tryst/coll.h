@@ -4,7 +4,7 @@
  *
  *  A collective has a name. The n-th use of a name in a step meets the n-th use of that name
  *  in the same step on the other ranks, so ranks submit in any order, from any thread, mixed
- *  with sends and receives. All ranks of the group take part. Names are as edges in
+ *  with sends and receives. All ranks of the group take part, or those of a subgroup. Names are as edges in
  *  tryst/key.h: 1 to TRYST_COLL_NAME_MAX bytes, without ';'. Names of collectives and names of
  *  keys never collide.
  *
@@ -114,11 +114,12 @@ typedef enum tryst_coll_kind {
 typedef struct tryst_coll_params {
     size_t struct_size;
     tryst_coll_kind kind;
-    tryst_reduce_op reduce; /**< all-reduce and reduce */
-    uint64_t count;         /**< elements; barrier: 0 */
-    tryst_dtype dtype;      /**< barrier: 0 */
-    int32_t root;           /**< reduce and broadcast */
-    const char *name;       /**< copied */
+    tryst_reduce_op reduce;         /**< all-reduce and reduce */
+    uint64_t count;                 /**< elements; barrier: 0 */
+    tryst_dtype dtype;              /**< barrier: 0 */
+    int32_t root;                   /**< reduce and broadcast */
+    const char *name;               /**< copied */
+    const tryst_subgroup *subgroup; /**< NULL: all ranks of the group */
 } tryst_coll_params;
 
 /** Prepare a collective of `group` that is started many times. Local: other ranks may use the prepared form
@@ -147,6 +148,46 @@ TRYST_API tryst_status tryst_coll_start(tryst_step *step, tryst_coll *coll,
 /** Release a prepared collective; what was started goes on. Before its group is closed. NULL is allowed.
  *  Any thread; never blocks. */
 TRYST_API void tryst_coll_release(tryst_coll *coll);
+
+/* ------------------------------------------------------------------------------------------- *
+ *  Subgroups: collectives of some ranks, such as the replicas of a pipeline stage.
+ *
+ *  A subgroup is a view of its group: members in an order, an epoch, and a plan of its own, over the group's
+ *  peers and steps. Its members number themselves 0 to count-1, and `root` is such a number; errors name
+ *  ranks of the group. Every member opens the subgroup with the same members in the same order and the same
+ *  epoch; other members or another epoch are another subgroup, and names of two subgroups, or of a
+ *  subgroup and its group, never meet. A member's death fails the collectives of the subgroups that it is in; the
+ *  others go on.
+ *
+ *  The plan is made from the group's on each member alone, so opening a subgroup sends nothing: a
+ *  member's parent is its nearest ancestor among the members. It has no bound of its own.
+ * ------------------------------------------------------------------------------------------- */
+
+typedef struct tryst_subgroup_params {
+    size_t struct_size;
+    uint64_t epoch; /**< distinguishes subgroups of the same members; any number */
+    uint32_t count; /**< members [1, size of the group] */
+    const int32_t *members; /**< ranks of the group, each at most once; copied */
+} tryst_subgroup_params;
+
+/** Open the subgroup of `group` that `subgroup_params` describes; this rank is a member.
+ *
+ *  Owns:    the caller owns `*subgroup_p` (tryst_subgroup_close), before the group is closed.
+ *  Thread:  any. Never blocks; local.
+ *  Returns: TRYST_OK, TRYST_E_INVALID (members), TRYST_E_NOMEM, TRYST_E_FORKED, TRYST_E_CONTEXT
+ */
+TRYST_API tryst_status tryst_subgroup_open(tryst_group *group,
+                                           const tryst_subgroup_params *subgroup_params,
+                                           tryst_subgroup **subgroup_p);
+/** This rank's number in the subgroup. Any thread. */
+TRYST_API int tryst_subgroup_rank(const tryst_subgroup *subgroup);
+/** The number of members. Any thread. */
+TRYST_API int tryst_subgroup_size(const tryst_subgroup *subgroup);
+/** The rank in the group of member `number`; -1: there is no such member. Any thread. */
+TRYST_API int tryst_subgroup_member(const tryst_subgroup *subgroup, int number);
+/** Close a subgroup; what was started or prepared with it goes on. NULL is allowed. Any thread; never
+ *  blocks. */
+TRYST_API void tryst_subgroup_close(tryst_subgroup *subgroup);
 
 /* ------------------------------------------------------------------------------------------- *
  *  How a collective is carried out, and how fast it can be at best.

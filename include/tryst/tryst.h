@@ -467,6 +467,9 @@ typedef struct tryst_op_params {
     void *alloc_arg;
     /** Collectives with TRYST_REDUCE_PREMULTIPLIED_SUM: this rank's factor. 0: 1. */
     double factor;
+    /** Collectives: the ranks that take part, of which this one is a member; NULL: the
+     *  group. A prepared collective has its own: then NULL or the same. */
+    const tryst_subgroup *subgroup;
 } tryst_op_params;
 
 /** Offer `tensor` under `key` in `step`.

@@ -33,6 +33,8 @@ typedef struct tryst_group tryst_group;
 typedef struct tryst_step tryst_step;
 /** One asynchronous operation. */
 typedef struct tryst_op tryst_op;
+/** Some ranks of a group: a view of it, for collectives (tryst/coll.h). */
+typedef struct tryst_subgroup tryst_subgroup;
 /** A key that was parsed once, for hot loops. */
 typedef struct tryst_key tryst_key;
 /** A registered (or library-allocated) region of memory. */

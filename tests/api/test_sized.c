@@ -121,6 +121,22 @@ static tryst_status coll_call(void *sized)
     return status;
 }
 
+static const int32_t at_rank = 0;
+
+static void subgroup_fill(void *sized)
+{
+    *(tryst_subgroup_params *)sized =
+        (tryst_subgroup_params){.count = 1, .members = &at_rank};
+}
+
+static tryst_status subgroup_call(void *sized)
+{
+    tryst_subgroup *subgroup = NULL;
+    tryst_status status = tryst_subgroup_open(at.group, sized, &subgroup);
+    tryst_subgroup_close(subgroup);
+    return status;
+}
+
 static void pool_fill(void *sized)
 {
     *(tryst_pool_params *)sized =
@@ -251,6 +267,8 @@ static void test_structs(void **state)
         SIZED_INPUT(tryst_tensor, dtype, tensor_fill, tensor_call, TRYST_OK),
         SIZED_INPUT(tryst_op_params, struct_size, params_fill, params_call, TRYST_OK),
         SIZED_INPUT(tryst_coll_params, name, coll_fill, coll_call, TRYST_OK),
+        SIZED_INPUT(tryst_subgroup_params, members, subgroup_fill, subgroup_call,
+                    TRYST_OK),
         SIZED_INPUT(tryst_pool_params, kind, pool_fill, pool_call, TRYST_OK),
         SIZED_INPUT(tryst_plan_params, struct_size, plan_fill, plan_call, TRYST_OK),
         SIZED_INPUT(tryst_place_params, ranks_count, place_fill, place_call, TRYST_OK),

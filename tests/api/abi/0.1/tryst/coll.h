@@ -44,6 +44,7 @@ typedef struct tryst_coll_params {
     tryst_dtype dtype;
     int32_t root;
     const char *name;
+    const tryst_subgroup *subgroup;
 } tryst_coll_params;
 
 TRYST_API tryst_status tryst_coll_prepare(tryst_group *group,
@@ -55,6 +56,21 @@ TRYST_API tryst_status tryst_coll_start(tryst_step *step, tryst_coll *coll,
                                         const tryst_op_params *params, tryst_op **op_p);
 
 TRYST_API void tryst_coll_release(tryst_coll *coll);
+
+typedef struct tryst_subgroup_params {
+    size_t struct_size;
+    uint64_t epoch;
+    uint32_t count;
+    const int32_t *members;
+} tryst_subgroup_params;
+
+TRYST_API tryst_status tryst_subgroup_open(tryst_group *group,
+                                           const tryst_subgroup_params *subgroup_params,
+                                           tryst_subgroup **subgroup_p);
+TRYST_API int tryst_subgroup_rank(const tryst_subgroup *subgroup);
+TRYST_API int tryst_subgroup_size(const tryst_subgroup *subgroup);
+TRYST_API int tryst_subgroup_member(const tryst_subgroup *subgroup, int number);
+TRYST_API void tryst_subgroup_close(tryst_subgroup *subgroup);
 
 typedef struct tryst_coll_info {
     size_t struct_size;

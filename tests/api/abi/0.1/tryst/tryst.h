@@ -155,6 +155,7 @@ typedef struct tryst_op_params {
     tryst_alloc_fn alloc;
     void *alloc_arg;
     double factor;
+    const tryst_subgroup *subgroup;
 } tryst_op_params;
 
 TRYST_API tryst_status tryst_send(tryst_step *step, const char *key,

@@ -27,6 +27,7 @@ typedef struct tryst_ctx tryst_ctx;
 typedef struct tryst_group tryst_group;
 typedef struct tryst_step tryst_step;
 typedef struct tryst_op tryst_op;
+typedef struct tryst_subgroup tryst_subgroup;
 typedef struct tryst_key tryst_key;
 typedef struct tryst_mem tryst_mem;
 typedef struct tryst_config tryst_config;

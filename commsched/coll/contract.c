@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The plan of some ranks of a group; see contract.h.
+ *
+ * Idea: each tree of the group is contracted. The parent of a member is its nearest ancestor that is a
+ * member, so members that were near in the tree stay near, and every member computes the same trees from
+ * the plan that all ranks have agreed on: nothing is sent, and nothing is rounded.
+ * A tree whose root is not a member falls apart; the first of the roots of its pieces becomes the parent of
+ * the others. A class leaves such trees out if another of its trees has a member as its root. Tree 0 stays in every
+ * class, since every collective uses its edges; there its share becomes zero.
+ * Invariant: the trees span the members; tree 0 has the same edges in every class, as in the group's plan.
+ * Callers: view.c; tests.
+ */
+#include "contract.h"
+
+#include <stdbool.h>
+
+#include "core/alloc.h"
+
+struct contraction {
+    const struct coll_plan *from;
+    const int32_t *members;
+    uint32_t count;
+    uint32_t rank;
+    int32_t *places; /**< by rank of the group: its position in `members`, or -1 */
+    int32_t *left;   /**< memory for the parents and children of further trees */
+};
+
+/* ---- one half of a tree ------------------------------------------------------------------- */
+
+/** The position of the nearest ancestor that is a member, -1: there is none. */
+static int32_t parent_find(const struct contraction *c, const int32_t *parents,
+                           uint32_t place)
+{
+    int32_t at = parents[c->members[place]];
+    while (at >= 0 && c->places[at] < 0)
+        at = parents[at];
+    return at < 0 ? -1 : c->places[at];
+}
+
+/** Contract a half. Returns the root. */
+static int32_t half_contract(struct contraction *c, const int32_t *parents, int32_t *out)
+{
+    int32_t root = -1;
+    for (uint32_t place = 0; place < c->count; place++) {
+        out[place] = parent_find(c, parents, place);
+        if (out[place] >= 0)
+            continue;
+        out[place] = root;
+        root = root < 0 ? (int32_t)place : root;
+    }
+    return root;
+}
+
+/** Append the children of this rank. Returns how many there are. */
+static uint32_t children_take(struct contraction *c, const int32_t *parents)
+{
+    uint32_t children = 0;
+    for (uint32_t place = 0; place < c->count; place++)
+        if (parents[place] == (int32_t)c->rank)
+            c->left[children++] = (int32_t)place;
+    return children;
+}
+
+static int32_t *ints_take(struct contraction *c, uint32_t count)
+{
+    int32_t *taken = c->left;
+    c->left += count;
+    return taken;
+}
+
+/* ---- trees and classes -------------------------------------------------------------------- */
+
+static void tree_contract(struct contraction *c, const struct coll_tree_plan *from,
+                          struct coll_tree_plan *out)
+{
+    bool is_whole = c->places[from->root] >= 0;
+    int32_t *up = ints_take(c, c->count), *down = up;
+    out->root = half_contract(c, from->up_parents, up);
+    if (is_whole) { /* else the pieces of the halves may have other roots: one half serves both */
+        down = ints_take(c, c->count);
+        (void)half_contract(c, from->down_parents, down);
+    }
+    out->up_parents = up;
+    out->down_parents = down;
+    out->up_parent = up[c->rank];
+    out->down_parent = down[c->rank];
+    out->up_children = c->left;
+    out->up_children_count = children_take(c, up);
+    (void)ints_take(c, out->up_children_count);
+    out->down_children = c->left;
+    out->down_children_count = children_take(c, down);
+    (void)ints_take(c, out->down_children_count);
+}
+
+/** The share of a tree, / 2^32. */
+static uint64_t share_of(const struct coll_class *class, uint32_t tree)
+{
+    uint64_t end =
+        tree + 1 == class->trees_count ? UINT64_C(1) << 32 : class->trees[tree].cum_share;
+    return end - (tree ? class->trees[tree - 1].cum_share : 0);
+}
+
+/** The sum of the shares of trees with a member as their root. */
+static uint64_t rooted_share(const struct contraction *c, const struct coll_class *class)
+{
+    uint64_t sum = 0;
+    for (uint32_t t = 0; t < class->trees_count; t++)
+        if (c->places[class->trees[t].root] >= 0)
+            sum += share_of(class, t);
+    return sum;
+}
+
+static void class_contract(struct contraction *c, const struct coll_class *from,
+                           struct coll_class *out)
+{
+    uint64_t rooted = rooted_share(c, from), sum = 0;
+    uint64_t whole = rooted ? rooted : UINT64_C(1) << 32;
+    for (uint32_t t = 0; t < from->trees_count; t++) {
+        bool counts = !rooted || c->places[from->trees[t].root] >= 0;
+        if (t && !counts)
+            continue;
+        sum += counts ? share_of(from, t) : 0;
+        struct coll_tree_plan *tree = &out->trees[out->trees_count++];
+        tree_contract(c, &from->trees[t], tree);
+        tree->cum_share = sum == whole ? UINT32_MAX : (uint32_t)((sum << 32) / whole);
+    }
+    out->bytes_max = from->bytes_max;
+    out->slice_bytes = from->slice_bytes;
+}
+
+/* ---- the plan ----------------------------------------------------------------------------- */
+
+static void plan_fill(struct contraction *c, struct coll_plan *plan,
+                      struct coll_tree_plan *trees)
+{
+    plan->size = c->count;
+    plan->rank = (int32_t)c->rank;
+    plan->digest = c->from->digest;
+    plan->classes_count = c->from->classes_count;
+    for (uint32_t i = 0; i < plan->classes_count; i++) {
+        plan->classes[i].trees = trees;
+        class_contract(c, &c->from->classes[i], &plan->classes[i]);
+        trees += plan->classes[i].trees_count;
+    }
+}
+
+static uint32_t trees_count(const struct coll_plan *plan)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < plan->classes_count; i++)
+        count += plan->classes[i].trees_count;
+    return count;
+}
+
+/** Parents of all members in both halves, and this rank's children in both, at most. */
+static size_t tree_ints(uint32_t count)
+{
+    return 4 * (size_t)count;
+}
+
+struct coll_plan *coll_plan_contract(const struct coll_plan *plan, const int32_t *members,
+                                     uint32_t count, uint32_t rank)
+{
+    uint32_t trees = trees_count(plan);
+    size_t trees_at =
+        sizeof(struct coll_plan) + plan->classes_count * sizeof(struct coll_class);
+    size_t ints_at = trees_at + trees * sizeof(struct coll_tree_plan);
+    char *block = mem_zalloc(ints_at + trees * tree_ints(count) * sizeof(int32_t));
+    int32_t *places = mem_alloc(plan->size * sizeof *places);
+    if (!block || !places) {
+        mem_free(block);
+        mem_free(places);
+        return NULL;
+    }
+    struct contraction c = {.from = plan,
+                            .members = members,
+                            .count = count,
+                            .rank = rank,
+                            .places = places,
+                            .left = (int32_t *)(void *)(block + ints_at)};
+    for (uint32_t i = 0; i < plan->size; i++)
+        places[i] = -1;
+    for (uint32_t i = 0; i < count; i++)
+        places[members[i]] = (int32_t)i;
+    struct coll_plan *out = (struct coll_plan *)(void *)block;
+    out->classes = (struct coll_class *)(void *)(out + 1);
+    plan_fill(&c, out, (struct coll_tree_plan *)(void *)(block + trees_at));
+    mem_free(places);
+    return out;
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Subgroups: the public calls; see tryst/coll.h.
+ *
+ * Idea: a subgroup is a list of members and a contracted plan. Its collectives use the peers and steps of
+ * the group, under keys that name the epoch and the members (prepare.c), so subgroups never meet by mistake.
+ * Callers: users; calls.c, prepare.c, cache.c.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "cache.h"
+#include "contract.h"
+#include "core/alloc.h"
+#include "core/hash.h"
+#include "core/refuse.h"
+#include "prepare.h"
+#include "rendezvous/coll_op.h"
+#include "subgroup.h"
+#include "tryst/sized.h"
+
+static const char open_call[] = "open a subgroup";
+
+/* ---- references --------------------------------------------------------------------------- */
+
+tryst_subgroup *subgroup_ref(const tryst_subgroup *subgroup)
+{
+    tryst_subgroup *own = (tryst_subgroup *)subgroup;
+    /* relaxed: the caller holds a reference already. */
+    if (own)
+        atomic_fetch_add_explicit(&own->refs, 1, memory_order_relaxed);
+    return own;
+}
+
+void subgroup_unref(tryst_subgroup *subgroup)
+{
+    /* acq_rel: the last one sees every other's use before it frees. */
+    if (!subgroup ||
+        atomic_fetch_sub_explicit(&subgroup->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    mem_free(subgroup->plan);
+    mem_free(subgroup);
+}
+
+bool subgroup_has(const tryst_subgroup *subgroup, int32_t rank)
+{
+    for (uint32_t i = 0; subgroup && i < subgroup->count; i++)
+        if (subgroup->members[i] == rank)
+            return true;
+    return !subgroup;
+}
+
+/* ---- open --------------------------------------------------------------------------------- */
+
+/** True if no member before `at` is the same. */
+static bool is_new(const int32_t *members, uint32_t at)
+{
+    for (uint32_t i = 0; i < at; i++)
+        if (members[i] == members[at])
+            return false;
+    return true;
+}
+
+/** Find this rank among the members, and check them. */
+static tryst_status members_check(const tryst_group *group,
+                                  const tryst_subgroup_params *params, uint32_t *rank_p)
+{
+    int32_t size = tryst_group_size(group), rank = tryst_group_rank(group);
+    *rank_p = UINT32_MAX;
+    if (!params->members)
+        return refuse_null(open_call, "subgroup_params->members");
+    if (!params->count || params->count > (uint32_t)size)
+        return refuse(TRYST_E_INVALID,
+                      "cannot %s: count is %" PRIu32 "; the group has %" PRId32 " ranks",
+                      open_call, params->count, size);
+    for (uint32_t i = 0; i < params->count; i++) {
+        int32_t member = params->members[i];
+        if (member < 0 || member >= size)
+            return refuse(TRYST_E_INVALID,
+                          "cannot %s: members[%" PRIu32 "] is %" PRId32
+                          "; ranks of the group are 0 to %" PRId32,
+                          open_call, i, member, size - 1);
+        if (!is_new(params->members, i))
+            return refuse(TRYST_E_INVALID,
+                          "cannot %s: rank %" PRId32 " is a member twice", open_call,
+                          member);
+        if (member == rank)
+            *rank_p = i;
+    }
+    if (*rank_p == UINT32_MAX)
+        return refuse(TRYST_E_INVALID,
+                      "cannot %s: this rank, %" PRId32 ", is not a member; members alone "
+                      "open a subgroup",
+                      open_call, rank);
+    return TRYST_OK;
+}
+
+static tryst_subgroup *subgroup_make(tryst_group *group,
+                                     const tryst_subgroup_params *params, uint32_t rank)
+{
+    struct colls *colls = group_above(group);
+    size_t bytes = params->count * sizeof *params->members;
+    const struct coll_plan *plan = coll_plan_get(colls, group);
+    tryst_subgroup *subgroup = plan ? mem_zalloc(sizeof *subgroup + bytes) : NULL;
+    if (!subgroup)
+        return NULL;
+    atomic_init(&subgroup->refs, 1);
+    subgroup->colls = colls;
+    subgroup->group = group;
+    subgroup->epoch = params->epoch;
+    subgroup->digest = hash_bytes((const char *)params->members, bytes);
+    subgroup->count = params->count;
+    subgroup->rank = rank;
+    memcpy(subgroup->members, params->members, bytes);
+    subgroup->plan = coll_plan_contract(plan, subgroup->members, params->count, rank);
+    if (!subgroup->plan) {
+        mem_free(subgroup);
+        return NULL;
+    }
+    return subgroup;
+}
+
+tryst_status tryst_subgroup_open(tryst_group *group,
+                                 const tryst_subgroup_params *subgroup_params,
+                                 tryst_subgroup **subgroup_p)
+{
+    tryst_subgroup_params room;
+    uint32_t rank;
+    if (!group || !subgroup_params || !subgroup_p)
+        return refuse_null(open_call, !group             ? "group"
+                                      : !subgroup_params ? "subgroup_params"
+                                                         : "subgroup_p");
+    const tryst_subgroup_params *params =
+        tryst_sized_view(subgroup_params, &room, sizeof room);
+    if (!params)
+        return refuse(TRYST_E_INVALID, "cannot %s: subgroup_params: %s", open_call,
+                      tryst_sized_reason(subgroup_params));
+    tryst_status status = group_check(group, open_call);
+    if (status == TRYST_OK)
+        status = members_check(group, params, &rank);
+    if (status != TRYST_OK)
+        return status;
+    *subgroup_p = subgroup_make(group, params, rank);
+    return *subgroup_p ? TRYST_OK : refuse_nomem(open_call);
+}
+
+void tryst_subgroup_close(tryst_subgroup *subgroup)
+{
+    if (!subgroup)
+        return;
+    coll_kept_drop(subgroup->colls, subgroup);
+    subgroup_unref(subgroup);
+}
+
+/* ---- questions ---------------------------------------------------------------------------- */
+
+int tryst_subgroup_rank(const tryst_subgroup *subgroup)
+{
+    return (int)subgroup->rank;
+}
+
+int tryst_subgroup_size(const tryst_subgroup *subgroup)
+{
+    return (int)subgroup->count;
+}
+
+int tryst_subgroup_member(const tryst_subgroup *subgroup, int number)
+{
+    return number >= 0 && (uint32_t)number < subgroup->count ? subgroup->members[number]
+                                                             : -1;
+}

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Subgroups: collectives of some ranks, beside each other and beside those of the group. */
+#include "harness.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tryst/coll.h>
+#include <unistd.h>
+
+#include "support/unit.h"
+
+enum { RANKS = 6, LARGE = 200003, STEPS = 12, VICTIM = 4 };
+
+static void run_ranks(void (*main)(struct harness_rank *rank), int killed)
+{
+    _Atomic(uint32_t) *counter = harness_share(sizeof *counter);
+    struct harness_params params = {
+        .size = RANKS, .main = main, .arg = counter, .timeout_s = 60, .killed = killed};
+    int failed = harness_run(&params);
+    harness_unshare(counter, sizeof *counter);
+    assert_int_equal(failed, 0);
+}
+
+static tryst_subgroup *open_of(tryst_group *group, uint64_t epoch, const int32_t *members,
+                               uint32_t count)
+{
+    tryst_subgroup_params params = {
+        .struct_size = sizeof params, .epoch = epoch, .count = count, .members = members};
+    tryst_subgroup *subgroup = NULL;
+    CHECK_STATUS(tryst_subgroup_open(group, &params, &subgroup), TRYST_OK);
+    return subgroup;
+}
+
+static tryst_op *sum_start(tryst_step *step, const tryst_subgroup *subgroup,
+                           int64_t *data, uint64_t count)
+{
+    tryst_tensor tensor = {.struct_size = sizeof tensor,
+                           .data = data,
+                           .count = count,
+                           .dtype = TRYST_DTYPE_I64};
+    tryst_op_params params = {.struct_size = sizeof params, .subgroup = subgroup};
+    tryst_op *op;
+    if (tryst_allreduce(step, "x", NULL, &tensor, TRYST_REDUCE_SUM, &params, &op) !=
+        TRYST_OK)
+        harness_fail(__FILE__, __LINE__, "%s", tryst_last_error());
+    return op;
+}
+
+static void fill(int64_t *data, uint64_t count, int64_t value)
+{
+    for (uint64_t i = 0; i < count; i++)
+        data[i] = value + (int64_t)i;
+}
+
+static void check(const int64_t *data, uint64_t count, int64_t value, int64_t terms)
+{
+    for (uint64_t i = 0; i < count; i++)
+        CHECK_EQ(data[i], value + terms * (int64_t)i);
+}
+
+/* ---- results ------------------------------------------------------------------------------ */
+
+/* Even ranks, odd ranks, and all use one name in one step, in another order on each rank. */
+static void halves_main(struct harness_rank *rank)
+{
+    static const int32_t members[2][3] = {{4, 0, 2}, {1, 3, 5}};
+    static const int64_t sums[2] = {6, 9};
+    int half = rank->rank % 2;
+    tryst_subgroup *mine = open_of(rank->group, 7, members[half], 3);
+    int64_t *of_half = calloc(LARGE, sizeof *of_half),
+            *of_all = calloc(LARGE, sizeof *of_all);
+    CHECK_EQ(tryst_subgroup_size(mine), 3);
+    CHECK_EQ(tryst_subgroup_member(mine, tryst_subgroup_rank(mine)), rank->rank);
+    CHECK_EQ(tryst_subgroup_member(mine, 3), -1);
+    for (uint64_t id = 1; id <= STEPS; id++) {
+        uint64_t count = id % 3 ? id : LARGE;
+        tryst_step *step = harness_step(rank, id);
+        tryst_op *ops[2];
+        fill(of_half, count, rank->rank);
+        fill(of_all, count, rank->rank);
+        for (int i = 0; i < 2; i++) {
+            bool all = (i + rank->rank / 2) % 2;
+            ops[i] = sum_start(step, all ? NULL : mine, all ? of_all : of_half, count);
+        }
+        for (int i = 0; i < 2; i++)
+            harness_end(ops[i], TRYST_OK);
+        check(of_half, count, sums[half], 3);
+        check(of_all, count, 15, RANKS);
+        harness_step_close(step);
+    }
+    tryst_subgroup_close(mine);
+    free(of_half);
+    free(of_all);
+}
+
+static void test_halves(void **state)
+{
+    run_ranks(halves_main, HARNESS_NOBODY);
+}
+
+/* Subgroups that share members, or have all in common but their order or epoch, do not meet. */
+static void apart_main(struct harness_rank *rank)
+{
+    static const int32_t low[] = {0, 1, 2, 3}, high[] = {2, 3, 4, 5},
+                         back[] = {3, 2, 1, 0};
+    const struct {
+        uint64_t epoch;
+        const int32_t *members;
+        int64_t sum;
+    } rows[] = {{1, low, 6}, {1, high, 14}, {1, back, 6}, {2, low, 6}};
+    tryst_subgroup *subgroups[COUNT_OF(rows)] = {NULL};
+    tryst_op *ops[COUNT_OF(rows)] = {NULL};
+    int64_t data[COUNT_OF(rows)];
+    tryst_step *step = harness_step(rank, 1);
+    for (unsigned i = 0; i < COUNT_OF(rows); i++) {
+        unsigned at = rank->rank % 2 ? i : (unsigned)COUNT_OF(rows) - 1 - i;
+        if ((rank->rank < 2 && rows[at].members == high) ||
+            (rank->rank > 3 && rows[at].members != high))
+            continue;
+        data[at] = rank->rank;
+        subgroups[at] = open_of(rank->group, rows[at].epoch, rows[at].members, 4);
+        ops[at] = sum_start(step, subgroups[at], &data[at], 1);
+    }
+    for (unsigned i = 0; i < COUNT_OF(rows); i++) {
+        if (ops[i]) {
+            harness_end(ops[i], TRYST_OK);
+            CHECK_EQ(data[i], rows[i].sum);
+        }
+        tryst_subgroup_close(subgroups[i]);
+    }
+    harness_step_close(step);
+}
+
+static void test_apart(void **state)
+{
+    run_ranks(apart_main, HARNESS_NOBODY);
+}
+
+/* Roots are numbers of the subgroup; a prepared collective keeps its subgroup. */
+static void root_main(struct harness_rank *rank)
+{
+    static const int32_t members[] = {5, 3, 1};
+    tryst_step *step = harness_step(rank, 1);
+    if (rank->rank % 2) {
+        tryst_subgroup *subgroup = open_of(rank->group, 0, members, 3);
+        tryst_coll_params params = {.struct_size = sizeof params,
+                                    .kind = TRYST_COLL_BROADCAST,
+                                    .count = 1,
+                                    .dtype = TRYST_DTYPE_I64,
+                                    .root = 1,
+                                    .name = "from 3",
+                                    .subgroup = subgroup};
+        int64_t value = rank->rank;
+        tryst_tensor tensor = {.struct_size = sizeof tensor,
+                               .data = &value,
+                               .count = 1,
+                               .dtype = TRYST_DTYPE_I64};
+        tryst_coll *coll;
+        tryst_op *op;
+        CHECK_STATUS(tryst_coll_prepare(rank->group, &params, &coll), TRYST_OK);
+        tryst_subgroup_close(subgroup);
+        CHECK_STATUS(tryst_coll_start(step, coll, NULL, &tensor, NULL, &op), TRYST_OK);
+        harness_end(op, TRYST_OK);
+        CHECK_EQ(value, 3);
+        tryst_coll_release(coll);
+    }
+    harness_step_close(step);
+}
+
+static void test_root(void **state)
+{
+    run_ranks(root_main, HARNESS_NOBODY);
+}
+
+/* ---- failures ----------------------------------------------------------------------------- */
+
+/* A rank dies: the collectives of the group and of its subgroup fail, again and again, with that rank as their cause;
+ * those of the other subgroup, and of one that the survivors open afterwards, do not. */
+static void death_main(struct harness_rank *rank)
+{
+    static const int32_t members[2][3] = {{0, 2, 4}, {1, 3, 5}};
+    static const int32_t survivors[] = {0, 1, 2, 3, 5};
+    tryst_subgroup *mine = open_of(rank->group, 0, members[rank->rank % 2], 3);
+    int64_t *data = calloc(LARGE, sizeof *data);
+    tryst_step *step = harness_step(rank, 1);
+    harness_end(sum_start(step, NULL, data, 1), TRYST_OK);
+    harness_barrier(rank, rank->arg);
+    if (rank->rank == VICTIM)
+        kill(getpid(), SIGKILL);
+    for (int i = 0; i < 3; i++) {
+        tryst_error error = {.struct_size = sizeof error};
+        tryst_op *op = sum_start(step, NULL, data, LARGE);
+        CHECK_STATUS(tryst_wait(op, 20000 * UINT64_C(1000000)), TRYST_E_PEER);
+        tryst_op_error(op, &error);
+        CHECK_EQ(error.origin_rank, VICTIM);
+        tryst_op_release(op);
+        harness_end(sum_start(step, mine, data, i ? 1 : LARGE),
+                    rank->rank % 2 ? TRYST_OK : TRYST_E_PEER);
+    }
+    tryst_subgroup *left = open_of(rank->group, 1, survivors, 5);
+    for (int i = 0; i < 3; i++) {
+        fill(data, LARGE, rank->rank);
+        harness_end(sum_start(step, left, data, LARGE), TRYST_OK);
+        check(data, LARGE, 11, 5);
+    }
+    tryst_subgroup_close(left);
+    tryst_subgroup_close(mine);
+    harness_step_close(step);
+    free(data);
+}
+
+static void test_death(void **state)
+{
+    if (harness_has_processes())
+        run_ranks(death_main, VICTIM);
+}
+
+static void refusals_main(struct harness_rank *rank)
+{
+    static const int32_t members[] = {0, 1, 2, 3, 4, 5}, twice[] = {0, 1, 2, 0};
+    static const int32_t outside[] = {0, 6}, below[] = {-1}, others[2][1] = {{1}, {0}};
+    const struct {
+        const int32_t *members;
+        uint32_t count;
+        const char *text;
+    } rows[] = {{NULL, 1, "members"},
+                {members, 0, "count"},
+                {members, 7, "count"},
+                {twice, 4, "twice"},
+                {outside, 2, "0 to 5"},
+                {below, 1, "0 to 5"},
+                {others[rank->rank == 1], 1, "not a member"}};
+    tryst_subgroup *subgroup;
+    for (unsigned i = 0; i < COUNT_OF(rows); i++) {
+        tryst_subgroup_params params = {.struct_size = sizeof params,
+                                        .count = rows[i].count,
+                                        .members = rows[i].members};
+        CHECK_STATUS(tryst_subgroup_open(rank->group, &params, &subgroup),
+                     TRYST_E_INVALID);
+        CHECK(strstr(tryst_last_error(), rows[i].text));
+    }
+    CHECK_STATUS(tryst_subgroup_open(NULL, NULL, &subgroup), TRYST_E_INVALID);
+    tryst_subgroup_close(NULL);
+    /* A root that the group has and the subgroup has not. */
+    int32_t alone = rank->rank;
+    subgroup = open_of(rank->group, 0, &alone, 1);
+    tryst_step *step = harness_step(rank, 1);
+    tryst_op_params params = {.struct_size = sizeof params, .subgroup = subgroup};
+    int64_t value = 3;
+    tryst_tensor tensor = {.struct_size = sizeof tensor,
+                           .data = &value,
+                           .count = 1,
+                           .dtype = TRYST_DTYPE_I64};
+    CHECK_STATUS(tryst_broadcast(step, "b", &tensor, 1, &params, NULL), TRYST_E_INVALID);
+    harness_end(sum_start(step, subgroup, &value, 1), TRYST_OK); /* of one rank */
+    CHECK_EQ(value, 3);
+    tryst_subgroup_close(subgroup);
+    harness_step_close(step);
+}
+
+static void test_refusals(void **state)
+{
+    run_ranks(refusals_main, HARNESS_NOBODY);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_halves),   cmocka_unit_test(test_apart),
+        cmocka_unit_test(test_root),     cmocka_unit_test(test_death),
+        cmocka_unit_test(test_refusals),
+    };
+    return HARNESS_MAIN(argc, argv, tests);
+}
