@@ -51,7 +51,8 @@ tryst_status tryst_key_prepare(tryst_group *group, const char *key, tryst_key **
         return refuse_unusable("prepare a key", TRYST_E_FORKED);
     struct err err = ERR_INIT;
     tryst_status status =
-        prepared_open(&group->roster, key, strnlen(key, TRYST_KEY_MAX + 1), &err, key_p);
+        keys_get(&group->rdv->scopes.keys, &group->roster, key,
+                 strnlen(key, TRYST_KEY_MAX + 1), &err, key_p);
     return status == TRYST_OK ? status : refuse_err(&err, status);
 }
 

@@ -32,6 +32,9 @@ tryst_status key_build(const struct roster *roster, int src_rank, int dst_rank,
                        const char *edge, uint64_t frame, uint64_t iter, char *key,
                        size_t capacity);
 
+/** The hash of a key's string; never 0. */
+uint64_t prepared_hash(const char *string, size_t bytes);
+
 /** Parse `string` (`bytes` long, terminated or not) and resolve it in `roster`. `err` (may be NULL) receives
  *  the sentence of a failure.
  *  TRYST_OK, TRYST_E_KEY, TRYST_E_NOMEM. */

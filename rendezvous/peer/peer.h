@@ -188,7 +188,7 @@ struct peer_in {
     uint64_t *
         closed_steps; /**< that it asked about and that are closed here: answers queued */
     uint32_t closed_count,
-        closed_capacity; /**< at most ASKS_MAX; no memory while none are */
+        closed_capacity; /**< at most ASKS_MAX; little memory while none are */
     /* posted slices */
     struct urgent_queue
         slots_waiting;    /**< receives whose sender is ready, for posted slots */

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "consumer.h"
-#include "core/alloc.h"
+#include "core/pool.h"
 #include "frames.h"
 #include "op_device.h"
 #include "rendezvous/op/engine.h"
@@ -30,12 +30,21 @@ struct incoming {
     bool held;                          /**< its receive waits for a device */
 };
 
+/** Where memory for so many bytes of payload comes from: at most twice as many, so what a peer can make us keep
+ *  stays near its eager credit. */
+static struct pool *unexpected_pool(struct rendezvous *rdv, uint32_t bytes)
+{
+    static_assert(FRAME_BYTES_MAX <= 64u << (UNEXPECTED_CLASSES - 1), "any payload");
+    unsigned units = (bytes + 63) / 64;
+    return rdv->unexpected[units > 1 ? 32 - __builtin_clz(units - 1) : 0];
+}
+
 void unexpected_free(struct unexpected *unexpected)
 {
     unexpected->peer->in.unexpected_bytes -= EAGER_OVERHEAD_BYTES + unexpected->bytes;
     list_remove(&unexpected->queued.node);
     list_remove(&unexpected->peer_node);
-    mem_free(unexpected);
+    pool_put(unexpected_pool(unexpected->peer->rdv, unexpected->bytes), unexpected);
 }
 
 static void unexpected_keep(struct peer *peer, struct entry *entry,
@@ -47,7 +56,8 @@ static void unexpected_keep(struct peer *peer, struct entry *entry,
         peer_fault(peer, PEER_FAULT_EAGER_BYTES, NULL);
         return;
     }
-    struct unexpected *unexpected = mem_alloc(sizeof *unexpected + arrived->bytes);
+    struct unexpected *unexpected = 
+        pool_get(unexpected_pool(peer->rdv, arrived->bytes));
     if (!unexpected) {
         peer_data_refuse(peer, arrived->number, TRYST_E_NOMEM,
                          peer->rdv->group->roster.rank);

@@ -30,6 +30,11 @@ static inline struct unexpected *unexpected_find(struct entry *entry, uint64_t s
     struct queue_node *found = queue_find(&entry->unexpected, seq);
     return found ? container_of(found, struct unexpected, queued) : NULL;
 }
+/** Of a class of payloads, with its header. */
+static inline size_t unexpected_class_bytes(unsigned class)
+{
+    return sizeof(struct unexpected) + ((size_t)64 << class);
+}
 void unexpected_free(struct unexpected *unexpected);
 
 /** A tensor in a frame: for the receive of its number, or kept for it. `name`: what it declares, or

@@ -88,7 +88,7 @@ static bool pack_over(struct packer *packer)
         if (!pack_answer(packer, RECORD_CLOSED, RECORD_STEP, &fields))
             return false;
         if (--peer->in.closed_count == 0)
-            consumer_asks_forget(peer);
+            consumer_asks_answered(peer);
     }
     return true;
 }
