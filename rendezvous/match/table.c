@@ -86,10 +86,18 @@ static struct entry *entry_open(struct scope *scope, tryst_key *key)
     return entry;
 }
 
+struct entry *entry_known(struct scope *scope, const tryst_key *key)
+{
+    hash_table_for_each (&scope->entries, key->hash, node)
+        if (entry_of(node)->key == key)
+            return entry_of(node);
+    return entry_find(scope, key->hash, key->string, key->bytes);
+}
+
 __attribute__((noinline)) static struct entry *entry_get_named(struct scope *scope,
                                                                tryst_key *key)
 {
-    struct entry *entry = entry_find(scope, key->hash, key->string, key->bytes);
+    struct entry *entry = entry_known(scope, key);
     return entry ? entry : entry_open(scope, key);
 }
 

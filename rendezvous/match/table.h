@@ -19,14 +19,16 @@
 #include "queue.h"
 #include "scopes.h"
 
+struct declared;
+
 struct entry {
     struct hash_node node; /**< scope->entries, by the hash of its key */
     struct scope *scope;
     tryst_key *key;
     uint64_t send_next;
     uint64_t recv_next;
-    uint64_t
-        declared; /**< as producer: the name that was declared for it last; 0: none */
+    uint64_t declared; /**< as producer: the name of its key, if `declared_at` has it */
+    const struct declared *declared_at; /**< or NULL (names.h) */
     struct name
         *name; /**< as consumer: the name by which its producer knows it, or NULL */
     struct queue sends;      /**< operations: POSTED or VOID */
@@ -43,6 +45,8 @@ void scope_entries_free(struct scope *scope);
 
 /** The entry of `key`, made if need be. NULL: no memory. */
 struct entry *entry_get(struct scope *scope, tryst_key *key);
+/** The entry of `key`, or NULL. */
+struct entry *entry_known(struct scope *scope, const tryst_key *key);
 /** The entry of a key that came in a record, or NULL. */
 struct entry *entry_find(struct scope *scope, uint64_t hash, const char *key,
                          size_t key_bytes);

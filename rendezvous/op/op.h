@@ -57,6 +57,7 @@
 #include "tryst/tryst.h"
 
 struct entry;
+struct flow_shape;
 struct op_device;
 struct peer;
 struct recv_run;
@@ -177,6 +178,7 @@ struct tryst_op {
     struct recv_run *run; /**< receive: posted slices, NULL when there are none */
     struct op_device
         *device; /**< its tensor is in device memory (op_device.h), or NULL */
+    const struct flow_shape *shape; /**< of the collective's edge that it is part of, or NULL */
     char *text;  /**< owned, may be NULL */
 };
 

@@ -144,7 +144,7 @@ struct peer_out {
     bool blocked;      /**< frames say that there are some */
     bool blocked_sent; /**< and the last one did */
     struct stream_out stream; /**< DATA that has left */
-    uint64_t names_declared;  /**< names that were declared for keys of it */
+    struct names_out names;   /**< by which DATA names keys */
     uint64_t eager_used;
     bool ask; /**< ASK is queued: for all steps with sends that wait for a WANT, */
     uint32_t ask_from;       /**< from this one on, in the order of scopes.all; */

@@ -84,6 +84,8 @@ bool protocol_peer_connect(struct peer *peer)
         peer->in.names = mem_zalloc(NAMES_MAX * sizeof *peer->in.names);
     if (!peer->out.stream.ring && stream_out_open(&peer->out.stream) != TRYST_OK)
         return false;
+    if (!peer->out.names.places && names_out_open(&peer->out.names) != TRYST_OK)
+        return false;
     return peer->out.answers && peer->in.names;
 }
 
@@ -152,6 +154,7 @@ void protocol_peer_close(struct peer *peer)
     hash_table_close(&peer->in.wants);
     mem_free(peer->out.answers);
     stream_out_close(&peer->out.stream);
+    names_out_close(&peer->out.names);
     if (peer->in.names)
         names_forget(peer->in.names);
     mem_free(peer->in.names);

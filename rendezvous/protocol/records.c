@@ -5,7 +5,7 @@
  * Idea: nothing is queued as bytes. What is to be said hangs on its operation, on its want, or
  * in the peer's bounded ring of answers, and becomes bytes only when a frame leaves, so small ready
  * pieces for one peer leave together and memory does not grow with it.
- * Packing allocates nothing and ends nothing: receives are announced before it, and operations whose last
+ * Packing allocates nothing (but the index of names grows with them) and ends nothing: receives are announced before it, and operations whose last
  * record has been packed end after it.
  * Invariant: a frame is checked whole, field by field, before any record of it acts; a frame that
  * does not hold together ends the peer.
@@ -168,24 +168,34 @@ static bool pack_want(struct packer *packer, tryst_op *op)
 static struct record_data data_fields(const tryst_op *op, size_t payload_bytes)
 {
     return (struct record_data){.header = {.status = op_peer_status(op->fail)},
-                                .seq = op->queued.seq,
+                                .seq = (uint32_t)op->queued.seq,
+                                .step = (uint32_t)op->step_id,
                                 .name = (uint32_t)op->entry->declared,
                                 .payload_bytes = (uint16_t)payload_bytes,
                                 .dtype = (uint8_t)op->tensor.dtype};
 }
 
-/** The same, and it declares its key. */
-__attribute__((noinline)) static bool pack_named(struct packer *packer, tryst_op *op,
-                                                 const void *payload, size_t bytes)
+/** The first of its key in a step, or with another shape: the key may have a name, or DATA declares it. */
+__attribute__((noinline)) static bool pack_unnamed(struct packer *packer, tryst_op *op,
+                                                   const void *payload, size_t bytes)
 {
-    struct peer *peer = packer->peer;
+    struct names_out *names = &packer->peer->out.names;
+    const struct flow_shape *shape = op_shape_of(op);
+    const struct name_terms terms = name_terms_of(op->step_id, op->queued.seq, shape);
+    bool named = name_adopt(names, op->entry, &terms);
     struct record_data record = data_fields(op, bytes);
-    struct record_name name = {
-        .step = op->step_id, .key_hash = op->key->hash, .key_bytes = op->key->bytes};
-    record.name = (uint32_t)(peer->out.names_declared + 1);
-    if (!wire_data_named(&packer->writer, &record, &name, op->key->string, payload))
+    if (named)
+        return wire_data(&packer->writer, &record, payload);
+    const struct record_name name = {.key_hash = op->key->hash,
+                                     .step_high = terms.step_high,
+                                     .seq_high = terms.seq_high,
+                                     .key_bytes = op->key->bytes,
+                                     .flags = shape ? NAME_SHAPE : 0};
+    record.name = (uint32_t)(names->count + 1);
+    if (!wire_data_named(&packer->writer, &record, &name, op->key->string, shape,
+                         payload))
         return false;
-    op->entry->declared = ++peer->out.names_declared;
+    name_add(names, op->entry, &terms);
     return true;
 }
 
@@ -203,9 +213,9 @@ static bool pack_data(struct packer *packer, tryst_op *op)
     struct record_data record = data_fields(op, bytes);
     if (!stream_out_has_place(&peer->out.stream))
         return false;
-    bool packed = name_is_declared(op->entry, peer->out.names_declared)
-                      ? wire_data(&packer->writer, &record, payload)
-                      : pack_named(packer, op, payload, bytes);
+    bool named = !op_shape_of(op) && name_is_declared(op->entry, op->queued.seq);
+    bool packed = named ? wire_data(&packer->writer, &record, payload)
+                        : pack_unnamed(packer, op, payload, bytes);
     if (!packed)
         return false;
     if (__builtin_expect(op->device != NULL, 0))
@@ -375,7 +385,7 @@ static void data_read(struct peer *peer, const struct record_data *data)
     const struct record_name *name = wire_data_name(data);
     const uint8_t *payload = (const uint8_t *)(data + 1);
     if (name)
-        payload += sizeof *name + wire_padded(name->key_bytes);
+        payload += wire_name_bytes(name);
     eager_data(peer, data, name, payload);
 }
 

@@ -19,6 +19,12 @@ struct shape {
     uint8_t dtype; /**< of any value where it came from a peer */
 };
 
+/** Return the shape of the collective's edge that `op` is part of; NULL: it is an ordinary operation. */
+static inline const struct flow_shape *op_shape_of(const tryst_op *op)
+{
+    return op->shape;
+}
+
 static inline struct shape shape_of(const tryst_op *op)
 {
     return (struct shape){op->bytes, (uint8_t)op->tensor.dtype};

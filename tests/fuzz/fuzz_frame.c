@@ -107,12 +107,13 @@ static size_t record_make(struct fuzz_input *input, const tryst_op *op, uint8_t 
     }
     if (type == RECORD_DATA) {
         const struct record_data data = {.header = header,
-                                         .seq = seq,
+                                         .seq = (uint32_t)seq,
+                                         .step = (uint32_t)op->step_id,
                                          .name = 1 + upto,
                                          .payload_bytes = 64,
                                          .dtype = TRYST_DTYPE_U8};
         const struct record_name name = {
-            .step = op->step_id, .key_hash = op->key->hash, .key_bytes = key_bytes};
+            .key_hash = op->key->hash, .key_bytes = key_bytes};
         memcpy(record, &data, sizeof data);
         memcpy(record + sizeof data, &name, sizeof name);
         ((struct record_data *)(void *)record)->header.flags = named ? RECORD_NAMED : 0;

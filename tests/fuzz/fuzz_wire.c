@@ -25,8 +25,9 @@ static bool again(struct wire_writer *writer, const struct record_header *record
         const uint8_t *at = (const uint8_t *)(data + 1);
         if (!name)
             return wire_data(writer, data, at);
-        at += sizeof *name + wire_padded(name->key_bytes);
-        return wire_data_named(writer, data, name, (const char *)(name + 1), at);
+        at += wire_name_bytes(name);
+        return wire_data_named(writer, data, name, (const char *)(name + 1),
+                               wire_name_shape(name), at);
     }
     default: return wire_answer(writer, whole);
     }

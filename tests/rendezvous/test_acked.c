@@ -462,7 +462,7 @@ static void test_many_names(void **state)
             assert_true(got == sent);
         }
     }
-    assert_true(world_peer(&world, 0, 1)->out.names_declared == ROUNDS * KEYS);
+    assert_true(world_peer(&world, 0, 1)->out.names.count == ROUNDS * KEYS);
     end();
 }
 

@@ -128,18 +128,21 @@ static void step_run(uint64_t id, int early)
 
 static void repeat(int src, int dst)
 {
-    uint64_t seen = 0;
+    uint64_t seen = 0, names = 0;
     from = src;
     to = dst;
     world_open(&world, 2, NULL);
     world_join(&world, 0, 1);
     keys_prepare();
     for (uint64_t i = 0; i < WARM + REPEATS; i++) {
-        if (i == WARM)
+        if (i == WARM) {
             seen = alloc_seen_count();
+            names = world_peer(&world, from, to)->out.names.count;
+        }
         step_run(10 + i, i % 2 ? EARLY_DATA : EARLY_WANT);
     }
     assert_int_equal(alloc_seen_count() - seen, 0);
+    assert_int_equal(world_peer(&world, from, to)->out.names.count, names);
     keys_release();
     world_close(&world);
 }

@@ -53,7 +53,11 @@ static bool data_put(struct wire_writer *writer)
 {
     return wire_data(writer,
                      &(struct record_data){
-                         .seq = 9, .name = 0x11223344, .payload_bytes = 2, .dtype = 1},
+                         .seq = 9,
+                         .step = 0x55667788,
+                         .name = 0x11223344,
+                         .payload_bytes = 2,
+                         .dtype = 1},
                      "\xaa\xbb");
 }
 
@@ -62,8 +66,20 @@ static bool named_put(struct wire_writer *writer)
     return wire_data_named(
         writer,
         &(struct record_data){.header = {.status = TRYST_E_NOMEM}, .seq = 1, .name = 2},
-        &(struct record_name){.step = 3, .key_hash = 4, .key_bytes = 8}, "12345678",
-        payload);
+        &(struct record_name){
+            .key_hash = 3, .step_high = 4, .seq_high = 5, .key_bytes = 8},
+        "12345678", NULL, payload);
+}
+
+static const struct flow_shape shape = {
+    .count = 0x0102030405060708, .root = -1, .operation = 1, .dtype = 2, .op = 3};
+
+static bool shaped_put(struct wire_writer *writer)
+{
+    return wire_data_named(
+        writer, &(struct record_data){.name = 2, .payload_bytes = 1},
+        &(struct record_name){.key_hash = 3, .key_bytes = 1, .flags = NAME_SHAPE}, "k",
+        &shape, "d");
 }
 
 static bool offer_put(struct wire_writer *writer)
@@ -101,16 +117,26 @@ static void test_bytes(void **state)
                    "feffffff07000300"
                    "6162630000000000"},
         {data_put, "0200200000000000"
-                   "0900000000000000"
+                   "0900000088776655"
                    "4433221102000100"
                    "aabb000000000000"},
         {named_put, "02083800%s"
                     "0100000000000000"
                     "0200000000000000"
                     "0300000000000000"
-                    "0400000000000000"
+                    "0400000005000000"
                     "0800000000000000"
                     "3132333435363738"},
+        {shaped_put, "0208500000000000"
+                     "0000000000000000"
+                     "0200000001000000"
+                     "0300000000000000"
+                     "0000000000000000"
+                     "0100010000000000"
+                     "6b00000000000000"
+                     "0807060504030201"
+                     "ffffffff01020300"
+                     "6400000000000000"},
         {offer_put, "0300400000000000"
                     "0000000000000000"
                     "0100000000000000"
@@ -138,6 +164,15 @@ static void test_bytes(void **state)
     }
 }
 
+/* A frame takes 59 tensors of 64 bytes whose keys were declared. */
+static void test_full_frame(void **state)
+{
+    struct wire_writer writer = wire_begin(frame, sizeof frame);
+    while (wire_data(&writer, &(struct record_data){.payload_bytes = 64}, payload))
+        ;
+    assert_int_equal(writer.records, 59);
+}
+
 /* ---- at random ---------------------------------------------------------------------------- */
 
 /* Fields in range, so that the record passes. */
@@ -147,9 +182,12 @@ static bool random_put(struct random *random, struct wire_writer *writer)
                                       RECORD_CANCELED, RECORD_CLOSED, RECORD_DEFERRED,
                                       RECORD_ASK};
     uint16_t key_bytes = (uint16_t)(1 + random_range(random, sizeof key - 1));
-    struct record_name name = {.step = random_u64(random),
-                               .key_hash = 1 + random_u64(random) / 2,
-                               .key_bytes = key_bytes};
+    bool shaped = random_range(random, 2);
+    struct record_name name = {.key_hash = 1 + random_u64(random) / 2,
+                               .step_high = (uint32_t)random_u64(random),
+                               .seq_high = (uint32_t)random_u64(random),
+                               .key_bytes = key_bytes,
+                               .flags = shaped ? NAME_SHAPE : 0};
     switch (random_range(random, 4)) {
     case 0:
         return wire_answer(
@@ -172,11 +210,13 @@ static bool random_put(struct random *random, struct wire_writer *writer)
             key);
     default: {
         struct record_data data = {
-            .seq = random_u64(random),
+            .seq = (uint32_t)random_u64(random),
+            .step = (uint32_t)random_u64(random),
             .payload_bytes = (uint16_t)random_range(random, sizeof payload + 1)};
         return random_range(random, 2)
                    ? wire_data(writer, &data, payload)
-                   : wire_data_named(writer, &data, &name, key, payload);
+                   : wire_data_named(writer, &data, &name, key, shaped ? &shape : NULL,
+                                     payload);
     }
     }
 }
@@ -231,6 +271,9 @@ static void test_wrong(void **state)
         {want_put, 2, 16, "WANT: short"},
         {data_put, 20, 9, "DATA: sizes do not add up"},
         {named_put, 40, 0, "DATA: no key"},
+        {named_put, 42, 2, "DATA: unknown flags of a name"},
+        {named_put, 42, NAME_SHAPE, "DATA: sizes do not add up"},
+        {shaped_put, 42, 0, "DATA: sizes do not add up"},
         {offer_put, 52, 0, "OFFER: key does not fit"},
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -252,6 +295,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_full_frame),
         cmocka_unit_test(test_random),
         cmocka_unit_test(test_wrong),
     };

@@ -15,8 +15,8 @@
  *
  *  WANT      consumer → producer  "I have room for receive number `seq` of this key"
  *  DATA      producer → consumer  the tensor itself, small. It has the next number of its stream
- *                                 (numbers/stream.h) and names its key by a number that an earlier DATA, or
- *                                 this one, declares
+ *                                 (numbers/stream.h) and names its key by a number that an earlier DATA, of
+ *                                 whatever step, or this one declares
  *  OFFER     producer → consumer  "send number `seq` is ready": after a deferral, or the shape that
  *                                 a receive of unknown shape (want != 0) asked for
  *  DONE      consumer → producer  slices [0, upto) of want `id` are in place and [0, posted) are
@@ -49,6 +49,7 @@
 #include <assert.h>
 #include <stdint.h>
 
+#include "rendezvous/match/flow_shape.h"
 #include "transports/transport.h"
 
 /** Largest frame that is ever sent; every transport takes as much (TRANSPORT_FRAME_BYTES). */
@@ -157,21 +158,29 @@ static_assert(sizeof(struct record_want) == 64, "want");
  *  none. */
 struct record_data {
     struct record_header header;
-    uint64_t seq;
-    uint32_t name; /**< the number that was declared for its step and key */
+    uint32_t seq;  /**< lower half; the declaration has the upper half, */
+    uint32_t step; /**< and of this one too */
+    uint32_t name; /**< the number that was declared for its key */
     uint16_t payload_bytes;
     uint8_t dtype;
     uint8_t reserved;
 };
 static_assert(sizeof(struct record_data) == 24, "data");
 
-/** From now on `name` of DATA from this rank means this step and key. The producer counts names up and
- *  uses the newest NAMES_MAX (match/names.h). */
+/** record_name.flags: the key is an edge of a collective: a flow_shape comes behind it. */
+#define NAME_SHAPE 1u
+
+/** From now on `name` of DATA from this rank means this key, in every step. The producer counts names up and
+ *  uses the newest NAMES_MAX (match/names.h). A use of the key with another upper half of the step's id or of
+ *  the number, or with another shape, declares the key anew. So DATA has 24 bytes, and a frame takes 59 tensors
+ *  of 64 bytes. */
 struct record_name {
-    uint64_t step;
     uint64_t key_hash;
+    uint32_t step_high; /**< upper half of the steps in which the name is used */
+    uint32_t seq_high;  /**< and of the numbers within the key */
     uint16_t key_bytes;
-    uint8_t reserved[6];
+    uint8_t flags;
+    uint8_t reserved[5];
 };
 static_assert(sizeof(struct record_name) == 24, "name");
 
@@ -205,6 +214,13 @@ static_assert(sizeof(struct record_answer) == 32, "answer");
 static inline size_t wire_padded(size_t bytes)
 {
     return (bytes + 7) & ~(size_t)7;
+}
+
+/** Bytes of a declaration with its key and its shape, for which flags and key_bytes count. */
+static inline size_t wire_name_bytes(const struct record_name *name)
+{
+    return sizeof *name + wire_padded(name->key_bytes) +
+           (name->flags & NAME_SHAPE ? sizeof(struct flow_shape) : 0);
 }
 
 #endif

@@ -23,6 +23,14 @@ static inline const struct record_name *wire_data_name(const struct record_data 
     return data->header.flags & RECORD_NAMED ? (const void *)(data + 1) : NULL;
 }
 
+/** The shape that a declaration carries, or NULL. */
+static inline const struct flow_shape *wire_name_shape(const struct record_name *name)
+{
+    const uint8_t *key = (const uint8_t *)(name + 1);
+    return name->flags & NAME_SHAPE ? (const void *)(key + wire_padded(name->key_bytes))
+                                    : NULL;
+}
+
 /** Inline: every small tensor passes here. */
 static inline const char *wire_data_check(const struct record_data *data)
 {
@@ -35,8 +43,10 @@ static inline const char *wire_data_check(const struct record_data *data)
         return "DATA: short";
     if (name && (!name->key_bytes || !name->key_hash))
         return "DATA: no key";
+    if (name && name->flags & ~NAME_SHAPE)
+        return "DATA: unknown flags of a name";
     if (name)
-        head += sizeof *name + wire_padded(name->key_bytes);
+        head += wire_name_bytes(name);
     return bytes == head + wire_padded(data->payload_bytes) ? NULL
                                                             : "DATA: sizes do not add up";
 }

@@ -48,10 +48,10 @@ bool wire_offer(struct wire_writer *writer, const struct record_offer *offer,
 }
 
 bool wire_data_named(struct wire_writer *writer, const struct record_data *data,
-                     const struct record_name *name, const char *key, const void *payload)
+                     const struct record_name *name, const char *key,
+                     const struct flow_shape *shape, const void *payload)
 {
-    size_t name_bytes = sizeof *name + wire_padded(name->key_bytes);
-    size_t bytes = sizeof *data + name_bytes + wire_padded(data->payload_bytes);
+    size_t bytes = sizeof *data + wire_name_bytes(name) + wire_padded(data->payload_bytes);
     struct record_data *record = wire_take(writer, bytes);
     if (!record)
         return false;
@@ -61,6 +61,8 @@ bool wire_data_named(struct wire_writer *writer, const struct record_data *data,
     record->reserved = 0;
     memcpy(at, name, sizeof *name);
     at = wire_put_padded(at + sizeof *name, key, name->key_bytes);
+    if (name->flags & NAME_SHAPE)
+        at = wire_put_padded(at, shape, sizeof *shape);
     (void)wire_put_padded(at, payload, data->payload_bytes);
     return true;
 }

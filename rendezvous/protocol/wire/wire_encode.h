@@ -75,10 +75,11 @@ bool wire_want(struct wire_writer *writer, const struct record_want *want,
                const char *key);
 bool wire_offer(struct wire_writer *writer, const struct record_offer *offer,
                 const char *key);
-/** The same that declares its key. `payload`: data->payload_bytes of it. */
+/** The same that declares its key. `shape`: NULL unless name->flags have NAME_SHAPE. `payload`:
+ *  data->payload_bytes of it. */
 bool wire_data_named(struct wire_writer *writer, const struct record_data *data,
                      const struct record_name *name, const char *key,
-                     const void *payload);
+                     const struct flow_shape *shape, const void *payload);
 /** Of a key that is declared already. Inline: every small tensor passes here. */
 static inline bool wire_data(struct wire_writer *writer, const struct record_data *data,
                              const void *payload)
@@ -89,6 +90,7 @@ static inline bool wire_data(struct wire_writer *writer, const struct record_dat
         return false;
     record->header = wire_header(RECORD_DATA, &data->header, 0, bytes);
     record->seq = data->seq;
+    record->step = data->step;
     record->name = data->name;
     record->payload_bytes = data->payload_bytes;
     record->dtype = data->dtype;
