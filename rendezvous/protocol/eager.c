@@ -72,6 +72,9 @@ static void unexpected_keep(struct peer *peer, struct entry *entry,
     unexpected->dtype = arrived->dtype;
     unexpected->status = arrived->status;
     unexpected->bytes = arrived->bytes;
+    unexpected->shaped = arrived->shape;
+    if (arrived->shape)
+        unexpected->shape = *arrived->shape;
     memcpy(unexpected->payload, arrived->payload, arrived->bytes);
     peer->in.unexpected_bytes += charge;
     queue_insert(&entry->unexpected, &unexpected->queued);
@@ -181,6 +184,7 @@ static inline bool incoming_find(struct peer *peer, const struct record_data *da
     if (!name)
         return false;
     incoming->name = name;
+    incoming->arrived.shape = name->shaped ? &name->shape : NULL;
     incoming->seq = name->seq_base + data->seq;
     incoming->step = name_step(name, data->step);
     if (__builtin_expect(name_leads(name, data->step), 1))
@@ -249,6 +253,7 @@ void eager_take(tryst_op *op, struct unexpected *unexpected)
                               .status = unexpected->status,
                               .bytes = unexpected->bytes,
                               .dtype = unexpected->dtype,
+                              .shape = unexpected->shaped ? &unexpected->shape : NULL,
                               .payload = unexpected->payload};
     consumer_take(op, &arrived);
     unexpected_free(unexpected);

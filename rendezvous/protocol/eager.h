@@ -18,9 +18,11 @@ struct unexpected {
     struct peer *peer;
     uint64_t number; /**< in the producer's stream */
     uint8_t dtype;
+    bool shaped;     /**< `shape` counts */
     bool given_back; /**< to its producer: the receive of its number gets none of it */
     int32_t status;  /**< why it has no bytes, or TRYST_OK */
     uint32_t bytes;
+    struct flow_shape shape; /**< of a collective's edge */
     _Alignas(8) uint8_t payload[];
 };
 

@@ -23,6 +23,7 @@
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/abort.h"
 #include "rendezvous/peer/fault.h"
+#include "rendezvous/protocol/wire_decode.h"
 #include "send_run.h"
 #include "shape.h"
 #include "want.h"
@@ -81,6 +82,8 @@ static tryst_status match_check(const struct want *want, const tryst_op *op)
         return op->final;
     if (op->flags & TRYST_OP_DEAD)
         return TRYST_E_DEAD;
+    if (!flow_shapes_equal(want_flow_shape(want), op_shape_of(op)))
+        return TRYST_E_MISMATCH;
     if (want->flags & RECORD_ALLOC)
         return TRYST_OK;
     bool fits = want->dtype == op->tensor.dtype && want->transfer.bytes == op->bytes;
@@ -89,7 +92,7 @@ static tryst_status match_check(const struct want *want, const tryst_op *op)
 
 static struct shape want_shape(const struct want *want)
 {
-    return (struct shape){want->transfer.bytes, want->dtype};
+    return (struct shape){want->transfer.bytes, want->dtype, want_flow_shape(want)};
 }
 
 /** The receive of this number was given up: so is the send. */
@@ -258,6 +261,8 @@ static struct want *want_open(struct peer *peer, struct entry *entry,
         (uint32_t)((rec->bytes + rec->slice_bytes - 1) / rec->slice_bytes);
     want->transfer.posted = rec->posted;
     want->priority = rec->priority;
+    if (want->flags & RECORD_SHAPE)
+        want->shape = *wire_shape(&rec->header);
     list_push_back(&peer->in.wants_list, &want->peer_node);
     return want;
 }

@@ -147,7 +147,8 @@ static bool pack_want(struct packer *packer, tryst_op *op)
     uint8_t flags = (uint8_t)((is_void ? RECORD_VOID : 0) | (alloc ? RECORD_ALLOC : 0) |
                               (op->flags & TRYST_OP_PRIORITY ? RECORD_PRIORITY : 0) |
                               (op->flags & TRYST_OP_BACKGROUND ? RECORD_BACKGROUND : 0) |
-                              (op->device ? RECORD_DEVICE : 0));
+                              (op->device ? RECORD_DEVICE : 0) |
+                              (op_shape_of(op) ? RECORD_SHAPE : 0));
     struct record_want record = {
         .header = {.flags = flags,
                    .status = is_void ? op_peer_status(op->final) : TRYST_OK},
@@ -162,7 +163,7 @@ static bool pack_want(struct packer *packer, tryst_op *op)
         .priority = op->priority,
         .dtype = (uint8_t)op->tensor.dtype,
         .key_bytes = op->key->bytes};
-    return wire_want(&packer->writer, &record, op->key->string);
+    return wire_want(&packer->writer, &record, op->key->string, op_shape_of(op));
 }
 
 static struct record_data data_fields(const tryst_op *op, size_t payload_bytes)
@@ -230,14 +231,16 @@ static bool pack_data(struct packer *packer, tryst_op *op)
 
 static bool pack_offer(struct packer *packer, tryst_op *op)
 {
-    struct record_offer record = {.want = op->want_id,
+    const struct flow_shape *shape = op_shape_of(op);
+    struct record_offer record = {.header = {.flags = shape ? RECORD_SHAPE : 0},
+                                  .want = op->want_id,
                                   .step = op->step_id,
                                   .seq = op->queued.seq,
                                   .key_hash = op->key->hash,
                                   .bytes = op->bytes,
                                   .key_bytes = op->want_id ? 0 : op->key->bytes,
                                   .dtype = (uint8_t)op->tensor.dtype};
-    if (!wire_offer(&packer->writer, &record, op->key->string))
+    if (!wire_offer(&packer->writer, &record, op->key->string, shape))
         return false;
     op->rdv->counters.offers++;
     return true;
@@ -267,13 +270,18 @@ static bool pack_done(struct packer *packer, tryst_op *op)
                                    .posted = op->done_posted,
                                    .origin_rank = op->rdv->group->roster.rank,
                                    .origin_status = op->done_status};
+    const struct flow_shape *shape = NULL;
     uint8_t flags = op->took_data ? RECORD_SEND : 0;
     if (__builtin_expect(op->done_status != TRYST_OK, 0) && op->took_data) {
         flags |= op_shape_was_refused(op) ? RECORD_ALLOC : 0;
-        if (op->done_status == TRYST_E_MISMATCH)
+        if (op->done_status == TRYST_E_MISMATCH) {
             answer_shape_put(&fields, shape_of(op));
+            shape = op_shape_of(op);
+        }
     }
-    if (!pack_answer(packer, RECORD_DONE, flags, &fields))
+    fields.header.type = RECORD_DONE;
+    fields.header.flags = flags | (shape ? RECORD_SHAPE : 0);
+    if (!wire_answer_shaped(&packer->writer, &fields, shape))
         return false;
     if (op->took_data)
         (void)stream_in_done(&op->peer->in.stream, op->number); /* this record says how */

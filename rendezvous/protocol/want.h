@@ -8,6 +8,7 @@
 
 #include "rendezvous/match/table.h"
 #include "rendezvous/op/transfer.h"
+#include "rendezvous/protocol/wire.h"
 
 struct peer;
 
@@ -29,11 +30,18 @@ struct want {
     int32_t priority; /**< of its receive, where `flags` say that it has one */
     int32_t status;   /**< why, for the answer and for VOID */
     int32_t origin_rank;
+    struct flow_shape shape; /**< with RECORD_SHAPE */
     struct list_node answer_node; /**< peer->want_answers */
     tryst_op *send;               /**< once matched */
     uint32_t in_flight;           /**< slices handed to the transport and not complete */
     struct transfer transfer;
 };
+
+/** The shape of the collective's edge that the receive is part of, or NULL. */
+static inline const struct flow_shape *want_flow_shape(const struct want *want)
+{
+    return want->flags & RECORD_SHAPE ? &want->shape : NULL;
+}
 
 /** The one with this number that is parked in `entry`, or NULL. */
 static inline struct want *want_find(struct entry *entry, uint64_t seq)

@@ -15,6 +15,8 @@ enum { SIZE = 7, ROUNDS = 2000 };
 static _Alignas(8) uint8_t frame[FRAME_BYTES_MAX];
 static const char key[] = "/job:a;00000000000000ab;/job:b;edge;0:0";
 static uint8_t payload[4096];
+static const struct flow_shape shape = {
+    .count = 0x0102030405060708, .root = -1, .operation = 1, .dtype = 2, .op = 3};
 
 /* ---- byte by byte ------------------------------------------------------------------------- */
 
@@ -46,7 +48,34 @@ static bool want_put(struct wire_writer *writer)
                                            .dtype = 7,
                                            .rail = 0,
                                            .key_bytes = 3},
-                     "abc");
+                     "abc", NULL);
+}
+
+static bool want_shaped_put(struct wire_writer *writer)
+{
+    return wire_want(writer,
+                     &(struct record_want){.header = {.flags = RECORD_SHAPE},
+                                           .id = 1,
+                                           .slice_bytes = 4096,
+                                           .key_bytes = 3},
+                     "abc", &shape);
+}
+
+static bool offer_shaped_put(struct wire_writer *writer)
+{
+    return wire_offer(
+        writer, &(struct record_offer){.header = {.flags = RECORD_SHAPE}, .want = 1}, "",
+        &shape);
+}
+
+static bool done_shaped_put(struct wire_writer *writer)
+{
+    return wire_answer_shaped(
+        writer,
+        &(struct record_answer){.header = {.type = RECORD_DONE,
+                                           .flags = RECORD_SEND | RECORD_SHAPE,
+                                           .status = TRYST_E_MISMATCH}},
+        &shape);
 }
 
 static bool data_put(struct wire_writer *writer)
@@ -71,9 +100,6 @@ static bool named_put(struct wire_writer *writer)
         "12345678", NULL, payload);
 }
 
-static const struct flow_shape shape = {
-    .count = 0x0102030405060708, .root = -1, .operation = 1, .dtype = 2, .op = 3};
-
 static bool shaped_put(struct wire_writer *writer)
 {
     return wire_data_named(
@@ -88,7 +114,7 @@ static bool offer_put(struct wire_writer *writer)
         writer,
         &(struct record_offer){
             .step = 1, .seq = 2, .key_hash = 3, .bytes = 4, .key_bytes = 1, .dtype = 6},
-        "k");
+        "k", NULL);
 }
 
 static void hex(const uint8_t *data, size_t bytes, char *text)
@@ -116,6 +142,32 @@ static void test_bytes(void **state)
                    "0010000001000000"
                    "feffffff07000300"
                    "6162630000000000"},
+        {want_shaped_put, "0108580000000000"
+                          "0100000000000000"
+                          "0000000000000000"
+                          "0000000000000000"
+                          "0000000000000000"
+                          "0000000000000000"
+                          "0010000000000000"
+                          "0000000000000300"
+                          "6162630000000000"
+                          "0807060504030201"
+                          "ffffffff01020300"},
+        {offer_shaped_put, "0308480000000000"
+                           "0100000000000000"
+                           "0000000000000000"
+                           "0000000000000000"
+                           "0000000000000000"
+                           "0000000000000000"
+                           "0000000000000000"
+                           "0807060504030201"
+                           "ffffffff01020300"},
+        {done_shaped_put, "04283000%s"
+                          "0000000000000000"
+                          "0000000000000000"
+                          "0000000000000000"
+                          "0807060504030201"
+                          "ffffffff01020300"},
         {data_put, "0200200000000000"
                    "0900000088776655"
                    "4433221102000100"
@@ -183,6 +235,7 @@ static bool random_put(struct random *random, struct wire_writer *writer)
                                       RECORD_ASK};
     uint16_t key_bytes = (uint16_t)(1 + random_range(random, sizeof key - 1));
     bool shaped = random_range(random, 2);
+    uint8_t flags = shaped ? RECORD_SHAPE : 0;
     struct record_name name = {.key_hash = 1 + random_u64(random) / 2,
                                .step_high = (uint32_t)random_u64(random),
                                .seq_high = (uint32_t)random_u64(random),
@@ -201,13 +254,16 @@ static bool random_put(struct random *random, struct wire_writer *writer)
                          &(struct record_want){.id = 1 + random_u64(random) / 2,
                                                .bytes = random_range(random, 1 << 30),
                                                .slice_bytes = SLICE_BYTES_MIN,
-                                               .key_bytes = key_bytes},
-                         key);
+                                               .key_bytes = key_bytes,
+                                               .header = {.flags = flags}},
+                         key, &shape);
     case 2:
         return wire_offer(
             writer,
-            &(struct record_offer){.seq = random_u64(random), .key_bytes = key_bytes},
-            key);
+            &(struct record_offer){.seq = random_u64(random),
+                                   .key_bytes = key_bytes,
+                                   .header = {.flags = flags}},
+            key, &shape);
     default: {
         struct record_data data = {
             .seq = (uint32_t)random_u64(random),
@@ -264,6 +320,14 @@ static void test_wrong(void **state)
         {answer_put, 4, 1, "a status that ends nothing"},
         {answer_put, 2, 24, "answer: wrong size"},
         {answer_put, 24, SIZE, "answer: no rank of the group"},
+        {answer_put, 1, RECORD_SEND | RECORD_SHAPE, "answer: wrong size"},
+        {done_shaped_put, 1, RECORD_SEND, "answer: wrong size"},
+        {done_shaped_put, 1, RECORD_SHAPE, "answer: a shape"},
+        {done_shaped_put, 0, RECORD_KEPT, "answer: a shape"},
+        {want_put, 1, RECORD_SHAPE, "WANT: key does not fit"},
+        {want_shaped_put, 1, 0, "WANT: key does not fit"},
+        {offer_put, 1, RECORD_SHAPE, "OFFER: key does not fit"},
+        {offer_shaped_put, 1, 0, "OFFER: key does not fit"},
         {want_put, 62, 0, "WANT: key does not fit"},
         {want_put, 8, 0, "WANT: no id or no slice size"},
         {want_put, 49, 8, "WANT: slices too small"},

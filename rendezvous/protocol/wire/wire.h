@@ -127,6 +127,10 @@ static_assert(sizeof(struct record_header) == 8, "record header");
 #define RECORD_PRIORITY 4u
 /** DATA: declares its key: a record_name and the key come before the payload. */
 #define RECORD_NAMED 8u
+/** WANT, OFFER, DONE of RECORD_SEND with TRYST_E_MISMATCH: of an edge of a collective, whose flow_shape comes
+ *  behind the key, or behind the record where that has none. (DATA has it with the name.) Ends with different
+ *  shapes, or of which only one has a shape, end with TRYST_E_MISMATCH. */
+#define RECORD_SHAPE 8u
 /** WANT: of the background class. */
 #define RECORD_BACKGROUND 16u
 /** DONE, KEPT, CANCEL, CANCELED: `id` is the number of a DATA, not the id of a WANT; CANCEL then goes

@@ -17,6 +17,15 @@ const char *wire_want_check(const struct record_want *want);
 const char *wire_offer_check(const struct record_offer *offer);
 const char *wire_answer_check(const struct record_answer *answer, int size);
 
+/** The shape behind a WANT's or an OFFER's key, or behind an answer; NULL: there is none. */
+static inline const struct flow_shape *wire_shape(const struct record_header *header)
+{
+    const uint8_t *end = (const uint8_t *)header + header->bytes;
+    return header->flags & RECORD_SHAPE
+               ? (const void *)(end - sizeof(struct flow_shape))
+               : NULL;
+}
+
 /** What DATA declares, or NULL. */
 static inline const struct record_name *wire_data_name(const struct record_data *data)
 {

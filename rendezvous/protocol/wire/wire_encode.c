@@ -7,43 +7,55 @@
  */
 #include "wire_encode.h"
 
-bool wire_answer(struct wire_writer *writer, const struct record_answer *answer)
+static size_t shape_bytes(const struct record_header *header)
 {
-    struct record_answer *record = wire_take(writer, sizeof *record);
+    return header->flags & RECORD_SHAPE ? sizeof(struct flow_shape) : 0;
+}
+
+bool wire_answer_shaped(struct wire_writer *writer, const struct record_answer *answer,
+                        const struct flow_shape *shape)
+{
+    size_t bytes = sizeof *answer + shape_bytes(&answer->header);
+    struct record_answer *record = wire_take(writer, bytes);
     if (!record)
         return false;
-    record->header = wire_header(answer->header.type, &answer->header, 0, sizeof *record);
+    record->header = wire_header(answer->header.type, &answer->header, 0, bytes);
     record->id = answer->id;
     record->upto = answer->upto;
     record->posted = answer->posted;
     record->origin_rank = answer->origin_rank;
     record->origin_status = answer->origin_status;
+    (void)wire_put_padded((uint8_t *)(record + 1), shape, shape_bytes(&answer->header));
     return true;
 }
 
 bool wire_want(struct wire_writer *writer, const struct record_want *want,
-               const char *key)
+               const char *key, const struct flow_shape *shape)
 {
-    size_t bytes = wire_want_bytes(want->key_bytes);
+    size_t shaped = shape_bytes(&want->header);
+    size_t bytes = sizeof *want + wire_padded(want->key_bytes) + shaped;
     struct record_want *record = wire_take(writer, bytes);
     if (!record)
         return false;
     *record = *want;
     record->header = wire_header(RECORD_WANT, &want->header, 0, bytes);
-    (void)wire_put_padded((uint8_t *)(record + 1), key, want->key_bytes);
+    uint8_t *at = wire_put_padded((uint8_t *)(record + 1), key, want->key_bytes);
+    (void)wire_put_padded(at, shape, shaped);
     return true;
 }
 
 bool wire_offer(struct wire_writer *writer, const struct record_offer *offer,
-                const char *key)
+                const char *key, const struct flow_shape *shape)
 {
-    size_t bytes = sizeof *offer + wire_padded(offer->key_bytes);
+    size_t shaped = shape_bytes(&offer->header);
+    size_t bytes = sizeof *offer + wire_padded(offer->key_bytes) + shaped;
     struct record_offer *record = wire_take(writer, bytes);
     if (!record)
         return false;
     *record = *offer;
     record->header = wire_header(RECORD_OFFER, &offer->header, 0, bytes);
-    (void)wire_put_padded((uint8_t *)(record + 1), key, offer->key_bytes);
+    uint8_t *at = wire_put_padded((uint8_t *)(record + 1), key, offer->key_bytes);
+    (void)wire_put_padded(at, shape, shaped);
     return true;
 }
 
