@@ -197,6 +197,40 @@ static void test_key_not_learned(void **state)
     }
 }
 
+/* A declared key in a step for which there is no memory: the number ends at both ends, the next one meets. */
+static void test_key_learned_no_step(void **state)
+{
+    tryst_step *steps[2], *next[2];
+    tryst_op *sends[2], *recv;
+    begin(NULL);
+    steps_open(steps, 1);
+    size_t first = send0_bytes(steps, 0, &sends[0]);
+    recv = recv1(steps, "a", 0, 100, NULL);
+    world_settle(&world);
+    world_done(sends[0], TRYST_OK);
+    world_done(recv, TRYST_OK);
+    next[0] = world_step(&world, 0, 2);
+    world.sides[1].hold_frames = true;
+    assert_true(send0_bytes(next, 0, &sends[0]) < first);
+    world.sides[1].hold_frames = false;
+    alloc_fail_at(1);
+    world_settle(&world);
+    assert_true(alloc_fail_off());
+    world_done(sends[0], TRYST_E_NOMEM);
+    next[1] = world_step(&world, 1, 2);
+    assert_int_equal(send0_bytes(next, 1, &sends[1]), first); /* declared anew */
+    for (int i = 0; i < 2; i++) {
+        recv = recv1(next, "a", i, 100, NULL);
+        world_settle(&world);
+        world_done(recv, i ? TRYST_OK : TRYST_E_NOMEM);
+    }
+    world_done(sends[1], TRYST_OK);
+    assert_memory_equal(in[1], out[1], 100);
+    assert_int_equal(tryst_step_close(next[0], NULL), TRYST_OK);
+    assert_int_equal(tryst_step_close(next[1], NULL), TRYST_OK);
+    end(steps);
+}
+
 /* Its receive was posted, and its WANT ignored, between the DATA that named the key in vain and the
  * one that names only the hash. */
 static void test_key_not_learned_want_crosses(void **state)
@@ -1248,6 +1282,7 @@ int main(void)
         cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_key_named_once),
         cmocka_unit_test(test_key_not_learned),
+        cmocka_unit_test(test_key_learned_no_step),
         cmocka_unit_test(test_key_not_learned_want_crosses),
         cmocka_unit_test(test_mismatch),
         cmocka_unit_test(test_deferred),
