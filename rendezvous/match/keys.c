@@ -75,7 +75,9 @@ tryst_key *keys_find(struct keys *keys, const char *string, size_t bytes, uint64
 void keys_keep(struct keys *keys, tryst_key *key)
 {
     pthread_mutex_lock(&keys->lock);
-    key_keep(keys, key); /* twice, where two threads prepare it at once: the older one leaves first */
+    key_keep(
+        keys,
+        key); /* twice, where two threads prepare it at once: the older one leaves first */
     pthread_mutex_unlock(&keys->lock);
 }
 

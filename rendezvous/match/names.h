@@ -43,8 +43,8 @@ static inline struct name_terms name_terms_of(uint64_t step, uint64_t seq,
 /* ---- the consumer ------------------------------------------------------------------------- */
 
 struct name {
-    tryst_key *key; /**< a reference; NULL: refused, or there was no memory for it */
-    uint64_t hash;  /**< as declared; 0: nothing was declared here */
+    tryst_key *key;      /**< a reference; NULL: refused, or there was no memory for it */
+    uint64_t hash;       /**< as declared; 0: nothing was declared here */
     struct entry *entry; /**< of `step`; NULL: not known */
     uint64_t seq_base;   /**< DATA's number counts from here */
     uint32_t name;

@@ -60,8 +60,8 @@ struct scopes {
     struct pool *entries;    /**< struct entry, of all steps */
     struct keys keys;
     _Atomic(struct scope *) spare[SCOPES_SPARE]; /**< or NULL */
-    uint64_t end;            /**< 1 + newest step id that was opened here, 0: none */
-    uint64_t open;           /**< how many are */
+    uint64_t end;  /**< 1 + newest step id that was opened here, 0: none */
+    uint64_t open; /**< how many are */
 };
 
 /** TRYST_OK, TRYST_E_NOMEM: scopes_close still follows. */

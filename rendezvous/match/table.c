@@ -119,8 +119,7 @@ static tryst_status record_key_check(const struct roster *roster, const tryst_ke
 }
 
 tryst_status record_key_open(struct scopes *scopes, const struct roster *roster,
-                             const struct record_key *named, bool keep,
-                             tryst_key **key_p)
+                             const struct record_key *named, bool keep, tryst_key **key_p)
 {
     tryst_status status = TRYST_OK;
     tryst_key *key = keys_find(&scopes->keys, named->string, named->bytes, named->hash);

@@ -178,8 +178,9 @@ struct tryst_op {
     struct recv_run *run; /**< receive: posted slices, NULL when there are none */
     struct op_device
         *device; /**< its tensor is in device memory (op_device.h), or NULL */
-    const struct flow_shape *shape; /**< of the collective's edge that it is part of, or NULL */
-    char *text;  /**< owned, may be NULL */
+    const struct flow_shape
+        *shape; /**< of the collective's edge that it is part of, or NULL */
+    char *text; /**< owned, may be NULL */
 };
 
 /** The one with this number in an entry's sends or recvs, or NULL. */

@@ -58,8 +58,7 @@ static void unexpected_keep(struct peer *peer, struct entry *entry,
         peer_fault(peer, PEER_FAULT_EAGER_BYTES, NULL);
         return;
     }
-    struct unexpected *unexpected = 
-        pool_get(unexpected_pool(peer->rdv, arrived->bytes));
+    struct unexpected *unexpected = pool_get(unexpected_pool(peer->rdv, arrived->bytes));
     if (!unexpected) {
         peer_data_refuse(peer, arrived->number, TRYST_E_NOMEM,
                          peer->rdv->group->roster.rank);

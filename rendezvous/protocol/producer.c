@@ -436,7 +436,8 @@ void producer_data_done(struct peer *peer, const struct record_answer *done)
     else if (status == TRYST_E_MISMATCH)
         op_mismatch_explain(op, answer_shape(done));
     if (status != TRYST_OK)
-        name_withdraw(&peer->out.names, op->entry); /* perhaps there was no memory for the key there */
+        name_withdraw(&peer->out.names,
+                      op->entry); /* perhaps there was no memory for the key there */
     send_done(op, status);
     if (status == TRYST_E_NOMEM && !done->upto && op->scope->state != SCOPE_CLOSING) {
         /* No receive took it: its number is still to be consumed. */

@@ -18,7 +18,8 @@
 struct shape {
     uint64_t bytes;
     uint8_t dtype; /**< of any value where it came from a peer */
-    const struct flow_shape *flow; /**< of a collective's edge, from the peer likewise, or NULL */
+    const struct flow_shape
+        *flow; /**< of a collective's edge, from the peer likewise, or NULL */
 };
 
 /** Return the shape of the collective's edge that `op` is part of; NULL: it is an ordinary operation. */

@@ -30,7 +30,7 @@ struct want {
     int32_t priority; /**< of its receive, where `flags` say that it has one */
     int32_t status;   /**< why, for the answer and for VOID */
     int32_t origin_rank;
-    struct flow_shape shape; /**< with RECORD_SHAPE */
+    struct flow_shape shape;      /**< with RECORD_SHAPE */
     struct list_node answer_node; /**< peer->want_answers */
     tryst_op *send;               /**< once matched */
     uint32_t in_flight;           /**< slices handed to the transport and not complete */

@@ -114,10 +114,9 @@ static size_t record_make(struct fuzz_input *input, const tryst_op *op, uint8_t 
                                          .name = 1 + upto,
                                          .payload_bytes = 64,
                                          .dtype = TRYST_DTYPE_U8};
-        const struct record_name name = {
-            .key_hash = op->key->hash,
-            .key_bytes = key_bytes,
-            .flags = shape_bytes ? NAME_SHAPE : 0};
+        const struct record_name name = {.key_hash = op->key->hash,
+                                         .key_bytes = key_bytes,
+                                         .flags = shape_bytes ? NAME_SHAPE : 0};
         memcpy(record, &data, sizeof data);
         memcpy(record + sizeof data, &name, sizeof name);
         ((struct record_data *)(void *)record)->header.flags = named ? RECORD_NAMED : 0;

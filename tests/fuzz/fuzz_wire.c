@@ -18,9 +18,9 @@ static bool again(struct wire_writer *writer, const struct record_header *record
     const struct record_offer *offer = whole;
     const struct record_data *data = whole;
     switch (record->type) {
-    case RECORD_WANT: 
+    case RECORD_WANT:
         return wire_want(writer, want, (const char *)(want + 1), wire_shape(record));
-    case RECORD_OFFER: 
+    case RECORD_OFFER:
         return wire_offer(writer, offer, (const char *)(offer + 1), wire_shape(record));
     case RECORD_DATA: {
         const struct record_name *name = wire_data_name(data);

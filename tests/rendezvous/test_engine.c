@@ -167,7 +167,10 @@ static void test_key_named_once(void **state)
  * No memory for its entry: only the DATA that needed the entry fails. */
 static void test_key_not_learned(void **state)
 {
-    enum { KEY_FAILS = 1, ENTRY_FAILS = 3 }; /* 2: the table of keys, which can be missing */
+    enum {
+        KEY_FAILS = 1,
+        ENTRY_FAILS = 3
+    }; /* 2: the table of keys, which can be missing */
     for (int fails = KEY_FAILS; fails <= ENTRY_FAILS; fails += 2) {
         tryst_step *steps[2];
         tryst_op *sends[3];

@@ -12,9 +12,9 @@ struct kind {
     bool recv_first, prepared;
 };
 static const struct kind kinds[KINDS] = {
-    {"posted", SMALL, true, true},  {"unexpected", SMALL, false, false},
-    {"early", SMALL, false, true},  {"large", LARGE, true, false},
-    {"parked", LARGE, true, true},  {"empty", 0, true, false}};
+    {"posted", SMALL, true, true}, {"unexpected", SMALL, false, false},
+    {"early", SMALL, false, true}, {"large", LARGE, true, false},
+    {"parked", LARGE, true, true}, {"empty", 0, true, false}};
 /* Those of which one end is there before the other end has opened the step. */
 enum { EARLY_DATA = 2, EARLY_WANT = 4 };
 
@@ -73,8 +73,8 @@ static void submit(int kind, int end)
 
 static void step_open(int end, uint64_t id)
 {
-    steps[end] = from == to && steps[!end] ? steps[!end]
-                                           : world_step(&world, end ? to : from, id);
+    steps[end] =
+        from == to && steps[!end] ? steps[!end] : world_step(&world, end ? to : from, id);
 }
 
 static void kind_end(int kind)
@@ -157,11 +157,45 @@ static void test_one_rank(void **state)
     repeat(1, 1);
 }
 
+/* Tensors before their receives, of sizes around those of the pools. */
+static void test_unexpected_sizes(void **state)
+{
+    static const size_t sizes[] = {0, 1, 63, 64, 65, 128, 129, 1000, 4095, 4096};
+    tryst_op *sends[COUNT_OF(sizes)];
+    uint64_t seen = 0;
+    world_open(&world, 2, NULL);
+    world_join(&world, 0, 1);
+    for (uint64_t id = 1; id <= 5; id++) {
+        for (int end = 0; end < 2; end++)
+            steps[end] = world_step(&world, end, id);
+        memset(out, (int)id, sizeof out);
+        for (size_t i = 0; i < COUNT_OF(sizes); i++)
+            sends[i] = world_send(&world, 0, steps[0], world_key(&world, 0, 1, "e"),
+                                  out[0], sizes[i], NULL);
+        world_settle(&world);
+        for (size_t i = 0; i < COUNT_OF(sizes); i++) {
+            tryst_op *recv = world_recv(&world, 1, steps[1], world_key(&world, 0, 1, "e"),
+                                        in[0][i], sizes[i], NULL);
+            world_settle(&world);
+            world_done(recv, TRYST_OK);
+            world_done(sends[i], TRYST_OK);
+            assert_memory_equal(in[0][i], out[0], sizes[i]);
+        }
+        for (int end = 0; end < 2; end++)
+            assert_int_equal(tryst_step_close(steps[end], NULL), TRYST_OK);
+        world_settle(&world);
+        seen = id <= 2 ? alloc_seen_count() : seen;
+    }
+    assert_int_equal(alloc_seen_count() - seen, 0);
+    world_close(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_two_ranks),
         cmocka_unit_test(test_one_rank),
+        cmocka_unit_test(test_unexpected_sizes),
     };
     return cmocka_run_group_tests_name("repeat", tests, NULL, NULL);
 }

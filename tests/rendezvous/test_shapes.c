@@ -193,8 +193,8 @@ static void test_names(void **state)
 /* Steps whose ids differ in the upper half, and numbers beyond 32 bits, are no others' for that. */
 static void test_halves(void **state)
 {
-    static const uint64_t ids[] = {1, UINT32_MAX, 1ull << 32, (1ull << 32) + 1,
-                                   7ull << 40, (7ull << 40) + 1};
+    static const uint64_t ids[] = {
+        1, UINT32_MAX, 1ull << 32, (1ull << 32) + 1, 7ull << 40, (7ull << 40) + 1};
     static const uint64_t names[] = {1, 1, 2, 2, 3, 3};
     world_open(&world, 2, NULL);
     world_join(&world, 0, 1);
@@ -255,8 +255,8 @@ static void test_numbers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows),   cmocka_unit_test(test_alloc),
-        cmocka_unit_test(test_names),  cmocka_unit_test(test_halves),
+        cmocka_unit_test(test_rows),    cmocka_unit_test(test_alloc),
+        cmocka_unit_test(test_names),   cmocka_unit_test(test_halves),
         cmocka_unit_test(test_numbers),
     };
     return cmocka_run_group_tests_name("shapes", tests, NULL, NULL);

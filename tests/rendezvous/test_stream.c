@@ -690,24 +690,15 @@ static void test_name_adopted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random),
-        cmocka_unit_test(test_window),
-        cmocka_unit_test(test_mask_full),
-        cmocka_unit_test(test_mask_full_passed),
-        cmocka_unit_test(test_hole),
-        cmocka_unit_test(test_ring_full),
-        cmocka_unit_test(test_headers),
-        cmocka_unit_test(test_header_waits),
-        cmocka_unit_test(test_check),
-        cmocka_unit_test(test_check_masks),
-        cmocka_unit_test(test_late),
-        cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_name_places),
-        cmocka_unit_test(test_name_anew),
-        cmocka_unit_test(test_name_steps),
-        cmocka_unit_test(test_name_terms),
-        cmocka_unit_test(test_name_told),
-        cmocka_unit_test(test_name_adopted),
+        cmocka_unit_test(test_random),      cmocka_unit_test(test_window),
+        cmocka_unit_test(test_mask_full),   cmocka_unit_test(test_mask_full_passed),
+        cmocka_unit_test(test_hole),        cmocka_unit_test(test_ring_full),
+        cmocka_unit_test(test_headers),     cmocka_unit_test(test_header_waits),
+        cmocka_unit_test(test_check),       cmocka_unit_test(test_check_masks),
+        cmocka_unit_test(test_late),        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_name_places), cmocka_unit_test(test_name_anew),
+        cmocka_unit_test(test_name_steps),  cmocka_unit_test(test_name_terms),
+        cmocka_unit_test(test_name_told),   cmocka_unit_test(test_name_adopted),
     };
     return cmocka_run_group_tests_name("stream", tests, NULL, NULL);
 }

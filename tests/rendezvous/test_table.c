@@ -48,8 +48,8 @@ static tryst_key *key_make(const char *edge, uint64_t hash)
     tryst_key *key;
     assert_int_equal(tryst_key_build(&group, 0, 1, edge, 0, 0, text, sizeof text),
                      TRYST_OK);
-    assert_int_equal(
-        prepared_open(&group.roster, text, strlen(text), NULL, &key), TRYST_OK);
+    assert_int_equal(prepared_open(&group.roster, text, strlen(text), NULL, &key),
+                     TRYST_OK);
     key->hash = hash ? hash : key->hash;
     return key;
 }
@@ -297,7 +297,8 @@ static void test_scope_again(void **state)
         assert_true(scope->state == SCOPE_EARLY && !scope->asked && !scope->step &&
                     scope->abort_status == TRYST_OK && !*scope->abort_text);
         for (int i = 0; i < KEYS; i++) {
-            assert_null(entry_find(scope, keys[i]->hash, keys[i]->string, keys[i]->bytes));
+            assert_null(
+                entry_find(scope, keys[i]->hash, keys[i]->string, keys[i]->bytes));
             struct entry *entry = entry_get(scope, keys[i]);
             assert_true(entry->send_next == 0 && entry->recv_next == 0);
             entry->send_next = entry->recv_next = 7;
@@ -338,7 +339,7 @@ static void test_keys(void **state)
         first = known_get("first");
         uint64_t seen = alloc_seen_count();
         for (unsigned i = 1; i < KEYS_MAX; i++) {
-            char edge[16];
+            char edge[32];
             snprintf(edge, sizeof edge, "%d/%u", round, i);
             tryst_key_release(known_get(edge));
         }
@@ -390,9 +391,9 @@ static void test_keys_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_scopes),     TEST(test_early_scopes), TEST(test_many_scopes),
-        TEST(test_collisions), TEST(test_record_keys),  TEST(test_queues),
-        TEST(test_no_memory),  TEST(test_scope_again),  TEST(test_keys),
+        TEST(test_scopes),         TEST(test_early_scopes), TEST(test_many_scopes),
+        TEST(test_collisions),     TEST(test_record_keys),  TEST(test_queues),
+        TEST(test_no_memory),      TEST(test_scope_again),  TEST(test_keys),
         TEST(test_keys_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

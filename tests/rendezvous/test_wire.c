@@ -81,12 +81,11 @@ static bool done_shaped_put(struct wire_writer *writer)
 static bool data_put(struct wire_writer *writer)
 {
     return wire_data(writer,
-                     &(struct record_data){
-                         .seq = 9,
-                         .step = 0x55667788,
-                         .name = 0x11223344,
-                         .payload_bytes = 2,
-                         .dtype = 1},
+                     &(struct record_data){.seq = 9,
+                                           .step = 0x55667788,
+                                           .name = 0x11223344,
+                                           .payload_bytes = 2,
+                                           .dtype = 1},
                      "\xaa\xbb");
 }
 
@@ -258,21 +257,19 @@ static bool random_put(struct random *random, struct wire_writer *writer)
                                                .header = {.flags = flags}},
                          key, &shape);
     case 2:
-        return wire_offer(
-            writer,
-            &(struct record_offer){.seq = random_u64(random),
-                                   .key_bytes = key_bytes,
-                                   .header = {.flags = flags}},
-            key, &shape);
+        return wire_offer(writer,
+                          &(struct record_offer){.seq = random_u64(random),
+                                                 .key_bytes = key_bytes,
+                                                 .header = {.flags = flags}},
+                          key, &shape);
     default: {
         struct record_data data = {
             .seq = (uint32_t)random_u64(random),
             .step = (uint32_t)random_u64(random),
             .payload_bytes = (uint16_t)random_range(random, sizeof payload + 1)};
-        return random_range(random, 2)
-                   ? wire_data(writer, &data, payload)
-                   : wire_data_named(writer, &data, &name, key, shaped ? &shape : NULL,
-                                     payload);
+        return random_range(random, 2) ? wire_data(writer, &data, payload)
+                                       : wire_data_named(writer, &data, &name, key,
+                                                         shaped ? &shape : NULL, payload);
     }
     }
 }

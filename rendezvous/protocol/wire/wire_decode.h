@@ -21,9 +21,8 @@ const char *wire_answer_check(const struct record_answer *answer, int size);
 static inline const struct flow_shape *wire_shape(const struct record_header *header)
 {
     const uint8_t *end = (const uint8_t *)header + header->bytes;
-    return header->flags & RECORD_SHAPE
-               ? (const void *)(end - sizeof(struct flow_shape))
-               : NULL;
+    return header->flags & RECORD_SHAPE ? (const void *)(end - sizeof(struct flow_shape))
+                                        : NULL;
 }
 
 /** What DATA declares, or NULL. */

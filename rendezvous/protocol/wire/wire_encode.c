@@ -63,7 +63,8 @@ bool wire_data_named(struct wire_writer *writer, const struct record_data *data,
                      const struct record_name *name, const char *key,
                      const struct flow_shape *shape, const void *payload)
 {
-    size_t bytes = sizeof *data + wire_name_bytes(name) + wire_padded(data->payload_bytes);
+    size_t bytes =
+        sizeof *data + wire_name_bytes(name) + wire_padded(data->payload_bytes);
     struct record_data *record = wire_take(writer, bytes);
     if (!record)
         return false;
