@@ -8,8 +8,9 @@
  *  table, and an index of it by key. It is a cache that the producer steers: no message takes a name
  *  back, and what has fallen out is declared anew.
  *
- *  A name also stands for what DATA has no room for: the upper halves of the step's id and of the number
- *  within the key, and the shape of a collective's edge. A use with others declares the key anew.
+ *  A declaration also carries the rest, for which DATA has no room: the upper halves of the step's id and
+ *  of the number within the key, and the shape of a collective's edge. A use with others declares the key
+ *  anew.
  *
  *  Size: first in, first out misses always once the steps under way use more keys towards one peer than the
  *  table has. 2,048 is twice a step of 1,000 tensors. 64 bytes for each name at either end, so 256 KiB for
@@ -29,7 +30,7 @@
 /** A power of two. */
 #define NAMES_MAX 2048u
 
-/** What a declaration says beside the key. */
+/** The terms of a declaration, beside the key. */
 struct name_terms {
     uint32_t step_high, seq_high;   /**< upper halves */
     const struct flow_shape *shape; /**< or NULL */
@@ -64,7 +65,7 @@ static inline struct name *name_find(struct name *names, uint32_t name)
     struct name *found = &names[name & (NAMES_MAX - 1)];
     return found->name == name && found->hash ? found : NULL;
 }
-/** The id of the step whose lower half a DATA of this name carries. */
+/** Return the id of a step by its lower half, as DATA of this name carries it. */
 static inline uint64_t name_step(const struct name *name, uint32_t step)
 {
     return (uint64_t)name->step_high << 32 | step;

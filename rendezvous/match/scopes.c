@@ -17,7 +17,7 @@
 
 /* ---- memory ------------------------------------------------------------------------------- */
 
-/** One whose step has ended, or NULL. */
+/** Take the memory of a scope that has ended; NULL: there is none. */
 static struct scope *spare_take(struct scopes *scopes)
 {
     for (int i = 0; i < SCOPES_SPARE; i++) {

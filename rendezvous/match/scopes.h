@@ -19,11 +19,11 @@
 
 enum scope_state { SCOPE_EARLY, SCOPE_OPEN, SCOPE_CLOSING };
 
-/** Steps whose memory is kept for those that come: as many as are usually open at once. */
+/** Freed scopes with memory for later steps: as many as are usually open at once. */
 enum { SCOPES_SPARE = 16 };
 
 struct scope {
-    /* What is kept while it is spare: a step that repeats another allocates nothing. */
+    /* Kept while the scope is spare: a step that repeats another allocates nothing. */
     struct hash_table entries; /**< by key (table.h) */
     uint64_t *askers; /**< bit per rank: it asked whether the step is closed; or NULL */
     size_t askers_words;

@@ -61,13 +61,13 @@ struct record_key {
     size_t bytes;
     int32_t src_rank, dst_rank;
 };
-/** Such a key, prepared. `keep`: among scopes->keys, so that it is found when it comes again. TRYST_OK, TRYST_E_KEY, TRYST_E_INCARNATION (this rank is the source, in another life),
- *  TRYST_E_NOMEM. */
+/** Prepare such a key, or find it among scopes->keys; `keep`: the table keeps it for later.
+ *  TRYST_OK, TRYST_E_KEY, TRYST_E_INCARNATION (this rank is the source, in another life), TRYST_E_NOMEM. */
 tryst_status record_key_open(struct scopes *scopes, const struct roster *roster,
                              const struct record_key *named, bool keep,
                              tryst_key **key_p);
-/** The entry of such a key, made if need be and if `may_make`. NULL with *status_p: as record_key_open (TRYST_E_NOMEM
- *  also where it may not be made). What is wrong leaves no entry behind. */
+/** The entry of such a key, made if need be and if `may_make`. NULL with *status_p: as record_key_open
+ *  (TRYST_E_NOMEM also where it may not be made). What is wrong leaves no entry behind. */
 struct entry *entry_take(struct scope *scope, const struct roster *roster,
                          const struct record_key *named, bool may_make,
                          tryst_status *status_p);

@@ -172,7 +172,7 @@ static struct entry *nameless_entry(struct peer *peer, struct incoming *incoming
     return scope ? entry_hashed(scope, incoming->name->hash, peer->rank) : NULL;
 }
 
-/** Its name, number and entry, if there is one. False: its name was never declared. */
+/** Find the name of DATA, its number and its entry, if there is one. False: the name was never declared. */
 static inline bool incoming_find(struct peer *peer, const struct record_data *data,
                                  const struct record_name *declared,
                                  struct incoming *incoming)

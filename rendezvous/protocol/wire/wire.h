@@ -127,9 +127,9 @@ static_assert(sizeof(struct record_header) == 8, "record header");
 #define RECORD_PRIORITY 4u
 /** DATA: declares its key: a record_name and the key come before the payload. */
 #define RECORD_NAMED 8u
-/** WANT, OFFER, DONE of RECORD_SEND with TRYST_E_MISMATCH: of an edge of a collective, whose flow_shape comes
- *  behind the key, or behind the record where that has none. (DATA has it with the name.) Ends with different
- *  shapes, or of which only one has a shape, end with TRYST_E_MISMATCH. */
+/** WANT, OFFER, DONE of RECORD_SEND with TRYST_E_MISMATCH: the operation moves an edge of a collective. The edge's
+ *  flow_shape comes behind the key, and in DONE behind the record. (DATA has the shape with the name.) Ends with
+ *  different shapes, or of which only one has a shape, end with TRYST_E_MISMATCH. */
 #define RECORD_SHAPE 8u
 /** WANT: of the background class. */
 #define RECORD_BACKGROUND 16u

@@ -64,7 +64,7 @@ static inline struct record_header wire_header(uint8_t type,
 }
 
 /** Each writes one record whole, or, false, nothing: there is no room. Of `header` status and flags count (and of
- *  an answer its type); the rest of it follows from the record. Of `key` as many bytes as the record says.
+ *  an answer its type); the encoder computes the other fields. Of `key` as many bytes as the record has room for.
  *  `shape`: where the flags have RECORD_SHAPE. */
 bool wire_answer_shaped(struct wire_writer *writer, const struct record_answer *answer,
                         const struct flow_shape *shape);
