@@ -15,10 +15,48 @@ static void name_forget(struct name *name)
     *name = (struct name){0};
 }
 
-struct name *name_declare(struct name *names, uint32_t name, uint64_t hash,
+tryst_status names_in_open(struct names_in *names)
+{
+    names->places = mem_zalloc_array(NAMES_FIRST, sizeof *names->places);
+    names->mask = NAMES_FIRST - 1;
+    return names->places ? TRYST_OK : TRYST_E_NOMEM;
+}
+
+void names_in_close(struct names_in *names)
+{
+    for (uint32_t i = 0; names->places && i <= names->mask; i++)
+        if (names->places[i].hash)
+            name_forget(&names->places[i]);
+    mem_free(names->places);
+    names->places = NULL;
+}
+
+/** Without memory for the large table the newest NAMES_FIRST stay valid. */
+static void names_in_grow(struct names_in *names)
+{
+    struct name *places = mem_zalloc_array(NAMES_MAX, sizeof *places);
+    if (!places)
+        return;
+    for (uint32_t i = 0; i <= names->mask; i++) {
+        const struct name *old = &names->places[i];
+        struct name *place = &places[old->name & (NAMES_MAX - 1)];
+        if (!old->hash)
+            continue;
+        *place = *old;
+        if (place->entry)
+            place->entry->name = place;
+    }
+    mem_free(names->places);
+    names->places = places;
+    names->mask = NAMES_MAX - 1;
+}
+
+struct name *name_declare(struct names_in *names, uint32_t name, uint64_t hash,
                           const struct name_terms *terms)
 {
-    struct name *place = &names[name & (NAMES_MAX - 1)];
+    if (++names->count % NAMES_FIRST == 0 && !names_in_many(names))
+        names_in_grow(names);
+    struct name *place = &names->places[name & names->mask];
     name_forget(place);
     place->name = name;
     place->hash = hash;
@@ -41,25 +79,19 @@ void name_bind(struct name *name, struct entry *entry)
     entry->name = name;
 }
 
-void names_forget(struct name *names)
-{
-    for (unsigned i = 0; i < NAMES_MAX; i++)
-        if (names[i].hash)
-            name_forget(&names[i]);
-}
-
 /* ---- the producer ------------------------------------------------------------------------- */
 
 tryst_status names_out_open(struct names_out *names)
 {
     hash_table_init(&names->index);
-    names->places = mem_zalloc_array(NAMES_MAX, sizeof *names->places);
+    names->places = mem_zalloc_array(NAMES_FIRST, sizeof *names->places);
+    names->mask = NAMES_FIRST - 1;
     return names->places ? TRYST_OK : TRYST_E_NOMEM;
 }
 
 static struct declared *place_of(const struct names_out *names, uint64_t count)
 {
-    return &names->places[count & (NAMES_MAX - 1)];
+    return &names->places[count & names->mask];
 }
 
 static void place_clear(struct names_out *names, struct declared *place)
@@ -73,13 +105,34 @@ static void place_clear(struct names_out *names, struct declared *place)
 
 void names_out_close(struct names_out *names)
 {
-    uint64_t most = names->count < NAMES_MAX ? names->count + 1 : NAMES_MAX;
-    for (uint64_t i = 0; names->places && i < most; i++)
-        place_clear(names, &names->places[i & (NAMES_MAX - 1)]);
+    for (uint64_t i = 0; names->places && i <= names->mask && i <= names->count; i++)
+        place_clear(names, &names->places[i]);
     if (names->places)
         hash_table_close(&names->index);
     mem_free(names->places);
-    names->places = NULL;
+    mem_free(names->first);
+    names->places = names->first = NULL;
+}
+
+void names_out_grow(struct names_out *names)
+{
+    struct declared *places = mem_zalloc_array(NAMES_MAX, sizeof *places);
+    if (!places)
+        return;
+    for (uint64_t i = 0; i <= names->mask; i++) {
+        struct declared *old = &names->places[i];
+        struct declared *place = &places[old->count & (NAMES_MAX - 1)];
+        if (!old->count)
+            continue;
+        *place = *old;
+        hash_table_remove(&names->index, &old->node);
+        hash_table_add(&names->index, &place->node, place->key->hash);
+        *old =
+            (struct declared){0}; /* entries that had it find the new place by its key */
+    }
+    names->first = names->places;
+    names->places = places;
+    names->mask = NAMES_MAX - 1;
 }
 
 static struct declared *place_find(const struct names_out *names, const tryst_key *key)

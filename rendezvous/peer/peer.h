@@ -171,7 +171,7 @@ struct peer_in {
     bool counted;  /**< and counts as a frame: */
     bool probe;    /**< we ask whether the path lives, or answer that (protocol.c) */
     uint8_t header_flags;      /**< of the newest frame (wire.h) */
-    struct name *names;        /**< NAMES_MAX, by which it names keys */
+    struct names_in names;     /**< by which it names keys */
     struct list unexpected;    /**< struct unexpected */
     uint64_t unexpected_bytes; /**< of its eager credit, held by them */
     struct urgent_queue

@@ -141,7 +141,7 @@ static struct name *name_learn(struct peer *peer, const struct record_data *data
                                      wire_name_shape(declared)};
     const char *string = (const char *)(declared + 1);
     struct name *name =
-        name_declare(peer->in.names, data->name, declared->key_hash, &terms);
+        name_declare(&peer->in.names, data->name, declared->key_hash, &terms);
     struct scope *scope = scope_find(&peer->rdv->scopes, name_step(name, data->step));
     struct entry *entry =
         scope ? entry_find(scope, name->hash, string, declared->key_bytes) : NULL;
@@ -179,7 +179,7 @@ static inline bool incoming_find(struct peer *peer, const struct record_data *da
 {
     struct name *name = __builtin_expect(declared != NULL, 0)
                             ? name_learn(peer, data, declared, &incoming->refused)
-                            : name_find(peer->in.names, data->name);
+                            : name_find(&peer->in.names, data->name);
     if (!name)
         return false;
     incoming->name = name;

@@ -379,6 +379,8 @@ void frame_header_put(struct peer *peer, uint8_t *frame, unsigned records, unsig
     header->records = (uint16_t)records;
     if (__builtin_expect(peer->out.pauses_told != peer->rdv->pauses, 0))
         flags |= pause_tell(peer);
+    if (names_in_many(&peer->in.names))
+        flags |= FRAME_NAMES;
     header->flags = (uint8_t)(flags | peer->out.slice_flags |
                               (peer->out.blocked_sent ? FRAME_BLOCKED : 0));
     header->group = 0;
@@ -508,6 +510,8 @@ static void acks_read(struct peer *peer, const struct frame_header *header)
     peer->in.header_flags = header->flags;
     if (__builtin_expect(header->flags & (FRAME_PROBE | FRAME_BLOCKED), 0))
         header_asks(peer, header->flags);
+    if (header->flags & FRAME_NAMES && !names_out_many(&peer->out.names))
+        names_out_grow(&peer->out.names);
     if (stream_out_is_news(&peer->out.stream, header->done_base, header->done_mask)) {
         stream_out_acked(&peer->out.stream, header->done_base, header->done_mask,
                          producer_acked);

@@ -502,7 +502,7 @@ static void test_no_memory(void **state)
 
 /* ---- names -------------------------------------------------------------------------------- */
 
-static struct name names[NAMES_MAX];
+static struct names_in names;
 static struct names_out told;
 static struct scope scopes[3];
 static struct entry entries[3];
@@ -511,7 +511,8 @@ static tryst_key *key;
 /* Entry i is the key's in step 5 + i. */
 static void names_begin(void)
 {
-    memset(names, 0, sizeof names);
+    memset(&names, 0, sizeof names);
+    assert_int_equal(names_in_open(&names), TRYST_OK);
     memset(entries, 0, sizeof entries);
     memset(&told, 0, sizeof told);
     key = mem_zalloc(sizeof *key + 8);
@@ -529,7 +530,7 @@ static void names_begin(void)
 /* All references to the key are given back. */
 static void names_end(void)
 {
-    names_forget(names);
+    names_in_close(&names);
     names_out_close(&told);
     for (size_t i = 0; i < COUNT_OF(entries); i++)
         assert_null(entries[i].name);
@@ -541,7 +542,7 @@ static const struct name_terms plain;
 
 static struct name *declare(uint32_t number, const struct name_terms *terms)
 {
-    struct name *name = name_declare(names, number, key->hash, terms);
+    struct name *name = name_declare(&names, number, key->hash, terms);
     name->key = prepared_ref(key);
     return name;
 }
@@ -558,20 +559,21 @@ static void test_name_places(void **state)
 {
     names_begin();
     for (uint32_t n = 1; n <= 3; n++)
-        for (uint32_t i = 0; i <= NAMES_MAX; i++)
-            assert_null(name_find(names, i * n)); /* also 0, which an empty place holds */
+        for (uint32_t i = 0; i <= NAMES_FIRST; i++)
+            assert_null(
+                name_find(&names, i * n)); /* also 0, which an empty place holds */
     struct name *name = declare(7, &plain);
-    assert_ptr_equal(name_find(names, 7), name);
+    assert_ptr_equal(name_find(&names, 7), name);
     assert_true(name->hash == 99 && !name->entry && !name_leads(name, 5));
-    assert_null(name_find(names, 7 + NAMES_MAX));
+    assert_null(name_find(&names, 7 + NAMES_FIRST));
     name_bind(name, &entries[0]);
     assert_ptr_equal(entries[0].name, name);
     assert_true(name_leads(name, 5) && !name_leads(name, 6));
     /* the place is taken by another name: the entry has none */
-    assert_ptr_equal(declare(7 + NAMES_MAX, &plain), name);
+    assert_ptr_equal(declare(7 + NAMES_FIRST, &plain), name);
     assert_null(entries[0].name);
-    assert_null(name_find(names, 7));
-    assert_null(name_find(names, 7 + NAMES_MAX)->entry);
+    assert_null(name_find(&names, 7));
+    assert_null(name_find(&names, 7 + NAMES_FIRST)->entry);
     names_end();
 }
 
@@ -585,13 +587,13 @@ static void test_name_anew(void **state)
     assert_ptr_equal(entries[0].name, new);
     assert_null(old->entry);
     /* the old place is taken anew: the entry keeps its new name */
-    name_bind(declare(1 + NAMES_MAX, &plain), &entries[1]);
+    name_bind(declare(1 + NAMES_FIRST, &plain), &entries[1]);
     assert_ptr_equal(entries[0].name, new);
-    assert_ptr_equal(name_find(names, 2)->entry, &entries[0]);
+    assert_ptr_equal(name_find(&names, 2)->entry, &entries[0]);
     /* the same name again, for another entry */
     name_bind(declare(2, &plain), &entries[2]);
     assert_null(entries[0].name);
-    assert_ptr_equal(name_find(names, 2)->entry, &entries[2]);
+    assert_ptr_equal(name_find(&names, 2)->entry, &entries[2]);
     names_end();
 }
 
@@ -605,7 +607,7 @@ static void test_name_steps(void **state)
     assert_null(entries[0].name);
     assert_true(name_leads(name, 6) && !name_leads(name, 5));
     entry_goes(&entries[1]);
-    assert_ptr_equal(name_find(names, 3), name);
+    assert_ptr_equal(name_find(&names, 3), name);
     assert_true(!name->entry && name->key == key);
     name_bind(name, &entries[2]);
     assert_true(name_leads(name, 7));
@@ -627,37 +629,86 @@ static void test_name_terms(void **state)
     names_end();
 }
 
-/* The producer uses a name exactly as long as the consumer has it, also across 32 bits. */
+/* Another key is declared. */
+static void declare_other(unsigned i)
+{
+    static struct scope scope = {.id = 5};
+    tryst_key *other = mem_zalloc(sizeof *other + 8);
+    struct entry entry = {.scope = &scope, .key = other};
+    atomic_init(&other->refs, 1);
+    other->hash = 1 + i;
+    other->bytes = 4;
+    memcpy(other->string, &i, sizeof i);
+    name_add(&told, &entry, &plain);
+    (void)name_declare(&names, (uint32_t)told.count, other->hash, &plain);
+    prepared_unref(other);
+}
+
+/* The producer uses a name exactly as long as the consumer has it, also across 32 bits, and with the large
+ * table from the moment on in which it reads of that. */
 static void test_name_told(void **state)
 {
     static const uint64_t starts[] = {0, UINT32_MAX - NAMES_MAX, UINT32_MAX};
-    struct scope other_scope = {.id = 5};
-    for (size_t s = 0; s < COUNT_OF(starts); s++) {
+    for (size_t s = 0; s < 2 * COUNT_OF(starts); s++) {
+        bool many = s % 2;
         names_begin();
-        told.count = starts[s];
+        told.count = starts[s / 2];
+        names.count = many ? NAMES_FIRST - 1 : 0;
         assert_false(name_is_declared(&entries[0], 0));
         assert_false(name_adopt(&told, &entries[0], &plain));
         name_add(&told, &entries[0], &plain);
         uint64_t name = told.count;
         name_bind(declare((uint32_t)name, &plain), &entries[1]);
-        for (unsigned i = 0; i < 2 * NAMES_MAX; i++) {
-            const struct name *found = name_find(names, (uint32_t)name);
+        unsigned most = many ? NAMES_MAX : NAMES_FIRST;
+        assert_int_equal(names_in_many(&names), many);
+        for (unsigned i = 0; i < 2 * most; i++) {
+            const struct name *found = name_find(&names, (uint32_t)name);
             bool leads = found && found->entry == &entries[1];
-            assert_int_equal(name_is_declared(&entries[0], 0), leads);
             assert_int_equal(name_adopt(&told, &entries[2], &plain), leads);
-            assert_int_equal(leads, i < NAMES_MAX);
-            tryst_key *other = mem_zalloc(sizeof *other + 8);
-            struct entry filler = {.scope = &other_scope, .key = other};
-            atomic_init(&other->refs, 1);
-            other->hash = 1 + i;
-            other->bytes = 4;
-            memcpy(other->string, &i, sizeof i);
-            name_add(&told, &filler, &plain);
-            (void)name_declare(names, (uint32_t)told.count, other->hash, &plain);
-            prepared_unref(other);
+            assert_int_equal(name_is_declared(&entries[2], 0), leads);
+            if (many && i == NAMES_FIRST / 2) {
+                names_out_grow(&told);
+                assert_false(
+                    name_is_declared(&entries[0], 0)); /* until it is found anew */
+                assert_true(name_adopt(&told, &entries[0], &plain));
+            }
+            assert_int_equal(name_is_declared(&entries[0], 0), leads);
+            assert_int_equal(leads, i < most);
+            names.count = many ? names.count : 0; /* else the large table would be due */
+            declare_other(i);
         }
         names_end();
     }
+}
+
+/* With the large table at the consumer all that was valid stays so, and leads to where it led. */
+static void test_names_grow(void **state)
+{
+    struct name *old = NULL;
+    names_begin();
+    for (uint32_t n = 1; n < NAMES_FIRST; n++) {
+        struct name *name = declare(n, &plain);
+        if (n <= COUNT_OF(entries))
+            name_bind(name, &entries[n - 1]);
+    }
+    old = name_find(&names, 1);
+    alloc_fail_at(1);
+    (void)declare(NAMES_FIRST, &plain);
+    assert_true(alloc_fail_off());
+    assert_false(names_in_many(&names));
+    for (uint32_t n = 1; n <= NAMES_FIRST; n++)
+        assert_non_null(name_find(&names, n));
+    names.count = 2 * NAMES_FIRST - 1;
+    (void)declare(NAMES_FIRST + 1, &plain);
+    assert_true(names_in_many(&names));
+    for (uint32_t n = 1; n <= NAMES_FIRST + 1; n++)
+        assert_non_null(name_find(&names, n));
+    for (uint32_t n = 1; n <= COUNT_OF(entries); n++) {
+        assert_ptr_equal(name_find(&names, n)->entry, &entries[n - 1]);
+        assert_ptr_equal(entries[n - 1].name, name_find(&names, n));
+    }
+    assert_ptr_not_equal(name_find(&names, 1), old);
+    names_end();
 }
 
 /* One name serves the entries of all steps, until another use needs other terms, or the consumer has no key
@@ -699,6 +750,7 @@ int main(void)
         cmocka_unit_test(test_name_places), cmocka_unit_test(test_name_anew),
         cmocka_unit_test(test_name_steps),  cmocka_unit_test(test_name_terms),
         cmocka_unit_test(test_name_told),   cmocka_unit_test(test_name_adopted),
+        cmocka_unit_test(test_names_grow),
     };
     return cmocka_run_group_tests_name("stream", tests, NULL, NULL);
 }

@@ -93,6 +93,8 @@ enum record_type {
 /** While bulk was under way its sender was outside of the library, since its last frame: how long that bulk
  *  took tells nothing of the path. */
 #define FRAME_PAUSED 64u
+/** From here on its sender keeps the newest NAMES_MAX names, not only NAMES_FIRST (match/names.h). */
+#define FRAME_NAMES 128u
 
 struct frame_header {
     uint64_t cookie; /**< first half of the session cookie */
@@ -175,7 +177,7 @@ static_assert(sizeof(struct record_data) == 24, "data");
 #define NAME_SHAPE 1u
 
 /** From now on `name` of DATA from this rank means this key, in every step. The producer counts names up and
- *  uses the newest NAMES_MAX (match/names.h). A use of the key with another upper half of the step's id or of
+ *  uses the newest NAMES_FIRST, or NAMES_MAX after FRAME_NAMES (match/names.h). A use of the key with another upper half of the step's id or of
  *  the number, or with another shape, declares the key anew. So DATA has 24 bytes, and a frame takes 59 tensors
  *  of 64 bytes. */
 struct record_name {
