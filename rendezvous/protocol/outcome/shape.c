@@ -10,19 +10,42 @@
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/group.h"
 #include "rendezvous/peer/peer.h"
+#include "rendezvous/protocol/wire_decode.h"
 
-enum { SHAPE_TEXT_BYTES = 64, TEXT_BYTES = 256 };
+enum { SHAPE_TEXT_BYTES = 96, TEXT_BYTES = 384 };
+
+/** "operation 1 (op 2) of 4096 x f32 with root 0". The engine of collectives has the names of these numbers. */
+static void flow_text(const struct flow_shape *flow, char text[SHAPE_TEXT_BYTES])
+{
+    (void)snprintf(text, SHAPE_TEXT_BYTES,
+                   "operation %u (op %u) of %" PRIu64 " x %s with root %" PRId32,
+                   flow->operation, flow->op, flow->count,
+                   tryst_dtype_name((tryst_dtype)flow->dtype), flow->root);
+}
 
 /** "4096 x f32"; bytes where they are no whole number of elements. */
 static void shape_text(struct shape shape, char text[SHAPE_TEXT_BYTES])
 {
     size_t element = tryst_dtype_bytes((tryst_dtype)shape.dtype);
-    if (element && shape.bytes % element == 0)
+    if (shape.flow)
+        flow_text(shape.flow, text);
+    else if (element && shape.bytes % element == 0)
         (void)snprintf(text, SHAPE_TEXT_BYTES, "%" PRIu64 " x %s", shape.bytes / element,
                        tryst_dtype_name((tryst_dtype)shape.dtype));
     else
         (void)snprintf(text, SHAPE_TEXT_BYTES, "%" PRIu64 " bytes of dtype %u",
                        shape.bytes, shape.dtype);
+}
+
+/** The ranks call different collectives, or different parameters. */
+static void flow_mismatch_explain(tryst_op *op, const char *own, const char *theirs)
+{
+    char text[TEXT_BYTES];
+    (void)snprintf(text, sizeof text,
+                   "rank %d has %s, rank %d has %s; all ranks must call the same "
+                   "collective with the same count, dtype, op and root",
+                   op->rdv->group->roster.rank, own, op->peer->rank, theirs);
+    op->text = mem_strdup(text);
 }
 
 void op_mismatch_explain(tryst_op *op, struct shape other)
@@ -33,9 +56,13 @@ void op_mismatch_explain(tryst_op *op, struct shape other)
         return;
     shape_text(shape_of(op), own);
     shape_text(other, theirs);
-    if (op->flow && strcmp(own, theirs) == 0) {
+    if (op_shape_of(op) && strcmp(own, theirs) == 0) {
         op->text = mem_strdup("the two ranks cut a flow into different slices: their "
                               "groups do not run the same plan");
+        return;
+    }
+    if (other.flow || op_shape_of(op)) {
+        flow_mismatch_explain(op, own, theirs);
         return;
     }
     (void)snprintf(text, sizeof text,
@@ -68,5 +95,5 @@ void answer_shape_put(struct record_answer *done, struct shape shape)
 struct shape answer_shape(const struct record_answer *done)
 {
     return (struct shape){(uint64_t)done->posted << 32 | done->upto,
-                          (uint8_t)done->origin_status};
+                          (uint8_t)done->origin_status, wire_shape(&done->header)};
 }
