@@ -146,6 +146,61 @@ static void test_ring_goes_round(void **state)
     end();
 }
 
+/* More DATA than the ring has places for, none of them matched, fill it in both directions at once, or towards
+ * this rank itself. The records behind them still leave: a CANCEL, and the WANTs of a transfer each way. */
+static void ring_full(int other)
+{
+    enum { LARGE = 100000 };
+    static uint8_t large[2][2][LARGE];
+    const int ranks[2] = {0, other};
+    tryst_op *small[2][MANY], *bulk[2][2];
+    char edge[16];
+    begin(NULL);
+    for (int i = 0; i < MANY; i++)
+        for (int end = 0; end < 2; end++) {
+            snprintf(edge, sizeof edge, "%d.%d", end, i);
+            small[end][i] = world_send(
+                &world, ranks[end], steps[ranks[end]],
+                world_key(&world, ranks[end], ranks[1 - end], edge), NULL, 0, NULL);
+        }
+    for (int end = 0; end < 2; end++) {
+        const char *key =
+            world_key(&world, ranks[1 - end], ranks[end], end ? "large1" : "large0");
+        memset(large[end][1], end + 1, LARGE);
+        bulk[end][0] = world_recv(&world, ranks[end], steps[ranks[end]], key,
+                                  large[end][0], LARGE, NULL);
+        bulk[end][1] = world_send(&world, ranks[1 - end], steps[ranks[1 - end]], key,
+                                  large[end][1], LARGE, NULL);
+    }
+    world.sides[0].hold_frames = world.sides[1].hold_frames = true;
+    passes(4);
+    for (int end = 0; end < 2; end++) {
+        const struct stream_out *stream =
+            &world_peer(&world, ranks[end], ranks[1 - end])->out.stream;
+        assert_int_equal(stream->next - stream->acked, STREAM_RING);
+    }
+    assert_int_equal(tryst_op_cancel(small[0][0]), TRYST_OK);
+    world.sides[0].hold_frames = world.sides[1].hold_frames = false;
+    world_settle(&world);
+    assert_int_equal(tryst_op_test(small[0][0]), TRYST_E_CANCELED);
+    for (int end = 0; end < 2; end++)
+        for (int i = 0; i < 2; i++)
+            world_done(bulk[end][i], TRYST_OK);
+    assert_memory_equal(large[0][0], large[0][1], LARGE);
+    assert_memory_equal(large[1][0], large[1][1], LARGE);
+    for (int end = 0; end < 2; end++)
+        for (int i = 0; i < MANY; i++)
+            tryst_op_release(small[end][i]);
+    steps_close();
+    world_close(&world);
+}
+
+static void test_ring_full(void **state)
+{
+    ring_full(1);
+    ring_full(0);
+}
+
 /* `kept` DATA are at rank 1, the first `late` of which KEPT has been said. */
 static void keep(int kept)
 {
@@ -769,6 +824,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kept_reversed),
         cmocka_unit_test(test_ring_goes_round),
+        cmocka_unit_test(test_ring_full),
         cmocka_unit_test(test_cancel_kept),
         cmocka_unit_test(test_cancel_kept_crosses),
         cmocka_unit_test(test_recv_canceled),
