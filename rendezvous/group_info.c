@@ -69,9 +69,8 @@ tryst_status tryst_key_prepare(tryst_group *group, const char *key, tryst_key **
         return refuse_unusable("prepare a key", TRYST_E_FORKED);
     struct err err = ERR_INIT;
     tryst_key *prepared;
-    tryst_status status =
-        keys_get(&group->rdv->scopes.keys, &group->roster, key,
-                 strnlen(key, TRYST_KEY_MAX + 1), &err, &prepared);
+    tryst_status status = keys_get(&group->rdv->scopes.keys, &group->roster, key,
+                                   strnlen(key, TRYST_KEY_MAX + 1), &err, &prepared);
     if (status != TRYST_OK)
         return refuse_err(&err, status);
     if (!key_is_reserved(prepared))

@@ -28,9 +28,9 @@ struct incoming {
     struct arrived arrived;
     uint64_t seq, step;
     struct name *name;
-    struct entry *entry;  /**< of its key in its step, or NULL */
-    tryst_status refused; /**< why it has no key, or TRYST_OK */
-    bool held;            /**< its receive waits for a device */
+    struct entry *entry;           /**< of its key in its step, or NULL */
+    tryst_status refused;          /**< why it has no key, or TRYST_OK */
+    bool held;                     /**< its receive waits for a device */
     struct record_failure failure; /**< of DATA that meets no memory: `arrived.payload` */
 };
 

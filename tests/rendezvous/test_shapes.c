@@ -17,7 +17,7 @@ static const struct flow_shape other_op = {
 static const struct flow_shape rooted = {
     .count = 5001, .root = 1, .operation = 1, .dtype = TRYST_DTYPE_F32, .op = 2};
 
-#define SUM   "operation 1 (op 2) of 5001 x f32 with root -1"
+#define SUM   "collective 1 (op 2) of 5001 x f32, root -1"
 #define PLAIN " x u8"
 
 static const struct {

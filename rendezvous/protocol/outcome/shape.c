@@ -14,21 +14,27 @@
 
 enum { SHAPE_TEXT_BYTES = 96, TEXT_BYTES = 384 };
 
-/** "operation 1 (op 2) of 4096 x f32 with root 0". The engine of collectives has the names of these numbers. */
-static void flow_text(const struct flow_shape *flow, char text[SHAPE_TEXT_BYTES])
+/** Describe a collective in the words of the engine above. Without one:
+ *  "collective 1 (op 2) of 4096 x f32, root 0". */
+static void flow_text(const struct rendezvous *rdv, const struct flow_shape *flow,
+                      char text[SHAPE_TEXT_BYTES])
 {
-    (void)snprintf(text, SHAPE_TEXT_BYTES,
-                   "operation %u (op %u) of %" PRIu64 " x %s with root %" PRId32,
-                   flow->operation, flow->op, flow->count,
-                   tryst_dtype_name((tryst_dtype)flow->dtype), flow->root);
+    if (rdv->above.shape_text)
+        rdv->above.shape_text(flow, text, SHAPE_TEXT_BYTES);
+    else
+        (void)snprintf(text, SHAPE_TEXT_BYTES,
+                       "collective %u (op %u) of %" PRIu64 " x %s, root %" PRId32,
+                       flow->operation, flow->op, flow->count,
+                       tryst_dtype_name((tryst_dtype)flow->dtype), flow->root);
 }
 
 /** "4096 x f32"; bytes where they are no whole number of elements. */
-static void shape_text(struct shape shape, char text[SHAPE_TEXT_BYTES])
+static void shape_text(const struct rendezvous *rdv, struct shape shape,
+                       char text[SHAPE_TEXT_BYTES])
 {
     size_t element = tryst_dtype_bytes((tryst_dtype)shape.dtype);
     if (shape.flow)
-        flow_text(shape.flow, text);
+        flow_text(rdv, shape.flow, text);
     else if (element && shape.bytes % element == 0)
         (void)snprintf(text, SHAPE_TEXT_BYTES, "%" PRIu64 " x %s", shape.bytes / element,
                        tryst_dtype_name((tryst_dtype)shape.dtype));
@@ -42,8 +48,8 @@ static void flow_mismatch_explain(tryst_op *op, const char *own, const char *the
 {
     char text[TEXT_BYTES];
     (void)snprintf(text, sizeof text,
-                   "rank %d has %s, rank %d has %s; all ranks must call the same "
-                   "collective with the same count, dtype, op and root",
+                   "rank %d has %s, rank %d has %s; give all ranks the same "
+                   "collective, count, dtype, reduction and root",
                    op->rdv->group->roster.rank, own, op->peer->rank, theirs);
     op->text = mem_strdup(text);
 }
@@ -54,8 +60,8 @@ void op_mismatch_explain(tryst_op *op, struct shape other)
     bool send = op->kind == OP_SEND;
     if (op->text)
         return;
-    shape_text(shape_of(op), own);
-    shape_text(other, theirs);
+    shape_text(op->rdv, shape_of(op), own);
+    shape_text(op->rdv, other, theirs);
     if (op_shape_of(op) && strcmp(own, theirs) == 0) {
         op->text = mem_strdup("the two ranks cut a flow into different slices: their "
                               "groups do not run the same plan");
@@ -77,7 +83,7 @@ void op_refusal_explain(tryst_op *op, struct shape shape)
     char what[SHAPE_TEXT_BYTES], text[TEXT_BYTES];
     if (op->text)
         return;
-    shape_text(shape, what);
+    shape_text(op->rdv, shape, what);
     (void)snprintf(text, sizeof text,
                    "the alloc callback of rank %d's receive provided no room for %s",
                    op->kind == OP_SEND ? op->peer->rank : op->rdv->group->roster.rank,
