@@ -32,7 +32,7 @@ static const char *kind_name(tryst_coll_kind kind)
                                         [TRYST_COLL_REDUCE] = "reduce",
                                         [TRYST_COLL_BROADCAST] = "broadcast",
                                         [TRYST_COLL_BARRIER] = "barrier"};
-    return names[kind];
+    return (size_t)kind < sizeof names / sizeof *names ? names[kind] : names[0];
 }
 
 void run_fail(struct coll_run *run, tryst_status status, int32_t origin_rank,
@@ -338,6 +338,20 @@ static void colls_raise(void *arg, tryst_op *op, uint64_t rank)
     }
 }
 
+/** "all-reduce (sum) of 4096 x f32"; ", root 2" where there is one. */
+static void colls_shape_text(const struct flow_shape *shape, char *text, size_t capacity)
+{
+    char reduction[24] = "", root[24] = "";
+    if (shape->op != TRYST_REDUCE_INVALID)
+        snprintf(reduction, sizeof reduction, " (%.16s)",
+                 reduce_op_name((tryst_reduce_op)shape->op));
+    if (shape->root >= 0)
+        snprintf(root, sizeof root, ", root %" PRId32, shape->root);
+    snprintf(text, capacity, "%s%s of %" PRIu64 " x %s%s",
+             kind_name((tryst_coll_kind)shape->operation), reduction, shape->count,
+             tryst_dtype_name((tryst_dtype)shape->dtype), root);
+}
+
 /* ---- open and close ----------------------------------------------------------------------- */
 
 tryst_status colls_open(const struct coll_host *host, const struct config *config,
@@ -373,7 +387,8 @@ struct above colls_above(struct colls *colls)
                           .run = colls_run,
                           .busy = colls_busy,
                           .fail = colls_fail,
-                          .raise = colls_raise};
+                          .raise = colls_raise,
+                          .shape_text = colls_shape_text};
 }
 
 void colls_plan_set(struct colls *colls, const struct coll_plan *plan)

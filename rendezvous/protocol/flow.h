@@ -23,8 +23,7 @@
 #ifndef RENDEZVOUS_PROTOCOL_FLOW_H
 #define RENDEZVOUS_PROTOCOL_FLOW_H
 
-#include <assert.h>
-
+#include "rendezvous/match/flow_shape.h"
 #include "rendezvous/op/op.h"
 #include "tryst/types.h"
 
@@ -58,16 +57,6 @@ struct flow_ops {
                   tryst_status origin_status, const char *text);
 };
 
-/** The shape of a collective, equal at both ends of an edge. No record carries it yet: only dtype, bytes and slice
- *  size are compared. */
-struct flow_shape {
-    uint64_t count;
-    int32_t root;
-    uint8_t operation, dtype, op, reserved;
-};
-static_assert(sizeof(struct flow_shape) == 16,
-              "no padding: shapes are compared bytewise");
-
 /** Embedded in its owner's record, and valid until `ended`. */
 struct flow {
     const struct flow_ops *ops;
@@ -79,7 +68,7 @@ struct flow {
     uint32_t told;  /**< receive: slices that the sender has announced as ready */
     /* The protocol's: bytes were dropped since the receive was failing, with this cause; TRYST_OK: none were. */
     int32_t late, late_origin_rank, late_origin_status;
-    struct flow_shape shape;
+    struct flow_shape shape; /**< set before the start: both ends must have the same */
 };
 
 struct flow_params {
@@ -109,11 +98,5 @@ void flow_raise(struct flow *flow, int32_t priority);
  *  peer's answer. Does nothing after `ended` and where the flow fails already. */
 void flow_fail(struct flow *flow, tryst_status status, int32_t origin_rank,
                tryst_status origin_status, const char *text);
-
-/** Return the shape of the flow that `op` moves, or NULL. */
-static inline const struct flow_shape *op_shape_of(const tryst_op *op)
-{
-    return op->flow ? &op->flow->shape : NULL;
-}
 
 #endif
