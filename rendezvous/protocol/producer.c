@@ -135,11 +135,11 @@ static void producer_match(struct want *want, tryst_op *op)
     }
 }
 
-/** Bytes of credit that DATA ahead of its WANT costs. */
+/** Bytes of credit that DATA ahead of its WANT costs. A large tensor is such DATA only as a failure. */
 static uint64_t eager_charge(const tryst_op *op)
 {
-    bool dead = op->flags & TRYST_OP_DEAD;
-    return EAGER_OVERHEAD_BYTES + (dead ? 0 : op->bytes);
+    bool empty = op->flags & TRYST_OP_DEAD || op->bytes > op->rdv->set.eager_max_bytes;
+    return EAGER_OVERHEAD_BYTES + (empty ? 0 : op->bytes);
 }
 
 static inline bool send_eager(tryst_op *op)
@@ -506,8 +506,8 @@ static void data_take_back(tryst_op *op, struct cause cause, const char *text)
     records_queue(op, QUEUED_CANCEL);
 }
 
-/** A small flow that failed before it was ready sends its failure ahead of its WANT, as it would have sent its
- *  bytes, unless its step ends at all ranks. */
+/** A flow that failed before its WANT came sends its failure ahead, since its rank may close the step before that, unless
+ *  the step ends at all ranks. */
 static void flow_send_failure(tryst_op *op)
 {
     const struct scope *scope = op->scope;
@@ -524,13 +524,13 @@ static void flow_send_failure(tryst_op *op)
 /** It leaves its number behind. */
 static void fail_posted(tryst_op *op, struct cause cause, const char *text)
 {
-    bool flow = flow_is_held(op), held = flow || op_device_is_held(op);
-    if (held && !flow)
+    bool flow = op->flow != NULL, device = op_device_is_held(op);
+    if (device)
         op_device_unhold(op);
     op_report(op, cause.status, cause.origin_rank, cause.origin_status, text);
     op_state_set(op, OP_VOID);
     urgent_remove(&op->deferred_node);
-    if (held)
+    if (flow || device)
         send_void_match(op);
     if (flow)
         flow_send_failure(op);

@@ -13,11 +13,12 @@
 #include <tryst/coll.h>
 #include <unistd.h>
 
+#include "coll_net.h"
 #include "support/asleep.h"
 #include "support/patience.h"
 #include "support/unit.h"
 
-enum { RANKS_LEAST = 4, RANKS_MAX = 6, ROUNDS = 10, AFTER = 3, AT_ONCE = 4, NETS = 4 };
+enum { RANKS_LEAST = 4, RANKS_MAX = 6, ROUNDS = 10, AFTER = 3, AT_ONCE = 4 };
 enum { COUNT_MAX = 1 << 19, AWAY_MS = 1000, STOP_MS = 1500, SAMPLES_MAX = 1 << 16 };
 #define NS_PER_MS       UINT64_C(1000000)
 #define UNDER_WAY_NS    (2000 * NS_PER_MS)
@@ -321,26 +322,6 @@ static void rank_main(struct harness_rank *rank)
 
 /* ---- runs --------------------------------------------------------------------------------- */
 
-/* Networks with one tree, a chain, and several trees; 0: none is given. */
-static void net_write(FILE *file, int net, int size)
-{
-    fprintf(file, "{\"ranks\": [");
-    for (int i = 0; i < size; i++)
-        fprintf(file, "%s\"h%d\"", i ? "," : "", i);
-    fprintf(file, "], \"links\": [");
-    for (int i = 0, links = 0; i < size; i++) {
-        for (int j = i + 1; j < size; j++) {
-            bool near = j == i + 1;
-            if (net == 1 && !near)
-                continue;
-            double rate = net == 2 ? 10 : near ? 0.8 : 0.2;
-            fprintf(file, "%s{\"a\":\"h%d\",\"b\":\"h%d\",\"gbit_per_s\":%g}",
-                    links++ ? "," : "", i, j, rate);
-        }
-    }
-    fprintf(file, "]}\n");
-}
-
 static int compare(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -375,7 +356,7 @@ static void samples_gather(struct samples *all, const struct run *run)
 
 static int run_once(uint64_t seed, bool stops, bool away, struct samples *all)
 {
-    char path[] = "/tmp/tryst-coll-kills-XXXXXX";
+    char path[64];
     uint64_t random = seed * 6364136223846793005u + 1442695040888963407u;
     struct run *run = harness_share(sizeof *run);
     for (int i = 0; i < 8; i++)
@@ -387,11 +368,7 @@ static int run_once(uint64_t seed, bool stops, bool away, struct samples *all)
     run->victim = 1 + (int)(harness_random(&random) % (uint64_t)(size - 1));
     run->away = away ? run->victim - 1 : -1;
     run->stops = stops;
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    FILE *file = fdopen(fd, "w");
-    net_write(file, net, size);
-    fclose(file);
+    coll_net_write((enum coll_net)net, size, path);
     const char *const config[] = {"topology", path, NULL};
     struct harness_params params = {.size = size,
                                     .main = rank_main,
