@@ -123,7 +123,8 @@ static tryst_status plan_find(tryst_group *group, const tryst_coll_params *coll_
         status = shape_check(group, own_p);
     if (status != TRYST_OK)
         return status;
-    *plan_p = coll_plan_get(group_above(group), group);
+    *plan_p = own_p->subgroup ? own_p->subgroup->plan
+                              : coll_plan_get(group_above(group), group);
     return *plan_p ? TRYST_OK : refuse_nomem(describe_call);
 }
 
