@@ -26,7 +26,8 @@ static const char *bulk_waits_for(const tryst_op *op)
             "the consumer to take bytes that are in flight: its window is full",
         [HOLD_RAIL] =
             "bytes that are in flight to other peers: the rail's window is full",
-        [HOLD_TRANSPORT] = "room in the transport"};
+        [HOLD_TRANSPORT] = "room in the transport",
+        [HOLD_PACE] = "its turn by the pace of the way to the peer, which the plan sets"};
     const tryst_op *before;
     return texts[send_run_held_by(op, &before)];
 }

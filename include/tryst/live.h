@@ -68,12 +68,13 @@ enum tryst_live_state {
 /** op.hold: what keeps the next slice of a send, whose bytes are under way, from leaving, as of the last
  *  tick. */
 enum tryst_live_hold {
-    TRYST_LIVE_HOLD_NONE = 0,     /**< nothing that is known: all have left */
-    TRYST_LIVE_HOLD_UNPOSTED = 1, /**< the receiver has posted no further one */
-    TRYST_LIVE_HOLD_BEHIND = 2,   /**< `behind` has its turn before */
-    TRYST_LIVE_HOLD_WINDOW = 3,   /**< as much is in flight to its peer as may be */
-    TRYST_LIVE_HOLD_RAIL = 4,     /**< or on its network interface */
-    TRYST_LIVE_HOLD_TRANSPORT = 5 /**< the transport had no room */
+    TRYST_LIVE_HOLD_NONE = 0,      /**< nothing that is known: all have left */
+    TRYST_LIVE_HOLD_UNPOSTED = 1,  /**< the receiver has posted no further one */
+    TRYST_LIVE_HOLD_BEHIND = 2,    /**< `behind` has its turn before */
+    TRYST_LIVE_HOLD_WINDOW = 3,    /**< as much is in flight to its peer as may be */
+    TRYST_LIVE_HOLD_RAIL = 4,      /**< or on its network interface */
+    TRYST_LIVE_HOLD_TRANSPORT = 5, /**< the transport had no room */
+    TRYST_LIVE_HOLD_PACE = 7 /**< the pace that the plan gives to the way to its peer */
 };
 
 /** Where the thread is that progresses. A record. */

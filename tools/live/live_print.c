@@ -38,7 +38,9 @@ static const char *hold_text(const struct tryst_live_op *record)
         "its turn, behind another send",
         "the consumer to take bytes that are in flight: its window is full",
         "bytes that are in flight to other peers: its interface's window is full",
-        "room in the transport"};
+        "room in the transport",
+        "more of its bytes: the sums of its rank",
+        "its turn by the pace of the way to the peer, which the plan sets"};
     return NAME_OF(texts, record->hold);
 }
 

@@ -40,7 +40,8 @@ enum tryst_live_hold {
     TRYST_LIVE_HOLD_BEHIND = 2,
     TRYST_LIVE_HOLD_WINDOW = 3,
     TRYST_LIVE_HOLD_RAIL = 4,
-    TRYST_LIVE_HOLD_TRANSPORT = 5
+    TRYST_LIVE_HOLD_TRANSPORT = 5,
+    TRYST_LIVE_HOLD_PACE = 7
 };
 
 struct tryst_live_where {
