@@ -54,7 +54,7 @@ void pace_init(struct pace *pace, const struct pace_plan *plan);
 /** True if the lane is paced. */
 static inline bool pace_is_on(const struct pace *pace)
 {
-    return pace->planned_bytes_per_s != 0;
+    return __builtin_expect(pace->planned_bytes_per_s != 0, 0);
 }
 
 /** Returns the rate now, in bytes per second. */

@@ -202,7 +202,7 @@ static void held_until(struct sched *sched, uint64_t until_ns)
 }
 
 /** Return lanes to their rails' queues after their wait. */
-__attribute__((noinline)) static void held_release(struct sched *sched)
+static void held_release(struct sched *sched)
 {
     uint64_t now_ns = clock_now_ns(sched->params.clock);
     if (now_ns < sched->held_ns)
@@ -228,7 +228,8 @@ static void lane_path_follow(struct dispatch_lane *lane)
 
 /** Returns false if a slice may start now. Else the lane waits for its bucket; its path counts as limited, not its
  *  sender. */
-static bool lane_hold(struct sched *sched, struct dispatch_lane *lane)
+__attribute__((noinline)) static bool lane_hold(struct sched *sched,
+                                                struct dispatch_lane *lane)
 {
     uint64_t now_ns = clock_now_ns(sched->params.clock);
     list_remove(&lane->paced);
@@ -542,11 +543,18 @@ static enum transfer_hold on_held_by(void *arg, const struct transfer *transfer,
     return rail_has_room(sched, lane, bytes) ? HOLD_TRANSPORT : HOLD_RAIL;
 }
 
+/** Apart, so that a run without a pace stays as short as it is. */
+__attribute__((noinline)) static int held_run(struct sched *sched)
+{
+    held_release(sched);
+    return sched->moved ? rails_run(sched) : 0;
+}
+
 static int on_run(void *arg)
 {
     struct sched *sched = arg;
     if (sched->held_ns)
-        held_release(sched);
+        return held_run(sched);
     return sched->moved ? rails_run(sched) : 0;
 }
 

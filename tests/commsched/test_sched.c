@@ -523,6 +523,7 @@ static void test_pace(void **state)
     add_urgent(1, 2, 30, 10, 3, urgent(1, 2));
     run("abbb");
     expect_held(0, HOLD_PACE, -1);
+    assert_true(t.lanes[0].path.limited);
     uint64_t at_ns = sched_ops.next_ns(t.sched);
     assert_in_range(at_ns, t.clock.now_ns + 40 * NS_PER_MS,
                     t.clock.now_ns + 61 * NS_PER_MS);
