@@ -580,6 +580,22 @@ static void test_pace_ends(void **state)
     end();
 }
 
+/* Background takes a nineteenth more of the bucket than it has bytes. */
+static void test_pace_background(void **state)
+{
+    begin(1 << 20, 1 << 20);
+    pace_set(0, 1000000);
+    pace_set(2, 1000000);
+    add_urgent(0, 0, 38000, 19000, 2, urgent(0, 1));
+    add_urgent(1, 2, 38000, 19000, 2, background(0, 2));
+    run("ab");
+    assert_in_range((uint64_t)-t.lanes[0].pace.tokens, 18998, 19000);
+    assert_in_range((uint64_t)-t.lanes[2].pace.tokens, 19998, 20000);
+    sched_ops.remove(t.sched, &t.transfers[0]);
+    sched_ops.remove(t.sched, &t.transfers[1]);
+    end();
+}
+
 /* A plan that ends lets go at once what its bucket held. */
 static void test_pace_off(void **state)
 {
@@ -839,7 +855,7 @@ int main(void)
         cmocka_unit_test(test_no_memory),    cmocka_unit_test(test_held),
         cmocka_unit_test(test_pace),         cmocka_unit_test(test_pace_window),
         cmocka_unit_test(test_pace_ends),    cmocka_unit_test(test_pace_off),
-        cmocka_unit_test(test_pace_path),
+        cmocka_unit_test(test_pace_path),    cmocka_unit_test(test_pace_background),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
