@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A token bucket with debt, and the estimate of the link that fills it; pace.h has the idea and its sources.
+ * A token bucket with debt, and the estimate of the link that fills it; pace.h has the
+ * idea and its sources.
  *
  * Callers: sched.c, and tests with a clock of their own.
  */
@@ -8,8 +9,9 @@
 
 #include <string.h>
 
-/** The base is learnt from so many round trips, at this part of the rate, in this time at most: half a second of
- *  a slow lane's slices would cost more than a base that is a little too long. */
+/** The base is learnt from so many round trips, at this part of the rate, in this time at
+ *  most: half a second of a slow lane's slices would cost more than a base that is a
+ *  little too long. */
 enum { LEARN_TRIPS = 6 };
 #define LEARN_SCALE 0.25
 #define LEARN_NS    (150 * NS_PER_MS)
@@ -20,7 +22,8 @@ enum { LEARN_TRIPS = 6 };
 #define SCALE_MAX 2.0
 /** Training's part of a byte of background. */
 #define BACKGROUND_COST (20.0 / 19)
-/** A window covers a queue of at least this: DONEs come in bunches, and path.h has two slices of 1.3 ms. */
+/** A window covers a queue of at least this: DONEs come in bunches, and path.h has two
+ *  slices of 1.3 ms. */
 #define WINDOW_QUEUE_NS (2600 * NS_PER_US)
 
 static double larger(double a, double b)
@@ -33,7 +36,8 @@ static double smaller(double a, double b)
     return a < b ? a : b;
 }
 
-/* ---- the bucket --------------------------------------------------------------------------- */
+/* ---- the bucket
+ * --------------------------------------------------------------------------- */
 
 static void learn(struct pace *pace)
 {
@@ -85,8 +89,8 @@ static void tokens_settle(struct pace *pace, uint64_t now_ns)
     pace->tokens_ns = now_ns;
 }
 
-/** The next slice waits for up to half of `bytes` at random, and what it waits for stays in the bucket. (A linear
- *  congruential generator: Numerical Recipes' constants.) */
+/** The next slice waits for up to half of `bytes` at random, and what it waits for stays
+ *  in the bucket. (A linear congruential generator: Numerical Recipes' constants.) */
 static void start_move(struct pace *pace, uint64_t bytes)
 {
     pace->random = pace->random * 1664525u + 1013904223u;
@@ -94,7 +98,8 @@ static void start_move(struct pace *pace, uint64_t bytes)
     pace->least_tokens = 1 + most * ((double)pace->random * 0x1p-32);
 }
 
-/* ---- the link ----------------------------------------------------------------------------- */
+/* ---- the link
+ * ----------------------------------------------------------------------------- */
 
 /** The time of `bytes` at the link's rate in the graph. */
 static double link_ns(const struct pace *pace, uint64_t bytes)
@@ -102,7 +107,8 @@ static double link_ns(const struct pace *pace, uint64_t bytes)
     return (double)bytes / (double)pace->link_bytes_per_s * 1e9;
 }
 
-/** Two slices: each lane of a link finds those of others in front of it also where no queue stands. */
+/** Two slices: slices of other lanes are in front of a lane's also without a standing
+ *  queue. */
 static double target_ns(const struct pace *pace)
 {
     double bytes = larger(PACE_QUEUE, 2 * (double)pace->timed_bytes);

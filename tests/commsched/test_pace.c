@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pace of lanes: the bucket as a table, and the estimate against a link in virtual time: one FIFO of a true
- * rate that the graph does not know, edges with shares of it, a base round trip, late DONEs where a case asks for
- * them. */
+/* The pace of lanes: the bucket as a table, and the estimate against a link in virtual
+ * time: one FIFO of a true rate that the graph does not know, edges with shares of it, a
+ * base round trip, late DONEs where a case asks for them. */
 #include "commsched/sched/pace.h"
 
 #include <math.h>
@@ -169,7 +169,8 @@ static double link_speed(int link)
     return speed;
 }
 
-/* and of the edge with the least of its due, over that due: the plan is as slow as this edge. */
+/* and of the edge with the least of its due, over that due: the plan is as slow as this
+ * edge. */
 static double slowest(void)
 {
     double part = 1e9;
@@ -190,10 +191,12 @@ static double slowest(void)
         }                                                                             \
     } while (0)
 
-/* ---- the bucket --------------------------------------------------------------------------- */
+/* ---- the bucket
+ * --------------------------------------------------------------------------- */
 
-/* What happens at a time, and when the next slice may start then. The planned rate is 1 MB/s, a byte each
- * microsecond; a lane that learns its base has a quarter of it. Starts are not moved: a step of bytes 0 only asks. */
+/* What happens at a time, and when the next slice may start then. The planned rate is 1
+ * MB/s, a byte each microsecond; a lane that learns its base has a quarter of it. Starts
+ * are not moved: a step of bytes 0 only asks. */
 static void test_bucket(void **state)
 {
     static const struct {
@@ -262,7 +265,8 @@ static void test_is_off(void **state)
     assert_false(pace_is_on(&pace));
 }
 
-/* ---- a link ------------------------------------------------------------------------------- */
+/* ---- a link
+ * ------------------------------------------------------------------------------- */
 
 static const double shares_of[][EDGES_MAX] = {{1},
                                               {0.5, 0.5},
@@ -271,7 +275,8 @@ static const double shares_of[][EDGES_MAX] = {{1},
                                               {0.7, 0.1, 0.1, 0.1},
                                               {0.4, 0.3, 0.2, 0.1}};
 
-/* How the DONEs come: as they should, up to a millisecond late at random, or not at all for 4 ms of each 30. */
+/* How the DONEs come: as they should, up to a millisecond late at random, or not at all
+ * for 4 ms of each 30. */
 enum dones { PROMPT, LATE, STALLING, DONES };
 
 static void link_begin(double bytes_per_s, double wrong, size_t shares, enum dones dones,
@@ -286,8 +291,9 @@ static void link_begin(double bytes_per_s, double wrong, size_t shares, enum don
         edge_add(shares_of[shares][i], bytes_per_s * wrong, 0);
 }
 
-/* The graph is right, 30 % too high and 30 % too low, for one to four edges with equal and unequal shares, at
- * 400 Mbit/s: after a second the link is full, its queue is bounded, and each edge has its share. */
+/* The graph is right, 30 % too high and 30 % too low, for one to four edges with equal
+ * and unequal shares, at 400 Mbit/s: after a second the link is full, its queue is
+ * bounded, and each edge has its share. */
 static void test_link(void **state)
 {
     static const double wrongs[] = {1, 1.3, 0.7};
@@ -310,7 +316,8 @@ static void test_link(void **state)
     }
 }
 
-/* Slices of other sizes: what a peer cuts before it has heard of the pace, and a plan's small ones. */
+/* Slices of other sizes: what a peer cuts before it has heard of the pace, and a plan's
+ * small ones. */
 static void test_slices(void **state)
 {
     static const uint64_t slices[] = {16 << 10, 32 << 10, 128 << 10, 256 << 10};
@@ -353,8 +360,8 @@ static void test_rates(void **state)
     }
 }
 
-/* The mean of many cases keeps the plan's proportions to 5 %: one measured its base behind the others at
- * worst. */
+/* The mean of many cases keeps the plan's proportions to 5 %: one measured its base
+ * behind the others at worst. */
 static void test_proportions(void **state)
 {
     double sum = 0;
@@ -385,7 +392,8 @@ static void test_elsewhere(void **state)
     expect_within(link_speed(1) / 5e6, 0.97, 1.01, "behind the slow receiver\n");
 }
 
-/* Others take half of the link, and leave it again: the edges follow within half a second. */
+/* Others take half of the link, and leave it again: the edges follow within half a
+ * second. */
 static void test_changes(void **state)
 {
     (void)state;
@@ -401,8 +409,9 @@ static void test_changes(void **state)
     }
 }
 
-/* Another route has a longer round trip: after two ages it is the base. A peer whose thread is late by as much as
- * several slices is slow for as long as it is late, and no longer. */
+/* Another route has a longer round trip: after two ages it is the base. A peer whose
+ * thread is late by as much as several slices is slow for as long as it is late, and no
+ * longer. */
 static void test_longer(void **state)
 {
     (void)state;
@@ -423,8 +432,9 @@ static void test_longer(void **state)
     expect_within(link_speed(0) / 50e6, 0.97, 1.01, "after the stalls\n");
 }
 
-/* An edge that has less to send than its share measures nothing worse for that, and takes its share when it has
- * more; and a minute at full load costs no more than a second of it. */
+/* An edge that has less to send than its share measures nothing worse for that, and takes
+ * its share when it has more; and a minute at full load costs no more than a second of
+ * it. */
 static void test_little(void **state)
 {
     (void)state;
@@ -440,7 +450,8 @@ static void test_little(void **state)
     expect_within(n.queue_high_bytes[0], 0, 640 << 10, "a minute\n");
 }
 
-/* A measurement that was dropped leaves the estimate as it was; the next slice is measured. */
+/* A measurement that was dropped leaves the estimate as it was; the next slice is
+ * measured. */
 static void test_forgets(void **state)
 {
     struct pace pace;
