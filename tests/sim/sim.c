@@ -146,6 +146,12 @@ static void on_pause(void *arg, struct dispatch_lane *lane)
     sched_ops.pause(rank->sched, lane);
 }
 
+static void on_pace(void *arg, struct dispatch_lane *lane, const struct pace_plan *plan)
+{
+    struct sim_rank *rank = arg;
+    sched_ops.pace(rank->sched, lane, plan);
+}
+
 static int on_run(void *arg)
 {
     struct sim_rank *rank = arg;
@@ -180,6 +186,7 @@ static const struct dispatch_ops sim_dispatch = {.lane_init = on_lane_init,
                                                  .credit = on_credit,
                                                  .remove = on_remove,
                                                  .pause = on_pause,
+                                                 .pace = on_pace,
                                                  .run = on_run,
                                                  .held_by = on_held_by,
                                                  .look = on_look,
