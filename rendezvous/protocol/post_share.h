@@ -10,8 +10,7 @@
  *  on the number of senders only, never on what another peer has posted, so a stalled
  *  peer keeps no other from moving.
  *
- *  Pure. Caller: none yet; recv_run_post is to stop at this number of slots_ready, with
- *  flows.
+ *  Pure. Caller: recv_run.c.
  */
 #ifndef RENDEZVOUS_POST_SHARE_H
 #define RENDEZVOUS_POST_SHARE_H
