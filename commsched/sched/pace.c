@@ -68,12 +68,18 @@ uint64_t pace_rate(const struct pace *pace)
     return (uint64_t)rate_of(pace);
 }
 
+/** Returns the most tokens of an idle lane. */
+static double burst_of(const struct pace *pace)
+{
+    return larger(PACE_BURST, rate_of(pace) * PACE_BURST_NS * 1e-9);
+}
+
 static double tokens_at(const struct pace *pace, uint64_t now_ns)
 {
     double ns = (double)clock_since_ns(pace->tokens_ns, now_ns);
     double tokens =
         pace->tokens_ns ? pace->tokens + rate_of(pace) * ns * 1e-9 : pace->tokens;
-    return smaller(tokens, PACE_BURST);
+    return smaller(tokens, burst_of(pace));
 }
 
 uint64_t pace_start_ns(const struct pace *pace, uint64_t now_ns)

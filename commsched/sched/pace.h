@@ -48,8 +48,10 @@
 
 #include "rendezvous/op/transfer.h"
 
-/** The most tokens of an idle lane, and the largest slice of a paced lane (path.h). */
-#define PACE_BURST (128u << 10)
+/** The most tokens of an idle lane: one slice, or what its rate fills in so long, since slices start in passes,
+ *  which take 0.2 to 0.8 ms over TCP. */
+#define PACE_BURST    DISPATCH_SLICE_PACED
+#define PACE_BURST_NS NS_PER_MS
 /** The queue of a link that is as fast as its graph: the time of so many bytes, */
 #define PACE_QUEUE (128u << 10)
 /** but not less than this: a pass over TCP takes 0.2 to 0.8 ms, and DONEs leave with

@@ -79,7 +79,7 @@ static void measured_follow(struct path *path)
 static void pace_follow(struct path *path)
 {
     uint64_t rate = path->pace_bytes_per_s;
-    path->slice_bytes = slice_for(rate, PATH_SLICE_PACED);
+    path->slice_bytes = slice_for(rate, DISPATCH_SLICE_PACED);
     path->window_bytes = window_for(path, bytes_in(rate, path->pace_trip_ns),
                                     path->pace_trip_ns ? 0 : 4 * path->slice_bytes);
 }

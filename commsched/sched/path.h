@@ -32,8 +32,6 @@
 #define PATH_WINDOW_FIRST (4 * (uint64_t)DISPATCH_SLICE_FIRST)
 /** No window is larger unless the user has set it. */
 #define PATH_WINDOW_MAX (64ull << 20)
-/** No slice of a paced lane is larger unless the peer cuts it so: PACE_BURST of pace.h. */
-#define PATH_SLICE_PACED (128u << 10)
 
 /** What the user has set (0: nothing), and the least window that the rail asks for. */
 void path_open(struct path *path, uint64_t set_window_bytes, uint64_t least_window_bytes);

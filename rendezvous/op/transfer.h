@@ -26,6 +26,8 @@ enum { DISPATCH_RAILS_MAX = 64 };
 /** A slice that follows its path is a power of two between these (a rail may ask for less). */
 #define DISPATCH_SLICE_MIN (64u << 10)
 #define DISPATCH_SLICE_MAX (1u << 20)
+/** Slices of collectives and of paced lanes are no larger where the rates of links are known. */
+#define DISPATCH_SLICE_PACED (128u << 10)
 /** Before anything is known of it. */
 #define DISPATCH_SLICE_FIRST (256u << 10)
 
@@ -119,6 +121,7 @@ struct transfer {
     uint32_t posted; /**< slices that the receiver has posted */
     uint32_t next;   /**< first slice that was not started */
     uint32_t upto;   /**< slices that the receiver has */
+    bool planned;    /**< of a collective: a slice starts at the pace of its lane */
 };
 
 /** Bytes of slice `index`. */

@@ -107,7 +107,8 @@ void add_urgent(int which, int lane, uint64_t bytes, uint32_t slice_bytes,
                           .slice_bytes = slice_bytes,
                           .slices = (uint32_t)((bytes + slice_bytes - 1) / slice_bytes),
                           .ready = (uint32_t)((bytes + slice_bytes - 1) / slice_bytes),
-                          .posted = posted};
+                          .posted = posted,
+                          .planned = true};
     sched_ops.add(t.sched, &t.transfers[which]);
 }
 

@@ -81,6 +81,25 @@ static void test_pace_ends(void **state)
     end();
 }
 
+/* The bucket is the plan's: what is not of a collective neither waits for it nor takes of it. */
+static void test_pace_others(void **state)
+{
+    begin(1 << 20, 1 << 20);
+    pace_set(0, 1000000);
+    add(0, 0, 120000, 40000, 3);
+    add(1, 0, 80000, 40000, 2);
+    t.transfers[0].planned = false;
+    run("aaab");
+    expect_held(1, HOLD_PACE, -1);
+    add_urgent(2, 0, 10000, 10000, 1, urgent(-1, 3));
+    t.transfers[2].planned = false;
+    run("c");
+    expect_held(1, HOLD_PACE, -1);
+    for (int i = 0; i < 3; i++)
+        sched_ops.remove(t.sched, &t.transfers[i]);
+    end();
+}
+
 /* Background takes a nineteenth more of the bucket than it has bytes. */
 static void test_pace_background(void **state)
 {
@@ -141,9 +160,13 @@ static void test_pace_path(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pace),      cmocka_unit_test(test_pace_window),
-        cmocka_unit_test(test_pace_ends), cmocka_unit_test(test_pace_background),
-        cmocka_unit_test(test_pace_off),  cmocka_unit_test(test_pace_path),
+        cmocka_unit_test(test_pace),
+        cmocka_unit_test(test_pace_window),
+        cmocka_unit_test(test_pace_others),
+        cmocka_unit_test(test_pace_ends),
+        cmocka_unit_test(test_pace_background),
+        cmocka_unit_test(test_pace_off),
+        cmocka_unit_test(test_pace_path),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
