@@ -86,8 +86,8 @@ static void test_pace_others(void **state)
 {
     begin(1 << 20, 1 << 20);
     pace_set(0, 1000000);
-    add(0, 0, 120000, 40000, 3);
-    add(1, 0, 80000, 40000, 2);
+    add_urgent(0, 0, 120000, 40000, 3, urgent(0, 1));
+    add_urgent(1, 0, 80000, 40000, 2, urgent(0, 2));
     t.transfers[0].planned = false;
     run("aaab");
     expect_held(1, HOLD_PACE, -1);
