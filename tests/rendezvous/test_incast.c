@@ -32,10 +32,9 @@ static tryst_status on_place(struct flow *flow, uint32_t index, void **data_p,
     return TRYST_OK;
 }
 
-static void on_ended(struct flow *flow, tryst_status status, int32_t origin_rank,
-                     tryst_status origin_status, const char *text)
+static void on_ended(struct flow *flow, struct cause cause, const char *text)
 {
-    assert_int_equal(status, TRYST_OK);
+    assert_int_equal(cause.status, TRYST_OK);
     container_of(flow, struct edge, flow)->ended = true;
 }
 
