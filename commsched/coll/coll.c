@@ -245,9 +245,8 @@ static bool colls_busy(void *arg)
                container_of(node, struct coll_flow, waiter)->tree->part->slice_bytes);
 }
 
-static int colls_run(void *arg)
+__attribute__((noinline)) static int colls_work(struct colls *colls)
 {
-    struct colls *colls = arg;
     uint64_t budget = COLL_WORK_BYTES;
     struct urgent_node *node;
     int count = 0;
@@ -260,6 +259,14 @@ static int colls_run(void *arg)
     }
     grants_run(colls);
     return count;
+}
+
+/** Each pass calls it, mostly with nothing to do. */
+static int colls_run(void *arg)
+{
+    struct colls *colls = arg;
+    bool idle = urgent_empty(&colls->work) && urgent_empty(&colls->scratch.waiters);
+    return __builtin_expect(idle, 1) ? 0 : colls_work(colls);
 }
 
 /* ---- failures and urgency, from below ----------------------------------------------------- */
