@@ -49,7 +49,7 @@ tryst_status tryst_key_build(const tryst_group *group, int src_rank, int dst_ran
                      capacity);
 }
 
-/** Refuse a key of the library's, and free it. */
+/** Refuse a key of the library's, and drop the reference. */
 static tryst_status key_refuse_reserved(tryst_key *key)
 {
     tryst_status status = refuse(
@@ -69,8 +69,8 @@ tryst_status tryst_key_prepare(tryst_group *group, const char *key, tryst_key **
         return refuse_unusable("prepare a key", TRYST_E_FORKED);
     struct err err = ERR_INIT;
     tryst_key *prepared;
-    tryst_status status = prepared_open(&group->roster, key,
-                                        strnlen(key, TRYST_KEY_MAX + 1), &err, &prepared);
+    tryst_status status = keys_get(&group->rdv->scopes.keys, &group->roster, key,
+                                   strnlen(key, TRYST_KEY_MAX + 1), &err, &prepared);
     if (status != TRYST_OK)
         return refuse_err(&err, status);
     if (!key_is_reserved(prepared))

@@ -69,7 +69,7 @@ void rendezvous_group_leave(struct rendezvous *rdv)
     list_for_each_safe (&rdv->scopes.all, node, after) {
         struct scope *scope = container_of(node, struct scope, node);
         if (scope->step)
-            mem_free(scope->step); /* the user did not close it */
+            pool_put(rdv->steps, scope->step); /* the user did not close it */
         if (scope->state != SCOPE_CLOSING)
             scope_close(rdv, scope, TRYST_E_CONTEXT, "its group is being closed");
     }

@@ -31,6 +31,7 @@
 #include "rendezvous/peer/tree.h"
 #include "rendezvous/protocol/closed.h"
 #include "rendezvous/protocol/consumer.h"
+#include "rendezvous/protocol/eager.h"
 #include "rendezvous/protocol/frames.h"
 #include "rendezvous/protocol/op_device.h"
 #include "rendezvous/protocol/protocol.h"
@@ -99,6 +100,11 @@ static tryst_status pools_open(struct rendezvous *rdv)
     if (status == TRYST_OK)
         status = pool_open(sizeof(struct op_device), _Alignof(struct op_device),
                            &rdv->devices);
+    if (status == TRYST_OK)
+        status = pool_open(sizeof(tryst_step), _Alignof(tryst_step), &rdv->steps);
+    for (unsigned i = 0; i < UNEXPECTED_CLASSES && status == TRYST_OK; i++)
+        status = pool_open(unexpected_class_bytes(i), _Alignof(struct unexpected),
+                           &rdv->unexpected[i]);
     return status;
 }
 
@@ -130,7 +136,7 @@ tryst_status rendezvous_open(const struct rendezvous_params *params, struct err 
     rdv->fork_generation = fork_generation();
     rdv->id_mask = (1ull << 48) - 1;
     mpsc_init(&rdv->submissions);
-    scopes_init(&rdv->scopes);
+    tryst_status status = scopes_init(&rdv->scopes);
     list_init(&rdv->completed);
     list_init(&rdv->flush);
     list_init(&rdv->idle_peers);
@@ -142,7 +148,8 @@ tryst_status rendezvous_open(const struct rendezvous_params *params, struct err 
     gates_open(&rdv->gates);
     stage_init(&rdv->stage, &op_device_stage_events, rdv, rdv->host, rdv->memory,
                config_bytes(rdv->config, CONFIG_STAGE_BYTES));
-    if (pools_open(rdv) != TRYST_OK || random_secret(&start, sizeof start) != TRYST_OK) {
+    if (status != TRYST_OK || pools_open(rdv) != TRYST_OK ||
+        random_secret(&start, sizeof start) != TRYST_OK) {
         rendezvous_close(rdv);
         return err_set(err, TRYST_E_NOMEM, "no memory for the context's pools");
     }

@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/alloc.h"
 #include "live_gather.h"
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/abort.h"
@@ -128,9 +127,10 @@ tryst_status tryst_step_open(tryst_group *group, uint64_t id, tryst_step **step_
     tryst_status status = rendezvous_usable(group->rdv);
     if (status != TRYST_OK)
         return refuse_unusable("open a step", status);
-    tryst_step *step = mem_zalloc(sizeof *step);
+    tryst_step *step = pool_get(group->rdv->steps);
     if (!step)
         return refuse_nomem("open a step");
+    memset(step, 0, sizeof *step);
     status = scope_open(&group->rdv->scopes, id, &step->scope);
     if (status != TRYST_OK) {
         status = refuse_nomem("open a step");
@@ -150,7 +150,7 @@ tryst_status tryst_step_open(tryst_group *group, uint64_t id, tryst_step **step_
                     id, group->steps_end - 1);
     scope_free(step->scope);
 free_step:
-    mem_free(step);
+    pool_put(group->rdv->steps, step);
     return status;
 }
 
@@ -255,7 +255,7 @@ static void step_close_run(struct rendezvous *rdv, struct submission *submission
             live_op_begin(rdv->live, step->close_op, NULL, -1);
     }
     scope_close(rdv, step->scope, TRYST_E_CANCELED, "its step was closed");
-    mem_free(step);
+    pool_put(rdv->steps, step);
 }
 
 tryst_status tryst_step_close(tryst_step *step, tryst_op **op_p)

@@ -10,6 +10,7 @@
  * Callers: rendezvous, through struct above; context/.
  */
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "blocks_run.h"
@@ -233,9 +234,8 @@ static bool colls_busy(void *arg)
                container_of(node, struct coll_flow, waiter)->tree->part->slice_bytes);
 }
 
-static int colls_run(void *arg)
+__attribute__((noinline)) static int colls_work(struct colls *colls)
 {
-    struct colls *colls = arg;
     uint64_t budget = COLL_WORK_BYTES;
     struct urgent_node *node;
     int count = 0;
@@ -248,6 +248,14 @@ static int colls_run(void *arg)
     }
     grants_run(colls);
     return count;
+}
+
+/** Each pass calls it, mostly with nothing to do. */
+static int colls_run(void *arg)
+{
+    struct colls *colls = arg;
+    bool idle = urgent_empty(&colls->work) && urgent_empty(&colls->scratch.waiters);
+    return __builtin_expect(idle, 1) ? 0 : colls_work(colls);
 }
 
 /* ---- failures and urgency, from below ----------------------------------------------------- */
@@ -279,6 +287,20 @@ static void colls_raise(void *arg, tryst_op *op, uint64_t rank)
         if (flow->is_live)
             flow_raise(&flow->flow, urgency_priority(&run->urgency));
     }
+}
+
+/** "all-reduce (sum) of 4096 x f32"; ", root 2" where there is one. */
+static void colls_shape_text(const struct flow_shape *shape, char *text, size_t capacity)
+{
+    char reduction[24] = "", root[24] = "";
+    if (shape->op != TRYST_REDUCE_INVALID)
+        snprintf(reduction, sizeof reduction, " (%.16s)",
+                 reduce_op_name((tryst_reduce_op)shape->op));
+    if (shape->root >= 0)
+        snprintf(root, sizeof root, ", root %" PRId32, shape->root);
+    snprintf(text, capacity, "%s%s of %" PRIu64 " x %s%s",
+             coll_kind_name((tryst_coll_kind)shape->operation), reduction, shape->count,
+             tryst_dtype_name((tryst_dtype)shape->dtype), root);
 }
 
 /* ---- open and close ----------------------------------------------------------------------- */
@@ -316,7 +338,8 @@ struct above colls_above(struct colls *colls)
                           .run = colls_run,
                           .busy = colls_busy,
                           .fail = colls_fail,
-                          .raise = colls_raise};
+                          .raise = colls_raise,
+                          .shape_text = colls_shape_text};
 }
 
 void colls_plan_set(struct colls *colls, const struct coll_plan *plan)

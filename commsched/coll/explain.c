@@ -14,7 +14,7 @@
 
 #include "rendezvous/coll_op.h"
 
-static const char *kind_name(tryst_coll_kind kind)
+const char *coll_kind_name(tryst_coll_kind kind)
 {
     static const char *const names[] = {[TRYST_COLL_INVALID] = "collective",
                                         [TRYST_COLL_ALLREDUCE] = "all-reduce",
@@ -26,7 +26,7 @@ static const char *kind_name(tryst_coll_kind kind)
                                         [TRYST_COLL_ALLTOALL] = "all-to-all",
                                         [TRYST_COLL_GATHER] = "gather",
                                         [TRYST_COLL_SCATTER] = "scatter"};
-    return names[kind];
+    return (size_t)kind < sizeof names / sizeof *names ? names[kind] : names[0];
 }
 
 int32_t run_flow_rank(const struct coll_run *run, uint32_t index)
@@ -119,7 +119,7 @@ void run_explain(struct coll_run *run, const char *text)
     const struct cause *cause = &run->cause;
     bool is_own = cause->origin_rank == coll_op_rank(run->op);
     size_t head = (size_t)snprintf(run->text, sizeof run->text,
-                                   "%s \"%.80s\": ", kind_name(run->coll->kind),
+                                   "%s \"%.80s\": ", coll_kind_name(run->coll->kind),
                                    run->coll->label->string);
     char *to = run->text + head;
     size_t room = sizeof run->text - head;

@@ -7,6 +7,8 @@
 
 #include "run.h"
 
+/** Return the name of a kind ("all-reduce"); "collective" for any other value. Static. */
+const char *coll_kind_name(tryst_coll_kind kind);
 /** Write the text for run->cause. `text` is that of the part which failed, NULL: it had none. */
 void run_explain(struct coll_run *run, const char *text);
 /** Return the rank at the other end of flow `index` of the run. */

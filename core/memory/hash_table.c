@@ -20,6 +20,12 @@ void hash_table_close(struct hash_table *table)
     hash_table_init(table);
 }
 
+void hash_table_clear(struct hash_table *table)
+{
+    memset(table->buckets, 0, (table->mask + 1) * sizeof *table->buckets);
+    table->count = 0;
+}
+
 static struct hash_node **place_of(struct hash_table *table, uint64_t hash)
 {
     return &table->buckets[hash & table->mask];

@@ -38,6 +38,9 @@ void hash_table_init(struct hash_table *table);
 /* Gives back the buckets; nodes that are still in it are forgotten. */
 void hash_table_close(struct hash_table *table);
 
+/* Forgets all nodes, and keeps the buckets for those that come. */
+void hash_table_clear(struct hash_table *table);
+
 /* `node` is in no table; nodes of one hash may be many. */
 void hash_table_add(struct hash_table *table, struct hash_node *node, uint64_t hash);
 /* `node` is in this table. */

@@ -6,7 +6,7 @@
  * (framework/rendezvous.cc, util/device_name_utils.cc), made strict where TensorFlow's leniency
  * would let two ranks mean different things by one string (tryst/key.h lists where).
  * Invariant: parsing allocates nothing and reads no byte behind the given length.
- * Callers: users, submit.c and group_info.c for their keys, table.c for those from the wire.
+ * Callers: users; keys.c, for all keys that are used.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -174,6 +174,12 @@ tryst_status key_build(const struct roster *roster, int src_rank, int dst_rank,
 
 /* ---- prepared keys ------------------------------------------------------------------------ */
 
+uint64_t prepared_hash(const char *string, size_t bytes)
+{
+    uint64_t hash = hash_bytes(string, bytes);
+    return hash ? hash : 1;
+}
+
 tryst_status prepared_open(const struct roster *roster, const char *string, size_t bytes,
                            struct err *err, tryst_key **key_p)
 {
@@ -194,14 +200,13 @@ tryst_status prepared_open(const struct roster *roster, const char *string, size
     tryst_key *key = mem_alloc(sizeof *key + bytes + 1);
     if (!key)
         return err_set(err, TRYST_E_NOMEM, "cannot prepare a key: out of memory");
-    uint64_t hash = hash_bytes(string, bytes);
     atomic_init(&key->refs, 1);
     key->src_rank = src;
     key->dst_rank = dst;
     key->bytes = (uint16_t)bytes;
     key->edge = (uint16_t)(parsed.edge.data - string);
     key->src_incarnation = parsed.src_incarnation;
-    key->hash = hash ? hash : 1;
+    key->hash = prepared_hash(string, bytes);
     memcpy(key->string, string, bytes);
     key->string[bytes] = '\0';
     *key_p = key;

@@ -43,6 +43,9 @@ static inline bool key_is_reserved(const tryst_key *key)
     return key->string[key->edge] == KEY_RESERVED;
 }
 
+/** The hash of a key's string; never 0. */
+uint64_t prepared_hash(const char *string, size_t bytes);
+
 /** Parse `string` (`bytes` long, terminated or not) and resolve it in `roster`. `err` (may be NULL) receives
  *  the sentence of a failure.
  *  TRYST_OK, TRYST_E_KEY, TRYST_E_NOMEM. */

@@ -9,17 +9,69 @@
  * Callers: step.c, producer.c, eager.c, abort.c.
  */
 #include <assert.h>
+#include <string.h>
 
 #include "core/alloc.h"
 #include "scopes.h"
 #include "table.h"
 
+/* ---- memory ------------------------------------------------------------------------------- */
+
+/** Take the memory of a scope that has ended; NULL: there is none. */
+static struct scope *spare_take(struct scopes *scopes)
+{
+    for (int i = 0; i < SCOPES_SPARE; i++) {
+        /* relaxed: a look before the exchange. acquire: partner of spare_give. */
+        if (!atomic_load_explicit(&scopes->spare[i], memory_order_relaxed))
+            continue;
+        struct scope *scope =
+            atomic_exchange_explicit(&scopes->spare[i], NULL, memory_order_acquire);
+        if (scope)
+            return scope;
+    }
+    return NULL;
+}
+
+/** False: there are enough. */
+static bool spare_give(struct scopes *scopes, struct scope *scope)
+{
+    for (int i = 0; i < SCOPES_SPARE; i++) {
+        struct scope *none = NULL;
+        /* release: partner of spare_take. */
+        if (atomic_compare_exchange_strong_explicit(&scopes->spare[i], &none, scope,
+                                                    memory_order_release,
+                                                    memory_order_relaxed))
+            return true;
+    }
+    return false;
+}
+
+static void scope_memory_free(struct scope *scope)
+{
+    hash_table_close(&scope->entries);
+    mem_free(scope->askers);
+    mem_free(scope);
+}
+
+static struct scope *scope_memory(struct scopes *scopes)
+{
+    enum { KEPT = offsetof(struct scope, node) };
+    struct scope *scope = spare_take(scopes);
+    if (scope) {
+        memset((char *)scope + KEPT, 0, sizeof *scope - KEPT);
+        return scope;
+    }
+    scope = mem_zalloc(sizeof *scope);
+    if (scope)
+        hash_table_init(&scope->entries);
+    return scope;
+}
+
 tryst_status scope_open(struct scopes *scopes, uint64_t id, struct scope **scope_p)
 {
-    struct scope *scope = mem_zalloc(sizeof *scope);
+    struct scope *scope = scope_memory(scopes);
     if (!scope)
         return TRYST_E_NOMEM;
-    hash_table_init(&scope->entries);
     scope->scopes = scopes;
     scope->id = id;
     scope->state = SCOPE_EARLY;
@@ -32,18 +84,27 @@ tryst_status scope_open(struct scopes *scopes, uint64_t id, struct scope **scope
 
 /* ---- the index ---------------------------------------------------------------------------- */
 
-void scopes_init(struct scopes *scopes)
+tryst_status scopes_init(struct scopes *scopes)
 {
     list_init(&scopes->all);
     list_init(&scopes->early);
     list_init(&scopes->reap);
     hash_table_init(&scopes->index);
+    keys_init(&scopes->keys);
+    for (int i = 0; i < SCOPES_SPARE; i++)
+        atomic_init(&scopes->spare[i], NULL);
+    return pool_open(sizeof(struct entry), _Alignof(struct entry), &scopes->entries);
 }
 
 void scopes_close(struct scopes *scopes)
 {
     assert(list_empty(&scopes->all));
     hash_table_close(&scopes->index);
+    for (struct scope *scope; (scope = spare_take(scopes)) != NULL;)
+        scope_memory_free(scope);
+    keys_close(&scopes->keys);
+    pool_close(scopes->entries);
+    scopes->entries = NULL;
 }
 
 void scope_add(struct scope *scope)
@@ -63,8 +124,8 @@ void scope_free(struct scope *scope)
         hash_table_remove(&scope->scopes->index, &scope->by_id);
     list_remove(&scope->early_node);
     list_remove(&scope->reap_node);
-    mem_free(scope->askers);
-    mem_free(scope);
+    if (!spare_give(scope->scopes, scope))
+        scope_memory_free(scope);
 }
 
 struct scope *scope_find(struct scopes *scopes, uint64_t id)

@@ -6,17 +6,28 @@
 #ifndef RENDEZVOUS_MATCH_SCOPES_H
 #define RENDEZVOUS_MATCH_SCOPES_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "core/hash_table.h"
 #include "core/list.h"
+#include "core/pool.h"
+#include "keys.h"
 #include "tryst/types.h"
 
 enum scope_state { SCOPE_EARLY, SCOPE_OPEN, SCOPE_CLOSING };
 
+/** Freed scopes with memory for later steps: as many as are usually open at once. */
+enum { SCOPES_SPARE = 16 };
+
 struct scope {
+    /* Kept while the scope is spare: a step that repeats another allocates nothing. */
+    struct hash_table entries; /**< by key (table.h) */
+    uint64_t *askers; /**< bit per rank: it asked whether the step is closed; or NULL */
+    size_t askers_words;
+
     struct list_node node;       /**< scopes->all */
     struct list_node early_node; /**< scopes->early */
     struct list_node reap_node;  /**< scopes->reap */
@@ -24,7 +35,6 @@ struct scope {
     struct scopes *scopes;       /**< those that it is one of */
     uint64_t id;
     uint8_t state;
-    struct hash_table entries; /**< by key (table.h) */
 
     /* What follows is its users', above this room. */
     tryst_step *step;   /**< NULL while early, and again once closed */
@@ -32,7 +42,7 @@ struct scope {
     struct list warned; /**< the same, after they were warned about */
     bool sends_wait;    /**< a send has waited in it for its WANT */
     tryst_op *close_op; /**< OP_STEP_CLOSE, while closing */
-    uint64_t *askers;   /**< bit per rank: it asked whether the step is closed; or NULL */
+    bool asked;         /**< `askers` counts */
     int32_t aborted_by; /**< early: the rank that told us, whose early_aborts it is; -1 */
     /* Why it was aborted; status TRYST_OK while it was not. */
     int32_t abort_status;
@@ -47,18 +57,22 @@ struct scopes {
     struct list early;       /**< those not open here yet */
     struct list reap;        /**< closing, and perhaps at their end */
     struct hash_table index; /**< all of them by id */
-    uint64_t end;            /**< 1 + newest step id that was opened here, 0: none */
-    uint64_t open;           /**< how many are */
+    struct pool *entries;    /**< struct entry, of all steps */
+    struct keys keys;
+    _Atomic(struct scope *) spare[SCOPES_SPARE]; /**< or NULL */
+    uint64_t end;  /**< 1 + newest step id that was opened here, 0: none */
+    uint64_t open; /**< how many are */
 };
 
-void scopes_init(struct scopes *scopes);
+/** TRYST_OK, TRYST_E_NOMEM: scopes_close still follows. */
+tryst_status scopes_init(struct scopes *scopes);
 /** All are freed already. */
 void scopes_close(struct scopes *scopes);
 
-/** Not in the index yet (scope_add). */
+/** Not in the index yet (scope_add). Any thread. */
 tryst_status scope_open(struct scopes *scopes, uint64_t id, struct scope **scope_p);
 void scope_add(struct scope *scope);
-/** No operation is left, and nothing in the queues of its entries. */
+/** No operation is left, and nothing in the queues of its entries. One that was never added: any thread. */
 void scope_free(struct scope *scope);
 /** A scope, in the index, for what a peer says of a step that is not open here yet; the caller
  *  bounds that. NULL: no memory. */

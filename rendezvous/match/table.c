@@ -10,7 +10,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "core/alloc.h"
 #include "names.h"
 #include "rendezvous/bootstrap/roster.h"
 
@@ -26,7 +25,7 @@ static void entry_free(struct entry *entry)
     if (entry->name)
         entry->name->entry = NULL;
     prepared_unref(entry->key);
-    mem_free(entry);
+    pool_put(entry->scope->scopes->entries, entry);
 }
 
 static struct entry *entry_of(struct hash_node *node)
@@ -47,7 +46,7 @@ void scope_entries_free(struct scope *scope)
         next = entry_next(scope, entry);
         entry_free(entry);
     }
-    hash_table_close(&scope->entries);
+    hash_table_clear(&scope->entries);
 }
 
 struct entry *entry_find(struct scope *scope, uint64_t hash, const char *key,
@@ -73,9 +72,10 @@ struct entry *entry_hashed(struct scope *scope, uint64_t hash, int32_t src_rank)
 /** An entry of a key that has none, or NULL. */
 static struct entry *entry_open(struct scope *scope, tryst_key *key)
 {
-    struct entry *entry = mem_zalloc(sizeof *entry);
+    struct entry *entry = pool_get(scope->scopes->entries);
     if (!entry)
         return NULL;
+    memset(entry, 0, sizeof *entry);
     entry->scope = scope;
     entry->key = prepared_ref(key);
     queue_init(&entry->sends);
@@ -86,10 +86,18 @@ static struct entry *entry_open(struct scope *scope, tryst_key *key)
     return entry;
 }
 
+struct entry *entry_known(struct scope *scope, const tryst_key *key)
+{
+    hash_table_for_each (&scope->entries, key->hash, node)
+        if (entry_of(node)->key == key)
+            return entry_of(node);
+    return entry_find(scope, key->hash, key->string, key->bytes);
+}
+
 __attribute__((noinline)) static struct entry *entry_get_named(struct scope *scope,
                                                                tryst_key *key)
 {
-    struct entry *entry = entry_find(scope, key->hash, key->string, key->bytes);
+    struct entry *entry = entry_known(scope, key);
     return entry ? entry : entry_open(scope, key);
 }
 
@@ -110,6 +118,27 @@ static tryst_status record_key_check(const struct roster *roster, const tryst_ke
     return ours && !current ? TRYST_E_INCARNATION : TRYST_OK;
 }
 
+tryst_status record_key_open(struct scopes *scopes, const struct roster *roster,
+                             const struct record_key *named, bool keep, tryst_key **key_p)
+{
+    tryst_status status = TRYST_OK;
+    tryst_key *key = keys_find(&scopes->keys, named->string, named->bytes, named->hash);
+    bool found = key;
+    if (!found)
+        status = prepared_open(roster, named->string, named->bytes, NULL, &key);
+    if (status != TRYST_OK)
+        return status;
+    status = record_key_check(roster, key, named);
+    if (status != TRYST_OK) {
+        prepared_unref(key);
+        return status;
+    }
+    if (!found && keep)
+        keys_keep(&scopes->keys, key);
+    *key_p = key;
+    return TRYST_OK;
+}
+
 struct entry *entry_take(struct scope *scope, const struct roster *roster,
                          const struct record_key *named, bool may_make,
                          tryst_status *status_p)
@@ -120,14 +149,11 @@ struct entry *entry_take(struct scope *scope, const struct roster *roster,
         *status_p = record_key_check(roster, entry->key, named);
         return *status_p == TRYST_OK ? entry : NULL;
     }
-    *status_p = prepared_open(roster, named->string, named->bytes, NULL, &key);
-    if (*status_p != TRYST_OK)
-        return NULL;
-    *status_p = record_key_check(roster, key, named);
+    *status_p = record_key_open(scope->scopes, roster, named, may_make, &key);
     if (*status_p == TRYST_OK) {
         entry = may_make ? entry_get(scope, key) : NULL;
         *status_p = entry ? TRYST_OK : TRYST_E_NOMEM;
+        prepared_unref(key);
     }
-    prepared_unref(key);
     return entry;
 }

@@ -19,14 +19,16 @@
 #include "queue.h"
 #include "scopes.h"
 
+struct declared;
+
 struct entry {
     struct hash_node node; /**< scope->entries, by the hash of its key */
     struct scope *scope;
     tryst_key *key;
     uint64_t send_next;
     uint64_t recv_next;
-    uint64_t
-        declared; /**< as producer: the name that was declared for it last; 0: none */
+    uint64_t declared; /**< as producer: the name of its key, if `declared_at` has it */
+    const struct declared *declared_at; /**< or NULL (names.h) */
     struct name
         *name; /**< as consumer: the name by which its producer knows it, or NULL */
     struct queue sends;      /**< operations: POSTED or VOID */
@@ -43,6 +45,8 @@ void scope_entries_free(struct scope *scope);
 
 /** The entry of `key`, made if need be. NULL: no memory. */
 struct entry *entry_get(struct scope *scope, tryst_key *key);
+/** The entry of `key`, or NULL. */
+struct entry *entry_known(struct scope *scope, const tryst_key *key);
 /** The entry of a key that came in a record, or NULL. */
 struct entry *entry_find(struct scope *scope, uint64_t hash, const char *key,
                          size_t key_bytes);
@@ -57,9 +61,13 @@ struct record_key {
     size_t bytes;
     int32_t src_rank, dst_rank;
 };
-/** The entry of such a key, made if need be and if `may_make`. NULL with *status_p: TRYST_E_KEY,
- *  TRYST_E_INCARNATION (this rank is the source, in another life), TRYST_E_NOMEM (also where it
- *  may not be made). What is wrong leaves no entry behind. */
+/** Prepare such a key, or find it among scopes->keys; `keep`: the table keeps it for later.
+ *  TRYST_OK, TRYST_E_KEY, TRYST_E_INCARNATION (this rank is the source, in another life), TRYST_E_NOMEM. */
+tryst_status record_key_open(struct scopes *scopes, const struct roster *roster,
+                             const struct record_key *named, bool keep,
+                             tryst_key **key_p);
+/** The entry of such a key, made if need be and if `may_make`. NULL with *status_p: as record_key_open
+ *  (TRYST_E_NOMEM also where it may not be made). What is wrong leaves no entry behind. */
 struct entry *entry_take(struct scope *scope, const struct roster *roster,
                          const struct record_key *named, bool may_make,
                          tryst_status *status_p);

@@ -6,9 +6,12 @@
 #define RENDEZVOUS_OP_ABOVE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "op.h"
+
+struct flow_shape;
 
 /** Installed into rendezvous_params; all zero: there is none. All in the progress domain. */
 struct above {
@@ -24,6 +27,9 @@ struct above {
     void (*fail)(void *arg, tryst_op *op, struct cause cause, const char *text);
     /** An operation of kind OP_COLL has become more urgent: `rank` of core/urgency.h. */
     void (*raise)(void *arg, tryst_op *op, uint64_t rank);
+    /** Describe a collective, for the text of a mismatch. The shape may come from a peer:
+     *  any values. */
+    void (*shape_text)(const struct flow_shape *shape, char *text, size_t capacity);
 };
 
 #endif

@@ -17,6 +17,9 @@ void engine_free(struct rendezvous *rdv)
     pool_close(rdv->recv_runs);
     pool_close(rdv->recv_slices);
     pool_close(rdv->devices);
+    pool_close(rdv->steps);
+    for (unsigned i = 0; i < UNEXPECTED_CLASSES; i++)
+        pool_close(rdv->unexpected[i]);
     mem_free(rdv);
 }
 

@@ -62,6 +62,9 @@ enum { PLACES_MAX = 8 };
 
 static_assert(TRANSPORT_KINDS * PLACES_MAX + 1 <= DISPATCH_RAILS_MAX, "a window each");
 
+/** DATA that came before its receive has memory of 64 << class bytes, or less, for its payload. */
+enum { UNEXPECTED_CLASSES = 8 };
+
 /** Settings, read once. */
 struct rendezvous_settings {
     uint64_t eager_max_bytes, eager_credit_bytes;
@@ -108,7 +111,8 @@ struct rendezvous {
     uint64_t fork_generation;
 
     struct live *live; /**< NULL: no group, or no page */
-    struct pool *ops, *wants, *slices, *devices;
+    struct pool *ops, *wants, *slices, *devices, *steps;
+    struct pool *unexpected[UNEXPECTED_CLASSES]; /**< by payload (eager.h) */
     struct pool *recv_runs, *recv_slices;
     struct hash_table ids; /**< receives that were announced, by id */
     uint64_t id_next, id_mask;

@@ -51,6 +51,7 @@
 #include "core/list.h"
 #include "core/mpsc.h"
 #include "core/urgent.h"
+#include "rendezvous/match/flow_shape.h"
 #include "rendezvous/match/prepared.h"
 #include "rendezvous/match/queue.h"
 #include "rendezvous/numbers/stream.h"
@@ -144,6 +145,7 @@ struct tryst_op {
     struct submission raise;  /**< while `raise_to` */
     void *callback_arg;       /**< with `callback`, */
     void *alloc_arg;          /**< and with `alloc` */
+    struct flow_shape shape;  /**< with `shaped` */
 
     uint8_t kind;    /**< enum op_kind */
     uint8_t state;   /**< enum op_state */
@@ -153,6 +155,7 @@ struct tryst_op {
     bool awaits_cause; /**< receive: the peer aborted; the reason is on its way */
     bool took_data;    /**< receive: DONE answers DATA `number`, not the slices */
     bool eager;        /**< send: holds eager credit */
+    bool shaped;       /**< it moves an edge of a collective, of `shape` */
     _Atomic(bool) cancel_asked;
     /** With `fail` or `take_back`: the status that the origin reported where it differs, else TRYST_OK. */
     int32_t origin_fail;

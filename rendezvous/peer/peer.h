@@ -144,7 +144,7 @@ struct peer_out {
     bool blocked;      /**< frames say that there are some */
     bool blocked_sent; /**< and the last one did */
     struct stream_out stream; /**< DATA that has left */
-    uint64_t names_declared;  /**< names that were declared for keys of it */
+    struct names_out names;   /**< by which DATA names keys */
     uint64_t eager_used;
     bool ask; /**< ASK is queued: for all steps with sends that wait for a WANT, */
     uint32_t ask_from;       /**< from this one on, in the order of scopes.all; */
@@ -171,7 +171,7 @@ struct peer_in {
     bool counted;  /**< and counts as a frame: */
     bool probe;    /**< we ask whether the path lives, or answer that (protocol.c) */
     uint8_t header_flags;      /**< of the newest frame (wire.h) */
-    struct name *names;        /**< NAMES_MAX, by which it names keys */
+    struct names_in names;     /**< by which it names keys */
     struct list unexpected;    /**< struct unexpected */
     uint64_t unexpected_bytes; /**< of its eager credit, held by them */
     struct urgent_queue
@@ -188,7 +188,7 @@ struct peer_in {
     uint64_t *
         closed_steps; /**< that it asked about and that are closed here: answers queued */
     uint32_t closed_count,
-        closed_capacity; /**< at most ASKS_MAX; no memory while none are */
+        closed_capacity; /**< at most ASKS_MAX; little memory while none are */
     /* posted slices */
     struct urgent_queue
         slots_waiting;    /**< receives whose sender is ready, for posted slots */

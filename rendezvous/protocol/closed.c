@@ -10,6 +10,7 @@
  * Callers: the tick and peer_idle (ask), records.c (ASK and its answer), reap (a step closes).
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "closed.h"
 #include "core/alloc.h"
@@ -140,6 +141,12 @@ static bool asker_answer(struct peer *peer, uint64_t step)
     return true;
 }
 
+void consumer_asks_answered(struct peer *peer)
+{
+    if (peer->in.closed_capacity > OVER_FIRST)
+        consumer_asks_forget(peer);
+}
+
 void consumer_asks_forget(struct peer *peer)
 {
     mem_free(peer->in.closed_steps);
@@ -147,12 +154,26 @@ void consumer_asks_forget(struct peer *peer)
     peer->in.closed_count = peer->in.closed_capacity = 0;
 }
 
+/** Bits for all ranks, none of which is set. False: no memory. */
+static bool askers_begin(struct scope *scope, size_t words)
+{
+    if (scope->askers_words < words) {
+        uint64_t *askers = mem_resize(scope->askers, words * sizeof *askers);
+        if (!askers)
+            return false;
+        scope->askers = askers;
+        scope->askers_words = words;
+    }
+    memset(scope->askers, 0, words * sizeof *scope->askers);
+    return true;
+}
+
 static void asker_note(struct scope *scope, const struct peer *peer)
 {
     size_t words = (size_t)peer->rdv->group->roster.size / 64 + 1;
-    if (!scope->askers)
-        scope->askers = mem_zalloc(words * sizeof *scope->askers);
-    if (scope->askers) /* else it asks again, at a tick */
+    if (!scope->asked)
+        scope->asked = askers_begin(scope, words);
+    if (scope->asked) /* else the peer asks again, at a tick */
         scope->askers[peer->rank / 64] |= 1ull << peer->rank % 64;
 }
 
@@ -170,7 +191,7 @@ void consumer_asked(struct peer *peer, uint64_t step)
 void consumer_askers_answer(struct rendezvous *rdv, struct scope *scope)
 {
     const struct tryst_group *group = rdv->group;
-    for (int i = 0; scope->askers && i < group->roster.size; i++) {
+    for (int i = 0; scope->asked && i < group->roster.size; i++) {
         struct peer *peer = group->peers[i];
         uint64_t bit = 1ull << i % 64;
         if (peer && (scope->askers[i / 64] & bit) && scope_is_over(scope, peer) &&

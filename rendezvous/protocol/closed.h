@@ -22,7 +22,9 @@ void producer_ask(struct peer *peer);
 void producer_step_closed(struct peer *peer, const struct record_answer *closed);
 /** The producer asks whether `step` is closed here: answered once it is. */
 void consumer_asked(struct peer *peer, uint64_t step);
-/** All answers have left, or the peer has gone. */
+/** All answers have left. */
+void consumer_asks_answered(struct peer *peer);
+/** The peer has gone. */
 void consumer_asks_forget(struct peer *peer);
 /** `scope` closes: answer those who asked and whose receives in it have all ended. */
 void consumer_askers_answer(struct rendezvous *rdv, struct scope *scope);

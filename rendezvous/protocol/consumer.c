@@ -28,6 +28,7 @@
 #include "rendezvous/peer/fault.h"
 #include "rendezvous/protocol/cause.h"
 #include "rendezvous/protocol/shape.h"
+#include "rendezvous/protocol/wire_decode.h"
 
 /** Deferred receives that ask again at each tick: their producer may have closed its step. */
 enum { REANNOUNCED = 16 };
@@ -317,6 +318,9 @@ static tryst_status data_place(tryst_op *op, const struct arrived *arrived)
 {
     if (arrived->status != TRYST_OK)
         return arrived->status;
+    if (__builtin_expect(arrived->shape || op_shape_of(op), 0) &&
+        !flow_shapes_equal(arrived->shape, op_shape_of(op)))
+        return TRYST_E_MISMATCH;
     if (op->alloc && !op->tensor.data) {
         tryst_status status = recv_allocate(op, arrived->dtype, arrived->bytes);
         if (status != TRYST_OK)
@@ -362,7 +366,7 @@ void consumer_placed(tryst_op *op, tryst_status status)
 /** Put into the text of `op` what its DATA, which failed with `status`, was. */
 static void data_explain(tryst_op *op, const struct arrived *arrived, tryst_status status)
 {
-    struct shape send = {arrived->bytes, arrived->dtype};
+    struct shape send = {arrived->bytes, arrived->dtype, arrived->shape};
     if (op_shape_was_refused(op))
         op_refusal_explain(op, send);
     if (status != TRYST_E_MISMATCH)
@@ -450,8 +454,17 @@ static void offer_shape(tryst_op *op, const struct record_offer *offer)
     if (status == TRYST_OK)
         return;
     if (op_shape_was_refused(op))
-        op_refusal_explain(op, (struct shape){offer->bytes, offer->dtype});
+        op_refusal_explain(op, (struct shape){offer->bytes, offer->dtype, NULL});
     consumer_fail(op, cause_own(op->rdv, status), "its shape was refused");
+}
+
+/** The producer compares the shapes of WANT and send, so this is not the send that it was matched with. */
+static void offer_mismatch(tryst_op *op, struct shape other)
+{
+    op_mismatch_explain(op, other);
+    consumer_fail(op,
+                  (struct cause){TRYST_E_MISMATCH, op->peer->rank, TRYST_E_MISMATCH},
+                  NULL);
 }
 
 /** A deferred receive announces itself again. */
@@ -497,7 +510,10 @@ void consumer_offer(struct peer *peer, const struct record_offer *offer, const c
     tryst_op *op = recv_by_id(peer, offer->want);
     if (!op || op->state != OP_WANTED)
         return; /* crossed with its end */
-    if (op->run && op->flow)
+    const struct flow_shape *shape = wire_shape(&offer->header);
+    if (!flow_shapes_equal(shape, op_shape_of(op)))
+        offer_mismatch(op, (struct shape){offer->bytes, offer->dtype, shape});
+    else if (op->run && op->flow)
         flow_offered(op, offer->ready);
     else if (op->run)
         offer_ready(op);

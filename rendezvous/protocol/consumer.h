@@ -23,6 +23,8 @@ struct arrived {
     int32_t status;      /**< why it has no bytes, or TRYST_OK */
     uint32_t bytes;
     uint8_t dtype;
+    const struct flow_shape
+        *shape; /**< of a collective's edge; NULL: of an ordinary send */
 };
 /** It is this receive's: copy, report, answer. */
 void consumer_take(tryst_op *op, const struct arrived *arrived);

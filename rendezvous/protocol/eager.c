@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "consumer.h"
-#include "core/alloc.h"
+#include "core/pool.h"
 #include "frames.h"
 #include "op_device.h"
 #include "rendezvous/op/engine.h"
@@ -21,23 +21,33 @@
 #include "rendezvous/peer/fault.h"
 #include "rendezvous/peer/peer.h"
 #include "rendezvous/protocol/cause.h"
+#include "rendezvous/protocol/wire_decode.h"
 
-/** DATA that is being read. */
+/** DATA that is being read: a receive that is posted needs `arrived` alone. */
 struct incoming {
     struct arrived arrived;
-    uint64_t seq;
-    struct name *name;
-    const struct record_name *declared; /**< what it declares; NULL: nothing */
-    bool held;                          /**< its receive waits for a device */
     struct record_failure failure; /**< of DATA that meets no memory: `arrived.payload` */
+    uint64_t seq, step;
+    struct name *name;
+    struct entry *entry; /**< of its key in its step, or NULL */
+    bool held;           /**< its receive waits for a device */
 };
+
+/** Where memory for so many bytes of payload comes from: at most twice as many, so what a peer can make us keep
+ *  stays near its eager credit. */
+static struct pool *unexpected_pool(struct rendezvous *rdv, uint32_t bytes)
+{
+    static_assert(FRAME_BYTES_MAX <= 64u << (UNEXPECTED_CLASSES - 1), "any payload");
+    unsigned units = (bytes + 63) / 64;
+    return rdv->unexpected[units > 1 ? 32 - __builtin_clz(units - 1) : 0];
+}
 
 void unexpected_free(struct unexpected *unexpected)
 {
     unexpected->peer->in.unexpected_bytes -= EAGER_OVERHEAD_BYTES + unexpected->bytes;
     list_remove(&unexpected->queued.node);
     list_remove(&unexpected->peer_node);
-    mem_free(unexpected);
+    pool_put(unexpected_pool(unexpected->peer->rdv, unexpected->bytes), unexpected);
 }
 
 static void unexpected_keep(struct peer *peer, struct entry *entry,
@@ -50,8 +60,7 @@ static void unexpected_keep(struct peer *peer, struct entry *entry,
         peer_fault(peer, PEER_FAULT_EAGER_BYTES, NULL);
         return;
     }
-    struct unexpected *unexpected =
-        mem_alloc(sizeof *unexpected + sizeof(struct record_failure) + tensor_bytes);
+    struct unexpected *unexpected = pool_get(unexpected_pool(peer->rdv, arrived->bytes));
     if (!unexpected) {
         peer_data_refuse(peer, arrived->number, TRYST_E_NOMEM,
                          peer->rdv->group->roster.rank);
@@ -64,29 +73,25 @@ static void unexpected_keep(struct peer *peer, struct entry *entry,
     unexpected->dtype = arrived->dtype;
     unexpected->status = arrived->status;
     unexpected->bytes = tensor_bytes;
+    unexpected->shaped = arrived->shape;
+    if (arrived->shape)
+        unexpected->shape = *arrived->shape;
     memcpy(unexpected->payload, arrived->payload, arrived->bytes);
     peer->in.unexpected_bytes += charge;
     queue_insert(&entry->unexpected, &unexpected->queued);
     list_push_back(&peer->in.unexpected, &unexpected->peer_node);
 }
 
-/** The entry of the key that DATA declares, made if need be. NULL with *status_p. */
-static struct entry *declared_entry(struct peer *peer, struct scope *scope,
-                                    const struct incoming *incoming,
-                                    tryst_status *status_p)
+/** The entry of the key in a step in which it has none yet; NULL: no memory. */
+static struct entry *unexpected_entry(struct peer *peer, struct scope *scope,
+                                      const struct incoming *incoming)
 {
-    const struct record_name *declared = incoming->declared;
-    struct record_key named = {declared->key_hash, (const char *)(declared + 1),
-                               declared->key_bytes, peer->rank,
-                               peer->rdv->group->roster.rank};
+    struct name *name = incoming->name;
     if (!scope)
-        scope = scope_open_early(&peer->rdv->scopes, declared->step);
-    *status_p = TRYST_E_NOMEM;
-    struct entry *entry =
-        scope ? entry_take(scope, &peer->rdv->group->roster, &named, true, status_p)
-              : NULL;
+        scope = scope_open_early(&peer->rdv->scopes, incoming->step);
+    struct entry *entry = scope ? entry_get(scope, name->key) : NULL;
     if (entry)
-        name_bind(incoming->name, entry);
+        name_bind(name, entry);
     else if (scope)
         scope_drop_early(scope);
     return entry;
@@ -96,14 +101,15 @@ static struct entry *declared_entry(struct peer *peer, struct scope *scope,
 static void unexpected_read(struct peer *peer, const struct incoming *incoming)
 {
     struct rendezvous *rdv = peer->rdv;
-    struct scope *scope = scope_find(&rdv->scopes, incoming->name->step);
-    struct entry *entry = incoming->name->entry;
+    struct scope *scope = scope_find(&rdv->scopes, incoming->step);
+    struct entry *entry = incoming->entry;
     int32_t origin_rank;
-    tryst_status status = step_refuses(rdv, scope, incoming->name->step, &origin_rank);
+    tryst_status status = step_refuses(rdv, scope, incoming->step, &origin_rank);
+    if (status == TRYST_OK)
+        status = incoming->name->refused;
     if (status == TRYST_OK && !entry) {
-        status = TRYST_E_NOMEM; /* as the DATA that declared its key met with */
-        if (incoming->declared)
-            entry = declared_entry(peer, scope, incoming, &status);
+        entry = unexpected_entry(peer, scope, incoming);
+        status = entry ? TRYST_OK : TRYST_E_NOMEM;
     }
     if (status != TRYST_OK)
         peer_data_refuse(peer, incoming->arrived.number, status, origin_rank);
@@ -115,47 +121,89 @@ static void unexpected_read(struct peer *peer, const struct incoming *incoming)
         unexpected_keep(peer, entry, incoming);
 }
 
-/** The name of DATA, with its entry if there is one. NULL: it was never declared. */
-static struct name *data_name(struct peer *peer, const struct record_data *data,
-                              const struct record_name *declared)
+/** Learn the key that DATA declares: from an entry that has it, else prepared. TRYST_OK, or why it is refused. */
+static tryst_status key_learn(struct peer *peer, struct name *name, const char *string,
+                              size_t bytes, const struct entry *entry)
 {
-    if (!declared)
-        return name_find(peer->in.names, data->name);
+    const struct roster *roster = &peer->rdv->group->roster;
+    if (entry && entry->key->src_rank == peer->rank) {
+        name->key = prepared_ref(entry->key);
+        return TRYST_OK;
+    }
+    struct record_key named = {name->hash, string, bytes, peer->rank, roster->rank};
+    return record_key_open(&peer->rdv->scopes, roster, &named, true, &name->key);
+}
+
+/** A key is declared: a name for it, with its entry if there is one in this step. */
+static struct name *name_learn(struct peer *peer, const struct record_data *data,
+                               const struct record_name *declared)
+{
+    const struct name_terms terms = {declared->step_high, declared->seq_high,
+                                     wire_name_shape(declared)};
+    const char *string = (const char *)(declared + 1);
     struct name *name =
-        name_declare(peer->in.names, data->name, declared->step, declared->key_hash);
-    struct scope *scope = scope_find(&peer->rdv->scopes, declared->step);
+        name_declare(&peer->in.names, data->name, declared->key_hash, &terms);
+    struct scope *scope = scope_find(&peer->rdv->scopes, name_step(name, data->step));
     struct entry *entry =
-        scope ? entry_find(scope, declared->key_hash, (const char *)(declared + 1),
-                           declared->key_bytes)
-              : NULL;
-    if (entry && entry->key->src_rank == peer->rank)
+        scope ? entry_find(scope, name->hash, string, declared->key_bytes) : NULL;
+    name->refused = (int16_t)key_learn(peer, name, string, declared->key_bytes, entry);
+    if (entry && name->key)
         name_bind(name, entry);
     return name;
+}
+
+/** The entry of the name's key in a step in which the name was not used last, or NULL. */
+__attribute__((noinline)) static struct entry *name_lead(struct peer *peer,
+                                                         struct name *name, uint64_t step)
+{
+    struct scope *scope = scope_find(&peer->rdv->scopes, step);
+    struct entry *entry = scope ? entry_known(scope, name->key) : NULL;
+    if (entry)
+        name_bind(name, entry);
+    return entry;
 }
 
 /** An entry for DATA whose key was declared when there was no memory for it: of its hash, so it may be
  *  another key's, and a receive that meets it ends with TRYST_E_NOMEM. */
 static struct entry *nameless_entry(struct peer *peer, const struct name *name,
-                                    struct arrived *arrived,
-                                    struct record_failure *failure)
+                                    uint64_t step, struct incoming *incoming)
 {
-    struct scope *scope = scope_find(&peer->rdv->scopes, name->step);
+    struct scope *scope = scope_find(&peer->rdv->scopes, step);
+    struct arrived *arrived = &incoming->arrived;
     struct cause cause = cause_own(peer->rdv, TRYST_E_NOMEM);
     arrived->status = cause.status;
     arrived->bytes = 0;
-    cause_put_data(failure, cause);
-    arrived->payload = failure;
+    cause_put_data(&incoming->failure, cause);
+    arrived->payload = &incoming->failure;
     return scope ? entry_hashed(scope, name->hash, peer->rank) : NULL;
 }
 
-/** The receive for it, if one is posted. */
-static tryst_op *data_receive(struct peer *peer, struct incoming *incoming)
+/** The name of DATA, declared by it or before; NULL: it was never declared. */
+static inline struct name *data_name(struct peer *peer, const struct record_data *data,
+                                     const struct record_name *declared)
 {
-    struct entry *entry = incoming->name->entry;
-    if (!entry && !incoming->declared)
-        entry =
-            nameless_entry(peer, incoming->name, &incoming->arrived, &incoming->failure);
-    tryst_op *op = entry ? op_find(&entry->recvs, incoming->seq) : NULL;
+    return __builtin_expect(declared != NULL, 0) ? name_learn(peer, data, declared)
+                                                 : name_find(&peer->in.names, data->name);
+}
+
+/** The entry of DATA in its step, or NULL. */
+static inline struct entry *data_entry(struct peer *peer, const struct record_data *data,
+                                       bool declares, struct name *name,
+                                       struct incoming *incoming)
+{
+    if (__builtin_expect(name_leads(name, data->step), 1))
+        return name->entry;
+    uint64_t step = name_step(name, data->step);
+    if (name->key)
+        return name_lead(peer, name, step);
+    return declares ? NULL : nameless_entry(peer, name, step, incoming);
+}
+
+/** The receive for it, if one is posted. */
+static inline tryst_op *data_receive(const struct peer *peer, struct entry *entry,
+                                     uint64_t seq)
+{
+    tryst_op *op = entry ? op_find(&entry->recvs, seq) : NULL;
     bool takes =
         op && op->peer == peer && op->state != OP_TAKEN && op->state != OP_ENDING;
     return takes ? op : NULL;
@@ -179,27 +227,34 @@ static bool data_number(struct peer *peer, uint64_t *number_p)
 void eager_data(struct peer *peer, const struct record_data *data,
                 const struct record_name *declared, const void *payload)
 {
+    struct name *name = data_name(peer, data, declared);
     struct incoming incoming; /* field by field: zeroing it first is a tenth of the way */
-    incoming.arrived.payload = payload;
-    incoming.arrived.status = data->header.status;
-    incoming.arrived.bytes = data->payload_bytes;
-    incoming.arrived.dtype = data->dtype;
-    incoming.seq = data->seq;
-    incoming.declared = declared;
-    incoming.name = data_name(peer, data, declared);
-    if (!incoming.name || !data_number(peer, &incoming.arrived.number)) {
-        peer_fault(peer, incoming.name ? PEER_FAULT_EAGER_COUNT : PEER_FAULT_DATA_NAME,
-                   NULL);
+    struct arrived *arrived = &incoming.arrived;
+    if (!name || !data_number(peer, &arrived->number)) {
+        peer_fault(peer, name ? PEER_FAULT_EAGER_COUNT : PEER_FAULT_DATA_NAME, NULL);
         return;
     }
-    tryst_op *op = data_receive(peer, &incoming);
-    incoming.held = op && op_device_is_held(op);
-    if (!op || incoming.held)
+    arrived->payload = payload;
+    arrived->status = data->header.status;
+    arrived->bytes = data->payload_bytes;
+    arrived->dtype = data->dtype;
+    arrived->shape = name->shaped ? &name->shape : NULL;
+    uint64_t seq = name->seq_base + data->seq;
+    struct entry *entry = data_entry(peer, data, declared, name, &incoming);
+    tryst_op *op = data_receive(peer, entry, seq);
+    bool held = op && op_device_is_held(op);
+    if (!op || held) {
+        incoming.seq = seq;
+        incoming.step = name_step(name, data->step);
+        incoming.name = name;
+        incoming.entry = entry;
+        incoming.held = held;
         unexpected_read(peer, &incoming);
-    else if (op->done_upto)
+    } else if (op->done_upto) {
         peer_fault(peer, PEER_FAULT_DATA_AFTER_BULK, NULL);
-    else
-        consumer_take(op, &incoming.arrived);
+    } else {
+        consumer_take(op, arrived);
+    }
 }
 
 /** What came before its receive. */
@@ -209,6 +264,7 @@ void eager_take(tryst_op *op, struct unexpected *unexpected)
                               .status = unexpected->status,
                               .bytes = unexpected->bytes,
                               .dtype = unexpected->dtype,
+                              .shape = unexpected->shaped ? &unexpected->shape : NULL,
                               .payload = unexpected->payload};
     consumer_take(op, &arrived);
     unexpected_free(unexpected);

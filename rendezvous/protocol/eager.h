@@ -18,9 +18,11 @@ struct unexpected {
     struct peer *peer;
     uint64_t number; /**< in the producer's stream */
     uint8_t dtype;
+    bool shaped;     /**< `shape` counts */
     bool given_back; /**< to its producer: the receive of its number gets none of it */
     int32_t status;  /**< why it has no bytes, or TRYST_OK */
     uint32_t bytes;  /**< of the tensor */
+    struct flow_shape shape; /**< of a collective's edge */
     /** The tensor's bytes or a record_failure, with room for either. */
     _Alignas(8) uint8_t payload[];
 };
@@ -30,6 +32,11 @@ static inline struct unexpected *unexpected_find(struct entry *entry, uint64_t s
 {
     struct queue_node *found = queue_find(&entry->unexpected, seq);
     return found ? container_of(found, struct unexpected, queued) : NULL;
+}
+/** Of a class of payloads, with its header. */
+static inline size_t unexpected_class_bytes(unsigned class)
+{
+    return sizeof(struct unexpected) + ((size_t)64 << class);
 }
 void unexpected_free(struct unexpected *unexpected);
 

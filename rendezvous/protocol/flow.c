@@ -79,6 +79,8 @@ static void op_fill(tryst_op *op, struct flow *flow, const struct flow_params *p
     op->submitted_ns = rendezvous_now(op->rdv);
     op_urgency_put(op, &params->urgency);
     op->flow = flow;
+    op->shape = flow->shape;
+    op->shaped = true;
     flow->op = op;
     list_push_back(&op->scope->ops, &op->scope_node);
     op_unref(op);

@@ -23,8 +23,7 @@
 #ifndef RENDEZVOUS_PROTOCOL_FLOW_H
 #define RENDEZVOUS_PROTOCOL_FLOW_H
 
-#include <assert.h>
-
+#include "rendezvous/match/flow_shape.h"
 #include "rendezvous/op/op.h"
 #include "tryst/types.h"
 
@@ -58,16 +57,6 @@ struct flow_ops {
     void (*ended)(struct flow *flow, struct cause cause, const char *text);
 };
 
-/** The shape of a collective, equal at both ends of an edge. No record carries it yet: only dtype, bytes and slice
- *  size are compared. */
-struct flow_shape {
-    uint64_t count;
-    int32_t root;
-    uint8_t operation, dtype, op, reserved;
-};
-static_assert(sizeof(struct flow_shape) == 16,
-              "no padding: shapes are compared bytewise");
-
 /** Embedded in its owner's record, and valid until `ended`. */
 struct flow {
     const struct flow_ops *ops;
@@ -77,10 +66,10 @@ struct flow {
     uint32_t slices; /**< set by flow_send and flow_recv; 1 where there are no bytes */
     uint32_t ready; /**< send: slices [0, ready) may start; may be set before flow_send */
     uint32_t told;  /**< receive: slices that the sender has announced as ready */
-    struct cause
-        late; /**< the protocol's: bytes were dropped since the receive was failing with this cause;
-                        *   its status is TRYST_OK: none were */
-    struct flow_shape shape;
+    struct flow_shape shape; /**< set before the start: both ends must have the same */
+    /** The protocol's: bytes were dropped since the receive was failing with this cause; its status is TRYST_OK:
+     *  none were. */
+    struct cause late;
 };
 
 struct flow_params {
@@ -119,11 +108,5 @@ enum flow_sight {
     FLOW_MET /**< the peer has submitted its part; also where the flow has ended */
 };
 enum flow_sight flow_sight(const struct flow *flow);
-
-/** Return the shape of the flow that `op` moves, or NULL. */
-static inline const struct flow_shape *op_shape_of(const tryst_op *op)
-{
-    return op->flow ? &op->flow->shape : NULL;
-}
 
 #endif

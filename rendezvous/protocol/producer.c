@@ -25,6 +25,7 @@
 #include "rendezvous/peer/abort.h"
 #include "rendezvous/peer/fault.h"
 #include "rendezvous/protocol/shape.h"
+#include "rendezvous/protocol/wire_decode.h"
 #include "send_run.h"
 #include "want.h"
 
@@ -89,6 +90,8 @@ static tryst_status match_check(const struct want *want, const tryst_op *op)
         return op->final;
     if (op->flags & TRYST_OP_DEAD)
         return TRYST_E_DEAD;
+    if (!flow_shapes_equal(want_flow_shape(want), op_shape_of(op)))
+        return TRYST_E_MISMATCH;
     if (want->flags & RECORD_ALLOC)
         return TRYST_OK;
     bool fits = want->dtype == op->tensor.dtype && want->transfer.bytes == op->bytes &&
@@ -98,7 +101,7 @@ static tryst_status match_check(const struct want *want, const tryst_op *op)
 
 static struct shape want_shape(const struct want *want)
 {
-    return (struct shape){want->transfer.bytes, want->dtype};
+    return (struct shape){want->transfer.bytes, want->dtype, want_flow_shape(want)};
 }
 
 /** The receive of this number was given up: so is the send. */
@@ -277,6 +280,8 @@ static struct want *want_open(struct peer *peer, struct entry *entry,
     want->transfer.ready = want->transfer.slices;
     want->transfer.posted = rec->posted;
     want->priority = rec->priority;
+    if (want->flags & RECORD_SHAPE)
+        want->shape = *wire_shape(&rec->header);
     list_push_back(&peer->in.wants_list, &want->peer_node);
     return want;
 }
@@ -455,7 +460,8 @@ void producer_data_done(struct peer *peer, const struct record_answer *done)
     else if (status == TRYST_E_MISMATCH)
         op_mismatch_explain(op, answer_shape(done));
     if (status != TRYST_OK)
-        op->entry->declared = 0; /* perhaps there was no memory to learn the key there */
+        name_withdraw(&peer->out.names,
+                      op->entry); /* perhaps there was no memory for the key there */
     send_done(op, status == TRYST_OK ? cause_own(op->rdv, TRYST_OK)
                                      : cause_in_answer(peer, done));
     if (status == TRYST_E_NOMEM && !done->upto && op->scope->state != SCOPE_CLOSING) {

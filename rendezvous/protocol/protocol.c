@@ -89,11 +89,13 @@ bool protocol_peer_connect(struct peer *peer)
     if (!peer->out.answers)
         peer->out.answers =
             mem_zalloc(peer_answers_max(peer) * sizeof *peer->out.answers);
-    if (!peer->in.names)
-        peer->in.names = mem_zalloc(NAMES_MAX * sizeof *peer->in.names);
+    if (!peer->in.names.places && names_in_open(&peer->in.names) != TRYST_OK)
+        return false;
     if (!peer->out.stream.ring && stream_out_open(&peer->out.stream) != TRYST_OK)
         return false;
-    return peer->out.answers && peer->in.names;
+    if (!peer->out.names.places && names_out_open(&peer->out.names) != TRYST_OK)
+        return false;
+    return peer->out.answers;
 }
 
 /** Is there something that the path has still to bring, or to take? */
@@ -161,12 +163,10 @@ void protocol_peer_close(struct peer *peer)
     hash_table_close(&peer->in.wants);
     mem_free(peer->out.answers);
     stream_out_close(&peer->out.stream);
-    if (peer->in.names)
-        names_forget(peer->in.names);
-    mem_free(peer->in.names);
+    names_out_close(&peer->out.names);
+    names_in_close(&peer->in.names);
     consumer_asks_forget(peer);
     peer->out.answers = NULL;
-    peer->in.names = NULL;
 }
 
 /* ---- aborts ------------------------------------------------------------------------------- */

@@ -5,8 +5,8 @@
  * Idea: nothing is queued as bytes. What is to be said hangs on its operation, on its want, or
  * in the peer's bounded ring of answers, and becomes bytes only when a frame leaves, so small ready
  * pieces for one peer leave together and memory does not grow with it.
- * Packing allocates nothing and ends nothing: receives are announced before it, and operations whose last
- * record has been packed end after it.
+ * Packing ends nothing, and allocates nothing but a larger index of names: receives are announced before it,
+ * and operations whose last record has been packed end after it.
  * Invariant: a frame is checked whole, field by field, before any record of it acts; a frame that
  * does not hold together ends the peer.
  * Callers: peer_flush, and the frame event of the transports.
@@ -89,7 +89,7 @@ static bool pack_over(struct packer *packer)
         if (!pack_answer(packer, RECORD_CLOSED, RECORD_STEP, &fields))
             return false;
         if (--peer->in.closed_count == 0)
-            consumer_asks_forget(peer);
+            consumer_asks_answered(peer);
     }
     return true;
 }
@@ -145,7 +145,8 @@ static bool pack_want(struct packer *packer, tryst_op *op)
     uint8_t flags = (uint8_t)((is_void ? RECORD_VOID : 0) | (alloc ? RECORD_ALLOC : 0) |
                               (op->flags & TRYST_OP_PRIORITY ? RECORD_PRIORITY : 0) |
                               (op->flags & TRYST_OP_BACKGROUND ? RECORD_BACKGROUND : 0) |
-                              (op->device ? RECORD_DEVICE : 0));
+                              (op->device ? RECORD_DEVICE : 0) |
+                              (op_shape_of(op) ? RECORD_SHAPE : 0));
     struct record_want record = {
         .header = {.flags = flags,
                    .status = is_void ? op_peer_status(op->final) : TRYST_OK},
@@ -162,30 +163,40 @@ static bool pack_want(struct packer *packer, tryst_op *op)
         .key_bytes = op->key->bytes};
     if (is_void)
         cause_put_want(&record, op_cause(op, op->final));
-    return wire_want(&packer->writer, &record, op->key->string);
+    return wire_want(&packer->writer, &record, op->key->string, op_shape_of(op));
 }
 
 static struct record_data data_fields(const tryst_op *op, size_t payload_bytes)
 {
     return (struct record_data){.header = {.status = op_peer_status(op->fail)},
-                                .seq = op->queued.seq,
+                                .seq = (uint32_t)op->queued.seq,
+                                .step = (uint32_t)op->step_id,
                                 .name = (uint32_t)op->entry->declared,
                                 .payload_bytes = (uint16_t)payload_bytes,
                                 .dtype = (uint8_t)op->tensor.dtype};
 }
 
-/** The same, and it declares its key. */
-__attribute__((noinline)) static bool pack_named(struct packer *packer, tryst_op *op,
-                                                 const void *payload, size_t bytes)
+/** The first of its key in a step, or with another shape: the key may have a name, or DATA declares it. */
+__attribute__((noinline)) static bool pack_unnamed(struct packer *packer, tryst_op *op,
+                                                   const void *payload, size_t bytes)
 {
-    struct peer *peer = packer->peer;
+    struct names_out *names = &packer->peer->out.names;
+    const struct flow_shape *shape = op_shape_of(op);
+    const struct name_terms terms = name_terms_of(op->step_id, op->queued.seq, shape);
+    bool named = name_adopt(names, op->entry, &terms);
     struct record_data record = data_fields(op, bytes);
-    struct record_name name = {
-        .step = op->step_id, .key_hash = op->key->hash, .key_bytes = op->key->bytes};
-    record.name = (uint32_t)(peer->out.names_declared + 1);
-    if (!wire_data_named(&packer->writer, &record, &name, op->key->string, payload))
+    if (named)
+        return wire_data(&packer->writer, &record, payload);
+    const struct record_name name = {.key_hash = op->key->hash,
+                                     .step_high = terms.step_high,
+                                     .seq_high = terms.seq_high,
+                                     .key_bytes = op->key->bytes,
+                                     .flags = shape ? NAME_SHAPE : 0};
+    record.name = (uint32_t)(names->count + 1);
+    if (!wire_data_named(&packer->writer, &record, &name, op->key->string, shape,
+                         payload))
         return false;
-    op->entry->declared = ++peer->out.names_declared;
+    name_add(names, op->entry, &terms);
     return true;
 }
 
@@ -212,9 +223,9 @@ static bool pack_data(struct packer *packer, tryst_op *op)
     struct record_data record = data_fields(op, bytes);
     if (!stream_out_has_place(&peer->out.stream))
         return false;
-    bool packed = name_is_declared(op->entry, peer->out.names_declared)
-                      ? wire_data(&packer->writer, &record, payload)
-                      : pack_named(packer, op, payload, bytes);
+    bool named = !op_shape_of(op) && name_is_declared(op->entry, op->queued.seq);
+    bool packed = named ? wire_data(&packer->writer, &record, payload)
+                        : pack_unnamed(packer, op, payload, bytes);
     if (!packed)
         return false;
     if (__builtin_expect(op->device != NULL, 0))
@@ -233,7 +244,9 @@ static bool pack_offer(struct packer *packer, tryst_op *op)
 {
     if (op->flow && !flow_offer_is_due(op))
         return true; /* posted meanwhile */
-    struct record_offer record = {.want = op->want_id,
+    const struct flow_shape *shape = op_shape_of(op);
+    struct record_offer record = {.header = {.flags = shape ? RECORD_SHAPE : 0},
+                                  .want = op->want_id,
                                   .step = op->step_id,
                                   .seq = op->queued.seq,
                                   .key_hash = op->key->hash,
@@ -241,7 +254,7 @@ static bool pack_offer(struct packer *packer, tryst_op *op)
                                   .ready = op->flow && op->want ? op->flow->ready : 0,
                                   .key_bytes = op->want_id ? 0 : op->key->bytes,
                                   .dtype = (uint8_t)op->tensor.dtype};
-    if (!wire_offer(&packer->writer, &record, op->key->string))
+    if (!wire_offer(&packer->writer, &record, op->key->string, shape))
         return false;
     op->rdv->counters.offers++;
     return true;
@@ -263,15 +276,19 @@ static bool pack_raise(struct packer *packer, tryst_op *op)
                                       .id = op->id, .posted = (uint32_t)op->priority});
 }
 
-/** Put the failure into a DONE; returns the flags for it. */
-static uint8_t done_failure_put(const tryst_op *op, struct record_answer *fields)
+/** Put the failure into a DONE, with the shape that goes behind it; returns the flags for them. */
+static uint8_t done_failure_put(const tryst_op *op, struct record_answer *fields,
+                                const struct flow_shape **shape_p)
 {
     cause_put_answer(fields, op_cause(op, op->done_status));
     if (!op->took_data)
         return 0;
-    if (op->done_status == TRYST_E_MISMATCH)
+    if (op->done_status == TRYST_E_MISMATCH) {
         answer_shape_put(fields, shape_of(op));
-    return op_shape_was_refused(op) ? RECORD_ALLOC : 0;
+        *shape_p = op_shape_of(op);
+    }
+    return (uint8_t)((op_shape_was_refused(op) ? RECORD_ALLOC : 0) |
+                     (*shape_p ? RECORD_SHAPE : 0));
 }
 
 static bool pack_done(struct packer *packer, tryst_op *op)
@@ -281,10 +298,13 @@ static bool pack_done(struct packer *packer, tryst_op *op)
                                    .upto = op->took_data ? 1 : op->done_upto,
                                    .posted = op->done_posted,
                                    .origin_rank = -1};
+    const struct flow_shape *shape = NULL;
     uint8_t flags = op->took_data ? RECORD_SEND : 0;
     if (__builtin_expect(op->done_status != TRYST_OK, 0))
-        flags |= done_failure_put(op, &fields);
-    if (!pack_answer(packer, RECORD_DONE, flags, &fields))
+        flags |= done_failure_put(op, &fields, &shape);
+    fields.header.type = RECORD_DONE;
+    fields.header.flags = flags;
+    if (!wire_answer_shaped(&packer->writer, &fields, shape))
         return false;
     if (op->took_data)
         (void)stream_in_done(&op->peer->in.stream, op->number); /* this record says how */
@@ -382,6 +402,8 @@ void frame_header_put(struct peer *peer, uint8_t *frame, unsigned records, unsig
     header->records = (uint16_t)records;
     if (__builtin_expect(peer->out.pauses_told != peer->rdv->pauses, 0))
         flags |= pause_tell(peer);
+    if (names_in_many(&peer->in.names))
+        flags |= FRAME_NAMES;
     header->flags = (uint8_t)(flags | peer->out.slice_flags |
                               (peer->out.blocked_sent ? FRAME_BLOCKED : 0));
     header->group = 0;
@@ -502,13 +524,15 @@ __attribute__((noinline)) static void header_asks(struct peer *peer, unsigned fl
     }
     if (flags & FRAME_BLOCKED)
         peer_announce(peer);
+    if (flags & FRAME_NAMES && !names_out_many(&peer->out.names))
+        names_out_grow(&peer->out.names);
 }
 
 /** What the header says of DATA, and asks; after the records of its frame. */
 static void acks_read(struct peer *peer, const struct frame_header *header)
 {
     peer->in.header_flags = header->flags;
-    if (__builtin_expect(header->flags & (FRAME_PROBE | FRAME_BLOCKED), 0))
+    if (__builtin_expect(header->flags & (FRAME_PROBE | FRAME_BLOCKED | FRAME_NAMES), 0))
         header_asks(peer, header->flags);
     if (stream_out_is_news(&peer->out.stream, header->done_base, header->done_mask)) {
         stream_out_acked(&peer->out.stream, header->done_base, header->done_mask,

@@ -9,6 +9,7 @@
 #include "rendezvous/match/table.h"
 #include "rendezvous/op/transfer.h"
 #include "rendezvous/protocol/cause.h"
+#include "rendezvous/protocol/wire.h"
 
 struct peer;
 
@@ -27,8 +28,9 @@ struct want {
     bool
         unanswered; /**< its send has failed, and slices of a device are still on their way */
     uint8_t answer; /**< RECORD_CANCELED or RECORD_CLOSED, while answer_node is linked */
-    int32_t priority;   /**< of its receive, where `flags` say that it has one */
-    struct cause cause; /**< why, for the answer and for VOID */
+    int32_t priority;        /**< of its receive, where `flags` say that it has one */
+    struct cause cause;      /**< why, for the answer and for VOID */
+    struct flow_shape shape; /**< with RECORD_SHAPE */
     struct list_node answer_node; /**< peer->want_answers */
     tryst_op *send;               /**< once matched */
     uint32_t in_flight;           /**< slices handed to the transport and not complete */
@@ -37,6 +39,12 @@ struct want {
         leaving; /**< of a flow: slices in flight, and sent slices behind one of them */
     struct transfer transfer;
 };
+
+/** The shape of the collective's edge that the receive is part of, or NULL. */
+static inline const struct flow_shape *want_flow_shape(const struct want *want)
+{
+    return want->flags & RECORD_SHAPE ? &want->shape : NULL;
+}
 
 /** The one with this number that is parked in `entry`, or NULL. */
 static inline struct want *want_find(struct entry *entry, uint64_t seq)

@@ -15,14 +15,19 @@
 enum { RANKS = 5, LARGE = 300001, STEPS = 20, MISSING = 3, VICTIM = 4 };
 #define NS_PER_MS UINT64_C(1000000)
 
-static void run_ranks(void (*main)(struct harness_rank *rank), int killed)
+static void run_size(int size, void (*main)(struct harness_rank *rank), int killed)
 {
     _Atomic(uint32_t) *counter = harness_share(sizeof *counter);
     struct harness_params params = {
-        .size = RANKS, .main = main, .arg = counter, .timeout_s = 60, .killed = killed};
+        .size = size, .main = main, .arg = counter, .timeout_s = 60, .killed = killed};
     int failed = harness_run(&params);
     harness_unshare(counter, sizeof *counter);
     assert_int_equal(failed, 0);
+}
+
+static void run_ranks(void (*main)(struct harness_rank *rank), int killed)
+{
+    run_size(RANKS, main, killed);
 }
 
 static tryst_tensor tensor_of(void *data, uint64_t count, tryst_dtype dtype)
@@ -184,17 +189,97 @@ static tryst_status outcome(tryst_op *op, tryst_error *error_p)
     return status;
 }
 
-/* One rank has another count: no rank's operation ends well, and none waits for ever. */
+/* What one of two ranks calls, and how a text describes it. */
+struct call {
+    tryst_coll_kind kind;
+    tryst_reduce_op reduce;
+    uint64_t count;
+    tryst_dtype dtype;
+    const char *says;
+};
+#define ALLREDUCE TRYST_COLL_ALLREDUCE
+#define SUM       TRYST_REDUCE_SUM
+static const struct call unlike[][2] = {
+    {{ALLREDUCE, SUM, LARGE, TRYST_DTYPE_I64, "all-reduce (sum) of 300001 x i64"},
+     {ALLREDUCE, SUM, LARGE - 1, TRYST_DTYPE_I64, "all-reduce (sum) of 300000 x i64"}},
+    {{ALLREDUCE, SUM, LARGE, TRYST_DTYPE_I64, "of 300001 x i64"},
+     {ALLREDUCE, SUM, 3, TRYST_DTYPE_I64, "of 3 x i64"}},
+    {{ALLREDUCE, SUM, 7, TRYST_DTYPE_I64, "of 7 x i64"},
+     {ALLREDUCE, SUM, 8, TRYST_DTYPE_I64, "of 8 x i64"}},
+    {{ALLREDUCE, SUM, 0, TRYST_DTYPE_I64, "of 0 x i64"},
+     {ALLREDUCE, SUM, 5, TRYST_DTYPE_I64, "of 5 x i64"}},
+    {{ALLREDUCE, SUM, LARGE, TRYST_DTYPE_I64, "of 300001 x i64"},
+     {ALLREDUCE, SUM, 0, TRYST_DTYPE_I64, "of 0 x i64"}},
+    /* the same bytes */
+    {{ALLREDUCE, SUM, 6, TRYST_DTYPE_F32, "all-reduce (sum) of 6 x f32"},
+     {ALLREDUCE, SUM, 6, TRYST_DTYPE_I32, "all-reduce (sum) of 6 x i32"}},
+    {{ALLREDUCE, SUM, 2 * LARGE, TRYST_DTYPE_F32, "of 600002 x f32"},
+     {ALLREDUCE, SUM, LARGE, TRYST_DTYPE_F64, "of 300001 x f64"}},
+    {{ALLREDUCE, SUM, 0, TRYST_DTYPE_F32, "of 0 x f32"},
+     {ALLREDUCE, SUM, 0, TRYST_DTYPE_F64, "of 0 x f64"}},
+    {{ALLREDUCE, SUM, 6, TRYST_DTYPE_I64, "all-reduce (sum) of 6 x i64"},
+     {ALLREDUCE, TRYST_REDUCE_MAX, 6, TRYST_DTYPE_I64, "all-reduce (max) of 6 x i64"}},
+    {{ALLREDUCE, SUM, LARGE, TRYST_DTYPE_I64, "all-reduce (sum)"},
+     {ALLREDUCE, TRYST_REDUCE_MAX, LARGE, TRYST_DTYPE_I64, "all-reduce (max)"}},
+    {{ALLREDUCE, SUM, 6, TRYST_DTYPE_I64, "all-reduce (sum) of 6 x i64"},
+     {TRYST_COLL_REDUCE, SUM, 6, TRYST_DTYPE_I64, "reduce (sum) of 6 x i64, root 0"}},
+    {{TRYST_COLL_REDUCE, SUM, LARGE, TRYST_DTYPE_I64, "reduce (sum) of 300001 x i64"},
+     {ALLREDUCE, SUM, LARGE, TRYST_DTYPE_I64, "all-reduce (sum) of 300001 x i64"}},
+    {{TRYST_COLL_BROADCAST, TRYST_REDUCE_INVALID, 6, TRYST_DTYPE_I64,
+      "broadcast of 6 x i64, root 0"},
+     {ALLREDUCE, SUM, 6, TRYST_DTYPE_I64, "all-reduce (sum) of 6 x i64"}},
+    {{TRYST_COLL_BARRIER, TRYST_REDUCE_INVALID, 0, TRYST_DTYPE_U8, "barrier"},
+     {ALLREDUCE, SUM, LARGE, TRYST_DTYPE_I64, "all-reduce (sum) of 300001 x i64"}},
+};
+
+static tryst_op *call_start(tryst_step *step, const struct call *call, void *data)
+{
+    tryst_tensor tensor = tensor_of(data, call->count, call->dtype);
+    tryst_op *op = NULL;
+    tryst_status status;
+    if (call->kind == TRYST_COLL_BARRIER)
+        status = tryst_barrier(step, "x", NULL, &op);
+    else if (call->kind == TRYST_COLL_BROADCAST)
+        status = tryst_broadcast(step, "x", &tensor, 0, NULL, &op);
+    else if (call->kind == TRYST_COLL_REDUCE)
+        status = tryst_reduce(step, "x", &tensor, &tensor, call->reduce, 0, NULL, &op);
+    else
+        status = tryst_allreduce(step, "x", NULL, &tensor, call->reduce, NULL, &op);
+    CHECK_STATUS(status, TRYST_OK);
+    return op;
+}
+
+/* True if `text` describes the call of `rank` as such. */
+static bool text_names(const char *text, int rank, const struct call *call)
+{
+    char start[16];
+    snprintf(start, sizeof start, "rank %d has ", rank);
+    const char *at = strstr(text, start);
+    return at && strstr(at, call->says) &&
+           (!strstr(at + 1, "rank ") || strstr(at, call->says) < strstr(at + 1, "rank "));
+}
+
+/* Rank 1 calls something else than the others, and no rank waits for ever. Rank 1 and its
+ * neighbours fail, and their texts name both ranks and what each has. */
 static void mismatch_main(struct harness_rank *rank)
 {
     int64_t *data = calloc(LARGE, sizeof *data);
-    static const uint64_t pairs[][2] = {{LARGE, LARGE - 1}, {LARGE, 3}, {7, 8}, {0, 5}};
-    for (unsigned i = 0; i < COUNT_OF(pairs); i++) {
+    for (unsigned i = 0; i < COUNT_OF(unlike); i++) {
+        const struct call *calls = unlike[i];
         tryst_step *step = harness_step(rank, i + 1);
         tryst_error error;
-        tryst_op *op = sum_start(step, "x", data, pairs[i][rank->rank == 1], NULL);
+        tryst_op *op = call_start(step, &calls[rank->rank == 1], data);
+        bool edge = rank->rank == 1 || rank->size == 2;
         tryst_status status = outcome(op, &error);
-        CHECK_STATUS(status, TRYST_E_MISMATCH);
+        /* Only all-reduce and barrier end on no rank before all ranks have joined. */
+        bool joint = calls[0].kind == ALLREDUCE || calls[0].kind == TRYST_COLL_BARRIER;
+        if (status != TRYST_E_MISMATCH && (status != TRYST_OK || edge || joint))
+            harness_fail(__FILE__, __LINE__, "row %u: %s: %s", i,
+                         tryst_status_name(status), error.text);
+        if (edge && !text_names(error.text, 1, &calls[1]))
+            harness_fail(__FILE__, __LINE__, "row %u: not rank 1's: %s", i, error.text);
+        if (rank->size == 2 && !text_names(error.text, 0, &calls[0]))
+            harness_fail(__FILE__, __LINE__, "row %u: not rank 0's: %s", i, error.text);
         tryst_op_release(op);
         harness_barrier(rank, rank->arg); /* of a closed step others learn that alone */
         harness_step_close(step);
@@ -204,6 +289,7 @@ static void mismatch_main(struct harness_rank *rank)
 
 static void test_mismatch(void **state)
 {
+    run_size(2, mismatch_main, HARNESS_NOBODY);
     run_ranks(mismatch_main, HARNESS_NOBODY);
 }
 

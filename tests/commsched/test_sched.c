@@ -27,7 +27,7 @@ static struct {
 static bool may_start(const struct transfer *transfer)
 {
     const struct dispatch_lane *lane = transfer->lane;
-    if (!lane || transfer->next >= transfer->posted || t.refused[lane - t.lanes])
+    if (!lane || !transfer_may_start(transfer) || t.refused[lane - t.lanes])
         return false;
     return !lane->in_flight_bytes ||
            lane->in_flight_bytes + transfer_slice_bytes(transfer, transfer->next) <=
@@ -51,7 +51,7 @@ static bool is_lanes_first(const struct transfer *transfer)
 {
     for (int i = 0; i < TRANSFERS; i++) {
         const struct transfer *other = &t.transfers[i];
-        if (other->lane == transfer->lane && other->next < other->posted &&
+        if (other->lane == transfer->lane && transfer_may_start(other) &&
             urgency_class(&other->urgency) == urgency_class(&transfer->urgency) &&
             urgency_before(&other->urgency, &transfer->urgency))
             return false;
@@ -81,6 +81,7 @@ static tryst_status start(struct transfer *transfer)
         return TRYST_AGAIN;
     }
     assert_true(transfer->next < transfer->posted);
+    assert_true(transfer->next < transfer->ready);
     assert_true(transfer->next < transfer->slices);
     inversion_check(transfer);
     t.bytes_of[urgency_class(&transfer->urgency)] +=
@@ -171,6 +172,13 @@ static void post(int which, uint32_t posted)
     sched_ops.posted(t.sched, &t.transfers[which]);
 }
 
+/* Make the first `slices` slices of a flow ready. */
+static void ready(int which, uint32_t slices)
+{
+    t.transfers[which].ready = slices;
+    sched_ops.posted(t.sched, &t.transfers[which]);
+}
+
 /* ---- decisions, one table ----------------------------------------------------------------- */
 
 struct row {
@@ -248,23 +256,53 @@ static const struct row rows[] = {
      "a"},
 };
 
+/* Transfers of flows: the last slices of each are not ready. */
+static const struct {
+    struct row row;
+    uint32_t unready[4];
+} flow_rows[] = {
+    {{"as many as are ready", 100, 100, {{0, 50, 10, 5, 0}}, "aaa"}, {2}},
+    {{"no more than are posted", 100, 100, {{0, 50, 10, 2, 0}}, "aa"}, {2}},
+    {{"nothing ready", 100, 100, {{0, 50, 50, 1, 0}}, ""}, {1}},
+    {{"urgent and not ready: the others start",
+      100,
+      100,
+      {{0, 20, 10, 2, 2}, {0, 20, 10, 2, 1}},
+      "aa"},
+     {0, 2}},
+    {{"on another lane, once the ready slices have started",
+      100,
+      100,
+      {{0, 20, 10, 2, 2}, {2, 30, 10, 3, 1}},
+      "baa"},
+     {0, 2}},
+};
+
+static void decide(const struct row *row, const uint32_t unready[4])
+{
+    begin(row->window, row->rail_window);
+    for (int j = 0; j < 4 && row->transfers[j].bytes; j++)
+        add_urgent(j, row->transfers[j].lane, row->transfers[j].bytes,
+                   row->transfers[j].slice_bytes, row->transfers[j].posted,
+                   (struct urgency){row->transfers[j].rank, 0, 0});
+    for (int j = 0; j < 4; j++)
+        if (unready[j])
+            ready(j, t.transfers[j].slices - unready[j]);
+    run_once();
+    if (strcmp(t.started, row->started) != 0)
+        fail_msg("%s: started \"%s\", not \"%s\"", row->name, t.started, row->started);
+    for (int j = 0; j < 4 && row->transfers[j].bytes; j++)
+        sched_ops.remove(t.sched, &t.transfers[j]);
+    end();
+}
+
 static void test_decisions(void **state)
 {
-    for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        const struct row *row = &rows[i];
-        begin(row->window, row->rail_window);
-        for (int j = 0; j < 4 && row->transfers[j].bytes; j++)
-            add_urgent(j, row->transfers[j].lane, row->transfers[j].bytes,
-                       row->transfers[j].slice_bytes, row->transfers[j].posted,
-                       (struct urgency){row->transfers[j].rank, 0, 0});
-        run_once();
-        if (strcmp(t.started, row->started) != 0)
-            fail_msg("%s: started \"%s\", not \"%s\"", row->name, t.started,
-                     row->started);
-        for (int j = 0; j < 4 && row->transfers[j].bytes; j++)
-            sched_ops.remove(t.sched, &t.transfers[j]);
-        end();
-    }
+    static const uint32_t all_ready[4];
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        decide(&rows[i], all_ready);
+    for (size_t i = 0; i < COUNT_OF(flow_rows); i++)
+        decide(&flow_rows[i].row, flow_rows[i].unready);
 }
 
 /* ---- over time ---------------------------------------------------------------------------- */
@@ -298,6 +336,27 @@ static void test_posted_later(void **state)
     post(1, 3);
     post(0, 3);
     run("bba"); /* who was posted first, first */
+    credit(0, 3);
+    credit(1, 3);
+    end();
+}
+
+/* A slice starts once it is both ready and posted. */
+static void test_ready_later(void **state)
+{
+    begin(100, 100);
+    add(0, 0, 30, 10, 1);
+    ready(0, 0);
+    add(1, 0, 30, 10, 3);
+    ready(1, 1);
+    run("b");
+    ready(0, 3);
+    run("a");
+    post(0, 2);
+    ready(1, 3);
+    run("abb");
+    post(0, 3);
+    run("a");
     credit(0, 3);
     credit(1, 3);
     end();
@@ -474,6 +533,9 @@ static void test_held(void **state)
     expect_held(0, HOLD_BEHIND, 1);
     expect_held(1, HOLD_WINDOW, -1);
     expect_held(2, HOLD_UNPOSTED, -1);
+    ready(2, 0);
+    expect_held(2, HOLD_UNREADY, -1);
+    ready(2, 10);
     add_urgent(3, 2, 100, 10, 10, urgent(0, 4)); /* another lane of that rail */
     add_urgent(4, 4, 100, 10, 10, urgent(1, 5)); /* and a third */
     run("d");
@@ -614,9 +676,15 @@ static void random_step(struct random *random)
                    (struct urgency){urgency_rank(random_range(random, 4) == 0,
                                                  (int32_t)random_range(random, 3)),
                                     random_range(random, 2), t.number++});
+        if (random_range(random, 2))
+            ready(which, 0);
         return;
     }
-    switch (random_range(random, 7)) {
+    switch (random_range(random, 8)) {
+    case 7:
+        if (transfer->ready < transfer->slices)
+            ready(which, transfer->ready + 1);
+        break;
     case 6:
         sched_ops.raise(t.sched, transfer,
                         urgency_rank(URGENCY_TRAINING, (int32_t)random_range(random, 3)));
@@ -663,7 +731,7 @@ static void test_random(void **state)
         t.again = 0;
         for (int i = 0; i < TRANSFERS; i++)
             if (t.transfers[i].lane)
-                post(i, t.transfers[i].slices);
+                post(i, t.transfers[i].slices), ready(i, t.transfers[i].slices);
         for (int turn = 0; turn < 20000; turn++) {
             struct transfer *transfer = &t.transfers[turn % TRANSFERS];
             run_once();
@@ -704,6 +772,7 @@ int main(void)
         cmocka_unit_test(test_overdraw),     cmocka_unit_test(test_away),
         cmocka_unit_test(test_slow),         cmocka_unit_test(test_random),
         cmocka_unit_test(test_no_memory),    cmocka_unit_test(test_held),
+        cmocka_unit_test(test_ready_later),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -131,12 +131,34 @@ static void test_growth(void **state)
     }
 }
 
+/* Nodes go, buckets stay: what comes again needs no memory. */
+static void test_clear(void **state)
+{
+    struct hash_table table;
+    uint64_t seen = 0;
+    hash_table_init(&table);
+    for (int round = 0; round < 3; round++) {
+        for (uint64_t i = 0; i < ITEMS; i++) {
+            items[i] = (struct item){.id = i};
+            assert_null(item_find(&table, hash_of_id(i), i));
+            hash_table_add(&table, &items[i].node, hash_of_id(i));
+        }
+        seen = round ? seen : alloc_seen_count();
+        hash_table_clear(&table);
+        assert_int_equal(table.count, 0);
+        assert_null(hash_table_next(&table, NULL));
+    }
+    assert_int_equal(alloc_seen_count(), seen);
+    hash_table_close(&table);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_array),
         cmocka_unit_test(test_ids_differ),
         cmocka_unit_test(test_growth),
+        cmocka_unit_test(test_clear),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -88,6 +88,7 @@ static size_t record_make(struct fuzz_input *input, const tryst_op *op, uint8_t 
     const bool named = flags & 1;
     const uint16_t key_bytes = (uint16_t)(named ? strlen(op->key->string) : 0);
     const struct record_header header = {.type = type, .flags = (uint8_t)(flags & ~1u)};
+    const size_t shape_bytes = flags & RECORD_SHAPE ? sizeof(struct flow_shape) : 0;
     *named_p = false;
     *payload_p = 0;
     if (type == RECORD_WANT) {
@@ -102,22 +103,25 @@ static size_t record_make(struct fuzz_input *input, const tryst_op *op, uint8_t 
                                          .dtype = TRYST_DTYPE_U8,
                                          .key_bytes = (uint16_t)strlen(op->key->string)};
         memcpy(record, &want, sizeof want);
+        *payload_p = shape_bytes;
         *named_p = true;
         return sizeof want;
     }
     if (type == RECORD_DATA) {
         const struct record_data data = {.header = header,
-                                         .seq = seq,
+                                         .seq = (uint32_t)seq,
+                                         .step = (uint32_t)op->step_id,
                                          .name = 1 + upto,
                                          .payload_bytes = 64,
                                          .dtype = TRYST_DTYPE_U8};
-        const struct record_name name = {
-            .step = op->step_id, .key_hash = op->key->hash, .key_bytes = key_bytes};
+        const struct record_name name = {.key_hash = op->key->hash,
+                                         .key_bytes = key_bytes,
+                                         .flags = shape_bytes ? NAME_SHAPE : 0};
         memcpy(record, &data, sizeof data);
         memcpy(record + sizeof data, &name, sizeof name);
         ((struct record_data *)(void *)record)->header.flags = named ? RECORD_NAMED : 0;
         *named_p = named;
-        *payload_p = 64;
+        *payload_p = named ? 64 + shape_bytes : 64;
         return named ? sizeof data + sizeof name : sizeof data;
     }
     if (type == RECORD_OFFER) {
@@ -130,6 +134,7 @@ static size_t record_make(struct fuzz_input *input, const tryst_op *op, uint8_t 
                                            .key_bytes = key_bytes,
                                            .dtype = TRYST_DTYPE_U8};
         memcpy(record, &offer, sizeof offer);
+        *payload_p = shape_bytes;
         *named_p = named;
         return sizeof offer;
     }

@@ -18,17 +18,20 @@ static bool again(struct wire_writer *writer, const struct record_header *record
     const struct record_offer *offer = whole;
     const struct record_data *data = whole;
     switch (record->type) {
-    case RECORD_WANT: return wire_want(writer, want, (const char *)(want + 1));
-    case RECORD_OFFER: return wire_offer(writer, offer, (const char *)(offer + 1));
+    case RECORD_WANT:
+        return wire_want(writer, want, (const char *)(want + 1), wire_shape(record));
+    case RECORD_OFFER:
+        return wire_offer(writer, offer, (const char *)(offer + 1), wire_shape(record));
     case RECORD_DATA: {
         const struct record_name *name = wire_data_name(data);
         const uint8_t *at = (const uint8_t *)(data + 1);
         if (!name)
             return wire_data(writer, data, at);
-        at += sizeof *name + wire_padded(name->key_bytes);
-        return wire_data_named(writer, data, name, (const char *)(name + 1), at);
+        at += wire_name_bytes(name);
+        return wire_data_named(writer, data, name, (const char *)(name + 1),
+                               wire_name_shape(name), at);
     }
-    default: return wire_answer(writer, whole);
+    default: return wire_answer_shaped(writer, whole, wire_shape(record));
     }
 }
 

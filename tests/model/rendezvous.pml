@@ -4,7 +4,7 @@
  *
  * The quota of WANTs (wants_max), the room for parked ones (parked_max) and the eager credit are 1
  * each, so WANTs wait, are deferred and are offered again; with -DNAMES the credit is for both sends, so
- * both DATA may be on their way, of which the first names the key and the second only its hash. At the start it is drawn which of the
+ * both DATA may be on their way, of which the first declares the key and the second carries only its name. At the start it is drawn which of the
  * operations may be cancelled and which side may close its step; each of these then happens at any
  * time, or not at all where the operation ends first. Both sides post all they have unless they
  * close first.

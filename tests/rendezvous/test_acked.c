@@ -146,6 +146,61 @@ static void test_ring_goes_round(void **state)
     end();
 }
 
+/* More DATA than the ring has places for, none of them matched, fill it in both directions at once, or towards
+ * this rank itself. The records behind them still leave: a CANCEL, and the WANTs of a transfer each way. */
+static void ring_full(int other)
+{
+    enum { LARGE = 100000 };
+    static uint8_t large[2][2][LARGE];
+    const int ranks[2] = {0, other};
+    tryst_op *small[2][MANY], *bulk[2][2];
+    char edge[16];
+    begin(NULL);
+    for (int i = 0; i < MANY; i++)
+        for (int end = 0; end < 2; end++) {
+            snprintf(edge, sizeof edge, "%d.%d", end, i);
+            small[end][i] = world_send(
+                &world, ranks[end], steps[ranks[end]],
+                world_key(&world, ranks[end], ranks[1 - end], edge), NULL, 0, NULL);
+        }
+    for (int end = 0; end < 2; end++) {
+        const char *key =
+            world_key(&world, ranks[1 - end], ranks[end], end ? "large1" : "large0");
+        memset(large[end][1], end + 1, LARGE);
+        bulk[end][0] = world_recv(&world, ranks[end], steps[ranks[end]], key,
+                                  large[end][0], LARGE, NULL);
+        bulk[end][1] = world_send(&world, ranks[1 - end], steps[ranks[1 - end]], key,
+                                  large[end][1], LARGE, NULL);
+    }
+    world.sides[0].hold_frames = world.sides[1].hold_frames = true;
+    passes(4);
+    for (int end = 0; end < 2; end++) {
+        const struct stream_out *stream =
+            &world_peer(&world, ranks[end], ranks[1 - end])->out.stream;
+        assert_int_equal(stream->next - stream->acked, STREAM_RING);
+    }
+    assert_int_equal(tryst_op_cancel(small[0][0]), TRYST_OK);
+    world.sides[0].hold_frames = world.sides[1].hold_frames = false;
+    world_settle(&world);
+    assert_int_equal(tryst_op_test(small[0][0]), TRYST_E_CANCELED);
+    for (int end = 0; end < 2; end++)
+        for (int i = 0; i < 2; i++)
+            world_done(bulk[end][i], TRYST_OK);
+    assert_memory_equal(large[0][0], large[0][1], LARGE);
+    assert_memory_equal(large[1][0], large[1][1], LARGE);
+    for (int end = 0; end < 2; end++)
+        for (int i = 0; i < MANY; i++)
+            tryst_op_release(small[end][i]);
+    steps_close();
+    world_close(&world);
+}
+
+static void test_ring_full(void **state)
+{
+    ring_full(1);
+    ring_full(0);
+}
+
 /* `kept` DATA are at rank 1, the first `late` of which KEPT has been said. */
 static void keep(int kept)
 {
@@ -437,14 +492,17 @@ static void test_few_frames(void **state)
 
 /* ---- names -------------------------------------------------------------------------------- */
 
-/* More keys than there are names, each used again and again in turn. */
-static void test_many_names(void **state)
+/* So many keys, each used again and again in turn: how many of the last turn were declared anew. */
+static uint64_t names_declared_last(int keys)
 {
-    enum { KEYS = NAMES_MAX + 40, ROUNDS = 3 };
+    enum { ROUNDS = 3 };
+    uint64_t before = 0;
     begin(NULL);
+    const uint64_t *declared = &world_peer(&world, 0, 1)->out.names.count;
     for (int round = 0; round < ROUNDS; round++) {
-        for (int k = 0; k < KEYS; k++) {
-            uint64_t sent = (uint64_t)round * KEYS + (uint64_t)k, got = 0;
+        before = *declared;
+        for (int k = 0; k < keys; k++) {
+            uint64_t sent = (uint64_t)round << 32 | (uint64_t)k, got = 0;
             char edge[16];
             snprintf(edge, sizeof edge, "k%d", k);
             bool recv_first = k % 2;
@@ -461,9 +519,21 @@ static void test_many_names(void **state)
             world_done(recv, TRYST_OK);
             assert_true(got == sent);
         }
+        if (round == 0)
+            assert_int_equal(*declared, keys);
     }
-    assert_true(world_peer(&world, 0, 1)->out.names_declared == ROUNDS * KEYS);
+    uint64_t last = *declared - before;
     end();
+    return last;
+}
+
+/* As many keys as a step of 1,000 tensors has keep their names; of more keys than there are names none does. */
+static void test_many_names(void **state)
+{
+    assert_int_equal(names_declared_last(NAMES_FIRST / 2), 0);
+    assert_int_equal(names_declared_last(1000), 0);
+    assert_int_equal(names_declared_last(NAMES_MAX), 0);
+    assert_int_equal(names_declared_last(NAMES_MAX + 1), NAMES_MAX + 1);
 }
 
 /* ---- memory ------------------------------------------------------------------------------- */
@@ -754,6 +824,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kept_reversed),
         cmocka_unit_test(test_ring_goes_round),
+        cmocka_unit_test(test_ring_full),
         cmocka_unit_test(test_cancel_kept),
         cmocka_unit_test(test_cancel_kept_crosses),
         cmocka_unit_test(test_recv_canceled),

@@ -563,14 +563,18 @@ static void inject(const void *record, size_t bytes)
 
 static void inject_offer(uint32_t ready)
 {
-    const struct record_offer offer = {
-        .header = {.type = RECORD_OFFER, .bytes = sizeof offer},
-        .want = in[0].flow.op->id,
-        .step = 1,
-        .bytes = 8 * SLICE,
-        .ready = ready,
-        .dtype = TRYST_DTYPE_U8};
-    inject(&offer, sizeof offer);
+    const struct {
+        struct record_offer offer;
+        struct flow_shape shape;
+    } shaped = {
+        {.header = {.type = RECORD_OFFER, .flags = RECORD_SHAPE, .bytes = sizeof shaped},
+         .want = in[0].flow.op->id,
+         .step = 1,
+         .bytes = 8 * SLICE,
+         .ready = ready,
+         .dtype = TRYST_DTYPE_U8},
+        in[0].flow.shape};
+    inject(&shaped, sizeof shaped);
 }
 
 static void inject_deferred(void)

@@ -11,7 +11,7 @@
 
 #define SLICE 4096u
 
-enum { RANKS_MAX = 4, TENSORS_MAX = 16, SLICES_MAX = 24, SCRATCH_MAX = 16 };
+enum { RANKS_MAX = 4, TENSORS_MAX = 16, SLICES_MAX = 24, SCRATCH_MAX = 16, SEEDS = 4 };
 
 /* One tensor's share of one tree, at one rank. */
 struct piece;
@@ -251,7 +251,11 @@ static void check(size_t bytes)
 {
     int edges = trees.tensors * trees.ranks * (trees.ranks - 1) * 4;
     if (ended_count != edges)
-        fail_msg("deadlock: %d of %d flows have ended", ended_count, edges);
+        fail_msg(
+            "deadlock: %d of %d flows have ended (%d ranks, %d tensors of %u slices, "
+            "%u slots, %u slices of scratch)",
+            ended_count, edges, trees.ranks, trees.tensors, trees.slices, trees.slots,
+            trees.scratch);
     for (int rank = 0; rank < trees.ranks; rank++)
         for (int tensor = 0; tensor < trees.tensors; tensor++)
             for (int tree = 0; tree < trees.ranks; tree++)
@@ -277,23 +281,33 @@ static void end(size_t bytes)
 
 /* ---- tests -------------------------------------------------------------------------------- */
 
-/* Two ranks, a tree rooted at each, four and sixteen tensors in opposite orders. */
+/* Two ranks, a tree rooted at each, four and sixteen tensors in opposite orders. Frames and bulk are delayed
+ * independently. Fixed seeds: these draws deadlock where readiness counts per run. */
 static void test_opposite_orders(void **state)
 {
     static const int tensors[] = {4, 16};
     static const uint32_t slots[] = {1, 2, 4, 8};
-    for (int i = 0; i < 8; i++) {
+    for (unsigned i = 0; i < 8 * SEEDS; i++) {
+        struct random random;
+        random_seed(&random, i);
         trees.ranks = 2;
-        trees.tensors = tensors[i / 4];
+        trees.tensors = tensors[i % 2];
         trees.slices = SLICES_MAX;
-        trees.slots = slots[i % 4];
-        trees.scratch = 4;
+        trees.slots = slots[i / 2 % 4];
+        trees.scratch = i / 8 % 2 ? 4 : 1;
         begin();
         for (int n = 0; n < trees.tensors; n++) {
             submit(0, n, SLICES_MAX * SLICE);
             submit(1, trees.tensors - 1 - n, SLICES_MAX * SLICE);
+        }
+        for (int turn = 0; turn < 300; turn++) {
+            struct side *side = &world.sides[random_range(&random, 2)];
+            side->hold_frames = random_range(&random, 2);
+            side->hold_bulk = random_range(&random, 2);
             world_pass(&world);
         }
+        for (int rank = 0; rank < 2; rank++)
+            world.sides[rank].hold_frames = world.sides[rank].hold_bulk = false;
         end(SLICES_MAX * SLICE);
     }
 }

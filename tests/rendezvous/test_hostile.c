@@ -99,11 +99,14 @@ static void add_data(struct frame *frame, uint32_t name, uint64_t step, uint64_t
         struct record_data data;
         struct record_name name;
     } record = {.data = {.header = {RECORD_DATA, 0, 0, 0},
-                         .seq = seq,
+                         .seq = (uint32_t)seq,
+                         .step = (uint32_t)step,
                          .name = name,
                          .payload_bytes = (uint16_t)bytes,
                          .dtype = TRYST_DTYPE_U8},
-                .name = {.step = step, .key_hash = hash}};
+                .name = {.key_hash = hash,
+                         .step_high = (uint32_t)(step >> 32),
+                         .seq_high = (uint32_t)(seq >> 32)}};
     if (declares) {
         record.data.header.flags = RECORD_NAMED;
         record.name.key_bytes = (uint16_t)strlen(declares);
@@ -352,6 +355,22 @@ static struct record_data *first_data(struct frame *frame)
     return (void *)(frame->data + sizeof(struct frame_header));
 }
 
+static void make_data_name_flags(struct frame *frame)
+{
+    size_t at = frame->bytes;
+    add_data(frame, 5, 1, 0, 8, key, 1);
+    struct record_name *name = (void *)(frame->data + at + sizeof(struct record_data));
+    name->flags = NAME_SHAPE << 1;
+}
+
+static void make_data_no_shape(struct frame *frame)
+{
+    size_t at = frame->bytes;
+    add_data(frame, 5, 1, 0, 8, key, 1);
+    struct record_name *name = (void *)(frame->data + at + sizeof(struct record_data));
+    name->flags = NAME_SHAPE;
+}
+
 static void make_data_short_name(struct frame *frame)
 {
     first_data(frame)->header.flags = RECORD_NAMED;
@@ -468,6 +487,10 @@ static const struct fault faults[] = {
     {"DATA that names no key", make_data_empty_key, "DATA: no key"},
     {"DATA that names a key without hash", make_data_no_hash, "DATA: no key"},
     {"DATA without room for its name", make_data_short_name, "DATA: short"},
+    {"DATA whose name has unknown flags", make_data_name_flags,
+     "DATA: unknown flags of a name"},
+    {"DATA without room for the shape that its name has", make_data_no_shape,
+     "DATA: sizes do not add up"},
     {"DATA longer than its record", make_data_long, "do not add up"},
     {"one DATA twice", make_data_twice, "sent one tensor twice"},
     {"more is done than was sent", make_acks_of_nothing, "sent a malformed frame"},

@@ -152,7 +152,14 @@ static int group_make(void **state)
                  "/job:worker/replica:0/task:%d", i);
     }
     snprintf(entries[3].device_prefix, sizeof entries[3].device_prefix, "/cpu:3");
+    keys_init(&rdv.scopes.keys);
     return roster_make(&group.roster, entries);
+}
+
+static int group_end(void **state)
+{
+    keys_close(&rdv.scopes.keys);
+    return 0;
 }
 
 /* What the builder writes, the parser reads, and it names the ranks that it was made for. */
@@ -225,7 +232,9 @@ static void test_prefixes(void **state)
 static tryst_status prepare(void)
 {
     tryst_key *key;
-    tryst_status status = tryst_key_prepare(&group, DEV0 ";1;" DEV1 ";e;0:0", &key);
+    static const char string[] = DEV0 ";1;" DEV1 ";e;0:0";
+    tryst_status status =
+        prepared_open(&group.roster, string, sizeof string - 1, NULL, &key);
     if (status == TRYST_OK)
         tryst_key_release(key);
     return status;
@@ -276,5 +285,5 @@ int main(void)
         cmocka_unit_test(test_build_refuses), cmocka_unit_test(test_prefixes),
         cmocka_unit_test(test_prepare),       cmocka_unit_test(test_random),
     };
-    return cmocka_run_group_tests(tests, group_make, NULL);
+    return cmocka_run_group_tests(tests, group_make, group_end);
 }

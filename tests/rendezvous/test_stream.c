@@ -502,13 +502,49 @@ static void test_no_memory(void **state)
 
 /* ---- names -------------------------------------------------------------------------------- */
 
-static struct name names[NAMES_MAX];
+static struct names_in names;
+static struct names_out told;
+static struct scope scopes[3];
 static struct entry entries[3];
+static tryst_key *key;
 
+/* Entry i is the key's in step 5 + i. */
 static void names_begin(void)
 {
-    memset(names, 0, sizeof names);
+    memset(&names, 0, sizeof names);
+    assert_int_equal(names_in_open(&names), TRYST_OK);
     memset(entries, 0, sizeof entries);
+    memset(&told, 0, sizeof told);
+    key = mem_zalloc(sizeof *key + 8);
+    assert_non_null(key);
+    atomic_init(&key->refs, 1);
+    key->hash = 99;
+    assert_int_equal(names_out_open(&told), TRYST_OK);
+    for (uint64_t i = 0; i < COUNT_OF(entries); i++) {
+        scopes[i].id = 5 + i;
+        entries[i].scope = &scopes[i];
+        entries[i].key = key;
+    }
+}
+
+/* All references to the key are given back. */
+static void names_end(void)
+{
+    names_in_close(&names);
+    names_out_close(&told);
+    for (size_t i = 0; i < COUNT_OF(entries); i++)
+        assert_null(entries[i].name);
+    assert_int_equal(atomic_load(&key->refs), 1);
+    prepared_unref(key);
+}
+
+static const struct name_terms plain;
+
+static struct name *declare(uint32_t number, const struct name_terms *terms)
+{
+    struct name *name = name_declare(&names, number, key->hash, terms);
+    name->key = prepared_ref(key);
+    return name;
 }
 
 /* What freeing an entry does (table.c). */
@@ -516,105 +552,205 @@ static void entry_goes(struct entry *entry)
 {
     if (entry->name)
         entry->name->entry = NULL;
-    memset(entry, 0xee, sizeof *entry);
+    entry->name = NULL;
 }
 
 static void test_name_places(void **state)
 {
     names_begin();
     for (uint32_t n = 1; n <= 3; n++)
-        for (uint32_t i = 0; i <= NAMES_MAX; i++)
-            assert_null(name_find(names, i * n)); /* also 0, which an empty place holds */
-    struct name *name = name_declare(names, 7, 5, 99);
-    assert_ptr_equal(name_find(names, 7), name);
-    assert_true(name->step == 5 && name->hash == 99 && !name->entry);
-    assert_null(name_find(names, 7 + NAMES_MAX));
+        for (uint32_t i = 0; i <= NAMES_FIRST; i++)
+            assert_null(
+                name_find(&names, i * n)); /* also 0, which an empty place holds */
+    struct name *name = declare(7, &plain);
+    assert_ptr_equal(name_find(&names, 7), name);
+    assert_true(name->hash == 99 && !name->entry && !name_leads(name, 5));
+    assert_null(name_find(&names, 7 + NAMES_FIRST));
     name_bind(name, &entries[0]);
     assert_ptr_equal(entries[0].name, name);
+    assert_true(name_leads(name, 5) && !name_leads(name, 6));
     /* the place is taken by another name: the entry has none */
-    assert_ptr_equal(name_declare(names, 7 + NAMES_MAX, 6, 98), name);
+    assert_ptr_equal(declare(7 + NAMES_FIRST, &plain), name);
     assert_null(entries[0].name);
-    assert_null(name_find(names, 7));
-    assert_null(name_find(names, 7 + NAMES_MAX)->entry);
-    entry_goes(&entries[0]); /* touches nothing */
-    assert_true(name->hash == 98);
+    assert_null(name_find(&names, 7));
+    assert_null(name_find(&names, 7 + NAMES_FIRST)->entry);
+    names_end();
 }
 
 static void test_name_anew(void **state)
 {
     names_begin();
-    struct name *old = name_declare(names, 1, 5, 99);
+    struct name *old = declare(1, &plain);
     name_bind(old, &entries[0]);
-    struct name *new = name_declare(names, 2, 5, 99);
+    struct name *new = declare(2, &plain);
     name_bind(new, &entries[0]);
     assert_ptr_equal(entries[0].name, new);
     assert_null(old->entry);
     /* the old place is taken anew: the entry keeps its new name */
-    name_bind(name_declare(names, 1 + NAMES_MAX, 5, 97), &entries[1]);
+    name_bind(declare(1 + NAMES_FIRST, &plain), &entries[1]);
     assert_ptr_equal(entries[0].name, new);
-    assert_ptr_equal(name_find(names, 2)->entry, &entries[0]);
+    assert_ptr_equal(name_find(&names, 2)->entry, &entries[0]);
     /* the same name again, for another entry */
-    name_bind(name_declare(names, 2, 5, 96), &entries[2]);
+    name_bind(declare(2, &plain), &entries[2]);
     assert_null(entries[0].name);
-    assert_ptr_equal(name_find(names, 2)->entry, &entries[2]);
+    assert_ptr_equal(name_find(&names, 2)->entry, &entries[2]);
+    names_end();
 }
 
-static void test_name_entry_goes(void **state)
+/* A name goes from step to step, and stays where its entry goes. */
+static void test_name_steps(void **state)
 {
     names_begin();
-    struct name *name = name_declare(names, 3, 5, 99);
+    struct name *name = declare(3, &plain);
     name_bind(name, &entries[0]);
-    entry_goes(&entries[0]);
-    assert_ptr_equal(name_find(names, 3), name); /* it stays, and leads nowhere */
-    assert_null(name->entry);
-    assert_true(name->step == 5 && name->hash == 99);
-    name_bind(name_declare(names, 4, 5, 98), &entries[1]);
-    names_forget(names);
-    assert_null(entries[1].name);
-    assert_null(name_find(names, 3));
-    assert_null(name_find(names, 4));
+    name_bind(name, &entries[1]);
+    assert_null(entries[0].name);
+    assert_true(name_leads(name, 6) && !name_leads(name, 5));
+    entry_goes(&entries[1]);
+    assert_ptr_equal(name_find(&names, 3), name);
+    assert_true(!name->entry && name->key == key);
+    name_bind(name, &entries[2]);
+    assert_true(name_leads(name, 7));
+    names_end();
 }
 
-/* The producer uses a name exactly as long as the consumer has it, also across 32 bits.
- * */
+/* What DATA has no room for is the declaration's. */
+static void test_name_terms(void **state)
+{
+    static const struct flow_shape shape = {.count = 5};
+    names_begin();
+    struct name_terms terms = name_terms_of((7ull << 32) + 9, 3ull << 32, &shape);
+    struct name *name = declare(3, &terms);
+    assert_true(name_step(name, 9) == (7ull << 32) + 9);
+    assert_true(name->seq_base == 3ull << 32);
+    assert_true(name->shaped && flow_shapes_equal(&name->shape, &shape));
+    name = declare(3, &plain);
+    assert_true(name_step(name, 9) == 9 && !name->seq_base && !name->shaped);
+    names_end();
+}
+
+/* Another key is declared. */
+static void declare_other(unsigned i)
+{
+    static struct scope scope = {.id = 5};
+    tryst_key *other = mem_zalloc(sizeof *other + 8);
+    struct entry entry = {.scope = &scope, .key = other};
+    atomic_init(&other->refs, 1);
+    other->hash = 1 + i;
+    other->bytes = 4;
+    memcpy(other->string, &i, sizeof i);
+    name_add(&told, &entry, &plain);
+    (void)name_declare(&names, (uint32_t)told.count, other->hash, &plain);
+    prepared_unref(other);
+}
+
+/* The producer uses a name exactly as long as the consumer has it, also across 32 bits, and with the large
+ * table from the moment on in which it reads of that. */
 static void test_name_told(void **state)
 {
     static const uint64_t starts[] = {0, UINT32_MAX - NAMES_MAX, UINT32_MAX};
-    for (size_t s = 0; s < COUNT_OF(starts); s++) {
-        uint64_t count = starts[s];
+    for (size_t s = 0; s < 2 * COUNT_OF(starts); s++) {
+        bool many = s % 2;
         names_begin();
-        assert_false(name_is_declared(&entries[0], count));
-        entries[0].declared = ++count;
-        name_bind(name_declare(names, (uint32_t)count, 1, 99), &entries[1]);
-        for (unsigned i = 0; i < 2 * NAMES_MAX; i++) {
-            const struct name *name = name_find(names, (uint32_t)entries[0].declared);
-            bool leads = name && name->entry == &entries[1];
-            assert_int_equal(name_is_declared(&entries[0], count), leads);
-            assert_int_equal(leads, i < NAMES_MAX);
-            (void)name_declare(names, (uint32_t)++count, 1, 98);
+        told.count = starts[s / 2];
+        names.count = many ? NAMES_FIRST - 1 : 0;
+        assert_false(name_is_declared(&entries[0], 0));
+        assert_false(name_adopt(&told, &entries[0], &plain));
+        name_add(&told, &entries[0], &plain);
+        uint64_t name = told.count;
+        name_bind(declare((uint32_t)name, &plain), &entries[1]);
+        unsigned most = many ? NAMES_MAX : NAMES_FIRST;
+        assert_int_equal(names_in_many(&names), many);
+        for (unsigned i = 0; i < 2 * most; i++) {
+            const struct name *found = name_find(&names, (uint32_t)name);
+            bool leads = found && found->entry == &entries[1];
+            assert_int_equal(name_adopt(&told, &entries[2], &plain), leads);
+            assert_int_equal(name_is_declared(&entries[2], 0), leads);
+            if (many && i == NAMES_FIRST / 2) {
+                names_out_grow(&told);
+                assert_false(
+                    name_is_declared(&entries[0], 0)); /* until it is found anew */
+                assert_true(name_adopt(&told, &entries[0], &plain));
+            }
+            assert_int_equal(name_is_declared(&entries[0], 0), leads);
+            assert_int_equal(leads, i < most);
+            names.count = many ? names.count : 0; /* else the large table would be due */
+            declare_other(i);
         }
+        names_end();
     }
+}
+
+/* With the large table at the consumer all that was valid stays so, and leads to where it led. */
+static void test_names_grow(void **state)
+{
+    struct name *old = NULL;
+    names_begin();
+    for (uint32_t n = 1; n < NAMES_FIRST; n++) {
+        struct name *name = declare(n, &plain);
+        if (n <= COUNT_OF(entries))
+            name_bind(name, &entries[n - 1]);
+    }
+    old = name_find(&names, 1);
+    alloc_fail_at(1);
+    (void)declare(NAMES_FIRST, &plain);
+    assert_true(alloc_fail_off());
+    assert_false(names_in_many(&names));
+    for (uint32_t n = 1; n <= NAMES_FIRST; n++)
+        assert_non_null(name_find(&names, n));
+    names.count = 2 * NAMES_FIRST - 1;
+    (void)declare(NAMES_FIRST + 1, &plain);
+    assert_true(names_in_many(&names));
+    for (uint32_t n = 1; n <= NAMES_FIRST + 1; n++)
+        assert_non_null(name_find(&names, n));
+    for (uint32_t n = 1; n <= COUNT_OF(entries); n++) {
+        assert_ptr_equal(name_find(&names, n)->entry, &entries[n - 1]);
+        assert_ptr_equal(entries[n - 1].name, name_find(&names, n));
+    }
+    assert_ptr_not_equal(name_find(&names, 1), old);
+    names_end();
+}
+
+/* One name serves the entries of all steps, until another use needs other terms, or the consumer has no key
+ * by it. */
+static void test_name_adopted(void **state)
+{
+    static const struct flow_shape shape = {.count = 5}, larger = {.count = 6};
+    const struct name_terms rows[] = {{0, 0, NULL},   {1, 0, NULL},    {0, 1, NULL},
+                                      {0, 0, &shape}, {0, 0, &larger}, {0, 0, NULL}};
+    names_begin();
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        bool is_plain = !rows[i].shape;
+        uint64_t seq = (uint64_t)rows[i].seq_high << 32;
+        assert_false(name_adopt(&told, &entries[0], &rows[i]));
+        name_add(&told, &entries[0], &rows[i]);
+        assert_true(told.count == i + 1 && told.index.count == 1);
+        assert_true(name_adopt(&told, &entries[1], &rows[i]));
+        assert_true(entries[1].declared == told.count);
+        assert_int_equal(name_is_declared(&entries[0], seq), is_plain);
+        assert_int_equal(name_is_declared(&entries[1], seq + 7), is_plain);
+        assert_false(name_is_declared(&entries[1], seq + (1ull << 32)));
+    }
+    name_withdraw(&told, &entries[1]);
+    assert_false(name_is_declared(&entries[0], 0));
+    assert_false(name_adopt(&told, &entries[0], &plain));
+    name_withdraw(&told, &entries[0]); /* twice does no harm */
+    names_end();
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random),
-        cmocka_unit_test(test_window),
-        cmocka_unit_test(test_mask_full),
-        cmocka_unit_test(test_mask_full_passed),
-        cmocka_unit_test(test_hole),
-        cmocka_unit_test(test_ring_full),
-        cmocka_unit_test(test_headers),
-        cmocka_unit_test(test_header_waits),
-        cmocka_unit_test(test_check),
-        cmocka_unit_test(test_check_masks),
-        cmocka_unit_test(test_late),
-        cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_name_places),
-        cmocka_unit_test(test_name_anew),
-        cmocka_unit_test(test_name_entry_goes),
-        cmocka_unit_test(test_name_told),
+        cmocka_unit_test(test_random),      cmocka_unit_test(test_window),
+        cmocka_unit_test(test_mask_full),   cmocka_unit_test(test_mask_full_passed),
+        cmocka_unit_test(test_hole),        cmocka_unit_test(test_ring_full),
+        cmocka_unit_test(test_headers),     cmocka_unit_test(test_header_waits),
+        cmocka_unit_test(test_check),       cmocka_unit_test(test_check_masks),
+        cmocka_unit_test(test_late),        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_name_places), cmocka_unit_test(test_name_anew),
+        cmocka_unit_test(test_name_steps),  cmocka_unit_test(test_name_terms),
+        cmocka_unit_test(test_name_told),   cmocka_unit_test(test_name_adopted),
+        cmocka_unit_test(test_names_grow),
     };
     return cmocka_run_group_tests_name("stream", tests, NULL, NULL);
 }

@@ -22,7 +22,7 @@ static int begin(void **state)
 {
     memset(&rdv, 0, sizeof rdv);
     memset(&peer, 0, sizeof peer);
-    scopes_init(&rdv.scopes);
+    assert_int_equal(scopes_init(&rdv.scopes), TRYST_OK);
     rdv.group = &group;
     peer.rdv = &rdv;
     for (int i = 0; i < 2; i++) {
@@ -48,7 +48,8 @@ static tryst_key *key_make(const char *edge, uint64_t hash)
     tryst_key *key;
     assert_int_equal(tryst_key_build(&group, 0, 1, edge, 0, 0, text, sizeof text),
                      TRYST_OK);
-    assert_int_equal(tryst_key_prepare(&group, text, &key), TRYST_OK);
+    assert_int_equal(prepared_open(&group.roster, text, strlen(text), NULL, &key),
+                     TRYST_OK);
     key->hash = hash ? hash : key->hash;
     return key;
 }
@@ -120,7 +121,7 @@ static void test_many_scopes(void **state)
         list_for_each_safe (&rdv.scopes.all, node, after)
             scope_free(container_of(node, struct scope, node));
         scopes_close(&rdv.scopes);
-        scopes_init(&rdv.scopes);
+        assert_int_equal(scopes_init(&rdv.scopes), TRYST_OK);
     }
 }
 
@@ -265,9 +266,12 @@ static void test_no_memory(void **state)
         snprintf(edge, sizeof edge, "e%d", i);
         tryst_key *key = key_make(edge, 0);
         alloc_fail_at(1);
-        assert_null(entry_get(scope, key));
-        assert_true(alloc_fail_off());
-        alloc_fail_at(2); /* growing the table: its chains only get longer */
+        if (i == 0) { /* the pool has none yet */
+            assert_null(entry_get(scope, key));
+            assert_true(alloc_fail_off());
+            alloc_fail_at(2);
+        }
+        /* growing the table: its chains only get longer */
         assert_non_null(entry_get(scope, key));
         alloc_fail_off();
         tryst_key_release(key);
@@ -276,14 +280,121 @@ static void test_no_memory(void **state)
     assert_int_equal(scope->entries.count, 40);
 }
 
+/* A step's memory goes to the next one: no allocation, and nothing of the last one in it. */
+static void test_scope_again(void **state)
+{
+    enum { STEPS = 3 * SCOPES_SPARE, KEYS = 100 };
+    tryst_key *keys[KEYS];
+    uint64_t seen = 0;
+    for (int i = 0; i < KEYS; i++) {
+        char edge[16];
+        snprintf(edge, sizeof edge, "e%d", i);
+        keys[i] = key_make(edge, 0);
+    }
+    for (uint64_t id = 1; id <= STEPS; id++) {
+        struct scope *scope = scope_make(id);
+        assert_int_equal(scope->entries.count, 0);
+        assert_true(scope->state == SCOPE_EARLY && !scope->asked && !scope->step &&
+                    scope->abort_status == TRYST_OK && !*scope->abort_text);
+        for (int i = 0; i < KEYS; i++) {
+            assert_null(
+                entry_find(scope, keys[i]->hash, keys[i]->string, keys[i]->bytes));
+            struct entry *entry = entry_get(scope, keys[i]);
+            assert_true(entry->send_next == 0 && entry->recv_next == 0);
+            entry->send_next = entry->recv_next = 7;
+        }
+        scope->asked = true;
+        scope->step = (void *)&seen;
+        scope->abort_status = TRYST_E_ABORTED;
+        strcpy(scope->abort_text, "why");
+        scope_free(scope);
+        if (id == 1)
+            seen = alloc_seen_count();
+    }
+    assert_int_equal(alloc_seen_count() - seen, 0);
+    for (int i = 0; i < KEYS; i++)
+        tryst_key_release(keys[i]);
+}
+
+static struct keys known;
+
+static tryst_key *known_get(const char *edge)
+{
+    char text[TRYST_KEY_MAX + 1];
+    tryst_key *key;
+    assert_int_equal(tryst_key_build(&group, 0, 1, edge, 0, 0, text, sizeof text),
+                     TRYST_OK);
+    assert_int_equal(keys_get(&known, &group.roster, text, strlen(text), NULL, &key),
+                     TRYST_OK);
+    return key;
+}
+
+/* The newest KEYS_MAX keys are one object each, without an allocation; what is held stays. */
+static void test_keys(void **state)
+{
+    tryst_key *first, *again;
+    uint64_t live = alloc_live_count();
+    keys_init(&known);
+    for (int round = 0; round < 2; round++) {
+        first = known_get("first");
+        uint64_t seen = alloc_seen_count();
+        for (unsigned i = 1; i < KEYS_MAX; i++) {
+            char edge[32];
+            snprintf(edge, sizeof edge, "%d/%u", round, i);
+            tryst_key_release(known_get(edge));
+        }
+        assert_true(alloc_seen_count() - seen >= KEYS_MAX - 1);
+        seen = alloc_seen_count();
+        again = known_get("first");
+        assert_ptr_equal(again, first);
+        assert_int_equal(alloc_seen_count() - seen, 0);
+        tryst_key_release(again);
+        tryst_key_release(known_get("one too many"));
+        again = known_get("first");
+        assert_ptr_not_equal(again, first);
+        assert_string_equal(again->string, first->string);
+        tryst_key_release(again);
+        tryst_key_release(first);
+    }
+    keys_close(&known);
+    assert_int_equal(alloc_live_count(), live);
+}
+
+/* The key is there without memory for the table; a string that is no key is not. A wrong hash, as a peer may
+ * report it, finds nothing. */
+static void test_keys_no_memory(void **state)
+{
+    tryst_key *key;
+    uint64_t live = alloc_live_count();
+    keys_init(&known);
+    alloc_fail_at(1);
+    assert_int_equal(keys_get(&known, &group.roster, "nonsense", 8, NULL, &key),
+                     TRYST_E_KEY);
+    alloc_fail_at(2);
+    key = known_get("a");
+    assert_true(alloc_fail_off());
+    assert_null(keys_find(&known, key->string, key->bytes, 0));
+    tryst_key_release(key);
+    key = known_get("a");
+    assert_null(keys_find(&known, key->string, key->bytes, key->hash + 1));
+    assert_null(keys_find(&known, key->string, key->bytes - 1u, key->hash));
+    tryst_key *found = keys_find(&known, key->string, key->bytes, key->hash);
+    assert_ptr_equal(found, key);
+    tryst_key_release(found);
+    tryst_key_release(key);
+    keys_close(&known);
+    assert_int_equal(alloc_live_count(), live);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_scopes),     TEST(test_early_scopes), TEST(test_many_scopes),
-        TEST(test_collisions), TEST(test_record_keys),  TEST(test_queues),
-        TEST(test_no_memory),
+        TEST(test_scopes),         TEST(test_early_scopes), TEST(test_many_scopes),
+        TEST(test_collisions),     TEST(test_record_keys),  TEST(test_queues),
+        TEST(test_no_memory),      TEST(test_scope_again),  TEST(test_keys),
+        TEST(test_keys_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,6 +15,8 @@ enum { SIZE = 7, ROUNDS = 2000 };
 static _Alignas(8) uint8_t frame[FRAME_BYTES_MAX];
 static const char key[] = "/job:a;00000000000000ab;/job:b;edge;0:0";
 static uint8_t payload[4096];
+static const struct flow_shape shape = {
+    .count = 0x0102030405060708, .root = -1, .operation = 1, .dtype = 2, .op = 3};
 
 /* ---- byte by byte ------------------------------------------------------------------------- */
 
@@ -46,14 +48,44 @@ static bool want_put(struct wire_writer *writer)
                                            .dtype = 7,
                                            .rail = 0,
                                            .key_bytes = 3},
-                     "abc");
+                     "abc", NULL);
+}
+
+static bool want_shaped_put(struct wire_writer *writer)
+{
+    return wire_want(writer,
+                     &(struct record_want){.header = {.flags = RECORD_SHAPE},
+                                           .id = 1,
+                                           .slice_bytes = 4096,
+                                           .key_bytes = 3},
+                     "abc", &shape);
+}
+
+static bool offer_shaped_put(struct wire_writer *writer)
+{
+    return wire_offer(
+        writer, &(struct record_offer){.header = {.flags = RECORD_SHAPE}, .want = 1}, "",
+        &shape);
+}
+
+static bool done_shaped_put(struct wire_writer *writer)
+{
+    return wire_answer_shaped(
+        writer,
+        &(struct record_answer){.header = {.type = RECORD_DONE,
+                                           .flags = RECORD_SEND | RECORD_SHAPE,
+                                           .status = TRYST_E_MISMATCH}},
+        &shape);
 }
 
 static bool data_put(struct wire_writer *writer)
 {
     return wire_data(writer,
-                     &(struct record_data){
-                         .seq = 9, .name = 0x11223344, .payload_bytes = 2, .dtype = 1},
+                     &(struct record_data){.seq = 9,
+                                           .step = 0x55667788,
+                                           .name = 0x11223344,
+                                           .payload_bytes = 2,
+                                           .dtype = 1},
                      "\xaa\xbb");
 }
 
@@ -68,8 +100,17 @@ static bool named_put(struct wire_writer *writer)
                               .seq = 1,
                               .name = 2,
                               .payload_bytes = RECORD_FAILURE_BYTES},
-        &(struct record_name){.step = 3, .key_hash = 4, .key_bytes = 8}, "12345678",
-        &failure);
+        &(struct record_name){
+            .key_hash = 3, .step_high = 4, .seq_high = 5, .key_bytes = 8},
+        "12345678", NULL, &failure);
+}
+
+static bool shaped_put(struct wire_writer *writer)
+{
+    return wire_data_named(
+        writer, &(struct record_data){.name = 2, .payload_bytes = 1},
+        &(struct record_name){.key_hash = 3, .key_bytes = 1, .flags = NAME_SHAPE}, "k",
+        &shape, "d");
 }
 
 static bool offer_put(struct wire_writer *writer)
@@ -82,7 +123,7 @@ static bool offer_put(struct wire_writer *writer)
                                              .ready = 0x05060708,
                                              .key_bytes = 1,
                                              .dtype = 6},
-                      "k");
+                      "k", NULL);
 }
 
 static void hex(const uint8_t *data, size_t bytes, char *text)
@@ -110,18 +151,54 @@ static void test_bytes(void **state)
                    "0010000001000000"
                    "feffffff07000300"
                    "6162630000000000"},
+        {want_shaped_put, "0108580000000000"
+                          "0100000000000000"
+                          "0000000000000000"
+                          "0000000000000000"
+                          "0000000000000000"
+                          "0000000000000000"
+                          "0010000000000000"
+                          "0000000000000300"
+                          "6162630000000000"
+                          "0807060504030201"
+                          "ffffffff01020300"},
+        {offer_shaped_put, "0308480000000000"
+                           "0100000000000000"
+                           "0000000000000000"
+                           "0000000000000000"
+                           "0000000000000000"
+                           "0000000000000000"
+                           "0000000000000000"
+                           "0807060504030201"
+                           "ffffffff01020300"},
+        {done_shaped_put, "04283000%s"
+                          "0000000000000000"
+                          "0000000000000000"
+                          "0000000000000000"
+                          "0807060504030201"
+                          "ffffffff01020300"},
         {data_put, "0200200000000000"
-                   "0900000000000000"
+                   "0900000088776655"
                    "4433221102000100"
                    "aabb000000000000"},
         {named_put, "02084000%s"
                     "0100000000000000"
                     "0200000008000000"
                     "0300000000000000"
-                    "0400000000000000"
+                    "0400000005000000"
                     "0800000000000000"
                     "3132333435363738"
                     "05000000%s"},
+        {shaped_put, "0208500000000000"
+                     "0000000000000000"
+                     "0200000001000000"
+                     "0300000000000000"
+                     "0000000000000000"
+                     "0100010000000000"
+                     "6b00000000000000"
+                     "0807060504030201"
+                     "ffffffff01020300"
+                     "6400000000000000"},
         {offer_put, "0300400000000000"
                     "0000000000000000"
                     "0100000000000000"
@@ -149,6 +226,15 @@ static void test_bytes(void **state)
     }
 }
 
+/* A frame takes 59 tensors of 64 bytes whose keys were declared. */
+static void test_full_frame(void **state)
+{
+    struct wire_writer writer = wire_begin(frame, sizeof frame);
+    while (wire_data(&writer, &(struct record_data){.payload_bytes = 64}, payload))
+        ;
+    assert_int_equal(writer.records, 59);
+}
+
 /* ---- at random ---------------------------------------------------------------------------- */
 
 /* Fields in range, so that the record passes. */
@@ -158,9 +244,13 @@ static bool random_put(struct random *random, struct wire_writer *writer)
                                       RECORD_CANCELED, RECORD_CLOSED, RECORD_DEFERRED,
                                       RECORD_ASK};
     uint16_t key_bytes = (uint16_t)(1 + random_range(random, sizeof key - 1));
-    struct record_name name = {.step = random_u64(random),
-                               .key_hash = 1 + random_u64(random) / 2,
-                               .key_bytes = key_bytes};
+    bool shaped = random_range(random, 2);
+    uint8_t flags = shaped ? RECORD_SHAPE : 0;
+    struct record_name name = {.key_hash = 1 + random_u64(random) / 2,
+                               .step_high = (uint32_t)random_u64(random),
+                               .seq_high = (uint32_t)random_u64(random),
+                               .key_bytes = key_bytes,
+                               .flags = shaped ? NAME_SHAPE : 0};
     switch (random_range(random, 4)) {
     case 0:
         return wire_answer(
@@ -174,20 +264,23 @@ static bool random_put(struct random *random, struct wire_writer *writer)
                          &(struct record_want){.id = 1 + random_u64(random) / 2,
                                                .bytes = random_range(random, 1 << 30),
                                                .slice_bytes = SLICE_BYTES_MIN,
-                                               .key_bytes = key_bytes},
-                         key);
+                                               .key_bytes = key_bytes,
+                                               .header = {.flags = flags}},
+                         key, &shape);
     case 2:
-        return wire_offer(
-            writer,
-            &(struct record_offer){.seq = random_u64(random), .key_bytes = key_bytes},
-            key);
+        return wire_offer(writer,
+                          &(struct record_offer){.seq = random_u64(random),
+                                                 .key_bytes = key_bytes,
+                                                 .header = {.flags = flags}},
+                          key, &shape);
     default: {
         struct record_data data = {
-            .seq = random_u64(random),
+            .seq = (uint32_t)random_u64(random),
+            .step = (uint32_t)random_u64(random),
             .payload_bytes = (uint16_t)random_range(random, sizeof payload + 1)};
-        return random_range(random, 2)
-                   ? wire_data(writer, &data, payload)
-                   : wire_data_named(writer, &data, &name, key, payload);
+        return random_range(random, 2) ? wire_data(writer, &data, payload)
+                                       : wire_data_named(writer, &data, &name, key,
+                                                         shaped ? &shape : NULL, payload);
     }
     }
 }
@@ -235,6 +328,14 @@ static void test_wrong(void **state)
         {answer_put, 4, 1, "a status that no operation ends with"},
         {answer_put, 2, 24, "answer: wrong size"},
         {answer_put, 24, SIZE, "answer: no rank of the group"},
+        {answer_put, 1, RECORD_SEND | RECORD_SHAPE, "answer: wrong size"},
+        {done_shaped_put, 1, RECORD_SEND, "answer: wrong size"},
+        {done_shaped_put, 1, RECORD_SHAPE, "answer: a shape"},
+        {done_shaped_put, 0, RECORD_KEPT, "answer: a shape"},
+        {want_put, 1, RECORD_SHAPE, "WANT: key does not fit"},
+        {want_shaped_put, 1, 0, "WANT: key does not fit"},
+        {offer_put, 1, RECORD_SHAPE, "OFFER: key does not fit"},
+        {offer_shaped_put, 1, 0, "OFFER: key does not fit"},
         {want_put, 62, 0, "WANT: key does not fit"},
         {want_put, 8, 0, "WANT: no id or no slice size"},
         {want_put, 49, 8, "WANT: slices too small"},
@@ -242,6 +343,9 @@ static void test_wrong(void **state)
         {want_put, 2, 16, "WANT: short"},
         {data_put, 20, 9, "DATA: sizes do not add up"},
         {named_put, 40, 0, "DATA: no key"},
+        {named_put, 42, 2, "DATA: unknown flags of a name"},
+        {named_put, 42, NAME_SHAPE, "DATA: sizes do not add up"},
+        {shaped_put, 42, 0, "DATA: sizes do not add up"},
         {offer_put, 52, 0, "OFFER: key does not fit"},
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -263,6 +367,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_full_frame),
         cmocka_unit_test(test_random),
         cmocka_unit_test(test_wrong),
     };

@@ -10,19 +10,48 @@
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/group.h"
 #include "rendezvous/peer/peer.h"
+#include "rendezvous/protocol/wire_decode.h"
 
-enum { SHAPE_TEXT_BYTES = 64, TEXT_BYTES = 256 };
+enum { SHAPE_TEXT_BYTES = 96, TEXT_BYTES = 384 };
+
+/** Describe a collective in the words of the engine above. Without one:
+ *  "collective 1 (op 2) of 4096 x f32, root 0". */
+static void flow_text(const struct rendezvous *rdv, const struct flow_shape *flow,
+                      char text[SHAPE_TEXT_BYTES])
+{
+    if (rdv->above.shape_text)
+        rdv->above.shape_text(flow, text, SHAPE_TEXT_BYTES);
+    else
+        (void)snprintf(text, SHAPE_TEXT_BYTES,
+                       "collective %u (op %u) of %" PRIu64 " x %s, root %" PRId32,
+                       flow->operation, flow->op, flow->count,
+                       tryst_dtype_name((tryst_dtype)flow->dtype), flow->root);
+}
 
 /** "4096 x f32"; bytes where they are no whole number of elements. */
-static void shape_text(struct shape shape, char text[SHAPE_TEXT_BYTES])
+static void shape_text(const struct rendezvous *rdv, struct shape shape,
+                       char text[SHAPE_TEXT_BYTES])
 {
     size_t element = tryst_dtype_bytes((tryst_dtype)shape.dtype);
-    if (element && shape.bytes % element == 0)
+    if (shape.flow)
+        flow_text(rdv, shape.flow, text);
+    else if (element && shape.bytes % element == 0)
         (void)snprintf(text, SHAPE_TEXT_BYTES, "%" PRIu64 " x %s", shape.bytes / element,
                        tryst_dtype_name((tryst_dtype)shape.dtype));
     else
         (void)snprintf(text, SHAPE_TEXT_BYTES, "%" PRIu64 " bytes of dtype %u",
                        shape.bytes, shape.dtype);
+}
+
+/** The ranks call different collectives, or different parameters. */
+static void flow_mismatch_explain(tryst_op *op, const char *own, const char *theirs)
+{
+    char text[TEXT_BYTES];
+    (void)snprintf(text, sizeof text,
+                   "rank %d has %s, rank %d has %s; give all ranks the same "
+                   "collective, count, dtype, reduction and root",
+                   op->rdv->group->roster.rank, own, op->peer->rank, theirs);
+    op->text = mem_strdup(text);
 }
 
 void op_mismatch_explain(tryst_op *op, struct shape other)
@@ -31,11 +60,15 @@ void op_mismatch_explain(tryst_op *op, struct shape other)
     bool send = op->kind == OP_SEND;
     if (op->text)
         return;
-    shape_text(shape_of(op), own);
-    shape_text(other, theirs);
-    if (op->flow && strcmp(own, theirs) == 0) {
+    shape_text(op->rdv, shape_of(op), own);
+    shape_text(op->rdv, other, theirs);
+    if (op_shape_of(op) && strcmp(own, theirs) == 0) {
         op->text = mem_strdup("the two ranks cut a flow into different slices: their "
                               "groups do not run the same plan");
+        return;
+    }
+    if (other.flow || op_shape_of(op)) {
+        flow_mismatch_explain(op, own, theirs);
         return;
     }
     (void)snprintf(text, sizeof text,
@@ -50,7 +83,7 @@ void op_refusal_explain(tryst_op *op, struct shape shape)
     char what[SHAPE_TEXT_BYTES], text[TEXT_BYTES];
     if (op->text)
         return;
-    shape_text(shape, what);
+    shape_text(op->rdv, shape, what);
     (void)snprintf(text, sizeof text,
                    "the alloc callback of rank %d's receive provided no room for %s",
                    op->kind == OP_SEND ? op->peer->rank : op->rdv->group->roster.rank,
@@ -68,5 +101,5 @@ void answer_shape_put(struct record_answer *done, struct shape shape)
 struct shape answer_shape(const struct record_answer *done)
 {
     return (struct shape){(uint64_t)done->posted << 32 | done->upto,
-                          (uint8_t)done->origin_status};
+                          (uint8_t)done->origin_status, wire_shape(&done->header)};
 }

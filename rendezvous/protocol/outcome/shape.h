@@ -4,7 +4,8 @@
  *
  *  Only one end sees both shapes; the other receives the missing one with the failure: the consumer in
  *  a failed DATA (record_failure), the producer in DONE (`upto` and `posted` are
- *  the low and the high half of the receive's bytes, `origin_status` is its dtype).
+ *  the low and the high half of the receive's bytes, `origin_status` is its dtype). The shape of a
+ *  collective's edge comes with the name of the DATA and behind the DONE.
  */
 #ifndef RENDEZVOUS_PROTOCOL_SHAPE_H
 #define RENDEZVOUS_PROTOCOL_SHAPE_H
@@ -17,11 +18,19 @@
 struct shape {
     uint64_t bytes;
     uint8_t dtype; /**< of any value where it came from a peer */
+    const struct flow_shape
+        *flow; /**< of a collective's edge, from the peer likewise, or NULL */
 };
+
+/** Return the shape of the collective's edge that `op` moves; NULL: it is an ordinary operation. */
+static inline const struct flow_shape *op_shape_of(const tryst_op *op)
+{
+    return op->shaped ? &op->shape : NULL;
+}
 
 static inline struct shape shape_of(const tryst_op *op)
 {
-    return (struct shape){op->bytes, (uint8_t)op->tensor.dtype};
+    return (struct shape){op->bytes, (uint8_t)op->tensor.dtype, op_shape_of(op)};
 }
 
 /** Give `op`, of either end, the text of a mismatch with `other`, unless it has a text. */

@@ -15,8 +15,8 @@
  *
  *  WANT      consumer → producer  "I have room for receive number `seq` of this key"
  *  DATA      producer → consumer  the tensor itself, small. It has the next number of its stream
- *                                 (numbers/stream.h) and names its key by a number that an earlier DATA, or
- *                                 this one, declares
+ *                                 (numbers/stream.h) and names its key by a number that an earlier DATA, of
+ *                                 whatever step, or this one declares
  *  OFFER     producer → consumer  "send number `seq` is ready": after a deferral, or the shape that
  *                                 a receive of unknown shape (want != 0) asked for, or the slices that
  *                                 are ready, of a want with fewer posted. Of a flow (flow.h) `ready`
@@ -53,6 +53,7 @@
 #include <assert.h>
 #include <stdint.h>
 
+#include "rendezvous/match/flow_shape.h"
 #include "transports/transport.h"
 
 /** Largest frame that is ever sent; every transport takes as much (TRANSPORT_FRAME_BYTES). */
@@ -96,6 +97,8 @@ enum record_type {
 /** While bulk was under way its sender was outside of the library, since its last frame: how long that bulk
  *  took tells nothing of the path. */
 #define FRAME_PAUSED 64u
+/** From here on its sender keeps the newest NAMES_MAX names, not only NAMES_FIRST (match/names.h). */
+#define FRAME_NAMES 128u
 
 struct frame_header {
     uint64_t cookie; /**< first half of the session cookie */
@@ -131,6 +134,10 @@ static_assert(sizeof(struct record_header) == 8, "record header");
 #define RECORD_PRIORITY 4u
 /** DATA: declares its key: a record_name and the key come before the payload. */
 #define RECORD_NAMED 8u
+/** WANT, OFFER, DONE of RECORD_SEND with TRYST_E_MISMATCH: the operation moves an edge of a collective. The edge's
+ *  flow_shape comes behind the key, and in DONE behind the record. (DATA has the shape with the name.) Ends with
+ *  different shapes, or of which only one has a shape, end with TRYST_E_MISMATCH. */
+#define RECORD_SHAPE 8u
 /** WANT: of the background class. */
 #define RECORD_BACKGROUND 16u
 /** DONE, KEPT, CANCEL, CANCELED: `id` is the number of a DATA, not the id of a WANT; CANCEL then goes
@@ -161,8 +168,9 @@ static_assert(sizeof(struct record_want) == 64, "want");
 /** With a status the payload is a record_failure instead of the tensor. */
 struct record_data {
     struct record_header header;
-    uint64_t seq;
-    uint32_t name; /**< the number that was declared for its step and key */
+    uint32_t seq;  /**< lower half; the declaration has the upper half, */
+    uint32_t step; /**< and of this one too */
+    uint32_t name; /**< the number that was declared for its key */
     uint16_t payload_bytes;
     uint8_t dtype;
     uint8_t reserved;
@@ -178,13 +186,20 @@ struct record_failure {
 static_assert(sizeof(struct record_failure) == 16, "failure");
 #define RECORD_FAILURE_BYTES 8u
 
-/** From now on `name` of DATA from this rank means this step and key. The producer counts names up and
- *  uses the newest NAMES_MAX (match/names.h). */
+/** record_name.flags: the key is an edge of a collective: a flow_shape comes behind it. */
+#define NAME_SHAPE 1u
+
+/** From now on `name` of DATA from this rank means this key, in every step. The producer counts names up and
+ *  uses the newest NAMES_FIRST, or NAMES_MAX after FRAME_NAMES (match/names.h). A use of the key with another
+ *  upper half of the step's id or of the number, or with another shape, declares the key anew. So DATA has 24
+ *  bytes, and a frame takes 59 tensors of 64 bytes. */
 struct record_name {
-    uint64_t step;
     uint64_t key_hash;
+    uint32_t step_high; /**< upper half of the steps in which the name is used */
+    uint32_t seq_high;  /**< and of the numbers within the key */
     uint16_t key_bytes;
-    uint8_t reserved[6];
+    uint8_t flags;
+    uint8_t reserved[5];
 };
 static_assert(sizeof(struct record_name) == 24, "name");
 
@@ -222,6 +237,13 @@ static_assert(sizeof(struct record_answer) == 32, "answer");
 static inline size_t wire_padded(size_t bytes)
 {
     return (bytes + 7) & ~(size_t)7;
+}
+
+/** Bytes of a declaration with its key and its shape, for which flags and key_bytes count. */
+static inline size_t wire_name_bytes(const struct record_name *name)
+{
+    return sizeof *name + wire_padded(name->key_bytes) +
+           (name->flags & NAME_SHAPE ? sizeof(struct flow_shape) : 0);
 }
 
 #endif

@@ -10,12 +10,18 @@
 
 #include "core/status.h"
 
+static size_t shape_bytes(const struct record_header *header)
+{
+    return header->flags & RECORD_SHAPE ? sizeof(struct flow_shape) : 0;
+}
+
 const char *wire_want_check(const struct record_want *want)
 {
     size_t bytes = want->header.bytes;
     if (bytes < sizeof *want)
         return "WANT: short";
-    if (bytes != sizeof *want + wire_padded(want->key_bytes) || !want->key_bytes)
+    size_t rest = wire_padded(want->key_bytes) + shape_bytes(&want->header);
+    if (bytes != sizeof *want + rest || !want->key_bytes)
         return "WANT: key does not fit";
     if (!want->id || !want->slice_bytes)
         return "WANT: no id or no slice size";
@@ -35,7 +41,8 @@ const char *wire_offer_check(const struct record_offer *offer)
     size_t bytes = offer->header.bytes;
     if (bytes < sizeof *offer)
         return "OFFER: short";
-    if (bytes != sizeof *offer + wire_padded(offer->key_bytes))
+    size_t rest = wire_padded(offer->key_bytes) + shape_bytes(&offer->header);
+    if (bytes != sizeof *offer + rest)
         return "OFFER: key does not fit";
     return offer->want || offer->key_bytes ? NULL : "OFFER: neither key nor want";
 }
@@ -51,7 +58,10 @@ const char *wire_answer_check(const struct record_answer *answer, int size)
     uint8_t type = answer->header.type;
     bool fails =
         type == RECORD_CANCEL || type == RECORD_CANCELED || type == RECORD_CLOSED;
-    if (answer->header.bytes != sizeof *answer)
+    bool shaped = answer->header.flags & RECORD_SHAPE;
+    if (shaped && (type != RECORD_DONE || !(answer->header.flags & RECORD_SEND)))
+        return "answer: a shape";
+    if (answer->header.bytes != sizeof *answer + shape_bytes(&answer->header))
         return "answer: wrong size";
     if (fails && answer->header.status == TRYST_OK)
         return "answer: a failure without a status";

@@ -7,51 +7,64 @@
  */
 #include "wire_encode.h"
 
-bool wire_answer(struct wire_writer *writer, const struct record_answer *answer)
+static size_t shape_bytes(const struct record_header *header)
 {
-    struct record_answer *record = wire_take(writer, sizeof *record);
+    return header->flags & RECORD_SHAPE ? sizeof(struct flow_shape) : 0;
+}
+
+bool wire_answer_shaped(struct wire_writer *writer, const struct record_answer *answer,
+                        const struct flow_shape *shape)
+{
+    size_t bytes = sizeof *answer + shape_bytes(&answer->header);
+    struct record_answer *record = wire_take(writer, bytes);
     if (!record)
         return false;
-    record->header = wire_header(answer->header.type, &answer->header, 0, sizeof *record);
+    record->header = wire_header(answer->header.type, &answer->header, 0, bytes);
     record->id = answer->id;
     record->upto = answer->upto;
     record->posted = answer->posted;
     record->origin_rank = answer->origin_rank;
     record->origin_status = answer->origin_status;
+    (void)wire_put_padded((uint8_t *)(record + 1), shape, shape_bytes(&answer->header));
     return true;
 }
 
 bool wire_want(struct wire_writer *writer, const struct record_want *want,
-               const char *key)
+               const char *key, const struct flow_shape *shape)
 {
-    size_t bytes = wire_want_bytes(want->key_bytes);
+    size_t shaped = shape_bytes(&want->header);
+    size_t bytes = sizeof *want + wire_padded(want->key_bytes) + shaped;
     struct record_want *record = wire_take(writer, bytes);
     if (!record)
         return false;
     *record = *want;
     record->header = wire_header(RECORD_WANT, &want->header, 0, bytes);
-    (void)wire_put_padded((uint8_t *)(record + 1), key, want->key_bytes);
+    uint8_t *at = wire_put_padded((uint8_t *)(record + 1), key, want->key_bytes);
+    (void)wire_put_padded(at, shape, shaped);
     return true;
 }
 
 bool wire_offer(struct wire_writer *writer, const struct record_offer *offer,
-                const char *key)
+                const char *key, const struct flow_shape *shape)
 {
-    size_t bytes = sizeof *offer + wire_padded(offer->key_bytes);
+    size_t shaped = shape_bytes(&offer->header);
+    size_t bytes = sizeof *offer + wire_padded(offer->key_bytes) + shaped;
     struct record_offer *record = wire_take(writer, bytes);
     if (!record)
         return false;
     *record = *offer;
     record->header = wire_header(RECORD_OFFER, &offer->header, 0, bytes);
-    (void)wire_put_padded((uint8_t *)(record + 1), key, offer->key_bytes);
+    uint8_t *at = wire_put_padded((uint8_t *)(record + 1), key, offer->key_bytes);
+    (void)wire_put_padded(at, shape, shaped);
     return true;
 }
 
 bool wire_data_named(struct wire_writer *writer, const struct record_data *data,
-                     const struct record_name *name, const char *key, const void *payload)
+                     const struct record_name *name, const char *key,
+                     const struct flow_shape *shape, const void *payload)
 {
-    size_t name_bytes = sizeof *name + wire_padded(name->key_bytes);
-    size_t bytes = sizeof *data + name_bytes + wire_padded(data->payload_bytes);
+    size_t bytes =
+        sizeof *data + wire_name_bytes(name) + wire_padded(data->payload_bytes);
     struct record_data *record = wire_take(writer, bytes);
     if (!record)
         return false;
@@ -61,6 +74,8 @@ bool wire_data_named(struct wire_writer *writer, const struct record_data *data,
     record->reserved = 0;
     memcpy(at, name, sizeof *name);
     at = wire_put_padded(at + sizeof *name, key, name->key_bytes);
+    if (name->flags & NAME_SHAPE)
+        at = wire_put_padded(at, shape, sizeof *shape);
     (void)wire_put_padded(at, payload, data->payload_bytes);
     return true;
 }

@@ -30,11 +30,6 @@ static inline bool wire_has_room(const struct wire_writer *writer, size_t bytes)
 {
     return bytes <= writer->room;
 }
-static inline size_t wire_want_bytes(size_t key_bytes)
-{
-    return sizeof(struct record_want) + wire_padded(key_bytes);
-}
-
 /* Of what all are made. */
 
 /** Room for one record of `bytes`, or NULL. */
@@ -69,16 +64,24 @@ static inline struct record_header wire_header(uint8_t type,
 }
 
 /** Each writes one record whole, or, false, nothing: there is no room. Of `header` status and flags count (and of
- *  an answer its type); the rest of it follows from the record. Of `key` as many bytes as the record says. */
-bool wire_answer(struct wire_writer *writer, const struct record_answer *answer);
+ *  an answer its type); the encoder computes the other fields. Of `key` as many bytes as the record has room for.
+ *  `shape`: where the flags have RECORD_SHAPE. */
+bool wire_answer_shaped(struct wire_writer *writer, const struct record_answer *answer,
+                        const struct flow_shape *shape);
+static inline bool wire_answer(struct wire_writer *writer,
+                               const struct record_answer *answer)
+{
+    return wire_answer_shaped(writer, answer, NULL);
+}
 bool wire_want(struct wire_writer *writer, const struct record_want *want,
-               const char *key);
+               const char *key, const struct flow_shape *shape);
 bool wire_offer(struct wire_writer *writer, const struct record_offer *offer,
-                const char *key);
-/** The same that declares its key. `payload`: data->payload_bytes of it. */
+                const char *key, const struct flow_shape *shape);
+/** The same that declares its key. `shape`: NULL unless name->flags have NAME_SHAPE. `payload`:
+ *  data->payload_bytes of it. */
 bool wire_data_named(struct wire_writer *writer, const struct record_data *data,
                      const struct record_name *name, const char *key,
-                     const void *payload);
+                     const struct flow_shape *shape, const void *payload);
 /** Of a key that is declared already. Inline: every small tensor passes here. */
 static inline bool wire_data(struct wire_writer *writer, const struct record_data *data,
                              const void *payload)
@@ -89,6 +92,7 @@ static inline bool wire_data(struct wire_writer *writer, const struct record_dat
         return false;
     record->header = wire_header(RECORD_DATA, &data->header, 0, bytes);
     record->seq = data->seq;
+    record->step = data->step;
     record->name = data->name;
     record->payload_bytes = data->payload_bytes;
     record->dtype = data->dtype;

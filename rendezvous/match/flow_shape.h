@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file flow_shape.h
+ *  What both ends of a tree edge of a collective must agree on. Travels as it is, in declarations of names, in
+ *  WANT and in OFFER, and is compared bytewise.
+ */
+#ifndef RENDEZVOUS_MATCH_FLOW_SHAPE_H
+#define RENDEZVOUS_MATCH_FLOW_SHAPE_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+struct flow_shape {
+    uint64_t count;
+    int32_t root;
+    uint8_t operation, dtype, op, reserved;
+};
+static_assert(sizeof(struct flow_shape) == 16, "travels");
+
+/** True if both are the same, or there is neither (NULL). */
+static inline bool flow_shapes_equal(const struct flow_shape *a,
+                                     const struct flow_shape *b)
+{
+    return a && b ? memcmp(a, b, sizeof *a) == 0 : a == b;
+}
+
+#endif

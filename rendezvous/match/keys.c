@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The keys that were used last; see keys.h.
+ *
+ * Invariant: a key is in the index as long as its place holds a reference to it, by the hash of its string,
+ * which is computed here: a peer's word for a hash only finds, and never files.
+ * Callers: submit.c and group_info.c (strings of callers), table.c and eager.c (keys in records).
+ */
+#include "keys.h"
+
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/list.h"
+
+struct key_place {
+    struct hash_node node; /* keys->index, while it has a key */
+    tryst_key *key;
+};
+
+void keys_init(struct keys *keys)
+{
+    pthread_mutex_init(&keys->lock, NULL);
+    hash_table_init(&keys->index);
+    keys->places = NULL;
+    keys->next = 0;
+}
+
+void keys_close(struct keys *keys)
+{
+    for (uint32_t i = 0; keys->places && i < KEYS_MAX; i++)
+        prepared_unref(keys->places[i].key);
+    mem_free(keys->places);
+    hash_table_close(&keys->index);
+    pthread_mutex_destroy(&keys->lock);
+}
+
+static tryst_key *key_find(const struct keys *keys, const char *string, size_t bytes,
+                           uint64_t hash)
+{
+    hash_table_for_each (&keys->index, hash, node) {
+        tryst_key *key = container_of(node, struct key_place, node)->key;
+        if (key->bytes == bytes && memcmp(key->string, string, bytes) == 0)
+            return prepared_ref(key);
+    }
+    return NULL;
+}
+
+/** In the place of the oldest one. */
+static void key_keep(struct keys *keys, tryst_key *key)
+{
+    if (!keys->places)
+        keys->places = mem_zalloc_array(KEYS_MAX, sizeof *keys->places);
+    if (!keys->places)
+        return;
+    struct key_place *place = &keys->places[keys->next++ & (KEYS_MAX - 1)];
+    if (place->key) {
+        hash_table_remove(&keys->index, &place->node);
+        prepared_unref(place->key);
+    }
+    place->key = prepared_ref(key);
+    hash_table_add(&keys->index, &place->node, key->hash);
+}
+
+tryst_key *keys_find(struct keys *keys, const char *string, size_t bytes, uint64_t hash)
+{
+    if (!hash)
+        hash = prepared_hash(string, bytes);
+    pthread_mutex_lock(&keys->lock);
+    tryst_key *key = key_find(keys, string, bytes, hash);
+    pthread_mutex_unlock(&keys->lock);
+    return key;
+}
+
+void keys_keep(struct keys *keys, tryst_key *key)
+{
+    pthread_mutex_lock(&keys->lock);
+    key_keep(
+        keys,
+        key); /* twice, where two threads prepare it at once: the older one leaves first */
+    pthread_mutex_unlock(&keys->lock);
+}
+
+tryst_status keys_get(struct keys *keys, const struct roster *roster, const char *string,
+                      size_t bytes, struct err *err, tryst_key **key_p)
+{
+    tryst_key *key = bytes <= TRYST_KEY_MAX ? keys_find(keys, string, bytes, 0) : NULL;
+    if (!key) {
+        tryst_status status = prepared_open(roster, string, bytes, err, &key);
+        if (status != TRYST_OK)
+            return status;
+        keys_keep(keys, key);
+    }
+    *key_p = key;
+    return TRYST_OK;
+}
