@@ -50,6 +50,16 @@ void coll_edges_find(const struct coll_plan *plan, const struct coll_tree_plan *
     edges->parent = is_above ? towards : parent;
 }
 
+void coll_parents_find(const struct coll_plan *plan, const struct coll_tree_plan *tree,
+                       bool up, int32_t root, int32_t *parents)
+{
+    const int32_t *planned = up ? tree->up_parents : tree->down_parents;
+    memcpy(parents, planned, plan->size * sizeof *parents);
+    /* Each rank on the way from the new root to the plan's gets the rank below it. */
+    for (int32_t at = root, below = -1; at >= 0; below = at, at = planned[at])
+        parents[at] = below;
+}
+
 /* ---- binary trees ------------------------------------------------------------------------- */
 
 enum { SIMPLE_TREES = 2, SIMPLE_CLASSES = 2 };
@@ -105,9 +115,13 @@ struct coll_plan *coll_plan_make(uint32_t size, int32_t rank)
                                       .classes = simple->classes};
     for (uint32_t i = 0; i < SIMPLE_TREES; i++)
         simple_tree_fill(simple, i);
-    simple->classes[0] =
-        (struct coll_class){SIMPLE_SMALL_BYTES, SIMPLE_SMALL_BYTES, 1, simple->trees};
-    simple->classes[1] =
-        (struct coll_class){UINT64_MAX, SIMPLE_SLICE_BYTES, SIMPLE_TREES, simple->trees};
+    simple->classes[0] = (struct coll_class){.bytes_max = SIMPLE_SMALL_BYTES,
+                                             .slice_bytes = SIMPLE_SMALL_BYTES,
+                                             .trees_count = 1,
+                                             .trees = simple->trees};
+    simple->classes[1] = (struct coll_class){.bytes_max = UINT64_MAX,
+                                             .slice_bytes = SIMPLE_SLICE_BYTES,
+                                             .trees_count = SIMPLE_TREES,
+                                             .trees = simple->trees};
     return &simple->plan;
 }

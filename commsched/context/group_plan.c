@@ -434,6 +434,7 @@ static void classes_take(struct taking *taking, const struct compiled_op *op)
         struct coll_class *out = &coll->classes[coll->classes_count++];
         out->bytes_max = class->bytes_max;
         out->slice_bytes = class->slice_bytes;
+        out->bytes_per_s = coll->bound_bytes_per_s ? class->bytes_per_s : 0;
         out->trees = arrays_take(arrays, class->parts_count, sizeof *out->trees);
         for (uint32_t p = 0; out->trees && p < class->parts_count; p++)
             tree_take(taking, &class->parts[p], &out->trees[out->trees_count++]);
@@ -469,6 +470,8 @@ static tryst_status plan_fill(const struct opening *opening, struct group_plan *
         return TRYST_E_INVALID;
     plan->flags = compiled->flags;
     plan->bound_bytes_per_s = compiled->bound_bytes_per_s;
+    if (!(plan->flags & COMPILED_RATES_ASSUMED))
+        plan->coll.bound_bytes_per_s = plan->bound_bytes_per_s;
     plan->coll.size = compiled->ranks_count;
     plan->coll.rank = opening->params->rank;
     plan->coll.digest = compiled_plan_digest(opening->bytes, opening->count);
