@@ -13,9 +13,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "blocks_run.h"
 #include "cache.h"
 #include "core/alloc.h"
 #include "edges.h"
+#include "explain.h"
 #include "hooks.h"
 #include "prepare.h"
 #include "rendezvous/coll_op.h"
@@ -25,25 +27,13 @@
 
 /* ---- starts ------------------------------------------------------------------------------- */
 
-static const char *kind_name(tryst_coll_kind kind)
-{
-    static const char *const names[] = {[TRYST_COLL_INVALID] = "collective",
-                                        [TRYST_COLL_ALLREDUCE] = "all-reduce",
-                                        [TRYST_COLL_REDUCE] = "reduce",
-                                        [TRYST_COLL_BROADCAST] = "broadcast",
-                                        [TRYST_COLL_BARRIER] = "barrier"};
-    return (size_t)kind < sizeof names / sizeof *names ? names[kind] : names[0];
-}
-
 void run_fail(struct coll_run *run, struct cause cause, const char *text)
 {
     if (!run_failed(run)) {
         run->cause = cause;
         if (cause.origin_rank < 0)
             run->cause.origin_rank = coll_op_rank(run->op);
-        snprintf(run->text, sizeof run->text, "%s \"%.80s\": %s",
-                 kind_name(run->coll->kind), run->coll->label->string,
-                 text ? text : "a part of it failed");
+        run_explain(run, text);
     }
     run_mark(run);
 }
@@ -159,6 +149,8 @@ static void run_end(struct coll_run *run)
     struct cause cause = {TRYST_OK, -1, TRYST_OK};
     if (run_failed(run))
         cause = run->cause;
+    else if (run->coll->is_packed)
+        coll_blocks_finish(run);
     op_report(op, cause.status, cause.origin_rank, cause.origin_status,
               run_failed(run) ? run->text : NULL);
     op->coll = NULL;
@@ -244,9 +236,8 @@ static bool colls_busy(void *arg)
                container_of(node, struct coll_flow, waiter)->tree->part->slice_bytes);
 }
 
-static int colls_run(void *arg)
+__attribute__((noinline)) static int colls_work(struct colls *colls)
 {
-    struct colls *colls = arg;
     uint64_t budget = COLL_WORK_BYTES;
     struct urgent_node *node;
     int count = 0;
@@ -261,56 +252,22 @@ static int colls_run(void *arg)
     return count;
 }
 
+/** Each pass calls it, mostly with nothing to do. */
+static int colls_run(void *arg)
+{
+    struct colls *colls = arg;
+    bool idle = urgent_empty(&colls->work) && urgent_empty(&colls->scratch.waiters);
+    return __builtin_expect(idle, 1) ? 0 : colls_work(colls);
+}
+
 /* ---- failures and urgency, from below ----------------------------------------------------- */
-
-/** A child in a tree from which nothing has come, -1: there is none. */
-static int32_t missing_child(const struct coll_tree_run *at)
-{
-    const struct coll_part *part = at->part;
-    for (uint32_t c = 0; c < part->up_children; c++)
-        if (at->flows[c].is_live && !at->flows[c].flow.told &&
-            !at->tree.children[c].granted)
-            return at->run->coll->keys[part->flow_at + c]->src_rank;
-    return -1;
-}
-
-/** The parent in a tree if no result has come from it, -1: it has, or there is no parent. */
-static int32_t missing_parent(const struct coll_tree_run *at)
-{
-    const struct coll_part *part = at->part;
-    uint32_t from_parent = part->up_children + part->sends_up;
-    if (part->receives_down && at->flows[from_parent].is_live && !at->tree.arrived)
-        return at->run->coll->keys[part->flow_at + from_parent]->src_rank;
-    return -1;
-}
-
-/** The rank of a neighbour from which nothing has come, -1: there is none. A child in any tree goes before a
- *  parent, since a parent may itself wait for a child. */
-static int32_t missing_rank(const struct coll_run *run)
-{
-    uint32_t trees = run->coll->parts_count;
-    int32_t missing = -1;
-    for (uint32_t t = 0; t < trees && missing < 0; t++)
-        missing = missing_child(&run->trees[t]);
-    for (uint32_t t = 0; t < trees && missing < 0; t++)
-        missing = missing_parent(&run->trees[t]);
-    return missing;
-}
 
 static void colls_fail(void *arg, tryst_op *op, struct cause cause, const char *text)
 {
     struct coll_run *run = op->coll;
     (void)arg;
-    if (op->reported || !run)
-        return;
-    int32_t missing = cause.status == TRYST_E_DEADLINE ? missing_rank(run) : -1;
-    char deadline[COLL_TEXT_BYTES];
-    if (missing >= 0) {
-        snprintf(deadline, sizeof deadline,
-                 "its deadline passed, and nothing has come from rank %d", missing);
-        text = deadline;
-    }
-    run_fail(run, cause, text);
+    if (!op->reported && run)
+        run_fail(run, cause, text);
 }
 
 static void colls_raise(void *arg, tryst_op *op, uint64_t rank)
@@ -344,7 +301,7 @@ static void colls_shape_text(const struct flow_shape *shape, char *text, size_t 
     if (shape->root >= 0)
         snprintf(root, sizeof root, ", root %" PRId32, shape->root);
     snprintf(text, capacity, "%s%s of %" PRIu64 " x %s%s",
-             kind_name((tryst_coll_kind)shape->operation), reduction, shape->count,
+             coll_kind_name((tryst_coll_kind)shape->operation), reduction, shape->count,
              tryst_dtype_name((tryst_dtype)shape->dtype), root);
 }
 

@@ -50,6 +50,16 @@ bool subgroup_has(const tryst_subgroup *subgroup, int32_t rank)
     return !subgroup;
 }
 
+int subgroup_size_in(const tryst_subgroup *subgroup, const tryst_group *group)
+{
+    return subgroup ? tryst_subgroup_size(subgroup) : tryst_group_size(group);
+}
+
+int subgroup_rank_in(const tryst_subgroup *subgroup, const tryst_group *group)
+{
+    return subgroup ? tryst_subgroup_rank(subgroup) : tryst_group_rank(group);
+}
+
 /* ---- open --------------------------------------------------------------------------------- */
 
 /** True if no member before `at` is the same. */

@@ -31,6 +31,9 @@ struct tryst_subgroup {
 tryst_subgroup *subgroup_ref(const tryst_subgroup *subgroup);
 /** NULL is allowed. */
 void subgroup_unref(tryst_subgroup *subgroup);
+/** The size of the subgroup or, where it is NULL, of the group; this rank's number in it likewise. */
+int subgroup_size_in(const tryst_subgroup *subgroup, const tryst_group *group);
+int subgroup_rank_in(const tryst_subgroup *subgroup, const tryst_group *group);
 /** True if `rank` of the group is a member; NULL: of the whole group, so it is. */
 bool subgroup_has(const tryst_subgroup *subgroup, int32_t rank);
 

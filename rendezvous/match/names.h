@@ -56,6 +56,7 @@ struct name {
     uint32_t step; /**< of `entry`, lower half; */
     uint32_t step_high;
     bool shaped;
+    int16_t refused;         /**< the status that refused the key; TRYST_OK with a key */
     struct flow_shape shape; /**< if `shaped` */
 };
 static_assert(sizeof(struct name) == 64, "one line of the cache");

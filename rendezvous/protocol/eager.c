@@ -23,15 +23,14 @@
 #include "rendezvous/protocol/cause.h"
 #include "rendezvous/protocol/wire_decode.h"
 
-/** DATA that is being read. */
+/** DATA that is being read: a receive that is posted needs `arrived` alone. */
 struct incoming {
     struct arrived arrived;
+    struct record_failure failure; /**< of DATA that meets no memory: `arrived.payload` */
     uint64_t seq, step;
     struct name *name;
-    struct entry *entry;           /**< of its key in its step, or NULL */
-    tryst_status refused;          /**< why it has no key, or TRYST_OK */
-    bool held;                     /**< its receive waits for a device */
-    struct record_failure failure; /**< of DATA that meets no memory: `arrived.payload` */
+    struct entry *entry; /**< of its key in its step, or NULL */
+    bool held;           /**< its receive waits for a device */
 };
 
 /** Where memory for so many bytes of payload comes from: at most twice as many, so what a peer can make us keep
@@ -107,7 +106,7 @@ static void unexpected_read(struct peer *peer, const struct incoming *incoming)
     int32_t origin_rank;
     tryst_status status = step_refuses(rdv, scope, incoming->step, &origin_rank);
     if (status == TRYST_OK)
-        status = incoming->refused;
+        status = incoming->name->refused;
     if (status == TRYST_OK && !entry) {
         entry = unexpected_entry(peer, scope, incoming);
         status = entry ? TRYST_OK : TRYST_E_NOMEM;
@@ -137,8 +136,7 @@ static tryst_status key_learn(struct peer *peer, struct name *name, const char *
 
 /** A key is declared: a name for it, with its entry if there is one in this step. */
 static struct name *name_learn(struct peer *peer, const struct record_data *data,
-                               const struct record_name *declared,
-                               tryst_status *refused_p)
+                               const struct record_name *declared)
 {
     const struct name_terms terms = {declared->step_high, declared->seq_high,
                                      wire_name_shape(declared)};
@@ -148,8 +146,8 @@ static struct name *name_learn(struct peer *peer, const struct record_data *data
     struct scope *scope = scope_find(&peer->rdv->scopes, name_step(name, data->step));
     struct entry *entry =
         scope ? entry_find(scope, name->hash, string, declared->key_bytes) : NULL;
-    *refused_p = key_learn(peer, name, string, declared->key_bytes, entry);
-    if (entry && *refused_p == TRYST_OK)
+    name->refused = (int16_t)key_learn(peer, name, string, declared->key_bytes, entry);
+    if (entry && name->key)
         name_bind(name, entry);
     return name;
 }
@@ -167,48 +165,45 @@ __attribute__((noinline)) static struct entry *name_lead(struct peer *peer,
 
 /** An entry for DATA whose key was declared when there was no memory for it: of its hash, so it may be
  *  another key's, and a receive that meets it ends with TRYST_E_NOMEM. */
-static struct entry *nameless_entry(struct peer *peer, struct incoming *incoming)
+static struct entry *nameless_entry(struct peer *peer, const struct name *name,
+                                    uint64_t step, struct incoming *incoming)
 {
-    struct scope *scope = scope_find(&peer->rdv->scopes, incoming->step);
+    struct scope *scope = scope_find(&peer->rdv->scopes, step);
     struct arrived *arrived = &incoming->arrived;
     struct cause cause = cause_own(peer->rdv, TRYST_E_NOMEM);
-    incoming->refused = cause.status;
     arrived->status = cause.status;
     arrived->bytes = 0;
     cause_put_data(&incoming->failure, cause);
     arrived->payload = &incoming->failure;
-    return scope ? entry_hashed(scope, incoming->name->hash, peer->rank) : NULL;
+    return scope ? entry_hashed(scope, name->hash, peer->rank) : NULL;
 }
 
-/** Find the name of DATA, its number and its entry, if there is one. False: the name was never declared. */
-static inline bool incoming_find(struct peer *peer, const struct record_data *data,
-                                 const struct record_name *declared,
-                                 struct incoming *incoming)
+/** The name of DATA, declared by it or before; NULL: it was never declared. */
+static inline struct name *data_name(struct peer *peer, const struct record_data *data,
+                                     const struct record_name *declared)
 {
-    struct name *name = __builtin_expect(declared != NULL, 0)
-                            ? name_learn(peer, data, declared, &incoming->refused)
-                            : name_find(&peer->in.names, data->name);
-    if (!name)
-        return false;
-    incoming->name = name;
-    incoming->arrived.shape = name->shaped ? &name->shape : NULL;
-    incoming->seq = name->seq_base + data->seq;
-    incoming->step = name_step(name, data->step);
+    return __builtin_expect(declared != NULL, 0) ? name_learn(peer, data, declared)
+                                                 : name_find(&peer->in.names, data->name);
+}
+
+/** The entry of DATA in its step, or NULL. */
+static inline struct entry *data_entry(struct peer *peer, const struct record_data *data,
+                                       bool declares, struct name *name,
+                                       struct incoming *incoming)
+{
     if (__builtin_expect(name_leads(name, data->step), 1))
-        incoming->entry = name->entry;
-    else if (name->key)
-        incoming->entry = name_lead(peer, name, incoming->step);
-    else
-        incoming->entry = declared ? NULL : nameless_entry(peer, incoming);
-    return true;
+        return name->entry;
+    uint64_t step = name_step(name, data->step);
+    if (name->key)
+        return name_lead(peer, name, step);
+    return declares ? NULL : nameless_entry(peer, name, step, incoming);
 }
 
 /** The receive for it, if one is posted. */
-static inline tryst_op *data_receive(const struct peer *peer,
-                                     const struct incoming *incoming)
+static inline tryst_op *data_receive(const struct peer *peer, struct entry *entry,
+                                     uint64_t seq)
 {
-    struct entry *entry = incoming->entry;
-    tryst_op *op = entry ? op_find(&entry->recvs, incoming->seq) : NULL;
+    tryst_op *op = entry ? op_find(&entry->recvs, seq) : NULL;
     bool takes =
         op && op->peer == peer && op->state != OP_TAKEN && op->state != OP_ENDING;
     return takes ? op : NULL;
@@ -232,25 +227,34 @@ static bool data_number(struct peer *peer, uint64_t *number_p)
 void eager_data(struct peer *peer, const struct record_data *data,
                 const struct record_name *declared, const void *payload)
 {
+    struct name *name = data_name(peer, data, declared);
     struct incoming incoming; /* field by field: zeroing it first is a tenth of the way */
-    incoming.arrived.payload = payload;
-    incoming.arrived.status = data->header.status;
-    incoming.arrived.bytes = data->payload_bytes;
-    incoming.arrived.dtype = data->dtype;
-    incoming.refused = TRYST_OK;
-    bool named = incoming_find(peer, data, declared, &incoming);
-    if (!named || !data_number(peer, &incoming.arrived.number)) {
-        peer_fault(peer, named ? PEER_FAULT_EAGER_COUNT : PEER_FAULT_DATA_NAME, NULL);
+    struct arrived *arrived = &incoming.arrived;
+    if (!name || !data_number(peer, &arrived->number)) {
+        peer_fault(peer, name ? PEER_FAULT_EAGER_COUNT : PEER_FAULT_DATA_NAME, NULL);
         return;
     }
-    tryst_op *op = data_receive(peer, &incoming);
-    incoming.held = op && op_device_is_held(op);
-    if (!op || incoming.held)
+    arrived->payload = payload;
+    arrived->status = data->header.status;
+    arrived->bytes = data->payload_bytes;
+    arrived->dtype = data->dtype;
+    arrived->shape = name->shaped ? &name->shape : NULL;
+    uint64_t seq = name->seq_base + data->seq;
+    struct entry *entry = data_entry(peer, data, declared, name, &incoming);
+    tryst_op *op = data_receive(peer, entry, seq);
+    bool held = op && op_device_is_held(op);
+    if (!op || held) {
+        incoming.seq = seq;
+        incoming.step = name_step(name, data->step);
+        incoming.name = name;
+        incoming.entry = entry;
+        incoming.held = held;
         unexpected_read(peer, &incoming);
-    else if (op->done_upto)
+    } else if (op->done_upto) {
         peer_fault(peer, PEER_FAULT_DATA_AFTER_BULK, NULL);
-    else
-        consumer_take(op, &incoming.arrived);
+    } else {
+        consumer_take(op, arrived);
+    }
 }
 
 /** What came before its receive. */

@@ -272,6 +272,37 @@ tryst_status flow_take(tryst_op *op, const void *payload, size_t bytes)
     return TRYST_OK;
 }
 
+/* ---- evidence of the other end ------------------------------------------------------------- */
+
+static bool send_has_met(const tryst_op *op)
+{
+    switch (op->state) {
+    case OP_POSTED: return want_find(op->entry, op->queued.seq) != NULL;
+    case OP_INLINE: return !op->eager; /* it answers a WANT */
+    default: return true;
+    }
+}
+
+static bool recv_has_met(const tryst_op *op)
+{
+    bool waits = op->state == OP_POSTED || op->state == OP_WANTED ||
+                 op->state == OP_DEFERRED || op->state == OP_VOID;
+    return !waits || op->flow->told;
+}
+
+enum flow_sight flow_sight(const struct flow *flow)
+{
+    const tryst_op *op = flow->op;
+    if (!op || (op->kind == OP_SEND ? send_has_met(op) : recv_has_met(op)))
+        return FLOW_MET;
+    const struct peer_endpoint *endpoint = &op->peer->endpoint;
+    if (endpoint->state == PEER_EP_STARTING)
+        return FLOW_STARTS_HERE;
+    if (endpoint->state == PEER_EP_READY)
+        return FLOW_SILENT;
+    return endpoint->peer_starts ? FLOW_STARTS_THERE : FLOW_UNCONNECTED;
+}
+
 /* ---- end ---------------------------------------------------------------------------------- */
 
 void flow_fail(struct flow *flow, struct cause cause, const char *text)

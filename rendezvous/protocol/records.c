@@ -524,16 +524,16 @@ __attribute__((noinline)) static void header_asks(struct peer *peer, unsigned fl
     }
     if (flags & FRAME_BLOCKED)
         peer_announce(peer);
+    if (flags & FRAME_NAMES && !names_out_many(&peer->out.names))
+        names_out_grow(&peer->out.names);
 }
 
 /** What the header says of DATA, and asks; after the records of its frame. */
 static void acks_read(struct peer *peer, const struct frame_header *header)
 {
     peer->in.header_flags = header->flags;
-    if (__builtin_expect(header->flags & (FRAME_PROBE | FRAME_BLOCKED), 0))
+    if (__builtin_expect(header->flags & (FRAME_PROBE | FRAME_BLOCKED | FRAME_NAMES), 0))
         header_asks(peer, header->flags);
-    if (header->flags & FRAME_NAMES && !names_out_many(&peer->out.names))
-        names_out_grow(&peer->out.names);
     if (stream_out_is_news(&peer->out.stream, header->done_base, header->done_mask)) {
         stream_out_acked(&peer->out.stream, header->done_base, header->done_mask,
                          producer_acked);

@@ -187,9 +187,67 @@ static void test_left(void **state)
         run_ranks(left_main, VICTIM);
 }
 
+/* ---- deadlines ---------------------------------------------------------------------------- */
+
+enum { DEADLINE_MS = 700 };
+
+static void text_check(const tryst_error *error, const char *part, bool has)
+{
+    if (!strstr(error->text, part) == has)
+        harness_fail(__FILE__, __LINE__, "\"%s\" %s \"%s\"", error->text,
+                     has ? "lacks" : "has", part);
+}
+
+/* Rank `missing` never joins. One rank, at the other end of the chain, has a deadline: its neighbour has joined, and is not
+ * blamed; the neighbour of the missing rank names it. */
+static void missing_case(struct harness_rank *rank, uint64_t step_id,
+                         tryst_coll_kind kind, uint64_t count, int missing)
+{
+    struct shared *shared = rank->arg;
+    int late = missing ? 0 : RANKS - 1;
+    int neighbour = missing ? missing - 1 : 1, joined = missing ? 1 : RANKS - 2;
+    tryst_step *step = harness_step(rank, step_id);
+    if (rank->rank != missing) {
+        tryst_error error;
+        char text[64];
+        uint64_t deadline_ns = rank->rank == late ? DEADLINE_MS * NS_PER_MS : 0;
+        tryst_op *op = coll_begin(rank, step, kind, count, 0, deadline_ns);
+        tryst_status status = coll_end(op, &error);
+        outcome_check(status, &error, TRYST_E_DEADLINE, late);
+        snprintf(text, sizeof text, "nothing has come from rank %d", missing);
+        text_check(&error, text, rank->rank == neighbour);
+        snprintf(text, sizeof text, "the deadline of rank %d passed", late);
+        text_check(&error, text, rank->rank != late);
+        if (rank->rank == late) {
+            snprintf(text, sizeof text, "rank %d has joined, and waits itself", joined);
+            text_check(&error, text, true);
+        } else if (rank->rank != neighbour) {
+            text_check(&error, "nothing has come", false);
+        }
+    }
+    harness_barrier(rank, &shared->counter);
+    harness_step_close(step);
+}
+
+static void missing_main(struct harness_rank *rank)
+{
+    connect_all(rank);
+    missing_case(rank, 2, TRYST_COLL_ALLREDUCE, LARGE, 4);
+    missing_case(rank, 3, TRYST_COLL_ALLREDUCE, SMALL, 4);
+    missing_case(rank, 4, TRYST_COLL_BARRIER, 0, 4);
+    missing_case(rank, 5, TRYST_COLL_ALLREDUCE, LARGE, 0);
+    missing_case(rank, 6, TRYST_COLL_ALLREDUCE, SMALL, 0);
+}
+
+static void test_missing(void **state)
+{
+    run_ranks(missing_main, HARNESS_NOBODY);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_closed),
-                                       cmocka_unit_test(test_left)};
+                                       cmocka_unit_test(test_left),
+                                       cmocka_unit_test(test_missing)};
     return HARNESS_MAIN(argc, argv, tests);
 }

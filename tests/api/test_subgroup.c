@@ -174,6 +174,46 @@ static void test_root(void **state)
     run_ranks(root_main, HARNESS_NOBODY);
 }
 
+/* Blocks are in the order of members; counts and roots are of the subgroup. */
+static void blocks_main(struct harness_rank *rank)
+{
+    static const int32_t members[] = {5, 3, 1};
+    static const uint64_t counts[] = {1, 0, 2};
+    tryst_step *step = harness_step(rank, 1);
+    if (rank->rank % 2) {
+        tryst_subgroup *subgroup = open_of(rank->group, 0, members, 3);
+        tryst_op_params params = {.struct_size = sizeof params, .subgroup = subgroup};
+        uint64_t own_count = counts[tryst_subgroup_rank(subgroup)];
+        int64_t own[2] = {rank->rank, rank->rank + 10}, all[3] = {0}, some[3] = {0};
+        tryst_tensor one = {
+            .struct_size = sizeof one, .data = own, .count = 1, .dtype = TRYST_DTYPE_I64};
+        tryst_tensor mine = one, three = one, varied = one;
+        tryst_op *ops[2];
+        three.data = all;
+        varied.data = some;
+        three.count = varied.count = 3;
+        mine.count = own_count;
+        CHECK_STATUS(tryst_allgather(step, "all", &one, &three, &params, &ops[0]),
+                     TRYST_OK);
+        CHECK_STATUS(tryst_gatherv(step, "some", &mine, &varied, counts, NULL, 1, &params,
+                                   &ops[1]),
+                     TRYST_OK);
+        for (int i = 0; i < 2; i++)
+            harness_end(ops[i], TRYST_OK);
+        for (int i = 0; i < 3; i++)
+            CHECK_EQ(all[i], members[i]);
+        if (rank->rank == 3) /* the root */
+            CHECK(some[0] == 5 && some[1] == 1 && some[2] == 11);
+        tryst_subgroup_close(subgroup);
+    }
+    harness_step_close(step);
+}
+
+static void test_blocks(void **state)
+{
+    run_ranks(blocks_main, HARNESS_NOBODY);
+}
+
 /* ---- failures ----------------------------------------------------------------------------- */
 
 /* A rank dies: the collectives of the group and of its subgroup fail, again and again, with that rank as their cause;
@@ -270,7 +310,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_halves),   cmocka_unit_test(test_apart),
         cmocka_unit_test(test_root),     cmocka_unit_test(test_death),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_refusals), cmocka_unit_test(test_blocks),
     };
     return HARNESS_MAIN(argc, argv, tests);
 }

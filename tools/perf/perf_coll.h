@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file perf_coll.h
- *  tryst-perf allreduce and its like: how long a collective takes, and how far from the plan's bound. */
+ *  tryst-perf allreduce, reduce, broadcast and barrier: how long a collective takes, and how far from the plan's bound. */
 #ifndef TRYST_TOOLS_PERF_COLL_H
 #define TRYST_TOOLS_PERF_COLL_H
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The bound of preempt --op allreduce; see perf_hops.h.
  *
- * Idea: a slice that leaves a host waits for the windows of all edges that leave this host by the same port, which the port
- * sends at its rate. A neighbour on a wire of its own (a route of one link) shares no port. */
+ * Idea: a slice that leaves a host waits for the windows of all edges that leave this host by
+ * the same port, which the port sends at its rate. A neighbour on a wire apart (a route of one
+ * link) shares no port. */
 #include "perf_hops.h"
 
 #include <math.h>

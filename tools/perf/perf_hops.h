@@ -7,18 +7,19 @@
 #include "perf_rank.h"
 
 struct perf_hops {
-    double *
-        wait_s; /**< [from * ranks + to]: bytes in flight before a slice, divided by the rate of the host */
+    /** [from * ranks + to]: bytes in flight before a slice, divided by the host's rate */
+    double *wait_s;
     int ranks;
-    bool
-        is_measured; /**< the hosts' rates are those of the background; false: those of TRYST_TOPOLOGY */
+    /** The hosts' rates are those of the background; false: those of TRYST_TOPOLOGY. */
+    bool is_measured;
 };
 
-/** Fill in this rank's row of `hops`, whose memory is zero: of each neighbour with `moved` bytes a second. */
+/** Fill in the row of this rank, of zeros before: a rank with `moved` bytes a second is one of
+ *  its neighbours. */
 tryst_status perf_hops_fill(const struct perf_rank *rank, const double *moved,
                             struct perf_hops *hops);
-/** The longest sum of waits on a path between the root and a leaf, of all trees of `params`, once all rows are
- *  there. */
+/** Find the longest sum of waits on a path between root and leaf, over all trees of `params`.
+ *  All rows are filled in. */
 tryst_status perf_hops_longest(const struct perf_rank *rank,
                                const tryst_coll_params *params,
                                const struct perf_hops *hops, double *seconds_p);

@@ -10,7 +10,7 @@
 #include <tryst/coll.h>
 #include <tryst/topo.h>
 
-/** What a result holds, by which --check compares it. */
+/** The contents of a result, for --check. */
 enum perf_result {
     PERF_RESULT_NONE,
     PERF_RESULT_REDUCED,       /**< all ranks' elements, reduced */
@@ -28,8 +28,8 @@ struct perf_kind {
 
     tryst_coll_kind coll; /**< TRYST_COLL_INVALID: a measurement of two ranks */
     enum perf_result result;
-    tryst_plan_op
-        plan; /**< of the bound; TRYST_PLAN_ALLREDUCE: tryst_coll_estimate has it, if any */
+    /** Of the bound; TRYST_PLAN_ALLREDUCE: tryst_coll_estimate has it, if any. */
+    tryst_plan_op plan;
     bool reduces;  /**< --op is its reduction */
     bool has_in;   /**< an input apart from the result, unless --inplace */
     bool preempts; /**< an urgent one among others */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tryst-perf preempt --op allreduce: an urgent all-reduce every so often, under large ones of low priority.
  *
- * Idea: three phases for each size: urgent alone, background alone, both. All ranks act alike and by their own clocks:
- * urgent all-reduce k starts every_ms * k after a barrier. Of each, the slowest rank's time counts. Two all-reduces of the
- * background are always under way; what is left of them at the end of a phase is canceled.
- * Invariant: all ranks start equally many urgent all-reduces in a phase, in a step of its own; of the background a rank
- * may have started one more than another, which its cancel ends. */
+ * Idea: three phases for each size: urgent alone, background alone, both. All ranks act alike and
+ * by their own clocks: urgent all-reduce k starts every_ms * k after a barrier. Of each, the slowest
+ * rank's time counts. Two all-reduces of the background are always under way; the rest of them is
+ * canceled at the end of a phase.
+ * Invariant: all ranks start equally many urgent all-reduces in a phase, in a step of its own. Of the
+ * background, one rank may have started one more than another; the cancel ends that one too. */
 #include "perf_preempt_coll.h"
 
 #include <inttypes.h>

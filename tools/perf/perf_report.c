@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What perf_report.h promises. */
+/* Implements perf_report.h. */
 #include "perf_report.h"
 
 #include <inttypes.h>

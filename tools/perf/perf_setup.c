@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What perf_setup.h promises. */
+/* Implements perf_setup.h. */
 #include "perf_setup.h"
 
 #include <inttypes.h>
