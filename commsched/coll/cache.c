@@ -14,17 +14,21 @@
 #include "prepare.h"
 #include "run.h"
 
-static uint64_t what_hash(const tryst_coll_params *params)
+static uint64_t what_hash(const tryst_group *group, const tryst_coll_params *params)
 {
     struct {
-        uint64_t name, count;
+        uint64_t name, count, blocks;
         int32_t kind, reduce, dtype, root;
     } what = {hash_bytes(params->name, strlen(params->name)),
               params->count,
+              0,
               params->kind,
               params->reduce,
               params->dtype,
               params->root};
+    if (coll_kind_has_blocks(params->kind))
+        what.blocks =
+            coll_blocks_hash(params, tryst_group_rank(group), tryst_group_size(group));
     return hash_bytes(&what, sizeof what);
 }
 
@@ -32,10 +36,13 @@ static bool is_same(const tryst_coll *coll, const tryst_group *group,
                     const tryst_coll_params *params)
 {
     bool root_is_same = coll->root < 0 || coll->root == params->root;
-    bool dtype_is_same = coll->kind == TRYST_COLL_BARRIER || coll->dtype == params->dtype;
+    bool dtype_is_same =
+        coll->kind == TRYST_COLL_BARRIER || coll->tensor_dtype == params->dtype;
     return coll->group == group && coll->kind == params->kind &&
-           coll->reduce == params->reduce && coll->count == params->count &&
+           coll->reduce == params->reduce && coll->asked_count == params->count &&
            root_is_same && dtype_is_same &&
+           coll_blocks_same(&coll->in_blocks, params, false, coll->size) &&
+           coll_blocks_same(&coll->out_blocks, params, true, coll->size) &&
            strcmp(coll->label->string, params->name) == 0;
 }
 
@@ -70,7 +77,7 @@ static tryst_coll *kept_first_take(struct colls *colls, size_t above)
 tryst_status coll_find(struct colls *colls, tryst_group *group,
                        const tryst_coll_params *params, tryst_coll **coll_p)
 {
-    uint64_t hash = what_hash(params);
+    uint64_t hash = what_hash(group, params);
     pthread_mutex_lock(&colls->lock);
     tryst_coll *coll = kept_get(colls, group, params, hash);
     pthread_mutex_unlock(&colls->lock);

@@ -9,7 +9,9 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "blocks_run.h"
 #include "cache.h"
+#include "calls.h"
 #include "core/refuse.h"
 #include "edges.h"
 #include "map.h"
@@ -49,17 +51,27 @@ static tryst_status reduce_check(const tryst_coll_params *params)
         reduce_op_name(params->reduce));
 }
 
+static bool has_root(tryst_coll_kind kind)
+{
+    return kind == TRYST_COLL_REDUCE || kind == TRYST_COLL_BROADCAST ||
+           kind == TRYST_COLL_GATHER || kind == TRYST_COLL_SCATTER;
+}
+
+static bool reduces(tryst_coll_kind kind)
+{
+    return kind == TRYST_COLL_ALLREDUCE || kind == TRYST_COLL_REDUCE ||
+           kind == TRYST_COLL_REDUCE_SCATTER;
+}
+
 static tryst_status shape_check(const tryst_group *group, const tryst_coll_params *params)
 {
     int size = tryst_group_size(group);
-    bool rooted =
-        params->kind == TRYST_COLL_REDUCE || params->kind == TRYST_COLL_BROADCAST;
     if (params->kind == TRYST_COLL_BARRIER)
         return TRYST_OK;
-    if (params->kind < TRYST_COLL_ALLREDUCE || params->kind > TRYST_COLL_BARRIER)
+    if (params->kind < TRYST_COLL_ALLREDUCE || params->kind > TRYST_COLL_SCATTER)
         return refuse(TRYST_E_INVALID,
                       "cannot prepare a collective: kind is %d; the kinds are 1 "
-                      "(all-reduce) to 4 (barrier)",
+                      "(all-reduce) to 9 (scatter)",
                       (int)params->kind);
     if (!dtype_bytes(params->dtype))
         return refuse(TRYST_E_INVALID,
@@ -70,13 +82,13 @@ static tryst_status shape_check(const tryst_group *group, const tryst_coll_param
                       "cannot prepare a collective: count is %" PRIu64
                       "; at most %" PRIu64 " elements",
                       params->count, UINT64_MAX / 2 / DTYPE_BYTES_MAX);
-    if (rooted && (params->root < 0 || params->root >= size))
+    if (has_root(params->kind) && (params->root < 0 || params->root >= size))
         return refuse(
             TRYST_E_INVALID,
             "cannot prepare a collective: root is not a rank of the group: %d (0 to "
             "%d)",
             (int)params->root, size - 1);
-    return params->kind == TRYST_COLL_BROADCAST ? TRYST_OK : reduce_check(params);
+    return reduces(params->kind) ? reduce_check(params) : TRYST_OK;
 }
 
 static tryst_status prepared_check(const tryst_group *group,
@@ -130,10 +142,30 @@ static uint64_t params_bytes(const tryst_coll_params *params)
                : coll_bytes(params->count, dtype_bytes(params->dtype));
 }
 
-/** Trees that `params` uses: of a barrier the first. */
+/** Trees of `params`: of a barrier the first, of pairs none, of a block those of its class. */
 static uint32_t trees_of(const struct coll_class *class, const tryst_coll_params *params)
 {
-    return params->kind == TRYST_COLL_BARRIER ? 1 : class->trees_count;
+    switch (params->kind) {
+    case TRYST_COLL_BARRIER: return 1;
+    case TRYST_COLL_ALLTOALL:
+    case TRYST_COLL_GATHER:
+    case TRYST_COLL_SCATTER: return 0;
+    default: return class->trees_count;
+    }
+}
+
+/** The root of the trees of `params`; -1: the plan's. */
+static int32_t tree_root(const tryst_coll_params *params)
+{
+    bool is_planned =
+        params->kind == TRYST_COLL_ALLREDUCE || params->kind == TRYST_COLL_BARRIER;
+    return is_planned ? -1 : params->root;
+}
+
+/** True if `root` is a rank, or the plan's root. */
+static bool root_is_valid(const struct coll_plan *plan, int32_t root)
+{
+    return root >= -1 && root < (int32_t)plan->size;
 }
 
 tryst_status tryst_coll_estimate(tryst_group *group, const tryst_coll_params *coll_params,
@@ -178,11 +210,13 @@ tryst_status tryst_coll_tree(tryst_group *group, const tryst_coll_params *coll_p
     const struct coll_class *class = coll_class_of(plan, params_bytes(&params));
     if (tree >= trees_of(class, &params))
         return refuse(TRYST_E_INVALID,
-                      "cannot %s: tree is %" PRIu32 "; it has trees 0 to %" PRIu32,
-                      describe_call, tree, trees_of(class, &params) - 1);
-    bool rooted = params.kind == TRYST_COLL_REDUCE || params.kind == TRYST_COLL_BROADCAST;
-    coll_parents_find(plan, &class->trees[tree], is_up, rooted ? params.root : -1,
-                      parents);
+                      "cannot %s: tree is %" PRIu32 "; it has %" PRIu32 " trees",
+                      describe_call, tree, trees_of(class, &params));
+    if (!root_is_valid(plan, tree_root(&params)))
+        return refuse(TRYST_E_INVALID,
+                      "cannot %s: root is not a rank of the group: %" PRId32,
+                      describe_call, params.root);
+    coll_parents_find(plan, &class->trees[tree], is_up, tree_root(&params), parents);
     return TRYST_OK;
 }
 
@@ -194,9 +228,8 @@ void tryst_coll_release(tryst_coll *coll)
 
 /* ---- what is started ---------------------------------------------------------------------- */
 
-/** Convert and check one tensor of a start. `tensor` NULL: none, of which `*own_p` has no data. */
-static tryst_status tensor_take(const tryst_coll *coll, const char *name,
-                                const tryst_tensor *tensor, tryst_tensor *own_p)
+tryst_status coll_tensor_take(const char *name, const tryst_tensor *tensor,
+                              const struct coll_wanted *wanted, tryst_tensor *own_p)
 {
     tryst_tensor own = {.struct_size = sizeof own};
     if (tensor && !tryst_sized_read(&own, sizeof own, tensor))
@@ -206,13 +239,14 @@ static tryst_status tensor_take(const tryst_coll *coll, const char *name,
         return refuse(TRYST_E_UNSUPPORTED,
                       "cannot submit: %s->memory is %d; collectives take host memory (0)",
                       name, (int)own.memory);
-    if (tensor && (own.dtype != coll->dtype || own.count != coll->count))
+    if (tensor && (own.dtype != wanted->dtype || own.count < wanted->count ||
+                   (own.count > wanted->count && !wanted->or_more)))
         return refuse(TRYST_E_INVALID,
                       "cannot submit: %s has %" PRIu64
                       " elements of %s; the collective has "
                       "%" PRIu64 " of %s",
-                      name, own.count, tryst_dtype_name(own.dtype), coll->count,
-                      tryst_dtype_name(coll->dtype));
+                      name, own.count, tryst_dtype_name(own.dtype), wanted->count,
+                      tryst_dtype_name(wanted->dtype));
     if (tensor && own.count && !own.data)
         return refuse(TRYST_E_INVALID,
                       "cannot submit: %s->data is NULL; %" PRIu64 " elements need memory",
@@ -221,18 +255,12 @@ static tryst_status tensor_take(const tryst_coll *coll, const char *name,
     return TRYST_OK;
 }
 
-static bool is_inside(const char *at, const char *begin, uint64_t bytes)
-{
-    return (uintptr_t)at >= (uintptr_t)begin && (uintptr_t)at - (uintptr_t)begin < bytes;
-}
-
 static tryst_status overlap_check(const tryst_coll *coll, const tryst_tensor *in,
                                   const tryst_tensor *out)
 {
     uint64_t bytes = coll->count * coll->element_bytes;
     const char *from = in->data, *to = out->data;
-    if (!bytes || !from || !to || from == to ||
-        (!is_inside(from, to, bytes) && !is_inside(to, from, bytes)))
+    if (!bytes || !from || !to || from == to || !coll_overlap(from, bytes, to, bytes))
         return TRYST_OK;
     return refuse(
         TRYST_E_INVALID,
@@ -265,18 +293,37 @@ static tryst_status run_tensors_take(struct coll_run *run, const tryst_tensor *i
                                      const tryst_tensor *out)
 {
     const tryst_coll *coll = run->coll;
+    struct coll_wanted wanted = {.dtype = coll->dtype, .count = coll->count};
+    if (coll_kind_has_blocks(coll->kind))
+        return coll_blocks_take(run, in, out);
     tryst_status status = tensors_check(coll, &in, &out);
     if (status == TRYST_OK)
-        status = tensor_take(coll, "in", in, &run->in);
+        status = coll_tensor_take("in", in, &wanted, &run->in);
     if (status == TRYST_OK)
-        status = tensor_take(coll, coll->kind == TRYST_COLL_BROADCAST ? "tensor" : "out",
-                             out, &run->out);
+        status = coll_tensor_take(coll->kind == TRYST_COLL_BROADCAST ? "tensor" : "out",
+                                  out, &wanted, &run->out);
     if (status == TRYST_OK)
         status = overlap_check(coll, &run->in, &run->out);
     return status;
 }
 
-/** Where the bytes of each tree are, and what there is to compute. */
+/** Set the counters of a tree to their begin, and the work that is due. The tree's memory is set before. */
+static void tree_begin(struct coll_tree_run *at)
+{
+    const tryst_coll *coll = at->run->coll;
+    const struct coll_part *part = at->part;
+    struct coll_tree *tree = &at->tree;
+    bool scales = coll->reduce == TRYST_REDUCE_PREMULTIPLIED_SUM;
+    bool copies = part->is_root && at->own != at->sums;
+    tree->owns = !part->up_children && (scales || copies);
+    tree->finishes =
+        part->is_root && coll->reduce == TRYST_REDUCE_AVERAGE && coll->size > 1;
+    const char *sent = part->up_children || tree->owns ? at->sums : at->own;
+    tree->reuses = part->sends_up && part->receives_down && sent == at->result;
+    coll_tree_reset(tree);
+}
+
+/** Set where the bytes of each tree are: in the tensors, at the tree's range. */
 static void run_memory_set(struct coll_run *run)
 {
     const tryst_coll *coll = run->coll;
@@ -285,21 +332,22 @@ static void run_memory_set(struct coll_run *run)
     for (uint32_t t = 0; t < coll->parts_count; t++) {
         struct coll_tree_run *at = &run->trees[t];
         const struct coll_part *part = at->part;
-        struct coll_tree *tree = &at->tree;
         uint64_t begin = part->range.begin * coll->element_bytes;
         at->own = in ? in + begin : NULL;
         at->result = out ? out + begin : NULL;
-        at->sums =
-            part->private_at == UINT64_MAX ? at->result : run->private + part->private_at;
-        bool scales = coll->reduce == TRYST_REDUCE_PREMULTIPLIED_SUM;
-        bool copies = coll->kernel && part->is_root && at->own != at->sums;
-        tree->owns = !part->up_children && (scales || copies);
-        tree->finishes =
-            part->is_root && coll->reduce == TRYST_REDUCE_AVERAGE && coll->size > 1;
-        const char *sent = part->up_children || tree->owns ? at->sums : at->own;
-        tree->reuses = part->sends_up && part->receives_down && sent == at->result;
-        coll_tree_reset(tree);
+        at->sums = part->private_at == COLL_NOWHERE ? at->result
+                                                    : run->private + part->private_at;
     }
+}
+
+static void trees_begin(struct coll_run *run)
+{
+    if (coll_kind_has_blocks(run->coll->kind))
+        coll_blocks_memory_set(run);
+    else
+        run_memory_set(run);
+    for (uint32_t t = 0; t < run->coll->parts_count; t++)
+        tree_begin(&run->trees[t]);
 }
 
 static tryst_status params_check(const tryst_op_params *params)
@@ -353,7 +401,7 @@ static tryst_status coll_start(tryst_step *step, tryst_coll *coll, const tryst_t
         coll_run_put(run);
         return status;
     }
-    run_memory_set(run);
+    trees_begin(run);
     if (op_p)
         *op_p = op;
     coll_op_submit(op, !op_p, run_begin);
@@ -384,6 +432,23 @@ tryst_status tryst_coll_start(tryst_step *step, tryst_coll *coll, const tryst_te
 
 /* ---- one call ----------------------------------------------------------------------------- */
 
+tryst_status coll_call(tryst_step *step, tryst_coll_params what, const tryst_tensor *in,
+                       const tryst_tensor *out, const tryst_op_params *params,
+                       tryst_op **op_p)
+{
+    tryst_coll *coll;
+    tryst_group *group = step_group(step);
+    what.struct_size = sizeof what;
+    tryst_status status = prepared_check(group, &what);
+    if (status == TRYST_OK)
+        status = coll_find(group_above(group), group, &what, &coll);
+    if (status != TRYST_OK)
+        return status;
+    status = tryst_coll_start(step, coll, in, out, params, op_p);
+    coll_unref(coll);
+    return status;
+}
+
 /** Start what `what` describes; count and dtype are those of `tensor` (NULL: none). */
 static tryst_status call(tryst_step *step, tryst_coll_params what,
                          const tryst_tensor *tensor, const tryst_tensor *in,
@@ -391,10 +456,8 @@ static tryst_status call(tryst_step *step, tryst_coll_params what,
                          tryst_op **op_p)
 {
     tryst_tensor room;
-    tryst_coll *coll;
     if (!step)
         return refuse_null(submit_call, "step");
-    tryst_group *group = step_group(step);
     if (tensor) {
         const tryst_tensor *own = tryst_sized_view(tensor, &room, sizeof room);
         if (!own)
@@ -405,15 +468,7 @@ static tryst_status call(tryst_step *step, tryst_coll_params what,
     } else if (what.kind != TRYST_COLL_BARRIER) {
         return refuse_null(submit_call, "a tensor");
     }
-    what.struct_size = sizeof what;
-    tryst_status status = prepared_check(group, &what);
-    if (status == TRYST_OK)
-        status = coll_find(group_above(group), group, &what, &coll);
-    if (status != TRYST_OK)
-        return status;
-    status = tryst_coll_start(step, coll, in, out, params, op_p);
-    coll_unref(coll);
-    return status;
+    return coll_call(step, what, in, out, params, op_p);
 }
 
 tryst_status tryst_allreduce(tryst_step *step, const char *name, const tryst_tensor *in,

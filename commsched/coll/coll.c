@@ -13,6 +13,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "blocks_run.h"
 #include "cache.h"
 #include "core/alloc.h"
 #include "edges.h"
@@ -30,7 +31,12 @@ static const char *kind_name(tryst_coll_kind kind)
                                         [TRYST_COLL_ALLREDUCE] = "all-reduce",
                                         [TRYST_COLL_REDUCE] = "reduce",
                                         [TRYST_COLL_BROADCAST] = "broadcast",
-                                        [TRYST_COLL_BARRIER] = "barrier"};
+                                        [TRYST_COLL_BARRIER] = "barrier",
+                                        [TRYST_COLL_ALLGATHER] = "all-gather",
+                                        [TRYST_COLL_REDUCE_SCATTER] = "reduce-scatter",
+                                        [TRYST_COLL_ALLTOALL] = "all-to-all",
+                                        [TRYST_COLL_GATHER] = "gather",
+                                        [TRYST_COLL_SCATTER] = "scatter"};
     return names[kind];
 }
 
@@ -159,6 +165,8 @@ static void run_end(struct coll_run *run)
             tree_slots_release(&run->trees[t], c);
     gone_note(run);
     bool failed = run->status != TRYST_OK;
+    if (!failed && run->coll->is_packed)
+        coll_blocks_finish(run);
     op_report(op, run->status, failed ? run->origin_rank : -1,
               failed ? run->origin_status : TRYST_OK, failed ? run->text : NULL);
     op->coll = NULL;

@@ -2,144 +2,21 @@
 /*
  * Prepared collectives, and the memory of their runs.
  *
- * Idea: all that follows from plan, shape and name is computed once: ranges, neighbours, keys, kernel, and
- * the size of a run. A run is one allocation; it returns to its collective when it is over, so a loop
- * allocates nothing.
- * Invariant: the flows of a part, and their keys, are in the order of run.h.
+ * Idea: all that follows from plan, shape and name is computed once: blocks, kernel, parts (parts.c), and the size
+ * of a run. A run is one allocation; it returns to its collective when it is over, so a loop allocates
+ * nothing.
  * Callers: calls.c, cache.c; coll.c, at the end of a run.
  */
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "core/alloc.h"
 #include "core/refuse.h"
-#include "edges.h"
+#include "parts.h"
 #include "prepare.h"
 #include "rendezvous/coll_op.h"
 #include "rendezvous/op/dtype.h"
-#include "run.h"
 
 static const char prepare_call[] = "prepare a collective";
-
-/* ---- parts -------------------------------------------------------------------------------- */
-
-static bool climbs(tryst_coll_kind kind)
-{
-    return kind != TRYST_COLL_BROADCAST;
-}
-
-static bool descends(tryst_coll_kind kind)
-{
-    return kind != TRYST_COLL_REDUCE;
-}
-
-static bool has_root(tryst_coll_kind kind)
-{
-    return kind == TRYST_COLL_REDUCE || kind == TRYST_COLL_BROADCAST;
-}
-
-/** Prepare the key of a flow of `tree`, from or to `peer`, and append it. */
-static tryst_status key_add(tryst_coll *coll, uint32_t tree, bool up, int32_t peer,
-                            bool sends)
-{
-    char edge[TRYST_COLL_NAME_MAX + 32];
-    int32_t rank = tryst_group_rank(coll->group);
-    snprintf(edge, sizeof edge, "~c/%s/%" PRIu32 "/%s", coll->label->string, tree,
-             up ? "u" : "d");
-    tryst_status status = group_key(coll->group, sends ? rank : peer, sends ? peer : rank,
-                                    edge, &coll->keys[coll->flows_count]);
-    coll->flows_count += status == TRYST_OK;
-    return status;
-}
-
-/** Where the sums of a part are: in private memory where this rank has no result. */
-static void private_place(tryst_coll *coll, struct coll_part *part)
-{
-    bool adds = part->up_children || coll->reduce == TRYST_REDUCE_PREMULTIPLIED_SUM;
-    part->private_at = UINT64_MAX;
-    if (coll->kind != TRYST_COLL_REDUCE || part->is_root || !adds)
-        return;
-    part->private_at = coll->private_bytes;
-    coll->private_bytes +=
-        (part->bytes + COLL_LINE_BYTES - 1) / COLL_LINE_BYTES * COLL_LINE_BYTES;
-}
-
-/** The flows of `edges` of a phase, in the order of run.h. */
-static tryst_status phase_add(tryst_coll *coll, struct coll_part *part, uint32_t tree,
-                              bool up, const struct coll_edges *edges)
-{
-    tryst_status status = TRYST_OK;
-    part->is_root = edges->parent < 0;
-    *(up ? &part->up_children : &part->down_children) = edges->children_count;
-    *(up ? &part->sends_up : &part->receives_down) = edges->parent >= 0;
-    for (uint32_t i = 0; up && i < edges->children_count && status == TRYST_OK; i++)
-        status = key_add(coll, tree, up, edges->children[i], false);
-    if (edges->parent >= 0 && status == TRYST_OK)
-        status = key_add(coll, tree, up, edges->parent, up);
-    for (uint32_t i = 0; !up && i < edges->children_count && status == TRYST_OK; i++)
-        status = key_add(coll, tree, up, edges->children[i], true);
-    return status;
-}
-
-static tryst_status part_add(tryst_coll *coll, const struct coll_plan *plan,
-                             const struct coll_class *class, uint32_t tree)
-{
-    struct coll_range range =
-        coll_range_of(class, tree, coll->count, coll->element_bytes);
-    struct coll_part *part = &coll->parts[coll->parts_count];
-    const struct coll_tree_plan *of = &class->trees[tree];
-    if (!range.count && tree)
-        return TRYST_OK;
-    uint64_t eager_max = coll->colls->eager_max;
-    *part = (struct coll_part){.range = range,
-                               .bytes = range.count * coll->element_bytes,
-                               .flow_slice_bytes = class->slice_bytes,
-                               .flow_at = coll->flows_count};
-    part->is_small = part->bytes <= eager_max;
-    part->slices = coll_slices_of(part->bytes, class->slice_bytes, eager_max);
-    part->slice_bytes = part->slices == 1 ? part->bytes : class->slice_bytes;
-    if (!part->slices)
-        return refuse(TRYST_E_INVALID,
-                      "cannot %s: %" PRIu64 " bytes are too many for slices of %" PRIu32
-                      "; split the tensor",
-                      prepare_call, part->bytes, class->slice_bytes);
-    struct coll_edges edges;
-    edges.children = mem_alloc(coll_edges_max(of) * sizeof *edges.children);
-    if (!edges.children)
-        return refuse_nomem(prepare_call);
-    tryst_status status = TRYST_OK;
-    if (climbs(coll->kind)) {
-        coll_edges_find(plan, of, true, coll->root, &edges);
-        status = phase_add(coll, part, tree, true, &edges);
-    }
-    if (descends(coll->kind) && status == TRYST_OK) {
-        coll_edges_find(plan, of, false, coll->root, &edges);
-        status = phase_add(coll, part, tree, false, &edges);
-    }
-    mem_free(edges.children);
-    private_place(coll, part);
-    coll->children_count += part->up_children;
-    coll->parts_count++;
-    return status;
-}
-
-static tryst_status parts_make(tryst_coll *coll, const struct coll_plan *plan)
-{
-    const struct coll_class *class =
-        coll_class_of(plan, coll_bytes(coll->count, coll->element_bytes));
-    uint32_t flows = 0;
-    for (uint32_t t = 0; t < class->trees_count; t++)
-        flows += 2 * coll_edges_max(&class->trees[t]) + 2;
-    coll->parts = mem_zalloc_array(class->trees_count, sizeof *coll->parts);
-    coll->keys = mem_zalloc_array(flows, sizeof *coll->keys);
-    if (!coll->parts || !coll->keys)
-        return refuse_nomem(prepare_call);
-    tryst_status status = TRYST_OK;
-    for (uint32_t t = 0; t < class->trees_count && status == TRYST_OK; t++)
-        status = part_add(coll, plan, class, t);
-    return status;
-}
 
 /* ---- runs --------------------------------------------------------------------------------- */
 
@@ -203,10 +80,10 @@ static void flows_reset(struct coll_tree_run *at)
     uint32_t flows =
         part->up_children + part->sends_up + part->receives_down + part->down_children;
     for (uint32_t i = 0; i < flows; i++)
-        at->flows[i] = (struct coll_flow){.tree = at,
-                                          .child = i,
-                                          .flow = {.slice_bytes = part->flow_slice_bytes,
-                                                   .shape = at->run->coll->shape}};
+        at->flows[i] = (struct coll_flow){
+            .tree = at,
+            .child = i,
+            .flow = {.slice_bytes = part->flow_slice_bytes, .shape = part->shape}};
 }
 
 static void run_reset(struct coll_run *run)
@@ -261,6 +138,8 @@ static void coll_free(tryst_coll *coll)
     prepared_unref(coll->label);
     mem_free(coll->keys);
     mem_free(coll->parts);
+    coll_blocks_close(&coll->in_blocks);
+    coll_blocks_close(&coll->out_blocks);
     mem_free(coll);
 }
 
@@ -288,14 +167,23 @@ const struct coll_plan *coll_plan_get(struct colls *colls, const tryst_group *gr
     return plan;
 }
 
+static bool has_root(tryst_coll_kind kind)
+{
+    return kind == TRYST_COLL_REDUCE || kind == TRYST_COLL_BROADCAST ||
+           kind == TRYST_COLL_GATHER || kind == TRYST_COLL_SCATTER;
+}
+
 static void coll_fill(tryst_coll *coll, const tryst_coll_params *params)
 {
-    bool reduces =
-        params->kind == TRYST_COLL_ALLREDUCE || params->kind == TRYST_COLL_REDUCE;
+    bool reduces = params->kind == TRYST_COLL_ALLREDUCE ||
+                   params->kind == TRYST_COLL_REDUCE ||
+                   params->kind == TRYST_COLL_REDUCE_SCATTER;
     coll->kind = params->kind;
     coll->reduce = reduces ? params->reduce : TRYST_REDUCE_INVALID;
     coll->root = has_root(params->kind) ? params->root : -1;
     coll->dtype = params->kind == TRYST_COLL_BARRIER ? TRYST_DTYPE_U8 : params->dtype;
+    coll->tensor_dtype = coll->dtype;
+    coll->asked_count = params->count;
     coll->count = params->kind == TRYST_COLL_BARRIER ? 0 : params->count;
     coll->element_bytes = dtype_bytes(coll->dtype);
     coll->kernel = reduces ? reduce_kernel_get(coll->dtype, coll->reduce) : NULL;
@@ -304,6 +192,52 @@ static void coll_fill(tryst_coll *coll, const tryst_coll_params *params)
                                       .operation = (uint8_t)coll->kind,
                                       .dtype = (uint8_t)coll->dtype,
                                       .op = (uint8_t)coll->reduce};
+}
+
+/** True if one all-reduce of all blocks is cheaper than a tree for each rank. A tree for each rank costs a rank
+ *  2 (n - 1) messages of about 1 us; the all-reduce costs it at most 6 in a binary tree, and as many bytes again, at about
+ *  8 GB/s. The copies to and from private memory are not cut in pieces, so one turn's work is the bound. */
+static bool is_packed(const tryst_coll *coll, uint64_t bytes)
+{
+    uint64_t others = (uint64_t)coll->size - 1;
+    bool has_roots =
+        coll->kind == TRYST_COLL_ALLGATHER || coll->kind == TRYST_COLL_REDUCE_SCATTER;
+    return has_roots && others > 3 && bytes && bytes <= COLL_WORK_BYTES &&
+           bytes <= others * (16u << 10);
+}
+
+/** All blocks of an all-gather are combined by OR, over zeros where a rank has no block. */
+static void pack(tryst_coll *coll)
+{
+    coll->is_packed = true;
+    if (coll->kind != TRYST_COLL_ALLGATHER)
+        return;
+    coll->count *= coll->element_bytes;
+    coll->element_bytes = 1;
+    coll->dtype = TRYST_DTYPE_U8;
+    coll->kernel = reduce_kernel_get(TRYST_DTYPE_U8, TRYST_REDUCE_OR);
+}
+
+static tryst_status blocks_open(tryst_coll *coll, const tryst_coll_params *params)
+{
+    int32_t rank = tryst_group_rank(coll->group);
+    struct coll_blocks *in = &coll->in_blocks, *out = &coll->out_blocks;
+    if (!coll_kind_has_blocks(coll->kind))
+        return TRYST_OK;
+    tryst_status status = coll_blocks_open(params, false, rank, coll->size, in);
+    if (status == TRYST_OK)
+        status = coll_blocks_open(params, true, rank, coll->size, out);
+    if (status != TRYST_OK)
+        return status;
+    uint64_t own_in = out->is_given ? coll_block_count(out, rank) : params->count;
+    uint64_t own_out = in->is_given ? coll_block_count(in, rank) : params->count;
+    coll->in_count = in->is_given ? in->end : own_in;
+    coll->out_count = out->is_given ? out->end : own_out;
+    coll->count = in->is_given ? in->total : out->is_given ? out->total : params->count;
+    coll->shape.count = coll->count;
+    if (is_packed(coll, coll->count * coll->element_bytes))
+        pack(coll);
+    return TRYST_OK;
 }
 
 tryst_status coll_open(struct colls *colls, tryst_group *group,
@@ -322,7 +256,9 @@ tryst_status coll_open(struct colls *colls, tryst_group *group,
     coll_fill(coll, params);
     coll->label = name_key(params->name);
     tryst_status status =
-        coll->label ? parts_make(coll, plan) : refuse_nomem(prepare_call);
+        coll->label ? blocks_open(coll, params) : refuse_nomem(prepare_call);
+    if (status == TRYST_OK)
+        status = coll_parts_make(coll, plan);
     if (status != TRYST_OK) {
         coll_free(coll);
         return status;

@@ -15,6 +15,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "blocks.h"
 #include "coll.h"
 #include "core/hash_table.h"
 #include "core/list.h"
@@ -31,6 +32,8 @@
 /** One-shot collectives that are kept prepared. */
 enum { COLLS_KEPT = 1024 };
 enum { COLL_TEXT_BYTES = 256 };
+/** A part has no bytes in this tensor. */
+#define COLL_NOWHERE UINT64_MAX
 
 struct coll_run;
 
@@ -66,7 +69,9 @@ struct coll_part {
     uint32_t up_children, down_children;
     uint64_t
         private_at; /**< of its sums in the run's private memory; UINT64_MAX: in the result */
-    uint32_t flow_at; /**< its first flow and key */
+    uint32_t flow_at;       /**< its first flow and key */
+    uint64_t in_at, out_at; /**< of blocks: bytes before it in `in` and in `out` */
+    struct flow_shape shape;
 };
 
 struct tryst_coll {
@@ -91,6 +96,13 @@ struct tryst_coll {
     uint32_t parts_count, flows_count, children_count;
     struct coll_part *parts;
     tryst_key **keys; /**< of the flows */
+
+    /* Collectives of blocks. */
+    tryst_dtype tensor_dtype;     /**< of `in` and `out`; `dtype` is what flows move */
+    uint64_t asked_count;         /**< of the params */
+    uint64_t in_count, out_count; /**< of the tensors, at least */
+    struct coll_blocks in_blocks, out_blocks;
+    bool is_packed; /**< one all-reduce of all blocks, in private memory */
 };
 
 struct coll_flow {

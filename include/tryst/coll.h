@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file coll.h
- *  Collectives: all ranks of a group reduce or spread one tensor. Library: libtryst.
+ *  Collectives: all ranks of a group reduce, spread or exchange tensors. Library: libtryst.
  *
  *  A collective has a name. The n-th use of a name in a step meets the n-th use of that name
  *  in the same step on the other ranks, so ranks submit in any order, from any thread, mixed
@@ -25,7 +25,8 @@
  *   - tryst_op_cancel, or the deadline, of one rank's operation ends the collective on all ranks
  *     with that cause. A rank that dies ends it with TRYST_E_PEER; tryst_error.origin_rank names the
  *     rank that died, and later collectives of the group end at once with the same cause.
- *     After a failure the contents of `out` are undefined.
+ *     After a failure the contents of `out` are undefined. All-to-all, gather and scatter go between
+ *     pairs: a failure ends them on the ranks that still exchange a block with the rank that failed.
  *   - Where ranks are on several hosts, the first collective starts the library's progress thread
  *     (TRYST_PROGRESS_THREAD), because each rank moves the others' bytes too. On one host a rank
  *     that makes no progress delays the others.
@@ -96,6 +97,126 @@ TRYST_API tryst_status tryst_barrier(tryst_step *step, const char *name,
                                      const tryst_op_params *params, tryst_op **op_p);
 
 /* ------------------------------------------------------------------------------------------- *
+ *  Blocks: one for each rank of the group.
+ *
+ *  A tensor of equal blocks has the group's size times a block's elements, rank 0's block first. The forms
+ *  that end in `v` take an array of counts, one for each rank, in elements; and an array of offsets into the tensor, in
+ *  elements, or NULL: the blocks follow one another. Both arrays are read during the call. Blocks of one tensor do
+ *  not overlap, and a tensor of `v` blocks may be longer than its last block needs.
+ *
+ *  In place means: the block that both tensors have is at one address. Any other overlap of `in` and `out` is
+ *  TRYST_E_INVALID.
+ *
+ *  Costs, for n ranks. All-gather and reduce-scatter: one broadcast from each rank, or one reduction to each rank, over
+ *  the plan's trees, each a flow per tree and neighbour, all at once: each rank receives every other block once
+ *  (all-gather) and all links of the trees work at a time. Where n > 4 and all blocks together are at most 128 KiB, less for
+ *  few ranks, one all-reduce of all blocks replaces them: fewer messages, twice the bytes. All-to-all, gather
+ *  and scatter: one message for each pair of ranks, without trees.
+ * ------------------------------------------------------------------------------------------- */
+
+/** Concatenate the tensors `in` of all ranks in every rank's `out`, by rank.
+ *
+ *  `in` has the same count c on all ranks and `out` n * c elements. In place: `in` is NULL, or its data is this
+ *  rank's block of `out`.
+ *
+ *  Owns, Thread, Returns, ends: as tryst_allreduce.
+ */
+TRYST_API tryst_status tryst_allgather(tryst_step *step, const char *name,
+                                       const tryst_tensor *in, const tryst_tensor *out,
+                                       const tryst_op_params *params, tryst_op **op_p);
+
+/** As tryst_allgather, with blocks of different counts. `out_counts` is the same on all ranks; `out_offsets` is this
+ *  rank's. `in` has out_counts[rank] elements.
+ */
+TRYST_API tryst_status tryst_allgatherv(tryst_step *step, const char *name,
+                                        const tryst_tensor *in, const tryst_tensor *out,
+                                        const uint64_t *out_counts,
+                                        const uint64_t *out_offsets,
+                                        const tryst_op_params *params, tryst_op **op_p);
+
+/** Reduce `in` of all ranks with `reduce` and leave block r of the result in `out` of rank r.
+ *
+ *  `out` has the same count c on all ranks and `in` n * c elements. In place: the data of `out` is this rank's
+ *  block of `in`; the other blocks stay unchanged. `in` is never NULL.
+ *  The result has the same bits for every order of arrival and from run to run. The order of additions is not
+ *  the all-reduce's, so a floating-point sum may differ from the all-reduce's block in its last bits.
+ *  A rank that adds for others needs memory for the sums: up to the bytes of `in`.
+ *
+ *  Owns, Thread, Returns, ends: as tryst_allreduce.
+ */
+TRYST_API tryst_status tryst_reduce_scatter(
+    tryst_step *step, const char *name, const tryst_tensor *in, const tryst_tensor *out,
+    tryst_reduce_op reduce, const tryst_op_params *params, tryst_op **op_p);
+
+/** As tryst_reduce_scatter, with blocks of different counts. `in_counts` is the same on all ranks; `in_offsets` is this
+ *  rank's. `out` has in_counts[rank] elements.
+ */
+TRYST_API tryst_status tryst_reduce_scatterv(
+    tryst_step *step, const char *name, const tryst_tensor *in, const uint64_t *in_counts,
+    const uint64_t *in_offsets, const tryst_tensor *out, tryst_reduce_op reduce,
+    const tryst_op_params *params, tryst_op **op_p);
+
+/** Send block r of `in` to rank r, and place what rank r sends in block r of `out`.
+ *
+ *  `in` and `out` have n * c elements, with the same c on all ranks, and do not overlap.
+ *
+ *  Owns, Thread, Returns, ends: as tryst_allreduce.
+ */
+TRYST_API tryst_status tryst_alltoall(tryst_step *step, const char *name,
+                                      const tryst_tensor *in, const tryst_tensor *out,
+                                      const tryst_op_params *params, tryst_op **op_p);
+
+/** As tryst_alltoall, with blocks of different counts. in_counts[r] of this rank is out_counts[this rank] of rank r; zero
+ *  counts are compared, too.
+ */
+TRYST_API tryst_status tryst_alltoallv(
+    tryst_step *step, const char *name, const tryst_tensor *in, const uint64_t *in_counts,
+    const uint64_t *in_offsets, const tryst_tensor *out, const uint64_t *out_counts,
+    const uint64_t *out_offsets, const tryst_op_params *params, tryst_op **op_p);
+
+/** Concatenate the tensors `in` of all ranks in `out` of rank `root`, by rank.
+ *
+ *  `in` has the same count c on all ranks and `out` of the root n * c elements; elsewhere `out` is ignored (NULL). In place,
+ *  at the root: `in` is NULL, or its data is the root's block of `out`.
+ *
+ *  Owns, Thread, Returns, ends: as tryst_reduce.
+ */
+TRYST_API tryst_status tryst_gather(tryst_step *step, const char *name,
+                                    const tryst_tensor *in, const tryst_tensor *out,
+                                    int root, const tryst_op_params *params,
+                                    tryst_op **op_p);
+
+/** As tryst_gather, with blocks of different counts: `in` has this rank's count. `out_counts` and `out_offsets` are the
+ *  root's, and ignored elsewhere (NULL).
+ */
+TRYST_API tryst_status tryst_gatherv(tryst_step *step, const char *name,
+                                     const tryst_tensor *in, const tryst_tensor *out,
+                                     const uint64_t *out_counts,
+                                     const uint64_t *out_offsets, int root,
+                                     const tryst_op_params *params, tryst_op **op_p);
+
+/** Send block r of `in` of rank `root` to `out` of rank r.
+ *
+ *  `out` has the same count c on all ranks and `in` of the root n * c elements; elsewhere `in` is ignored (NULL). In place,
+ *  at the root: `out` is NULL, or its data is the root's block of `in`.
+ *
+ *  Owns, Thread, Returns, ends: as tryst_reduce.
+ */
+TRYST_API tryst_status tryst_scatter(tryst_step *step, const char *name,
+                                     const tryst_tensor *in, const tryst_tensor *out,
+                                     int root, const tryst_op_params *params,
+                                     tryst_op **op_p);
+
+/** As tryst_scatter, with blocks of different counts: `out` has this rank's count. `in_counts` and `in_offsets` are the
+ *  root's, and ignored elsewhere (NULL).
+ */
+TRYST_API tryst_status tryst_scatterv(tryst_step *step, const char *name,
+                                      const tryst_tensor *in, const uint64_t *in_counts,
+                                      const uint64_t *in_offsets, const tryst_tensor *out,
+                                      int root, const tryst_op_params *params,
+                                      tryst_op **op_p);
+
+/* ------------------------------------------------------------------------------------------- *
  *  Prepared form, for loops: checks, names and memory once; each start allocates nothing.
  * ------------------------------------------------------------------------------------------- */
 
@@ -107,18 +228,29 @@ typedef enum tryst_coll_kind {
     TRYST_COLL_ALLREDUCE = 1,
     TRYST_COLL_REDUCE = 2,
     TRYST_COLL_BROADCAST = 3,
-    TRYST_COLL_BARRIER = 4
+    TRYST_COLL_BARRIER = 4,
+    TRYST_COLL_ALLGATHER = 5,
+    TRYST_COLL_REDUCE_SCATTER = 6,
+    TRYST_COLL_ALLTOALL = 7,
+    TRYST_COLL_GATHER = 8,
+    TRYST_COLL_SCATTER = 9
 } tryst_coll_kind;
 
 /** The fixed part of a prepared collective. */
 typedef struct tryst_coll_params {
     size_t struct_size;
     tryst_coll_kind kind;
-    tryst_reduce_op reduce; /**< all-reduce and reduce */
-    uint64_t count;         /**< elements; barrier: 0 */
-    tryst_dtype dtype;      /**< barrier: 0 */
-    int32_t root;           /**< reduce and broadcast */
-    const char *name;       /**< copied */
+    tryst_reduce_op reduce; /**< all-reduce, reduce and reduce-scatter */
+    uint64_t count;    /**< elements, of a block where there are blocks; barrier: 0 */
+    tryst_dtype dtype; /**< barrier: 0 */
+    int32_t root;      /**< reduce, broadcast, gather and scatter */
+    const char *name;  /**< copied */
+    /* Blocks of different counts, as the arguments of the forms that end in `v`; NULL: all have `count`. Copied. */
+    const uint64_t *in_counts;  /**< reduce-scatter, all-to-all; scatter: at the root */
+    const uint64_t *in_offsets; /**< of in_counts; NULL: the blocks follow one another */
+    const uint64_t *out_counts; /**< all-gather, all-to-all; gather: at the root */
+    const uint64_t
+        *out_offsets; /**< of out_counts; NULL: the blocks follow one another */
 } tryst_coll_params;
 
 /** Prepare a collective of `group` that is started many times. Local: other ranks may use the prepared form
@@ -134,8 +266,8 @@ TRYST_API tryst_status tryst_coll_prepare(tryst_group *group,
 
 /** Start a prepared collective in `step`: as the call of its kind with its name.
  *
- *  `in` and `out` have the prepared dtype and count. Broadcast has its tensor as `out`, `in` is NULL;
- *  a barrier has neither. Several starts may be under way, in one step or several; each has
+ *  `in` and `out` are those of the call, with the prepared dtype and counts. Broadcast has its tensor as `out`,
+ *  `in` is NULL; a barrier has neither. Several starts may be under way, in one step or several; each has
  *  memory of its own, which later starts use again, so a loop allocates nothing.
  *
  *  Thread, Returns, ends: as tryst_allreduce; TRYST_E_INVALID also for a step of another group.
@@ -163,7 +295,9 @@ typedef struct tryst_coll_info {
     double bound_seconds;
     /** Of tensors of this size, once the trees are filled. 0: unknown, likewise. */
     uint64_t planned_bytes_per_s;
-    uint32_t trees;       /**< each carries a part of the tensor, which may be empty */
+    /** Each carries a part of the tensor, which may be empty. Of all-gather and reduce-scatter,
+     *  those of one block; 0 where pairs of ranks exchange blocks. */
+    uint32_t trees;
     uint32_t slice_bytes; /**< a longer part travels in slices of so many */
 } tryst_coll_info;
 
@@ -181,7 +315,9 @@ TRYST_API tryst_status tryst_coll_estimate(tryst_group *group,
 /** Read tree `tree`, from 0, of the same collective: `parents[r]` becomes the rank to which
  *  rank r sends its sums (`is_up`), or from which rank r receives the result; -1 at the root.
  *
- *  `parents` has room for every rank of the group. Local.
+ *  `parents` has room for every rank of the group. The tree is rooted at `root` of
+ *  `coll_params`, which for all-gather and reduce-scatter is the rank of the block; all-reduce
+ *  and barrier have the plan's root. Local.
  *
  *  Thread:  any. Never blocks.
  *  Returns: as tryst_coll_estimate; TRYST_E_INVALID also where there is no such tree

@@ -8,96 +8,18 @@
 #include <string.h>
 #include <tryst/coll.h>
 
-#include "commsched/coll/coll.h"
-#include "commsched/coll/edges.h"
-#include "commsched/coll/map.h"
+#include "coll_draw.h"
 #include "core/alloc.h"
 #include "core/reduce.h"
 #include "rendezvous/coll_op.h"
 #include "support/unit.h"
 
-enum { RANKS_MAX = 8, TREES_MAX = 3, CLASSES = 2, AT_ONCE = 5, LINE = 64 };
-
-/* ---- random plans, the same on all ranks -------------------------------------------------- */
-
-struct tree_drawn {
-    int32_t root, parents[RANKS_MAX], children[RANKS_MAX][RANKS_MAX];
-    uint32_t counts[RANKS_MAX];
-};
-
-struct plan_drawn {
-    struct tree_drawn trees[TREES_MAX];
-    struct coll_plan plans[RANKS_MAX];
-    struct coll_class classes[RANKS_MAX][CLASSES];
-    struct coll_tree_plan parts[RANKS_MAX][CLASSES][TREES_MAX];
-};
-
-static void tree_draw(struct tree_drawn *tree, int size, uint64_t *random)
-{
-    int32_t order[RANKS_MAX] = {0};
-    memset(tree, 0, sizeof *tree);
-    for (int i = 0; i < size; i++) {
-        int at = (int)(harness_random(random) % (uint64_t)(i + 1));
-        order[i] = order[at];
-        order[at] = i;
-    }
-    tree->root = order[0];
-    tree->parents[order[0]] = -1;
-    for (int i = 1; i < size; i++) {
-        int32_t parent = order[harness_random(random) % (uint64_t)i];
-        tree->parents[order[i]] = parent;
-        tree->children[parent][tree->counts[parent]++] = order[i];
-    }
-}
-
-static void plan_draw(struct plan_drawn *drawn, int size, uint64_t seed)
-{
-    static const uint32_t slices[] = {4096, 8192, 65536, 16448};
-    uint64_t random = seed | 1;
-    uint32_t shares[CLASSES][TREES_MAX], slice[CLASSES], trees[CLASSES];
-    for (int t = 0; t < TREES_MAX; t++)
-        tree_draw(&drawn->trees[t], size, &random);
-    for (int c = 0; c < CLASSES; c++) {
-        uint32_t share = 0;
-        slice[c] = slices[harness_random(&random) % COUNT_OF(slices)];
-        trees[c] = 1 + (uint32_t)(harness_random(&random) % TREES_MAX);
-        for (uint32_t t = 0; t < trees[c]; t++) {
-            share += (uint32_t)(harness_random(&random) % (UINT32_MAX - share)) / 2;
-            shares[c][t] = t + 1 == trees[c] ? UINT32_MAX : share;
-        }
-    }
-    for (int rank = 0; rank < size; rank++) {
-        drawn->plans[rank] = (struct coll_plan){.size = (uint32_t)size,
-                                                .rank = rank,
-                                                .classes_count = CLASSES,
-                                                .classes = drawn->classes[rank]};
-        for (int c = 0; c < CLASSES; c++) {
-            drawn->classes[rank][c] =
-                (struct coll_class){.bytes_max = c ? UINT64_MAX : 50000,
-                                    .slice_bytes = slice[c],
-                                    .trees_count = trees[c],
-                                    .trees = drawn->parts[rank][c]};
-            for (uint32_t t = 0; t < trees[c]; t++) {
-                const struct tree_drawn *tree = &drawn->trees[t];
-                drawn->parts[rank][c][t] =
-                    (struct coll_tree_plan){.cum_share = shares[c][t],
-                                            .root = tree->root,
-                                            .up_parent = tree->parents[rank],
-                                            .down_parent = tree->parents[rank],
-                                            .up_children_count = tree->counts[rank],
-                                            .down_children_count = tree->counts[rank],
-                                            .up_children = tree->children[rank],
-                                            .down_children = tree->children[rank],
-                                            .up_parents = tree->parents,
-                                            .down_parents = tree->parents};
-            }
-        }
-    }
-}
+enum { AT_ONCE = 5, LINE = 64 };
 
 /* ---- one collective ----------------------------------------------------------------------- */
 
 struct what {
+    struct terms_drawn terms;
     tryst_coll_kind kind;
     tryst_reduce_op reduce;
     tryst_dtype dtype;
@@ -131,57 +53,10 @@ static struct what what_draw(int size, uint64_t seed, unsigned index)
     what.shift = harness_random(&random) % 3;
     what.element_bytes = tryst_dtype_bytes(what.dtype);
     what.bytes = what.count * what.element_bytes;
+    what.terms = (struct terms_drawn){what.dtype,         what.reduce, what.kernel,
+                                      what.element_bytes, what.count,  what.seed};
     snprintf(what.name, sizeof what.name, "c%llu.%u", (unsigned long long)seed, index);
     return what;
-}
-
-/* Elements of a rank: numbers of moderate size, so that sums round. */
-static void fill(const struct what *what, int rank, char *data)
-{
-    uint64_t random = (what->seed + (uint64_t)rank * 977) | 1;
-    for (uint64_t i = 0; i < what->count; i++) {
-        uint64_t bits = harness_random(&random);
-        uint16_t half = (uint16_t)((bits & 0x8fff) | (12 + (bits >> 20) % 4) << 10);
-        uint16_t brain = (uint16_t)((bits & 0x807f) | (124 + (bits >> 20) % 6) << 7);
-        float single = (float)((int64_t)(bits % 2000001) - 1000000) / 977.0f;
-        double full = (double)((int64_t)(bits % 2000001) - 1000000) / 977.0;
-        const void *from = &bits;
-        from = what->dtype == TRYST_DTYPE_F16 ? &half : from;
-        from = what->dtype == TRYST_DTYPE_BF16 ? &brain : from;
-        from = what->dtype == TRYST_DTYPE_F32 ? (const void *)&single : from;
-        from = what->dtype == TRYST_DTYPE_F64 ? (const void *)&full : from;
-        memcpy(data + i * what->element_bytes, from, what->element_bytes);
-    }
-}
-
-static double factor_of(int rank)
-{
-    return 0.5 + rank * 0.3;
-}
-
-/* The fold of what is below `rank` in one range. */
-static void fold(const struct plan_drawn *drawn, const struct what *what,
-                 const struct coll_tree_plan *trees, int rank, struct coll_range range,
-                 char *const *own, char *sum)
-{
-    int32_t children[RANKS_MAX + 1];
-    struct coll_edges edges = {.children = children};
-    size_t begin = range.begin * what->element_bytes;
-    size_t bytes = range.count * what->element_bytes;
-    uint32_t tree = (uint32_t)(trees - drawn->parts[0][0]) % TREES_MAX;
-    uint32_t class = (uint32_t)(trees - drawn->parts[0][0]) / TREES_MAX;
-    coll_edges_find(&drawn->plans[rank], &drawn->parts[rank][class][tree], true,
-                    what->kind == TRYST_COLL_REDUCE ? what->root : -1, &edges);
-    if (what->reduce == TRYST_REDUCE_PREMULTIPLIED_SUM)
-        what->kernel->scale(sum, own[rank] + begin, range.count, factor_of(rank));
-    else
-        memcpy(sum, own[rank] + begin, bytes);
-    char *below = malloc(bytes + 1);
-    for (uint32_t c = 0; c < edges.children_count; c++) {
-        fold(drawn, what, trees, children[c], range, own, below);
-        what->kernel->reduce(sum, sum, below, range.count);
-    }
-    free(below);
 }
 
 /* What every rank (reduce: the root) must have at the end. */
@@ -198,7 +73,9 @@ static void reference(const struct plan_drawn *drawn, const struct what *what, i
             coll_range_of(class, t, what->count, what->element_bytes);
         char *at = result + range.begin * what->element_bytes;
         int root = what->kind == TRYST_COLL_REDUCE ? what->root : class->trees[t].root;
-        fold(drawn, what, &class->trees[t], root, range, own, at);
+        terms_fold(drawn, &what->terms, &class->trees[t],
+                   what->kind == TRYST_COLL_REDUCE ? what->root : -1, root, range, own,
+                   at);
         if (what->reduce == TRYST_REDUCE_AVERAGE && size > 1)
             what->kernel->scale(at, at, range.count, size);
     }
@@ -221,7 +98,7 @@ static void trial_open(struct trial *trial, const struct harness_rank *rank)
     trial->result = trial->memory + 2 * room;
     for (int i = 0; i < rank->size; i++) {
         trial->own[i] = trial->memory + (size_t)(3 + i) * room;
-        fill(&trial->what, i, trial->own[i]);
+        terms_fill(&trial->what.terms, i, trial->own[i]);
     }
     bool has_term =
         trial->what.kind != TRYST_COLL_BROADCAST || rank->rank == trial->what.root;
@@ -257,7 +134,7 @@ static void trial_start(struct trial *trial, const struct harness_rank *rank,
                        .dtype = what->dtype};
     tryst_tensor out = in;
     tryst_op_params params = {.struct_size = sizeof params,
-                              .factor = factor_of(rank->rank),
+                              .factor = terms_factor(rank->rank),
                               .flags = TRYST_OP_PRIORITY,
                               .priority = (int32_t)(what->seed % 3)};
     out.data = trial->out;

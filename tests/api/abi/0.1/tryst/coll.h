@@ -26,6 +26,56 @@ TRYST_API tryst_status tryst_broadcast(tryst_step *step, const char *name,
 TRYST_API tryst_status tryst_barrier(tryst_step *step, const char *name,
                                      const tryst_op_params *params, tryst_op **op_p);
 
+TRYST_API tryst_status tryst_allgather(tryst_step *step, const char *name,
+                                       const tryst_tensor *in, const tryst_tensor *out,
+                                       const tryst_op_params *params, tryst_op **op_p);
+
+TRYST_API tryst_status tryst_allgatherv(tryst_step *step, const char *name,
+                                        const tryst_tensor *in, const tryst_tensor *out,
+                                        const uint64_t *out_counts,
+                                        const uint64_t *out_offsets,
+                                        const tryst_op_params *params, tryst_op **op_p);
+
+TRYST_API tryst_status tryst_reduce_scatter(
+    tryst_step *step, const char *name, const tryst_tensor *in, const tryst_tensor *out,
+    tryst_reduce_op reduce, const tryst_op_params *params, tryst_op **op_p);
+
+TRYST_API tryst_status tryst_reduce_scatterv(
+    tryst_step *step, const char *name, const tryst_tensor *in, const uint64_t *in_counts,
+    const uint64_t *in_offsets, const tryst_tensor *out, tryst_reduce_op reduce,
+    const tryst_op_params *params, tryst_op **op_p);
+
+TRYST_API tryst_status tryst_alltoall(tryst_step *step, const char *name,
+                                      const tryst_tensor *in, const tryst_tensor *out,
+                                      const tryst_op_params *params, tryst_op **op_p);
+
+TRYST_API tryst_status tryst_alltoallv(
+    tryst_step *step, const char *name, const tryst_tensor *in, const uint64_t *in_counts,
+    const uint64_t *in_offsets, const tryst_tensor *out, const uint64_t *out_counts,
+    const uint64_t *out_offsets, const tryst_op_params *params, tryst_op **op_p);
+
+TRYST_API tryst_status tryst_gather(tryst_step *step, const char *name,
+                                    const tryst_tensor *in, const tryst_tensor *out,
+                                    int root, const tryst_op_params *params,
+                                    tryst_op **op_p);
+
+TRYST_API tryst_status tryst_gatherv(tryst_step *step, const char *name,
+                                     const tryst_tensor *in, const tryst_tensor *out,
+                                     const uint64_t *out_counts,
+                                     const uint64_t *out_offsets, int root,
+                                     const tryst_op_params *params, tryst_op **op_p);
+
+TRYST_API tryst_status tryst_scatter(tryst_step *step, const char *name,
+                                     const tryst_tensor *in, const tryst_tensor *out,
+                                     int root, const tryst_op_params *params,
+                                     tryst_op **op_p);
+
+TRYST_API tryst_status tryst_scatterv(tryst_step *step, const char *name,
+                                      const tryst_tensor *in, const uint64_t *in_counts,
+                                      const uint64_t *in_offsets, const tryst_tensor *out,
+                                      int root, const tryst_op_params *params,
+                                      tryst_op **op_p);
+
 typedef struct tryst_coll tryst_coll;
 
 typedef enum tryst_coll_kind {
@@ -33,7 +83,12 @@ typedef enum tryst_coll_kind {
     TRYST_COLL_ALLREDUCE = 1,
     TRYST_COLL_REDUCE = 2,
     TRYST_COLL_BROADCAST = 3,
-    TRYST_COLL_BARRIER = 4
+    TRYST_COLL_BARRIER = 4,
+    TRYST_COLL_ALLGATHER = 5,
+    TRYST_COLL_REDUCE_SCATTER = 6,
+    TRYST_COLL_ALLTOALL = 7,
+    TRYST_COLL_GATHER = 8,
+    TRYST_COLL_SCATTER = 9
 } tryst_coll_kind;
 
 typedef struct tryst_coll_params {
@@ -44,6 +99,10 @@ typedef struct tryst_coll_params {
     tryst_dtype dtype;
     int32_t root;
     const char *name;
+    const uint64_t *in_counts;
+    const uint64_t *in_offsets;
+    const uint64_t *out_counts;
+    const uint64_t *out_offsets;
 } tryst_coll_params;
 
 TRYST_API tryst_status tryst_coll_prepare(tryst_group *group,

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file blocks_run.h
+ *  One start of a collective of blocks: its tensors and the memory of its parts.
+ */
+#ifndef COMMSCHED_COLL_BLOCKS_RUN_H
+#define COMMSCHED_COLL_BLOCKS_RUN_H
+
+#include "run.h"
+
+/** Check the tensors of a start and keep them. With a text for tryst_last_error. */
+tryst_status coll_blocks_take(struct coll_run *run, const tryst_tensor *in,
+                              const tryst_tensor *out);
+/** Set the memory of each part. What is packed is copied into private memory. */
+void coll_blocks_memory_set(struct coll_run *run);
+/** Copy the result of a packed collective to `out`. */
+void coll_blocks_finish(struct coll_run *run);
+
+#endif

@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collectives of blocks through the public API: what they yield, what they refuse, and that a failure anywhere ends
+ * them everywhere. Random plans and blocks are tests/commsched/test_coll_blocks.c's. */
+#include "harness.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tryst/coll.h>
+#include <unistd.h>
+
+#include "support/unit.h"
+
+enum { RANKS = 5, LARGE = 300001, MISSING = 3, VICTIM = 4, KINDS = 5 };
+#define NS_PER_MS UINT64_C(1000000)
+
+static void run_ranks(void (*main)(struct harness_rank *rank), int killed)
+{
+    _Atomic(uint32_t) *counter = harness_share(sizeof *counter);
+    struct harness_params params = {
+        .size = RANKS, .main = main, .arg = counter, .timeout_s = 60, .killed = killed};
+    int failed = harness_run(&params);
+    harness_unshare(counter, sizeof *counter);
+    assert_int_equal(failed, 0);
+}
+
+static tryst_tensor tensor_of(void *data, uint64_t count)
+{
+    return (tryst_tensor){.struct_size = sizeof(tryst_tensor),
+                          .data = data,
+                          .count = count,
+                          .dtype = TRYST_DTYPE_I64};
+}
+
+/* Room for the blocks of all ranks. */
+struct memory {
+    int64_t *in, *out;
+};
+
+static struct memory memory_open(void)
+{
+    struct memory memory = {calloc(RANKS * (size_t)LARGE, sizeof *memory.in),
+                            calloc(RANKS * (size_t)LARGE, sizeof *memory.out)};
+    CHECK(memory.in && memory.out);
+    return memory;
+}
+
+static void memory_close(struct memory *memory)
+{
+    free(memory->in);
+    free(memory->out);
+}
+
+/* Start collective `kind` with blocks of `count`, rooted at 0. */
+static tryst_status start(tryst_step *step, const char *name, int kind,
+                          const struct memory *memory, uint64_t count,
+                          const tryst_op_params *params, tryst_op **op_p)
+{
+    tryst_tensor in_one = tensor_of(memory->in, count), out_one = in_one;
+    tryst_tensor in_all = tensor_of(memory->in, RANKS * count), out_all = in_all;
+    out_one.data = out_all.data = memory->out;
+    switch (TRYST_COLL_ALLGATHER + kind) {
+    case TRYST_COLL_ALLGATHER:
+        return tryst_allgather(step, name, &in_one, &out_all, params, op_p);
+    case TRYST_COLL_REDUCE_SCATTER:
+        return tryst_reduce_scatter(step, name, &in_all, &out_one, TRYST_REDUCE_SUM,
+                                    params, op_p);
+    case TRYST_COLL_ALLTOALL:
+        return tryst_alltoall(step, name, &in_all, &out_all, params, op_p);
+    case TRYST_COLL_GATHER:
+        return tryst_gather(step, name, &in_one, &out_all, 0, params, op_p);
+    default: return tryst_scatter(step, name, &in_all, &out_one, 0, params, op_p);
+    }
+}
+
+static tryst_op *started(tryst_step *step, const char *name, int kind,
+                         const struct memory *memory, uint64_t count,
+                         const tryst_op_params *params)
+{
+    tryst_op *op;
+    if (start(step, name, kind, memory, count, params, &op) != TRYST_OK)
+        harness_fail(__FILE__, __LINE__, "%s", tryst_last_error());
+    return op;
+}
+
+/* ---- what they yield ---------------------------------------------------------------------- */
+
+static int64_t element(int from, int to, uint64_t index)
+{
+    return from * INT64_C(1000000007) + to * INT64_C(100003) + (int64_t)index;
+}
+
+static void in_fill(struct memory *memory, int rank, uint64_t count)
+{
+    for (int to = 0; to < RANKS; to++)
+        for (uint64_t i = 0; i < count; i++)
+            memory->in[(uint64_t)to * count + i] = element(rank, to, i);
+    memset(memory->out, 0x5a, RANKS * count * sizeof *memory->out);
+}
+
+/* Element i of block b of the result at `rank`. */
+static int64_t expected(int kind, int rank, int block, uint64_t i)
+{
+    switch (TRYST_COLL_ALLGATHER + kind) {
+    case TRYST_COLL_REDUCE_SCATTER:
+        return RANKS * (RANKS - 1) / 2 * INT64_C(1000000007) +
+               RANKS * (rank * INT64_C(100003) + (int64_t)i);
+    case TRYST_COLL_ALLTOALL: return element(block, rank, i);
+    case TRYST_COLL_SCATTER: return element(0, rank, i);
+    default: return element(block, 0, i);
+    }
+}
+
+static void yield_check(const struct memory *memory, int kind, int rank, uint64_t count)
+{
+    tryst_coll_kind of = (tryst_coll_kind)(TRYST_COLL_ALLGATHER + kind);
+    bool one = of == TRYST_COLL_REDUCE_SCATTER || of == TRYST_COLL_SCATTER;
+    for (int b = 0; b < (one ? 1 : RANKS); b++)
+        for (uint64_t i = 0; i < count; i++)
+            if (of != TRYST_COLL_GATHER || rank == 0)
+                CHECK_EQ(memory->out[(uint64_t)b * count + i],
+                         expected(kind, rank, b, i));
+}
+
+static void yield_main(struct harness_rank *rank)
+{
+    static const uint64_t counts[] = {0, 1, 7, 1001, LARGE};
+    struct memory memory = memory_open();
+    for (unsigned c = 0; c < COUNT_OF(counts); c++) {
+        tryst_step *step = harness_step(rank, c + 1);
+        for (int kind = 0; kind < KINDS; kind++) {
+            in_fill(&memory, rank->rank, counts[c]);
+            harness_end(started(step, "x", kind, &memory, counts[c], NULL), TRYST_OK);
+            yield_check(&memory, kind, rank->rank, counts[c]);
+        }
+        harness_step_close(step);
+    }
+    memory_close(&memory);
+}
+
+static void test_results(void **state)
+{
+    run_ranks(yield_main, HARNESS_NOBODY);
+}
+
+/* Floats that round: a reduce-scatter of few bytes has the bits of the all-reduce's block, and each one the bits of
+ * an earlier one. */
+static void bits_main(struct harness_rank *rank)
+{
+    enum { SMALL = 500, MUCH = 50000 };
+    float *in = malloc(RANKS * MUCH * sizeof *in),
+          *all = malloc(RANKS * MUCH * sizeof *all);
+    float *outs[2] = {malloc(MUCH * sizeof(float)), malloc(MUCH * sizeof(float))};
+    tryst_step *step = harness_step(rank, 1);
+    for (int i = 0; i < RANKS * MUCH; i++)
+        in[i] = (float)((i * 7919 + rank->rank * 104729) % 100003) / 977.0f;
+    for (int much = 0; much < 2; much++) {
+        uint64_t count = much ? MUCH : SMALL;
+        tryst_tensor from = tensor_of(in, RANKS * count),
+                     to = tensor_of(all, RANKS * count);
+        tryst_op *op;
+        from.dtype = to.dtype = TRYST_DTYPE_F32;
+        CHECK_STATUS(tryst_allreduce(step, "a", &from, &to, TRYST_REDUCE_SUM, NULL, &op),
+                     TRYST_OK);
+        harness_end(op, TRYST_OK);
+        for (int i = 0; i < 2; i++) {
+            to = tensor_of(outs[i], count);
+            to.dtype = TRYST_DTYPE_F32;
+            CHECK_STATUS(
+                tryst_reduce_scatter(step, "r", &from, &to, TRYST_REDUCE_SUM, NULL, &op),
+                TRYST_OK);
+            harness_end(op, TRYST_OK);
+        }
+        CHECK(memcmp(outs[0], outs[1], count * sizeof(float)) == 0);
+        const float *block = all + (uint64_t)rank->rank * count;
+        CHECK(much || memcmp(outs[0], block, count * sizeof(float)) == 0);
+    }
+    harness_step_close(step);
+    free(in);
+    free(all);
+    free(outs[0]);
+    free(outs[1]);
+}
+
+static void test_bits(void **state)
+{
+    run_ranks(bits_main, HARNESS_NOBODY);
+}
+
+/* ---- what they refuse --------------------------------------------------------------------- */
+
+static void refuse_check(tryst_status got, const char *word)
+{
+    CHECK_EQ(got, TRYST_E_INVALID);
+    if (!strstr(tryst_last_error(), word))
+        harness_fail(__FILE__, __LINE__, "\"%s\" does not have \"%s\"",
+                     tryst_last_error(), word);
+}
+
+static void blocks_refuse(tryst_step *step, const tryst_tensor *one,
+                          const tryst_tensor *all)
+{
+    static const uint64_t counts[RANKS] = {2, 2, 2, 2, 2};
+    static const uint64_t own[RANKS] = {3, 3, 3, 3, 3};
+    static const uint64_t crossed[RANKS] = {0, 1, 4, 6, 8};
+    static const uint64_t huge[RANKS] = {2, UINT64_MAX, 2, 2, 2};
+    refuse_check(tryst_allgatherv(step, "x", one, all, NULL, NULL, NULL, NULL),
+                 "out_counts");
+    refuse_check(tryst_allgatherv(step, "x", one, all, counts, crossed, NULL, NULL),
+                 "overlap");
+    refuse_check(tryst_allgatherv(step, "x", one, all, huge, NULL, NULL, NULL), "beyond");
+    refuse_check(tryst_allgatherv(step, "x", one, all, own, NULL, NULL, NULL), "has 3");
+    refuse_check(
+        tryst_alltoallv(step, "x", all, counts, NULL, all, NULL, NULL, NULL, NULL),
+        "out_counts");
+    refuse_check(
+        tryst_alltoallv(step, "x", all, counts, NULL, all, own, NULL, NULL, NULL),
+        "own block");
+}
+
+static void refuse_main(struct harness_rank *rank)
+{
+    int64_t data[2 * RANKS], others[2 * RANKS];
+    tryst_step *step = harness_step(rank, 1);
+    tryst_tensor one = tensor_of(others, 2), all = tensor_of(data, 2 * RANKS);
+    tryst_tensor odd = tensor_of(data, 2 * RANKS - 1);
+    tryst_tensor wrong = tensor_of(data + 2 * ((rank->rank + 1) % RANKS), 2);
+    const tryst_reduce_op sum = TRYST_REDUCE_SUM;
+    refuse_check(tryst_allgather(step, "x", &one, &odd, NULL, NULL), "elements");
+    refuse_check(tryst_allgather(step, "x", NULL, &odd, NULL, NULL), "elements");
+    refuse_check(tryst_allgather(step, "x", &one, NULL, NULL, NULL), "NULL");
+    refuse_check(tryst_allgather(step, "x", &wrong, &all, NULL, NULL), "overlap");
+    refuse_check(tryst_reduce_scatter(step, "x", NULL, &one, sum, NULL, NULL), "NULL");
+    refuse_check(tryst_reduce_scatter(step, "x", &all, &wrong, sum, NULL, NULL),
+                 "overlap");
+    refuse_check(tryst_alltoall(step, "x", &all, &all, NULL, NULL), "overlap");
+    refuse_check(tryst_gather(step, "x", &one, &all, RANKS, NULL, NULL), "root");
+    refuse_check(tryst_gather(step, "x", rank->rank ? NULL : &one, NULL, 0, NULL, NULL),
+                 "NULL");
+    refuse_check(tryst_scatter(step, "x", NULL, rank->rank ? NULL : &one, 0, NULL, NULL),
+                 "NULL");
+    refuse_check(tryst_scatter(NULL, "x", &all, &one, 0, NULL, NULL), "step");
+    blocks_refuse(step, &one, &all);
+    harness_step_close(step);
+}
+
+static void test_refusals(void **state)
+{
+    run_ranks(refuse_main, HARNESS_NOBODY);
+}
+
+/* ---- failures: each kind ------------------------------------------------------------------ */
+
+static tryst_status outcome(tryst_op *op, tryst_error *error_p)
+{
+    *error_p = (tryst_error){.struct_size = sizeof *error_p};
+    tryst_status status = tryst_wait(op, TRYST_FOREVER);
+    (void)tryst_op_error(op, error_p);
+    tryst_op_release(op);
+    return status;
+}
+
+/* True if every rank's part depends on each other rank's. */
+static bool involves_all(int kind)
+{
+    return TRYST_COLL_ALLGATHER + kind <= TRYST_COLL_ALLTOALL;
+}
+
+/* One rank has another count. All ranks of a tree or an all-to-all fail; of a gather or a scatter that rank and the
+ * root. */
+static void mismatch_main(struct harness_rank *rank)
+{
+    static const uint64_t pairs[][2] = {{LARGE, LARGE - 1}, {LARGE, 3}, {7, 8}, {0, 5}};
+    struct memory memory = memory_open();
+    for (unsigned i = 0; i < COUNT_OF(pairs) * KINDS; i++) {
+        tryst_step *step = harness_step(rank, i + 1);
+        int kind = (int)i % KINDS;
+        tryst_error error;
+        tryst_op *op =
+            started(step, "x", kind, &memory, pairs[i / KINDS][rank->rank == 1], NULL);
+        tryst_status status = outcome(op, &error);
+        if (involves_all(kind) || rank->rank < 2)
+            CHECK_STATUS(status, TRYST_E_MISMATCH);
+        harness_barrier(rank, rank->arg); /* of a closed step others learn that alone */
+        harness_step_close(step);
+    }
+    memory_close(&memory);
+}
+
+static void test_mismatch(void **state)
+{
+    run_ranks(mismatch_main, HARNESS_NOBODY);
+}
+
+/* The two ends of a pair give different counts, one of them none. */
+static void pair_mismatch_main(struct harness_rank *rank)
+{
+    struct memory memory = memory_open();
+    tryst_step *step = harness_step(rank, 1);
+    uint64_t in_counts[RANKS] = {0}, out_counts[RANKS] = {0};
+    tryst_tensor in = tensor_of(memory.in, 9), out = tensor_of(memory.out, 9);
+    tryst_error error;
+    tryst_op *op;
+    in_counts[2] = rank->rank == 1 ? 4 : 0; /* rank 2 expects none */
+    CHECK_STATUS(tryst_alltoallv(step, "x", &in, in_counts, NULL, &out, out_counts, NULL,
+                                 NULL, &op),
+                 TRYST_OK);
+    tryst_status status = outcome(op, &error);
+    if (rank->rank == 1 || rank->rank == 2)
+        CHECK_STATUS(status, TRYST_E_MISMATCH);
+    harness_barrier(rank, rank->arg);
+    harness_step_close(step);
+    memory_close(&memory);
+}
+
+static void test_pair_mismatch(void **state)
+{
+    run_ranks(pair_mismatch_main, HARNESS_NOBODY);
+}
+
+/* Whether a failure of one rank reaches all: over trees. */
+static bool spreads(int kind)
+{
+    return TRYST_COLL_ALLGATHER + kind <= TRYST_COLL_REDUCE_SCATTER;
+}
+
+/* A rank never joins. Over trees, the deadline of one rank ends all; in lists, each rank that needs the missing one has a
+ * deadline. The next collective is not disturbed. */
+static void deadline_main(struct harness_rank *rank)
+{
+    struct memory memory = memory_open();
+    for (int kind = 0; kind < KINDS; kind++) {
+        tryst_step *step = harness_step(rank, (uint64_t)kind * 2 + 1);
+        bool needs = involves_all(kind) || rank->rank == 0; /* the root */
+        bool has_deadline = spreads(kind) ? rank->rank == 1 : needs;
+        tryst_op_params params = {.struct_size = sizeof params,
+                                  .deadline_ns = has_deadline ? 300 * NS_PER_MS : 0};
+        tryst_error error;
+        harness_end(started(step, "first", kind, &memory, LARGE, NULL), TRYST_OK);
+        if (rank->rank != MISSING) {
+            tryst_op *op = started(step, "x", kind, &memory, LARGE, &params);
+            tryst_status status = outcome(op, &error);
+            if (needs)
+                CHECK_STATUS(status, TRYST_E_DEADLINE);
+            CHECK(!spreads(kind) || error.origin_rank == 1);
+        }
+        harness_barrier(rank, rank->arg);
+        harness_step_close(step);
+        step = harness_step(rank, (uint64_t)kind * 2 + 2);
+        harness_end(started(step, "x", kind, &memory, LARGE, NULL), TRYST_OK);
+        harness_step_close(step);
+    }
+    memory_close(&memory);
+}
+
+static void test_deadline(void **state)
+{
+    run_ranks(deadline_main, HARNESS_NOBODY);
+}
+
+/* Ranks take their parts back while a rank is missing: over trees one is enough. */
+static void cancel_main(struct harness_rank *rank)
+{
+    struct memory memory = memory_open();
+    for (int kind = 0; kind < KINDS; kind++) {
+        tryst_step *step = harness_step(rank, (uint64_t)kind + 1);
+        tryst_error error;
+        if (rank->rank != MISSING) {
+            tryst_op *op = started(step, "x", kind, &memory, LARGE, NULL);
+            bool needs = involves_all(kind) || rank->rank == 0;
+            if (spreads(kind) ? rank->rank == 0 : needs)
+                CHECK_STATUS(tryst_op_cancel(op), TRYST_OK);
+            tryst_status status = outcome(op, &error);
+            if (needs)
+                CHECK_STATUS(status, TRYST_E_CANCELED);
+            CHECK(!spreads(kind) || error.origin_rank == 0);
+        }
+        harness_barrier(rank, rank->arg);
+        harness_step_close(step);
+    }
+    memory_close(&memory);
+}
+
+static void test_cancel(void **state)
+{
+    run_ranks(cancel_main, HARNESS_NOBODY);
+}
+
+/* A rank dies; what needs it ends with that cause, and the group can be closed. */
+static void death_main(struct harness_rank *rank)
+{
+    struct memory memory = memory_open();
+    int kind = *(int *)((char *)rank->arg + 64);
+    tryst_step *step = harness_step(rank, 1);
+    tryst_error error;
+    harness_end(started(step, "first", kind, &memory, 3, NULL), TRYST_OK);
+    harness_barrier(rank, rank->arg);
+    if (rank->rank == VICTIM)
+        kill(getpid(), SIGKILL);
+    for (int i = 0; i < 2; i++) {
+        uint64_t begin_ns = harness_now_ns();
+        tryst_op *op = started(step, "x", kind, &memory, i ? 3 : LARGE, NULL);
+        tryst_status status = outcome(op, &error);
+        CHECK(harness_now_ns() - begin_ns < 5000 * NS_PER_MS);
+        if (involves_all(kind) || rank->rank == 0) {
+            CHECK_STATUS(status, TRYST_E_PEER);
+            CHECK_EQ(error.origin_rank, VICTIM);
+        }
+    }
+    harness_step_close(step);
+    memory_close(&memory);
+}
+
+static void test_death(void **state)
+{
+    for (int kind = 0; kind < KINDS && harness_has_processes(); kind++) {
+        char *shared = harness_share(128); /* the barrier's counter; the kind */
+        memcpy(shared + 64, &kind, sizeof kind);
+        struct harness_params params = {.size = RANKS,
+                                        .main = death_main,
+                                        .arg = shared,
+                                        .timeout_s = 60,
+                                        .killed = VICTIM};
+        int failed = harness_run(&params);
+        harness_unshare(shared, 128);
+        assert_int_equal(failed, 0);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_results),       cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_refusals),      cmocka_unit_test(test_mismatch),
+        cmocka_unit_test(test_pair_mismatch), cmocka_unit_test(test_deadline),
+        cmocka_unit_test(test_cancel),        cmocka_unit_test(test_death)};
+    return HARNESS_MAIN(argc, argv, tests);
+}

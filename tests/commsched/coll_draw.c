@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See coll_draw.h. */
+#include "coll_draw.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/harness.h"
+#include "support/unit.h"
+
+static void tree_draw(struct tree_drawn *tree, int size, uint64_t *random)
+{
+    int32_t order[RANKS_MAX] = {0};
+    memset(tree, 0, sizeof *tree);
+    for (int i = 0; i < size; i++) {
+        int at = (int)(harness_random(random) % (uint64_t)(i + 1));
+        order[i] = order[at];
+        order[at] = i;
+    }
+    tree->root = order[0];
+    tree->parents[order[0]] = -1;
+    for (int i = 1; i < size; i++) {
+        int32_t parent = order[harness_random(random) % (uint64_t)i];
+        tree->parents[order[i]] = parent;
+        tree->children[parent][tree->counts[parent]++] = order[i];
+    }
+}
+
+void plan_draw(struct plan_drawn *drawn, int size, uint64_t seed)
+{
+    static const uint32_t slices[] = {4096, 8192, 65536, 16448};
+    uint64_t random = seed | 1;
+    uint32_t shares[CLASSES][TREES_MAX], slice[CLASSES], trees[CLASSES];
+    for (int t = 0; t < TREES_MAX; t++)
+        tree_draw(&drawn->trees[t], size, &random);
+    for (int c = 0; c < CLASSES; c++) {
+        uint32_t share = 0;
+        slice[c] = slices[harness_random(&random) % COUNT_OF(slices)];
+        trees[c] = 1 + (uint32_t)(harness_random(&random) % TREES_MAX);
+        for (uint32_t t = 0; t < trees[c]; t++) {
+            share += (uint32_t)(harness_random(&random) % (UINT32_MAX - share)) / 2;
+            shares[c][t] = t + 1 == trees[c] ? UINT32_MAX : share;
+        }
+    }
+    for (int rank = 0; rank < size; rank++) {
+        drawn->plans[rank] = (struct coll_plan){.size = (uint32_t)size,
+                                                .rank = rank,
+                                                .classes_count = CLASSES,
+                                                .classes = drawn->classes[rank]};
+        for (int c = 0; c < CLASSES; c++) {
+            drawn->classes[rank][c] =
+                (struct coll_class){.bytes_max = c ? UINT64_MAX : 50000,
+                                    .slice_bytes = slice[c],
+                                    .trees_count = trees[c],
+                                    .trees = drawn->parts[rank][c]};
+            for (uint32_t t = 0; t < trees[c]; t++) {
+                const struct tree_drawn *tree = &drawn->trees[t];
+                drawn->parts[rank][c][t] =
+                    (struct coll_tree_plan){.cum_share = shares[c][t],
+                                            .root = tree->root,
+                                            .up_parent = tree->parents[rank],
+                                            .down_parent = tree->parents[rank],
+                                            .up_children_count = tree->counts[rank],
+                                            .down_children_count = tree->counts[rank],
+                                            .up_children = tree->children[rank],
+                                            .down_children = tree->children[rank],
+                                            .up_parents = tree->parents,
+                                            .down_parents = tree->parents};
+            }
+        }
+    }
+}
+
+void terms_fill(const struct terms_drawn *terms, int rank, char *data)
+{
+    uint64_t random = (terms->seed + (uint64_t)rank * 977) | 1;
+    for (uint64_t i = 0; i < terms->count; i++) {
+        uint64_t bits = harness_random(&random);
+        uint16_t half = (uint16_t)((bits & 0x8fff) | (12 + (bits >> 20) % 4) << 10);
+        uint16_t brain = (uint16_t)((bits & 0x807f) | (124 + (bits >> 20) % 6) << 7);
+        float single = (float)((int64_t)(bits % 2000001) - 1000000) / 977.0f;
+        double full = (double)((int64_t)(bits % 2000001) - 1000000) / 977.0;
+        const void *from = &bits;
+        from = terms->dtype == TRYST_DTYPE_F16 ? &half : from;
+        from = terms->dtype == TRYST_DTYPE_BF16 ? &brain : from;
+        from = terms->dtype == TRYST_DTYPE_F32 ? (const void *)&single : from;
+        from = terms->dtype == TRYST_DTYPE_F64 ? (const void *)&full : from;
+        memcpy(data + i * terms->element_bytes, from, terms->element_bytes);
+    }
+}
+
+double terms_factor(int rank)
+{
+    return 0.5 + rank * 0.3;
+}
+
+void terms_fold(const struct plan_drawn *drawn, const struct terms_drawn *terms,
+                const struct coll_tree_plan *tree, int root, int rank,
+                struct coll_range range, char *const *own, char *sum)
+{
+    int32_t children[RANKS_MAX + 1];
+    struct coll_edges edges = {.children = children};
+    size_t begin = range.begin * terms->element_bytes;
+    size_t bytes = range.count * terms->element_bytes;
+    size_t at = (size_t)(tree - drawn->parts[0][0]);
+    coll_edges_find(&drawn->plans[rank],
+                    &drawn->parts[rank][at / TREES_MAX][at % TREES_MAX], true, root,
+                    &edges);
+    if (terms->reduce == TRYST_REDUCE_PREMULTIPLIED_SUM)
+        terms->kernel->scale(sum, own[rank] + begin, range.count, terms_factor(rank));
+    else
+        memcpy(sum, own[rank] + begin, bytes);
+    char *below = malloc(bytes + 1);
+    for (uint32_t c = 0; c < edges.children_count; c++) {
+        terms_fold(drawn, terms, tree, root, children[c], range, own, below);
+        terms->kernel->reduce(sum, sum, below, range.count);
+    }
+    free(below);
+}

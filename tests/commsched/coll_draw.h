@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file coll_draw.h
+ *  Random plans and terms, the same on all ranks, and the fold that a collective must yield, bitwise.
+ */
+#ifndef TESTS_COMMSCHED_COLL_DRAW_H
+#define TESTS_COMMSCHED_COLL_DRAW_H
+
+#include "commsched/coll/coll.h"
+#include "commsched/coll/edges.h"
+#include "commsched/coll/map.h"
+#include "core/reduce.h"
+
+enum { RANKS_MAX = 8, TREES_MAX = 3, CLASSES = 2 };
+
+struct tree_drawn {
+    int32_t root, parents[RANKS_MAX], children[RANKS_MAX][RANKS_MAX];
+    uint32_t counts[RANKS_MAX];
+};
+
+struct plan_drawn {
+    struct tree_drawn trees[TREES_MAX];
+    struct coll_plan plans[RANKS_MAX];
+    struct coll_class classes[RANKS_MAX][CLASSES];
+    struct coll_tree_plan parts[RANKS_MAX][CLASSES][TREES_MAX];
+};
+
+void plan_draw(struct plan_drawn *drawn, int size, uint64_t seed);
+
+struct terms_drawn {
+    tryst_dtype dtype;
+    tryst_reduce_op reduce;
+    const struct reduce_kernel *kernel;
+    size_t element_bytes;
+    uint64_t count, seed;
+};
+
+/** Write the elements of a rank: numbers of moderate size, so that sums round. */
+void terms_fill(const struct terms_drawn *terms, int rank, char *data);
+/** The factor of a rank (TRYST_REDUCE_PREMULTIPLIED_SUM). */
+double terms_factor(int rank);
+/** Fold what is at and below `rank` in a range of all ranks' `own`, over `tree` (of rank 0) rooted at `root`, -1: at the
+ *  plan's root. */
+void terms_fold(const struct plan_drawn *drawn, const struct terms_drawn *terms,
+                const struct coll_tree_plan *tree, int root, int rank,
+                struct coll_range range, char *const *own, char *sum);
+
+#endif
