@@ -287,7 +287,7 @@ TRYST_API void tryst_coll_release(tryst_coll *coll);
 /** Filled in by tryst_coll_estimate. */
 typedef struct tryst_coll_info {
     size_t struct_size;
-    /** No schedule on these links is faster: bytes of the tensor, divided by the rate
+    /** No trees over these links are faster: bytes of the tensor, divided by the rate
      *  that the plan's certificate proves for the topology's links. These are payload
      *  bytes; headers of the network cost more (TCP over Ethernet: 1514 / 1448). 0:
      *  unknown, where the links' rates are assumed (TRYST_TOPOLOGY is unset), and for
