@@ -163,6 +163,20 @@ static uint32_t trees_of(const struct coll_class *class, const tryst_coll_params
     return params->kind == TRYST_COLL_BARRIER ? 1 : class->trees_count;
 }
 
+/** The root of the trees of `params`; -1: the plan's. */
+static int32_t tree_root(const tryst_coll_params *params)
+{
+    bool is_planned =
+        params->kind == TRYST_COLL_ALLREDUCE || params->kind == TRYST_COLL_BARRIER;
+    return is_planned ? -1 : params->root;
+}
+
+/** True if `root` is a rank, or the plan's root. */
+static bool root_is_valid(const struct coll_plan *plan, int32_t root)
+{
+    return root >= -1 && root < (int32_t)plan->size;
+}
+
 tryst_status tryst_coll_estimate(tryst_group *group, const tryst_coll_params *coll_params,
                                  tryst_coll_info *info)
 {
@@ -205,10 +219,13 @@ tryst_status tryst_coll_tree(tryst_group *group, const tryst_coll_params *coll_p
     const struct coll_class *class = class_of(plan, &params);
     if (tree >= trees_of(class, &params))
         return refuse(TRYST_E_INVALID,
-                      "cannot %s: tree is %" PRIu32 "; it has %" PRIu32 ", from 0 on",
+                      "cannot %s: tree is %" PRIu32 "; it has %" PRIu32 " trees",
                       describe_call, tree, trees_of(class, &params));
-    coll_parents_find(plan, &class->trees[tree], is_up,
-                      has_root(params.kind) ? params.root : -1, parents);
+    if (!root_is_valid(plan, tree_root(&params)))
+        return refuse(TRYST_E_INVALID,
+                      "cannot %s: root is not a rank of the group: %" PRId32,
+                      describe_call, params.root);
+    coll_parents_find(plan, &class->trees[tree], is_up, tree_root(&params), parents);
     return TRYST_OK;
 }
 

@@ -332,7 +332,7 @@ TRYST_API void tryst_subgroup_close(tryst_subgroup *subgroup);
 /** Filled in by tryst_coll_estimate. */
 typedef struct tryst_coll_info {
     size_t struct_size;
-    /** No schedule on these links is faster: bytes of the tensor, divided by the rate
+    /** No trees over these links are faster: bytes of the tensor, divided by the rate
      *  that the plan's certificate proves for the topology's links. These are payload
      *  bytes; headers of the network cost more (TCP over Ethernet: 1514 / 1448). 0:
      *  unknown, where the links' rates are assumed (TRYST_TOPOLOGY is unset), and for
@@ -340,7 +340,9 @@ typedef struct tryst_coll_info {
     double bound_seconds;
     /** Of tensors of this size, once the trees are filled. 0: unknown, likewise. */
     uint64_t planned_bytes_per_s;
-    uint32_t trees;       /**< each carries a part of the tensor, which may be empty */
+    /** Each carries a part of the tensor, which may be empty. Of all-gather and reduce-scatter,
+     *  those of one block; 0 where pairs of ranks exchange blocks. */
+    uint32_t trees;
     uint32_t slice_bytes; /**< a longer part travels in slices of so many */
 } tryst_coll_info;
 
@@ -359,8 +361,9 @@ TRYST_API tryst_status tryst_coll_estimate(tryst_group *group,
 /** Read tree `tree`, from 0, of the same collective: `parents[r]` becomes the rank to which
  *  rank r sends its sums (`is_up`), or from which rank r receives the result; -1 at the root.
  *
- *  `parents` has room for every rank of the group. Local. Each rank's block of an all-gather or a reduce-scatter goes
- *  over the same edges, with that rank as the root.
+ *  `parents` has room for every rank of the group. The tree is rooted at `root` of
+ *  `coll_params`, which for all-gather and reduce-scatter is the rank of the block; all-reduce
+ *  and barrier have the plan's root. Local.
  *
  *  Thread:  any. Never blocks.
  *  Returns: as tryst_coll_estimate; TRYST_E_INVALID also where there is no such tree

@@ -141,7 +141,7 @@ static void tree_check(struct harness_rank *rank, const tryst_coll_params *param
         CHECK(steps < RANKS && (root < 0 || top == root));
         root = top;
     }
-    if (params->kind == TRYST_COLL_BROADCAST)
+    if (params->kind != TRYST_COLL_ALLREDUCE)
         CHECK_EQ(root, params->root);
 }
 
@@ -169,6 +169,14 @@ static void describe_main(struct harness_rank *rank)
         tree_check(rank, &params, 0, false);
     CHECK_STATUS(tryst_coll_estimate(rank->group, &params, &info), TRYST_E_INVALID);
     CHECK_STATUS(tryst_coll_estimate(rank->group, &params, NULL), TRYST_E_INVALID);
+    params.kind = TRYST_COLL_ALLGATHER;
+    CHECK_STATUS(tryst_coll_tree(rank->group, &params, 0, false, parents),
+                 TRYST_E_INVALID);
+    params.root = 2;
+    tree_check(rank, &params, 0, false);
+    params.kind = TRYST_COLL_ALLTOALL;
+    CHECK_STATUS(tryst_coll_tree(rank->group, &params, 0, false, parents),
+                 TRYST_E_INVALID);
     params.kind = TRYST_COLL_BARRIER;
     CHECK_STATUS(tryst_coll_estimate(rank->group, &params, &info), TRYST_OK);
     CHECK_EQ(info.trees, 1);

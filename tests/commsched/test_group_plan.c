@@ -188,6 +188,8 @@ static void unset_is_equal_links(void **state)
             for (int rank = 0; rank < meeting.size; rank++) {
                 const struct member *member = &meeting.members[rank];
                 assert_int_equal(member->plan->flags, COMPILED_RATES_ASSUMED);
+                assert_int_equal(member->plan->coll.bound_bytes_per_s, 0);
+                assert_int_equal(member->plan->coll.classes[0].bytes_per_s, 0);
                 if (member->spent_ns > most_ns)
                     most_ns = member->spent_ns;
             }
@@ -238,6 +240,10 @@ static void rank_0_plans(void **state)
             assert_int_equal(plan->flags, 0);
             /* 0.2 of 10 Gbit/s: the slow rank gets and gives each byte once */
             assert_in_range(plan->bound_bytes_per_s, 24900000, 25000000);
+            const struct coll_class *largest =
+                &plan->coll.classes[plan->coll.classes_count - 1];
+            assert_int_equal(plan->coll.bound_bytes_per_s, plan->bound_bytes_per_s);
+            assert_in_range(largest->bytes_per_s, 24000000, plan->bound_bytes_per_s);
             meeting_end(&meeting);
         }
 }

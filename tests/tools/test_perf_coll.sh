@@ -74,10 +74,24 @@ measure allreduce -n 4 --check --sizes 2,130K --dtype i16 --op xor --inplace --p
 results_right 2
 measure allreduce -n 3 --check --sizes 600 --dtype f16 --op avg
 results_right 1
+measure allgather -n 3 --check --sizes 4:300K --factor 24
+results_right 4 # of 12 bytes at least, a multiple of them
+[ "$(field bytes | tr '\n' ' ')" = "12 96 2304 55296 " ] || bad "allgather: blocks are not whole elements"
+bus_is 0.6666666667
+measure allgather -n 4 --check --sizes 64,100K --dtype u16 --inplace
+results_right 2
+measure reducescatter -n 3 --check --sizes 12,300K --op min
+results_right 2
+bus_is 0.6666666667
+measure reducescatter -n 4 --check --sizes 64K --dtype bf16 --op premul --inplace
+results_right 1
+measure alltoall -n 4 --check --sizes 16,100K --dtype u32 --memory mapped
+results_right 2
+bus_is 0.75
 measure barrier -n 4
 [ "$(field bytes)" = 0 ] || bad "a barrier has bytes"
 [ "$(field ratio)" = null ] || bad "a barrier has a bound"
-for kind in allreduce reduce broadcast; do
+for kind in allreduce reduce broadcast allgather reducescatter alltoall; do
     measure $kind -n 1 --check --sizes 4,1M
     results_right 2
 done
@@ -93,6 +107,12 @@ for kind in reduce broadcast; do # 1 of the bytes
     measure $kind -n 4 --sizes 1M --root 2
     [ "$(field bound_seconds | cut -c 1-8)" = 0.020971 ] || bad "the bound of a $kind is $(field bound_seconds)"
 done
+for kind in allgather reducescatter; do # (n - 1) / n
+    measure $kind -n 4 --sizes 1M
+    [ "$(field bound_seconds | cut -c 1-8)" = 0.015728 ] || bad "the bound of $kind is $(field bound_seconds)"
+done
+measure alltoall -n 4 --sizes 1M
+[ "$(field bound_seconds)" = null ] || bad "alltoall has a bound"
 [ "$(field topology)" = "\"$star\"" ] || bad "the JSON does not name the topology"
 grep -q "^# trees planned for TRYST_TOPOLOGY=$star$" "$dir/out" || bad "the table does not name the topology"
 unset TRYST_TOPOLOGY
@@ -158,6 +178,9 @@ refused reduce --root 2
 refused reduce --root -1
 refused broadcast --op sum
 refused broadcast --inplace
+refused allgather --op sum
+refused alltoall --inplace
+refused reducescatter --root 1
 refused barrier --sizes 4
 refused barrier --check
 refused barrier --dtype f32

@@ -84,6 +84,12 @@ static tryst_status once(const struct bench *bench, double *seconds_p)
     return status;
 }
 
+/* True if the result is a block of the input: a reduce-scatter in place. */
+static bool is_block_in_place(const struct perf_options *options)
+{
+    return options->inplace && options->kind->in_blocks;
+}
+
 /* ---- checks -------------------------------------------------------------------------------- */
 
 /* Write this rank's term where the collective reads it, and into the rest of the result bytes that no pattern
@@ -123,7 +129,7 @@ static void wrong_add(const struct bench *bench, const char *what,
 static void tensors_check(const struct bench *bench)
 {
     const tryst_tensor *in = &bench->in, *out = &bench->out;
-    if (in->struct_size)
+    if (in->struct_size && !is_block_in_place(bench->options))
         wrong_add(
             bench, "input",
             perf_pattern_own_check(bench->pattern, bench->round, in->data, in->count));
@@ -239,6 +245,16 @@ static tryst_status memory_get(struct bench *bench, int which, bool has_blocks,
     return status;
 }
 
+/* This rank's block of a tensor that has one for each rank. */
+static tryst_tensor own_block(const struct bench *bench, const tryst_tensor *whole)
+{
+    tryst_tensor block = *whole;
+    uint64_t begin = (uint64_t)bench->all->rank->rank * bench->figure->count;
+    block.count = bench->figure->count;
+    block.data = (char *)whole->data + begin * tryst_dtype_bytes(whole->dtype);
+    return block;
+}
+
 /* The tensors that this rank's part has. */
 static tryst_status tensors_get(struct bench *bench)
 {
@@ -246,10 +262,13 @@ static tryst_status tensors_get(struct bench *bench)
     const struct perf_kind *kind = options->kind;
     bool has_result =
         !kind->has_root || !kind->reduces || options->root == bench->all->rank->rank;
+    bool has_in = kind->has_in && !(options->inplace && has_result);
     tryst_status status = TRYST_OK;
-    if (kind->has_in && !(options->inplace && has_result))
+    if (has_in || is_block_in_place(options))
         status = memory_get(bench, 0, kind->in_blocks, &bench->in);
-    if (status == TRYST_OK && kind->sizes && has_result)
+    if (status == TRYST_OK && is_block_in_place(options))
+        bench->out = own_block(bench, &bench->in);
+    else if (status == TRYST_OK && kind->sizes && has_result)
         status = memory_get(bench, 1, kind->out_blocks, &bench->out);
     return status;
 }
@@ -340,13 +359,21 @@ static tryst_status size_run(struct bench *bench, uint64_t step_id)
 
 /* ---- a rank -------------------------------------------------------------------------------- */
 
-/* Whole elements, and as many in each block, of about the bytes of --sizes. */
-static void figure_size(struct bench *bench, uint64_t bytes)
+/* Whole elements, and as many in each block, of about the bytes of --sizes. False: these are the bytes of
+ * the size before. */
+static bool figure_size(struct bench *bench, uint64_t bytes)
 {
-    const struct perf_kind *kind = bench->options->kind;
-    uint64_t unit = tryst_dtype_bytes(bench->options->dtype) * blocks_of(bench);
-    bench->figure->count = kind->sizes ? bytes / unit : 0;
-    bench->figure->bytes = bench->figure->count * unit;
+    const struct perf_coll *all = bench->all;
+    struct perf_coll_figure *figure = bench->figure;
+    uint64_t blocks = blocks_of(bench);
+    uint64_t unit = tryst_dtype_bytes(bench->options->dtype) * blocks;
+    *figure = (struct perf_coll_figure){.wrong = 0};
+    if (!bench->options->kind->sizes)
+        return true;
+    figure->count = bytes > unit ? bytes / unit : 1;
+    figure->bytes = figure->count * unit;
+    return blocks == 1 || !all->done ||
+           all->figures[all->done - 1].bytes != figure->bytes;
 }
 
 int perf_coll(const struct perf_rank *rank)
@@ -359,9 +386,10 @@ int perf_coll(const struct perf_rank *rank)
                              .size = tryst_group_size(rank->group),
                              .bound_s_per_byte = perf_bound_s_per_byte(rank)};
     for (int i = 0; i < options->sizes_count && status == TRYST_OK; i++) {
-        struct perf_coll_figure *figure = &all.figures[i];
+        struct perf_coll_figure *figure = &all.figures[all.done];
         struct bench bench = {.all = &all, .options = options, .figure = figure};
-        figure_size(&bench, options->sizes[i]);
+        if (!figure_size(&bench, options->sizes[i]))
+            continue;
         status = size_run(&bench, (uint64_t)i + 1);
         bench_close(&bench);
         if (status == TRYST_OK) {

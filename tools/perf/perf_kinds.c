@@ -12,6 +12,11 @@ static double bus_all(int n)
     return 2.0 * (n - 1) / n;
 }
 
+static double bus_part(int n)
+{
+    return 1.0 * (n - 1) / n;
+}
+
 static double bus_one(int n)
 {
     (void)n;
@@ -30,6 +35,9 @@ static const char *const of_preempt_coll[] = {URGENT_OPTIONS, "dtype", NULL};
 static const char *const of_allreduce[] = {DATA_OPTIONS, "op", "inplace", NULL};
 static const char *const of_reduce[] = {DATA_OPTIONS, "op", "inplace", "root", NULL};
 static const char *const of_broadcast[] = {DATA_OPTIONS, "root", NULL};
+static const char *const of_allgather[] = {DATA_OPTIONS, "inplace", NULL};
+static const char *const of_reducescatter[] = {DATA_OPTIONS, "op", "inplace", NULL};
+static const char *const of_alltoall[] = {DATA_OPTIONS, NULL};
 static const char *const of_barrier[] = {ALL_OPTIONS, "priority", NULL};
 
 #define COLL_SIZES "4:64M"
@@ -49,6 +57,15 @@ static const struct perf_kind kinds[] = {
      .bus_factor = bus_one},
     {"broadcast", of_broadcast, COLL_SIZES, RANKS_ANY, TRYST_COLL_BROADCAST,
      PERF_RESULT_ROOTS, TRYST_PLAN_BROADCAST, .has_root = true, .bus_factor = bus_one},
+    {"allgather", of_allgather, COLL_SIZES, RANKS_ANY, TRYST_COLL_ALLGATHER,
+     PERF_RESULT_GATHERED, TRYST_PLAN_ALLGATHER, .has_in = true, .out_blocks = true,
+     .bus_factor = bus_part},
+    {"reducescatter", of_reducescatter, COLL_SIZES, RANKS_ANY, TRYST_COLL_REDUCE_SCATTER,
+     PERF_RESULT_REDUCED_BLOCK, TRYST_PLAN_REDUCE_SCATTER, .reduces = true,
+     .has_in = true, .in_blocks = true, .bus_factor = bus_part},
+    {"alltoall", of_alltoall, COLL_SIZES, RANKS_ANY, TRYST_COLL_ALLTOALL,
+     PERF_RESULT_EXCHANGED, .has_in = true, .in_blocks = true, .out_blocks = true,
+     .bus_factor = bus_part},
     {"barrier", of_barrier, NULL, RANKS_ANY, TRYST_COLL_BARRIER, .bus_factor = bus_one},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };

@@ -27,20 +27,23 @@ static const char help[] =
     "Two ranks, transfers by prepared key:\n"
     "  pingpong             one tensor there and back: time for one way\n"
     "  bandwidth            many tensors one way, some outstanding at any time\n"
-    "  preempt              an urgent tensor again and again while large ones of the\n"
-    "                       background are on their way to the same rank\n"
+    "  preempt              an urgent tensor again and again behind large ones to the\n"
+    "                       same rank\n"
     "Any number of ranks, one prepared collective at a time:\n"
     "  allreduce            the reduction of all tensors, at every rank\n"
     "  reduce               the reduction of all tensors, at --root\n"
     "  broadcast            the tensor of --root, at every rank\n"
+    "  allgather            the tensors of all ranks, at every rank\n"
+    "  reducescatter        a block of the reduction at each rank\n"
+    "  alltoall             a block from each rank to each\n"
     "  barrier              no bytes\n"
     "  preempt --op allreduce\n"
-    "                       an urgent all-reduce again and again under large ones of\n"
-    "                       low priority\n"
+    "                       an urgent all-reduce again and again under large ones\n"
     "\n"
     "All kinds:\n"
     "  -n, --ranks N        ranks to start here (2)\n"
-    "  -s, --sizes A:B      bytes of a tensor: A, 2A, 4A … B; or a list A,B,C (pairs\n"
+    "  -s, --sizes A:B      bytes of a tensor, of all blocks: A, 2A … B; or A,B,C "
+    "(pairs\n"
     "                       8:64M, preempt 4K,64K,1M; collectives 4:64M, preempt 1M;\n"
     "                       K, M, G are powers of 1024)\n"
     "  -f, --factor N       from one size of A:B to the next (2)\n"
@@ -71,20 +74,18 @@ static const char help[] =
     "      --every MS       an urgent one each so many milliseconds (50)\n"
     "      --fifo           first come, first served (TRYST_SCHED=fifo), to compare\n"
     "\n"
-    "Pairs: seconds are the median, p99 the 99th percentile; in bandwidth from one\n"
-    "completion to the next, averaged over a window; in preempt from the submission of\n"
-    "the urgent send to its completion, beside a bound: the window at the background's\n"
-    "rate, and the urgent tensor alone.\n"
-    "Collectives: from a rank's submission to its completion; of each iteration the "
-    "rank\n"
-    "counts that took longest; iterations follow one another without a barrier.\n"
-    "Bandwidths are those of nccl-tests: alg is size / median; bus is that times\n"
-    "2(n-1)/n for allreduce, times 1 for the others. Where TRYST_TOPOLOGY has the "
-    "links'\n"
-    "rates, bound is the least time of these payload bytes on them, over all trees, and\n"
-    "ratio is median / bound; the headers of TCP over Ethernet alone make it 1514/1448.\n"
-    "In preempt, bound is the time alone, and at each hop of the longest path\n"
-    "between root and leaf the windows of the sending host / its rate.\n"
+    "Pairs: seconds are the median, p99 the 99th percentile; bandwidth: from one\n"
+    "completion to the next, averaged over a window; preempt: from the submission of\n"
+    "the urgent send to its completion, beside a bound: the window at the\n"
+    "background's rate, and the urgent tensor alone.\n"
+    "Collectives: from a rank's submission to its completion; the slowest rank of\n"
+    "each iteration counts, and no barrier is between iterations. Bandwidths as in\n"
+    "nccl-tests: alg is size / median; bus is that times 2(n-1)/n for allreduce,\n"
+    "(n-1)/n for allgather, reducescatter, alltoall, else 1. bound, where\n"
+    "TRYST_TOPOLOGY has the links' rates: the least time of these payload bytes over\n"
+    "all trees; ratio: median / bound. Headers of TCP over Ethernet make it 1514/1448.\n"
+    "preempt --op allreduce: bound is the time alone, and at each hop of the longest\n"
+    "path between root and leaf the windows of the sending host / its rate.\n"
     "Ranks started here are bound to a processor each, if there are as many.\n"
     "Exit status: 0 done, 1 the measurement failed or a result is wrong, 2 the command\n"
     "line is wrong.\n";
@@ -241,6 +242,7 @@ static bool sizes_check(struct perf_options *options)
 {
     const char *given = options->sizes_text;
     uint64_t element = options->kind->coll ? tryst_dtype_bytes(options->dtype) : 1;
+    bool has_blocks = options->kind->in_blocks || options->kind->out_blocks;
     if (!options->kind->sizes) {
         options->sizes_count = 1; /* of no bytes */
         return true;
@@ -251,7 +253,7 @@ static bool sizes_check(struct perf_options *options)
             PERF_SIZES_MAX);
     int kept = 0;
     for (int i = 0; i < options->sizes_count; i++) {
-        if (options->sizes[i] % element == 0)
+        if (options->sizes[i] % element == 0 || has_blocks)
             options->sizes[kept++] = options->sizes[i];
         else if (given)
             return !usage("--sizes %s: %llu bytes are not whole elements of %s", given,

@@ -20,17 +20,25 @@ static const char *host_of(const struct perf_rank *rank, int peer)
     return info.host ? info.host : "";
 }
 
-/* Hosts of which no earlier rank is. */
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* 0: no memory to count them. */
 static int hosts_count(const struct perf_rank *rank, int ranks)
 {
-    int hosts = 0;
-    for (int peer = 0; peer < ranks; peer++) {
-        int earlier = 0;
-        while (earlier < peer && strcmp(host_of(rank, earlier), host_of(rank, peer)) != 0)
-            earlier++;
-        hosts += earlier == peer;
-    }
-    return hosts;
+    const char **hosts = calloc((size_t)ranks, sizeof *hosts);
+    int count = hosts != NULL;
+    if (!hosts)
+        return 0;
+    for (int peer = 0; peer < ranks; peer++)
+        hosts[peer] = host_of(rank, peer);
+    qsort(hosts, (size_t)ranks, sizeof *hosts, by_text);
+    for (int i = 1; i < ranks; i++)
+        count += strcmp(hosts[i - 1], hosts[i]) != 0;
+    free(hosts);
+    return count;
 }
 
 static void transports_find(const struct perf_rank *rank, int ranks, char *text,
