@@ -57,7 +57,9 @@ tryst_status group_key(const tryst_group *group, int src, int dst, const char *e
         key_build(&group->roster, src, dst, edge, 0, 0, string, sizeof string);
     if (status != TRYST_OK)
         return status;
-    status = prepared_open(&group->roster, string, strlen(string), &err, key_p);
+    /* Among the keys used last: a WANT that comes first finds the same object. */
+    status = keys_get(&group->rdv->scopes.keys, &group->roster, string, strlen(string),
+                      &err, key_p);
     return status == TRYST_OK ? status : refuse_err(&err, status);
 }
 

@@ -236,8 +236,9 @@ static bool colls_busy(void *arg)
                container_of(node, struct coll_flow, waiter)->tree->part->slice_bytes);
 }
 
-__attribute__((noinline)) static int colls_work(struct colls *colls)
+static int colls_run(void *arg)
 {
+    struct colls *colls = arg;
     uint64_t budget = COLL_WORK_BYTES;
     struct urgent_node *node;
     int count = 0;
@@ -249,15 +250,8 @@ __attribute__((noinline)) static int colls_work(struct colls *colls)
             break;
     }
     grants_run(colls);
+    colls->is_due = !urgent_empty(&colls->work) || !urgent_empty(&colls->scratch.waiters);
     return count;
-}
-
-/** Each pass calls it, mostly with nothing to do. */
-static int colls_run(void *arg)
-{
-    struct colls *colls = arg;
-    bool idle = urgent_empty(&colls->work) && urgent_empty(&colls->scratch.waiters);
-    return __builtin_expect(idle, 1) ? 0 : colls_work(colls);
 }
 
 /* ---- failures and urgency, from below ----------------------------------------------------- */
@@ -338,6 +332,7 @@ struct above colls_above(struct colls *colls)
 {
     return (struct above){.arg = colls,
                           .run = colls_run,
+                          .is_due = &colls->is_due,
                           .busy = colls_busy,
                           .fail = colls_fail,
                           .raise = colls_raise,

@@ -49,6 +49,7 @@ struct colls {
 
     /* In the progress domain. */
     struct urgent_queue work; /**< runs that are marked */
+    bool is_due;              /**< false: `work` and `scratch.waiters` are empty */
     struct scratch scratch;
     struct cause
         gone; /**< of the first rank that died; its status is TRYST_OK: none did */
@@ -150,6 +151,7 @@ struct coll_run {
 /** Let the engine come to `run` before the pass ends. */
 static inline void run_mark(struct coll_run *run)
 {
+    run->coll->colls->is_due = true;
     if (!urgent_queued(&run->work))
         urgent_push(&run->coll->colls->work, &run->work, &run->urgency);
 }

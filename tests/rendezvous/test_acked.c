@@ -154,7 +154,7 @@ static void ring_full(int other)
     static uint8_t large[2][2][LARGE];
     const int ranks[2] = {0, other};
     tryst_op *small[2][MANY], *bulk[2][2];
-    char edge[16];
+    char edge[32];
     begin(NULL);
     for (int i = 0; i < MANY; i++)
         for (int end = 0; end < 2; end++) {
