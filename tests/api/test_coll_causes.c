@@ -239,6 +239,30 @@ static void missing_main(struct harness_rank *rank)
     missing_case(rank, 6, TRYST_COLL_ALLREDUCE, SMALL, 0);
 }
 
+/* Ranks that name different roots may wait for each other: the deadline gives that as a reason. */
+static void roots_main(struct harness_rank *rank)
+{
+    struct shared *shared = rank->arg;
+    tryst_error error;
+    connect_all(rank);
+    tryst_step *step = harness_step(rank, 2);
+    tryst_op *op = coll_begin(rank, step, TRYST_COLL_REDUCE, LARGE, rank->rank,
+                              DEADLINE_MS * NS_PER_MS);
+    tryst_status status = coll_end(op, &error);
+    if (status != TRYST_E_MISMATCH) {
+        CHECK_STATUS(status, TRYST_E_DEADLINE);
+        if (error.origin_rank == rank->rank)
+            text_check(&error, "names another root", true);
+    }
+    harness_barrier(rank, &shared->counter);
+    harness_step_close(step);
+}
+
+static void test_roots(void **state)
+{
+    run_ranks(roots_main, HARNESS_NOBODY);
+}
+
 static void test_missing(void **state)
 {
     run_ranks(missing_main, HARNESS_NOBODY);
@@ -246,8 +270,8 @@ static void test_missing(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_closed),
-                                       cmocka_unit_test(test_left),
-                                       cmocka_unit_test(test_missing)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_closed), cmocka_unit_test(test_left),
+        cmocka_unit_test(test_missing), cmocka_unit_test(test_roots)};
     return HARNESS_MAIN(argc, argv, tests);
 }
