@@ -95,7 +95,7 @@ static size_t put_missing(const struct coll_run *run, uint32_t index, char *to,
 static void explain_deadline(const struct coll_run *run, bool is_own, char *to,
                              size_t room)
 {
-    uint32_t index;
+    uint32_t index = 0;
     int head = is_own ? snprintf(to, room, "its deadline passed")
                       : snprintf(to, room, "the deadline of rank %" PRId32 " passed",
                                  run->cause.origin_rank);
