@@ -187,6 +187,33 @@ static void test_left(void **state)
         run_ranks(left_main, VICTIM);
 }
 
+/* One rank aborts the step: the status that it gave is the origin's. */
+static void abort_main(struct harness_rank *rank)
+{
+    struct shared *shared = rank->arg;
+    tryst_error error;
+    connect_all(rank);
+    tryst_step *step = harness_step(rank, 2);
+    tryst_op *op = NULL;
+    if (rank->rank != VICTIM)
+        op = coll_begin(rank, step, TRYST_COLL_ALLREDUCE, LARGE, 0, 0);
+    harness_barrier(rank, &shared->counter);
+    if (rank->rank == VICTIM)
+        CHECK_STATUS(tryst_step_abort(step, TRYST_E_NOMEM, "enough"), TRYST_OK);
+    if (op) {
+        tryst_status status = coll_end(op, &error);
+        outcome_check(status, &error, TRYST_E_ABORTED, VICTIM);
+        CHECK_EQ(error.origin_status, TRYST_E_NOMEM);
+    }
+    harness_barrier(rank, &shared->counter);
+    harness_step_close(step);
+}
+
+static void test_abort(void **state)
+{
+    run_ranks(abort_main, HARNESS_NOBODY);
+}
+
 /* ---- deadlines ---------------------------------------------------------------------------- */
 
 enum { DEADLINE_MS = 700 };
@@ -272,6 +299,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_closed), cmocka_unit_test(test_left),
-        cmocka_unit_test(test_missing), cmocka_unit_test(test_roots)};
+        cmocka_unit_test(test_abort), cmocka_unit_test(test_missing),
+        cmocka_unit_test(test_roots)};
     return HARNESS_MAIN(argc, argv, tests);
 }
