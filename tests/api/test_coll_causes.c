@@ -38,7 +38,7 @@ static void run_ranks(void (*main)(struct harness_rank *rank), int killed)
     assert_int_equal(failed, 0);
 }
 
-static int64_t data[LARGE];
+static _Thread_local int64_t data[LARGE]; /* in mode self ranks are threads */
 
 static tryst_op *coll_begin(struct harness_rank *rank, tryst_step *step,
                             tryst_coll_kind kind, uint64_t count, int root,
