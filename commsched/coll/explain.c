@@ -100,13 +100,16 @@ static size_t put_missing(const struct coll_run *run, uint32_t index, char *to,
 static void explain_deadline(const struct coll_run *run, bool is_own, char *to,
                              size_t room)
 {
-    uint32_t index;
+    uint32_t index = 0;
     int head = is_own ? snprintf(to, room, "its deadline passed")
                       : snprintf(to, room, "the deadline of rank %" PRId32 " passed",
                                  run->cause.origin_rank);
     if (missing_find(run, &index)) {
         head += snprintf(to + head, room - (size_t)head, is_own ? ", and " : "; here ");
-        (void)put_missing(run, index, to + head, room - (size_t)head);
+        size_t at =
+            (size_t)head + put_missing(run, index, to + head, room - (size_t)head);
+        if (run->coll->root >= 0 && sight(run, index) == FLOW_SILENT && at < room)
+            (void)snprintf(to + at, room - at, ", or it names another root");
     } else if (is_own && waiting_find(run, &index)) {
         (void)snprintf(to + head, room - (size_t)head,
                        "; rank %" PRId32 " has joined, and waits itself",

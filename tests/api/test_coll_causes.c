@@ -38,7 +38,7 @@ static void run_ranks(void (*main)(struct harness_rank *rank), int killed)
     assert_int_equal(failed, 0);
 }
 
-static int64_t data[LARGE];
+static _Thread_local int64_t data[LARGE]; /* in mode self ranks are threads */
 
 static tryst_op *coll_begin(struct harness_rank *rank, tryst_step *step,
                             tryst_coll_kind kind, uint64_t count, int root,
@@ -187,6 +187,33 @@ static void test_left(void **state)
         run_ranks(left_main, VICTIM);
 }
 
+/* One rank aborts the step: the status that it gave is the origin's. */
+static void abort_main(struct harness_rank *rank)
+{
+    struct shared *shared = rank->arg;
+    tryst_error error;
+    connect_all(rank);
+    tryst_step *step = harness_step(rank, 2);
+    tryst_op *op = NULL;
+    if (rank->rank != VICTIM)
+        op = coll_begin(rank, step, TRYST_COLL_ALLREDUCE, LARGE, 0, 0);
+    harness_barrier(rank, &shared->counter);
+    if (rank->rank == VICTIM)
+        CHECK_STATUS(tryst_step_abort(step, TRYST_E_NOMEM, "enough"), TRYST_OK);
+    if (op) {
+        tryst_status status = coll_end(op, &error);
+        outcome_check(status, &error, TRYST_E_ABORTED, VICTIM);
+        CHECK_EQ(error.origin_status, TRYST_E_NOMEM);
+    }
+    harness_barrier(rank, &shared->counter);
+    harness_step_close(step);
+}
+
+static void test_abort(void **state)
+{
+    run_ranks(abort_main, HARNESS_NOBODY);
+}
+
 /* ---- deadlines ---------------------------------------------------------------------------- */
 
 enum { DEADLINE_MS = 700 };
@@ -239,6 +266,30 @@ static void missing_main(struct harness_rank *rank)
     missing_case(rank, 6, TRYST_COLL_ALLREDUCE, SMALL, 0);
 }
 
+/* Ranks that name different roots may wait for each other: the deadline gives that as a reason. */
+static void roots_main(struct harness_rank *rank)
+{
+    struct shared *shared = rank->arg;
+    tryst_error error;
+    connect_all(rank);
+    tryst_step *step = harness_step(rank, 2);
+    tryst_op *op = coll_begin(rank, step, TRYST_COLL_REDUCE, LARGE, rank->rank,
+                              DEADLINE_MS * NS_PER_MS);
+    tryst_status status = coll_end(op, &error);
+    if (status != TRYST_E_MISMATCH) {
+        CHECK_STATUS(status, TRYST_E_DEADLINE);
+        if (error.origin_rank == rank->rank)
+            text_check(&error, "names another root", true);
+    }
+    harness_barrier(rank, &shared->counter);
+    harness_step_close(step);
+}
+
+static void test_roots(void **state)
+{
+    run_ranks(roots_main, HARNESS_NOBODY);
+}
+
 static void test_missing(void **state)
 {
     run_ranks(missing_main, HARNESS_NOBODY);
@@ -246,8 +297,9 @@ static void test_missing(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_closed),
-                                       cmocka_unit_test(test_left),
-                                       cmocka_unit_test(test_missing)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_closed), cmocka_unit_test(test_left),
+        cmocka_unit_test(test_abort), cmocka_unit_test(test_missing),
+        cmocka_unit_test(test_roots)};
     return HARNESS_MAIN(argc, argv, tests);
 }
