@@ -7,7 +7,13 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { GUARD_BYTE = 0xA7, UNUSED_BYTE = 0x5C, SAMPLED = 16384, SAMPLE = 16 };
+enum {
+    GUARD_BYTE = 0xA7,
+    UNUSED_BYTE = 0x5C,
+    POISON_BYTE = 0xEE,
+    SAMPLED = 16384,
+    SAMPLE = 16
+};
 
 uint64_t coll_below(uint64_t *random, uint64_t n)
 {
@@ -183,8 +189,8 @@ static tryst_tensor part_tensor(const struct coll_part *part, uint8_t *data, siz
                           .dtype = dtype};
 }
 
-void coll_part_start(struct coll_part *part, tryst_step *step,
-                     const tryst_op_params *params)
+tryst_status coll_part_start(struct coll_part *part, tryst_step *step,
+                             const tryst_op_params *params)
 {
     const struct coll_item *item = part->item;
     tryst_tensor in = part_tensor(part, part->in, part->in_bytes);
@@ -197,13 +203,29 @@ void coll_part_start(struct coll_part *part, tryst_step *step,
     if (has_in && part_is_in_place(part) && item->reference.seed & 1)
         has_in = false; /* in place by NULL; else by the same data */
     const tryst_tensor *in_p = has_in ? &in : NULL, *out_p = has_out ? &out : NULL;
-    tryst_status status =
-        part->prepared
-            ? tryst_coll_start(step, part->prepared, in_p, out_p, &own, &part->op)
-            : item->kind->start(item, step, in_p, out_p, &own, &part->op);
-    if (status != TRYST_OK)
-        harness_fail(__FILE__, __LINE__, "%s (%s): %s", item->name, item->kind->name,
-                     tryst_last_error());
+    if (part->prepared)
+        return tryst_coll_start(step, part->prepared, in_p, out_p, &own, &part->op);
+    return item->kind->start(item, step, in_p, out_p, &own, &part->op);
+}
+
+void coll_part_poison(struct coll_part *part)
+{
+    if (part->out_room)
+        memset(part->out, POISON_BYTE, part->out_bytes);
+    if (part->in_room)
+        memset(part->in, POISON_BYTE, part->in_bytes);
+}
+
+static bool is_all(const uint8_t *data, size_t bytes, uint8_t value)
+{
+    return !bytes || (data[0] == value && memcmp(data, data + 1, bytes - 1) == 0);
+}
+
+bool coll_part_is_poisoned(const struct coll_part *part)
+{
+    return is_all(part->out, part->out_bytes, POISON_BYTE) &&
+           is_all(part->in_room ? part->in : part->out,
+                  part->in_room ? part->in_bytes : part->out_bytes, POISON_BYTE);
 }
 
 /* ---- its check ---------------------------------------------------------------------------- */

@@ -61,8 +61,11 @@ void coll_part_open(struct coll_part *part, const struct coll_item *item, int ra
                     uint64_t *random);
 void coll_part_close(struct coll_part *part);
 void coll_part_prepare(struct coll_part *part, tryst_group *group);
-void coll_part_start(struct coll_part *part, tryst_step *step,
-                     const tryst_op_params *params);
+tryst_status coll_part_start(struct coll_part *part, tryst_step *step,
+                             const tryst_op_params *params);
+/* Write over all memory of the part, which is the caller's again; later: true if that is as it was left. */
+void coll_part_poison(struct coll_part *part);
+bool coll_part_is_poisoned(const struct coll_part *part);
 /* The guards and an input that stays are as they were. */
 void coll_part_check_around(const struct coll_part *part);
 /* The output is the reference's: every element, or one cache line in `every` of large sums of floats. */

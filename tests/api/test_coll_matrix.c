@@ -217,7 +217,9 @@ static void batch_run(struct harness_rank *rank, struct batch *batch, tryst_step
         pause_draw(rank, random);
         urgency_draw(random, &params);
         atomic_fetch_add(&matrix->seen[batch->indices[at]].arrived, 1);
-        coll_part_start(&batch->parts[at], step, &params);
+        if (coll_part_start(&batch->parts[at], step, &params) != TRYST_OK)
+            harness_fail(__FILE__, __LINE__, "%s (%s): %s", batch->items[at].name,
+                         batch->items[at].kind->name, tryst_last_error());
     }
     for (int i = 0; i < batch->count; i++) {
         int at = batch->waits[i];
