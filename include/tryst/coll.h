@@ -24,7 +24,9 @@
  *     `factor`, this rank's, of TRYST_REDUCE_PREMULTIPLIED_SUM. The most urgent rank does not raise the
  *     others: give each rank the same priority.
  *   - tryst_op_cancel, or the deadline, of one rank's operation ends the collective on all ranks
- *     with that cause. A rank that dies ends it with TRYST_E_PEER; tryst_error.origin_rank names the
+ *     with that cause. The cause travels along the tree, so ranks behind a rank that has not submitted
+ *     the collective end when that rank submits it or closes the step (TRYST_E_CLOSED), or by
+ *     deadlines of their own. A rank that dies ends it with TRYST_E_PEER; tryst_error.origin_rank names the
  *     rank that died, and later collectives of the group end at once with the same cause.
  *     After a failure the contents of `out` are undefined.
  *   - Where ranks are on several hosts, the first collective starts the library's progress thread

@@ -8,7 +8,7 @@
  * same network with other orders of arrival.
  *
  * TRYST_TEST_SEED replays. TRYST_TEST_NETWORKS (of each number of ranks), TRYST_TEST_SIZES (of each row of the
- * matrix; 0: all), TRYST_TEST_LARGEST (bytes of one tensor), TRYST_TEST_LARGE (of 1000 rows have that size) and
+ * matrix; 0: all), TRYST_TEST_RANKS (0: 1 to 8), TRYST_TEST_LARGEST (bytes of one tensor), TRYST_TEST_LARGE (of 1000 rows have that size) and
  * TRYST_TEST_SECONDS (of one life) set its size. */
 #include "coll_items.h"
 
@@ -293,6 +293,19 @@ static struct matrix *matrix_open(int size, uint64_t seed)
     return matrix;
 }
 
+/* True if the machine has the memory that three ranks and their checks need. */
+static bool memory_suffices(uint64_t bytes)
+{
+    char line[128];
+    unsigned long long kib = 0;
+    FILE *file = fopen("/proc/meminfo", "re");
+    while (file && !kib && fgets(line, sizeof line, file))
+        (void)sscanf(line, "MemAvailable: %llu", &kib);
+    if (file)
+        fclose(file);
+    return kib << 10 > bytes;
+}
+
 /* All outputs of an item are equal; true for those of two lives as well. */
 static int hashes_check(const struct matrix *matrix, const struct matrix *before)
 {
@@ -364,14 +377,66 @@ static void test_matrix(void **state)
     uint64_t seed = unit_seed(), count = from_environment("TRYST_TEST_NETWORKS", 1);
     bool all = count > 1;
     int failed = 0;
+    int only = (int)from_environment("TRYST_TEST_RANKS", 0);
     for (uint64_t i = 0; i < count; i++)
-        for (int size = 1; size <= REFERENCE_RANKS_MAX && !failed; size++)
+        for (int size = only ? only : 1;
+             size <= (only ? only : REFERENCE_RANKS_MAX) && !failed; size++)
             failed += network_run(size, seed + i, all || size == 3 || size == 5);
     assert_int_equal(failed, 0);
 }
 
+/* ---- huge tensors ------------------------------------------------------------------------- */
+
+enum { HUGE_RANKS = 3 };
+
+static void huge_run(struct harness_rank *rank, uint64_t id, tryst_dtype dtype,
+                     uint64_t count)
+{
+    struct coll_item item = {.kind = &coll_kinds[0],
+                             .reference = {.dtype = dtype,
+                                           .reduce = TRYST_REDUCE_SUM,
+                                           .size = HUGE_RANKS,
+                                           .seed = id},
+                             .count = count,
+                             .in_place = true,
+                             .name = "huge"};
+    struct coll_part part;
+    uint64_t random = (uint64_t)rank->rank + 1;
+    tryst_step *step = harness_step(rank, id);
+    coll_part_open(&part, &item, rank->rank, &random);
+    CHECK_STATUS(coll_part_start(&part, step, NULL), TRYST_OK);
+    harness_end(part.op, TRYST_OK);
+    coll_part_check_around(&part);
+    coll_part_check(&part);
+    harness_step_close(step);
+    coll_part_close(&part);
+}
+
+static void huge_main(struct harness_rank *rank)
+{
+    huge_run(rank, 1, TRYST_DTYPE_F32, (64 << 20) / 4 + 1);
+    huge_run(rank, 2, TRYST_DTYPE_BF16, (64 << 20) / 2);
+    huge_run(rank, 3, TRYST_DTYPE_U8, (UINT64_C(1) << 31) + 5);
+}
+
+static void test_huge(void **state)
+{
+    struct harness_params params = {
+        .size = HUGE_RANKS,
+        .main = huge_main,
+        .timeout_s = (unsigned)from_environment("TRYST_TEST_SECONDS", 600)};
+    if (!from_environment("TRYST_TEST_HUGE", 0))
+        return;
+    if (!memory_suffices(UINT64_C(9) << 30)) {
+        print_message("skipped: 9 GiB of memory are not free\n");
+        skip();
+    }
+    assert_int_equal(harness_run(&params), 0);
+}
+
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_matrix)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_matrix),
+                                       cmocka_unit_test(test_huge)};
     return HARNESS_MAIN(argc, argv, tests);
 }
