@@ -154,6 +154,11 @@ static void result_take(struct flow *flow, const void *payload, size_t bytes)
 
 /* ---- the end ------------------------------------------------------------------------------ */
 
+static struct cause flow_failing(const struct flow *flow)
+{
+    return container_of(flow, struct coll_flow, flow)->tree->run->cause;
+}
+
 static void flow_ended(struct flow *flow, struct cause cause, const char *text)
 {
     struct coll_flow *of = flow_of(flow);
@@ -178,13 +183,18 @@ const struct flow_ops flow_up_from_child = {.place = child_place,
                                             .told = child_told,
                                             .arrived = child_arrived,
                                             .take = child_take,
+                                            .failing = flow_failing,
                                             .ended = flow_ended};
-const struct flow_ops flow_up_to_parent = {.sent = parent_sent, .ended = flow_ended};
+const struct flow_ops flow_up_to_parent = {
+    .sent = parent_sent, .failing = flow_failing, .ended = flow_ended};
 /* Results that nothing is sent from may be posted ahead, at their place. */
-const struct flow_ops flow_down_from_parent = {
-    .arrived = result_arrived, .take = result_take, .ended = flow_ended};
+const struct flow_ops flow_down_from_parent = {.arrived = result_arrived,
+                                               .take = result_take,
+                                               .failing = flow_failing,
+                                               .ended = flow_ended};
 const struct flow_ops flow_down_reusing = {.place = result_place,
                                            .arrived = result_arrived,
                                            .take = result_take,
+                                           .failing = flow_failing,
                                            .ended = flow_ended};
-const struct flow_ops flow_down_to_child = {.ended = flow_ended};
+const struct flow_ops flow_down_to_child = {.failing = flow_failing, .ended = flow_ended};

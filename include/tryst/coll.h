@@ -15,15 +15,18 @@
  *
  *  Rules of all collectives:
  *   - Operation, count, dtype, reduction and root are the same on all ranks; a difference ends the
- *     operation on every rank with TRYST_E_MISMATCH. (Ranks that name different roots may wait for
- *     each other until a deadline instead.)
+ *     operation on every rank with TRYST_E_MISMATCH, except in a reduce or broadcast on ranks whose
+ *     part was done before. (Ranks that name different roots may wait for each other until a
+ *     deadline instead.)
  *   - Tensors are in host memory. `in` NULL, or with the data of `out`, means in place: `out` then
  *     holds this rank's own term. Any other overlap of `in` and `out` is TRYST_E_INVALID.
  *   - `params` are those of a transfer: priority, TRYST_OP_BACKGROUND, deadline, callback; and
  *     `factor`, this rank's, of TRYST_REDUCE_PREMULTIPLIED_SUM. The most urgent rank does not raise the
  *     others: give each rank the same priority.
  *   - tryst_op_cancel, or the deadline, of one rank's operation ends the collective on all ranks
- *     with that cause. A rank that dies ends it with TRYST_E_PEER; tryst_error.origin_rank names the
+ *     with that cause. The cause travels along the tree, so ranks behind a rank that has not submitted
+ *     the collective end when that rank submits it or closes the step (TRYST_E_CLOSED), or by
+ *     deadlines of their own. A rank that dies ends it with TRYST_E_PEER; tryst_error.origin_rank names the
  *     rank that died, and later collectives of the group end at once with the same cause.
  *     A deadline's text names a neighbour in the plan's trees of which nothing has come: on the rank
  *     where the deadline passed, and on each rank that it reaches, so a rank that never joined

@@ -20,8 +20,19 @@
 
 /* ---- operations --------------------------------------------------------------------------- */
 
+/** The cause of a flow that the close of its step cancels: its owner's first one. */
+static struct cause flow_cancel_cause(const struct flow *flow, struct cause cause)
+{
+    struct cause first = cause;
+    if (flow->ops->failing)
+        first = flow->ops->failing(flow);
+    return first.status == TRYST_OK ? cause : first;
+}
+
 static void op_fail_by_kind(tryst_op *op, struct cause cause, const char *text)
 {
+    if (op->flow && cause.status == TRYST_E_CANCELED)
+        cause = flow_cancel_cause(op->flow, cause);
     if (cause.origin_rank < 0)
         cause.origin_rank = op->rdv->group->roster.rank;
     if (op->kind == OP_SEND)

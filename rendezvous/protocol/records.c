@@ -264,6 +264,9 @@ static bool pack_cancel(struct packer *packer, tryst_op *op)
 {
     uint8_t flags = op->kind == OP_SEND ? RECORD_SEND : 0;
     tryst_status why = op->kind == OP_SEND ? op->take_back : op->fail;
+    if (op->reported &&
+        op->final != TRYST_OK) /* aborted since: its origin is that of the abort */
+        why = op->final;
     struct record_answer fields = {.id = op->kind == OP_SEND ? op->sent.number : op->id};
     cause_put_answer(&fields, op_cause(op, why));
     return pack_answer(packer, RECORD_CANCEL, flags, &fields);

@@ -765,6 +765,64 @@ static void test_failure_travels(void **state)
     }
 }
 
+static struct cause on_failing(const struct flow *flow)
+{
+    (void)flow;
+    return (struct cause){TRYST_E_PEER, 1, TRYST_E_SYSTEM};
+}
+
+/* The owner is failing, and the step is closed before it has failed its flows: this end reports the owner's cause, and
+ * the other end the same, or CLOSED after the close, but never the close's own CANCELED. */
+static void test_close_while_failing(void **state)
+{
+    struct flow_ops ops = plain_ops;
+    int travelled = 0;
+    ops.failing = on_failing;
+    for (int i = 0; i < 4; i++) {
+        bool send = i & 1, small = i & 2;
+        struct edge *own = send ? out : in, *other = send ? in : out;
+        begin(NULL);
+        out[0].flow.ops = send ? &ops : &plain_ops;
+        start_both(0, small ? 8 : 8 * SLICE, send ? &plain_ops : &ops);
+        world_settle(&world);
+        close_step(send ? 0 : 1);
+        world_settle(&world);
+        end();
+        check_cause(own, 1);
+        assert_int_equal(other->ended, 1);
+        travelled += other->status == TRYST_E_PEER;
+        if (other->status == TRYST_E_PEER)
+            check_cause(other, 1);
+        else
+            assert_int_equal(other->status, TRYST_E_CLOSED);
+    }
+    assert_true(travelled > 0);
+}
+
+/* DATA is taken back, and the step is aborted before the CANCEL leaves: the CANCEL has one cause, not parts of two. */
+static void test_abort_while_taking_back(void **state)
+{
+    begin(NULL);
+    out[0].flow.ready = 1;
+    assert_int_equal(start(true, 0, &out[0], 8), TRYST_OK);
+    world_settle(&world);
+    world.hold_links = true;
+    flow_fail(&out[0].flow, (struct cause){TRYST_E_DEADLINE, 1, TRYST_E_DEADLINE},
+              "late");
+    assert_int_equal(tryst_step_abort(steps[0], TRYST_E_IO, "no"), TRYST_OK);
+    world_settle(&world);
+    assert_int_equal(out[0].status, TRYST_E_ABORTED);
+    assert_int_equal(start(false, 0, &in[0], 8), TRYST_OK);
+    world_settle(&world);
+    world.hold_links = false;
+    world_settle(&world);
+    assert_int_equal(in[0].ended, 1);
+    assert_int_equal(in[0].status, TRYST_E_ABORTED);
+    assert_int_equal(in[0].origin_rank, 0);
+    assert_int_equal(in[0].origin_status, TRYST_E_IO);
+    end();
+}
+
 /* All bytes are on their way when the receive gives up: they are dropped, and it fails with its cause. */
 static void test_late_failure(void **state)
 {
@@ -997,6 +1055,8 @@ int main(void)
         cmocka_unit_test(test_hostile),
         cmocka_unit_test(test_ends),
         cmocka_unit_test(test_failure_travels),
+        cmocka_unit_test(test_close_while_failing),
+        cmocka_unit_test(test_abort_while_taking_back),
         cmocka_unit_test(test_late_failure),
         cmocka_unit_test(test_cannot_start),
         cmocka_unit_test(test_seen),
