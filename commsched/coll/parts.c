@@ -4,13 +4,14 @@
  *
  * Invariant: the flows of a part, and their keys, are in the order of run.h; parts are in the same order on all ranks
  * where they share keys.
- * Callers: prepare.c; roots.c and lists.c, for collectives of blocks.
+ * Callers: prepare.c; block_parts.c.
  */
 #include "parts.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "block_parts.h"
 #include "core/alloc.h"
 #include "core/refuse.h"
 #include "rendezvous/coll_op.h"
@@ -173,14 +174,6 @@ static tryst_status tensor_parts_make(tryst_coll *coll, const struct coll_plan *
 
 tryst_status coll_parts_make(tryst_coll *coll, const struct coll_plan *plan)
 {
-    switch (coll->kind) {
-    case TRYST_COLL_ALLGATHER:
-    case TRYST_COLL_REDUCE_SCATTER:
-        return coll->is_packed ? tensor_parts_make(coll, plan)
-                               : coll_roots_parts_make(coll, plan);
-    case TRYST_COLL_ALLTOALL:
-    case TRYST_COLL_GATHER:
-    case TRYST_COLL_SCATTER: return coll_lists_parts_make(coll, plan);
-    default: return tensor_parts_make(coll, plan);
-    }
+    bool has_blocks = coll_kind_has_blocks(coll->kind) && !coll->is_packed;
+    return has_blocks ? coll_block_parts_make(coll, plan) : tensor_parts_make(coll, plan);
 }

@@ -5,7 +5,7 @@
 #ifndef COMMSCHED_COLL_PARTS_H
 #define COMMSCHED_COLL_PARTS_H
 
-#include "edges.h"
+#include "commsched/coll/edges.h"
 #include "run.h"
 
 /** The phase of a flow: the last letter of its key. */
@@ -40,9 +40,5 @@ void coll_private_place(tryst_coll *coll, struct coll_part *part);
 
 /** Make the parts of `coll`. */
 tryst_status coll_parts_make(tryst_coll *coll, const struct coll_plan *plan);
-/** Make the parts of all-gather and reduce-scatter: a tree for each root and each of its block's trees. */
-tryst_status coll_roots_parts_make(tryst_coll *coll, const struct coll_plan *plan);
-/** Make the parts of all-to-all, gather and scatter: one for each pair. */
-tryst_status coll_lists_parts_make(tryst_coll *coll, const struct coll_plan *plan);
 
 #endif
