@@ -2,14 +2,16 @@
 /*
  * The parts of collectives of blocks.
  *
- * Idea: an all-gather is a broadcast from each rank, a reduce-scatter a reduction to each rank, over the plan's trees
- * with another root. Then both directions of an edge move different blocks, each byte once. All trees are under way at a
- * time, so neither bandwidth nor the depth of a tree counts n times. All-to-all, gather and scatter are lists of flows: a
- * flow between two ranks is a tree of two, whose root is the sender. In lists, a rank's own block is a part without
- * flows: the copy is its only work.
- * Invariant: parts with a root are in the order of roots and trees on all ranks. So a directed edge of a tree is used in the
- * same order at both ends, and one key serves all roots. In lists a pair uses a key once, and a block without elements has a
- * flow, too, so both ends compare counts.
+ * Idea: an all-gather is a broadcast from each rank, a reduce-scatter a reduction to each
+ * rank, over the plan's trees with another root. Then both directions of an edge move
+ * different blocks, each byte once. All trees are under way at a time, so neither
+ * bandwidth nor the depth of a tree counts n times. All-to-all, gather and scatter are
+ * lists of flows: a flow between two ranks is a tree of two, whose root is the sender. In
+ * lists, a rank's own block is a part without flows: the copy is its only work.
+ * Invariant: parts with a root are in the order of roots and trees on all ranks. So a
+ * directed edge of a tree is used in the same order at both ends, and one key serves all
+ * roots. In lists a pair uses a key once, and a block without elements has a flow, too,
+ * so both ends compare counts.
  * Callers: parts.c.
  */
 #include "block_parts.h"
@@ -21,7 +23,7 @@
 #include "core/refuse.h"
 #include "parts.h"
 
-/* ---- a tree for each root ----------------------------------------------------------------- */
+/* ---- a tree for each root ---------------------------------------------------------- */
 
 static const char prepare_call[] = "prepare a collective";
 
@@ -39,7 +41,8 @@ static const struct coll_class *class_of(const struct roots *roots, int32_t root
     return coll_class_of(roots->plan, count * roots->coll->element_bytes);
 }
 
-/** Set where the part lies in both tensors: this rank's own block is in the other one, too. */
+/** Set where the part lies in both tensors: this rank's own block is in the other one,
+ *  too. */
 static void part_place(const struct roots *roots, struct coll_part *part, int32_t root)
 {
     const tryst_coll *coll = roots->coll;
@@ -115,9 +118,10 @@ static tryst_status roots_parts_make(tryst_coll *coll, const struct coll_plan *p
     return status;
 }
 
-/* ---- a flow for each pair ----------------------------------------------------------------- */
+/* ---- a flow for each pair ---------------------------------------------------------- */
 
-/** Append the part of block `rank` of `in` or of `out`; a rank's whole tensor where it has no blocks. */
+/** Append the part of block `rank` of `in` or of `out`; a rank's whole tensor where it
+ *  has no blocks. */
 static tryst_status block_add(tryst_coll *coll, uint32_t slice_bytes, int32_t rank,
                               bool of_out, struct coll_part **part_p)
 {
@@ -171,7 +175,8 @@ static tryst_status own_add(tryst_coll *coll, uint32_t slice_bytes)
     return TRYST_OK;
 }
 
-/** Append the flows with `to`, which is above this rank, and `from`, which is as far below it. */
+/** Append the flows with `to`, which is above this rank, and `from`, which is as far
+ *  below it. */
 static tryst_status pair_add(tryst_coll *coll, uint32_t slice_bytes, int32_t to,
                              int32_t from)
 {
@@ -206,7 +211,8 @@ static tryst_status own_check(const tryst_coll *coll)
 static tryst_status lists_parts_make(tryst_coll *coll, const struct coll_plan *plan)
 {
     int32_t rank = coll_rank(coll), size = coll->size;
-    /* The slices of large tensors for all: both ends cut alike, also where their counts differ. */
+    /* The slices of large tensors for all: both ends cut alike, also where their counts
+     * differ. */
     uint32_t slice_bytes = plan->classes[plan->classes_count - 1].slice_bytes;
     bool is_root = coll->root < 0 || coll->root == rank;
     uint64_t parts = 2 * (uint64_t)size;
@@ -218,7 +224,7 @@ static tryst_status lists_parts_make(tryst_coll *coll, const struct coll_plan *p
     return is_root && status == TRYST_OK ? own_add(coll, slice_bytes) : status;
 }
 
-/* ---- both --------------------------------------------------------------------------------- */
+/* ---- both -------------------------------------------------------------------------- */
 
 tryst_status coll_block_parts_make(tryst_coll *coll, const struct coll_plan *plan)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parts of a collective: which elements go over which tree, and the keys of the flows.
+ * The parts of a collective: which elements go over which tree, and the keys of the
+ * flows.
  *
- * Invariant: the flows of a part, and their keys, are in the order of run.h; parts are in the same order on all ranks
- * where they share keys.
+ * Invariant: the flows of a part, and their keys, are in the order of run.h; parts are in
+ * the same order on all ranks where they share keys.
  * Callers: prepare.c; block_parts.c.
  */
 #include "parts.h"
@@ -18,7 +19,7 @@
 
 static const char prepare_call[] = "prepare a collective";
 
-/* ---- appending -------------------------------------------------------------------------------- */
+/* ---- appending --------------------------------------------------------------------- */
 
 static bool climbs(tryst_coll_kind kind)
 {
