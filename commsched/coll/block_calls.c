@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The public calls of collectives of blocks: each finds the count of a block and starts (calls.c).
+ * The public calls of collectives of blocks: each finds the count of a block and starts
+ * (calls.c).
  *
  * Callers: users.
  */
@@ -12,8 +13,8 @@
 
 static const char submit_call[] = "submit";
 
-/** Take the dtype of `tensor`, and its count divided by `blocks`. A tensor that does not divide is refused later, by
- *  its count. */
+/** Take the dtype of `tensor`, and its count divided by `blocks`. A tensor that does not
+ *  divide is refused later, by its count. */
 static tryst_status block_take(const tryst_tensor *tensor, int blocks,
                                tryst_coll_params *what)
 {
@@ -29,8 +30,8 @@ static tryst_status block_take(const tryst_tensor *tensor, int blocks,
     return TRYST_OK;
 }
 
-/** Start a collective with one block on this rank in `one` or, if that is NULL, one of each rank in `all`. `has_counts`:
- *  the counts of blocks are given. */
+/** Start a collective with one block on this rank in `one` or, if that is NULL, one of
+ *  each rank in `all`. `has_counts`: the counts of blocks are given. */
 static tryst_status block_call(tryst_step *step, tryst_coll_params what,
                                const tryst_tensor *one, const tryst_tensor *all,
                                bool has_counts, const tryst_op_params *params,
@@ -61,7 +62,7 @@ static tryst_status counts_check(tryst_step *step, int root,
     return counts || !*is_root_p ? TRYST_OK : refuse_null(submit_call, name);
 }
 
-/* ---- all-gather and reduce-scatter -------------------------------------------------------- */
+/* ---- all-gather and reduce-scatter ------------------------------------------------- */
 
 tryst_status tryst_allgather(tryst_step *step, const char *name, const tryst_tensor *in,
                              const tryst_tensor *out, const tryst_op_params *params,
@@ -122,7 +123,7 @@ tryst_status tryst_reduce_scatterv(tryst_step *step, const char *name,
                             out, in, true, params, op_p);
 }
 
-/* ---- all-to-all --------------------------------------------------------------------------- */
+/* ---- all-to-all -------------------------------------------------------------------- */
 
 tryst_status tryst_alltoall(tryst_step *step, const char *name, const tryst_tensor *in,
                             const tryst_tensor *out, const tryst_op_params *params,
@@ -157,7 +158,7 @@ tryst_status tryst_alltoallv(tryst_step *step, const char *name, const tryst_ten
     return status == TRYST_OK ? coll_call(step, what, in, out, params, op_p) : status;
 }
 
-/* ---- gather and scatter ------------------------------------------------------------------- */
+/* ---- gather and scatter ------------------------------------------------------------ */
 
 tryst_status tryst_gather(tryst_step *step, const char *name, const tryst_tensor *in,
                           const tryst_tensor *out, int root,

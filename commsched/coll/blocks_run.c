@@ -2,8 +2,8 @@
 /*
  * Tensors of blocks; see blocks_run.h.
  *
- * Idea: each part has its place in `in`, in `out`, or in both, which is this rank's own block: that one is copied by
- * the engine, in pieces (COLL_OWN), unless it is in place.
+ * Idea: each part has its place in `in`, in `out`, or in both, which is this rank's own
+ * block: that one is copied by the engine, in pieces (COLL_OWN), unless it is in place.
  * Callers: calls.c; coll.c, at the end of a run.
  */
 #include "blocks_run.h"
@@ -29,9 +29,10 @@ static uint64_t own_at(const tryst_coll *coll, const struct coll_blocks *blocks)
     return tensor_bytes(coll, coll_block_offset(blocks, coll->rank));
 }
 
-/* ---- tensors ------------------------------------------------------------------------------ */
+/* ---- tensors ----------------------------------------------------------------------- */
 
-/** Find out which tensors this rank gives, NULL: it is ignored; and which one may be missing, in place. */
+/** Find out which tensors this rank gives, NULL: it is ignored; and which one may be
+ *  missing, in place. */
 static tryst_status tensors_check(const tryst_coll *coll, const tryst_tensor **in_p,
                                   const tryst_tensor **out_p)
 {
@@ -53,7 +54,8 @@ static tryst_status tensors_check(const tryst_coll *coll, const tryst_tensor **i
     return *out_p || out_may_miss ? TRYST_OK : refuse_null(submit_call, "out");
 }
 
-/** Where this rank's own block is in place, or NULL: `from` is the tensor with all blocks. */
+/** Where this rank's own block is in place, or NULL: `from` is the tensor with all
+ *  blocks. */
 static char *own_block(const tryst_coll *coll, const tryst_tensor *from,
                        const struct coll_blocks *blocks)
 {
@@ -107,14 +109,15 @@ tryst_status coll_blocks_take(struct coll_run *run, const tryst_tensor *in,
     return status == TRYST_OK ? place_check(run) : status;
 }
 
-/* ---- memory of parts ---------------------------------------------------------------------- */
+/* ---- memory of parts --------------------------------------------------------------- */
 
 static char *place(const tryst_tensor *tensor, uint64_t at)
 {
     return at == COLL_NOWHERE || !tensor->data ? NULL : (char *)tensor->data + at;
 }
 
-/** Set the memory of a part. A root without a place in `out` sends its block from `in`. */
+/** Set the memory of a part. A root without a place in `out` sends its block from `in`.
+ *  */
 static void part_memory_set(struct coll_tree_run *at)
 {
     struct coll_run *run = at->run;
@@ -153,7 +156,8 @@ static char *own_packed(const struct coll_run *run, const struct coll_blocks *bl
     return run->private + tensor_bytes(run->coll, before);
 }
 
-/** Put this rank's terms of a packed collective into private memory, or leave them in `in`. */
+/** Put this rank's terms of a packed collective into private memory, or leave them in
+ *  `in`. */
 static const char *packed_own(struct coll_run *run)
 {
     const tryst_coll *coll = run->coll;

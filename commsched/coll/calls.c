@@ -12,9 +12,9 @@
 #include "blocks_run.h"
 #include "cache.h"
 #include "calls.h"
+#include "commsched/coll/edges.h"
+#include "commsched/coll/map.h"
 #include "core/refuse.h"
-#include "edges.h"
-#include "map.h"
 #include "prepare.h"
 #include "rendezvous/coll_op.h"
 #include "rendezvous/op/dtype.h"
@@ -147,7 +147,7 @@ static uint64_t params_bytes(const tryst_coll_params *params)
                : coll_bytes(params->count, dtype_bytes(params->dtype));
 }
 
-/** Return the class of the tensor, or of one block. Lists have the slices of large tensors (lists.c). */
+/** Return the class of the tensor, or of one block. Lists have the slices of large tensors (block_parts.c). */
 static const struct coll_class *class_of(const struct coll_plan *plan,
                                          const tryst_coll_params *params)
 {

@@ -16,12 +16,14 @@ struct coll_wanted {
     bool or_more; /**< the tensor may have more elements */
 };
 
-/** Convert and check one tensor of a start. `tensor` NULL: none, of which `*own_p` has no data. */
+/** Convert and check one tensor of a start. `tensor` NULL: none, of which `*own_p` has no
+ *  data. */
 tryst_status coll_tensor_take(const char *name, const tryst_tensor *tensor,
                               const struct coll_wanted *wanted, tryst_tensor *own_p);
 /** The subgroup that `params` name, or NULL. */
 const tryst_subgroup *coll_subgroup_of(const tryst_op_params *params);
-/** Start what `what` describes, prepared or kept: a call of the kind's. `step` is not NULL. */
+/** Start what `what` describes, prepared or kept: a call of the kind's. `step` is not
+ *  NULL. */
 tryst_status coll_call(tryst_step *step, tryst_coll_params what, const tryst_tensor *in,
                        const tryst_tensor *out, const tryst_op_params *params,
                        tryst_op **op_p);

@@ -15,8 +15,8 @@
 
 #include "blocks_run.h"
 #include "cache.h"
+#include "commsched/coll/edges.h"
 #include "core/alloc.h"
-#include "edges.h"
 #include "explain.h"
 #include "hooks.h"
 #include "prepare.h"

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parts of a collective: which elements go over which tree, and the keys of the flows.
+ * The parts of a collective: which elements go over which tree, and the keys of the
+ * flows.
  *
- * Invariant: the flows of a part, and their keys, are in the order of run.h; parts are in the same order on all ranks
- * where they share keys.
- * Callers: prepare.c; roots.c and lists.c, for collectives of blocks.
+ * Invariant: the flows of a part, and their keys, are in the order of run.h; parts are in
+ * the same order on all ranks where they share keys.
+ * Callers: prepare.c; block_parts.c.
  */
 #include "parts.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "block_parts.h"
 #include "core/alloc.h"
 #include "core/refuse.h"
 #include "rendezvous/coll_op.h"
@@ -18,7 +20,7 @@
 
 static const char prepare_call[] = "prepare a collective";
 
-/* ---- appending -------------------------------------------------------------------------------- */
+/* ---- appending --------------------------------------------------------------------- */
 
 static bool climbs(tryst_coll_kind kind)
 {
@@ -179,14 +181,6 @@ static tryst_status tensor_parts_make(tryst_coll *coll, const struct coll_plan *
 
 tryst_status coll_parts_make(tryst_coll *coll, const struct coll_plan *plan)
 {
-    switch (coll->kind) {
-    case TRYST_COLL_ALLGATHER:
-    case TRYST_COLL_REDUCE_SCATTER:
-        return coll->is_packed ? tensor_parts_make(coll, plan)
-                               : coll_roots_parts_make(coll, plan);
-    case TRYST_COLL_ALLTOALL:
-    case TRYST_COLL_GATHER:
-    case TRYST_COLL_SCATTER: return coll_lists_parts_make(coll, plan);
-    default: return tensor_parts_make(coll, plan);
-    }
+    bool has_blocks = coll_kind_has_blocks(coll->kind) && !coll->is_packed;
+    return has_blocks ? coll_block_parts_make(coll, plan) : tensor_parts_make(coll, plan);
 }

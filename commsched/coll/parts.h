@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file parts.h
- *  The parts of a collective while it is prepared: each is some elements on one tree, or between two ranks.
+ *  The parts of a collective while it is prepared: each is some elements on one tree, or
+ *  between two ranks.
  */
 #ifndef COMMSCHED_COLL_PARTS_H
 #define COMMSCHED_COLL_PARTS_H
 
-#include "edges.h"
+#include "commsched/coll/edges.h"
 #include "run.h"
 
 /** The phase of a flow: the last letter of its key. */
 enum coll_phase { COLL_UP = 'u', COLL_DOWN = 'd', COLL_LIST = 'l' };
 
-/** Keys that parts share, by tree, direction and peer. The uses of a key are numbered in the order of the parts, so both
- *  ends have the same order. */
+/** Keys that parts share, by tree, direction and peer. The uses of a key are numbered in
+ *  the order of the parts, so both ends have the same order. */
 struct coll_shared_keys {
     uint32_t peers;   /**< those that take part */
     tryst_key **keys; /**< NULL: not prepared yet */
@@ -23,7 +24,8 @@ tryst_status coll_parts_alloc(tryst_coll *coll, uint64_t parts, uint64_t flows);
 /** Append a part of `range`, without flows yet. With a text for tryst_last_error. */
 tryst_status coll_part_add(tryst_coll *coll, struct coll_range range,
                            uint32_t slice_bytes, struct coll_part **part_p);
-/** Append a flow to the last part: from `peer`, or to it. `shared` NULL: the key is this flow's alone. */
+/** Append a flow to the last part: from `peer`, or to it. `shared` NULL: the key is this
+ *  flow's alone. */
 tryst_status coll_flow_add(tryst_coll *coll, uint32_t tree, enum coll_phase phase,
                            int32_t peer, bool sends, struct coll_shared_keys *shared);
 /** Append the flows of `edges` in the order of run.h. */
@@ -35,9 +37,5 @@ void coll_private_place(tryst_coll *coll, struct coll_part *part);
 
 /** Make the parts of `coll`. */
 tryst_status coll_parts_make(tryst_coll *coll, const struct coll_plan *plan);
-/** Make the parts of all-gather and reduce-scatter: a tree for each root and each of its block's trees. */
-tryst_status coll_roots_parts_make(tryst_coll *coll, const struct coll_plan *plan);
-/** Make the parts of all-to-all, gather and scatter: one for each pair. */
-tryst_status coll_lists_parts_make(tryst_coll *coll, const struct coll_plan *plan);
 
 #endif

@@ -15,16 +15,16 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "blocks.h"
 #include "coll.h"
+#include "commsched/coll/blocks.h"
+#include "commsched/coll/map.h"
+#include "commsched/coll/scratch.h"
+#include "commsched/coll/tree.h"
 #include "core/hash_table.h"
 #include "core/list.h"
 #include "core/reduce.h"
 #include "core/urgent.h"
-#include "map.h"
 #include "rendezvous/protocol/flow.h"
-#include "scratch.h"
-#include "tree.h"
 #include "tryst/coll.h"
 
 /** Bytes of sums in one call of the engine, at most: DESIGN section 6. */

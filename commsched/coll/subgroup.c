@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "cache.h"
-#include "contract.h"
+#include "commsched/coll/contract.h"
 #include "core/alloc.h"
 #include "core/hash.h"
 #include "core/refuse.h"

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "plan.h"
+#include "commsched/coll/plan.h"
 #include "tryst/coll.h"
 
 struct colls;

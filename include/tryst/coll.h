@@ -32,8 +32,8 @@
  *     where the deadline passed, and on each rank that it reaches, so a rank that never joined
  *     is named by its neighbours.
  *     After a failure the contents of `out` are undefined.
- *     All-to-all, gather and scatter go between pairs: a failure ends them on the ranks that still exchange a
- *     block with the rank that failed.
+ *     All-to-all, gather and scatter go between pairs: a failure ends them on the ranks
+ *     that still exchange a block with the rank that failed.
  *   - Where ranks are on several hosts, the first collective starts the library's progress thread
  *     (TRYST_PROGRESS_THREAD), because each rank moves the others' bytes too. On one host a rank
  *     that makes no progress delays the others.
@@ -103,28 +103,33 @@ TRYST_API tryst_status tryst_broadcast(tryst_step *step, const char *name,
 TRYST_API tryst_status tryst_barrier(tryst_step *step, const char *name,
                                      const tryst_op_params *params, tryst_op **op_p);
 
-/* ------------------------------------------------------------------------------------------- *
- *  Blocks: one for each rank of the group.
+/* -------------------------------------------------------------------------------------------
+ * * Blocks: one for each rank of the group.
  *
- *  A tensor of equal blocks has the group's size times a block's elements, rank 0's block first. The forms
- *  that end in `v` take an array of counts, one for each rank, in elements; and an array of offsets into the tensor, in
- *  elements, or NULL: the blocks follow one another. Both arrays are read during the call. Blocks of one tensor do
- *  not overlap, and a tensor of `v` blocks may be longer than its last block needs.
+ *  A tensor of equal blocks has the group's size times a block's elements, rank 0's block
+ *  first. The forms that end in `v` take an array of counts, one for each rank, in
+ *  elements; and an array of offsets into the tensor, in elements, or NULL: the blocks
+ *  follow one another. Both arrays are read during the call. Blocks of one tensor do not
+ *  overlap, and a tensor of `v` blocks may be longer than its last block needs.
  *
- *  In place means: the block that both tensors have is at one address. Any other overlap of `in` and `out` is
+ *  In place means: the block that both tensors have is at one address. Any other overlap
+ *  of `in` and `out` is
  *  TRYST_E_INVALID.
  *
- *  Costs, for n ranks. All-gather and reduce-scatter: one broadcast from each rank, or one reduction to each rank, over
- *  the plan's trees, each a flow per tree and neighbour, all at once: each rank receives every other block once
- *  (all-gather) and all links of the trees work at a time. Where n > 4 and all blocks together are at most 128 KiB, less for
- *  few ranks, one all-reduce of all blocks replaces them: fewer messages, twice the bytes. All-to-all, gather
- *  and scatter: one message for each pair of ranks, without trees.
- * ------------------------------------------------------------------------------------------- */
+ *  Costs, for n ranks. All-gather and reduce-scatter: one broadcast from each rank, or
+ *  one reduction to each rank, over the plan's trees, each a flow per tree and neighbour,
+ *  all at once: each rank receives every other block once (all-gather) and all links of
+ *  the trees work at a time. Where n > 4 and all blocks together are at most 128 KiB,
+ *  less for few ranks, one all-reduce of all blocks replaces them: fewer messages, twice
+ *  the bytes. All-to-all, gather and scatter: one message for each pair of ranks, without
+ *  trees.
+ *  -------------------------------------------------------------------------------------------
+ *  */
 
 /** Concatenate the tensors `in` of all ranks in every rank's `out`, by rank.
  *
- *  `in` has the same count c on all ranks and `out` n * c elements. In place: `in` is NULL, or its data is this
- *  rank's block of `out`.
+ *  `in` has the same count c on all ranks and `out` n * c elements. In place: `in` is
+ *  NULL, or its data is this rank's block of `out`.
  *
  *  Owns, Thread, Returns, ends: as tryst_allreduce.
  */
@@ -132,8 +137,8 @@ TRYST_API tryst_status tryst_allgather(tryst_step *step, const char *name,
                                        const tryst_tensor *in, const tryst_tensor *out,
                                        const tryst_op_params *params, tryst_op **op_p);
 
-/** As tryst_allgather, with blocks of different counts. `out_counts` is the same on all ranks; `out_offsets` is this
- *  rank's. `in` has out_counts[rank] elements.
+/** As tryst_allgather, with blocks of different counts. `out_counts` is the same on all
+ *  ranks; `out_offsets` is this rank's. `in` has out_counts[rank] elements.
  */
 TRYST_API tryst_status tryst_allgatherv(tryst_step *step, const char *name,
                                         const tryst_tensor *in, const tryst_tensor *out,
@@ -141,13 +146,15 @@ TRYST_API tryst_status tryst_allgatherv(tryst_step *step, const char *name,
                                         const uint64_t *out_offsets,
                                         const tryst_op_params *params, tryst_op **op_p);
 
-/** Reduce `in` of all ranks with `reduce` and leave block r of the result in `out` of rank r.
+/** Reduce `in` of all ranks with `reduce` and leave block r of the result in `out` of
+ *  rank r.
  *
- *  `out` has the same count c on all ranks and `in` n * c elements. In place: the data of `out` is this rank's
- *  block of `in`; the other blocks stay unchanged. `in` is never NULL.
- *  The result has the same bits for every order of arrival and from run to run. The order of additions is not
- *  the all-reduce's, so a floating-point sum may differ from the all-reduce's block in its last bits.
- *  A rank that adds for others needs memory for the sums: up to the bytes of `in`.
+ *  `out` has the same count c on all ranks and `in` n * c elements. In place: the data of
+ *  `out` is this rank's block of `in`; the other blocks stay unchanged. `in` is never
+ *  NULL. The result has the same bits for every order of arrival and from run to run. The
+ *  order of additions is not the all-reduce's, so a floating-point sum may differ from
+ *  the all-reduce's block in its last bits. A rank that adds for others needs memory for
+ *  the sums: up to the bytes of `in`.
  *
  *  Owns, Thread, Returns, ends: as tryst_allreduce.
  */
@@ -155,8 +162,8 @@ TRYST_API tryst_status tryst_reduce_scatter(
     tryst_step *step, const char *name, const tryst_tensor *in, const tryst_tensor *out,
     tryst_reduce_op reduce, const tryst_op_params *params, tryst_op **op_p);
 
-/** As tryst_reduce_scatter, with blocks of different counts. `in_counts` is the same on all ranks; `in_offsets` is this
- *  rank's. `out` has in_counts[rank] elements.
+/** As tryst_reduce_scatter, with blocks of different counts. `in_counts` is the same on
+ *  all ranks; `in_offsets` is this rank's. `out` has in_counts[rank] elements.
  */
 TRYST_API tryst_status tryst_reduce_scatterv(
     tryst_step *step, const char *name, const tryst_tensor *in, const uint64_t *in_counts,
@@ -173,8 +180,8 @@ TRYST_API tryst_status tryst_alltoall(tryst_step *step, const char *name,
                                       const tryst_tensor *in, const tryst_tensor *out,
                                       const tryst_op_params *params, tryst_op **op_p);
 
-/** As tryst_alltoall, with blocks of different counts. in_counts[r] of this rank is out_counts[this rank] of rank r; zero
- *  counts are compared, too.
+/** As tryst_alltoall, with blocks of different counts. in_counts[r] of this rank is
+ *  out_counts[this rank] of rank r; zero counts are compared, too.
  */
 TRYST_API tryst_status tryst_alltoallv(
     tryst_step *step, const char *name, const tryst_tensor *in, const uint64_t *in_counts,
@@ -183,8 +190,9 @@ TRYST_API tryst_status tryst_alltoallv(
 
 /** Concatenate the tensors `in` of all ranks in `out` of rank `root`, by rank.
  *
- *  `in` has the same count c on all ranks and `out` of the root n * c elements; elsewhere `out` is ignored (NULL). In place,
- *  at the root: `in` is NULL, or its data is the root's block of `out`.
+ *  `in` has the same count c on all ranks and `out` of the root n * c elements; elsewhere
+ *  `out` is ignored (NULL). In place, at the root: `in` is NULL, or its data is the
+ *  root's block of `out`.
  *
  *  Owns, Thread, Returns, ends: as tryst_reduce.
  */
@@ -193,8 +201,8 @@ TRYST_API tryst_status tryst_gather(tryst_step *step, const char *name,
                                     int root, const tryst_op_params *params,
                                     tryst_op **op_p);
 
-/** As tryst_gather, with blocks of different counts: `in` has this rank's count. `out_counts` and `out_offsets` are the
- *  root's, and ignored elsewhere (NULL).
+/** As tryst_gather, with blocks of different counts: `in` has this rank's count.
+ *  `out_counts` and `out_offsets` are the root's, and ignored elsewhere (NULL).
  */
 TRYST_API tryst_status tryst_gatherv(tryst_step *step, const char *name,
                                      const tryst_tensor *in, const tryst_tensor *out,
@@ -204,8 +212,9 @@ TRYST_API tryst_status tryst_gatherv(tryst_step *step, const char *name,
 
 /** Send block r of `in` of rank `root` to `out` of rank r.
  *
- *  `out` has the same count c on all ranks and `in` of the root n * c elements; elsewhere `in` is ignored (NULL). In place,
- *  at the root: `out` is NULL, or its data is the root's block of `in`.
+ *  `out` has the same count c on all ranks and `in` of the root n * c elements; elsewhere
+ *  `in` is ignored (NULL). In place, at the root: `out` is NULL, or its data is the
+ *  root's block of `in`.
  *
  *  Owns, Thread, Returns, ends: as tryst_reduce.
  */
@@ -214,8 +223,8 @@ TRYST_API tryst_status tryst_scatter(tryst_step *step, const char *name,
                                      int root, const tryst_op_params *params,
                                      tryst_op **op_p);
 
-/** As tryst_scatter, with blocks of different counts: `out` has this rank's count. `in_counts` and `in_offsets` are the
- *  root's, and ignored elsewhere (NULL).
+/** As tryst_scatter, with blocks of different counts: `out` has this rank's count.
+ *  `in_counts` and `in_offsets` are the root's, and ignored elsewhere (NULL).
  */
 TRYST_API tryst_status tryst_scatterv(tryst_step *step, const char *name,
                                       const tryst_tensor *in, const uint64_t *in_counts,
@@ -252,7 +261,8 @@ typedef struct tryst_coll_params {
     tryst_dtype dtype; /**< barrier: 0 */
     int32_t root;      /**< reduce, broadcast, gather and scatter */
     const char *name;  /**< copied */
-    /* Blocks of different counts, as the arguments of the forms that end in `v`; NULL: all have `count`. Copied. */
+    /* Blocks of different counts, as the arguments of the forms that end in `v`; NULL:
+     * all have `count`. Copied. */
     const uint64_t *in_counts;  /**< reduce-scatter, all-to-all; scatter: at the root */
     const uint64_t *in_offsets; /**< of in_counts; NULL: the blocks follow one another */
     const uint64_t *out_counts; /**< all-gather, all-to-all; gather: at the root */
@@ -351,8 +361,9 @@ typedef struct tryst_coll_info {
 
 /** Describe how `group` carries out the collective of `coll_params`; the name may be NULL.
  *
- *  Local: no other rank takes part. Of an all-gather and a reduce-scatter: the trees of one block of `count` elements,
- *  where they are not replaced by an all-reduce. All-to-all, gather and scatter have no trees.
+ *  Local: no other rank takes part. Of an all-gather and a reduce-scatter: the trees of
+ *  one block of `count` elements, where they are not replaced by an all-reduce.
+ *  All-to-all, gather and scatter have no trees.
  *
  *  Thread:  any. Never blocks.
  *  Returns: TRYST_OK, TRYST_E_INVALID, TRYST_E_NOMEM, TRYST_E_FORKED, TRYST_E_CONTEXT

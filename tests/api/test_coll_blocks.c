@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives of blocks through the public API: what they yield, what they refuse, and that a failure anywhere ends
- * them everywhere. Random plans and blocks are tests/commsched/test_coll_blocks.c's. */
+/* Collectives of blocks through the public API: what they yield, what they refuse, and
+ * that a failure anywhere ends them everywhere. Random plans and blocks are
+ * tests/commsched/test_coll_blocks.c's. */
 #include "harness.h"
 
 #include <signal.h>
@@ -84,7 +85,7 @@ static tryst_op *started(tryst_step *step, const char *name, int kind,
     return op;
 }
 
-/* ---- what they yield ---------------------------------------------------------------------- */
+/* ---- what they yield --------------------------------------------------------------- */
 
 static int64_t element(int from, int to, uint64_t index)
 {
@@ -144,8 +145,8 @@ static void test_results(void **state)
     run_ranks(yield_main, HARNESS_NOBODY);
 }
 
-/* Floats that round: a reduce-scatter of few bytes has the bits of the all-reduce's block, and each one the bits of
- * an earlier one. */
+/* Floats that round: a reduce-scatter of few bytes has the bits of the all-reduce's
+ * block, and each one the bits of an earlier one. */
 static void bits_main(struct harness_rank *rank)
 {
     enum { SMALL = 500, MUCH = 50000 };
@@ -188,7 +189,7 @@ static void test_bits(void **state)
     run_ranks(bits_main, HARNESS_NOBODY);
 }
 
-/* ---- what they refuse --------------------------------------------------------------------- */
+/* ---- what they refuse -------------------------------------------------------------- */
 
 static void refuse_check(tryst_status got, const char *word)
 {
@@ -250,7 +251,7 @@ static void test_refusals(void **state)
     run_ranks(refuse_main, HARNESS_NOBODY);
 }
 
-/* ---- failures: each kind ------------------------------------------------------------------ */
+/* ---- failures: each kind ----------------------------------------------------------- */
 
 static tryst_status outcome(tryst_op *op, tryst_error *error_p)
 {
@@ -267,8 +268,8 @@ static bool involves_all(int kind)
     return TRYST_COLL_ALLGATHER + kind <= TRYST_COLL_ALLTOALL;
 }
 
-/* One rank has another count. All ranks of a tree or an all-to-all fail; of a gather or a scatter that rank and the
- * root. */
+/* One rank has another count. All ranks of a tree or an all-to-all fail; of a gather or a
+ * scatter that rank and the root. */
 static void mismatch_main(struct harness_rank *rank)
 {
     static const uint64_t pairs[][2] = {{LARGE, LARGE - 1}, {LARGE, 3}, {7, 8}, {0, 5}};
@@ -325,8 +326,8 @@ static bool spreads(int kind)
     return TRYST_COLL_ALLGATHER + kind <= TRYST_COLL_REDUCE_SCATTER;
 }
 
-/* A rank never joins. Over trees, the deadline of one rank ends all; in lists, each rank that needs the missing one has a
- * deadline. The next collective is not disturbed. */
+/* A rank never joins. Over trees, the deadline of one rank ends all; in lists, each rank
+ * that needs the missing one has a deadline. The next collective is not disturbed. */
 static void deadline_main(struct harness_rank *rank)
 {
     struct memory memory = memory_open();

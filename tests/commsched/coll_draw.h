@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file coll_draw.h
- *  Random plans and terms, the same on all ranks, and the fold that a collective must yield, bitwise.
+ *  Random plans and terms, the same on all ranks, and the fold that a collective must
+ *  yield, bitwise.
  */
 #ifndef TESTS_COMMSCHED_COLL_DRAW_H
 #define TESTS_COMMSCHED_COLL_DRAW_H
@@ -38,8 +39,8 @@ struct terms_drawn {
 void terms_fill(const struct terms_drawn *terms, int rank, char *data);
 /** The factor of a rank (TRYST_REDUCE_PREMULTIPLIED_SUM). */
 double terms_factor(int rank);
-/** Fold what is at and below `rank` in a range of all ranks' `own`, over `tree` (of rank 0) rooted at `root`, -1: at the
- *  plan's root. */
+/** Fold what is at and below `rank` in a range of all ranks' `own`, over `tree` (of rank
+ *  0) rooted at `root`, -1: at the plan's root. */
 void terms_fold(const struct plan_drawn *drawn, const struct terms_drawn *terms,
                 const struct coll_tree_plan *tree, int root, int rank,
                 struct coll_range range, char *const *own, char *sum);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All-gather, reduce-scatter, all-to-all, gather and scatter of 1 to 8 ranks over random trees, in a different order on
- * each rank, against a serial reference: bitwise, with what lies between the blocks. */
+/* All-gather, reduce-scatter, all-to-all, gather and scatter of 1 to 8 ranks over random
+ * trees, in a different order on each rank, against a serial reference: bitwise, with
+ * what lies between the blocks. */
 #include "api/harness.h"
 
 #include <stdio.h>
@@ -9,12 +10,13 @@
 #include <tryst/coll.h>
 
 #include "coll_draw.h"
+#include "core/alloc.h"
 #include "rendezvous/coll_op.h"
 #include "support/unit.h"
 
 enum { AT_ONCE = 6, LINE = 64, FILLER = 0x5a };
 
-/* ---- one collective ----------------------------------------------------------------------- */
+/* ---- one collective ---------------------------------------------------------------- */
 
 struct what {
     struct terms_drawn terms; /* of a reduce-scatter: all blocks, one behind the other */
@@ -75,7 +77,7 @@ static struct what what_draw(int size, uint64_t seed, unsigned index)
     return what;
 }
 
-/* ---- tensors of one rank ------------------------------------------------------------------ */
+/* ---- tensors of one rank ----------------------------------------------------------- */
 
 /* One tensor: blocks of each rank (has_all), or one. */
 struct side {
@@ -258,7 +260,7 @@ static void trial_open(struct trial *trial, const struct harness_rank *rank)
         in_fill(trial, rank->rank, rank->size, in->data);
 }
 
-/* ---- start -------------------------------------------------------------------------------- */
+/* ---- start ------------------------------------------------------------------------- */
 
 static tryst_status prepared_start(struct trial *trial, const struct harness_rank *rank,
                                    tryst_step *step, const tryst_tensor *in,
@@ -363,7 +365,7 @@ static void trial_start(struct trial *trial, const struct harness_rank *rank,
         harness_fail(__FILE__, __LINE__, "%s: %s", what->name, tryst_last_error());
 }
 
-/* ---- end ---------------------------------------------------------------------------------- */
+/* ---- end --------------------------------------------------------------------------- */
 
 static void compare(const struct what *what, const char *got, const char *expected,
                     size_t bytes)
@@ -491,10 +493,59 @@ static void test_least_scratch(void **state)
     random_run(4, config);
 }
 
+/* ---- no allocation ------------------------------------------------------------------------ */
+
+/* Of one rank: the engine's share of a start, without flows. */
+static void steady_main(struct harness_rank *rank)
+{
+    static float data[50000], out[50000];
+    static const uint64_t counts[] = {50000}, offsets[] = {0};
+    tryst_tensor from = {.struct_size = sizeof from,
+                         .data = data,
+                         .count = COUNT_OF(data),
+                         .dtype = TRYST_DTYPE_F32};
+    tryst_tensor to = from;
+    tryst_coll_params params = {.struct_size = sizeof params,
+                                .kind = TRYST_COLL_ALLTOALL,
+                                .count = COUNT_OF(data),
+                                .dtype = TRYST_DTYPE_F32,
+                                .name = "prepared"};
+    tryst_coll *coll;
+    uint64_t seen = 0;
+    to.data = out;
+    CHECK_STATUS(tryst_coll_prepare(rank->group, &params, &coll), TRYST_OK);
+    tryst_step *step = harness_step(rank, 1);
+    for (int i = 0; i < 20; i++) {
+        tryst_op *ops[3];
+        if (i == 5)
+            seen = alloc_seen_count();
+        CHECK_STATUS(tryst_coll_start(step, coll, &from, &to, NULL, &ops[0]), TRYST_OK);
+        harness_end(ops[0], TRYST_OK);
+        CHECK_STATUS(
+            tryst_allgatherv(step, "once", &from, &to, counts, offsets, NULL, &ops[1]),
+            TRYST_OK);
+        harness_end(ops[1], TRYST_OK);
+        CHECK_STATUS(tryst_reduce_scatter(step, "sum", &from, &to, TRYST_REDUCE_SUM, NULL,
+                                          &ops[2]),
+                     TRYST_OK);
+        harness_end(ops[2], TRYST_OK);
+    }
+    CHECK_EQ(alloc_seen_count(), seen);
+    harness_step_close(step);
+    tryst_coll_release(coll);
+}
+
+static void test_steady(void **state)
+{
+    struct harness_params params = {.size = 1, .main = steady_main, .timeout_s = 60};
+    assert_int_equal(harness_run(&params), 0);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_rank), cmocka_unit_test(test_few_ranks),
-        cmocka_unit_test(test_many_ranks), cmocka_unit_test(test_least_scratch)};
+        cmocka_unit_test(test_many_ranks), cmocka_unit_test(test_least_scratch),
+        cmocka_unit_test(test_steady)};
     return HARNESS_MAIN(argc, argv, tests);
 }

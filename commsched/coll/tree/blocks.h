@@ -43,7 +43,8 @@ static inline bool coll_kind_is_list(tryst_coll_kind kind)
     return kind >= TRYST_COLL_ALLTOALL && kind <= TRYST_COLL_SCATTER;
 }
 
-/** Find the blocks of a collective's `in` (`of_out`: of its `out`) at `rank` of `size` ranks. TRYST_OK, TRYST_E_INVALID,
+/** Find the blocks of a collective's `in` (`of_out`: of its `out`) at `rank` of `size`
+ *  ranks. TRYST_OK, TRYST_E_INVALID,
  *  TRYST_E_NOMEM, with a text for tryst_last_error. */
 tryst_status coll_blocks_open(const tryst_coll_params *params, bool of_out, int32_t rank,
                               int32_t size, struct coll_blocks *blocks);

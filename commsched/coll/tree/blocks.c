@@ -2,7 +2,8 @@
 /*
  * The blocks of a tensor; see blocks.h.
  *
- * Invariant: all ends of blocks, times the size of any element, fit 63 bits, and no two blocks overlap.
+ * Invariant: all ends of blocks, times the size of any element, fit 63 bits, and no two
+ * blocks overlap.
  * Callers: prepare.c, cache.c.
  */
 #include "blocks.h"
@@ -19,7 +20,8 @@
 static const char prepare_call[] = "prepare a collective";
 #define ELEMENTS_MAX (UINT64_MAX / 2 / DTYPE_BYTES_MAX)
 
-/** True if this tensor has a block for each rank: at the root alone, where there is a root. */
+/** True if this tensor has a block for each rank: at the root alone, where there is a
+ *  root. */
 static bool has_blocks(const tryst_coll_params *params, bool of_out, int32_t rank)
 {
     switch (params->kind) {
@@ -42,7 +44,7 @@ static const uint64_t *offsets_of(const tryst_coll_params *params, bool of_out)
     return of_out ? params->out_offsets : params->in_offsets;
 }
 
-/* ---- checks ------------------------------------------------------------------------------- */
+/* ---- checks ------------------------------------------------------------------------ */
 
 static tryst_status too_many(bool of_out)
 {
@@ -102,7 +104,7 @@ static tryst_status blocks_apart(const struct coll_blocks *blocks, bool of_out,
     return status;
 }
 
-/* ---- open --------------------------------------------------------------------------------- */
+/* ---- open -------------------------------------------------------------------------- */
 
 /** Copy the arrays; without offsets the blocks follow one another. False: no memory. */
 static bool arrays_copy(struct coll_blocks *blocks, const uint64_t *counts,
@@ -159,7 +161,7 @@ void coll_blocks_close(struct coll_blocks *blocks)
     blocks->counts = NULL;
 }
 
-/* ---- which blocks these are --------------------------------------------------------------- */
+/* ---- which blocks these are -------------------------------------------------------- */
 
 bool coll_blocks_same(const struct coll_blocks *blocks, const tryst_coll_params *params,
                       bool of_out, int32_t size)
