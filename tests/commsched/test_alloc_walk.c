@@ -24,13 +24,15 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <tryst/coll.h>
 #include <tryst/tryst.h>
 #include <unistd.h>
 
 #include "core/alloc.h"
 #include "core/clock.h"
 
-enum { SMALL = 200, LARGE = 200000, SMALLS = 6, RANKS_MAX = 2, OPS_MAX = 32 };
+enum { SMALL = 200, LARGE = 200000, SMALLS = 6, RANKS_MAX = 2, OPS_MAX = 48 };
+enum { COLLS = 6, COLL_LARGE = LARGE / sizeof(float), COLL_SMALL = 100 };
 /* No wait of a rank takes so long, however busy the machine is; then it hangs. */
 #define PATIENCE_NS (40 * NS_PER_S)
 enum { TRY_S = 120 };
@@ -69,7 +71,8 @@ struct script {
     int ops_count;
     tryst_mem *own_mem, *mem;
     char *own, *large_in,
-        *alloc_in; /* LARGE bytes each, but own, which has twice as many */
+        *alloc_in;       /* LARGE bytes each, but own, which has twice as many */
+    float *colls[COLLS]; /* COLL_LARGE each */
     char small[SMALLS][2][SMALL];
     _Atomic(int) callbacks, callbacks_wanted;
     char error[1024]; /* of an operation */
@@ -319,6 +322,77 @@ static bool submit_all(struct script *script)
     return worked(script, status, "tryst_op_cancel");
 }
 
+static bool coll_submit(struct script *script, int at)
+{
+    static const char *const names[COLLS] = {"c0", "c1", "c2", "c3", "c4", "c5"};
+    tryst_step *step = script->steps[0];
+    tryst_tensor tensor = {.struct_size = sizeof tensor,
+                           .data = script->colls[at],
+                           .count = at % 2 ? COLL_SMALL : COLL_LARGE,
+                           .dtype = TRYST_DTYPE_F32};
+    tryst_op_params params = {.struct_size = sizeof params,
+                              .flags = TRYST_OP_PRIORITY,
+                              .priority = at,
+                              .deadline_ns = at == 1 ? 100 * NS_PER_S : 0};
+    tryst_coll_params what = {.struct_size = sizeof what,
+                              .kind = TRYST_COLL_ALLREDUCE,
+                              .reduce = TRYST_REDUCE_SUM,
+                              .count = tensor.count,
+                              .dtype = tensor.dtype,
+                              .name = names[at]};
+    const tryst_tensor *in = script->rank == 0 ? NULL : &tensor;
+    tryst_coll *coll = NULL;
+    tryst_op *op = NULL;
+    bool ok = true;
+    for (uint64_t i = 0; i < tensor.count; i++)
+        script->colls[at][i] = (float)(script->rank + 1);
+    if (at < 2)
+        ok = WORKED_AGAIN(script,
+                          tryst_allreduce(step, names[at], NULL, &tensor,
+                                          TRYST_REDUCE_SUM, &params, &op),
+                          "tryst_allreduce");
+    else if (at < 4)
+        ok = WORKED_AGAIN(
+            script,
+            tryst_reduce(step, names[at], in, &tensor, TRYST_REDUCE_SUM, 0, &params, &op),
+            "tryst_reduce");
+    else
+        ok = WORKED_AGAIN(script, tryst_coll_prepare(script->group, &what, &coll),
+                          "tryst_coll_prepare") &&
+             WORKED_AGAIN(script,
+                          tryst_coll_start(step, coll, NULL, &tensor, &params, &op),
+                          "tryst_coll_start");
+    tryst_coll_release(coll);
+    if (op)
+        script->ops[script->ops_count++] = (struct pending){op, TRYST_OK};
+    return ok;
+}
+
+static bool submit_colls(struct script *script)
+{
+    tryst_op *op = NULL;
+    for (int i = 0; i < COLLS; i++)
+        if (!coll_submit(script, i))
+            return false;
+    if (!WORKED_AGAIN(script, tryst_barrier(script->steps[0], "b", NULL, &op),
+                      "tryst_barrier"))
+        return false;
+    script->ops[script->ops_count++] = (struct pending){op, TRYST_OK};
+    return true;
+}
+
+static void colls_check(struct script *script)
+{
+    float sum = (float)(size * (size + 1)) / 2;
+    for (int at = 0; at < COLLS; at++) {
+        bool is_sum = script->rank == 0 || at < 2 || at > 3;
+        float wanted = is_sum ? sum : (float)(script->rank + 1);
+        for (size_t i = 0; i < (at % 2 ? COLL_SMALL : COLL_LARGE); i++)
+            if (script->colls[at][i] != wanted)
+                die(script, "a wrong sum", TRYST_OK);
+    }
+}
+
 static void give_up(struct script *script)
 {
     for (int i = 0; i < 2; i++)
@@ -360,7 +434,7 @@ static void ops_end(struct script *script, int count)
 static void steps_run(struct script *script)
 {
     int first = script->ops_count;
-    bool submitted = submit_smalls(script) && submit_all(script);
+    bool submitted = submit_smalls(script) && submit_all(script) && submit_colls(script);
     if (!submitted)
         give_up(script);
     else if (script->rank == 0)
@@ -373,6 +447,7 @@ static void steps_run(struct script *script)
         check_filled(script, script->small[i][1], SMALL, script->peer + i);
     check_filled(script, script->large_in, LARGE, script->peer);
     check_filled(script, script->alloc_in, LARGE, script->peer + (int)(LARGE % 256) * 7);
+    colls_check(script);
     if (atomic_load(&script->callbacks) != atomic_load(&script->callbacks_wanted))
         die(script, "callbacks are missing", TRYST_OK);
 }
@@ -451,6 +526,8 @@ static void rank_main(struct script *script)
     struct outcome *outcome = &outcomes[script->rank];
     script->large_in = calloc(3, LARGE);
     script->alloc_in = script->large_in + LARGE;
+    for (int i = 0; i < COLLS; i++)
+        script->colls[i] = calloc(1, LARGE);
     int fds = descriptors_open(), listens = 0;
     socklen_t bytes = sizeof listens;
     script->server_fd = script->rank == 0 && size > 1 ? dup(script->listen_fd) : -1;
@@ -471,6 +548,8 @@ static void rank_main(struct script *script)
         close(script->server_fd);
     if (descriptors_open() != fds)
         die(script, "descriptors are left", TRYST_OK);
+    for (int i = 0; i < COLLS; i++)
+        free(script->colls[i]);
     free(script->large_in);
 }
 
