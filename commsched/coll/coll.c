@@ -147,6 +147,7 @@ static void run_end(struct coll_run *run)
         cause = run->cause;
     op_report(op, cause.status, cause.origin_rank, cause.origin_status,
               run_failed(run) ? run->text : NULL);
+    coll_op_trace(op, run_kind_name(run), run->coll->parts_count);
     op->coll = NULL;
     op_end(op);
     (void)urgent_remove(&run->work);
@@ -278,6 +279,12 @@ static void colls_raise(void *arg, tryst_op *op, uint64_t rank)
     }
 }
 
+static int32_t colls_waits_for(void *arg, const tryst_op *op)
+{
+    (void)arg;
+    return op->coll ? run_waits_for(op->coll) : -1;
+}
+
 /* ---- open and close ----------------------------------------------------------------------- */
 
 tryst_status colls_open(const struct coll_host *host, const struct config *config,
@@ -313,7 +320,8 @@ struct above colls_above(struct colls *colls)
                           .run = colls_run,
                           .busy = colls_busy,
                           .fail = colls_fail,
-                          .raise = colls_raise};
+                          .raise = colls_raise,
+                          .waits_for = colls_waits_for};
 }
 
 void colls_plan_set(struct colls *colls, const struct coll_plan *plan)

@@ -24,6 +24,9 @@ struct above {
     void (*fail)(void *arg, tryst_op *op, struct cause cause, const char *text);
     /** An operation of kind OP_COLL has become more urgent: `rank` of core/urgency.h. */
     void (*raise)(void *arg, tryst_op *op, uint64_t rank);
+    /** The rank that an operation of kind OP_COLL waits for: a neighbour that has not joined, or else one that has
+     *  and waits itself; -1: none is known. For the live page. */
+    int32_t (*waits_for)(void *arg, const tryst_op *op);
 };
 
 #endif
