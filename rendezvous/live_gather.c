@@ -14,7 +14,7 @@
 #include "rendezvous/protocol/want.h"
 #include <stdio.h>
 
-/** Operations that a tick looks at: all that are on the page are among the oldest, usually. The rank that a
+/** Operations that a tick visits: all that are on the page are among the oldest, usually. The rank that a
  *  collective waits for is found for the oldest ones alone, since that is a walk over its flows. */
 enum { TICK_OPS_MAX = 1024, TICK_COLLS_MAX = 4 };
 
