@@ -135,7 +135,7 @@ set(TRYST_SLOW_TESTS
     conformance_fault conformance_ofi conformance_ofi_ends conformance_ofi_rxm conformance_pipe
     conformance_sabotage conformance_shm conformance_shm_cma conformance_shm_map conformance_shm_ring
     conformance_ucx conformance_ucx_ends conformance_ucx_sm
-    model_rendezvous model_stream
+    model_flow model_rendezvous model_stream
     pipeline_cuda_stage
     rendezvous_bootstrap_failures rendezvous_hostile rendezvous_outcomes
     tools_endless tools_output tools_pp_bench_bubble tools_pp_bench_device tools_pp_bench_equal_ofi)

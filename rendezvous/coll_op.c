@@ -14,6 +14,7 @@
 #include "core/alloc.h"
 #include "core/hash.h"
 #include "core/refuse.h"
+#include "core/trace_text.h"
 #include "rendezvous/op/deadline.h"
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/abort.h"
@@ -175,6 +176,17 @@ void coll_op_abort(tryst_op *op, tryst_status status, const char *text)
 {
     rendezvous_abort(op->rdv, op->step_id, status, op->rdv->group->roster.rank,
                      clock_wall_ns(), text, NULL);
+}
+
+void coll_op_trace(const tryst_op *op, const char *kind, uint32_t trees)
+{
+    static const struct trace_labels labels = {.arg = {"bytes", "trees", "name"},
+                                               .texts = 1u << 2};
+    struct trace *trace = op->rdv->trace;
+    if (trace)
+        trace_async(trace, kind, &labels, op->submitted_ns, trace_now_ns(trace),
+                    op->bytes, trees,
+                    (uint64_t)(uintptr_t)trace_text(trace, op->key->string));
 }
 
 int32_t coll_op_rank(const tryst_op *op)

@@ -42,6 +42,8 @@ bool coll_op_begin(tryst_op *op, uint64_t tie);
 /** Abort the step on all ranks: this rank's part could not start, so later uses of its name would meet wrong
  *  ones. */
 void coll_op_abort(tryst_op *op, tryst_status status, const char *text);
+/** Record the operation in the trace, as one span from its submission until now. `kind` outlives the trace. */
+void coll_op_trace(const tryst_op *op, const char *kind, uint32_t trees);
 /** This rank. Any thread. */
 int32_t coll_op_rank(const tryst_op *op);
 

@@ -14,8 +14,9 @@
 #include "rendezvous/protocol/want.h"
 #include <stdio.h>
 
-/** Operations that a tick looks at: all that are on the page are among the oldest, usually. */
-enum { TICK_OPS_MAX = 1024 };
+/** Operations that a tick visits: all that are on the page are among the oldest, usually. The rank that a
+ *  collective waits for is found for the oldest ones alone, since that is a walk over its flows. */
+enum { TICK_OPS_MAX = 1024, TICK_COLLS_MAX = 4 };
 
 #define STATE_IS(name) _Static_assert((int)OP_##name == (int)TRYST_LIVE_##name, "state")
 _Static_assert((int)HOLD_UNREADY == (int)TRYST_LIVE_HOLD_UNREADY, "hold");
@@ -43,28 +44,35 @@ static struct live_hold hold_of(const tryst_op *op)
     return hold;
 }
 
-static void op_refresh(const tryst_op *op)
+static int32_t rank_of(const tryst_op *op, int *colls)
+{
+    const struct above *above = &op->rdv->above;
+    if (op->kind == OP_COLL && above->waits_for && (*colls)-- > 0)
+        return above->waits_for(above->arg, op);
+    return op->peer ? op->peer->rank : -1;
+}
+
+static void op_refresh(const tryst_op *op, int32_t rank)
 {
     uint64_t slices = op->want ? op->want->transfer.upto : op->done_upto;
     uint64_t slice_bytes = op->want  ? op->want->transfer.slice_bytes
                            : op->run ? op->run->slice_bytes
                                      : 0; /* nothing, or all */
     struct live_hold hold = hold_of(op);
-    struct live_op now = {.kind_state = live_kind_state(op),
-                          .rank = op->peer ? op->peer->rank : -1,
-                          .bytes = op->bytes};
+    struct live_op now = {
+        .kind_state = live_kind_state(op), .rank = rank, .bytes = op->bytes};
     live_op_put(op->live, &now, slices * slice_bytes, &hold);
 }
 
 /** Refresh those that have a place, and give places that are free to others. */
-static void ops_tick(struct live *live, const struct list *ops, int *left)
+static void ops_tick(struct live *live, const struct list *ops, int *left, int *colls)
 {
     list_for_each_safe (ops, node, after) {
         tryst_op *op = container_of(node, tryst_op, scope_node);
         if (--*left < 0)
             return;
         if (!op->reported && op->live)
-            op_refresh(op);
+            op_refresh(op, rank_of(op, colls));
         else if (!op->reported && !op->flow)
             live_op_begin(live, op, op->key, op->peer ? op->peer->rank : -1);
     }
@@ -72,11 +80,11 @@ static void ops_tick(struct live *live, const struct list *ops, int *left)
 
 static void scopes_tick(struct live *live, struct rendezvous *rdv)
 {
-    int left = TICK_OPS_MAX;
+    int left = TICK_OPS_MAX, colls = TICK_COLLS_MAX;
     list_for_each_safe (&rdv->scopes.all, node, after) {
         struct scope *scope = container_of(node, struct scope, node);
-        ops_tick(live, &scope->warned, &left);
-        ops_tick(live, &scope->ops, &left);
+        ops_tick(live, &scope->warned, &left, &colls);
+        ops_tick(live, &scope->ops, &left, &colls);
     }
 }
 

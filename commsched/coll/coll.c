@@ -153,6 +153,7 @@ static void run_end(struct coll_run *run)
         coll_blocks_finish(run);
     op_report(op, cause.status, cause.origin_rank, cause.origin_status,
               run_failed(run) ? run->text : NULL);
+    coll_op_trace(op, run_kind_name(run), run->coll->parts_count);
     op->coll = NULL;
     op_end(op);
     (void)urgent_remove(&run->work);
@@ -299,6 +300,12 @@ static void colls_shape_text(const struct flow_shape *shape, char *text, size_t 
              tryst_dtype_name((tryst_dtype)shape->dtype), root);
 }
 
+static int32_t colls_waits_for(void *arg, const tryst_op *op)
+{
+    (void)arg;
+    return op->coll ? run_waits_for(op->coll) : -1;
+}
+
 /* ---- open and close ----------------------------------------------------------------------- */
 
 tryst_status colls_open(const struct coll_host *host, const struct config *config,
@@ -336,7 +343,8 @@ struct above colls_above(struct colls *colls)
                           .busy = colls_busy,
                           .fail = colls_fail,
                           .raise = colls_raise,
-                          .shape_text = colls_shape_text};
+                          .shape_text = colls_shape_text,
+                          .waits_for = colls_waits_for};
 }
 
 void colls_plan_set(struct colls *colls, const struct coll_plan *plan)

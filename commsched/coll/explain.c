@@ -29,6 +29,11 @@ const char *coll_kind_name(tryst_coll_kind kind)
     return (size_t)kind < sizeof names / sizeof *names ? names[kind] : names[0];
 }
 
+const char *run_kind_name(const struct coll_run *run)
+{
+    return kind_name(run->coll->kind);
+}
+
 int32_t run_flow_rank(const struct coll_run *run, uint32_t index)
 {
     const tryst_key *key = run->coll->keys[index];
@@ -81,6 +86,13 @@ static bool waiting_find(const struct coll_run *run, uint32_t *index_p)
             break;
     }
     return found;
+}
+
+int32_t run_waits_for(const struct coll_run *run)
+{
+    uint32_t index;
+    bool found = missing_find(run, &index) || waiting_find(run, &index);
+    return found ? run_flow_rank(run, index) : -1;
 }
 
 static size_t put_missing(const struct coll_run *run, uint32_t index, char *to,

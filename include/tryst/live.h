@@ -150,7 +150,8 @@ struct tryst_live_op {
     uint8_t kind;  /**< enum tryst_live_kind */
     uint8_t state; /**< enum tryst_live_state; with kind, 0: this place is free */
     uint16_t hold; /**< enum tryst_live_hold */
-    int32_t peer;  /**< rank; no matter for a close */
+    /** Rank; of a collective, one that it waits for, or -1; no matter for a close. */
+    int32_t peer;
     uint64_t step;
     uint64_t number; /**< the how-manieth of its key in the step, from 0 */
     uint64_t bytes;  /**< of the tensor; 0 where not known yet */

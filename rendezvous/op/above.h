@@ -32,6 +32,9 @@ struct above {
     /** Describe a collective, for the text of a mismatch. The shape may come from a peer:
      *  any values. */
     void (*shape_text)(const struct flow_shape *shape, char *text, size_t capacity);
+    /** The rank that an operation of kind OP_COLL waits for: a neighbour that has not joined, or else one that has
+     *  and waits itself; -1: none is known. For the live page. */
+    int32_t (*waits_for)(void *arg, const tryst_op *op);
 };
 
 #endif

@@ -137,8 +137,8 @@ void op_trace_slice(const tryst_op *op, uint32_t index)
                                                .texts = 1u << 2};
     struct trace *trace = op->rdv->trace;
     if (trace)
-        trace_instant(trace, "slice", &labels, index,
-                      (uint64_t)op->rdv->op_events->peer_rank(op),
+        trace_instant(trace, op->kind == OP_SEND ? "slice" : "slice arrived", &labels,
+                      index, (uint64_t)op->rdv->op_events->peer_rank(op),
                       (uint64_t)(uintptr_t)trace_text(trace, op->key->string));
 }
 

@@ -253,7 +253,7 @@ int op_complete_all(struct rendezvous *rdv);
  *  (trace_now_ns); for a send that is before the transport has it. Both ends compute the same id
  *  from key, number and step. */
 void op_trace_flow(const tryst_op *op, uint64_t at_ns);
-/** In the trace: slice `index` of this send leaves. */
+/** In the trace: slice `index` leaves, or, of a flow that is received, has arrived. */
 void op_trace_slice(const tryst_op *op, uint32_t index);
 /** Whether this thread is inside a callback of an operation; of this one. */
 bool op_callback_runs(void);

@@ -254,6 +254,7 @@ void flow_slice_arrived(tryst_op *op, uint32_t index)
         return;
     if (flow->told <= index)
         flow->told = index + 1; /* it was posted ahead of the OFFER */
+    op_trace_slice(op, index);
     if (flow->ops->arrived)
         flow->ops->arrived(flow, index);
 }

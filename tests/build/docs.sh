@@ -5,6 +5,7 @@
 #
 #   docs/design.md, "Life of a small tensor"
 #
+# The page of the collectives names files that are there.
 # $1: another tree (docs_planted.sh).
 # shellcheck disable=SC2016,SC2086 # backquotes of Markdown; $folders is several words
 set -eu
@@ -39,4 +40,12 @@ while IFS= read -r line; do
     grep -qxF "${section%\"}" "$dir/sections" ||
         say "${line%%:docs*} cites \"${section%\"}\", no section of $page"
 done <"$dir/cited"
+
+# The picture of a slice that climbs and descends names the file of each step.
+room=commsched/coll
+grep -oE '[a-z_/]+\.[ch]\>' "$room/README.md" | sort -u >"$dir/names"
+[ "$(wc -l <"$dir/names")" -ge 10 ] || say "$room/README.md names hardly a file"
+while read -r name; do
+    [ -e "$room/$name" ] || [ -e "$name" ] || say "$room/README.md names $name, which is not there"
+done <"$dir/names"
 exit $fail

@@ -5,8 +5,13 @@ set -eu
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 for name in "$SOURCE"/*; do
-    [ "${name##*/}" = docs ] || [ "${name##*/}" = build ] || [ "${name##*/}" = tools ] || ln -s "$name" "$dir/"
+    case ${name##*/} in
+    docs | build | tools | commsched) ;;
+    *) ln -s "$name" "$dir/" ;;
+    esac
 done
+cp -R "$SOURCE/commsched" "$dir/"
+echo 'A step of a slice (gone_step.c).' >>"$dir/commsched/coll/README.md"
 mkdir "$dir/docs" "$dir/tools"
 cp "$SOURCE/docs/design.md" "$dir/docs/"
 echo '/* docs/design.md, "A section of no page" */' >"$dir/tools/cites.c"
@@ -17,7 +22,7 @@ if sh "$SOURCE/tests/build/docs.sh" "$dir" 2>"$dir/said"; then
     echo "planted: docs.sh accepts what is not there"
     exit 1
 fi
-for what in gone_file.c gone_function 'A section of no page'; do
+for what in gone_file.c gone_function gone_step.c 'A section of no page'; do
     grep -qF "$what" "$dir/said" || { echo "planted: docs.sh does not name $what"; cat "$dir/said"; exit 1; }
 done
-[ "$(wc -l <"$dir/said")" -eq 3 ] || { echo "planted: docs.sh says more than that:"; cat "$dir/said"; exit 1; }
+[ "$(wc -l <"$dir/said")" -eq 4 ] || { echo "planted: docs.sh says more than that:"; cat "$dir/said"; exit 1; }

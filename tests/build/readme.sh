@@ -1,20 +1,27 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The README's embedding example compiles against what is installed, and runs. It is the fenced
-# block that follows this line in README.md:
+# The README's examples compile against what is installed, and run. Each is the fenced block that follows
+# its line in README.md:
 #
 #   <!-- test: embed -->
 set -eu
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
-awk '/^<!-- test: embed -->$/ { armed = 1; next }
-     armed && /^```/ { if (inside) exit; inside = 1; next }
-     inside' "$SOURCE/README.md" >"$dir/embed.c"
-[ "$(wc -l <"$dir/embed.c")" -ge 10 ] || { echo "readme: no example after the marker"; exit 1; }
+# example <name> <lines, at least> <lines, at most>: compiles it as $dir/<name>
+example() {
+    awk -v mark="<!-- test: $1 -->" '$0 == mark { armed = 1; next }
+         armed && /^```/ { if (inside) exit; inside = 1; next }
+         inside' "$SOURCE/README.md" >"$dir/$1.c"
+    lines=$(wc -l <"$dir/$1.c")
+    [ "$lines" -ge "$2" ] || { echo "readme: no example after the marker of $1"; exit 1; }
+    [ "$lines" -le "$3" ] || { echo "readme: the example $1 has $lines lines, at most $3"; exit 1; }
+    "$CC" -std=c11 -Wall -Wextra -Wpedantic -Werror -I"$INSTALL/include" -o "$dir/$1" \
+        "$dir/$1.c" -L"$INSTALL/$LIBDIR" -ltryst -Wl,-rpath,"$INSTALL/$LIBDIR"
+}
 
-"$CC" -std=c11 -Wall -Wextra -Wpedantic -Werror -I"$INSTALL/include" -o "$dir/embed" \
-    "$dir/embed.c" -L"$INSTALL/$LIBDIR" -ltryst -Wl,-rpath,"$INSTALL/$LIBDIR"
+example embed 10 60
+example allreduce 10 40
 cd "$dir"
 timeout 120 ./embed
 
@@ -22,5 +29,13 @@ timeout 120 ./embed
 TRYST_WINDOW_BYTES=many timeout 120 ./embed 2>err && { echo "readme: a bad setting is taken"; exit 1; }
 if [ "$(wc -l <err)" -ne 1 ] || ! grep -q TRYST_WINDOW_BYTES err; then
     echo "readme: of a bad setting it says: $(cat err)"
+    exit 1
+fi
+
+# Layer 1 averages 1, 2, 3 and 4.
+timeout 120 "$INSTALL/bin/tryst-run" -n 4 ./allreduce >out
+if [ "$(grep -c 'rank [0-3]: success, 2.5$' out)" -ne 4 ]; then
+    echo "readme: of the all-reduce the ranks say:"
+    cat out
     exit 1
 fi

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <tryst/coll.h>
 #include <tryst/live.h>
 #include <tryst/tryst.h>
 
@@ -93,6 +94,29 @@ static void never(void)
         hang_in(post(step, false, 0, "act", 8));
     post(step, false, 1, "late", 8);
     hang_outside();
+}
+
+/* The sum over all ranks of `count` elements under the name "gradient". */
+static tryst_op *gradient(tryst_step *step, size_t count)
+{
+    tryst_op *op;
+    tryst_tensor tensor = {.struct_size = sizeof tensor,
+                           .data = calloc(count, sizeof(float)),
+                           .count = count,
+                           .dtype = TRYST_DTYPE_F32};
+    if (tryst_allreduce(step, "gradient", NULL, &tensor, TRYST_REDUCE_SUM, NULL, &op) !=
+        TRYST_OK)
+        exit(1);
+    return op;
+}
+
+/* Ranks 0 and 1 wait for rank 2, which has not joined their all-reduce and is outside. */
+static void collective(void)
+{
+    tryst_step *step = step_open(1);
+    if (me == 2)
+        hang_outside();
+    hang_in(gradient(step, 64));
 }
 
 /* Rank 1 is in step 2, rank 0 still in step 1, and computes. */
@@ -322,19 +346,20 @@ static void stuck_serving(void)
     serve(op);
 }
 
-/* No hang: messages both ways, and the trace of it in <folder>/trace.<rank>. */
+/* No hang: messages both ways and an all-reduce, and the trace of it in <folder>/trace.<rank>. */
 static void traced(void)
 {
     tryst_step *step = step_open(1);
     char path[512];
-    tryst_op *ops[40];
+    tryst_op *ops[41];
     for (int i = 0; i < 20; i++) {
         char edge[16];
         snprintf(edge, sizeof edge, "edge%d", i);
         ops[2 * i] = post(step, true, 1 - me, edge, i % 2 ? 100000 : 8);
         ops[2 * i + 1] = post(step, false, 1 - me, edge, i % 2 ? 100000 : 8);
     }
-    if (tryst_wait_all(ops, 40, TRYST_FOREVER) != TRYST_OK)
+    ops[40] = gradient(step, 100000);
+    if (tryst_wait_all(ops, 41, TRYST_FOREVER) != TRYST_OK)
         exit(1);
     snprintf(path, sizeof path, "%s/trace.%d", folder, me);
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
@@ -361,6 +386,7 @@ static const struct {
     {"full", full},
     {"circle", circle},
     {"armed", armed},
+    {"collective", collective},
     {"thread", thread},
     {"met", met},
     {"traced", traced},

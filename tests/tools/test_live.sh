@@ -90,6 +90,15 @@ never)
     says '; the thread sleeps on this one'
     says '    rank 0: alive, linked, endpoint opening over shm' # it never came by to answer
     ;;
+collective)
+    ranks 3
+    # through the other rank, where that one alone is a neighbour of rank 2
+    sentence "^rank [01] $waited [012] in gradient of step 1, which has (joined it and itself $waited 2 in gradient of step 1, which has )?not joined it: rank 2 \\(pid $pid_2\\) has been outside the library" \
+        --job "$pid_2"
+    "$info" --live "$pid_0" >"$dir/out" 2>"$dir/err"
+    "$info" --live "$pid_1" >>"$dir/out" 2>>"$dir/err"
+    says '  collective: gradient \(step 1, 256 bytes\); waits for the part of rank 2; the thread sleeps on this one'
+    ;;
 behind)
     ranks 2
     sentence "^rank 1 $waited 0 to send act;0:0 of step 2, which has not opened step 2 yet: rank 0 \(pid $pid_0\) has been outside the library for [0-9.]+ s, .*; its newest step is 1" \

@@ -52,6 +52,14 @@ fi
 TRYST_TRACE=1 "$run" -n 2 "$rank" "$dir" traced >"$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
 "$info" --merge-traces "$dir/trace.0" "$dir/trace.1" >"$dir/merged.json"
 "$check" "$dir/merged.json" 2 1 1000000 || { echo "trace: merged:"; fail=1; }
+# A collective is one span of each rank; its slices leave and arrive under its name.
+for number in 0 1; do
+    for pattern in '"name":"all-reduce",.*"bytes":400000,"trees":[1-9][0-9]*,"name":"gradient"' \
+        '"name":"slice",.*"key":"[^"]*;~c/gradient/0/[ud];' \
+        '"name":"slice arrived",.*"key":"[^"]*;~c/gradient/0/[ud];'; do
+        grep -q -- "$pattern" "$dir/trace.$number" || { echo "trace: of rank $number nothing like $pattern"; fail=1; }
+    done
+done
 refused() { # <pattern> <file>
     "$info" --merge-traces "$2" >"$dir/out" 2>"$dir/err" && fail=1
     grep -q "$1" "$dir/err" || { echo "trace: it does not say '$1'"; fail=1; }

@@ -141,8 +141,26 @@ static void say_wait(struct text *text, const struct live_op *op)
     char key[400];
     bool send = op->record.kind == TRYST_LIVE_SEND;
     live_key_short(op, key, sizeof key);
-    say(text, "has waited %.1f s for rank %d to %s %s of step %" PRIu64, op->age_s,
-        op->record.peer, send ? "receive" : "send", key, op->record.step);
+    if (op->record.kind == TRYST_LIVE_COLL && op->record.peer < 0)
+        say(text, "has waited %.1f s for other ranks to join %s of step %" PRIu64,
+            op->age_s, key, op->record.step);
+    else if (op->record.kind == TRYST_LIVE_COLL)
+        say(text, "has waited %.1f s for rank %d in %s of step %" PRIu64, op->age_s,
+            op->record.peer, key, op->record.step);
+    else
+        say(text, "has waited %.1f s for rank %d to %s %s of step %" PRIu64, op->age_s,
+            op->record.peer, send ? "receive" : "send", key, op->record.step);
+}
+
+/* True if rank `peer` has submitted its part of the collective `op`. */
+static bool has_joined(const struct live_rank *peer, const struct live_op *op)
+{
+    for (size_t i = 0; i < peer->ops_count; i++)
+        if (peer->ops[i].record.kind == TRYST_LIVE_COLL &&
+            peer->ops[i].record.key_hash == op->record.key_hash &&
+            peer->ops[i].record.step == op->record.step)
+            return true;
+    return false;
 }
 
 /* What rank `peer`, which is here, has not done for `op`. */
@@ -153,6 +171,8 @@ static void say_missing(struct text *text, const struct live_rank *peer,
         op->record.kind == TRYST_LIVE_SEND ? "posted that receive" : "sent it";
     if (op->record.step >= peer->header.steps_end)
         say(text, ", which has not opened step %" PRIu64 " yet", op->record.step);
+    else if (op->record.kind == TRYST_LIVE_COLL)
+        say(text, ", which has %sjoined it", has_joined(peer, op) ? "" : "not ");
     else
         say(text, ", which has not %s", done);
 }
@@ -161,7 +181,9 @@ static void say_absent(struct text *text, const struct chain *chain)
 {
     const struct live_rank *asks = chain->ranks[chain->count - 1];
     int32_t number = chain->last_rank;
-    bool shown = number >= 0 && (uint32_t)number < asks->header.peers_count;
+    if (number < 0)
+        return;
+    bool shown = (uint32_t)number < asks->header.peers_count;
     const struct tryst_live_peer *peer = shown ? &asks->peers[number] : NULL;
     if (peer && peer->life)
         say(text, "; rank %d %s", number,

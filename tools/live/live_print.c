@@ -53,7 +53,7 @@ const char *live_missing_text(const struct live_rank *rank, const struct live_op
     if (record->kind == TRYST_LIVE_CLOSE)
         return "the step's operations";
     if (record->kind == TRYST_LIVE_COLL)
-        return "the other ranks of its group";
+        return peer ? "the part of its peer" : "the other ranks of its group";
     if (record->state == TRYST_LIVE_ENDING)
         return "the transport, to let its buffer go: it has failed";
     if (peer && peer->endpoint != READY)
@@ -259,7 +259,10 @@ static void op_print(FILE *out, const struct live_rank *rank, const struct live_
                 " bytes)",
                 record->kind == TRYST_LIVE_SEND ? "to" : "from", record->peer, op->key,
                 record->step, record->number, record->bytes);
-    fprintf(out, "; waits for %s", live_missing_text(rank, op));
+    if (record->kind == TRYST_LIVE_COLL && peer_of(rank, op))
+        fprintf(out, "; waits for the part of rank %d", record->peer);
+    else
+        fprintf(out, "; waits for %s", live_missing_text(rank, op));
     if (live_behind(rank, op))
         fprintf(out, ": %s", live_behind(rank, op)->key);
     if (record->done_bytes)

@@ -1,0 +1,690 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Flows of collectives (DESIGN sections 5 and 6) as a spin model: three ranks, two trees, two all-reduces
+ * A and B, which the ranks submit in different orders. A flow is one edge of one tree of one all-reduce in
+ * one direction; a tree's range is SLICES slices. rendezvous.pml models the rest of the protocol.
+ *
+ * Upward, the child sends an OFFER with the number of its ready slices, and another one when that number
+ * grows. The parent grants a slice when an OFFER covers it, the same slice of the child before has been
+ * added, and a scratch slot and a posted slot are free. Downward, slices are posted ahead of the OFFER in
+ * at most half of the slots of a peer. A rank that sends its upward slice from the memory of its downward
+ * slice posts the downward one when an OFFER covers it and the transport no longer reads the upward one.
+ *
+ * The window is one slice for each ordered pair: the start of a bulk takes it and DONE returns it. Frames
+ * carry WANT, grants, DONE, OFFER, CANCEL and CANCELED. These events happen at any time and in any order:
+ * a submission, the reading of a frame, the landing of a bulk, the end of a send's read (sent). Where
+ * several slices may be granted, posted or started, each choice is searched, so all priorities are.
+ *
+ * What is left out, and why that is safe:
+ *   - State is counters, as in the engine (commsched/coll/tree.h). All of a record but WANT and CANCEL is a
+ *     cumulative count. A frame carries the counts of the moment in which the frame is read. A frame with
+ *     older counts equals one that was read earlier: the sender's later steps do not depend on that
+ *     reading, so both orders lead to the same state.
+ *   - A rank that can grant, post or start does so at once, with every choice. A delay of that equals a
+ *     later event: an OFFER that is read later, a bulk that lands later.
+ *   - An addition takes no time: a sum that takes time equals a bulk that lands later.
+ *   - With a window of one slice, bulks of a pair land in order. The engine keeps a slice that lands out of
+ *     order in its slot until the slices before have landed, and this model has that state: neither has
+ *     landed.
+ *   - The next bulk of a pair starts when the transport no longer reads the one before.
+ *   - The end of a send's read is apart from the landing only where a downward slice shares the memory: no
+ *     other rule waits for the end of a read.
+ *   - Rank 0 submits A first. Exchange of the names A and B makes every other case one of these.
+ *   - Values are left out: the order of addition follows from the counters, and the bits of the results are
+ *     compared by tests/api/test_coll.c and tests/commsched/test_coll_run.c.
+ *
+ * Shapes of the trees, child to parent, in the order of addition:
+ *   STARS   tree 0: 1 and 2 to 0; tree 1: 2 and 0 to 1
+ *   CHAINS  tree 0: 2 to 1 to 0;  tree 1: 2 to 0 to 1
+ *   MIXED   tree 0: 1 and 2 to 0; tree 1: 0 to 1 to 2
+ *
+ * Options:
+ *   OPPOSITE    ranks 0 and 2 submit A first, rank 1 B; without, ranks 1 and 2 submit in any order
+ *   WAITS       rank 2 submits its second operation when the first has ended
+ *   SLICES=n    slices of each tree (2)
+ *   SLOTS=n     slices of one peer that a receiver has posted, at most: 1 or 2 (2)
+ *   SCRATCH=n   scratch slots of each rank (1)
+ *   IN_PLACE    each rank's input and result are the same memory
+ *   INSTANT     each frame is read at once: for the large searches
+ *   LAX         a child may be granted ahead, in the order of addition
+ *   ANY_BUT_LAST  any child may be granted, but the last scratch slot is for the next in order
+ *   CANCEL=r    rank r may cancel A at any time
+ *   DEATH=r     rank r may die at any time
+ *
+ * What must hold (assertions on the way, and the check when nothing can move any more):
+ *   - every operation ends at every rank that is alive: with each slice landed and added once, or with the
+ *     cause and the rank of its failure;
+ *   - scratch, slots and window have come back;
+ *   - no slice lands in memory that was released, was not granted, or is still being read.
+ *
+ * Broken variants, each of which must be found (flow.sh runs them); the number is DESIGN's rule:
+ *   BREAK_HANDLER_WAITS  1  the handler of a frame that needs an answer waits for room for the answer
+ *   BREAK_FRAME_CREDIT   2  a frame's credit returns when its WANTs are matched and its OFFERs granted
+ *   BREAK_WINDOW_PARKED  3  a WANT takes window before its slice is ready
+ *   BREAK_WINDOW_TWICE   3  window returns with the removal, and by DONE again
+ *   BREAK_EARLY          4  a cancelled receive returns slots and scratch before its id was answered
+ *   BREAK_UNANSWERED     4  a WANT for an operation that has failed is not answered
+ *   BREAK_DEAD_SCRATCH   5  scratch granted to the dead is not reclaimed
+ *   BREAK_DEAD_WINDOW    5  window of bulks to the dead is not reclaimed
+ *   BREAK_DEAD_BULK      5  memory returns before the transport has confirmed that the dead writes no more
+ *   BREAK_CAUSE          5  a cause that travels names the neighbour
+ *   BREAK_RESERVE        6  a submission reserves scratch until its operation ends
+ *   BREAK_REVOKE         6  a grant is taken back for another OFFER
+ *   BREAK_ORDER          7  children are granted in any order
+ *   BREAK_POOL           8  sums are in a shared pool of accumulators
+ *   BREAK_READY_PER_RUN     the first ready slice makes its whole flow ready
+ *   BREAK_AHEAD             slices that are not announced may take all slots of a peer
+ *   BREAK_PLACE             a downward slice is posted where the upward slice is still being read */
+
+#ifndef SLICES
+#define SLICES 2
+#endif
+#ifndef SCRATCH
+#define SCRATCH 1
+#endif
+#ifndef SLOTS
+#define SLOTS 2 /* of each peer, at a receiver */
+#endif
+#define RANKS  3
+#define FLOWS  16
+#define PAIRS  9
+#define NONE   255
+
+/* A flow's index: operation, tree, edge, direction (0 up, 1 down). Tables of two bits have the ranks. */
+#if defined(STARS)
+#define CHILDREN (1 | 2 << 2 | 2 << 4 | 0 << 6)
+#define PARENTS  (0 | 0 << 2 | 1 << 4 | 1 << 6)
+#define CHAIN(f) 0
+#elif defined(CHAINS)
+#define CHILDREN (2 | 1 << 2 | 2 << 4 | 0 << 6)
+#define PARENTS  (1 | 0 << 2 | 0 << 4 | 1 << 6)
+#define CHAIN(f) 1
+#else
+#define CHILDREN (1 | 2 << 2 | 0 << 4 | 1 << 6)
+#define PARENTS  (0 | 0 << 2 | 1 << 4 | 2 << 6)
+#define CHAIN(f) ((f) >> 2 & 1)
+#endif
+#define OP(f)     ((f) >> 3)
+#define EDGE(f)   ((f) >> 1 & 1)
+#define DOWN(f)   ((f) & 1)
+#define CHILD(f)  ((CHILDREN) >> (2 * ((f) >> 1 & 3)) & 3)
+#define PARENT(f) ((PARENTS) >> (2 * ((f) >> 1 & 3)) & 3)
+#define SRC(f)    (DOWN(f) -> PARENT(f) : CHILD(f))
+#define DST(f)    (DOWN(f) -> CHILD(f) : PARENT(f))
+#define PAIR(p, q) ((p) * RANKS + (q))
+#define FLOW_PAIR(f) PAIR(SRC(f), DST(f))
+#define AT(r, op) ((r) * 2 + (op))
+#define BASE(f)   ((f) & 12) /* plus 0, 1: edge 0 up, down; plus 2, 3: edge 1 */
+#define OF_OP(f, op_) (OP(f) == (op_))
+#define MIN(a, b) ((a) < (b) -> (a) : (b))
+
+/* of operations, by rank and operation */
+bit submitted[6];
+#if defined(CANCEL) || defined(DEATH)
+#define FAILS
+bit failed[6];
+byte cause[6] = NONE;
+bit happened; /* the failure */
+bit dead[RANKS];
+bit learnt[RANKS];
+#define FAILED(r, op) failed[AT(r, op)]
+#define DEAD(r)       dead[r]
+#ifdef BREAK_CAUSE
+#define CAUSE_OF(r, op) (r)
+#else
+#define CAUSE_OF(r, op) cause[AT(r, op)]
+#endif
+#else
+#define FAILED(r, op) 0
+#define DEAD(r)       0
+#endif
+
+/* A flow at its receiver. */
+byte announced[FLOWS]; /* slices, by OFFER */
+byte posted[FLOWS];    /* slices that were granted or posted ahead */
+byte landed[FLOWS];
+/* A flow at its sender. */
+bit wanted[FLOWS];     /* its WANT has come */
+byte grants[FLOWS];    /* slices that are posted, by the frames that were read */
+byte started[FLOWS];
+byte sent[FLOWS];      /* where a downward slice shares the memory */
+byte done[FLOWS];      /* by DONE */
+#ifdef FAILS
+bit recv_ended[FLOWS], send_ended[FLOWS];
+bit cancel[FLOWS], cancel_read[FLOWS];     /* by the receiver */
+bit canceled[FLOWS], canceled_read[FLOWS]; /* the sender's answer */
+#ifdef BREAK_UNANSWERED
+bit late[FLOWS];
+#endif
+#endif
+
+/* what is bounded */
+byte scratch[RANKS]; /* in use */
+byte slots[PAIRS];   /* in use, by sender and receiver */
+byte window[PAIRS];
+byte flying[PAIRS];  /* the flow plus 1 of the bulk that has not landed */
+byte unsent[PAIRS];  /* of the upward bulk that the transport still reads */
+#ifdef BREAK_HANDLER_WAITS
+byte handler[RANKS]; /* the peer plus 1 whose frame is being handled */
+#define WAITING(r) handler[r]
+#else
+#define WAITING(r) 0
+#endif
+
+hidden byte k, n;
+hidden byte src, dst, op, pair; /* of flow k */
+
+inline flow_take() { src = SRC(k); dst = DST(k); op = OP(k); pair = PAIR(src, dst) }
+
+/* ---- what follows from the counters ---- */
+
+/* An addition happens when its turn has come: in a star, the second child waits for the first. */
+#define ADDED(f) (EDGE(f) && !CHAIN(f) -> MIN(landed[f], landed[BASE(f)]) : landed[f])
+
+#define READY_UP(f)   (CHAIN(f) && EDGE(f) -> ADDED(BASE(f)) : submitted[AT(SRC(f), OP(f))] * SLICES)
+#define READY_DOWN(f) (CHAIN(f) && !EDGE(f) -> landed[BASE(f) + 3] : ADDED(BASE(f) + 2))
+#define READY(f)      (DOWN(f) -> READY_DOWN(f) : READY_UP(f))
+
+/* An inner rank's sums lie in its result, where the downward slices land. */
+#ifdef IN_PLACE
+#define SHARED(f) 1
+#else
+#define SHARED(f) (CHAIN(f) && EDGE(f))
+#endif
+
+#define STILL_READ(f) (!DOWN(f) && SHARED((f) + 1) -> sent[f] < started[f] : landed[f] < started[f])
+
+#ifdef FAILS
+#define RECV_ENDED(f) recv_ended[f]
+#define SEND_ENDED(f) send_ended[f]
+#else
+#define RECV_ENDED(f) (landed[f] == SLICES)
+#define SEND_ENDED(f) (done[f] == SLICES && !STILL_READ(f))
+#endif
+
+#define EACH_FLOW(is, p, q) \
+    (is(0, p, q) || is(1, p, q) || is(2, p, q) || is(3, p, q) || is(4, p, q) || is(5, p, q) || is(6, p, q) || \
+     is(7, p, q) || is(8, p, q) || is(9, p, q) || is(10, p, q) || is(11, p, q) || is(12, p, q) || is(13, p, q) || \
+     is(14, p, q) || is(15, p, q))
+#define LIVES(f, r, op) \
+    (OP(f) == (op) && ((DST(f) == (r) && !RECV_ENDED(f)) || (SRC(f) == (r) && !SEND_ENDED(f))))
+#define OP_ENDED(r, op) (submitted[AT(r, op)] && !EACH_FLOW(LIVES, r, op))
+
+/* ---- frames ---- */
+
+/* An OFFER leaves only for slices that are ready and that the WANT and DONE records have not posted. */
+#define SENDER_NEWS(f)   (wanted[f] && READY(f) > announced[f] && READY(f) > grants[f])
+#define RECEIVER_NEWS(f) \
+    ((submitted[AT(DST(f), OP(f))] && !wanted[f]) || posted[f] != grants[f] || landed[f] != done[f])
+#ifdef FAILS
+#define FAIL_NEWS(f, p) ((SRC(f) == p && canceled[f] != canceled_read[f]) || \
+                         (DST(f) == p && cancel[f] != cancel_read[f]))
+#else
+#define FAIL_NEWS(f, p) 0
+#endif
+#define NEWS_OF(f, p, q) ((SRC(f) == p && DST(f) == q && SENDER_NEWS(f)) || \
+                          (SRC(f) == q && DST(f) == p && RECEIVER_NEWS(f)) || \
+                          (FLOW_PAIR(f) == PAIR(p, q) && FAIL_NEWS(f, p)) || \
+                          (FLOW_PAIR(f) == PAIR(q, p) && FAIL_NEWS(f, p)))
+#define NEWS(p, q) EACH_FLOW(NEWS_OF, p, q)
+
+/* Read at q, from p: WANT, grants and DONE of a flow from q to p. */
+inline receiver_news(f) {
+#ifdef BREAK_UNANSWERED
+    if :: !wanted[f] && FAILED(src, op) -> late[f] = 1 :: else fi;
+#endif
+    wanted[f] = submitted[AT(dst, op)];
+    grants[f] = posted[f];
+    n = landed[f] - done[f];
+    done[f] = landed[f];
+#if defined(FAILS) && !defined(BREAK_WINDOW_TWICE)
+    if :: send_ended[f] -> n = 0 :: else fi; /* the removal has returned it */
+#endif
+    assert(window[pair] >= n);
+    window[pair] = window[pair] - n;
+#ifdef FAILS
+    if
+    :: cancel[f] && !cancel_read[f] ->
+        cancel_read[f] = 1;
+        if
+        :: !send_ended[f] && done[f] < SLICES -> op_fail(src, op, CAUSE_OF(dst, op))
+        :: else /* all slices have landed: a late CANCEL changes nothing */
+        fi
+    :: else
+    fi
+#endif
+}
+
+/* Read at q, from p: OFFER and CANCELED of a flow from p to q. */
+inline sender_news(f) {
+    if :: SENDER_NEWS(f) -> announced[f] = READY(f) :: else fi;
+#ifdef FAILS
+    if
+    :: canceled[f] && !canceled_read[f] ->
+        canceled_read[f] = 1;
+        if
+        :: !recv_ended[f] -> op_fail(dst, op, CAUSE_OF(src, op))
+        :: else
+        fi
+    :: else
+    fi
+#endif
+}
+
+inline frame_read(p, q) {
+    for (k : 0 .. FLOWS - 1) {
+        flow_take();
+        if
+        :: src == p && dst == q -> sender_news(k)
+        :: src == q && dst == p -> receiver_news(k)
+        :: else
+        fi
+    }
+}
+
+/* What a variant waits for before the peer may send another frame. */
+#ifdef BREAK_FRAME_CREDIT
+#define UNMATCHED(f, p, q) ((SRC(f) == (p) && DST(f) == (q) && !DOWN(f) && announced[f] > posted[f]) || \
+                            (SRC(f) == (q) && DST(f) == (p) && wanted[f] && !submitted[AT(q, OP(f))]))
+#define MAY_READ(p, q) (NEWS(p, q) && !EACH_FLOW(UNMATCHED, p, q))
+#elif defined(FAILS)
+#define MAY_READ(p, q) (!dead[q] && !(dead[p] && learnt[q]) && NEWS(p, q))
+#else
+#define MAY_READ(p, q) NEWS(p, q)
+#endif
+
+/* ---- failure ---- */
+
+#ifdef FAILS
+inline op_fail(r_, op_, cause_) {
+    if
+    :: submitted[AT(r_, op_)] && !FAILED(r_, op_) -> failed[AT(r_, op_)] = 1; cause[AT(r_, op_)] = cause_
+    :: else
+    fi
+}
+
+/* Return what the slices hold that were posted and will not land. */
+inline recv_release(f) {
+    assert(slots[pair] >= posted[f] - landed[f]);
+    slots[pair] = slots[pair] - (posted[f] - landed[f]);
+    if
+    :: !DOWN(f) -> scratch[dst] = scratch[dst] - (posted[f] - landed[f])
+    :: else
+    fi;
+    recv_ended[f] = 1
+}
+
+inline send_remove(f) {
+    window[pair] = window[pair] - (started[f] - done[f]);
+    send_ended[f] = 1
+}
+
+#define PEER_LOST(f, r) (submitted[AT(r, op)] && dead[(src == r -> dst : src)])
+
+/* The transport has confirmed that no byte moves to or from the dead rank any more. */
+inline peer_lost(r, f) {
+    if
+    :: dst == r && !recv_ended[f] && PEER_LOST(f, r) ->
+        op_fail(r, op, src);
+#ifdef BREAK_DEAD_SCRATCH
+        slots[pair] = 0;
+        recv_ended[f] = 1
+#else
+        recv_release(f)
+#endif
+    :: src == r && !send_ended[f] && PEER_LOST(f, r) ->
+        op_fail(r, op, dst);
+#ifdef BREAK_DEAD_WINDOW
+        send_ended[f] = 1
+#else
+        send_remove(f)
+#endif
+    :: else
+    fi
+}
+
+inline recv_settle(r, f) {
+    if
+    :: landed[f] == SLICES -> recv_ended[f] = 1
+    :: landed[f] < SLICES && canceled_read[f] && landed[f] == started[f] -> recv_release(f)
+    :: landed[f] < SLICES && !canceled_read[f] && FAILED(r, op) && !cancel[f] ->
+        cancel[f] = 1;
+#ifdef BREAK_EARLY
+        recv_release(f)
+#endif
+    :: else
+    fi
+}
+
+#ifdef BREAK_UNANSWERED
+#define IS_LATE(f) late[f]
+#else
+#define IS_LATE(f) 0
+#endif
+#define UNANSWERED(f) (wanted[f] && !canceled[f] && done[f] < SLICES && !IS_LATE(f))
+
+inline send_settle(r, f) {
+    if
+    :: UNANSWERED(f) && (FAILED(r, op) || (!submitted[AT(r, op)] && cancel_read[f])) -> canceled[f] = 1
+    :: else
+    fi;
+    if
+    :: send_ended[f]
+    :: !send_ended[f] && done[f] == SLICES && !STILL_READ(f) -> send_ended[f] = 1
+    :: !send_ended[f] && done[f] < SLICES && FAILED(r, op) && !STILL_READ(f) -> send_remove(f)
+    :: else
+    fi
+}
+
+/* Bring each flow of the rank as far as the failure of its operation brings it. */
+inline settle(r) {
+    for (k : 0 .. FLOWS - 1) {
+        flow_take();
+        if
+        :: src == r && submitted[AT(r, op)] && cancel_read[k] && done[k] < SLICES && !send_ended[k] ->
+            op_fail(r, op, CAUSE_OF(dst, op))
+        :: else
+        fi;
+        if
+        :: learnt[r] -> peer_lost(r, k)
+        :: else
+        fi
+    }
+    for (k : 0 .. FLOWS - 1) {
+        flow_take();
+        if
+        :: dst == r && !recv_ended[k] -> recv_settle(r, k)
+        :: src == r -> send_settle(r, k)
+        :: else
+        fi
+    }
+}
+
+inline death_learn(r, d) {
+    learnt[r] = 1;
+#ifndef BREAK_DEAD_BULK
+    flying[PAIR(d, r)] = 0;
+#endif
+    flying[PAIR(r, d)] = 0;
+    unsent[PAIR(r, d)] = 0
+}
+#else
+#define settle(r) skip
+#endif
+
+/* ---- grants and posted slots ---- */
+
+#ifdef BREAK_READY_PER_RUN
+#define IS_ANNOUNCED(f) (announced[f] > 0 || landed[f] > 0)
+#define AHEAD(f) (IS_ANNOUNCED(f) -> 0 : posted[f] - landed[f])
+#else
+#define IS_ANNOUNCED(f) (posted[f] < announced[f])
+#define TOLD(f)  (announced[f] > landed[f] -> announced[f] : landed[f])
+#define AHEAD(f) (posted[f] > announced[f] -> posted[f] - TOLD(f) : 0)
+#endif
+#ifdef BREAK_AHEAD
+#define IS_AHEAD(f, p, q) 0
+#elif SLOTS == 1
+#define IS_AHEAD(f, p, q) 1 /* half of one is none */
+#else
+#define IS_AHEAD(f, p, q) (FLOW_PAIR(f) == PAIR(p, q) && DOWN(f) && AHEAD(f) > 0) /* half of two is one */
+#endif
+
+#ifdef BREAK_PLACE
+#define PLACE(f) 1
+#else
+#define PLACE(f) (!SHARED(f) || sent[(f) - 1] > posted[f])
+#endif
+
+/* The first child of a star, or an only child, is always next in the order of addition. */
+#define FIRST(f) (CHAIN(f) || !EDGE(f))
+#if defined(BREAK_ORDER)
+#define IN_ORDER(f) 1
+#elif defined(LAX)
+#define IN_ORDER(f) (FIRST(f) || posted[f] < posted[BASE(f)])
+#elif defined(ANY_BUT_LAST)
+#define IN_ORDER(f) (FIRST(f) || posted[f] < landed[BASE(f)] || scratch[DST(f)] + 1 < SCRATCH)
+#else
+#define IN_ORDER(f) (FIRST(f) || posted[f] < landed[BASE(f)])
+#endif
+
+#ifdef BREAK_RESERVE
+byte reserved[RANKS] = NONE; /* the operation that has the rank's scratch */
+#define MAY_USE(f) (reserved[DST(f)] == OP(f))
+#elif defined(BREAK_POOL)
+/* One accumulator a rank: from the grant of the first child's slice until the sum has left. */
+#define SUM_LEFT(f) \
+    (!CHAIN(f) -> MIN(landed[(f) + 1], landed[(f) + 3]) : (EDGE(f) -> landed[(f) + 1] : sent[(f) + 2]))
+#define HAS_SUM(f, p, q) (!DOWN(f) && FIRST(f) && DST(f) == (q) && posted[f] > SUM_LEFT(f))
+#define MAY_USE(f) (!FIRST(f) || !EACH_FLOW(HAS_SUM, 0, DST(f)))
+#else
+#define MAY_USE(f) 1
+#endif
+
+#define MAY_GRANT(f) (posted[f] < announced[f] && IN_ORDER(f) && scratch[DST(f)] < SCRATCH && MAY_USE(f))
+/* A flow that has to ask for memory (place) posts nothing ahead of the OFFER. */
+#define MAY_PLACE(f) \
+    (SHARED(f) -> IS_ANNOUNCED(f) && PLACE(f) : IS_ANNOUNCED(f) || !EACH_FLOW(IS_AHEAD, SRC(f), DST(f)))
+#define MAY_POST(f, r) (DST(f) == r && submitted[AT(r, OP(f))] && posted[f] < SLICES && !FAILED(r, OP(f)) && \
+                        slots[FLOW_PAIR(f)] < SLOTS && (DOWN(f) -> MAY_PLACE(f) : MAY_GRANT(f)))
+
+inline post(f) {
+    posted[f]++;
+    slots[FLOW_PAIR(f)]++;
+    if :: !DOWN(f) -> scratch[DST(f)]++ :: else fi
+}
+
+#ifdef BREAK_RESERVE
+inline reserve(r) {
+    if
+    :: reserved[r] != NONE && OP_ENDED(r, reserved[r]) -> reserved[r] = NONE
+    :: else
+    fi;
+    if
+    :: reserved[r] == NONE && submitted[AT(r, 0)] && !OP_ENDED(r, 0) -> reserved[r] = 0
+    :: else
+    fi;
+    if
+    :: reserved[r] == NONE && submitted[AT(r, 1)] && !OP_ENDED(r, 1) -> reserved[r] = 1
+    :: else
+    fi
+}
+#else
+#define reserve(r) skip
+#endif
+
+/* ---- bulks ---- */
+
+#ifdef BREAK_WINDOW_PARKED
+#define IS_READY(f) 1 /* it takes the window, and its bytes move when it is ready */
+#define MOVES(f)    (READY(f) > landed[f])
+#else
+#define IS_READY(f) (READY(f) > started[f])
+#define MOVES(f)    1
+#endif
+#define MAY_START(f, r) (SRC(f) == r && submitted[AT(r, OP(f))] && started[f] < grants[f] && IS_READY(f) && \
+                         window[FLOW_PAIR(f)] == 0 && flying[FLOW_PAIR(f)] == 0 && unsent[FLOW_PAIR(f)] == 0 && \
+                         !FAILED(r, OP(f)))
+
+inline bulk_start(f) {
+    started[f]++;
+    window[FLOW_PAIR(f)]++;
+    flying[FLOW_PAIR(f)] = f + 1;
+    if :: !DOWN(f) && SHARED((f) + 1) -> unsent[FLOW_PAIR(f)] = f + 1 :: else fi
+}
+
+inline bulk_land(pair_) {
+    k = flying[pair_] - 1;
+    flow_take();
+    flying[pair_] = 0;
+    assert(!RECV_ENDED(k));                                      /* not released */
+    assert(landed[k] < posted[k]);                               /* granted */
+    assert(!DOWN(k) || !SHARED(k) || sent[k - 1] > landed[k]);   /* not being read */
+    n = ADDED(k) + ADDED(k ^ 2);
+    landed[k]++;
+    slots[pair_]--;
+    if
+    :: !DOWN(k) && CHAIN(k) -> scratch[dst]--
+    :: !DOWN(k) && !CHAIN(k) -> scratch[dst] = scratch[dst] - (ADDED(k) + ADDED(k ^ 2) - n)
+    :: else
+    fi
+}
+
+inline bulk_sent(pair_) {
+    k = unsent[pair_] - 1;
+    unsent[pair_] = 0;
+    sent[k]++
+}
+
+/* ---- events ---- */
+
+/* Rank 0 submits A first; with OPPOSITE, rank 1 submits B first and rank 2 A. */
+#ifdef OPPOSITE
+#define BEFORE(r, op) ((r) == 1 -> (op) == 1 || submitted[AT(1, 1)] : (op) == 0 || submitted[AT(r, 0)])
+#else
+#define BEFORE(r, op) ((r) != 0 || (op) == 0 || submitted[AT(0, 0)])
+#endif
+#ifdef WAITS
+#define HAS_WAITED(r, op) ((r) != 2 || !submitted[AT(2, 1 - (op))] || OP_ENDED(2, 1 - (op)))
+#else
+#define HAS_WAITED(r, op) 1
+#endif
+#define MAY_SUBMIT(r, op) (!submitted[AT(r, op)] && BEFORE(r, op) && HAS_WAITED(r, op))
+
+#define on_submit(r_, op) \
+    :: !DEAD(r_) && !WAITING(r_) && MAY_SUBMIT(r_, op) -> d_step { submitted[AT(r_, op)] = 1; r = r_ }
+#define on_land(p, q) \
+    :: flying[PAIR(p, q)] && !DEAD(q) && !WAITING(q) && MOVES(flying[PAIR(p, q)] - 1) -> \
+        d_step { bulk_land(PAIR(p, q)); r = q }
+#define on_sent(p, q) \
+    :: unsent[PAIR(p, q)] && !DEAD(p) && !WAITING(p) -> d_step { bulk_sent(PAIR(p, q)); r = p }
+#ifndef BREAK_HANDLER_WAITS
+#define on_read(p, q) \
+    :: MAY_READ(p, q) -> d_step { frame_read(p, q); r = q }
+#else
+#define ASKS(f, p, q) ((SRC(f) == (p) && DST(f) == (q) && SENDER_NEWS(f)) || \
+                       (SRC(f) == (q) && DST(f) == (p) && submitted[AT(p, OP(f))] && !wanted[f]))
+#define on_read(p, q) \
+    :: !WAITING(q) && NEWS(p, q) && !(NEWS(q, p) && EACH_FLOW(ASKS, p, q)) -> \
+        d_step { frame_read(p, q); r = q } \
+    :: !WAITING(q) && NEWS(q, p) && EACH_FLOW(ASKS, p, q) -> d_step { handler[q] = p + 1; r = q } \
+    :: handler[q] == p + 1 && !NEWS(q, p) -> d_step { handler[q] = 0; frame_read(p, q); r = q }
+#endif
+#ifdef INSTANT
+#define EACH_PAIR_READS /* behind each event */
+#define read_next(p, q) :: MAY_READ(p, q) -> frame_read(p, q); r = q
+#else
+#define EACH_PAIR_READS EACH_PAIR(on_read)
+#endif
+#define EACH_PAIR(on) on(0, 1) on(0, 2) on(1, 0) on(1, 2) on(2, 0) on(2, 1)
+
+#ifdef BREAK_REVOKE
+#define MAY_REVOKE(f, p, q) (!DOWN(f) && posted[f] > landed[f] && scratch[DST(f)] == SCRATCH && \
+                             EACH_FLOW(WANTS_SCRATCH, 0, DST(f)))
+#define WANTS_SCRATCH(f, p, q) (!DOWN(f) && DST(f) == (q) && posted[f] < announced[f])
+#define on_revoke(f) :: MAY_REVOKE(f, 0, 0) -> \
+    d_step { posted[f]--; slots[FLOW_PAIR(f)]--; scratch[DST(f)]--; r = DST(f) }
+#endif
+
+#define may_post(i)  :: MAY_POST(i, r) -> f = i
+#define may_start(i) :: MAY_START(i, r) -> f = i
+#define ANY_FLOW(may) may(0) may(1) may(2) may(3) may(4) may(5) may(6) may(7) \
+                      may(8) may(9) may(10) may(11) may(12) may(13) may(14) may(15)
+
+/* ---- what must hold at the end ---- */
+
+inline rank_check(r_) {
+    assert(submitted[AT(r_, 0)] && submitted[AT(r_, 1)]);
+    assert(OP_ENDED(r_, 0) && OP_ENDED(r_, 1));
+    assert(scratch[r_] == 0);
+    for (n : 0 .. RANKS - 1) { assert(slots[PAIR(n, r_)] == 0 && window[PAIR(r_, n)] == 0) }
+}
+
+inline flow_check(f) {
+#ifdef FAILS
+    assert(DEAD(dst) || FAILED(dst, op) || landed[f] == SLICES);
+    assert(happened || landed[f] == SLICES);
+#else
+    assert(landed[f] == SLICES)
+#endif
+}
+
+#ifdef FAILS
+inline cause_check(r_, op_) {
+#ifdef CANCEL
+    assert(!FAILED(r_, op_) || (op_ == 0 && cause[AT(r_, op_)] == CANCEL))
+#else
+    assert(!FAILED(r_, op_) || cause[AT(r_, op_)] == DEATH)
+#endif
+}
+#endif
+
+active proctype ranks() {
+    byte r, f;
+end:
+    do
+    :: atomic {
+        if
+        on_submit(0, 0) on_submit(0, 1) on_submit(1, 0) on_submit(1, 1) on_submit(2, 0) on_submit(2, 1)
+        EACH_PAIR(on_land)
+        EACH_PAIR(on_sent)
+        EACH_PAIR_READS
+#ifdef BREAK_REVOKE
+        ANY_FLOW(on_revoke)
+#endif
+#ifdef CANCEL
+        :: !happened && submitted[AT(CANCEL, 0)] && !OP_ENDED(CANCEL, 0) && !FAILED(CANCEL, 0) ->
+            d_step { happened = 1; op_fail(CANCEL, 0, CANCEL); r = CANCEL }
+#endif
+#ifdef DEATH
+        :: !happened -> d_step { happened = 1; dead[DEATH] = 1; r = DEATH }
+        :: dead[DEATH] && DEATH != 0 && !learnt[0] -> d_step { death_learn(0, DEATH); r = 0 }
+        :: dead[DEATH] && DEATH != 1 && !learnt[1] -> d_step { death_learn(1, DEATH); r = 1 }
+        :: dead[DEATH] && DEATH != 2 && !learnt[2] -> d_step { death_learn(2, DEATH); r = 2 }
+#endif
+        fi;
+again:
+        skip;
+        d_step { settle(r); reserve(r) };
+        if
+        :: DEAD(r) || WAITING(r)
+        :: else ->
+            do
+            :: if
+               ANY_FLOW(may_post)
+               :: else -> break
+               fi;
+               d_step { post(f) }
+            od;
+            do
+            :: if
+               ANY_FLOW(may_start)
+               :: else -> break
+               fi;
+               d_step { bulk_start(f) }
+            od
+        fi;
+#ifdef INSTANT
+        skip;
+        d_step {
+            f = 0;
+            if /* the first of these */
+            EACH_PAIR(read_next)
+            :: else -> f = 1
+            fi
+        };
+        if :: !f -> goto again :: else fi;
+#endif
+        r = 0; f = 0
+    }
+    :: timeout -> break
+    od;
+    atomic {
+        for (k : 0 .. RANKS - 1) {
+            if :: DEAD(k) :: else -> rank_check(k) fi
+        }
+        for (k : 0 .. FLOWS - 1) { flow_take(); flow_check(k) }
+#ifdef FAILS
+        for (k : 0 .. 5) { cause_check(k / 2, k % 2) }
+#endif
+    }
+}

@@ -1,0 +1,63 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Checks flow.pml with spin: as it is, and that each broken variant is found.
+# Usage: flow.sh <folder of the model> <C compiler> [long]
+# long: all three shapes, every rank that cancels or dies; minutes, and up to 2 GB.
+set -eu
+# shellcheck source=tests/model/spin.sh
+. "$1/spin.sh"
+model_begin "$1/flow.pml" "$2"
+
+store= # one process: compression saves nothing and takes half of the time
+
+# Two slices: the order of grants, and slots.
+slices="-DSTARS -DOPPOSITE -DINSTANT -DSLOTS=1"
+# Each frame is read at any time.
+frames="-DSTARS -DOPPOSITE -DSLOTS=1 -DSLICES=1"
+# One slice of each tree: the small searches.
+stars="-DSTARS -DOPPOSITE -DINSTANT -DSLICES=1"
+chains="-DCHAINS -DOPPOSITE -DINSTANT -DSLICES=1"
+
+# shellcheck disable=SC2086 # each of these is a list of options
+if [ "${3:-}" = long ]; then
+    for shape in STARS CHAINS MIXED; do
+        whole_huge "$shape, two slices, one slot" -D$shape -DOPPOSITE -DINSTANT -DSLOTS=1
+        whole_huge "$shape, frames are read late" -D$shape -DOPPOSITE -DSLICES=1
+        for rank in 0 1 2; do
+            small="-D$shape -DOPPOSITE -DINSTANT -DSLICES=1"
+            whole_large "$shape, rank $rank cancels" $small -DCANCEL=$rank
+            whole_large "$shape, rank $rank dies" $small -DDEATH=$rank
+        done
+    done
+    whole_huge "any order of submission" -DCHAINS -DINSTANT -DSLICES=1
+    whole_huge "in place" -DCHAINS -DOPPOSITE -DSLICES=1 -DIN_PLACE
+    whole_huge "a rank waits" $slices -DWAITS
+    whole_huge "granted ahead" $slices -DSCRATCH=2 -DLAX
+    whole_huge "granted in any order but the last" $slices -DSCRATCH=2 -DANY_BUT_LAST
+else
+    whole_large "stars, two slices, one slot" $slices
+    whole_large "stars, frames are read late" $frames
+    whole "stars" $stars
+    whole "chains" $chains
+    whole "stars, cancelled" $stars -DCANCEL=1
+    whole "chains, cancelled" $chains -DCANCEL=1
+    whole "chains, a death" $chains -DDEATH=1
+    broken BREAK_HANDLER_WAITS $frames
+    broken BREAK_FRAME_CREDIT $frames
+    broken BREAK_WINDOW_PARKED $stars
+    broken BREAK_WINDOW_TWICE $chains -DCANCEL=1
+    broken BREAK_EARLY $stars -DCANCEL=1
+    broken BREAK_UNANSWERED $chains -DCANCEL=1
+    broken BREAK_DEAD_SCRATCH $chains -DDEATH=1
+    broken BREAK_DEAD_WINDOW $chains -DDEATH=1
+    broken BREAK_DEAD_BULK $chains -DDEATH=1
+    broken BREAK_CAUSE $chains -DCANCEL=1
+    broken BREAK_RESERVE $slices
+    broken BREAK_REVOKE $slices
+    broken BREAK_ORDER $slices
+    broken BREAK_POOL $chains
+    broken BREAK_READY_PER_RUN $slices
+    broken BREAK_AHEAD $slices
+    broken BREAK_PLACE $chains
+fi
+model_end
