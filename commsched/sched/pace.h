@@ -22,7 +22,8 @@
  *      scale = (base + own + target) / (base + own + queue)      within 1/4 and 2
  *
  *  base: the least round trip without the slice's own bytes; own: the time of these bytes
- *  at the link's rate in the graph; queue: what a round trip takes beyond both, smoothed;
+ *  at the link's rate in the graph; queue: what the least of the last PACE_TRIPS round
+ *  trips takes beyond both (a queue is in all of them, a late thread's pause in one);
  *  target: the time of PACE_QUEUE bytes, or of two slices. So the planned rate leaves a
  *  queue of `target` where the graph is right; without a queue the lane goes up to twice
  *  its plan; at a graph 30 % too low the queue is smaller, at 30 % too high larger, and
