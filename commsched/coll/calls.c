@@ -11,6 +11,7 @@
 
 #include "cache.h"
 #include "core/refuse.h"
+#include "edges.h"
 #include "map.h"
 #include "prepare.h"
 #include "rendezvous/coll_op.h"
@@ -104,45 +105,84 @@ tryst_status tryst_coll_prepare(tryst_group *group, const tryst_coll_params *col
                               : status;
 }
 
-static void estimate_fill(const struct coll_plan *plan, const tryst_coll_params *params,
-                          tryst_coll_info *info)
+static const char describe_call[] = "describe a collective";
+
+/** Check a query's parameters, and find the plan. */
+static tryst_status plan_find(tryst_group *group, const tryst_coll_params *coll_params,
+                              tryst_coll_params *own_p, const struct coll_plan **plan_p)
 {
-    bool is_barrier = params->kind == TRYST_COLL_BARRIER;
-    uint64_t bytes = is_barrier ? 0 : params->count * dtype_bytes(params->dtype);
-    const struct coll_class *class = coll_class_of(plan, bytes);
-    info->trees = is_barrier ? 1 : class->trees_count;
-    info->slice_bytes = class->slice_bytes;
-    if (params->kind != TRYST_COLL_ALLREDUCE || !plan->bound_bytes_per_s)
-        return;
-    info->bound_seconds = (double)bytes / (double)plan->bound_bytes_per_s;
-    info->planned_bytes_per_s = class->bytes_per_s;
+    if (!tryst_sized_read(own_p, sizeof *own_p, coll_params))
+        return refuse(TRYST_E_INVALID, "cannot %s: coll_params: %s", describe_call,
+                      tryst_sized_reason(coll_params));
+    tryst_status status = group_check(group, describe_call);
+    if (status == TRYST_OK)
+        status = shape_check(group, own_p);
+    if (status != TRYST_OK)
+        return status;
+    *plan_p = coll_plan_get(group_above(group), group);
+    return *plan_p ? TRYST_OK : refuse_nomem(describe_call);
+}
+
+static uint64_t params_bytes(const tryst_coll_params *params)
+{
+    return params->kind == TRYST_COLL_BARRIER
+               ? 0
+               : coll_bytes(params->count, dtype_bytes(params->dtype));
+}
+
+/** Trees that `params` uses: of a barrier the first. */
+static uint32_t trees_of(const struct coll_class *class, const tryst_coll_params *params)
+{
+    return params->kind == TRYST_COLL_BARRIER ? 1 : class->trees_count;
 }
 
 tryst_status tryst_coll_estimate(tryst_group *group, const tryst_coll_params *coll_params,
                                  tryst_coll_info *info)
 {
-    tryst_coll_params room;
+    const struct coll_plan *plan;
+    tryst_coll_params params;
     tryst_coll_info own = {.struct_size = sizeof own};
     if (!group || !coll_params || !info)
-        return refuse_null("estimate a collective", !group         ? "group"
-                                                    : !coll_params ? "coll_params"
-                                                                   : "info");
+        return refuse_null(describe_call, !group         ? "group"
+                                          : !coll_params ? "coll_params"
+                                                         : "info");
     if (!tryst_sized_is_set(info))
-        return refuse_unsized("estimate a collective", "info");
-    const tryst_coll_params *params = tryst_sized_view(coll_params, &room, sizeof room);
-    if (!params)
-        return refuse(TRYST_E_INVALID, "cannot estimate a collective: coll_params: %s",
-                      tryst_sized_reason(coll_params));
-    tryst_status status = group_check(group, "estimate a collective");
-    if (status == TRYST_OK)
-        status = shape_check(group, params);
+        return refuse_unsized(describe_call, "info");
+    tryst_status status = plan_find(group, coll_params, &params, &plan);
     if (status != TRYST_OK)
         return status;
-    const struct coll_plan *plan = coll_plan_get(group_above(group), group);
-    if (!plan)
-        return refuse_nomem("estimate a collective");
-    estimate_fill(plan, params, &own);
+    uint64_t bytes = params_bytes(&params);
+    const struct coll_class *class = coll_class_of(plan, bytes);
+    own.trees = trees_of(class, &params);
+    own.slice_bytes = class->slice_bytes;
+    if (params.kind == TRYST_COLL_ALLREDUCE && plan->bound_bytes_per_s) {
+        own.bound_seconds = (double)bytes / (double)plan->bound_bytes_per_s;
+        own.planned_bytes_per_s = class->bytes_per_s;
+    }
     (void)tryst_sized_write(info, &own, sizeof own);
+    return TRYST_OK;
+}
+
+tryst_status tryst_coll_tree(tryst_group *group, const tryst_coll_params *coll_params,
+                             uint32_t tree, bool is_up, int32_t *parents)
+{
+    const struct coll_plan *plan;
+    tryst_coll_params params;
+    if (!group || !coll_params || !parents)
+        return refuse_null(describe_call, !group         ? "group"
+                                          : !coll_params ? "coll_params"
+                                                         : "parents");
+    tryst_status status = plan_find(group, coll_params, &params, &plan);
+    if (status != TRYST_OK)
+        return status;
+    const struct coll_class *class = coll_class_of(plan, params_bytes(&params));
+    if (tree >= trees_of(class, &params))
+        return refuse(TRYST_E_INVALID,
+                      "cannot %s: tree is %" PRIu32 "; it has trees 0 to %" PRIu32,
+                      describe_call, tree, trees_of(class, &params) - 1);
+    bool rooted = params.kind == TRYST_COLL_REDUCE || params.kind == TRYST_COLL_BROADCAST;
+    coll_parents_find(plan, &class->trees[tree], is_up, rooted ? params.root : -1,
+                      parents);
     return TRYST_OK;
 }
 

@@ -50,6 +50,16 @@ void coll_edges_find(const struct coll_plan *plan, const struct coll_tree_plan *
     edges->parent = is_above ? towards : parent;
 }
 
+void coll_parents_find(const struct coll_plan *plan, const struct coll_tree_plan *tree,
+                       bool up, int32_t root, int32_t *parents)
+{
+    const int32_t *planned = up ? tree->up_parents : tree->down_parents;
+    memcpy(parents, planned, plan->size * sizeof *parents);
+    /* Each rank on the way from the new root to the plan's gets the rank below it. */
+    for (int32_t at = root, below = -1; at >= 0; below = at, at = planned[at])
+        parents[at] = below;
+}
+
 /* ---- binary trees ------------------------------------------------------------------------- */
 
 enum { SIMPLE_TREES = 2, SIMPLE_CLASSES = 2 };

@@ -25,6 +25,10 @@ uint32_t coll_edges_max(const struct coll_tree_plan *tree);
 void coll_edges_find(const struct coll_plan *plan, const struct coll_tree_plan *tree,
                      bool up, int32_t root, struct coll_edges *edges);
 
+/** Find the parents of all ranks in that tree; -1 at the root. */
+void coll_parents_find(const struct coll_plan *plan, const struct coll_tree_plan *tree,
+                       bool up, int32_t root, int32_t *parents);
+
 /** Make a plan of binary trees for `size` ranks on equal links: one tree for small tensors, two for large ones.
  *  It is one allocation, freed with mem_free. NULL: no memory. */
 struct coll_plan *coll_plan_make(uint32_t size, int32_t rank);

@@ -33,8 +33,8 @@ struct coll_class {
     uint64_t bytes_max;   /**< of the last class: UINT64_MAX */
     uint32_t slice_bytes; /**< a multiple of 64 */
     uint32_t trees_count;
-    uint64_t bytes_per_s; /**< planned for an all-reduce; 0: unknown */
     struct coll_tree_plan *trees;
+    uint64_t bytes_per_s; /**< planned for an all-reduce; 0: unknown */
     /** By rank of the group: what all trees and both phases send there, of an all-reduce at this class's planned
      *  rate. NULL: no rate is known. */
     const uint64_t *paces_bytes_per_s;

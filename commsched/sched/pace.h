@@ -34,7 +34,7 @@
  *  rates keep the plan's proportions wherever the narrow link is. The queue is the
  *  evidence that the lanes share. There is no estimate per NIC: such an estimate cannot
  *  serve lanes that meet at a receiver, and with it one slow receiver would hold all
- *  lanes of its senders. The scale has no memory but the smoothing, so no lane drifts
+ *  lanes of its senders. The scale has no memory but those trips, so no lane drifts
  *  from the others, and an error of measurement (a thread that was late) ends with its
  *  cause; late DONEs pass for a queue and make the real one smaller.
  *

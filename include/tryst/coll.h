@@ -155,18 +155,21 @@ TRYST_API void tryst_coll_release(tryst_coll *coll);
 /** Filled in by tryst_coll_estimate. */
 typedef struct tryst_coll_info {
     size_t struct_size;
-    /** No schedule on these links is faster: bytes of the tensor, divided by the rate that the plan's
-     *  certificate proves for the topology's links. Payload bytes: headers of the network come on top,
-     *  for TCP over Ethernet 1514 / 1448 of it. 0: unknown, where the rates of the links are assumed
-     *  (TRYST_TOPOLOGY is unset), and for other kinds than all-reduce. */
+    /** No schedule on these links is faster: bytes of the tensor, divided by the rate
+     *  that the plan's certificate proves for the topology's links. These are payload
+     *  bytes; headers of the network cost more (TCP over Ethernet: 1514 / 1448). 0:
+     *  unknown, where the links' rates are assumed (TRYST_TOPOLOGY is unset), and for
+     *  other kinds than all-reduce. */
     double bound_seconds;
-    uint64_t
-        planned_bytes_per_s; /**< of tensors of this size, once the trees are filled; 0: unknown */
-    uint32_t trees;          /**< that carry a part of the tensor, or might */
-    uint32_t slice_bytes; /**< of a tree's part; smaller parts travel whole */
+    /** Of tensors of this size, once the trees are filled. 0: unknown, likewise. */
+    uint64_t planned_bytes_per_s;
+    uint32_t trees;       /**< each carries a part of the tensor, which may be empty */
+    uint32_t slice_bytes; /**< a longer part travels in slices of so many */
 } tryst_coll_info;
 
-/** Describe how `group` carries out the collective of `coll_params`, whose name is ignored. Local.
+/** Describe how `group` carries out the collective of `coll_params`; the name may be NULL.
+ *
+ *  Local: no other rank takes part.
  *
  *  Thread:  any. Never blocks.
  *  Returns: TRYST_OK, TRYST_E_INVALID, TRYST_E_NOMEM, TRYST_E_FORKED, TRYST_E_CONTEXT
@@ -174,6 +177,18 @@ typedef struct tryst_coll_info {
 TRYST_API tryst_status tryst_coll_estimate(tryst_group *group,
                                            const tryst_coll_params *coll_params,
                                            tryst_coll_info *info);
+
+/** Read tree `tree`, from 0, of the same collective: `parents[r]` becomes the rank to which
+ *  rank r sends its sums (`is_up`), or from which rank r receives the result; -1 at the root.
+ *
+ *  `parents` has room for every rank of the group. Local.
+ *
+ *  Thread:  any. Never blocks.
+ *  Returns: as tryst_coll_estimate; TRYST_E_INVALID also where there is no such tree
+ */
+TRYST_API tryst_status tryst_coll_tree(tryst_group *group,
+                                       const tryst_coll_params *coll_params,
+                                       uint32_t tree, bool is_up, int32_t *parents);
 
 TRYST_END_DECLS
 

@@ -121,6 +121,59 @@ static void test_loop(void **state)
     run_ranks(loop_main, HARNESS_NOBODY);
 }
 
+/* ---- how they are carried out -------------------------------------------------------------- */
+
+/* All ranks see one tree: rooted where the collective is, and each rank has a way there. */
+static void tree_check(struct harness_rank *rank, const tryst_coll_params *params,
+                       uint32_t tree, bool is_up)
+{
+    int32_t parents[RANKS], root = -1;
+    CHECK_STATUS(tryst_coll_tree(rank->group, params, tree, is_up, parents), TRYST_OK);
+    for (int32_t at = 0; at < RANKS; at++) {
+        int32_t steps = 0, top = at;
+        while (parents[top] >= 0 && steps++ < RANKS)
+            top = parents[top];
+        CHECK(steps < RANKS && (root < 0 || top == root));
+        root = top;
+    }
+    if (params->kind == TRYST_COLL_BROADCAST)
+        CHECK_EQ(root, params->root);
+}
+
+static void describe_main(struct harness_rank *rank)
+{
+    tryst_coll_params params = {.struct_size = sizeof params,
+                                .kind = TRYST_COLL_ALLREDUCE,
+                                .reduce = TRYST_REDUCE_SUM,
+                                .count = 1 << 20,
+                                .dtype = TRYST_DTYPE_F32};
+    tryst_coll_info info = {.struct_size = sizeof info};
+    int32_t parents[RANKS];
+    CHECK_STATUS(tryst_coll_estimate(rank->group, &params, &info), TRYST_OK);
+    CHECK(info.trees >= 1 && info.slice_bytes % 64 == 0);
+    /* The links' rates are assumed. */
+    CHECK(info.bound_seconds == 0 && info.planned_bytes_per_s == 0);
+    for (uint32_t tree = 0; tree < info.trees; tree++) {
+        tree_check(rank, &params, tree, true);
+        tree_check(rank, &params, tree, false);
+    }
+    CHECK_STATUS(tryst_coll_tree(rank->group, &params, info.trees, true, parents),
+                 TRYST_E_INVALID);
+    params.kind = TRYST_COLL_BROADCAST;
+    for (params.root = 0; params.root < RANKS; params.root++)
+        tree_check(rank, &params, 0, false);
+    CHECK_STATUS(tryst_coll_estimate(rank->group, &params, &info), TRYST_E_INVALID);
+    CHECK_STATUS(tryst_coll_estimate(rank->group, &params, NULL), TRYST_E_INVALID);
+    params.kind = TRYST_COLL_BARRIER;
+    CHECK_STATUS(tryst_coll_estimate(rank->group, &params, &info), TRYST_OK);
+    CHECK_EQ(info.trees, 1);
+}
+
+static void test_describe(void **state)
+{
+    run_ranks(describe_main, HARNESS_NOBODY);
+}
+
 /* ---- what they refuse --------------------------------------------------------------------- */
 
 static void refuse_check(tryst_status got, tryst_status wanted, const char *word)
@@ -323,8 +376,9 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_results),  cmocka_unit_test(test_loop),
-        cmocka_unit_test(test_refusals), cmocka_unit_test(test_mismatch),
-        cmocka_unit_test(test_deadline), cmocka_unit_test(test_cancel),
-        cmocka_unit_test(test_abort),    cmocka_unit_test(test_death)};
+        cmocka_unit_test(test_describe), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_mismatch), cmocka_unit_test(test_deadline),
+        cmocka_unit_test(test_cancel),   cmocka_unit_test(test_abort),
+        cmocka_unit_test(test_death)};
     return HARNESS_MAIN(argc, argv, tests);
 }

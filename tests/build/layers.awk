@@ -77,7 +77,7 @@ BEGIN {
     may["tests/support/fake_cudart"] = "tests " pipeline
     may["tests/gpu"] = "tests tests/pipeline " pipeline
     may["tests/fuzz"] = "tests tests/rendezvous tests/topology core " topology " " transports " " rendezvous
-    may["tests/tools"] = "tests tools/launch"
+    may["tests/tools"] = "tests tools/launch tools/perf"
 
     # Backends do not know each other; pair/ and fabric/ are none, but what two of them share.
     shares["transports/self"] = "transports/pair"

@@ -103,6 +103,9 @@ static void root_check(struct coll_plan *const *plans, uint32_t size, uint32_t t
         parents[rank] = edges.parent;
         counts[rank] = edges.children_count;
     }
+    int32_t found[SIZE_MAX_TESTED];
+    coll_parents_find(plans[0], &plans[0]->classes[1].trees[tree], up, root, found);
+    assert_memory_equal(found, parents, size * sizeof *parents);
     uint32_t children_all = 0;
     for (uint32_t rank = 0; rank < size; rank++) {
         children_all += counts[rank];

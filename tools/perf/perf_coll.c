@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "perf_bound.h"
+#include "perf_pattern.h"
 #include "perf_report.h"
 
 /* Something is wrong when one operation takes longer. */
@@ -26,11 +28,14 @@ struct bench {
     struct perf_coll *all;
     const struct perf_options *options;
     tryst_step *step;
-    tryst_coll *coll;
-    tryst_tensor in, out;
-    void *memory[2]; /* of malloc */
+    tryst_coll *coll, *barrier;
+    tryst_op_params params;
+    tryst_tensor in, out; /* struct_size 0: this rank has none */
+    void *memory[2];      /* of malloc */
     tryst_mem *mem[2];
     double *samples;
+    struct perf_pattern *pattern; /* --check */
+    uint64_t round;               /* operations so far */
     struct perf_coll_figure *figure;
 };
 
@@ -58,20 +63,101 @@ static tryst_status numbers_reduce(const struct bench *bench, void *numbers,
 
 /* ---- one operation ------------------------------------------------------------------------- */
 
+static const tryst_tensor *tensor_or_null(const tryst_tensor *tensor)
+{
+    return tensor->struct_size ? tensor : NULL;
+}
+
 static tryst_status once(const struct bench *bench, double *seconds_p)
 {
     const struct perf_rank *rank = bench->all->rank;
+    const char *name = rank->options->kind->name;
     tryst_op *op;
     double start_s = perf_now_s(rank);
-    tryst_status status = tryst_coll_start(
-        bench->step, bench->coll, bench->in.struct_size ? &bench->in : NULL,
-        bench->out.struct_size ? &bench->out : NULL, &bench->options->params, &op);
+    tryst_status status =
+        tryst_coll_start(bench->step, bench->coll, tensor_or_null(&bench->in),
+                         tensor_or_null(&bench->out), &bench->params, &op);
     if (status != TRYST_OK)
-        return fail(bench, rank->options->kind->name, status);
-    status = perf_op_end(rank, op, rank->options->kind->name, WAIT_NS);
+        return fail(bench, name, status);
+    status = perf_op_end(rank, op, name, WAIT_NS);
     *seconds_p = perf_now_s(rank) - start_s;
     return status;
 }
+
+/* ---- checks -------------------------------------------------------------------------------- */
+
+/* Write this rank's term where the collective reads it, and into the rest of the result bytes that no pattern
+ * has. */
+static void tensors_fill(const struct bench *bench)
+{
+    const tryst_tensor *in = &bench->in, *out = &bench->out;
+    uint64_t element = tryst_dtype_bytes(bench->options->dtype);
+    if (out->struct_size)
+        memset(out->data, 0xa5, out->count * element);
+    if (in->struct_size) {
+        perf_pattern_write(bench->pattern, bench->round, in->data, in->count);
+        return;
+    }
+    bool is_block = bench->options->kind->out_blocks;
+    uint64_t begin =
+        is_block ? (uint64_t)bench->all->rank->rank * bench->pattern->block : 0;
+    perf_pattern_write(bench->pattern, bench->round, (char *)out->data + begin * element,
+                       is_block ? bench->pattern->block : out->count);
+}
+
+static void wrong_add(const struct bench *bench, const char *what,
+                      struct perf_wrong wrong)
+{
+    char size[32];
+    if (wrong.count && !bench->figure->wrong) {
+        perf_bytes_text(bench->figure->bytes, size, sizeof size);
+        fprintf(stderr,
+                "tryst-perf: rank %d: %s of %s: %s, element %" PRIu64 " is 0x%" PRIx64
+                "; it should be 0x%" PRIx64 "\n",
+                bench->all->rank->rank, bench->options->kind->name, size, what,
+                wrong.first, wrong.is, wrong.should_be);
+    }
+    bench->figure->wrong += wrong.count;
+}
+
+static void tensors_check(const struct bench *bench)
+{
+    const tryst_tensor *in = &bench->in, *out = &bench->out;
+    if (in->struct_size)
+        wrong_add(
+            bench, "input",
+            perf_pattern_own_check(bench->pattern, bench->round, in->data, in->count));
+    if (out->struct_size)
+        wrong_add(
+            bench, "result",
+            perf_pattern_check(bench->pattern, bench->round, out->data, out->count));
+}
+
+/* The ranks write and compare for unlike times, so they meet before the clock runs. */
+static tryst_status meet(const struct bench *bench)
+{
+    tryst_op *op;
+    tryst_status status =
+        tryst_coll_start(bench->step, bench->barrier, NULL, NULL, NULL, &op);
+    return status == TRYST_OK ? perf_op_end(bench->all->rank, op, "barrier", WAIT_NS)
+                              : fail(bench, "barrier", status);
+}
+
+static tryst_status one_round(struct bench *bench, double *seconds_p)
+{
+    if (!bench->pattern)
+        return once(bench, seconds_p);
+    tensors_fill(bench);
+    tryst_status status = meet(bench);
+    if (status == TRYST_OK)
+        status = once(bench, seconds_p);
+    if (status == TRYST_OK)
+        tensors_check(bench);
+    bench->round++;
+    return status;
+}
+
+/* ---- rounds -------------------------------------------------------------------------------- */
 
 static tryst_status warm_up(struct bench *bench)
 {
@@ -80,7 +166,7 @@ static tryst_status warm_up(struct bench *bench)
     tryst_status status = TRYST_OK;
     warmup = warmup == UINT64_MAX ? WARMUP_DEFAULT : warmup;
     for (uint64_t i = 0; i < warmup && status == TRYST_OK; i++)
-        status = once(bench, &seconds);
+        status = one_round(bench, &seconds);
     if (status == TRYST_OK && !iters) {
         status = numbers_reduce(bench, &seconds, 1, TRYST_DTYPE_F64, TRYST_REDUCE_MAX);
         double fit = seconds > 0 ? BUDGET_S / seconds : ITERS_LEAST;
@@ -101,7 +187,7 @@ static tryst_status measure(struct bench *bench)
     if (!bench->samples)
         return perf_fail(bench->all->rank, "memory for the samples", TRYST_E_NOMEM, "");
     for (uint64_t i = 0; i < n && status == TRYST_OK; i++) {
-        status = once(bench, &bench->samples[i]);
+        status = one_round(bench, &bench->samples[i]);
         perf_progress(bench->all, figure, i + 1);
     }
     if (status == TRYST_OK)
@@ -116,16 +202,29 @@ static tryst_status measure(struct bench *bench)
     return status;
 }
 
+static tryst_status wrong_sum(struct bench *bench)
+{
+    return numbers_reduce(bench, &bench->figure->wrong, 1, TRYST_DTYPE_U64,
+                          TRYST_REDUCE_SUM);
+}
+
 /* ---- one size ------------------------------------------------------------------------------ */
 
+static uint64_t blocks_of(const struct bench *bench)
+{
+    const struct perf_kind *kind = bench->options->kind;
+    return kind->in_blocks || kind->out_blocks ? (uint64_t)bench->all->size : 1;
+}
+
 /* Memory of a tensor, written once: its pages exist before the clock runs. */
-static tryst_status memory_get(struct bench *bench, int which, tryst_tensor *tensor)
+static tryst_status memory_get(struct bench *bench, int which, bool has_blocks,
+                               tryst_tensor *tensor)
 {
     const struct perf_rank *rank = bench->all->rank;
-    uint64_t bytes = bench->figure->bytes;
-    *tensor = (tryst_tensor){.struct_size = sizeof *tensor,
-                             .count = bench->figure->count,
-                             .dtype = bench->options->dtype};
+    uint64_t count = bench->figure->count * (has_blocks ? blocks_of(bench) : 1);
+    uint64_t bytes = count * tryst_dtype_bytes(bench->options->dtype);
+    *tensor = (tryst_tensor){
+        .struct_size = sizeof *tensor, .count = count, .dtype = bench->options->dtype};
     tryst_status status = TRYST_OK;
     if (bench->options->mapped)
         status = tryst_mem_alloc(rank->ctx, bytes, TRYST_MEMORY_HOST, 0, &tensor->data,
@@ -133,7 +232,8 @@ static tryst_status memory_get(struct bench *bench, int which, tryst_tensor *ten
     else
         tensor->data = bench->memory[which] = malloc(bytes ? bytes : 1);
     if (status != TRYST_OK || !tensor->data)
-        return perf_fail(rank, "memory", status ? status : TRYST_E_NOMEM, "");
+        return perf_fail(rank, "memory of the tensors", status ? status : TRYST_E_NOMEM,
+                         status ? tryst_last_error() : "");
     tensor->mem = bench->mem[which];
     memset(tensor->data, 0, bytes);
     return status;
@@ -143,13 +243,64 @@ static tryst_status memory_get(struct bench *bench, int which, tryst_tensor *ten
 static tryst_status tensors_get(struct bench *bench)
 {
     const struct perf_options *options = bench->options;
-    bool is_root = !options->kind->has_root || options->root == bench->all->rank->rank;
-    bool has_in = options->kind->reduces && !(options->inplace && is_root);
-    bool has_out = options->kind->sizes && (is_root || !options->kind->reduces);
-    tryst_status status = has_in ? memory_get(bench, 0, &bench->in) : TRYST_OK;
-    if (status == TRYST_OK && has_out)
-        status = memory_get(bench, 1, &bench->out);
+    const struct perf_kind *kind = options->kind;
+    bool has_result =
+        !kind->has_root || !kind->reduces || options->root == bench->all->rank->rank;
+    tryst_status status = TRYST_OK;
+    if (kind->has_in && !(options->inplace && has_result))
+        status = memory_get(bench, 0, kind->in_blocks, &bench->in);
+    if (status == TRYST_OK && kind->sizes && has_result)
+        status = memory_get(bench, 1, kind->out_blocks, &bench->out);
     return status;
+}
+
+static tryst_status pattern_get(struct bench *bench)
+{
+    const struct perf_options *options = bench->options;
+    struct perf_pattern *pattern = bench->pattern = calloc(1, sizeof *pattern);
+    if (!pattern)
+        return perf_fail(bench->all->rank, "memory of the pattern", TRYST_E_NOMEM, "");
+    pattern->result = options->kind->result;
+    pattern->dtype = options->dtype;
+    pattern->reduce = options->kind->reduces ? options->reduce : TRYST_REDUCE_INVALID;
+    pattern->ranks = bench->all->size;
+    pattern->rank = bench->all->rank->rank;
+    pattern->root = options->root;
+    pattern->block = bench->figure->count;
+    perf_pattern_fill_tables(pattern);
+    const tryst_coll_params params = {.struct_size = sizeof params,
+                                      .kind = TRYST_COLL_BARRIER,
+                                      .name = "tryst-perf check"};
+    tryst_status status =
+        tryst_coll_prepare(bench->all->rank->group, &params, &bench->barrier);
+    return status == TRYST_OK ? status : fail(bench, "barrier", status);
+}
+
+static tryst_status prepare(struct bench *bench)
+{
+    const struct perf_options *options = bench->options;
+    const struct perf_kind *kind = options->kind;
+    struct perf_coll_figure *figure = bench->figure;
+    const tryst_coll_params params = {
+        .struct_size = sizeof params,
+        .kind = kind->coll,
+        .reduce = kind->reduces ? options->reduce : TRYST_REDUCE_INVALID,
+        .count = figure->count,
+        .dtype = kind->sizes ? options->dtype : TRYST_DTYPE_INVALID,
+        .root = options->root,
+        .name = "tryst-perf"};
+    bench->params = options->params;
+    if (params.reduce == TRYST_REDUCE_PREMULTIPLIED_SUM)
+        bench->params.factor = perf_pattern_factor(bench->all->rank->rank);
+    figure->info.struct_size = sizeof figure->info;
+    tryst_status status =
+        tryst_coll_prepare(bench->all->rank->group, &params, &bench->coll);
+    if (status == TRYST_OK)
+        status = tryst_coll_estimate(bench->all->rank->group, &params, &figure->info);
+    figure->bound_s = figure->info.bound_seconds;
+    if (bench->all->bound_s_per_byte > 0)
+        figure->bound_s = (double)figure->bytes * bench->all->bound_s_per_byte;
+    return status == TRYST_OK ? status : fail(bench, kind->name, status);
 }
 
 static void bench_close(struct bench *bench)
@@ -159,27 +310,9 @@ static void bench_close(struct bench *bench)
         free(bench->memory[i]);
     }
     tryst_coll_release(bench->coll);
+    tryst_coll_release(bench->barrier);
     free(bench->samples);
-}
-
-static tryst_status prepare(struct bench *bench)
-{
-    const struct perf_options *options = bench->options;
-    tryst_group *group = bench->all->rank->group;
-    struct perf_coll_figure *figure = bench->figure;
-    const tryst_coll_params params = {
-        .struct_size = sizeof params,
-        .kind = options->kind->coll,
-        .reduce = options->kind->reduces ? options->reduce : TRYST_REDUCE_INVALID,
-        .count = figure->count,
-        .dtype = options->kind->sizes ? options->dtype : TRYST_DTYPE_INVALID,
-        .root = options->root,
-        .name = "tryst-perf"};
-    tryst_status status = tryst_coll_prepare(group, &params, &bench->coll);
-    figure->info.struct_size = sizeof figure->info;
-    if (status == TRYST_OK)
-        status = tryst_coll_estimate(group, &params, &figure->info);
-    return status == TRYST_OK ? status : fail(bench, options->kind->name, status);
+    free(bench->pattern);
 }
 
 static tryst_status size_run(struct bench *bench, uint64_t step_id)
@@ -192,10 +325,14 @@ static tryst_status size_run(struct bench *bench, uint64_t step_id)
     status = prepare(bench);
     if (status == TRYST_OK)
         status = tensors_get(bench);
+    if (status == TRYST_OK && bench->options->check)
+        status = pattern_get(bench);
     if (status == TRYST_OK)
         status = warm_up(bench);
     if (status == TRYST_OK)
         status = measure(bench);
+    if (status == TRYST_OK && bench->pattern)
+        status = wrong_sum(bench);
     if (tryst_step_close(bench->step, &close_op) == TRYST_OK)
         perf_op_end(rank, close_op, "close of the step", WAIT_NS);
     return status;
@@ -203,24 +340,36 @@ static tryst_status size_run(struct bench *bench, uint64_t step_id)
 
 /* ---- a rank -------------------------------------------------------------------------------- */
 
+/* Whole elements, and as many in each block, of about the bytes of --sizes. */
+static void figure_size(struct bench *bench, uint64_t bytes)
+{
+    const struct perf_kind *kind = bench->options->kind;
+    uint64_t unit = tryst_dtype_bytes(bench->options->dtype) * blocks_of(bench);
+    bench->figure->count = kind->sizes ? bytes / unit : 0;
+    bench->figure->bytes = bench->figure->count * unit;
+}
+
 int perf_coll(const struct perf_rank *rank)
 {
     static struct perf_coll all; /* large, for the figures of all sizes */
     const struct perf_options *options = rank->options;
     tryst_status status = TRYST_OK;
-    all = (struct perf_coll){.rank = rank, .size = tryst_group_size(rank->group)};
+    uint64_t wrong = 0;
+    all = (struct perf_coll){.rank = rank,
+                             .size = tryst_group_size(rank->group),
+                             .bound_s_per_byte = perf_bound_s_per_byte(rank)};
     for (int i = 0; i < options->sizes_count && status == TRYST_OK; i++) {
         struct perf_coll_figure *figure = &all.figures[i];
         struct bench bench = {.all = &all, .options = options, .figure = figure};
-        figure->bytes = options->sizes[i];
-        figure->count =
-            options->kind->sizes ? figure->bytes / tryst_dtype_bytes(options->dtype) : 0;
+        figure_size(&bench, options->sizes[i]);
         status = size_run(&bench, (uint64_t)i + 1);
         bench_close(&bench);
         if (status == TRYST_OK) {
             perf_report_row(&all, figure);
+            wrong += figure->wrong;
             all.done++;
         }
     }
-    return status == TRYST_OK ? perf_report_end(&all) : 1;
+    int exit_status = status == TRYST_OK ? perf_report_end(&all) : 1;
+    return wrong ? 1 : exit_status;
 }

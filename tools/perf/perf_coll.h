@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file perf_coll.h
- *  tryst-perf allreduce and its like: how long a collective takes, and how far from the plan's bound. */
+ *  tryst-perf allreduce, reduce, broadcast and barrier: how long a collective takes, and how far from the plan's bound. */
 #ifndef TRYST_TOOLS_PERF_COLL_H
 #define TRYST_TOOLS_PERF_COLL_H
 
@@ -11,14 +11,16 @@
 struct perf_coll_figure {
     uint64_t bytes, count, iters;
     double seconds, seconds_p99, seconds_min; /**< median, 99th percentile, least */
+    double bound_s;                           /**< 0: unknown */
     uint64_t wrong;                           /**< elements of all ranks */
     tryst_coll_info info;
 };
 
 struct perf_coll {
     const struct perf_rank *rank;
-    int size; /**< of the group */
-    int done; /**< figures so far */
+    int size;                /**< of the group */
+    int done;                /**< figures so far */
+    double bound_s_per_byte; /**< perf_bound.h */
     struct perf_coll_figure figures[PERF_SIZES_MAX];
 };
 

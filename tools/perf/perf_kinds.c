@@ -18,21 +18,19 @@ static double bus_one(int n)
     return 1;
 }
 
-#define PAIR_OPTIONS                                                                  \
-    "ranks", "sizes", "factor", "iters", "iterations", "warmup", "json", "transport", \
-        "memory"
-#define COLL_OPTIONS \
-    "ranks", "iters", "iterations", "warmup", "json", "transport", "priority"
-#define DATA_OPTIONS COLL_OPTIONS, "sizes", "factor", "dtype", "memory", "check"
+#define ALL_OPTIONS    "ranks", "iters", "iterations", "warmup", "json", "transport"
+#define PAIR_OPTIONS   ALL_OPTIONS, "sizes", "factor", "memory"
+#define DATA_OPTIONS   PAIR_OPTIONS, "dtype", "priority", "check"
+#define URGENT_OPTIONS PAIR_OPTIONS, "background", "every", "fifo", "op"
 
 static const char *const of_pingpong[] = {PAIR_OPTIONS, NULL};
 static const char *const of_bandwidth[] = {PAIR_OPTIONS, "window", NULL};
-static const char *const of_preempt[] = {PAIR_OPTIONS, "background", "every", "fifo",
-                                         NULL};
+static const char *const of_preempt[] = {URGENT_OPTIONS, NULL};
+static const char *const of_preempt_coll[] = {URGENT_OPTIONS, "dtype", NULL};
 static const char *const of_allreduce[] = {DATA_OPTIONS, "op", "inplace", NULL};
 static const char *const of_reduce[] = {DATA_OPTIONS, "op", "inplace", "root", NULL};
 static const char *const of_broadcast[] = {DATA_OPTIONS, "root", NULL};
-static const char *const of_barrier[] = {COLL_OPTIONS, NULL};
+static const char *const of_barrier[] = {ALL_OPTIONS, "priority", NULL};
 
 #define COLL_SIZES "4:64M"
 #define RANKS_ANY  .ranks_least = 1, .ranks_most = LAUNCHER_RANKS_MAX
@@ -41,13 +39,16 @@ static const char *const of_barrier[] = {COLL_OPTIONS, NULL};
 static const struct perf_kind kinds[] = {
     {"pingpong", of_pingpong, "8:64M", RANKS_PAIR},
     {"bandwidth", of_bandwidth, "8:64M", RANKS_PAIR},
-    {"preempt", of_preempt, "4K,64K,1M", RANKS_PAIR},
+    {"preempt", of_preempt, "4K,64K,1M", RANKS_PAIR, .preempts = true},
+    {"preempt --op allreduce", of_preempt_coll, "1M", .ranks_least = 1, .ranks_most = 512,
+     .coll = TRYST_COLL_ALLREDUCE, .reduces = true, .preempts = true},
     {"allreduce", of_allreduce, COLL_SIZES, RANKS_ANY, TRYST_COLL_ALLREDUCE,
-     .reduces = true, .bus_factor = bus_all},
-    {"reduce", of_reduce, COLL_SIZES, RANKS_ANY, TRYST_COLL_REDUCE, .reduces = true,
-     .has_root = true, .bus_factor = bus_one},
+     PERF_RESULT_REDUCED, .reduces = true, .has_in = true, .bus_factor = bus_all},
+    {"reduce", of_reduce, COLL_SIZES, RANKS_ANY, TRYST_COLL_REDUCE, PERF_RESULT_REDUCED,
+     TRYST_PLAN_REDUCE, .reduces = true, .has_in = true, .has_root = true,
+     .bus_factor = bus_one},
     {"broadcast", of_broadcast, COLL_SIZES, RANKS_ANY, TRYST_COLL_BROADCAST,
-     .has_root = true, .bus_factor = bus_one},
+     PERF_RESULT_ROOTS, TRYST_PLAN_BROADCAST, .has_root = true, .bus_factor = bus_one},
     {"barrier", of_barrier, NULL, RANKS_ANY, TRYST_COLL_BARRIER, .bus_factor = bus_one},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };

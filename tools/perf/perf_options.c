@@ -17,43 +17,77 @@ enum { WINDOW_DEFAULT = 32, WINDOW_MAX = 4096 };
 #define BYTES_MAX (1ull << 40)
 
 static const char help[] =
-    "usage: tryst-perf pingpong|bandwidth|preempt [options]\n"
+    "usage: tryst-perf KIND [options]\n"
     "\n"
-    "Measures transfers by prepared key between two ranks of this machine, or between "
-    "the\n"
-    "two ranks that tryst-run, mpirun, srun or torchrun started.\n"
+    "Measures between ranks of this machine, which it starts (-n), or between those "
+    "that\n"
+    "tryst-run, mpirun, srun or torchrun started, or TRYST_RANK and TRYST_SIZE "
+    "describe.\n"
     "\n"
+    "Two ranks, transfers by prepared key:\n"
     "  pingpong             one tensor there and back: time for one way\n"
     "  bandwidth            many tensors one way, some outstanding at any time\n"
-    "  preempt              an urgent tensor again and again while a large one of the\n"
-    "                       background is on its way to the same rank: how long it "
-    "takes\n"
+    "  preempt              an urgent tensor again and again while large ones of the\n"
+    "                       background are on their way to the same rank\n"
+    "Any number of ranks, one prepared collective at a time:\n"
+    "  allreduce            the reduction of all tensors, at every rank\n"
+    "  reduce               the reduction of all tensors, at --root\n"
+    "  broadcast            the tensor of --root, at every rank\n"
+    "  barrier              no bytes\n"
+    "  preempt --op allreduce\n"
+    "                       an urgent all-reduce again and again under large ones of\n"
+    "                       low priority\n"
     "\n"
-    "  -n, --ranks 2        ranks to start here (there are always 2)\n"
-    "  -s, --sizes A:B      bytes of a tensor: A, 2A, 4A … B; or a list A,B,C\n"
-    "                       (8:64M; preempt 4K,64K,1M; K, M, G are powers of 1024)\n"
-    "  -i, --iters N        transfers that count, of each size (by size: 10000 small\n"
-    "                       ones, fewer large ones; preempt 100)\n"
-    "  -w, --warmup N       transfers before those (a tenth, at least 10)\n"
-    "  -O, --window N       bandwidth: transfers outstanding (32)\n"
-    "      --background B   preempt: bytes of each tensor of the background (1G)\n"
-    "      --every MS       preempt: an urgent one each so many milliseconds (50)\n"
-    "      --fifo           first come, first served (TRYST_SCHED=fifo), to compare\n"
+    "All kinds:\n"
+    "  -n, --ranks N        ranks to start here (2)\n"
+    "  -s, --sizes A:B      bytes of a tensor: A, 2A, 4A … B; or a list A,B,C (pairs\n"
+    "                       8:64M, preempt 4K,64K,1M; collectives 4:64M, preempt 1M;\n"
+    "                       K, M, G are powers of 1024)\n"
+    "  -f, --factor N       from one size of A:B to the next (2)\n"
+    "  -i, --iterations N   operations that count, of each size (pairs by size, 10000\n"
+    "                       small ones, fewer large ones; collectives as many as fit in\n"
+    "                       1 s, 10 to 10000; preempt 100); also --iters\n"
+    "  -w, --warmup N       operations before those (pairs a tenth, at least 10;\n"
+    "                       collectives and preempt 5)\n"
     "      --transport NAME auto, shm, ucx, ofi (TRYST_TRANSPORT, else auto)\n"
-    "  -m, --memory KIND    where tensors lie: host or cuda (device 0), or KIND:KIND "
-    "for\n"
-    "                       rank 0's and rank 1's (host)\n"
     "  -j, --json FILE|-    write the figures as JSON (- is stdout, without the table)\n"
     "  -h, --help           print this\n"
+    "Pairs:\n"
+    "  -m, --memory KIND    where tensors lie: host or cuda (device 0), or KIND:KIND\n"
+    "                       for rank 0's and rank 1's (host)\n"
+    "  -O, --window N       bandwidth: transfers outstanding (32)\n"
+    "Collectives:\n"
+    "  -d, --dtype TYPE     u8 i8 u16 i16 u32 i32 u64 i64 f16 bf16 f32 f64 (f32)\n"
+    "  -o, --op OP          sum prod min max avg premul and or xor (sum)\n"
+    "  -r, --root RANK      reduce, broadcast (0)\n"
+    "  -m, --memory KIND    plain (of malloc) or mapped (of tryst_mem_alloc) (plain)\n"
+    "      --inplace        the input is where the result will be\n"
+    "  -c, --check          compare each result, to the last bit, with one that is\n"
+    "                       computed; a barrier before each operation\n"
+    "  -p, --priority N     of all operations, smaller is more urgent; or background\n"
+    "Preempt:\n"
+    "      --background B   bytes of each tensor of the background; with --op allreduce\n"
+    "                       of the two together (1G)\n"
+    "      --every MS       an urgent one each so many milliseconds (50)\n"
+    "      --fifo           first come, first served (TRYST_SCHED=fifo), to compare\n"
     "\n"
-    "Seconds are the median over all transfers, p99 the 99th percentile; in bandwidth,\n"
-    "seconds are the time from one completion to the next, averaged over a window;\n"
-    "in preempt, from the submission of the urgent send to its completion, beside a "
-    "bound:\n"
-    "the time that the window takes at the background's rate, and that of the urgent\n"
-    "tensor alone.\n"
-    "Ranks that are started here are bound to a processor each.\n"
-    "Exit status: 0 done, 1 the measurement failed, 2 the command line is wrong.\n";
+    "Pairs: seconds are the median, p99 the 99th percentile; in bandwidth from one\n"
+    "completion to the next, averaged over a window; in preempt from the submission of\n"
+    "the urgent send to its completion, beside a bound: the window at the background's\n"
+    "rate, and the urgent tensor alone.\n"
+    "Collectives: from a rank's submission to its completion; of each iteration the "
+    "rank\n"
+    "counts that took longest; iterations follow one another without a barrier.\n"
+    "Bandwidths are those of nccl-tests: alg is size / median; bus is that times\n"
+    "2(n-1)/n for allreduce, times 1 for the others. Where TRYST_TOPOLOGY has the "
+    "links'\n"
+    "rates, bound is the least time of these payload bytes on them, over all trees, and\n"
+    "ratio is median / bound; the headers of TCP over Ethernet alone make it 1514/1448.\n"
+    "In preempt, bound is the time alone, and at each hop of the longest path\n"
+    "between root and leaf the windows of the sending host / its rate.\n"
+    "Ranks started here are bound to a processor each, if there are as many.\n"
+    "Exit status: 0 done, 1 the measurement failed or a result is wrong, 2 the command\n"
+    "line is wrong.\n";
 
 static int usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -83,10 +117,12 @@ static bool range_parse(struct perf_options *options, char *text, char *colon)
     if (!tool_bytes_parse(text, 1, BYTES_MAX, &from) ||
         !tool_bytes_parse(colon + 1, 1, BYTES_MAX, &to) || from > to)
         return false;
-    for (uint64_t bytes = from; bytes <= to; bytes *= options->factor)
-        if (!size_add(options, bytes))
+    for (;; from *= options->factor) {
+        if (!size_add(options, from))
             return false;
-    return true;
+        if (from > to / options->factor)
+            return true;
+    }
 }
 
 static bool sizes_parse(struct perf_options *options, const char *given)
@@ -239,28 +275,81 @@ static bool memory_check(struct perf_options *options)
            !usage("--memory %s: wants host, cuda, or two of them as cuda:host", text);
 }
 
+static const char *const reduce_names[] = {
+    [TRYST_REDUCE_SUM] = "sum",     [TRYST_REDUCE_PRODUCT] = "prod",
+    [TRYST_REDUCE_MIN] = "min",     [TRYST_REDUCE_MAX] = "max",
+    [TRYST_REDUCE_AVERAGE] = "avg", [TRYST_REDUCE_PREMULTIPLIED_SUM] = "premul",
+    [TRYST_REDUCE_AND] = "and",     [TRYST_REDUCE_OR] = "or",
+    [TRYST_REDUCE_XOR] = "xor"};
+
+const char *perf_reduce_name(tryst_reduce_op reduce)
+{
+    return reduce_names[reduce];
+}
+
+static bool is_float(tryst_dtype dtype)
+{
+    return dtype == TRYST_DTYPE_F16 || dtype == TRYST_DTYPE_BF16 ||
+           dtype == TRYST_DTYPE_F32 || dtype == TRYST_DTYPE_F64;
+}
+
+/* As tryst_reduce_op lists them. */
+static bool reduce_check(const struct perf_options *options)
+{
+    bool is_bits = options->reduce >= TRYST_REDUCE_AND;
+    bool is_scaled = options->reduce == TRYST_REDUCE_PREMULTIPLIED_SUM;
+    const char *op = options->op_text;
+    if (is_bits && is_float(options->dtype))
+        return !usage("--op %s: wants a --dtype of whole numbers, not %s", op,
+                      tryst_dtype_name(options->dtype));
+    return !is_scaled || is_float(options->dtype) ||
+           !usage("--op %s: wants a --dtype of floating point, not %s", op,
+                  tryst_dtype_name(options->dtype));
+}
+
 static bool op_check(struct perf_options *options)
 {
-    static const char *const names[] = {NULL,  "sum",    "prod", "min", "max",
-                                        "avg", "premul", "and",  "or",  "xor"};
+    const char *text = options->op_text;
     options->reduce = TRYST_REDUCE_SUM;
-    if (!options->op_text)
+    if (!text || options->kind->preempts)
         return true;
     for (int op = TRYST_REDUCE_SUM; op <= TRYST_REDUCE_XOR; op++)
-        if (strcmp(names[op], options->op_text) == 0) {
+        if (strcmp(reduce_names[op], text) == 0) {
             options->reduce = (tryst_reduce_op)op;
-            return true;
+            return reduce_check(options);
         }
-    return !usage("--op %s: wants one of sum prod min max avg premul and or xor",
-                  options->op_text);
+    return !usage("--op %s: wants one of sum prod min max avg premul and or xor", text);
 }
 
 static bool ranks_check(struct perf_options *options)
 {
     const struct perf_kind *kind = options->kind;
-    return (options->ranks >= kind->ranks_least && options->ranks <= kind->ranks_most) ||
-           !usage("-n %d: %s takes %d ranks", options->ranks, kind->name,
-                  kind->ranks_least);
+    if (options->ranks < kind->ranks_least || options->ranks > kind->ranks_most)
+        return !usage(kind->ranks_least == kind->ranks_most
+                          ? "-n %d: %s is between %d ranks"
+                          : "-n %d: %s takes %d to %d ranks",
+                      options->ranks, kind->name, kind->ranks_least, kind->ranks_most);
+    return true;
+}
+
+/* The environment decides how many ranks there are where these are not started here. */
+bool perf_options_start_check(const struct perf_options *options)
+{
+    return !options->kind->has_root || options->root < options->ranks ||
+           !usage("--root %d: the ranks are 0 to %d", options->root, options->ranks - 1);
+}
+
+/* Of preempt, --op is the operation that is urgent. */
+static bool preempt_take(struct perf_options *options)
+{
+    const char *op = options->op_text;
+    if (!options->kind->preempts || !op || strcmp(op, "send") == 0)
+        return true;
+    if (strcmp(op, "allreduce") != 0)
+        return !usage("--op %s: preempt wants send or allreduce", op);
+    options->kind = perf_kind_find("preempt --op allreduce");
+    options->inplace = true;
+    return true;
 }
 
 int perf_options_read(int argc, char **argv, struct perf_options *options_p)
@@ -280,7 +369,7 @@ int perf_options_read(int argc, char **argv, struct perf_options *options_p)
     enum tool_next next = tool_options_read(&tool, argc, argv, &options);
     if (next != TOOL_GO)
         return next == TOOL_DONE ? -1 : 2;
-    if (kind_take(argc, argv, &options) != 0)
+    if (kind_take(argc, argv, &options) != 0 || !preempt_take(&options))
         return 2;
     /* Once more: which options it has is the kind's. */
     tool.allowed = options.kind->options;

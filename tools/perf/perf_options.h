@@ -43,6 +43,12 @@ struct perf_options {
         *op_text; /**< as given: their meaning is the kind's */
 };
 
+/** "sum", "prod": as --op takes it. */
+const char *perf_reduce_name(tryst_reduce_op reduce);
+
+/** True if options.ranks fits the other options, once it is known; else that was reported. */
+bool perf_options_start_check(const struct perf_options *options);
+
 /** 0: go on. 2: bad usage, said on stderr. -1: help was printed, all is done. */
 int perf_options_read(int argc, char **argv, struct perf_options *options_p);
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What perf_report.h promises. */
+/* Implements perf_report.h. */
 #include "perf_report.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "perf_setup.h"
 
 #define PROGRESS_EVERY_S 5.0
 
@@ -50,34 +52,33 @@ void perf_progress(const struct perf_coll *all, const struct perf_coll_figure *f
 static void head_print(const struct perf_coll *all)
 {
     const struct perf_options *options = all->rank->options;
-    tryst_peer_info info = {.struct_size = sizeof info, .transport = "", .mechanism = ""};
-    if (all->size > 1)
-        tryst_group_peer(all->rank->group, 1, &info);
-    printf("tryst-perf %s, %d ranks\n", options->kind->name, all->size);
-    printf("%10s %12s %7s %12s %12s %12s %10s %10s %12s %7s\n", "size", "count", "iters",
-           "median, us", "p99, us", "min, us", "alg MB/s", "bus MB/s", "bound, us",
-           "ratio");
+    printf("tryst-perf %s\n", options->kind->name);
+    perf_setup_print(all->rank);
+    printf("%10s %7s %12s %12s %12s %10s %10s %6s %12s %7s%s\n", "size", "iters",
+           "median, us", "p99, us", "min, us", "alg, MB/s", "bus, MB/s", "trees",
+           "bound, us", "ratio", options->check ? "      wrong" : "");
 }
 
 void perf_report_row(const struct perf_coll *all, const struct perf_coll_figure *figure)
 {
     struct bandwidth bandwidth = bandwidth_of(all, figure);
-    double bound_s = figure->info.bound_seconds;
     char size[32], bound[32] = "-", ratio[32] = "-";
     if (all->rank->rank != 0 || is_json_alone(all))
         return;
     if (all->done == 0)
         head_print(all);
     perf_bytes_text(figure->bytes, size, sizeof size);
-    if (bound_s > 0) {
-        snprintf(bound, sizeof bound, "%.2f", bound_s * 1e6);
-        snprintf(ratio, sizeof ratio, "%.3f", figure->seconds / bound_s);
+    if (figure->bound_s > 0) {
+        snprintf(bound, sizeof bound, "%.2f", figure->bound_s * 1e6);
+        snprintf(ratio, sizeof ratio, "%.3f", figure->seconds / figure->bound_s);
     }
-    printf("%10s %12" PRIu64 " %7" PRIu64
-           " %12.2f %12.2f %12.2f %10.1f %10.1f %12s %7s\n",
-           size, figure->count, figure->iters, figure->seconds * 1e6,
-           figure->seconds_p99 * 1e6, figure->seconds_min * 1e6,
-           bandwidth.algorithm / 1e6, bandwidth.bus / 1e6, bound, ratio);
+    printf("%10s %7" PRIu64 " %12.2f %12.2f %12.2f %10.1f %10.1f %6" PRIu32 " %12s %7s",
+           size, figure->iters, figure->seconds * 1e6, figure->seconds_p99 * 1e6,
+           figure->seconds_min * 1e6, bandwidth.algorithm / 1e6, bandwidth.bus / 1e6,
+           figure->info.trees, bound, ratio);
+    if (all->rank->options->check)
+        printf(" %10" PRIu64, figure->wrong);
+    printf("\n");
     fflush(stdout);
 }
 
@@ -96,7 +97,7 @@ static void figure_print(FILE *file, const struct perf_coll *all,
                          const struct perf_coll_figure *figure)
 {
     struct bandwidth bandwidth = bandwidth_of(all, figure);
-    double bound_s = figure->info.bound_seconds;
+    double bound_s = figure->bound_s;
     fprintf(file,
             "{\"bytes\": %" PRIu64 ", \"count\": %" PRIu64 ", \"iterations\": %" PRIu64
             ", \"seconds\": %.9g, \"seconds_p99\": %.9g, \"seconds_min\": %.9g, "
@@ -106,16 +107,20 @@ static void figure_print(FILE *file, const struct perf_coll *all,
     number_print(file, "bound_seconds", bound_s);
     number_print(file, "ratio", bound_s > 0 ? figure->seconds / bound_s : 0);
     number_print(file, "planned_bytes_per_s", (double)figure->info.planned_bytes_per_s);
-    fprintf(file, ", \"trees\": %" PRIu32 ", \"slice_bytes\": %" PRIu32 "}",
+    fprintf(file, ", \"trees\": %" PRIu32 ", \"slice_bytes\": %" PRIu32,
             figure->info.trees, figure->info.slice_bytes);
+    if (all->rank->options->check)
+        fprintf(file, ", \"wrong\": %" PRIu64, figure->wrong);
+    fputc('}', file);
 }
 
 static void json_print(FILE *file, const void *what)
 {
     const struct perf_coll *all = what;
     const struct perf_options *options = all->rank->options;
-    fprintf(file, "{\"test\": \"%s\", \"version\": \"%s\", \"ranks\": %d, \"results\": [",
-            options->kind->name, tryst_version_string(), all->size);
+    fprintf(file, "{\"test\": \"%s\", ", options->kind->name);
+    perf_setup_json(file, all->rank);
+    fprintf(file, ", \"check\": %s, \"results\": [", options->check ? "true" : "false");
     for (int i = 0; i < all->done; i++) {
         fputs(i ? ",\n  " : "\n  ", file);
         figure_print(file, all, &all->figures[i]);

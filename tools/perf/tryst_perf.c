@@ -14,6 +14,7 @@
 
 #include "perf_coll.h"
 #include "perf_preempt.h"
+#include "perf_preempt_coll.h"
 #include "perf_rank.h"
 #include "tools/launch/job.h"
 #include "tools/launch/launcher.h"
@@ -326,12 +327,12 @@ static int rank_main(void *arg, int rank)
     at.rank = tryst_group_rank(at.group);
     int exit_status = 1;
     if (options->kind->coll)
-        exit_status = perf_coll(&at);
+        exit_status = options->kind->preempts ? perf_preempt_coll(&at) : perf_coll(&at);
     else if (tryst_group_size(at.group) != 2)
         fprintf(stderr,
-                "tryst-perf: this job has %d ranks; it takes 2 (tryst-run -n 2)\n",
-                tryst_group_size(at.group));
-    else if (strcmp(options->kind->name, "preempt") == 0)
+                "tryst-perf: this job has %d ranks; %s takes 2 (tryst-run -n 2)\n",
+                tryst_group_size(at.group), options->kind->name);
+    else if (options->kind->preempts)
         exit_status = perf_preempt(&at);
     else
         exit_status = measure(&(struct perf){.at = at});
@@ -372,6 +373,8 @@ static int perf_main(int argc, char **argv)
         return 2;
     if (place)
         return rank_main(&options, 0);
+    if (!perf_options_start_check(&options))
+        return 2;
     return launcher_run_local("tryst-perf", options.ranks, local_main, &options,
                               LAUNCHER_GRACE_NS) == 0
                ? 0

@@ -68,6 +68,10 @@ TRYST_API tryst_status tryst_coll_estimate(tryst_group *group,
                                            const tryst_coll_params *coll_params,
                                            tryst_coll_info *info);
 
+TRYST_API tryst_status tryst_coll_tree(tryst_group *group,
+                                       const tryst_coll_params *coll_params,
+                                       uint32_t tree, bool is_up, int32_t *parents);
+
 TRYST_END_DECLS
 
 #endif

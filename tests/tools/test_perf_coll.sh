@@ -1,0 +1,178 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# tryst-perf's collectives: results, figures, JSON, bound, ranks of a launcher, and bad command lines.
+# Usage: test_perf_coll.sh <tryst-perf> <tryst-run> <topology of four ranks with 400 Mbit/s each>
+set -eu
+perf=$1
+run=$2
+star=$3
+unset TRYST_TOPOLOGY
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+fail=0
+
+bad() { echo "tryst-perf: $*"; cat "$dir/err" 2>/dev/null; fail=1; }
+
+# field <name>: what the last JSON has, one a line
+field() { grep -o "\"$1\": [^,}]*" "$dir/json" | sed 's/[^:]*: //'; }
+
+# json_check: a parser reads it, where there is one
+json_check() {
+    if command -v python3 >/dev/null; then
+        python3 -m json.tool "$dir/json" >/dev/null 2>"$dir/err" || bad "$* writes no JSON"
+    fi
+}
+
+# measure <kind> <options…>: run it, and check what all kinds have in common
+measure() {
+    "$perf" "$@" --transport shm --iterations 4 --warmup 1 --json "$dir/json" >"$dir/out" 2>"$dir/err" ||
+        bad "'$*' failed"
+    json_check "$@"
+    [ ! -s "$dir/err" ] || bad "'$*' writes to stderr"
+    [ "$(field test)" = "\"$1\"" ] || bad "'$*': the JSON does not name the test"
+    for name in seconds seconds_p99 seconds_min; do
+        field "$name" | awk '!($1 > 0) { exit 1 }' || bad "'$*': $name is not above 0"
+    done
+    field seconds >"$dir/median"
+    field seconds_p99 | paste "$dir/median" - | awk '$1 > $2 { exit 1 }' || bad "'$*': a median above its p99"
+    field seconds_min | paste "$dir/median" - | awk '$1 < $2 { exit 1 }' || bad "'$*': a median below the least"
+    [ "$(field iterations | sort -u)" = 4 ] || bad "'$*': not 4 iterations"
+}
+
+# results_right <sizes>: of as many sizes, and all checked
+results_right() {
+    [ "$(field bytes | wc -l)" -eq "$1" ] || bad "not $1 sizes"
+    [ "$(field wrong | sort -u)" = 0 ] || bad "not all results were right, or checked"
+}
+
+# bus_is <factor>: bus bandwidth is algorithm bandwidth times this, and that is bytes a second
+bus_is() {
+    { field bytes; field seconds; field algorithm_bytes_per_s; field bus_bytes_per_s; } |
+        awk -v factor="$1" '{ v[NR] = $1 }
+            function is(a, b) { return a - b < 1e-6 * b + 1e-9 && b - a < 1e-6 * b + 1e-9 }
+            END { n = NR / 4
+                  for (i = 1; i <= n; i++)
+                      if (!is(v[i] / v[n + i], v[2 * n + i]) || !is(v[2 * n + i] * factor, v[3 * n + i])) exit 1 }' ||
+        bad "bandwidths are not bytes / seconds and $1 times that"
+}
+
+measure allreduce -n 3 --check --sizes 4:256K --factor 16
+results_right 5
+bus_is 1.3333333333
+[ "$(field bound_seconds | sort -u)" = null ] || bad "a bound without a topology"
+grep -q '256 KiB' "$dir/out" || bad "no row for 256 KiB"
+grep -q '^# 3 ranks on 1 host over shm; f32 sum, plain memory$' "$dir/out" || bad "the table has no setup"
+measure reduce -n 4 --check --sizes 8,300K --dtype f64 --op max --root 3 --memory mapped
+results_right 2
+bus_is 1
+measure reduce -n 3 --check --sizes 64K --dtype bf16 --op premul --root 1 --inplace
+results_right 1
+measure broadcast -n 4 --check --sizes 1,1000,70001 --dtype u8 --root 2 --priority -3
+results_right 3
+bus_is 1
+measure allreduce -n 4 --check --sizes 2,130K --dtype i16 --op xor --inplace --priority background
+results_right 2
+measure allreduce -n 3 --check --sizes 600 --dtype f16 --op avg
+results_right 1
+measure barrier -n 4
+[ "$(field bytes)" = 0 ] || bad "a barrier has bytes"
+[ "$(field ratio)" = null ] || bad "a barrier has a bound"
+for kind in allreduce reduce broadcast; do
+    measure $kind -n 1 --check --sizes 4,1M
+    results_right 2
+done
+measure barrier -n 1
+
+# The bound: 2 (n - 1) / n of the bytes at 50 MB/s.
+export TRYST_TOPOLOGY="$star"
+measure allreduce -n 4 --sizes 1M
+[ "$(field bound_seconds | cut -c 1-8)" = 0.031457 ] || bad "the bound of a star is $(field bound_seconds)"
+{ field seconds; field bound_seconds; field ratio; } |
+    awk '{ v[NR] = $1 } END { r = v[1] / v[2] / v[3]; exit !(r > 0.99999 && r < 1.00001) }' || bad "the ratio is none"
+for kind in reduce broadcast; do # 1 of the bytes
+    measure $kind -n 4 --sizes 1M --root 2
+    [ "$(field bound_seconds | cut -c 1-8)" = 0.020971 ] || bad "the bound of a $kind is $(field bound_seconds)"
+done
+[ "$(field topology)" = "\"$star\"" ] || bad "the JSON does not name the topology"
+grep -q "^# trees planned for TRYST_TOPOLOGY=$star$" "$dir/out" || bad "the table does not name the topology"
+unset TRYST_TOPOLOGY
+
+# As many iterations as fit, unless they are given; ranks of a launcher; JSON alone on stdout.
+"$run" -n 3 "$perf" allreduce --transport shm --sizes 32M --dtype u8 --json - >"$dir/lines" 2>"$dir/err" || bad "under tryst-run it failed"
+sed 's/^\[0\] //' "$dir/lines" >"$dir/json"
+json_check "under tryst-run it"
+[ "$(field ranks)" = 3 ] || bad "under tryst-run there are not 3 ranks"
+[ "$(field iterations)" -ge 10 ] || bad "under tryst-run there are not 10 iterations"
+"$run" -n 2 "$perf" reduce --transport shm --root 2 --sizes 8 >"$dir/out" 2>"$dir/err" && bad "a root that is no rank passes"
+grep -q 'root is not a rank of the group: 2' "$dir/err" || bad "a root that is no rank is refused without a reason"
+"$run" -n 3 "$perf" pingpong --transport shm --sizes 8 >"$dir/out" 2>"$dir/err" && bad "pingpong of 3 ranks passes"
+grep -q 'this job has 3 ranks; pingpong takes 2' "$dir/err" || bad "pingpong of 3 ranks is refused without a reason"
+
+# An urgent all-reduce under others. (How long it takes is for the lab.)
+"$perf" preempt --op allreduce -n 3 --transport shm --sizes 4K,64K --iterations 5 --warmup 1 --every 20 \
+    --background 16M --json "$dir/json" >"$dir/out" 2>"$dir/err" || bad "preempt --op allreduce failed"
+json_check preempt
+[ "$(field bytes | tr '\n' ' ')" = "4096 65536 " ] || bad "preempt: not two sizes"
+for name in unloaded_seconds seconds seconds_p95 seconds_p99 bound_seconds hops_seconds bytes_per_s \
+    background_alone_bytes_per_s together ratio; do
+    field "$name" | awk '!($1 > 0) { exit 1 }' || bad "preempt: $name is not above 0"
+done
+{ field unloaded_seconds; field hops_seconds; field bound_seconds; } |
+    awk '{ v[NR] = $1 } END { d = v[1] + v[3] - v[5]; exit !(d < 1e-9 && d > -1e-9) }' || bad "preempt: the bound is not the sum"
+grep -q 'background: 16 MiB of all-reduces' "$dir/out" || bad "preempt: the table has no setup"
+
+refused() {
+    "$perf" "$@" >"$dir/out" 2>"$dir/err" && status=0 || status=$?
+    [ "$status" -eq 2 ] || bad "'$*' ends with $status, not 2"
+    [ "$(wc -l <"$dir/err")" -eq 1 ] || bad "'$*' is not refused with one line"
+    [ ! -s "$dir/out" ] || bad "'$*' writes to stdout"
+}
+refused allreduce -n 0
+refused allreduce -n 4097
+refused allreduce -n x
+refused allreduce --dtype f8
+refused allreduce --op mean
+refused allreduce --op and
+refused allreduce --op premul --dtype i32
+refused allreduce --sizes 4:1M:2
+refused allreduce --sizes 1M:4
+refused allreduce --sizes 6
+refused allreduce --sizes 2:1M
+refused allreduce --sizes ,
+refused allreduce --sizes 1:4T --factor 1
+refused allreduce --factor x
+refused allreduce --memory host
+refused allreduce --priority high
+refused allreduce --priority 2147483648
+refused allreduce --root 0
+refused allreduce --window 4
+refused allreduce --background 1G
+refused allreduce --fifo
+refused allreduce --transport tcp
+refused allreduce --iterations 0
+refused allreduce --warmup -1
+refused allreduce --json
+refused allreduce reduce
+refused allgatherv
+refused reduce --root 2
+refused reduce --root -1
+refused broadcast --op sum
+refused broadcast --inplace
+refused barrier --sizes 4
+refused barrier --check
+refused barrier --dtype f32
+refused pingpong --op sum
+refused pingpong --dtype f32
+refused pingpong --check
+refused pingpong --priority 1
+refused bandwidth --fifo
+refused preempt -n 3
+refused preempt --op reduce
+refused preempt --dtype f32
+refused preempt --op allreduce -n 513
+refused preempt --op allreduce --priority 3
+refused preempt --op allreduce --check
+refused preempt --op allreduce --memory cuda
+"$perf" allreduce -n 2 --sizes 8 --iterations 1 --json "$dir/none/json" >"$dir/out" 2>"$dir/err" && bad "a file that cannot be written passes"
+grep -q "$dir/none/json" "$dir/err" || bad "a file that cannot be written is not named"
+exit $fail

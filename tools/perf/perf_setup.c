@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Implements perf_setup.h. */
+#include "perf_setup.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct setup {
+    int ranks, hosts;
+    char transports
+        [64]; /* of rank 0's neighbours: "shm", "shm and ucx"; "" for one rank */
+    const char *topology;
+};
+
+static const char *host_of(const struct perf_rank *rank, int peer)
+{
+    tryst_peer_info info = {.struct_size = sizeof info, .host = ""};
+    tryst_group_peer(rank->group, peer, &info);
+    return info.host ? info.host : "";
+}
+
+/* Hosts of which no earlier rank is. */
+static int hosts_count(const struct perf_rank *rank, int ranks)
+{
+    int hosts = 0;
+    for (int peer = 0; peer < ranks; peer++) {
+        int earlier = 0;
+        while (earlier < peer && strcmp(host_of(rank, earlier), host_of(rank, peer)) != 0)
+            earlier++;
+        hosts += earlier == peer;
+    }
+    return hosts;
+}
+
+static void transports_find(const struct perf_rank *rank, int ranks, char *text,
+                            size_t capacity)
+{
+    *text = '\0';
+    for (int peer = 0; peer < ranks; peer++) {
+        tryst_peer_info info = {.struct_size = sizeof info, .transport = ""};
+        tryst_group_peer(rank->group, peer, &info);
+        size_t at = strlen(text);
+        if (peer != rank->rank && *info.transport && !strstr(text, info.transport))
+            snprintf(text + at, capacity - at, "%s%s", at ? " and " : "", info.transport);
+    }
+}
+
+static struct setup setup_find(const struct perf_rank *rank)
+{
+    struct setup setup = {.ranks = tryst_group_size(rank->group),
+                          .topology = getenv("TRYST_TOPOLOGY")};
+    setup.hosts = hosts_count(rank, setup.ranks);
+    transports_find(rank, setup.ranks, setup.transports, sizeof setup.transports);
+    if (setup.topology && !*setup.topology)
+        setup.topology = NULL;
+    return setup;
+}
+
+static void priority_text(const tryst_op_params *params, char *text, size_t capacity)
+{
+    if (params->flags & TRYST_OP_BACKGROUND)
+        snprintf(text, capacity, "background");
+    else
+        snprintf(text, capacity, "%" PRId32, params->priority);
+}
+
+void perf_setup_print(const struct perf_rank *rank)
+{
+    const struct perf_options *options = rank->options;
+    const struct perf_kind *kind = options->kind;
+    struct setup setup = setup_find(rank);
+    char priority[32];
+    printf("# %d rank%s on %d host%s%s%s", setup.ranks, setup.ranks == 1 ? "" : "s",
+           setup.hosts, setup.hosts == 1 ? "" : "s", *setup.transports ? " over " : "",
+           setup.transports);
+    if (kind->sizes)
+        printf("; %s%s%s, %s memory%s", tryst_dtype_name(options->dtype),
+               kind->reduces ? " " : "",
+               kind->reduces ? perf_reduce_name(options->reduce) : "",
+               options->mapped ? "mapped" : "plain",
+               options->inplace ? ", in place" : "");
+    if (kind->has_root)
+        printf("; root %d", options->root);
+    if (options->params.flags) {
+        priority_text(&options->params, priority, sizeof priority);
+        printf("; priority %s", priority);
+    }
+    printf("\n# trees planned for %s%s\n",
+           setup.topology ? "TRYST_TOPOLOGY=" : "equal links",
+           setup.topology
+               ? setup.topology
+               : " (TRYST_TOPOLOGY is unset), so no bound of the plan is known");
+}
+
+/* A JSON string. */
+static void string_print(FILE *file, const char *text)
+{
+    fputc('"', file);
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c == '"' || c == '\\')
+            fprintf(file, "\\%c", c);
+        else if (c < 0x20)
+            fprintf(file, "\\u%04x", c);
+        else
+            fputc(c, file);
+    }
+    fputc('"', file);
+}
+
+void perf_setup_json(FILE *file, const struct perf_rank *rank)
+{
+    const struct perf_options *options = rank->options;
+    const struct perf_kind *kind = options->kind;
+    struct setup setup = setup_find(rank);
+    char priority[32];
+    priority_text(&options->params, priority, sizeof priority);
+    fprintf(file,
+            "\"version\": \"%s\", \"ranks\": %d, \"hosts\": %d, \"transport\": \"%s\", ",
+            tryst_version_string(), setup.ranks, setup.hosts, setup.transports);
+    fprintf(file, "\"priority\": \"%s\", \"topology\": ", priority);
+    if (setup.topology)
+        string_print(file, setup.topology);
+    else
+        fputs("null", file);
+    if (kind->sizes)
+        fprintf(file, ", \"dtype\": \"%s\", \"memory\": \"%s\", \"in_place\": %s",
+                tryst_dtype_name(options->dtype), options->mapped ? "mapped" : "plain",
+                options->inplace ? "true" : "false");
+    if (kind->reduces)
+        fprintf(file, ", \"op\": \"%s\"", perf_reduce_name(options->reduce));
+    if (kind->has_root)
+        fprintf(file, ", \"root\": %d", options->root);
+}
