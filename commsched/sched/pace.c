@@ -15,6 +15,8 @@
 enum { LEARN_TRIPS = 6 };
 #define LEARN_SCALE 0.25
 #define LEARN_NS    (150 * NS_PER_MS)
+/** Of each measured queue, this part counts at once. */
+#define QUEUE_PART 0.5
 /** The estimate stays within these: beyond, the graph is not of this network. */
 #define SCALE_MIN 0.25
 #define SCALE_MAX 2.0
@@ -158,17 +160,6 @@ static void scale_follow(struct pace *pace, uint64_t now_ns, double own_ns)
         pace->scale = smaller(larger(scale, SCALE_MIN), SCALE_MAX);
 }
 
-/** Take a trip, and return the least of the last ones: a queue is in all of them, a thread that was late in one. */
-static uint64_t trips_least(struct pace *pace, uint64_t trip_ns)
-{
-    uint64_t least_ns = trip_ns;
-    pace->trips_ns[pace->trips_next++ % PACE_TRIPS] = trip_ns;
-    for (int i = 0; i < PACE_TRIPS; i++)
-        if (pace->trips_ns[i] && pace->trips_ns[i] < least_ns)
-            least_ns = pace->trips_ns[i];
-    return least_ns;
-}
-
 /** The timed slice is back. */
 static void trip_take(struct pace *pace, uint64_t now_ns)
 {
@@ -179,7 +170,8 @@ static void trip_take(struct pace *pace, uint64_t now_ns)
     if (!pace->base_ns || trip_ns < pace->base_ns)
         pace->base_ns = trip_ns;
     uint64_t base_ns = base_of(pace);
-    pace->queue_ns = (double)(trips_least(pace, trip_ns) - base_ns);
+    double queue_ns = (double)(trip_ns - base_ns);
+    pace->queue_ns += (queue_ns - pace->queue_ns) * QUEUE_PART;
     scale_follow(pace, now_ns, own_ns);
 }
 

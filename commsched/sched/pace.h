@@ -22,8 +22,7 @@
  *      scale = (base + own + target) / (base + own + queue)      within 1/4 and 2
  *
  *  base: the least round trip without the slice's own bytes; own: the time of these bytes
- *  at the link's rate in the graph; queue: what the least of the last PACE_TRIPS round
- *  trips takes beyond both (a queue is in all of them, a late thread's pause in one);
+ *  at the link's rate in the graph; queue: what a round trip takes beyond both, smoothed;
  *  target: the time of PACE_QUEUE bytes, or of two slices. So the planned rate leaves a
  *  queue of `target` where the graph is right; without a queue the lane goes up to twice
  *  its plan; at a graph 30 % too low the queue is smaller, at 30 % too high larger, and
@@ -34,7 +33,7 @@
  *  rates keep the plan's proportions wherever the narrow link is. The queue is the
  *  evidence that the lanes share. There is no estimate per NIC: such an estimate cannot
  *  serve lanes that meet at a receiver, and with it one slow receiver would hold all
- *  lanes of its senders. The scale has no memory but those trips, so no lane drifts
+ *  lanes of its senders. The scale has no memory but the smoothing, so no lane drifts
  *  from the others, and an error of measurement (a thread that was late) ends with its
  *  cause; late DONEs pass for a queue and make the real one smaller.
  *

@@ -66,9 +66,6 @@ struct pace_plan {
     uint32_t seed; /**< of the random part of starts: another for each ordered pair */
 };
 
-/** Trips that the queue of a lane is the least of. */
-enum { PACE_TRIPS = 2 };
-
 /** The token bucket of a lane, and its estimate of the link (commsched/sched/pace.h). Zeroed: not paced. */
 struct pace {
     uint64_t planned_bytes_per_s; /**< the lane's share of its link; 0: not paced */
@@ -83,9 +80,7 @@ struct pace {
     uint64_t timed_ns;    /**< when the slice that is timed started; 0: none is */
     uint64_t timed_upto;  /**< its end in the lane's bytes */
     uint64_t timed_bytes; /**< its size */
-    double queue_ns;      /**< time in queues: the least of the last trips */
-    uint64_t trips_ns[PACE_TRIPS]; /**< those, a ring; 0: none yet */
-    uint32_t trips_next;
+    double queue_ns;      /**< time in queues, smoothed */
     uint64_t base_ns;     /**< least round trip of this age, without the slice's bytes */
     uint64_t base_old_ns; /**< likewise of the age before; 0: not known */
     uint64_t age;         /**< of base_ns */

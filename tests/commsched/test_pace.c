@@ -322,7 +322,7 @@ static void test_link(void **state)
                       (int)dones, i);
         expect_within(slowest(), 0.8, 1.01, "graph %g, shares %zu, dones %d, seed %zu\n",
                       wrongs[wrong], shares, (int)dones, i);
-        expect_within(n.queue_high_bytes[0], 0, 768 << 10, "graph %g, shares %zu\n",
+        expect_within(n.queue_high_bytes[0], 0, 640 << 10, "graph %g, shares %zu\n",
                       wrongs[wrong], shares);
     }
 }
@@ -458,7 +458,7 @@ static void test_little(void **state)
     run(60 * NS_PER_S);
     expect_within(link_speed(0) / 50e6, 0.97, 1.01, "both\n");
     expect_within(slowest(), 0.8, 1.01, "the slower\n");
-    expect_within(n.queue_high_bytes[0], 0, 768 << 10, "a minute\n");
+    expect_within(n.queue_high_bytes[0], 0, 640 << 10, "a minute\n");
 }
 
 /* A measurement that was dropped leaves the estimate as it was; the next slice is
