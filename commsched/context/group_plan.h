@@ -50,6 +50,8 @@ tryst_status group_plan_open(struct bootstrap *bootstrap,
                              const struct bootstrap_params *params,
                              const struct config *config, struct err *err,
                              struct group_plan **plan_p);
+/** Returns the largest rate of all classes from this rank to `rank`. */
+uint64_t group_plan_pace(const struct group_plan *plan, uint32_t rank);
 /** NULL is allowed. */
 void group_plan_close(struct group_plan *plan);
 

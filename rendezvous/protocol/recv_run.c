@@ -16,7 +16,6 @@
 #include "flow_op.h"
 #include "frames.h"
 #include "op_device.h"
-#include "post_share.h"
 #include "rendezvous/op/engine.h"
 #include "rendezvous/protocol/wire.h"
 
@@ -69,7 +68,7 @@ static bool run_is_staged(const tryst_op *op)
                           stage_is_needed(op->peer->endpoint.ep, op->device->memory));
 }
 
-/** True if the peer has less than its share of the rail's window posted (post_share.h). At the share at least two
+/** True if the peer has less than its share of the rail's window posted (recv_run.h). At the share at least two
  *  slices are posted that their sender has ready, so one comes back and the next is posted then. */
 static bool share_has_room(const struct peer *peer, const struct recv_run *run)
 {

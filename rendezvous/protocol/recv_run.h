@@ -7,6 +7,12 @@
  *  slices posted early, in any order, never keep a ready slice from being posted. An ordinary send is ready
  *  as a whole; of a flow (flow.h), each slice by itself.
  *
+ *  Where several peers send (a reduction, an incast), the slices posted over all peers with ready slices are one
+ *  window of the rail, in equal parts, so that the senders have no more in flight than the receiver's own link moves
+ *  in a round trip, whatever their windows are. Each peer has two slices at least: one arrives while the DONE of the one
+ *  before it is on its way. A share depends on the number of senders only, never on what another peer has posted, so a
+ *  stalled peer keeps no other from moving.
+ *
  *  Invariant: an operation has a run from before its WANT leaves until nothing of it is posted and
  *  its id has ended.
  */
@@ -14,6 +20,21 @@
 #define RENDEZVOUS_RECV_RUN_H
 
 #include "rendezvous/peer/peer.h"
+
+/** Slices of a peer that overlap: one in flight, one acknowledged. */
+enum { POST_SHARE_LEAST = 2 };
+
+/** Returns the number of slices of `slice_bytes` that may be posted for each of `senders`
+ *  peers with ready slices on a rail with this window. */
+static inline uint32_t post_share_slots(uint64_t window_bytes, uint32_t senders,
+                                        uint64_t slice_bytes)
+{
+    uint64_t share = window_bytes / (senders ? senders : 1);
+    uint64_t slots = slice_bytes ? share / slice_bytes : 0;
+    if (slots < POST_SHARE_LEAST)
+        return POST_SHARE_LEAST;
+    return slots < UINT32_MAX ? (uint32_t)slots : UINT32_MAX;
+}
 
 struct recv_slice {
     struct bulk bulk;

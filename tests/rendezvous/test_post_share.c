@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How many slices may be posted for each of several senders, as a table. */
-#include "rendezvous/protocol/post_share.h"
+#include "rendezvous/protocol/recv_run.h"
 
 #include "support/unit.h"
 
