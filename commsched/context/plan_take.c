@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A compiled plan as one rank runs it (plan_take.h).
+ *
+ * Invariant: what is taken is a copy; the compiled plan may be closed.
+ * Callers: group_plan.c; the simulator in tests/sim.
+ */
+#include "plan_take.h"
+
+#include "core/alloc.h"
+
+struct taking {
+    const struct compiled_plan *compiled;
+    struct group_plan *plan;
+    uint32_t rank;
+    int32_t **
+        parents; /* by tree of the compiled plan: up, then down; NULL until it is copied */
+};
+
+/* No rank is -1 here and all ones there. */
+static const int32_t *ranks_copy(struct arrays *arrays, const uint32_t *ranks,
+                                 uint32_t count)
+{
+    return arrays_copy(arrays, ranks, count, sizeof *ranks);
+}
+
+static const int32_t *parents_copy(struct taking *taking, uint32_t tree, bool down)
+{
+    const struct compiled_tree *from = &taking->compiled->trees[tree];
+    int32_t **kept = &taking->parents[2 * tree + down];
+    if (!*kept && down && from->down.parent == from->up.parent)
+        *kept = taking->parents[2 * tree];
+    if (!*kept)
+        *kept =
+            arrays_copy(&taking->plan->arrays, down ? from->down.parent : from->up.parent,
+                        taking->compiled->ranks_count, sizeof **kept);
+    return *kept;
+}
+
+static void tree_take(struct taking *taking, const struct compiled_part *part,
+                      struct coll_tree_plan *out)
+{
+    const struct compiled_tree *tree = &taking->compiled->trees[part->tree];
+    const struct compiled_half *up = &tree->up, *down = &tree->down;
+    struct arrays *arrays = &taking->plan->arrays;
+    uint32_t rank = taking->rank;
+    *out = (struct coll_tree_plan){
+        .cum_share = part->cum_share,
+        .root = (int32_t)tree->root,
+        .up_parent = (int32_t)up->parent[rank],
+        .down_parent = (int32_t)down->parent[rank],
+        .up_children_count = up->first[rank + 1] - up->first[rank],
+        .down_children_count = down->first[rank + 1] - down->first[rank],
+        .up_parents = parents_copy(taking, part->tree, false),
+        .down_parents = parents_copy(taking, part->tree, true)};
+    out->up_children =
+        ranks_copy(arrays, up->child + up->first[rank], out->up_children_count);
+    out->down_children =
+        ranks_copy(arrays, down->child + down->first[rank], out->down_children_count);
+}
+
+static void classes_take(struct taking *taking, const struct compiled_op *op)
+{
+    struct arrays *arrays = &taking->plan->arrays;
+    struct coll_plan *coll = &taking->plan->coll;
+    coll->classes = arrays_take(arrays, op->classes_count, sizeof *coll->classes);
+    for (uint32_t c = 0; coll->classes && c < op->classes_count; c++) {
+        const struct compiled_class *class = &op->classes[c];
+        struct coll_class *out = &coll->classes[coll->classes_count++];
+        out->bytes_max = class->bytes_max;
+        out->slice_bytes = class->slice_bytes;
+        out->trees = arrays_take(arrays, class->parts_count, sizeof *out->trees);
+        for (uint32_t p = 0; out->trees && p < class->parts_count; p++)
+            tree_take(taking, &class->parts[p], &out->trees[out->trees_count++]);
+    }
+}
+
+/* The pairs that this rank is in. */
+static void pairs_take(struct taking *taking)
+{
+    const struct compiled_plan *from = taking->compiled;
+    struct group_plan *plan = taking->plan;
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < from->pairs_count; k++)
+        count += from->pairs[k].from == taking->rank || from->pairs[k].to == taking->rank;
+    struct compiled_pair *pairs = arrays_take(&plan->arrays, count, sizeof *pairs);
+    for (uint32_t k = 0; pairs && k < from->pairs_count; k++)
+        if (from->pairs[k].from == taking->rank || from->pairs[k].to == taking->rank)
+            pairs[plan->pairs_count++] = from->pairs[k];
+    plan->pairs = pairs;
+}
+
+static tryst_status plan_fill(const struct compiled_plan *compiled,
+                              const struct compiled_op *op, struct group_plan *plan)
+{
+    struct arrays scratch = {0};
+    struct taking taking = {.compiled = compiled,
+                            .plan = plan,
+                            .rank = (uint32_t)plan->coll.rank,
+                            .parents = arrays_take(&scratch, 2ul * compiled->trees_count,
+                                                   sizeof *taking.parents)};
+    plan->flags = compiled->flags;
+    plan->bound_bytes_per_s = compiled->bound_bytes_per_s;
+    if (taking.parents) {
+        classes_take(&taking, op);
+        pairs_take(&taking);
+    }
+    arrays_free(&scratch);
+    return scratch.status ? scratch.status : plan->arrays.status;
+}
+
+tryst_status group_plan_take(const struct compiled_plan *compiled, uint32_t rank,
+                             uint64_t digest, struct group_plan **plan_p)
+{
+    const struct compiled_op *op = compiled_plan_op(compiled, PLAN_ALLREDUCE);
+    if (!op)
+        return TRYST_E_INVALID;
+    struct group_plan *plan = mem_zalloc(sizeof *plan);
+    if (!plan)
+        return TRYST_E_NOMEM;
+    plan->coll = (struct coll_plan){
+        .size = compiled->ranks_count, .rank = (int32_t)rank, .digest = digest};
+    tryst_status status = plan_fill(compiled, op, plan);
+    if (status == TRYST_OK)
+        *plan_p = plan;
+    else
+        group_plan_close(plan);
+    return status;
+}
+
+void group_plan_close(struct group_plan *plan)
+{
+    if (plan)
+        arrays_free(&plan->arrays);
+    mem_free(plan);
+}
