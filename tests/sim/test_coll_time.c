@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The time of an all-reduce of 64 ranks over each kind of network, against what its plan predicts and against the
+ * bound that no plan exceeds.
+ *
+ * TRYST_TEST_NETS: names of networks, which replace those of the fast run ("all": each); TRYST_TEST_SIZES: MiB. */
+#include <stdlib.h>
+
+#include "cluster.h"
+#include "core/clock.h"
+#include "sim.h"
+#include "topology/plan_nets.h"
+#include "topology/sized/compiled_make.h"
+
+enum { RANKS = 64, PACKET = 8 << 10, MIB = 1 << 20 };
+
+static struct sim sim;
+
+struct planned {
+    struct graph *graph;
+    struct overlay *overlay;
+    struct plan *plan;
+    struct plan_sizes *sizes;
+    struct compiled_plan *compiled;
+};
+
+static void planned_open(struct planned *planned, enum net_family family)
+{
+    static const struct compiled_params compiled_params;
+    const struct plan_params params = {.op = PLAN_ALLREDUCE};
+    struct err err = ERR_INIT;
+    planned->graph = net_open(family, RANKS, NULL);
+    if (overlay_open(planned->graph, NULL, 0, &err, &planned->overlay) ||
+        plan_open(planned->overlay, &params, NULL, &err, &planned->plan) ||
+        plan_sizes_open(planned->overlay, planned->plan, INFINITY, &err, &planned->sizes))
+        fail_msg("%s", err.text);
+    const struct plan_sizes *all[] = {planned->sizes};
+    if (compiled_plan_make(planned->overlay, all, 1, &compiled_params, &err,
+                           &planned->compiled))
+        fail_msg("%s", err.text);
+}
+
+static void planned_close(struct planned *planned)
+{
+    compiled_plan_close(planned->compiled);
+    plan_sizes_close(planned->sizes);
+    plan_close(planned->plan);
+    overlay_close(planned->overlay);
+    graph_close(planned->graph);
+}
+
+/* Seconds of virtual time. */
+static double allreduce_s(const struct planned *planned, uint64_t bytes)
+{
+    struct net net;
+    struct sim_params params = {.ranks = (int)planned->graph->ranks_count,
+                                .rail_window_bytes = 16 * MIB,
+                                .plan = planned->compiled,
+                                .quiet = true};
+    cluster_make(&net, planned->overlay, PACKET);
+    sim_open(&sim, &params, &net);
+    int which = sim_coll_add(&sim, TRYST_COLL_ALLREDUCE, 0, bytes);
+    for (int rank = 0; rank < params.ranks; rank++)
+        sim_act(&sim, 0, SIM_DO_COLL, which, rank);
+    assert_true(sim_run(&sim, 3600 * NS_PER_S));
+    uint64_t end_ns = 0;
+    for (int rank = 0; rank < params.ranks; rank++) {
+        const struct sim_part *part = &sim.colls[which].parts[rank];
+        assert_int_equal(part->status, TRYST_OK);
+        end_ns = part->done_ns > end_ns ? part->done_ns : end_ns;
+    }
+    sim_close(&sim);
+    return (double)end_ns / 1e9;
+}
+
+static const struct plan_size *size_of(const struct planned *planned, uint64_t bytes)
+{
+    uint32_t k = 0;
+    while (planned->sizes->sizes[k].bytes_max < bytes)
+        k++;
+    return &planned->sizes->sizes[k];
+}
+
+static void size_run(const struct planned *planned, const char *name, uint64_t bytes)
+{
+    uint64_t begin_ns = clock_wall_ns();
+    const struct plan_size *size = size_of(planned, bytes);
+    double bound_s = planned->sizes->bound_s_per_byte * (double)bytes;
+    double took_s = allreduce_s(planned, bytes);
+    print_message(
+        "%-10s %4u MiB: %2u trees, depth %2u, slices of %4u KiB; bound %8.2f ms, "
+        "predicted %8.2f, simulated %8.2f: %.3f of predicted, %.3f of bound; "
+        "real %.1f s\n",
+        name, (unsigned)(bytes / MIB), size->trees_count, size->depth,
+        size->slice_bytes >> 10, bound_s * 1e3, size->predicted_s * 1e3, took_s * 1e3,
+        took_s / size->predicted_s, took_s / bound_s,
+        (double)(clock_wall_ns() - begin_ns) / 1e9);
+}
+
+static void test_networks(void **state)
+{
+    const char *nets = getenv("TRYST_TEST_NETS");
+    for (int family = 0; family < NET_FAMILIES; family++) {
+        if (nets && !strstr(nets, net_names[family]) && strcmp(nets, "all") != 0)
+            continue;
+        struct planned planned;
+        uint64_t begin_ns = clock_wall_ns();
+        planned_open(&planned, family);
+        print_message("%s planned in %.1f s\n", net_names[family],
+                      (double)(clock_wall_ns() - begin_ns) / 1e9);
+        size_run(&planned, net_names[family], 64 * MIB);
+        if (getenv("TRYST_TEST_LONG"))
+            size_run(&planned, net_names[family], 256 * MIB);
+        planned_close(&planned);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_networks)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
