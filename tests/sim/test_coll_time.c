@@ -48,9 +48,22 @@ static void planned_close(struct planned *planned)
     graph_close(planned->graph);
 }
 
-/* Seconds of virtual time. */
+/* When the last rank's part of the collective ended. */
+static uint64_t end_ns(int which)
+{
+    uint64_t last_ns = 0;
+    for (int rank = 0; rank < sim.params.ranks; rank++) {
+        const struct sim_part *part = &sim.colls[which].parts[rank];
+        assert_int_equal(part->status, TRYST_OK);
+        last_ns = part->done_ns > last_ns ? part->done_ns : last_ns;
+    }
+    return last_ns;
+}
+
+/* Seconds of virtual time of an all-reduce, after another one by which the ranks have learnt their paths. */
 static double allreduce_s(const struct planned *planned, uint64_t bytes)
 {
+    const uint64_t begin_ns = 10 * NS_PER_S;
     struct net net;
     struct sim_params params = {.ranks = (int)planned->graph->ranks_count,
                                 .rail_window_bytes = 16 * MIB,
@@ -58,18 +71,19 @@ static double allreduce_s(const struct planned *planned, uint64_t bytes)
                                 .quiet = true};
     cluster_make(&net, planned->overlay, PACKET);
     sim_open(&sim, &params, &net);
-    int which = sim_coll_add(&sim, TRYST_COLL_ALLREDUCE, 0, bytes);
-    for (int rank = 0; rank < params.ranks; rank++)
-        sim_act(&sim, 0, SIM_DO_COLL, which, rank);
-    assert_true(sim_run(&sim, 3600 * NS_PER_S));
-    uint64_t end_ns = 0;
+    int first = sim_coll_add(&sim, TRYST_COLL_ALLREDUCE, 0, bytes);
+    int second = sim_coll_add(&sim, TRYST_COLL_ALLREDUCE, 0, bytes);
     for (int rank = 0; rank < params.ranks; rank++) {
-        const struct sim_part *part = &sim.colls[which].parts[rank];
-        assert_int_equal(part->status, TRYST_OK);
-        end_ns = part->done_ns > end_ns ? part->done_ns : end_ns;
+        sim_act(&sim, 0, SIM_DO_COLL, first, rank);
+        sim_act(&sim, begin_ns, SIM_DO_COLL, second, rank);
     }
+    assert_true(sim_run(&sim, 3600 * NS_PER_S));
+    assert_true(end_ns(first) < begin_ns);
+    double took_s = (double)(end_ns(second) - begin_ns) / 1e9;
+    if (getenv("COLD"))
+        took_s = (double)end_ns(first) / 1e9;
     sim_close(&sim);
-    return (double)end_ns / 1e9;
+    return took_s;
 }
 
 static const struct plan_size *size_of(const struct planned *planned, uint64_t bytes)
