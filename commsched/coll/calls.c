@@ -11,6 +11,7 @@
 
 #include "cache.h"
 #include "core/refuse.h"
+#include "map.h"
 #include "prepare.h"
 #include "rendezvous/coll_op.h"
 #include "rendezvous/op/dtype.h"
@@ -101,6 +102,48 @@ tryst_status tryst_coll_prepare(tryst_group *group, const tryst_coll_params *col
     tryst_status status = prepared_check(group, params);
     return status == TRYST_OK ? coll_open(group_above(group), group, params, coll_p)
                               : status;
+}
+
+static void estimate_fill(const struct coll_plan *plan, const tryst_coll_params *params,
+                          tryst_coll_info *info)
+{
+    bool is_barrier = params->kind == TRYST_COLL_BARRIER;
+    uint64_t bytes = is_barrier ? 0 : params->count * dtype_bytes(params->dtype);
+    const struct coll_class *class = coll_class_of(plan, bytes);
+    info->trees = is_barrier ? 1 : class->trees_count;
+    info->slice_bytes = class->slice_bytes;
+    if (params->kind != TRYST_COLL_ALLREDUCE || !plan->bound_bytes_per_s)
+        return;
+    info->bound_seconds = (double)bytes / (double)plan->bound_bytes_per_s;
+    info->planned_bytes_per_s = class->bytes_per_s;
+}
+
+tryst_status tryst_coll_estimate(tryst_group *group, const tryst_coll_params *coll_params,
+                                 tryst_coll_info *info)
+{
+    tryst_coll_params room;
+    tryst_coll_info own = {.struct_size = sizeof own};
+    if (!group || !coll_params || !info)
+        return refuse_null("estimate a collective", !group         ? "group"
+                                                    : !coll_params ? "coll_params"
+                                                                   : "info");
+    if (!tryst_sized_is_set(info))
+        return refuse_unsized("estimate a collective", "info");
+    const tryst_coll_params *params = tryst_sized_view(coll_params, &room, sizeof room);
+    if (!params)
+        return refuse(TRYST_E_INVALID, "cannot estimate a collective: coll_params: %s",
+                      tryst_sized_reason(coll_params));
+    tryst_status status = group_check(group, "estimate a collective");
+    if (status == TRYST_OK)
+        status = shape_check(group, params);
+    if (status != TRYST_OK)
+        return status;
+    const struct coll_plan *plan = coll_plan_get(group_above(group), group);
+    if (!plan)
+        return refuse_nomem("estimate a collective");
+    estimate_fill(plan, params, &own);
+    (void)tryst_sized_write(info, &own, sizeof own);
+    return TRYST_OK;
 }
 
 void tryst_coll_release(tryst_coll *coll)

@@ -105,9 +105,13 @@ struct coll_plan *coll_plan_make(uint32_t size, int32_t rank)
                                       .classes = simple->classes};
     for (uint32_t i = 0; i < SIMPLE_TREES; i++)
         simple_tree_fill(simple, i);
-    simple->classes[0] =
-        (struct coll_class){SIMPLE_SMALL_BYTES, SIMPLE_SMALL_BYTES, 1, simple->trees};
-    simple->classes[1] =
-        (struct coll_class){UINT64_MAX, SIMPLE_SLICE_BYTES, SIMPLE_TREES, simple->trees};
+    simple->classes[0] = (struct coll_class){.bytes_max = SIMPLE_SMALL_BYTES,
+                                             .slice_bytes = SIMPLE_SMALL_BYTES,
+                                             .trees_count = 1,
+                                             .trees = simple->trees};
+    simple->classes[1] = (struct coll_class){.bytes_max = UINT64_MAX,
+                                             .slice_bytes = SIMPLE_SLICE_BYTES,
+                                             .trees_count = SIMPLE_TREES,
+                                             .trees = simple->trees};
     return &simple->plan;
 }

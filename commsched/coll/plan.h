@@ -33,6 +33,7 @@ struct coll_class {
     uint64_t bytes_max;   /**< of the last class: UINT64_MAX */
     uint32_t slice_bytes; /**< a multiple of 64 */
     uint32_t trees_count;
+    uint64_t bytes_per_s; /**< planned for an all-reduce; 0: unknown */
     struct coll_tree_plan *trees;
 };
 
@@ -42,6 +43,7 @@ struct coll_plan {
     int32_t rank;
     uint32_t classes_count;
     struct coll_class *classes; /**< by rising bytes_max */
+    uint64_t bound_bytes_per_s; /**< no all-reduce is faster; 0: unknown */
     uint64_t digest;
 };
 

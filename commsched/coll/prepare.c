@@ -277,8 +277,7 @@ void coll_unref(tryst_coll *coll)
         coll_free(coll);
 }
 
-/** The group's plan, or binary trees. NULL: no memory. */
-static const struct coll_plan *plan_get(struct colls *colls, const tryst_group *group)
+const struct coll_plan *coll_plan_get(struct colls *colls, const tryst_group *group)
 {
     pthread_mutex_lock(&colls->lock);
     if (!colls->plan && !colls->own_plan)
@@ -310,7 +309,7 @@ static void coll_fill(tryst_coll *coll, const tryst_coll_params *params)
 tryst_status coll_open(struct colls *colls, tryst_group *group,
                        const tryst_coll_params *params, tryst_coll **coll_p)
 {
-    const struct coll_plan *plan = plan_get(colls, group);
+    const struct coll_plan *plan = coll_plan_get(colls, group);
     tryst_coll *coll = plan ? mem_zalloc(sizeof *coll) : NULL;
     if (!coll)
         return refuse_nomem(prepare_call);

@@ -10,6 +10,8 @@
 /** Prepare a collective; `params` were checked. With a text for tryst_last_error. */
 tryst_status coll_open(struct colls *colls, tryst_group *group,
                        const tryst_coll_params *params, tryst_coll **coll_p);
+/** Get the group's plan, or binary trees where it has none. NULL: no memory. Any thread. */
+const struct coll_plan *coll_plan_get(struct colls *colls, const tryst_group *group);
 void coll_ref(tryst_coll *coll);
 void coll_unref(tryst_coll *coll);
 /** Get a run with counters at their begin, idle or new; NULL: no memory. Any thread. */

@@ -27,6 +27,7 @@
 #include "rendezvous/bootstrap/bootstrap_env.h"
 #include "rendezvous/bootstrap/bootstrap_net.h"
 #include "rendezvous/bootstrap/roster_gather.h"
+#include "rendezvous/group_info.h"
 #include "rendezvous/live_context.h"
 #include "rendezvous/membership.h"
 #include "rendezvous/peer/clock_offset.h"
@@ -165,6 +166,25 @@ static int64_t clock_skew_ns(const tryst_ctx *ctx, int rank)
     return (int64_t)(script.clock_us * NS_PER_US);
 }
 
+/** Give the lanes of the plan's pairs their rates. A lane without memory has none: windows alone bound it. */
+static void pace_start(const tryst_ctx *ctx, tryst_group *group)
+{
+    const struct group_plan *plan = group->plan;
+    if (!plan || plan->flags & COMPILED_RATES_ASSUMED ||
+        !config_bool(ctx->config, CONFIG_PACE))
+        return;
+    for (uint32_t k = 0; k < plan->pairs_count; k++) {
+        const struct compiled_pair *pair = &plan->pairs[k];
+        if (pair->from != (uint32_t)group->roster.rank || !pair->link_bytes_per_s)
+            continue;
+        tryst_status status = rendezvous_group_pace(
+            group, (int)pair->to, pair->bytes_per_s, pair->link_bytes_per_s);
+        if (status != TRYST_OK)
+            LOG_WARN(&ctx->log, "collectives keep no pace towards rank %u: %s", pair->to,
+                     tryst_status_name(status));
+    }
+}
+
 static tryst_status group_open(tryst_ctx *ctx, const tryst_group_params *params,
                                struct tryst_group *group, struct err *err)
 {
@@ -187,6 +207,7 @@ static tryst_status group_open(tryst_ctx *ctx, const tryst_group_params *params,
     status = rendezvous_group_open(ctx->rdv, group, err);
     if (status != TRYST_OK)
         goto close_roster;
+    pace_start(ctx, group);
     if (group->plan)
         colls_plan_set(ctx->wiring->colls, &group->plan->coll);
     bootstrap_env_wipe(env);

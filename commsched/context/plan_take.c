@@ -8,6 +8,7 @@
 #include "plan_take.h"
 
 #include "core/alloc.h"
+#include "rendezvous/op/transfer.h"
 
 struct taking {
     const struct compiled_plan *compiled;
@@ -59,6 +60,15 @@ static void tree_take(struct taking *taking, const struct compiled_part *part,
         ranks_copy(arrays, down->child + down->first[rank], out->down_children_count);
 }
 
+/* Slices of a paced lane are small: the debt of one is what an urgent slice waits for. */
+static uint32_t slice_bytes_for(const struct compiled_plan *compiled,
+                                const struct compiled_class *class)
+{
+    bool paced = !(compiled->flags & COMPILED_RATES_ASSUMED);
+    return paced && class->slice_bytes > DISPATCH_SLICE_PACED ? DISPATCH_SLICE_PACED
+                                                              : class->slice_bytes;
+}
+
 static void classes_take(struct taking *taking, const struct compiled_op *op)
 {
     struct arrays *arrays = &taking->plan->arrays;
@@ -68,7 +78,8 @@ static void classes_take(struct taking *taking, const struct compiled_op *op)
         const struct compiled_class *class = &op->classes[c];
         struct coll_class *out = &coll->classes[coll->classes_count++];
         out->bytes_max = class->bytes_max;
-        out->slice_bytes = class->slice_bytes;
+        out->slice_bytes = slice_bytes_for(taking->compiled, class);
+        out->bytes_per_s = coll->bound_bytes_per_s ? class->bytes_per_s : 0;
         out->trees = arrays_take(arrays, class->parts_count, sizeof *out->trees);
         for (uint32_t p = 0; out->trees && p < class->parts_count; p++)
             tree_take(taking, &class->parts[p], &out->trees[out->trees_count++]);
@@ -101,6 +112,8 @@ static tryst_status plan_fill(const struct compiled_plan *compiled,
                                                    sizeof *taking.parents)};
     plan->flags = compiled->flags;
     plan->bound_bytes_per_s = compiled->bound_bytes_per_s;
+    if (!(plan->flags & COMPILED_RATES_ASSUMED))
+        plan->coll.bound_bytes_per_s = plan->bound_bytes_per_s;
     if (taking.parents) {
         classes_take(&taking, op);
         pairs_take(&taking);

@@ -18,6 +18,9 @@
  *  one's RTT is the windows of the n - 1 others, and 1.25 (n - 1) / n of a window is more than it from the sixth
  *  sender on: windows of seven grew to 19 MiB in tests/sim where they are 3.5 MiB now.)
  *
+ *  A paced lane (pace.h): the pace's rate and round trip take the place of B and RTT, a slice is 128 KiB at most,
+ *  and the window is not let run empty: the pace measures its round trips by itself.
+ *
  *  The cost of a slice needs no estimate of its own: at 1.3 ms of bandwidth, 13 us of it are 1 %.
  */
 #ifndef COMMSCHED_SCHED_PATH_H
@@ -33,6 +36,9 @@
 /** What the user has set (0: nothing), and the least window that the rail asks for. */
 void path_open(struct path *path, uint64_t set_window_bytes, uint64_t least_window_bytes);
 
+/** Let slice and window follow the lane's pace instead of what is measured here: a paced lane is seldom limited by
+ *  its window, so its samples would not count. `trip_ns` 0: not known; `bytes_per_s` 0: no pace any more. */
+void path_pace(struct path *path, uint64_t bytes_per_s, uint64_t trip_ns);
 /** A slice of `bytes` leaves behind `in_flight_bytes`, of `started_bytes` in all, and a transfer of more
  *  than one slice is cut into `cut_bytes` (else 0). It is timed if no other is. */
 void path_started(struct path *path, uint64_t now_ns, uint64_t started_bytes,

@@ -17,6 +17,7 @@
 #include <stdio.h>
 
 #include "core/alloc.h"
+#include "pace.h"
 #include "path.h"
 
 struct rail_window {
@@ -30,6 +31,8 @@ struct rail_window {
 struct sched {
     struct sched_params params;
     struct list busy; /* lanes with bytes in flight */
+    struct list held; /* lanes with a slice that only their bucket holds */
+    uint64_t held_ns; /* when the first of these may go on; 0: there is none */
     struct rail_window rails[DISPATCH_RAILS_MAX];
     uint32_t rails_count; /* of those, that a lane has used */
     bool moved;           /* something changed since the last run */
@@ -43,6 +46,7 @@ tryst_status sched_open(const struct sched_params *params, struct sched **sched_
         return TRYST_E_NOMEM;
     sched->params = *params;
     list_init(&sched->busy);
+    list_init(&sched->held);
     for (uint32_t i = 0; i < DISPATCH_RAILS_MAX; i++)
         for (int kind = 0; kind < URGENCY_CLASSES; kind++)
             urgent_init(&sched->rails[i].lanes[kind]);
@@ -127,9 +131,9 @@ static void on_look(void *arg, uint64_t now_ns)
 static uint64_t on_next_ns(const void *arg)
 {
     const struct sched *sched = arg;
-    uint64_t next_ns = 0;
+    uint64_t next_ns = sched->held_ns;
     if (!sched->blocked)
-        return 0;
+        return next_ns;
     list_for_each_safe (&sched->busy, node, after) {
         const struct dispatch_lane *lane = container_of(node, struct dispatch_lane, busy);
         uint64_t at_ns = lane->heard_ns + away_limit_ns(lane);
@@ -188,6 +192,63 @@ static void transfer_unqueue(struct sched *sched, struct transfer *transfer)
     lane_queue(sched, transfer->lane);
 }
 
+/* ---- the pace of lanes --------------------------------------------------------------------- */
+
+static void held_until(struct sched *sched, uint64_t until_ns)
+{
+    if (!sched->held_ns || until_ns < sched->held_ns)
+        sched->held_ns = until_ns;
+}
+
+/** Return lanes to their rails' queues after their wait. */
+static void held_release(struct sched *sched)
+{
+    uint64_t now_ns = clock_now_ns(sched->params.clock);
+    if (now_ns < sched->held_ns)
+        return;
+    sched->held_ns = 0;
+    list_for_each_safe (&sched->held, node, after) {
+        struct dispatch_lane *lane = container_of(node, struct dispatch_lane, paced);
+        if (now_ns < lane->paced_ns) {
+            held_until(sched, lane->paced_ns);
+            continue;
+        }
+        list_remove(node);
+        lane_queue(sched, lane);
+    }
+}
+
+static void lane_path_follow(struct dispatch_lane *lane)
+{
+    bool is_paced = pace_is_on(&lane->pace);
+    path_pace(&lane->path, is_paced ? pace_rate(&lane->pace) : 0,
+              is_paced ? pace_trip_ns(&lane->pace) : 0);
+}
+
+/** Returns false if a slice may start now. Else the lane waits for its bucket; its path counts as limited, not its
+ *  sender. */
+__attribute__((noinline)) static bool lane_hold(struct sched *sched,
+                                                struct dispatch_lane *lane)
+{
+    uint64_t now_ns = clock_now_ns(sched->params.clock);
+    list_remove(&lane->paced);
+    lane->paced_ns = pace_start_ns(&lane->pace, now_ns);
+    if (lane->paced_ns <= now_ns)
+        return false;
+    path_limited(&lane->path);
+    list_push_back(&sched->held, &lane->paced);
+    held_until(sched, lane->paced_ns);
+    return true;
+}
+
+static void on_pace(void *arg, struct dispatch_lane *lane, const struct pace_plan *plan)
+{
+    list_remove(&lane->paced);
+    pace_init(&lane->pace, plan);
+    lane_path_follow(lane);
+    lane_queue(arg, lane);
+}
+
 /* ---- what rendezvous tells ---------------------------------------------------------------- */
 
 static void on_lane_init(void *arg, struct dispatch_lane *lane)
@@ -205,6 +266,9 @@ static void on_lane_ready(void *arg, struct dispatch_lane *lane, uint32_t rail,
     lane_unqueue(lane);
     lane->rail = rail;
     path_open(&lane->path, sched->params.window_bytes, window_bytes);
+    pace_forget(&lane->pace);
+    if (pace_is_on(&lane->pace))
+        lane_path_follow(lane);
     if (rail >= sched->rails_count)
         sched->rails_count = rail + 1;
     lane_queue(sched, lane);
@@ -255,6 +319,10 @@ static void on_credit(void *arg, struct transfer *transfer, uint64_t bytes)
     struct dispatch_lane *lane = transfer->lane;
     lane_heard(sched, lane);
     bytes_return(sched, lane, bytes);
+    if (pace_is_on(&lane->pace) &&
+        pace_credited(&lane->pace, lane->heard_ns,
+                      lane->started_bytes - lane->in_flight_bytes))
+        lane_path_follow(lane);
     uint64_t turn_ns = path_returned(&lane->path, lane->heard_ns, lane->started_bytes,
                                      lane->in_flight_bytes);
     if (turn_ns)
@@ -266,26 +334,35 @@ static void on_remove(void *arg, struct transfer *transfer)
     struct sched *sched = arg;
     struct dispatch_lane *lane = transfer->lane;
     transfer_unqueue(sched, transfer); /* what stood behind it may fit */
-    if (transfer->upto < transfer->next)
+    list_remove(&lane->paced);         /* likewise; and the lane may end with its peer */
+    if (transfer->upto < transfer->next) {
         path_forget(&lane->path); /* nobody acknowledges it */
+        pace_forget(&lane->pace);
+    }
     for (uint32_t i = transfer->upto; i < transfer->next; i++)
         bytes_return(sched, lane, transfer_slice_bytes(transfer, i));
+}
+
+static void lane_disturbed(struct dispatch_lane *lane)
+{
+    path_disturbed(&lane->path);
+    pace_forget(&lane->pace);
 }
 
 static void on_pause(void *arg, struct dispatch_lane *lane)
 {
     struct sched *sched = arg;
     if (lane) {
-        path_disturbed(&lane->path);
+        lane_disturbed(lane);
         return;
     }
     list_for_each_safe (&sched->busy, node, after)
-        path_disturbed(&container_of(node, struct dispatch_lane, busy)->path);
+        lane_disturbed(container_of(node, struct dispatch_lane, busy));
 }
 
 /* ---- starting slices ---------------------------------------------------------------------- */
 
-enum start { STARTED, LANE_FULL, RAIL_FULL, TRANSPORT_FULL };
+enum start { STARTED, LANE_FULL, LANE_PACED, RAIL_FULL, TRANSPORT_FULL };
 
 /** May `bytes` more be in flight under `window`? One slice may always be. */
 static bool window_has_room(uint64_t in_flight, uint64_t bytes, uint64_t window)
@@ -318,6 +395,9 @@ static void bytes_take(struct sched *sched, const struct transfer *transfer,
     }
     path_started(&lane->path, now_ns, lane->started_bytes, lane->in_flight_bytes, bytes,
                  transfer->slices > 1 ? transfer->slice_bytes : 0);
+    if (transfer->planned && pace_is_on(&lane->pace))
+        pace_started(&lane->pace, now_ns, lane->started_bytes, bytes,
+                     urgency_class(&transfer->urgency));
     lane->started_bytes += bytes;
     lane->in_flight_bytes += bytes;
     if (lane->in_flight_bytes > lane->in_flight_high_bytes)
@@ -365,6 +445,8 @@ static enum start slice_start(struct sched *sched, struct transfer *transfer)
         path_limited(&lane->path);
         return LANE_FULL;
     }
+    if (transfer->planned && pace_is_on(&lane->pace) && lane_hold(sched, lane))
+        return LANE_PACED;
     if (!rail_has_room(sched, lane, bytes))
         return RAIL_FULL;
     if (sched->params.start(transfer) != TRYST_OK)
@@ -430,6 +512,8 @@ static const struct transfer *turn_before(struct sched *sched,
     const struct transfer *first = ready_first(transfer->lane, kind);
     if (first != transfer)
         return first;
+    if (list_linked(&transfer->lane->paced))
+        return NULL;
     if (!path_has_room(&transfer->lane->path, transfer->lane->in_flight_bytes,
                        transfer_slice_bytes(transfer, transfer->next)))
         return NULL;
@@ -455,12 +539,23 @@ static enum transfer_hold on_held_by(void *arg, const struct transfer *transfer,
         return HOLD_BEHIND;
     if (!path_has_room(&transfer->lane->path, lane->in_flight_bytes, bytes))
         return HOLD_WINDOW;
+    if (list_linked(&lane->paced))
+        return HOLD_PACE;
     return rail_has_room(sched, lane, bytes) ? HOLD_TRANSPORT : HOLD_RAIL;
+}
+
+/** Apart, so that a run without a pace stays as short as it is. */
+__attribute__((noinline)) static int held_run(struct sched *sched)
+{
+    held_release(sched);
+    return sched->moved ? rails_run(sched) : 0;
 }
 
 static int on_run(void *arg)
 {
     struct sched *sched = arg;
+    if (sched->held_ns)
+        return held_run(sched);
     return sched->moved ? rails_run(sched) : 0;
 }
 
@@ -472,6 +567,7 @@ const struct dispatch_ops sched_ops = {.lane_init = on_lane_init,
                                        .credit = on_credit,
                                        .remove = on_remove,
                                        .pause = on_pause,
+                                       .pace = on_pace,
                                        .run = on_run,
                                        .held_by = on_held_by,
                                        .look = on_look,

@@ -148,6 +148,33 @@ TRYST_API tryst_status tryst_coll_start(tryst_step *step, tryst_coll *coll,
  *  Any thread; never blocks. */
 TRYST_API void tryst_coll_release(tryst_coll *coll);
 
+/* ------------------------------------------------------------------------------------------- *
+ *  How a collective is carried out, and how fast it can be at best.
+ * ------------------------------------------------------------------------------------------- */
+
+/** Filled in by tryst_coll_estimate. */
+typedef struct tryst_coll_info {
+    size_t struct_size;
+    /** No schedule on these links is faster: bytes of the tensor, divided by the rate that the plan's
+     *  certificate proves for the topology's links. Payload bytes: headers of the network come on top,
+     *  for TCP over Ethernet 1514 / 1448 of it. 0: unknown, where the rates of the links are assumed
+     *  (TRYST_TOPOLOGY is unset), and for other kinds than all-reduce. */
+    double bound_seconds;
+    uint64_t
+        planned_bytes_per_s; /**< of tensors of this size, once the trees are filled; 0: unknown */
+    uint32_t trees;          /**< that carry a part of the tensor, or might */
+    uint32_t slice_bytes; /**< of a tree's part; smaller parts travel whole */
+} tryst_coll_info;
+
+/** Describe how `group` carries out the collective of `coll_params`, whose name is ignored. Local.
+ *
+ *  Thread:  any. Never blocks.
+ *  Returns: TRYST_OK, TRYST_E_INVALID, TRYST_E_NOMEM, TRYST_E_FORKED, TRYST_E_CONTEXT
+ */
+TRYST_API tryst_status tryst_coll_estimate(tryst_group *group,
+                                           const tryst_coll_params *coll_params,
+                                           tryst_coll_info *info);
+
 TRYST_END_DECLS
 
 #endif

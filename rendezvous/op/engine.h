@@ -66,6 +66,7 @@ static_assert(TRANSPORT_KINDS * PLACES_MAX + 1 <= DISPATCH_RAILS_MAX, "a window 
 struct rendezvous_settings {
     uint64_t eager_max_bytes, eager_credit_bytes;
     uint64_t slice_bytes; /**< 0: as its sender finds fit for the path */
+    uint64_t rail_window_bytes;
     uint64_t peer_timeout_ns, connect_timeout_ns, stall_warn_ns;
     uint32_t posted_slices, wants_max, parked_max, early_max, frame_credits;
     uint64_t urgency_mask; /**< 0: first come, first served */
@@ -129,6 +130,7 @@ struct rendezvous {
         struct rail *rail;
         uint32_t kind;  /**< enum transport_kind */
         uint32_t place; /**< of its interface among those of this kind, as announced */
+        uint32_t senders; /**< peers with posted slices here that they have ready */
     } rails[TRANSPORT_KINDS * PLACES_MAX + 1]; /**< as they were opened; and the stage */
     uint32_t rails_count;
     uint32_t places[TRANSPORT_KINDS]; /**< interfaces of a kind, with or without a rail */

@@ -26,6 +26,8 @@ enum { DISPATCH_RAILS_MAX = 64 };
 /** A slice that follows its path is a power of two between these (a rail may ask for less). */
 #define DISPATCH_SLICE_MIN (64u << 10)
 #define DISPATCH_SLICE_MAX (1u << 20)
+/** Slices of collectives and of paced lanes are no larger where the rates of links are known. */
+#define DISPATCH_SLICE_PACED (128u << 10)
 /** Before anything is known of it. */
 #define DISPATCH_SLICE_FIRST (256u << 10)
 
@@ -53,6 +55,35 @@ struct path {
     uint64_t round_started, round_returned, round_alone_bytes;
     bool limited, disturbed;
     bool drains; /**< nothing leaves until nothing is in flight */
+    /* Of a paced lane: its rate, 0 none, and the round trip that the window covers, 0 not known. */
+    uint64_t pace_bytes_per_s, pace_trip_ns;
+};
+
+/** The rate that a plan gives an ordered pair of ranks: the pace of its lane. */
+struct pace_plan {
+    uint64_t bytes_per_s;      /**< the pair's share of the link; 0: no pace */
+    uint64_t link_bytes_per_s; /**< the narrowest link of its path; 0: as `bytes_per_s` */
+    uint32_t seed; /**< of the random part of starts: another for each ordered pair */
+};
+
+/** The token bucket of a lane, and its estimate of the link (commsched/sched/pace.h). Zeroed: not paced. */
+struct pace {
+    uint64_t planned_bytes_per_s; /**< the lane's share of its link; 0: not paced */
+    uint64_t link_bytes_per_s;    /**< the rate of that link in the graph */
+    double scale;                 /**< estimated over planned rate */
+    double tokens;                /**< bytes that may start; negative: debt */
+    double least_tokens;          /**< with which the next slice starts */
+    uint64_t tokens_ns;   /**< the time that `tokens` are valid for; 0: none yet */
+    uint32_t random;      /**< state of a generator */
+    uint32_t learning;    /**< round trips until the base is known */
+    uint64_t learning_ns; /**< when those began */
+    uint64_t timed_ns;    /**< when the slice that is timed started; 0: none is */
+    uint64_t timed_upto;  /**< its end in the lane's bytes */
+    uint64_t timed_bytes; /**< its size */
+    double queue_ns;      /**< time in queues, smoothed */
+    uint64_t base_ns;     /**< least round trip of this age, without the slice's bytes */
+    uint64_t base_old_ns; /**< likewise of the age before; 0: not known */
+    uint64_t age;         /**< of base_ns */
 };
 
 /** What the dispatch keeps per peer; embedded in the peer, zeroed. */
@@ -74,6 +105,9 @@ struct dispatch_lane {
     uint64_t
         turn_ns; /**< a slice's, from its start to its credit: smoothed, 0 not known */
     uint64_t started_bytes; /**< ever */
+    struct pace pace;
+    struct list_node paced; /**< in the dispatch's list while the bucket holds a slice, */
+    uint64_t paced_ns;      /**< until then */
 };
 
 struct transfer {
@@ -87,6 +121,7 @@ struct transfer {
     uint32_t posted; /**< slices that the receiver has posted */
     uint32_t next;   /**< first slice that was not started */
     uint32_t upto;   /**< slices that the receiver has */
+    bool planned;    /**< of a collective: a slice starts at the pace of its lane */
 };
 
 /** Bytes of slice `index`. */
@@ -113,6 +148,7 @@ enum transfer_hold {
     HOLD_RAIL,      /**< or on its rail */
     HOLD_TRANSPORT, /**< nothing, but that the transport had no room */
     HOLD_UNREADY,   /**< the sender does not have its bytes yet */
+    HOLD_PACE,      /**< the pace of its lane */
 };
 
 /** Installed by the layer above into rendezvous_params. All in the progress domain. */
@@ -137,6 +173,8 @@ struct dispatch_ops {
     /** For PAUSE_NS or longer this rank (`lane` NULL), or the lane's peer, was outside of the library:
      *  what came back meanwhile tells nothing of the path. */
     void (*pause)(void *arg, struct dispatch_lane *lane);
+    /** Pace the lane by its plan from now on; bytes may be in flight. */
+    void (*pace)(void *arg, struct dispatch_lane *lane, const struct pace_plan *plan);
     /** Start what may start. Returns the number of slices started. */
     int (*run)(void *arg);
     /** Why does the transfer not go on? HOLD_BEHIND: `*before_p` has its turn before. */

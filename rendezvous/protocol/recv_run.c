@@ -16,6 +16,7 @@
 #include "flow_op.h"
 #include "frames.h"
 #include "op_device.h"
+#include "post_share.h"
 #include "rendezvous/op/engine.h"
 #include "rendezvous/protocol/wire.h"
 
@@ -23,6 +24,16 @@
 static bool slice_is_told(const struct recv_run *run, uint32_t index)
 {
     return index < run->told;
+}
+
+/** Add `count` posted slices that their sender has ready, and count the peer among its rail's senders while
+ *  there are any. */
+static void slots_ready_add(struct peer *peer, int32_t count)
+{
+    uint32_t before = peer->in.slots_ready;
+    uint32_t *senders = &peer->rdv->rails[peer->lane.rail].senders;
+    peer->in.slots_ready += (uint32_t)count;
+    *senders += (uint32_t)(peer->in.slots_ready > 0) - (uint32_t)(before > 0);
 }
 
 /** Count the posted slices below `told` that count in slots_ahead. */
@@ -46,7 +57,7 @@ void recv_run_tell(struct peer *peer, struct recv_run *run, uint32_t told)
         return;
     uint32_t moved = run->ahead ? ahead_below(run, told) : 0;
     peer->in.slots_ahead -= moved;
-    peer->in.slots_ready += moved;
+    slots_ready_add(peer, (int32_t)moved);
     run->ahead -= moved;
     run->told = told;
 }
@@ -58,11 +69,22 @@ static bool run_is_staged(const tryst_op *op)
                           stage_is_needed(op->peer->endpoint.ep, op->device->memory));
 }
 
+/** True if the peer has less than its share of the rail's window posted (post_share.h). At the share at least two
+ *  slices are posted that their sender has ready, so one comes back and the next is posted then. */
+static bool share_has_room(const struct peer *peer, const struct recv_run *run)
+{
+    const struct rendezvous *rdv = peer->rdv;
+    return peer->in.slots_ready < post_share_slots(rdv->set.rail_window_bytes,
+                                                   rdv->rails[peer->lane.rail].senders,
+                                                   run->slice_bytes);
+}
+
 static bool run_may_post(const struct peer *peer, const struct recv_run *run)
 {
     uint32_t most = peer->endpoint.ep->rail->posted_max;
+    bool told = slice_is_told(run, run->next);
     return peer->in.slots_ahead + peer->in.slots_ready < most &&
-           (slice_is_told(run, run->next) || peer->in.slots_ahead < most / 2) &&
+           (told ? share_has_room(peer, run) : peer->in.slots_ahead < most / 2) &&
            peer->endpoint.state == PEER_EP_READY;
 }
 
@@ -98,7 +120,7 @@ static tryst_status slice_post(tryst_op *op, struct recv_run *run, uint32_t inde
     run->outstanding++;
     rendezvous_moves(op->rdv);
     if (slice_is_told(run, index)) {
-        op->peer->in.slots_ready++;
+        slots_ready_add(op->peer, 1);
     } else {
         op->peer->in.slots_ahead++;
         run->ahead++;
@@ -263,7 +285,7 @@ void recv_run_slot_back(struct peer *peer, struct recv_slice *slice)
     struct recv_run *run = slice->op->run;
     bool told = slice_is_told(run, slice->index);
     slice->posted = false;
-    peer->in.slots_ready -= told;
+    slots_ready_add(peer, -(int32_t)told);
     peer->in.slots_ahead -= !told;
     run->ahead -= !told;
     run->outstanding--;

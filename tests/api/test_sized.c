@@ -204,6 +204,15 @@ static tryst_status peer_call(void *sized)
     return tryst_group_peer(at.group, 0, sized);
 }
 
+static tryst_status coll_info_call(void *sized)
+{
+    const tryst_coll_params params = {.struct_size = sizeof params,
+                                      .kind = TRYST_COLL_BROADCAST,
+                                      .count = 1,
+                                      .dtype = TRYST_DTYPE_I64};
+    return tryst_coll_estimate(at.group, &params, sized);
+}
+
 static tryst_status device_call(void *sized)
 {
     return tryst_device_describe(at.device, sized);
@@ -253,6 +262,7 @@ static void test_structs(void **state)
         SIZED_OUTPUT(tryst_config_item, config_get_call, TRYST_OK),
         SIZED_OUTPUT(tryst_launch, launch_call, TRYST_OK),
         SIZED_OUTPUT(tryst_peer_info, peer_call, TRYST_OK),
+        SIZED_OUTPUT(tryst_coll_info, coll_info_call, TRYST_OK),
         SIZED_OUTPUT(tryst_device_info, device_call, TRYST_OK),
         SIZED_OUTPUT(tryst_pool_counts, counts_call, TRYST_OK),
         SIZED_OUTPUT(tryst_plan_info, plan_info_call, TRYST_OK),

@@ -2,174 +2,9 @@
 /* The scheduler's policy, on plain structs and with a start function of the test's own. */
 #include <string.h>
 
-#include "commsched/sched/sched.h"
 #include "core/alloc.h"
 #include "core/random.h"
-#include "support/fake_clock.h"
-#include "support/unit.h"
-
-enum { LANES = 5, RAILS = 2, TRANSFERS = 12, SLICE_MAX = 60 };
-
-static struct {
-    struct clock_fake clock;
-    struct sched *sched;
-    struct dispatch_lane lanes[LANES];
-    struct transfer transfers[TRANSFERS];
-    char started[256];   /* which transfer started a slice, 'a' the first; in order */
-    int again;           /* so many starts answer AGAIN */
-    uint64_t number;     /* of random transfers */
-    bool refused[LANES]; /* since this run began: the lane's turn is over */
-    uint64_t window;
-    uint64_t bytes_of[URGENCY_CLASSES]; /* that were started */
-} t;
-
-/** Could this one start a slice, as far as its receiver and its lane's window go? */
-static bool may_start(const struct transfer *transfer)
-{
-    const struct dispatch_lane *lane = transfer->lane;
-    if (!lane || transfer->next >= transfer->posted || t.refused[lane - t.lanes])
-        return false;
-    return !lane->in_flight_bytes ||
-           lane->in_flight_bytes + transfer_slice_bytes(transfer, transfer->next) <=
-               t.window;
-}
-
-/** A slice that does not fit keeps its lane until it does, from the other class too: background when it is
- *  owed a slice. */
-static bool lane_is_kept(struct dispatch_lane *lane)
-{
-    for (int kind = 0; kind < URGENCY_CLASSES; kind++) {
-        struct urgent_node *node = urgent_first(&lane->ready[kind]);
-        if (node && !may_start(container_of(node, struct transfer, node)))
-            return true;
-    }
-    return false;
-}
-
-/** On one lane a large slice is not passed over for a smaller one, so what stands before it counts. */
-static bool is_lanes_first(const struct transfer *transfer)
-{
-    for (int i = 0; i < TRANSFERS; i++) {
-        const struct transfer *other = &t.transfers[i];
-        if (other->lane == transfer->lane && other->next < other->posted &&
-            urgency_class(&other->urgency) == urgency_class(&transfer->urgency) &&
-            urgency_before(&other->urgency, &transfer->urgency))
-            return false;
-    }
-    return true;
-}
-
-/** Inversion: a slice starts while a more urgent one of its rail and class could have. */
-static void inversion_check(const struct transfer *transfer)
-{
-    for (int i = 0; i < TRANSFERS; i++) {
-        const struct transfer *other = &t.transfers[i];
-        if (may_start(other) && is_lanes_first(other) && !lane_is_kept(other->lane) &&
-            other->lane->rail == transfer->lane->rail &&
-            urgency_class(&other->urgency) == urgency_class(&transfer->urgency) &&
-            urgency_before(&other->urgency, &transfer->urgency))
-            fail_msg("'%c' started before '%c', which is more urgent",
-                     (char)('a' + (transfer - t.transfers)), (char)('a' + i));
-    }
-}
-
-static tryst_status start(struct transfer *transfer)
-{
-    size_t n = strlen(t.started);
-    if (t.again && t.again--) {
-        t.refused[transfer->lane - t.lanes] = true;
-        return TRYST_AGAIN;
-    }
-    assert_true(transfer->next < transfer->posted);
-    assert_true(transfer->next < transfer->slices);
-    inversion_check(transfer);
-    t.bytes_of[urgency_class(&transfer->urgency)] +=
-        transfer_slice_bytes(transfer, transfer->next);
-    if (n < sizeof t.started - 1)
-        t.started[n] = (char)('a' + (transfer - t.transfers));
-    return TRYST_OK;
-}
-
-static void begin(uint64_t window, uint64_t rail_window)
-{
-    struct sched_params params = {&t.clock.clock, NULL, window, rail_window, start};
-    memset(&t, 0, sizeof t);
-    t.window = window;
-    clock_fake_init(&t.clock, NS_PER_S);
-    assert_int_equal(sched_open(&params, &t.sched), TRYST_OK);
-    for (uint32_t i = 0; i < LANES; i++)
-        sched_ops.lane_init(t.sched, &t.lanes[i]);
-    for (uint32_t i = 0; i < LANES; i++)
-        sched_ops.lane_ready(t.sched, &t.lanes[i], i % RAILS, 0);
-}
-
-static void end(void)
-{
-    for (uint32_t i = 0; i < LANES; i++)
-        assert_int_equal(t.lanes[i].in_flight_bytes, 0);
-    for (uint32_t i = 0; i < RAILS; i++)
-        assert_int_equal(sched_rail_bytes(t.sched, i), 0);
-    sched_close(t.sched);
-}
-
-static void add_urgent(int which, int lane, uint64_t bytes, uint32_t slice_bytes,
-                       uint32_t posted, struct urgency urgency)
-{
-    t.transfers[which] =
-        (struct transfer){.lane = &t.lanes[lane],
-                          .urgency = urgency,
-                          .bytes = bytes,
-                          .slice_bytes = slice_bytes,
-                          .slices = (uint32_t)((bytes + slice_bytes - 1) / slice_bytes),
-                          .ready = (uint32_t)((bytes + slice_bytes - 1) / slice_bytes),
-                          .posted = posted};
-    sched_ops.add(t.sched, &t.transfers[which]);
-}
-
-/* First come, first served. */
-static void add(int which, int lane, uint64_t bytes, uint32_t slice_bytes,
-                uint32_t posted)
-{
-    add_urgent(which, lane, bytes, slice_bytes, posted, (struct urgency){0, 0, 0});
-}
-
-static void run_once(void)
-{
-    memset(t.refused, 0, sizeof t.refused);
-    memset(t.started, 0, sizeof t.started);
-    sched_ops.run(t.sched);
-}
-
-static void run(const char *wanted)
-{
-    memset(t.refused, 0, sizeof t.refused);
-    memset(t.started, 0, sizeof t.started);
-    int count = sched_ops.run(t.sched);
-    assert_string_equal(t.started, wanted);
-    assert_int_equal(count, strlen(wanted));
-}
-
-/* The receiver has `slices` more. */
-static void credit(int which, int slices)
-{
-    struct transfer *transfer = &t.transfers[which];
-    while (slices-- > 0)
-        sched_ops.credit(t.sched, transfer,
-                         transfer_slice_bytes(transfer, transfer->upto++));
-}
-
-/* Time passes, and the scheduler looks. */
-static void advance(uint64_t ns)
-{
-    clock_fake_advance(&t.clock, ns);
-    sched_ops.look(t.sched, t.clock.now_ns);
-}
-
-static void post(int which, uint32_t posted)
-{
-    t.transfers[which].posted = posted;
-    sched_ops.posted(t.sched, &t.transfers[which]);
-}
+#include "sched_bench.h"
 
 /* ---- decisions, one table ----------------------------------------------------------------- */
 
@@ -349,16 +184,6 @@ static void test_remove_head(void **state)
 
 /* ---- urgency ------------------------------------------------------------------------------ */
 
-static struct urgency urgent(int32_t priority, uint64_t number)
-{
-    return (struct urgency){urgency_rank(URGENCY_TRAINING, priority), 0, number};
-}
-
-static struct urgency background(int32_t priority, uint64_t number)
-{
-    return (struct urgency){urgency_rank(URGENCY_BACKGROUND, priority), 0, number};
-}
-
 /* What comes later and is more urgent waits for window, and for nothing else. */
 static void test_preempts(void **state)
 {
@@ -456,13 +281,6 @@ static void test_share(void **state)
 }
 
 /* ---- what holds a transfer ---------------------------------------------------------------- */
-
-static void expect_held(int which, enum transfer_hold wanted, int before)
-{
-    const struct transfer *other;
-    assert_int_equal(sched_ops.held_by(t.sched, &t.transfers[which], &other), wanted);
-    assert_ptr_equal(other, before < 0 ? NULL : &t.transfers[before]);
-}
 
 static void test_held(void **state)
 {
@@ -655,6 +473,9 @@ static void test_random(void **state)
         begin(window, rail_window);
         for (int i = 0; i < 2000; i++) {
             random_step(&random);
+            if (looks && random_range(&random, 50) == 0)
+                pace_set((int)random_range(&random, LANES),
+                         20000 * random_range(&random, 3));
             if (looks)
                 advance(random_range(&random, 10 * NS_PER_MS));
             run_once();
@@ -666,6 +487,8 @@ static void test_random(void **state)
                 post(i, t.transfers[i].slices);
         for (int turn = 0; turn < 20000; turn++) {
             struct transfer *transfer = &t.transfers[turn % TRANSFERS];
+            if (looks)
+                clock_fake_advance(&t.clock, random_range(&random, 10 * NS_PER_MS));
             run_once();
             check(window, rail_window, looks);
             if (transfer->lane && transfer->upto < transfer->next)
@@ -680,7 +503,7 @@ static void test_random(void **state)
 
 static tryst_status open_and_close(void)
 {
-    struct sched_params params = {NULL, NULL, 1, 1, start};
+    struct sched_params params = {NULL, NULL, 1, 1, bench_start};
     struct sched *sched;
     tryst_status status = sched_open(&params, &sched);
     if (status == TRYST_OK)

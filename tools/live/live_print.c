@@ -40,7 +40,8 @@ static const char *hold_text(const struct tryst_live_op *record)
         "the consumer to take bytes that are in flight: its window is full",
         "bytes that are in flight to other peers: its interface's window is full",
         "room in the transport",
-        "more of its bytes, which its rank has not summed yet"};
+        "more of its bytes, which its rank has not summed yet",
+        "its turn by the pace of the path to the peer, which the plan sets"};
     return NAME_OF(texts, record->hold);
 }
 

@@ -7,7 +7,9 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <tryst/tryst.h>
 
+#include "tools/launch/launcher.h"
 #include "tools/options.h"
 
 /* As many transfers as ucx_perftest's tag_bw is given in tests/perf/compare.sh. */
@@ -81,7 +83,7 @@ static bool range_parse(struct perf_options *options, char *text, char *colon)
     if (!tool_bytes_parse(text, 1, BYTES_MAX, &from) ||
         !tool_bytes_parse(colon + 1, 1, BYTES_MAX, &to) || from > to)
         return false;
-    for (uint64_t bytes = from; bytes <= to; bytes *= 2)
+    for (uint64_t bytes = from; bytes <= to; bytes *= options->factor)
         if (!size_add(options, bytes))
             return false;
     return true;
@@ -126,19 +128,6 @@ static bool memory_parse(const char *text, tryst_memory_kind memory[2])
            kind_parse(second, text[first] ? strlen(second) : first, &memory[1]);
 }
 
-static bool ranks_read(const char *text, void *to)
-{
-    (void)to;
-    return strcmp(text, "2") == 0 || !usage("-n %s: there are always 2 ranks", text);
-}
-
-static bool sizes_read(const char *text, void *to)
-{
-    return sizes_parse(to, text) ||
-           !usage("--sizes %s: wants bytes from 1 as A:B or A,B,C, at most %d of them",
-                  text, PERF_SIZES_MAX);
-}
-
 static bool transport_read(const char *text, void *to)
 {
     ((struct perf_options *)to)->transport = text;
@@ -146,61 +135,160 @@ static bool transport_read(const char *text, void *to)
            !usage("--transport %s: wants auto, shm, ucx or ofi", text);
 }
 
-static bool memory_read(const char *text, void *to)
+static bool dtype_read(const char *text, void *to)
 {
-    return memory_parse(text, ((struct perf_options *)to)->memory) ||
-           !usage("--memory %s: wants host, cuda, or two of them as cuda:host", text);
+    for (int dtype = TRYST_DTYPE_U8; dtype <= TRYST_DTYPE_U64; dtype++)
+        if (strcmp(text, tryst_dtype_name((tryst_dtype)dtype)) == 0) {
+            ((struct perf_options *)to)->dtype = (tryst_dtype)dtype;
+            return true;
+        }
+    return !usage(
+        "--dtype %s: wants one of u8 i8 u16 i16 u32 i32 u64 i64 f16 bf16 f32 f64", text);
+}
+
+/* A smaller number is more urgent. */
+static bool priority_read(const char *text, void *to)
+{
+    tryst_op_params *params = &((struct perf_options *)to)->params;
+    uint64_t number;
+    bool below = *text == '-';
+    if (strcmp(text, "background") == 0) {
+        params->flags = TRYST_OP_BACKGROUND;
+        return true;
+    }
+    if (!tool_number_parse(text + below, 0, INT32_MAX, &number))
+        return !usage("--priority %s: wants a whole number of 32 bits, or background",
+                      text);
+    params->flags = TRYST_OP_PRIORITY;
+    params->priority = below ? -(int32_t)number : (int32_t)number;
+    return true;
 }
 
 #define AT(member) .offset = offsetof(struct perf_options, member)
 static const struct tool_option rows[] = {
-    {"ranks", 'n', TOOL_OTHER, .read = ranks_read},
-    {"sizes", 's', TOOL_OTHER, .read = sizes_read},
-    {"iters", 'i', TOOL_NUMBER, AT(iters), 1, 1000000000},
+    {"ranks", 'n', TOOL_COUNT, AT(ranks), 1, LAUNCHER_RANKS_MAX},
+    {"sizes", 's', TOOL_TEXT, AT(sizes_text)},
+    {"factor", 'f', TOOL_NUMBER, AT(factor), 2, 1 << 30},
+    {"iters", 0, TOOL_NUMBER, AT(iters), 1, 1000000000},
+    {"iterations", 'i', TOOL_NUMBER, AT(iters), 1, 1000000000},
     {"warmup", 'w', TOOL_NUMBER, AT(warmup), 0, 1000000000},
     {"window", 'O', TOOL_COUNT, AT(window), 1, WINDOW_MAX},
     {"transport", 0, TOOL_OTHER, .read = transport_read},
-    {"memory", 'm', TOOL_OTHER, .read = memory_read},
+    {"memory", 'm', TOOL_TEXT, AT(memory_text)},
     {"background", 0, TOOL_BYTES, AT(background_bytes), 64 << 10, BYTES_MAX},
     {"every", 0, TOOL_NUMBER, AT(every_ms), 1, 3600000},
     {"fifo", 0, TOOL_FLAG, AT(fifo)},
     {"json", 'j', TOOL_TEXT, AT(json)},
+    {"dtype", 'd', TOOL_OTHER, .read = dtype_read},
+    {"op", 'o', TOOL_TEXT, AT(op_text)},
+    {"root", 'r', TOOL_COUNT, AT(root), 0, INT32_MAX},
+    {"inplace", 0, TOOL_FLAG, AT(inplace)},
+    {"check", 'c', TOOL_FLAG, AT(check)},
+    {"priority", 'p', TOOL_OTHER, .read = priority_read},
 };
 #undef AT
 
+/* ---- what the kind makes of them ------------------------------------------------------------ */
+
 static int kind_take(int argc, char **argv, struct perf_options *options)
 {
-    static const char *const names[] = {"pingpong", "bandwidth", "preempt"};
     if (optind >= argc)
-        return usage("what is to be measured: pingpong, bandwidth or preempt?");
+        return usage("what is to be measured: one of %s", perf_kinds_names());
     if (optind + 1 < argc)
         return usage("what is '%s'?", argv[optind + 1]);
-    for (int kind = 0; kind <= PERF_PREEMPT; kind++)
-        if (strcmp(argv[optind], names[kind]) == 0) {
-            options->kind = (enum perf_kind)kind;
-            return 0;
+    options->kind = perf_kind_find(argv[optind]);
+    return options->kind ? 0
+                         : usage("'%s' is none of %s", argv[optind], perf_kinds_names());
+}
+
+static bool sizes_check(struct perf_options *options)
+{
+    const char *given = options->sizes_text;
+    uint64_t element = options->kind->coll ? tryst_dtype_bytes(options->dtype) : 1;
+    if (!options->kind->sizes) {
+        options->sizes_count = 1; /* of no bytes */
+        return true;
+    }
+    if (!sizes_parse(options, given ? given : options->kind->sizes))
+        return !usage(
+            "--sizes %s: wants bytes from 1 as A:B or A,B,C, at most %d of them", given,
+            PERF_SIZES_MAX);
+    int kept = 0;
+    for (int i = 0; i < options->sizes_count; i++) {
+        if (options->sizes[i] % element == 0)
+            options->sizes[kept++] = options->sizes[i];
+        else if (given)
+            return !usage("--sizes %s: %llu bytes are not whole elements of %s", given,
+                          (unsigned long long)options->sizes[i],
+                          tryst_dtype_name(options->dtype));
+    }
+    options->sizes_count = kept;
+    return true;
+}
+
+static bool memory_check(struct perf_options *options)
+{
+    const char *text = options->memory_text;
+    if (!text)
+        return true;
+    options->mapped = strcmp(text, "mapped") == 0;
+    if (options->kind->coll)
+        return options->mapped || strcmp(text, "plain") == 0 ||
+               !usage("--memory %s: wants plain or mapped", text);
+    return memory_parse(text, options->memory) ||
+           !usage("--memory %s: wants host, cuda, or two of them as cuda:host", text);
+}
+
+static bool op_check(struct perf_options *options)
+{
+    static const char *const names[] = {NULL,  "sum",    "prod", "min", "max",
+                                        "avg", "premul", "and",  "or",  "xor"};
+    options->reduce = TRYST_REDUCE_SUM;
+    if (!options->op_text)
+        return true;
+    for (int op = TRYST_REDUCE_SUM; op <= TRYST_REDUCE_XOR; op++)
+        if (strcmp(names[op], options->op_text) == 0) {
+            options->reduce = (tryst_reduce_op)op;
+            return true;
         }
-    return usage("'%s' is none of pingpong, bandwidth and preempt", argv[optind]);
+    return !usage("--op %s: wants one of sum prod min max avg premul and or xor",
+                  options->op_text);
+}
+
+static bool ranks_check(struct perf_options *options)
+{
+    const struct perf_kind *kind = options->kind;
+    return (options->ranks >= kind->ranks_least && options->ranks <= kind->ranks_most) ||
+           !usage("-n %d: %s takes %d ranks", options->ranks, kind->name,
+                  kind->ranks_least);
 }
 
 int perf_options_read(int argc, char **argv, struct perf_options *options_p)
 {
-    static const struct tool tool = {.name = "tryst-perf",
-                                     .help = help,
-                                     .rows = rows,
-                                     .rows_count = sizeof rows / sizeof *rows};
+    struct tool tool = {.name = "tryst-perf",
+                        .help = help,
+                        .rows = rows,
+                        .rows_count = sizeof rows / sizeof *rows};
     struct perf_options options = {.warmup = UINT64_MAX,
+                                   .ranks = 2,
                                    .window = WINDOW_DEFAULT,
                                    .background_bytes = 1ull << 30,
-                                   .every_ms = 50};
-    const enum tool_next next = tool_options_read(&tool, argc, argv, &options);
+                                   .every_ms = 50,
+                                   .factor = 2,
+                                   .dtype = TRYST_DTYPE_F32,
+                                   .params = {.struct_size = sizeof options.params}};
+    enum tool_next next = tool_options_read(&tool, argc, argv, &options);
     if (next != TOOL_GO)
         return next == TOOL_DONE ? -1 : 2;
-    int status = kind_take(argc, argv, &options);
-    if (status)
-        return status;
-    if (!options.sizes_count)
-        sizes_parse(&options, options.kind == PERF_PREEMPT ? "4K,64K,1M" : "8:64M");
+    if (kind_take(argc, argv, &options) != 0)
+        return 2;
+    /* Once more: which options it has is the kind's. */
+    tool.allowed = options.kind->options;
+    optind = 0;
+    if (tool_options_read(&tool, argc, argv, &options) != TOOL_GO ||
+        !ranks_check(&options) || !sizes_check(&options) || !memory_check(&options) ||
+        !op_check(&options))
+        return 2;
     *options_p = options;
     return 0;
 }

@@ -10,12 +10,13 @@
 #include <stdint.h>
 #include <tryst/types.h>
 
+#include "perf_kinds.h"
+
 enum { PERF_SIZES_MAX = 64 };
 
-enum perf_kind { PERF_PINGPONG, PERF_BANDWIDTH, PERF_PREEMPT };
-
 struct perf_options {
-    enum perf_kind kind;
+    const struct perf_kind *kind;
+    int ranks; /**< to start on this machine */
     uint64_t sizes[PERF_SIZES_MAX];
     int sizes_count;
     uint64_t iters;  /**< 0: as many as suit each size */
@@ -28,6 +29,18 @@ struct perf_options {
     const char *transport;
     tryst_memory_kind memory[2]; /**< where rank 0's and rank 1's tensors lie */
     const char *json;            /**< a file, "-", or NULL */
+    uint64_t factor;             /**< from one size of a range to the next */
+
+    /* Collectives. */
+    tryst_dtype dtype;
+    tryst_reduce_op reduce;
+    int root;
+    bool mapped;  /**< tensors are in memory of tryst_mem_alloc, not of malloc */
+    bool inplace; /**< the input is where the result will be */
+    bool check;   /**< compare each result with the pattern's */
+    tryst_op_params params; /**< what --priority gives */
+    const char *sizes_text, *memory_text,
+        *op_text; /**< as given: their meaning is the kind's */
 };
 
 /** 0: go on. 2: bad usage, said on stderr. -1: help was printed, all is done. */

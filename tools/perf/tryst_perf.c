@@ -12,6 +12,7 @@
 
 #include <tryst/tryst.h>
 
+#include "perf_coll.h"
 #include "perf_preempt.h"
 #include "perf_rank.h"
 #include "tools/launch/job.h"
@@ -42,6 +43,11 @@ struct perf {
     double elapsed_s; /* bandwidth: of all transfers that count */
     struct figure figures[PERF_SIZES_MAX];
 };
+
+static bool is_pingpong(const struct perf_options *options)
+{
+    return strcmp(options->kind->name, "pingpong") == 0;
+}
 
 static uint64_t iters_of(const struct perf_options *options, uint64_t bytes)
 {
@@ -200,7 +206,7 @@ static void figure_make(struct perf *perf, struct figure *figure)
     figure->seconds = (perf->samples[n / 2] + perf->samples[(n - 1) / 2]) / 2;
     figure->seconds_p99 = perf->samples[n - 1 - n / 100];
     figure->bytes_per_s =
-        (double)figure->bytes / (perf->at.options->kind == PERF_BANDWIDTH
+        (double)figure->bytes / (!is_pingpong(perf->at.options)
                                      ? perf->elapsed_s / (double)figure->iters
                                      : figure->seconds);
 }
@@ -221,8 +227,8 @@ static tryst_status size_run(struct perf *perf, int index)
     if (status == TRYST_OK)
         status = tryst_step_open(perf->at.group, (uint64_t)index + 1, &perf->step);
     if (status == TRYST_OK) {
-        status = options->kind == PERF_PINGPONG ? pingpong(perf, bytes, figure->iters)
-                                                : bandwidth(perf, bytes, figure->iters);
+        status = is_pingpong(options) ? pingpong(perf, bytes, figure->iters)
+                                      : bandwidth(perf, bytes, figure->iters);
         tryst_op *close_op;
         if (tryst_step_close(perf->step, &close_op) == TRYST_OK)
             op_end(perf, close_op, "close of the step");
@@ -242,12 +248,11 @@ static void table_head(const struct perf *perf)
         .struct_size = sizeof info, .transport = "?", .mechanism = ""};
     tryst_group_peer(perf->at.group, 1 - perf->at.rank, &info);
     printf("tryst-perf %s over %s%s%s\n",
-           perf->at.options->kind == PERF_PINGPONG ? "pingpong" : "bandwidth",
+           is_pingpong(perf->at.options) ? "pingpong" : "bandwidth",
            *info.transport ? info.transport : "?", *info.mechanism ? ", " : "",
            info.mechanism);
     printf("%12s %9s %14s %14s %14s\n", "size", "transfers",
-           perf->at.options->kind == PERF_PINGPONG ? "one way, us" : "each, us",
-           "p99, us", "MB/s");
+           is_pingpong(perf->at.options) ? "one way, us" : "each, us", "p99, us", "MB/s");
 }
 
 static void table_row(const struct figure *figure)
@@ -266,9 +271,9 @@ static void json_figures(FILE *file, const void *what)
     tryst_peer_info info = {.struct_size = sizeof info, .transport = "", .mechanism = ""};
     tryst_group_peer(perf->at.group, 1 - perf->at.rank, &info);
     fprintf(file, "{\"test\": \"%s\", \"version\": \"%s\", \"transport\": \"%s\", ",
-            options->kind == PERF_PINGPONG ? "pingpong" : "bandwidth",
-            tryst_version_string(), info.transport);
-    if (options->kind == PERF_BANDWIDTH)
+            is_pingpong(options) ? "pingpong" : "bandwidth", tryst_version_string(),
+            info.transport);
+    if (!is_pingpong(options))
         fprintf(file, "\"window\": %d, ", options->window);
     fprintf(file, "\"results\": [");
     for (int i = 0; i < options->sizes_count; i++) {
@@ -320,11 +325,13 @@ static int rank_main(void *arg, int rank)
     }
     at.rank = tryst_group_rank(at.group);
     int exit_status = 1;
-    if (tryst_group_size(at.group) != 2)
+    if (options->kind->coll)
+        exit_status = perf_coll(&at);
+    else if (tryst_group_size(at.group) != 2)
         fprintf(stderr,
                 "tryst-perf: this job has %d ranks; it takes 2 (tryst-run -n 2)\n",
                 tryst_group_size(at.group));
-    else if (options->kind == PERF_PREEMPT)
+    else if (strcmp(options->kind->name, "preempt") == 0)
         exit_status = perf_preempt(&at);
     else
         exit_status = measure(&(struct perf){.at = at});
@@ -333,13 +340,13 @@ static int rank_main(void *arg, int rank)
     return exit_status;
 }
 
-/* One processor of the ones that we were given, for each rank: two that spin on one processor measure
- * the scheduler. Where there is only one, so be it. */
-static void rank_bind(int rank)
+/* Bind a rank to one of the processors that the tool was given, where there is one for each: two ranks that
+ * spin on one processor measure the scheduler. */
+static void rank_bind(int rank, int ranks)
 {
     cpu_set_t given, mine;
     CPU_ZERO(&mine);
-    if (sched_getaffinity(0, sizeof given, &given) != 0 || CPU_COUNT(&given) < 2)
+    if (sched_getaffinity(0, sizeof given, &given) != 0 || CPU_COUNT(&given) < ranks)
         return;
     for (int cpu = 0, nth = 0; cpu < CPU_SETSIZE; cpu++)
         if (CPU_ISSET(cpu, &given) && nth++ == rank)
@@ -349,7 +356,7 @@ static void rank_bind(int rank)
 
 static int local_main(void *arg, int rank)
 {
-    rank_bind(rank);
+    rank_bind(rank, ((const struct perf_options *)arg)->ranks);
     return rank_main(arg, rank);
 }
 
@@ -365,8 +372,8 @@ static int perf_main(int argc, char **argv)
         return 2;
     if (place)
         return rank_main(&options, 0);
-    return launcher_run_local("tryst-perf", 2, local_main, &options, LAUNCHER_GRACE_NS) ==
-                   0
+    return launcher_run_local("tryst-perf", options.ranks, local_main, &options,
+                              LAUNCHER_GRACE_NS) == 0
                ? 0
                : 1;
 }

@@ -17,7 +17,8 @@
  *   operation:         u32 operation (enum plan_op), u32 classes
  *     class:           u64 bytes_max, u64 bytes/s planned, u32 slice_bytes, u32 parts
  *       part:          u32 tree, u32 cumulative share
- *   pair × pairs:      rank from, rank to, u32 latency_ns (all ones: unknown), u64 bytes/s
+ *   pair × pairs:      rank from, rank to, u32 latency_ns (all ones: unknown), u64 bytes/s, u64 bytes/s of the narrowest link
+ *                      of the pair's route (0: none is known)
  *
  * Order of addition: the child with the flattest subtree first, since its sum is complete first; then fewer ranks, then the
  * lower number. Shares: part k of a class ends at cum_share / 2^32 of the elements; the last is all ones and means all.
@@ -31,7 +32,7 @@
 
 #include "topology/plan/plan.h"
 
-#define COMPILED_VERSION         1u
+#define COMPILED_VERSION         2u
 #define COMPILED_LATENCY_UNKNOWN UINT32_MAX
 /* The rates are nominal: those of the links are unknown. */
 #define COMPILED_RATES_ASSUMED 1u
@@ -65,7 +66,8 @@ struct compiled_op {
 
 struct compiled_pair {
     uint32_t from, to, latency_ns;
-    uint64_t bytes_per_s;
+    uint64_t bytes_per_s;      /* planned */
+    uint64_t link_bytes_per_s; /* of the narrowest link of the route; 0: none is known */
 };
 
 struct compiled_plan {

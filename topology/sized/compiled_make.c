@@ -134,13 +134,16 @@ static void op_make(struct compiled_plan *plan, const struct plan_sizes *sizes,
         class_make(plan, &sizes->sizes[s], &op->classes[op->classes_count++]);
 }
 
-static void latencies_set(struct compiled_plan *plan, struct overlay *overlay)
+static void routes_set(struct compiled_plan *plan, struct overlay *overlay)
 {
     for (uint32_t k = 0; k < plan->pairs_count; k++) {
         struct overlay_edge edge;
         overlay_edge(overlay, plan->pairs[k].from, plan->pairs[k].to, &edge);
         if (edge.latency_ns != GRAPH_UNKNOWN && edge.latency_ns < 4e9)
             plan->pairs[k].latency_ns = (uint32_t)edge.latency_ns;
+        if (edge.bottleneck != GRAPH_NONE && edge.bytes_per_s >= 1 &&
+            edge.bytes_per_s < 1e18)
+            plan->pairs[k].link_bytes_per_s = (uint64_t)edge.bytes_per_s;
     }
 }
 
@@ -166,7 +169,7 @@ tryst_status compiled_plan_make(struct overlay *overlay,
     if (status == TRYST_OK)
         status = plan_finish(plan);
     if (status == TRYST_OK)
-        latencies_set(plan, overlay);
+        routes_set(plan, overlay);
     return plan_end(status, plan, err, plan_p);
 }
 

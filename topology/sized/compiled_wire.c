@@ -107,6 +107,7 @@ static void put_plan(struct writer *writer, const struct compiled_plan *plan)
         put_rank(writer, plan->pairs[k].to);
         put32(writer, plan->pairs[k].latency_ns);
         put(writer, plan->pairs[k].bytes_per_s, 8);
+        put(writer, plan->pairs[k].link_bytes_per_s, 8);
     }
 }
 
@@ -215,7 +216,7 @@ static tryst_status head_decode(struct reader *reader)
     if (!may_follow(reader, plan->ranks_count, 4) ||
         !may_follow(reader, plan->trees_count, 8 + (uint64_t)plan->ranks_count) ||
         !may_follow(reader, plan->ops_count, 8) ||
-        !may_follow(reader, plan->pairs_count, 16))
+        !may_follow(reader, plan->pairs_count, 24))
         return cut_short(reader);
     return TRYST_OK;
 }
@@ -445,6 +446,7 @@ static tryst_status pairs_decode(struct reader *reader)
         pair->to = get_rank(reader);
         pair->latency_ns = get32(reader);
         pair->bytes_per_s = get(reader, 8);
+        pair->link_bytes_per_s = get(reader, 8);
         if (reader->left == SIZE_MAX)
             return cut_short(reader);
         bool rises = k == 0 || pair->from > pair[-1].from ||

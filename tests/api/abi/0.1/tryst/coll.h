@@ -56,6 +56,18 @@ TRYST_API tryst_status tryst_coll_start(tryst_step *step, tryst_coll *coll,
 
 TRYST_API void tryst_coll_release(tryst_coll *coll);
 
+typedef struct tryst_coll_info {
+    size_t struct_size;
+    double bound_seconds;
+    uint64_t planned_bytes_per_s;
+    uint32_t trees;
+    uint32_t slice_bytes;
+} tryst_coll_info;
+
+TRYST_API tryst_status tryst_coll_estimate(tryst_group *group,
+                                           const tryst_coll_params *coll_params,
+                                           tryst_coll_info *info);
+
 TRYST_END_DECLS
 
 #endif

@@ -46,7 +46,8 @@ enum tryst_live_hold {
     TRYST_LIVE_HOLD_WINDOW = 3,
     TRYST_LIVE_HOLD_RAIL = 4,
     TRYST_LIVE_HOLD_TRANSPORT = 5,
-    TRYST_LIVE_HOLD_UNREADY = 6
+    TRYST_LIVE_HOLD_UNREADY = 6,
+    TRYST_LIVE_HOLD_PACE = 7
 };
 
 struct tryst_live_where {

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A token bucket with debt, and the estimate of the link that fills it; pace.h has the
+ * idea and its sources.
+ *
+ * Callers: sched.c, and tests with a clock of their own.
+ */
+#include "pace.h"
+
+#include <string.h>
+
+/** The base is learnt from so many round trips, at this part of the rate, in this time at
+ *  most: half a second of a slow lane's slices would cost more than a base that is a
+ *  little too long. */
+enum { LEARN_TRIPS = 6 };
+#define LEARN_SCALE 0.25
+#define LEARN_NS    (150 * NS_PER_MS)
+/** Of each measured queue, this part counts at once. */
+#define QUEUE_PART 0.5
+/** The estimate stays within these: beyond, the graph is not of this network. */
+#define SCALE_MIN 0.25
+#define SCALE_MAX 2.0
+/** Training's part of a byte of background. */
+#define BACKGROUND_COST (20.0 / 19)
+/** A window covers a queue of at least this: DONEs come in bunches, and path.h has two
+ *  slices of 1.3 ms. */
+#define WINDOW_QUEUE_NS (2600 * NS_PER_US)
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+static double smaller(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- the bucket
+ * --------------------------------------------------------------------------- */
+
+static void learn(struct pace *pace)
+{
+    pace->learning = LEARN_TRIPS;
+    pace->learning_ns = 0;
+    pace->scale = LEARN_SCALE;
+    pace->queue_ns = 0;
+}
+
+void pace_init(struct pace *pace, const struct pace_plan *plan)
+{
+    memset(pace, 0, sizeof *pace);
+    pace->planned_bytes_per_s = plan->bytes_per_s;
+    pace->link_bytes_per_s =
+        plan->link_bytes_per_s ? plan->link_bytes_per_s : plan->bytes_per_s;
+    pace->tokens = pace->least_tokens = 1;
+    pace->random = plan->seed;
+    learn(pace);
+}
+
+static double rate_of(const struct pace *pace)
+{
+    return (double)pace->planned_bytes_per_s * pace->scale;
+}
+
+uint64_t pace_rate(const struct pace *pace)
+{
+    return (uint64_t)rate_of(pace);
+}
+
+/** Returns the most tokens of an idle lane. */
+static double burst_of(const struct pace *pace)
+{
+    return larger(PACE_BURST, rate_of(pace) * PACE_BURST_NS * 1e-9);
+}
+
+static double tokens_at(const struct pace *pace, uint64_t now_ns)
+{
+    double ns = (double)clock_since_ns(pace->tokens_ns, now_ns);
+    double tokens =
+        pace->tokens_ns ? pace->tokens + rate_of(pace) * ns * 1e-9 : pace->tokens;
+    return smaller(tokens, burst_of(pace));
+}
+
+uint64_t pace_start_ns(const struct pace *pace, uint64_t now_ns)
+{
+    double lacking = pace->least_tokens - tokens_at(pace, now_ns);
+    return lacking <= 0 ? now_ns : now_ns + 1 + (uint64_t)(lacking / rate_of(pace) * 1e9);
+}
+
+/** Bring the tokens to `now_ns`, before the rate changes. */
+static void tokens_settle(struct pace *pace, uint64_t now_ns)
+{
+    pace->tokens = tokens_at(pace, now_ns);
+    pace->tokens_ns = now_ns;
+}
+
+/** The next slice waits for up to half of `bytes` at random, and what it waits for stays
+ *  in the bucket. (A linear congruential generator: Numerical Recipes' constants.) */
+static void start_move(struct pace *pace, uint64_t bytes)
+{
+    pace->random = pace->random * 1664525u + 1013904223u;
+    double most = smaller((double)bytes, PACE_BURST) / 2;
+    pace->least_tokens = 1 + most * ((double)pace->random * 0x1p-32);
+}
+
+/* ---- the link
+ * ----------------------------------------------------------------------------- */
+
+/** The time of `bytes` at the link's rate in the graph. */
+static double link_ns(const struct pace *pace, uint64_t bytes)
+{
+    return (double)bytes / (double)pace->link_bytes_per_s * 1e9;
+}
+
+/** Two slices: slices of other lanes are in front of a lane's also without a standing
+ *  queue. */
+static double target_ns(const struct pace *pace)
+{
+    double bytes = larger(PACE_QUEUE, 2 * (double)pace->timed_bytes);
+    return larger(link_ns(pace, (uint64_t)bytes), (double)PACE_QUEUE_NS);
+}
+
+static uint64_t base_of(const struct pace *pace)
+{
+    bool old = pace->base_old_ns && (!pace->base_ns || pace->base_old_ns < pace->base_ns);
+    return old ? pace->base_old_ns : pace->base_ns;
+}
+
+uint64_t pace_trip_ns(const struct pace *pace)
+{
+    uint64_t base_ns = base_of(pace);
+    return base_ns ? base_ns + (uint64_t)larger(target_ns(pace), (double)WINDOW_QUEUE_NS)
+                   : 0;
+}
+
+/** Has a new age begun? All lanes of a host measure their bases again. */
+static void age_follow(struct pace *pace, uint64_t now_ns)
+{
+    uint64_t age = now_ns / PACE_AGE_NS;
+    if (age == pace->age)
+        return;
+    pace->base_old_ns = age == pace->age + 1 ? pace->base_ns : 0;
+    pace->base_ns = 0;
+    pace->age = age;
+    learn(pace);
+}
+
+static void scale_follow(struct pace *pace, uint64_t now_ns, double own_ns)
+{
+    double alone_ns = (double)base_of(pace) + own_ns;
+    double scale = (alone_ns + target_ns(pace)) / (alone_ns + pace->queue_ns);
+    if (!pace->learning_ns)
+        pace->learning_ns = now_ns;
+    if (now_ns > pace->learning_ns + LEARN_NS)
+        pace->learning = 0;
+    pace->learning -= pace->learning > 0;
+    if (!pace->learning)
+        pace->scale = smaller(larger(scale, SCALE_MIN), SCALE_MAX);
+}
+
+/** The timed slice is back. */
+static void trip_take(struct pace *pace, uint64_t now_ns)
+{
+    double own_ns = link_ns(pace, pace->timed_bytes);
+    double ns = (double)(now_ns - pace->timed_ns) - own_ns;
+    uint64_t trip_ns = ns > 1 ? (uint64_t)ns : 1;
+    pace->timed_ns = 0;
+    if (!pace->base_ns || trip_ns < pace->base_ns)
+        pace->base_ns = trip_ns;
+    uint64_t base_ns = base_of(pace);
+    double queue_ns = (double)(trip_ns - base_ns);
+    pace->queue_ns += (queue_ns - pace->queue_ns) * QUEUE_PART;
+    scale_follow(pace, now_ns, own_ns);
+}
+
+void pace_started(struct pace *pace, uint64_t now_ns, uint64_t started_bytes,
+                  uint64_t bytes, enum urgency_class kind)
+{
+    tokens_settle(pace, now_ns);
+    age_follow(pace, now_ns);
+    pace->tokens -= (double)bytes * (kind == URGENCY_BACKGROUND ? BACKGROUND_COST : 1);
+    start_move(pace, bytes);
+    if (pace->timed_ns)
+        return;
+    pace->timed_ns = now_ns;
+    pace->timed_upto = started_bytes + bytes;
+    pace->timed_bytes = bytes;
+}
+
+bool pace_credited(struct pace *pace, uint64_t now_ns, uint64_t returned_bytes)
+{
+    if (!pace->timed_ns || returned_bytes < pace->timed_upto)
+        return false;
+    tokens_settle(pace, now_ns);
+    trip_take(pace, now_ns);
+    return true;
+}
+
+void pace_forget(struct pace *pace)
+{
+    pace->timed_ns = 0;
+}

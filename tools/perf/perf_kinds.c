@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of subcommands; see perf_kinds.h. */
+#include "perf_kinds.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/launch/launcher.h"
+
+static double bus_all(int n)
+{
+    return 2.0 * (n - 1) / n;
+}
+
+static double bus_one(int n)
+{
+    (void)n;
+    return 1;
+}
+
+#define PAIR_OPTIONS                                                                  \
+    "ranks", "sizes", "factor", "iters", "iterations", "warmup", "json", "transport", \
+        "memory"
+#define COLL_OPTIONS \
+    "ranks", "iters", "iterations", "warmup", "json", "transport", "priority"
+#define DATA_OPTIONS COLL_OPTIONS, "sizes", "factor", "dtype", "memory", "check"
+
+static const char *const of_pingpong[] = {PAIR_OPTIONS, NULL};
+static const char *const of_bandwidth[] = {PAIR_OPTIONS, "window", NULL};
+static const char *const of_preempt[] = {PAIR_OPTIONS, "background", "every", "fifo",
+                                         NULL};
+static const char *const of_allreduce[] = {DATA_OPTIONS, "op", "inplace", NULL};
+static const char *const of_reduce[] = {DATA_OPTIONS, "op", "inplace", "root", NULL};
+static const char *const of_broadcast[] = {DATA_OPTIONS, "root", NULL};
+static const char *const of_barrier[] = {COLL_OPTIONS, NULL};
+
+#define COLL_SIZES "4:64M"
+#define RANKS_ANY  .ranks_least = 1, .ranks_most = LAUNCHER_RANKS_MAX
+#define RANKS_PAIR .ranks_least = 2, .ranks_most = 2
+
+static const struct perf_kind kinds[] = {
+    {"pingpong", of_pingpong, "8:64M", RANKS_PAIR},
+    {"bandwidth", of_bandwidth, "8:64M", RANKS_PAIR},
+    {"preempt", of_preempt, "4K,64K,1M", RANKS_PAIR},
+    {"allreduce", of_allreduce, COLL_SIZES, RANKS_ANY, TRYST_COLL_ALLREDUCE,
+     .reduces = true, .bus_factor = bus_all},
+    {"reduce", of_reduce, COLL_SIZES, RANKS_ANY, TRYST_COLL_REDUCE, .reduces = true,
+     .has_root = true, .bus_factor = bus_one},
+    {"broadcast", of_broadcast, COLL_SIZES, RANKS_ANY, TRYST_COLL_BROADCAST,
+     .has_root = true, .bus_factor = bus_one},
+    {"barrier", of_barrier, NULL, RANKS_ANY, TRYST_COLL_BARRIER, .bus_factor = bus_one},
+};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+const char *perf_kinds_names(void)
+{
+    static char text[256];
+    *text = '\0';
+    for (int k = 0; k < KINDS; k++) {
+        const char *before = !k ? "" : k + 1 == KINDS ? " and " : ", ";
+        size_t at = strlen(text);
+        snprintf(text + at, sizeof text - at, "%s%s", before, kinds[k].name);
+    }
+    return text;
+}
+
+const struct perf_kind *perf_kind_find(const char *name)
+{
+    for (int k = 0; k < KINDS; k++)
+        if (strcmp(kinds[k].name, name) == 0)
+            return &kinds[k];
+    return NULL;
+}
