@@ -90,7 +90,8 @@ struct tryst_coll {
     size_t private_bytes, run_bytes;
     uint32_t parts_count, flows_count, children_count;
     struct coll_part *parts;
-    tryst_key **keys; /**< of the flows */
+    const uint64_t *rates; /**< of its class of the plan */
+    tryst_key **keys;      /**< of the flows */
 };
 
 struct coll_flow {
