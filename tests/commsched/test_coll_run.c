@@ -72,8 +72,11 @@ static void plan_draw(struct plan_drawn *drawn, int size, uint64_t seed)
                                                 .classes_count = CLASSES,
                                                 .classes = drawn->classes[rank]};
         for (int c = 0; c < CLASSES; c++) {
-            drawn->classes[rank][c] = (struct coll_class){
-                c ? UINT64_MAX : 50000, slice[c], trees[c], drawn->parts[rank][c]};
+            drawn->classes[rank][c] =
+                (struct coll_class){.bytes_max = c ? UINT64_MAX : 50000,
+                                    .slice_bytes = slice[c],
+                                    .trees_count = trees[c],
+                                    .trees = drawn->parts[rank][c]};
             for (uint32_t t = 0; t < trees[c]; t++) {
                 const struct tree_drawn *tree = &drawn->trees[t];
                 drawn->parts[rank][c][t] =
