@@ -82,8 +82,6 @@ static tryst_status flow_start(struct rendezvous *rdv, struct coll_tree_run *at,
                                  .key = run->coll->keys[part->flow_at + index],
                                  .urgency = run->urgency,
                                  .tensor = &tensor};
-    if (sends && run->coll->rates)
-        flow->flow.bytes_per_s = run->coll->rates[params.key->dst_rank];
     flow->is_live = true;
     run->live++;
     tryst_status status = sends ? flow_send(rdv, &flow->flow, &params)

@@ -35,8 +35,6 @@ struct coll_class {
     uint32_t trees_count;
     uint64_t bytes_per_s; /**< planned for an all-reduce; 0: unknown */
     struct coll_tree_plan *trees;
-    const uint64_t
-        *rates; /**< by rank: bytes/s planned from this rank to it; NULL: unknown */
 };
 
 /** Tree 0 has the same edges in every class. */

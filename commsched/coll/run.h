@@ -90,8 +90,7 @@ struct tryst_coll {
     size_t private_bytes, run_bytes;
     uint32_t parts_count, flows_count, children_count;
     struct coll_part *parts;
-    const uint64_t *rates; /**< of its class of the plan */
-    tryst_key **keys;      /**< of the flows */
+    tryst_key **keys; /**< of the flows */
 };
 
 struct coll_flow {

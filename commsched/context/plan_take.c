@@ -81,11 +81,6 @@ static void classes_take(struct taking *taking, const struct compiled_op *op)
         out->slice_bytes = slice_bytes_for(taking->compiled, class);
         out->bytes_per_s = coll->bound_bytes_per_s ? class->bytes_per_s : 0;
         out->trees = arrays_take(arrays, class->parts_count, sizeof *out->trees);
-        uint64_t *rates =
-            arrays_take(arrays, taking->compiled->ranks_count, sizeof *rates);
-        if (rates)
-            compiled_class_rates(taking->compiled, class, taking->rank, rates);
-        out->rates = rates;
         for (uint32_t p = 0; out->trees && p < class->parts_count; p++)
             tree_take(taking, &class->parts[p], &out->trees[out->trees_count++]);
     }

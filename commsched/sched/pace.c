@@ -97,10 +97,10 @@ static void tokens_settle(struct pace *pace, uint64_t now_ns)
 
 /** The next slice waits for up to half of `bytes` at random, and what it waits for stays
  *  in the bucket. (A linear congruential generator: Numerical Recipes' constants.) */
-static void start_move(struct pace *pace, uint64_t bytes, double cost)
+static void start_move(struct pace *pace, uint64_t bytes)
 {
     pace->random = pace->random * 1664525u + 1013904223u;
-    double most = smaller((double)bytes, PACE_BURST) * cost / 2;
+    double most = smaller((double)bytes, PACE_BURST) / 2;
     pace->least_tokens = 1 + most * ((double)pace->random * 0x1p-32);
 }
 
@@ -175,15 +175,12 @@ static void trip_take(struct pace *pace, uint64_t now_ns)
 }
 
 void pace_started(struct pace *pace, uint64_t now_ns, uint64_t started_bytes,
-                  uint64_t bytes, uint64_t bytes_per_s, enum urgency_class kind)
+                  uint64_t bytes, enum urgency_class kind)
 {
     tokens_settle(pace, now_ns);
     age_follow(pace, now_ns);
-    double cost =
-        bytes_per_s ? (double)pace->planned_bytes_per_s / (double)bytes_per_s : 1;
-    cost *= kind == URGENCY_BACKGROUND ? BACKGROUND_COST : 1;
-    pace->tokens -= (double)bytes * cost;
-    start_move(pace, bytes, cost);
+    pace->tokens -= (double)bytes * (kind == URGENCY_BACKGROUND ? BACKGROUND_COST : 1);
+    start_move(pace, bytes);
     if (pace->timed_ns)
         return;
     pace->timed_ns = now_ns;

@@ -78,10 +78,9 @@ uint64_t pace_trip_ns(const struct pace *pace);
 /** Returns when the next slice may start: `now_ns`, or later. Any size. */
 uint64_t pace_start_ns(const struct pace *pace, uint64_t now_ns);
 /** Take the tokens of a slice of `bytes` that starts behind the first `started_bytes` of
- *  the lane. A byte costs more than a token where the slice's plan has a lower rate than the lane:
- *  `bytes_per_s` (0: the lane's). */
+ *  the lane. */
 void pace_started(struct pace *pace, uint64_t now_ns, uint64_t started_bytes,
-                  uint64_t bytes, uint64_t bytes_per_s, enum urgency_class kind);
+                  uint64_t bytes, enum urgency_class kind);
 /** Take a DONE: the first `returned_bytes` of the lane are not in flight any more.
  *  Returns true if a round trip was measured: rate and trip may be others. */
 bool pace_credited(struct pace *pace, uint64_t now_ns, uint64_t returned_bytes);

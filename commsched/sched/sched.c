@@ -397,7 +397,7 @@ static void bytes_take(struct sched *sched, const struct transfer *transfer,
                  transfer->slices > 1 ? transfer->slice_bytes : 0);
     if (transfer->planned && pace_is_on(&lane->pace))
         pace_started(&lane->pace, now_ns, lane->started_bytes, bytes,
-                     transfer->planned_bytes_per_s, urgency_class(&transfer->urgency));
+                     urgency_class(&transfer->urgency));
     lane->started_bytes += bytes;
     lane->in_flight_bytes += bytes;
     if (lane->in_flight_bytes > lane->in_flight_high_bytes)

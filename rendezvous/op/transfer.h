@@ -121,9 +121,7 @@ struct transfer {
     uint32_t posted; /**< slices that the receiver has posted */
     uint32_t next;   /**< first slice that was not started */
     uint32_t upto;   /**< slices that the receiver has */
-    uint64_t
-        planned_bytes_per_s; /**< what the plan has for the lane in collectives of this size; 0: the lane's pace */
-    bool planned; /**< of a collective: a slice starts at the pace of its lane */
+    bool planned;    /**< of a collective: a slice starts at the pace of its lane */
 };
 
 /** Bytes of slice `index`. */

@@ -74,7 +74,6 @@ struct flow {
     tryst_op *op; /**< the protocol's; NULL before the start and once ended */
     uint32_t
         slice_bytes; /**< the plan's, 4 KiB at least: a WANT with another is refused */
-    uint64_t bytes_per_s; /**< send: its edge's part of its lane's pace; 0: all of it */
     uint32_t slices; /**< set by flow_send and flow_recv; 1 where there are no bytes */
     uint32_t ready; /**< send: slices [0, ready) may start; may be set before flow_send */
     uint32_t told;  /**< receive: slices that the sender has announced as ready */

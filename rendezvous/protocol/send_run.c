@@ -48,7 +48,6 @@ void send_run_begin(struct want *want, tryst_op *op)
     want->transfer.lane = &want->peer->lane;
     want->transfer.urgency = matched_urgency(want, op);
     want->transfer.planned = op->flow != NULL;
-    want->transfer.planned_bytes_per_s = op->flow ? op->flow->bytes_per_s : 0;
     /* A consumer that could not post ahead is told that the bytes are ready. */
     if (op->flow) {
         list_init(&want->leaving);

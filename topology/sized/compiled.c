@@ -213,38 +213,19 @@ static size_t edges_collect(const struct compiled_plan *plan, struct edge *edges
     return count;
 }
 
-/* The rate of edges first to end, all between the same two: of the class in which they carry most. */
+/* The rate of edges first to end, all between the same two: of the first class in which they carry anything. */
 static uint64_t edges_rate(const struct edge *edges, size_t first, size_t end)
 {
-    uint64_t most = 1;
     for (size_t k = first; k < end;) {
         uint32_t rank = edges[k].rank;
         uint64_t share = 0, bytes_per_s = edges[k].bytes_per_s;
         for (; k < end && edges[k].rank == rank; k++)
             share += edges[k].share;
         uint64_t rate = compiled_share_of(bytes_per_s, share);
-        most = rate > most ? rate : most;
+        if (rate > 0)
+            return rate;
     }
-    return most;
-}
-
-void compiled_class_rates(const struct compiled_plan *plan,
-                          const struct compiled_class *class, uint32_t from,
-                          uint64_t *rates_p)
-{
-    uint64_t before = 0;
-    memset(rates_p, 0, plan->ranks_count * sizeof *rates_p);
-    for (uint32_t p = 0; p < class->parts_count; p++) {
-        const struct compiled_tree *tree = &plan->trees[class->parts[p].tree];
-        bool last = p + 1 == class->parts_count;
-        uint64_t upto = (uint64_t) class->parts[p].cum_share + last;
-        uint64_t rate = compiled_share_of(class->bytes_per_s, upto - before);
-        before = upto;
-        if (tree->up.parent && tree->up.parent[from] != GRAPH_NONE)
-            rates_p[tree->up.parent[from]] += rate;
-        for (uint32_t k = 0; tree->down.parent && k < plan->ranks_count; k++)
-            rates_p[k] += tree->down.parent[k] == from ? rate : 0;
-    }
+    return 1;
 }
 
 tryst_status compiled_pairs_make(struct compiled_plan *plan)

@@ -22,8 +22,7 @@
  *
  * Order of addition: the child with the flattest subtree first, since its sum is complete first; then fewer ranks, then the
  * lower number. Shares: part k of a class ends at cum_share / 2^32 of the elements; the last is all ones and means all.
- * Rate of a pair: the shares of all trees and halves of a class that use it × that class's bytes/s, of the class in which
- * this is the most. (Class by class rates differ as trees are few or many: compiled_class_rates.)
+ * Rate of a pair: the shares of all trees and halves that use it, of the largest class that does, × that class's bytes/s.
  * Invariants: what is decoded is right in itself: trees span, parents and children agree, all indices exist, tree 0 of all
  * classes of an operation is one tree, each edge is a pair. Bytes of others are hostile until then.
  * Callers: commsched/context/group_plan.c; a fuzzer.
@@ -96,10 +95,6 @@ static inline uint64_t compiled_share_of(uint64_t amount, uint64_t share)
 /** The operation's classes; NULL: the plan has none. */
 const struct compiled_op *compiled_plan_op(const struct compiled_plan *plan,
                                            enum plan_op op);
-/** Write what the edges from `from` to each rank are to carry in a class, in bytes/s; 0: the class has no such edge. */
-void compiled_class_rates(const struct compiled_plan *plan,
-                          const struct compiled_class *class, uint32_t from,
-                          uint64_t *rates_p);
 /** The pair; NULL: no tree has such an edge. */
 const struct compiled_pair *compiled_plan_pair(const struct compiled_plan *plan,
                                                uint32_t from, uint32_t to);
