@@ -35,6 +35,9 @@ struct coll_class {
     uint32_t trees_count;
     uint64_t bytes_per_s; /**< planned for an all-reduce; 0: unknown */
     struct coll_tree_plan *trees;
+    /** By rank of the group: what all trees and both phases send there, of an all-reduce at this class's planned
+     *  rate. NULL: no rate is known. */
+    const uint64_t *paces_bytes_per_s;
 };
 
 /** Tree 0 has the same edges in every class. */

@@ -129,6 +129,7 @@ static tryst_status parts_make(tryst_coll *coll, const struct coll_plan *plan)
     const struct coll_class *class =
         coll_class_of(plan, coll_bytes(coll->count, coll->element_bytes));
     uint32_t flows = 0;
+    coll->paces_bytes_per_s = class->paces_bytes_per_s;
     for (uint32_t t = 0; t < class->trees_count; t++)
         flows += 2 * coll_edges_max(&class->trees[t]) + 2;
     coll->parts = mem_zalloc_array(class->trees_count, sizeof *coll->parts);

@@ -91,6 +91,7 @@ struct tryst_coll {
     uint32_t parts_count, flows_count, children_count;
     struct coll_part *parts;
     tryst_key **keys; /**< of the flows */
+    const uint64_t *paces_bytes_per_s; /**< of the plan's class, by rank; NULL: none */
 };
 
 struct coll_flow {

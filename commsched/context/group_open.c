@@ -177,8 +177,9 @@ static void pace_start(const tryst_ctx *ctx, tryst_group *group)
         const struct compiled_pair *pair = &plan->pairs[k];
         if (pair->from != (uint32_t)group->roster.rank || !pair->link_bytes_per_s)
             continue;
-        tryst_status status = rendezvous_group_pace(
-            group, (int)pair->to, pair->bytes_per_s, pair->link_bytes_per_s);
+        tryst_status status =
+            rendezvous_group_pace(group, (int)pair->to, group_plan_pace(plan, pair->to),
+                                  pair->link_bytes_per_s);
         if (status != TRYST_OK)
             LOG_WARN(&ctx->log, "collectives keep no pace towards rank %u: %s", pair->to,
                      tryst_status_name(status));

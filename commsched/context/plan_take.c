@@ -69,6 +69,37 @@ static uint32_t slice_bytes_for(const struct compiled_plan *compiled,
                                                               : class->slice_bytes;
 }
 
+/* Where the edge from this rank to its parent, or to a child, leads: `half` climbs or descends. */
+static void half_paces_add(const struct compiled_half *half, uint32_t rank, bool climbs,
+                           uint64_t rate, uint64_t *paces)
+{
+    if (climbs && half->parent[rank] != GRAPH_NONE)
+        paces[half->parent[rank]] += rate;
+    for (uint32_t k = half->first[rank]; !climbs && k < half->first[rank + 1]; k++)
+        paces[half->child[k]] += rate;
+}
+
+/* What this rank sends to each, of an all-reduce at the class's planned rate. */
+static const uint64_t *paces_make(struct taking *taking,
+                                  const struct compiled_class *class)
+{
+    const struct compiled_plan *compiled = taking->compiled;
+    uint64_t *paces =
+        arrays_take(&taking->plan->arrays, compiled->ranks_count, sizeof *paces);
+    uint64_t before = 0;
+    for (uint32_t p = 0; paces && p < class->parts_count; p++) {
+        const struct compiled_part *part = &class->parts[p];
+        bool last = p + 1 == class->parts_count;
+        uint64_t upto = last ? 1ull << 32 : part->cum_share;
+        uint64_t rate = compiled_share_of(class->bytes_per_s, upto - before);
+        const struct compiled_tree *tree = &compiled->trees[part->tree];
+        half_paces_add(&tree->up, taking->rank, true, rate, paces);
+        half_paces_add(&tree->down, taking->rank, false, rate, paces);
+        before = upto;
+    }
+    return paces;
+}
+
 static void classes_take(struct taking *taking, const struct compiled_op *op)
 {
     struct arrays *arrays = &taking->plan->arrays;
@@ -80,6 +111,8 @@ static void classes_take(struct taking *taking, const struct compiled_op *op)
         out->bytes_max = class->bytes_max;
         out->slice_bytes = slice_bytes_for(taking->compiled, class);
         out->bytes_per_s = coll->bound_bytes_per_s ? class->bytes_per_s : 0;
+        if (!(taking->compiled->flags & COMPILED_RATES_ASSUMED))
+            out->paces_bytes_per_s = paces_make(taking, class);
         out->trees = arrays_take(arrays, class->parts_count, sizeof *out->trees);
         for (uint32_t p = 0; out->trees && p < class->parts_count; p++)
             tree_take(taking, &class->parts[p], &out->trees[out->trees_count++]);
@@ -139,6 +172,16 @@ tryst_status group_plan_take(const struct compiled_plan *compiled, uint32_t rank
     else
         group_plan_close(plan);
     return status;
+}
+
+uint64_t group_plan_pace(const struct group_plan *plan, uint32_t rank)
+{
+    uint64_t most = 0;
+    for (uint32_t c = 0; c < plan->coll.classes_count; c++) {
+        const uint64_t *paces = plan->coll.classes[c].paces_bytes_per_s;
+        most = paces && paces[rank] > most ? paces[rank] : most;
+    }
+    return most;
 }
 
 void group_plan_close(struct group_plan *plan)

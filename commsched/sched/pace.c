@@ -175,11 +175,13 @@ static void trip_take(struct pace *pace, uint64_t now_ns)
 }
 
 void pace_started(struct pace *pace, uint64_t now_ns, uint64_t started_bytes,
-                  uint64_t bytes, enum urgency_class kind)
+                  uint64_t bytes, uint64_t bytes_per_s, enum urgency_class kind)
 {
+    double cost = larger((double)pace->planned_bytes_per_s / (double)bytes_per_s, 1);
     tokens_settle(pace, now_ns);
     age_follow(pace, now_ns);
-    pace->tokens -= (double)bytes * (kind == URGENCY_BACKGROUND ? BACKGROUND_COST : 1);
+    pace->tokens -=
+        (double)bytes * cost * (kind == URGENCY_BACKGROUND ? BACKGROUND_COST : 1);
     start_move(pace, bytes);
     if (pace->timed_ns)
         return;

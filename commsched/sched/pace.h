@@ -9,6 +9,10 @@
  *  (After the leaky bucket of Turner, IEEE Communications Magazine 24(10), 1986.) A slice
  *  of the background class costs 20/19 of its bytes, so this class has 0.95 of the rate.
  *
+ *  A plan has other trees for other sizes, and so another rate of a pair for each class of
+ *  sizes. The lane's rate is the largest; a slice of another class costs as much more as
+ *  the rate of its class is smaller.
+ *
  *  Scale: a paced lane delivers what its pace lets through, so the delivery rate cannot
  *  show that the link has more. The round trip can: a queue grows where the pace is above
  *  the link's rate, and only there. This is TCP Vegas' sign (Brakmo, O'Malley, Peterson,
@@ -78,9 +82,9 @@ uint64_t pace_trip_ns(const struct pace *pace);
 /** Returns when the next slice may start: `now_ns`, or later. Any size. */
 uint64_t pace_start_ns(const struct pace *pace, uint64_t now_ns);
 /** Take the tokens of a slice of `bytes` that starts behind the first `started_bytes` of
- *  the lane. */
+ *  the lane. `bytes_per_s`: the planned rate of transfers of its kind on this lane. */
 void pace_started(struct pace *pace, uint64_t now_ns, uint64_t started_bytes,
-                  uint64_t bytes, enum urgency_class kind);
+                  uint64_t bytes, uint64_t bytes_per_s, enum urgency_class kind);
 /** Take a DONE: the first `returned_bytes` of the lane are not in flight any more.
  *  Returns true if a round trip was measured: rate and trip may be others. */
 bool pace_credited(struct pace *pace, uint64_t now_ns, uint64_t returned_bytes);

@@ -395,9 +395,9 @@ static void bytes_take(struct sched *sched, const struct transfer *transfer,
     }
     path_started(&lane->path, now_ns, lane->started_bytes, lane->in_flight_bytes, bytes,
                  transfer->slices > 1 ? transfer->slice_bytes : 0);
-    if (transfer->planned && pace_is_on(&lane->pace))
+    if (transfer->pace_bytes_per_s && pace_is_on(&lane->pace))
         pace_started(&lane->pace, now_ns, lane->started_bytes, bytes,
-                     urgency_class(&transfer->urgency));
+                     transfer->pace_bytes_per_s, urgency_class(&transfer->urgency));
     lane->started_bytes += bytes;
     lane->in_flight_bytes += bytes;
     if (lane->in_flight_bytes > lane->in_flight_high_bytes)
@@ -445,7 +445,7 @@ static enum start slice_start(struct sched *sched, struct transfer *transfer)
         path_limited(&lane->path);
         return LANE_FULL;
     }
-    if (transfer->planned && pace_is_on(&lane->pace) && lane_hold(sched, lane))
+    if (transfer->pace_bytes_per_s && pace_is_on(&lane->pace) && lane_hold(sched, lane))
         return LANE_PACED;
     if (!rail_has_room(sched, lane, bytes))
         return RAIL_FULL;

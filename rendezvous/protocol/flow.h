@@ -80,6 +80,7 @@ struct flow {
     /* The protocol's: bytes were dropped since the receive was failing, with this cause; TRYST_OK: none were. */
     int32_t late, late_origin_rank, late_origin_status;
     struct flow_shape shape;
+    uint64_t pace_bytes_per_s; /**< send: planned rate to this peer; 0: none (transfer.h) */
 };
 
 struct flow_params {

@@ -108,7 +108,7 @@ void add_urgent(int which, int lane, uint64_t bytes, uint32_t slice_bytes,
                           .slices = (uint32_t)((bytes + slice_bytes - 1) / slice_bytes),
                           .ready = (uint32_t)((bytes + slice_bytes - 1) / slice_bytes),
                           .posted = posted,
-                          .planned = true};
+                          .pace_bytes_per_s = UINT64_MAX};
     sched_ops.add(t.sched, &t.transfers[which]);
 }
 

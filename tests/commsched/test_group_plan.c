@@ -155,6 +155,28 @@ static void pairs_check(const struct group_plan *plan)
     }
 }
 
+/* Each tree is used twice along each of its edges, so all paces of a class are that often its rate; no class's exceed
+ * the lane's. */
+static void paces_check(const struct meeting *meeting, uint32_t c)
+{
+    uint64_t sum = 0;
+    const struct group_plan *first = meeting->members[0].plan;
+    bool assumed = first->flags & COMPILED_RATES_ASSUMED;
+    for (int rank = 0; rank < meeting->size; rank++) {
+        const struct group_plan *plan = meeting->members[rank].plan;
+        const uint64_t *paces = plan->coll.classes[c].paces_bytes_per_s;
+        assert_int_equal(paces == NULL, assumed);
+        for (int to = 0; paces && to < meeting->size; to++) {
+            assert_true(paces[to] <= group_plan_pace(plan, (uint32_t)to));
+            sum += paces[to];
+        }
+    }
+    uint64_t edges = 2 * (uint64_t)(meeting->size - 1);
+    if (!assumed)
+        assert_in_range(sum, edges * first->coll.classes[c].bytes_per_s * 0.999,
+                        edges * first->coll.classes[c].bytes_per_s);
+}
+
 static void agreed(const struct meeting *meeting)
 {
     const struct coll_plan *first = NULL;
@@ -170,6 +192,8 @@ static void agreed(const struct meeting *meeting)
         assert_int_equal(plan->classes_count, first->classes_count);
         pairs_check(member->plan);
     }
+    for (uint32_t c = 0; c < first->classes_count; c++)
+        paces_check(meeting, c);
     for (uint32_t c = 0; c < first->classes_count; c++)
         for (uint32_t t = 0; t < first->classes[c].trees_count; t++)
             for (int rank = 0; rank < meeting->size; rank++)

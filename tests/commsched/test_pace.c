@@ -87,7 +87,7 @@ static void slice_start(struct edge *edge)
     double rate = n.bytes_per_s[edge->link];
     uint32_t at = (edge->first + edge->count++) % UNDER_WAY_MAX;
     assert_true(edge->count <= UNDER_WAY_MAX);
-    pace_started(&edge->pace, n.now_ns, edge->started_bytes, n.slice_bytes,
+    pace_started(&edge->pace, n.now_ns, edge->started_bytes, n.slice_bytes, UINT64_MAX,
                  URGENCY_TRAINING);
     edge->started_bytes += n.slice_bytes;
     edge->in_flight_bytes += n.slice_bytes;
@@ -229,9 +229,20 @@ static void test_bucket(void **state)
                       (double)steps[i].next_us + 9, "%s\n", steps[i].name);
         if (!steps[i].bytes)
             continue;
-        pace_started(&pace, now_ns, 0, steps[i].bytes, steps[i].kind);
+        pace_started(&pace, now_ns, 0, steps[i].bytes, UINT64_MAX, steps[i].kind);
         pace.least_tokens = 1;
     }
+}
+
+/* A slice of a class that the plan has at a quarter of the lane's rate costs four times as much. */
+static void test_classes(void **state)
+{
+    struct pace pace;
+    pace_init(&pace, &(struct pace_plan){.bytes_per_s = 4000000});
+    pace_started(&pace, NS_PER_S, 0, 10000, 4000000, URGENCY_TRAINING);
+    assert_in_range((uint64_t)-pace.tokens, 9998, 10000);
+    pace_started(&pace, NS_PER_S, 0, 10000, 1000000, URGENCY_TRAINING);
+    assert_in_range((uint64_t)-pace.tokens, 49998, 50000);
 }
 
 /* Starts are moved by up to half a slice; the mean is the rate all the same. */
@@ -244,7 +255,7 @@ static void test_moved(void **state)
     pace_init(&pace, &(struct pace_plan){.bytes_per_s = 4000000, .seed = 5});
     for (int i = 0; i < 1000; i++, bytes += 65536) {
         now_ns = pace_start_ns(&pace, now_ns);
-        pace_started(&pace, now_ns, bytes, 65536, URGENCY_TRAINING);
+        pace_started(&pace, now_ns, bytes, 65536, UINT64_MAX, URGENCY_TRAINING);
         assert_true(pace.least_tokens >= 1 && pace.least_tokens <= 1 + 32768);
         moved += pace.least_tokens / 32768 / 1000;
     }
@@ -457,11 +468,11 @@ static void test_forgets(void **state)
     struct pace pace;
     (void)state;
     pace_init(&pace, &(struct pace_plan){.bytes_per_s = 50000000});
-    pace_started(&pace, NS_PER_S, 0, 65536, URGENCY_TRAINING);
+    pace_started(&pace, NS_PER_S, 0, 65536, UINT64_MAX, URGENCY_TRAINING);
     pace_forget(&pace);
     assert_false(pace_credited(&pace, 9 * NS_PER_S, 65536));
     assert_int_equal(pace_trip_ns(&pace), 0);
-    pace_started(&pace, 9 * NS_PER_S, 65536, 65536, URGENCY_TRAINING);
+    pace_started(&pace, 9 * NS_PER_S, 65536, 65536, UINT64_MAX, URGENCY_TRAINING);
     assert_false(pace_credited(&pace, 9 * NS_PER_S + NS_PER_MS, 131071));
     assert_true(pace_credited(&pace, 9 * NS_PER_S + 2 * NS_PER_MS, 131072));
     assert_true(pace_trip_ns(&pace) > 0);
@@ -470,12 +481,13 @@ static void test_forgets(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bucket),    cmocka_unit_test(test_moved),
-        cmocka_unit_test(test_is_off),    cmocka_unit_test(test_link),
-        cmocka_unit_test(test_rates),     cmocka_unit_test(test_proportions),
-        cmocka_unit_test(test_elsewhere), cmocka_unit_test(test_changes),
-        cmocka_unit_test(test_longer),    cmocka_unit_test(test_little),
-        cmocka_unit_test(test_forgets),   cmocka_unit_test(test_slices),
+        cmocka_unit_test(test_bucket),      cmocka_unit_test(test_classes),
+        cmocka_unit_test(test_moved),       cmocka_unit_test(test_is_off),
+        cmocka_unit_test(test_link),        cmocka_unit_test(test_rates),
+        cmocka_unit_test(test_proportions), cmocka_unit_test(test_elsewhere),
+        cmocka_unit_test(test_changes),     cmocka_unit_test(test_longer),
+        cmocka_unit_test(test_little),      cmocka_unit_test(test_forgets),
+        cmocka_unit_test(test_slices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -88,11 +88,11 @@ static void test_pace_others(void **state)
     pace_set(0, 1000000);
     add_urgent(0, 0, 120000, 40000, 3, urgent(0, 1));
     add_urgent(1, 0, 80000, 40000, 2, urgent(0, 2));
-    t.transfers[0].planned = false;
+    t.transfers[0].pace_bytes_per_s = 0;
     run("aaab");
     expect_held(1, HOLD_PACE, -1);
     add_urgent(2, 0, 10000, 10000, 1, urgent(-1, 3));
-    t.transfers[2].planned = false;
+    t.transfers[2].pace_bytes_per_s = 0;
     run("c");
     expect_held(1, HOLD_PACE, -1);
     for (int i = 0; i < 3; i++)

@@ -63,9 +63,10 @@ void sim_pace(struct sim *sim)
         const struct compiled_pair *pair = &plan->pairs[k];
         tryst_group *group = &sim->world.sides[pair->from].group;
         if (pair->link_bytes_per_s)
-            assert_int_equal(rendezvous_group_pace(group, (int)pair->to,
-                                                   pair->bytes_per_s,
-                                                   pair->link_bytes_per_s),
+            assert_int_equal(rendezvous_group_pace(
+                                 group, (int)pair->to,
+                                 group_plan_pace(sim->ranks[pair->from].plan, pair->to),
+                                 pair->link_bytes_per_s),
                              TRYST_OK);
     }
 }

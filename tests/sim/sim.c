@@ -110,7 +110,8 @@ static void on_add(void *arg, struct transfer *transfer)
     if (fault == SIM_LOST_TRANSFER && which_of(transfer) % 8 == 3)
         return;
     urgency_spoil(fault, &transfer->urgency);
-    transfer->planned = true; /* every transfer keeps the pace of its lane, if it has one */
+    if (!rank->sim->params.plan)
+        transfer->pace_bytes_per_s = UINT64_MAX; /* all keep the pace of their lane */
     sched_ops.add(rank->sched, transfer);
 }
 

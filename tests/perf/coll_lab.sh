@@ -1,0 +1,105 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# All-reduce of 64 MiB of fp32 over uneven networks (network namespaces of this machine), beside the lower bound of its
+# plan, in goodput: a frame of 1,514 bytes carries 1,448.
+#
+# One idea: each network is one list of links, which becomes both the lab and the graph that ranks plan with.
+#
+# usage: coll_lab.sh <netlab.sh> <tryst-perf> [ucx|ofi] [network…]
+#   COLL_LAB_ITERS   all-reduces that count, of each run (5)
+#   COLL_LAB_BYTES   of each (64M)
+#   COLL_LAB_SLOWER  all links have so many times less, in the network and in the graph (1): for a machine that is busy
+#   COLL_LAB_WRONG   factor of all rates in the graph, not in the network (1)
+#   COLL_LAB_MAX     fail above this ratio (none)
+#   TRYST_PACE=0           without a pace
+set -euo pipefail
+if [ "$1" = --within ]; then
+    shift
+    exec "$NETLAB" ranks "$@"
+fi
+netlab=$1 perf=$2 transport=${3:-ucx}
+networks=("${@:4}")
+[ ${#networks[@]} -gt 0 ] || networks=(star uneven racks mesh eight)
+iters=${COLL_LAB_ITERS:-5} size=${COLL_LAB_BYTES:-64M}
+slower=${COLL_LAB_SLOWER:-1} wrong=${COLL_LAB_WRONG:-1} most=${COLL_LAB_MAX:-}
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+
+star() { # <rate in Mbit/s>…: hosts at one switch
+    local i=0 rate
+    echo "host $(seq -s ' ' -f h%g 0 $(($# - 1)))"
+    echo "switch s0"
+    for rate; do
+        echo "link h$i s0 ${rate}mbit"
+        i=$((i + 1))
+    done
+}
+
+network() { # <name>: the lines of a lab
+    case $1 in
+    pair) star 400 400 ;;
+    star) star 400 400 400 400 ;;
+    uneven) star 800 800 400 200 ;;
+    eight) star 400 200 400 200 400 200 400 200 ;;
+    racks) # neighbours in rank are in different racks
+        printf '%s\n' "host h0 h1 h2 h3" "switch s0 s1" "link h0 s0 400mbit" "link h1 s1 400mbit" \
+            "link h2 s0 400mbit" "link h3 s1 400mbit" "link s0 s1 400mbit"
+        ;;
+    mesh)
+        printf '%s\n' "host h0 h1 h2 h3" "link h0 h1 800mbit" "link h1 h2 800mbit" "link h2 h3 800mbit" \
+            "link h0 h2 200mbit" "link h1 h3 200mbit" "link h0 h3 200mbit"
+        ;;
+    *)
+        echo "not a network: '$1'; choose of pair, star, uneven, racks, mesh, eight" >&2
+        return 2
+        ;;
+    esac
+}
+
+# The lab on stdin as a cluster's JSON, all rates times <factor>.
+graph() { # <factor>
+    awk -v factor="$1" '
+        function name_all(   text, i) {
+            for (i = 2; i <= NF; i++) text = text (i > 2 ? "," : "") "\"" $i "\""
+            return text
+        }
+        $1 == "host" { ranks = name_all() }
+        $1 == "switch" { nodes = name_all() }
+        $1 == "link" {
+            links = links (links ? ",\n  " : "") sprintf("{\"a\":\"%s\",\"b\":\"%s\",\"gbit_per_s\":%.6g,\"latency_us\":50}",
+                                                         $2, $3, $4 / 1000 * factor)
+        }
+        END { printf "{\"ranks\":[%s],\n \"nodes\":[%s],\n \"links\":[%s]}\n", ranks, nodes, links }'
+}
+
+# The times of rank 0, and what follows from them: one line of a table.
+judge() { # <network> <json file> <wrong>
+    awk -v is="$1" -v transport="$transport" -v wrong="$3" -v most="$most" '
+        { for (i = 1; i <= split($0, part, /[,{}\[\]]/); i++)
+              if (part[i] ~ /:/) { key = part[i]; value = part[i]; gsub(/[" ]|:.*/, "", key)
+                                   sub(/.*: */, "", value); f[key] = value } }
+        END {
+            goodput = f["bound_seconds"] * wrong * 1514 / 1448
+            if (!goodput) { print is ": no bound: no measurement, or no graph"; exit 1 }
+            ratio = f["seconds"] / goodput
+            printf "%-8s %s: median %.3f s (p99 %.3f), bound %.3f s, in goodput %.3f s: ratio %.3f, load %s\n", is,
+                transport, f["seconds"], f["seconds_p99"], f["bound_seconds"] * wrong, goodput, ratio, load
+            if (most && ratio > most) { print is ": the ratio is above " most; exit 1 }
+        }' load="$(cut -d' ' -f1 /proc/loadavg)" "$2"
+}
+
+status=0
+for name in "${networks[@]}"; do
+    network "$name" | awk -v slower="$slower" \
+        '$1 == "link" { $4 = $4 / slower "mbit" } { print }' >"$dir/lab"
+    graph "$wrong" <"$dir/lab" >"$dir/graph.json"
+    TRYST_TOPOLOGY=$dir/graph.json "$netlab" "$dir/lab" "$0" --within "$perf" allreduce --transport "$transport" \
+        --sizes "$size" --iters "$iters" --warmup 1 --json "$dir/figures" >"$dir/out" 2>&1 || {
+        cat "$dir/out"
+        status=1
+        continue
+    }
+    judge "$name" "$dir/figures" "$wrong" || status=1
+    [ -z "${COLL_LAB_SHOW:-}" ] || cat "$dir/out" "$dir/figures"
+done
+exit $status
