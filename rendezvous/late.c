@@ -90,7 +90,7 @@ int deadlines_run(struct rendezvous *rdv, uint64_t now_ns)
         char text[1400];
         int head = snprintf(text, sizeof text, "deadline passed: ");
         op_describe(op, now_ns, text + head, sizeof text - (size_t)head);
-        op_fail(op, TRYST_E_DEADLINE, -1, text);
+        op_fail(op, TRYST_E_DEADLINE, text);
         count++;
     }
     return count;

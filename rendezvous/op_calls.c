@@ -46,7 +46,7 @@ static void op_cancel_run(struct rendezvous *rdv, struct submission *submission)
     tryst_op *op = container_of(submission, tryst_op, cancel);
     (void)rdv;
     if (!op->reported && op->kind != OP_STEP_CLOSE)
-        op_fail(op, TRYST_E_CANCELED, -1, "cancelled by its owner");
+        op_fail(op, TRYST_E_CANCELED, "cancelled by its owner");
     op_unref(op);
 }
 

@@ -272,7 +272,7 @@ static void causes_settle(struct list *ops)
         char text[64];
         snprintf(text, sizeof text, "rank %d aborted the step", op->origin_rank);
         if (op->kind == OP_RECV && op->awaits_cause)
-            consumer_cause(op, op->origin_rank, text);
+            consumer_cause(op, op_fail_cause(op), text);
     }
 }
 

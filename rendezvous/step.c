@@ -219,7 +219,7 @@ static void close_ops(struct list *ops, tryst_status status, const char *text)
 {
     list_for_each_safe (ops, node, after) {
         tryst_op *op = container_of(node, tryst_op, scope_node);
-        op_fail(op, status, -1, text);
+        op_fail(op, status, text);
         /* DONE is queued, the OFFER that answers a WANT, and, unless the group ends, the WANT(VOID)
          * of what was given up before, unannounced: its send ends with it. */
         unsigned needed =

@@ -10,12 +10,12 @@
  * Callers: rendezvous, through struct above; context/.
  */
 #include <assert.h>
-#include <inttypes.h>
 #include <stdio.h>
 
 #include "cache.h"
 #include "core/alloc.h"
 #include "edges.h"
+#include "explain.h"
 #include "hooks.h"
 #include "prepare.h"
 #include "rendezvous/coll_op.h"
@@ -24,26 +24,13 @@
 
 /* ---- starts ------------------------------------------------------------------------------- */
 
-static const char *kind_name(tryst_coll_kind kind)
+void run_fail(struct coll_run *run, struct cause cause, const char *text)
 {
-    static const char *const names[] = {[TRYST_COLL_INVALID] = "collective",
-                                        [TRYST_COLL_ALLREDUCE] = "all-reduce",
-                                        [TRYST_COLL_REDUCE] = "reduce",
-                                        [TRYST_COLL_BROADCAST] = "broadcast",
-                                        [TRYST_COLL_BARRIER] = "barrier"};
-    return names[kind];
-}
-
-void run_fail(struct coll_run *run, tryst_status status, int32_t origin_rank,
-              tryst_status origin_status, const char *text)
-{
-    if (run->status == TRYST_OK) {
-        run->status = status;
-        run->origin_rank = origin_rank < 0 ? coll_op_rank(run->op) : origin_rank;
-        run->origin_status = origin_status;
-        snprintf(run->text, sizeof run->text, "%s \"%.80s\": %s",
-                 kind_name(run->coll->kind), run->coll->label->string,
-                 text ? text : "a part of it failed");
+    if (!run_failed(run)) {
+        run->cause = cause;
+        if (cause.origin_rank < 0)
+            run->cause.origin_rank = coll_op_rank(run->op);
+        run_explain(run, text);
     }
     run_mark(run);
 }
@@ -111,7 +98,7 @@ static void flows_start(struct rendezvous *rdv, struct coll_run *run)
             tryst_status status = flow_start(rdv, at, i);
             if (status == TRYST_OK)
                 continue;
-            run_fail(run, status, -1, status, text);
+            run_fail_own(run, status, text);
             coll_op_abort(run->op, status, text);
             return;
         }
@@ -131,11 +118,10 @@ void run_begin(struct rendezvous *rdv, struct submission *submission)
     op->tensor = run->out;
     op->bytes = coll_bytes(run->coll->count, run->coll->element_bytes);
     run->urgency = op->urgency;
+    /* Its flows carry the cause on, to ranks that do not have it. */
+    if (colls->gone.status != TRYST_OK)
+        run_fail(run, colls->gone, colls->gone_text);
     flows_start(rdv, run);
-    /* The flows carry the cause on, to ranks that do not have it. */
-    if (colls->gone_status != TRYST_OK)
-        run_fail(run, colls->gone_status, colls->gone_rank, colls->gone_origin,
-                 colls->gone_text);
     run_mark(run);
 }
 
@@ -145,13 +131,11 @@ void run_begin(struct rendezvous *rdv, struct submission *submission)
 static void gone_note(const struct coll_run *run)
 {
     struct colls *colls = run->coll->colls;
-    if (run->status != TRYST_E_PEER || colls->gone_status != TRYST_OK)
+    if (run->cause.status != TRYST_E_PEER || colls->gone.status != TRYST_OK)
         return;
-    colls->gone_status = run->status;
-    colls->gone_rank = run->origin_rank;
-    colls->gone_origin = run->origin_status;
+    colls->gone = run->cause;
     snprintf(colls->gone_text, sizeof colls->gone_text,
-             "rank %d was lost in an earlier collective", run->origin_rank);
+             "rank %d was lost in an earlier collective", run->cause.origin_rank);
 }
 
 static void run_end(struct coll_run *run)
@@ -161,9 +145,11 @@ static void run_end(struct coll_run *run)
         for (uint32_t c = 0; c < run->trees[t].part->up_children; c++)
             tree_slots_release(&run->trees[t], c);
     gone_note(run);
-    bool failed = run->status != TRYST_OK;
-    op_report(op, run->status, failed ? run->origin_rank : -1,
-              failed ? run->origin_status : TRYST_OK, failed ? run->text : NULL);
+    struct cause cause = {TRYST_OK, -1, TRYST_OK};
+    if (run_failed(run))
+        cause = run->cause;
+    op_report(op, cause.status, cause.origin_rank, cause.origin_status,
+              run_failed(run) ? run->text : NULL);
     op->coll = NULL;
     op_end(op);
     (void)urgent_remove(&run->work);
@@ -175,8 +161,7 @@ static void flows_fail(struct coll_run *run)
     run->fails = true;
     for (uint32_t i = 0; i < run->coll->flows_count; i++)
         if (run->flows[i].is_live)
-            flow_fail(&run->flows[i].flow, run->status, run->origin_rank,
-                      run->origin_status, run->text);
+            flow_fail(&run->flows[i].flow, run->cause, run->text);
 }
 
 /* ---- a turn of the engine ----------------------------------------------------------------- */
@@ -193,7 +178,7 @@ static bool trees_are_done(const struct coll_run *run)
 static bool trees_run(struct coll_run *run, uint64_t *budget)
 {
     bool more = false;
-    for (uint32_t t = 0; t < run->coll->parts_count && run->status == TRYST_OK; t++) {
+    for (uint32_t t = 0; t < run->coll->parts_count && !run_failed(run); t++) {
         struct coll_tree_run *at = &run->trees[t];
         if (!at->is_marked)
             continue;
@@ -209,10 +194,10 @@ static bool trees_run(struct coll_run *run, uint64_t *budget)
 /** True if the budget was too small for what is due. */
 static bool run_step(struct coll_run *run, uint64_t *budget)
 {
-    bool more = run->status == TRYST_OK && trees_run(run, budget);
-    if (run->status != TRYST_OK && !run->fails)
+    bool more = !run_failed(run) && trees_run(run, budget);
+    if (run_failed(run) && !run->fails)
         flows_fail(run);
-    if (!run->live && (run->status != TRYST_OK || trees_are_done(run))) {
+    if (!run->live && (run_failed(run) || trees_are_done(run))) {
         run_end(run);
         return false;
     }
@@ -267,55 +252,12 @@ static int colls_run(void *arg)
 
 /* ---- failures and urgency, from below ----------------------------------------------------- */
 
-/** A child in a tree from which nothing has come, -1: there is none. */
-static int32_t missing_child(const struct coll_tree_run *at)
-{
-    const struct coll_part *part = at->part;
-    for (uint32_t c = 0; c < part->up_children; c++)
-        if (at->flows[c].is_live && !at->flows[c].flow.told &&
-            !at->tree.children[c].granted)
-            return at->run->coll->keys[part->flow_at + c]->src_rank;
-    return -1;
-}
-
-/** The parent in a tree if no result has come from it, -1: it has, or there is no parent. */
-static int32_t missing_parent(const struct coll_tree_run *at)
-{
-    const struct coll_part *part = at->part;
-    uint32_t from_parent = part->up_children + part->sends_up;
-    if (part->receives_down && at->flows[from_parent].is_live && !at->tree.arrived)
-        return at->run->coll->keys[part->flow_at + from_parent]->src_rank;
-    return -1;
-}
-
-/** The rank of a neighbour from which nothing has come, -1: there is none. A child in any tree goes before a
- *  parent, since a parent may itself wait for a child. */
-static int32_t missing_rank(const struct coll_run *run)
-{
-    uint32_t trees = run->coll->parts_count;
-    int32_t missing = -1;
-    for (uint32_t t = 0; t < trees && missing < 0; t++)
-        missing = missing_child(&run->trees[t]);
-    for (uint32_t t = 0; t < trees && missing < 0; t++)
-        missing = missing_parent(&run->trees[t]);
-    return missing;
-}
-
-static void colls_fail(void *arg, tryst_op *op, tryst_status status, int32_t origin_rank,
-                       const char *text)
+static void colls_fail(void *arg, tryst_op *op, struct cause cause, const char *text)
 {
     struct coll_run *run = op->coll;
     (void)arg;
-    if (op->reported || !run)
-        return;
-    int32_t missing = status == TRYST_E_DEADLINE ? missing_rank(run) : -1;
-    char deadline[COLL_TEXT_BYTES];
-    if (missing >= 0) {
-        snprintf(deadline, sizeof deadline,
-                 "its deadline passed, and nothing has come from rank %d", missing);
-        text = deadline;
-    }
-    run_fail(run, status, origin_rank, status, text);
+    if (!op->reported && run)
+        run_fail(run, cause, text);
 }
 
 static void colls_raise(void *arg, tryst_op *op, uint64_t rank)
@@ -391,6 +333,6 @@ void colls_group_close(struct colls *colls)
     scratch_close(&colls->scratch);
     mem_free(colls->own_plan);
     colls->own_plan = NULL;
-    colls->gone_status = TRYST_OK;
+    colls->gone.status = TRYST_OK;
     atomic_store_explicit(&colls->thread_started, false, memory_order_relaxed);
 }

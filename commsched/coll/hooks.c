@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "explain.h"
 #include "hooks.h"
 #include "run.h"
 #include "work.h"
@@ -48,7 +49,7 @@ static tryst_status slot_get(struct coll_flow *flow, void **slot_p)
     if (status == TRYST_AGAIN)
         return slot_wait(flow);
     if (status != TRYST_OK)
-        run_fail(at->run, status, -1, status, "no memory for the slices of its children");
+        run_fail_own(at->run, status, "no memory for the slices of its children");
     return status == TRYST_OK ? status : TRYST_AGAIN;
 }
 
@@ -61,7 +62,7 @@ static tryst_status child_place(struct flow *flow, uint32_t index, void **data_p
     (void)mem_p;
     assert(index == child->granted);
     (void)index;
-    if (at->run->status != TRYST_OK)
+    if (run_failed(at->run))
         return TRYST_AGAIN;
     child->told = flow->told;
     from->waits = !coll_tree_may_grant(&at->tree, from->child);
@@ -152,8 +153,7 @@ static void result_take(struct flow *flow, const void *payload, size_t bytes)
 
 /* ---- the end ------------------------------------------------------------------------------ */
 
-static void flow_ended(struct flow *flow, tryst_status status, int32_t origin_rank,
-                       tryst_status origin_status, const char *text)
+static void flow_ended(struct flow *flow, struct cause cause, const char *text)
 {
     struct coll_flow *of = flow_of(flow);
     struct coll_tree_run *at = of->tree;
@@ -162,8 +162,11 @@ static void flow_ended(struct flow *flow, tryst_status status, int32_t origin_ra
     of->is_live = of->waits = false;
     run->live--;
     (void)urgent_remove(&of->waiter);
-    if (status != TRYST_OK) {
-        run_fail(run, status, origin_rank, origin_status, text);
+    if (cause.status != TRYST_OK) {
+        uint32_t index = (uint32_t)(of - run->flows);
+        bool relayed = cause.status == TRYST_E_PEER &&
+                       cause.origin_rank != run_flow_rank(run, index);
+        run_fail(run, cause, relayed ? NULL : text);
         if (of < at->flows + at->part->up_children)
             tree_slots_release(at, of->child);
     }

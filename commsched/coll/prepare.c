@@ -215,7 +215,7 @@ static void run_reset(struct coll_run *run)
     run->op = NULL;
     run->live = 0;
     run->fails = false;
-    run->status = TRYST_OK;
+    run->cause.status = TRYST_OK;
     for (uint32_t t = 0; t < run->coll->parts_count; t++) {
         run->trees[t].is_marked = run->trees[t].has_unit = false;
         flows_reset(&run->trees[t]);

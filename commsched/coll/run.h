@@ -47,9 +47,8 @@ struct colls {
     /* In the progress domain. */
     struct urgent_queue work; /**< runs that are marked */
     struct scratch scratch;
-    tryst_status gone_status; /**< of the first rank that died, TRYST_OK: none did */
-    int32_t gone_rank;
-    tryst_status gone_origin;
+    struct cause
+        gone; /**< of the first rank that died; its status is TRYST_OK: none did */
     char gone_text[COLL_TEXT_BYTES];
 };
 
@@ -126,10 +125,9 @@ struct coll_run {
     struct urgency urgency;
     tryst_tensor in, out; /**< as given; without data: none, and of `in` in place */
     double factor;
-    uint32_t live;                      /**< flows that have not ended */
-    bool fails;                         /**< its flows have been failed */
-    tryst_status status, origin_status; /**< TRYST_OK, or the first cause */
-    int32_t origin_rank;
+    uint32_t live;      /**< flows that have not ended */
+    bool fails;         /**< its flows have been failed */
+    struct cause cause; /**< the first; its status is TRYST_OK: none */
     char text[COLL_TEXT_BYTES];
     struct coll_tree_run *trees;
     struct coll_flow *flows;
@@ -143,8 +141,18 @@ static inline void run_mark(struct coll_run *run)
         urgent_push(&run->coll->colls->work, &run->work, &run->urgency);
 }
 /** Note the first cause of a failure, and mark. Ends nothing, so any hook may call it. */
-void run_fail(struct coll_run *run, tryst_status status, int32_t origin_rank,
-              tryst_status origin_status, const char *text);
+void run_fail(struct coll_run *run, struct cause cause, const char *text);
+/** As run_fail, for a cause of this rank. */
+static inline void run_fail_own(struct coll_run *run, tryst_status status,
+                                const char *text)
+{
+    run_fail(run, (struct cause){status, -1, status}, text);
+}
+/** True if a part of the run has failed. */
+static inline bool run_failed(const struct coll_run *run)
+{
+    return run->cause.status != TRYST_OK;
+}
 /** The submission of a start. */
 void run_begin(struct rendezvous *rdv, struct submission *submission);
 

@@ -25,6 +25,9 @@
  *   - tryst_op_cancel, or the deadline, of one rank's operation ends the collective on all ranks
  *     with that cause. A rank that dies ends it with TRYST_E_PEER; tryst_error.origin_rank names the
  *     rank that died, and later collectives of the group end at once with the same cause.
+ *     A deadline's text names a neighbour in the plan's trees of which nothing has come: on the rank
+ *     where the deadline passed, and on each rank that it reaches, so a rank that never joined
+ *     is named by its neighbours.
  *     After a failure the contents of `out` are undefined.
  *   - Where ranks are on several hosts, the first collective starts the library's progress thread
  *     (TRYST_PROGRESS_THREAD), because each rank moves the others' bytes too. On one host a rank

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "tryst/types.h"
+#include "op.h"
 
 /** Installed into rendezvous_params; all zero: there is none. All in the progress domain. */
 struct above {
@@ -21,8 +21,7 @@ struct above {
     bool (*busy)(void *arg);
     /** Fail an operation of kind OP_COLL: deadlines, aborts, closes, the user. Called inside walks of the
      *  step's operations, so it only marks; the operation ends in `run`. */
-    void (*fail)(void *arg, tryst_op *op, tryst_status status, int32_t origin_rank,
-                 const char *text);
+    void (*fail)(void *arg, tryst_op *op, struct cause cause, const char *text);
     /** An operation of kind OP_COLL has become more urgent: `rank` of core/urgency.h. */
     void (*raise)(void *arg, tryst_op *op, uint64_t rank);
 };

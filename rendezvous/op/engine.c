@@ -59,21 +59,3 @@ uint64_t engine_ids(struct rendezvous *rdv, uint64_t n)
     rdv->id_next += n;
     return rdv->id_next - n;
 }
-
-/* ---- failures ----------------------------------------------------------------------------- */
-
-void op_fail_from(tryst_op *op, tryst_status status, int32_t origin_rank,
-                  tryst_status origin_status, const char *text)
-{
-    int32_t fail = op->fail, take_back = op->take_back, origin_fail = op->origin_fail;
-    if (op->reported) {
-        op->rdv->op_events->fail(op, status, origin_rank, text);
-        return;
-    }
-    op_hold(op);
-    op->origin_fail = origin_status == status ? TRYST_OK : origin_status;
-    op->rdv->op_events->fail(op, status, origin_rank, text);
-    if (!op->reported && op->fail == fail && op->take_back == take_back)
-        op->origin_fail = origin_fail; /* an earlier cause counts, or it was too late */
-    op_let_go(op);
-}

@@ -199,17 +199,17 @@ void engine_free(struct rendezvous *rdv);
 /** One of the operations that outlived the context was released. Any thread. */
 void engine_orphan_gone(struct rendezvous *rdv);
 
-/** Fail `op`, whatever its kind, for a cause that began at `origin_rank` (-1: at this rank), which reported
- *  `origin_status`. Both ends end with `status` and that origin, unless `op` is failing already or it is too
+/** Fail `op`, whatever its kind. Both ends end with this cause, unless `op` is failing already or it is too
  *  late. */
-void op_fail_from(tryst_op *op, tryst_status status, int32_t origin_rank,
-                  tryst_status origin_status, const char *text);
-
-/** Cancel `op`, or fail it (deadline, abort): the origin reported `status` too. */
-static inline void op_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
-                           const char *text)
+static inline void op_fail_from(tryst_op *op, struct cause cause, const char *text)
 {
-    op_fail_from(op, status, origin_rank, status, text);
+    op->rdv->op_events->fail(op, cause, text);
+}
+
+/** Fail `op` for a cause of this rank: a deadline, a cancel, a close. */
+static inline void op_fail(tryst_op *op, tryst_status status, const char *text)
+{
+    op_fail_from(op, (struct cause){status, -1, status}, text);
 }
 
 /** The scope is closing, and may have come to an end: looked at when the pass ends. */

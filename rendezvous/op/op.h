@@ -97,11 +97,18 @@ struct submission {
     void (*run)(struct rendezvous *rdv, struct submission *submission);
 };
 
+/** Why an operation fails: the status that both its ends report, the rank where the failure began (-1: this
+ *  one), and the status that this rank reported. */
+struct cause {
+    tryst_status status;
+    int32_t origin_rank;
+    tryst_status origin_status;
+};
+
 /** What the protocol above does for an operation. */
 struct op_events {
-    /** Cancel it, or fail it with `status`: deadlines, aborts, the user. */
-    void (*fail)(tryst_op *op, tryst_status status, int32_t origin_rank,
-                 const char *text);
+    /** Cancel it, or fail it: deadlines, aborts, the user, a flow's owner. */
+    void (*fail)(tryst_op *op, struct cause cause, const char *text);
     /** It becomes more urgent: `rank` of core/urgency.h. Its flags and its priority say so already. */
     void (*raise)(tryst_op *op, uint64_t rank);
     /** Nobody holds it any more: free its op_device. Any thread. */

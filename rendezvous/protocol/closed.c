@@ -71,11 +71,12 @@ static void sends_fail(struct list *ops, const struct peer *peer, tryst_status s
     char text[64];
     snprintf(text, sizeof text, "rank %d has %s the step", rank,
              status == TRYST_E_ABORTED ? "aborted" : "closed");
+    struct cause cause = {status, rank, status};
     list_for_each_safe (ops, node, after) {
         tryst_op *op = container_of(node, tryst_op, scope_node);
         bool waits = urgent_queued(&op->deferred_node) || flow_is_held(op);
         if (op->kind == OP_SEND && op->peer == peer && waits)
-            producer_fail(op, status, rank, text);
+            producer_fail(op, cause, text);
     }
 }
 

@@ -102,7 +102,7 @@ static void recv_ending(tryst_op *op, struct cause cause, uint32_t upto, unsigne
 {
     /* The close of this group is the outcome, whatever the peer still answers. */
     if (op->fail != TRYST_E_CONTEXT)
-        op_cause_set(op, cause);
+        op_cause_set(op, cause, NULL);
     op->awaits_cause = cause_is_coming(op, op->fail);
     op->rdv->awaiting_cause |= op->awaits_cause;
     marks_clear(op);
@@ -114,13 +114,12 @@ static void recv_ending(tryst_op *op, struct cause cause, uint32_t upto, unsigne
     recv_settle(op);
 }
 
-void consumer_cause(tryst_op *op, int32_t origin_rank, const char *text)
+void consumer_cause(tryst_op *op, struct cause cause, const char *text)
 {
     if (!op->awaits_cause)
         return;
     op->awaits_cause = false;
-    op->origin_rank = origin_rank;
-    op->text = op->text ? op->text : mem_strdup(text);
+    op_cause_set(op, cause, text);
     recv_settle(op);
 }
 
@@ -163,7 +162,7 @@ static void slice_not_in_place(tryst_op *op, tryst_status status)
 static void recv_fail_late(tryst_op *op)
 {
     bool offered = op->state == OP_POSTED;
-    consumer_fail(op, op->fail, op->origin_rank, op->text);
+    consumer_fail(op, op_fail_cause(op), op->text);
     if (op->state != OP_VOID)
         return;
     if (offered)
@@ -246,8 +245,7 @@ static void recv_announce(tryst_op *op)
     if (bulk) {
         tryst_status status = recv_run_open(op);
         if (status != TRYST_OK) { /* its WANT(VOID) says so */
-            consumer_fail(op, status, op->rdv->group->roster.rank,
-                          "no memory to receive");
+            consumer_fail(op, cause_own(op->rdv, status), "no memory to receive");
             return;
         }
     }
@@ -453,7 +451,7 @@ static void offer_shape(tryst_op *op, const struct record_offer *offer)
         return;
     if (op_shape_was_refused(op))
         op_refusal_explain(op, (struct shape){offer->bytes, offer->dtype});
-    consumer_fail(op, status, op->rdv->group->roster.rank, "its shape was refused");
+    consumer_fail(op, cause_own(op->rdv, status), "its shape was refused");
 }
 
 /** A deferred receive announces itself again. */
@@ -559,15 +557,11 @@ void consumer_ended(struct peer *peer, const struct record_answer *answer)
 /* ---- failure ------------------------------------------------------------------------------ */
 
 /** Remember why it fails; false when it was failing already. */
-static bool fail_set(tryst_op *op, tryst_status status, int32_t origin_rank,
-                     const char *text)
+static bool fail_set(tryst_op *op, struct cause cause, const char *text)
 {
     if (op->fail != TRYST_OK)
         return false;
-    op->fail = status;
-    op->origin_rank = origin_rank;
-    if (text && !op->text)
-        op->text = mem_strdup(text);
+    op_cause_set(op, cause, text);
     return true;
 }
 
@@ -603,17 +597,16 @@ void consumer_released(tryst_op *op, tryst_status status)
         recv_enter(op);
         return;
     }
-    fail_set(op, status, op->rdv->group->roster.rank, op_device_why(op));
+    fail_set(op, cause_own(op->rdv, status), op_device_why(op));
     recv_void_announce(op);
 }
 
-void consumer_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
-                   const char *text)
+void consumer_fail(tryst_op *op, struct cause cause, const char *text)
 {
     switch (op->state) {
     case OP_POSTED:
     case OP_DEFERRED:
-        fail_set(op, status, origin_rank, text);
+        fail_set(op, cause, text);
         if (op->run)
             break; /* its slices are being withdrawn; then here again */
         if (op_device_is_held(op)) {
@@ -624,12 +617,12 @@ void consumer_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
         recv_void(op);
         break;
     case OP_WANTED:
-        if (fail_set(op, status, origin_rank, text))
+        if (fail_set(op, cause, text))
             records_queue(op, QUEUED_CANCEL);
         break;
     default:
-        if (status == TRYST_E_ABORTED)
-            consumer_cause(op, origin_rank, text);
+        if (cause.status == TRYST_E_ABORTED)
+            consumer_cause(op, cause, text);
         break;
     }
 }

@@ -30,12 +30,11 @@ void consumer_take(tryst_op *op, const struct arrived *arrived);
 void consumer_tick(struct peer *peer);
 void consumer_offer(struct peer *peer, const struct record_offer *offer, const char *key);
 void consumer_ended(struct peer *peer, const struct record_answer *answer);
-void consumer_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
-                   const char *text);
+void consumer_fail(tryst_op *op, struct cause cause, const char *text);
 void consumer_peer_gone(tryst_op *op);
 /** A posted slice is complete. */
 void recv_slice_arrived(struct bulk *bulk, tryst_status status, size_t bytes);
 /** A receive that waits to hear why its step was aborted now knows. */
-void consumer_cause(tryst_op *op, int32_t origin_rank, const char *text);
+void consumer_cause(tryst_op *op, struct cause cause, const char *text);
 
 #endif

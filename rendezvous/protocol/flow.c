@@ -30,14 +30,15 @@ static bool flow_refused(struct flow *flow, const struct scope *scope,
                          const struct peer *peer)
 {
     const struct peer_liveness *end = &peer->liveness;
+    struct cause closed = {TRYST_E_CLOSED, -1, TRYST_E_CLOSED};
+    struct cause aborted = {TRYST_E_ABORTED, scope->abort_rank, scope->abort_status};
+    struct cause gone = {end->gone_status, peer->rank, end->gone_status};
     if (scope->state == SCOPE_CLOSING)
-        flow->ops->ended(flow, TRYST_E_CLOSED, -1, TRYST_E_CLOSED, "its step was closed");
+        flow->ops->ended(flow, closed, "its step was closed");
     else if (scope->abort_status != TRYST_OK)
-        flow->ops->ended(flow, TRYST_E_ABORTED, scope->abort_rank, scope->abort_status,
-                         scope->abort_text);
+        flow->ops->ended(flow, aborted, scope->abort_text);
     else if (peer->life >= PEER_GIVING_UP)
-        flow->ops->ended(flow, end->gone_status, peer->rank, end->gone_status,
-                         end->gone_text);
+        flow->ops->ended(flow, gone, end->gone_text);
     else
         return false;
     return true;
@@ -91,7 +92,7 @@ static tryst_status flow_start(struct rendezvous *rdv, enum op_kind kind,
     const tryst_key *key = params->key;
     *op_p = NULL;
     flow->op = NULL;
-    flow->late = TRYST_OK;
+    flow->late.status = TRYST_OK;
     if (!flow_cut(flow, params->tensor))
         return TRYST_E_UNSUPPORTED;
     struct peer *peer =
@@ -240,9 +241,7 @@ static bool flow_drops(const tryst_op *op)
     struct flow *flow = op->flow;
     if (op->fail == TRYST_OK)
         return false;
-    flow->late = op->fail;
-    flow->late_origin_rank = op->origin_rank;
-    flow->late_origin_status = (int32_t)op_origin_status(op, op->fail);
+    flow->late = op_fail_cause(op);
     return true;
 }
 
@@ -271,14 +270,43 @@ tryst_status flow_take(tryst_op *op, const void *payload, size_t bytes)
     return TRYST_OK;
 }
 
+/* ---- evidence of the other end ------------------------------------------------------------- */
+
+static bool send_has_met(const tryst_op *op)
+{
+    switch (op->state) {
+    case OP_POSTED: return want_find(op->entry, op->queued.seq) != NULL;
+    case OP_INLINE: return !op->eager; /* it answers a WANT */
+    default: return true;
+    }
+}
+
+static bool recv_has_met(const tryst_op *op)
+{
+    bool waits = op->state == OP_POSTED || op->state == OP_WANTED ||
+                 op->state == OP_DEFERRED || op->state == OP_VOID;
+    return !waits || op->flow->told;
+}
+
+enum flow_sight flow_sight(const struct flow *flow)
+{
+    const tryst_op *op = flow->op;
+    if (!op || (op->kind == OP_SEND ? send_has_met(op) : recv_has_met(op)))
+        return FLOW_MET;
+    const struct peer_endpoint *endpoint = &op->peer->endpoint;
+    if (endpoint->state == PEER_EP_STARTING)
+        return FLOW_STARTS_HERE;
+    if (endpoint->state == PEER_EP_READY)
+        return FLOW_SILENT;
+    return endpoint->peer_starts ? FLOW_STARTS_THERE : FLOW_UNCONNECTED;
+}
+
 /* ---- end ---------------------------------------------------------------------------------- */
 
-void flow_fail(struct flow *flow, tryst_status status, int32_t origin_rank,
-               tryst_status origin_status, const char *text)
+void flow_fail(struct flow *flow, struct cause cause, const char *text)
 {
-    tryst_op *op = flow->op;
-    if (op)
-        op_fail_from(op, status, origin_rank, origin_status, text);
+    if (flow->op)
+        op_fail_from(flow->op, cause, text);
 }
 
 /** An operation that was failing and ended well after all, since its bytes were on their way, ends the flow
@@ -286,12 +314,9 @@ void flow_fail(struct flow *flow, tryst_status status, int32_t origin_rank,
 void flow_op_ended(tryst_op *op)
 {
     struct flow *flow = op->flow;
-    bool late = op->final == TRYST_OK && flow->late != TRYST_OK;
+    bool late = op->final == TRYST_OK && flow->late.status != TRYST_OK;
+    struct cause cause = {op->final, op->origin_rank, op->origin_status};
     op->flow = NULL;
     flow->op = NULL;
-    if (late)
-        flow->ops->ended(flow, flow->late, flow->late_origin_rank,
-                         flow->late_origin_status, op->text);
-    else
-        flow->ops->ended(flow, op->final, op->origin_rank, op->origin_status, op->text);
+    flow->ops->ended(flow, late ? flow->late : cause, op->text);
 }

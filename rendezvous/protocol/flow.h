@@ -52,10 +52,10 @@ struct flow_ops {
     void (*take)(struct flow *flow, const void *payload, size_t bytes);
     /** Send: the transport no longer reads slice `index`. In order. */
     void (*sent)(struct flow *flow, uint32_t index);
-    /** The last call: nothing reads or writes the flow's memory any more, and flow->op is NULL. `text`
-     *  (NULL: none) is valid during the call. After flow_fail no other hook is called. */
-    void (*ended)(struct flow *flow, tryst_status status, int32_t origin_rank,
-                  tryst_status origin_status, const char *text);
+    /** The last call: nothing reads or writes the flow's memory any more, and flow->op is NULL. The status is
+     *  TRYST_OK where nothing failed. `text` (NULL: none) is valid during the call. After flow_fail no other
+     *  hook is called. */
+    void (*ended)(struct flow *flow, struct cause cause, const char *text);
 };
 
 /** The shape of a collective, equal at both ends of an edge. No record carries it yet: only dtype, bytes and slice
@@ -77,8 +77,9 @@ struct flow {
     uint32_t slices; /**< set by flow_send and flow_recv; 1 where there are no bytes */
     uint32_t ready; /**< send: slices [0, ready) may start; may be set before flow_send */
     uint32_t told;  /**< receive: slices that the sender has announced as ready */
-    /* The protocol's: bytes were dropped since the receive was failing, with this cause; TRYST_OK: none were. */
-    int32_t late, late_origin_rank, late_origin_status;
+    struct cause
+        late; /**< the protocol's: bytes were dropped since the receive was failing with this cause;
+                        *   its status is TRYST_OK: none were */
     struct flow_shape shape;
     uint64_t pace_bytes_per_s; /**< send: planned rate to this peer; 0: none (transfer.h) */
 };
@@ -108,8 +109,17 @@ void flow_place_again(struct flow *flow);
 void flow_raise(struct flow *flow, int32_t priority);
 /** End the flow with this cause, towards the peer too: `ended` follows, within this call or with the
  *  peer's answer. Does nothing after `ended` and where the flow fails already. */
-void flow_fail(struct flow *flow, tryst_status status, int32_t origin_rank,
-               tryst_status origin_status, const char *text);
+void flow_fail(struct flow *flow, struct cause cause, const char *text);
+
+/** Evidence of a flow's other end, at this rank. */
+enum flow_sight {
+    FLOW_STARTS_HERE,  /**< this rank's fabric to it still starts */
+    FLOW_SILENT,       /**< it is connected, and no record of the flow has come */
+    FLOW_STARTS_THERE, /**< its fabric still starts */
+    FLOW_UNCONNECTED,
+    FLOW_MET /**< the peer has submitted its part; also where the flow has ended */
+};
+enum flow_sight flow_sight(const struct flow *flow);
 
 /** Return the shape of the flow that `op` moves, or NULL. */
 static inline const struct flow_shape *op_shape_of(const tryst_op *op)

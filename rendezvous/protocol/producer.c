@@ -135,11 +135,11 @@ static void producer_match(struct want *want, tryst_op *op)
     }
 }
 
-/** Bytes of credit that DATA ahead of its WANT costs. */
+/** Bytes of credit that DATA ahead of its WANT costs. A large tensor is such DATA only as a failure. */
 static uint64_t eager_charge(const tryst_op *op)
 {
-    bool dead = op->flags & TRYST_OP_DEAD;
-    return EAGER_OVERHEAD_BYTES + (dead ? 0 : op->bytes);
+    bool empty = op->flags & TRYST_OP_DEAD || op->bytes > op->rdv->set.eager_max_bytes;
+    return EAGER_OVERHEAD_BYTES + (empty ? 0 : op->bytes);
 }
 
 static inline bool send_eager(tryst_op *op)
@@ -226,12 +226,9 @@ void producer_released(tryst_op *op, tryst_status status)
 
 void producer_fetched(tryst_op *op, tryst_status status)
 {
-    if (status != TRYST_OK && op->fail == TRYST_OK) {
-        op->fail = status;
-        op->origin_rank = op->rdv->group->roster.rank;
-        op->text = op->text ? op->text
-                            : mem_strdup("its bytes could not be copied from the device");
-    }
+    if (status != TRYST_OK && op->fail == TRYST_OK)
+        op_cause_set(op, cause_own(op->rdv, status),
+                     "its bytes could not be copied from the device");
     if (op->fail != TRYST_OK) {
         op_device_slot_drop(op);
         op_report_fail(op);
@@ -388,8 +385,7 @@ void producer_cancel(struct peer *peer, const struct record_answer *cancel)
     if (want->send) {
         /* Between two slices; once all are on their way it is too late, and the bulk is the answer. */
         if (want->transfer.next < want->transfer.slices)
-            op_fail_from(want->send, cause.status, cause.origin_rank, cause.origin_status,
-                         "the consumer gave up its receive");
+            op_fail_from(want->send, cause, "the consumer gave up its receive");
         return;
     }
     want->flags |= RECORD_VOID;
@@ -493,31 +489,25 @@ void producer_data_canceled(struct peer *peer, uint64_t number)
 /* ---- failure ------------------------------------------------------------------------------ */
 
 /** Its bytes are being copied out of the caller's memory: it fails when that has ended. */
-static void fail_fetching(tryst_op *op, tryst_status status, int32_t origin_rank,
-                          const char *text)
+static void fail_fetching(tryst_op *op, struct cause cause, const char *text)
 {
-    if (op->fail != TRYST_OK)
-        return;
-    op->fail = status;
-    op->origin_rank = origin_rank;
-    op->text = text ? mem_strdup(text) : NULL;
+    if (op->fail == TRYST_OK)
+        op_cause_set(op, cause, text);
 }
 
 /** Its DATA has left: what becomes of it is the consumer's to say, who gives it back if no receive has
  *  taken it. (DATA that answers a WANT is taken in any case.) */
-static void data_take_back(tryst_op *op, tryst_status status, int32_t origin_rank,
-                           const char *text)
+static void data_take_back(tryst_op *op, struct cause cause, const char *text)
 {
     if (!op->eager || op->reported || op->take_back != TRYST_OK)
         return;
-    op->take_back = status;
-    op->origin_rank = origin_rank;
-    op->text = text && !op->text ? mem_strdup(text) : op->text;
+    op_origin_set(op, cause, text);
+    op->take_back = cause.status;
     records_queue(op, QUEUED_CANCEL);
 }
 
-/** A small flow that failed before it was ready sends its failure ahead of its WANT, as it would have sent its
- *  bytes, unless its step ends at all ranks. */
+/** A flow that failed before its WANT came sends its failure ahead, since its rank may close the step before that, unless
+ *  the step ends at all ranks. */
 static void flow_send_failure(tryst_op *op)
 {
     const struct scope *scope = op->scope;
@@ -532,48 +522,46 @@ static void flow_send_failure(tryst_op *op)
 }
 
 /** It leaves its number behind. */
-static void fail_posted(tryst_op *op, tryst_status status, int32_t origin_rank,
-                        const char *text)
+static void fail_posted(tryst_op *op, struct cause cause, const char *text)
 {
-    bool flow = flow_is_held(op), held = flow || op_device_is_held(op);
-    if (held && !flow)
+    bool flow = op->flow != NULL, device = op_device_is_held(op);
+    if (device)
         op_device_unhold(op);
-    op_report(op, status, origin_rank, op_origin_status(op, status), text);
+    op_report(op, cause.status, cause.origin_rank, cause.origin_status, text);
     op_state_set(op, OP_VOID);
     urgent_remove(&op->deferred_node);
-    if (held)
+    if (flow || device)
         send_void_match(op);
     if (flow)
         flow_send_failure(op);
 }
 
-void producer_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
-                   const char *text)
+void producer_fail(tryst_op *op, struct cause cause, const char *text)
 {
+    tryst_status status = cause.status;
+    bool gives_up = status == TRYST_E_CANCELED || status == TRYST_E_DEADLINE;
     switch (op->state) {
     case OP_POSTED:
         /* An OFFER that is queued still leaves: the receive that it wakes is answered by the
          * WANT that follows. */
-        fail_posted(op, status, origin_rank, text);
+        fail_posted(op, cause, text);
         break;
     case OP_INLINE:
         if (op_device_is_copying(op)) {
-            fail_fetching(op, status, origin_rank, text);
+            fail_fetching(op, cause, text);
         } else if (op->records & QUEUED_DATA) {
             op->fail = op->reported ? op->fail : status;
-            op_report(op, status, origin_rank, op_origin_status(op, status), text);
-        } else if (status != TRYST_E_CANCELED && status != TRYST_E_DEADLINE) {
-            op_report(op, status, origin_rank, op_origin_status(op, status),
-                      text); /* the bytes were copied */
-        } else {
-            data_take_back(op, status, origin_rank, text);
+            op_report(op, status, cause.origin_rank, cause.origin_status, text);
+        } else if (gives_up) {
+            data_take_back(op, cause, text);
+        } else { /* the bytes were copied */
+            op_report(op, status, cause.origin_rank, cause.origin_status, text);
         }
         break;
     case OP_MATCHED:
         /* Between two slices; once all are on their way it is too late. */
-        if ((status != TRYST_E_CANCELED && status != TRYST_E_DEADLINE) ||
-            op->want->transfer.next < op->want->transfer.slices)
-            send_run_fail(op, status, origin_rank, text);
+        if (!gives_up || op->want->transfer.next < op->want->transfer.slices)
+            send_run_fail(op, cause, text);
         break;
     default: break;
     }

@@ -33,8 +33,7 @@ static inline void producer_unblock(struct peer *peer)
         producer_unblock_some(peer);
 }
 /** Cancel a send, or fail it with `status`. */
-void producer_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
-                   const char *text);
+void producer_fail(tryst_op *op, struct cause cause, const char *text);
 /** The ready event of a held send has passed, or failed (`status`). */
 void producer_released(tryst_op *op, tryst_status status);
 /** The bytes of a small send on a device are in its slot, or cannot be had. */

@@ -20,17 +20,16 @@
 
 /* ---- operations --------------------------------------------------------------------------- */
 
-static void op_fail_by_kind(tryst_op *op, tryst_status status, int32_t origin_rank,
-                            const char *text)
+static void op_fail_by_kind(tryst_op *op, struct cause cause, const char *text)
 {
-    if (origin_rank < 0)
-        origin_rank = op->rdv->group->roster.rank;
+    if (cause.origin_rank < 0)
+        cause.origin_rank = op->rdv->group->roster.rank;
     if (op->kind == OP_SEND)
-        producer_fail(op, status, origin_rank, text);
+        producer_fail(op, cause, text);
     else if (op->kind == OP_RECV)
-        consumer_fail(op, status, origin_rank, text);
+        consumer_fail(op, cause, text);
     else if (op->kind == OP_COLL)
-        op->rdv->above.fail(op->rdv->above.arg, op, status, origin_rank, text);
+        op->rdv->above.fail(op->rdv->above.arg, op, cause, text);
 }
 
 static int32_t op_peer_rank(const tryst_op *op)
@@ -174,9 +173,9 @@ void protocol_peer_close(struct peer *peer)
 
 static void abort_ops(struct scope *scope, struct list *ops)
 {
+    struct cause cause = {TRYST_E_ABORTED, scope->abort_rank, scope->abort_status};
     list_for_each_safe (ops, node, after)
-        op_fail_from(container_of(node, tryst_op, scope_node), TRYST_E_ABORTED,
-                     scope->abort_rank, scope->abort_status, scope->abort_text);
+        op_fail_from(container_of(node, tryst_op, scope_node), cause, scope->abort_text);
 }
 
 void protocol_scope_aborted(struct scope *scope)

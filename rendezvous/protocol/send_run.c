@@ -92,13 +92,9 @@ static void send_maybe_finish(struct want *want)
  *  it: else each cancel would put another window's bytes before what is urgent. Its WANT is answered when the
  *  slices that are on their way have been sent, or have not: only then is it known how many the consumer
  *  has to wait for. */
-static void matched_stop(tryst_op *op, tryst_status status, int32_t origin_rank,
-                         const char *text)
+static void matched_stop(tryst_op *op, struct cause cause, const char *text)
 {
-    op->fail = status;
-    op->origin_rank = origin_rank;
-    if (text && !op->text)
-        op->text = mem_strdup(text);
+    op_cause_set(op, cause, text);
     op->want->transfer.posted = op->want->transfer.next;
     op->rdv->dispatch->posted(op->rdv->dispatch_arg, &op->want->transfer);
     op->records &= (uint8_t)~QUEUED_OFFER;
@@ -122,7 +118,7 @@ static void slice_unsent(struct want *want, uint32_t index, tryst_status status)
 {
     tryst_op *op = want->send;
     if (op->state == OP_MATCHED)
-        matched_stop(op, status, op->rdv->group->roster.rank,
+        matched_stop(op, cause_own(op->rdv, status),
                      "its bytes could not be copied from the device");
     if (index >= want->transfer.next)
         return;
@@ -269,7 +265,7 @@ void send_run_done(struct peer *peer, const struct record_answer *done)
     if (done->upto ==
             transfer->slices && /* the consumer has all, but perhaps not in place */
         done->header.status != TRYST_OK)
-        op_cause_set(want->send, cause_in_answer(peer, done));
+        op_cause_set(want->send, cause_in_answer(peer, done), NULL);
     const struct dispatch_ops *dispatch = peer->rdv->dispatch;
     while (transfer->upto < done->upto) {
         uint64_t bytes = transfer_slice_bytes(transfer, transfer->upto++);
@@ -284,11 +280,10 @@ void send_run_done(struct peer *peer, const struct record_answer *done)
     send_maybe_finish(want);
 }
 
-void send_run_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
-                   const char *text)
+void send_run_fail(tryst_op *op, struct cause cause, const char *text)
 {
     struct want *want = op->want;
-    matched_stop(op, status, origin_rank, text);
+    matched_stop(op, cause, text);
     matched_answer(want);
     send_maybe_finish(want);
 }

@@ -22,8 +22,7 @@ void send_run_begin(struct want *want, tryst_op *op);
 /** DONE has come for the want that it names. */
 void send_run_done(struct peer *peer, const struct record_answer *done);
 /** No slice starts any more; the send ends with `status` once those under way have left. */
-void send_run_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
-                   const char *text);
+void send_run_fail(tryst_op *op, struct cause cause, const char *text);
 /** Why does the next slice of this operation not leave? HOLD_NONE too where it is no send that has its
  *  WANT. HOLD_BEHIND: `*before_p`, else NULL, has its turn before. */
 enum transfer_hold send_run_held_by(const tryst_op *op, const tryst_op **before_p);

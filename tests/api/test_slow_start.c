@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <tryst/coll.h>
 #include <unistd.h>
 
 #define MS 1000000ull
@@ -65,6 +66,32 @@ static void waits_main(struct harness_rank *rank)
 static void test_waits(void **state)
 {
     const struct harness_params params = {.size = 2, .main = waits_main, .timeout_s = 40};
+    (void)state;
+    slow_start_ms = START_MS;
+    run_with(&params, NULL);
+}
+
+/* A collective whose deadline passes while this rank's own fabric starts blames no rank. */
+static void coll_main(struct harness_rank *rank)
+{
+    tryst_error error = {.struct_size = sizeof error, .text = ""};
+    tryst_op_params params = {.struct_size = sizeof params, .deadline_ns = 200 * MS};
+    tryst_step *step = harness_step(rank, 1);
+    tryst_op *op;
+    CHECK_STATUS(tryst_barrier(step, "x", &params, &op), TRYST_OK);
+    CHECK_STATUS(tryst_wait(op, TRYST_FOREVER), TRYST_E_DEADLINE);
+    CHECK_STATUS(tryst_op_error(op, &error), TRYST_E_DEADLINE);
+    if (error.origin_rank == rank->rank &&
+        (!strstr(error.text, "fabric") || strstr(error.text, "nothing has come")))
+        harness_fail(__FILE__, __LINE__, "%s", error.text);
+    tryst_op_release(op);
+    harness_step_close(step);
+    harness_barrier(rank, rank->arg);
+}
+
+static void test_coll(void **state)
+{
+    const struct harness_params params = {.size = 2, .main = coll_main, .timeout_s = 40};
     (void)state;
     slow_start_ms = START_MS;
     run_with(&params, NULL);
@@ -476,11 +503,12 @@ static void test_calls(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_waits),  cmocka_unit_test(test_deadlines),
-        cmocka_unit_test(test_close),  cmocka_unit_test(test_leave),
-        cmocka_unit_test(test_fails),  cmocka_unit_test(test_never),
-        cmocka_unit_test(test_uneven), cmocka_unit_test(test_served),
-        cmocka_unit_test(test_fork),   cmocka_unit_test(test_calls),
+        cmocka_unit_test(test_coll),      cmocka_unit_test(test_waits),
+        cmocka_unit_test(test_deadlines), cmocka_unit_test(test_close),
+        cmocka_unit_test(test_leave),     cmocka_unit_test(test_fails),
+        cmocka_unit_test(test_never),     cmocka_unit_test(test_uneven),
+        cmocka_unit_test(test_served),    cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_calls),
     };
     return HARNESS_MAIN(argc, argv, tests);
 }

@@ -16,12 +16,11 @@ static tryst_op ops[OPS];
 
 static int failed_count;
 
-static void note_failed(tryst_op *op, tryst_status status, int32_t origin_rank,
-                        const char *text)
+static void note_failed(tryst_op *op, struct cause cause, const char *text)
 {
     assert_int_equal(op->heap_index, SIZE_MAX);
-    assert_int_equal(status, TRYST_E_DEADLINE);
-    assert_int_equal(origin_rank, -1);
+    assert_int_equal(cause.status, TRYST_E_DEADLINE);
+    assert_int_equal(cause.origin_rank, -1);
     assert_memory_equal(text, "deadline passed: ", 17);
     failed_count++;
 }

@@ -96,15 +96,14 @@ static void on_sent(struct flow *flow, uint32_t index)
         memset(edge->data + (size_t)index * SLICE, 0xee, SLICE);
 }
 
-static void on_ended(struct flow *flow, tryst_status status, int32_t origin_rank,
-                     tryst_status origin_status, const char *text)
+static void on_ended(struct flow *flow, struct cause cause, const char *text)
 {
     struct edge *edge = edge_of(flow);
     assert_null(flow->op);
     edge->ended++;
-    edge->status = status;
-    edge->origin_rank = origin_rank;
-    edge->origin_status = (int32_t)origin_status;
+    edge->status = cause.status;
+    edge->origin_rank = cause.origin_rank;
+    edge->origin_status = (int32_t)cause.origin_status;
     snprintf(edge->text, sizeof edge->text, "%s", text ? text : "");
     memset(edge->data, 0xdd, sizeof edge->data); /* it is the owner's again */
 }
@@ -637,13 +636,13 @@ static void close_step(int rank)
 
 static void act(enum action action)
 {
+    bool gives_up = action == CANCEL_SEND || action == CANCEL_RECV;
+    tryst_status status = gives_up ? TRYST_E_CANCELED : TRYST_E_PEER;
     for (int n = 0; n < 3; n++) {
         if (action == FAIL_SEND || action == CANCEL_SEND)
-            flow_fail(&out[n].flow, action == FAIL_SEND ? TRYST_E_PEER : TRYST_E_CANCELED,
-                      0, TRYST_E_PEER, "the cause");
+            flow_fail(&out[n].flow, (struct cause){status, 0, TRYST_E_PEER}, "the cause");
         if (action == FAIL_RECV || action == CANCEL_RECV)
-            flow_fail(&in[n].flow, action == FAIL_RECV ? TRYST_E_PEER : TRYST_E_CANCELED,
-                      1, TRYST_E_PEER, "the cause");
+            flow_fail(&in[n].flow, (struct cause){status, 1, TRYST_E_PEER}, "the cause");
     }
     if (action == ABORT)
         assert_int_equal(tryst_step_abort(steps[1], TRYST_E_MISMATCH, "no"), TRYST_OK);
@@ -753,8 +752,8 @@ static void test_failure_travels(void **state)
         begin(NULL);
         start_both(0, small ? 8 : 8 * SLICE, &placed_ops);
         world_settle(&world);
-        flow_fail(send ? &out[0].flow : &in[0].flow, TRYST_E_PEER, origin, TRYST_E_SYSTEM,
-                  "it died");
+        flow_fail(send ? &out[0].flow : &in[0].flow,
+                  (struct cause){TRYST_E_PEER, origin, TRYST_E_SYSTEM}, "it died");
         world_settle(&world);
         check_cause(&in[0], origin);
         check_cause(&out[0], origin);
@@ -785,7 +784,8 @@ static void test_late_failure(void **state)
             start_both(0, 4 * SLICE, &placed_ops);
             world_settle(&world);
         }
-        flow_fail(&in[0].flow, TRYST_E_PEER, 1, TRYST_E_SYSTEM, "it died");
+        flow_fail(&in[0].flow, (struct cause){TRYST_E_PEER, 1, TRYST_E_SYSTEM},
+                  "it died");
         world.sides[1].hold_bulk = world.sides[1].hold_frames = false;
         world_settle(&world);
         check_cause(&in[0], 1);
@@ -900,13 +900,12 @@ static bool engine_busy(void *arg)
     return ((struct engine *)arg)->busy;
 }
 
-static void engine_fail(void *arg, tryst_op *op, tryst_status status, int32_t origin_rank,
-                        const char *text)
+static void engine_fail(void *arg, tryst_op *op, struct cause cause, const char *text)
 {
     struct engine *engine = arg;
     assert_ptr_equal(op, engine->op);
     engine->fails++;
-    engine->status = status;
+    engine->status = cause.status;
 }
 
 static void engine_raise(void *arg, tryst_op *op, uint64_t rank)

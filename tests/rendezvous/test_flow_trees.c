@@ -104,10 +104,9 @@ static void on_take(struct flow *flow, const void *payload, size_t bytes)
     mark(flow);
 }
 
-static void on_ended(struct flow *flow, tryst_status status, int32_t origin_rank,
-                     tryst_status origin_status, const char *text)
+static void on_ended(struct flow *flow, struct cause cause, const char *text)
 {
-    assert_int_equal(status, TRYST_OK);
+    assert_int_equal(cause.status, TRYST_OK);
     assert_false(edge_of(flow)->ended);
     edge_of(flow)->ended = true;
     ended_count++;

@@ -116,13 +116,16 @@ static struct {
 static void relay_peer_run(struct rendezvous *rdv, struct submission *submission)
 {
     if (relay.op && !relay.op->reported)
-        op_fail_from(relay.op, TRYST_E_PEER, ELSEWHERE, TRYST_E_SYSTEM, "rank 2 is gone");
+        op_fail_from(relay.op, (struct cause){TRYST_E_PEER, ELSEWHERE, TRYST_E_SYSTEM},
+                     "rank 2 is gone");
 }
 
 static void relay_deadline_run(struct rendezvous *rdv, struct submission *submission)
 {
     if (relay.op && !relay.op->reported)
-        op_fail(relay.op, TRYST_E_DEADLINE, ELSEWHERE, "rank 2 had a deadline");
+        op_fail_from(relay.op,
+                     (struct cause){TRYST_E_DEADLINE, ELSEWHERE, TRYST_E_DEADLINE},
+                     "rank 2 had a deadline");
 }
 
 static void give_up(const struct life *life)

@@ -7,6 +7,7 @@
  */
 #include "cause.h"
 
+#include "core/alloc.h"
 #include "core/status.h"
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/group.h"
@@ -30,12 +31,19 @@ struct cause op_cause(const tryst_op *op, tryst_status status)
     return cause;
 }
 
-void op_cause_set(tryst_op *op, struct cause cause)
+void op_origin_set(tryst_op *op, struct cause cause, const char *text)
 {
-    op->fail = cause.status;
     op->origin_rank = cause.origin_rank;
     op->origin_fail =
         cause.origin_status == cause.status ? TRYST_OK : cause.origin_status;
+    if (text && !op->text)
+        op->text = mem_strdup(text);
+}
+
+void op_cause_set(tryst_op *op, struct cause cause, const char *text)
+{
+    op_origin_set(op, cause, text);
+    op->fail = cause.status;
 }
 
 /* ---- in records --------------------------------------------------------------------------- */

@@ -12,18 +12,14 @@
 
 struct peer;
 
-struct cause {
-    tryst_status status;
-    int32_t origin_rank;
-    tryst_status origin_status;
-};
-
 /** The cause of a failure that began at this rank; with TRYST_OK of none. */
 struct cause cause_own(const struct rendezvous *rdv, tryst_status status);
 /** The cause of `op`, which failed or is failing with `status`, for its other end. */
 struct cause op_cause(const tryst_op *op, tryst_status status);
-/** Make the cause of a failure the reason for which `op` is failing. */
-void op_cause_set(tryst_op *op, struct cause cause);
+/** Make the cause the reason for which `op` is failing. `text` (NULL: none) is copied unless `op` has one. */
+void op_cause_set(tryst_op *op, struct cause cause, const char *text);
+/** Note the origin alone: `op` is to fail once its DATA has been returned. */
+void op_origin_set(tryst_op *op, struct cause cause, const char *text);
 
 /** The cause in a record of `peer`. An origin of -1 is replaced by the rank of `peer`, and an origin status that
  *  no operation ends with by the record's status. */

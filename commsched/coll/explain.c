@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Texts of failures; see explain.h.
+ *
+ * Idea: a rank has evidence of its neighbours alone. A neighbour has joined if any flow with it has met its other end
+ * (flow_sight). A deadline names a neighbour without such evidence; the rank where the deadline passed may have none, so
+ * each rank that the deadline reaches adds what is missing there.
+ * Callers: coll.c, once for each run that fails.
+ */
+#include "explain.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "rendezvous/coll_op.h"
+
+static const char *kind_name(tryst_coll_kind kind)
+{
+    static const char *const names[] = {[TRYST_COLL_INVALID] = "collective",
+                                        [TRYST_COLL_ALLREDUCE] = "all-reduce",
+                                        [TRYST_COLL_REDUCE] = "reduce",
+                                        [TRYST_COLL_BROADCAST] = "broadcast",
+                                        [TRYST_COLL_BARRIER] = "barrier"};
+    return names[kind];
+}
+
+int32_t run_flow_rank(const struct coll_run *run, uint32_t index)
+{
+    const tryst_key *key = run->coll->keys[index];
+    return key->src_rank == coll_op_rank(run->op) ? key->dst_rank : key->src_rank;
+}
+
+/* ---- neighbours --------------------------------------------------------------------------- */
+
+static enum flow_sight sight(const struct coll_run *run, uint32_t index)
+{
+    const struct coll_flow *flow = &run->flows[index];
+    return flow->is_live ? flow_sight(&flow->flow) : FLOW_MET;
+}
+
+static bool rank_has_joined(const struct coll_run *run, int32_t rank)
+{
+    for (uint32_t i = 0; i < run->coll->flows_count; i++)
+        if (run_flow_rank(run, i) == rank && sight(run, i) == FLOW_MET)
+            return true;
+    return false;
+}
+
+/** Find a flow of a neighbour from which nothing has come. Ranks that are connected come before others. False: all
+ *  neighbours have joined, or no flow has started. */
+static bool missing_find(const struct coll_run *run, uint32_t *index_p)
+{
+    bool found = false;
+    for (uint32_t i = 0; i < run->coll->flows_count; i++) {
+        bool better = !found || sight(run, i) < sight(run, *index_p);
+        if (!better || rank_has_joined(run, run_flow_rank(run, i)))
+            continue;
+        *index_p = i;
+        found = true;
+    }
+    return found;
+}
+
+/** Find a flow that has not ended, of a rank that this one waits for: one that sends, if there is one. */
+static bool waiting_find(const struct coll_run *run, uint32_t *index_p)
+{
+    bool found = false;
+    int32_t own = coll_op_rank(run->op);
+    for (uint32_t i = 0; i < run->coll->flows_count; i++) {
+        bool receives = run->coll->keys[i]->dst_rank == own;
+        if (!run->flows[i].is_live || (found && !receives))
+            continue;
+        *index_p = i;
+        found = true;
+        if (receives)
+            break;
+    }
+    return found;
+}
+
+static size_t put_missing(const struct coll_run *run, uint32_t index, char *to,
+                          size_t room)
+{
+    static const char *const formats[] = {
+        [FLOW_SILENT] = "nothing has come from rank %" PRId32,
+        [FLOW_UNCONNECTED] = "rank %" PRId32 " is not connected yet",
+        [FLOW_STARTS_THERE] = "the fabric of rank %" PRId32 " still starts",
+        [FLOW_STARTS_HERE] = "this rank's fabric to rank %" PRId32 " still starts"};
+    int n = snprintf(to, room, formats[sight(run, index)], run_flow_rank(run, index));
+    return n < 0 ? 0 : (size_t)n;
+}
+
+/* ---- texts -------------------------------------------------------------------------------- */
+
+static void explain_deadline(const struct coll_run *run, bool is_own, char *to,
+                             size_t room)
+{
+    uint32_t index;
+    int head = is_own ? snprintf(to, room, "its deadline passed")
+                      : snprintf(to, room, "the deadline of rank %" PRId32 " passed",
+                                 run->cause.origin_rank);
+    if (missing_find(run, &index)) {
+        head += snprintf(to + head, room - (size_t)head, is_own ? ", and " : "; here ");
+        (void)put_missing(run, index, to + head, room - (size_t)head);
+    } else if (is_own && waiting_find(run, &index)) {
+        (void)snprintf(to + head, room - (size_t)head,
+                       "; rank %" PRId32 " has joined, and waits itself",
+                       run_flow_rank(run, index));
+    }
+}
+
+void run_explain(struct coll_run *run, const char *text)
+{
+    const struct cause *cause = &run->cause;
+    bool is_own = cause->origin_rank == coll_op_rank(run->op);
+    size_t head = (size_t)snprintf(run->text, sizeof run->text,
+                                   "%s \"%.80s\": ", kind_name(run->coll->kind),
+                                   run->coll->label->string);
+    char *to = run->text + head;
+    size_t room = sizeof run->text - head;
+    if (cause->status == TRYST_E_DEADLINE)
+        explain_deadline(run, is_own, to, room);
+    else if (cause->status == TRYST_E_CANCELED && !is_own)
+        (void)snprintf(to, room, "rank %" PRId32 " gave up its part", cause->origin_rank);
+    else if (cause->status == TRYST_E_PEER && !text)
+        (void)snprintf(to, room, "rank %" PRId32 " was lost", cause->origin_rank);
+    else
+        (void)snprintf(to, room, "%s", text ? text : "a part of it failed");
+}

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Five ranks in a chain: the cause that a collective ends with, also where a rank comes late, has closed its step or has
+ * left, and whom a deadline names. */
+#include "harness.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tryst/coll.h>
+#include <unistd.h>
+
+#include "coll_net.h"
+#include "support/unit.h"
+
+enum { RANKS = 5, VICTIM = 4, NEIGHBOUR = 3, LARGE = 300001, SMALL = 5 };
+#define NS_PER_MS UINT64_C(1000000)
+
+struct shared {
+    _Atomic(uint32_t) counter, living;
+};
+
+static void run_ranks(void (*main)(struct harness_rank *rank), int killed)
+{
+    char path[64];
+    struct shared *shared = harness_share(sizeof *shared);
+    coll_net_write(NET_CHAIN, RANKS, path);
+    const char *const config[] = {"topology", path, NULL};
+    struct harness_params params = {.size = RANKS,
+                                    .main = main,
+                                    .arg = shared,
+                                    .timeout_s = 30,
+                                    .config = config,
+                                    .killed = killed};
+    int failed = harness_run(&params);
+    unlink(path);
+    harness_unshare(shared, sizeof *shared);
+    assert_int_equal(failed, 0);
+}
+
+static int64_t data[LARGE];
+
+static tryst_op *coll_begin(struct harness_rank *rank, tryst_step *step,
+                            tryst_coll_kind kind, uint64_t count, int root,
+                            uint64_t deadline_ns)
+{
+    tryst_op_params params = {.struct_size = sizeof params, .deadline_ns = deadline_ns};
+    tryst_tensor tensor = {.struct_size = sizeof tensor,
+                           .data = data,
+                           .count = count,
+                           .dtype = TRYST_DTYPE_I64};
+    const tryst_tensor *in = rank->rank == root ? NULL : &tensor;
+    tryst_status status;
+    tryst_op *op;
+    if (kind == TRYST_COLL_ALLREDUCE)
+        status =
+            tryst_allreduce(step, "x", NULL, &tensor, TRYST_REDUCE_SUM, &params, &op);
+    else if (kind == TRYST_COLL_REDUCE)
+        status =
+            tryst_reduce(step, "x", in, &tensor, TRYST_REDUCE_SUM, root, &params, &op);
+    else if (kind == TRYST_COLL_BROADCAST)
+        status = tryst_broadcast(step, "x", &tensor, root, &params, &op);
+    else
+        status = tryst_barrier(step, "x", &params, &op);
+    if (status != TRYST_OK)
+        harness_fail(__FILE__, __LINE__, "%s", tryst_last_error());
+    return op;
+}
+
+/* Wait for `op`, release it; its error is in `*error_p`, with a text of this function's. */
+static tryst_status coll_end(tryst_op *op, tryst_error *error_p)
+{
+    static _Thread_local char text[512];
+    *error_p = (tryst_error){.struct_size = sizeof *error_p, .text = ""};
+    tryst_status status = tryst_wait(op, TRYST_FOREVER);
+    (void)tryst_op_error(op, error_p);
+    snprintf(text, sizeof text, "%s", error_p->text);
+    error_p->text = text;
+    tryst_op_release(op);
+    return status;
+}
+
+static void outcome_check(tryst_status status, const tryst_error *error,
+                          tryst_status wanted, int origin)
+{
+    if (status != wanted || error->origin_rank != origin)
+        harness_fail(__FILE__, __LINE__, "%s of rank %d, not %s of rank %d: %s",
+                     tryst_status_name(status), error->origin_rank,
+                     tryst_status_name(wanted), origin, error->text);
+}
+
+/* All but the victim come here as often. */
+static void living_meet(struct harness_rank *rank)
+{
+    struct shared *shared = rank->arg;
+    uint32_t turn = atomic_fetch_add(&shared->living, 1) / (RANKS - 1);
+    while (atomic_load(&shared->living) < (turn + 1) * (RANKS - 1)) {
+        tryst_progress(rank->ctx);
+        harness_sleep_ms(1);
+    }
+}
+
+static void connect_all(struct harness_rank *rank)
+{
+    struct shared *shared = rank->arg;
+    tryst_error error;
+    tryst_step *step = harness_step(rank, 1);
+    for (int i = 0; i < 2; i++)
+        CHECK_STATUS(coll_end(coll_begin(rank, step, TRYST_COLL_ALLREDUCE,
+                                         i ? LARGE : SMALL, 0, 0),
+                              &error),
+                     TRYST_OK);
+    harness_step_close(step);
+    harness_barrier(rank, &shared->counter);
+}
+
+/* ---- a rank that died --------------------------------------------------------------------- */
+
+static const struct shape {
+    tryst_coll_kind kind;
+    uint64_t count;
+    int root;
+} shapes[] = {{TRYST_COLL_REDUCE, LARGE, 0},
+              {TRYST_COLL_REDUCE, SMALL, 0},
+              {TRYST_COLL_BROADCAST, LARGE, 4},
+              {TRYST_COLL_ALLREDUCE, LARGE, 0}};
+static unsigned shape_at;
+
+/* The neighbour of the rank that died has failed, and has closed its step before the others submit. */
+static void closed_main(struct harness_rank *rank)
+{
+    const struct shape *shape = &shapes[shape_at];
+    tryst_error error;
+    connect_all(rank);
+    if (rank->rank == VICTIM)
+        kill(getpid(), SIGKILL);
+    tryst_step *step = harness_step(rank, 2);
+    if (rank->rank != NEIGHBOUR)
+        living_meet(rank);
+    tryst_op *op = coll_begin(rank, step, shape->kind, shape->count, shape->root, 0);
+    tryst_status status = coll_end(op, &error);
+    outcome_check(status, &error, TRYST_E_PEER, VICTIM);
+    harness_step_close(step);
+    if (rank->rank == NEIGHBOUR)
+        living_meet(rank);
+    living_meet(rank);
+}
+
+static void test_closed(void **state)
+{
+    for (shape_at = 0; shape_at < COUNT_OF(shapes) && harness_has_processes(); shape_at++)
+        run_ranks(closed_main, VICTIM);
+}
+
+/* The neighbour of the rank that died has failed, and has left. The others know of the death already. */
+static void left_main(struct harness_rank *rank)
+{
+    tryst_error error;
+    connect_all(rank);
+    if (rank->rank == VICTIM)
+        kill(getpid(), SIGKILL);
+    tryst_step *step = harness_step(rank, 2);
+    tryst_op *op = coll_begin(rank, step, TRYST_COLL_ALLREDUCE, LARGE, 0, 0);
+    tryst_status status = coll_end(op, &error);
+    outcome_check(status, &error, TRYST_E_PEER, VICTIM);
+    harness_step_close(step);
+    living_meet(rank);
+    if (rank->rank == NEIGHBOUR)
+        return;
+    for (int i = 0; i < 200; i++) { /* its leave arrives */
+        tryst_progress(rank->ctx);
+        harness_sleep_ms(1);
+    }
+    step = harness_step(rank, 3);
+    for (unsigned i = 0; i < COUNT_OF(shapes); i++) {
+        const struct shape *shape = &shapes[i];
+        op = coll_begin(rank, step, shape->kind, shape->count, shape->root, 0);
+        status = coll_end(op, &error);
+        outcome_check(status, &error, TRYST_E_PEER, VICTIM);
+    }
+    harness_step_close(step);
+}
+
+static void test_left(void **state)
+{
+    if (harness_has_processes())
+        run_ranks(left_main, VICTIM);
+}
+
+/* ---- deadlines ---------------------------------------------------------------------------- */
+
+enum { DEADLINE_MS = 700 };
+
+static void text_check(const tryst_error *error, const char *part, bool has)
+{
+    if (!strstr(error->text, part) == has)
+        harness_fail(__FILE__, __LINE__, "\"%s\" %s \"%s\"", error->text,
+                     has ? "lacks" : "has", part);
+}
+
+/* Rank `missing` never joins. One rank, at the other end of the chain, has a deadline: its neighbour has joined, and is not
+ * blamed; the neighbour of the missing rank names it. */
+static void missing_case(struct harness_rank *rank, uint64_t step_id,
+                         tryst_coll_kind kind, uint64_t count, int missing)
+{
+    struct shared *shared = rank->arg;
+    int late = missing ? 0 : RANKS - 1;
+    int neighbour = missing ? missing - 1 : 1, joined = missing ? 1 : RANKS - 2;
+    tryst_step *step = harness_step(rank, step_id);
+    if (rank->rank != missing) {
+        tryst_error error;
+        char text[64];
+        uint64_t deadline_ns = rank->rank == late ? DEADLINE_MS * NS_PER_MS : 0;
+        tryst_op *op = coll_begin(rank, step, kind, count, 0, deadline_ns);
+        tryst_status status = coll_end(op, &error);
+        outcome_check(status, &error, TRYST_E_DEADLINE, late);
+        snprintf(text, sizeof text, "nothing has come from rank %d", missing);
+        text_check(&error, text, rank->rank == neighbour);
+        snprintf(text, sizeof text, "the deadline of rank %d passed", late);
+        text_check(&error, text, rank->rank != late);
+        if (rank->rank == late) {
+            snprintf(text, sizeof text, "rank %d has joined, and waits itself", joined);
+            text_check(&error, text, true);
+        } else if (rank->rank != neighbour) {
+            text_check(&error, "nothing has come", false);
+        }
+    }
+    harness_barrier(rank, &shared->counter);
+    harness_step_close(step);
+}
+
+static void missing_main(struct harness_rank *rank)
+{
+    connect_all(rank);
+    missing_case(rank, 2, TRYST_COLL_ALLREDUCE, LARGE, 4);
+    missing_case(rank, 3, TRYST_COLL_ALLREDUCE, SMALL, 4);
+    missing_case(rank, 4, TRYST_COLL_BARRIER, 0, 4);
+    missing_case(rank, 5, TRYST_COLL_ALLREDUCE, LARGE, 0);
+    missing_case(rank, 6, TRYST_COLL_ALLREDUCE, SMALL, 0);
+}
+
+static void test_missing(void **state)
+{
+    run_ranks(missing_main, HARNESS_NOBODY);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_closed),
+                                       cmocka_unit_test(test_left),
+                                       cmocka_unit_test(test_missing)};
+    return HARNESS_MAIN(argc, argv, tests);
+}

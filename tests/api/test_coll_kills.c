@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Four to six ranks run random collectives, and one of them is killed at a random moment. The manual (tryst/coll.h) is
+ * the judge: what was under way ends well, with the right bytes, or with TRYST_E_PEER and the rank that died, within 2 s;
+ * what is submitted later ends so at once; the group can be closed, and leaves no descriptor and no thread behind.
+ * TRYST_TEST_KILLS sets the number of kills. A rank that is stopped and goes on disturbs nothing. */
+#include "harness.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tryst/coll.h>
+#include <unistd.h>
+
+#include "coll_net.h"
+#include "support/asleep.h"
+#include "support/patience.h"
+#include "support/unit.h"
+
+enum { RANKS_LEAST = 4, RANKS_MAX = 6, ROUNDS = 10, AFTER = 3, AT_ONCE = 4 };
+enum { COUNT_MAX = 1 << 19, AWAY_MS = 1000, STOP_MS = 1500, SAMPLES_MAX = 1 << 16 };
+#define NS_PER_MS       UINT64_C(1000000)
+#define UNDER_WAY_NS    (2000 * NS_PER_MS)
+#define AT_ONCE_NS      (500 * NS_PER_MS)
+#define VICTIM_DELAY_NS (500 * NS_PER_MS)
+
+/* What all ranks of one run share. */
+struct run {
+    uint64_t seed;
+    int victim,
+        away; /* away: it leaves the library for AWAY_MS when the victim dies; -1: no rank does */
+    bool stops; /* the victim is stopped for a while instead */
+    _Atomic(uint32_t) counter, living;
+    _Atomic(int32_t) victim_pid;
+    _Atomic(uint64_t) killed_ns;
+    _Atomic(uint32_t) under_way_count, at_once_count;
+    uint64_t under_way[SAMPLES_MAX], at_once[SAMPLES_MAX];
+};
+
+struct part {
+    tryst_coll_kind kind;
+    uint64_t count;
+    int root;
+    int64_t *data;
+    tryst_op *op;
+    uint64_t begin_ns, end_ns;
+    bool
+        knew; /* an earlier operation of this rank had failed when this one was submitted */
+};
+
+/* ---- collectives, the same on all ranks --------------------------------------------------- */
+
+static void part_draw(struct part *part, const struct run *run, int size, int round,
+                      int index)
+{
+    static const uint64_t counts[] = {0, 1, 7, 500, 4099, 40000, 131072, COUNT_MAX};
+    uint64_t random =
+        (run->seed * 64 + (uint64_t)round) * 64 + (uint64_t)index * 2654435761u + 1;
+    for (int i = 0; i < 8; i++)
+        harness_random(&random);
+    part->kind = (tryst_coll_kind)(1 + harness_random(&random) % 4);
+    part->count = counts[harness_random(&random) % COUNT_OF(counts)];
+    part->root = (int)(harness_random(&random) % (uint64_t)size);
+}
+
+static void on_end(void *arg, tryst_op *op, tryst_status status)
+{
+    struct part *part = arg;
+    (void)op, (void)status;
+    part->end_ns = harness_now_ns();
+}
+
+static void part_start(struct harness_rank *rank, tryst_step *step, struct part *part,
+                       int index)
+{
+    tryst_op_params params = {
+        .struct_size = sizeof params, .callback = on_end, .arg = part};
+    tryst_tensor tensor = {.struct_size = sizeof tensor,
+                           .data = part->data,
+                           .count = part->count,
+                           .dtype = TRYST_DTYPE_I64};
+    char name[16];
+    tryst_status status = TRYST_OK;
+    bool is_root = part->root == rank->rank;
+    snprintf(name, sizeof name, "c%d", index);
+    for (uint64_t i = 0; i < part->count; i++)
+        part->data[i] = rank->rank * INT64_C(1000003) + (int64_t)i;
+    part->begin_ns = harness_now_ns();
+    if (part->kind == TRYST_COLL_ALLREDUCE)
+        status = tryst_allreduce(step, name, NULL, &tensor, TRYST_REDUCE_SUM, &params,
+                                 &part->op);
+    else if (part->kind == TRYST_COLL_REDUCE)
+        status =
+            tryst_reduce(step, name, is_root ? NULL : &tensor, is_root ? &tensor : NULL,
+                         TRYST_REDUCE_SUM, part->root, &params, &part->op);
+    else if (part->kind == TRYST_COLL_BROADCAST)
+        status = tryst_broadcast(step, name, &tensor, part->root, &params, &part->op);
+    else
+        status = tryst_barrier(step, name, &params, &part->op);
+    if (status != TRYST_OK)
+        harness_fail(__FILE__, __LINE__, "%s", tryst_last_error());
+}
+
+/* ---- the judge ---------------------------------------------------------------------------- */
+
+static void data_check(const struct harness_rank *rank, const struct part *part)
+{
+    int64_t size = rank->size, factor = 1, base = rank->rank;
+    if (part->kind == TRYST_COLL_BARRIER)
+        return;
+    if (part->kind == TRYST_COLL_BROADCAST) {
+        base = part->root;
+    } else if (part->kind == TRYST_COLL_ALLREDUCE || part->root == rank->rank) {
+        base = size * (size - 1) / 2;
+        factor = size;
+    }
+    for (uint64_t i = 0; i < part->count; i++)
+        if (part->data[i] != base * INT64_C(1000003) + factor * (int64_t)i)
+            harness_fail(__FILE__, __LINE__, "wrong element %llu of %llu",
+                         (unsigned long long)i, (unsigned long long)part->count);
+}
+
+static void sample_add(uint64_t *samples, _Atomic(uint32_t) *count, uint64_t ns)
+{
+    uint32_t at = atomic_fetch_add(count, 1);
+    if (at < SAMPLES_MAX)
+        samples[at] = ns;
+}
+
+static void delay_check(struct harness_rank *rank, const struct part *part)
+{
+    struct run *run = rank->arg;
+    uint64_t killed_ns = atomic_load(&run->killed_ns);
+    uint64_t from_ns = killed_ns > part->begin_ns ? killed_ns : part->begin_ns;
+    uint64_t ns = part->end_ns > from_ns ? part->end_ns - from_ns : 0;
+    uint64_t most_ns = part->knew ? AT_ONCE_NS : UNDER_WAY_NS;
+    /* A rank outside the library, and what it alone passes on, is late by that. */
+    if (run->away >= 0)
+        most_ns += AWAY_MS * NS_PER_MS;
+    if (ns > patience_ns(most_ns))
+        harness_fail(__FILE__, __LINE__,
+                     "kind %d of %llu elements ended %llu ms after the death (%s)",
+                     part->kind, (unsigned long long)part->count,
+                     (unsigned long long)(ns / NS_PER_MS),
+                     part->knew ? "submitted later" : "under way");
+    if (part->knew)
+        sample_add(run->at_once, &run->at_once_count, ns);
+    else
+        sample_add(run->under_way, &run->under_way_count, ns);
+}
+
+/* True if it failed, as it may. */
+static bool part_judge(struct harness_rank *rank, struct part *part)
+{
+    const struct run *run = rank->arg;
+    tryst_error error = {.struct_size = sizeof error, .text = ""};
+    tryst_status status = tryst_wait(part->op, TRYST_FOREVER);
+    (void)tryst_op_error(part->op, &error);
+    bool died = atomic_load(&run->killed_ns) != 0;
+    if (status == TRYST_OK) {
+        data_check(rank, part);
+    } else if (status != TRYST_E_PEER || !died || error.origin_rank != run->victim) {
+        harness_fail(__FILE__, __LINE__, "kind %d of %llu elements: %s of rank %d: %s",
+                     part->kind, (unsigned long long)part->count,
+                     tryst_status_name(status), error.origin_rank, error.text);
+    } else {
+        delay_check(rank, part);
+    }
+    if (part->knew)
+        CHECK_STATUS(status, TRYST_E_PEER);
+    tryst_op_release(part->op);
+    return status != TRYST_OK;
+}
+
+/* ---- the victim --------------------------------------------------------------------------- */
+
+static void *killer_main(void *arg)
+{
+    struct run *run = arg;
+    uint64_t random = run->seed * 77 + 5;
+    for (int i = 0; i < 16; i++)
+        harness_random(&random);
+    uint64_t after_ns = harness_random(&random) % VICTIM_DELAY_NS;
+    after_ns >>= harness_random(&random) % 12; /* mostly soon: a round is short */
+    struct timespec time = {.tv_nsec = (long)after_ns};
+    nanosleep(&time, NULL);
+    atomic_store(&run->killed_ns, harness_now_ns());
+    raise(SIGKILL);
+    return NULL;
+}
+
+static void killer_start(struct run *run)
+{
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, killer_main, run) == 0);
+}
+
+/* A process that is no rank's stops the victim, and lets it go on. */
+static void stopper_start(const struct run *run)
+{
+    pid_t victim = atomic_load(&run->victim_pid);
+    if (fork() != 0)
+        return;
+    kill(victim, SIGSTOP);
+    harness_sleep_ms(STOP_MS);
+    kill(victim, SIGCONT);
+    _exit(0);
+}
+
+/* ---- a rank ------------------------------------------------------------------------------- */
+
+static int rounds_draw(const struct run *run)
+{
+    uint64_t random = run->seed + 11;
+    for (int i = 0; i < 8; i++)
+        harness_random(&random);
+    return (int)(harness_random(&random) % ROUNDS);
+}
+
+/* One round: several collectives at once, in another order on each rank. Returns true if one failed. */
+static bool round_run(struct harness_rank *rank, tryst_step *step, struct part *parts,
+                      int round, bool knew)
+{
+    const struct run *run = rank->arg;
+    bool failed = false;
+    for (int i = 0; i < AT_ONCE; i++) {
+        int index = (i + rank->rank) % AT_ONCE;
+        parts[index].knew = knew;
+        part_draw(&parts[index], run, rank->size, round, index);
+        part_start(rank, step, &parts[index], index);
+    }
+    if (run->away == rank->rank && round == rounds_draw(run) && run->seed % 2)
+        harness_sleep_ms(AWAY_MS);
+    for (int i = 0; i < AT_ONCE; i++)
+        failed |= part_judge(rank, &parts[i]);
+    return failed;
+}
+
+/* The living wait for each other, outside of the library's reach. */
+static void living_meet(struct harness_rank *rank)
+{
+    struct run *run = rank->arg;
+    atomic_fetch_add(&run->living, 1);
+    while (atomic_load(&run->living) < (uint32_t)rank->size - 1) {
+        tryst_progress(rank->ctx);
+        harness_sleep_ms(1);
+    }
+}
+
+static void rounds_run(struct harness_rank *rank)
+{
+    struct run *run = rank->arg;
+    struct part parts[AT_ONCE] = {0};
+    int dies_in = rounds_draw(run);
+    bool failed = false;
+    for (int i = 0; i < AT_ONCE; i++)
+        parts[i].data = calloc(COUNT_MAX, sizeof *parts[i].data);
+    tryst_step *step = harness_step(rank, 1);
+    CHECK(!round_run(rank, step, parts, ROUNDS + AFTER, false)); /* connects */
+    harness_step_close(step);
+    harness_barrier(rank, &run->counter);
+    step = harness_step(rank, 2);
+    for (int round = 0; round < ROUNDS; round++) {
+        if (round == dies_in && run->stops && rank->rank == 0)
+            stopper_start(run);
+        if (round == dies_in && !run->stops && rank->rank == run->victim)
+            killer_start(run);
+        if (round == dies_in && run->away == rank->rank && run->seed % 2 == 0)
+            harness_sleep_ms(AWAY_MS);
+        failed |= round_run(rank, step, parts, round, failed);
+    }
+    if (run->stops)
+        CHECK(!failed);
+    else if (rank->rank == run->victim)
+        pause();
+    for (int i = 0; i < AFTER && !run->stops; i++) {
+        bool fails = round_run(rank, step, parts, ROUNDS + i, failed);
+        failed |= fails;
+    }
+    harness_step_close(step);
+    if (!run->stops) {
+        CHECK(failed);
+        living_meet(rank);
+    }
+    for (int i = 0; i < AT_ONCE; i++)
+        free(parts[i].data);
+}
+
+/* The first group loads and starts what stays until the process ends. */
+static void rank_main(struct harness_rank *rank)
+{
+    struct run *run = rank->arg;
+    int awake, fds = 0, threads = 0;
+    if (rank->rank == run->victim)
+        atomic_store(&run->victim_pid, getpid());
+    for (int turn = 0; turn < 2; turn++) {
+        harness_open(rank);
+        if (turn) {
+            rounds_run(rank);
+        } else {
+            struct part parts[AT_ONCE] = {0};
+            tryst_step *step = harness_step(rank, 1);
+            for (int i = 0; i < AT_ONCE; i++)
+                parts[i].data = calloc(COUNT_MAX, sizeof *parts[i].data);
+            CHECK(!round_run(rank, step, parts, ROUNDS + AFTER, false));
+            harness_step_close(step);
+            harness_barrier(rank, &run->counter);
+            for (int i = 0; i < AT_ONCE; i++)
+                free(parts[i].data);
+        }
+        harness_close(rank);
+        if (turn) {
+            CHECK_EQ(harness_fds() <= fds ? fds : harness_fds(), fds);
+            CHECK_EQ(threads_settle(threads) <= threads ? threads : threads_look(&awake),
+                     threads);
+        }
+        fds = harness_fds();
+        threads = threads_look(&awake);
+    }
+}
+
+/* ---- runs --------------------------------------------------------------------------------- */
+
+static int compare(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Milliseconds: median, 99th percentile, most. */
+static void samples_print(const char *what, uint64_t *samples, size_t count)
+{
+    if (!count)
+        return;
+    qsort(samples, count, sizeof *samples, compare);
+    print_message("%s: %zu operations, ms: median %.2f, p99 %.2f, most %.2f\n", what,
+                  count, (double)samples[count / 2] / NS_PER_MS,
+                  (double)samples[count * 99 / 100] / NS_PER_MS,
+                  (double)samples[count - 1] / NS_PER_MS);
+}
+
+struct samples {
+    uint64_t under_way[SAMPLES_MAX], at_once[SAMPLES_MAX];
+    size_t under_way_count, at_once_count;
+};
+
+static void samples_gather(struct samples *all, const struct run *run)
+{
+    for (uint32_t i = 0; i < run->under_way_count && all->under_way_count < SAMPLES_MAX;
+         i++)
+        all->under_way[all->under_way_count++] = run->under_way[i];
+    for (uint32_t i = 0; i < run->at_once_count && all->at_once_count < SAMPLES_MAX; i++)
+        all->at_once[all->at_once_count++] = run->at_once[i];
+}
+
+static int run_once(uint64_t seed, bool stops, bool away, struct samples *all)
+{
+    char path[64];
+    uint64_t random = seed * 6364136223846793005u + 1442695040888963407u;
+    struct run *run = harness_share(sizeof *run);
+    for (int i = 0; i < 8; i++)
+        harness_random(&random);
+    int size =
+        RANKS_LEAST + (int)(harness_random(&random) % (RANKS_MAX - RANKS_LEAST + 1));
+    int net = (int)(harness_random(&random) % NETS);
+    run->seed = seed;
+    run->victim = 1 + (int)(harness_random(&random) % (uint64_t)(size - 1));
+    run->away = away ? run->victim - 1 : -1;
+    run->stops = stops;
+    coll_net_write((enum coll_net)net, size, path);
+    const char *const config[] = {"topology", path, NULL};
+    struct harness_params params = {.size = size,
+                                    .main = rank_main,
+                                    .arg = run,
+                                    .no_group = true,
+                                    .timeout_s = 40,
+                                    .config = net ? config : NULL,
+                                    .killed = stops ? HARNESS_NOBODY : run->victim};
+    int failed = harness_run(&params);
+    unlink(path);
+    if (failed)
+        print_error("%d ranks, network %d, victim %d: TRYST_TEST_SEED=%llu "
+                    "TRYST_TEST_KILLS=1\n",
+                    size, net, run->victim, (unsigned long long)seed);
+    samples_gather(all, run);
+    harness_unshare(run, sizeof *run);
+    return failed;
+}
+
+static unsigned kills_count(unsigned least)
+{
+    const char *text = getenv("TRYST_TEST_KILLS");
+    return text ? (unsigned)strtoul(text, NULL, 10) : least;
+}
+
+static void runs(unsigned count, bool stops, bool away)
+{
+    static struct samples all;
+    unsigned failed = 0;
+    uint64_t seed = unit_seed();
+    all.under_way_count = all.at_once_count = 0;
+    for (unsigned i = 0; i < count; i++)
+        failed += run_once(seed + i, stops, away, &all) != 0;
+    samples_print("under way", all.under_way, all.under_way_count);
+    samples_print("submitted later", all.at_once, all.at_once_count);
+    print_message("%u of %u runs failed\n", failed, count);
+    assert_int_equal(failed, 0);
+}
+
+static void test_kills(void **state)
+{
+    runs(kills_count(3), false, false);
+}
+
+static void test_kills_away(void **state)
+{
+    runs((kills_count(1) + 9) / 10, false, true);
+}
+
+static void test_stopped(void **state)
+{
+    runs((kills_count(1) + 9) / 10, true, false);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_kills),
+                                       cmocka_unit_test(test_kills_away),
+                                       cmocka_unit_test(test_stopped)};
+    return HARNESS_MAIN(argc, argv, tests);
+}
