@@ -150,7 +150,7 @@ static void part_submit(struct sim *sim, const struct sim_coll *coll,
     tryst_op_params params = {.struct_size = sizeof params,
                               .flags = coll->flags,
                               .priority = coll->priority,
-                              .deadline_ns = coll->deadline_ns,
+                              .deadline_ns = part->deadline_ns,
                               .callback = on_done,
                               .arg = part};
     snprintf(name, sizeof name, "c%d", part->which);
@@ -160,6 +160,7 @@ static void part_submit(struct sim *sim, const struct sim_coll *coll,
                                      .a = coll->bytes});
     part->sim = sim;
     part->submitted = true;
+    part->submitted_ns = sim->world.clock.now_ns - sim->begin_ns;
     assert_int_equal(
         start(coll, sim->ranks[part->rank].steps[coll->step], name, &params, &part->op),
         TRYST_OK);

@@ -101,7 +101,8 @@ struct sim_part {
     bool submitted, done;
     tryst_status status, origin_status; /* once done */
     int32_t origin_rank;
-    uint64_t done_ns;
+    uint64_t deadline_ns; /* after its submission, 0: none */
+    uint64_t submitted_ns, done_ns;
 };
 
 /* Of `bytes` elements of one byte, whose sum is the reduction: nobody looks at what comes of it. */
@@ -112,7 +113,6 @@ struct sim_coll {
     uint64_t bytes;
     uint32_t flags;
     int32_t priority;
-    uint64_t deadline_ns; /* after each part's submission, 0: none */
     struct sim_part parts[WORLD_RANKS_MAX];
 };
 

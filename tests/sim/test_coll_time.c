@@ -7,46 +7,12 @@
 
 #include "cluster.h"
 #include "core/clock.h"
+#include "planned.h"
 #include "sim.h"
-#include "topology/plan_nets.h"
-#include "topology/sized/compiled_make.h"
 
 enum { RANKS = 64, PACKET = 8 << 10, MIB = 1 << 20 };
 
 static struct sim sim;
-
-struct planned {
-    struct graph *graph;
-    struct overlay *overlay;
-    struct plan *plan;
-    struct plan_sizes *sizes;
-    struct compiled_plan *compiled;
-};
-
-static void planned_open(struct planned *planned, enum net_family family)
-{
-    static const struct compiled_params compiled_params;
-    const struct plan_params params = {.op = PLAN_ALLREDUCE};
-    struct err err = ERR_INIT;
-    planned->graph = net_open(family, RANKS, NULL);
-    if (overlay_open(planned->graph, NULL, 0, &err, &planned->overlay) ||
-        plan_open(planned->overlay, &params, NULL, &err, &planned->plan) ||
-        plan_sizes_open(planned->overlay, planned->plan, INFINITY, &err, &planned->sizes))
-        fail_msg("%s", err.text);
-    const struct plan_sizes *all[] = {planned->sizes};
-    if (compiled_plan_make(planned->overlay, all, 1, &compiled_params, &err,
-                           &planned->compiled))
-        fail_msg("%s", err.text);
-}
-
-static void planned_close(struct planned *planned)
-{
-    compiled_plan_close(planned->compiled);
-    plan_sizes_close(planned->sizes);
-    plan_close(planned->plan);
-    overlay_close(planned->overlay);
-    graph_close(planned->graph);
-}
 
 /* When the last rank's part of the collective ended. */
 static uint64_t end_ns(int which)
@@ -118,7 +84,7 @@ static void test_networks(void **state)
             continue;
         struct planned planned;
         uint64_t begin_ns = clock_wall_ns();
-        planned_open(&planned, family);
+        planned_open(&planned, net_open(family, RANKS, NULL));
         print_message("%s planned in %.1f s\n", net_names[family],
                       (double)(clock_wall_ns() - begin_ns) / 1e9);
         size_run(&planned, net_names[family], 64 * MIB);
