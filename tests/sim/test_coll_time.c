@@ -2,7 +2,7 @@
 /* The time of an all-reduce of 64 ranks over each kind of network, against what its plan predicts and against the
  * bound that no plan exceeds.
  *
- * TRYST_TEST_NETS: names of networks, which replace those of the fast run ("all": each); TRYST_TEST_SIZES: MiB. */
+ * TRYST_TEST_NETS: names of networks, at both sizes, instead of the star of the fast run ("all": each). */
 #include <stdlib.h>
 
 #include "cluster.h"
@@ -46,8 +46,6 @@ static double allreduce_s(const struct planned *planned, uint64_t bytes)
     assert_true(sim_run(&sim, 3600 * NS_PER_S));
     assert_true(end_ns(first) < begin_ns);
     double took_s = (double)(end_ns(second) - begin_ns) / 1e9;
-    if (getenv("COLD"))
-        took_s = (double)end_ns(first) / 1e9;
     sim_close(&sim);
     return took_s;
 }
@@ -60,7 +58,17 @@ static const struct plan_size *size_of(const struct planned *planned, uint64_t b
     return &planned->sizes->sizes[k];
 }
 
-static void size_run(const struct planned *planned, const char *name, uint64_t bytes)
+/* What each network is held to. The aim of all is 1.05 of both; where it says more, README.md has the cause. */
+static const struct limit {
+    double predicted; /* at 64 MiB, times what the plan predicts */
+    double bound;     /* at 256 MiB, times the bound */
+} limits[NET_FAMILIES] = {
+    [NET_STAR] = {1.05, 2},     [NET_RACKS] = {1.15, 2},    [NET_RING] = {1.05, 1.05},
+    [NET_LINE] = {1.05, 1.05},  [NET_TORUS] = {1.25, 2},    [NET_MESH] = {1.05, 2},
+    [NET_FAT_TREE] = {1.05, 2}, [NET_DRAGONFLY] = {1.1, 2}, [NET_RANDOM] = {1.3, 2},
+};
+
+static void size_run(const struct planned *planned, int family, uint64_t bytes)
 {
     uint64_t begin_ns = clock_wall_ns();
     const struct plan_size *size = size_of(planned, bytes);
@@ -70,26 +78,30 @@ static void size_run(const struct planned *planned, const char *name, uint64_t b
         "%-10s %4u MiB: %2u trees, depth %2u, slices of %4u KiB; bound %8.2f ms, "
         "predicted %8.2f, simulated %8.2f: %.3f of predicted, %.3f of bound; "
         "real %.1f s\n",
-        name, (unsigned)(bytes / MIB), size->trees_count, size->depth,
+        net_names[family], (unsigned)(bytes / MIB), size->trees_count, size->depth,
         size->slice_bytes >> 10, bound_s * 1e3, size->predicted_s * 1e3, took_s * 1e3,
         took_s / size->predicted_s, took_s / bound_s,
         (double)(clock_wall_ns() - begin_ns) / 1e9);
+    if (bytes == 64 * MIB && took_s > limits[family].predicted * size->predicted_s)
+        fail_msg("%s: %.3f of what the plan predicts, more than %.2f", net_names[family],
+                 took_s / size->predicted_s, limits[family].predicted);
+    if (bytes == 256 * MIB && took_s > limits[family].bound * bound_s)
+        fail_msg("%s: %.3f of the bound, more than %.2f", net_names[family],
+                 took_s / bound_s, limits[family].bound);
 }
 
 static void test_networks(void **state)
 {
     const char *nets = getenv("TRYST_TEST_NETS");
     for (int family = 0; family < NET_FAMILIES; family++) {
-        if (nets && !strstr(nets, net_names[family]) && strcmp(nets, "all") != 0)
-            continue;
         struct planned planned;
-        uint64_t begin_ns = clock_wall_ns();
-        planned_open(&planned, net_open(family, RANKS, NULL));
-        print_message("%s planned in %.1f s\n", net_names[family],
-                      (double)(clock_wall_ns() - begin_ns) / 1e9);
-        size_run(&planned, net_names[family], 64 * MIB);
-        if (getenv("TRYST_TEST_LONG"))
-            size_run(&planned, net_names[family], 256 * MIB);
+        if (nets ? !strstr(nets, net_names[family]) && strcmp(nets, "all") != 0
+                 : family != NET_STAR)
+            continue;
+        planned_open(&planned, net_open((enum net_family)family, RANKS, NULL));
+        size_run(&planned, family, 64 * MIB);
+        if (nets)
+            size_run(&planned, family, 256 * MIB);
         planned_close(&planned);
     }
 }
