@@ -42,6 +42,8 @@ struct job {
 
 static struct sim sim;
 static uint64_t ended[WRONGS][2]; /* parts that ended well, and not */
+static uint64_t
+    longest_ns; /* from a death, or a submission after it, to the end of a part */
 
 static uint64_t draw(struct job *job, uint64_t n)
 {
@@ -163,8 +165,12 @@ static void part_check(const struct job *job, const struct sim_part *part)
     ended[job->wrong][part->status != TRYST_OK]++;
     if (part->status != TRYST_OK && !cause_is_right(job, part))
         part_fail(job, part, "not the cause");
-    if (job->wrong == KILL && part->done_ns > from_ns + DEATH_NS)
+    if (job->wrong != KILL || part->done_ns < from_ns)
+        return;
+    if (part->done_ns > from_ns + DEATH_NS)
         part_fail(job, part, "too late");
+    if (part->done_ns - from_ns > longest_ns)
+        longest_ns = part->done_ns - from_ns;
 }
 
 static void parts_check(const struct job *job)
@@ -228,6 +234,7 @@ static void test_seeds(void **state)
     for (int i = 0; i < WRONGS; i++)
         print_message("%s: %" PRIu64 " parts ended well, %" PRIu64 " with a cause\n",
                       wrong_names[i], ended[i][0], ended[i][1]);
+    print_message("longest after a death: %.1f ms\n", (double)longest_ns / 1e6);
 }
 
 int main(void)
