@@ -16,7 +16,7 @@ enum { COLL_PAGE_BYTES = 1 << 20 };
 
 static char *tensor_bytes;
 
-/* All of it shows the same mebibyte, which stays in the processor's caches. */
+/* Map one mebibyte again and again: it stays in the processor's caches. */
 static char *memory_make(void)
 {
     int fd = memfd_create("tensors", 0);

@@ -105,7 +105,7 @@ struct sim_part {
     uint64_t submitted_ns, done_ns;
 };
 
-/* Of `bytes` elements of one byte, whose sum is the reduction: nobody looks at what comes of it. */
+/* Of `bytes` elements of one byte, whose sum is the reduction. No check reads results. */
 struct sim_coll {
     tryst_coll_kind kind;
     int step, root;

@@ -36,7 +36,7 @@ struct job {
     struct random random;
     enum wrong wrong;
     int ranks;
-    int rank, which; /* whom it befalls, and of which collective */
+    int rank, which; /* that it happens to, and the collective */
     uint64_t at_ns;  /* when */
 };
 

@@ -119,7 +119,7 @@ static uint32_t tree_find(const struct candidate *set, const struct plan_tree *t
     return k;
 }
 
-/* What a set's time must be below, as a part of the time of the best so far. */
+/* The part of the best time so far that a set's time must be below. */
 static double worth(uint32_t count, uint32_t best)
 {
     double more = (double)count - (double)best;
