@@ -23,25 +23,12 @@
 #ifndef COMMSCHED_CONTEXT_GROUP_PLAN_H
 #define COMMSCHED_CONTEXT_GROUP_PLAN_H
 
-#include <stdint.h>
-
-#include "commsched/coll/plan.h"
 #include "core/err.h"
-#include "topology/sized/compiled.h"
+#include "plan_take.h"
 
 struct bootstrap;
 struct bootstrap_params;
 struct config;
-
-struct group_plan {
-    struct arrays arrays;       /**< all below */
-    struct coll_plan coll;      /**< all-reduce, as this rank runs it */
-    uint32_t flags;             /**< COMPILED_RATES_ASSUMED */
-    uint64_t bound_bytes_per_s; /**< no all-reduce is faster */
-    uint32_t pairs_count;
-    const struct compiled_pair
-        *pairs; /**< from this rank and to it: planned rates, latencies */
-};
 
 /** Agree on the plan of a group of at least two ranks. The bootstrap is open, and every rank is here.
  *  TRYST_E_GROUP: settings or plans of two ranks differ, or the topology has another number of ranks. TRYST_E_CONFIG,
@@ -50,9 +37,4 @@ tryst_status group_plan_open(struct bootstrap *bootstrap,
                              const struct bootstrap_params *params,
                              const struct config *config, struct err *err,
                              struct group_plan **plan_p);
-/** Returns the largest rate of all classes from this rank to `rank`. */
-uint64_t group_plan_pace(const struct group_plan *plan, uint32_t rank);
-/** NULL is allowed. */
-void group_plan_close(struct group_plan *plan);
-
 #endif

@@ -456,6 +456,16 @@ static enum start slice_start(struct sched *sched, struct transfer *transfer)
     return STARTED;
 }
 
+/** A slice of a flow has started: the next one is of another flow, or lane, that is as urgent, so all trees of a
+ *  collective move. */
+static void turn_pass(struct sched *sched, struct transfer *transfer)
+{
+    struct dispatch_lane *lane = transfer->lane;
+    urgent_turn(&transfer->node);
+    lane_queue(sched, lane);
+    urgent_turn(&lane->nodes[urgency_class(&transfer->urgency)]);
+}
+
 /** Start slices of the rail's lanes until none may. A lane that the transport has no room for goes
  *  into `later`. */
 static int rail_run(struct sched *sched, struct rail_window *rail, struct list *later)
@@ -472,6 +482,8 @@ static int rail_run(struct sched *sched, struct rail_window *rail, struct list *
                 rail_share(rail, kind,
                            transfer_slice_bytes(transfer, transfer->next - 1));
             transfer_queue(sched, transfer);
+            if (transfer->in_turn)
+                turn_pass(sched, transfer);
             continue;
         }
         sched->blocked |= start == RAIL_FULL;

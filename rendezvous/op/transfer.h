@@ -121,6 +121,7 @@ struct transfer {
     uint32_t posted; /**< slices that the receiver has posted */
     uint32_t next;   /**< first slice that was not started */
     uint32_t upto;   /**< slices that the receiver has */
+    bool in_turn;    /**< a flow: of equally urgent ones each starts a slice in turn */
     /** The rate that a plan gives to transfers of this kind on this lane, all together: their slices start at the pace
      *  of the lane. 0: not of a plan, and no slice waits. */
     uint64_t pace_bytes_per_s;

@@ -47,6 +47,7 @@ void send_run_begin(struct want *want, tryst_op *op)
     op_state_set(op, OP_MATCHED);
     want->transfer.lane = &want->peer->lane;
     want->transfer.urgency = matched_urgency(want, op);
+    want->transfer.in_turn = op->flow != NULL;
     want->transfer.pace_bytes_per_s = op->flow ? op->flow->pace_bytes_per_s : 0;
     /* A consumer that could not post ahead is told that the bytes are ready. */
     if (op->flow) {

@@ -381,9 +381,32 @@ static void test_each_rule_counts(void **state)
     }
 }
 
+/* Children move at once: each is granted a slice as soon as the child before it is, long before any has landed. (When
+ * a grant waited for the sum of the child before, a root of 63 children took 63 slices' time for the first sum.) */
+static void test_grants_ahead(void **state)
+{
+    enum { CHILDREN = 3, SLICES = 2 };
+    struct coll_child children[CHILDREN] = {{0}};
+    struct coll_tree tree = {
+        .slices = SLICES, .children_count = CHILDREN, .children = children};
+    coll_tree_reset(&tree);
+    for (uint32_t c = 0; c < CHILDREN; c++)
+        children[c].told = SLICES;
+    assert_false(coll_tree_may_grant(&tree, 1));
+    for (uint32_t c = 0; c < CHILDREN; c++) {
+        assert_true(coll_tree_may_grant(&tree, c));
+        coll_tree_grant(&tree, c, &tree);
+    }
+    assert_false(coll_tree_may_grant(&tree, CHILDREN - 1));
+    coll_tree_landed(&tree, 1, 0);
+    struct coll_unit unit;
+    assert_false(coll_tree_next(&tree, &unit)); /* added in order all the same */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_networks),
-                                       cmocka_unit_test(test_each_rule_counts)};
+                                       cmocka_unit_test(test_each_rule_counts),
+                                       cmocka_unit_test(test_grants_ahead)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -158,6 +158,23 @@ static void test_credit(void **state)
     end();
 }
 
+/* Flows of one collective are equally urgent: each starts a slice in turn, on one lane and over the lanes of a rail.
+ * A less urgent one waits, and an ordinary transfer stays first. */
+static void test_turns(void **state)
+{
+    begin(100, 1000);
+    for (int i = 0; i < 4; i++) {
+        add_urgent(i, i == 2 ? 2 : 0, 30, 10, 0, urgent(i == 3, 7));
+        t.transfers[i].in_turn = i < 3;
+    }
+    for (int i = 0; i < 4; i++)
+        post(i, 3);
+    run("acbcacbabddd"); /* c is alone on its lane, a and b share theirs */
+    for (int i = 0; i < 4; i++)
+        credit(i, 3);
+    end();
+}
+
 static void test_posted_later(void **state)
 {
     begin(100, 100);
@@ -595,6 +612,7 @@ int main(void)
         cmocka_unit_test(test_slow),         cmocka_unit_test(test_random),
         cmocka_unit_test(test_no_memory),    cmocka_unit_test(test_held),
         cmocka_unit_test(test_ready_later),
+        cmocka_unit_test(test_turns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

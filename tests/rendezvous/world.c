@@ -181,6 +181,8 @@ static tryst_status side_open(struct world *world, int rank,
     if (world->parts) {
         params.dispatch = world->parts->dispatch;
         params.dispatch_arg = world->parts->dispatch_arg(side);
+        if (status == TRYST_OK && world->parts->above)
+            params.above = world->parts->above(side);
     }
     return status == TRYST_OK ? rendezvous_open(&params, NULL, &side->rdv) : status;
 }

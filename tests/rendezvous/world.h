@@ -45,6 +45,8 @@ struct world_ep;
 struct world_parts {
     const struct dispatch_ops *dispatch;
     void *(*dispatch_arg)(struct side *side);
+    /* The layer above, once the side has its settings; NULL: none. */
+    struct above (*above)(struct side *side);
     /* `from` sent something: it is under way until world_arrive brings it before the peer. */
     void (*frame_sent)(struct world_ep *from, size_t bytes);
     void (*bulk_sent)(struct world_ep *from, const struct bulk *bulk);

@@ -51,9 +51,24 @@ uint64_t sim_log_hash(const struct sim_log *log)
 
 void sim_log_write(const struct sim_log *log, FILE *file)
 {
-    static const char *const names[] = {
-        "submit", "done",   "cancel", "raised",  "lane",  "add",   "posted", "raise",
-        "credit", "remove", "start",  "refused", "slice", "frame", "script"};
+    static const char *const names[] = {"submit",
+                                        "done",
+                                        "cancel",
+                                        "raised",
+                                        "lane",
+                                        "add",
+                                        "posted",
+                                        "raise",
+                                        "credit",
+                                        "remove",
+                                        "start",
+                                        "refused",
+                                        "slice",
+                                        "frame",
+                                        "script",
+                                        "collective",
+                                        "collective done",
+                                        "collective canceled"};
     for (size_t i = 0; i < log->count; i++) {
         const struct sim_entry *entry = &log->entries[i];
         (void)fprintf(file,

@@ -16,7 +16,8 @@ enum sim_event {
     SIM_DONE,   /* a: is it the send, b: the status */
     SIM_CANCEL, /* a: is it the send */
     SIM_RAISED, /* a: is it the send, b: the priority */
-    /* What engine and scheduler of `rank` say to each other of `which`, which goes to `peer`. */
+    /* What engine and scheduler of `rank` say to each other of `which`, which goes to `peer`. Of a collective's flow
+     * `which` is below -1: a number of the flow. */
     SIM_LANE,   /* no `which`: the lane is ready; a: its rail */
     SIM_ADD,    /* urgency; a: bytes, b: slice bytes << 32 | posted */
     SIM_POSTED, /* a: posted */
@@ -29,7 +30,11 @@ enum sim_event {
     SIM_SLICE, /* arrived; a: slice */
     SIM_FRAME, /* sent; a: bytes */
     /* The script. */
-    SIM_SCRIPT /* which: enum sim_action_kind, a: link or rank, b: value */
+    SIM_SCRIPT, /* which: enum sim_action_kind, a: link or rank, b: value */
+    /* Of collective `which`, at `rank`. */
+    SIM_COLL_SUBMIT, /* a: bytes */
+    SIM_COLL_DONE,   /* peer: the origin's rank, a: the status, b: the origin's */
+    SIM_COLL_CANCEL
 };
 
 struct sim_entry {

@@ -8,10 +8,11 @@
 #include "core/clock.h"
 #include "support/unit.h"
 
-void net_open(struct net *net, int nodes, int ends, uint32_t packet_bytes)
+void net_init(struct net *net, int nodes, int ends, uint32_t packet_bytes)
 {
     *net = (struct net){.nodes = nodes, .ends = ends, .packet_bytes = packet_bytes};
     list_init(&net->free);
+    list_init(&net->free_messages);
 }
 
 static void packets_free(struct list *list)
@@ -21,16 +22,30 @@ static void packets_free(struct list *list)
         free(container_of(node, struct net_packet, node));
 }
 
-void net_close(struct net *net)
+static void messages_free(struct list *list)
 {
-    for (int i = 0; i < net->events_count; i++)
-        free(net->events[i].packet);
-    for (int i = 0; i < net->links_count; i++)
-        for (int kind = 0; kind < 2; kind++)
-            packets_free(&net->links[i].queues[kind]);
+    struct list_node *node;
+    while ((node = list_pop_front(list)) != NULL)
+        free(container_of(node, struct net_message, node));
+}
+
+void net_free(struct net *net)
+{
+    for (int i = 0; i < net->links_count; i++) {
+        packets_free(&net->links[i].queues[0]);
+        packets_free(&net->links[i].queues[1]);
+        packets_free(&net->links[i].flying);
+    }
+    for (int i = 0; i < net->ends * net->ends; i++) {
+        messages_free(&net->pairs[i].sent[0]);
+        messages_free(&net->pairs[i].sent[1]);
+        free(net->pairs[i].ways);
+    }
     packets_free(&net->free);
+    messages_free(&net->free_messages);
     free(net->links);
     free(net->next);
+    free(net->pairs);
     free(net->events);
     *net = (struct net){0};
 }
@@ -42,10 +57,8 @@ static bool event_before(const struct net_event *a, const struct net_event *b)
     return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->number < b->number;
 }
 
-static void event_add(struct net *net, uint64_t at_ns, int link,
-                      struct net_packet *packet)
+static void event_add(struct net *net, struct net_event event)
 {
-    struct net_event event = {at_ns, net->numbers++, link, packet};
     if (net->events_count == net->events_room) {
         net->events_room = 2 * net->events_room + 64;
         net->events =
@@ -126,6 +139,22 @@ static void routes_to(struct net *net, int to, int *queue)
     }
 }
 
+/* A net may be moved until here: lists point into their heads. */
+static void lists_init(struct net *net)
+{
+    net->pairs = calloc((size_t)net->ends * (size_t)net->ends, sizeof *net->pairs);
+    assert_non_null(net->pairs);
+    for (int i = 0; i < net->links_count; i++) {
+        list_init(&net->links[i].queues[0]);
+        list_init(&net->links[i].queues[1]);
+        list_init(&net->links[i].flying);
+    }
+    for (int i = 0; i < net->ends * net->ends; i++) {
+        list_init(&net->pairs[i].sent[0]);
+        list_init(&net->pairs[i].sent[1]);
+    }
+}
+
 void net_routes(struct net *net)
 {
     size_t pairs = (size_t)net->nodes * (size_t)net->nodes;
@@ -136,9 +165,20 @@ void net_routes(struct net *net)
     for (int to = 0; to < net->nodes; to++)
         routes_to(net, to, queue);
     free(queue);
-    for (int i = 0; i < net->links_count; i++)
-        for (int kind = 0; kind < 2; kind++)
-            list_init(&net->links[i].queues[kind]);
+    lists_init(net);
+}
+
+static struct net_pair *pair_of(struct net *net, int from, int to)
+{
+    return &net->pairs[from * net->ends + to];
+}
+
+void net_way_add(struct net *net, int from, int to, int link, double share)
+{
+    struct net_pair *pair = pair_of(net, from, to);
+    pair->ways = realloc(pair->ways, (size_t)(pair->ways_count + 1) * sizeof *pair->ways);
+    assert_non_null(pair->ways);
+    pair->ways[pair->ways_count++] = (struct net_way){.link = link, .share = share};
 }
 
 int net_route(const struct net *net, int from, int to, int *links, int links_max)
@@ -155,6 +195,34 @@ int net_route(const struct net *net, int from, int to, int *links, int links_max
     return count;
 }
 
+/* The link of the pair's routes that is furthest behind its share at this node. */
+static int way_next(struct net *net, struct net_pair *pair, int at)
+{
+    struct net_way *best = NULL;
+    for (int i = 0; i < pair->ways_count; i++) {
+        struct net_way *way = &pair->ways[i];
+        if (net->links[way->link].from == at &&
+            (!best || (double)(way->taken + 1) * best->share <
+                          (double)(best->taken + 1) * way->share))
+            best = way;
+    }
+    assert_non_null(best);
+    best->taken++;
+    return best->link;
+}
+
+static int link_next(struct net *net, const struct net_message *message, int at)
+{
+    struct net_pair *pair = pair_of(net, message->from, message->to);
+    return pair->ways ? way_next(net, pair, at)
+                      : net->next[at * net->nodes + message->to];
+}
+
+static void arrival_add(struct net *net, const struct net_packet *packet)
+{
+    event_add(net, (struct net_event){packet->at_ns, packet->number, packet->link, true});
+}
+
 /* The next packet leaves, if the link can take one. */
 static void link_start(struct net *net, uint64_t now_ns, int number)
 {
@@ -167,53 +235,98 @@ static void link_start(struct net *net, uint64_t now_ns, int number)
     struct net_packet *packet = container_of(node, struct net_packet, node);
     uint64_t bits_ns = packet->bytes * NS_PER_S;
     uint64_t left_ns = now_ns + (bits_ns + link->bytes_per_s - 1) / link->bytes_per_s;
+    bool is_alone = list_empty(&link->flying);
     link->is_busy = true;
     link->bulk_is_next = !bulk;
     link->bytes += packet->bytes;
-    event_add(net, left_ns, number, NULL);
-    event_add(net, left_ns + link->latency_ns, number, packet);
+    event_add(net, (struct net_event){left_ns, net->numbers++, number, false});
+    packet->at_ns = left_ns + link->latency_ns;
+    packet->number = net->numbers++;
+    list_push_back(&link->flying, &packet->node);
+    if (is_alone) /* else its event follows that of the packet before it */
+        arrival_add(net, packet);
 }
 
 static void packet_queue(struct net *net, uint64_t now_ns, struct net_packet *packet,
-                         int link)
+                         int at)
 {
+    int link = link_next(net, packet->message, at);
     assert_true(link >= 0);
     packet->link = link;
-    list_push_back(&net->links[link].queues[packet->is_bulk], &packet->node);
+    list_push_back(&net->links[link].queues[packet->message->is_bulk], &packet->node);
     link_start(net, now_ns, link);
 }
 
-void net_send(struct net *net, uint64_t now_ns, const struct net_packet *message,
+static struct net_message *message_take(struct net *net, const struct net_message *from)
+{
+    struct list_node *node = list_pop_front(&net->free_messages);
+    struct net_message *message =
+        node ? container_of(node, struct net_message, node) : malloc(sizeof *message);
+    assert_non_null(message);
+    *message = *from;
+    list_node_init(&message->node);
+    list_push_back(&pair_of(net, from->from, from->to)->sent[from->is_bulk],
+                   &message->node);
+    return message;
+}
+
+void net_send(struct net *net, uint64_t now_ns, const struct net_message *params,
               uint64_t bytes)
 {
-    int link = net->next[message->from * net->nodes + message->to];
+    struct net_message *message = message_take(net, params);
     assert_true(bytes > 0);
+    message->packets = (uint32_t)((bytes + net->packet_bytes - 1) / net->packet_bytes);
     while (bytes) {
         struct list_node *node = list_pop_front(&net->free);
         struct net_packet *packet =
             node ? container_of(node, struct net_packet, node) : malloc(sizeof *packet);
         assert_non_null(packet);
-        *packet = *message;
-        memset(&packet->node, 0, sizeof packet->node);
+        list_node_init(&packet->node);
+        packet->message = message;
         packet->bytes = bytes < net->packet_bytes ? (uint32_t)bytes : net->packet_bytes;
         bytes -= packet->bytes;
-        packet->is_last = !bytes;
         net->under_way++;
-        packet_queue(net, now_ns, packet, link);
+        packet_queue(net, now_ns, packet, message->from);
+    }
+}
+
+/* Messages that are there as a whole, and all before them. */
+static void messages_arrive(struct net *net, struct list *sent)
+{
+    while (!list_empty(sent)) {
+        struct net_message *message =
+            container_of(list_first(sent), struct net_message, node);
+        if (message->packets)
+            return;
+        (void)list_pop_front(sent);
+        net->arrived(net->arg, message);
+        list_push_back(&net->free_messages, &message->node);
     }
 }
 
 static void packet_arrive(struct net *net, uint64_t now_ns, struct net_packet *packet)
 {
+    struct net_message *message = packet->message;
     int at = net->links[packet->link].to;
-    if (at != packet->to) {
-        packet_queue(net, now_ns, packet, net->next[at * net->nodes + packet->to]);
+    if (at != message->to) {
+        packet_queue(net, now_ns, packet, at);
         return;
     }
     net->under_way--;
-    if (packet->is_last)
-        net->arrived(net->arg, packet);
-    list_push_back(&net->free, &packet->node);
+    message->packets--;
+    list_push_front(&net->free, &packet->node);
+    if (!message->packets)
+        messages_arrive(
+            net, &pair_of(net, message->from, message->to)->sent[message->is_bulk]);
+}
+
+static void link_arrive(struct net *net, uint64_t now_ns, int number)
+{
+    struct list *flying = &net->links[number].flying;
+    struct list_node *node = list_pop_front(flying);
+    if (!list_empty(flying))
+        arrival_add(net, container_of(list_first(flying), struct net_packet, node));
+    packet_arrive(net, now_ns, container_of(node, struct net_packet, node));
 }
 
 void net_run(struct net *net, uint64_t now_ns)
@@ -221,8 +334,8 @@ void net_run(struct net *net, uint64_t now_ns)
     while (net->events_count && net->events[0].at_ns <= now_ns) {
         struct net_event event = event_take(net);
         assert_true(event.at_ns == now_ns);
-        if (event.packet) {
-            packet_arrive(net, now_ns, event.packet);
+        if (event.is_arrival) {
+            link_arrive(net, now_ns, event.link);
             continue;
         }
         net->links[event.link].is_busy = false;

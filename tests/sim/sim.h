@@ -11,11 +11,13 @@
 #ifndef TESTS_SIM_SIM_H
 #define TESTS_SIM_SIM_H
 
+#include "commsched/context/plan_take.h"
 #include "log.h"
 #include "network.h"
 #include "rendezvous/world.h"
+#include "tryst/coll.h"
 
-enum { SIM_BYTES_MAX = 64 << 20, SIM_STEPS = 2 };
+enum { SIM_BYTES_MAX = 64 << 20, SIM_COLL_BYTES_MAX = 256 << 20, SIM_STEPS = 2 };
 
 enum sim_fault {
     SIM_SOUND,
@@ -38,6 +40,10 @@ struct sim_params {
     uint32_t wants_max, frame_credits; /* 0: as by default */
     uint32_t posted_max;               /* slices posted per endpoint, 0: 64 */
     enum sim_fault fault;
+    const struct compiled_plan *plan; /* of collectives; NULL: binary trees */
+    uint64_t scratch_bytes;           /* 0: as by default */
+    bool unpaced;                     /* lanes do not keep the pace of the plan */
+    bool quiet;                       /* no log */
 };
 
 enum sim_action_kind {
@@ -54,7 +60,9 @@ enum sim_action_kind {
     SIM_DO_RANK_GO,
     SIM_DO_RANK_KILL,
     SIM_DO_RANK_LEAVE, /* it closes its group, with whatever is under way */
-    SIM_DO_REFUSE /* of the transports to and from rank `what` the first `value` do not work */
+    SIM_DO_REFUSE, /* of the transports to and from rank `what` the first `value` do not work */
+    SIM_DO_COLL, /* collective `what`, by rank `value` */
+    SIM_DO_CANCEL_COLL
 };
 
 struct sim_action {
@@ -85,11 +93,36 @@ struct sim_transfer {
     struct sim_end send, recv;
 };
 
+/* One rank's part of a collective. */
+struct sim_part {
+    struct sim *sim;
+    int which, rank;
+    tryst_op *op; /* pending */
+    bool submitted, done;
+    tryst_status status, origin_status; /* once done */
+    int32_t origin_rank;
+    uint64_t deadline_ns; /* after its submission, 0: none */
+    uint64_t submitted_ns, done_ns;
+};
+
+/* Of `bytes` elements of one byte, whose sum is the reduction. No check reads results. */
+struct sim_coll {
+    tryst_coll_kind kind;
+    int step, root;
+    bool in_place;
+    uint64_t bytes;
+    uint32_t flags;
+    int32_t priority;
+    struct sim_part parts[WORLD_RANKS_MAX];
+};
+
 struct sim_rank {
     struct sim *sim;
     int rank;
     struct sched *sched;
-    uint64_t next_ns; /* when it wakes by itself, 0 never */
+    struct colls *colls;
+    struct group_plan *plan; /* NULL: binary trees */
+    uint64_t next_ns;        /* when it wakes by itself, 0 never */
     bool killed;
     bool
         left; /* its group is closed, or is being closed: its operations may end in any way */
@@ -106,12 +139,16 @@ struct sim {
     struct sim_rank ranks[WORLD_RANKS_MAX];
     struct sim_transfer *transfers;
     int transfers_count, transfers_room;
+    struct sim_coll *colls;
+    int colls_count, colls_room;
     struct sim_action *actions;
     int actions_count, actions_room, actions_next;
     bool actions_sorted;
     const struct transfer *starting;
     uint64_t begin_ns;
-    uint64_t events; /* that the clock jumped to */
+    uint64_t events;        /* that the clock jumped to */
+    bool moved;             /* since the ranks' last passes something came, or was done */
+    uint64_t ranks_next_ns; /* when the first of them wakes by itself */
 };
 
 /* `net` has its links and routes, and is the simulation's from here on. */
@@ -127,9 +164,24 @@ void sim_act(struct sim *sim, uint64_t at_ns, enum sim_action_kind kind, int wha
 int sim_transfer_at(struct sim *sim, int from, int to, uint64_t bytes, uint64_t send_ns,
                     uint64_t recv_ns, uint32_t flags, int32_t priority);
 
-/* Until all transfers have ended and the script is through, or until this time since the begin. False: they
- * have not. */
+/* Its parts are submitted by actions; what differs from an all-reduce without a root is set by the caller. */
+int sim_coll_add(struct sim *sim, tryst_coll_kind kind, int step, uint64_t bytes);
+bool sim_coll_ended(const struct sim *sim, const struct sim_coll *coll);
+
+/* Until all transfers and collectives have ended and the script is through, or until this time since the begin.
+ * False: they have not. */
 bool sim_run(struct sim *sim, uint64_t until_ns);
 bool sim_transfer_ended(const struct sim *sim, const struct sim_transfer *transfer);
+
+/* colls.c */
+void sim_pace(struct sim *sim);
+struct above sim_colls_open(struct sim *sim, struct side *side);
+void sim_colls_close(struct sim *sim);
+void sim_coll_act(struct sim *sim, const struct sim_action *action);
+void sim_colls_cancel(struct sim *sim);
+bool sim_colls_ended(const struct sim *sim);
+/* The memory of all tensors of collectives, which is less than it seems. */
+bool sim_coll_holds(const void *data);
+void sim_note(struct sim *sim, struct sim_entry entry);
 
 #endif

@@ -241,7 +241,7 @@ static void test_cluster_file(void **state)
     }
     assert_int_equal(net_route(&net, 7, 0, links, 8), 3);
     assert_int_equal(net.links[links[0]].bytes_per_s, 1250000000);
-    net_close(&net);
+    net_free(&net);
 }
 
 int main(void)

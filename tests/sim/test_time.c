@@ -15,7 +15,7 @@ static void begin(int hops, uint64_t window_bytes)
                                 .window_bytes = window_bytes,
                                 .rail_window_bytes = 64 << 20,
                                 .posted_slices = 16};
-    net_open(&net, hops + 1, 2, PACKET);
+    net_init(&net, hops + 1, 2, PACKET);
     for (int i = 0; i < hops; i++) /* rank 0, nodes 2, 3, …, rank 1 */
         net_link_pair(&net, i ? i + 1 : 0, i + 1 < hops ? i + 2 : 1, RATE, LATENCY);
     net_routes(&net);

@@ -8,7 +8,7 @@ enum { PACKET_BYTES = 64 << 10 };
 
 void star_make(struct net *net, int ranks, uint64_t bytes_per_s, uint64_t latency_ns)
 {
-    net_open(net, ranks + 1, ranks, PACKET_BYTES);
+    net_init(net, ranks + 1, ranks, PACKET_BYTES);
     for (int i = 0; i < ranks; i++)
         net_link_pair(net, i, ranks, bytes_per_s, latency_ns);
     net_routes(net);
@@ -222,7 +222,7 @@ uint64_t workload_one_link(struct sim *sim, uint64_t seed, enum sim_fault fault)
     random_seed(&random, seed);
     uint64_t bytes_per_s = rate_draw(&random);
     uint64_t latency_ns = latency_draw(&random, bytes_per_s);
-    net_open(&net, 2, 2, PACKET_BYTES);
+    net_init(&net, 2, 2, PACKET_BYTES);
     net_link_pair(&net, 0, 1, bytes_per_s, latency_ns);
     net_routes(&net);
     struct sim_params params =

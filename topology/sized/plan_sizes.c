@@ -10,8 +10,11 @@
 #include "core/hash.h"
 #include "sum_rate.h"
 
-/* A set with more trees must be faster by this part, to be worth them. */
-#define WORTH 2e-3
+/* A set with more trees must be faster by this part, and by this for each tree more, to be worth them. In simulation
+ * (tests/sim) 256 MiB on a star of 64 ranks are predicted to take 1.4 % less over 32 trees than over 2; they take 1.18 of the
+ * bound over 32 and 1.03 over 2. */
+#define WORTH_SET  2e-3
+#define WORTH_TREE 5e-4
 
 /* A size serves up to about the geometric mean with the next. */
 const struct plan_size_step plan_size_steps[PLAN_SIZES] = {
@@ -116,6 +119,14 @@ static uint32_t tree_find(const struct candidate *set, const struct plan_tree *t
     return k;
 }
 
+/* The part of the best time so far that a set's time must be below. */
+static double worth(uint32_t count, uint32_t best)
+{
+    double more = (double)count - (double)best;
+    double part = fmin(WORTH_SET + WORTH_TREE * fabs(more), 0.5);
+    return more > 0 ? 1 - part : more < 0 ? 1 + part : 1;
+}
+
 /* The set for one size. The flows of a tree 0 that is not in it carry nothing, but exist. */
 static uint32_t size_choose(const struct candidates *candidates,
                             const struct price *prices, uint32_t first, uint32_t s,
@@ -129,10 +140,7 @@ static uint32_t size_choose(const struct candidates *candidates,
         double time_s = prices[k].s[s];
         if (tree_find(set, tree, n) == set->count)
             time_s += prices[first].flows * PLAN_FLOW_S;
-        bool more = set->count > candidates->sets[best].count;
-        bool fewer = set->count < candidates->sets[best].count;
-        double factor = more ? 1 - WORTH : fewer ? 1 + WORTH : 1;
-        if (!(time_s < best_s * factor))
+        if (!(time_s < best_s * worth(set->count, candidates->sets[best].count)))
             continue;
         best_s = time_s;
         best = k;

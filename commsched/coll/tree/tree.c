@@ -50,10 +50,16 @@ bool coll_tree_is_done(const struct coll_tree *tree)
 
 /* ---- up: from the children ---------------------------------------------------------------- */
 
+/** Slices that have scratch, or have been added, before `child` in the order of addition. */
+static uint32_t granted_before(const struct coll_tree *tree, uint32_t child)
+{
+    return child ? tree->children[child - 1].granted : tree->own;
+}
+
 bool coll_tree_may_grant(const struct coll_tree *tree, uint32_t child)
 {
     const struct coll_child *from = &tree->children[child];
-    return from->granted < from->told && from->granted < added_before(tree, child) &&
+    return from->granted < from->told && from->granted < granted_before(tree, child) &&
            from->granted - from->added < COLL_GRANTS_MAX;
 }
 

@@ -9,9 +9,9 @@
  *      down              ready = arrived (the root: finished) 
  *
  *  Rules (DESIGN section 6, rules 7 and 8):
- *   - Slice i of child c is granted when the child has announced it and the child before has been added at
- *     i. So what is granted can be added the moment it lands, and no order of grants over all trees and
- *     collectives can deadlock, with a single slot of scratch either.
+ *   - Slice i of child c is granted when the child has announced it and slice i of the child before has been
+ *     granted. So what a granted slice waits for is granted too, lands without further grants, and gives its slot
+ *     back: no order of grants over all trees and collectives can deadlock, with a single slot of scratch either.
  *   - Slice i of child c is added in the order of slices, behind child c-1: a left fold, each addition
  *     rounded, whatever lands first.
  *   - Sums are in memory that the operation owns. Where that is the result, too, slice i of the result is

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The plan of a graph, as rank 0 of a group makes it (commsched/context/group_plan.c), for ranks whose sums take no time. */
+#ifndef TESTS_SIM_PLANNED_H
+#define TESTS_SIM_PLANNED_H
+
+#include "topology/plan_nets.h"
+#include "topology/routes/overlay.h"
+#include "topology/sized/compiled_make.h"
+
+struct planned {
+    struct graph *graph;
+    struct overlay *overlay;
+    struct plan *plan;
+    struct plan_sizes *sizes;
+    struct compiled_plan *compiled;
+};
+
+/* Takes the graph over. */
+void planned_open(struct planned *planned, struct graph *graph);
+void planned_close(struct planned *planned);
+
+#endif
