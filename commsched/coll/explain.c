@@ -31,7 +31,7 @@ const char *coll_kind_name(tryst_coll_kind kind)
 
 const char *run_kind_name(const struct coll_run *run)
 {
-    return kind_name(run->coll->kind);
+    return coll_kind_name(run->coll->kind);
 }
 
 int32_t run_flow_rank(const struct coll_run *run, uint32_t index)
