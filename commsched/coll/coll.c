@@ -121,7 +121,7 @@ void run_begin(struct rendezvous *rdv, struct submission *submission)
     op->tensor = run->out;
     op->bytes = coll_bytes(run->coll->count, run->coll->element_bytes);
     run->urgency = op->urgency;
-    /* Its flows pass the cause on, to ranks without it. */
+    /* The flows of this run carry the cause to ranks without it. */
     if (colls->gone.status != TRYST_OK &&
         subgroup_has(run->coll->subgroup, colls->gone.origin_rank))
         run_fail(run, colls->gone, colls->gone_text);
