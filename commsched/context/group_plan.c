@@ -444,7 +444,7 @@ static void half_paces_add(const struct compiled_half *half, uint32_t rank, bool
         paces[half->child[k]] += rate;
 }
 
-/* What this rank sends to each, of an all-reduce at the class's planned rate. */
+/* Return the bytes per second to each rank, of an all-reduce at the class's planned rate. */
 static const uint64_t *paces_make(struct taking *taking,
                                   const struct compiled_class *class)
 {
