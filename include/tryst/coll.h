@@ -15,8 +15,8 @@
  *
  *  Rules of all collectives:
  *   - Operation, count, dtype, reduction and root are the same on all ranks; a difference ends the
- *     operation on every rank with TRYST_E_MISMATCH, except in a reduce or broadcast on ranks whose
- *     part was done before. (Ranks that name different roots may wait for each other until a
+ *     operation on every rank with TRYST_E_MISMATCH, except in a reduce or broadcast on ranks that
+ *     had completed before. (Ranks that name different roots may wait for each other until a
  *     deadline instead.)
  *   - Tensors are in host memory. `in` NULL, or with the data of `out`, means in place: `out` then
  *     holds this rank's own term. Any other overlap of `in` and `out` is TRYST_E_INVALID.

@@ -52,7 +52,7 @@ struct flow_ops {
     /** Send: the transport no longer reads slice `index`. In order. */
     void (*sent)(struct flow *flow, uint32_t index);
     /** Return the cause with which the flow's owner is failing; its status is TRYST_OK: it is not. NULL: it never
-     *  does. The close of the step takes this cause instead of its own, so that a peer reads the cause
+     *  does. The close of the step fails the flow with this cause, so that a peer receives the cause
      *  that the owner reports. */
     struct cause (*failing)(const struct flow *flow);
     /** The last call: nothing reads or writes the flow's memory any more, and flow->op is NULL. The status is
