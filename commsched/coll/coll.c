@@ -259,6 +259,7 @@ static int colls_run(void *arg)
             break;
     }
     grants_run(colls);
+    colls->is_due = !urgent_empty(&colls->work) || !urgent_empty(&colls->scratch.waiters);
     return count;
 }
 
@@ -369,6 +370,7 @@ struct above colls_above(struct colls *colls)
 {
     return (struct above){.arg = colls,
                           .run = colls_run,
+                          .is_due = &colls->is_due,
                           .busy = colls_busy,
                           .fail = colls_fail,
                           .raise = colls_raise};

@@ -31,6 +31,7 @@ static void mark(struct coll_tree_run *at)
 static tryst_status slot_wait(struct coll_flow *flow)
 {
     struct coll_run *run = flow->tree->run;
+    run->coll->colls->is_due = true;
     urgent_push(&run->coll->colls->scratch.waiters, &flow->waiter, &run->urgency);
     return TRYST_AGAIN;
 }

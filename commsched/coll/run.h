@@ -46,6 +46,7 @@ struct colls {
 
     /* In the progress domain. */
     struct urgent_queue work; /**< runs that are marked */
+    bool is_due;              /**< false: `work` and `scratch.waiters` are empty */
     struct scratch scratch;
     tryst_status gone_status; /**< of the first rank that died, TRYST_OK: none did */
     int32_t gone_rank;
@@ -138,6 +139,7 @@ struct coll_run {
 /** Let the engine come to `run` before the pass ends. */
 static inline void run_mark(struct coll_run *run)
 {
+    run->coll->colls->is_due = true;
     if (!urgent_queued(&run->work))
         urgent_push(&run->coll->colls->work, &run->work, &run->urgency);
 }

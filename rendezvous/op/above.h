@@ -17,6 +17,8 @@ struct above {
      *  between the rails and the dispatch. What a submission outside of a pass has marked waits for the next
      *  pass (rdv->stirred asks for one). Returns how much was done; not zero while work is left. */
     int (*run)(void *arg);
+    /** False while `run` has nothing to do, so that passes skip the call. NULL: each pass calls. */
+    const bool *is_due;
     /** True if work is left: the thread may not sleep. */
     bool (*busy)(void *arg);
     /** Fail an operation of kind OP_COLL: deadlines, aborts, closes, the user. Called inside walks of the

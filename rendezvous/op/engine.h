@@ -219,8 +219,10 @@ static inline void rendezvous_reap_later(struct rendezvous *rdv, struct scope *s
 /** Let the engine of collectives work: how much it did. */
 static inline int above_run(struct rendezvous *rdv)
 {
-    return __builtin_expect(rdv->above.run != NULL, 0) ? rdv->above.run(rdv->above.arg)
-                                                       : 0;
+    const struct above *above = &rdv->above;
+    if (__builtin_expect(above->is_due && !*above->is_due, 1))
+        return 0;
+    return above->run ? above->run(above->arg) : 0;
 }
 static inline uint64_t rendezvous_now(struct rendezvous *rdv)
 {
