@@ -265,7 +265,7 @@ static int colls_run(void *arg)
 
 /* ---- failures and urgency, from below ----------------------------------------------------- */
 
-/** A child in a tree from which nothing has come, -1: there is none. */
+/** Find a child in a tree that has announced no slice; -1: all have. */
 static int32_t missing_child(const struct coll_tree_run *at)
 {
     const struct coll_part *part = at->part;
@@ -276,7 +276,7 @@ static int32_t missing_child(const struct coll_tree_run *at)
     return -1;
 }
 
-/** The parent in a tree if no result has come from it, -1: it has, or there is no parent. */
+/** Return the parent in a tree if no slice of the result has arrived, else -1. */
 static int32_t missing_parent(const struct coll_tree_run *at)
 {
     const struct coll_part *part = at->part;
@@ -286,8 +286,8 @@ static int32_t missing_parent(const struct coll_tree_run *at)
     return -1;
 }
 
-/** The rank of a neighbour from which nothing has come, -1: there is none. A child in any tree goes before a
- *  parent, since a parent may itself wait for a child. */
+/** Find the rank of a neighbour that has sent nothing; -1: all have. A child in any tree goes before a parent,
+ *  since a parent may itself wait for a child. */
 static int32_t missing_rank(const struct coll_run *run)
 {
     uint32_t trees = run->coll->parts_count;

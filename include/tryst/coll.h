@@ -14,9 +14,10 @@
  *  result has the same bits on all ranks, for every order of arrival and from run to run.
  *
  *  Rules of all collectives:
- *   - Operation, count, dtype, reduction and root are the same on all ranks; a difference ends the
- *     operation on every rank with TRYST_E_MISMATCH. (Ranks that name different roots may wait for
- *     each other until a deadline instead.)
+ *   - Operation, count, dtype, reduction and root are the same on all ranks. Counts or dtypes that give
+ *     other sizes end the operation with TRYST_E_MISMATCH. Other differences are not detected yet:
+ *     with another reduction the result is undefined; with another operation or root ranks may wait for
+ *     each other until a deadline.
  *   - Tensors are in host memory. `in` NULL, or with the data of `out`, means in place: `out` then
  *     holds this rank's own term. Any other overlap of `in` and `out` is TRYST_E_INVALID.
  *   - `params` are those of a transfer: priority, TRYST_OP_BACKGROUND, deadline, callback; and
@@ -48,16 +49,16 @@ TRYST_BEGIN_DECLS
  *  Owns:    the bytes of `in` and `out` are the library's until completion: `in` may be read
  *           meanwhile, `out` not. `name` and both structs are copied. The caller releases `*op_p`;
  *           `op_p` NULL detaches at once, as tryst_op_release does.
- *  Thread:  any. Never blocks, never says "try again".
+ *  Thread:  any. Never blocks, never returns TRYST_AGAIN.
  *  Returns: TRYST_OK             submitted; the outcome arrives with the operation
  *           TRYST_E_INVALID      name, tensors, params, or a reduction that the dtype has not
- *           TRYST_E_UNSUPPORTED  device memory; a group without a plan
+ *           TRYST_E_UNSUPPORTED  device memory
  *           TRYST_E_SYSTEM       the progress thread could not be started
  *           TRYST_E_ABORTED      `step` was aborted; tryst_step_status has the reason
  *           TRYST_E_NOMEM, TRYST_E_FORKED, TRYST_E_CONTEXT
  *  The operation ends with
  *           TRYST_OK             `out` holds the result, and is the caller's again
- *           TRYST_E_MISMATCH     ranks differ; the text names two of them and what each gave
+ *           TRYST_E_MISMATCH     ranks differ; the text has what two neighbours gave
  *           TRYST_E_PEER         a rank died: tryst_error.origin_rank
  *           TRYST_E_CANCELED, TRYST_E_DEADLINE, TRYST_E_ABORTED, TRYST_E_NOMEM, TRYST_E_CONTEXT
  */
@@ -135,8 +136,8 @@ TRYST_API tryst_status tryst_coll_prepare(tryst_group *group,
 /** Start a prepared collective in `step`: as the call of its kind with its name.
  *
  *  `in` and `out` have the prepared dtype and count. Broadcast has its tensor as `out`, `in` is NULL;
- *  a barrier has neither. Several starts may be under way, in one step or several; each has
- *  memory of its own, which later starts use again, so a loop allocates nothing.
+ *  a barrier has neither. Several starts may be under way, in one step or several. Each start has
+ *  private memory, which later starts reuse, so a loop allocates nothing.
  *
  *  Thread, Returns, ends: as tryst_allreduce; TRYST_E_INVALID also for a step of another group.
  */
