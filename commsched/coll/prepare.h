@@ -16,7 +16,7 @@ void coll_ref(tryst_coll *coll);
 void coll_unref(tryst_coll *coll);
 /** Get a run with counters at their begin, idle or new; NULL: no memory. Any thread. */
 struct coll_run *coll_run_get(tryst_coll *coll);
-/** Return `run`, whose flows have ended, to its collective. */
+/** Keep `run` for the next start of its collective. The flows of `run` have ended. */
 void coll_run_put(struct coll_run *run);
 
 #endif

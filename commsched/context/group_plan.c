@@ -120,8 +120,12 @@ static tryst_status equal_make(struct opening *opening)
 
 static tryst_status topology_read(struct opening *opening, const char *path)
 {
-    tryst_status status = graph_load(path, opening->err, &opening->graph);
     opening->mine.what = UNREADABLE;
+    if (strcmp(path, "-") == 0) /* a read of standard input has no deadline */
+        return err_set(
+            opening->err, TRYST_E_CONFIG,
+            "cannot read TRYST_TOPOLOGY: \"-\" is standard input; name a file");
+    tryst_status status = graph_load(path, opening->err, &opening->graph);
     if (status)
         return err_set(opening->err, status, "cannot read TRYST_TOPOLOGY: %.400s",
                        opening->err->text);

@@ -56,16 +56,16 @@ TRYST_BEGIN_DECLS
  *  Owns:    the bytes of `in` and `out` are the library's until completion: `in` may be read
  *           meanwhile, `out` not. `name` and both structs are copied. The caller releases `*op_p`;
  *           `op_p` NULL detaches at once, as tryst_op_release does.
- *  Thread:  any. Never blocks, never says "try again".
+ *  Thread:  any. Never blocks, never returns TRYST_AGAIN.
  *  Returns: TRYST_OK             submitted; the outcome arrives with the operation
  *           TRYST_E_INVALID      name, tensors, params, or a reduction that the dtype has not
- *           TRYST_E_UNSUPPORTED  device memory; a group without a plan
+ *           TRYST_E_UNSUPPORTED  device memory
  *           TRYST_E_SYSTEM       the progress thread could not be started
  *           TRYST_E_ABORTED      `step` was aborted; tryst_step_status has the reason
  *           TRYST_E_NOMEM, TRYST_E_FORKED, TRYST_E_CONTEXT
  *  The operation ends with
  *           TRYST_OK             `out` holds the result, and is the caller's again
- *           TRYST_E_MISMATCH     ranks differ; the text names two of them and what each gave
+ *           TRYST_E_MISMATCH     ranks differ; the text has what two neighbours gave
  *           TRYST_E_PEER         a rank died: tryst_error.origin_rank
  *           TRYST_E_CANCELED, TRYST_E_DEADLINE, TRYST_E_ABORTED, TRYST_E_NOMEM, TRYST_E_CONTEXT
  */

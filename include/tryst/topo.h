@@ -173,8 +173,9 @@ typedef struct tryst_plan_info {
     double gap;              /**< how much longer than the bound, as a part of it */
     double
         ring_s_per_byte; /**< the best ring over all rank orders (n ≤ 8), or a good one */
-    uint64_t
-        digest; /**< of operation, trees and shares, those chosen by size too: equal plans have equal ones */
+    /** Of operation, trees and shares, those chosen by size too: equal plans have equal
+     *  digests. */
+    uint64_t digest;
 } tryst_plan_info;
 
 /** Read a plan's figures. TRYST_OK, TRYST_E_INVALID */

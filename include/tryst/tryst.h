@@ -59,8 +59,9 @@
  *     thread, once per operation, under no lock; they may submit, cancel and release, but
  *     not wait.
  *   - The library owns no signal, prints nothing to stdout and never exits. No write of it raises
- *     SIGPIPE. A fabric's or driver's library may install handlers while it loads, in a thread of ours after the
- *     first contact with a peer; the dispositions of before are put back when the load ends.
+ *     SIGPIPE. The library of a fabric or driver may install signal handlers while it loads, in
+ *     a thread of Tryst, after the first contact with a peer. Tryst restores the earlier
+ *     dispositions when the load ends.
  *   - No descriptor of the library is ever 0, 1 or 2, also where the program has closed these
  *     numbers. While a fabric (ucx, ofi) is open, its sockets are kept off them too: each closed number
  *     has a placeholder. Reads and writes there fail with EBADF as before, and open(2) returns a higher

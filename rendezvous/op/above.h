@@ -18,7 +18,8 @@ struct above {
     void *arg;
     /** Do the work that hooks and submissions have marked, a bounded piece of it. Called in each pass,
      *  between the rails and the dispatch. What a submission outside of a pass has marked waits for the next
-     *  pass (rdv->stirred asks for one). Returns how much was done; not zero while work is left. */
+     *  pass, which rdv->stirred requests. Returns the number of runs that were worked on; not zero while work
+     *  is left. */
     int (*run)(void *arg);
     /** False while `run` has nothing to do, so that passes skip the call. NULL: each pass calls. */
     const bool *is_due;

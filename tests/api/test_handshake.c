@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks that do not fit together: an older library, a setting that must be equal and is not, or a topology of another
- * number of ranks. Every
- * rank gets the status, and a sentence that names what differs, the values and the ranks.
+/* Ranks that do not fit together: an older library, a setting that must be equal and is not, or a topology of
+ * another number of ranks. Every rank gets the status, and a sentence that names what differs, the values and
+ * the ranks.
  *
  * An older peer is played in the caller's all-gather, which changes what one rank gives. */
 #include "harness.h"

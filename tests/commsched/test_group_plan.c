@@ -330,16 +330,19 @@ static void not_on_rank_0(void **state)
 /* The rank itself has the reason; the others name it. */
 static void a_file_that_is_not_there(void **state)
 {
+    static const char *const paths[] = {"/nowhere/x.json", "-"};
+    static const char *const reasons[] = {"cannot open /nowhere/x.json",
+                                          "\"-\" is standard input; name a file"};
     struct meeting meeting = meeting_of(3, false, "star3.json");
     star_write("star3.json", 3, 10);
-    meeting.topology[1] = "/nowhere/x.json";
-    for (int server = 0; server < 2; server++) {
-        meeting.server = server;
+    for (int row = 0; row < 4; row++) {
+        meeting.topology[1] = paths[row / 2];
+        meeting.server = row % 2;
         meeting_run(&meeting);
         for (int rank = 0; rank < 3; rank++) {
             const struct member *member = &meeting.members[rank];
-            const char *says = rank == 1 ? "cannot open /nowhere/x.json"
-                                         : "rank 1 cannot read its TRYST_TOPOLOGY";
+            const char *says =
+                rank == 1 ? reasons[row / 2] : "rank 1 cannot read its TRYST_TOPOLOGY";
             assert_int_not_equal(member->status, TRYST_OK);
             if (!strstr(member->err.text, says))
                 fail_msg("rank %d: \"%s\" does not say \"%s\"", rank, member->err.text,

@@ -184,28 +184,20 @@ static bool words_are_synthetic(const char *path)
     return strchr(path, ':') && !strchr(path, '/');
 }
 
-static tryst_status text_read(const char *path, const char *name, struct text *text,
-                              struct err *err)
-{
-    bool standard = strcmp(path, "-") == 0;
-    FILE *file = standard ? stdin : fd_file_open(path, "rbe");
-    if (!file)
-        return err_set(err, TRYST_E_IO, "cannot open %s: %s", name, err_reason(errno));
-    tryst_status status = file_read(file, name, text, err);
-    if (!standard)
-        fclose(file);
-    return status;
-}
-
 tryst_status graph_load(const char *path, struct err *err, struct graph **graph_p)
 {
     struct text text = {0};
     const char *name = strcmp(path, "-") == 0 ? "standard input" : *path ? path : "''";
-    errno = 0;
-    tryst_status status = text_read(path, name, &text, err);
-    if (status == TRYST_E_IO && errno == ENOENT && words_are_synthetic(path))
-        status = graph_read(path, strlen(path), "synthetic", GRAPH_AUTO, err, graph_p);
-    else if (status == TRYST_OK)
+    bool standard = strcmp(path, "-") == 0;
+    FILE *file = standard ? stdin : fd_file_open(path, "rbe");
+    if (!file && errno == ENOENT && words_are_synthetic(path))
+        return graph_read(path, strlen(path), "synthetic", GRAPH_AUTO, err, graph_p);
+    if (!file)
+        return err_set(err, TRYST_E_IO, "cannot open %s: %s", name, err_reason(errno));
+    tryst_status status = file_read(file, name, &text, err);
+    if (!standard)
+        fclose(file);
+    if (status == TRYST_OK)
         status = graph_read(text.data ? text.data : "", text.bytes, name, GRAPH_AUTO, err,
                             graph_p);
     text_drop(&text);

@@ -279,6 +279,28 @@ static tryst_status proof_set(struct plan *plan, struct plan_work *work)
     return TRYST_OK;
 }
 
+bool plan_half_same(const uint32_t *a, const uint32_t *b, uint32_t n)
+{
+    return (!a && !b) || (a && b && memcmp(a, b, n * sizeof *a) == 0);
+}
+
+bool plan_tree_same(const struct plan_tree *a, const struct plan_tree *b, uint32_t n)
+{
+    return a->root == b->root &&
+           plan_half_same(a->broadcast_parent, b->broadcast_parent, n) &&
+           plan_half_same(a->reduce_parent, b->reduce_parent, n);
+}
+
+void plan_tree_hash(struct hash_stream *stream, const struct plan_tree *tree, uint32_t n)
+{
+    hash_stream_add(stream, &tree->share, sizeof tree->share);
+    hash_stream_add(stream, &tree->root, sizeof tree->root);
+    if (tree->broadcast_parent)
+        hash_stream_add(stream, tree->broadcast_parent, n * sizeof n);
+    if (tree->reduce_parent)
+        hash_stream_add(stream, tree->reduce_parent, n * sizeof n);
+}
+
 tryst_status plan_digest(struct plan *plan)
 {
     struct hash_stream *stream;
@@ -286,17 +308,9 @@ tryst_status plan_digest(struct plan *plan)
     if (status)
         return status;
     uint32_t head[3] = {(uint32_t)plan->op, plan->ranks_count, plan->trees_count};
-    size_t bytes = plan->ranks_count * sizeof(uint32_t);
     hash_stream_add(stream, head, sizeof head);
-    for (uint32_t i = 0; i < plan->trees_count; i++) {
-        const struct plan_tree *tree = &plan->trees[i];
-        hash_stream_add(stream, &tree->share, sizeof tree->share);
-        hash_stream_add(stream, &tree->root, sizeof tree->root);
-        if (tree->broadcast_parent)
-            hash_stream_add(stream, tree->broadcast_parent, bytes);
-        if (tree->reduce_parent)
-            hash_stream_add(stream, tree->reduce_parent, bytes);
-    }
+    for (uint32_t i = 0; i < plan->trees_count; i++)
+        plan_tree_hash(stream, &plan->trees[i], plan->ranks_count);
     plan->digest = hash_stream_digest(stream).low;
     hash_stream_close(stream);
     return TRYST_OK;

@@ -8,13 +8,14 @@
  * Invariants: shares are ≥ 0 and sum to 1 (per root where every rank is one: see plan_op); `time` is recomputed
  * from the trees, never taken from the solver; `bound` ≤ time is what the prices prove by themselves;
  * equal inputs give equal bits.
- * Callers: tryst/topo.h's implementation; collectives later.
+ * Callers: tryst/topo.h's implementation; topology/sized; commsched/context/group_plan.c.
  *
  * Times are seconds per byte of the tensor ("s_per_byte"): the busiest link's load ÷ capacity.
  */
 #ifndef TRYST_TOPOLOGY_PLAN_H
 #define TRYST_TOPOLOGY_PLAN_H
 
+#include "core/hash.h"
 #include "topology/base/arrays.h"
 #include "topology/routes/overlay.h"
 
@@ -97,6 +98,13 @@ struct plan {
 tryst_status plan_open(struct overlay *overlay, const struct plan_params *params,
                        const struct plan *before, struct err *err, struct plan **plan_p);
 void plan_close(struct plan *plan);
+
+/** True if two trees of n ranks have the same root and parents. */
+bool plan_tree_same(const struct plan_tree *a, const struct plan_tree *b, uint32_t n);
+/** True if two halves of n parents are equal; both may be NULL. */
+bool plan_half_same(const uint32_t *a, const uint32_t *b, uint32_t n);
+/** Add share, root and parents of a tree of n ranks to a digest. */
+void plan_tree_hash(struct hash_stream *stream, const struct plan_tree *tree, uint32_t n);
 
 /** Set the digest anew, from operation, trees and shares. TRYST_E_NOMEM. */
 tryst_status plan_digest(struct plan *plan);

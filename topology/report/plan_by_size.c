@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "plan_json_member.h"
 #include "plan_told.h"
 
 #define CELL_BYTES 32
@@ -76,11 +77,6 @@ void plan_by_size_text(const struct plan_report *report, struct text *text)
 
 /* ---- JSON --------------------------------------------------------------------------------- */
 
-static bool half_same(const uint32_t *a, const uint32_t *b, uint32_t n)
-{
-    return (!a && !b) || (a && b && memcmp(a, b, n * sizeof *a) == 0);
-}
-
 /* The distinct trees of all sizes. */
 struct tree_list {
     struct arrays arrays;
@@ -93,11 +89,7 @@ struct tree_list {
 static uint32_t list_find(const struct tree_list *list, const struct plan_tree *tree)
 {
     uint32_t k = 0;
-    while (
-        k < list->count &&
-        !(list->trees[k]->root == tree->root &&
-          half_same(list->trees[k]->broadcast_parent, tree->broadcast_parent, list->n) &&
-          half_same(list->trees[k]->reduce_parent, tree->reduce_parent, list->n)))
+    while (k < list->count && !plan_tree_same(list->trees[k], tree, list->n))
         k++;
     return k;
 }
@@ -117,27 +109,6 @@ static bool list_make(struct tree_list *list, const struct plan_sizes *sizes)
     return list->trees != NULL;
 }
 
-static void number_write(struct text *text, const char *before, double value)
-{
-    text_add(text, before);
-    if (isfinite(value))
-        text_add_number(text, value);
-    else
-        text_add(text, "null");
-}
-
-static void parents_write(struct text *text, const char *name, const uint32_t *parents,
-                          uint32_t count)
-{
-    if (!parents)
-        return;
-    text_addf(text, ", \"%s\": [", name);
-    for (uint32_t i = 0; i < count; i++)
-        text_addf(text, "%s%d", i ? ", " : "",
-                  parents[i] == GRAPH_NONE ? -1 : (int)parents[i]);
-    text_add(text, "]");
-}
-
 static void size_write(const struct plan_report *report, uint32_t s,
                        const struct tree_list *list, struct text *text)
 {
@@ -150,16 +121,16 @@ static void size_write(const struct plan_report *report, uint32_t s,
         text_addf(text, "%llu", (unsigned long long)size->bytes_max);
     text_addf(text, ", \"slice_bytes\": %u, \"depth\": %u", size->slice_bytes,
               size->depth);
-    number_write(text, ", \"predicted_s\": ", size->predicted_s);
-    number_write(text, ", \"lower_bound_s\": ", bound_s(report->sizes, size));
-    number_write(text, ", \"ratio\": ", ratio_of(report->sizes, size));
-    number_write(text, ", \"ring_s\": ", report->rivals[s].ring_s);
-    number_write(text, ", \"halving_doubling_s\": ", report->rivals[s].halving_s);
+    plan_json_number(text, "predicted_s", size->predicted_s);
+    plan_json_number(text, "lower_bound_s", bound_s(report->sizes, size));
+    plan_json_number(text, "ratio", ratio_of(report->sizes, size));
+    plan_json_number(text, "ring_s", report->rivals[s].ring_s);
+    plan_json_number(text, "halving_doubling_s", report->rivals[s].halving_s);
     text_add(text, ", \"trees\": [");
     for (uint32_t t = 0; t < size->trees_count; t++) {
         text_addf(text, "%s{\"tree\": %u", t ? ", " : "",
                   list_find(list, &size->trees[t]));
-        number_write(text, ", \"share\": ", size->trees[t].share);
+        plan_json_number(text, "share", size->trees[t].share);
         text_add(text, "}");
     }
     text_add(text, "]}");
@@ -178,8 +149,9 @@ void plan_by_size_json(const struct plan_report *report, struct text *text)
     text_add(text, ",\n \"size_trees\": [");
     for (uint32_t k = 0; k < list.count; k++) {
         text_addf(text, "%s{\"root\": %u", k ? ",\n  " : "\n  ", list.trees[k]->root);
-        parents_write(text, "broadcast_parent", list.trees[k]->broadcast_parent, list.n);
-        parents_write(text, "reduce_parent", list.trees[k]->reduce_parent, list.n);
+        plan_json_parents(text, "broadcast_parent", list.trees[k]->broadcast_parent,
+                          list.n);
+        plan_json_parents(text, "reduce_parent", list.trees[k]->reduce_parent, list.n);
         text_add(text, "}");
     }
     text_add(text, "],\n \"by_size\": [");
@@ -189,7 +161,7 @@ void plan_by_size_json(const struct plan_report *report, struct text *text)
     text_add(text, "]");
     if (plan_op_sums(report->plan->op)) {
         double rate = report->sizes_sum_bytes_per_s;
-        number_write(text, ", \"size_sum_gb_per_s\": ", rate > 0 ? rate / 1e9 : INFINITY);
+        plan_json_number(text, "size_sum_gb_per_s", rate > 0 ? rate / 1e9 : INFINITY);
     }
     text_addf(text, ",\n \"digest\": \"%016llx\"", (unsigned long long)sizes->digest);
 }

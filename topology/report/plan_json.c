@@ -10,30 +10,7 @@
 #include <string.h>
 
 #include "plan_by_size.h"
-
-static void number_write(struct text *text, const char *name, double value)
-{
-    text_addf(text, ", \"%s\": ", name);
-    if (isfinite(value))
-        text_add_number(text, value);
-    else
-        text_add(text, "null");
-}
-
-static void parents_write(struct text *text, const char *name, const uint32_t *parents,
-                          uint32_t count)
-{
-    if (!parents)
-        return;
-    text_addf(text, ", \"%s\": [", name);
-    for (uint32_t i = 0; i < count; i++) {
-        if (parents[i] == GRAPH_NONE)
-            text_addf(text, "%s-1", i ? ", " : "");
-        else
-            text_addf(text, "%s%u", i ? ", " : "", parents[i]);
-    }
-    text_add(text, "]");
-}
+#include "plan_json_member.h"
 
 static void tree_write(const struct plan_report *report, const struct plan_tree *tree,
                        struct text *text)
@@ -42,11 +19,11 @@ static void tree_write(const struct plan_report *report, const struct plan_tree 
     text_add(text, "{\"share\": ");
     text_add_number(text, tree->share);
     text_addf(text, ", \"root\": %u", tree->root);
-    parents_write(text, "broadcast_parent", tree->broadcast_parent, n);
-    parents_write(text, "reduce_parent", tree->reduce_parent, n);
+    plan_json_parents(text, "broadcast_parent", tree->broadcast_parent, n);
+    plan_json_parents(text, "reduce_parent", tree->reduce_parent, n);
     text_addf(text, ", \"depth\": %u", tree->depth);
-    number_write(text, "bandwidth_gbit_per_s",
-                 tree->share / (report->plan->s_per_byte * BYTES_PER_GBIT));
+    plan_json_number(text, "bandwidth_gbit_per_s",
+                     tree->share / (report->plan->s_per_byte * BYTES_PER_GBIT));
     text_add(text, "}");
 }
 
@@ -81,8 +58,8 @@ static void links_write(const struct plan_report *report, struct text *text)
         text_add_json(text, report->graph->nodes[link->from].name);
         text_add(text, ", \"to\": ");
         text_add_json(text, report->graph->nodes[link->to].name);
-        number_write(text, "load", report->plan->load[l]);
-        number_write(text, "price", report->plan->price[l] * overlay->capacity[l]);
+        plan_json_number(text, "load", report->plan->load[l]);
+        plan_json_number(text, "price", report->plan->price[l] * overlay->capacity[l]);
         text_add(text, "}");
     }
     text_add(text, "]");
@@ -98,8 +75,8 @@ static void steps_write(const struct plan_report *report, struct text *text)
         text_addf(text, "%s{\"step\": \"%s\", \"trees\": %u, \"depth\": %u",
                   k ? ",\n  " : "\n  ", plan_step_name((enum plan_step_kind)k),
                   step->trees_count, step->depth);
-        number_write(text, "time_s_per_gbit", step->s_per_byte * BYTES_PER_GBIT);
-        number_write(text, "fill_s", plan_step_fill_s(step));
+        plan_json_number(text, "time_s_per_gbit", step->s_per_byte * BYTES_PER_GBIT);
+        plan_json_number(text, "fill_s", plan_step_fill_s(step));
         text_add(text, "}");
     }
     text_add(text, "]");
@@ -115,7 +92,7 @@ static void costs_write(const struct plan_report *report, struct text *text)
               (unsigned long long)costs->bytes, costs->shapes[costs->wins].name,
               costs->latency_unknown ? "false" : "true");
     if (plan_op_sums(report->plan->op)) {
-        number_write(text, "sum_gb_per_s", costs->sums.bytes_per_s / 1e9);
+        plan_json_number(text, "sum_gb_per_s", costs->sums.bytes_per_s / 1e9);
         text_add(text, ", \"sum_rate_from\": ");
         text_add_json(text, costs->sums.from);
     }
@@ -124,11 +101,11 @@ static void costs_write(const struct plan_report *report, struct text *text)
         const struct cost_shape *shape = &costs->shapes[s];
         text_addf(text, "%s{\"shape\": \"%s\", \"root\": %u", s ? ",\n  " : "\n  ",
                   shape->name, shape->root);
-        number_write(text, "total_s", cost_total_s(shape));
-        number_write(text, "latency_s", shape->latency_s);
-        number_write(text, "move_s", shape->move_s);
-        number_write(text, "sum_s", shape->sum_s);
-        number_write(text, "fill_s", shape->fill_s);
+        plan_json_number(text, "total_s", cost_total_s(shape));
+        plan_json_number(text, "latency_s", shape->latency_s);
+        plan_json_number(text, "move_s", shape->move_s);
+        plan_json_number(text, "sum_s", shape->sum_s);
+        plan_json_number(text, "fill_s", shape->fill_s);
         text_add(text, "}");
     }
     text_add(text, "]");
@@ -148,10 +125,10 @@ void plan_json_write(const struct plan_report *report, struct text *text)
             text_addf(text, "%s%u", i ? ", " : "", report->members[i]);
         text_add(text, "]");
     }
-    number_write(text, "time_s_per_gbit", time);
-    number_write(text, "lower_bound_s_per_gbit", bound);
-    number_write(text, "gap", plan_gap(time, bound));
-    number_write(text, "ring_s_per_gbit", report->ring_s_per_byte * BYTES_PER_GBIT);
+    plan_json_number(text, "time_s_per_gbit", time);
+    plan_json_number(text, "lower_bound_s_per_gbit", bound);
+    plan_json_number(text, "gap", plan_gap(time, bound));
+    plan_json_number(text, "ring_s_per_gbit", report->ring_s_per_byte * BYTES_PER_GBIT);
     trees_write(report, text);
     links_write(report, text);
     steps_write(report, text);

@@ -17,8 +17,8 @@ bool told_near(double a, double b);
 tryst_status told_number(const json_t *object, const char *what, const char *member,
                          struct err *err, double *number_p);
 
-/** Recomputes "predicted" and "by_size" from the overlay and the plan's trees and time, and the last step of "simplified"; either may
- *  be missing. What the steps before came to nobody can recompute: they are held to be numbers, in order.
+/** Recomputes "predicted" and "by_size" from the overlay and the plan's trees and time, and the last step of
+ *  "simplified"; each may be missing. The numbers of the steps before cannot be recomputed: that they are numbers, in order, is all that is checked.
  *  TRYST_E_NOMEM; TRYST_E_INVALID with what is wrong. */
 tryst_status plan_told_verify(struct overlay *overlay, const struct plan *plan,
                               uint32_t root, const json_t *document, struct err *err);

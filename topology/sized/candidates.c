@@ -55,24 +55,13 @@ static int share_order(const void *a, const void *b)
     return x->root < y->root ? -1 : x->root > y->root;
 }
 
-static bool half_same(const uint32_t *a, const uint32_t *b, uint32_t n)
-{
-    return (!a && !b) || (a && b && memcmp(a, b, n * sizeof *a) == 0);
-}
-
-bool candidate_tree_same(const struct plan_tree *a, const struct plan_tree *b, uint32_t n)
-{
-    return a->root == b->root && half_same(a->broadcast_parent, b->broadcast_parent, n) &&
-           half_same(a->reduce_parent, b->reduce_parent, n);
-}
-
 /* Put the shares of equal trees together; returns how many are left. */
 static uint32_t equals_merge(struct plan_tree *trees, uint32_t count, uint32_t n)
 {
     uint32_t left = 0;
     for (uint32_t t = 0; t < count; t++) {
         uint32_t k = 0;
-        while (k < left && !candidate_tree_same(&trees[k], &trees[t], n))
+        while (k < left && !plan_tree_same(&trees[k], &trees[t], n))
             k++;
         if (k < left)
             trees[k].share += trees[t].share;

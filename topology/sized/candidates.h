@@ -19,10 +19,6 @@ struct candidates {
     uint32_t count, room, trees_max;
 };
 
-/** True if two trees of n ranks have the same root and parents. */
-bool candidate_tree_same(const struct plan_tree *a, const struct plan_tree *b,
-                         uint32_t n);
-
 /** TRYST_E_NOMEM. */
 tryst_status candidates_make(struct candidates *candidates);
 void candidates_free(struct candidates *candidates);

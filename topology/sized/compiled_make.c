@@ -80,19 +80,14 @@ static tryst_status plan_end(tryst_status status, struct compiled_plan *plan,
 
 /* ---- from sizes --------------------------------------------------------------------------- */
 
-static bool half_same(const uint32_t *a, const uint32_t *b, uint32_t n)
-{
-    return (!a && !b) || (a && b && memcmp(a, b, n * sizeof *a) == 0);
-}
-
 /* The number of a tree, which is added where it is new. Tables of both have room. */
 static uint32_t tree_number(struct compiled_plan *plan, const struct plan_tree *tree)
 {
     uint32_t n = plan->ranks_count;
     for (uint32_t t = 0; t < plan->trees_count; t++)
         if (plan->trees[t].root == tree->root &&
-            half_same(plan->trees[t].up.parent, tree->reduce_parent, n) &&
-            half_same(plan->trees[t].down.parent, tree->broadcast_parent, n))
+            plan_half_same(plan->trees[t].up.parent, tree->reduce_parent, n) &&
+            plan_half_same(plan->trees[t].down.parent, tree->broadcast_parent, n))
             return t;
     plan->trees[plan->trees_count] = (struct compiled_tree){
         .root = tree->root,

@@ -114,7 +114,7 @@ static uint32_t tree_find(const struct candidate *set, const struct plan_tree *t
                           uint32_t n)
 {
     uint32_t k = 0;
-    while (k < set->count && !candidate_tree_same(&set->trees[k], tree, n))
+    while (k < set->count && !plan_tree_same(&set->trees[k], tree, n))
         k++;
     return k;
 }
@@ -217,7 +217,6 @@ tryst_status plan_sizes_digest(struct plan_sizes *sizes, uint64_t digest)
 {
     struct hash_stream *stream;
     tryst_status status = hash_stream_open(&stream);
-    size_t bytes = sizes->ranks_count * sizeof(uint32_t);
     if (status)
         return status;
     hash_stream_add(stream, &digest, sizeof digest);
@@ -225,15 +224,8 @@ tryst_status plan_sizes_digest(struct plan_sizes *sizes, uint64_t digest)
         const struct plan_size *size = &sizes->sizes[s];
         const uint64_t head[3] = {size->bytes_max, size->slice_bytes, size->trees_count};
         hash_stream_add(stream, head, sizeof head);
-        for (uint32_t t = 0; t < size->trees_count; t++) {
-            const struct plan_tree *tree = &size->trees[t];
-            hash_stream_add(stream, &tree->share, sizeof tree->share);
-            hash_stream_add(stream, &tree->root, sizeof tree->root);
-            if (tree->broadcast_parent)
-                hash_stream_add(stream, tree->broadcast_parent, bytes);
-            if (tree->reduce_parent)
-                hash_stream_add(stream, tree->reduce_parent, bytes);
-        }
+        for (uint32_t t = 0; t < size->trees_count; t++)
+            plan_tree_hash(stream, &size->trees[t], sizes->ranks_count);
     }
     sizes->digest = hash_stream_digest(stream).low;
     hash_stream_close(stream);
