@@ -18,7 +18,7 @@ tryst_status told_number(const json_t *object, const char *what, const char *mem
                          struct err *err, double *number_p);
 
 /** Recomputes "predicted" and "by_size" from the overlay and the plan's trees and time, and the last step of
- *  "simplified"; each may be missing. The numbers of the steps before cannot be recomputed: that they are numbers, in order, is all that is checked.
+ *  "simplified"; each may be missing. The steps before cannot be recomputed: they must be numbers, in order.
  *  TRYST_E_NOMEM; TRYST_E_INVALID with what is wrong. */
 tryst_status plan_told_verify(struct overlay *overlay, const struct plan *plan,
                               uint32_t root, const json_t *document, struct err *err);
