@@ -132,8 +132,8 @@ struct rendezvous {
 
     struct {
         struct rail *rail;
-        uint32_t kind;  /**< enum transport_kind */
-        uint32_t place; /**< of its interface among those of this kind, as announced */
+        uint32_t kind;    /**< enum transport_kind */
+        uint32_t place;   /**< of its interface among those of this kind, as announced */
         uint32_t senders; /**< peers with posted slices here that they have ready */
     } rails[TRANSPORT_KINDS * PLACES_MAX + 1]; /**< as they were opened; and the stage */
     uint32_t rails_count;
@@ -161,8 +161,9 @@ struct rendezvous {
     _Atomic(int64_t) root_ns;        /**< rank 0's clock minus ours */
     _Atomic(uint64_t) root_error_ns; /**< UINT64_MAX: not known */
 
-    bool stirred;      /**< a submission has run since the last pass */
-    bool start_failed; /**< the last slice that was to start did not */
+    bool stirred; /**< a submission has run since the last pass */
+    bool
+        start_failed; /**< since the last pass the transport, or the pool, had no room for a slice to send */
     uint32_t passes;
     uint64_t moving;     /**< slices that are posted, or started and not acknowledged */
     uint64_t moved_ns;   /**< when the last pass began with some of them, 0: not known */

@@ -191,7 +191,9 @@ struct peer_in {
         closed_capacity; /**< at most ASKS_MAX; little memory while none are */
     /* posted slices */
     struct urgent_queue
-        slots_waiting;    /**< receives whose sender is ready, for posted slots */
+        slots_waiting; /**< receives whose sender is ready, for posted slots */
+    bool
+        post_refused; /**< the transport, or the pool, had no room for a slice: each pass tries again */
     uint32_t slots_ahead; /**< receives posted for senders not known to be ready */
     uint32_t slots_ready;
 };

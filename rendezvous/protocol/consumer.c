@@ -462,8 +462,7 @@ static void offer_shape(tryst_op *op, const struct record_offer *offer)
 static void offer_mismatch(tryst_op *op, struct shape other)
 {
     op_mismatch_explain(op, other);
-    consumer_fail(op,
-                  (struct cause){TRYST_E_MISMATCH, op->peer->rank, TRYST_E_MISMATCH},
+    consumer_fail(op, (struct cause){TRYST_E_MISMATCH, op->peer->rank, TRYST_E_MISMATCH},
                   NULL);
 }
 
@@ -477,7 +476,6 @@ static void consumer_reannounce(tryst_op *op)
 
 void consumer_tick(struct peer *peer)
 {
-    consumer_slots_serve(peer); /* those that the transport had no room for */
     struct urgent_node *node;
     for (int i = 0; i < REANNOUNCED && (node = urgent_first(&peer->out.deferred_ops));
          i++)

@@ -12,6 +12,7 @@
 #include "closed.h"
 #include "consumer.h"
 #include "records.h"
+#include "recv_run.h"
 #include "rendezvous/peer/endpoint.h"
 #include "rendezvous/peer/fault.h"
 #include "rendezvous/protocol/wire.h"
@@ -179,6 +180,10 @@ int peer_flush(struct peer *peer)
 {
     int count = 0;
     list_remove(&peer->out.flush_node);
+    if (peer->in.post_refused && peer_takes_frames(peer)) {
+        peer->in.post_refused = false;
+        consumer_slots_serve(peer);
+    }
     if (!urgent_empty(&peer->out.wants_waiting) && peer_takes_frames(peer))
         consumer_announce(peer);
     bool records = peer_has_records(peer);

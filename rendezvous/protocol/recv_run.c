@@ -87,14 +87,23 @@ static bool run_may_post(const struct peer *peer, const struct recv_run *run)
            peer->endpoint.state == PEER_EP_READY;
 }
 
+/** Try again in the next pass: what waits for its turn is served then (peer_flush). */
+static void post_later(struct peer *peer)
+{
+    peer->in.post_refused = true;
+    peer_flush_later(peer);
+}
+
 static tryst_status slice_post(tryst_op *op, struct recv_run *run, uint32_t index)
 {
     struct recv_slice *slice = pool_get(op->rdv->recv_slices);
     struct endpoint *ep = op->peer->endpoint.ep;
     uint64_t at = (uint64_t)index * run->slice_bytes;
     uint64_t left = op->bytes - at;
-    if (!slice)
+    if (!slice) {
+        post_later(op->peer);
         return TRYST_E_NOMEM;
+    }
     memset(slice, 0, sizeof *slice);
     slice->op = op;
     slice->index = index;
@@ -110,6 +119,8 @@ static tryst_status slice_post(tryst_op *op, struct recv_run *run, uint32_t inde
                               : ep->rail->ops->bulk_recv(ep, &slice->bulk);
     if (status == TRYST_E_UNSUPPORTED && op->device)
         run->refused = true;
+    if (status == TRYST_AGAIN && !slice->staged) /* the stage calls `room` */
+        post_later(op->peer);
     if (status != TRYST_OK) {
         pool_put(op->rdv->recv_slices, slice);
         return status;

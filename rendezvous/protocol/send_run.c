@@ -200,12 +200,13 @@ tryst_status transfer_start(struct transfer *transfer)
 {
     struct want *want = container_of(transfer, struct want, transfer);
     struct peer *peer = want->peer;
-    peer->rdv->start_failed = true; /* until it has not */
     if (peer->endpoint.state != PEER_EP_READY)
         return TRYST_AGAIN;
     struct send_slice *slice = pool_get(peer->rdv->slices);
-    if (!slice)
+    if (!slice) {
+        peer->rdv->start_failed = true;
         return TRYST_AGAIN;
+    }
     memset(slice, 0, sizeof *slice);
     uint32_t index = transfer->next;
     slice->want = want;
@@ -224,9 +225,9 @@ tryst_status transfer_start(struct transfer *transfer)
             : peer->endpoint.ep->rail->ops->bulk_send(peer->endpoint.ep, &slice->bulk);
     if (status != TRYST_OK) {
         pool_put(peer->rdv->slices, slice);
+        peer->rdv->start_failed |= status == TRYST_AGAIN;
         return status;
     }
-    peer->rdv->start_failed = false;
     if (want->send->flow)
         list_push_back(&want->leaving, &slice->node);
     want->in_flight++;

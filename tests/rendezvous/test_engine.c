@@ -885,8 +885,8 @@ static void test_slices_of_the_rail(void **state)
     end(steps);
 }
 
-/* The transport refuses to post in the middle of a transfer, with nothing else posted: the tick
- * tries again. */
+/* The transport refuses to post in the middle of a transfer, with nothing else posted: the next pass tries
+ * again, and the context naps until then. */
 static void test_post_again(void **state)
 {
     tryst_step *steps[2];
@@ -896,11 +896,14 @@ static void test_post_again(void **state)
     steps_open(steps, 1);
     tryst_op *recv = recv1(steps, "a", 0, LARGE, NULL);
     world_settle(&world);
-    world.sides[1].recv_again = 3;
+    world.sides[1].recv_again = 100;
     tryst_op *send = send0(steps, "a", 0, LARGE, NULL);
+    for (int i = 0; i < 8; i++)
+        world_pass(&world);
+    assert_int_equal(rendezvous_arm(world.sides[1].rdv), TRYST_E_UNSUPPORTED);
+    rendezvous_awake(world.sides[1].rdv);
+    world.sides[1].recv_again = 3;
     world_settle(&world);
-    for (int i = 0; i < 5; i++)
-        world_advance(&world, NS_PER_S);
     world_done(recv, TRYST_OK);
     world_done(send, TRYST_OK);
     assert_memory_equal(in[0], out[0], LARGE);
@@ -927,6 +930,40 @@ static void test_start_again(void **state)
     world_done(recv, TRYST_OK);
     world_done(send, TRYST_OK);
     end(steps);
+}
+
+/* The transport refuses a slice to one rank and takes one to another in the same pass: the context may not sleep. */
+static void test_start_again_beside(void **state)
+{
+    tryst_step *steps[3];
+    tryst_op *sends[2], *recvs[2];
+    world_open(&world, 3, small_slices);
+    for (int i = 0; i < 3; i++)
+        steps[i] = world_step(&world, i, 1);
+    for (int i = 0; i < 2; i++) {
+        world_join(&world, 0, i + 1);
+        const char *key = world_key(&world, 0, i + 1, "a");
+        recvs[i] = world_recv(&world, i + 1, steps[i + 1], key, in[i], LARGE, NULL);
+    }
+    world_settle(&world);
+    world.sides[0].send_again = 1;
+    for (int i = 0; i < 2; i++) {
+        const char *key = world_key(&world, 0, i + 1, "a");
+        sends[i] = world_send(&world, 0, steps[0], key, out[i], LARGE, NULL);
+    }
+    rendezvous_progress(world.sides[0].rdv);
+    assert_int_equal(world.sides[0].send_again, 0);
+    assert_int_equal(rendezvous_arm(world.sides[0].rdv), TRYST_E_UNSUPPORTED);
+    rendezvous_awake(world.sides[0].rdv);
+    world_settle(&world);
+    for (int i = 0; i < 2; i++) {
+        world_done(recvs[i], TRYST_OK);
+        world_done(sends[i], TRYST_OK);
+    }
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(tryst_step_close(steps[i], NULL), TRYST_OK);
+    world_settle(&world);
+    world_close(&world);
 }
 
 /* Ids begin again: a live run is passed over, wherever it is touched. */
@@ -1360,6 +1397,7 @@ int main(void)
         cmocka_unit_test(test_slices_of_the_rail),
         cmocka_unit_test(test_post_again),
         cmocka_unit_test(test_start_again),
+        cmocka_unit_test(test_start_again_beside),
         cmocka_unit_test(test_id_wrap),
         cmocka_unit_test(test_early_nomem),
         cmocka_unit_test(test_no_memory),
