@@ -49,8 +49,7 @@ static void part_place(const struct roots *roots, struct coll_part *part, int32_
     uint64_t begin = part->range.begin;
     uint64_t all_at =
         (coll_block_offset(roots->blocks, root) + begin) * coll->element_bytes;
-    uint64_t own_at =
-        root == coll->rank ? begin * coll->element_bytes : COLL_NOWHERE;
+    uint64_t own_at = root == coll->rank ? begin * coll->element_bytes : COLL_NOWHERE;
     bool gathers = coll->kind == TRYST_COLL_ALLGATHER;
     part->in_at = gathers ? own_at : all_at;
     part->out_at = gathers ? all_at : own_at;

@@ -97,7 +97,7 @@ struct tryst_coll {
     size_t private_bytes, run_bytes;
     uint32_t parts_count, flows_count, children_count;
     struct coll_part *parts;
-    tryst_key **keys; /**< of the flows */
+    tryst_key **keys;                  /**< of the flows */
     const uint64_t *paces_bytes_per_s; /**< of the plan's class, by rank; NULL: none */
 
     /* Collectives of blocks. */

@@ -81,7 +81,7 @@ enum tryst_live_hold {
     TRYST_LIVE_HOLD_RAIL = 4,      /**< or on its network interface */
     TRYST_LIVE_HOLD_TRANSPORT = 5, /**< the transport had no room */
     TRYST_LIVE_HOLD_UNREADY = 6,   /**< its rank does not have the bytes yet (a sum) */
-    TRYST_LIVE_HOLD_PACE = 7       /**< the pace that the plan gives to the path to its peer */
+    TRYST_LIVE_HOLD_PACE = 7 /**< the pace that the plan gives to the path to its peer */
 };
 
 /** Where the thread is that progresses. A record. */

@@ -74,7 +74,8 @@ struct flow {
     /** The protocol's: bytes were dropped since the receive was failing with this cause; its status is TRYST_OK:
      *  none were. */
     struct cause late;
-    uint64_t pace_bytes_per_s; /**< send: planned rate to this peer; 0: none (transfer.h) */
+    uint64_t
+        pace_bytes_per_s; /**< send: planned rate to this peer; 0: none (transfer.h) */
 };
 
 struct flow_params {

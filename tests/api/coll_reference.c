@@ -306,8 +306,7 @@ void reference_line_begin(struct reference_line *line)
 /* True if a group of one rank copies. */
 static bool is_copy(const struct reference *reference)
 {
-    return reference->size == 1 &&
-           reference->reduce != TRYST_REDUCE_PREMULTIPLIED_SUM;
+    return reference->size == 1 && reference->reduce != TRYST_REDUCE_PREMULTIPLIED_SUM;
 }
 
 static bool is_ordered(const struct reference *reference)

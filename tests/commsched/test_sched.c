@@ -611,8 +611,7 @@ int main(void)
         cmocka_unit_test(test_overdraw),     cmocka_unit_test(test_away),
         cmocka_unit_test(test_slow),         cmocka_unit_test(test_random),
         cmocka_unit_test(test_no_memory),    cmocka_unit_test(test_held),
-        cmocka_unit_test(test_ready_later),
-        cmocka_unit_test(test_turns),
+        cmocka_unit_test(test_ready_later),  cmocka_unit_test(test_turns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

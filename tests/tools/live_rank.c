@@ -375,26 +375,16 @@ static const struct {
     const char *name;
     void (*run)(void);
 } ways[] = {
-    {"never", never},
-    {"behind", behind},
-    {"stopped", stopped},
-    {"mutual", mutual},
-    {"chain", chain},
-    {"small", small},
-    {"large", large},
-    {"killed", killed},
-    {"full", full},
-    {"circle", circle},
-    {"armed", armed},
-    {"collective", collective},
-    {"thread", thread},
-    {"met", met},
-    {"traced", traced},
-    {"callback", callback},
-    {"worker", worker},
-    {"busy", busy},
-    {"serving", serving},
-    {"stuck_serving", stuck_serving},
+    {"never", never},     {"behind", behind},
+    {"stopped", stopped}, {"mutual", mutual},
+    {"chain", chain},     {"small", small},
+    {"large", large},     {"killed", killed},
+    {"full", full},       {"circle", circle},
+    {"armed", armed},     {"collective", collective},
+    {"thread", thread},   {"met", met},
+    {"traced", traced},   {"callback", callback},
+    {"worker", worker},   {"busy", busy},
+    {"serving", serving}, {"stuck_serving", stuck_serving},
 };
 
 /* ---- pages that are none ------------------------------------------------------------------ */
