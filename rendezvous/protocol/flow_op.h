@@ -11,7 +11,7 @@
 #include "rendezvous/op/engine.h"
 
 /** True if `op` is a send of a small flow that is not ready: it has its number and is in the table, but
- *  only a WANT that was given up meets it. */
+ *  only a WANT that was given up, or that asks for a different collective, meets it. */
 static inline bool flow_is_held(const tryst_op *op)
 {
     return __builtin_expect(op->flow != NULL, 0) && op->kind == OP_SEND &&

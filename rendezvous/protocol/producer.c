@@ -197,6 +197,13 @@ void producer_submit(tryst_op *op)
     }
 }
 
+/** True if a WANT with these flags and this shape waits until the held send `op` is ready. One that was given up does
+ *  not, nor does one of a different collective, whose two ends might wait for each other's parts: both end now. */
+static bool held_waits(const tryst_op *op, uint8_t flags, const struct flow_shape *shape)
+{
+    return !(flags & RECORD_VOID) && flow_shapes_equal(shape, op_shape_of(op));
+}
+
 void producer_submit_held(tryst_op *op)
 {
     op->queued.seq = op->entry->send_next++;
@@ -204,7 +211,7 @@ void producer_submit_held(tryst_op *op)
     op_state_set(op, OP_POSTED);
     queue_insert(&op->entry->sends, &op->queued);
     struct want *want = want_find(op->entry, op->queued.seq);
-    if (want && want->flags & RECORD_VOID)
+    if (want && !held_waits(op, want->flags, want_flow_shape(want)))
         producer_match(want, op);
 }
 
@@ -318,7 +325,8 @@ static void want_take(struct peer *peer, struct entry *entry,
     if (sent && !op)
         return; /* its DATA is under way and answers this WANT */
     bool held = op && (op_device_is_held(op) ||
-                       (flow_is_held(op) && !(rec->header.flags & RECORD_VOID)));
+                       (flow_is_held(op) &&
+                        held_waits(op, rec->header.flags, wire_shape(&rec->header))));
     if (held)
         op = NULL; /* not ready: the WANT is parked as if nothing had been sent */
     if (!op && want_find(entry, rec->seq)) {

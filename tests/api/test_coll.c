@@ -289,6 +289,13 @@ static const struct call unlike[][2] = {
     {{TRYST_COLL_BROADCAST, TRYST_REDUCE_INVALID, 6, TRYST_DTYPE_I64,
       "broadcast of 6 x i64, root 0"},
      {ALLREDUCE, SUM, 6, TRYST_DTYPE_I64, "all-reduce (sum) of 6 x i64"}},
+    /* each waits for a part that the other does not have */
+    {{ALLREDUCE, SUM, 6, TRYST_DTYPE_I64, "all-reduce (sum) of 6 x i64"},
+     {TRYST_COLL_BROADCAST, TRYST_REDUCE_INVALID, 6, TRYST_DTYPE_I64,
+      "broadcast of 6 x i64, root 0"}},
+    {{TRYST_COLL_BARRIER, TRYST_REDUCE_INVALID, 0, TRYST_DTYPE_U8, "barrier"},
+     {TRYST_COLL_BROADCAST, TRYST_REDUCE_INVALID, 6, TRYST_DTYPE_I64,
+      "broadcast of 6 x i64, root 0"}},
     {{TRYST_COLL_BARRIER, TRYST_REDUCE_INVALID, 0, TRYST_DTYPE_U8, "barrier"},
      {ALLREDUCE, SUM, LARGE, TRYST_DTYPE_I64, "all-reduce (sum) of 300001 x i64"}},
 };
