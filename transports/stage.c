@@ -299,10 +299,12 @@ tryst_status stage_recv(struct stage *stage, struct stage_lane *lane, struct end
                         struct bulk *bulk)
 {
     struct stage_item *item = item_get(stage, lane, ep, bulk);
+    lane->awaits_slot = false;
     if (!item)
         return TRYST_AGAIN;
     tryst_status status = TRYST_AGAIN;
     item->slot = slot_for_recv(stage, lane, bulk);
+    lane->awaits_slot = !item->slot;
     if (item->slot) {
         item->inner.data = item->slot->data;
         item->inner.mem = item->slot->mem;

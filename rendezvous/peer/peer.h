@@ -195,7 +195,8 @@ struct peer_in {
     bool
         post_refused; /**< the transport, or the pool, had no room for a slice: each pass tries again */
     uint32_t slots_ahead; /**< receives posted for senders not known to be ready */
-    uint32_t slots_ready;
+    uint32_t slots_ready; /**< receives posted that the sender has ready */
+    uint64_t ready_bytes; /**< of those, the last slice of a tensor as a whole one */
 };
 
 /** What may be its end, and may have a cause of which we hear a moment later: it has left, or died. */

@@ -138,10 +138,8 @@ static void slice_in_place(tryst_op *op, struct recv_slice *slice)
         return;
     if (op->flow)
         flow_slice_arrived(op, index);
-    bool full = recv_run_post(op, run);
+    recv_run_repost(op, run);
     records_queue(op, QUEUED_DONE);
-    if (full && (op->flow || !run->outstanding))
-        recv_run_wait(op); /* perhaps no later arrival of this run posts the rest */
     if (run->upto < run->slices)
         return;
     /* The id lives until DONE is packed: op_end drops it. */

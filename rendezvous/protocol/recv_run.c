@@ -25,13 +25,14 @@ static bool slice_is_told(const struct recv_run *run, uint32_t index)
     return index < run->told;
 }
 
-/** Add `count` posted slices that their sender has ready, and count the peer among its rail's senders while
- *  there are any. */
-static void slots_ready_add(struct peer *peer, int32_t count)
+/** Add `count` posted slices of a run that their sender has ready, and count the peer among its rail's senders
+ *  while there are any. */
+static void slots_ready_add(struct peer *peer, const struct recv_run *run, int32_t count)
 {
     uint32_t before = peer->in.slots_ready;
     uint32_t *senders = &peer->rdv->rails[peer->lane.rail].senders;
     peer->in.slots_ready += (uint32_t)count;
+    peer->in.ready_bytes += (uint64_t)((int64_t)count * run->slice_bytes);
     *senders += (uint32_t)(peer->in.slots_ready > 0) - (uint32_t)(before > 0);
 }
 
@@ -56,7 +57,7 @@ void recv_run_tell(struct peer *peer, struct recv_run *run, uint32_t told)
         return;
     uint32_t moved = run->ahead ? ahead_below(run, told) : 0;
     peer->in.slots_ahead -= moved;
-    slots_ready_add(peer, (int32_t)moved);
+    slots_ready_add(peer, run, (int32_t)moved);
     run->ahead -= moved;
     run->told = told;
 }
@@ -68,14 +69,14 @@ static bool run_is_staged(const tryst_op *op)
                           stage_is_needed(op->peer->endpoint.ep, op->device->memory));
 }
 
-/** True if the peer has less than its share of the rail's window posted (recv_run.h). At the share at least two
- *  slices are posted that their sender has ready, so one comes back and the next is posted then. */
+/** True if a slice of the run fits into the peer's share of the rail's window (recv_run.h). Where it does not, at least
+ *  two slices are posted that their sender has ready: one comes back, and consumer_slots_serve runs then. */
 static bool share_has_room(const struct peer *peer, const struct recv_run *run)
 {
     const struct rendezvous *rdv = peer->rdv;
-    return peer->in.slots_ready < post_share_slots(rdv->set.rail_window_bytes,
-                                                   rdv->rails[peer->lane.rail].senders,
-                                                   run->slice_bytes);
+    return post_share_has_room(rdv->set.rail_window_bytes,
+                               rdv->rails[peer->lane.rail].senders, peer->in.slots_ready,
+                               peer->in.ready_bytes, run->slice_bytes);
 }
 
 static bool run_may_post(const struct peer *peer, const struct recv_run *run)
@@ -119,7 +120,7 @@ static tryst_status slice_post(tryst_op *op, struct recv_run *run, uint32_t inde
                               : ep->rail->ops->bulk_recv(ep, &slice->bulk);
     if (status == TRYST_E_UNSUPPORTED && op->device)
         run->refused = true;
-    if (status == TRYST_AGAIN && !slice->staged) /* the stage calls `room` */
+    if (status == TRYST_AGAIN && !(slice->staged && op->peer->stage.awaits_slot))
         post_later(op->peer);
     if (status != TRYST_OK) {
         pool_put(op->rdv->recv_slices, slice);
@@ -130,7 +131,7 @@ static tryst_status slice_post(tryst_op *op, struct recv_run *run, uint32_t inde
     run->outstanding++;
     rendezvous_moves(op->rdv);
     if (slice_is_told(run, index)) {
-        slots_ready_add(op->peer, 1);
+        slots_ready_add(op->peer, run, 1);
     } else {
         op->peer->in.slots_ahead++;
         run->ahead++;
@@ -284,6 +285,19 @@ void consumer_slots_serve(struct peer *peer)
     }
 }
 
+/** True if a receive that is not less urgent waits for slots. */
+static bool others_go_first(const tryst_op *op)
+{
+    const struct urgent_node *first = urgent_first(&op->peer->in.slots_waiting);
+    return first && !urgency_before(&op->urgency, first->urgency);
+}
+
+void recv_run_repost(tryst_op *op, struct recv_run *run)
+{
+    if (run_has_next(op, run) && (others_go_first(op) || recv_run_post(op, run)))
+        recv_run_wait(op);
+}
+
 void recv_run_wait(tryst_op *op)
 {
     if (!urgent_queued(&op->slot_node))
@@ -295,7 +309,7 @@ void recv_run_slot_back(struct peer *peer, struct recv_slice *slice)
     struct recv_run *run = slice->op->run;
     bool told = slice_is_told(run, slice->index);
     slice->posted = false;
-    slots_ready_add(peer, -(int32_t)told);
+    slots_ready_add(peer, run, -(int32_t)told);
     peer->in.slots_ahead -= !told;
     run->ahead -= !told;
     run->outstanding--;

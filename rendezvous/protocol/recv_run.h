@@ -24,16 +24,14 @@
 /** Slices of a peer that overlap: one in flight, one acknowledged. */
 enum { POST_SHARE_LEAST = 2 };
 
-/** Returns the number of slices of `slice_bytes` that may be posted for each of `senders`
- *  peers with ready slices on a rail with this window. */
-static inline uint32_t post_share_slots(uint64_t window_bytes, uint32_t senders,
-                                        uint64_t slice_bytes)
+/** True if one of `senders` peers with ready slices, of which `slots` are posted, with `bytes`, may have
+ *  another of `slice_bytes` posted on a rail with this window. */
+static inline bool post_share_has_room(uint64_t window_bytes, uint32_t senders,
+                                       uint32_t slots, uint64_t bytes,
+                                       uint64_t slice_bytes)
 {
     uint64_t share = window_bytes / (senders ? senders : 1);
-    uint64_t slots = slice_bytes ? share / slice_bytes : 0;
-    if (slots < POST_SHARE_LEAST)
-        return POST_SHARE_LEAST;
-    return slots < UINT32_MAX ? (uint32_t)slots : UINT32_MAX;
+    return slots < POST_SHARE_LEAST || bytes + slice_bytes <= share;
 }
 
 struct recv_slice {
@@ -77,6 +75,9 @@ void recv_run_close(tryst_op *op);
 bool recv_run_post(tryst_op *op, struct recv_run *run);
 /** Count the first `told` slices as ready at the sender, and their posted slots in slots_ready. */
 void recv_run_tell(struct peer *peer, struct recv_run *run, uint32_t told);
+/** A slice has come back: post the next ones, after receives from the same peer that wait for slots and are not less
+ *  urgent. */
+void recv_run_repost(tryst_op *op, struct recv_run *run);
 /** Give the run the next slots, in its turn (consumer_slots_serve). */
 void recv_run_wait(tryst_op *op);
 /** The id has ended after `upto` slices were started: withdraw the others. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Several senders, one receiver: what is posted over all of them is one window of its rail. */
+#include "rendezvous/protocol/recv_run.h"
 #include "world.h"
 
 #include "rendezvous/protocol/flow.h"
@@ -125,10 +126,53 @@ static void test_incast(void **state)
     world_close(&world);
 }
 
+/* An urgent tensor beside a long one of the same peer, both larger than the window: the slots go to the urgent one,
+ * though the sender has both ready and its dispatch prefers the long one. */
+static void test_urgent_beside(void **state)
+{
+    static const struct world_setting settings[] = {
+        {"rail_window_bytes", "16K"}, {"slice_bytes", "4K"}, {0}};
+    static uint8_t from[2][1 << 20], to[2][1 << 20];
+    const tryst_op_params params[2] = {
+        {.struct_size = sizeof params[0], .flags = TRYST_OP_PRIORITY, .priority = 5},
+        {.struct_size = sizeof params[0], .flags = TRYST_OP_PRIORITY, .priority = 0}};
+    tryst_step *steps[2];
+    tryst_op *sends[2], *recvs[2];
+    world_open(&world, 2, settings);
+    world_join(&world, 0, 1);
+    for (int i = 0; i < 2; i++)
+        steps[i] = world_step(&world, i, 1);
+    for (int i = 0; i < 2; i++) {
+        const char *key = world_key(&world, 1, 0, i ? "urgent" : "long");
+        size_t bytes = sizeof to[0] >> i;
+        recvs[i] = world_recv(&world, 0, steps[0], key, to[i], bytes, &params[i]);
+        sends[i] = world_send(&world, 1, steps[1], key, from[i], bytes, &params[i]);
+        for (int pass = 0; pass < 4 && !i; pass++)
+            world_pass(&world);
+    }
+    uint32_t before = recvs[0]->run->upto;
+    for (int pass = 0; pass < 1000 && tryst_op_test(recvs[1]) == TRYST_IN_PROGRESS;
+         pass++)
+        world_pass(&world);
+    assert_int_equal(tryst_op_test(recvs[1]), TRYST_OK);
+    assert_int_equal(tryst_op_test(recvs[0]), TRYST_IN_PROGRESS);
+    assert_true(recvs[0]->run->upto <=
+                before + 32); /* of 256, while 128 urgent ones came */
+    world_settle(&world);
+    for (int i = 0; i < 2; i++) {
+        world_done(recvs[i], TRYST_OK);
+        world_done(sends[i], TRYST_OK);
+        assert_int_equal(tryst_step_close(steps[i], NULL), TRYST_OK);
+    }
+    world_settle(&world);
+    world_close(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_incast),
+        cmocka_unit_test(test_urgent_beside),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
