@@ -184,6 +184,7 @@ void rendezvous_group_close(struct rendezvous *rdv)
         peer_close(container_of(node, struct peer, node));
     peer_hello_links_close(rdv);
     op_complete_all(rdv);
+    keys_forget(&rdv->scopes.keys);
     list_for_each_safe (&group->met, node, after)
         mem_free(container_of(node, struct peer, node));
     mem_free(group->peers);

@@ -186,6 +186,13 @@ static tryst_status key_check(enum op_kind kind, const tryst_group *group,
             TRYST_E_KEY, "cannot %s: the key's %s is rank %d, this is rank %d: %s",
             kind == OP_SEND ? "send" : "receive",
             kind == OP_SEND ? "source" : "destination", here, roster->rank, key->string);
+    int there = kind == OP_SEND ? key->dst_rank : key->src_rank;
+    if (__builtin_expect(there >= roster->size, 0))
+        return refuse(TRYST_E_KEY,
+                      "cannot %s: the key names rank %d, and this group has %d ranks: "
+                      "prepare keys anew in each group: %s",
+                      kind == OP_SEND ? "send" : "receive", there, roster->size,
+                      key->string);
     uint64_t incarnation = roster->ranks[key->src_rank].incarnation;
     if (key->src_incarnation == incarnation)
         return TRYST_OK;

@@ -4,7 +4,6 @@
  *
  * Invariant: a key is in the index as long as its place holds a reference to it, by the hash of its string,
  * which is computed here: a peer's word for a hash only finds, and never files.
- * Callers: submit.c and group_info.c (strings of callers), table.c and eager.c (keys in records).
  */
 #include "keys.h"
 
@@ -26,12 +25,20 @@ void keys_init(struct keys *keys)
     keys->next = 0;
 }
 
-void keys_close(struct keys *keys)
+void keys_forget(struct keys *keys)
 {
+    pthread_mutex_lock(&keys->lock);
     for (uint32_t i = 0; keys->places && i < KEYS_MAX; i++)
         prepared_unref(keys->places[i].key);
     mem_free(keys->places);
+    keys->places = NULL;
     hash_table_close(&keys->index);
+    pthread_mutex_unlock(&keys->lock);
+}
+
+void keys_close(struct keys *keys)
+{
+    keys_forget(keys);
     pthread_mutex_destroy(&keys->lock);
 }
 

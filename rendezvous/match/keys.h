@@ -33,6 +33,9 @@ struct keys {
 };
 
 void keys_init(struct keys *keys);
+/** Drop all keys: the ranks in them are those of a group, which is being closed. References that others hold stay
+ *  valid. */
+void keys_forget(struct keys *keys);
 /** References that others hold stay valid. */
 void keys_close(struct keys *keys);
 

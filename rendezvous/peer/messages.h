@@ -12,7 +12,7 @@
 #include <assert.h>
 #include <stdint.h>
 
-#define WIRE_VERSION 9u
+#define WIRE_VERSION 10u
 
 enum link_type {
     LINK_HELLO = 1,     /**< first message each way */

@@ -356,6 +356,9 @@ static void test_keys(void **state)
         tryst_key_release(again);
         tryst_key_release(first);
     }
+    keys_forget(&known);
+    assert_int_equal(alloc_live_count(), live);
+    tryst_key_release(known_get("first"));
     keys_close(&known);
     assert_int_equal(alloc_live_count(), live);
 }

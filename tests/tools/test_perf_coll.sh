@@ -118,7 +118,7 @@ grep -q "^# trees planned for TRYST_TOPOLOGY=$star$" "$dir/out" || bad "the tabl
 unset TRYST_TOPOLOGY
 
 # As many iterations as fit, unless they are given; ranks of a launcher; JSON alone on stdout.
-"$run" -n 3 "$perf" allreduce --transport shm --sizes 32M --dtype u8 --json - >"$dir/lines" 2>"$dir/err" || bad "under tryst-run it failed"
+"$run" -n 3 "$perf" allreduce --transport shm --sizes 4M --dtype u8 --json - >"$dir/lines" 2>"$dir/err" || bad "under tryst-run it failed"
 sed 's/^\[0\] //' "$dir/lines" >"$dir/json"
 json_check "under tryst-run it"
 [ "$(field ranks)" = 3 ] || bad "under tryst-run there are not 3 ranks"
