@@ -21,6 +21,7 @@
 #include "hooks.h"
 #include "prepare.h"
 #include "rendezvous/coll_op.h"
+#include "rendezvous/rendezvous.h"
 #include "run.h"
 #include "subgroup.h"
 #include "work.h"
@@ -318,7 +319,7 @@ tryst_status colls_open(const struct coll_host *host, const struct config *confi
     if (!colls)
         return TRYST_E_NOMEM;
     colls->host = *host;
-    colls->eager_max = config_bytes(config, CONFIG_EAGER_MAX);
+    colls->eager_max = rendezvous_eager_max(config);
     pthread_mutex_init(&colls->lock, NULL);
     hash_table_init(&colls->kept);
     list_init(&colls->kept_order);

@@ -39,7 +39,7 @@ struct coll_run;
 
 struct colls {
     struct coll_host host;
-    uint64_t eager_max;
+    uint64_t eager_max;           /**< the protocol's: what is more goes as bulk */
     const struct coll_plan *plan; /**< the group's */
     struct coll_plan *own_plan;   /**< made here, where the group has none */
     pthread_mutex_t lock; /**< guards the plan, `kept` and `kept_order`, and idle runs */

@@ -257,6 +257,40 @@ static void test_least_scratch(void **state)
     random_run(4, config);
 }
 
+/* ---- a range is DATA where the protocol says so ---------------------------------------------- */
+
+/* TRYST_EAGER_MAX above what a frame holds: 8 KiB go as bulk, and each slice gives its scratch back. */
+static void bulk_main(struct harness_rank *rank)
+{
+    enum { COUNT = 8 << 10, TIMES = 6 };
+    static _Thread_local uint8_t data[COUNT];
+    tryst_tensor tensor = {.struct_size = sizeof tensor,
+                           .data = data,
+                           .count = COUNT,
+                           .dtype = TRYST_DTYPE_U8};
+    for (uint64_t i = 0; i < TIMES; i++) {
+        tryst_op_params params = {.struct_size = sizeof params,
+                                  .deadline_ns = 5 * UINT64_C(1000000000)};
+        tryst_step *step = harness_step(rank, i + 1);
+        tryst_op *op;
+        memset(data, 1, sizeof data);
+        CHECK_STATUS(
+            tryst_allreduce(step, "x", NULL, &tensor, TRYST_REDUCE_SUM, &params, &op),
+            TRYST_OK);
+        harness_end(op, TRYST_OK);
+        CHECK(data[0] == rank->size && data[COUNT - 1] == rank->size);
+        harness_step_close(step);
+    }
+}
+
+static void test_bulk(void **state)
+{
+    static const char *const config[] = {"scratch_bytes", "8K", "eager_max", "16K", NULL};
+    struct harness_params params = {
+        .size = 3, .main = bulk_main, .config = config, .timeout_s = 30};
+    assert_int_equal(harness_run(&params), 0);
+}
+
 /* ---- no allocation ------------------------------------------------------------------------ */
 
 /* Steps that repeat: prepared and one-shot collectives, of one slice and of several, in an order that
@@ -346,8 +380,8 @@ static void test_steady(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_rank), cmocka_unit_test(test_few_ranks),
+        cmocka_unit_test(test_one_rank),   cmocka_unit_test(test_few_ranks),
         cmocka_unit_test(test_many_ranks), cmocka_unit_test(test_least_scratch),
-        cmocka_unit_test(test_steady)};
+        cmocka_unit_test(test_bulk),       cmocka_unit_test(test_steady)};
     return HARNESS_MAIN(argc, argv, tests);
 }
