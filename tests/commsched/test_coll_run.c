@@ -291,6 +291,71 @@ static void test_bulk(void **state)
     assert_int_equal(harness_run(&params), 0);
 }
 
+/* ---- no memory ------------------------------------------------------------------------------- */
+
+static tryst_op *one_start(tryst_step *step, tryst_coll *coll, int32_t *value,
+                           uint64_t deadline_ns, tryst_status *status_p)
+{
+    tryst_tensor tensor = {.struct_size = sizeof tensor,
+                           .data = value,
+                           .count = 1,
+                           .dtype = TRYST_DTYPE_I32};
+    tryst_op_params params = {.struct_size = sizeof params, .deadline_ns = deadline_ns};
+    tryst_op *op = NULL;
+    *status_p = tryst_coll_start(step, coll, NULL, &tensor, &params, &op);
+    return op;
+}
+
+/* Two uses of a name. At rank 0 the first one fails for want of memory for its deadline: its second use must not meet the
+ * first one of the others. */
+static void starved_main(struct harness_rank *rank)
+{
+    const uint64_t deadline_ns = rank->rank == 0 ? 20 * UINT64_C(1000000000) : 0;
+    tryst_coll_params what = {.struct_size = sizeof what,
+                              .kind = TRYST_COLL_ALLREDUCE,
+                              .reduce = TRYST_REDUCE_SUM,
+                              .count = 1,
+                              .dtype = TRYST_DTYPE_I32,
+                              .name = "x"};
+    int32_t values[2] = {1, 10};
+    tryst_coll *coll;
+    tryst_status status, ends[2] = {TRYST_OK, TRYST_OK};
+    tryst_op *ops[2];
+    CHECK_STATUS(tryst_coll_prepare(rank->group, &what, &coll), TRYST_OK);
+    tryst_step *step = harness_step(rank, 1);
+    for (int i = 0; i < 2;
+         i++) /* the first starts allocate what all later ones use again */
+        ops[i] = one_start(step, coll, &values[i], 0, &status);
+    for (int i = 0; i < 2; i++)
+        harness_end(ops[i], TRYST_OK);
+    harness_step_close(step);
+    step = harness_step(rank, 2);
+    for (int i = 0; i < 2; i++) {
+        values[i] = i ? 10 : 1;
+        if (rank->rank == 0 && i == 0)
+            alloc_fail_at(1);
+        ops[i] = one_start(step, coll, &values[i], i ? 0 : deadline_ns, &status);
+        if (rank->rank == 0 && i == 0)
+            CHECK(alloc_fail_off());
+        CHECK(status == TRYST_OK || status == TRYST_E_ABORTED);
+    }
+    for (int i = 0; i < 2; i++) {
+        ends[i] = ops[i] ? tryst_wait(ops[i], TRYST_FOREVER) : TRYST_E_ABORTED;
+        tryst_op_release(ops[i]);
+    }
+    CHECK_STATUS(ends[0], rank->rank == 0 ? TRYST_E_NOMEM : TRYST_E_ABORTED);
+    CHECK_STATUS(ends[1], TRYST_E_ABORTED);
+    harness_step_close(step);
+    tryst_coll_release(coll);
+}
+
+static void test_starved(void **state)
+{
+    struct harness_params params = {.size = 3, .main = starved_main, .timeout_s = 30};
+    if (harness_has_processes()) /* the failure is of one process */
+        assert_int_equal(harness_run(&params), 0);
+}
+
 /* ---- no allocation ------------------------------------------------------------------------ */
 
 /* Steps that repeat: prepared and one-shot collectives, of one slice and of several, in an order that
@@ -382,6 +447,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_rank),   cmocka_unit_test(test_few_ranks),
         cmocka_unit_test(test_many_ranks), cmocka_unit_test(test_least_scratch),
-        cmocka_unit_test(test_bulk),       cmocka_unit_test(test_steady)};
+        cmocka_unit_test(test_bulk),       cmocka_unit_test(test_starved),
+        cmocka_unit_test(test_steady)};
     return HARNESS_MAIN(argc, argv, tests);
 }
