@@ -5,7 +5,6 @@
  * Idea: all that follows from plan, shape and name is computed once: blocks, kernel, parts (parts.c), and the size
  * of a run. A run is one allocation; it returns to its collective when it is over, so a loop allocates
  * nothing.
- * Callers: calls.c, cache.c; coll.c, at the end of a run.
  */
 #include <string.h>
 
@@ -238,6 +237,8 @@ static tryst_status blocks_open(tryst_coll *coll, const tryst_coll_params *param
     coll->out_count = out->is_given ? out->end : own_out;
     coll->count = in->is_given ? in->total : out->is_given ? out->total : params->count;
     coll->shape.count = coll->count;
+    if (!coll_kind_is_list(coll->kind))
+        coll->shape.root = coll_blocks_digest(in->is_given ? in : out, coll->size);
     if (is_packed(coll, coll->count * coll->element_bytes))
         pack(coll);
     return TRYST_OK;

@@ -138,7 +138,8 @@ TRYST_API tryst_status tryst_allgather(tryst_step *step, const char *name,
                                        const tryst_op_params *params, tryst_op **op_p);
 
 /** As tryst_allgather, with blocks of different counts. `out_counts` is the same on all
- *  ranks; `out_offsets` is this rank's. `in` has out_counts[rank] elements.
+ *  ranks (a difference ends it with TRYST_E_MISMATCH, with equal totals too); `out_offsets` is this
+ *  rank's. `in` has out_counts[rank] elements.
  */
 TRYST_API tryst_status tryst_allgatherv(tryst_step *step, const char *name,
                                         const tryst_tensor *in, const tryst_tensor *out,
@@ -163,7 +164,7 @@ TRYST_API tryst_status tryst_reduce_scatter(
     tryst_reduce_op reduce, const tryst_op_params *params, tryst_op **op_p);
 
 /** As tryst_reduce_scatter, with blocks of different counts. `in_counts` is the same on
- *  all ranks; `in_offsets` is this rank's. `out` has in_counts[rank] elements.
+ *  all ranks, compared as there; `in_offsets` is this rank's. `out` has in_counts[rank] elements.
  */
 TRYST_API tryst_status tryst_reduce_scatterv(
     tryst_step *step, const char *name, const tryst_tensor *in, const uint64_t *in_counts,

@@ -320,6 +320,71 @@ static void test_pair_mismatch(void **state)
     run_ranks(pair_mismatch_main, HARNESS_NOBODY);
 }
 
+/* Rank 1 has other counts of blocks, and the same total: few bytes, which are packed, and many. */
+static void counts_main(struct harness_rank *rank)
+{
+    static const uint64_t counts[][RANKS] = {
+        {1, 2, 3, 4, 5},     {2, 2, 2, 4, 5},         {3, 3, 3, 3, 3},
+        {9000, 1, 0, 0, 40}, {9000, 1, 20, 10, 10},   {1, 1, 1, 1, 11},
+        {11, 1, 1, 1, 1},    {40001, 3, 3, 3, 40001}, {3, 3, 40001, 3, 40001}};
+    static const int pairs[][2] = {{0, 1}, {0, 2}, {2, 0}, {5, 6}, {3, 4}, {7, 8}};
+    struct memory memory = memory_open();
+    for (unsigned i = 0; i < 2 * COUNT_OF(pairs); i++) {
+        const uint64_t *mine = counts[pairs[i / 2][rank->rank == 1]];
+        tryst_step *step = harness_step(rank, i + 1);
+        uint64_t total = 0;
+        for (int r = 0; r < RANKS; r++)
+            total += mine[r];
+        tryst_error error = {.struct_size = sizeof error};
+        tryst_tensor in = tensor_of(memory.in, i % 2 ? total : mine[rank->rank]);
+        tryst_tensor out = tensor_of(memory.out, i % 2 ? mine[rank->rank] : total);
+        tryst_op *op;
+        if (i % 2)
+            CHECK_STATUS(tryst_reduce_scatterv(step, "x", &in, mine, NULL, &out,
+                                               TRYST_REDUCE_SUM, NULL, &op),
+                         TRYST_OK);
+        else
+            CHECK_STATUS(tryst_allgatherv(step, "x", &in, &out, mine, NULL, NULL, &op),
+                         TRYST_OK);
+        CHECK_STATUS(tryst_wait(op, TRYST_FOREVER), TRYST_E_MISMATCH);
+        (void)tryst_op_error(op, &error);
+        if (rank->rank == 1 && !strstr(error.text, "unequal blocks"))
+            harness_fail(__FILE__, __LINE__, "\"%s\" does not name blocks", error.text);
+        tryst_op_release(op);
+        harness_barrier(rank, rank->arg);
+        harness_step_close(step);
+    }
+    memory_close(&memory);
+}
+
+static void test_counts(void **state)
+{
+    run_ranks(counts_main, HARNESS_NOBODY);
+}
+
+/* Counts that are given and equal are those of the form without counts. */
+static void equal_counts_main(struct harness_rank *rank)
+{
+    static const uint64_t twos[RANKS] = {2, 2, 2, 2, 2};
+    int64_t own[2] = {rank->rank, -rank->rank}, all[2 * RANKS];
+    tryst_tensor in = tensor_of(own, 2), out = tensor_of(all, 2 * RANKS);
+    tryst_step *step = harness_step(rank, 1);
+    tryst_op *op;
+    CHECK_STATUS(rank->rank % 2
+                     ? tryst_allgatherv(step, "x", &in, &out, twos, NULL, NULL, &op)
+                     : tryst_allgather(step, "x", &in, &out, NULL, &op),
+                 TRYST_OK);
+    harness_end(op, TRYST_OK);
+    for (int i = 0; i < RANKS; i++)
+        CHECK(all[2 * i] == i && all[2 * i + 1] == -i);
+    harness_step_close(step);
+}
+
+static void test_equal_counts(void **state)
+{
+    run_ranks(equal_counts_main, HARNESS_NOBODY);
+}
+
 /* Whether a failure of one rank reaches all: over trees. */
 static bool spreads(int kind)
 {
@@ -434,7 +499,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_results),       cmocka_unit_test(test_bits),
         cmocka_unit_test(test_refusals),      cmocka_unit_test(test_mismatch),
-        cmocka_unit_test(test_pair_mismatch), cmocka_unit_test(test_deadline),
+        cmocka_unit_test(test_pair_mismatch), cmocka_unit_test(test_counts),
+        cmocka_unit_test(test_equal_counts),  cmocka_unit_test(test_deadline),
         cmocka_unit_test(test_cancel),        cmocka_unit_test(test_death)};
     return HARNESS_MAIN(argc, argv, tests);
 }
