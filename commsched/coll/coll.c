@@ -7,7 +7,6 @@
  * spreads from here: all flows of the run are failed with the first cause, and when the last of them has
  * ended the operation is reported.
  * Invariant: a run has an operation until it is reported, which is when no flow of it lives.
- * Callers: rendezvous, through struct above; context/.
  */
 #include <assert.h>
 #include <inttypes.h>
@@ -28,8 +27,31 @@
 
 /* ---- starts ------------------------------------------------------------------------------- */
 
+/** Find the first cause by which a rank of the run was lost; NULL: none was. */
+static const struct cause *lost_find(const struct coll_run *run)
+{
+    const struct colls *colls = run->coll->colls;
+    for (int32_t i = 0; i < colls->lost_count; i++)
+        if (subgroup_has(run->coll->subgroup, colls->lost[i].origin_rank))
+            return &colls->lost[i];
+    return NULL;
+}
+
+/** Later collectives with a rank that died would wait for it: they fail with this cause. */
+static void lost_note(struct colls *colls, struct cause cause)
+{
+    if (cause.status != TRYST_E_PEER || cause.origin_rank < 0)
+        return;
+    for (int32_t i = 0; i < colls->lost_count; i++)
+        if (colls->lost[i].origin_rank == cause.origin_rank)
+            return;
+    if (colls->lost_count < colls->lost_room)
+        colls->lost[colls->lost_count++] = cause;
+}
+
 void run_fail(struct coll_run *run, struct cause cause, const char *text)
 {
+    lost_note(run->coll->colls, cause);
     if (!run_failed(run)) {
         run->cause = cause;
         if (cause.origin_rank < 0)
@@ -109,11 +131,22 @@ static void flows_start(struct rendezvous *rdv, struct coll_run *run)
     }
 }
 
+/** Fail a run whose ranks are not all alive. Its flows carry the cause to ranks without it. */
+static void lost_take(struct coll_run *run)
+{
+    char text[64];
+    const struct cause *cause = lost_find(run);
+    if (!cause)
+        return;
+    snprintf(text, sizeof text, "rank %" PRId32 " was lost in an earlier collective",
+             cause->origin_rank);
+    run_fail(run, *cause, text);
+}
+
 void run_begin(struct rendezvous *rdv, struct submission *submission)
 {
     tryst_op *op = container_of(submission, tryst_op, submit);
     struct coll_run *run = op->coll;
-    const struct colls *colls = run->coll->colls;
     run->op = op;
     if (!coll_op_begin(op, run->coll->label->hash | UINT64_C(1) << 63)) {
         coll_run_put(run);
@@ -122,26 +155,12 @@ void run_begin(struct rendezvous *rdv, struct submission *submission)
     op->tensor = run->out;
     op->bytes = coll_bytes(run->coll->count, run->coll->element_bytes);
     run->urgency = op->urgency;
-    /* The flows of this run carry the cause to ranks without it. */
-    if (colls->gone.status != TRYST_OK &&
-        subgroup_has(run->coll->subgroup, colls->gone.origin_rank))
-        run_fail(run, colls->gone, colls->gone_text);
+    lost_take(run);
     flows_start(rdv, run);
     run_mark(run);
 }
 
 /* ---- ends --------------------------------------------------------------------------------- */
-
-/** Later collectives of the group would wait for a rank that died: they fail with this cause. */
-static void gone_note(const struct coll_run *run)
-{
-    struct colls *colls = run->coll->colls;
-    if (run->cause.status != TRYST_E_PEER || colls->gone.status != TRYST_OK)
-        return;
-    colls->gone = run->cause;
-    snprintf(colls->gone_text, sizeof colls->gone_text,
-             "rank %d was lost in an earlier collective", run->cause.origin_rank);
-}
 
 static void run_end(struct coll_run *run)
 {
@@ -149,7 +168,6 @@ static void run_end(struct coll_run *run)
     for (uint32_t t = 0; t < run->coll->parts_count; t++)
         for (uint32_t c = 0; c < run->trees[t].part->up_children; c++)
             tree_slots_release(&run->trees[t], c);
-    gone_note(run);
     struct cause cause = {TRYST_OK, -1, TRYST_OK};
     if (run_failed(run))
         cause = run->cause;
@@ -368,6 +386,8 @@ void colls_group_close(struct colls *colls)
     scratch_close(&colls->scratch);
     mem_free(colls->own_plan);
     colls->own_plan = NULL;
-    colls->gone.status = TRYST_OK;
+    mem_free(colls->lost);
+    colls->lost = NULL;
+    colls->lost_count = colls->lost_room = 0;
     atomic_store_explicit(&colls->thread_started, false, memory_order_relaxed);
 }

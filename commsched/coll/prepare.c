@@ -158,13 +158,25 @@ void coll_unref(tryst_coll *coll)
         coll_free(coll);
 }
 
+/** With the lock. False: no memory. */
+static bool lost_open(struct colls *colls, int32_t size)
+{
+    if (colls->lost)
+        return true;
+    colls->lost = mem_zalloc_array((size_t)size, sizeof *colls->lost);
+    colls->lost_room = colls->lost ? size : 0;
+    return colls->lost;
+}
+
 const struct coll_plan *coll_plan_get(struct colls *colls, const tryst_group *group)
 {
+    int32_t size = tryst_group_size(group);
     pthread_mutex_lock(&colls->lock);
     if (!colls->plan && !colls->own_plan)
-        colls->own_plan =
-            coll_plan_make((uint32_t)tryst_group_size(group), tryst_group_rank(group));
+        colls->own_plan = coll_plan_make((uint32_t)size, tryst_group_rank(group));
     const struct coll_plan *plan = colls->plan ? colls->plan : colls->own_plan;
+    if (!lost_open(colls, size))
+        plan = NULL;
     pthread_mutex_unlock(&colls->lock);
     return plan;
 }

@@ -51,9 +51,10 @@ struct colls {
     struct urgent_queue work; /**< runs that are marked */
     bool is_due;              /**< false: `work` and `scratch.waiters` are empty */
     struct scratch scratch;
-    struct cause
-        gone; /**< of the first rank that died; its status is TRYST_OK: none did */
-    char gone_text[COLL_TEXT_BYTES];
+    /** Of each rank that died, in the order in which this rank learnt of them; room for all ranks. Allocated with the
+     *  first plan (coll_plan_get), before any run, so that a failure needs no memory. */
+    struct cause *lost;
+    int32_t lost_count, lost_room;
 };
 
 /** One tree's share of a prepared collective, at this rank. */
