@@ -344,6 +344,8 @@ tryst_status colls_open(const struct coll_host *host, const struct config *confi
     pthread_mutex_init(&colls->lock, NULL);
     hash_table_init(&colls->kept);
     list_init(&colls->kept_order);
+    list_init(&colls->idle_order);
+    colls->idle_bytes_max = config_bytes(config, CONFIG_SCRATCH_BYTES);
     urgent_init(&colls->work);
     scratch_init(&colls->scratch, config_bytes(config, CONFIG_SCRATCH_BYTES));
     *colls_p = colls;

@@ -99,12 +99,53 @@ static void run_reset(struct coll_run *run)
     }
 }
 
+/** With the lock. Take an idle run out; NULL: there is none. */
+static struct coll_run *idle_take(tryst_coll *coll)
+{
+    struct list_node *node = list_pop_front(&coll->idle);
+    struct coll_run *run = node ? container_of(node, struct coll_run, idle_node) : NULL;
+    if (run && coll->is_kept) {
+        list_remove(&run->order);
+        coll->colls->idle_bytes -= coll->run_bytes;
+        coll->colls->idle_count--;
+    }
+    return run;
+}
+
+/** With the lock. Keep a run for the next start. Move those that are too many, the least recently used ones, to `over`. */
+static void idle_put(struct coll_run *run, struct list *over)
+{
+    tryst_coll *coll = run->coll;
+    struct colls *colls = coll->colls;
+    list_push_front(&coll->idle, &run->idle_node);
+    if (!coll->is_kept)
+        return;
+    list_push_back(&colls->idle_order, &run->order);
+    colls->idle_bytes += coll->run_bytes;
+    colls->idle_count++;
+    while (colls->idle_bytes > colls->idle_bytes_max &&
+           colls->idle_count > COLLS_IDLE_LEAST) {
+        struct coll_run *old =
+            container_of(list_pop_front(&colls->idle_order), struct coll_run, order);
+        list_remove(&old->idle_node);
+        colls->idle_bytes -= old->coll->run_bytes;
+        colls->idle_count--;
+        list_push_back(over, &old->idle_node);
+    }
+}
+
+static void runs_free(struct list *runs)
+{
+    struct list_node *node;
+    while ((node = list_pop_front(runs)) != NULL)
+        mem_free(container_of(node, struct coll_run, idle_node));
+}
+
 struct coll_run *coll_run_get(tryst_coll *coll)
 {
     pthread_mutex_lock(&coll->colls->lock);
-    struct list_node *node = list_pop_front(&coll->idle);
+    struct coll_run *run = idle_take(coll);
     pthread_mutex_unlock(&coll->colls->lock);
-    struct coll_run *run = node ? container_of(node, struct coll_run, idle_node) : NULL;
     if (!run) {
         run = mem_alloc_aligned(COLL_LINE_BYTES, coll->run_bytes);
         if (!run)
@@ -121,19 +162,35 @@ struct coll_run *coll_run_get(tryst_coll *coll)
 void coll_run_put(struct coll_run *run)
 {
     tryst_coll *coll = run->coll;
+    struct list over;
+    list_init(&over);
     pthread_mutex_lock(&coll->colls->lock);
-    list_push_front(&coll->idle, &run->idle_node);
+    idle_put(run, &over);
     pthread_mutex_unlock(&coll->colls->lock);
+    runs_free(&over);
     coll_unref(coll);
 }
 
 /* ---- the prepared object ------------------------------------------------------------------ */
 
+/** Free the idle runs. A prepared collective may outlive its context, so only those that count take the lock. */
+static void idle_free(tryst_coll *coll)
+{
+    struct list all;
+    struct coll_run *run;
+    list_init(&all);
+    if (coll->is_kept)
+        pthread_mutex_lock(&coll->colls->lock);
+    while ((run = idle_take(coll)) != NULL)
+        list_push_back(&all, &run->idle_node);
+    if (coll->is_kept)
+        pthread_mutex_unlock(&coll->colls->lock);
+    runs_free(&all);
+}
+
 static void coll_free(tryst_coll *coll)
 {
-    struct list_node *node;
-    while ((node = list_pop_front(&coll->idle)) != NULL)
-        mem_free(container_of(node, struct coll_run, idle_node));
+    idle_free(coll);
     for (uint32_t i = 0; i < coll->flows_count; i++)
         prepared_unref(coll->keys[i]);
     prepared_unref(coll->label);
