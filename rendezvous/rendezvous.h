@@ -68,7 +68,7 @@ extern const struct rail_events *const rendezvous_rail_events;
 /** WIRE_VERSION, which all ranks of a group must share: its roster compares it. */
 extern const uint32_t rendezvous_wire_version;
 
-/** What travels as DATA: TRYST_EAGER_MAX, at most what a frame holds. Any thread. */
+/** Return the most bytes that travel as DATA: TRYST_EAGER_MAX, or the room of a frame if that is less. Any thread. */
 uint64_t rendezvous_eager_max(const struct config *config);
 
 tryst_status rendezvous_open(const struct rendezvous_params *params, struct err *err,

@@ -131,7 +131,7 @@ static void flows_start(struct rendezvous *rdv, struct coll_run *run)
     }
 }
 
-/** Fail a run whose ranks are not all alive. Its flows carry the cause to ranks without it. */
+/** Fail a run if one of its ranks died. Its flows carry the cause to the other ranks. */
 static void lost_take(struct coll_run *run)
 {
     char text[64];

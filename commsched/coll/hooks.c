@@ -53,7 +53,7 @@ static tryst_status slot_get(struct coll_flow *flow, void **slot_p)
     return status == TRYST_OK ? status : TRYST_AGAIN;
 }
 
-/** A grant to `child` may be what the next child waits for: it is asked again in this pass. */
+/** Mark the tree if the next child waits: perhaps for a grant to `child`. tree_tell then places its slice. */
 static void next_ask(struct coll_tree_run *at, uint32_t child)
 {
     if (child + 1 < at->part->up_children && at->flows[child + 1].waits)
