@@ -149,6 +149,7 @@ void run_begin(struct rendezvous *rdv, struct submission *submission)
     struct coll_run *run = op->coll;
     run->op = op;
     if (!coll_op_begin(op, run->coll->label->hash | UINT64_C(1) << 63)) {
+        run->op = NULL;
         coll_run_put(run);
         return;
     }
@@ -177,6 +178,7 @@ static void run_end(struct coll_run *run)
               run_failed(run) ? run->text : NULL);
     coll_op_trace(op, run_kind_name(run), run->coll->parts_count);
     op->coll = NULL;
+    run->op = NULL;
     op_end(op);
     (void)urgent_remove(&run->work);
     coll_run_put(run);

@@ -7,7 +7,7 @@
  *              use again.
  *
  *  The flows of a tree, in this order: up from each child, up to the parent, down from the parent, down to each
- *  child; some of these are missing (enum coll_kind).
+ *  child; some of these are missing (tryst_coll_kind).
  */
 #ifndef COMMSCHED_COLL_RUN_H
 #define COMMSCHED_COLL_RUN_H
@@ -154,7 +154,7 @@ struct coll_run {
     char text[COLL_TEXT_BYTES];
     struct coll_tree_run *trees;
     struct coll_flow *flows;
-    char *private; /**< sums of a rank that has no result */
+    char *private; /**< sums without a place in `out` (private_at); packed: all blocks */
 };
 
 /** Let the engine come to `run` before the pass ends. */
