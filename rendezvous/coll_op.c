@@ -4,7 +4,6 @@
  *
  * Idea: a collective is one operation in its step's scope, without a peer, so that aborts, closes and
  * deadlines find it as all others; what it does is the engine's above.
- * Callers: commsched/coll.
  */
 #include "coll_op.h"
 
@@ -145,7 +144,7 @@ static void deadline_set(tryst_op *op)
 /** Report what keeps the operation from starting; then op->reported. */
 static void begin_check(tryst_op *op)
 {
-    struct rendezvous *rdv = op->rdv;
+    const struct rendezvous *rdv = op->rdv;
     const struct scope *scope = op->scope;
     if (scope->state == SCOPE_CLOSING)
         op_report(op, TRYST_E_CLOSED, rdv->group->roster.rank, TRYST_E_CLOSED,
@@ -153,9 +152,22 @@ static void begin_check(tryst_op *op)
     else if (scope->abort_status != TRYST_OK)
         op_report(op, TRYST_E_ABORTED, scope->abort_rank, scope->abort_status,
                   scope->abort_text);
-    else if (op->deadline_at_ns && deadline_add(rdv, op) != TRYST_OK)
-        op_report(op, TRYST_E_NOMEM, rdv->group->roster.rank, TRYST_E_NOMEM,
-                  "no memory for its deadline");
+}
+
+/** Without its deadline this rank's part does not start, and its flows take no numbers: the step fails, on all ranks, as
+ *  in submit.c. True if so; the operation has ended. */
+static bool begin_starved(tryst_op *op)
+{
+    static const char text[] = "no memory for the deadline of a collective";
+    struct rendezvous *rdv = op->rdv;
+    int32_t rank = rdv->group->roster.rank;
+    uint64_t step_id = op->step_id;
+    if (!op->deadline_at_ns || deadline_add(rdv, op) == TRYST_OK)
+        return false;
+    op_report(op, TRYST_E_NOMEM, rank, TRYST_E_NOMEM, text);
+    op_end(op);
+    rendezvous_abort(rdv, step_id, TRYST_E_NOMEM, rank, clock_wall_ns(), text, NULL);
+    return true;
 }
 
 bool coll_op_begin(tryst_op *op, uint64_t tie)
@@ -167,7 +179,7 @@ bool coll_op_begin(tryst_op *op, uint64_t tie)
     urgency_set(op, tie);
     begin_check(op);
     if (!op->reported)
-        return true;
+        return !begin_starved(op);
     op_end(op);
     return false;
 }

@@ -36,8 +36,8 @@ tryst_status coll_op_open(tryst_step *step, tryst_key *label,
 void coll_op_submit(tryst_op *op, bool detached,
                     void (*run)(struct rendezvous *rdv, struct submission *submission));
 /** First act of that `run`: put the operation into its scope. `tie`: what orders it among operations of equal
- *  priority in one step, the same on all ranks. False: its step is closed or aborted, or memory is short, so the
- *  operation has ended, and the caller must not touch it again. */
+ *  priority in one step, the same on all ranks. False: its step is closed or aborted, or memory is short, which aborts
+ *  the step; the operation has ended, and the caller must not touch it again. */
 bool coll_op_begin(tryst_op *op, uint64_t tie);
 /** Abort the step on all ranks: this rank's part could not start, so later uses of its name would meet wrong
  *  ones. */

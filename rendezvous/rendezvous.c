@@ -64,13 +64,17 @@ static const struct peer_events peer_events = {.open = protocol_peer_open,
 
 /* ---- open and close ----------------------------------------------------------------------- */
 
+uint64_t rendezvous_eager_max(const struct config *config)
+{
+    uint64_t bytes = config_bytes(config, CONFIG_EAGER_MAX);
+    return bytes < EAGER_BYTES_LIMIT ? bytes : EAGER_BYTES_LIMIT;
+}
+
 static void settings_read(struct rendezvous *rdv)
 {
     const struct config *config = rdv->config;
     struct rendezvous_settings *set = &rdv->set;
-    set->eager_max_bytes = config_bytes(config, CONFIG_EAGER_MAX);
-    if (set->eager_max_bytes > EAGER_BYTES_LIMIT)
-        set->eager_max_bytes = EAGER_BYTES_LIMIT;
+    set->eager_max_bytes = rendezvous_eager_max(config);
     set->eager_credit_bytes = config_bytes(config, CONFIG_EAGER_CREDIT);
     set->slice_bytes = config_bytes(config, CONFIG_SLICE_BYTES);
     set->rail_window_bytes = config_bytes(config, CONFIG_RAIL_WINDOW_BYTES);

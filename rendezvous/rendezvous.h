@@ -3,7 +3,7 @@
  *  The rendezvous engine of one context: operations meet by key and become transfers.
  *
  *  Domain: everything here is called by the thread that holds the context's progress lock, but
- *  rendezvous_usable, rendezvous_owner and rendezvous_completions.
+ *  rendezvous_usable, rendezvous_owner, rendezvous_completions and rendezvous_eager_max.
  */
 #ifndef RENDEZVOUS_RENDEZVOUS_H
 #define RENDEZVOUS_RENDEZVOUS_H
@@ -67,6 +67,9 @@ struct rendezvous_params {
 extern const struct rail_events *const rendezvous_rail_events;
 /** WIRE_VERSION, which all ranks of a group must share: its roster compares it. */
 extern const uint32_t rendezvous_wire_version;
+
+/** Return the most bytes that travel as DATA: TRYST_EAGER_MAX, or the room of a frame if that is less. Any thread. */
+uint64_t rendezvous_eager_max(const struct config *config);
 
 tryst_status rendezvous_open(const struct rendezvous_params *params, struct err *err,
                              struct rendezvous **rdv_p);

@@ -2,8 +2,6 @@
 /*
  * The public calls of collectives of blocks: each finds the count of a block and starts
  * (calls.c).
- *
- * Callers: users.
  */
 #include "calls.h"
 #include "core/refuse.h"

@@ -12,7 +12,6 @@
  * directed edge of a tree is used in the same order at both ends, and one key serves all
  * roots. In lists a pair uses a key once, and a block without elements has a flow, too,
  * so both ends compare counts.
- * Callers: parts.c.
  */
 #include "block_parts.h"
 

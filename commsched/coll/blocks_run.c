@@ -4,7 +4,6 @@
  *
  * Idea: each part has its place in `in`, in `out`, or in both, which is this rank's own
  * block: that one is copied by the engine, in pieces (COLL_OWN), unless it is in place.
- * Callers: calls.c; coll.c, at the end of a run.
  */
 #include "blocks_run.h"
 

@@ -4,8 +4,8 @@
  * allocates nothing.
  *
  * Idea: a job uses the same names and shapes in every step. The table is bounded, and what was used least
- * recently goes first; its runs that are under way keep it alive.
- * Callers: calls.c.
+ * recently goes first; its runs that are under way keep it alive. The bytes of idle runs, with their private
+ * memory, are bounded apart from it (prepare.c), so names that vary pin none.
  */
 #include <string.h>
 
@@ -90,6 +90,7 @@ tryst_status coll_find(struct colls *colls, tryst_group *group,
         if (status != TRYST_OK)
             return status;
         coll_ref(coll); /* the table's */
+        coll->is_kept = true;
         pthread_mutex_lock(&colls->lock);
         hash_table_add(&colls->kept, &coll->by_what, hash);
         list_push_back(&colls->kept_order, &coll->order);

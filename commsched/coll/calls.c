@@ -3,7 +3,6 @@
  * The public calls of collectives: check the caller's arguments, prepare or find, start.
  *
  * Invariant: what is refused here has left no trace; what is accepted completes exactly once.
- * Callers: users.
  */
 #include <errno.h>
 #include <inttypes.h>

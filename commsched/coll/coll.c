@@ -7,7 +7,6 @@
  * spreads from here: all flows of the run are failed with the first cause, and when the last of them has
  * ended the operation is reported.
  * Invariant: a run has an operation until it is reported, which is when no flow of it lives.
- * Callers: rendezvous, through struct above; context/.
  */
 #include <assert.h>
 #include <inttypes.h>
@@ -21,14 +20,38 @@
 #include "hooks.h"
 #include "prepare.h"
 #include "rendezvous/coll_op.h"
+#include "rendezvous/rendezvous.h"
 #include "run.h"
 #include "subgroup.h"
 #include "work.h"
 
 /* ---- starts ------------------------------------------------------------------------------- */
 
+/** Find the first cause by which a rank of the run was lost; NULL: none was. */
+static const struct cause *lost_find(const struct coll_run *run)
+{
+    const struct colls *colls = run->coll->colls;
+    for (int32_t i = 0; i < colls->lost_count; i++)
+        if (subgroup_has(run->coll->subgroup, colls->lost[i].origin_rank))
+            return &colls->lost[i];
+    return NULL;
+}
+
+/** Later collectives with a rank that died would wait for it: they fail with this cause. */
+static void lost_note(struct colls *colls, struct cause cause)
+{
+    if (cause.status != TRYST_E_PEER || cause.origin_rank < 0)
+        return;
+    for (int32_t i = 0; i < colls->lost_count; i++)
+        if (colls->lost[i].origin_rank == cause.origin_rank)
+            return;
+    if (colls->lost_count < colls->lost_room)
+        colls->lost[colls->lost_count++] = cause;
+}
+
 void run_fail(struct coll_run *run, struct cause cause, const char *text)
 {
+    lost_note(run->coll->colls, cause);
     if (!run_failed(run)) {
         run->cause = cause;
         if (cause.origin_rank < 0)
@@ -108,39 +131,37 @@ static void flows_start(struct rendezvous *rdv, struct coll_run *run)
     }
 }
 
+/** Fail a run if one of its ranks died. Its flows carry the cause to the other ranks. */
+static void lost_take(struct coll_run *run)
+{
+    char text[64];
+    const struct cause *cause = lost_find(run);
+    if (!cause)
+        return;
+    snprintf(text, sizeof text, "rank %" PRId32 " was lost in an earlier collective",
+             cause->origin_rank);
+    run_fail(run, *cause, text);
+}
+
 void run_begin(struct rendezvous *rdv, struct submission *submission)
 {
     tryst_op *op = container_of(submission, tryst_op, submit);
     struct coll_run *run = op->coll;
-    const struct colls *colls = run->coll->colls;
     run->op = op;
     if (!coll_op_begin(op, run->coll->label->hash | UINT64_C(1) << 63)) {
+        run->op = NULL;
         coll_run_put(run);
         return;
     }
     op->tensor = run->out;
     op->bytes = coll_bytes(run->coll->count, run->coll->element_bytes);
     run->urgency = op->urgency;
-    /* The flows of this run carry the cause to ranks without it. */
-    if (colls->gone.status != TRYST_OK &&
-        subgroup_has(run->coll->subgroup, colls->gone.origin_rank))
-        run_fail(run, colls->gone, colls->gone_text);
+    lost_take(run);
     flows_start(rdv, run);
     run_mark(run);
 }
 
 /* ---- ends --------------------------------------------------------------------------------- */
-
-/** Later collectives of the group would wait for a rank that died: they fail with this cause. */
-static void gone_note(const struct coll_run *run)
-{
-    struct colls *colls = run->coll->colls;
-    if (run->cause.status != TRYST_E_PEER || colls->gone.status != TRYST_OK)
-        return;
-    colls->gone = run->cause;
-    snprintf(colls->gone_text, sizeof colls->gone_text,
-             "rank %d was lost in an earlier collective", run->cause.origin_rank);
-}
 
 static void run_end(struct coll_run *run)
 {
@@ -148,7 +169,6 @@ static void run_end(struct coll_run *run)
     for (uint32_t t = 0; t < run->coll->parts_count; t++)
         for (uint32_t c = 0; c < run->trees[t].part->up_children; c++)
             tree_slots_release(&run->trees[t], c);
-    gone_note(run);
     struct cause cause = {TRYST_OK, -1, TRYST_OK};
     if (run_failed(run))
         cause = run->cause;
@@ -158,6 +178,7 @@ static void run_end(struct coll_run *run)
               run_failed(run) ? run->text : NULL);
     coll_op_trace(op, run_kind_name(run), run->coll->parts_count);
     op->coll = NULL;
+    run->op = NULL;
     op_end(op);
     (void)urgent_remove(&run->work);
     coll_run_put(run);
@@ -289,15 +310,18 @@ static void colls_raise(void *arg, tryst_op *op, uint64_t rank)
     }
 }
 
-/** "all-reduce (sum) of 4096 x f32"; ", root 2" where there is one. */
+/** "all-reduce (sum) of 4096 x f32"; ", root 2" where there is one; of blocks with different counts their digest. */
 static void colls_shape_text(const struct flow_shape *shape, char *text, size_t capacity)
 {
-    char reduction[24] = "", root[24] = "";
+    char reduction[24] = "", root[32] = "";
     if (shape->op != TRYST_REDUCE_INVALID)
         snprintf(reduction, sizeof reduction, " (%.16s)",
                  reduce_op_name((tryst_reduce_op)shape->op));
     if (shape->root >= 0)
         snprintf(root, sizeof root, ", root %" PRId32, shape->root);
+    else if (shape->root < -1)
+        snprintf(root, sizeof root, ", unequal blocks #%08" PRIx32,
+                 (uint32_t)shape->root);
     snprintf(text, capacity, "%s%s of %" PRIu64 " x %s%s",
              coll_kind_name((tryst_coll_kind)shape->operation), reduction, shape->count,
              tryst_dtype_name((tryst_dtype)shape->dtype), root);
@@ -318,10 +342,12 @@ tryst_status colls_open(const struct coll_host *host, const struct config *confi
     if (!colls)
         return TRYST_E_NOMEM;
     colls->host = *host;
-    colls->eager_max = config_bytes(config, CONFIG_EAGER_MAX);
+    colls->eager_max = rendezvous_eager_max(config);
     pthread_mutex_init(&colls->lock, NULL);
     hash_table_init(&colls->kept);
     list_init(&colls->kept_order);
+    list_init(&colls->idle_order);
+    colls->idle_bytes_max = config_bytes(config, CONFIG_SCRATCH_BYTES);
     urgent_init(&colls->work);
     scratch_init(&colls->scratch, config_bytes(config, CONFIG_SCRATCH_BYTES));
     *colls_p = colls;
@@ -364,6 +390,8 @@ void colls_group_close(struct colls *colls)
     scratch_close(&colls->scratch);
     mem_free(colls->own_plan);
     colls->own_plan = NULL;
-    colls->gone.status = TRYST_OK;
+    mem_free(colls->lost);
+    colls->lost = NULL;
+    colls->lost_count = colls->lost_room = 0;
     atomic_store_explicit(&colls->thread_started, false, memory_order_relaxed);
 }

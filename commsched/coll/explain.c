@@ -5,7 +5,6 @@
  * Idea: a rank has evidence of its neighbours alone. A neighbour has joined if any flow with it has met its other end
  * (flow_sight). A deadline names a neighbour without such evidence; the rank where the deadline passed may have none, so
  * each rank that the deadline reaches adds what is missing there.
- * Callers: coll.c, once for each run that fails.
  */
 #include "explain.h"
 
@@ -56,13 +55,25 @@ static bool rank_has_joined(const struct coll_run *run, int32_t rank)
     return false;
 }
 
-/** Find a flow of a neighbour from which nothing has come. Ranks that are connected come before others. False: all
- *  neighbours have joined, or no flow has started. */
+/** Return how little a sight proves that the other rank has not joined. A rank that is connected and silent comes first;
+ *  a fabric that still starts may hide what a rank has sent. */
+static int doubt(enum flow_sight seen)
+{
+    static const int order[] = {[FLOW_SILENT] = 0,
+                                [FLOW_STARTS_HERE] = 1,
+                                [FLOW_STARTS_THERE] = 2,
+                                [FLOW_UNCONNECTED] = 3,
+                                [FLOW_MET] = 4};
+    return order[seen];
+}
+
+/** Find a flow of a neighbour from which nothing has come, in the order of `doubt`. False: all neighbours have joined,
+ *  or no flow has started. */
 static bool missing_find(const struct coll_run *run, uint32_t *index_p)
 {
     bool found = false;
     for (uint32_t i = 0; i < run->coll->flows_count; i++) {
-        bool better = !found || sight(run, i) < sight(run, *index_p);
+        bool better = !found || doubt(sight(run, i)) < doubt(sight(run, *index_p));
         if (!better || rank_has_joined(run, run_flow_rank(run, i)))
             continue;
         *index_p = i;

@@ -5,7 +5,6 @@
  * Invariant: a hook runs inside walks of the protocol, so none calls the protocol or ends an operation; the
  * engine does that later in the same pass. Small ranges alone are computed here: their
  * payload is valid only during the call.
- * Callers: rendezvous, through the tables of this file.
  */
 #include <assert.h>
 #include <string.h>
@@ -54,6 +53,13 @@ static tryst_status slot_get(struct coll_flow *flow, void **slot_p)
     return status == TRYST_OK ? status : TRYST_AGAIN;
 }
 
+/** Mark the tree if the next child waits: perhaps for a grant to `child`. tree_tell then places its slice. */
+static void next_ask(struct coll_tree_run *at, uint32_t child)
+{
+    if (child + 1 < at->part->up_children && at->flows[child + 1].waits)
+        mark(at);
+}
+
 static tryst_status child_place(struct flow *flow, uint32_t index, void **data_p,
                                 struct tryst_mem **mem_p)
 {
@@ -61,7 +67,7 @@ static tryst_status child_place(struct flow *flow, uint32_t index, void **data_p
     struct coll_tree_run *at = from->tree;
     struct coll_child *child = &at->tree.children[from->child];
     (void)mem_p;
-    assert(index == child->granted);
+    assert(!at->part->is_small && index == child->granted);
     (void)index;
     if (run_failed(at->run))
         return TRYST_AGAIN;
@@ -70,8 +76,10 @@ static tryst_status child_place(struct flow *flow, uint32_t index, void **data_p
     if (from->waits)
         return TRYST_AGAIN;
     tryst_status status = slot_get(from, data_p);
-    if (status == TRYST_OK)
-        coll_tree_grant(&at->tree, from->child, *data_p);
+    if (status != TRYST_OK)
+        return status;
+    coll_tree_grant(&at->tree, from->child, *data_p);
+    next_ask(at, from->child);
     return status;
 }
 

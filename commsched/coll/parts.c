@@ -5,7 +5,6 @@
  *
  * Invariant: the flows of a part, and their keys, are in the order of run.h; parts are in
  * the same order on all ranks where they share keys.
- * Callers: prepare.c; block_parts.c.
  */
 #include "parts.h"
 

@@ -5,7 +5,6 @@
  * Idea: all that follows from plan, shape and name is computed once: blocks, kernel, parts (parts.c), and the size
  * of a run. A run is one allocation; it returns to its collective when it is over, so a loop allocates
  * nothing.
- * Callers: calls.c, cache.c; coll.c, at the end of a run.
  */
 #include <string.h>
 
@@ -100,12 +99,53 @@ static void run_reset(struct coll_run *run)
     }
 }
 
+/** With the lock. Take an idle run out; NULL: there is none. */
+static struct coll_run *idle_take(tryst_coll *coll)
+{
+    struct list_node *node = list_pop_front(&coll->idle);
+    struct coll_run *run = node ? container_of(node, struct coll_run, idle_node) : NULL;
+    if (run && coll->is_kept) {
+        list_remove(&run->order);
+        coll->colls->idle_bytes -= coll->run_bytes;
+        coll->colls->idle_count--;
+    }
+    return run;
+}
+
+/** With the lock. Keep a run for the next start. Move those that are too many, the least recently used ones, to `over`. */
+static void idle_put(struct coll_run *run, struct list *over)
+{
+    tryst_coll *coll = run->coll;
+    struct colls *colls = coll->colls;
+    list_push_front(&coll->idle, &run->idle_node);
+    if (!coll->is_kept)
+        return;
+    list_push_back(&colls->idle_order, &run->order);
+    colls->idle_bytes += coll->run_bytes;
+    colls->idle_count++;
+    while (colls->idle_bytes > colls->idle_bytes_max &&
+           colls->idle_count > COLLS_IDLE_LEAST) {
+        struct coll_run *old =
+            container_of(list_pop_front(&colls->idle_order), struct coll_run, order);
+        list_remove(&old->idle_node);
+        colls->idle_bytes -= old->coll->run_bytes;
+        colls->idle_count--;
+        list_push_back(over, &old->idle_node);
+    }
+}
+
+static void runs_free(struct list *runs)
+{
+    struct list_node *node;
+    while ((node = list_pop_front(runs)) != NULL)
+        mem_free(container_of(node, struct coll_run, idle_node));
+}
+
 struct coll_run *coll_run_get(tryst_coll *coll)
 {
     pthread_mutex_lock(&coll->colls->lock);
-    struct list_node *node = list_pop_front(&coll->idle);
+    struct coll_run *run = idle_take(coll);
     pthread_mutex_unlock(&coll->colls->lock);
-    struct coll_run *run = node ? container_of(node, struct coll_run, idle_node) : NULL;
     if (!run) {
         run = mem_alloc_aligned(COLL_LINE_BYTES, coll->run_bytes);
         if (!run)
@@ -122,19 +162,35 @@ struct coll_run *coll_run_get(tryst_coll *coll)
 void coll_run_put(struct coll_run *run)
 {
     tryst_coll *coll = run->coll;
+    struct list over;
+    list_init(&over);
     pthread_mutex_lock(&coll->colls->lock);
-    list_push_front(&coll->idle, &run->idle_node);
+    idle_put(run, &over);
     pthread_mutex_unlock(&coll->colls->lock);
+    runs_free(&over);
     coll_unref(coll);
 }
 
 /* ---- the prepared object ------------------------------------------------------------------ */
 
+/** Free the idle runs. A prepared collective may outlive its context, so only those that count take the lock. */
+static void idle_free(tryst_coll *coll)
+{
+    struct list all;
+    struct coll_run *run;
+    list_init(&all);
+    if (coll->is_kept)
+        pthread_mutex_lock(&coll->colls->lock);
+    while ((run = idle_take(coll)) != NULL)
+        list_push_back(&all, &run->idle_node);
+    if (coll->is_kept)
+        pthread_mutex_unlock(&coll->colls->lock);
+    runs_free(&all);
+}
+
 static void coll_free(tryst_coll *coll)
 {
-    struct list_node *node;
-    while ((node = list_pop_front(&coll->idle)) != NULL)
-        mem_free(container_of(node, struct coll_run, idle_node));
+    idle_free(coll);
     for (uint32_t i = 0; i < coll->flows_count; i++)
         prepared_unref(coll->keys[i]);
     prepared_unref(coll->label);
@@ -159,13 +215,25 @@ void coll_unref(tryst_coll *coll)
         coll_free(coll);
 }
 
+/** With the lock. False: no memory. */
+static bool lost_open(struct colls *colls, int32_t size)
+{
+    if (colls->lost)
+        return true;
+    colls->lost = mem_zalloc_array((size_t)size, sizeof *colls->lost);
+    colls->lost_room = colls->lost ? size : 0;
+    return colls->lost;
+}
+
 const struct coll_plan *coll_plan_get(struct colls *colls, const tryst_group *group)
 {
+    int32_t size = tryst_group_size(group);
     pthread_mutex_lock(&colls->lock);
     if (!colls->plan && !colls->own_plan)
-        colls->own_plan =
-            coll_plan_make((uint32_t)tryst_group_size(group), tryst_group_rank(group));
+        colls->own_plan = coll_plan_make((uint32_t)size, tryst_group_rank(group));
     const struct coll_plan *plan = colls->plan ? colls->plan : colls->own_plan;
+    if (!lost_open(colls, size))
+        plan = NULL;
     pthread_mutex_unlock(&colls->lock);
     return plan;
 }
@@ -238,6 +306,8 @@ static tryst_status blocks_open(tryst_coll *coll, const tryst_coll_params *param
     coll->out_count = out->is_given ? out->end : own_out;
     coll->count = in->is_given ? in->total : out->is_given ? out->total : params->count;
     coll->shape.count = coll->count;
+    if (!coll_kind_is_list(coll->kind))
+        coll->shape.root = coll_blocks_digest(in->is_given ? in : out, coll->size);
     if (is_packed(coll, coll->count * coll->element_bytes))
         pack(coll);
     return TRYST_OK;

@@ -7,7 +7,7 @@
  *              use again.
  *
  *  The flows of a tree, in this order: up from each child, up to the parent, down from the parent, down to each
- *  child; some of these are missing (enum coll_kind).
+ *  child; some of these are missing (tryst_coll_kind).
  */
 #ifndef COMMSCHED_COLL_RUN_H
 #define COMMSCHED_COLL_RUN_H
@@ -31,6 +31,8 @@
 #define COLL_WORK_BYTES (128u << 10)
 /** One-shot collectives that are kept prepared. */
 enum { COLLS_KEPT = 1024 };
+/** Idle runs of these that are kept whatever their bytes, those used last: a loop over a few names allocates nothing. */
+enum { COLLS_IDLE_LEAST = 8 };
 enum { COLL_TEXT_BYTES = 256 };
 /** A part has no bytes in this tensor. */
 #define COLL_NOWHERE UINT64_MAX
@@ -39,21 +41,25 @@ struct coll_run;
 
 struct colls {
     struct coll_host host;
-    uint64_t eager_max;
+    uint64_t eager_max;           /**< the protocol's: what is more goes as bulk */
     const struct coll_plan *plan; /**< the group's */
     struct coll_plan *own_plan;   /**< made here, where the group has none */
-    pthread_mutex_t lock; /**< guards the plan, `kept` and `kept_order`, and idle runs */
-    struct hash_table kept; /**< tryst_coll of one-shot calls, by what they do */
-    struct list kept_order; /**< the one that was prepared first is first */
+    pthread_mutex_t lock;         /**< guards the plan, what is kept, and idle runs */
+    struct hash_table kept;       /**< tryst_coll of one-shot calls, by what they do */
+    struct list kept_order;       /**< the one that was used least recently is first */
+    struct list idle_order;       /**< coll_run.order of kept collectives, likewise */
+    uint64_t idle_bytes, idle_bytes_max; /**< of the runs in idle_order */
+    uint32_t idle_count;
     _Atomic(bool) thread_started;
 
     /* In the progress domain. */
     struct urgent_queue work; /**< runs that are marked */
     bool is_due;              /**< false: `work` and `scratch.waiters` are empty */
     struct scratch scratch;
-    struct cause
-        gone; /**< of the first rank that died; its status is TRYST_OK: none did */
-    char gone_text[COLL_TEXT_BYTES];
+    /** Of each rank that died, in the order in which this rank learnt of them; room for all ranks. Allocated with the
+     *  first plan (coll_plan_get), before any run, so that a failure needs no memory. */
+    struct cause *lost;
+    int32_t lost_count, lost_room;
 };
 
 /** One tree's share of a prepared collective, at this rank. */
@@ -78,11 +84,12 @@ struct tryst_coll {
     _Atomic(uint32_t) refs; /**< the caller's or the table's; each run */
     struct colls *colls;
     tryst_group *group;
-    tryst_subgroup *subgroup;           /**< NULL: all ranks of the group */
-    struct hash_node by_what;           /**< colls->kept */
-    struct list_node order;             /**< colls->kept_order */
-    struct list idle;                   /**< coll_run.idle_node; under colls->lock */
-    tryst_key *label;                   /**< the name */
+    tryst_subgroup *subgroup; /**< NULL: all ranks of the group */
+    struct hash_node by_what; /**< colls->kept */
+    struct list_node order;   /**< colls->kept_order */
+    struct list idle;         /**< coll_run.idle_node; under colls->lock */
+    bool is_kept;             /**< it was put into the table: its idle runs count */
+    tryst_key *label;         /**< the name */
     const struct reduce_kernel *kernel; /**< NULL: broadcast, barrier */
     struct flow_shape shape;
     tryst_coll_kind kind;
@@ -133,7 +140,8 @@ struct coll_tree_run {
 };
 
 struct coll_run {
-    struct list_node idle_node;
+    struct list_node idle_node; /**< coll->idle, while it is in no use */
+    struct list_node order;     /**< colls->idle_order */
     tryst_coll *coll;
     tryst_op *op; /**< NULL once reported */
     struct urgent_node work;
@@ -146,7 +154,7 @@ struct coll_run {
     char text[COLL_TEXT_BYTES];
     struct coll_tree_run *trees;
     struct coll_flow *flows;
-    char *private; /**< sums of a rank that has no result */
+    char *private; /**< sums without a place in `out` (private_at); packed: all blocks */
 };
 
 /** Let the engine come to `run` before the pass ends. */

@@ -4,7 +4,6 @@
  *
  * Idea: a subgroup is a list of members and a contracted plan. Its collectives use the peers and steps of
  * the group, under keys that name the epoch and the members (prepare.c), so subgroups never meet by mistake.
- * Callers: users; calls.c, prepare.c, cache.c.
  */
 #include <inttypes.h>
 #include <string.h>

@@ -6,7 +6,6 @@
  * the progress thread for long. The first addition reads this rank's own term and writes the sum, so no
  * tensor is copied first.
  * Invariant: a unit that has begun is finished before the tree begins another one.
- * Callers: coll.c; hooks.c, for small ranges.
  */
 #include <assert.h>
 #include <string.h>

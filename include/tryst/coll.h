@@ -16,8 +16,11 @@
  *  Rules of all collectives:
  *   - Operation, count, dtype, reduction and root are the same on all ranks; a difference ends the
  *     operation on every rank with TRYST_E_MISMATCH, except in a reduce or broadcast on ranks that
- *     had completed before. (Ranks that name different roots may wait for each other until a
- *     deadline instead.)
+ *     had completed before. Parts that have no transfer in common are not compared: both ranks wait for
+ *     their deadlines, without bound where they have none. This is so where ranks name different roots;
+ *     for a broadcast or all-gather against a reduce or reduce-scatter (where neither is packed into one
+ *     all-reduce, see Costs); for all-to-all, gather or scatter against a kind that is none of these; and
+ *     for gather against scatter.
  *   - Tensors are in host memory. `in` NULL, or with the data of `out`, means in place: `out` then
  *     holds this rank's own term. Any other overlap of `in` and `out` is TRYST_E_INVALID.
  *   - `params` are those of a transfer: priority, TRYST_OP_BACKGROUND, deadline, callback; and
@@ -67,6 +70,9 @@ TRYST_BEGIN_DECLS
  *           TRYST_OK             `out` holds the result, and is the caller's again
  *           TRYST_E_MISMATCH     ranks differ; the text has what two neighbours gave
  *           TRYST_E_PEER         a rank died: tryst_error.origin_rank
+ *           TRYST_E_UNREACHABLE, TRYST_E_HANDSHAKE, TRYST_E_PROTOCOL
+ *                                no connection between two neighbours: tryst_error.origin_rank
+ *           TRYST_E_CLOSED       a rank closed the step without its part
  *           TRYST_E_CANCELED, TRYST_E_DEADLINE, TRYST_E_ABORTED, TRYST_E_NOMEM, TRYST_E_CONTEXT
  */
 TRYST_API tryst_status tryst_allreduce(tryst_step *step, const char *name,
@@ -138,7 +144,8 @@ TRYST_API tryst_status tryst_allgather(tryst_step *step, const char *name,
                                        const tryst_op_params *params, tryst_op **op_p);
 
 /** As tryst_allgather, with blocks of different counts. `out_counts` is the same on all
- *  ranks; `out_offsets` is this rank's. `in` has out_counts[rank] elements.
+ *  ranks (a difference ends it with TRYST_E_MISMATCH, with equal totals too); `out_offsets` is this
+ *  rank's. `in` has out_counts[rank] elements.
  */
 TRYST_API tryst_status tryst_allgatherv(tryst_step *step, const char *name,
                                         const tryst_tensor *in, const tryst_tensor *out,
@@ -163,7 +170,7 @@ TRYST_API tryst_status tryst_reduce_scatter(
     tryst_reduce_op reduce, const tryst_op_params *params, tryst_op **op_p);
 
 /** As tryst_reduce_scatter, with blocks of different counts. `in_counts` is the same on
- *  all ranks; `in_offsets` is this rank's. `out` has in_counts[rank] elements.
+ *  all ranks, compared as there; `in_offsets` is this rank's. `out` has in_counts[rank] elements.
  */
 TRYST_API tryst_status tryst_reduce_scatterv(
     tryst_step *step, const char *name, const tryst_tensor *in, const uint64_t *in_counts,
@@ -233,7 +240,7 @@ TRYST_API tryst_status tryst_scatterv(tryst_step *step, const char *name,
                                       tryst_op **op_p);
 
 /* ------------------------------------------------------------------------------------------- *
- *  Prepared form, for loops: checks, names and memory once; each start allocates nothing.
+ *  Prepared form, for loops: checks and names once, and memory at the first start: later ones allocate nothing.
  * ------------------------------------------------------------------------------------------- */
 
 /** A prepared collective. */
@@ -286,7 +293,8 @@ TRYST_API tryst_status tryst_coll_prepare(tryst_group *group,
  *
  *  `in` and `out` are those of the call, with the prepared dtype and counts. Broadcast has its tensor as `out`,
  *  `in` is NULL; a barrier has neither. Several starts may be under way, in one step or several; each has
- *  memory of its own, which later starts use again, so a loop allocates nothing.
+ *  memory of its own, which later starts use again. The first start allocates, and so does each one with
+ *  more of them under way than ever before: these may return TRYST_E_NOMEM. All others allocate nothing.
  *
  *  Thread, Returns, ends: as tryst_allreduce; TRYST_E_INVALID also for a step of another group.
  */

@@ -89,7 +89,7 @@ typedef enum tryst_dtype {
  *  - A NaN that an operation yields is one value, the positive quiet NaN without payload
  *    (f16 0x7e00, bf16 0x7fc0, f32 0x7fc00000, f64 0x7ff8000000000000), whatever NaN
  *    went in: hosts and GPUs agree. In a group of one rank no operation takes place for
- *    SUM, PRODUCT, MIN and MAX: its elements are copied as they are. */
+ *    SUM, PRODUCT, MIN, MAX and AVERAGE: its elements are copied as they are. */
 typedef enum tryst_reduce_op {
     TRYST_REDUCE_INVALID = 0,
     TRYST_REDUCE_SUM = 1,

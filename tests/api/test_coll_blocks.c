@@ -320,6 +320,144 @@ static void test_pair_mismatch(void **state)
     run_ranks(pair_mismatch_main, HARNESS_NOBODY);
 }
 
+/* Rank 1 has other counts of blocks, and the same total: few bytes, which are packed, and many. */
+static void counts_main(struct harness_rank *rank)
+{
+    static const uint64_t counts[][RANKS] = {
+        {1, 2, 3, 4, 5},     {2, 2, 2, 4, 5},         {3, 3, 3, 3, 3},
+        {9000, 1, 0, 0, 40}, {9000, 1, 20, 10, 10},   {1, 1, 1, 1, 11},
+        {11, 1, 1, 1, 1},    {40001, 3, 3, 3, 40001}, {3, 3, 40001, 3, 40001}};
+    static const int pairs[][2] = {{0, 1}, {0, 2}, {2, 0}, {5, 6}, {3, 4}, {7, 8}};
+    struct memory memory = memory_open();
+    for (unsigned i = 0; i < 2 * COUNT_OF(pairs); i++) {
+        const uint64_t *mine = counts[pairs[i / 2][rank->rank == 1]];
+        tryst_step *step = harness_step(rank, i + 1);
+        uint64_t total = 0;
+        for (int r = 0; r < RANKS; r++)
+            total += mine[r];
+        tryst_error error = {.struct_size = sizeof error};
+        tryst_tensor in = tensor_of(memory.in, i % 2 ? total : mine[rank->rank]);
+        tryst_tensor out = tensor_of(memory.out, i % 2 ? mine[rank->rank] : total);
+        tryst_op *op;
+        if (i % 2)
+            CHECK_STATUS(tryst_reduce_scatterv(step, "x", &in, mine, NULL, &out,
+                                               TRYST_REDUCE_SUM, NULL, &op),
+                         TRYST_OK);
+        else
+            CHECK_STATUS(tryst_allgatherv(step, "x", &in, &out, mine, NULL, NULL, &op),
+                         TRYST_OK);
+        CHECK_STATUS(tryst_wait(op, TRYST_FOREVER), TRYST_E_MISMATCH);
+        (void)tryst_op_error(op, &error);
+        if (rank->rank == 1 && !strstr(error.text, "unequal blocks"))
+            harness_fail(__FILE__, __LINE__, "\"%s\" does not name blocks", error.text);
+        tryst_op_release(op);
+        harness_barrier(rank, rank->arg);
+        harness_step_close(step);
+    }
+    memory_close(&memory);
+}
+
+static void test_counts(void **state)
+{
+    run_ranks(counts_main, HARNESS_NOBODY);
+}
+
+/* Counts that are given and equal are those of the form without counts. */
+static void equal_counts_main(struct harness_rank *rank)
+{
+    static const uint64_t twos[RANKS] = {2, 2, 2, 2, 2};
+    int64_t own[2] = {rank->rank, -rank->rank}, all[2 * RANKS];
+    tryst_tensor in = tensor_of(own, 2), out = tensor_of(all, 2 * RANKS);
+    tryst_step *step = harness_step(rank, 1);
+    tryst_op *op;
+    CHECK_STATUS(rank->rank % 2
+                     ? tryst_allgatherv(step, "x", &in, &out, twos, NULL, NULL, &op)
+                     : tryst_allgather(step, "x", &in, &out, NULL, &op),
+                 TRYST_OK);
+    harness_end(op, TRYST_OK);
+    for (int i = 0; i < RANKS; i++)
+        CHECK(all[2 * i] == i && all[2 * i + 1] == -i);
+    harness_step_close(step);
+}
+
+static void test_equal_counts(void **state)
+{
+    run_ranks(equal_counts_main, HARNESS_NOBODY);
+}
+
+/* Two kinds without a transfer in common: tryst/coll.h lists them. */
+static const struct apart {
+    tryst_coll_kind kinds[2];
+    int32_t roots[2];
+} aparts[] = {
+    {{TRYST_COLL_BROADCAST, TRYST_COLL_REDUCE}, {0, 0}},
+    {{TRYST_COLL_BROADCAST, TRYST_COLL_BROADCAST}, {0, 1}},
+    {{TRYST_COLL_REDUCE, TRYST_COLL_REDUCE}, {0, 1}},
+    {{TRYST_COLL_ALLGATHER, TRYST_COLL_REDUCE_SCATTER}, {0, 0}},
+    {{TRYST_COLL_ALLGATHER, TRYST_COLL_REDUCE}, {0, 0}},
+    {{TRYST_COLL_BROADCAST, TRYST_COLL_REDUCE_SCATTER}, {0, 0}},
+    {{TRYST_COLL_ALLTOALL, TRYST_COLL_ALLREDUCE}, {0, 0}},
+    {{TRYST_COLL_GATHER, TRYST_COLL_SCATTER}, {0, 0}},
+    {{TRYST_COLL_SCATTER, TRYST_COLL_BROADCAST}, {0, 0}},
+};
+
+static tryst_op *apart_start(const struct harness_rank *rank, tryst_step *step,
+                             const struct apart *apart, const struct memory *memory)
+{
+    enum { COUNT = 9 };
+    tryst_coll_kind kind = apart->kinds[rank->rank];
+    bool reduces = kind == TRYST_COLL_ALLREDUCE || kind == TRYST_COLL_REDUCE ||
+                   kind == TRYST_COLL_REDUCE_SCATTER;
+    bool in_all = kind == TRYST_COLL_REDUCE_SCATTER || kind == TRYST_COLL_ALLTOALL ||
+                  kind == TRYST_COLL_SCATTER;
+    bool out_all = kind == TRYST_COLL_ALLGATHER || kind == TRYST_COLL_ALLTOALL ||
+                   kind == TRYST_COLL_GATHER;
+    tryst_tensor in = tensor_of(memory->in, in_all ? 2 * COUNT : COUNT);
+    tryst_tensor out = tensor_of(memory->out, out_all ? 2 * COUNT : COUNT);
+    tryst_op_params params = {.struct_size = sizeof params,
+                              .deadline_ns = 100 * NS_PER_MS};
+    tryst_coll_params what = {.struct_size = sizeof what,
+                              .kind = kind,
+                              .reduce = reduces ? TRYST_REDUCE_SUM : TRYST_REDUCE_INVALID,
+                              .count = COUNT,
+                              .dtype = TRYST_DTYPE_I64,
+                              .root = apart->roots[rank->rank],
+                              .name = "x"};
+    tryst_coll *coll;
+    tryst_op *op;
+    CHECK_STATUS(tryst_coll_prepare(rank->group, &what, &coll), TRYST_OK);
+    CHECK_STATUS(tryst_coll_start(step, coll, &in, &out, &params, &op), TRYST_OK);
+    tryst_coll_release(coll);
+    return op;
+}
+
+/* Their deadlines end them, and the next step is not disturbed. */
+static void apart_main(struct harness_rank *rank)
+{
+    struct memory memory = memory_open();
+    for (unsigned i = 0; i < COUNT_OF(aparts); i++) {
+        tryst_error error;
+        tryst_step *step = harness_step(rank, i + 1);
+        tryst_status status =
+            outcome(apart_start(rank, step, &aparts[i], &memory), &error);
+        if (status != TRYST_E_DEADLINE)
+            harness_fail(__FILE__, __LINE__, "row %u: %s", i, tryst_status_name(status));
+        harness_barrier(rank, rank->arg);
+        harness_step_close(step);
+    }
+    memory_close(&memory);
+}
+
+static void test_apart(void **state)
+{
+    _Atomic(uint32_t) *counter = harness_share(sizeof *counter);
+    struct harness_params params = {
+        .size = 2, .main = apart_main, .arg = counter, .timeout_s = 30};
+    int failed = harness_run(&params);
+    harness_unshare(counter, sizeof *counter);
+    assert_int_equal(failed, 0);
+}
+
 /* Whether a failure of one rank reaches all: over trees. */
 static bool spreads(int kind)
 {
@@ -434,7 +572,9 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_results),       cmocka_unit_test(test_bits),
         cmocka_unit_test(test_refusals),      cmocka_unit_test(test_mismatch),
-        cmocka_unit_test(test_pair_mismatch), cmocka_unit_test(test_deadline),
-        cmocka_unit_test(test_cancel),        cmocka_unit_test(test_death)};
+        cmocka_unit_test(test_pair_mismatch), cmocka_unit_test(test_counts),
+        cmocka_unit_test(test_apart),         cmocka_unit_test(test_equal_counts),
+        cmocka_unit_test(test_deadline),      cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_death)};
     return HARNESS_MAIN(argc, argv, tests);
 }

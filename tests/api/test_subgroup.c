@@ -11,15 +11,15 @@
 
 #include "support/unit.h"
 
-enum { RANKS = 6, LARGE = 200003, STEPS = 12, VICTIM = 4 };
+enum { RANKS = 6, LARGE = 200003, STEPS = 12, VICTIM = 4, COUNTERS = 4 };
 
 static void run_ranks(void (*main)(struct harness_rank *rank), int killed)
 {
-    _Atomic(uint32_t) *counter = harness_share(sizeof *counter);
+    _Atomic(uint32_t) *counter = harness_share(COUNTERS * sizeof *counter);
     struct harness_params params = {
         .size = RANKS, .main = main, .arg = counter, .timeout_s = 60, .killed = killed};
     int failed = harness_run(&params);
-    harness_unshare(counter, sizeof *counter);
+    harness_unshare(counter, COUNTERS * sizeof *counter);
     assert_int_equal(failed, 0);
 }
 
@@ -257,6 +257,72 @@ static void test_death(void **state)
         run_ranks(death_main, VICTIM);
 }
 
+/* Wait for `count` ranks. */
+static void await(struct harness_rank *rank, int which, uint32_t count)
+{
+    _Atomic(uint32_t) *counter = (_Atomic(uint32_t) *)rank->arg + which;
+    atomic_fetch_add(counter, 1);
+    while (atomic_load(counter) < count) {
+        tryst_progress(rank->ctx);
+        harness_sleep_ms(1);
+    }
+}
+
+static void lost_check(tryst_op *op, int32_t victim)
+{
+    tryst_error error = {.struct_size = sizeof error};
+    CHECK_STATUS(tryst_wait(op, 20000 * UINT64_C(1000000)), TRYST_E_PEER);
+    tryst_op_error(op, &error);
+    CHECK_EQ(error.origin_rank, victim);
+    tryst_op_release(op);
+}
+
+/* Rank 4 dies, and rank 3 later. A subgroup with rank 3 then fails with it as its cause at a rank that no other member
+ * helps; one with rank 4 has the first; one with neither works. */
+static void two_deaths_main(struct harness_rank *rank)
+{
+    enum { SECOND = 3 };
+    static const int32_t low[] = {0, 1, 2, SECOND}, outer[] = {0, VICTIM};
+    static const int32_t left[] = {0, 1, 2, 5};
+    bool is_low = rank->rank <= SECOND;
+    tryst_subgroup *subgroup = is_low ? open_of(rank->group, 0, low, 4) : NULL;
+    int64_t *data = calloc(LARGE, sizeof *data);
+    tryst_step *step = harness_step(rank, 1);
+    harness_end(sum_start(step, NULL, data, 1), TRYST_OK);
+    await(rank, 0, RANKS);
+    if (rank->rank == VICTIM)
+        kill(getpid(), SIGKILL);
+    lost_check(sum_start(step, NULL, data, LARGE), VICTIM);
+    if (is_low)
+        harness_end(sum_start(step, subgroup, data, 1), TRYST_OK);
+    await(rank, 1, RANKS - 1);
+    if (rank->rank == SECOND)
+        _exit(0);
+    if (is_low)
+        lost_check(sum_start(step, subgroup, data, LARGE), SECOND);
+    await(rank, 2, RANKS - 2);
+    if (rank->rank == 0) { /* alone */
+        tryst_subgroup *few = open_of(rank->group, 0, outer, 2);
+        lost_check(sum_start(step, subgroup, data, 1), SECOND);
+        lost_check(sum_start(step, few, data, 1), VICTIM);
+        lost_check(sum_start(step, NULL, data, 1), VICTIM);
+        tryst_subgroup_close(few);
+    }
+    await(rank, 3, RANKS - 2);
+    tryst_subgroup_close(subgroup);
+    subgroup = open_of(rank->group, 1, left, 4);
+    harness_end(sum_start(step, subgroup, data, LARGE), TRYST_OK);
+    tryst_subgroup_close(subgroup);
+    harness_step_close(step);
+    free(data);
+}
+
+static void test_two_deaths(void **state)
+{
+    if (harness_has_processes())
+        run_ranks(two_deaths_main, VICTIM);
+}
+
 static void refusals_main(struct harness_rank *rank)
 {
     static const int32_t members[] = {0, 1, 2, 3, 4, 5}, twice[] = {0, 1, 2, 0};
@@ -308,9 +374,10 @@ static void test_refusals(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_halves),   cmocka_unit_test(test_apart),
-        cmocka_unit_test(test_root),     cmocka_unit_test(test_death),
-        cmocka_unit_test(test_refusals), cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_halves),     cmocka_unit_test(test_apart),
+        cmocka_unit_test(test_root),       cmocka_unit_test(test_death),
+        cmocka_unit_test(test_refusals),   cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_two_deaths),
     };
     return HARNESS_MAIN(argc, argv, tests);
 }

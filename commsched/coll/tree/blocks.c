@@ -4,7 +4,6 @@
  *
  * Invariant: all ends of blocks, times the size of any element, fit 63 bits, and no two
  * blocks overlap.
- * Callers: prepare.c, cache.c.
  */
 #include "blocks.h"
 
@@ -176,6 +175,24 @@ bool coll_blocks_same(const struct coll_blocks *blocks, const tryst_coll_params 
     if (memcmp(counts, blocks->counts, bytes) != 0)
         return false;
     return offsets ? memcmp(offsets, blocks->offsets, bytes) == 0 : blocks->is_dense;
+}
+
+/** True if all blocks have the same count. */
+static bool are_equal(const struct coll_blocks *blocks, int32_t size)
+{
+    for (int32_t i = 1; i < size; i++)
+        if (coll_block_count(blocks, i) != coll_block_count(blocks, 0))
+            return false;
+    return true;
+}
+
+int32_t coll_blocks_digest(const struct coll_blocks *blocks, int32_t size)
+{
+    if (!blocks->counts || are_equal(blocks, size))
+        return -1;
+    uint64_t hash = hash_bytes(blocks->counts, (size_t)size * sizeof *blocks->counts);
+    int32_t digest = (int32_t)((uint32_t)hash | UINT32_C(1) << 31);
+    return digest == -1 ? -2 : digest;
 }
 
 uint64_t coll_blocks_hash(const tryst_coll_params *params, int32_t rank, int32_t size)

@@ -52,6 +52,9 @@ void coll_blocks_close(struct coll_blocks *blocks);
 /** True if `blocks` are those that `params` describe. */
 bool coll_blocks_same(const struct coll_blocks *blocks, const tryst_coll_params *params,
                       bool of_out, int32_t size);
+/** Return the root in the shape of an all-gather or reduce-scatter, which has none: -1 where all blocks have one count,
+ *  which the total gives, else a negative digest of the counts. */
+int32_t coll_blocks_digest(const struct coll_blocks *blocks, int32_t size);
 /** Return a hash of the arrays that count at `rank`. */
 uint64_t coll_blocks_hash(const tryst_coll_params *params, int32_t rank, int32_t size);
 

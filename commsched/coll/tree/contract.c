@@ -9,7 +9,6 @@
  * the others. A class leaves such trees out if another of its trees has a member as its root. Tree 0 stays in every
  * class, since every collective uses its edges; there its share becomes zero.
  * Invariant: the trees span the members; tree 0 has the same edges in every class, as in the group's plan.
- * Callers: view.c; tests.
  */
 #include "contract.h"
 

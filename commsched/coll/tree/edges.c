@@ -4,7 +4,6 @@
  *
  * Invariant: what one rank finds fits what its neighbours find: a is a child of b exactly where b is the
  * parent of a, for every root.
- * Callers: prepare.c; coll.c, for groups without a plan.
  */
 #include "edges.h"
 

@@ -4,7 +4,6 @@
  *
  * Idea: the end of a tree's range is count * cumulative share, in 128 bits, rounded down to a cache line;
  * the begin of the next range is the same number, so ranges can neither overlap nor leave a gap.
- * Callers: prepare.c.
  */
 #include "map.h"
 

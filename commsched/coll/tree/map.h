@@ -12,8 +12,8 @@
 
 /** Ranges begin at whole cache lines of the tensor. */
 enum { COLL_LINE_BYTES = 64 };
-/** Slices of one range, at most: the bound of a flow. */
-#define COLL_SLICES_MAX (UINT64_C(1) << 31)
+/** Slices of one range, at most: what both ends of a flow accept, also where the last one is whole. */
+#define COLL_SLICES_MAX ((UINT64_C(1) << 31) - 2)
 
 struct coll_range {
     uint64_t begin, count; /**< elements */

@@ -2,7 +2,7 @@
 /** @file plan.h
  *  The plan of a group as this rank runs it, and one collective's edges in it.
  *
- *  Ranks are positions in the group. Children are listed in the order in which a node adds their sums, which
+ *  Ranks are positions in the group, and of a contracted plan (contract.h) in its `members`. Children are listed in the order in which a node adds their sums, which
  *  is the same in every run, so a result has the same bits whatever arrives first.
  *  The parents of all ranks serve reductions and broadcasts with another root than the tree's: the path
  *  between the two roots is reversed (coll_edges_find).
@@ -24,7 +24,7 @@ struct coll_tree_plan {
     uint32_t down_children_count;
     const int32_t *up_children; /**< in the order of addition */
     const int32_t *down_children;
-    const int32_t *up_parents; /**< of every rank of the group; -1 at the root */
+    const int32_t *up_parents; /**< of every rank of the plan; -1 at the root */
     const int32_t *down_parents;
 };
 

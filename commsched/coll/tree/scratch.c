@@ -4,9 +4,8 @@
  *
  * Idea: a slot is a power of two bytes; free slots of a size are a list inside their own memory, so a warm
  * engine allocates nothing. Slots of other sizes are freed only when the bound leaves no other room.
- * Invariant: bytes is the sum of all slots, lent and free, and exceeds the limit only while one slot is lent
- * that is larger than the limit.
- * Callers: hooks.c, work.c.
+ * Invariant: bytes is the sum of all slots, lent and free. It exceeds the limit only where the single slot is
+ * larger than the limit, and after its return until the next slot of another size is allocated.
  */
 #include "scratch.h"
 

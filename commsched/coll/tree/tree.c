@@ -4,7 +4,6 @@
  *
  * Invariant: for each child added <= granted <= told, granted - added <= COLL_GRANTS_MAX, and added of a
  * child is never ahead of the child before it.
- * Callers: work.c and hooks.c of the engine; tests, with a network of their own.
  */
 #include "tree.h"
 

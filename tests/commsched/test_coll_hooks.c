@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The hooks of flows on plain structs: what they mark. */
+#include "commsched/coll/hooks.h"
+
+#include "commsched/coll/run.h"
+#include "support/unit.h"
+
+enum { CHILDREN = 3, SLICES = 2, SLICE_BYTES = 8 << 10 };
+
+/* A rank with three children, none of which has announced a slice. */
+struct node {
+    struct colls colls;
+    tryst_coll coll;
+    struct coll_run run;
+    struct coll_part part;
+    struct coll_tree_run at;
+    struct coll_child children[CHILDREN];
+    struct coll_flow flows[CHILDREN];
+};
+
+static void node_open(struct node *node, uint64_t scratch_bytes)
+{
+    *node = (struct node){
+        .coll = {.colls = &node->colls},
+        .run = {.coll = &node->coll},
+        .part = {.slices = SLICES, .slice_bytes = SLICE_BYTES, .up_children = CHILDREN},
+        .at = {.tree = {.slices = SLICES,
+                        .children_count = CHILDREN,
+                        .children = node->children},
+               .run = &node->run,
+               .part = &node->part,
+               .flows = node->flows}};
+    urgent_init(&node->colls.work);
+    scratch_init(&node->colls.scratch, scratch_bytes);
+    coll_tree_reset(&node->at.tree);
+    for (uint32_t c = 0; c < CHILDREN; c++)
+        node->flows[c] = (struct coll_flow){.tree = &node->at, .child = c};
+}
+
+/* An OFFER of child c comes. */
+static tryst_status offer(struct node *node, uint32_t c, uint32_t told, void **slot_p)
+{
+    struct flow *flow = &node->flows[c].flow;
+    struct tryst_mem *mem = NULL;
+    flow->told = told;
+    flow_up_from_child.told(flow);
+    return flow_up_from_child.place(flow, node->children[c].granted, slot_p, &mem);
+}
+
+static bool is_marked(const struct node *node)
+{
+    return node->at.is_marked && urgent_queued(&node->run.work);
+}
+
+static void slots_put(struct node *node, void *const *slots, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        scratch_put(&node->colls.scratch, SLICE_BYTES, slots[i]);
+    scratch_close(&node->colls.scratch);
+}
+
+/* The OFFERs come from the last child to the first: the grant of one lets the next be asked at once, not when a slice has
+ * landed. */
+static void test_next_child(void **state)
+{
+    struct node node;
+    void *slots[CHILDREN] = {NULL};
+    node_open(&node, 1 << 20);
+    for (uint32_t c = CHILDREN; c-- > 1;) {
+        assert_int_equal(offer(&node, c, 1, &slots[c]), TRYST_AGAIN);
+        assert_true(node.flows[c].waits && !is_marked(&node));
+    }
+    for (uint32_t c = 0; c < CHILDREN; c++) {
+        assert_int_equal(offer(&node, c, 1, &slots[c]), TRYST_OK);
+        assert_true(is_marked(&node) == (c + 1 < CHILDREN));
+        node.at.is_marked = false;
+        (void)urgent_remove(&node.run.work);
+    }
+    slots_put(&node, slots, CHILDREN);
+}
+
+/* A child that waits for scratch, or has announced nothing, is not asked by another one's grant. */
+static void test_no_mark(void **state)
+{
+    struct node node;
+    void *slots[2] = {NULL};
+    node_open(&node, SLICE_BYTES);
+    assert_int_equal(offer(&node, 0, 1, &slots[0]), TRYST_OK);
+    assert_false(is_marked(&node));
+    assert_int_equal(offer(&node, 1, 1, &slots[1]), TRYST_AGAIN);
+    assert_true(!node.flows[1].waits && urgent_queued(&node.flows[1].waiter));
+    assert_int_equal(offer(&node, 0, 2, &slots[1]), TRYST_AGAIN); /* no slot is left */
+    assert_false(is_marked(&node));
+    for (uint32_t c = 0; c < 2; c++)
+        (void)urgent_remove(&node.flows[c].waiter);
+    slots_put(&node, slots, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_next_child),
+                                       cmocka_unit_test(test_no_mark)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
