@@ -320,12 +320,17 @@ static void large_counts(void **state)
     arrays_close(&large_arrays);
 }
 
-/* Each of the 2^16 numbers with drawn and with special ones; TRYST_TEST_COUNT: how many.
- * */
+#ifdef __SANITIZE_THREAD__
+enum { PARTNERS = 2 }; /* one thread: nothing to find, and slow */
+#else
+enum { PARTNERS = 12 };
+#endif
+
+/* Each of the 2^16 numbers with drawn and with special ones; TRYST_TEST_COUNT: how many. */
 static void pairs_of(tryst_dtype dtype, tryst_reduce_op op)
 {
     const char *given = getenv("TRYST_TEST_COUNT");
-    unsigned long partners = given ? strtoul(given, NULL, 0) : 12;
+    unsigned long partners = given ? strtoul(given, NULL, 0) : PARTNERS;
     struct call call = {.dtype = dtype, .op = op, .count = 1 << 16, .form = APART};
     if (dtype != TRYST_DTYPE_F16 && dtype != TRYST_DTYPE_BF16)
         return;
