@@ -73,8 +73,9 @@ static bool missing_find(const struct coll_run *run, uint32_t *index_p)
 {
     bool found = false;
     for (uint32_t i = 0; i < run->coll->flows_count; i++) {
-        bool better = !found || doubt(sight(run, i)) < doubt(sight(run, *index_p));
-        if (!better || rank_has_joined(run, run_flow_rank(run, i)))
+        enum flow_sight seen = sight(run, i);
+        bool better = !found || doubt(seen) < doubt(sight(run, *index_p));
+        if (seen == FLOW_MET || !better || rank_has_joined(run, run_flow_rank(run, i)))
             continue;
         *index_p = i;
         found = true;

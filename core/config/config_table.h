@@ -102,10 +102,11 @@
       "pinned host memory for tensors on a device that a transport cannot move by itself, "  \
       "in each direction")                                                                   \
     X(SCRATCH_BYTES, "scratch_bytes", BYTES, "64M", "4K..1T", 0,                              \
-      "memory for slices of collectives that wait to be added, at most; allocated as it is " \
-      "needed")                                                                              \
+      "memory for slices of collectives that wait to be added, at most, and as much again "  \
+      "for what collectives that are over keep for the next of their name")                  \
     X(EAGER_MAX, "eager_max", BYTES, "4096", "0..64K", CONFIG_AGREED,                        \
-      "largest tensor that travels inside a frame instead of by rendezvous")                 \
+      "largest tensor that travels inside a frame instead of by rendezvous; above 4096 it "  \
+      "counts as 4096")                                                                      \
     X(EAGER_CREDIT, "eager_credit", BYTES, "64K", "4K..1G", CONFIG_AGREED,                   \
       "bytes of such tensors that one peer may have under way before they are taken")        \
     X(WANTS_MAX, "wants_max", INT, "256", "1..65536", CONFIG_AGREED,                         \
