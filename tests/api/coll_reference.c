@@ -14,14 +14,14 @@ struct format {
 };
 
 static const struct format formats[] = {
-    [TRYST_DTYPE_U8] = {8},
-    [TRYST_DTYPE_I8] = {8, .is_signed = true},
-    [TRYST_DTYPE_U16] = {16},
-    [TRYST_DTYPE_I16] = {16, .is_signed = true},
-    [TRYST_DTYPE_U32] = {32},
-    [TRYST_DTYPE_I32] = {32, .is_signed = true},
-    [TRYST_DTYPE_U64] = {64},
-    [TRYST_DTYPE_I64] = {64, .is_signed = true},
+    [TRYST_DTYPE_U8] = {.bits = 8},
+    [TRYST_DTYPE_I8] = {.bits = 8, .is_signed = true},
+    [TRYST_DTYPE_U16] = {.bits = 16},
+    [TRYST_DTYPE_I16] = {.bits = 16, .is_signed = true},
+    [TRYST_DTYPE_U32] = {.bits = 32},
+    [TRYST_DTYPE_I32] = {.bits = 32, .is_signed = true},
+    [TRYST_DTYPE_U64] = {.bits = 64},
+    [TRYST_DTYPE_I64] = {.bits = 64, .is_signed = true},
     [TRYST_DTYPE_F16] = {16, 11, -14, .is_float = true},
     [TRYST_DTYPE_BF16] = {16, 8, -126, .is_float = true},
     [TRYST_DTYPE_F32] = {32, 24, -126, .is_float = true},

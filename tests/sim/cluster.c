@@ -77,11 +77,13 @@ void cluster_make(struct net *net, struct overlay *overlay, uint32_t packet_byte
 int cluster_load(struct net *net, const char *path, uint32_t packet_bytes)
 {
     struct err err = ERR_INIT;
-    struct graph *graph;
-    struct overlay *overlay;
+    struct graph *graph = NULL;
+    struct overlay *overlay = NULL;
     if (graph_load(path, &err, &graph) != TRYST_OK ||
-        overlay_open(graph, NULL, 0, &err, &overlay) != TRYST_OK)
+        overlay_open(graph, NULL, 0, &err, &overlay) != TRYST_OK) {
         fail_msg("%s", err.text);
+        return 0;
+    }
     int ranks = (int)graph->ranks_count;
     cluster_make(net, overlay, packet_bytes);
     overlay_close(overlay);
