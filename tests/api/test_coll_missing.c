@@ -56,8 +56,12 @@ static void outcome_check(const struct round *round, tryst_op *op)
                      round->cancels ? "cancels" : "has a deadline",
                      (unsigned long long)round->count);
     CHECK_STATUS(tryst_op_error(op, &error), status);
-    if (status == TRYST_E_CLOSED) { /* it closed its step first */
-        CHECK(error.origin_rank == round->missing || error.origin_rank == round->quits);
+    /* A rank in between may close its step before its fabric is connected to this one: its cause is lost then. */
+    bool connects =
+        strcmp(harness_mode(), "ucx") == 0 || strcmp(harness_mode(), "ofi") == 0;
+    if (status == TRYST_E_CLOSED) {
+        CHECK(connects || error.origin_rank == round->missing ||
+              error.origin_rank == round->quits);
     } else {
         CHECK_STATUS(status, cause);
         CHECK_EQ(error.origin_rank, round->quits);

@@ -130,7 +130,7 @@ grep -q 'this job has 3 ranks; pingpong takes 2' "$dir/err" || bad "pingpong of 
 
 # An urgent all-reduce under others. (How long it takes is for the lab.)
 "$perf" preempt --op allreduce -n 3 --transport shm --sizes 4K,64K --iterations 5 --warmup 1 --every 20 \
-    --background 16M --json "$dir/json" >"$dir/out" 2>"$dir/err" || bad "preempt --op allreduce failed"
+    --background 1M --json "$dir/json" >"$dir/out" 2>"$dir/err" || bad "preempt --op allreduce failed"
 json_check preempt
 [ "$(field bytes | tr '\n' ' ')" = "4096 65536 " ] || bad "preempt: not two sizes"
 for name in unloaded_seconds seconds seconds_p95 seconds_p99 bound_seconds hops_seconds bytes_per_s \
@@ -139,7 +139,7 @@ for name in unloaded_seconds seconds seconds_p95 seconds_p99 bound_seconds hops_
 done
 { field unloaded_seconds; field hops_seconds; field bound_seconds; } |
     awk '{ v[NR] = $1 } END { d = v[1] + v[3] - v[5]; exit !(d < 1e-9 && d > -1e-9) }' || bad "preempt: the bound is not the sum"
-grep -q 'background: 16 MiB of all-reduces' "$dir/out" || bad "preempt: the table has no setup"
+grep -q 'background: 1 MiB of all-reduces' "$dir/out" || bad "preempt: the table has no setup"
 
 refused() {
     "$perf" "$@" >"$dir/out" 2>"$dir/err" && status=0 || status=$?

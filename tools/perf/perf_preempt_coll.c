@@ -10,6 +10,7 @@
 #include "perf_preempt_coll.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -416,6 +417,33 @@ static void row_print(const struct figure *figure)
     fflush(stdout);
 }
 
+/* JSON has no infinity: where no background came about, what is divided by its rate is null. */
+static void number_print(FILE *file, const char *name, double value)
+{
+    if (isfinite(value))
+        fprintf(file, ", \"%s\": %.9g", name, value);
+    else
+        fprintf(file, ", \"%s\": null", name);
+}
+
+static void figure_print(FILE *file, const struct figure *figure, bool is_first)
+{
+    fprintf(file, "%s\n  {\"bytes\": %" PRIu64 ", \"iterations\": %" PRIu64,
+            is_first ? "" : ",", figure->bytes, figure->iters);
+    number_print(file, "unloaded_seconds", figure->unloaded_s);
+    number_print(file, "seconds", figure->median_s);
+    number_print(file, "seconds_p95", figure->p95_s);
+    number_print(file, "seconds_p99", figure->p99_s);
+    number_print(file, "bound_seconds", figure->bound_s);
+    number_print(file, "hops_seconds", figure->wait_s);
+    fprintf(file, ", \"rates\": \"%s\"", figure->is_measured ? "measured" : "topology");
+    number_print(file, "ratio", figure->p99_s / figure->bound_s);
+    number_print(file, "bytes_per_s", figure->bytes_per_s);
+    number_print(file, "background_alone_bytes_per_s", figure->alone_bytes_per_s);
+    number_print(file, "together", figure->bytes_per_s / figure->alone_bytes_per_s);
+    fprintf(file, "}");
+}
+
 static void json_print(FILE *file, const void *what)
 {
     const struct preempt *preempt = what;
@@ -427,21 +455,8 @@ static void json_print(FILE *file, const void *what)
             ", \"every_seconds\": %.9g, \"results\": [",
             options->fifo ? "fifo" : "urgent", options->background_bytes,
             (double)options->every_ms * 1e-3);
-    for (int i = 0; i < options->sizes_count; i++) {
-        const struct figure *figure = &preempt->figures[i];
-        fprintf(file,
-                "%s\n  {\"bytes\": %" PRIu64 ", \"iterations\": %" PRIu64
-                ", \"unloaded_seconds\": %.9g, \"seconds\": %.9g, \"seconds_p95\": %.9g, "
-                "\"seconds_p99\": %.9g, \"bound_seconds\": %.9g, \"hops_seconds\": %.9g, "
-                "\"rates\": \"%s\", \"ratio\": %.9g, \"bytes_per_s\": %.9g, "
-                "\"background_alone_bytes_per_s\": %.9g, \"together\": %.9g}",
-                i ? "," : "", figure->bytes, figure->iters, figure->unloaded_s,
-                figure->median_s, figure->p95_s, figure->p99_s, figure->bound_s,
-                figure->wait_s, figure->is_measured ? "measured" : "topology",
-                figure->p99_s / figure->bound_s, figure->bytes_per_s,
-                figure->alone_bytes_per_s,
-                figure->bytes_per_s / figure->alone_bytes_per_s);
-    }
+    for (int i = 0; i < options->sizes_count; i++)
+        figure_print(file, &preempt->figures[i], i == 0);
     fprintf(file, "\n]}\n");
 }
 
