@@ -8,7 +8,7 @@
 #include <string.h>
 #include <tryst/coll.h>
 
-#include "coll_draw.h"
+#include "coll_rounds.h"
 #include "core/alloc.h"
 #include "core/reduce.h"
 #include "rendezvous/coll_op.h"
@@ -183,81 +183,30 @@ static void trial_end(struct trial *trial, const struct harness_rank *rank,
     free(trial->memory);
 }
 
-static void round_run(struct harness_rank *rank, uint64_t seed, uint64_t step_id)
+static void random_open(void *trial, const struct harness_rank *rank, uint64_t seed,
+                        unsigned number)
 {
-    struct plan_drawn *drawn = malloc(sizeof *drawn);
-    struct trial trials[AT_ONCE] = {0};
-    unsigned order[AT_ONCE];
-    uint64_t random = (seed + (uint64_t)rank->rank) * 7919 | 1;
-    plan_draw(drawn, rank->size, seed * 7 + 1);
-    colls_plan_set(group_above(rank->group), &drawn->plans[rank->rank]);
-    tryst_step *step = harness_step(rank, step_id);
-    for (unsigned i = 0; i < AT_ONCE; i++) {
-        unsigned at = (unsigned)(harness_random(&random) % (i + 1));
-        order[i] = order[at];
-        order[at] = i;
-        trials[i].what = what_draw(rank->size, seed, i);
-        trial_open(&trials[i], rank);
-    }
-    for (unsigned i = 0; i < AT_ONCE; i++) {
-        trial_start(&trials[order[i]], rank, step);
-        if (harness_random(&random) % 2)
-            tryst_progress(rank->ctx);
-    }
-    for (unsigned i = 0; i < AT_ONCE; i++)
-        trial_end(&trials[order[i]], rank, drawn);
-    harness_step_close(step);
-    free(drawn);
+    ((struct trial *)trial)->what = what_draw(rank->size, seed, number);
+    trial_open(trial, rank);
 }
 
-static void random_main(struct harness_rank *rank)
+static void random_start(void *trial, const struct harness_rank *rank, tryst_step *step)
 {
-    uint64_t seed = *(uint64_t *)rank->arg;
-    const char *rounds = getenv("TRYST_TEST_ROUNDS");
-    uint64_t count = harness_is_sanitized() ? 4 : 12;
-    if (rounds)
-        count = strtoull(rounds, NULL, 10);
-    for (uint64_t i = 0; i < count; i++)
-        round_run(rank, seed + i, i + 1);
+    trial_start(trial, rank, step);
 }
 
-static void random_run(int size, const char *const *config)
+static void random_end(void *trial, const struct harness_rank *rank,
+                       const struct plan_drawn *drawn)
 {
-    uint64_t *seed = harness_share(sizeof *seed);
-    *seed = unit_seed() + (uint64_t)size * 1000;
-    struct harness_params params = {.size = size,
-                                    .main = random_main,
-                                    .arg = seed,
-                                    .config = config,
-                                    .timeout_s = 90};
-    int failed = harness_run(&params);
-    harness_unshare(seed, sizeof *seed);
-    assert_int_equal(failed, 0);
+    trial_end(trial, rank, drawn);
 }
 
-static void test_one_rank(void **state)
-{
-    random_run(1, NULL);
-}
-
-static void test_few_ranks(void **state)
-{
-    random_run(2, NULL);
-    random_run(3, NULL);
-}
-
-static void test_many_ranks(void **state)
-{
-    random_run(5, NULL);
-    random_run(8, NULL);
-}
-
-/* One slot of scratch a rank, and no DATA: all collectives take turns. */
-static void test_least_scratch(void **state)
-{
-    static const char *const config[] = {"scratch_bytes", "4K", "eager_max", "0", NULL};
-    random_run(4, config);
-}
+const struct coll_trials coll_trials = {.bytes = sizeof(struct trial),
+                                        .count = AT_ONCE,
+                                        .rounds = 12,
+                                        .open = random_open,
+                                        .start = random_start,
+                                        .end = random_end};
 
 /* ---- a range is DATA where the protocol says so ---------------------------------------------- */
 
