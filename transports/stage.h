@@ -12,8 +12,8 @@
  *  functions, for bulk whose `memory` is set, with the same contract (transport.h) and these
  *  additions:
  *
- *   - TRYST_AGAIN also means that no slot is free; `room` is called when one is again (of a receive, where
- *     the lane's awaits_slot says so; else the rail had no room).
+ *   - TRYST_AGAIN also means that no slot is free; `room` is called when one is again. After TRYST_AGAIN for a
+ *     receive, the lane's `awaits_slot` is true for want of a slot, and false where the rail had no room.
  *   - A send completes with TRYST_E_CANCELED, or with the device's failure (TRYST_E_SYSTEM,
  *     TRYST_E_NOMEM), if it was never handed to the rail. Staged sends of a lane are handed over
  *     in their order, and `wanted` is asked right before: so of one transfer all that come behind

@@ -401,6 +401,7 @@ static void test_recv_fails(void **state)
     rail.recv_says = TRYST_AGAIN;
     job = job_make(1);
     assert_int_equal(recv_start(job), TRYST_AGAIN);
+    assert_false(lane.awaits_slot); /* `room` is not called: the caller tries again by itself */
     assert_int_equal(lane.in_bytes, 0);
     rail.recv_says = TRYST_E_PEER;
     assert_int_equal(recv_start(job), TRYST_E_PEER);
@@ -433,6 +434,7 @@ static void test_recvs_run_out(void **state)
     for (uint64_t i = 0; i < 2; i++)
         assert_int_equal(recv_start(jobs[i] = job_make(i)), TRYST_OK);
     assert_int_equal(recv_start(more), TRYST_AGAIN);
+    assert_true(lane.awaits_slot);
     for (uint64_t i = 2; i < 4; i++) /* the other half is others' */
         assert_int_equal(stage_recv(&stage, &other, &ep, &(jobs[i] = job_make(i))->bulk),
                          TRYST_OK);
