@@ -6,7 +6,7 @@
  * rank, over the plan's trees with another root. Then both directions of an edge move
  * different blocks, each byte once. All trees are under way at a time, so neither
  * bandwidth nor the depth of a tree counts n times. All-to-all, gather and scatter are
- * lists of flows: a flow between two ranks is a tree of two, whose root is the sender. In
+ * lists of flows. A flow between two ranks is a tree of two, rooted at the sender. In
  * lists, a rank's own block is a part without flows: the copy is its only work.
  * Invariant: parts with a root are in the order of roots and trees on all ranks. So a
  * directed edge of a tree is used in the same order at both ends, and one key serves all
@@ -138,25 +138,18 @@ static tryst_status block_add(tryst_coll *coll, uint32_t slice_bytes, int32_t ra
     return status;
 }
 
-static tryst_status send_add(tryst_coll *coll, uint32_t slice_bytes, int32_t peer)
+/** Append the part of the block that goes to `peer`, or comes from it. */
+static tryst_status peer_add(tryst_coll *coll, uint32_t slice_bytes, int32_t peer,
+                             bool sends)
 {
     struct coll_part *part;
-    tryst_status status = block_add(coll, slice_bytes, peer, false, &part);
+    tryst_status status = block_add(coll, slice_bytes, peer, !sends, &part);
     if (status != TRYST_OK)
         return status;
-    part->is_root = true;
-    part->down_children = 1;
-    return coll_flow_add(coll, 0, COLL_LIST, peer, true, NULL);
-}
-
-static tryst_status recv_add(tryst_coll *coll, uint32_t slice_bytes, int32_t peer)
-{
-    struct coll_part *part;
-    tryst_status status = block_add(coll, slice_bytes, peer, true, &part);
-    if (status != TRYST_OK)
-        return status;
-    part->receives_down = true;
-    return coll_flow_add(coll, 0, COLL_LIST, peer, false, NULL);
+    part->is_root = sends;
+    part->down_children = sends;
+    part->receives_down = !sends;
+    return coll_flow_add(coll, 0, COLL_LIST, peer, sends, NULL);
 }
 
 /** Append this rank's own block: it is copied. */
@@ -186,9 +179,9 @@ static tryst_status pair_add(tryst_coll *coll, uint32_t slice_bytes, int32_t to,
     if (coll->kind == TRYST_COLL_SCATTER)
         receives = from == coll->root;
     if (receives)
-        status = recv_add(coll, slice_bytes, from);
+        status = peer_add(coll, slice_bytes, from, false);
     if (sends && status == TRYST_OK)
-        status = send_add(coll, slice_bytes, to);
+        status = peer_add(coll, slice_bytes, to, true);
     return status;
 }
 

@@ -116,11 +116,8 @@ static void flows_start(struct rendezvous *rdv, struct coll_run *run)
     const tryst_coll *coll = run->coll;
     for (uint32_t t = 0; t < coll->parts_count; t++) {
         struct coll_tree_run *at = &run->trees[t];
-        const struct coll_part *part = at->part;
-        uint32_t flows = part->up_children + part->sends_up + part->receives_down +
-                         part->down_children;
         at->is_marked = true;
-        for (uint32_t i = 0; i < flows; i++) {
+        for (uint32_t i = 0; i < part_flows(at->part); i++) {
             tryst_status status = flow_start(rdv, at, i);
             if (status == TRYST_OK)
                 continue;

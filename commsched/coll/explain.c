@@ -55,26 +55,14 @@ static bool rank_has_joined(const struct coll_run *run, int32_t rank)
     return false;
 }
 
-/** Return how little a sight proves that the other rank has not joined. A rank that is connected and silent comes first;
- *  a fabric that still starts may hide what a rank has sent. */
-static int doubt(enum flow_sight seen)
-{
-    static const int order[] = {[FLOW_SILENT] = 0,
-                                [FLOW_STARTS_HERE] = 1,
-                                [FLOW_STARTS_THERE] = 2,
-                                [FLOW_UNCONNECTED] = 3,
-                                [FLOW_MET] = 4};
-    return order[seen];
-}
-
-/** Find a flow of a neighbour from which nothing has come, in the order of `doubt`. False: all neighbours have joined,
- *  or no flow has started. */
+/** Find the flow with the best evidence (flow_sight) that its neighbour has not joined. False: all neighbours have
+ *  joined, or no flow has started. */
 static bool missing_find(const struct coll_run *run, uint32_t *index_p)
 {
     bool found = false;
     for (uint32_t i = 0; i < run->coll->flows_count; i++) {
         enum flow_sight seen = sight(run, i);
-        bool better = !found || doubt(seen) < doubt(sight(run, *index_p));
+        bool better = !found || seen < sight(run, *index_p);
         if (seen == FLOW_MET || !better || rank_has_joined(run, run_flow_rank(run, i)))
             continue;
         *index_p = i;

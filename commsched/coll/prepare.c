@@ -78,9 +78,7 @@ static size_t run_lay(const tryst_coll *coll, char *base)
 static void flows_reset(struct coll_tree_run *at)
 {
     const struct coll_part *part = at->part;
-    uint32_t flows =
-        part->up_children + part->sends_up + part->receives_down + part->down_children;
-    for (uint32_t i = 0; i < flows; i++)
+    for (uint32_t i = 0; i < part_flows(part); i++)
         at->flows[i] = (struct coll_flow){
             .tree = at,
             .child = i,

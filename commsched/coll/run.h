@@ -80,6 +80,12 @@ struct coll_part {
     struct flow_shape shape;
 };
 
+/** Return how many flows a part has at this rank. */
+static inline uint32_t part_flows(const struct coll_part *part)
+{
+    return part->up_children + part->sends_up + part->receives_down + part->down_children;
+}
+
 struct tryst_coll {
     _Atomic(uint32_t) refs; /**< the caller's or the table's; each run */
     struct colls *colls;

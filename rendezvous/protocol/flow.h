@@ -105,10 +105,11 @@ void flow_raise(struct flow *flow, int32_t priority);
  *  peer's answer. Does nothing after `ended` and where the flow fails already. */
 void flow_fail(struct flow *flow, struct cause cause, const char *text);
 
-/** Evidence of a flow's other end, at this rank. */
+/** Evidence of a flow's other end, at this rank. The best evidence that the peer has not submitted its part comes
+ *  first: a fabric that still starts may hide what the peer has sent. */
 enum flow_sight {
-    FLOW_STARTS_HERE,  /**< this rank's fabric to it still starts */
     FLOW_SILENT,       /**< it is connected, and no record of the flow has come */
+    FLOW_STARTS_HERE,  /**< this rank's fabric to it still starts */
     FLOW_STARTS_THERE, /**< its fabric still starts */
     FLOW_UNCONNECTED,
     FLOW_MET /**< the peer has submitted its part; also where the flow has ended */
