@@ -292,9 +292,9 @@ TRYST_API tryst_status tryst_coll_prepare(tryst_group *group,
 /** Start a prepared collective in `step`: as the call of its kind with its name.
  *
  *  `in` and `out` are those of the call, with the prepared dtype and counts. Broadcast has its tensor as `out`,
- *  `in` is NULL; a barrier has neither. Several starts may be under way, in one step or several; each has
- *  memory of its own, which later starts use again. The first start allocates, and so does each one with
- *  more of them under way than ever before: these may return TRYST_E_NOMEM. All others allocate nothing.
+ *  `in` is NULL; a barrier has neither. Several starts may be under way, in one step or several. The
+ *  first start allocates, and so does each start that raises the number of starts under way to a new maximum; these may
+ *  return TRYST_E_NOMEM. All other starts reuse that memory.
  *
  *  Thread, Returns, ends: as tryst_allreduce; TRYST_E_INVALID also for a step of another group.
  */
@@ -309,15 +309,15 @@ TRYST_API void tryst_coll_release(tryst_coll *coll);
 /* ------------------------------------------------------------------------------------------- *
  *  Subgroups: collectives of some ranks, such as the replicas of a pipeline stage.
  *
- *  A subgroup is a view of its group: members in an order, an epoch, and a plan of its own, over the group's
- *  peers and steps. Its members number themselves 0 to count-1, and `root` is such a number; errors name
+ *  A subgroup is a view of its group: members in an order, an epoch, and a plan. It uses the group's peers and
+ *  steps. Its members number themselves 0 to count-1, and `root` is such a number; errors name
  *  ranks of the group. Every member opens the subgroup with the same members in the same order and the same
  *  epoch; other members or another epoch are another subgroup, and names of two subgroups, or of a
  *  subgroup and its group, never meet. A member's death fails the collectives of the subgroups that it is in; the
  *  others go on.
  *
  *  The plan is made from the group's on each member alone, so opening a subgroup sends nothing: a
- *  member's parent is its nearest ancestor among the members. It has no bound of its own.
+ *  member's parent is its nearest ancestor among the members. tryst_coll_estimate has no bound for a subgroup.
  * ------------------------------------------------------------------------------------------- */
 
 typedef struct tryst_subgroup_params {
@@ -340,7 +340,7 @@ TRYST_API tryst_status tryst_subgroup_open(tryst_group *group,
 TRYST_API int tryst_subgroup_rank(const tryst_subgroup *subgroup);
 /** The number of members. Any thread. */
 TRYST_API int tryst_subgroup_size(const tryst_subgroup *subgroup);
-/** The rank in the group of member `number`; -1: there is no such member. Any thread. */
+/** Returns the rank in the group of member `number`, or -1 outside [0, members). Any thread. */
 TRYST_API int tryst_subgroup_member(const tryst_subgroup *subgroup, int number);
 /** Close a subgroup; what was started or prepared with it goes on. NULL is allowed. Any thread; never
  *  blocks. */

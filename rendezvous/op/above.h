@@ -18,7 +18,7 @@ struct above {
     void *arg;
     /** Do the work that hooks and submissions have marked, a bounded piece of it. Called in each pass,
      *  between the rails and the dispatch. What a submission outside of a pass has marked waits for the next
-     *  pass, which rdv->stirred requests. Returns the number of runs that were worked on; not zero while work
+     *  pass, requested by rdv->stirred. Returns the number of runs that it has advanced; above zero while work
      *  is left. */
     int (*run)(void *arg);
     /** False while `run` has nothing to do, so that passes skip the call. NULL: each pass calls. */

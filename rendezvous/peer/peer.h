@@ -190,10 +190,10 @@ struct peer_in {
     uint32_t closed_count,
         closed_capacity; /**< at most ASKS_MAX; little memory while none are */
     /* posted slices */
-    struct urgent_queue
-        slots_waiting; /**< receives whose sender is ready, for posted slots */
-    bool
-        post_refused; /**< the transport, or the pool, had no room for a slice: each pass tries again */
+    /** Receives that have ready slices at their sender, and wait for posted slots. */
+    struct urgent_queue slots_waiting;
+    /** The transport, or the pool, had no room for a slice: each pass tries again. */
+    bool post_refused;
     uint32_t slots_ahead; /**< receives posted for senders not known to be ready */
     uint32_t slots_ready; /**< receives posted that the sender has ready */
     uint64_t ready_bytes; /**< of those, the last slice of a tensor as a whole one */

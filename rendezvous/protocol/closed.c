@@ -173,7 +173,7 @@ static void asker_note(struct scope *scope, const struct peer *peer)
     size_t words = (size_t)peer->rdv->group->roster.size / 64 + 1;
     if (!scope->asked)
         scope->asked = askers_begin(scope, words);
-    if (scope->asked) /* else the peer asks again, at a tick */
+    if (scope->asked) /* no memory: the peer repeats its question at its next tick */
         scope->askers[peer->rank / 64] |= 1ull << peer->rank % 64;
 }
 

@@ -10,8 +10,8 @@
 #include "recv_run.h"
 #include "rendezvous/op/engine.h"
 
-/** True if `op` is a send of a small flow that is not ready: it has its number and is in the table, but
- *  only a WANT that was given up, or that asks for a different collective, meets it. */
+/** True if `op` is a send of a small flow that is not ready. It has its number and is in the table. Its WANT waits
+ *  beside it, unless the WANT was given up or is of a different collective. */
 static inline bool flow_is_held(const tryst_op *op)
 {
     return __builtin_expect(op->flow != NULL, 0) && op->kind == OP_SEND &&

@@ -197,8 +197,9 @@ void producer_submit(tryst_op *op)
     }
 }
 
-/** True if a WANT with these flags and this shape waits until the held send `op` is ready. One that was given up does
- *  not, nor does one of a different collective, whose two ends might wait for each other's parts: both end now. */
+/** True if a WANT with these flags and this shape waits until the held send `op` is ready. A WANT that was given up
+ *  does not wait. A WANT of a different collective does not either, since its rank may wait for a part that this rank's
+ *  collective does not have: both operations end now. */
 static bool held_waits(const tryst_op *op, uint8_t flags, const struct flow_shape *shape)
 {
     return !(flags & RECORD_VOID) && flow_shapes_equal(shape, op_shape_of(op));

@@ -6,7 +6,7 @@
  * in the peer's bounded ring of answers, and becomes bytes only when a frame leaves, so small ready
  * pieces for one peer leave together and memory does not grow with it.
  * Packing ends nothing, and allocates nothing but a larger index of names: receives are announced before it,
- * and operations whose last record has been packed end after it.
+ * and an operation ends after the frame that has its last record.
  * Invariant: a frame is checked whole, field by field, before any record of it acts; a frame that
  * does not hold together ends the peer.
  * Callers: peer_flush, and the frame event of the transports.

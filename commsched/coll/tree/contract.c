@@ -5,8 +5,8 @@
  * Idea: each tree of the group is contracted. The parent of a member is its nearest ancestor that is a
  * member, so members that were near in the tree stay near, and every member computes the same trees from
  * the plan that all ranks have agreed on: nothing is sent, and nothing is rounded.
- * A tree whose root is not a member falls apart; the first of the roots of its pieces becomes the parent of
- * the others. A class leaves such trees out if another of its trees has a member as its root. Tree 0 stays in every
+ * A tree with a root outside the subgroup falls apart; the root of its first piece becomes the parent of the
+ * other pieces' roots. A class leaves such trees out if another of its trees has a member as its root. Tree 0 stays in every
  * class, since every collective uses its edges; there its share becomes zero.
  * Invariant: the trees span the members; tree 0 has the same edges in every class, as in the group's plan.
  */

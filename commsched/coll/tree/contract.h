@@ -7,9 +7,10 @@
 
 #include "plan.h"
 
-/** Make the plan of `count` ranks of a group, in whose plan `members` are ranks; `members[rank]` is this one.
- *  The ranks of the new plan are positions in `members`. It is one
- *  allocation, freed with mem_free. NULL: no memory. */
+/** Make the plan of a subgroup from the plan of its group.
+ *
+ *  `members` has `count` ranks of `plan`, each once; this rank is `members[rank]`. The ranks of the new plan are
+ *  positions in `members`. Returns one allocation, freed with mem_free; NULL: no memory. */
 struct coll_plan *coll_plan_contract(const struct coll_plan *plan, const int32_t *members,
                                      uint32_t count, uint32_t rank);
 
