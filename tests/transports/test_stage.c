@@ -401,7 +401,8 @@ static void test_recv_fails(void **state)
     rail.recv_says = TRYST_AGAIN;
     job = job_make(1);
     assert_int_equal(recv_start(job), TRYST_AGAIN);
-    assert_false(lane.awaits_slot); /* `room` is not called: the caller tries again by itself */
+    assert_false(
+        lane.awaits_slot); /* `room` is not called: the caller tries again by itself */
     assert_int_equal(lane.in_bytes, 0);
     rail.recv_says = TRYST_E_PEER;
     assert_int_equal(recv_start(job), TRYST_E_PEER);
