@@ -60,7 +60,7 @@ static void tree_take(struct taking *taking, const struct compiled_part *part,
         ranks_copy(arrays, down->child + down->first[rank], out->down_children_count);
 }
 
-/* Slices of a paced lane are small: the debt of one is what an urgent slice waits for. */
+/* Where the rates are known slices are small: an urgent slice waits for one, and a paced lane has its debt. */
 static uint32_t slice_bytes_for(const struct compiled_plan *compiled,
                                 const struct compiled_class *class)
 {
