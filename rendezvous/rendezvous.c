@@ -77,7 +77,6 @@ static void settings_read(struct rendezvous *rdv)
     set->eager_max_bytes = rendezvous_eager_max(config);
     set->eager_credit_bytes = config_bytes(config, CONFIG_EAGER_CREDIT);
     set->slice_bytes = config_bytes(config, CONFIG_SLICE_BYTES);
-    set->rail_window_bytes = config_bytes(config, CONFIG_RAIL_WINDOW_BYTES);
     set->peer_timeout_ns = config_time_ns(config, CONFIG_PEER_TIMEOUT);
     set->connect_timeout_ns = config_time_ns(config, CONFIG_CONNECT_TIMEOUT);
     set->stall_warn_ns = config_time_ns(config, CONFIG_STALL_WARN);

@@ -179,6 +179,8 @@ struct rail {
     /** With fewer bytes in flight towards one peer its wire is idle at times, so the window is no
      *  smaller unless the user has set it. 0: any window will do. */
     uint64_t window_bytes;
+    /** What the rail's interfaces move in each direction; set by its owner, 0: not known. */
+    uint64_t bytes_per_s;
     /** Bit per tryst_memory_kind of a device: bulk in such memory may be given to this
      *  rail, which has asked whatever moves it; the same from rail_open on. It receives
      *  into it whatever the sender's memory is. It may still refuse some of it: a receive

@@ -132,6 +132,10 @@ static void pairs_take(struct taking *taking)
         if (from->pairs[k].from == taking->rank || from->pairs[k].to == taking->rank)
             pairs[plan->pairs_count++] = from->pairs[k];
     plan->pairs = pairs;
+    for (uint32_t k = 0; pairs && k < plan->pairs_count; k++)
+        if (pairs[k].from == taking->rank &&
+            pairs[k].link_bytes_per_s > plan->out_bytes_per_s)
+            plan->out_bytes_per_s = pairs[k].link_bytes_per_s;
 }
 
 static tryst_status plan_fill(const struct compiled_plan *compiled,

@@ -26,6 +26,8 @@
 #include "core/alloc.h"
 #include "core/descriptors.h"
 #include "opener.h"
+#include "plan_take.h"
+#include "rendezvous/peer/group.h"
 #include "rendezvous/rendezvous.h"
 #include "rendezvous/submission.h"
 #include "topology/net/netif.h"
@@ -233,6 +235,28 @@ static void slow_report(const struct rails_start *start)
                  start->out.interfaces);
 }
 
+/** Returns the speed of the interface that rail `place` of the start uses; 0: not known, or no interface. */
+static uint64_t interface_bytes_per_s(const struct rails_start *start, uint32_t place)
+{
+    const struct netif_list *list = start->ctx->wiring->rails.interfaces;
+    if (start->kind == TRANSPORT_SELF || start->kind == TRANSPORT_SHM || !list)
+        return 0;
+    if (start->in.places_count)
+        return start->in.places[place].speed_bits_per_s / 8;
+    return list->count == 1 ? list->items[0].speed_bits_per_s / 8 : 0;
+}
+
+/** Returns what the rail moves: as its interface says, or the plan's graph where that is less; 0: neither does. */
+static uint64_t rail_bytes_per_s(const struct rails_start *start, uint32_t place)
+{
+    const struct tryst_group *group = start->ctx->group;
+    uint64_t own = interface_bytes_per_s(start, place);
+    uint64_t planned = group && group->plan ? group->plan->out_bytes_per_s : 0;
+    if (start->kind == TRANSPORT_SELF || start->kind == TRANSPORT_SHM || !planned)
+        return own;
+    return own && own < planned ? own : planned;
+}
+
 static tryst_status rail_take(tryst_ctx *ctx, enum transport_kind kind, struct rail *rail)
 {
     struct rails *rails = &ctx->wiring->rails;
@@ -254,6 +278,8 @@ static tryst_status rails_take(tryst_ctx *ctx, struct rails_start *start)
     bool any = false;
     for (uint32_t i = 0; i < rails_wanted(start); i++) {
         struct rail *rail = start->out.rails[i];
+        if (rail)
+            rail->bytes_per_s = rail_bytes_per_s(start, i);
         tryst_status status =
             rail ? rail_take(ctx, start->kind, rail) : start->out.statuses[i];
         any = any || status == TRYST_OK;

@@ -47,6 +47,11 @@ void path_started(struct path *path, uint64_t now_ns, uint64_t started_bytes,
 bool path_has_room(const struct path *path, uint64_t in_flight_bytes, uint64_t bytes);
 /** It had none, which kept a slice from leaving. */
 void path_limited(struct path *path);
+/** Return the bytes of the slice that is timed if it met nothing in flight and both ranks looked, else 0. */
+static inline uint64_t path_alone_bytes(const struct path *path)
+{
+    return path->disturbed ? 0 : path->round_alone_bytes;
+}
 /** Of `started_bytes` so many have not come back. Returns how long the round took that this ends, 0: none
  *  ends. */
 uint64_t path_returned(struct path *path, uint64_t now_ns, uint64_t started_bytes,

@@ -19,9 +19,12 @@
 #include "core/alloc.h"
 #include "pace.h"
 #include "path.h"
+#include "rail.h"
 
 struct rail_window {
-    uint64_t bytes;                   /* in flight on its lanes that are not away */
+    uint64_t bytes;        /* in flight on its lanes that are not away */
+    uint64_t window_bytes; /* so many may be */
+    struct rail_rate rate;
     const struct dispatch_lane *over; /* started a slice beyond the window; or NULL */
     /* Of each class those that may have a slice to start. */
     struct urgent_queue lanes[URGENCY_CLASSES];
@@ -39,6 +42,19 @@ struct sched {
     bool blocked;         /* a rail's window kept a slice from starting in the last run */
 };
 
+static void rail_follow(struct rail_window *rail)
+{
+    rail->window_bytes = rail_window_bytes(&rail->rate);
+}
+
+static void rail_init(struct rail_window *rail, uint64_t set_window_bytes)
+{
+    rail->rate.set_window_bytes = set_window_bytes;
+    rail_follow(rail);
+    for (int kind = 0; kind < URGENCY_CLASSES; kind++)
+        urgent_init(&rail->lanes[kind]);
+}
+
 tryst_status sched_open(const struct sched_params *params, struct sched **sched_p)
 {
     struct sched *sched = mem_zalloc(sizeof *sched);
@@ -48,8 +64,7 @@ tryst_status sched_open(const struct sched_params *params, struct sched **sched_
     list_init(&sched->busy);
     list_init(&sched->held);
     for (uint32_t i = 0; i < DISPATCH_RAILS_MAX; i++)
-        for (int kind = 0; kind < URGENCY_CLASSES; kind++)
-            urgent_init(&sched->rails[i].lanes[kind]);
+        rail_init(&sched->rails[i], params->rail_window_bytes);
     *sched_p = sched;
     return TRYST_OK;
 }
@@ -259,12 +274,14 @@ static void on_lane_init(void *arg, struct dispatch_lane *lane)
 }
 
 static void on_lane_ready(void *arg, struct dispatch_lane *lane, uint32_t rail,
-                          uint64_t window_bytes)
+                          uint64_t window_bytes, uint64_t rail_bytes_per_s)
 {
     struct sched *sched = arg;
     assert(rail < DISPATCH_RAILS_MAX && !lane->in_flight_bytes);
     lane_unqueue(lane);
     lane->rail = rail;
+    sched->rails[rail].rate.bytes_per_s = rail_bytes_per_s;
+    rail_follow(&sched->rails[rail]);
     path_open(&lane->path, sched->params.window_bytes, window_bytes);
     pace_forget(&lane->pace);
     if (pace_is_on(&lane->pace))
@@ -313,6 +330,13 @@ static void bytes_return(struct sched *sched, struct dispatch_lane *lane, uint64
         rail->over = NULL;
 }
 
+static void rail_trip_take(struct rail_window *rail, uint64_t now_ns, uint64_t spent_ns,
+                           uint64_t bytes)
+{
+    rail_trip_add(&rail->rate, now_ns, spent_ns, bytes);
+    rail_follow(rail);
+}
+
 static void on_credit(void *arg, struct transfer *transfer, uint64_t bytes)
 {
     struct sched *sched = arg;
@@ -323,10 +347,13 @@ static void on_credit(void *arg, struct transfer *transfer, uint64_t bytes)
         pace_credited(&lane->pace, lane->heard_ns,
                       lane->started_bytes - lane->in_flight_bytes))
         lane_path_follow(lane);
+    uint64_t alone_bytes = path_alone_bytes(&lane->path);
     uint64_t turn_ns = path_returned(&lane->path, lane->heard_ns, lane->started_bytes,
                                      lane->in_flight_bytes);
     if (turn_ns)
         turn_take(lane, turn_ns);
+    if (turn_ns && alone_bytes)
+        rail_trip_take(&sched->rails[lane->rail], lane->heard_ns, turn_ns, alone_bytes);
 }
 
 static void on_remove(void *arg, struct transfer *transfer)
@@ -376,7 +403,7 @@ static bool rail_has_room(const struct sched *sched, const struct dispatch_lane 
                           uint64_t bytes)
 {
     const struct rail_window *rail = &sched->rails[lane->rail];
-    return window_has_room(rail->bytes, bytes, sched->params.rail_window_bytes) ||
+    return window_has_room(rail->bytes, bytes, rail->window_bytes) ||
            (!lane->in_flight_bytes && !rail->over);
 }
 
@@ -387,7 +414,7 @@ static void bytes_take(struct sched *sched, const struct transfer *transfer,
     struct dispatch_lane *lane = transfer->lane;
     struct rail_window *rail = &sched->rails[lane->rail];
     uint64_t now_ns = clock_now_ns(sched->params.clock);
-    if (!window_has_room(rail->bytes, bytes, sched->params.rail_window_bytes))
+    if (!window_has_room(rail->bytes, bytes, rail->window_bytes))
         rail->over = lane;
     if (!lane->in_flight_bytes) {
         list_push_back(&sched->busy, &lane->busy);
@@ -533,6 +560,11 @@ static const struct transfer *turn_before(struct sched *sched,
     return first != transfer ? first : NULL;
 }
 
+static uint64_t on_rail_window(const void *arg, uint32_t rail)
+{
+    return ((const struct sched *)arg)->rails[rail].window_bytes;
+}
+
 static enum transfer_hold on_held_by(void *arg, const struct transfer *transfer,
                                      const struct transfer **before_p)
 {
@@ -580,6 +612,7 @@ const struct dispatch_ops sched_ops = {.lane_init = on_lane_init,
                                        .remove = on_remove,
                                        .pause = on_pause,
                                        .pace = on_pace,
+                                       .rail_window = on_rail_window,
                                        .run = on_run,
                                        .held_by = on_held_by,
                                        .look = on_look,

@@ -35,7 +35,7 @@ struct sched_params {
     const struct clock *clock;
     struct trace *trace;        /**< counts each lane's bytes in flight; NULL: off */
     uint64_t window_bytes;      /**< per peer; 0: follows its path (path.h) */
-    uint64_t rail_window_bytes; /**< per rail */
+    uint64_t rail_window_bytes; /**< per rail; 0: follows its rate (rail.h) */
     /** transfer_start, or a test's. */
     tryst_status (*start)(struct transfer *transfer);
 };

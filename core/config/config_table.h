@@ -87,8 +87,10 @@
     X(SCHED, "sched", ENUM, "urgent", "urgent|fifo", 0,                                      \
       "what starts first of all that waits: urgent: by class, priority, step and age; fifo: "\
       "what came first, to measure the difference")                                          \
-    X(RAIL_WINDOW_BYTES, "rail_window_bytes", BYTES, "16M", "4K..1T", 0,                     \
-      "bytes in flight on one rail (network interface), all peers that look together")       \
+    X(RAIL_WINDOW_BYTES, "rail_window_bytes", BYTES, "auto", "auto|4K..1T", 0,               \
+      "bytes in flight on one rail (network interface), all peers that look together. auto: " \
+      "what it moves in 8 ms and a round trip, by the rate of TRYST_TOPOLOGY or of the NIC; " \
+      "16M where neither is known, and no more than that for the 8 ms")                      \
     X(SLICE_BYTES, "slice_bytes", BYTES, "auto", "auto|4K..1G", 0,                           \
       "large tensors are cut into slices of this size, smaller ones where a fabric asks for " \
       "it; the receiver's counts. auto: what the path moves in 1.3 ms, 64K to 1M")           \

@@ -69,7 +69,6 @@ enum { UNEXPECTED_CLASSES = 8 };
 struct rendezvous_settings {
     uint64_t eager_max_bytes, eager_credit_bytes;
     uint64_t slice_bytes; /**< 0: as its sender finds fit for the path */
-    uint64_t rail_window_bytes;
     uint64_t peer_timeout_ns, connect_timeout_ns, stall_warn_ns;
     uint32_t posted_slices, wants_max, parked_max, early_max, frame_credits;
     uint64_t urgency_mask; /**< 0: first come, first served */

@@ -158,9 +158,10 @@ enum transfer_hold {
 struct dispatch_ops {
     void (*lane_init)(void *arg, struct dispatch_lane *lane);
     /** The lane's endpoint is ready: its bytes take the window of `rail` (< DISPATCH_RAILS_MAX), which
-     *  asks for a window of at least `window_bytes`. Nothing is in flight. */
+     *  asks for a window of at least `window_bytes` to each peer and moves `rail_bytes_per_s` (0: not known). Nothing
+     *  is in flight. */
     void (*lane_ready)(void *arg, struct dispatch_lane *lane, uint32_t rail,
-                       uint64_t window_bytes);
+                       uint64_t window_bytes, uint64_t rail_bytes_per_s);
     /** A transfer may start; `posted` slices have room at the receiver. */
     void (*add)(void *arg, struct transfer *transfer);
     /** More slices are posted or ready (transfer->posted or ->ready has grown), or none is posted any more
@@ -178,6 +179,8 @@ struct dispatch_ops {
     void (*pause)(void *arg, struct dispatch_lane *lane);
     /** Pace the lane by its plan from now on; bytes may be in flight. */
     void (*pace)(void *arg, struct dispatch_lane *lane, const struct pace_plan *plan);
+    /** Returns the bytes that may be in flight on the rail, and that a receiver posts on it for several senders. */
+    uint64_t (*rail_window)(const void *arg, uint32_t rail);
     /** Start what may start. Returns the number of slices started. */
     int (*run)(void *arg);
     /** Why does the transfer not go on? HOLD_BEHIND: `*before_p` has its turn before. */

@@ -443,7 +443,7 @@ static void ep_ready(struct endpoint *ep, tryst_status status, const char *text)
     peer->endpoint.state = PEER_EP_READY;
     peer->rdv->dispatch->lane_ready(peer->rdv->dispatch_arg, &peer->lane,
                                     rail_index(peer->rdv, ep->rail),
-                                    ep->rail->window_bytes);
+                                    ep->rail->window_bytes, ep->rail->bytes_per_s);
     mechanism_set(peer, text, strlen(text));
     LOG_DEBUG(peer->rdv->log, "rank %d is reached over %s: %s", peer->rank,
               transport_kind_name(peer->endpoint.candidates[peer->endpoint.candidate]),

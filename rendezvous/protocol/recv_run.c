@@ -74,8 +74,9 @@ static bool run_is_staged(const tryst_op *op)
 static bool share_has_room(const struct peer *peer, const struct recv_run *run)
 {
     const struct rendezvous *rdv = peer->rdv;
-    return post_share_has_room(rdv->set.rail_window_bytes,
-                               rdv->rails[peer->lane.rail].senders, peer->in.slots_ready,
+    uint32_t rail = peer->lane.rail;
+    return post_share_has_room(rdv->dispatch->rail_window(rdv->dispatch_arg, rail),
+                               rdv->rails[rail].senders, peer->in.slots_ready,
                                peer->in.ready_bytes, run->slice_bytes);
 }
 

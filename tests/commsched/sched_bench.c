@@ -86,7 +86,7 @@ void begin(uint64_t window, uint64_t rail_window)
     for (uint32_t i = 0; i < LANES; i++)
         sched_ops.lane_init(t.sched, &t.lanes[i]);
     for (uint32_t i = 0; i < LANES; i++)
-        sched_ops.lane_ready(t.sched, &t.lanes[i], i % RAILS, 0);
+        sched_ops.lane_ready(t.sched, &t.lanes[i], i % RAILS, 0, 0);
 }
 
 void end(void)

@@ -138,7 +138,7 @@ static void test_pace_path(void **state)
     pace_set(0, 50000000);
     assert_int_equal(path->slice_bytes, 64 << 10);
     assert_int_equal(path->window_bytes, 4 * (64 << 10));
-    sched_ops.lane_ready(t.sched, &t.lanes[0], 0, 0); /* a new endpoint keeps its pace */
+    sched_ops.lane_ready(t.sched, &t.lanes[0], 0, 0, 0); /* a new endpoint keeps its pace */
     assert_int_equal(path->slice_bytes, 64 << 10);
     add(0, 0, 64 << 20, 64 << 10, 1024);
     for (int i = 0; i < 1000; i++) {

@@ -13,7 +13,7 @@ static void on_lane_init(void *arg, struct dispatch_lane *lane)
 }
 
 static void on_lane_ready(void *arg, struct dispatch_lane *lane, uint32_t rail,
-                          uint64_t window_bytes)
+                          uint64_t window_bytes, uint64_t rail_bytes_per_s)
 {
     lane->rail = rail;
 }
@@ -104,6 +104,13 @@ static enum transfer_hold on_held_by(void *arg, const struct transfer *transfer,
                : HOLD_NONE;
 }
 
+static uint64_t on_rail_window(const void *arg, uint32_t rail)
+{
+    const struct side *side = arg;
+    uint64_t bytes = config_bytes(side->rdv->config, CONFIG_RAIL_WINDOW_BYTES);
+    return bytes ? bytes : UINT64_MAX;
+}
+
 static void on_look(void *arg, uint64_t now_ns)
 {
 }
@@ -122,6 +129,7 @@ static const struct dispatch_ops world_dispatch = {.lane_init = on_lane_init,
                                                    .remove = on_remove,
                                                    .pause = on_pause,
                                                    .pace = on_pace,
+                                                   .rail_window = on_rail_window,
                                                    .run = on_run,
                                                    .held_by = on_held_by,
                                                    .look = on_look,

@@ -90,7 +90,7 @@ static void on_lane_init(void *arg, struct dispatch_lane *lane)
 }
 
 static void on_lane_ready(void *arg, struct dispatch_lane *lane, uint32_t rail,
-                          uint64_t window_bytes)
+                          uint64_t window_bytes, uint64_t rail_bytes_per_s)
 {
     struct sim_rank *rank = arg;
     sim_note(rank->sim, (struct sim_entry){.event = SIM_LANE,
@@ -98,7 +98,7 @@ static void on_lane_ready(void *arg, struct dispatch_lane *lane, uint32_t rail,
                                            .rank = rank->rank,
                                            .peer = lane->rank,
                                            .a = rail});
-    sched_ops.lane_ready(rank->sched, lane, rail, window_bytes);
+    sched_ops.lane_ready(rank->sched, lane, rail, window_bytes, rail_bytes_per_s);
 }
 
 static void on_add(void *arg, struct transfer *transfer)
@@ -170,6 +170,12 @@ static int on_run(void *arg)
     return sched_ops.run(rank->sched);
 }
 
+static uint64_t on_rail_window(const void *arg, uint32_t rail)
+{
+    const struct sim_rank *rank = arg;
+    return sched_ops.rail_window(rank->sched, rail);
+}
+
 static enum transfer_hold on_held_by(void *arg, const struct transfer *transfer,
                                      const struct transfer **before_p)
 {
@@ -199,6 +205,7 @@ static const struct dispatch_ops sim_dispatch = {.lane_init = on_lane_init,
                                                  .remove = on_remove,
                                                  .pause = on_pause,
                                                  .pace = on_pace,
+                                                 .rail_window = on_rail_window,
                                                  .run = on_run,
                                                  .held_by = on_held_by,
                                                  .look = on_look,
