@@ -145,6 +145,7 @@ static tryst_status plan_fill(const struct compiled_plan *compiled,
                                                    sizeof *taking.parents)};
     plan->flags = compiled->flags;
     plan->bound_bytes_per_s = compiled->bound_bytes_per_s;
+    plan->out_bytes_per_s = compiled->out_bytes_per_s[plan->coll.rank];
     if (!(plan->flags & COMPILED_RATES_ASSUMED))
         plan->coll.bound_bytes_per_s = plan->bound_bytes_per_s;
     if (taking.parents) {
