@@ -41,7 +41,7 @@ struct making {
 
 /* ---- machines ------------------------------------------------------------------------------ */
 
-/* The site of a host: that of the first with its id, or the next. */
+/* Find the site of a host: that of the first with its id, or the next. */
 static uint32_t site_find(const struct making *making, uint32_t host)
 {
     const struct host_identity *hosts = making->roster->hosts;

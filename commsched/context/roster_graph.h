@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file roster_graph.h
- *  The network of a group whose TRYST_TOPOLOGY is unset: the machines that its roster shows, as a graph to plan for.
+ *  The machines in a group's roster as a graph. Rank 0 plans for it where TRYST_TOPOLOGY is unset.
  *
  *      rank0 ─┐
  *      rank1 ─┴─ machine ─── NIC ─── switch ─── NIC ─── machine ─── rank2

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the network carries from each rank's machine; see out_rates.h.
+ * Rates of the network from each rank's machine; see out_rates.h.
  *
  * Invariant: a route that takes a link with the share s (one of 1/s equal routes) is that link's rate / s wide, so that
  * parallel wires count together.
@@ -60,7 +60,7 @@ static void link_use(void *arg, uint32_t number, double share)
     }
 }
 
-/* False: no link of the network limits the route. */
+/* Count the links of a route. False: no link of the network limits it. */
 static bool route_use(struct finding *finding, uint32_t from, uint32_t to)
 {
     finding->narrowest = GRAPH_NONE;
@@ -83,7 +83,7 @@ static bool is_outside(const struct finding *finding, uint32_t i, uint32_t j)
             machine != finding->machine[ranks[overlay_rank(finding->overlay, j)]]);
 }
 
-/* The rate of `routes` routes; their links are unused again afterwards. */
+/* Return the rate of all `routes` routes together, and clear their links for the next rank. */
 static double links_rate(struct finding *finding, uint32_t routes)
 {
     double sum = 0, least = INFINITY;
