@@ -106,8 +106,8 @@ static tryst_status group_gather(tryst_ctx *ctx, const tryst_group_params *param
     else if (status == TRYST_OK)
         status = random_secret(group->cookie, sizeof group->cookie);
     if (status == TRYST_OK && bootstrap) {
-        status =
-            group_plan_open(bootstrap, bootstrap_params, ctx->config, err, &group->plan);
+        status = group_plan_open(bootstrap, bootstrap_params, &group->roster, ctx->config,
+                                 err, &group->plan);
         if (status != TRYST_OK)
             roster_close(&group->roster);
     }

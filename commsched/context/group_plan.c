@@ -15,14 +15,18 @@
 #include "core/config.h"
 #include "core/hash.h"
 #include "rendezvous/bootstrap/bootstrap.h"
+#include "roster_graph.h"
 #include "topology/formats/graph_read.h"
 #include "topology/sized/compiled_make.h"
+#include "topology/sized/compiled_time.h"
 #include "topology/sized/compiled_wire.h"
 
 /* Rank 0 may plan for a third of the bootstrap's time-out: the others wait in one all-gather meanwhile. */
 #define BUDGET_PART   3
 #define BUDGET_NS_MAX (20 * NS_PER_S)
-#define TIMEOUT_NS    (60 * NS_PER_S) /* the bootstrap's, where none is given */
+/* For the machines of the roster, where opening must stay fast: 64 ranks take 0.1 s. */
+#define BUDGET_MACHINES_NS (2 * NS_PER_S)
+#define TIMEOUT_NS         (60 * NS_PER_S) /* the bootstrap's, where none is given */
 /* Of larger groups the last per cent of the optimum takes most of the time. */
 #define RANKS_EXACT   64
 #define GAP_LARGE     0.01
@@ -31,7 +35,12 @@
 /* The most that a head may make a rank allocate. */
 #define PLAN_BYTES_MAX (1u << 30)
 
-enum what { UNSET, TOPOLOGY, UNREADABLE };
+enum what {
+    EQUAL,      /* TRYST_TOPOLOGY is not set, and links between all ranks are alike */
+    MACHINES,   /* it is not set, and the machines of the roster are planned for */
+    TOPOLOGY,   /* it is set */
+    UNREADABLE, /* it cannot be read */
+};
 
 /* Equal builds alone meet (the handshake compares versions), so structs travel as they are. */
 struct announce {
@@ -55,8 +64,10 @@ struct agree {
 struct opening {
     struct bootstrap *bootstrap;
     const struct bootstrap_params *params;
+    const struct roster *roster;
     struct err *err;
-    struct graph *graph; /* NULL: TRYST_TOPOLOGY is not set here */
+    struct graph *graph; /* that this rank would plan for; NULL: links count as equal */
+    bool rates_assumed;  /* those of the graph */
     struct announce mine;
     uint8_t *bytes; /* the plan */
     size_t count;
@@ -112,10 +123,27 @@ static tryst_status equal_make(struct opening *opening)
     opening->compiled = plan;
     status = compiled_plan_encode(plan, opening->err, &opening->bytes, &opening->count);
     opening->mine = (struct announce){
-        .what = UNSET,
+        .what = EQUAL,
         .ranks = plan->ranks_count,
         .digest = status ? 0 : compiled_plan_digest(opening->bytes, opening->count)};
     return status;
+}
+
+/* Make the graph of the roster's machines, or the plan for equal links. */
+static tryst_status machines_find(struct opening *opening)
+{
+    struct roster_graph machines;
+    tryst_status status = roster_graph_open(opening->roster, opening->err, &machines);
+    if (status)
+        return status;
+    if (!machines.graph)
+        return equal_make(opening);
+    opening->graph = machines.graph;
+    opening->rates_assumed = machines.rates_assumed;
+    opening->mine.what = MACHINES;
+    opening->mine.ranks = machines.graph->ranks_count;
+    status = graph_digest(machines.graph, &opening->mine.digest);
+    return status ? no_memory(opening) : TRYST_OK;
 }
 
 static tryst_status topology_read(struct opening *opening, const char *path)
@@ -137,6 +165,29 @@ static tryst_status topology_read(struct opening *opening, const char *path)
     return TRYST_OK;
 }
 
+/* Refuse what differs from rank 0's announcement, where both are from TRYST_TOPOLOGY or both are not. */
+static tryst_status announce_compare(const struct opening *opening,
+                                     const struct announce *zero,
+                                     const struct announce *theirs, int rank)
+{
+    bool topology = zero->what == TOPOLOGY;
+    bool machines = zero->what == MACHINES || theirs->what == MACHINES;
+    if (topology != (theirs->what == TOPOLOGY) ||
+        (theirs->what == zero->what && theirs->digest == zero->digest))
+        return TRYST_OK;
+    return err_set(opening->err, TRYST_E_GROUP,
+                   "cannot plan collectives: %s of ranks 0 and %d differ (digests "
+                   "%016llx and %016llx); %s",
+                   topology   ? "TRYST_TOPOLOGY"
+                   : machines ? "the rosters"
+                              : "the plans",
+                   rank, (unsigned long long)zero->digest,
+                   (unsigned long long)theirs->digest,
+                   topology   ? "give all ranks the same file"
+                   : machines ? "the all-gather must give all ranks the same bytes"
+                              : "give all ranks the same build of the library");
+}
+
 /* Refuse an announcement that does not fit rank 0's or the group. */
 static tryst_status announce_check(const struct opening *opening,
                                    const struct announce *all, int rank)
@@ -154,21 +205,13 @@ static tryst_status announce_check(const struct opening *opening,
                        "and the group has %d; name a topology of the group's ranks, in "
                        "their order",
                        rank, theirs->ranks, size);
-    if (theirs->what == TOPOLOGY && zero->what == UNSET)
+    if (theirs->what == TOPOLOGY && zero->what < TOPOLOGY)
         return err_set(
             opening->err, TRYST_E_GROUP,
             "cannot plan collectives: TRYST_TOPOLOGY is set on rank %d, but not "
             "on rank 0, which plans; set it on rank 0, or on no rank",
             rank);
-    if (theirs->what == zero->what && theirs->digest != zero->digest)
-        return err_set(opening->err, TRYST_E_GROUP,
-                       "cannot plan collectives: %s of ranks 0 and %d differ (digests "
-                       "%016llx and %016llx); give all ranks the same %s",
-                       zero->what == TOPOLOGY ? "TRYST_TOPOLOGY" : "the plans", rank,
-                       (unsigned long long)zero->digest,
-                       (unsigned long long)theirs->digest,
-                       zero->what == TOPOLOGY ? "file" : "build of the library");
-    return TRYST_OK;
+    return announce_compare(opening, zero, theirs, rank);
 }
 
 /* Gather what all announce; `mine` is why this rank could not. */
@@ -200,7 +243,35 @@ static uint64_t budget_ns(const struct opening *opening)
 {
     uint64_t timeout_ns = opening->params->timeout_ns;
     uint64_t budget = (timeout_ns ? timeout_ns : TIMEOUT_NS) / BUDGET_PART;
-    return budget < BUDGET_NS_MAX ? budget : BUDGET_NS_MAX;
+    uint64_t most = opening->mine.what == MACHINES ? BUDGET_MACHINES_NS : BUDGET_NS_MAX;
+    return budget < most ? budget : most;
+}
+
+/* Find the times that no size may exceed: those of the plan for equal links. */
+static tryst_status limits_find(const struct opening *opening, struct overlay *overlay,
+                                double limits_s[PLAN_SIZES])
+{
+    static const struct compiled_params params;
+    struct compiled_plan *equal;
+    tryst_status status = compiled_plan_equal((uint32_t)opening->params->size, &params,
+                                              opening->err, &equal);
+    if (status)
+        return status;
+    status = compiled_plan_times(equal, overlay, 0, limits_s);
+    compiled_plan_close(equal);
+    return status ? no_memory(opening) : TRYST_OK;
+}
+
+static tryst_status sizes_choose(const struct opening *opening, struct overlay *overlay,
+                                 const struct plan *plan, struct plan_sizes **sizes_p)
+{
+    double limits_s[PLAN_SIZES];
+    if (opening->mine.what == TOPOLOGY)
+        return plan_sizes_open(overlay, plan, 0, opening->err, sizes_p);
+    tryst_status status = limits_find(opening, overlay, limits_s);
+    return status ? status
+                  : plan_sizes_open_within(overlay, plan, 0, limits_s, opening->err,
+                                           sizes_p);
 }
 
 static tryst_status sizes_compile(struct opening *opening, struct overlay *overlay,
@@ -209,7 +280,7 @@ static tryst_status sizes_compile(struct opening *opening, struct overlay *overl
     static const struct compiled_params params;
     struct plan_sizes *sizes;
     struct compiled_plan *compiled;
-    tryst_status status = plan_sizes_open(overlay, plan, 0, opening->err, &sizes);
+    tryst_status status = sizes_choose(opening, overlay, plan, &sizes);
     if (status)
         return status;
     const struct plan_sizes *all[] = {sizes};
@@ -217,13 +288,15 @@ static tryst_status sizes_compile(struct opening *opening, struct overlay *overl
     plan_sizes_close(sizes);
     if (status)
         return status;
+    if (opening->rates_assumed)
+        compiled->flags |= COMPILED_RATES_ASSUMED;
     status =
         compiled_plan_encode(compiled, opening->err, &opening->bytes, &opening->count);
     compiled_plan_close(compiled);
     return status;
 }
 
-static tryst_status topology_plan(struct opening *opening)
+static tryst_status graph_plan(struct opening *opening)
 {
     struct plan_params params = {.op = PLAN_ALLREDUCE,
                                  .gap_max =
@@ -354,7 +427,7 @@ static tryst_status plan_spread(struct opening *opening)
 {
     struct head head;
     bool first = opening->params->rank == 0;
-    tryst_status status = first ? topology_plan(opening) : TRYST_OK;
+    tryst_status status = first ? graph_plan(opening) : TRYST_OK;
     status = head_spread(opening, status, &head);
     if (status)
         return status;
@@ -391,15 +464,16 @@ static tryst_status plan_take(const struct opening *opening, struct group_plan *
 
 tryst_status group_plan_open(struct bootstrap *bootstrap,
                              const struct bootstrap_params *params,
-                             const struct config *config, struct err *err,
-                             struct group_plan **plan_p)
+                             const struct roster *roster, const struct config *config,
+                             struct err *err, struct group_plan **plan_p)
 {
-    struct opening opening = {.bootstrap = bootstrap, .params = params, .err = err};
+    struct opening opening = {
+        .bootstrap = bootstrap, .params = params, .roster = roster, .err = err};
     const char *path = config_str(config, CONFIG_TOPOLOGY);
     struct announce zero = {0};
-    tryst_status status = *path ? topology_read(&opening, path) : equal_make(&opening);
+    tryst_status status = *path ? topology_read(&opening, path) : machines_find(&opening);
     status = announce(&opening, status, &zero);
-    if (status == TRYST_OK && zero.what == TOPOLOGY)
+    if (status == TRYST_OK && zero.what != EQUAL)
         status = plan_spread(&opening);
     if (status == TRYST_OK)
         status = plan_take(&opening, plan_p);

@@ -2,13 +2,15 @@
 /** @file group_plan.h
  *  The plan of a group's collectives, agreed on while the group opens.
  *
- *  Idea: links that are all alike have one plan on every machine, so the ranks compare a digest and are done. A
- *  TRYST_TOPOLOGY is planned for by rank 0 alone, within a budget of time, and travels as bytes that every rank decodes.
+ *  Idea: links that are all alike have one plan on every machine, so the ranks compare a digest and are done. Any other
+ *  network is planned for by rank 0 alone, within a budget of time, and travels as bytes that every rank decodes. The
+ *  network is that of TRYST_TOPOLOGY; where it is unset, the machines and NICs of the roster, which all ranks have
+ *  (roster_graph.h).
  *
  *  Rounds of the bootstrap's all-gather:
  *
- *     announce {what, ranks, digest} ── all unset: the plans' digests are equal ──▶ done
- *        │ rank 0 has a topology, of as many ranks as the group
+ *     announce {what, ranks, digest} ── all links alike: the plans' digests are equal ──▶ done
+ *        │ rank 0 has a topology of as many ranks as the group, or all have one graph of the machines
  *        ▼
  *     head {status, bytes, digest, text}, from rank 0 once it has planned
  *        │
@@ -29,12 +31,13 @@
 struct bootstrap;
 struct bootstrap_params;
 struct config;
+struct roster;
 
 /** Agree on the plan of a group of at least two ranks. The bootstrap is open, and every rank is here.
- *  TRYST_E_GROUP: settings or plans of two ranks differ, or the topology has another number of ranks. TRYST_E_CONFIG,
+ *  TRYST_E_GROUP: settings, rosters or plans of two ranks differ, or the topology has another number of ranks. TRYST_E_CONFIG,
  *  TRYST_E_INVALID, TRYST_E_IO: the topology cannot be read or planned for; TRYST_E_NOMEM; or as bootstrap_allgather. */
 tryst_status group_plan_open(struct bootstrap *bootstrap,
                              const struct bootstrap_params *params,
-                             const struct config *config, struct err *err,
-                             struct group_plan **plan_p);
+                             const struct roster *roster, const struct config *config,
+                             struct err *err, struct group_plan **plan_p);
 #endif

@@ -132,10 +132,6 @@ static void pairs_take(struct taking *taking)
         if (from->pairs[k].from == taking->rank || from->pairs[k].to == taking->rank)
             pairs[plan->pairs_count++] = from->pairs[k];
     plan->pairs = pairs;
-    for (uint32_t k = 0; pairs && k < plan->pairs_count; k++)
-        if (pairs[k].from == taking->rank &&
-            pairs[k].link_bytes_per_s > plan->out_bytes_per_s)
-            plan->out_bytes_per_s = pairs[k].link_bytes_per_s;
 }
 
 static tryst_status plan_fill(const struct compiled_plan *compiled,
@@ -149,6 +145,7 @@ static tryst_status plan_fill(const struct compiled_plan *compiled,
                                                    sizeof *taking.parents)};
     plan->flags = compiled->flags;
     plan->bound_bytes_per_s = compiled->bound_bytes_per_s;
+    plan->out_bytes_per_s = compiled->out_bytes_per_s[plan->coll.rank];
     if (!(plan->flags & COMPILED_RATES_ASSUMED))
         plan->coll.bound_bytes_per_s = plan->bound_bytes_per_s;
     if (taking.parents) {

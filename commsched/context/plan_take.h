@@ -15,8 +15,8 @@ struct group_plan {
     struct coll_plan coll;      /**< all-reduce, as this rank runs it */
     uint32_t flags;             /**< COMPILED_RATES_ASSUMED */
     uint64_t bound_bytes_per_s; /**< no all-reduce is faster */
-    uint64_t
-        out_bytes_per_s; /**< what the links out of this rank's machine carry; 0: not known */
+    /** What the network carries from this rank's machine; 0: unknown. */
+    uint64_t out_bytes_per_s;
     uint32_t pairs_count;
     const struct compiled_pair
         *pairs; /**< from this rank and to it: planned rates, latencies */

@@ -54,7 +54,8 @@
       "ranks with equal text count as one host; empty: boot id and namespaces decide")       \
     X(TOPOLOGY, "topology", STRING, "", "path of a cluster JSON or dump", 0,                 \
       "the network that collectives are planned for; its ranks in order are the group's. "   \
-      "Rank 0 plans; ranks that have none take its plan. empty: equal links between all")    \
+      "Rank 0 plans; ranks that have none take its plan. empty: "\
+      "the machines and NICs of the ranks; where these are alike, equal links")    \
     /* transports */                                                                         \
     X(TRANSPORT, "transport", ENUM, "auto", "auto|self|shm|ucx|ofi", 0,                      \
       "transport for every peer; auto: the best that reaches each; ucx within a host: "      \
@@ -95,7 +96,7 @@
       "large tensors are cut into slices of this size, smaller ones where a fabric asks for " \
       "it; the receiver's counts. auto: what the path moves in 1.3 ms, 64K to 1M")           \
     X(PACE, "pace", BOOL, "0", "", 0,                                                        \
-      "1: collectives start slices at the rates that the plan of TRYST_TOPOLOGY gives to "    \
+      "1: collectives start slices at the rates that the plan gives to "    \
       "each path; 0: windows alone decide, which was faster on most networks measured")      \
     X(POSTED_SLICES, "posted_slices", INT, "4", "1..1024", 0,                                \
       "slices of one transfer that its receiver keeps posted, of 1M if they follow the path: " \

@@ -354,10 +354,12 @@ TRYST_API void tryst_subgroup_close(tryst_subgroup *subgroup);
 typedef struct tryst_coll_info {
     size_t struct_size;
     /** No trees over these links are faster: bytes of the tensor, divided by the rate
-     *  that the plan's certificate proves for the topology's links. These are payload
-     *  bytes; headers of the network cost more (TCP over Ethernet: 1514 / 1448). 0:
-     *  unknown, where the links' rates are assumed (TRYST_TOPOLOGY is unset), and for
-     *  other kinds than all-reduce. */
+     *  that the plan's certificate proves for the links of TRYST_TOPOLOGY; where that is
+     *  unset, for the NICs of the ranks' machines and for memory within a machine. These
+     *  are payload bytes; headers of the network cost more (TCP over Ethernet:
+     *  1514 / 1448). 0: unknown, where the links' rates are assumed (TRYST_TOPOLOGY is
+     *  unset, and all links are alike or no NIC has a rate), and for other kinds than
+     *  all-reduce. */
     double bound_seconds;
     /** Of tensors of this size, once the trees are filled. 0: unknown, likewise. */
     uint64_t planned_bytes_per_s;

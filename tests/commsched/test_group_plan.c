@@ -13,6 +13,9 @@
 #include "core/config.h"
 #include "core/log.h"
 #include "rendezvous/bootstrap/bootstrap.h"
+#include "sites.h"
+#include "topology/sized/compiled_make.h"
+#include "topology/sized/compiled_wire.h"
 
 enum { RANKS_MAX = 64 };
 
@@ -21,6 +24,8 @@ struct meeting {
     bool server; /* else the caller's all-gather */
     char address[BOOTSTRAP_ADDRESS_MAX];
     const char *topology[RANKS_MAX]; /* NULL: not set */
+    const struct sites *sites;       /* NULL: one machine */
+    const struct sites *odd; /* as the last rank sees them; NULL: as the others do */
     pthread_barrier_t barrier;
     char *given; /* size × bytes of one all-gather */
     size_t given_bytes;
@@ -56,6 +61,15 @@ static int gather(void *arg, const void *mine, void *all, size_t bytes)
 
 static struct log quiet = LOG_INIT;
 
+static void member_roster(const struct member *member, struct roster *roster)
+{
+    const struct meeting *meeting = member->meeting;
+    const struct sites one = {.count = 1, .ranks_each = meeting->size};
+    const struct sites *sites = meeting->sites ? meeting->sites : &one;
+    bool last = member->rank + 1 == meeting->size;
+    sites_roster(last && meeting->odd ? meeting->odd : sites, roster);
+}
+
 static void *member_main(void *arg)
 {
     struct member *member = arg;
@@ -82,10 +96,13 @@ static void *member_main(void *arg)
         member->status = bootstrap_open(&params, &member->err, &bootstrap);
     if (member->status != TRYST_OK)
         return NULL;
+    struct roster roster;
+    member_roster(member, &roster);
     uint64_t began_ns = clock_monotonic_ns();
     member->status =
-        group_plan_open(bootstrap, &params, config, &member->err, &member->plan);
+        group_plan_open(bootstrap, &params, &roster, config, &member->err, &member->plan);
     member->spent_ns = clock_monotonic_ns() - began_ns;
+    roster_close(&roster);
     bootstrap_close(bootstrap, member->status ? &member->err : NULL);
     config_close(config);
     return NULL;
@@ -224,6 +241,113 @@ static void unset_is_equal_links(void **state)
         }
 }
 
+/* ---- machines of the roster ---------------------------------------------------------------- */
+
+static struct meeting meeting_at(const struct sites *sites, bool server)
+{
+    return (struct meeting){.size = sites_ranks(sites), .server = server, .sites = sites};
+}
+
+static uint64_t equal_digest(uint32_t ranks)
+{
+    static const struct compiled_params params;
+    struct err err = ERR_INIT;
+    struct compiled_plan *plan;
+    uint8_t *bytes;
+    size_t count;
+    assert_int_equal(compiled_plan_equal(ranks, &params, &err, &plan), TRYST_OK);
+    assert_int_equal(compiled_plan_encode(plan, &err, &bytes, &count), TRYST_OK);
+    uint64_t digest = compiled_plan_digest(bytes, count);
+    mem_free(bytes);
+    compiled_plan_close(plan);
+    return digest;
+}
+
+/* Where no machine or NIC differs the ranks run the plan for equal links. */
+static void alike_is_equal_links(void **state)
+{
+    static const struct sites rows[] = {
+        {.count = 1, .ranks_each = 4, .mbit = {10000}},
+        {.count = 4, .ranks_each = 1, .mbit = {10000}},
+        {.count = 4, .ranks_each = 1, .mbit = {10000}, .unknown_last = true},
+    };
+    for (size_t k = 0; k < COUNT_OF(rows); k++) {
+        struct meeting meeting = meeting_at(&rows[k], k % 2);
+        meeting_run(&meeting);
+        agreed(&meeting);
+        assert_int_equal(meeting.members[3].plan->coll.digest, equal_digest(4));
+        assert_int_equal(meeting.members[3].plan->out_bytes_per_s, 0);
+        meeting_end(&meeting);
+    }
+}
+
+/* Edges of a tree's half between machines. */
+static int crossings(const struct sites *sites, const int32_t *parents)
+{
+    int count = 0;
+    for (int rank = 0; rank < sites_ranks(sites); rank++)
+        count +=
+            parents[rank] >= 0 && site_of(sites, rank) != site_of(sites, parents[rank]);
+    return count;
+}
+
+/* Each tree crosses the network once for each machine but one, in either direction. */
+static void trees_cross_seldom(void **state)
+{
+    static const struct {
+        struct sites sites;
+        uint32_t flags;
+        uint64_t out;
+    } rows[] = {
+        {{.count = 2, .ranks_each = 2, .mbit = {10000}}, 0, 1250000000},
+        {{.count = 2, .ranks_each = 2, .mbit = {10000}, .in_turn = true}, 0, 1250000000},
+        {{.count = 3, .ranks_each = 3, .mbit = {1000, 1000}}, 0, 250000000},
+        {{.count = 2, .ranks_each = 2, .mbit = {1000}, .unknown = true},
+         COMPILED_RATES_ASSUMED,
+         0},
+    };
+    for (size_t k = 0; k < COUNT_OF(rows); k++) {
+        const struct sites *sites = &rows[k].sites;
+        struct meeting meeting = meeting_at(sites, k % 2);
+        meeting_run(&meeting);
+        agreed(&meeting);
+        for (int rank = 0; rank < meeting.size; rank++) {
+            const struct group_plan *plan = meeting.members[rank].plan;
+            assert_int_equal(plan->flags, rows[k].flags);
+            assert_int_equal(plan->out_bytes_per_s, rows[k].out);
+        }
+        const struct coll_plan *plan = &meeting.members[0].plan->coll;
+        for (uint32_t c = 0; c < plan->classes_count; c++)
+            for (uint32_t t = 0; t < plan->classes[c].trees_count; t++) {
+                const struct coll_tree_plan *tree = &plan->classes[c].trees[t];
+                if (crossings(sites, tree->up_parents) != sites->count - 1 ||
+                    crossings(sites, tree->down_parents) != sites->count - 1)
+                    fail_msg("row %zu: class %u, tree %u", k, c, t);
+            }
+        meeting_end(&meeting);
+    }
+}
+
+/* The machine with the slow NIC gets and gives each byte once. */
+static void rates_follow_nics(void **state)
+{
+    const struct sites sites = {
+        .count = 4, .ranks_each = 1, .mbit = {10000}, .mbit_last = 1000};
+    struct meeting meeting = meeting_at(&sites, true);
+    meeting_run(&meeting);
+    agreed(&meeting);
+    for (int rank = 0; rank < 4; rank++) {
+        const struct group_plan *plan = meeting.members[rank].plan;
+        const struct coll_class *largest =
+            &plan->coll.classes[plan->coll.classes_count - 1];
+        assert_int_equal(plan->flags, 0);
+        assert_int_equal(plan->out_bytes_per_s, rank == 3 ? 125000000 : 1250000000);
+        assert_in_range(plan->bound_bytes_per_s, 124900000, 125000000);
+        assert_in_range(largest->bytes_per_s, 120000000, plan->bound_bytes_per_s);
+    }
+    meeting_end(&meeting);
+}
+
 /* "node:N" is a synthetic cluster; this one is of N ranks at one switch. */
 static const char star4[] = "star4.json", star5[] = "star5.json",
                   uneven4[] = "uneven4.json";
@@ -319,6 +443,35 @@ static void another_network(void **state)
     all_fail(&meeting, TRYST_E_GROUP, says);
 }
 
+static void another_roster(void **state)
+{
+    static const struct sites sites = {.count = 2, .ranks_each = 2, .mbit = {10000}};
+    static const struct sites odds[] = {
+        {.count = 2, .ranks_each = 2, .mbit = {10000}, .mbit_last = 1000},
+        {.count = 1, .ranks_each = 4, .mbit = {10000}},
+    };
+    static const char *const says[] = {"the rosters of ranks 0 and 3 differ",
+                                       "the same bytes", NULL};
+    for (size_t k = 0; k < COUNT_OF(odds); k++) {
+        struct meeting meeting = meeting_at(&sites, false);
+        meeting.odd = &odds[k];
+        all_fail(&meeting, TRYST_E_GROUP, says);
+    }
+}
+
+/* A file on rank 0's machine counts for the others, whatever their roster shows. */
+static void a_topology_comes_first(void **state)
+{
+    static const struct sites sites = {.count = 2, .ranks_each = 2, .mbit = {10000}};
+    struct meeting meeting = meeting_at(&sites, true);
+    meeting.topology[0] = uneven4;
+    meeting_run(&meeting);
+    agreed(&meeting);
+    assert_int_equal(meeting.members[3].plan->out_bytes_per_s, 25000000);
+    assert_int_equal(meeting.members[0].plan->out_bytes_per_s, 1250000000);
+    meeting_end(&meeting);
+}
+
 static void not_on_rank_0(void **state)
 {
     static const char *const says[] = {"set on rank 3, but not on rank 0", NULL};
@@ -394,7 +547,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unset_is_equal_links),
+        cmocka_unit_test(alike_is_equal_links),
+        cmocka_unit_test(trees_cross_seldom),
+        cmocka_unit_test(rates_follow_nics),
         cmocka_unit_test(rank_0_plans),
+        cmocka_unit_test(another_roster),
+        cmocka_unit_test(a_topology_comes_first),
         cmocka_unit_test(a_long_plan_travels),
         cmocka_unit_test(another_number_of_ranks),
         cmocka_unit_test(another_network),

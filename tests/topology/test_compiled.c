@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "graph_new.h"
 #include "plan_nets.h"
 #include "topology/sized/compiled_make.h"
 #include "topology/sized/compiled_wire.h"
@@ -198,6 +199,132 @@ static void every_network_survives(void **state)
     }
 }
 
+/* ---- what the network carries from a rank's machine ---------------------------------------- */
+
+enum { OUT_RANKS = 4 };
+
+static struct graph *star(const double *rates)
+{
+    struct graph *graph = graph_new(OUT_RANKS, 1);
+    for (uint32_t i = 0; i < OUT_RANKS; i++)
+        wire_new(graph, i, OUT_RANKS, rates[i]);
+    return graph;
+}
+
+static struct graph *uneven_star(void)
+{
+    return star((const double[]){800, 800, 400, 200});
+}
+
+/* The rate of the first wire is nobody's word. */
+static struct graph *guessed_star(void)
+{
+    struct graph *graph = uneven_star();
+    graph->links[0].bytes_per_s.origin = ORIGIN_NONE;
+    graph->links[1].bytes_per_s.origin = ORIGIN_NONE;
+    return graph;
+}
+
+static struct graph *unlimited_pair(void)
+{
+    return star((const double[]){GRAPH_UNLIMITED, GRAPH_UNLIMITED, 400, 200});
+}
+
+static struct graph *mesh(void)
+{
+    struct graph *graph = graph_new(OUT_RANKS, 0);
+    for (uint32_t i = 0; i < OUT_RANKS; i++)
+        for (uint32_t j = i + 1; j < OUT_RANKS; j++)
+            wire_new(graph, i, j, j == i + 1 ? 800 : 200);
+    return graph;
+}
+
+static struct graph *parallel_wires(void)
+{
+    struct graph *graph = graph_new(OUT_RANKS, 1);
+    for (uint32_t i = 0; i < 2 * OUT_RANKS; i++)
+        wire_new(graph, i / 2, OUT_RANKS, 100);
+    return graph;
+}
+
+/* Two machines with two ranks each and a trunk between their switches. */
+static struct graph *machines(void)
+{
+    struct graph *graph = graph_new(OUT_RANKS, 2);
+    for (uint32_t m = 0; m < 2; m++) {
+        uint32_t at = node_new(graph, m ? "m1" : "m0", NODE_MACHINE);
+        for (uint32_t i = 2 * m; i < 2 * m + 2; i++) {
+            graph->nodes[i].parent = at;
+            wire_new(graph, i, at, 50);
+        }
+        wire_new(graph, at, OUT_RANKS + m, m ? 200 : 400);
+    }
+    wire_new(graph, OUT_RANKS, OUT_RANKS + 1, 300);
+    return graph;
+}
+
+static struct graph *one_machine(void)
+{
+    struct graph *graph = uneven_star();
+    uint32_t at = node_new(graph, "m0", NODE_MACHINE);
+    for (uint32_t i = 0; i < OUT_RANKS; i++)
+        graph->nodes[i].parent = at;
+    return graph;
+}
+
+static struct compiled_plan *graph_compile(struct graph *graph, bool memory_fails)
+{
+    static const struct plan_params params = {.op = PLAN_ALLREDUCE};
+    struct err err = ERR_INIT;
+    struct overlay *overlay = overlay_new(graph);
+    struct plan *plan;
+    struct plan_sizes *sizes;
+    struct compiled_plan *compiled = NULL;
+    assert_int_equal(plan_open(overlay, &params, NULL, &err, &plan), TRYST_OK);
+    assert_int_equal(plan_sizes_open(overlay, plan, 0, &err, &sizes), TRYST_OK);
+    const struct plan_sizes *all[] = {sizes};
+    for (uint32_t k = 1; !compiled; k++) {
+        if (memory_fails)
+            alloc_fail_at(k);
+        tryst_status status =
+            compiled_plan_make(overlay, all, 1, &no_params, &err, &compiled);
+        bool failed = alloc_fail_off();
+        assert_int_equal(status, failed ? TRYST_E_NOMEM : TRYST_OK);
+    }
+    plan_sizes_close(sizes);
+    plan_close(plan);
+    overlay_close(overlay);
+    graph_close(graph);
+    return compiled;
+}
+
+static void out_rates(void **state)
+{
+    static const struct {
+        const char *name;
+        struct graph *(*make)(void);
+        uint64_t out[OUT_RANKS];
+    } rows[] = {
+        {"uneven star", uneven_star, {800, 800, 400, 200}},
+        {"guessed star", guessed_star, {0, 800, 400, 200}},
+        {"unlimited pair", unlimited_pair, {0, 0, 400, 200}},
+        {"mesh", mesh, {1200, 1800, 1800, 1200}},
+        {"parallel wires", parallel_wires, {200, 200, 200, 200}},
+        {"machines", machines, {200, 200, 200, 200}},
+        {"one machine", one_machine, {0, 0, 0, 0}},
+    };
+    for (size_t k = 0; k < COUNT_OF(rows); k++) {
+        struct compiled_plan *plan = graph_compile(rows[k].make(), k == 0);
+        size_t count;
+        for (uint32_t i = 0; i < OUT_RANKS; i++)
+            if (plan->out_bytes_per_s[i] != rows[k].out[i])
+                fail_msg("%s: %llu bytes/s from rank %u", rows[k].name,
+                         (unsigned long long)plan->out_bytes_per_s[i], i);
+        mem_free(round_trip(plan, &count));
+        compiled_plan_close(plan);
+    }
+}
+
 static void equal_links(void **state)
 {
     static const uint32_t ranks[] = {2, 3, 4, 5, 7, 8, 15, 16, 17, 18, 31, 64, 511, 512};
@@ -209,6 +336,8 @@ static void equal_links(void **state)
                          TRYST_OK);
         plan_right(plan);
         assert_int_equal(plan->flags, COMPILED_RATES_ASSUMED);
+        for (uint32_t i = 0; i < ranks[k]; i++)
+            assert_int_equal(plan->out_bytes_per_s[i], 0);
         mem_free(round_trip(plan, &count));
         compiled_plan_close(plan);
     }
@@ -311,11 +440,12 @@ static void each_rule_refuses(void **state)
         {16, 1, "number of ranks: 1"},
         {40, 1, "again"},
         {43, 1, "of no job"},
-        {48, 0, "halves"},
-        {52, 2, "root 2"},
-        {56, 0, "no such parent"},
-        {58, 1, "cycle"},
-        {60, 0, "not a child"},
+        {48, 1, "rank 0 of a compiled plan sends 1 bytes/s to the network, though"},
+        {64, 0, "halves"},
+        {68, 2, "root 2"},
+        {72, 0, "no such parent"},
+        {74, 1, "cycle"},
+        {76, 0, "not a child"},
     };
     struct err err = ERR_INIT;
     struct compiled_plan *plan;
@@ -334,15 +464,27 @@ static void each_rule_refuses(void **state)
             fail_msg("change %zu: %s", k, err.text);
         bytes[changes[k].at] = old;
     }
+    bytes[12] = 0; /* no rates are assumed now */
+    bytes[56] = 7;
+    assert_int_equal(compiled_plan_decode(bytes, count, &err, &plan), TRYST_OK);
+    assert_int_equal(plan->out_bytes_per_s[1], 7);
+    compiled_plan_close(plan);
+    bytes[63] = 1;
+    assert_int_equal(compiled_plan_decode(bytes, count, &err, &plan), TRYST_E_INVALID);
+    assert_non_null(strstr(err.text, "rank 1 of a compiled plan sends"));
     mem_free(bytes);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_network_survives), cmocka_unit_test(equal_links),
-        cmocka_unit_test(rates_fill_links),       cmocka_unit_test(children_in_order),
-        cmocka_unit_test(changes_are_refused),    cmocka_unit_test(each_rule_refuses),
+        cmocka_unit_test(every_network_survives),
+        cmocka_unit_test(equal_links),
+        cmocka_unit_test(rates_fill_links),
+        cmocka_unit_test(children_in_order),
+        cmocka_unit_test(changes_are_refused),
+        cmocka_unit_test(each_rule_refuses),
+        cmocka_unit_test(out_rates),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

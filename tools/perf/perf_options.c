@@ -82,7 +82,7 @@ static const char help[] =
     "each iteration counts, and no barrier is between iterations. Bandwidths as in\n"
     "nccl-tests: alg is size / median; bus is that times 2(n-1)/n for allreduce,\n"
     "(n-1)/n for allgather, reducescatter, alltoall, else 1. bound, where\n"
-    "TRYST_TOPOLOGY has the links' rates: the least time of these payload bytes over\n"
+    "the rates of links are known: the least time of these payload bytes over\n"
     "all trees; ratio: median / bound. Headers of TCP over Ethernet make it 1514/1448.\n"
     "preempt --op allreduce: bound is the time alone, and at each hop of the longest\n"
     "path between root and leaf the windows of the sending host / its rate.\n"

@@ -95,10 +95,10 @@ void perf_setup_print(const struct perf_rank *rank)
         printf("; priority %s", priority);
     }
     printf("\n# trees planned for %s%s\n",
-           setup.topology ? "TRYST_TOPOLOGY=" : "equal links",
+           setup.topology ? "TRYST_TOPOLOGY=" : "the ranks' machines and NICs",
            setup.topology
                ? setup.topology
-               : " (TRYST_TOPOLOGY is unset), so no bound of the plan is known");
+               : " (TRYST_TOPOLOGY is unset); no bound is known where all are alike");
 }
 
 /* A JSON string. */

@@ -10,6 +10,7 @@
  *
  *   u32 magic, version, epoch, flags, ranks, trees, operations, pairs; u64 bound: bytes/s that no plan exceeds
  *   u32 member × ranks            the ranks of the job that they are
+ *   u64 out × ranks               bytes/s that the network carries from the rank's machine (out_rates.h); 0: unknown
  *   tree × trees:      u32 halves (1 up, 2 down, 4 alike), u32 root
  *                      rank parent × ranks of each half; `alike`: of one
  *                      rank child × (ranks − 1) of each half: by rising parent, in the order of addition; `alike`: of the
@@ -24,7 +25,7 @@
  * lower number. Shares: part k of a class ends at cum_share / 2^32 of the elements; the last is all ones and means all.
  * Rate of a pair: the shares of all trees and halves that use it, of the largest class that does, × that class's bytes/s.
  * Invariants: what is decoded is right in itself: trees span, parents and children agree, all indices exist, tree 0 of all
- * classes of an operation is one tree, each edge is a pair. Bytes of others are hostile until then.
+ * classes of an operation is one tree, each edge is a pair, no `out` is known where rates are assumed. Bytes of others are hostile until then.
  * Callers: commsched/context/group_plan.c; a fuzzer.
  */
 #ifndef TRYST_TOPOLOGY_COMPILED_H
@@ -32,10 +33,12 @@
 
 #include "topology/plan/plan.h"
 
-#define COMPILED_VERSION         2u
+#define COMPILED_VERSION         3u
 #define COMPILED_LATENCY_UNKNOWN UINT32_MAX
 /* The rates are nominal: those of the links are unknown. */
 #define COMPILED_RATES_ASSUMED 1u
+/* No rate is more: that of links that never limit. Below 2^50 (compiled_share_of). */
+#define COMPILED_RATE_MOST UINT64_C(1000000000000000)
 
 /* Of ranks 0 to n − 1. Children of rank r are child[first[r]] to child[first[r + 1]]. */
 struct compiled_half {
@@ -75,6 +78,8 @@ struct compiled_plan {
     uint32_t epoch, flags, ranks_count, trees_count, ops_count, pairs_count;
     uint64_t bound_bytes_per_s;
     uint32_t *members;
+    uint64_t *
+        out_bytes_per_s; /* by rank: what the network carries from its machine; 0: unknown */
     struct compiled_tree *trees;
     struct compiled_op *ops;
     struct compiled_pair *pairs; /* by from, then to */

@@ -10,13 +10,10 @@
 #include <string.h>
 
 #include "compiled_own.h"
+#include "out_rates.h"
 #include "shapes.h"
 #include "topology/routes/overlay_price.h"
 
-/* The assumed rate of a link of unknown rate: 10 Gbit/s, with the flag COMPILED_RATES_ASSUMED. */
-#define RATE_ASSUMED UINT64_C(1250000000)
-/* Of links that never limit; below 2^50 (compiled_share_of). */
-#define RATE_MOST 1e15
 /* A direct exchange by as many stars as ranks gains 1/n over a pair of trees, for n − 1 peers of each rank. */
 #define STARS_RANKS_MAX 16u
 
@@ -34,6 +31,8 @@ static tryst_status plan_new(uint32_t ranks_count, const struct compiled_params 
     plan->members = arrays_take(&plan->arrays, ranks_count, sizeof *plan->members);
     for (uint32_t i = 0; plan->members && i < ranks_count; i++)
         plan->members[i] = params->members ? params->members[i] : i;
+    plan->out_bytes_per_s =
+        arrays_take(&plan->arrays, ranks_count, sizeof *plan->out_bytes_per_s);
     *plan_p = plan;
     return plan->arrays.status;
 }
@@ -99,8 +98,8 @@ static uint32_t tree_number(struct compiled_plan *plan, const struct plan_tree *
 /* Bytes a second of a time for a byte: at least 1, and no more than fits. */
 static uint64_t rate_of(double s_per_byte)
 {
-    double rate = s_per_byte > 0 ? 1 / s_per_byte : RATE_MOST;
-    return (uint64_t)fmin(fmax(rate, 1), RATE_MOST);
+    double rate = s_per_byte > 0 ? 1 / s_per_byte : (double)COMPILED_RATE_MOST;
+    return (uint64_t)fmin(fmax(rate, 1), (double)COMPILED_RATE_MOST);
 }
 
 static void class_make(struct compiled_plan *plan, const struct plan_size *size,
@@ -163,8 +162,10 @@ tryst_status compiled_plan_make(struct overlay *overlay,
     }
     if (status == TRYST_OK)
         status = plan_finish(plan);
-    if (status == TRYST_OK)
+    if (status == TRYST_OK) {
         routes_set(plan, overlay);
+        status = out_rates_find(overlay, plan->out_bytes_per_s);
+    }
     return plan_end(status, plan, err, plan_p);
 }
 
@@ -213,8 +214,9 @@ static uint64_t equal_rate(uint32_t n, bool one_tree)
     while (1ul << levels < n)
         levels++;
     if (one_tree)
-        return RATE_ASSUMED / levels;
-    return n <= STARS_RANKS_MAX ? RATE_ASSUMED * n / (2ul * (n - 1)) : RATE_ASSUMED / 2;
+        return COMPILED_RATE_ASSUMED / levels;
+    return n <= STARS_RANKS_MAX ? COMPILED_RATE_ASSUMED * n / (2ul * (n - 1))
+                                : COMPILED_RATE_ASSUMED / 2;
 }
 
 static void equal_class(struct compiled_plan *plan, uint64_t bytes_max, bool one_tree,
@@ -242,7 +244,7 @@ tryst_status compiled_plan_equal(uint32_t n, const struct compiled_params *param
     if (status == TRYST_OK) {
         plan->flags = COMPILED_RATES_ASSUMED;
         plan->bound_bytes_per_s =
-            n > 1 ? RATE_ASSUMED * n / (2ul * (n - 1)) : RATE_ASSUMED;
+            n > 1 ? COMPILED_RATE_ASSUMED * n / (2ul * (n - 1)) : COMPILED_RATE_ASSUMED;
         plan->ops = arrays_take(&plan->arrays, 1, sizeof *plan->ops);
         plan->trees =
             arrays_take(&plan->arrays, STARS_RANKS_MAX + 1, sizeof *plan->trees);

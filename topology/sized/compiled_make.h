@@ -6,6 +6,9 @@
 #include "compiled.h"
 #include "plan_sizes.h"
 
+/* The assumed rate of a link of unknown rate: 10 Gbit/s. Where no rate is known the flag COMPILED_RATES_ASSUMED is set. */
+#define COMPILED_RATE_ASSUMED UINT64_C(1250000000)
+
 struct compiled_params {
     uint32_t epoch;
     const uint32_t *members; /* NULL: 0, 1, 2… */

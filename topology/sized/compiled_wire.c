@@ -98,6 +98,8 @@ static void put_plan(struct writer *writer, const struct compiled_plan *plan)
     put(writer, plan->bound_bytes_per_s, 8);
     for (uint32_t i = 0; i < plan->ranks_count; i++)
         put32(writer, plan->members[i]);
+    for (uint32_t i = 0; i < plan->ranks_count; i++)
+        put(writer, plan->out_bytes_per_s[i], 8);
     for (uint32_t t = 0; t < plan->trees_count; t++)
         put_tree(writer, &plan->trees[t]);
     for (uint32_t o = 0; o < plan->ops_count; o++)
@@ -213,7 +215,7 @@ static tryst_status head_decode(struct reader *reader)
     if (plan->ranks_count < 2 || plan->ranks_count > RANKS_MAX)
         return refuse(reader, "not a compiled plan's number of ranks: %u (2 to %u)",
                       plan->ranks_count, RANKS_MAX);
-    if (!may_follow(reader, plan->ranks_count, 4) ||
+    if (!may_follow(reader, plan->ranks_count, 12) ||
         !may_follow(reader, plan->trees_count, 8 + (uint64_t)plan->ranks_count) ||
         !may_follow(reader, plan->ops_count, 8) ||
         !may_follow(reader, plan->pairs_count, 24))
@@ -242,6 +244,25 @@ static tryst_status members_decode(struct reader *reader)
     }
     arrays_free(&scratch);
     return status;
+}
+
+static tryst_status out_rates_decode(struct reader *reader)
+{
+    struct compiled_plan *plan = reader->plan;
+    bool assumed = plan->flags & COMPILED_RATES_ASSUMED;
+    plan->out_bytes_per_s =
+        arrays_take(&plan->arrays, plan->ranks_count, sizeof *plan->out_bytes_per_s);
+    if (!plan->out_bytes_per_s)
+        return no_memory(reader);
+    for (uint32_t i = 0; i < plan->ranks_count; i++) {
+        uint64_t rate = plan->out_bytes_per_s[i] = get(reader, 8);
+        if (rate > COMPILED_RATE_MOST || (assumed && rate))
+            return refuse(
+                reader, "rank %u of a compiled plan sends %llu bytes/s to the network%s",
+                i, (unsigned long long)rate,
+                assumed ? ", though all rates are assumed" : "");
+    }
+    return TRYST_OK;
 }
 
 /* True if each rank's way up ends at the root. `seen` is 1 on ranks with such a way, 2 on the present way. */
@@ -479,6 +500,8 @@ static tryst_status plan_decode(struct reader *reader)
     tryst_status status = head_decode(reader);
     if (!status)
         status = members_decode(reader);
+    if (!status)
+        status = out_rates_decode(reader);
     if (status)
         return status;
     plan->trees = arrays_take(&plan->arrays, plan->trees_count, sizeof *plan->trees);

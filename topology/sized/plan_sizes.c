@@ -97,18 +97,6 @@ static tryst_status prices_find(struct overlay *overlay, const struct plan *plan
 
 /* ---- choice ------------------------------------------------------------------------------- */
 
-/* The single tree that is best for the smallest size. */
-static uint32_t first_choose(const struct candidates *candidates,
-                             const struct price *prices)
-{
-    uint32_t best = GRAPH_NONE;
-    for (uint32_t k = 0; k < candidates->count; k++)
-        if (candidates->sets[k].count == 1 &&
-            (best == GRAPH_NONE || prices[k].s[0] < prices[best].s[0]))
-            best = k;
-    return best;
-}
-
 /* The place of a tree in a set, or the set's count. */
 static uint32_t tree_find(const struct candidate *set, const struct plan_tree *tree,
                           uint32_t n)
@@ -147,6 +135,34 @@ static uint32_t size_choose(const struct candidates *candidates,
     }
     *time_s_p = best_s;
     return best;
+}
+
+/* True if with that tree as tree 0 no size is slower than its limit. */
+static bool first_within(const struct candidates *candidates, const struct price *prices,
+                         uint32_t first, uint32_t n, const double *limits_s)
+{
+    double time_s = prices[first].s[0];
+    bool within = time_s <= limits_s[0] * (1 + PLAN_LIMIT_SLACK);
+    for (uint32_t s = 1; within && s < PLAN_SIZES; s++) {
+        (void)size_choose(candidates, prices, first, s, n, &time_s);
+        within = time_s <= limits_s[s] * (1 + PLAN_LIMIT_SLACK);
+    }
+    return within;
+}
+
+/* The single tree that is best for the smallest size: of those within the limits, where there are any. */
+static uint32_t first_choose(const struct candidates *candidates,
+                             const struct price *prices, uint32_t n,
+                             const double *limits_s)
+{
+    uint32_t best = GRAPH_NONE;
+    for (uint32_t k = 0; k < candidates->count; k++)
+        if (candidates->sets[k].count == 1 &&
+            (best == GRAPH_NONE || prices[k].s[0] < prices[best].s[0]) &&
+            (!limits_s || first_within(candidates, prices, k, n, limits_s)))
+            best = k;
+    return best == GRAPH_NONE && limits_s ? first_choose(candidates, prices, n, NULL)
+                                          : best;
 }
 
 /* ---- time of a size ------------------------------------------------------------------------ */
@@ -233,7 +249,8 @@ tryst_status plan_sizes_digest(struct plan_sizes *sizes, uint64_t digest)
 }
 
 static tryst_status sizes_fill(struct plan_sizes *sizes, struct overlay *overlay,
-                               const struct plan *plan, double sum_bytes_per_s)
+                               const struct plan *plan, double sum_bytes_per_s,
+                               const double *limits_s)
 {
     struct candidates candidates = {.overlay = overlay, .plan = plan};
     tryst_status status = candidates_make(&candidates);
@@ -244,7 +261,8 @@ static tryst_status sizes_fill(struct plan_sizes *sizes, struct overlay *overlay
         status = TRYST_E_NOMEM;
     if (!status)
         status = prices_find(overlay, plan, sum_bytes_per_s, &candidates, prices);
-    uint32_t first = status ? 0 : first_choose(&candidates, prices);
+    uint32_t first =
+        status ? 0 : first_choose(&candidates, prices, sizes->ranks_count, limits_s);
     for (uint32_t s = 0; !status && s < PLAN_SIZES; s++) {
         struct plan_size *size = &sizes->sizes[sizes->count++];
         uint32_t k = size_choose(&candidates, prices, first, s, sizes->ranks_count,
@@ -263,9 +281,10 @@ static tryst_status sizes_fill(struct plan_sizes *sizes, struct overlay *overlay
     return status ? status : sizes->arrays.status;
 }
 
-tryst_status plan_sizes_open(struct overlay *overlay, const struct plan *plan,
-                             double sum_bytes_per_s, struct err *err,
-                             struct plan_sizes **sizes_p)
+tryst_status plan_sizes_open_within(struct overlay *overlay, const struct plan *plan,
+                                    double sum_bytes_per_s,
+                                    const double limits_s[PLAN_SIZES], struct err *err,
+                                    struct plan_sizes **sizes_p)
 {
     struct plan_sizes *sizes = mem_zalloc(sizeof *sizes);
     bool all_roots = plan->op == PLAN_ALLGATHER || plan->op == PLAN_REDUCE_SCATTER;
@@ -275,7 +294,7 @@ tryst_status plan_sizes_open(struct overlay *overlay, const struct plan *plan,
         sizes->ranks_count = plan->ranks_count;
         sizes->bound_s_per_byte = plan->bound_s_per_byte;
         if (!all_roots && plan->ranks_count > 1)
-            status = sizes_fill(sizes, overlay, plan, sum_bytes_per_s);
+            status = sizes_fill(sizes, overlay, plan, sum_bytes_per_s, limits_s);
     }
     if (!status)
         status = plan_sizes_digest(sizes, plan->digest);
@@ -285,6 +304,13 @@ tryst_status plan_sizes_open(struct overlay *overlay, const struct plan *plan,
     }
     *sizes_p = sizes;
     return TRYST_OK;
+}
+
+tryst_status plan_sizes_open(struct overlay *overlay, const struct plan *plan,
+                             double sum_bytes_per_s, struct err *err,
+                             struct plan_sizes **sizes_p)
+{
+    return plan_sizes_open_within(overlay, plan, sum_bytes_per_s, NULL, err, sizes_p);
 }
 
 void plan_sizes_close(struct plan_sizes *sizes)

@@ -28,6 +28,9 @@
 #define PLAN_SLICE_S 2e-6
 #define PLAN_FLOW_S  4e-6
 
+/* By so much a set of fewer trees may be slower than a limit: what more trees are predicted to gain counts less than that. */
+#define PLAN_LIMIT_SLACK 0.01
+
 struct plan_size {
     uint64_t bytes; /* what it was chosen for */
     uint64_t
@@ -64,6 +67,12 @@ void plan_sizes_gamma(struct overlay *overlay, double sum_bytes_per_s, double *g
 tryst_status plan_sizes_open(struct overlay *overlay, const struct plan *plan,
                              double sum_bytes_per_s, struct err *err,
                              struct plan_sizes **sizes_p);
+/** As plan_sizes_open, but where no size shall be predicted slower than `limits_s` (by size): tree 0 is the best for the
+ *  smallest size of those trees that allow that, as far as PLAN_LIMIT_SLACK; without such a tree as there. */
+tryst_status plan_sizes_open_within(struct overlay *overlay, const struct plan *plan,
+                                    double sum_bytes_per_s,
+                                    const double limits_s[PLAN_SIZES], struct err *err,
+                                    struct plan_sizes **sizes_p);
 void plan_sizes_close(struct plan_sizes *sizes);
 
 /** The time of a size's trees at its slice, which is what `predicted_s` has. INFINITY: an edge has no route. */

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rosters of machines with so many ranks and such NICs each. */
+#ifndef TESTS_COMMSCHED_SITES_H
+#define TESTS_COMMSCHED_SITES_H
+
+#include "support/roster.h"
+#include "support/unit.h"
+
+enum { SITES_MAX = 1024, SITE_RAILS_MAX = 3 };
+
+struct sites {
+    int count, ranks_each;
+    bool in_turn;   /* neighbours in rank are on different machines */
+    bool own_rails; /* each rank of a machine announces one of its rails */
+    uint32_t mbit
+        [SITE_RAILS_MAX]; /* rails of each machine, the last before a 0; see `unknown` */
+    uint32_t mbit_last;   /* not 0: the only rail of the last machine */
+    bool unknown, unknown_last; /* the rails have no rate: of all machines, of the last */
+};
+
+static inline int sites_ranks(const struct sites *sites)
+{
+    return sites->count * sites->ranks_each;
+}
+
+static inline int site_of(const struct sites *sites, int rank)
+{
+    return sites->in_turn ? rank % sites->count : rank / sites->ranks_each;
+}
+
+static inline void rail_announce(struct host_identity *host, int site, uint8_t number,
+                                 uint32_t mbit)
+{
+    host->rails[host->rails_count++] =
+        (struct rail_address){.family = 4,
+                              .prefix_bits = 8,
+                              .speed_mbit_per_s = mbit,
+                              .ip = {10, (uint8_t)(site / 256), (uint8_t)site, number}};
+}
+
+static inline void rails_fill(const struct sites *sites, int rank,
+                              struct host_identity *host)
+{
+    int site = site_of(sites, rank), number = rank / sites->count;
+    bool last = site + 1 == sites->count;
+    bool unknown = sites->unknown || (last && sites->unknown_last);
+    if (last && sites->mbit_last) {
+        rail_announce(host, site, 0, unknown ? 0 : sites->mbit_last);
+        return;
+    }
+    for (int i = 0; i < SITE_RAILS_MAX && sites->mbit[i]; i++)
+        if (!sites->own_rails || i == number)
+            rail_announce(host, site, (uint8_t)i, unknown ? 0 : sites->mbit[i]);
+}
+
+/* The test closes it. */
+static inline void sites_roster(const struct sites *sites, struct roster *roster)
+{
+    int size = sites_ranks(sites);
+    struct roster_entry *entries = test_calloc((size_t)size, sizeof *entries);
+    *roster = (struct roster){.size = size};
+    for (int rank = 0; rank < size; rank++) {
+        struct host_identity *host = &entries[rank].host;
+        snprintf(entries[rank].device_prefix, sizeof entries[rank].device_prefix,
+                 "/job:worker/replica:0/task:%d", rank);
+        host->host_id = 1 + (uint64_t)site_of(sites, rank);
+        host->process_id = 1 + (uint64_t)rank;
+        rails_fill(sites, rank, host);
+    }
+    assert_int_equal(roster_make(roster, entries), TRYST_OK);
+    test_free(entries);
+}
+
+#endif
