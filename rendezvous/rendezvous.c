@@ -343,7 +343,7 @@ static int timers_run(struct rendezvous *rdv)
     rdv->looked_ns = now_ns;
     if (now_ns >= rdv->tick_ns)
         tick(rdv, now_ns);
-    rdv->dispatch->look(rdv->dispatch_arg, now_ns);
+    rdv->dispatch->timer(rdv->dispatch_arg, now_ns);
     if (rdv->deadlines.count)
         count = deadlines_run(rdv, now_ns);
     idle_release(rdv); /* however busy the engine is */

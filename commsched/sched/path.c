@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bandwidth and round trip of a path, and what follows from them; path.h says how. */
+/* Bandwidth and round trip of a path, and its slice and window (path.h). */
 #include "path.h"
 
 #include <string.h>
 
 #include "core/clock.h"
 
-/** A round trip that was measured so long ago gives way to a new one, */
+/** The age at which a round trip is measured again. */
 #define RTT_AGE_NS (10 * NS_PER_S)
-/** for which so many slices go alone. */
-enum { ALONE_SLICES = 3 };
-/** A slice is what the path moves in so long. */
+/** Slices that start alone for one measurement; the fastest counts. */
+enum { RTT_PROBES = 3 };
+/** The time in which the path moves a slice. */
 #define SLICE_NS 1300000ull
-/** B grows no more after so many rounds that raised it by less than a quarter. */
+/** B has stopped growing after this many rounds that raised it by less than a quarter. */
 enum { FLAT_ROUNDS = 3 };
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -20,14 +20,14 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* ---- what follows ------------------------------------------------------------------------- */
+/* ---- slice and window --------------------------------------------------------------------- */
 
 static uint64_t bytes_in(uint64_t bytes_per_s, uint64_t ns)
 {
     return (uint64_t)((double)bytes_per_s * (double)ns * 1e-9);
 }
 
-/** The largest power of two that moves at this rate in SLICE_NS, between DISPATCH_SLICE_MIN and `largest`. */
+/** Return the largest power of two that moves at this rate in SLICE_NS, between DISPATCH_SLICE_MIN and `largest`. */
 static uint64_t slice_for(uint64_t bytes_per_s, uint64_t largest)
 {
     uint64_t slice_bytes = DISPATCH_SLICE_MIN;
@@ -37,16 +37,16 @@ static uint64_t slice_for(uint64_t bytes_per_s, uint64_t largest)
     return slice_bytes;
 }
 
-/** The round trip of a slice of `bytes` that went alone and took `spent_ns`, without the bytes. */
+/** Return the round trip of a probe of `bytes` that took `spent_ns`, without the time of the bytes. */
 static uint64_t rtt_for(const struct path *path, uint64_t spent_ns, uint64_t bytes)
 {
     double own_ns = (double)bytes / (double)path->bytes_per_s * 1e9;
     return (double)spent_ns > own_ns ? spent_ns - (uint64_t)own_ns : 0;
 }
 
-/** How much of B RTT is to be in flight: all; more while B still grows, and in two rounds of as many as samples
- *  count, to see whether it would. Never more for long: where many send to one, each one's round trip is
- *  mostly the others' windows, and all would grow by it. */
+/** Return the factor of B RTT that may be in flight: 2.5 while B grows, 1.25 in two rounds of PATH_RATES to probe for
+ *  more bandwidth, else 1. Not more for long: where many ranks send to one, each round trip is mostly the windows of the
+ *  others, and all windows would grow. */
 static double gain(const struct path *path)
 {
     if (path->flat_rounds < FLAT_ROUNDS)
@@ -54,7 +54,7 @@ static double gain(const struct path *path)
     return path->rates_next % PATH_RATES < 2 ? 1.25 : 1;
 }
 
-/** One slice and what moves in a round trip, in whole slices; `first`: before the round trip is known. */
+/** Return a window of one slice and `trip_bytes` in whole slices, `first` at least. */
 static uint64_t window_for(const struct path *path, uint64_t trip_bytes, uint64_t first)
 {
     uint64_t slice_bytes = larger(path->slice_bytes, path->cut_bytes);
@@ -67,7 +67,7 @@ static uint64_t window_for(const struct path *path, uint64_t trip_bytes, uint64_
 static void measured_follow(struct path *path)
 {
     if (path->bytes_per_s)
-        path->rtt_ns = rtt_for(path, path->alone_ns, path->alone_bytes);
+        path->rtt_ns = rtt_for(path, path->rtt_probe_ns, path->rtt_probe_bytes);
     path->slice_bytes = path->bytes_per_s
                             ? slice_for(path->bytes_per_s, DISPATCH_SLICE_MAX)
                             : DISPATCH_SLICE_FIRST;
@@ -98,7 +98,7 @@ void path_pace(struct path *path, uint64_t bytes_per_s, uint64_t trip_ns)
 {
     path->pace_bytes_per_s = bytes_per_s;
     path->pace_trip_ns = trip_ns;
-    path->drains &= !bytes_per_s;
+    path->draining &= !bytes_per_s;
     path_follow(path);
 }
 
@@ -112,14 +112,14 @@ void path_open(struct path *path, uint64_t set_window_bytes, uint64_t least_wind
 
 /* ---- samples ------------------------------------------------------------------------------ */
 
-/** What B must exceed for a sample that the window did not limit. */
+/** Return the rate that a sample must exceed to count if the window did not limit it. */
 static uint64_t known_rate(const struct path *path)
 {
     const uint64_t first = DISPATCH_SLICE_FIRST * NS_PER_S / SLICE_NS;
     return path->bytes_per_s ? path->bytes_per_s : first;
 }
 
-/** The second largest sample, or the only one: one alone may be a burst that the path let through. */
+/** Return the second largest sample, or the only one: the largest may be a burst. */
 static uint64_t rate_estimate(const struct path *path)
 {
     uint64_t first = 0, second = 0;
@@ -131,7 +131,7 @@ static uint64_t rate_estimate(const struct path *path)
     return second ? second : first;
 }
 
-static void rate_take(struct path *path, uint64_t bytes_per_s)
+static void rate_update(struct path *path, uint64_t bytes_per_s)
 {
     uint64_t before = path->bytes_per_s;
     path->rates[path->rates_next++ % PATH_RATES] = bytes_per_s;
@@ -141,46 +141,46 @@ static void rate_take(struct path *path, uint64_t bytes_per_s)
                             : path->flat_rounds + (path->flat_rounds < FLAT_ROUNDS);
 }
 
-/** Was the round trip found long ago, or on a path that was another? Then the next slice leaves alone. */
+/** True if the round trip must be measured again: it is old, or the bandwidth has halved or doubled since. */
 static bool rtt_is_old(const struct path *path, uint64_t now_ns)
 {
-    return now_ns > path->alone_at_ns + RTT_AGE_NS ||
-           path->bytes_per_s / 2 > path->alone_rate ||
-           path->bytes_per_s < path->alone_rate / 2;
+    return now_ns > path->rtt_probe_at_ns + RTT_AGE_NS ||
+           path->bytes_per_s / 2 > path->rtt_probe_rate ||
+           path->bytes_per_s < path->rtt_probe_rate / 2;
 }
 
-/** A slice went and nothing else was in flight. Of a few such the fastest counts. */
-static void alone_take(struct path *path, uint64_t now_ns, uint64_t spent_ns)
+/** Update the round trip from a probe that took `spent_ns`. The fastest of RTT_PROBES counts. */
+static void rtt_update(struct path *path, uint64_t now_ns, uint64_t spent_ns)
 {
-    uint64_t bytes = path->round_alone_bytes;
+    uint64_t bytes = path->round_probe_bytes;
     bool first = rtt_is_old(path, now_ns) || !path->bytes_per_s;
     if (first) {
-        path->alone_at_ns = now_ns;
-        path->alone_rate = path->bytes_per_s;
-        path->alone_left = ALONE_SLICES;
+        path->rtt_probe_at_ns = now_ns;
+        path->rtt_probe_rate = path->bytes_per_s;
+        path->rtt_probes_left = RTT_PROBES;
     }
-    path->alone_left -= path->alone_left > 0;
+    path->rtt_probes_left -= path->rtt_probes_left > 0;
     if (first || rtt_for(path, spent_ns, bytes) < path->rtt_ns) {
-        path->alone_ns = spent_ns;
-        path->alone_bytes = bytes;
+        path->rtt_probe_ns = spent_ns;
+        path->rtt_probe_bytes = bytes;
     }
 }
 
-static void round_take(struct path *path, uint64_t now_ns, uint64_t spent_ns,
-                       uint64_t came_bytes)
+static void round_end(struct path *path, uint64_t now_ns, uint64_t spent_ns,
+                      uint64_t came_bytes)
 {
     double ns = (double)larger(larger(spent_ns, path->round_left_ns), 1);
     uint64_t bytes_per_s = (uint64_t)((double)came_bytes * 1e9 / ns);
-    bool limited = path->limited && !path->round_alone_bytes;
-    bool alone = path->round_alone_bytes && path->bytes_per_s;
+    bool limited = path->limited && !path->round_probe_bytes;
+    bool alone = path->round_probe_bytes && path->bytes_per_s;
     if (limited || (!alone && bytes_per_s > known_rate(path)))
-        rate_take(path, bytes_per_s);
-    if (path->round_alone_bytes)
-        alone_take(path, now_ns, spent_ns);
+        rate_update(path, bytes_per_s);
+    if (path->round_probe_bytes)
+        rtt_update(path, now_ns, spent_ns);
     path_follow(path);
-    path->drains = path->limited && !path->set_window_bytes && !path->pace_bytes_per_s &&
-                   path->flat_rounds == FLAT_ROUNDS &&
-                   (path->alone_left > 0 || rtt_is_old(path, now_ns));
+    path->draining = path->limited && !path->set_window_bytes &&
+                     !path->pace_bytes_per_s && path->flat_rounds == FLAT_ROUNDS &&
+                     (path->rtt_probes_left > 0 || rtt_is_old(path, now_ns));
 }
 
 void path_started(struct path *path, uint64_t now_ns, uint64_t started_bytes,
@@ -190,21 +190,21 @@ void path_started(struct path *path, uint64_t now_ns, uint64_t started_bytes,
         path->cut_bytes = cut_bytes;
         path_follow(path);
     }
-    path->drains &= in_flight_bytes > 0;
+    path->draining &= in_flight_bytes > 0;
     if (path->round_ns)
         return;
     path->round_left_ns = in_flight_bytes ? now_ns - path->last_round_ns : 0;
     path->round_ns = path->last_round_ns = now_ns;
     path->round_started = started_bytes + bytes;
     path->round_returned = started_bytes - in_flight_bytes;
-    path->round_alone_bytes = in_flight_bytes ? 0 : bytes;
-    path->limited = path->disturbed = false;
+    path->round_probe_bytes = in_flight_bytes ? 0 : bytes;
+    path->limited = path->sample_invalid = false;
 }
 
 bool path_has_room(const struct path *path, uint64_t in_flight_bytes, uint64_t bytes)
 {
     return in_flight_bytes == 0 ||
-           (!path->drains && in_flight_bytes + bytes <= path->window_bytes);
+           (!path->draining && in_flight_bytes + bytes <= path->window_bytes);
 }
 
 void path_limited(struct path *path)
@@ -212,9 +212,9 @@ void path_limited(struct path *path)
     path->limited = true;
 }
 
-void path_disturbed(struct path *path)
+void path_sample_drop(struct path *path)
 {
-    path->disturbed = true;
+    path->sample_invalid = true;
 }
 
 void path_forget(struct path *path)
@@ -230,7 +230,7 @@ uint64_t path_returned(struct path *path, uint64_t now_ns, uint64_t started_byte
         return 0;
     uint64_t spent_ns = now_ns - path->round_ns;
     path->round_ns = 0;
-    if (!path->disturbed)
-        round_take(path, now_ns, spent_ns, returned - path->round_returned);
+    if (!path->sample_invalid)
+        round_end(path, now_ns, spent_ns, returned - path->round_returned);
     return spent_ns ? spent_ns : 1;
 }

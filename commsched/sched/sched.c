@@ -2,12 +2,11 @@
 /*
  * The preemptive scheduler; see sched.h for the order and the invariants.
  *
- * Shape: for each class a rail has its lanes in a queue, each by the most urgent transfer that it could
- * start a slice of; a lane has those transfers in a queue. So the next slice is the first of the first. What
- * cannot start leaves its queue and comes back with the event that changes that: a lane without window
- * with its credit, a transfer without a posted slice with the next one, a transport without room with
- * the next run.
- * Callers: rendezvous, through dispatch_ops, in the progress domain.
+ * Shape: for each class a rail queues its lanes, ordered by the most urgent transfer that could start a slice, and a lane
+ * queues these transfers. So the next slice belongs to the first transfer of the first lane. A lane without window
+ * leaves its queue until its next credit, a transfer without a posted slice until the next one is posted, and a lane
+ * without room at the transport until the next run.
+ * Thread: the progress domain.
  */
 #include "sched.h"
 
@@ -22,24 +21,23 @@
 #include "rail.h"
 
 struct rail_window {
-    uint64_t bytes;        /* in flight on its lanes that are not away */
-    uint64_t window_bytes; /* so many may be */
+    uint64_t bytes; /* in flight on lanes that are not stalled */
+    uint64_t window_bytes;
     struct rail_rate rate;
-    const struct dispatch_lane *over; /* started a slice beyond the window; or NULL */
-    /* Of each class those that may have a slice to start. */
-    struct urgent_queue lanes[URGENCY_CLASSES];
-    uint64_t owed_bytes; /* see rail_share */
+    const struct dispatch_lane *overdraft; /* has a slice beyond the window; or NULL */
+    struct urgent_queue lanes[URGENCY_CLASSES]; /* with a slice that may start */
+    uint64_t deficit_bytes;                     /* of the background (deficit_update) */
 };
 
 struct sched {
     struct sched_params params;
     struct list busy; /* lanes with bytes in flight */
-    struct list held; /* lanes with a slice that only their bucket holds */
-    uint64_t held_ns; /* when the first of these may go on; 0: there is none */
+    struct list held; /* lanes with a slice that waits for a token of the pace */
+    uint64_t held_ns; /* when the first of the held lanes may start; 0: none is held */
     struct rail_window rails[DISPATCH_RAILS_MAX];
-    uint32_t rails_count; /* of those, that a lane has used */
-    bool moved;           /* something changed since the last run */
-    bool blocked;         /* a rail's window kept a slice from starting in the last run */
+    uint32_t rails_count; /* one more than the highest rail of a lane */
+    bool moved;           /* a queue or a window changed since the last run */
+    bool blocked;         /* a slice did not fit a rail's window in the last run */
 };
 
 static void rail_follow(struct rail_window *rail)
@@ -79,7 +77,7 @@ uint64_t sched_rail_bytes(const struct sched *sched, uint32_t rail)
     return sched->rails[rail].bytes;
 }
 
-/* ---- the trace ---------------------------------------------------------------------------- */
+/* ---- trace -------------------------------------------------------------------------------- */
 
 static void lane_trace_name(const struct sched *sched, struct dispatch_lane *lane)
 {
@@ -97,35 +95,35 @@ static void lane_trace(const struct sched *sched, const struct dispatch_lane *la
                   lane->path.window_bytes, lane->path.slice_bytes);
 }
 
-/* ---- who looks ---------------------------------------------------------------------------- */
+/* ---- stalled peers ------------------------------------------------------------------------ */
 
-/** So long no window may come back from a peer that looks. */
-static uint64_t away_limit_ns(const struct dispatch_lane *lane)
+/** Return how long a lane may go without credit before it counts as stalled. */
+static uint64_t stall_limit_ns(const struct dispatch_lane *lane)
 {
-    uint64_t turns_ns = SCHED_AWAY_TURNS * lane->turn_ns;
-    return turns_ns > SCHED_AWAY_NS ? turns_ns : SCHED_AWAY_NS;
+    uint64_t srtts_ns = SCHED_STALL_SRTTS * lane->srtt_ns;
+    return srtts_ns > SCHED_STALL_NS ? srtts_ns : SCHED_STALL_NS;
 }
 
-/** The slice that is timed was acknowledged, with all before it. A peer that was away must not pass for
- *  a slow one: the estimate at most doubles. */
-static void turn_take(struct dispatch_lane *lane, uint64_t turn_ns)
+/** Add a sample to the lane's srtt. The sample is capped, since a peer that was stopped must not count as a slow one: the
+ *  limit at most doubles. */
+static void srtt_update(struct dispatch_lane *lane, uint64_t sample_ns)
 {
-    uint64_t most_ns = 2 * away_limit_ns(lane);
-    turn_ns = turn_ns < most_ns ? turn_ns : most_ns;
-    lane->turn_ns = lane->turn_ns ? (7 * lane->turn_ns + turn_ns) / 8 : turn_ns;
+    uint64_t most_ns = 2 * stall_limit_ns(lane);
+    sample_ns = sample_ns < most_ns ? sample_ns : most_ns;
+    lane->srtt_ns = lane->srtt_ns ? (7 * lane->srtt_ns + sample_ns) / 8 : sample_ns;
 }
 
-/** The peer has looked: window is about to come back. */
-static void lane_heard(struct sched *sched, struct dispatch_lane *lane)
+/** Note a credit of the peer; a stalled lane counts against its rail again. */
+static void lane_credited(struct sched *sched, struct dispatch_lane *lane)
 {
-    lane->heard_ns = clock_now_ns(sched->params.clock);
-    if (!lane->away)
+    lane->credited_ns = clock_now_ns(sched->params.clock);
+    if (!lane->stalled)
         return;
-    lane->away = false;
+    lane->stalled = false;
     sched->rails[lane->rail].bytes += lane->in_flight_bytes;
 }
 
-static void on_look(void *arg, uint64_t now_ns)
+static void on_timer(void *arg, uint64_t now_ns)
 {
     struct sched *sched = arg;
     if (!sched->blocked)
@@ -133,12 +131,12 @@ static void on_look(void *arg, uint64_t now_ns)
     list_for_each_safe (&sched->busy, node, after) {
         struct dispatch_lane *lane = container_of(node, struct dispatch_lane, busy);
         struct rail_window *rail = &sched->rails[lane->rail];
-        if (lane->away || now_ns < lane->heard_ns + away_limit_ns(lane))
+        if (lane->stalled || now_ns < lane->credited_ns + stall_limit_ns(lane))
             continue;
-        lane->away = true;
+        lane->stalled = true;
         rail->bytes -= lane->in_flight_bytes;
-        if (rail->over == lane)
-            rail->over = NULL;
+        if (rail->overdraft == lane)
+            rail->overdraft = NULL;
         sched->moved = true;
     }
 }
@@ -151,14 +149,14 @@ static uint64_t on_next_ns(const void *arg)
         return next_ns;
     list_for_each_safe (&sched->busy, node, after) {
         const struct dispatch_lane *lane = container_of(node, struct dispatch_lane, busy);
-        uint64_t at_ns = lane->heard_ns + away_limit_ns(lane);
-        if (!lane->away && (!next_ns || at_ns < next_ns))
+        uint64_t at_ns = lane->credited_ns + stall_limit_ns(lane);
+        if (!lane->stalled && (!next_ns || at_ns < next_ns))
             next_ns = at_ns;
     }
     return next_ns;
 }
 
-/* ---- who stands where --------------------------------------------------------------------- */
+/* ---- queues ------------------------------------------------------------------------------- */
 
 static struct transfer *ready_first(struct dispatch_lane *lane, enum urgency_class kind)
 {
@@ -166,15 +164,15 @@ static struct transfer *ready_first(struct dispatch_lane *lane, enum urgency_cla
     return node ? container_of(node, struct transfer, node) : NULL;
 }
 
-/** The lane leaves its rail's queues until it has something to start again. */
+/** Remove the lane from its rail's queues. */
 static void lane_unqueue(struct dispatch_lane *lane)
 {
     for (int kind = 0; kind < URGENCY_CLASSES; kind++)
         (void)urgent_remove(&lane->nodes[kind]);
 }
 
-/** The lane stands in its rail's queues where its most urgent transfers belong: after any change of
- *  lane->ready, and when something has come back to a lane that had none of it. */
+/** Queue the lane at its rail by its most urgent transfers. Called after each change of lane->ready and when a lane that
+ *  had left the queues may start again. */
 static void lane_queue(struct sched *sched, struct dispatch_lane *lane)
 {
     for (int kind = 0; kind < URGENCY_CLASSES; kind++) {
@@ -207,7 +205,7 @@ static void transfer_unqueue(struct sched *sched, struct transfer *transfer)
     lane_queue(sched, transfer->lane);
 }
 
-/* ---- the pace of lanes --------------------------------------------------------------------- */
+/* ---- pace ---------------------------------------------------------------------------------- */
 
 static void held_until(struct sched *sched, uint64_t until_ns)
 {
@@ -215,7 +213,7 @@ static void held_until(struct sched *sched, uint64_t until_ns)
         sched->held_ns = until_ns;
 }
 
-/** Return lanes to their rails' queues after their wait. */
+/** Queue held lanes again whose wait is over. */
 static void held_release(struct sched *sched)
 {
     uint64_t now_ns = clock_now_ns(sched->params.clock);
@@ -240,8 +238,7 @@ static void lane_path_follow(struct dispatch_lane *lane)
               is_paced ? pace_trip_ns(&lane->pace) : 0);
 }
 
-/** Returns false if a slice may start now. Else the lane waits for its bucket; its path counts as limited, not its
- *  sender. */
+/** Hold the lane until its bucket has a token, and count its path as limited. Returns false if a slice may start now. */
 __attribute__((noinline)) static bool lane_hold(struct sched *sched,
                                                 struct dispatch_lane *lane)
 {
@@ -264,7 +261,7 @@ static void on_pace(void *arg, struct dispatch_lane *lane, const struct pace_pla
     lane_queue(arg, lane);
 }
 
-/* ---- what rendezvous tells ---------------------------------------------------------------- */
+/* ---- events of rendezvous ----------------------------------------------------------------- */
 
 static void on_lane_init(void *arg, struct dispatch_lane *lane)
 {
@@ -315,7 +312,7 @@ static void on_raise(void *arg, struct transfer *transfer, uint64_t rank)
 static void bytes_return(struct sched *sched, struct dispatch_lane *lane, uint64_t bytes)
 {
     struct rail_window *rail = &sched->rails[lane->rail];
-    uint64_t counted = lane->away ? 0 : bytes;
+    uint64_t counted = lane->stalled ? 0 : bytes;
     assert(lane->in_flight_bytes >= bytes && rail->bytes >= counted);
     lane->in_flight_bytes -= bytes;
     rail->bytes -= counted;
@@ -324,14 +321,14 @@ static void bytes_return(struct sched *sched, struct dispatch_lane *lane, uint64
     lane_queue(sched, lane);
     if (lane->in_flight_bytes)
         return;
-    lane->away = false;
+    lane->stalled = false;
     list_remove(&lane->busy);
-    if (rail->over == lane)
-        rail->over = NULL;
+    if (rail->overdraft == lane)
+        rail->overdraft = NULL;
 }
 
-static void rail_trip_take(struct rail_window *rail, uint64_t now_ns, uint64_t spent_ns,
-                           uint64_t bytes)
+static void rail_trip_update(struct rail_window *rail, uint64_t now_ns, uint64_t spent_ns,
+                             uint64_t bytes)
 {
     rail_trip_add(&rail->rate, now_ns, spent_ns, bytes);
     rail_follow(rail);
@@ -341,38 +338,39 @@ static void on_credit(void *arg, struct transfer *transfer, uint64_t bytes)
 {
     struct sched *sched = arg;
     struct dispatch_lane *lane = transfer->lane;
-    lane_heard(sched, lane);
+    lane_credited(sched, lane);
     bytes_return(sched, lane, bytes);
     if (pace_is_on(&lane->pace) &&
-        pace_credited(&lane->pace, lane->heard_ns,
+        pace_credited(&lane->pace, lane->credited_ns,
                       lane->started_bytes - lane->in_flight_bytes))
         lane_path_follow(lane);
-    uint64_t alone_bytes = path_alone_bytes(&lane->path);
-    uint64_t turn_ns = path_returned(&lane->path, lane->heard_ns, lane->started_bytes,
+    uint64_t rtt_probe_bytes = path_probe_bytes(&lane->path);
+    uint64_t srtt_ns = path_returned(&lane->path, lane->credited_ns, lane->started_bytes,
                                      lane->in_flight_bytes);
-    if (turn_ns)
-        turn_take(lane, turn_ns);
-    if (turn_ns && alone_bytes)
-        rail_trip_take(&sched->rails[lane->rail], lane->heard_ns, turn_ns, alone_bytes);
+    if (srtt_ns)
+        srtt_update(lane, srtt_ns);
+    if (srtt_ns && rtt_probe_bytes)
+        rail_trip_update(&sched->rails[lane->rail], lane->credited_ns, srtt_ns,
+                         rtt_probe_bytes);
 }
 
 static void on_remove(void *arg, struct transfer *transfer)
 {
     struct sched *sched = arg;
     struct dispatch_lane *lane = transfer->lane;
-    transfer_unqueue(sched, transfer); /* what stood behind it may fit */
-    list_remove(&lane->paced);         /* likewise; and the lane may end with its peer */
+    transfer_unqueue(sched, transfer); /* transfers behind it may fit */
+    list_remove(&lane->paced);         /* the lane may end with its peer */
     if (transfer->upto < transfer->next) {
-        path_forget(&lane->path); /* nobody acknowledges it */
+        path_forget(&lane->path); /* no DONE will end the round */
         pace_forget(&lane->pace);
     }
     for (uint32_t i = transfer->upto; i < transfer->next; i++)
         bytes_return(sched, lane, transfer_slice_bytes(transfer, i));
 }
 
-static void lane_disturbed(struct dispatch_lane *lane)
+static void lane_sample_drop(struct dispatch_lane *lane)
 {
-    path_disturbed(&lane->path);
+    path_sample_drop(&lane->path);
     pace_forget(&lane->pace);
 }
 
@@ -380,45 +378,45 @@ static void on_pause(void *arg, struct dispatch_lane *lane)
 {
     struct sched *sched = arg;
     if (lane) {
-        lane_disturbed(lane);
+        lane_sample_drop(lane);
         return;
     }
     list_for_each_safe (&sched->busy, node, after)
-        lane_disturbed(container_of(node, struct dispatch_lane, busy));
+        lane_sample_drop(container_of(node, struct dispatch_lane, busy));
 }
 
 /* ---- starting slices ---------------------------------------------------------------------- */
 
 enum start { STARTED, LANE_FULL, LANE_PACED, RAIL_FULL, TRANSPORT_FULL };
 
-/** May `bytes` more be in flight under `window`? One slice may always be. */
+/** True if `bytes` more fit the window. A single slice always fits. */
 static bool window_has_room(uint64_t in_flight, uint64_t bytes, uint64_t window)
 {
     return in_flight == 0 || in_flight + bytes <= window;
 }
 
-/** Has the rail room? Where nothing of the lane is in flight its slice, the most urgent of the rail,
- *  may overdraw it: one lane at a time. */
+/** True if the rail has room. A lane with nothing in flight may overdraw the rail by the rail's most urgent slice, one
+ *  lane at a time. */
 static bool rail_has_room(const struct sched *sched, const struct dispatch_lane *lane,
                           uint64_t bytes)
 {
     const struct rail_window *rail = &sched->rails[lane->rail];
     return window_has_room(rail->bytes, bytes, rail->window_bytes) ||
-           (!lane->in_flight_bytes && !rail->over);
+           (!lane->in_flight_bytes && !rail->overdraft);
 }
 
-/** `bytes` of the transfer have left. */
-static void bytes_take(struct sched *sched, const struct transfer *transfer,
-                       uint64_t bytes)
+/** Count `bytes` of the transfer as in flight. */
+static void bytes_start(struct sched *sched, const struct transfer *transfer,
+                        uint64_t bytes)
 {
     struct dispatch_lane *lane = transfer->lane;
     struct rail_window *rail = &sched->rails[lane->rail];
     uint64_t now_ns = clock_now_ns(sched->params.clock);
     if (!window_has_room(rail->bytes, bytes, rail->window_bytes))
-        rail->over = lane;
+        rail->overdraft = lane;
     if (!lane->in_flight_bytes) {
         list_push_back(&sched->busy, &lane->busy);
-        lane->heard_ns = now_ns;
+        lane->credited_ns = now_ns;
     }
     path_started(&lane->path, now_ns, lane->started_bytes, lane->in_flight_bytes, bytes,
                  transfer->slices > 1 ? transfer->slice_bytes : 0);
@@ -429,7 +427,7 @@ static void bytes_take(struct sched *sched, const struct transfer *transfer,
     lane->in_flight_bytes += bytes;
     if (lane->in_flight_bytes > lane->in_flight_high_bytes)
         lane->in_flight_high_bytes = lane->in_flight_bytes;
-    rail->bytes += lane->away ? 0 : bytes;
+    rail->bytes += lane->stalled ? 0 : bytes;
     lane_trace(sched, lane);
 }
 
@@ -441,8 +439,8 @@ static struct transfer *rail_first(struct rail_window *rail, enum urgency_class 
                : NULL;
 }
 
-/** The transfer of the rail whose turn it is, or NULL. Background has its turn when training has
- *  nothing to start, and when it is owed a slice. */
+/** Return the rail's next transfer, or NULL. Background comes next when training has nothing to start, and when its
+ *  deficit covers a slice. */
 static struct transfer *rail_next(struct rail_window *rail)
 {
     struct transfer *training = rail_first(rail, URGENCY_TRAINING);
@@ -450,17 +448,18 @@ static struct transfer *rail_next(struct rail_window *rail)
     if (!training || !background)
         return training ? training : background;
     uint64_t bytes = transfer_slice_bytes(background, background->next);
-    return rail->owed_bytes >= bytes * (BACKGROUND_SHARE - 1) ? background : training;
+    return rail->deficit_bytes >= bytes * (BACKGROUND_SHARE - 1) ? background : training;
 }
 
-/** `bytes` of `kind` were started while the other class waited. What background is owed grows by all
- *  that training starts, and a slice of its own costs fifteen times its bytes: a sixteenth of all. */
-static void rail_share(struct rail_window *rail, enum urgency_class kind, uint64_t bytes)
+/** Update the background's deficit (deficit round robin): `bytes` of `kind` started while the other class waited. Bytes
+ *  of training add to it, and a slice of the background takes fifteen times its bytes: the background gets a sixteenth. */
+static void deficit_update(struct rail_window *rail, enum urgency_class kind,
+                           uint64_t bytes)
 {
     if (kind == URGENCY_TRAINING)
-        rail->owed_bytes += bytes;
+        rail->deficit_bytes += bytes;
     else
-        rail->owed_bytes -= bytes * (BACKGROUND_SHARE - 1);
+        rail->deficit_bytes -= bytes * (BACKGROUND_SHARE - 1);
 }
 
 /** Start the transfer's next slice. */
@@ -478,14 +477,15 @@ static enum start slice_start(struct sched *sched, struct transfer *transfer)
         return RAIL_FULL;
     if (sched->params.start(transfer) != TRYST_OK)
         return TRANSPORT_FULL;
-    transfer->next++; /* all under way: DONE finds it through its want */
-    bytes_take(sched, transfer, bytes);
+    transfer
+        ->next++; /* when all slices are in flight, a DONE finds the transfer through its want */
+    bytes_start(sched, transfer, bytes);
     return STARTED;
 }
 
-/** A slice of a flow has started: the next one is of another flow, or lane, that is as urgent, so all trees of a
- *  collective move. */
-static void turn_pass(struct sched *sched, struct transfer *transfer)
+/** Queue a flow behind flows and lanes of equal urgency after each of its slices, so that all trees of a collective
+ *  move. */
+static void turn_end(struct sched *sched, struct transfer *transfer)
 {
     struct dispatch_lane *lane = transfer->lane;
     urgent_turn(&transfer->node);
@@ -493,8 +493,7 @@ static void turn_pass(struct sched *sched, struct transfer *transfer)
     urgent_turn(&lane->nodes[urgency_class(&transfer->urgency)]);
 }
 
-/** Start slices of the rail's lanes until none may. A lane that the transport has no room for goes
- *  into `later`. */
+/** Start slices of the rail's lanes while any may start. Lanes without room at the transport go into `later`. */
 static int rail_run(struct sched *sched, struct rail_window *rail, struct list *later)
 {
     struct transfer *transfer;
@@ -506,11 +505,11 @@ static int rail_run(struct sched *sched, struct rail_window *rail, struct list *
         if (start == STARTED) {
             started++;
             if (contended)
-                rail_share(rail, kind,
-                           transfer_slice_bytes(transfer, transfer->next - 1));
+                deficit_update(rail, kind,
+                               transfer_slice_bytes(transfer, transfer->next - 1));
             transfer_queue(sched, transfer);
             if (transfer->in_turn)
-                turn_pass(sched, transfer);
+                turn_end(sched, transfer);
             continue;
         }
         sched->blocked |= start == RAIL_FULL;
@@ -523,7 +522,7 @@ static int rail_run(struct sched *sched, struct rail_window *rail, struct list *
     return started;
 }
 
-/** Apart from on_run, which mostly has nothing to do. */
+/** Run all rails. Not inlined: most runs have nothing to start. */
 __attribute__((noinline)) static int rails_run(struct sched *sched)
 {
     struct list_node *node;
@@ -533,16 +532,16 @@ __attribute__((noinline)) static int rails_run(struct sched *sched)
     list_init(&later);
     for (uint32_t i = 0; i < sched->rails_count; i++)
         started += rail_run(sched, &sched->rails[i], &later);
-    bool again = !list_empty(&later); /* in the next run */
+    bool again = !list_empty(&later);
     while ((node = list_pop_front(&later)) != NULL)
         lane_queue(sched, container_of(node, struct dispatch_lane, later));
     sched->moved = again;
     return started;
 }
 
-/* ---- what holds a transfer ---------------------------------------------------------------- */
+/* ---- why a transfer waits ----------------------------------------------------------------- */
 
-/** Of its lane, or of its rail: what has its turn before the transfer, which is ready. */
+/** Return the transfer of the lane or the rail that starts before this one, which is ready; NULL: none does. */
 static const struct transfer *turn_before(struct sched *sched,
                                           const struct transfer *transfer)
 {
@@ -588,7 +587,7 @@ static enum transfer_hold on_held_by(void *arg, const struct transfer *transfer,
     return rail_has_room(sched, lane, bytes) ? HOLD_TRANSPORT : HOLD_RAIL;
 }
 
-/** Apart, so that a run without a pace stays as short as it is. */
+/** Run while lanes are held. Not inlined, so that a run without a pace stays short. */
 __attribute__((noinline)) static int held_run(struct sched *sched)
 {
     held_release(sched);
@@ -615,5 +614,5 @@ const struct dispatch_ops sched_ops = {.lane_init = on_lane_init,
                                        .rail_window = on_rail_window,
                                        .run = on_run,
                                        .held_by = on_held_by,
-                                       .look = on_look,
+                                       .timer = on_timer,
                                        .next_ns = on_next_ns};

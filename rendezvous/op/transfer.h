@@ -42,9 +42,9 @@ struct path {
     uint64_t rtt_ns;       /**< without the bytes' own time; 0: not known */
     uint64_t set_window_bytes, least_window_bytes;
     uint64_t cut_bytes;               /**< slices of what was started last */
-    uint64_t alone_ns, alone_bytes;   /**< a slice that met nothing in flight */
-    uint64_t alone_at_ns, alone_rate; /**< when, and bytes_per_s then */
-    uint32_t alone_left;              /**< so many more are to */
+    uint64_t rtt_probe_ns, rtt_probe_bytes;   /**< a slice that met nothing in flight */
+    uint64_t rtt_probe_at_ns, rtt_probe_rate; /**< when, and bytes_per_s then */
+    uint32_t rtt_probes_left;              /**< so many more are to */
     uint64_t rates[PATH_RATES];
     uint32_t rates_next;
     uint32_t flat_rounds; /**< since B grew by a quarter */
@@ -52,9 +52,9 @@ struct path {
     uint64_t round_ns;      /**< when it began; 0: none is */
     uint64_t last_round_ns; /**< when the newest one began, also if it has ended */
     uint64_t round_left_ns; /**< so long it took what it found in flight to leave */
-    uint64_t round_started, round_returned, round_alone_bytes;
-    bool limited, disturbed;
-    bool drains; /**< nothing leaves until nothing is in flight */
+    uint64_t round_started, round_returned, round_probe_bytes;
+    bool limited, sample_invalid;
+    bool draining; /**< nothing leaves until nothing is in flight */
     /* Of a paced lane: its rate, 0 none, and the round trip that the window covers, 0 not known. */
     uint64_t pace_bytes_per_s, pace_trip_ns;
 };
@@ -100,10 +100,10 @@ struct dispatch_lane {
     const char *
         trace_name; /**< of its counter, once its endpoint is ready and this rank traces */
     uint32_t rail;
-    bool away; /**< the peer does not look: its bytes do not count against the rail */
-    uint64_t heard_ns; /**< when window came back last, or the first byte left */
+    bool stalled; /**< the peer does not look: its bytes do not count against the rail */
+    uint64_t credited_ns; /**< when window came back last, or the first byte left */
     uint64_t
-        turn_ns; /**< a slice's, from its start to its credit: smoothed, 0 not known */
+        srtt_ns; /**< a slice's, from its start to its credit: smoothed, 0 not known */
     uint64_t started_bytes; /**< ever */
     struct pace pace;
     struct list_node paced; /**< in the dispatch's list while the bucket holds a slice, */
@@ -187,7 +187,7 @@ struct dispatch_ops {
     enum transfer_hold (*held_by)(void *arg, const struct transfer *transfer,
                                   const struct transfer **before_p);
     /** Time has passed: the next run may start more. */
-    void (*look)(void *arg, uint64_t now_ns);
+    void (*timer)(void *arg, uint64_t now_ns);
     /** When to look at the latest (CLOCK_MONOTONIC ns), 0 none. */
     uint64_t (*next_ns)(const void *arg);
 };

@@ -148,7 +148,7 @@ void credit(int which, int slices)
 void advance(uint64_t ns)
 {
     clock_fake_advance(&t.clock, ns);
-    sched_ops.look(t.sched, t.clock.now_ns);
+    sched_ops.timer(t.sched, t.clock.now_ns);
 }
 
 void post(int which, uint32_t posted)

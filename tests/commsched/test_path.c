@@ -61,7 +61,7 @@ static void slice_return(void)
     l.first = (l.first + 1) % UNDER_WAY_MAX;
     l.count--;
     if (paused)
-        path_disturbed(&l.path);
+        path_sample_drop(&l.path);
     (void)path_returned(&l.path, l.now_ns, l.started_bytes, l.in_flight_bytes);
 }
 

@@ -424,16 +424,16 @@ static void test_away(void **state)
     add(2, 4, 100, 10, 10);
     run("c");
     uint64_t at_ns = sched_ops.next_ns(t.sched);
-    assert_int_equal(at_ns, t.clock.now_ns + SCHED_AWAY_NS);
-    advance(SCHED_AWAY_NS - 1);
+    assert_int_equal(at_ns, t.clock.now_ns + SCHED_STALL_NS);
+    advance(SCHED_STALL_NS - 1);
     credit(2, 1);
     run("c");
     advance(1);
-    assert_true(t.lanes[0].away && t.lanes[2].away && !t.lanes[4].away);
+    assert_true(t.lanes[0].stalled && t.lanes[2].stalled && !t.lanes[4].stalled);
     run("c");
     assert_int_equal(sched_rail_bytes(t.sched, 0), 20);
     credit(0, 1);
-    assert_false(t.lanes[0].away);
+    assert_false(t.lanes[0].stalled);
     assert_int_equal(sched_rail_bytes(t.sched, 0), 30);
     credit(2, 2);
     run("acc");
@@ -446,27 +446,27 @@ static void test_away(void **state)
  * does not pass for one that is as slow. */
 static void test_slow(void **state)
 {
-    const uint64_t turn_ns = 50 * NS_PER_MS;
+    const uint64_t srtt_ns = 50 * NS_PER_MS;
     begin(20, 20);
     add(0, 0, 1000, 10, 100);
     for (int i = 0; i < 8; i++) {
         sched_ops.run(t.sched);
-        advance(turn_ns / 2);
+        advance(srtt_ns / 2);
         credit(0, 1);
     }
     sched_ops.run(t.sched);
-    uint64_t limit_ns = SCHED_AWAY_TURNS * t.lanes[0].turn_ns;
-    assert_in_range(limit_ns, 2 * turn_ns, 4 * turn_ns);
+    uint64_t limit_ns = SCHED_STALL_SRTTS * t.lanes[0].srtt_ns;
+    assert_in_range(limit_ns, 2 * srtt_ns, 4 * srtt_ns);
     add(1, 2, 1000, 10, 100);
     add(2, 4, 1000, 10, 100);
     sched_ops.run(t.sched);
     advance(limit_ns - 1);
-    assert_false(t.lanes[0].away);
+    assert_false(t.lanes[0].stalled);
     advance(1);
-    assert_true(t.lanes[0].away);
+    assert_true(t.lanes[0].stalled);
     advance(10 * limit_ns);
     credit(0, 2);
-    assert_true(SCHED_AWAY_TURNS * t.lanes[0].turn_ns <= 2 * limit_ns);
+    assert_true(SCHED_STALL_SRTTS * t.lanes[0].srtt_ns <= 2 * limit_ns);
     for (int i = 0; i < 3; i++)
         sched_ops.remove(t.sched, &t.transfers[i]);
     end();
@@ -492,7 +492,7 @@ static void check(uint64_t window, uint64_t rail_window, bool looks)
         }
         assert_int_equal(t.lanes[lane].in_flight_bytes, bytes);
         assert_true(bytes <= window || count == 1);
-        rails[lane % RAILS] += t.lanes[lane].away ? 0 : bytes;
+        rails[lane % RAILS] += t.lanes[lane].stalled ? 0 : bytes;
     }
     for (uint32_t i = 0; i < RAILS; i++) {
         assert_int_equal(sched_rail_bytes(t.sched, i), rails[i]);

@@ -111,7 +111,7 @@ static uint64_t on_rail_window(const void *arg, uint32_t rail)
     return bytes ? bytes : UINT64_MAX;
 }
 
-static void on_look(void *arg, uint64_t now_ns)
+static void on_timer(void *arg, uint64_t now_ns)
 {
 }
 
@@ -132,7 +132,7 @@ static const struct dispatch_ops world_dispatch = {.lane_init = on_lane_init,
                                                    .rail_window = on_rail_window,
                                                    .run = on_run,
                                                    .held_by = on_held_by,
-                                                   .look = on_look,
+                                                   .timer = on_timer,
                                                    .next_ns = on_next_ns};
 
 /* ---- open --------------------------------------------------------------------------------- */
@@ -283,7 +283,7 @@ int world_pass(struct world *world)
 {
     int count = world_links_run(world);
     for (int i = 0; i < world->size; i++) {
-        if (world->sides[i].still || world->sides[i].away)
+        if (world->sides[i].still || world->sides[i].stalled)
             continue;
         count += rendezvous_progress(world->sides[i].rdv);
         rendezvous_settle(world->sides[i].rdv); /* as a thread does that leaves */
@@ -295,7 +295,7 @@ void world_doze(struct world *world)
 {
     for (int i = 0; i < world->size; i++) {
         const struct side *side = &world->sides[i];
-        if (side->still || side->away)
+        if (side->still || side->stalled)
             continue;
         (void)rendezvous_arm(side->rdv);
         rendezvous_awake(side->rdv);
@@ -373,7 +373,7 @@ static void knobs_release(struct side *side)
 {
     side->still = side->hold_frames = side->hold_bulk = side->hold_sent = false;
     side->hold_cancels = side->hold_close = side->hold_dispatch = false;
-    side->hold_accepts = side->silent = side->away = false;
+    side->hold_accepts = side->silent = side->stalled = false;
     side->frames_max = 0;
     side->recv_again = side->send_again = 0;
     side->frames_fail = side->sends_fail = side->recvs_fail = false;
