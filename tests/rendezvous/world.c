@@ -283,7 +283,7 @@ int world_pass(struct world *world)
 {
     int count = world_links_run(world);
     for (int i = 0; i < world->size; i++) {
-        if (world->sides[i].still || world->sides[i].stalled)
+        if (world->sides[i].still || world->sides[i].away)
             continue;
         count += rendezvous_progress(world->sides[i].rdv);
         rendezvous_settle(world->sides[i].rdv); /* as a thread does that leaves */
@@ -295,7 +295,7 @@ void world_doze(struct world *world)
 {
     for (int i = 0; i < world->size; i++) {
         const struct side *side = &world->sides[i];
-        if (side->still || side->stalled)
+        if (side->still || side->away)
             continue;
         (void)rendezvous_arm(side->rdv);
         rendezvous_awake(side->rdv);
@@ -373,7 +373,7 @@ static void knobs_release(struct side *side)
 {
     side->still = side->hold_frames = side->hold_bulk = side->hold_sent = false;
     side->hold_cancels = side->hold_close = side->hold_dispatch = false;
-    side->hold_accepts = side->silent = side->stalled = false;
+    side->hold_accepts = side->silent = side->away = false;
     side->frames_max = 0;
     side->recv_again = side->send_again = 0;
     side->frames_fail = side->sends_fail = side->recvs_fail = false;
