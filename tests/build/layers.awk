@@ -40,7 +40,7 @@ BEGIN {
     may["commsched/sched"] = "core rendezvous/op"
     may["commsched/coll"] = "core rendezvous/numbers rendezvous/match rendezvous/op rendezvous/protocol rendezvous"
     may["commsched/progress"] = "core topology/place " rendezvous
-    may["commsched/context"] = "core topology/net topology/base topology/formats topology/routes topology/plan topology/sized " transports " " rendezvous " commsched/sched commsched/coll commsched/progress"
+    may["commsched/context"] = "core topology/net topology/base topology/machine topology/formats topology/routes topology/plan topology/sized " transports " " rendezvous " commsched/sched commsched/coll commsched/progress"
     topology = "topology/net topology/base topology/machine topology/formats topology/routes topology/plan topology/sized topology/report topology/probe topology/place topology/draw topology"
     may["pipeline/base"] = ""
     may["pipeline/program"] = "pipeline/base"

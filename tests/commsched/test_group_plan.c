@@ -13,6 +13,7 @@
 #include "core/config.h"
 #include "core/log.h"
 #include "rendezvous/bootstrap/bootstrap.h"
+#include "rendezvous/bootstrap/bootstrap_wire.h"
 #include "sites.h"
 #include "topology/sized/compiled_make.h"
 #include "topology/sized/compiled_wire.h"
@@ -523,6 +524,73 @@ static void not_connected(void **state)
     unlink("apart.json");
 }
 
+/* All ranks announce what this one does; the bootstrap's first round has each one's number. */
+static int gather_alike(void *arg, const void *mine, void *all, size_t bytes)
+{
+    const int *size = arg;
+    for (int rank = 0; rank < *size; rank++) {
+        char *at = (char *)all + (size_t)rank * bytes;
+        struct bootstrap_wire_member member;
+        memcpy(at, mine, bytes);
+        memcpy(&member, mine, bytes < sizeof member ? bytes : sizeof member);
+        if (bytes != sizeof member || member.magic != BOOTSTRAP_WIRE_MAGIC)
+            continue;
+        member.rank = (uint32_t)rank;
+        memcpy(at, &member, sizeof member);
+    }
+    return 0;
+}
+
+/* Rank 0's opening; the plan is closed. */
+static tryst_status alone_open(struct bootstrap *bootstrap,
+                               const struct bootstrap_params *params,
+                               const struct roster *roster, const struct config *config,
+                               struct err *err)
+{
+    struct group_plan *plan = NULL;
+    tryst_status status = group_plan_open(bootstrap, params, roster, config, err, &plan);
+    group_plan_close(plan);
+    return status;
+}
+
+/* Some failures have a way around them (without the solver's library plans are a little worse). */
+static void no_memory(void **state)
+{
+    const struct sites sites = {
+        .count = 3, .ranks_each = 1, .mbit = {10000}, .mbit_last = 1000};
+    int size = sites_ranks(&sites), failures = 0;
+    struct bootstrap_params params = {.size = size,
+                                      .listen_fd = -1,
+                                      .allgather = gather_alike,
+                                      .allgather_arg = &size,
+                                      .log = &quiet};
+    struct roster roster;
+    struct config *config;
+    struct bootstrap *bootstrap;
+    struct err none = ERR_INIT;
+    bool failed = true;
+    sites_roster(&sites, &roster);
+    assert_int_equal(config_open_defaults(&config), TRYST_OK);
+    assert_int_equal(bootstrap_open(&params, &none, &bootstrap), TRYST_OK);
+    assert_int_equal(alone_open(bootstrap, &params, &roster, config, &none), TRYST_OK);
+    uint64_t live = alloc_live_count();
+    for (uint64_t k = 1; failed; k += 1 + k / 16) {
+        struct err err = ERR_INIT;
+        alloc_fail_at(k);
+        tryst_status status = alone_open(bootstrap, &params, &roster, config, &err);
+        failed = alloc_fail_off();
+        assert_true(status == TRYST_OK ||
+                    (failed && status == TRYST_E_NOMEM && err.text[0]));
+        assert_int_equal(alloc_live_count(), live);
+        failures += status != TRYST_OK;
+    }
+    print_message("%d openings failed\n", failures);
+    assert_true(failures > 20);
+    bootstrap_close(bootstrap, NULL);
+    config_close(config);
+    roster_close(&roster);
+}
+
 static int files_make(void **state)
 {
     static char folder[] = "/tmp/tryst-group-plan-XXXXXX";
@@ -559,6 +627,7 @@ int main(void)
         cmocka_unit_test(not_on_rank_0),
         cmocka_unit_test(a_file_that_is_not_there),
         cmocka_unit_test(not_connected),
+        cmocka_unit_test(no_memory),
     };
     quiet.level = TRYST_LOG_ERROR;
     return cmocka_run_group_tests(tests, files_make, files_remove);
