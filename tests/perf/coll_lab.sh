@@ -11,7 +11,9 @@
 #   COLL_LAB_SLOWER  all links have so many times less, in the network and in the graph (1): for a machine that is busy
 #   COLL_LAB_WRONG   factor of all rates in the graph, not in the network (1)
 #   COLL_LAB_CHECK   compare each result with one that is computed (no)
-#   COLL_LAB_MAX     fail above this ratio (none)
+#   COLL_LAB_MAX     fail above this ratio of ours (none)
+#   COLL_LAB_BESIDE  mpich: after each of ours, MPI_Allreduce of as many bytes over the same network, with the ratio to
+#                    the same bound (no); MPIR_CVAR_* and UCX_RNDV_THRESH of the environment apply to it
 #   TRYST_PACE=0           without a pace
 set -euo pipefail
 if [ "$1" = --within ]; then
@@ -23,6 +25,8 @@ networks=("${@:4}")
 [ ${#networks[@]} -gt 0 ] || networks=(star uneven racks mesh eight)
 iters=${COLL_LAB_ITERS:-5} size=${COLL_LAB_BYTES:-64M}
 slower=${COLL_LAB_SLOWER:-1} check=${COLL_LAB_CHECK:+--check} wrong=${COLL_LAB_WRONG:-1} most=${COLL_LAB_MAX:-}
+beside=${COLL_LAB_BESIDE:-} mpi=$(dirname "$perf")/tests/perf_mpi_allreduce
+mpi_most_s=120
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
@@ -73,9 +77,9 @@ graph() { # <factor>
         END { printf "{\"ranks\":[%s],\n \"nodes\":[%s],\n \"links\":[%s]}\n", ranks, nodes, links }'
 }
 
-# The times of rank 0, and what follows from them: one line of a table.
-judge() { # <network> <json file> <wrong>
-    awk -v is="$1" -v transport="$transport" -v wrong="$3" -v most="$most" '
+# Print one line of a table from the figures of rank 0; those of a later file replace those of an earlier one.
+judge() { # <network> <who> <highest ratio, or nothing> <json file>…
+    awk -v is="$1" -v who="$2" -v wrong="$wrong" -v most="$3" '
         { for (i = 1; i <= split($0, part, /[,{}\[\]]/); i++)
               if (part[i] ~ /:/) { key = part[i]; value = part[i]; gsub(/[" ]|:.*/, "", key)
                                    sub(/.*: */, "", value); f[key] = value } }
@@ -84,11 +88,41 @@ judge() { # <network> <json file> <wrong>
             if (!goodput) { print is ": no bound: no measurement, or no graph"; exit 1 }
             ratio = f["seconds"] / goodput
             printf "%-8s %s: median %.3f s (p99 %.3f), bound %.3f s, in goodput %.3f s: ratio %.3f, load %s\n", is,
-                transport, f["seconds"], f["seconds_p99"], f["bound_seconds"] * wrong, goodput, ratio, load
+                who, f["seconds"], f["seconds_p99"], f["bound_seconds"] * wrong, goodput, ratio, load
             if (most && ratio > most) { print is ": the ratio is above " most; exit 1 }
-        }' load="$(cut -d' ' -f1 /proc/loadavg)" "$2"
+        }' load="$(cut -d' ' -f1 /proc/loadavg)" "${@:4}"
 }
 
+# Clear $beside, with the reason, where its program is missing.
+beside_check() {
+    case $beside in
+    '') ;;
+    mpich)
+        [ ! -x "$mpi" ] || return 0
+        echo "mpich: skipped: no mpicc, install libmpich-dev and build again (no $mpi)"
+        beside=
+        ;;
+    *)
+        echo "cannot run '$beside' beside ours: choose mpich" >&2
+        return 2
+        ;;
+    esac
+}
+
+# Run MPI_Allreduce over the network that ours has just run over.
+beside_run() { # <network>
+    local code=0
+    timeout --foreground -k 10 $mpi_most_s "$netlab" "$dir/lab" "$(dirname "$0")/mpich_lab.sh" "$mpi" \
+        "$(numfmt --from=iec "$size")" "$iters" </dev/null >"$dir/beside" 2>"$dir/errors" || code=$?
+    if [ $code -ne 0 ] || [ ! -s "$dir/beside" ]; then
+        cat "$dir/errors" "$dir/beside"
+        echo "$1: $beside failed with status $code (124 is the time-out of $mpi_most_s s)"
+        return 1
+    fi
+    judge "$1" "$beside" "" "$dir/figures" "$dir/beside"
+}
+
+beside_check
 status=0
 for name in "${networks[@]}"; do
     network "$name" | awk -v slower="$slower" \
@@ -101,7 +135,8 @@ for name in "${networks[@]}"; do
         [ $status -ne 77 ] || exit 77 # skipped: no network namespaces
         continue
     }
-    judge "$name" "$dir/figures" "$wrong" || status=1
+    judge "$name" "$transport" "$most" "$dir/figures" || status=1
+    [ -z "$beside" ] || beside_run "$name" || status=1
     [ -z "${COLL_LAB_SHOW:-}" ] || cat "$dir/out" "$dir/figures"
 done
 exit $status
