@@ -356,7 +356,7 @@ static uint64_t ranks_next_ns(const struct sim *sim)
     for (int i = 0; i < sim->world.size; i++) {
         const struct side *side = &sim->world.sides[i];
         uint64_t at = sim->ranks[i].next_ns;
-        if (at && at < next && !side->still && !side->stalled)
+        if (at && at < next && !side->still && !side->away)
             next = at;
     }
     return next;
@@ -376,7 +376,7 @@ static void ranks_run(struct sim *sim)
             world_links_run(world);
         for (int i = 0; i < world->size; i++) {
             struct side *side = &world->sides[i];
-            if (!side->stirred || side->still || side->stalled)
+            if (!side->stirred || side->still || side->away)
                 continue;
             again = true;
             side->stirred = false;
@@ -492,7 +492,7 @@ static void end_act(struct sim *sim, const struct sim_action *action)
     int rank = end_rank(transfer, end);
     if (sim->ranks[rank].killed || sim->ranks[rank].left)
         return;
-    if (sim->world.sides[rank].stalled) { /* it acts when it goes on */
+    if (sim->world.sides[rank].away) { /* it acts when it goes on */
         sim_act(sim, now_ns(sim) + NS_PER_MS, kind, action->what, action->value);
         return;
     }
@@ -547,9 +547,9 @@ static void action_run(struct sim *sim, const struct sim_action *action)
     case SIM_DO_LINK_MEND: net_link_cut(&sim->net, now, action->what, false); break;
     case SIM_DO_RANK_LEAVE: rank_leave_begin(sim, action->what); break;
     case SIM_DO_REFUSE: side->ways_refused = (int)action->value; break;
-    case SIM_DO_RANK_STOP: side->stalled = true; break;
+    case SIM_DO_RANK_STOP: side->away = true; break;
     case SIM_DO_RANK_GO:
-        side->stalled = false;
+        side->away = false;
         side->stirred = sim->world.links_stirred = true;
         break;
     default: rank_kill(sim, action->what); break;
@@ -766,7 +766,7 @@ void sim_close(struct sim *sim)
     for (int i = 0; i < sim->net.links_count; i++)
         net_link_cut(&sim->net, sim->world.clock.now_ns, i, false);
     for (int i = 0; i < sim->params.ranks; i++)
-        sim->world.sides[i].stalled = false;
+        sim->world.sides[i].away = false;
     rest_cancel(sim);
     sim_colls_cancel(sim);
     world_settle(&sim->world);
