@@ -215,17 +215,27 @@ tryst_status tryst_step_status(const tryst_step *step, tryst_error *error_p)
 
 /* ---- close -------------------------------------------------------------------------------- */
 
+/** True if `op`, which has failed, still has something to send to its peer: DONE, the OFFER that answers a WANT, and,
+ *  unless the group ends, the failure of a flow and the WANT(VOID) of what was given up before, unannounced: its send
+ *  ends with it. */
+static bool void_waits(const tryst_op *op, tryst_status status)
+{
+    bool ends = status == TRYST_E_CONTEXT;
+    unsigned needed = ends ? QUEUED_DONE : QUEUED_DONE | QUEUED_WANT;
+    return op->records & needed || (op->records & QUEUED_OFFER && op->want_id) ||
+           (!ends && urgent_queued(&op->deferred_node));
+}
+
 static void close_ops(struct list *ops, tryst_status status, const char *text)
 {
     list_for_each_safe (ops, node, after) {
         tryst_op *op = container_of(node, tryst_op, scope_node);
         op_fail(op, status, text);
-        /* DONE is queued, the OFFER that answers a WANT, and, unless the group ends, the WANT(VOID)
-         * of what was given up before, unannounced: its send ends with it. */
-        unsigned needed =
-            status == TRYST_E_CONTEXT ? QUEUED_DONE : QUEUED_DONE | QUEUED_WANT;
-        bool waits = op->records & needed || (op->records & QUEUED_OFFER && op->want_id);
-        if (op->state == OP_VOID && !waits)
+        if (op->state != OP_VOID || void_waits(op, status))
+            continue;
+        if (op->kind == OP_SEND)
+            producer_send_drop(op);
+        else
             op_end(op);
     }
 }
@@ -239,9 +249,9 @@ void scope_close(struct rendezvous *rdv, struct scope *scope, tryst_status statu
         live_steps(rdv->live, rdv->scopes.end, rdv->scopes.open);
     scope_move(rdv, scope, SCOPE_CLOSING);
     scope->step = NULL;
-    producer_scope_answer(scope, RECORD_CLOSED, TRYST_E_CLOSED, rank);
-    close_ops(&scope->ops, status, text);
+    close_ops(&scope->ops, status, text); /* the cause of a held send answers its WANT */
     close_ops(&scope->warned, status, text);
+    producer_scope_answer(scope, RECORD_CLOSED, TRYST_E_CLOSED, rank);
     rendezvous_reap_later(rdv, scope);
 }
 

@@ -27,6 +27,7 @@ struct entry {
     tryst_key *key;
     uint64_t send_next;
     uint64_t recv_next;
+    bool sends_dropped; /**< after the close a failed send has ended that its peer has not met */
     uint64_t declared; /**< as producer: the name of its key, if `declared_at` has it */
     const struct declared *declared_at; /**< or NULL (names.h) */
     struct name

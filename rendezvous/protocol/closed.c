@@ -24,7 +24,7 @@ enum { OVER_FIRST = 16 };
 
 /* ---- the producer ------------------------------------------------------------------------- */
 
-/** Does anything wait for the peer? (Our own steps are open as long as sends wait in them.) */
+/** Does anything wait for the peer? */
 static bool ask_is_due(const struct peer *peer)
 {
     return (!urgent_empty(&peer->out.posted_sends) ||
@@ -66,7 +66,7 @@ void producer_ask(struct peer *peer)
 }
 
 /** Sends of a step to the peer that wait for a WANT, or for credit. */
-static void sends_fail(struct list *ops, const struct peer *peer, tryst_status status,
+static void sends_fail(struct list *ops, struct peer *peer, tryst_status status,
                        int32_t rank)
 {
     char text[64];
@@ -76,7 +76,11 @@ static void sends_fail(struct list *ops, const struct peer *peer, tryst_status s
     list_for_each_safe (ops, node, after) {
         tryst_op *op = container_of(node, tryst_op, scope_node);
         bool waits = urgent_queued(&op->deferred_node) || flow_is_held(op);
-        if (op->kind == OP_SEND && op->peer == peer && waits)
+        if (op->kind != OP_SEND || op->peer != peer || !waits)
+            continue;
+        if (op->state == OP_VOID)
+            producer_send_drop(op);
+        else
             producer_fail(op, cause, text);
     }
 }

@@ -126,7 +126,8 @@ static void pack_asks(struct packer *packer)
         return;
     list_for_each_safe (&peer->rdv->scopes.all, node, after) {
         const struct scope *scope = container_of(node, struct scope, node);
-        if (at++ < peer->out.ask_from || scope->state != SCOPE_OPEN || !scope->sends_wait)
+        if (at++ < peer->out.ask_from || scope->state == SCOPE_EARLY ||
+            !scope->sends_wait)
             continue;
         if (!pack_ask(packer, scope->id)) {
             peer->out.ask_from = at - 1;
@@ -331,7 +332,8 @@ static bool op_is_through(const tryst_op *op)
 {
     if (op->state != OP_VOID)
         return op->state == OP_TAKEN;
-    return op->took_data || (op->kind == OP_SEND && op->scope->state == SCOPE_CLOSING);
+    return op->took_data || (op->kind == OP_SEND && op->scope->state == SCOPE_CLOSING &&
+                             !urgent_queued(&op->deferred_node));
 }
 
 /** Pack the records of pending operations until the frame is full. */
@@ -355,8 +357,13 @@ static void pack_pending(struct packer *packer)
 static void ops_end(struct list *through)
 {
     struct list_node *node;
-    while ((node = list_pop_front(through)) != NULL)
-        op_end(container_of(node, tryst_op, pending_node.node));
+    while ((node = list_pop_front(through)) != NULL) {
+        tryst_op *op = container_of(node, tryst_op, pending_node.node);
+        if (op->kind == OP_SEND)
+            producer_send_drop(op);
+        else
+            op_end(op);
+    }
 }
 
 /** Records that no operation waits to send, before all others: false where the frame is full. */
