@@ -215,15 +215,18 @@ tryst_status tryst_step_status(const tryst_step *step, tryst_error *error_p)
 
 /* ---- close -------------------------------------------------------------------------------- */
 
-/** True if `op`, which has failed, still has something to send to its peer: DONE, the OFFER that answers a WANT, and,
- *  unless the group ends, the failure of a flow and the WANT(VOID) of what was given up before, unannounced: its send
- *  ends with it. */
-static bool void_waits(const tryst_op *op, tryst_status status)
+/** End `op`, which has failed, unless it still has something to send to its peer: DONE, the OFFER that answers a WANT,
+ *  and, unless the group ends, the failure of a flow and the WANT(VOID) of what was given up before, unannounced: its
+ *  send ends with it. */
+static void void_close(tryst_op *op, bool group_ends)
 {
-    bool ends = status == TRYST_E_CONTEXT;
-    unsigned needed = ends ? QUEUED_DONE : QUEUED_DONE | QUEUED_WANT;
-    return op->records & needed || (op->records & QUEUED_OFFER && op->want_id) ||
-           (!ends && urgent_queued(&op->deferred_node));
+    unsigned needed = group_ends ? QUEUED_DONE : QUEUED_DONE | QUEUED_WANT;
+    if (urgent_queued(&op->deferred_node) && !group_ends)
+        return;
+    if (op->kind == OP_SEND)
+        producer_failure_drop(op);
+    if (!(op->records & needed || (op->records & QUEUED_OFFER && op->want_id)))
+        op_end(op);
 }
 
 static void close_ops(struct list *ops, tryst_status status, const char *text)
@@ -231,12 +234,8 @@ static void close_ops(struct list *ops, tryst_status status, const char *text)
     list_for_each_safe (ops, node, after) {
         tryst_op *op = container_of(node, tryst_op, scope_node);
         op_fail(op, status, text);
-        if (op->state != OP_VOID || void_waits(op, status))
-            continue;
-        if (op->kind == OP_SEND)
-            producer_send_drop(op);
-        else
-            op_end(op);
+        if (op->state == OP_VOID)
+            void_close(op, status == TRYST_E_CONTEXT);
     }
 }
 

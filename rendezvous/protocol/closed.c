@@ -78,10 +78,12 @@ static void sends_fail(struct list *ops, struct peer *peer, tryst_status status,
         bool waits = urgent_queued(&op->deferred_node) || flow_is_held(op);
         if (op->kind != OP_SEND || op->peer != peer || !waits)
             continue;
-        if (op->state == OP_VOID)
-            producer_send_drop(op);
-        else
+        if (op->state != OP_VOID) {
             producer_fail(op, cause, text);
+            continue;
+        }
+        producer_failure_drop(op);
+        op_end(op);
     }
 }
 

@@ -378,10 +378,9 @@ static bool want_closing(struct peer *peer, struct scope *scope,
     bool sent = entry && entry->key->dst_rank == peer->rank &&
                 entry->key->src_rank == peer->rdv->group->roster.rank &&
                 rec->seq < entry->send_next;
-    if (!sent || (entry->sends_dropped && !op_find(&entry->sends, rec->seq)))
-        return false;
-    want_take(peer, entry, rec);
-    return true;
+    if (sent)
+        want_take(peer, entry, rec);
+    return sent;
 }
 
 void producer_want(struct peer *peer, const struct record_want *rec, const char *key)
@@ -512,9 +511,9 @@ void producer_data_done(struct peer *peer, const struct record_answer *done)
         /* No receive took it: its number is still to be consumed. */
         op_state_set(op, OP_VOID);
         queue_insert(&op->entry->sends, &op->queued);
-    } else if (status == TRYST_E_NOMEM && !done->upto) {
-        producer_send_drop(op);
     } else {
+        if (status == TRYST_E_NOMEM && !done->upto)
+            producer_failure_drop(op);
         op_end(op);
     }
 }
@@ -569,12 +568,13 @@ static bool failure_is_sent(const tryst_op *op)
            (scope->state == SCOPE_OPEN || !own || op->final != TRYST_E_CANCELED);
 }
 
-void producer_send_drop(tryst_op *op)
+void producer_failure_drop(tryst_op *op)
 {
+    struct entry *entry = op->entry;
     if (urgent_remove(&op->deferred_node))
         op->peer->out.failures_count--;
-    op->entry->sends_dropped = true;
-    op_end(op);
+    if (op->queued.seq < entry->send_next)
+        entry->send_next = op->queued.seq;
 }
 
 /** A flow that failed before its WANT came sends its failure ahead, since its rank may close the step before that.

@@ -357,13 +357,8 @@ static void pack_pending(struct packer *packer)
 static void ops_end(struct list *through)
 {
     struct list_node *node;
-    while ((node = list_pop_front(through)) != NULL) {
-        tryst_op *op = container_of(node, tryst_op, pending_node.node);
-        if (op->kind == OP_SEND)
-            producer_send_drop(op);
-        else
-            op_end(op);
-    }
+    while ((node = list_pop_front(through)) != NULL)
+        op_end(container_of(node, tryst_op, pending_node.node));
 }
 
 /** Records that no operation waits to send, before all others: false where the frame is full. */
