@@ -145,9 +145,10 @@ struct peer_out {
     struct urgent_queue posted_sends; /**< POSTED and large, that it has not asked for */
     struct urgent_queue
         blocked_sends; /**< POSTED and small: for want of eager credit, or of a WANT */
-    uint32_t failures_count; /**< and failures of flows that wait for either, at most FAILURES_MAX */
-    bool blocked;      /**< frames say that there are some */
-    bool blocked_sent; /**< and the last one did */
+    uint32_t
+        failures_count; /**< and failures of flows that wait for either, at most FAILURES_MAX */
+    bool blocked;       /**< frames say that there are some */
+    bool blocked_sent;        /**< and the last one did */
     struct stream_out stream; /**< DATA that has left */
     struct names_out names;   /**< by which DATA names keys */
     uint64_t eager_used;
