@@ -7,6 +7,9 @@
  * the step is closed for good.
  * Invariant: it is answered only when no WANT of the step is under way to the asker and none will
  * come, so what the producer has not been asked for by then it never will be.
+ * Failures of flows outlive the close here: as DATA with a status, within eager credit, or as a send in
+ * `blocked_sends` that leaves with its WANT or with credit, at most FAILURES_MAX for each peer. Of more, the newest are dropped:
+ * their WANTs are answered CLOSED.
  * Callers: the tick and peer_idle (ask), records.c (ASK and its answer), reap (a step closes).
  */
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One rank never joins a collective, one other gives up, and then the first closes the step: all ranks end, with that
- * cause or, behind the missing rank, with CLOSED. In a chain a missing inner rank cuts the tree in two. */
+ * cause or, behind the missing rank, with its CLOSED: a rank in between that has closed its step passes the cause on. In a
+ * chain a missing inner rank cuts the tree in two. */
 #include "coll_items.h"
 
 #include "support/unit.h"
@@ -47,7 +48,7 @@ static void outcome_check(const struct round *round, tryst_op *op)
 {
     tryst_error error = {.struct_size = sizeof error};
     tryst_status cause = round->cancels ? TRYST_E_CANCELED : TRYST_E_DEADLINE;
-    tryst_status status = tryst_wait(op, 10000 * NS_PER_MS);
+    tryst_status status = tryst_wait(op, 30000 * NS_PER_MS);
     if (status == TRYST_E_TIMEOUT)
         harness_fail(__FILE__, __LINE__,
                      "rank %d is missing, rank %d %s, %llu elements: it never ends",

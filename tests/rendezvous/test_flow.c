@@ -31,6 +31,7 @@ struct edge {
 static struct world world;
 static struct edge out[EDGES], in[EDGES];
 static tryst_step *steps[2];
+static uint64_t flow_step = 1; /* the step of the flows that start */
 static struct random dice;
 static bool ordered; /* every slice arrived behind the one before it */
 
@@ -164,8 +165,8 @@ static tryst_status start(bool send, int n, struct edge *edge, size_t bytes)
         tryst_key_prepare(&world.sides[rank].group, world_key(&world, 0, 1, name), &key),
         TRYST_OK);
     struct flow_params params = {
-        .scope = scope_find(&rdv->scopes, 1),
-        .step_id = 1,
+        .scope = scope_find(&rdv->scopes, flow_step),
+        .step_id = flow_step,
         .key = key,
         .urgency = {.rank = urgency_rank(URGENCY_TRAINING, 0), .step = 1},
         .tensor = &tensor};
@@ -802,7 +803,7 @@ static void fail_early(int n, size_t bytes)
 
 static bool step_is_gone(int rank)
 {
-    return !scope_find(&world.sides[rank].rdv->scopes, 1);
+    return !scope_find(&world.sides[rank].rdv->scopes, flow_step);
 }
 
 /* The failure has not left, as before a connection, when the step is closed and the WANT arrives: the failure answers
@@ -903,6 +904,37 @@ static void test_failures_without_credit(void **state)
     }
 }
 
+/* The peer opens the step after this rank has closed it, and closes it without a part: it is asked at each tick. */
+static void test_failures_asked(void **state)
+{
+    static const struct world_setting little[] = {
+        {"eager_credit", "4K"}, {"eager_max", "4000"}, {0}};
+    begin(little);
+    close_step(0);
+    close_step(1);
+    tryst_step *before[2] = {world_step(&world, 0, 2), world_step(&world, 1, 2)};
+    tryst_op *taker = world_send(&world, 0, before[0], world_key(&world, 0, 1, "taker"),
+                                 out[EDGES - 1].data, 3900, NULL);
+    world_settle(&world);
+    flow_step = 3;
+    steps[0] = world_step(&world, 0, flow_step);
+    world_settle(&world);
+    fail_early(0, 8);
+    close_step(0);
+    world_advance(&world, TICK_NS);
+    steps[1] = world_step(&world, 1, flow_step);
+    close_step(1);
+    for (int i = 0; i < 2; i++)
+        world_advance(&world, TICK_NS);
+    assert_true(step_is_gone(0));
+    assert_int_equal(world_peer(&world, 0, 1)->out.failures_count, 0);
+    flow_step = 1;
+    tryst_op_release(taker);
+    steps[0] = before[0];
+    steps[1] = before[1];
+    end();
+}
+
 /* A peer that takes nothing makes this rank keep FAILURES_MAX failures: what fails later ends CLOSED there. */
 static void test_failures_max(void **state)
 {
@@ -913,9 +945,15 @@ static void test_failures_max(void **state)
         out[0].ended = 0;
         fail_early(0, 8);
     }
+    fail_early(1, 8);
     assert_int_equal(world_peer(&world, 0, 1)->out.failures_count, FAILURES_MAX);
     close_step(0);
     world_settle(&world);
+    assert_int_equal(start(false, 1, &in[1], 8), TRYST_OK);
+    world_doze(&world);
+    world_settle(&world);
+    assert_int_equal(in[1].ended, 1);
+    assert_int_equal(in[1].status, TRYST_E_CLOSED);
     for (int i = 0; i < KEPT + 2; i++) {
         in[0].ended = 0;
         assert_int_equal(start(false, 0, &in[0], 8), TRYST_OK);
@@ -1190,6 +1228,7 @@ int main(void)
         cmocka_unit_test(test_close_while_failing),
         cmocka_unit_test(test_want_before_failure),
         cmocka_unit_test(test_failures_without_credit),
+        cmocka_unit_test(test_failures_asked),
         cmocka_unit_test(test_failures_max),
         cmocka_unit_test(test_abort_while_taking_back),
         cmocka_unit_test(test_late_failure),
