@@ -161,7 +161,7 @@ static inline bool send_eager(tryst_op *op)
     return true;
 }
 
-/** Send the failure of a flow's send ahead of its WANT, as DATA with a status. False: there is no eager credit. */
+/** Send the failure of a flow's send ahead of its WANT, as DATA with a status. False: no eager credit is left. */
 static bool failure_send(tryst_op *op)
 {
     struct peer *peer = op->peer;
@@ -370,7 +370,7 @@ static void want_take(struct peer *peer, struct entry *entry,
         want_park(want);
 }
 
-/** Leave a WANT of a closing step to its send: to one that failed, or whose DATA is under way. False: there is none. */
+/** Match a WANT of a closing step with its send, which failed or has DATA in flight. False: no such send exists. */
 static bool want_closing(struct peer *peer, struct scope *scope,
                          const struct record_want *rec, const char *key)
 {
@@ -587,7 +587,7 @@ static void flow_send_failure(tryst_op *op)
         return;
     peer->out.failures_count++;
     urgent_push(&peer->out.blocked_sends, &op->deferred_node, &op->urgency);
-    peer_idle_later(peer); /* says BLOCKED then, if it is still so */
+    peer_idle_later(peer); /* an idle pass sends BLOCKED */
     producer_ask_later(peer, op->scope);
 }
 
