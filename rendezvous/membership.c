@@ -26,6 +26,14 @@
 /** So often is read what has come, at most, before this rank says that it leaves. */
 enum { LAST_POLLS = 64 };
 
+/** Forget the end of the group before: its ranks have left, its steps were closed, and aborts are of its steps. */
+static void group_begin(struct rendezvous *rdv)
+{
+    rdv->join_again = rdv->leaving = rdv->leave_sent = rdv->cut = false;
+    rdv->aborts_count = 0;
+    rdv->scopes.end = 0;
+}
+
 tryst_status rendezvous_group_open(struct rendezvous *rdv, struct tryst_group *group,
                                    struct err *err)
 {
@@ -42,7 +50,7 @@ tryst_status rendezvous_group_open(struct rendezvous *rdv, struct tryst_group *g
     list_init(&group->met);
     pthread_mutex_init(&group->step_lock, NULL);
     rdv->group = group;
-    rdv->join_again = false;
+    group_begin(rdv);
     memcpy(&rdv->cookie, group->cookie, sizeof rdv->cookie);
     rendezvous_clock_open(rdv);
     peer_tree_join(rdv);

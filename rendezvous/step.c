@@ -215,18 +215,27 @@ tryst_status tryst_step_status(const tryst_step *step, tryst_error *error_p)
 
 /* ---- close -------------------------------------------------------------------------------- */
 
+/** End `op`, which has failed, unless it still has something to send to its peer: DONE, the OFFER that answers a WANT,
+ *  and, unless the group ends, the failure of a flow and the WANT(VOID) of what was given up before, unannounced: its
+ *  send ends with it. */
+static void void_close(tryst_op *op, bool group_ends)
+{
+    unsigned needed = group_ends ? QUEUED_DONE : QUEUED_DONE | QUEUED_WANT;
+    if (urgent_queued(&op->deferred_node) && !group_ends)
+        return;
+    if (op->kind == OP_SEND)
+        producer_failure_drop(op);
+    if (!(op->records & needed || (op->records & QUEUED_OFFER && op->want_id)))
+        op_end(op);
+}
+
 static void close_ops(struct list *ops, tryst_status status, const char *text)
 {
     list_for_each_safe (ops, node, after) {
         tryst_op *op = container_of(node, tryst_op, scope_node);
         op_fail(op, status, text);
-        /* DONE is queued, the OFFER that answers a WANT, and, unless the group ends, the WANT(VOID)
-         * of what was given up before, unannounced: its send ends with it. */
-        unsigned needed =
-            status == TRYST_E_CONTEXT ? QUEUED_DONE : QUEUED_DONE | QUEUED_WANT;
-        bool waits = op->records & needed || (op->records & QUEUED_OFFER && op->want_id);
-        if (op->state == OP_VOID && !waits)
-            op_end(op);
+        if (op->state == OP_VOID)
+            void_close(op, status == TRYST_E_CONTEXT);
     }
 }
 
@@ -239,9 +248,9 @@ void scope_close(struct rendezvous *rdv, struct scope *scope, tryst_status statu
         live_steps(rdv->live, rdv->scopes.end, rdv->scopes.open);
     scope_move(rdv, scope, SCOPE_CLOSING);
     scope->step = NULL;
-    producer_scope_answer(scope, RECORD_CLOSED, TRYST_E_CLOSED, rank);
-    close_ops(&scope->ops, status, text);
+    close_ops(&scope->ops, status, text); /* the cause of a held send answers its WANT */
     close_ops(&scope->warned, status, text);
+    producer_scope_answer(scope, RECORD_CLOSED, TRYST_E_CLOSED, rank);
     rendezvous_reap_later(rdv, scope);
 }
 

@@ -190,7 +190,7 @@ static tryst_status key_check(enum op_kind kind, const tryst_group *group,
     if (__builtin_expect(there >= roster->size, 0))
         return refuse(TRYST_E_KEY,
                       "cannot %s: the key names rank %d, and this group has %d ranks: "
-                      "prepare keys anew in each group: %s",
+                      "make keys anew in each group: %s",
                       kind == OP_SEND ? "send" : "receive", there, roster->size,
                       key->string);
     uint64_t incarnation = roster->ranks[key->src_rank].incarnation;
@@ -198,7 +198,7 @@ static tryst_status key_check(enum op_kind kind, const tryst_group *group,
         return TRYST_OK;
     return refuse(TRYST_E_INCARNATION,
                   "cannot %s: the key has incarnation %016" PRIx64
-                  ", rank %d has %016" PRIx64 ": build keys anew in each run",
+                  ", rank %d has %016" PRIx64 ": make keys anew in each group",
                   kind == OP_SEND ? "send" : "receive", key->src_incarnation,
                   key->src_rank, incarnation);
 }

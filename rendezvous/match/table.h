@@ -25,7 +25,8 @@ struct entry {
     struct hash_node node; /**< scope->entries, by the hash of its key */
     struct scope *scope;
     tryst_key *key;
-    uint64_t send_next;
+    uint64_t
+        send_next; /**< closed: from this number on a send may have ended that its peer has not met */
     uint64_t recv_next;
     uint64_t declared; /**< as producer: the name of its key, if `declared_at` has it */
     const struct declared *declared_at; /**< or NULL (names.h) */

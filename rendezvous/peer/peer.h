@@ -68,6 +68,10 @@ struct answer {
 /** Steps with sends that were posted since the last question, as far as they are remembered. */
 enum { ASKS_NEW_MAX = 16 };
 
+/** Failures of flows that may wait for eager credit of a peer, or for their WANTs, also when their step was closed. Of more,
+ *  the peer receives none ahead of its WANT: it ends with TRYST_E_CLOSED after the close. */
+enum { FAILURES_MAX = 1024 };
+
 /** A connect message that came before its endpoint was open. */
 struct held_message {
     struct list_node node;
@@ -141,8 +145,10 @@ struct peer_out {
     struct urgent_queue posted_sends; /**< POSTED and large, that it has not asked for */
     struct urgent_queue
         blocked_sends; /**< POSTED and small: for want of eager credit, or of a WANT */
-    bool blocked;      /**< frames say that there are some */
-    bool blocked_sent; /**< and the last one did */
+    uint32_t
+        failures_count; /**< and failures of flows that wait for either, at most FAILURES_MAX */
+    bool blocked;       /**< frames say that there are some */
+    bool blocked_sent;        /**< and the last one did */
     struct stream_out stream; /**< DATA that has left */
     struct names_out names;   /**< by which DATA names keys */
     uint64_t eager_used;

@@ -7,6 +7,9 @@
  * the step is closed for good.
  * Invariant: it is answered only when no WANT of the step is under way to the asker and none will
  * come, so what the producer has not been asked for by then it never will be.
+ * Failures of flows outlive the close here: as DATA with a status, within eager credit, or as a send in
+ * `blocked_sends` that leaves with its WANT or with credit, at most FAILURES_MAX for each peer. Of more, the newest are dropped:
+ * their WANTs are answered CLOSED.
  * Callers: the tick and peer_idle (ask), records.c (ASK and its answer), reap (a step closes).
  */
 #include <stdio.h>
@@ -24,7 +27,7 @@ enum { OVER_FIRST = 16 };
 
 /* ---- the producer ------------------------------------------------------------------------- */
 
-/** Does anything wait for the peer? (Our own steps are open as long as sends wait in them.) */
+/** Does anything wait for the peer? */
 static bool ask_is_due(const struct peer *peer)
 {
     return (!urgent_empty(&peer->out.posted_sends) ||
@@ -66,7 +69,7 @@ void producer_ask(struct peer *peer)
 }
 
 /** Sends of a step to the peer that wait for a WANT, or for credit. */
-static void sends_fail(struct list *ops, const struct peer *peer, tryst_status status,
+static void sends_fail(struct list *ops, struct peer *peer, tryst_status status,
                        int32_t rank)
 {
     char text[64];
@@ -76,8 +79,14 @@ static void sends_fail(struct list *ops, const struct peer *peer, tryst_status s
     list_for_each_safe (ops, node, after) {
         tryst_op *op = container_of(node, tryst_op, scope_node);
         bool waits = urgent_queued(&op->deferred_node) || flow_is_held(op);
-        if (op->kind == OP_SEND && op->peer == peer && waits)
+        if (op->kind != OP_SEND || op->peer != peer || !waits)
+            continue;
+        if (op->state != OP_VOID) {
             producer_fail(op, cause, text);
+            continue;
+        }
+        producer_failure_drop(op);
+        op_end(op);
     }
 }
 

@@ -119,7 +119,8 @@ static void match_void(struct want *want, tryst_op *op)
 static void producer_match(struct want *want, tryst_op *op)
 {
     want_unpark(want);
-    urgent_remove(&op->deferred_node);
+    if (urgent_remove(&op->deferred_node) && op->state == OP_VOID)
+        op->peer->out.failures_count--;
     if (want->flags & RECORD_VOID) {
         match_void(want, op);
         return;
@@ -160,12 +161,30 @@ static inline bool send_eager(tryst_op *op)
     return true;
 }
 
+/** Send the failure of a flow's send ahead of its WANT, as DATA with a status. False: no eager credit is left. */
+static bool failure_send(tryst_op *op)
+{
+    struct peer *peer = op->peer;
+    uint64_t charge = eager_charge(op);
+    if (peer->out.eager_used + charge > op->rdv->set.eager_credit_bytes)
+        return false;
+    peer->out.eager_used += charge;
+    op->eager = true;
+    send_inline(op, op->final);
+    return true;
+}
+
 void producer_unblock_some(struct peer *peer)
 {
     struct urgent_node *node;
-    while ((node = urgent_first(&peer->out.blocked_sends)) != NULL &&
-           send_eager(container_of(node, tryst_op, deferred_node)))
+    while ((node = urgent_first(&peer->out.blocked_sends)) != NULL) {
+        tryst_op *op = container_of(node, tryst_op, deferred_node);
+        bool failed = op->state == OP_VOID;
+        if (failed ? !failure_send(op) : !send_eager(op))
+            return;
         urgent_remove(node);
+        peer->out.failures_count -= failed;
+    }
 }
 
 /** It takes its number. Is it to wait for its ready event? */
@@ -351,6 +370,19 @@ static void want_take(struct peer *peer, struct entry *entry,
         want_park(want);
 }
 
+/** Match a WANT of a closing step with its send, which failed or has DATA in flight. False: no such send exists. */
+static bool want_closing(struct peer *peer, struct scope *scope,
+                         const struct record_want *rec, const char *key)
+{
+    struct entry *entry = entry_find(scope, rec->key_hash, key, rec->key_bytes);
+    bool sent = entry && entry->key->dst_rank == peer->rank &&
+                entry->key->src_rank == peer->rdv->group->roster.rank &&
+                rec->seq < entry->send_next;
+    if (sent)
+        want_take(peer, entry, rec);
+    return sent;
+}
+
 void producer_want(struct peer *peer, const struct record_want *rec, const char *key)
 {
     struct rendezvous *rdv = peer->rdv;
@@ -363,6 +395,8 @@ void producer_want(struct peer *peer, const struct record_want *rec, const char 
     }
     peer->in.wants_got++;
     peer_flush_later(peer); /* sends wants_taken once there are enough */
+    if (status == TRYST_E_CLOSED && scope && want_closing(peer, scope, rec, key))
+        return;
     if (status != TRYST_OK) {
         want_refuse(peer, rec->id,
                     status == TRYST_E_CLOSED ? RECORD_CLOSED : RECORD_CANCELED, status,
@@ -478,6 +512,8 @@ void producer_data_done(struct peer *peer, const struct record_answer *done)
         op_state_set(op, OP_VOID);
         queue_insert(&op->entry->sends, &op->queued);
     } else {
+        if (status == TRYST_E_NOMEM && !done->upto)
+            producer_failure_drop(op);
         op_end(op);
     }
 }
@@ -521,19 +557,38 @@ static void data_take_back(tryst_op *op, struct cause cause, const char *text)
     records_queue(op, QUEUED_CANCEL);
 }
 
-/** A flow that failed before its WANT came sends its failure ahead, since its rank may close the step before that, unless
- *  the step ends at all ranks. */
-static void flow_send_failure(tryst_op *op)
+/** True if the peer is to receive the failure of `op`: a failure of the whole step reaches it another way, and after the
+ *  close its WANT is answered CLOSED where this rank's own cancel is the cause. */
+static bool failure_is_sent(const tryst_op *op)
 {
     const struct scope *scope = op->scope;
-    uint64_t charge = eager_charge(op);
-    if (op->state != OP_VOID || scope->state != SCOPE_OPEN ||
-        scope->abort_status != TRYST_OK ||
-        op->peer->out.eager_used + charge > op->rdv->set.eager_credit_bytes)
+    bool own = op->origin_rank == op->rdv->group->roster.rank;
+    return op->state == OP_VOID && scope->abort_status == TRYST_OK &&
+           op->final != TRYST_E_CONTEXT &&
+           (scope->state == SCOPE_OPEN || !own || op->final != TRYST_E_CANCELED);
+}
+
+void producer_failure_drop(tryst_op *op)
+{
+    struct entry *entry = op->entry;
+    if (urgent_remove(&op->deferred_node))
+        op->peer->out.failures_count--;
+    if (op->queued.seq < entry->send_next)
+        entry->send_next = op->queued.seq;
+}
+
+/** A flow that failed before its WANT came sends its failure ahead, since its rank may close the step before that.
+ *  Without eager credit the failure waits for credit or for the WANT, also after the close (closed.c). */
+static void flow_send_failure(tryst_op *op)
+{
+    struct peer *peer = op->peer;
+    if (!failure_is_sent(op) || failure_send(op) ||
+        peer->out.failures_count == FAILURES_MAX)
         return;
-    op->peer->out.eager_used += charge;
-    op->eager = true;
-    send_inline(op, op->final);
+    peer->out.failures_count++;
+    urgent_push(&peer->out.blocked_sends, &op->deferred_node, &op->urgency);
+    peer_idle_later(peer); /* an idle pass sends BLOCKED */
+    producer_ask_later(peer, op->scope);
 }
 
 /** It leaves its number behind. */

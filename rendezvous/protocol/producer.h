@@ -34,6 +34,9 @@ static inline void producer_unblock(struct peer *peer)
 }
 /** Cancel a send, or fail it with `status`. */
 void producer_fail(tryst_op *op, struct cause cause, const char *text);
+/** Drop the failure of a send: in a step that is closed here its WANT, if one comes, is answered CLOSED. The send ends
+ *  next. */
+void producer_failure_drop(tryst_op *op);
 /** The ready event of a held send has passed, or failed (`status`). */
 void producer_released(tryst_op *op, tryst_status status);
 /** The bytes of a small send on a device are in its slot, or cannot be had. */

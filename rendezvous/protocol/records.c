@@ -126,7 +126,8 @@ static void pack_asks(struct packer *packer)
         return;
     list_for_each_safe (&peer->rdv->scopes.all, node, after) {
         const struct scope *scope = container_of(node, struct scope, node);
-        if (at++ < peer->out.ask_from || scope->state != SCOPE_OPEN || !scope->sends_wait)
+        if (at++ < peer->out.ask_from || scope->state == SCOPE_EARLY ||
+            !scope->sends_wait)
             continue;
         if (!pack_ask(packer, scope->id)) {
             peer->out.ask_from = at - 1;
@@ -331,7 +332,8 @@ static bool op_is_through(const tryst_op *op)
 {
     if (op->state != OP_VOID)
         return op->state == OP_TAKEN;
-    return op->took_data || (op->kind == OP_SEND && op->scope->state == SCOPE_CLOSING);
+    return op->took_data || (op->kind == OP_SEND && op->scope->state == SCOPE_CLOSING &&
+                             !urgent_queued(&op->deferred_node));
 }
 
 /** Pack the records of pending operations until the frame is full. */

@@ -31,6 +31,7 @@ struct edge {
 static struct world world;
 static struct edge out[EDGES], in[EDGES];
 static tryst_step *steps[2];
+static uint64_t flow_step = 1; /* the step of the flows that start */
 static struct random dice;
 static bool ordered; /* every slice arrived behind the one before it */
 
@@ -164,8 +165,8 @@ static tryst_status start(bool send, int n, struct edge *edge, size_t bytes)
         tryst_key_prepare(&world.sides[rank].group, world_key(&world, 0, 1, name), &key),
         TRYST_OK);
     struct flow_params params = {
-        .scope = scope_find(&rdv->scopes, 1),
-        .step_id = 1,
+        .scope = scope_find(&rdv->scopes, flow_step),
+        .step_id = flow_step,
         .key = key,
         .urgency = {.rank = urgency_rank(URGENCY_TRAINING, 0), .step = 1},
         .tensor = &tensor};
@@ -768,12 +769,10 @@ static struct cause on_failing(const struct flow *flow)
     return (struct cause){TRYST_E_PEER, 1, TRYST_E_SYSTEM};
 }
 
-/* The owner is failing, and the step is closed before it has failed its flows: this end reports the owner's cause, and
- * the other end the same, or CLOSED after the close, but never the close's own CANCELED. */
+/* The owner is failing, and the step is closed before it has failed its flows: both ends report the owner's cause. */
 static void test_close_while_failing(void **state)
 {
     struct flow_ops ops = plain_ops;
-    int travelled = 0;
     ops.failing = on_failing;
     for (int i = 0; i < 4; i++) {
         bool send = i & 1, small = i & 2;
@@ -786,14 +785,188 @@ static void test_close_while_failing(void **state)
         world_settle(&world);
         end();
         check_cause(own, 1);
-        assert_int_equal(other->ended, 1);
-        travelled += other->status == TRYST_E_PEER;
-        if (other->status == TRYST_E_PEER)
-            check_cause(other, 1);
-        else
-            assert_int_equal(other->status, TRYST_E_CLOSED);
+        check_cause(other, 1);
     }
-    assert_true(travelled > 0);
+}
+
+/* ---- failures of a closed step ------------------------------------------------------------ */
+
+static const struct cause died = {TRYST_E_PEER, 1, TRYST_E_SYSTEM};
+
+/** Let rank 0 fail flow `n` before its WANT comes. */
+static void fail_early(int n, size_t bytes)
+{
+    assert_int_equal(start(true, n, &out[n], bytes), TRYST_OK);
+    flow_fail(&out[n].flow, died, "it died");
+    check_cause(&out[n], 1);
+}
+
+static bool step_is_gone(int rank)
+{
+    return !scope_find(&world.sides[rank].rdv->scopes, flow_step);
+}
+
+/* The failure has not left, as before a connection, when the step is closed and the WANT arrives: the failure answers
+ * the WANT. */
+static void test_want_before_failure(void **state)
+{
+    for (int small = 0; small < 2; small++) {
+        size_t bytes = small ? 8 : 8 * SLICE;
+        begin(NULL);
+        world.sides[1].hold_frames = true;
+        world.sides[0].frames_max = 1;
+        tryst_op *first = world_send(&world, 0, steps[0], world_key(&world, 0, 1, "s"),
+                                     out[1].data, 8, NULL);
+        world_settle(&world);
+        fail_early(0, bytes);
+        close_step(0);
+        world_settle(&world);
+        assert_int_equal(start(false, 0, &in[0], bytes), TRYST_OK);
+        world_doze(&world); /* announces it */
+        world_settle(&world);
+        assert_int_equal(in[0].ended, 0);
+        world.sides[1].hold_frames = false;
+        world_settle(&world);
+        check_cause(&in[0], 1);
+        tryst_op_release(first);
+        end();
+    }
+}
+
+/* All eager credit is out when flows fail: their failures wait for WANTs, or for credit, also after the close. */
+static void begin_without_credit(tryst_op **taker_p)
+{
+    static const struct world_setting little[] = {
+        {"eager_credit", "4K"}, {"eager_max", "4000"}, {0}};
+    begin(little);
+    *taker_p = world_send(&world, 0, steps[0], world_key(&world, 0, 1, "taker"),
+                          out[EDGES - 1].data, 3900, NULL);
+    world_settle(&world);
+    fail_early(0, 8);
+    fail_early(1, 8 * SLICE);
+    assert_int_equal(world_peer(&world, 0, 1)->out.failures_count, 2);
+    close_step(0);
+    world_settle(&world);
+    assert_false(step_is_gone(0));
+}
+
+static void end_without_credit(tryst_op *taker)
+{
+    const struct peer *peer = world_peer(&world, 0, 1);
+    assert_int_equal(peer->out.failures_count, 0);
+    assert_true(urgent_empty(&peer->out.blocked_sends));
+    tryst_op_release(taker);
+    end();
+}
+
+static void test_failures_without_credit(void **state)
+{
+    enum { WANTED, CREDITED, CLOSED, DIED, LEFT, HOWS };
+    for (int how = 0; how < HOWS; how++) {
+        tryst_op *taker;
+        begin_without_credit(&taker);
+        if (how == CREDITED) {
+            tryst_op *op =
+                world_recv(&world, 1, steps[1], world_key(&world, 0, 1, "taker"),
+                           in[EDGES - 1].data, 3900, NULL);
+            world_settle(&world);
+            assert_int_equal(world_peer(&world, 0, 1)->out.failures_count, 0);
+            assert_true(world_peer(&world, 1, 0)->in.unexpected_bytes > 0);
+            tryst_op_release(op);
+        }
+        if (how == WANTED || how == CREDITED) {
+            assert_int_equal(start(false, 0, &in[0], 8), TRYST_OK);
+            assert_int_equal(start(false, 1, &in[1], 8 * SLICE), TRYST_OK);
+        } else if (how == CLOSED) {
+            close_step(1);
+        } else if (how == DIED) {
+            world_kill(&world, 1);
+        } else {
+            tryst_op_release(taker);
+            end(); /* the group closes with failures that wait */
+            continue;
+        }
+        world_settle(&world);
+        for (int i = 0; i < 2 && how != DIED; i++)
+            world_advance(&world, TICK_NS);
+        if (how == WANTED || how == CREDITED) {
+            check_cause(&in[0], 1);
+            check_cause(&in[1], 1);
+        }
+        if (how == CREDITED || how == CLOSED)
+            assert_true(step_is_gone(0));
+        if (how == DIED) {
+            tryst_op_release(taker);
+            end();
+        } else {
+            end_without_credit(taker);
+        }
+    }
+}
+
+/* The peer opens the step after this rank has closed it, and closes it without a part: it is asked at each tick. */
+static void test_failures_asked(void **state)
+{
+    static const struct world_setting little[] = {
+        {"eager_credit", "4K"}, {"eager_max", "4000"}, {0}};
+    begin(little);
+    close_step(0);
+    close_step(1);
+    tryst_step *before[2] = {world_step(&world, 0, 2), world_step(&world, 1, 2)};
+    tryst_op *taker = world_send(&world, 0, before[0], world_key(&world, 0, 1, "taker"),
+                                 out[EDGES - 1].data, 3900, NULL);
+    world_settle(&world);
+    flow_step = 3;
+    steps[0] = world_step(&world, 0, flow_step);
+    world_settle(&world);
+    fail_early(0, 8);
+    close_step(0);
+    world_advance(&world, TICK_NS);
+    steps[1] = world_step(&world, 1, flow_step);
+    close_step(1);
+    for (int i = 0; i < 2; i++)
+        world_advance(&world, TICK_NS);
+    assert_true(step_is_gone(0));
+    assert_int_equal(world_peer(&world, 0, 1)->out.failures_count, 0);
+    flow_step = 1;
+    tryst_op_release(taker);
+    steps[0] = before[0];
+    steps[1] = before[1];
+    end();
+}
+
+/* A peer that takes nothing makes this rank keep FAILURES_MAX failures: what fails later ends CLOSED there. */
+static void test_failures_max(void **state)
+{
+    static const struct world_setting little[] = {{"eager_credit", "4K"}, {0}};
+    enum { CREDIT = 4096 / (EAGER_OVERHEAD_BYTES + 8), KEPT = CREDIT + FAILURES_MAX };
+    begin(little);
+    for (int i = 0; i < KEPT + 2; i++) {
+        out[0].ended = 0;
+        fail_early(0, 8);
+    }
+    fail_early(1, 8);
+    assert_int_equal(world_peer(&world, 0, 1)->out.failures_count, FAILURES_MAX);
+    close_step(0);
+    world_settle(&world);
+    assert_int_equal(start(false, 1, &in[1], 8), TRYST_OK);
+    world_doze(&world);
+    world_settle(&world);
+    assert_int_equal(in[1].ended, 1);
+    assert_int_equal(in[1].status, TRYST_E_CLOSED);
+    for (int i = 0; i < KEPT + 2; i++) {
+        in[0].ended = 0;
+        assert_int_equal(start(false, 0, &in[0], 8), TRYST_OK);
+        world_doze(&world);
+        world_settle(&world);
+        if (i < KEPT)
+            check_cause(&in[0], 1);
+        assert_int_equal(in[0].ended, 1);
+    }
+    assert_int_equal(in[0].status, TRYST_E_CLOSED);
+    assert_int_equal(in[0].origin_rank, 0);
+    assert_true(step_is_gone(0));
+    end();
 }
 
 /* DATA is taken back, and the step is aborted before the CANCEL leaves: the CANCEL has one cause, not parts of two. */
@@ -1053,6 +1226,10 @@ int main(void)
         cmocka_unit_test(test_ends),
         cmocka_unit_test(test_failure_travels),
         cmocka_unit_test(test_close_while_failing),
+        cmocka_unit_test(test_want_before_failure),
+        cmocka_unit_test(test_failures_without_credit),
+        cmocka_unit_test(test_failures_asked),
+        cmocka_unit_test(test_failures_max),
         cmocka_unit_test(test_abort_while_taking_back),
         cmocka_unit_test(test_late_failure),
         cmocka_unit_test(test_cannot_start),

@@ -551,6 +551,54 @@ static void test_asks_flood(void **state)
     end();
 }
 
+/** Count the records that answer a WANT for number `seq` of the key of `op`. */
+static uint64_t want_answers(const tryst_op *op, uint64_t id, uint64_t seq)
+{
+    struct frame frame;
+    struct record_want *want = (void *)(frame.data + sizeof(struct frame_header));
+    strcpy(key, op->key->string);
+    uint64_t before = world.sides[0].rdv->counters.records_sent;
+    frame_begin(&frame);
+    add_want(&frame, id, 1, seq, 100, 0);
+    want->key_hash = op->key->hash;
+    inject(&frame);
+    world_settle(&world);
+    assert_int_equal(enemy()->life, PEER_ALIVE);
+    return world.sides[0].rdv->counters.records_sent - before;
+}
+
+/* The step is closed. A WANT whose DATA is under way has no other answer; one without such DATA is answered CLOSED, also
+ * one for a send between other ranks, and one whose DATA was refused for want of memory. */
+static void test_wants_after_close(void **state)
+{
+    struct frame frame;
+    begin(NULL);
+    tryst_step *step = world_step(&world, 0, 1);
+    tryst_op *op =
+        world_send(&world, 0, step, world_key(&world, 0, 1, "e"), buffer, 100, NULL);
+    tryst_op *other =
+        world_send(&world, 0, step, world_key(&world, 0, 1, "o"), buffer, 100, NULL);
+    tryst_op *own =
+        world_send(&world, 0, step, world_key(&world, 0, 0, "e"), buffer, 100, NULL);
+    world_settle(&world);
+    assert_int_equal(tryst_step_close(step, NULL), TRYST_OK);
+    world_settle(&world);
+    assert_int_equal(want_answers(op, 1, 0), 0);
+    assert_int_equal(want_answers(op, 2, 1), 1);
+    frame_begin(&frame);
+    add_answer(&frame, RECORD_DONE, RECORD_SEND, op->sent.number, TRYST_E_NOMEM, 0, 0);
+    inject(&frame);
+    world_settle(&world);
+    assert_int_equal(tryst_op_test(op), TRYST_E_NOMEM);
+    assert_int_equal(want_answers(op, 3, 0), 1);
+    assert_int_equal(want_answers(other, 4, 0), 0);
+    assert_int_equal(want_answers(own, 5, 0), 1);
+    tryst_op_release(op);
+    tryst_op_release(other);
+    tryst_op_release(own);
+    end();
+}
+
 /* The wrong cookie: dropped and counted, nothing else. */
 static void test_cookie(void **state)
 {
@@ -996,10 +1044,15 @@ static void test_fuzz(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_faults),      cmocka_unit_test(test_cookie),
-        cmocka_unit_test(test_asks_flood),  cmocka_unit_test(test_status_lies),
-        cmocka_unit_test(test_origin_lies), cmocka_unit_test(test_abort_by_nobody),
-        cmocka_unit_test(test_floods),      cmocka_unit_test(test_text),
+        cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_cookie),
+        cmocka_unit_test(test_wants_after_close),
+        cmocka_unit_test(test_asks_flood),
+        cmocka_unit_test(test_status_lies),
+        cmocka_unit_test(test_origin_lies),
+        cmocka_unit_test(test_abort_by_nobody),
+        cmocka_unit_test(test_floods),
+        cmocka_unit_test(test_text),
         cmocka_unit_test(test_fuzz),
     };
     const char *only = getenv("TRYST_TEST_ONLY"); /* for a debugger */
