@@ -42,7 +42,7 @@ tryst_status topo_result(tryst_status status, const struct err *err)
     return status == TRYST_OK ? status : refuse_err(err, status);
 }
 
-/* ---- topologies --------------------------------------------------------------------------- */
+/* ---- topologies -------------------------------------------------------------------- */
 
 tryst_status topo_wrap(struct graph *graph, struct err *err, tryst_topo **topo_p)
 {
@@ -164,7 +164,7 @@ int tryst_topo_rank_find(const tryst_topo *topo, const char *name)
     return rank == GRAPH_NONE ? -1 : (int)rank;
 }
 
-/* ---- plans -------------------------------------------------------------------------------- */
+/* ---- plans ------------------------------------------------------------------------- */
 
 const char *tryst_plan_op_name(tryst_plan_op op)
 {
@@ -344,7 +344,7 @@ tryst_status tryst_plan_verify(const tryst_topo *topo, const char *json, size_t 
     return topo_result(status, &err);
 }
 
-/* ---- one route ---------------------------------------------------------------------------- */
+/* ---- one route --------------------------------------------------------------------- */
 
 static tryst_status pair_open(const tryst_topo *topo, int from, int to, struct err *err,
                               struct overlay **overlay_p)

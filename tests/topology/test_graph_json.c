@@ -98,7 +98,7 @@ static const struct wrong wrongs[] = {
      "sample:9:65: \"bytes_per_s\" must be ["},
     {"\"numa0\"]}]", "\"numa7\"]}]", "sample:14:46: \"via\" lists names of nodes"},
     {"\"name\": \"r1\"", "\"name\": \"r0\"",
-     "sample:7:3: the name \"r0\" is there twice"},
+     "sample:7:3: the node name \"r0\" is used twice"},
     {"\"name\": \"r1\", ", "", "sample:7:3: \"name\" must be a string"},
     {" \"links\": [", " \"links\": 3, \"x\": [", "sample:8:"},
     {"\"to\": \"r1\", \"kind\": \"attach\"}]", "\"to\": \"r1\", \"kind\": \"attach\"",

@@ -35,7 +35,7 @@ struct cluster {
 
 typedef tryst_status (*item_fn)(struct cluster *cluster, json_t *item);
 
-/* ---- refusing ----------------------------------------------------------------------------- */
+/* ---- refusing ---------------------------------------------------------------------- */
 
 static struct text_place place_now(const struct cluster *cluster)
 {
@@ -82,7 +82,7 @@ static tryst_status members_check(struct cluster *cluster, json_t *object,
     return TRYST_OK;
 }
 
-/* ---- ranks and nodes ---------------------------------------------------------------------- */
+/* ---- ranks and nodes --------------------------------------------------------------- */
 
 static tryst_status name_read(struct cluster *cluster, json_t *item,
                               enum graph_node_kind kind)
@@ -113,7 +113,7 @@ static tryst_status node_read(struct cluster *cluster, json_t *item)
     return name_read(cluster, item, NODE_SWITCH);
 }
 
-/* ---- links -------------------------------------------------------------------------------- */
+/* ---- links ------------------------------------------------------------------------- */
 
 static tryst_status end_read(struct cluster *cluster, json_t *object, const char *member,
                              uint32_t *node_p)
@@ -197,7 +197,7 @@ static tryst_status link_read(struct cluster *cluster, json_t *item)
     return judge(cluster, graph_link_add(cluster->graph, &link, &why, NULL), &why);
 }
 
-/* ---- given routes ------------------------------------------------------------------------- */
+/* ---- given routes ------------------------------------------------------------------ */
 
 static tryst_status via_read(struct cluster *cluster, json_t *list, uint32_t *via)
 {
@@ -249,7 +249,7 @@ static tryst_status route_read(struct cluster *cluster, json_t *item)
     return status;
 }
 
-/* ---- the whole ---------------------------------------------------------------------------- */
+/* ---- the whole --------------------------------------------------------------------- */
 
 static tryst_status list_read(struct cluster *cluster, json_t *root, const char *name,
                               bool needed, item_fn item_read)

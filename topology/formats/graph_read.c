@@ -159,7 +159,7 @@ tryst_status graph_read(const char *text, size_t bytes, const char *name,
     return err_set(err, status, "%s", why.text);
 }
 
-/* ---- from a path --------------------------------------------------------------------------- */
+/* ---- from a path ------------------------------------------------------------------- */
 
 static tryst_status file_read(FILE *file, const char *name, struct text *text,
                               struct err *err)
