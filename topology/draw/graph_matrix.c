@@ -23,8 +23,7 @@ struct matrix {
     size_t name_width, cell_width;
 };
 
-/* -----------------------------------------------------------------------------
- * which rows */
+/* ---- which rows -------------------------------------------------------------------- */
 
 /* The nodes of this kind in one machine (that of the first row; without rows, the first that has any). */
 static void rows_take(struct matrix *matrix, enum graph_node_kind kind)
@@ -52,8 +51,7 @@ static void rows_choose(struct matrix *matrix)
     }
 }
 
-/* -----------------------------------------------------------------------------
- * cells */
+/* ---- cells ------------------------------------------------------------------------- */
 
 static void rate_cell(struct text *text, const struct path *path)
 {

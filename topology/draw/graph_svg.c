@@ -35,8 +35,7 @@ struct svg {
     double most; /* of all bandwidths */
 };
 
-/* -----------------------------------------------------------------------------
- * primitives */
+/* ---- primitives -------------------------------------------------------------------- */
 
 static void box(struct svg *svg, struct svg_place at, const char *fill, const char *edge,
                 double round)
@@ -77,8 +76,7 @@ static bool fits(const char *words, double size, double width)
     return strlen(words) * size * 0.56 <= width;
 }
 
-/* -----------------------------------------------------------------------------
- * boxes */
+/* ---- boxes ------------------------------------------------------------------------- */
 
 /* The name, else its number ("gpu12": "12"), else nothing, as fits. */
 static void box_label(struct svg *svg, uint32_t node, double x, double y, double size,
@@ -195,8 +193,7 @@ static void rank_draw(struct svg *svg, uint32_t rank)
           false, words);
 }
 
-/* -----------------------------------------------------------------------------
- * wires */
+/* ---- wires ------------------------------------------------------------------------- */
 
 static double wire_width(const struct svg *svg, const struct graph_link *link)
 {
@@ -408,8 +405,7 @@ static void links_draw(struct svg *svg)
     text_join(svg->text, &svg->plates);
 }
 
-/* -----------------------------------------------------------------------------
- * network switches as combs */
+/* ---- network switches as combs ----------------------------------------------------- */
 
 static const char *comb_colour(const struct svg *svg, uint32_t node)
 {
@@ -459,8 +455,7 @@ static void combs_draw(struct svg *svg)
     }
 }
 
-/* -----------------------------------------------------------------------------
- * trees */
+/* ---- trees ------------------------------------------------------------------------- */
 
 /* Ranks stand in rows under switches, or in machines; not in a ring or a grid. */
 static bool ranks_in_rows(const struct svg *svg)
@@ -577,8 +572,7 @@ static void arrows_define(struct svg *svg)
             t, look_tree_colour(t));
 }
 
-/* -----------------------------------------------------------------------------
- * legend */
+/* ---- legend ------------------------------------------------------------------------ */
 
 static double legend_item(struct svg *svg, double x, double y, const char *colour,
                           double width, bool dashed, const char *words)
@@ -644,8 +638,7 @@ static double trees_below(struct svg *svg, double y, double width)
     return svg_trees_draw(svg->text, svg->overlaid, shown, MARGIN, y + 24, width);
 }
 
-/* -----------------------------------------------------------------------------
- * the whole */
+/* ---- the whole --------------------------------------------------------------------- */
 
 static void head_draw(struct svg *svg)
 {

@@ -30,8 +30,7 @@ struct tree {
     char prefix[DEPTH_MAX * 6 + 1];
 };
 
-/* -----------------------------------------------------------------------------
- * links */
+/* ---- links ------------------------------------------------------------------------- */
 
 /* The link from `from` to `to`, the `skip`th of them; NULL. */
 static const struct graph_link *link_between(const struct graph *graph, uint32_t from,
@@ -88,8 +87,7 @@ static bool link_is_line(const struct graph *graph, const struct graph_link *lin
     return link->from < link->to;
 }
 
-/* -----------------------------------------------------------------------------
- * one node */
+/* ---- one node ---------------------------------------------------------------------- */
 
 static void ranks_add(struct tree *tree, uint32_t node)
 {
@@ -161,8 +159,7 @@ static void node_add(struct tree *tree, uint32_t number)
     text_add(text, "\n");
 }
 
-/* -----------------------------------------------------------------------------
- * the tree */
+/* ---- the tree ---------------------------------------------------------------------- */
 
 static void prefix_push(struct tree *tree, unsigned depth, const char *piece)
 {
@@ -250,8 +247,7 @@ static void roots_add(struct tree *tree)
     }
 }
 
-/* -----------------------------------------------------------------------------
- * around it */
+/* ---- around it --------------------------------------------------------------------- */
 
 /* What an unknown number is, and how one learns it. */
 static void unknown_add(const struct graph *graph, struct text *text)
@@ -276,8 +272,7 @@ static void unknown_add(const struct graph *graph, struct text *text)
                        "look on the host.\n");
 }
 
-/* -----------------------------------------------------------------------------
- * a plan */
+/* ---- a plan ------------------------------------------------------------------------ */
 
 #define TREES_MAX 16
 

@@ -47,8 +47,7 @@ struct svg_place svg_place_of(const struct svg_layout *layout, uint32_t node)
     return layout->places[node];
 }
 
-/* -----------------------------------------------------------------------------
- * in a machine */
+/* ---- in a machine ------------------------------------------------------------------ */
 
 static bool in_tree(enum graph_node_kind kind)
 {
@@ -199,8 +198,7 @@ static void machine_place(struct svg_layout *layout, uint32_t machine, double x,
             nv_switch_place(layout, i, top);
 }
 
-/* -----------------------------------------------------------------------------
- * machines and their networks */
+/* ---- machines and their networks --------------------------------------------------- */
 
 double svg_bar_y(const struct svg_layout *layout, uint32_t machine, uint32_t comb)
 {
@@ -279,8 +277,7 @@ static void machines_place(struct svg_layout *layout, uint32_t count,
     combs_place(layout);
 }
 
-/* -----------------------------------------------------------------------------
- * the whole */
+/* ---- the whole --------------------------------------------------------------------- */
 
 static void scale_choose(struct svg_layout *layout, double leaves)
 {

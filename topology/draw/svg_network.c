@@ -25,8 +25,7 @@ static double side_of(uint32_t turn)
     return turn % 2 ? far : -far;
 }
 
-/* -----------------------------------------------------------------------------
- * layers */
+/* ---- layers ------------------------------------------------------------------------ */
 
 /* Hops from the nearest rank, into `level`; GRAPH_NONE: none reaches it. Returns the most. */
 static uint32_t levels_find(const struct graph *graph, uint32_t *level)
@@ -167,8 +166,7 @@ static struct svg_curve layers_wire(const struct svg_layout *layout, uint32_t lo
         (a.y + b.y + b.h) / 2, centre_x(b), b.y + b.h};
 }
 
-/* -----------------------------------------------------------------------------
- * grid and circle: nodes with seats, and those that hang on one */
+/* ---- grid and circle: nodes with seats, and those that hang on one ----------------- */
 
 /* `node` itself marks that it has several neighbours. */
 static void neighbour_add(uint32_t *hub, uint32_t node, uint32_t other)
@@ -223,8 +221,7 @@ static void places_fit(struct svg_layout *layout)
     layout->height = bottom - top;
 }
 
-/* -----------------------------------------------------------------------------
- * grid */
+/* ---- grid -------------------------------------------------------------------------- */
 
 static bool grid_holds(const struct svg_layout *layout, uint32_t columns)
 {
@@ -347,8 +344,7 @@ static struct svg_curve hung_wire(const struct svg_layout *layout, uint32_t leaf
     return (struct svg_curve){ax, ay, cx, cy, bx, by};
 }
 
-/* -----------------------------------------------------------------------------
- * circle */
+/* ---- circle ------------------------------------------------------------------------ */
 
 /* The part of the circle that a node and what hangs on it take. */
 static double room_of(const struct svg_layout *layout, uint32_t node)
@@ -416,8 +412,7 @@ static struct svg_curve circle_wire(const struct svg_layout *layout, uint32_t se
     return (struct svg_curve){ax, ay, x + dx * bend, y + dy * bend, bx, by};
 }
 
-/* -----------------------------------------------------------------------------
- * the whole */
+/* ---- the whole --------------------------------------------------------------------- */
 
 tryst_status svg_network_place(struct svg_layout *layout)
 {

@@ -64,8 +64,7 @@ static struct graph_number number_of(const struct walk *walk, double value)
     return (struct graph_number){value, walk->origin};
 }
 
-/* -----------------------------------------------------------------------------
- * packages and NUMA nodes */
+/* ---- packages and NUMA nodes ------------------------------------------------------- */
 
 static double memory_attribute(struct walk *walk, hwloc_obj_t obj,
                                hwloc_memattr_id_t which)
@@ -121,8 +120,7 @@ static void processors_read(struct walk *walk, hwloc_obj_t obj, uint32_t package
         processors_read(walk, child, package);
 }
 
-/* -----------------------------------------------------------------------------
- * PCI */
+/* ---- PCI --------------------------------------------------------------------------- */
 
 static void address_write(const struct hwloc_pcidev_attr_s *attr, char address_p[32])
 {
@@ -327,8 +325,7 @@ static void devices_read(struct walk *walk, hwloc_obj_t obj, uint32_t *packages_
         devices_read(walk, child, packages_seen, package);
 }
 
-/* -----------------------------------------------------------------------------
- * NVLinks */
+/* ---- NVLinks ----------------------------------------------------------------------- */
 
 static uint32_t pci_of(const struct walk *walk, hwloc_obj_t obj)
 {
@@ -394,8 +391,7 @@ static void nvlinks_read(struct walk *walk)
     walk->calls->hwloc_distances_release(walk->topology, matrix);
 }
 
-/* -----------------------------------------------------------------------------
- * the whole */
+/* ---- the whole --------------------------------------------------------------------- */
 
 tryst_status hwloc_machine_read(const struct hwloc_calls *calls,
                                 hwloc_topology_t topology, enum graph_origin origin,
@@ -416,8 +412,7 @@ tryst_status hwloc_machine_read(const struct hwloc_calls *calls,
     return walk.failed ? TRYST_E_NOMEM : TRYST_OK;
 }
 
-/* -----------------------------------------------------------------------------
- * opening */
+/* ---- opening ----------------------------------------------------------------------- */
 
 /* One thread at a time: what hwloc asks (libudev, libpciaccess) has a state for the process. */
 static bool load(const struct hwloc_calls *calls, hwloc_topology_t topology)

@@ -30,8 +30,7 @@ struct builder {
     uint32_t gpus_count, nics_count, switches_count;
 };
 
-/* -----------------------------------------------------------------------------
- * nodes and links */
+/* ---- nodes and links --------------------------------------------------------------- */
 
 #define NAME_TRIES 64
 
@@ -87,8 +86,7 @@ static struct graph_number known_or(struct graph_number number, double table)
     return number.value == GRAPH_UNKNOWN ? table_number(table) : number;
 }
 
-/* -----------------------------------------------------------------------------
- * processors and memory */
+/* ---- processors and memory --------------------------------------------------------- */
 
 static uint32_t hub_of(const struct builder *builder, uint32_t package)
 {
@@ -159,8 +157,7 @@ static tryst_status numas_build(struct builder *builder)
     return status;
 }
 
-/* -----------------------------------------------------------------------------
- * PCI */
+/* ---- PCI --------------------------------------------------------------------------- */
 
 static bool is_bridge(const struct machine_pci *pci)
 {
@@ -302,8 +299,7 @@ static tryst_status pci_build(struct builder *builder)
     return status;
 }
 
-/* -----------------------------------------------------------------------------
- * NVLink, C2C, ports, ranks */
+/* ---- NVLink, C2C, ports, ranks ----------------------------------------------------- */
 
 static tryst_status nv_switch_make(struct builder *builder)
 {
@@ -418,8 +414,7 @@ static tryst_status ranks_build(struct builder *builder)
     return status;
 }
 
-/* -----------------------------------------------------------------------------
- * the whole */
+/* ---- the whole --------------------------------------------------------------------- */
 
 static tryst_status top_build(struct builder *builder)
 {

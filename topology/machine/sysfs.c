@@ -8,8 +8,7 @@
 #include "sysfs_file.h"
 #include "topology/base/link_table.h"
 
-/* -----------------------------------------------------------------------------
- * PCI */
+/* ---- PCI --------------------------------------------------------------------------- */
 
 static unsigned lanes_read(const char *root, const char *address, const char *file)
 {
@@ -62,8 +61,7 @@ void sysfs_pci_fill(const char *root, struct machine *machine)
             device_fill(root, machine, &machine->pci[i]);
 }
 
-/* -----------------------------------------------------------------------------
- * ports */
+/* ---- ports ------------------------------------------------------------------------- */
 
 static bool openfabrics_fill(const char *root, struct machine_port *port)
 {

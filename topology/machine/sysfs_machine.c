@@ -21,8 +21,7 @@
 
 #define CPUS_BYTES 1024
 
-/* -----------------------------------------------------------------------------
- * packages and NUMA nodes */
+/* ---- packages and NUMA nodes ------------------------------------------------------- */
 
 static uint32_t package_find(const struct machine *machine, uint32_t os_index)
 {
@@ -95,8 +94,7 @@ static tryst_status numas_read(const char *root, struct machine *machine)
     return status;
 }
 
-/* -----------------------------------------------------------------------------
- * PCI */
+/* ---- PCI --------------------------------------------------------------------------- */
 
 static unsigned long hex_read(const char *root, const char *address, const char *file)
 {

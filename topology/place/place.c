@@ -32,8 +32,7 @@ struct place_work {
     uint32_t effort;
 };
 
-/* -----------------------------------------------------------------------------
- * links */
+/* ---- links ------------------------------------------------------------------------- */
 
 /* Above 0: a is better. Of one kind the wider is, and an unknown width is the least. */
 static int path_compare(const struct path *a, const struct path *b)
@@ -128,8 +127,7 @@ static tryst_status links_find(struct place_work *work)
     return status;
 }
 
-/* -----------------------------------------------------------------------------
- * who talks */
+/* ---- who talks --------------------------------------------------------------------- */
 
 static uint32_t slot_of(const struct place_work *work, uint32_t rank)
 {
@@ -157,8 +155,7 @@ static void weights_fill(struct place_work *work)
         work->left[i - 1] += work->left[i];
 }
 
-/* -----------------------------------------------------------------------------
- * costs */
+/* ---- costs ------------------------------------------------------------------------- */
 
 /* Below 0: a is the better one, by its worst links first. */
 static int cost_compare(const struct place_work *work, const uint32_t *a,
@@ -212,8 +209,7 @@ static void order_keep(struct place_work *work)
     memcpy(work->best, work->order, work->slots * sizeof *work->best);
 }
 
-/* -----------------------------------------------------------------------------
- * arrangements */
+/* ---- arrangements ------------------------------------------------------------------ */
 
 static void order_in_turn(struct place_work *work)
 {
@@ -288,8 +284,7 @@ static bool order_search(struct place_work *work, uint32_t slot, bool first)
     return found;
 }
 
-/* -----------------------------------------------------------------------------
- * all of it */
+/* ---- all of it --------------------------------------------------------------------- */
 
 static tryst_status work_open(const struct place_ask *ask, struct place_work *work)
 {
@@ -361,8 +356,7 @@ void place_drop(struct place *place)
     mem_free(place->links);
 }
 
-/* -----------------------------------------------------------------------------
- * addresses */
+/* ---- addresses --------------------------------------------------------------------- */
 
 /* "0000:3b:00.0" as one number; false where it is none. */
 static bool bus_read(const char *text, uint64_t *number_p)
