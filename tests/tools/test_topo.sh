@@ -204,6 +204,6 @@ refused 'to itself' explain --input slow.json --from h1 --to 1
 refused 'sum-rate' plan --input slow.json --size 1 --sum-rate 0
 refused 'size' explain --input slow.json --from h1 --to h2 --size 1X
 refused 'no route' explain --input cut.json --from a --to b
-refused 'there is no format' --input slow.json --format cuneiform
+refused 'unknown format' --input slow.json --format cuneiform
 refused 'cannot be written' plan --input slow.json --json no/such/folder.json
 exit $fail
