@@ -236,7 +236,8 @@ static const char *node_name(const struct graph *graph, uint32_t node)
     return graph->nodes[node].name;
 }
 
-/* NaN fails each comparison, so these predicates reject NaN. */
+/* True if a bandwidth is valid. NaN fails each comparison, so this predicate and the next
+ * reject NaN. */
 static bool bandwidth_is_valid(double bytes_per_s)
 {
     return bytes_per_s > 0 || bytes_per_s == GRAPH_UNKNOWN;

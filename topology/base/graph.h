@@ -151,22 +151,22 @@ tryst_status graph_skip_add(struct graph *graph, const struct graph_skip *skip,
  *  to or closed. */
 tryst_status graph_seal(struct graph *graph, struct err *err);
 
-/** The node named `name`; GRAPH_NONE. */
+/** Return the node named `name`; GRAPH_NONE. */
 uint32_t graph_find(const struct graph *graph, const char *name);
-/** The machine that contains `node` or is `node`; GRAPH_NONE. */
+/** Return the machine that contains `node` or is `node`; GRAPH_NONE. */
 uint32_t graph_machine(const struct graph *graph, uint32_t node);
-/** The other direction of the wire that begins with `link`: the next link where its ends
- *  match; NULL. */
+/** Return the other direction of the wire that begins with `link`: the next link where
+ *  its ends match; NULL. */
 const struct graph_link *graph_back(const struct graph *graph, uint32_t link);
-/** The first link of the wire after the one that begins with `link`: a loop from 0 visits
- *  each wire once. */
+/** Return the first link of the wire after the one that begins with `link`: a loop from 0
+ *  visits each wire once. */
 uint32_t graph_wire_next(const struct graph *graph, uint32_t link);
 /** Write the first child of each node and the next sibling of each node, in order of
  *  number; GRAPH_NONE ends a list. Both arrays have room for nodes_count + 1; nodes
  *  without a parent are children of nodes_count. */
 void graph_children(const struct graph *graph, uint32_t *first_child_p,
                     uint32_t *next_sibling_p);
-/** The rank number of a node; GRAPH_NONE where the node is not a rank. */
+/** Return the rank number of a node; GRAPH_NONE where the node is not a rank. */
 uint32_t graph_rank_of(const struct graph *graph, uint32_t node);
 
 const char *graph_node_kind_name(enum graph_node_kind kind);

@@ -47,8 +47,8 @@ void text_add(struct text *text, const char *string)
     text_add_bytes(text, string, strlen(string));
 }
 
-/* The host program may have set a locale with a comma (or two bytes) as its decimal
- * point. */
+/* Format in the C locale: the host program may have set a locale with a comma (or two
+ * bytes) as its decimal point. */
 void text_addf(struct text *text, const char *fmt, ...)
 {
     va_list args, again;

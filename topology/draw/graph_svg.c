@@ -477,7 +477,7 @@ static bool ranks_in_rows(const struct svg *svg)
     return true;
 }
 
-/* The height that arrows may take under a row. */
+/* Return the height that arrows may take under a row. */
 static double arc_room(const struct svg *svg)
 {
     double room = svg->layout.machines ? svg->layout.row * 0.6 : svg->layout.width * 0.1;
@@ -520,7 +520,8 @@ static void arc_draw(struct svg *svg, uint32_t tree, struct svg_place a,
     edge_end(svg, tree);
 }
 
-/* The distance from a box's centre at which a line of this direction leaves the box. */
+/* Return the distance from a box's centre at which a line of this direction leaves the
+ * box. */
 static double leaving(struct svg_place at, double dx, double dy)
 {
     double length = hypot(dx, dy) + 1e-9;

@@ -11,7 +11,7 @@ struct graph_overlaid {
     const uint32_t *members;
 };
 
-/** The rank number of the member at `position`. */
+/** Return the rank number of the member at `position`. */
 static inline uint32_t overlaid_rank(const struct graph_overlaid *overlaid,
                                      uint32_t position)
 {

@@ -54,14 +54,14 @@ struct svg_layout {
 tryst_status svg_layout_open(const struct graph *graph, struct svg_layout *layout);
 void svg_layout_close(struct svg_layout *layout);
 
-/* The comb number of a switch; GRAPH_NONE where it is not a comb. */
+/* Return the comb number of a switch; GRAPH_NONE where it is not a comb. */
 uint32_t svg_comb_of(const struct svg_layout *layout, uint32_t node);
-/* The y of comb `comb`'s bar under the panel of machine `machine`. */
+/* Return the y of comb `comb`'s bar under the panel of machine `machine`. */
 double svg_bar_y(const struct svg_layout *layout, uint32_t machine, uint32_t comb);
-/* The x at which a wire from `node` to `above` passes the NUMA node between them; NAN
- * where there is none. */
+/* Return the x at which a wire from `node` to `above` passes the NUMA node between them;
+ * NAN where there is none. */
 double svg_lane_x(const struct svg_layout *layout, uint32_t node, uint32_t above);
-/* The box of a node; for a node without a box, that of its parent. */
+/* Return the box of a node; for a node without a box, that of its parent. */
 struct svg_place svg_place_of(const struct svg_layout *layout, uint32_t node);
 
 #endif

@@ -18,7 +18,7 @@ static double centre_y(struct svg_place at)
     return at.y + at.h / 2;
 }
 
-/* 0, 1, -1, 2, -2…: parallel wires bend to both sides. */
+/* Return 0, 1, -1, 2, -2…, so that parallel wires bend to both sides. */
 static double side_of(uint32_t turn)
 {
     double far = (turn + 1) / 2;
@@ -255,7 +255,7 @@ static uint32_t columns_find(const struct svg_layout *layout)
     return found;
 }
 
-/* The space that arcs take above a row or left of a column. */
+/* Return the space that arcs take above a row or left of a column. */
 static double row_room(const struct svg_layout *layout)
 {
     return layout->row * 0.75;
@@ -298,7 +298,8 @@ static void grid_place(struct svg_layout *layout)
     layout->height += row_room(layout);
 }
 
-/* The height of an arc over `apart` of a row's places, in units of the room for arcs. */
+/* Return the height of an arc over `apart` of a row's places, in units of the room for
+ * arcs. */
 static double arc_of(uint32_t apart, uint32_t count, uint32_t turn)
 {
     return (0.3 + 0.65 * (apart - 1) / count) / (1 + 0.15 * turn);
@@ -350,7 +351,7 @@ static struct svg_curve hung_wire(const struct svg_layout *layout, uint32_t leaf
 
 /* ---- circle ------------------------------------------------------------------------ */
 
-/* The part of the circle that a node and its leaves take. */
+/* Return the part of the circle that a node and its leaves take. */
 static double room_of(const struct svg_layout *layout, uint32_t node)
 {
     return fmax(box_of(layout, node, 0, 0).w * 2.2,

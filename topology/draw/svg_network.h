@@ -29,7 +29,7 @@ struct svg_curve {
 /** Place all nodes: in layers, on a grid or on a circle. TRYST_E_NOMEM. */
 tryst_status svg_network_place(struct svg_layout *layout);
 
-/** The curve of a wire; `turn` is the number of earlier wires between the same two
+/** Return the curve of a wire; `turn` is the number of earlier wires between the same two
  *  nodes. */
 struct svg_curve svg_network_wire(const struct svg_layout *layout,
                                   const struct graph_link *link, uint32_t turn);

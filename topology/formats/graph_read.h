@@ -31,10 +31,10 @@ enum graph_format {
     GRAPH_FORMATS
 };
 
-/** The format of a name that users write ("text", "json", "xml", "nccl-xml", "dot",
- *  "svg", "cluster", "synthetic", "auto"); GRAPH_FORMATS for any other name. */
+/** Return the format of a name that users write ("text", "json", "xml", "nccl-xml",
+ *  "dot", "svg", "cluster", "synthetic", "auto"); GRAPH_FORMATS for any other name. */
 enum graph_format graph_format_parse(const char *text);
-/** The name of a format, as in graph_format_parse. */
+/** Return the name of a format, as in graph_format_parse. */
 const char *graph_format_name(enum graph_format format);
 
 /** Read a graph from `text` (`bytes` long, no NUL needed); messages begin with `name`,

@@ -22,11 +22,11 @@ struct text_place {
     unsigned line, column; /* from 1; columns are characters */
 };
 
-/* The place of the byte at `offset` in `text`. */
+/* Return the place of the byte at `offset` in `text`. */
 struct text_place text_place_at(const char *text, size_t bytes, size_t offset);
 
-/* The place where the value at the end of `steps` begins; if the steps lead nowhere, the
- * last value that they reach. jansson has parsed `text` without an error. */
+/* Return the place where the value at the end of `steps` begins; if the steps lead
+ * nowhere, the last value that they reach. jansson has parsed `text` without an error. */
 struct text_place json_place(const char *text, size_t bytes,
                              const struct json_step *steps, size_t steps_count);
 

@@ -134,7 +134,7 @@ const char *xml_name(const struct xml_node *node)
     return (const char *)((const xmlNode *)node)->name;
 }
 
-/* A value is one text node, since there are no entities. */
+/* Return an attribute's value, which is one text node, since there are no entities. */
 static const char *value_of(const xmlAttr *attribute)
 {
     const xmlNode *value = attribute->children;

@@ -35,9 +35,10 @@ static inline bool pci_is_old_ati(const struct pci_id *id)
     return id->maker == PCI_MAKER_AMD && id->device >= 0x3000 && id->device < 0x6000;
 }
 
-/* NVIDIA, AMD and Intel make GPUs; display adapters of other makers (ASPEED, Matrox,
- * Cirrus, QEMU) are consoles of management boards or of virtual machines. A source
- * without ids (NCCL's files of clouds) lists only devices for NCCL. */
+/* Return the use of a display adapter. NVIDIA, AMD and Intel make GPUs; display adapters
+ * of other makers (ASPEED, Matrox, Cirrus, QEMU) are consoles of management boards or of
+ * virtual machines. A source without ids (NCCL's files of clouds) lists only devices for
+ * NCCL. */
 static inline enum pci_use pci_display_use(const struct pci_id *id)
 {
     bool maker = !id->maker || id->maker == PCI_MAKER_NVIDIA ||
@@ -45,8 +46,8 @@ static inline enum pci_use pci_display_use(const struct pci_id *id)
     return maker && !pci_is_old_ati(id) ? PCI_USE_GPU : PCI_USE_CONSOLE;
 }
 
-/* The use of class 0x12: GPUs without a display (AMD's and others'), Intel's NPUs of
- * laptops, Xilinx's FPGAs. */
+/* Return the use of a device of class 0x12: GPUs without a display (AMD's and others'),
+ * Intel's NPUs of laptops, Xilinx's FPGAs. */
 static inline enum pci_use pci_accelerator_use(const struct pci_id *id)
 {
     bool gpu = id->maker != PCI_MAKER_INTEL && id->maker != PCI_MAKER_XILINX;

@@ -55,7 +55,7 @@ bool netif_prefix_holds(const struct sockaddr *block, uint32_t prefix_bits,
 /* Write "10.0.0.7" or "fe80::1%eth0", without the port; return `text`. */
 char *netif_address_text(const struct sockaddr *address, char text[NETIF_TEXT_BYTES]);
 
-/* The size of the sockaddr for its family (for connect and bind); 0 for any other
+/* Return the size of the sockaddr for its family (for connect and bind); 0 for any other
  * family. */
 socklen_t netif_address_bytes(const struct sockaddr *address);
 

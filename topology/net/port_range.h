@@ -22,7 +22,7 @@ bool port_read(const char **text_p, uint16_t *port_p);
 tryst_status port_range_parse(const char *text, struct err *err,
                               struct port_range *range_p);
 
-/* The number of ports; 0 where the kernel chooses. */
+/* Return the number of ports; 0 where the kernel chooses. */
 static inline uint32_t port_range_count(struct port_range range)
 {
     return range.first ? (uint32_t)range.last - range.first + 1 : 0;

@@ -50,7 +50,8 @@ struct place {
 tryst_status place_decide(const struct place_ask *ask, struct place *place_p);
 void place_drop(struct place *place);
 
-/** The node with a PCI address, in any notation ("00000000:3B:00.0"); GRAPH_NONE. */
+/** Return the node with a PCI address, in any notation ("00000000:3B:00.0");
+ *  GRAPH_NONE. */
 uint32_t place_node(const struct graph *graph, const char *bus_id);
 
 #endif
