@@ -39,8 +39,8 @@ void text_join(struct text *text, struct text *piece);
 /* Append blanks up to `column` characters (not bytes) from the last line break. */
 void text_pad(struct text *text, size_t column);
 
-/* Hand the string to the caller, who frees it by mem_free. TRYST_E_NOMEM after a failure.
- * `text` is empty afterwards. */
+/* Hand over the string, to be freed by mem_free. TRYST_E_NOMEM after a failure. `text` is
+ * empty afterwards. */
 tryst_status text_take(struct text *text, struct err *err, char **string_p);
 void text_drop(struct text *text);
 

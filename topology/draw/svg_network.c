@@ -241,7 +241,7 @@ static bool grid_holds(const struct svg_layout *layout, uint32_t columns)
     return any;
 }
 
-/* Return the columns of the squarest grid whose rows and columns hold all links; 0 for
+/* Return the columns of the squarest grid that holds all links in rows and columns; 0 for
  * none. */
 static uint32_t columns_find(const struct svg_layout *layout)
 {
