@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The public face of topologies and plans (tryst/topo.h).
+ * The public functions for topologies and plans (tryst/topo.h).
  *
- * One idea: arguments are checked here and nowhere below; everything else is one call of the layer.
- * Callers: programs and tools.
+ * One idea: arguments are checked here and nowhere below; every other step is one call of
+ * a lower folder.
  */
 #include "tryst/topo.h"
 
@@ -42,14 +42,14 @@ tryst_status topo_result(tryst_status status, const struct err *err)
     return status == TRYST_OK ? status : refuse_err(err, status);
 }
 
-/* ---- topologies --------------------------------------------------------------------------- */
+/* ---- topologies -------------------------------------------------------------------- */
 
 tryst_status topo_wrap(struct graph *graph, struct err *err, tryst_topo **topo_p)
 {
     tryst_topo *topo = mem_zalloc(sizeof *topo);
     if (!topo) {
         graph_close(graph);
-        return err_set(err, TRYST_E_NOMEM, "no memory for a topology");
+        return err_set(err, TRYST_E_NOMEM, "cannot create a topology: out of memory");
     }
     topo->graph = graph;
     *topo_p = topo;
@@ -127,7 +127,7 @@ tryst_status tryst_topo_write(const tryst_topo *topo, const char *format,
     tryst_status status;
     if (kind == GRAPH_FORMATS || kind == GRAPH_AUTO)
         status = err_set(&err, TRYST_E_UNSUPPORTED,
-                         "there is no format \"%.60s\": json, text, dot, svg, xml or "
+                         "unknown format \"%.60s\": use json, text, dot, svg, xml or "
                          "nccl-xml",
                          format);
     else
@@ -164,7 +164,7 @@ int tryst_topo_rank_find(const tryst_topo *topo, const char *name)
     return rank == GRAPH_NONE ? -1 : (int)rank;
 }
 
-/* ---- plans -------------------------------------------------------------------------------- */
+/* ---- plans ------------------------------------------------------------------------- */
 
 const char *tryst_plan_op_name(tryst_plan_op op)
 {
@@ -199,7 +199,7 @@ static tryst_status params_check(const tryst_topo *topo, const tryst_plan_params
     return TRYST_OK;
 }
 
-/* The trees by size, and what they are compared with. */
+/* Compute the trees by size, and the alternatives for comparison. */
 static tryst_status sizes_fill(tryst_plan *plan, double sum_bytes_per_s, struct err *err)
 {
     struct plan_report *report = &plan->report;
@@ -219,7 +219,8 @@ static tryst_status plan_fill(tryst_plan *plan, const tryst_topo *topo,
     struct plan_params wanted = {.op = (enum plan_op)params->op,
                                  .root = (uint32_t)params->root,
                                  .trees_max = (uint32_t)params->trees_max,
-                                 /* ours is of the bound, the solver's of the time */
+                                 /* a gap relative to the bound; the solver's is relative
+                                  * to the time */
                                  .gap_max = params->gap_max / (1 + params->gap_max)};
     bool rooted = params->op == TRYST_PLAN_BROADCAST || params->op == TRYST_PLAN_REDUCE;
     uint32_t count = params->ranks ? (uint32_t)params->ranks_count : 0;
@@ -228,7 +229,8 @@ static tryst_status plan_fill(tryst_plan *plan, const tryst_topo *topo,
     if (params->ranks) {
         plan->members = mem_alloc(count * sizeof *plan->members);
         if (!plan->members)
-            return err_set(err, TRYST_E_NOMEM, "no memory for %u ranks", count);
+            return err_set(err, TRYST_E_NOMEM, "cannot plan for %u ranks: out of memory",
+                           count);
         for (uint32_t i = 0; i < count; i++)
             plan->members[i] = (uint32_t)params->ranks[i];
     }
@@ -311,7 +313,7 @@ tryst_status tryst_plan_info_get(const tryst_plan *plan, tryst_plan_info *info_p
     return TRYST_OK;
 }
 
-/* Everything of a plan as text by one of its writers. */
+/* Write a plan by `write` into *text_p. */
 static tryst_status plan_written(const tryst_plan *plan,
                                  void (*write)(const struct plan_report *, struct text *),
                                  char **text_p)
@@ -344,7 +346,7 @@ tryst_status tryst_plan_verify(const tryst_topo *topo, const char *json, size_t 
     return topo_result(status, &err);
 }
 
-/* ---- one route ---------------------------------------------------------------------------- */
+/* ---- one route --------------------------------------------------------------------- */
 
 static tryst_status pair_open(const tryst_topo *topo, int from, int to, struct err *err,
                               struct overlay **overlay_p)
@@ -367,10 +369,11 @@ static tryst_status pair_open(const tryst_topo *topo, int from, int to, struct e
     if (edge.routes > 0)
         return TRYST_OK;
     overlay_close(*overlay_p);
-    return err_set(err, TRYST_E_UNREACHABLE,
-                   "there is no route from \"%.60s\" to \"%.60s\" (routes never pass "
-                   "through a rank)",
-                   tryst_topo_rank_name(topo, from), tryst_topo_rank_name(topo, to));
+    return err_set(
+        err, TRYST_E_UNREACHABLE,
+        "cannot route from \"%.60s\" to \"%.60s\": no route exists (routes never pass "
+        "through a rank)",
+        tryst_topo_rank_name(topo, from), tryst_topo_rank_name(topo, to));
 }
 
 tryst_status tryst_topo_route(const tryst_topo *topo, int from, int to,

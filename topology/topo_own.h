@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the public face of topologies (topo.c, topo_place.c, topo_probe.c) shares. */
+/* Private functions of topo.c that topo_place.c and topo_probe.c share. */
 #ifndef TRYST_TOPOLOGY_TOPO_OWN_H
 #define TRYST_TOPOLOGY_TOPO_OWN_H
 
 #include "topology/base/graph.h"
 #include "tryst/topo.h"
 
-/* Hands the sentence to the caller and passes the status on. */
+/* Report `err` to the caller unless `status` is TRYST_OK; return `status`. */
 tryst_status topo_result(tryst_status status, const struct err *err);
 
 const struct graph *topo_graph(const tryst_topo *topo);
 
-/* Takes the graph over. */
+/* Make a topology of `graph`, which it then owns; on failure the graph is closed.
+ * TRYST_E_NOMEM. */
 tryst_status topo_wrap(struct graph *graph, struct err *err, tryst_topo **topo_p);
 
 #endif

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The public face of placing ranks on devices (tryst/topo.h): checks arguments, finds the devices in the graph, and says
- * in a line what was chosen and why.
- *
- * Callers: programs and tools.
+ * The public functions for placing ranks on devices (tryst/topo.h): check arguments, find
+ * the devices in the graph, and describe the result and its reason in one line.
  */
 #include "tryst/topo.h"
 
@@ -21,24 +19,27 @@ static tryst_status ask_check(const tryst_place_params *params, struct err *err)
 {
     if (params->ranks_count < 1 || params->devices_count < 1 || !params->bus_ids)
         return err_set(err, TRYST_E_INVALID,
-                       "%d ranks cannot be placed on %d devices (of which all addresses "
-                       "must be given)",
+                       "cannot place %d ranks on %d devices: both must be at least 1, "
+                       "and bus_ids must be set",
                        params->ranks_count, params->devices_count);
     if (params->pairs && params->pairs_count < 0)
-        return err_set(err, TRYST_E_INVALID, "%d pairs of ranks", params->pairs_count);
+        return err_set(err, TRYST_E_INVALID,
+                       "cannot place ranks: pairs_count is %d (0 or more)",
+                       params->pairs_count);
     for (int32_t i = 0; params->pairs && i < params->pairs_count; i++) {
         const tryst_place_pair *pair = &params->pairs[i];
         if (pair->a < 0 || pair->a >= params->ranks_count || pair->b < 0 ||
             pair->b >= params->ranks_count || pair->weight < 1)
-            return err_set(err, TRYST_E_INVALID,
-                           "pair %d: ranks %d and %d with weight %d; there are ranks 0 "
-                           "to %d, and weights are from 1",
-                           i, pair->a, pair->b, pair->weight, params->ranks_count - 1);
+            return err_set(
+                err, TRYST_E_INVALID,
+                "cannot place pair %d: ranks %d and %d with weight %d (ranks 0 "
+                "to %d, weights from 1)",
+                i, pair->a, pair->b, pair->weight, params->ranks_count - 1);
     }
     return TRYST_OK;
 }
 
-/* "2 on 0, 2 on 3", or where each device has one rank "0 3". */
+/* Append the ranks of each device, "2 on 0, 2 on 3"; with one rank each, "0 3". */
 static void devices_write(struct text *text, const struct place *place, int32_t ranks,
                           int32_t devices)
 {
@@ -54,7 +55,7 @@ static void devices_write(struct text *text, const struct place *place, int32_t 
     }
 }
 
-/* "3 x NV2 50.0 GB/s, 1 x SYS", best first. */
+/* Append the links in use, best first: "3 x NV2 50.0 GB/s, 1 x SYS". */
 static void links_write(struct text *text, const struct place *place, bool in_turn)
 {
     bool any = false;
@@ -94,7 +95,7 @@ static tryst_status place_write(const struct place *place,
         text_add(&text, "; between neighbours ");
         links_write(&text, place, false);
         text_add(&text, place->in_order ? ", and no better order was found"
-                                        : "; in the devices' own order it would be ");
+                                        : "; the devices' own order gives ");
         if (!place->in_order)
             links_write(&text, place, true);
     }
@@ -122,7 +123,8 @@ static tryst_status place_run(const tryst_topo *topo, const tryst_place_params *
                                        .b = (uint32_t)params->pairs[i].b,
                                        .weight = (uint32_t)params->pairs[i].weight};
     tryst_status status = place_decide(&ask, place_p);
-    return status == TRYST_OK ? status : err_set(err, status, "no memory to place ranks");
+    return status == TRYST_OK ? status
+                              : err_set(err, status, "cannot place ranks: out of memory");
 }
 
 static tryst_status place_all(const tryst_topo *topo, const tryst_place_params *params,
@@ -135,8 +137,9 @@ static tryst_status place_all(const tryst_topo *topo, const tryst_place_params *
     const size_t pairs_count = params->pairs ? (size_t)params->pairs_count : 0;
     uint32_t *nodes = mem_zalloc_array((size_t)params->devices_count, sizeof *nodes);
     struct place_pair *pairs = mem_zalloc_array(pairs_count + 1, sizeof *pairs);
-    status = nodes && pairs ? place_run(topo, params, nodes, pairs, err, &place)
-                            : err_set(err, TRYST_E_NOMEM, "no memory to place ranks");
+    status = nodes && pairs
+                 ? place_run(topo, params, nodes, pairs, err, &place)
+                 : err_set(err, TRYST_E_NOMEM, "cannot place ranks: out of memory");
     assert(status != TRYST_OK || place.devices);
     if (status == TRYST_OK && text_p)
         status = place_write(&place, params, err, text_p);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The public face of probes (tryst/topo.h): flows in a list with round numbers, as programs keep them,
- * and rounds of pairs, as fit.h wants them.
- * Callers: programs and tools.
+ * The public functions for probes (tryst/topo.h): convert between programs' flows, a list
+ * with round numbers, and the rounds of pairs of fit.h.
  */
 #include <string.h>
 
@@ -51,7 +50,8 @@ void tryst_probe_flows_free(tryst_probe_flow *flows)
     mem_free(flows);
 }
 
-/* Rounds over `kept`, which the flows are copied into. TRYST_E_INVALID: numbers that do not rise one by one. */
+/* Split the flows, copied into `kept`, into rounds. TRYST_E_INVALID: the round numbers do
+ * not rise by one. */
 static tryst_status rounds_make(const tryst_probe_flow *flows, int count,
                                 struct fit_flow *kept, struct fit_round *rounds,
                                 uint32_t *rounds_count_p, struct err *err)
@@ -61,8 +61,8 @@ static tryst_status rounds_make(const tryst_probe_flow *flows, int count,
         bool next = flows[i].round == (int32_t)rounds_count;
         if (!next && (rounds_count == 0 || flows[i].round != (int32_t)rounds_count - 1))
             return err_set(err, TRYST_E_INVALID,
-                           "probe: flow %d is of round %d, after round %d", i,
-                           (int)flows[i].round, (int)rounds_count - 1);
+                           "cannot fit a topology: flow %d has round %d after round %d",
+                           i, (int)flows[i].round, (int)rounds_count - 1);
         kept[i] = (struct fit_flow){(uint32_t)flows[i].from, (uint32_t)flows[i].to,
                                     flows[i].bytes_per_s};
         if (next)

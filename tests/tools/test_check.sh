@@ -75,7 +75,7 @@ chmod 0644 "$dir/token"
 says FAIL token 'chmod 600' "$none" -- env TRYST_TOKEN_FILE="$dir/token" "$info" --check
 chmod 0600 "$dir/token"
 says ok token "$dir/token" "$none" -- env TRYST_TOKEN_FILE="$dir/token" "$info" --check
-says FAIL ports 'no range' '30000-30099' -- env TRYST_PORT_RANGE=9-1 "$info" --check
+says FAIL ports 'not a range' '30000-30099' -- env TRYST_PORT_RANGE=9-1 "$info" --check
 says FAIL context 'TRYST_PORT_RANGE' "$none" -- env TRYST_PORT_RANGE=9-1 "$info" --check
 says warn ports '2 of them' 'widen' -- env TRYST_PORT_RANGE=30000-30001 "$info" --check
 says FAIL interfaces 'nope0' 'TRYST_NET' -- env TRYST_NET=nope0 "$info" --check

@@ -40,7 +40,7 @@ for word in '' plan; do
     # shellcheck disable=SC2086 # no word is none
     refused 'Is a directory' "$topo" $word --input "$dir"
 done
-refused '/dev/zero is larger than 1 GiB' "$topo" --input /dev/zero
+refused 'cannot read /dev/zero: larger than 1 GiB' "$topo" --input /dev/zero
 refused 'Is a directory' "$topo" verify "$dir" --input two.json
 refused '/dev/zero is larger than 1 GiB' "$topo" verify /dev/zero --input two.json
 timeout 80 "$info" --merge-traces /dev/zero >out 2>err && bad "/dev/zero is a trace"

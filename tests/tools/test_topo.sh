@@ -181,7 +181,7 @@ refused() { # <pattern> <options…>: exit status 2, one line on stderr, nothing
 echo '{"ranks":["a","b"],"links":[{"a":"a","b":"c","gbit_per_s":1}]}' >name.json
 echo '{"ranks":["a","b"],"links":[]}' >cut.json
 printf '{"ranks":\n ["a",]}' >syntax.json
-refused 'name.json:1:42: "c" is listed neither' plan --input name.json --json -
+refused 'name.json:1:42: "c" is neither in' plan --input name.json --json -
 refused 'cut.json: the ranks are not connected: there is no route from {a} to {b}' plan --input cut.json
 refused 'syntax.json:2:' plan --input syntax.json
 refused 'cannot open missing.json' plan --input missing.json
@@ -204,6 +204,6 @@ refused 'to itself' explain --input slow.json --from h1 --to 1
 refused 'sum-rate' plan --input slow.json --size 1 --sum-rate 0
 refused 'size' explain --input slow.json --from h1 --to h2 --size 1X
 refused 'no route' explain --input cut.json --from a --to b
-refused 'there is no format' --input slow.json --format cuneiform
+refused 'unknown format' --input slow.json --format cuneiform
 refused 'cannot be written' plan --input slow.json --json no/such/folder.json
 exit $fail

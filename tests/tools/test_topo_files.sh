@@ -98,11 +98,11 @@ listed() {
 }
 changed cluster.json 's/0\.8/"fast"/' '2:[0-9]*: "gbit_per_s" must be a number'
 changed cluster.json 's/0\.8/1e300/' '2:[0-9]*: "gbit_per_s" is 1e+300'
-changed cluster.json 's/0\.8/1e999/' '2:[0-9]*: this is no JSON'
-changed cluster.json 's/"h1"\]/"h0"]/' '1:[0-9]*: the name "h0" is there twice'
+changed cluster.json 's/0\.8/1e999/' '2:[0-9]*: invalid JSON'
+changed cluster.json 's/"h1"\]/"h0"]/' '1:[0-9]*: the node name "h0" is used twice'
 changed cluster.json 's/\["h0","h1"\]/{"h0":1}/' '1:[0-9]*: "ranks" must be a list'
 changed dump.json 's/"tryst_graph": 1/"tryst_graph": 2/' '1:[0-9]*: "tryst_graph" must be 1'
-changed dump.json 's/"h1"/"h0"/' '[0-9]*:[0-9]*: the name "h0" is there twice'
+changed dump.json 's/"h1"/"h0"/' '[0-9]*:[0-9]*: the node name "h0" is used twice'
 changed dump.json 's/"bytes_per_s": \[[0-9]*/"bytes_per_s": [-3/' '[0-9]*:[0-9]*: '
 changed dump.json 's/"bytes_per_s": \[[0-9]*/"bytes_per_s": [1e999/' '[0-9]*:[0-9]*: '
 changed dump.json 's/"bytes_per_s": \[[0-9]*/"bytes_per_s": ["much"/' '[0-9]*:[0-9]*: '
@@ -115,27 +115,27 @@ cat >circle.json <<'END'
 END
 refused '^tryst-topo: circle.json:2:[0-9]*: ' circle.json
 case $kinds in *xml*)
-    changed nccl.xml 's/version="1"/version="9"/' '1: <system> must say version'
+    changed nccl.xml 's/version="1"/version="9"/' '1: <system> needs version'
     listed nccl.xml 's/dev="1"/dev="0"/' 'gpu0#2'
     listed nccl.xml 's/dev="0"/dev="99999999999999999999"/' '<gpu> in line [0-9]*: dev="9*" is not'
     listed nccl.xml 's/dev="0"/dev="first"/' '<gpu> in line [0-9]*: dev="first" is not'
-    changed hwloc.xml 's/cpuset="0x[0-9a-f]*/cpuset="zz/' '[0-9]*: cpuset='
-    changed hwloc.xml 's/<object type="[A-Z][a-z]*"/<object/' '[0-9]*: an <object> without a type' ;;
+    changed hwloc.xml 's/cpuset="0x[0-9a-f]*/cpuset="zz/' '[0-9]*: invalid cpuset='
+    changed hwloc.xml 's/<object type="[A-Z][a-z]*"/<object/' '[0-9]*: an <object> needs a type' ;;
 esac
 
 : >empty
-refused '^tryst-topo: empty:1:1: it is empty' empty
+refused '^tryst-topo: empty:1:1: the topology is empty' empty
 printf ' \n\t\n' >blank
-refused '^tryst-topo: blank:1:1: it is empty' blank
-refused '^tryst-topo: /dev/null:1:1: it is empty' /dev/null
+refused '^tryst-topo: blank:1:1: the topology is empty' blank
+refused '^tryst-topo: /dev/null:1:1: the topology is empty' /dev/null
 printf '\000\001\002\377' >bytes
 refused '^tryst-topo: bytes:1:1: ' bytes
 echo '["h0", "h1"]' >list
-refused '^tryst-topo: list:1:1: a cluster is an object' list
+refused '^tryst-topo: list:1:1: a cluster must be an object' list
 awk 'BEGIN { for (i = 0; i < 100000; i++) printf "[" }' >deep
 refused '^tryst-topo: deep:1:[0-9]*: ' deep
 mkdir folder
-refused '^tryst-topo: folder cannot be read: Is a directory' folder
+refused '^tryst-topo: cannot read folder: Is a directory' folder
 refused '^tryst-topo: cannot open missing: No such file' missing
 refused '^tryst-topo: cannot open no/such/file: No such file' no/such/file
 refused "^tryst-topo: cannot open ''" ''

@@ -108,11 +108,11 @@ static const struct seen devices[] = {
          "<pci busid=\"4:0\"><pci busid=\"5:0\"><gpu/></pci><pci "
          "busid=\"6:0\"><gpu/></pci>"
          "</pci>"),
-     3, 1, 1, 3, 1, "1:0", "has no class"},
-    {CPU(PCI("1:0", "")), 0, 0, 0, 1, 1, "1:0", "has no class"},
-    {CPU(PCI("1:0", "gpu")), 0, 0, 0, 1, 1, "1:0", "has no class"},
+     3, 1, 1, 3, 1, "1:0", "no class, <gpu>"},
+    {CPU(PCI("1:0", "")), 0, 0, 0, 1, 1, "1:0", "no class, <gpu>"},
+    {CPU(PCI("1:0", "gpu")), 0, 0, 0, 1, 1, "1:0", "no class, <gpu>"},
     {CPU(PCI("1:0", "0x010802")), 0, 0, 0, 1, 1, "1:0", "class 0108 is neither"},
-    {CPU(PCI("1:0", "0x060400")), 0, 0, 0, 1, 1, "1:0", "no device behind it"},
+    {CPU(PCI("1:0", "0x060400")), 0, 0, 0, 1, 1, "1:0", "a bridge without devices"},
     /* a console is no GPU of a rank, unless NCCL runs on it */
     {CPU("<pci busid=\"1:0\" class=\"0x030000\" vendor=\"0x1a03\" device=\"0x2000\"/>"),
      0, 0, 0, 1, 1, "1:0", "console (class 0300, ids 1a03:2000)"},
@@ -127,7 +127,7 @@ static const struct seen devices[] = {
          "<nic><net name=\"e2\" dev=\"0\" speed=\"-1\"/></nic>"),
      0, 3, 0, 1, 0, NULL, NULL},
     {CPU("<pci busid=\"1:0\" class=\"0x0200\"><nic><net dev=\"0\"/></nic></pci>"), 0, 1,
-     0, 1, 1, "<net> in line 1", "needs a name"},
+     0, 1, 1, "<net> in line 1", "the port has no name"},
     {CPU("<nic><net name=\"e\"/></nic><nic><net name=\"e\"/></nic>"), 0, 2, 0, 1, 0, NULL,
      NULL},
     /* numbers of devices that repeat; ranks that repeat or that only some have */
@@ -148,7 +148,7 @@ static const struct seen devices[] = {
          "<gpu dev=\"x\" sm=\"gfx90a\" rank=\"\"/></pci>"),
      1, 0, 0, 1, 2, "<gpu> in line 1", "dev=\"x\" is not a number"},
     {SYSTEM("<cpu numaid=\"x\" affinity=\"z\"/>"), 0, 0, 0, 1, 2, "<cpu> in line 1",
-     "affinity=\"z\" is not a mask"},
+     "affinity=\"z\" is not a hexadecimal mask"},
     {SYSTEM("<cpu affinity=\"0-3\"/>"), 0, 0, 0, 1, 0, NULL, NULL},
     /* elements that have no place */
     {CPU("<gpu dev=\"0\"/>"), 0, 0, 0, 1, 1, "<gpu> in line 1", "<gpu> in <cpu>"},
@@ -218,7 +218,7 @@ static void nvlinks_to_nowhere(void **state)
 {
     struct graph *graph = read_auto(CPU(GPU("1:0", "0", NVLINK("9:0", "4", "0x030200"))));
     assert_int_equal(links_count(graph, WIRE_NVLINK), 0);
-    assert_true(skip_is_listed(graph, "1:0", "\"9:0\", where no GPU is"));
+    assert_true(skip_is_listed(graph, "1:0", "\"9:0\", which is not a GPU"));
     graph_close(graph);
 }
 
@@ -439,7 +439,8 @@ static void matrix_to_switches(void **state)
                                "1000000 25000 25000 25000 0 0 25000 0 0")));
     assert_true(link_between(graph, "gpu0", "nvswitch", WIRE_NVLINK)->bytes_per_s.value ==
                 GRAPH_UNKNOWN);
-    assert_true(skip_is_listed(graph, "NVLinkBandwidth of gp_index 11", "neither a GPU"));
+    assert_true(skip_is_listed(graph, "NVLinkBandwidth of gp_index 11",
+                               "not a GPU, an NVSwitch"));
     graph_close(graph);
 }
 
@@ -465,15 +466,15 @@ struct wrong {
 
 static const struct wrong wrongs[] = {
     {"<topology version=\"4.0\"><object type=\"Machine\"/></topology>",
-     "t:1: version \"4.0\" of hwloc's XML is not read: versions 1 to 3 are"},
-    {"<graphs version=\"1\"/>", "t:1: <graphs> is for NCCL_GRAPH_FILE"},
+     "t:1: cannot read version \"4.0\" of hwloc's XML: use 1, 2 or 3"},
+    {"<graphs version=\"1\"/>", "t:1: cannot read <graphs>: a file of NCCL_GRAPH_FILE"},
     {"<system version=\"2\"><cpu/></system>",
-     "t:1: cannot read <system version=\"2\">: RCCL writes it"},
-    {"\x1f\x8b\x08", "t:1: it is compressed with gzip: decompress it first"},
-    {"BZh91AY", "t:1: it is compressed with bzip2"},
+     "t:1: cannot read <system version=\"2\">: this is RCCL's format"},
+    {"\x1f\x8b\x08", "t:1: the file is compressed with gzip: decompress it first"},
+    {"BZh91AY", "t:1: the file is compressed with bzip2"},
     {"\xfd"
      "7zXZ",
-     "t:1: it is compressed with xz"},
+     "t:1: the file is compressed with xz"},
 };
 
 static void refusals(void **state)

@@ -62,13 +62,13 @@ static void nodes(void **state)
     REFUSED(graph_node_add(graph, &node, &err, NULL), "no name");
     node.name = "a";
     node.parent = 0;
-    REFUSED(graph_node_add(graph, &node, &err, NULL), "node 0, which is not there");
+    REFUSED(graph_node_add(graph, &node, &err, NULL), "node 0, which does not exist");
     node.parent = GRAPH_NONE;
     node.label = "Aye";
     node.pci = "0000:01:00.0";
     node.cpus = "0-3";
     assert_int_equal(graph_node_add(graph, &node, NULL, NULL), TRYST_OK);
-    REFUSED(graph_node_add(graph, &node, &err, NULL), "\"a\" is there twice");
+    REFUSED(graph_node_add(graph, &node, &err, NULL), "\"a\" is used twice");
     assert_int_equal(node_new(graph, "r", NODE_RANK), 1);
     assert_int_equal(node_new(graph, "b", NODE_GPU), 2);
     assert_int_equal(node_new(graph, "q", NODE_RANK), 3);
@@ -187,9 +187,9 @@ static void routes(void **state)
     struct graph *graph = graph_small();
     REFUSED(route_try(graph, 0, 0, 0, NULL, &err), "joins two nodes");
     REFUSED(route_try(graph, 0, 9, 0, NULL, &err), "node 9");
-    REFUSED(route_try(graph, 0, 3, 0, NULL, &err), "\"s\", which is no rank");
+    REFUSED(route_try(graph, 0, 3, 0, NULL, &err), "\"s\", which is not a rank");
     REFUSED(route_try(graph, 0, 1, 2, s2s, &err), "through the rank \"h2\"");
-    REFUSED(route_try(graph, 0, 1, 1, none, &err), "node 9, which is not there");
+    REFUSED(route_try(graph, 0, 1, 1, none, &err), "node 9, which does not exist");
     assert_int_equal(route_try(graph, 0, 1, 2, st, NULL), TRYST_OK);
     assert_int_equal(graph->routes_count, 1);
     assert_int_equal(graph->routes[0].via[1], 4);
@@ -206,7 +206,7 @@ static void routes(void **state)
 
     graph = graph_small();
     assert_int_equal(route_try(graph, 0, 1, 2, ts, NULL), TRYST_OK);
-    REFUSED(graph_seal(graph, &err), "from \"h0\" to \"t\", where there is no link");
+    REFUSED(graph_seal(graph, &err), "from \"h0\" to \"t\", where no link exists");
     graph_close(graph);
 
     graph = graph_small();

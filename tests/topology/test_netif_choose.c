@@ -90,12 +90,12 @@ static void what_tryst_net_selects(void **state)
         {"10.0.1.0/24", "'10.0.1.0/24' names only interfaces that are down",
          TRYST_E_CONFIG},
         {"11.0.0.0/8", "'11.0.0.0/8' matches no interface", TRYST_E_CONFIG},
-        {"10.0.0.0/33", "'10.0.0.0/33' is no CIDR block", TRYST_E_CONFIG},
-        {"10.0.0.0/", "'10.0.0.0/' is no CIDR block", TRYST_E_CONFIG},
-        {"10.0.0/8", "'10.0.0/8' is no CIDR block", TRYST_E_CONFIG},
-        {"fd00::/129", "'fd00::/129' is no CIDR block", TRYST_E_CONFIG},
-        {"10.0.0.0/8x", "'10.0.0.0/8x' is no CIDR block", TRYST_E_CONFIG},
-        {"10.0.0.0/-1", "'10.0.0.0/-1' is no CIDR block", TRYST_E_CONFIG},
+        {"10.0.0.0/33", "'10.0.0.0/33' is not a CIDR block", TRYST_E_CONFIG},
+        {"10.0.0.0/", "'10.0.0.0/' is not a CIDR block", TRYST_E_CONFIG},
+        {"10.0.0/8", "'10.0.0/8' is not a CIDR block", TRYST_E_CONFIG},
+        {"fd00::/129", "'fd00::/129' is not a CIDR block", TRYST_E_CONFIG},
+        {"10.0.0.0/8x", "'10.0.0.0/8x' is not a CIDR block", TRYST_E_CONFIG},
+        {"10.0.0.0/-1", "'10.0.0.0/-1' is not a CIDR block", TRYST_E_CONFIG},
     };
     struct netif_list *list = host_make(machine);
     for (size_t i = 0; i < COUNT_OF(cases); i++) {

@@ -339,9 +339,9 @@ static void test_words(void **state)
     struct graph *graph = cube_mesh_open(gpus);
     tryst_topo *topo = topo_of(graph);
     says(topo, 8, 8,
-         "8 ranks on devices 0 3 2 1 5 6 7 4; between neighbours 7 x NV2 50.0 GB/s; in "
-         "the devices' own order it would be 4 x NV2 50.0 GB/s, 2 x NV1 25.0 GB/s, 1 x "
-         "SYS 15.8 GB/s");
+         "8 ranks on devices 0 3 2 1 5 6 7 4; between neighbours 7 x NV2 50.0 GB/s; the "
+         "devices' own order gives 4 x NV2 50.0 GB/s, 2 x NV1 25.0 GB/s, 1 x SYS 15.8 "
+         "GB/s");
     says(topo, 2, 4,
          "4 ranks on devices 2 on 0, 2 on 1; between neighbours 1 x NV1 25.0 GB/s, and "
          "no better order was found");
@@ -362,7 +362,7 @@ static void test_refuses(void **state)
     } rows[] = {
         {{.bus_ids = addresses, .devices_count = 0, .ranks_count = 1}, "on 0 devices"},
         {{.bus_ids = addresses, .devices_count = 1, .ranks_count = 0}, "0 ranks"},
-        {{.devices_count = 1, .ranks_count = 1}, "addresses must be given"},
+        {{.devices_count = 1, .ranks_count = 1}, "bus_ids must be set"},
         {{.bus_ids = addresses,
           .devices_count = 1,
           .ranks_count = 2,
@@ -380,7 +380,7 @@ static void test_refuses(void **state)
           .ranks_count = 2,
           .pairs = weightless,
           .pairs_count = -1},
-         "-1 pairs"},
+         "pairs_count is -1"},
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         tryst_place_params params = rows[i].params;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Arrays that live as long as one piece of work and end together.
+ * Arrays that live as long as one piece of work and are freed together.
  *
- * One idea: each array hangs on its owner's list, so that one call gives all back; and one that there was no memory
- * for is remembered there, so that the owner asks once, after the last.
- * Invariant: what arrays_take gave is never resized and never given back alone.
- * Callers: overlays, the solvers of a plan, its check, pictures. Threads: one at a time for each list.
+ * One idea: each array is linked into its owner's list, so that one call frees all; a
+ * failed allocation is recorded in the list, so that the owner checks once, after the
+ * last array.
+ * Invariant: an array of the list is never resized and never freed alone.
+ * Threads: one at a time for each list.
  */
 #ifndef TRYST_TOPOLOGY_ARRAYS_H
 #define TRYST_TOPOLOGY_ARRAYS_H
@@ -17,7 +18,7 @@
 #include "core/alloc.h"
 #include "tryst/status.h"
 
-/* In front of each array; as large as malloc aligns. */
+/* The header in front of each array; its size keeps the array at malloc's alignment. */
 union array_link {
     union array_link *next;
     max_align_t align;
@@ -25,10 +26,10 @@ union array_link {
 
 struct arrays {
     union array_link *first;
-    tryst_status status; /* TRYST_E_NOMEM once one could not be had */
+    tryst_status status; /* TRYST_E_NOMEM after an allocation failed */
 };
 
-/** Zeroed; NULL: `status` says why. */
+/** Allocate a zeroed array; NULL with TRYST_E_NOMEM in `status`. */
 static inline void *arrays_take(struct arrays *arrays, size_t count, size_t item_bytes)
 {
     const size_t most =
@@ -44,7 +45,8 @@ static inline void *arrays_take(struct arrays *arrays, size_t count, size_t item
     return link + 1;
 }
 
-/** A copy; NULL where `from` is, or as above. */
+/** Allocate a copy of `from`. NULL where `from` is NULL; NULL with TRYST_E_NOMEM in
+ *  `status`. */
 static inline void *arrays_copy(struct arrays *arrays, const void *from, size_t count,
                                 size_t item_bytes)
 {

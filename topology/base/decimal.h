@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A decimal number in a text of others, whatever the locale (strtod reads by it).
- * Callers: readers of files and of /sys.
+ * Read decimal numbers from foreign text in every locale (strtod depends on the locale).
  */
 #ifndef TRYST_TOPOLOGY_DECIMAL_H
 #define TRYST_TOPOLOGY_DECIMAL_H
 
 #include <stddef.h>
 
-/** "12" or "12.5" at the beginning of `text`, which has `bytes` bytes and need not end. Returns how many of them the
- *  number takes, 0 for none. One beyond 1e18 counts as about that; digits behind the fifteenth of a fraction count for
- *  nothing. */
+/** Read "12" or "12.5" at the beginning of `text`, which holds `bytes` bytes and needs no
+ *  NUL. Return the number of bytes read, 0 where `text` begins with no number. A number
+ *  beyond 1e18 is read as about 1e18; of a fraction, digits after the fifteenth are
+ *  ignored. */
 size_t decimal_read(const char *text, size_t bytes, double *value_p);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one graph; see graph.h.
+ * See graph.h.
  *
- * One idea: three growing arrays, and a hash table from names to nodes; sealing adds the links by the
- * node that they leave, in the order in which they were added.
- * Invariant: a call that fails leaves the graph as it was.
+ * One idea: growing arrays, and a hash table from names to nodes; graph_seal sorts the
+ * links by the node that they leave, in the order of their addition.
+ * Invariant: a call that fails leaves the graph unchanged.
  */
 #include "graph.h"
 
@@ -20,11 +20,13 @@
 struct graph_private {
     size_t nodes_room, links_room, routes_room, skips_room, ranks_room, rank_of_room;
     uint32_t *rank_of; /* node → rank number or GRAPH_NONE */
-    uint32_t *slots; /* node or GRAPH_NONE, by hash of the name; at most half are taken */
+    /* node or GRAPH_NONE, by hash of the node's name; at most half of the slots are
+     * used */
+    uint32_t *slots;
     uint32_t slots_count;
 };
 
-/* ---- open and close ----------------------------------------------------------------------- */
+/* ---- open and close ---------------------------------------------------------------- */
 
 tryst_status graph_open(struct graph **graph_p)
 {
@@ -40,7 +42,7 @@ tryst_status graph_open(struct graph **graph_p)
     return TRYST_OK;
 }
 
-/* Its texts are ours, whatever their type in the header says. */
+/* Free a node's strings: the graph owns them, although the header has them const. */
 static void node_wipe(const struct graph_node *node)
 {
     mem_free((char *)node->name);
@@ -78,16 +80,17 @@ void graph_close(struct graph *graph)
     mem_free(graph);
 }
 
-/* Room for one more item; `items_p` is the address of an array's pointer. */
+/* Make room for one more item; `items_p` is the address of the array's pointer. */
 static bool room_make(void *items_p, size_t *room, uint32_t count, size_t item_bytes)
 {
     return count < GRAPH_NONE / 2 &&
            mem_reserve(items_p, room, (size_t)count + 1, item_bytes);
 }
 
-/* ---- names -------------------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------------------- */
 
-/* The slot that holds `name`, or the free one where it belongs. There are free ones. */
+/* Return the slot that holds `name`, or the free slot for `name`. The table is never
+ * full. */
 static uint32_t slot_find(const struct graph *graph, const char *name)
 {
     uint32_t mask = graph->own->slots_count - 1;
@@ -104,7 +107,7 @@ uint32_t graph_find(const struct graph *graph, const char *name)
     return graph->own->slots ? graph->own->slots[slot_find(graph, name)] : GRAPH_NONE;
 }
 
-/* Room in the table for one more name. */
+/* Make room in the table for one more name. */
 static bool slots_grow(struct graph *graph)
 {
     struct graph_private *own = graph->own;
@@ -123,7 +126,7 @@ static bool slots_grow(struct graph *graph)
     return true;
 }
 
-/* ---- nodes -------------------------------------------------------------------------------- */
+/* ---- nodes ------------------------------------------------------------------------- */
 
 static tryst_status node_check(const struct graph *graph, const struct graph_node *node,
                                struct err *err)
@@ -132,15 +135,16 @@ static tryst_status node_check(const struct graph *graph, const struct graph_nod
         return err_set(err, TRYST_E_INVALID, "a node has no name: every node needs one");
     if (graph_find(graph, node->name) != GRAPH_NONE)
         return err_set(err, TRYST_E_INVALID,
-                       "the name \"%.100s\" is there twice: names of nodes are unique",
+                       "the node name \"%.100s\" is used twice: node names are unique",
                        node->name);
     if (node->kind >= NODE_KINDS)
-        return err_set(err, TRYST_E_INVALID, "\"%.100s\" is a node of no known kind (%d)",
-                       node->name, (int)node->kind);
+        return err_set(err, TRYST_E_INVALID,
+                       "the node \"%.100s\" has an unknown kind (%d)", node->name,
+                       (int)node->kind);
     if (node->parent != GRAPH_NONE && node->parent >= graph->nodes_count)
         return err_set(err, TRYST_E_INVALID,
-                       "\"%.100s\" sits in node %u, which is not there", node->name,
-                       node->parent);
+                       "the parent of \"%.100s\" is node %u, which does not exist",
+                       node->name, node->parent);
     return TRYST_OK;
 }
 
@@ -182,8 +186,8 @@ tryst_status graph_node_add(struct graph *graph, const struct graph_node *node,
     if (status != TRYST_OK)
         return status;
     if (!node_room(graph) || !node_copy(node, &copy))
-        return err_set(err, TRYST_E_NOMEM, "no memory for the node \"%.100s\"",
-                       node->name);
+        return err_set(err, TRYST_E_NOMEM,
+                       "cannot add the node \"%.100s\": out of memory", node->name);
     uint32_t number = graph->nodes_count;
     graph->own->slots[slot_find(graph, copy.name)] = number;
     graph->nodes[number] = copy;
@@ -225,14 +229,15 @@ void graph_children(const struct graph *graph, uint32_t *first_child_p,
     }
 }
 
-/* ---- links -------------------------------------------------------------------------------- */
+/* ---- links ------------------------------------------------------------------------- */
 
 static const char *node_name(const struct graph *graph, uint32_t node)
 {
     return graph->nodes[node].name;
 }
 
-/* NaN fails each comparison, so it is neither. */
+/* True if a bandwidth is valid. NaN fails each comparison, so this predicate and the next
+ * reject NaN. */
 static bool bandwidth_is_valid(double bytes_per_s)
 {
     return bytes_per_s > 0 || bytes_per_s == GRAPH_UNKNOWN;
@@ -256,7 +261,7 @@ static tryst_status link_check(const struct graph *graph, const struct graph_lin
     if (link->kind >= WIRE_KINDS || link->bytes_per_s.origin >= ORIGINS ||
         link->latency_ns.origin >= ORIGINS)
         return err_set(err, TRYST_E_INVALID,
-                       "the link \"%.100s\" -> \"%.100s\" is of no known kind or origin",
+                       "the link \"%.100s\" -> \"%.100s\" has an unknown kind or origin",
                        from, to);
     if (!bandwidth_is_valid(link->bytes_per_s.value))
         return err_set(
@@ -282,7 +287,7 @@ tryst_status graph_link_add(struct graph *graph, const struct graph_link *link,
         return status;
     if (!room_make(&graph->links, &graph->own->links_room, graph->links_count,
                    sizeof *graph->links))
-        return err_set(err, TRYST_E_NOMEM, "no memory for %u links",
+        return err_set(err, TRYST_E_NOMEM, "cannot add link %u: out of memory",
                        graph->links_count + 1);
     graph->links[graph->links_count] = *link;
     if (link_p)
@@ -302,7 +307,7 @@ tryst_status graph_wire_add(struct graph *graph, const struct graph_link *link,
         return status;
     status = graph_link_add(graph, &back, err, NULL);
     if (status != TRYST_OK)
-        graph->links_count--; /* the first one goes with it */
+        graph->links_count--; /* remove the first link too */
     return status;
 }
 
@@ -320,7 +325,7 @@ uint32_t graph_wire_next(const struct graph *graph, uint32_t link)
     return link + (graph_back(graph, link) ? 2 : 1);
 }
 
-/* ---- given routes ------------------------------------------------------------------------- */
+/* ---- given routes ------------------------------------------------------------------ */
 
 static bool link_exists(const struct graph *graph, uint32_t from, uint32_t to)
 {
@@ -331,26 +336,28 @@ static bool link_exists(const struct graph *graph, uint32_t from, uint32_t to)
     return false;
 }
 
-/* Ends and nodes between; links and twins are looked at when the graph is sealed. */
+/* Check a route's ends and inner nodes; routes_check checks links and duplicates when the
+ * graph is sealed. */
 static tryst_status route_check(const struct graph *graph,
                                 const struct graph_route *route, struct err *err)
 {
     uint32_t nodes = graph->nodes_count;
     if (route->from >= nodes || route->to >= nodes || route->from == route->to)
-        return err_set(err, TRYST_E_INVALID,
-                       "a route goes from node %u to node %u of %u: it joins two nodes",
-                       route->from, route->to, nodes);
+        return err_set(
+            err, TRYST_E_INVALID,
+            "invalid route from node %u to node %u of %u: a route joins two nodes",
+            route->from, route->to, nodes);
     const uint32_t ends[] = {route->from, route->to};
     for (int i = 0; i < 2; i++)
         if (graph_rank_of(graph, ends[i]) == GRAPH_NONE)
             return err_set(
                 err, TRYST_E_INVALID,
-                "a route ends at \"%.100s\", which is no rank: routes join ranks",
+                "a route ends at \"%.100s\", which is not a rank: routes join ranks",
                 node_name(graph, ends[i]));
     for (uint32_t i = 0; i < route->via_count; i++) {
         if (route->via[i] >= nodes)
             return err_set(err, TRYST_E_INVALID,
-                           "a route passes node %u, which is not there", route->via[i]);
+                           "a route passes node %u, which does not exist", route->via[i]);
         if (graph_rank_of(graph, route->via[i]) != GRAPH_NONE)
             return err_set(err, TRYST_E_INVALID,
                            "the route \"%.60s\" -> \"%.60s\" passes through the rank "
@@ -373,7 +380,7 @@ tryst_status graph_route_add(struct graph *graph, const struct graph_route *rout
     if (!room_make(&graph->routes, &graph->own->routes_room, graph->routes_count,
                    sizeof *graph->routes) ||
         !(via = mem_alloc(bytes)))
-        return err_set(err, TRYST_E_NOMEM, "no memory for %u routes",
+        return err_set(err, TRYST_E_NOMEM, "cannot add route %u: out of memory",
                        graph->routes_count + 1);
     if (bytes)
         memcpy(via, route->via, bytes);
@@ -383,8 +390,9 @@ tryst_status graph_route_add(struct graph *graph, const struct graph_route *rout
     return TRYST_OK;
 }
 
-/* Each step of a given route needs a link (one that is down is the overlay's affair), and leads to
- * where it has not been: `seen` holds for each node the number of the last route that passed it. */
+/* Check that each step of a given route has a link (the overlay handles links that are
+ * down) and leads to a new node: `seen` holds for each node the number of the last route
+ * that passed the node. */
 static tryst_status route_walk(const struct graph *graph, uint32_t number, uint32_t *seen,
                                struct err *err)
 {
@@ -400,7 +408,7 @@ static tryst_status route_walk(const struct graph *graph, uint32_t number, uint3
         if (!link_exists(graph, at, next))
             return err_set(err, TRYST_E_INVALID,
                            "the route \"%.60s\" -> \"%.60s\" goes from \"%.60s\" to "
-                           "\"%.60s\", where there is no link",
+                           "\"%.60s\", where no link exists",
                            from, to, node_name(graph, at), node_name(graph, next));
         seen[next] = number;
         at = next;
@@ -408,7 +416,7 @@ static tryst_status route_walk(const struct graph *graph, uint32_t number, uint3
     return TRYST_OK;
 }
 
-/* By ends. */
+/* Compare two routes by their ends. */
 static int routes_compare(const void *a, const void *b, void *graph)
 {
     const struct graph_route *routes = ((const struct graph *)graph)->routes;
@@ -440,8 +448,8 @@ static tryst_status routes_check(struct graph *graph, struct err *err)
     uint32_t *order = mem_alloc(graph->routes_count * sizeof *order);
     tryst_status status = TRYST_OK;
     if (!seen || !order) {
-        status =
-            err_set(err, TRYST_E_NOMEM, "no memory for %u routes", graph->routes_count);
+        status = err_set(err, TRYST_E_NOMEM, "cannot check %u routes: out of memory",
+                         graph->routes_count);
     } else {
         memset(seen, 0xff, graph->nodes_count * sizeof *seen);
         for (uint32_t i = 0; i < graph->routes_count && status == TRYST_OK; i++)
@@ -454,7 +462,7 @@ static tryst_status routes_check(struct graph *graph, struct err *err)
     return status;
 }
 
-/* ---- what is left out --------------------------------------------------------------------- */
+/* ---- skips ------------------------------------------------------------------------- */
 
 tryst_status graph_skip_add(struct graph *graph, const struct graph_skip *skip,
                             struct err *err)
@@ -468,15 +476,17 @@ tryst_status graph_skip_add(struct graph *graph, const struct graph_skip *skip,
         return TRYST_OK;
     }
     skip_wipe(&copy);
-    return err_set(err, TRYST_E_NOMEM, "no memory for what the graph leaves out");
+    return err_set(err, TRYST_E_NOMEM, "cannot list a skipped device: out of memory");
 }
 
-/* ---- seal --------------------------------------------------------------------------------- */
+/* ---- seal -------------------------------------------------------------------------- */
 
-/* Links by the node that they leave: a counting sort, which keeps their order. */
+/* Sort the links by the node that they leave: a counting sort, which keeps their
+ * order. */
 static void adjacency_fill(struct graph *graph)
 {
-    uint32_t *first = graph->out_first + 1; /* moves back as links are put in */
+    /* start of each node's links; their end after the fill */
+    uint32_t *first = graph->out_first + 1;
     for (uint32_t i = 0; i < graph->links_count; i++)
         first[graph->links[i].from + 1]++;
     for (uint32_t i = 0; i < graph->nodes_count; i++)
@@ -495,8 +505,9 @@ tryst_status graph_seal(struct graph *graph, struct err *err)
         adjacency_fill(graph);
         status = routes_check(graph, err);
     } else {
-        status = err_set(err, TRYST_E_NOMEM, "no memory for a graph of %u links",
-                         graph->links_count);
+        status =
+            err_set(err, TRYST_E_NOMEM, "cannot seal a graph of %u links: out of memory",
+                    graph->links_count);
     }
     if (status == TRYST_OK) {
         graph->sealed = true;
@@ -508,7 +519,7 @@ tryst_status graph_seal(struct graph *graph, struct err *err)
     return status;
 }
 
-/* ---- words -------------------------------------------------------------------------------- */
+/* ---- words ------------------------------------------------------------------------- */
 
 const char *graph_node_kind_name(enum graph_node_kind kind)
 {

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one graph: machines and networks as nodes and directed links.
+ * The graph: machines and networks as nodes and directed links.
  *
- * One idea: whatever is known of the hardware, from wherever it comes (detected, probed, imported,
- * made up), is in one plain structure, so that a machine that one does not own is a file, and a file
- * is a test.
- * Invariants: links are directed and there is at most one graph_link for a wire and a direction;
- * parallel wires are links of their own. A number that nobody knows is GRAPH_UNKNOWN, never 0. Names
- * are unique among nodes. Node and link numbers are stable: nothing is removed, a dead link is `down`.
- * Nodes stand in the order in which they were added; `graph_seal` sorts nothing, it checks and
- * builds the adjacency.
- * Threads: none of its own; a sealed graph is only read.
- * Callers: readers of machines and of files (build); routes, plan, place, writers (read).
+ * One idea: hardware of every source (detected, probed, imported, synthetic) is described
+ * by one plain structure, so a machine that you do not own is a file, and a file is a
+ * test.
+ * Invariants: links are directed; each wire has at most one graph_link per direction;
+ * parallel wires are separate links. An unknown number is GRAPH_UNKNOWN, never 0. Node
+ * names are unique. Node and link numbers are stable: nothing is removed, a dead link is
+ * `down`. Nodes stay in the order of their addition; `graph_seal` sorts nothing, it
+ * checks and builds the adjacency.
+ * Threads: one while the graph is built; any thread may read a sealed graph.
  */
 #ifndef TRYST_TOPOLOGY_GRAPH_H
 #define TRYST_TOPOLOGY_GRAPH_H
@@ -23,9 +22,9 @@
 #include "core/err.h"
 
 #define GRAPH_NONE    UINT32_MAX /* no node, no link, no rank */
-#define GRAPH_UNKNOWN (-1.0)     /* a bandwidth or a latency that nobody knows */
-#define GRAPH_UNLIMITED \
-    INFINITY /* a bandwidth that never limits (a rank at its own core set) */
+#define GRAPH_UNKNOWN (-1.0)     /* a bandwidth or a latency */
+/* A bandwidth that never limits (a rank at its own core set). */
+#define GRAPH_UNLIMITED INFINITY
 
 enum graph_node_kind {
     NODE_MACHINE,
@@ -35,15 +34,15 @@ enum graph_node_kind {
     NODE_PCI_SWITCH,
     NODE_GPU,
     NODE_NIC,
-    NODE_SWITCH,    /* of a network: Ethernet, InfiniBand */
-    NODE_NV_SWITCH, /* of NVLinks inside a machine */
-    NODE_RANK,      /* an end: routes begin and end here and never pass through */
+    NODE_SWITCH,    /* network switch: Ethernet, InfiniBand */
+    NODE_NV_SWITCH, /* NVLink switch inside a machine */
+    NODE_RANK,      /* an end: routes begin and end at ranks and pass through none */
     NODE_KINDS
 };
 
 enum graph_link_kind {
     WIRE_UNKNOWN,
-    WIRE_ATTACH, /* a rank at its core set or GPU; a NUMA node in its package: no wire */
+    WIRE_ATTACH, /* no wire: a rank at its core set or GPU, a NUMA node in its package */
     WIRE_MEMORY,
     WIRE_UPI, /* between packages: UPI, Infinity Fabric, X-Bus */
     WIRE_PCI,
@@ -54,27 +53,28 @@ enum graph_link_kind {
     WIRE_KINDS
 };
 
-/* Where a number comes from, worst first: a better origin replaces a worse one. */
+/* The source of a number, from the least to the most reliable. */
 enum graph_origin {
     ORIGIN_NONE,
-    ORIGIN_TABLE,    /* what links of that kind do */
-    ORIGIN_IMPORTED, /* a file's word */
-    ORIGIN_DETECTED, /* this machine's word (hwloc, sysfs, a driver) */
-    ORIGIN_MEASURED, /* a probe */
+    ORIGIN_TABLE,    /* typical for links of this kind */
+    ORIGIN_IMPORTED, /* from a file */
+    ORIGIN_DETECTED, /* reported by this machine (hwloc, sysfs, a driver) */
+    ORIGIN_MEASURED, /* by a probe */
     ORIGINS
 };
 
 struct graph_number {
-    double value; /* bytes/s or ns; GRAPH_UNKNOWN; GRAPH_UNLIMITED for a bandwidth only */
+    /* bytes/s or ns; GRAPH_UNKNOWN; GRAPH_UNLIMITED for a bandwidth only */
+    double value;
     enum graph_origin origin;
 };
 
 struct graph_node {
-    const char *name; /* unique, not empty, UTF-8; the graph's */
+    const char *name; /* unique, not empty, UTF-8; owned by the graph */
     enum graph_node_kind kind;
-    uint32_t
-        parent; /* what it sits in (a NUMA node in a package in a machine), or GRAPH_NONE */
-    uint32_t os_index; /* NUMA node, package, GPU: the system's number, or GRAPH_NONE */
+    /* the enclosing node (a NUMA node in a package in a machine), or GRAPH_NONE */
+    uint32_t parent;
+    uint32_t os_index; /* system's number of a NUMA node, package or GPU; GRAPH_NONE */
     const char *label; /* for people: a model, an interface; NULL: none */
     const char *pci;   /* "0000:3b:00.0"; NULL: none */
     const char *cpus;  /* a list as in /sys ("0-3,8"); NULL: none */
@@ -85,19 +85,19 @@ struct graph_link {
     enum graph_link_kind kind;
     uint16_t generation; /* PCI 1…6, NVLink 1…5; 0: unknown or has none */
     uint16_t width;      /* PCI lanes, NVLinks side by side; 0: unknown or has none */
-    bool down;           /* as if it were not there */
+    bool down;           /* the link is treated as absent */
     struct graph_number bytes_per_s;
     struct graph_number latency_ns;
 };
 
-/* A route that was given instead of found: from `from` to `to` (ranks) through `via`. */
+/* A given route between the ranks `from` and `to`: through the nodes `via`, in order. */
 struct graph_route {
     uint32_t from, to;
     uint32_t via_count;
     const uint32_t *via;
 };
 
-/* A device or a link of the source that the graph leaves out. */
+/* A device or a link of the source that the graph omits. */
 struct graph_skip {
     const char *what; /* "0000:03:00.0" */
     const char *why;  /* a phrase for people */
@@ -109,55 +109,64 @@ struct graph {
     struct graph_route *routes;
     struct graph_skip *skips;
     uint32_t *ranks; /* rank number → node (of kind NODE_RANK) */
-    uint32_t *
-        out_next; /* after seal: out_first[node] … out_first[node + 1] index out_next: links */
+    /* After seal: the links that leave `node` are out_next[i], out_first[node] <= i <
+     * out_first[node + 1]. */
+    uint32_t *out_next;
     uint32_t *out_first;
     uint32_t nodes_count, links_count, routes_count, skips_count, ranks_count;
     bool sealed;
-    struct graph_private *own; /* room, names, the index of names */
+    struct graph_private *own; /* room, rank numbers, hash table of names */
 };
 
-/** An empty graph. TRYST_E_NOMEM. */
+/** Make an empty graph. TRYST_E_NOMEM. */
 tryst_status graph_open(struct graph **graph_p);
 void graph_close(struct graph *graph);
 
-/** Copies what `node` points to. Adds a rank's number when it is of NODE_RANK. TRYST_E_NOMEM;
- *  TRYST_E_INVALID with a sentence: a name twice, empty, or a parent that is not there. */
+/** Add a node; the strings of `node` are copied. A NODE_RANK gets the next rank number.
+ *  TRYST_E_NOMEM; TRYST_E_INVALID with a message in `err`: an empty or duplicate name, or
+ *  a parent that does not exist. */
 tryst_status graph_node_add(struct graph *graph, const struct graph_node *node,
                             struct err *err, uint32_t *node_p);
-/** TRYST_E_INVALID: ends that are not there or equal, a bandwidth that is NaN, 0 or below, a latency
- *  that is NaN or below 0 (but GRAPH_UNKNOWN). */
+/** Add a link. TRYST_E_NOMEM; TRYST_E_INVALID: ends that do not exist or are equal; a
+ *  bandwidth that is NaN, 0 or below; a latency that is NaN, below 0 or above 1e18 ns.
+ *  GRAPH_UNKNOWN is valid for both numbers. */
 tryst_status graph_link_add(struct graph *graph, const struct graph_link *link,
                             struct err *err, uint32_t *link_p);
-/** Both directions alike; the second link follows the first. */
+/** Add a wire: two links of equal numbers, the second for the other direction and next to
+ *  the first. */
 tryst_status graph_wire_add(struct graph *graph, const struct graph_link *link,
                             struct err *err);
-/** Copies `via`. TRYST_E_INVALID: ends that are no ranks, a rank between. */
+/** Add a given route; `via` is copied. TRYST_E_NOMEM; TRYST_E_INVALID: ends that are not
+ *  two ranks, or a rank in `via`. */
 tryst_status graph_route_add(struct graph *graph, const struct graph_route *route,
                              struct err *err);
 
-/** Copies both texts. TRYST_E_NOMEM. */
+/** Add a skip; both strings are copied. TRYST_E_NOMEM. */
 tryst_status graph_skip_add(struct graph *graph, const struct graph_skip *skip,
                             struct err *err);
 
-/** Nothing is added afterwards (numbers of links may still be improved): builds the adjacency.
- *  TRYST_E_NOMEM; TRYST_E_INVALID: a given route that takes a link that is not there, passes a node twice or is
- *  there twice. A graph that was refused may be added to, or closed. */
+/** Build the adjacency and check the given routes; nothing may be added after TRYST_OK.
+ *  TRYST_E_NOMEM; TRYST_E_INVALID: a given route that takes a missing link, passes a node
+ *  twice or is given twice. After an error the graph is open as before: it may be added
+ *  to or closed. */
 tryst_status graph_seal(struct graph *graph, struct err *err);
 
-/** By name; GRAPH_NONE. */
+/** Return the node named `name`; GRAPH_NONE. */
 uint32_t graph_find(const struct graph *graph, const char *name);
-/** The machine that a node sits in or is; GRAPH_NONE. */
+/** Return the machine that contains `node` or is `node`; GRAPH_NONE. */
 uint32_t graph_machine(const struct graph *graph, uint32_t node);
-/** The next link, where it is the other direction of the wire `link`; NULL. */
+/** Return the other direction of the wire that begins with `link`: the next link where
+ *  its ends match; NULL. */
 const struct graph_link *graph_back(const struct graph *graph, uint32_t link);
-/** The first link of the wire that follows the one that begins with `link`: a loop from 0 meets each wire once. */
+/** Return the first link of the wire after the one that begins with `link`: a loop from 0
+ *  visits each wire once. */
 uint32_t graph_wire_next(const struct graph *graph, uint32_t link);
-/** What sits in each node, in order: its first, and of each the next in the same; GRAPH_NONE ends. Both have room for
- *  nodes_count + 1; what sits in nothing hangs at nodes_count. */
+/** Write the first child of each node and the next sibling of each node, in order of
+ *  number; GRAPH_NONE ends a list. Both arrays have room for nodes_count + 1; nodes
+ *  without a parent are children of nodes_count. */
 void graph_children(const struct graph *graph, uint32_t *first_child_p,
                     uint32_t *next_sibling_p);
-/** The rank number of a node, GRAPH_NONE where it is no rank. */
+/** Return the rank number of a node; GRAPH_NONE where the node is not a rank. */
 uint32_t graph_rank_of(const struct graph *graph, uint32_t node);
 
 const char *graph_node_kind_name(enum graph_node_kind kind);

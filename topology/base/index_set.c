@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A set of small numbers; see index_set.h. */
 #include "index_set.h"
 
 #include <string.h>
@@ -104,7 +103,8 @@ static int hex_digit(char c)
                                   : -1;
 }
 
-/* Adds the members that a digit of a mask stands for, from `bit` on; false where it cannot be one. */
+/* Add the members of one hexadecimal digit; `bit` is its lowest. False where `c` is no
+ * such digit or a member is too large. */
 static bool digit_take(struct index_set *set, char c, uint32_t bit)
 {
     int digit = hex_digit(c);
@@ -119,7 +119,7 @@ static bool digit_take(struct index_set *set, char c, uint32_t bit)
 bool index_set_parse_mask(const char *mask, struct index_set *set_p)
 {
     struct index_set set = {{0}};
-    uint32_t bit = 0, group = 0; /* the next digit's first, and its group's */
+    uint32_t bit = 0, group = 0; /* lowest bit of the next digit and of its group */
     for (size_t i = strlen(mask); i-- > 0;) {
         if (mask[i] == ',') {
             group = bit = bit == group ? group + 32 : (bit + 31) / 32 * 32;

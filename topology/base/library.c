@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See library.h. */
 #include "library.h"
 
 #include <dlfcn.h>
@@ -10,14 +9,15 @@ static void library_open(struct library *library)
     void *handle = dlopen(library->file, RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
         const char *reason = dlerror();
-        err_set(&library->why, TRYST_E_UNSUPPORTED, "%s cannot be loaded: %s",
-                library->file, reason ? reason : "no reason given");
+        err_set(&library->why, TRYST_E_UNSUPPORTED, "cannot load %s: %s", library->file,
+                reason ? reason : "no reason given");
         return;
     }
     for (const struct library_symbol *symbol = library->symbols; symbol->name; symbol++) {
         void *address = dlsym(handle, symbol->name);
         if (!address) {
-            err_set(&library->why, TRYST_E_UNSUPPORTED, "%s has no %s: it is too old",
+            err_set(&library->why, TRYST_E_UNSUPPORTED,
+                    "cannot use %s: the function %s is missing; install a newer version",
                     library->file, symbol->name);
             dlclose(handle);
             return;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A shared library that is opened when it is first needed, and the calls that we make of it.
- * It is never closed. From any thread. Callers: hwloc_calls, xml, nvml.
+ * A shared library that is opened on first use, and the addresses of its functions.
+ * The library is never closed. Threads: any.
  */
 #ifndef TRYST_TOPOLOGY_LIBRARY_H
 #define TRYST_TOPOLOGY_LIBRARY_H
@@ -13,7 +13,7 @@
 
 struct library_symbol {
     const char *name; /* NULL ends the list */
-    void **address;   /* written once, before library_need says TRYST_OK */
+    void **address;   /* written once, before library_need returns TRYST_OK */
 };
 
 struct library {
@@ -30,7 +30,8 @@ struct library {
         .why = ERR_INIT                                                            \
     }
 
-/** TRYST_E_UNSUPPORTED: it is not there, or lacks a call; `err` says which. Tried once. */
+/** Open the library, once. TRYST_E_UNSUPPORTED: the library or one of its functions is
+ *  missing; `err` names it. */
 tryst_status library_need(struct library *library, struct err *err);
 
 #endif

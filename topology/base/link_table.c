@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See link_table.h. */
 #include "link_table.h"
 
 #include <stdlib.h>
@@ -13,8 +12,8 @@ struct graph_number table_number(double bytes_per_s)
         bytes_per_s, bytes_per_s == GRAPH_UNKNOWN ? ORIGIN_NONE : ORIGIN_TABLE};
 }
 
-/* PCI-SIG, PCI Express Base Specification 1.1 to 6.0: transfers per second and lane, and the share that is data:
- * 8b/10b, then 128b/130b, then 242 of the 256 bytes of a flit. */
+/* PCI-SIG, PCI Express Base Specification 1.1 to 6.0: transfers per second and lane, and
+ * the share of data bits: 8b/10b, then 128b/130b, then 242 of the 256 bytes of a flit. */
 static const struct pci_row {
     double transfers_per_s, data_share;
 } pci_rows[] = {
@@ -38,7 +37,8 @@ double table_pci_bytes_per_s(unsigned generation, unsigned lanes)
 
 unsigned table_pci_generation(const char *speed)
 {
-    /* "32.0 GT/s PCIe" since Linux 5.7, "32 GT/s" before; compared as text: strtod reads by locale. */
+    /* "32.0 GT/s PCIe" since Linux 5.7, "32 GT/s" before; compared as text, since strtod
+     * depends on the locale. */
     static const char *const words[] = {"", "2.5 ", "5", "8", "16", "32", "64"};
     for (unsigned i = 1; i < PCI_ROWS; i++) {
         size_t length = strlen(words[i]);
@@ -49,7 +49,8 @@ unsigned table_pci_generation(const char *speed)
     return 0;
 }
 
-/* NVIDIA's white papers: Tesla P100 (20 GB/s a link and way), V100, A100 and H100 (25), Blackwell (50). */
+/* NVIDIA's white papers: Tesla P100 (20 GB/s per link and direction), V100, A100 and H100
+ * (25), Blackwell (50). */
 double table_nvlink_bytes_per_s(unsigned generation, unsigned links)
 {
     static const double rows[] = {0, 20e9, 25e9, 25e9, 25e9, 50e9};
@@ -58,8 +59,8 @@ double table_nvlink_bytes_per_s(unsigned generation, unsigned links)
     return rows[generation] * links;
 }
 
-/* CUDA C++ Programming Guide, compute capabilities: 6.0 is Pascal's P100, 7.0 Volta's V100, 8.x Ampere, 9.0
- * Hopper, 10.x Blackwell. */
+/* CUDA C++ Programming Guide, compute capabilities: 6.0 is Pascal's P100, 7.0 Volta's
+ * V100, 8.x Ampere, 9.0 Hopper, 10.x Blackwell. */
 unsigned table_nvlink_generation(unsigned capability)
 {
     return capability >= 100  ? 5
@@ -70,9 +71,9 @@ unsigned table_nvlink_generation(unsigned capability)
                               : 0;
 }
 
-/* What NCCL reckons with (its src/graph/topo.h): effective rates, not line rates. */
+/* The values that NCCL uses (its src/graph/topo.h): effective rates, not line rates. */
 static const struct upi_row {
-    const char *arch, *model; /* parts of the names; NULL: any */
+    const char *arch, *model; /* substrings of the names; NULL: any */
     double bytes_per_s;
 } upi_rows[] = {
     {"ppc64", NULL, 32e9}, /* P9_BW */
@@ -98,8 +99,8 @@ double table_upi_bytes_per_s(const char *arch, const char *model)
     return GRAPH_UNKNOWN;
 }
 
-/* InfiniBand Architecture Specification, volume 1: SDR, DDR and QDR lose a fifth to 8b/10b, later rates are
- * sold without their coding (64b/66b). */
+/* InfiniBand Architecture Specification, volume 1: SDR, DDR and QDR lose a fifth to
+ * 8b/10b; later rates are named without their coding (64b/66b). */
 double table_infiniband_bytes_per_s(const char *rate)
 {
     double gigabits = 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See path.h. Breadth first; of two ways of one length the wider wins, of two as wide the one found first. */
+/* See path.h. Breadth-first search; of two paths of equal length the wider wins, of two
+ * as wide the first found. */
 #include "path.h"
 
 #include <stdio.h>
@@ -11,7 +12,7 @@ static bool bit_has(uint32_t bits, enum graph_link_kind kind)
     return bits >> kind & 1;
 }
 
-/* The narrower of two, where an unknown one makes the whole unknown. */
+/* Return the narrower of two bandwidths; GRAPH_UNKNOWN where one of them is unknown. */
 static double narrower(double a, double b)
 {
     if (a == GRAPH_UNKNOWN || b == GRAPH_UNKNOWN)
@@ -61,7 +62,7 @@ static void links_follow(const struct graph *graph, uint32_t from, struct path *
     }
 }
 
-/* Who passes on what is not for itself. */
+/* True if a path may continue through a node of `kind`. */
 static bool passes(enum graph_node_kind kind, bool direct)
 {
     const bool ends = kind == NODE_GPU || kind == NODE_NIC || kind == NODE_SWITCH;
@@ -103,7 +104,7 @@ enum path_kind path_kind_of(const struct path *path)
     if (path->hops == GRAPH_NONE)
         return PATH_NONE;
     if (bit_has(kinds, WIRE_ETHERNET) || bit_has(kinds, WIRE_INFINIBAND) ||
-        bit_has(kinds, WIRE_UNKNOWN)) /* files of clusters and probes have no kinds */
+        bit_has(kinds, WIRE_UNKNOWN)) /* files of clusters and probes give no kinds */
         return PATH_NET;
     if (bit_has(kinds, WIRE_UPI))
         return PATH_SYS;

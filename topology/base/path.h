@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The way between two devices, for people: how far, how wide, through what.
+ * The path between two nodes, for people and for placing: hops, bandwidth, and the kinds
+ * of links.
  *
- * One idea: the same rule as for routes (fewest links, then widest; never through a rank), but for any
- * pair of nodes and with unknown numbers left unknown, so that a machine can be shown before it is measured.
- * Callers: the writers for people (tree, matrix), bind, place.
+ * One idea: a path follows the rule of routes (fewest links, then widest; never through a
+ * rank), but exists for any pair of nodes, and an unknown number stays unknown, so a
+ * machine can be shown before it is measured.
  */
 #ifndef TRYST_TOPOLOGY_PATH_H
 #define TRYST_TOPOLOGY_PATH_H
@@ -12,29 +13,34 @@
 #include "graph.h"
 
 struct path {
-    uint32_t hops;      /* GRAPH_NONE: no way */
-    uint32_t last_link; /* the one that it arrives by; GRAPH_NONE at the source */
-    double bytes_per_s; /* GRAPH_UNKNOWN when one on the way is; GRAPH_UNLIMITED */
-    double
-        latency_ns; /* the sum; GRAPH_UNKNOWN when one on the way is (WIRE_ATTACH counts 0) */
-    uint32_t kinds; /* bit k: a link of enum graph_link_kind k */
-    uint16_t pci_switches,
-        host_bridges; /* passed through; a package counts as a bridge of its own */
-    uint16_t width;   /* least width of an NVLink on the way, 0: none known */
+    uint32_t hops;      /* GRAPH_NONE: no path */
+    uint32_t last_link; /* the path's last link; GRAPH_NONE at the source */
+    /* narrowest link; GRAPH_UNKNOWN where a link's bandwidth is; GRAPH_UNLIMITED */
+    double bytes_per_s;
+    /* sum over the links; GRAPH_UNKNOWN where a link's latency is (an unknown WIRE_ATTACH
+     * counts 0) */
+    double latency_ns;
+    uint32_t kinds; /* bit k: the path has a link of enum graph_link_kind k */
+    /* nodes between the ends; a package counts as a host bridge */
+    uint16_t pci_switches, host_bridges;
+    uint16_t width; /* least width of an NVLink on the path; 0: unknown */
 };
 
-/** The paths from `from` to every node, one for each of nodes_count. The graph is sealed. TRYST_E_NOMEM. */
+/** Find the paths from `from` to every node; `paths` has nodes_count entries. The graph
+ *  is sealed. TRYST_E_NOMEM. */
 tryst_status path_find(const struct graph *graph, uint32_t from, struct path *paths);
 
-/** The same by ways that a device's copy engine takes: through bridges, packages and switches of the machine, never
- *  through another device or a network. TRYST_E_NOMEM. */
+/** Find the paths that a device's copy engine can take: through bridges, packages and
+ *  PCIe or NVLink switches of the machine, never through another device or a network
+ *  switch. Otherwise as path_find. */
 tryst_status path_find_direct(const struct graph *graph, uint32_t from,
                               struct path *paths);
 
-/* What a path goes over, by its worst part. */
+/* The kind of a path, given by its worst part. */
 enum path_kind {
-    PATH_NONE,   /* no way */
-    PATH_NET,    /* a network, or wires of unknown kind: a cluster file's, a probe's */
+    PATH_NONE, /* no path */
+    /* a network, or wires of unknown kind (from a cluster file or a probe) */
+    PATH_NET,
     PATH_SYS,    /* between packages */
     PATH_NODE,   /* within a package, between its host bridges */
     PATH_PHB,    /* one host bridge */
@@ -47,7 +53,8 @@ enum path_kind {
 };
 enum path_kind path_kind_of(const struct path *path);
 
-/** nvidia-smi's and NCCL's word for a path: NV18, PXN, C2C, PIX, PXB, PHB, NODE, SYS; NET through a network; LOC; "-". */
+/** Write nvidia-smi's and NCCL's word for a path: NV18, PXN, C2C, PIX, PXB, PHB, NODE,
+ *  SYS; NET through a network; LOC; "-" where there is no path. Return `word_p`. */
 const char *path_word(const struct path *path, char word_p[8]);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See text.h. Room doubles, so a picture of a megabyte is copied a few times and no more. */
+/* See text.h. Room doubles, so the bytes of a large text are copied only a few times. */
 #include "text.h"
 
 #include <locale.h>
@@ -13,7 +13,7 @@
 
 #define ROOM_FIRST 1024
 
-/* Room for `more` bytes and the end. */
+/* Make room for `more` bytes and the NUL. */
 static bool room_make(struct text *text, size_t more)
 {
     if (text->failed)
@@ -47,7 +47,8 @@ void text_add(struct text *text, const char *string)
     text_add_bytes(text, string, strlen(string));
 }
 
-/* The host program may have set a locale whose point is a comma (or two bytes). */
+/* Format in the C locale: the host program may have set a locale with a comma (or two
+ * bytes) as its decimal point. */
 void text_addf(struct text *text, const char *fmt, ...)
 {
     va_list args, again;
@@ -140,7 +141,8 @@ tryst_status text_take(struct text *text, struct err *err, char **string_p)
     text_add(text, "");
     if (text->failed) {
         text_drop(text);
-        return err_set(err, TRYST_E_NOMEM, "no memory for the text of a graph");
+        return err_set(err, TRYST_E_NOMEM,
+                       "cannot write the text of a graph: out of memory");
     }
     *string_p = text->data;
     *text = (struct text){0};

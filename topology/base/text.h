@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A text that grows: what every writer of this layer appends to.
+ * A growing text, to which every writer of topology/ appends.
  *
- * One idea: a failure sticks, so a writer appends without looking and asks once, at the end.
- * Invariant: after a failure nothing is appended any more; numbers have a decimal point whatever the locale.
- * Callers: writers of files, pictures and plans.
+ * One idea: a failure is kept, so a writer appends without checks and checks once, at the
+ * end.
+ * Invariant: after a failure nothing is appended; numbers have a decimal point in every
+ * locale.
  */
 #ifndef TRYST_TOPOLOGY_TEXT_H
 #define TRYST_TOPOLOGY_TEXT_H
@@ -15,30 +16,31 @@
 #include "core/err.h"
 
 struct text {
-    char *data; /* mem_alloc's; NULL: nothing yet */
+    char *data; /* from mem_alloc; NULL: empty */
     size_t bytes, room;
     bool failed;
 };
 
 void text_add(struct text *text, const char *string);
 void text_add_bytes(struct text *text, const char *data, size_t bytes);
-/* As printf in the C locale. */
+/* Append as printf in the C locale. */
 void text_addf(struct text *text, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
-/* The shortest decimal that reads back as the same double. Finite. */
+/* Append the shortest decimal that reads back as the same double; `value` is finite. */
 void text_add_number(struct text *text, double value);
-/* With `decimals` digits behind the point. */
+/* Append `value` with `decimals` digits after the point. */
 void text_add_fixed(struct text *text, double value, int decimals);
-/* As JSON, with its quotes; what is no UTF-8 becomes U+FFFD. */
+/* Append a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD. */
 void text_add_json(struct text *text, const char *string);
-/* As the content of XML, or of an attribute in double quotes. */
+/* Append as the content of an XML element or of an attribute in double quotes. */
 void text_add_xml(struct text *text, const char *string);
-/* What `piece` has become, or its failure; `piece` is empty afterwards. */
+/* Append the content and the failure of `piece`; `piece` is empty afterwards. */
 void text_join(struct text *text, struct text *piece);
-/* Blanks up to `column` characters (not bytes) from the last line break. */
+/* Append blanks up to `column` characters (not bytes) from the last line break. */
 void text_pad(struct text *text, size_t column);
 
-/* Hands the string over (mem_free) or says TRYST_E_NOMEM; `text` is empty afterwards. */
+/* Hand over the string, to be freed by mem_free. TRYST_E_NOMEM after a failure. `text` is
+ * empty afterwards. */
 tryst_status text_take(struct text *text, struct err *err, char **string_p);
 void text_drop(struct text *text);
 

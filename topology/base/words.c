@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See words.h. */
 #include "words.h"
 
 #include <math.h>
@@ -37,7 +36,7 @@ const char *words_link_kind(enum graph_link_kind kind)
     return names[kind];
 }
 
-/* "PCIe Gen5 x16", "NVLink 4 x18"; "" for an attachment. */
+/* Append "PCIe Gen5 x16", "NVLink 4 x18"; nothing for an attachment. */
 static void link_kind(struct text *text, const struct graph_link *link)
 {
     text_add(text, words_link_kind(link->kind));

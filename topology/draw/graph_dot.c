@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A graph for Graphviz: machines as clusters, a wire of two directions as one line, width by bandwidth and colour
- * by kind as in the SVG; a plan's trees over it as dashed arrows. `dot -Tpdf` or `neato` draw it.
- * Called by graph_write.c.
+ * Write a graph for Graphviz: machines as clusters, a wire of two directions as one line,
+ * width by bandwidth and colour by kind as in the SVG; a plan's trees as dashed arrows.
+ * Draw it by `dot -Tpdf` or `neato`.
  */
 #include "graph_dot.h"
 
@@ -12,7 +12,7 @@
 struct dot {
     const struct graph *graph;
     struct text *text;
-    double most; /* of all bandwidths */
+    double most; /* widest finite bandwidth */
 };
 
 static void node_add(struct dot *dot, uint32_t number, const char *indent)
@@ -38,7 +38,8 @@ static void node_add(struct dot *dot, uint32_t number, const char *indent)
     text_add(dot->text, "];\n");
 }
 
-/* A machine as a cluster; its own node is drawn only where a link needs it. */
+/* Write a machine as a cluster; the machine's own node is written only if links end at
+ * it. */
 static void machine_add(struct dot *dot, uint32_t machine)
 {
     const struct graph *graph = dot->graph;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A graph as DOT, for Graphviz. Callers: graph_write.c. */
+/* Write a graph as DOT, for Graphviz. */
 #ifndef TRYST_TOPOLOGY_GRAPH_DOT_H
 #define TRYST_TOPOLOGY_GRAPH_DOT_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See graph_matrix.h. Rows are the GPUs and NICs; of several machines, those of the first; without any, the NUMA
- * nodes; without those, the ranks. A second matrix has the latencies, where any is known.
+ * See graph_matrix.h. Rows are the GPUs and NICs of the first machine that has any; if
+ * fewer than two, its NUMA nodes; if fewer than two, the ranks. A second matrix has the
+ * latencies, if any is known.
  */
 #include "graph_matrix.h"
 
@@ -12,21 +13,21 @@
 #include "topology/base/path.h"
 #include "topology/base/words.h"
 
-#define ROWS_MAX 24 /* wider than that, no screen shows it */
+#define ROWS_MAX 24 /* a wider matrix does not fit on a screen */
 
 struct matrix {
     const struct graph *graph;
     struct text *text;
-    struct path *paths; /* from one row's node */
+    struct path *paths; /* from the current row's node */
     uint32_t rows[ROWS_MAX];
     uint32_t rows_count, left_out;
     size_t name_width, cell_width;
 };
 
-/* -----------------------------------------------------------------------------
- * which rows */
+/* ---- rows -------------------------------------------------------------------------- */
 
-/* The nodes of this kind in one machine (that of the first row; without rows, the first that has any). */
+/* Add the nodes of `kind` that are in the machine of the first row; without rows, of the
+ * first such node. */
 static void rows_take(struct matrix *matrix, enum graph_node_kind kind)
 {
     const struct graph *graph = matrix->graph;
@@ -52,8 +53,7 @@ static void rows_choose(struct matrix *matrix)
     }
 }
 
-/* -----------------------------------------------------------------------------
- * cells */
+/* ---- cells ------------------------------------------------------------------------- */
 
 static void rate_cell(struct text *text, const struct path *path)
 {
@@ -75,7 +75,7 @@ static void latency_cell(struct text *text, const struct path *path)
         text_addf(text, "%.0f", path->latency_ns);
 }
 
-/* "numa1, cpus 4-7": the NUMA node that a device is at. */
+/* Append the NUMA node or package of a device: "numa1, cpus 4-7". */
 static void affinity_add(const struct graph *graph, struct text *text, uint32_t node)
 {
     while (node != GRAPH_NONE && graph->nodes[node].kind != NODE_NUMA &&
@@ -159,8 +159,8 @@ static void latencies_add(struct matrix *matrix)
 {
     if (!latency_known(matrix)) {
         text_add(matrix->text,
-                 "\nns: no latency is known; tryst-topo --probe under a launcher "
-                 "measures them.\n");
+                 "\nns: no latency is known; run tryst-topo --probe under a launcher "
+                 "to measure them.\n");
         return;
     }
     head_add(matrix, "ns");
@@ -196,11 +196,11 @@ void graph_matrix_write(const struct graph *graph, struct text *text)
     widths_measure(&matrix);
     rates_add(&matrix);
     if (matrix.left_out)
-        text_addf(text, "(%u more are left out here)\n", matrix.left_out);
+        text_addf(text, "(%u more are not shown)\n", matrix.left_out);
     text_add(text,
              "NV# NVLinks, PXN NVLinks and PCIe, C2C chip to chip, PIX one PCIe switch, "
              "PXB several,\nPHB a host bridge, NODE within a package, SYS between "
-             "packages, NET a network,\nLOC no wire, - no way, ? unknown.\n");
+             "packages, NET a network,\nLOC no wire, - no path, ? unknown.\n");
     latencies_add(&matrix);
     mem_free(matrix.paths);
 }

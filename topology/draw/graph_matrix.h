@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The matrix of a machine's devices, like `nvidia-smi topo -m`, but in GB/s and ns. Called by graph_text. */
+/* Write the matrix of a machine's devices, like `nvidia-smi topo -m`, but in GB/s and
+ * ns. */
 #ifndef TRYST_TOPOLOGY_GRAPH_MATRIX_H
 #define TRYST_TOPOLOGY_GRAPH_MATRIX_H
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A graph drawn as SVG: machines as panels, devices as boxes, wires with width by bandwidth and colour by kind
- * (dashed where the bandwidth is unknown), a plan's trees as arrows over them. Every box and wire tells itself
- * when one points at it. Where things stand is svg_layout.c's.
- * Called by graph_write.c.
+ * Draw a graph as SVG: machines as panels, devices as boxes, wires with width by
+ * bandwidth and colour by kind (dashed where the bandwidth is unknown), a plan's trees as
+ * arrows. Every box and wire has a tooltip. svg_layout.c computes the places.
  */
 #include "graph_svg.h"
 
@@ -18,7 +17,7 @@
 #include "topology/base/words.h"
 
 #define MARGIN     28.0
-#define HEAD       34.0 /* the line above everything */
+#define HEAD       34.0 /* height of the lines above the drawing */
 #define LEGEND_ROW 20.0
 #define TREES_MAX  8
 #define XY         "%.1f %.1f"
@@ -27,16 +26,15 @@
 struct svg {
     const struct graph *graph;
     struct text *text;
-    struct text
-        plates; /* numbers on wires: over all wires, so they are drawn after them */
+    /* numbers on wires, appended after all wires so that no wire covers a number */
+    struct text plates;
     struct svg_layout layout;
     const struct graph_overlaid *overlaid;
-    double top;  /* of the drawing on the page */
-    double most; /* of all bandwidths */
+    double top;  /* y of the drawing on the page */
+    double most; /* widest finite bandwidth */
 };
 
-/* -----------------------------------------------------------------------------
- * primitives */
+/* ---- primitives -------------------------------------------------------------------- */
 
 static void box(struct svg *svg, struct svg_place at, const char *fill, const char *edge,
                 double round)
@@ -47,7 +45,8 @@ static void box(struct svg *svg, struct svg_place at, const char *fill, const ch
               at.x, at.y, at.w, at.h, round, fill, edge);
 }
 
-/* `anchor` is start, middle or end; `halo` puts white behind the letters. */
+/* Draw a text; `anchor` is start, middle or end; `halo` draws white behind the
+ * letters. */
 static void label(struct svg *svg, double x, double y, double size, const char *anchor,
                   const char *colour, bool halo, const char *words)
 {
@@ -59,7 +58,7 @@ static void label(struct svg *svg, double x, double y, double size, const char *
     text_add(svg->text, "</text>\n");
 }
 
-/* The words that a text has got; all of it is given back. */
+/* Free `words`; a failure is kept in svg->text. */
 static void words_drop(struct svg *svg, struct text *words)
 {
     svg->text->failed = svg->text->failed || words->failed;
@@ -71,21 +70,21 @@ static double centre(struct svg_place at)
     return at.x + at.w / 2;
 }
 
-/* About how wide a sans-serif text is. */
+/* True if a sans-serif text probably fits into `width`. */
 static bool fits(const char *words, double size, double width)
 {
     return strlen(words) * size * 0.56 <= width;
 }
 
-/* -----------------------------------------------------------------------------
- * boxes */
+/* ---- boxes ------------------------------------------------------------------------- */
 
-/* The name, else its number ("gpu12": "12"), else nothing, as fits. */
+/* Draw the longest label that fits: the name, else its number ("gpu12": "12"), else
+ * nothing. */
 static void box_label(struct svg *svg, uint32_t node, double x, double y, double size,
                       double width)
 {
     const char *name = words_short(svg->graph, node);
-    if (strncmp(name, "net:", 4) == 0) /* behind the port of that name */
+    if (strncmp(name, "net:", 4) == 0) /* the network behind the port of that name */
         name = fits(name + 4, size, width) ? name + 4 : "network";
     if (!fits(name, size, width)) {
         const char *digits = name + strlen(name);
@@ -97,7 +96,8 @@ static void box_label(struct svg *svg, uint32_t node, double x, double y, double
         label(svg, x, y, size, "middle", "#1f2933", false, name);
 }
 
-/* Small print under a name: a model, or nothing where it has no room. */
+/* Draw the node's label (a model) in small letters under its name, cut to the box;
+ * nothing for a narrow box. */
 static void box_small(struct svg *svg, const struct graph_node *node, struct svg_place at,
                       double size)
 {
@@ -155,7 +155,8 @@ static void node_draw(struct svg *svg, uint32_t number)
         box_small(svg, node, at, font * 0.78);
 }
 
-/* NVLink switches are bars that wires of NICs cross; all else is drawn over the wires. */
+/* Draw the NVLink switches (`bars`), before the wires, since wires of NICs cross them; or
+ * all other nodes, after the wires. */
 static void nodes_draw(struct svg *svg, bool bars)
 {
     for (uint32_t i = 0; i < svg->graph->nodes_count; i++)
@@ -175,7 +176,7 @@ static void panel_draw(struct svg *svg, uint32_t machine)
         label(svg, at.x + at.w - 12, at.y + 16, 11, "end", "#66707c", false, node->label);
 }
 
-/* A rank's number on the corner of what it is at. */
+/* Draw a rank's number at the corner of its parent's box. */
 static void rank_draw(struct svg *svg, uint32_t rank)
 {
     uint32_t node = svg->graph->ranks[rank];
@@ -195,8 +196,7 @@ static void rank_draw(struct svg *svg, uint32_t rank)
           false, words);
 }
 
-/* -----------------------------------------------------------------------------
- * wires */
+/* ---- wires ------------------------------------------------------------------------- */
 
 static double wire_width(const struct svg *svg, const struct graph_link *link)
 {
@@ -205,14 +205,14 @@ static double wire_width(const struct svg *svg, const struct graph_link *link)
     return font >= 12 ? width : font > 0 ? 0.6 * width : 0.35 * width;
 }
 
-/* True if wires have their numbers beside them or, without machines, on them. */
+/* True if wires have numbers: beside them or, without machines, on them. */
 static bool has_numbers(const struct svg *svg)
 {
     return svg->layout.font >= 12 &&
            (svg->layout.machines || svg->graph->nodes_count <= 24);
 }
 
-/* Behind a path that was begun. */
+/* End a path that was begun. */
 static void wire_end(struct svg *svg, const struct graph_link *link,
                      const struct graph_link *back)
 {
@@ -241,7 +241,8 @@ static void rate_label(struct svg *svg, const struct graph_link *link, double x,
     words_drop(svg, &words);
 }
 
-/* On a wire, with white behind the whole of it, or the wire shows between the digits. */
+/* Draw the number on a wire, with a white box behind it, since the wire would show
+ * between the digits. */
 static void rate_plate(struct svg *svg, const struct graph_link *link, double x, double y)
 {
     struct text words = {0}, *below = svg->text;
@@ -262,7 +263,7 @@ static void rate_plate(struct svg *svg, const struct graph_link *link, double x,
     words_drop(svg, &words);
 }
 
-/* From the top of a box up to one that is above it, past what is between them. */
+/* Draw a wire from the top of a box up to a box above, past the boxes between them. */
 static void up_draw(struct svg *svg, const struct graph_link *link,
                     const struct graph_link *back, uint32_t from, uint32_t above)
 {
@@ -273,8 +274,8 @@ static void up_draw(struct svg *svg, const struct graph_link *link,
     double corner = fmin(3, svg->layout.cell * 0.1);
     if (to <= high.x + corner || to >= high.x + high.w - corner)
         to = centre(high) + shift;
-    if (low.y - bend >
-        svg->layout.row) /* past rows that it does not use: just above itself */
+    /* past unused rows: bend just above the box */
+    if (low.y - bend > svg->layout.row)
         bend = low.y - svg->layout.row * 0.3;
     text_addf(svg->text, PATH, x, low.y);
     if (to != x)
@@ -285,7 +286,8 @@ static void up_draw(struct svg *svg, const struct graph_link *link,
         rate_label(svg, link, x + 4, low.y - 4, "start");
 }
 
-/* Straight down to a bar; white beside it, because it may cross others. */
+/* Draw a wire straight down to a bar, with white borders, because it may cross other
+ * wires. */
 static void down_draw(struct svg *svg, const struct graph_link *link,
                       const struct graph_link *back, struct svg_place from, double y)
 {
@@ -299,7 +301,8 @@ static void down_draw(struct svg *svg, const struct graph_link *link,
     rate_label(svg, link, x + 5, from.y + from.h + 11, "start");
 }
 
-/* Between boxes of one row: straight to the neighbour, else an arc under them. */
+/* Draw a wire between boxes of one row: straight for UPI between
+ * neighbours, else an arc: below the row for NVLink, above for others. */
 static void side_draw(struct svg *svg, const struct graph_link *link,
                       const struct graph_link *back, struct svg_place a,
                       struct svg_place b)
@@ -324,7 +327,7 @@ static void side_draw(struct svg *svg, const struct graph_link *link,
     wire_end(svg, link, back);
 }
 
-/* Draw a curve of the layout, its number two fifths of the way along. */
+/* Draw a curve of the layout, with its number at two fifths of the way. */
 static void curve_draw(struct svg *svg, const struct graph_link *link,
                        const struct graph_link *back, struct svg_curve at)
 {
@@ -335,7 +338,7 @@ static void curve_draw(struct svg *svg, const struct graph_link *link,
                    at.ay * 0.36 + at.cy * 0.48 + at.by * 0.16);
 }
 
-/* Between two combs: an arc over the beginnings of their spines. */
+/* Return the arc between two combs, above the tops of their spines. */
 static struct svg_curve comb_arc(struct svg_place a, struct svg_place b, uint32_t turn)
 {
     double above = 10 + fabs(a.x - b.x) * 0.5 + turn * 8;
@@ -372,7 +375,8 @@ static void link_draw(struct svg *svg, uint32_t number, uint32_t turn)
         up_draw(svg, link, back, a.y > b.y ? from : to, a.y > b.y ? to : from);
 }
 
-/* Counts links from one node to another before link `number`, without or with the halves of wires. */
+/* Count the links from one node to another before link `number`, with or without the
+ * halves of wires. */
 static uint32_t links_before(const struct graph *graph, uint32_t from, uint32_t to,
                              uint32_t number, bool halves)
 {
@@ -385,7 +389,7 @@ static uint32_t links_before(const struct graph *graph, uint32_t from, uint32_t 
     return count;
 }
 
-/* How many earlier wires have the same two ends. */
+/* Count the earlier wires with the same two ends. */
 static uint32_t wires_before(const struct graph *graph, uint32_t number)
 {
     uint32_t small = graph->links[number].from, large = graph->links[number].to;
@@ -395,7 +399,7 @@ static uint32_t wires_before(const struct graph *graph, uint32_t number)
         large = graph->links[number].from;
     }
     uint32_t count = links_before(graph, small, large, number, true);
-    if (!graph_back(graph, number)) /* one way: others may lead the other way */
+    if (!graph_back(graph, number)) /* one way: other one-way links may lead back */
         count += links_before(graph, large, small, number, false);
     return count;
 }
@@ -408,8 +412,7 @@ static void links_draw(struct svg *svg)
     text_join(svg->text, &svg->plates);
 }
 
-/* -----------------------------------------------------------------------------
- * network switches as combs */
+/* ---- network switches as combs ----------------------------------------------------- */
 
 static const char *comb_colour(const struct svg *svg, uint32_t node)
 {
@@ -459,10 +462,9 @@ static void combs_draw(struct svg *svg)
     }
 }
 
-/* -----------------------------------------------------------------------------
- * trees */
+/* ---- trees ------------------------------------------------------------------------- */
 
-/* Ranks stand in rows under switches, or in machines; not in a ring or a grid. */
+/* True if all ranks are in one row or in machines, not in a ring or a grid. */
 static bool ranks_in_rows(const struct svg *svg)
 {
     const struct graph *graph = svg->graph;
@@ -475,7 +477,7 @@ static bool ranks_in_rows(const struct svg *svg)
     return true;
 }
 
-/* What arrows may take under a row. */
+/* Return the height that arrows may take under a row. */
 static double arc_room(const struct svg *svg)
 {
     double room = svg->layout.machines ? svg->layout.row * 0.6 : svg->layout.width * 0.1;
@@ -502,8 +504,8 @@ static void edge_end(struct svg *svg, uint32_t tree)
               svg->layout.font > 0 ? "2" : "1.2", tree);
 }
 
-/* Within a row: under it, the further the deeper, each tree at its own place of the boxes, so that no box hides an
- * arrow. */
+/* Draw an edge within a row as an arc below it, deeper for a longer edge; each tree has
+ * its own position at the boxes, so no box hides an arrow. */
 static void arc_draw(struct svg *svg, uint32_t tree, struct svg_place a,
                      struct svg_place b)
 {
@@ -518,7 +520,8 @@ static void arc_draw(struct svg *svg, uint32_t tree, struct svg_place a,
     edge_end(svg, tree);
 }
 
-/* How far from its centre a line in this direction leaves a box. */
+/* Return the distance from a box's centre at which a line of this direction leaves the
+ * box. */
 static double leaving(struct svg_place at, double dx, double dy)
 {
     double length = hypot(dx, dy) + 1e-9;
@@ -527,7 +530,8 @@ static double leaving(struct svg_place at, double dx, double dy)
     return fmin(fmin(by_width, by_height), length) + 2;
 }
 
-/* From parent to child, bowed aside by the tree's number, so that trees do not cover each other. */
+/* Draw an edge from parent to child, bent by the tree's number, so that trees do not
+ * cover each other. */
 static void edge_draw(struct svg *svg, uint32_t tree, struct svg_place a,
                       struct svg_place b)
 {
@@ -577,8 +581,7 @@ static void arrows_define(struct svg *svg)
             t, look_tree_colour(t));
 }
 
-/* -----------------------------------------------------------------------------
- * legend */
+/* ---- legend ------------------------------------------------------------------------ */
 
 static double legend_item(struct svg *svg, double x, double y, const char *colour,
                           double width, bool dashed, const char *words)
@@ -609,7 +612,7 @@ static void legend_kinds(struct svg *svg, double x, double y)
         legend_item(svg, x, y, "#6b7280", 1, true, "unknown");
 }
 
-/* The widest there is, and a few below it as far as there are links. */
+/* Draw the widest width and quarters of it down to the narrowest link. */
 static void legend_widths(struct svg *svg, double y)
 {
     double x = MARGIN, least = svg->most;
@@ -630,7 +633,8 @@ static void legend_widths(struct svg *svg, double y)
     }
 }
 
-/* Each tree by itself, and how many there are; returns how far down that goes. */
+/* Draw each tree separately under a line with their number; return the y where they
+ * end. */
 static double trees_below(struct svg *svg, double y, double width)
 {
     char words[128];
@@ -644,8 +648,7 @@ static double trees_below(struct svg *svg, double y, double width)
     return svg_trees_draw(svg->text, svg->overlaid, shown, MARGIN, y + 24, width);
 }
 
-/* -----------------------------------------------------------------------------
- * the whole */
+/* ---- the whole --------------------------------------------------------------------- */
 
 static void head_draw(struct svg *svg)
 {
@@ -687,14 +690,14 @@ static void drawing_add(struct svg *svg)
     combs_draw(svg);
     nodes_draw(svg, true);
     links_draw(svg);
-    trees_draw(svg); /* under the boxes, so that these can be read */
+    trees_draw(svg); /* under the boxes, so that these are readable */
     nodes_draw(svg, false);
     for (uint32_t i = 0; i < svg->graph->ranks_count; i++)
         rank_draw(svg, i);
     text_add(svg->text, "</g>\n");
 }
 
-/* The body first, because how long the page is comes last. */
+/* Draw the body; it comes before the page's head, because it gives the page's height. */
 static void body_draw(struct svg *svg, double width, double *height_p)
 {
     bool arcs = trees_shown(svg) && !svg->layout.machines && ranks_in_rows(svg);

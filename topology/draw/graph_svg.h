@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A graph as a picture. Callers: graph_write.c. */
+/* Draw a graph as SVG. */
 #ifndef TRYST_TOPOLOGY_GRAPH_SVG_H
 #define TRYST_TOPOLOGY_GRAPH_SVG_H
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A graph for people: what sits in what as a tree (like lstopo), each wire where it is, then the matrix
- * (graph_matrix.c).
+ * Write a graph for people: its nodes as a tree (like lstopo) with their wires, then the
+ * matrix (graph_matrix.c).
  *
- * One idea: a node's line ends with its wire to what it sits in; every other wire has a line of its own, at the
- * end that is no switch, so a switch with 1,000 wires is one line. A rank that sits in something is a word on that
- * line.
- * Called by graph_write.c.
+ * One idea: a node's line ends with the wire to its parent; every other wire has its own
+ * line, at the end that is not a switch, so a switch with 1,000 wires is one line. A rank
+ * with a parent is a word on the parent's line.
  */
 #include "graph_text.h"
 
@@ -17,8 +16,8 @@
 #include "topology/base/path.h"
 #include "topology/base/words.h"
 
-#define SKIPS_MAX 20 /* the dump has all */
-#define DEPTH_MAX 64 /* what is nested deeper is left out */
+#define SKIPS_MAX 20 /* the dump lists all */
+#define DEPTH_MAX 64 /* deeper nodes are omitted */
 
 struct tree {
     struct arrays arrays;
@@ -30,10 +29,9 @@ struct tree {
     char prefix[DEPTH_MAX * 6 + 1];
 };
 
-/* -----------------------------------------------------------------------------
- * links */
+/* ---- links ------------------------------------------------------------------------- */
 
-/* The link from `from` to `to`, the `skip`th of them; NULL. */
+/* Return the link number `skip` (from 0) of those from `from` to `to`; NULL for none. */
 static const struct graph_link *link_between(const struct graph *graph, uint32_t from,
                                              uint32_t to, uint32_t skip)
 {
@@ -45,7 +43,8 @@ static const struct graph_link *link_between(const struct graph *graph, uint32_t
     return NULL;
 }
 
-/* How many of the links before `link` in its node's list go the same way. */
+/* Count the links with the ends of `link` that come before `link` in the list of its
+ * first node. */
 static uint32_t link_rank(const struct graph *graph, const struct graph_link *link)
 {
     uint32_t rank = 0;
@@ -64,14 +63,14 @@ static bool is_switch(const struct graph_node *node)
     return node->kind == NODE_SWITCH || node->kind == NODE_NV_SWITCH;
 }
 
-/* A rank that is told on the line of what it sits in. */
+/* True if a rank is a word on its parent's line. */
 static bool rank_is_word(const struct graph *graph, uint32_t node)
 {
     return graph->nodes[node].kind == NODE_RANK &&
            graph->nodes[node].parent != GRAPH_NONE;
 }
 
-/* Whether the link has a line of its own under its `from`. */
+/* True if the link has its own line under its node `from`. */
 static bool link_is_line(const struct graph *graph, const struct graph_link *link)
 {
     const struct graph_node *from = &graph->nodes[link->from],
@@ -79,17 +78,16 @@ static bool link_is_line(const struct graph *graph, const struct graph_link *lin
     if (to->parent == link->from)
         return false;
     if (from->parent == link->to)
-        return link_rank(graph, link) > 0; /* the first one is on the node's own line */
+        return link_rank(graph, link) > 0; /* the first link is on the node's line */
     if (link->kind == WIRE_ATTACH && link->bytes_per_s.value == GRAPH_UNLIMITED)
-        return false; /* no wire */
+        return false; /* attachments are not wires */
     bool one_way = !link_between(graph, link->to, link->from, link_rank(graph, link));
     if (one_way || is_switch(from) != is_switch(to))
         return one_way || !is_switch(from);
     return link->from < link->to;
 }
 
-/* -----------------------------------------------------------------------------
- * one node */
+/* ---- one node ---------------------------------------------------------------------- */
 
 static void ranks_add(struct tree *tree, uint32_t node)
 {
@@ -104,7 +102,7 @@ static void ranks_add(struct tree *tree, uint32_t node)
     }
 }
 
-/* ", near mlx5_0": the NICs that are nearest to a GPU, over anything but a network. */
+/* Append the NICs nearest to a GPU, except over a network: ", near mlx5_0". */
 static void near_add(struct tree *tree, uint32_t node)
 {
     const struct graph *graph = tree->graph;
@@ -161,8 +159,7 @@ static void node_add(struct tree *tree, uint32_t number)
     text_add(text, "\n");
 }
 
-/* -----------------------------------------------------------------------------
- * the tree */
+/* ---- the tree ---------------------------------------------------------------------- */
 
 static void prefix_push(struct tree *tree, unsigned depth, const char *piece)
 {
@@ -228,7 +225,7 @@ static void children_add(struct tree *tree, uint32_t parent, unsigned depth)
     }
 }
 
-/* A network behind one port, which that port's line has named. */
+/* True for a network behind one port, which the port's line has named. */
 static bool is_plain_network(const struct tree *tree, uint32_t node)
 {
     const struct graph *graph = tree->graph;
@@ -250,10 +247,9 @@ static void roots_add(struct tree *tree)
     }
 }
 
-/* -----------------------------------------------------------------------------
- * around it */
+/* ---- the rest ---------------------------------------------------------------------- */
 
-/* What an unknown number is, and how one learns it. */
+/* Append what unknown numbers mean and how to measure them. */
 static void unknown_add(const struct graph *graph, struct text *text)
 {
     uint32_t unknown = 0, pci = 0;
@@ -265,23 +261,22 @@ static void unknown_add(const struct graph *graph, struct text *text)
     if (!unknown)
         return;
     text_addf(text,
-              "\n? is unknown, never 0: %u of %u links have no bandwidth. To learn it: "
-              "tryst-topo --probe "
-              "under a launcher\nmeasures between ranks; or write --format json, fill in "
-              "\"bytes_per_s\": "
+              "\n? is unknown, never 0: %u of %u links have no bandwidth. Run "
+              "tryst-topo --probe under a launcher\nto measure between ranks, or write "
+              "--format json, fill in \"bytes_per_s\": "
               "[number, \"imported\"] and read it with --input.\n",
               unknown, graph->links_count);
     if (pci)
-        text_add(text, "PCIe speeds come from sysfs, and virtual machines hide them: "
-                       "look on the host.\n");
+        text_add(text, "PCIe speeds come from sysfs, but virtual machines hide them: "
+                       "run this on the host.\n");
 }
 
-/* -----------------------------------------------------------------------------
- * a plan */
+/* ---- a plan ------------------------------------------------------------------------ */
 
 #define TREES_MAX 16
 
-/* "6 -> 0 2 4, 0 -> 1": who hands to whom, or in a reduce who gets from whom. */
+/* Append each parent with its children: "6 -> 0 2 4, 0 -> 1"; in a reduce the data flows
+ * from child to parent. */
 static void tree_told(const struct graph_overlaid *overlaid, const struct plan_tree *tree,
                       struct text *text)
 {

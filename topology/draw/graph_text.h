@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A graph as a tree and a matrix for people. Callers: graph_write.c. */
+/* Write a graph as a tree and a matrix for people. */
 #ifndef TRYST_TOPOLOGY_GRAPH_TEXT_H
 #define TRYST_TOPOLOGY_GRAPH_TEXT_H
 

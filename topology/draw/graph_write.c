@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who writes which format; see graph_write.h. */
+/* The writer of each format; see graph_write.h. */
 #include "graph_write.h"
 
 #include "graph_dot.h"
@@ -23,8 +23,10 @@ tryst_status graph_write(const struct graph *graph, enum graph_format format,
     case GRAPH_HWLOC_XML: status = hwloc_xml_write(graph, err, &text); break;
     case GRAPH_SVG: graph_svg_write(graph, overlaid, &text); break;
     default:
-        return err_set(err, TRYST_E_UNSUPPORTED, "a graph cannot be written as %s",
-                       format < GRAPH_FORMATS ? graph_format_name(format) : "that");
+        return err_set(
+            err, TRYST_E_UNSUPPORTED,
+            "cannot write a graph as %s: use json, xml, nccl-xml, text, dot or svg",
+            format < GRAPH_FORMATS ? graph_format_name(format) : "an unknown format");
     }
     return status == TRYST_OK ? text_take(&text, err, text_p) : status;
 }

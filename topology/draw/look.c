@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See look.h. */
 #include "look.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Colours and widths that all pictures of a graph share.
- * Colours are from Okabe and Ito's set, which people with any colour vision can tell apart.
+ * Colours and line widths of all pictures of a graph.
+ * The colours are Okabe and Ito's set, which is distinct for every colour vision.
  */
 #ifndef TRYST_TOPOLOGY_LOOK_H
 #define TRYST_TOPOLOGY_LOOK_H
@@ -10,11 +10,12 @@
 
 const char *look_node_fill(enum graph_node_kind kind);
 const char *look_link_colour(enum graph_link_kind kind);
-/* Of trees; they repeat. */
+/* Return the colour of a tree; colours repeat. */
 const char *look_tree_colour(uint32_t tree);
-/* The widest bandwidth of the graph that limits; GRAPH_UNKNOWN where there is none. */
+/* Return the widest finite bandwidth of the graph; GRAPH_UNKNOWN for none. */
 double look_most(const struct graph *graph);
-/* A line's width in points: 6 for `most`, 0.9 less for each halving, at least 1 (so for unknown ones). */
+/* Return a line's width in points: 6 for `most`, 0.9 less for each halving, at least 1; 1
+ * where unknown or unlimited. */
 double look_link_width(double bytes_per_s, double most);
 
 #endif

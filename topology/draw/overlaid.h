@@ -4,13 +4,14 @@
 
 #include "topology/plan/plan.h"
 
-/* A plan to draw over the graph: `members` are its rank numbers in order (NULL: all ranks). */
+/* A plan to draw over the graph. `members` are the rank numbers of its members in order;
+ * NULL: all ranks. */
 struct graph_overlaid {
     const struct plan *plan;
     const uint32_t *members;
 };
 
-/** The rank number of a member by its position. */
+/** Return the rank number of the member at `position`. */
 static inline uint32_t overlaid_rank(const struct graph_overlaid *overlaid,
                                      uint32_t position)
 {

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where everything stands; see svg_layout.h. */
 #include "svg_layout.h"
 
 #include <math.h>
@@ -9,10 +8,10 @@
 
 #define PAD       14.0 /* inside a panel */
 #define GAP       26.0 /* between panels */
-#define TITLE     22.0 /* of a panel */
+#define TITLE     22.0 /* height of a panel's title */
 #define DEPTH_MAX 64
 
-/* Sizes by how many columns there are in all: a screen is about 1,500 wide. */
+/* Sizes by the number of columns: a screen is about 1,500 wide. */
 static const struct scale {
     double leaves_max, cell, row, font;
 } scales[] = {
@@ -23,7 +22,8 @@ static uint32_t degree(const struct graph *graph, uint32_t node)
     return graph->out_first[node + 1] - graph->out_first[node];
 }
 
-/* A network that many lead to; one behind a single port is a box under it. */
+/* True for a network switch with several links, outside of machines; a network behind one
+ * port is a box below the port. */
 static bool is_comb(const struct graph *graph, uint32_t node)
 {
     return graph->nodes[node].kind == NODE_SWITCH && degree(graph, node) != 1 &&
@@ -47,15 +47,14 @@ struct svg_place svg_place_of(const struct svg_layout *layout, uint32_t node)
     return layout->places[node];
 }
 
-/* -----------------------------------------------------------------------------
- * in a machine */
+/* ---- in a machine ------------------------------------------------------------------ */
 
 static bool in_tree(enum graph_node_kind kind)
 {
     return kind != NODE_RANK && kind != NODE_NV_SWITCH && kind != NODE_SWITCH;
 }
 
-/* Columns that a node and what is in it take. */
+/* Return the number of columns of a node and its descendants. */
 static uint32_t leaves_of(const struct svg_layout *layout, uint32_t node, unsigned depth)
 {
     uint32_t leaves = 0;
@@ -66,8 +65,8 @@ static uint32_t leaves_of(const struct svg_layout *layout, uint32_t node, unsign
     return leaves ? leaves : 1;
 }
 
-/* Packages above NUMA nodes above host bridges above switches above devices; a row that a machine does not use is not
- * there. */
+/* Return the row of a kind: packages above NUMA nodes, host bridges, PCI switches,
+ * devices. Rows that no machine uses take no space. */
 static unsigned row_of(enum graph_node_kind kind)
 {
     static const unsigned rows[NODE_KINDS] = {
@@ -78,7 +77,7 @@ static unsigned row_of(enum graph_node_kind kind)
 
 #define ROWS 6
 
-/* The rows that some machine uses, as bits. Of nested PCI switches the inner ones are in row 4. */
+/* Return the row of a node: the inner one of nested PCI switches is in row 4. */
 static unsigned node_row(const struct graph *graph, uint32_t node)
 {
     const struct graph_node *at = &graph->nodes[node];
@@ -87,6 +86,7 @@ static unsigned node_row(const struct graph *graph, uint32_t node)
     return row_of(at->kind) + nested;
 }
 
+/* Return the rows that some machine uses, as bits. */
 static unsigned rows_used(const struct graph *graph)
 {
     unsigned used = 0;
@@ -104,7 +104,7 @@ static unsigned bits_below(unsigned bits, unsigned bit)
     return count;
 }
 
-/* True for a NUMA node with devices below it: their wires pass it on the right. */
+/* True for a NUMA node with devices below: their wires pass at its right. */
 static bool has_lane(const struct svg_layout *layout, uint32_t node)
 {
     const struct graph_node *nodes = layout->graph->nodes;
@@ -123,21 +123,21 @@ double svg_lane_x(const struct svg_layout *layout, uint32_t node, uint32_t above
     return layout->places[between].x + layout->places[between].w + layout->cell * 0.08;
 }
 
-/* Left and right of a box stays this much of its columns. */
+/* Compute a box's distances from the left and right end of its columns. */
 static void box_margins(const struct svg_layout *layout, uint32_t node, uint32_t leaves,
                         double *left_p, double *right_p)
 {
     enum graph_node_kind kind = layout->graph->nodes[node].kind;
     double span = leaves * layout->cell, margin = layout->cell * 0.06;
     if (kind == NODE_PACKAGE && leaves > 1)
-        margin = layout->cell * 0.2; /* room for their wire */
+        margin = layout->cell * 0.2; /* room for the wire between packages */
     else if ((kind == NODE_HOST_BRIDGE || kind == NODE_PCI_SWITCH) && leaves > 2)
         margin = (span - layout->cell * 2.28) / 2;
     *left_p = margin;
     *right_p = has_lane(layout, node) ? layout->cell * 0.42 : margin;
 }
 
-/* The box of a node over the columns from `x`, then those of what is in it. */
+/* Place a node's box over the columns from `x`, then its descendants. */
 static void node_place(struct svg_layout *layout, uint32_t node, double x, double top,
                        unsigned used, unsigned depth)
 {
@@ -162,7 +162,7 @@ static void node_place(struct svg_layout *layout, uint32_t node, double x, doubl
     }
 }
 
-/* NVLink switches as a bar under the devices that they join. */
+/* Place an NVLink switch as a bar under the devices that it joins. */
 static void nv_switch_place(struct svg_layout *layout, uint32_t node, double y)
 {
     const struct graph *graph = layout->graph;
@@ -199,8 +199,7 @@ static void machine_place(struct svg_layout *layout, uint32_t machine, double x,
             nv_switch_place(layout, i, top);
 }
 
-/* -----------------------------------------------------------------------------
- * machines and their networks */
+/* ---- machines and their networks --------------------------------------------------- */
 
 double svg_bar_y(const struct svg_layout *layout, uint32_t machine, uint32_t comb)
 {
@@ -208,7 +207,7 @@ double svg_bar_y(const struct svg_layout *layout, uint32_t machine, uint32_t com
     return panel->y + panel->h + GAP + comb * layout->comb_gap;
 }
 
-/* A network behind one port: a box under its NIC, below the panel. */
+/* Place each network behind one port: a box under its NIC, below the panel. */
 static void plain_networks_place(struct svg_layout *layout)
 {
     const struct graph *graph = layout->graph;
@@ -225,7 +224,7 @@ static void plain_networks_place(struct svg_layout *layout)
     }
 }
 
-/* Where each comb's spine begins: at its first bar. */
+/* Place each comb's spine: its top is the first bar. */
 static void combs_place(struct svg_layout *layout)
 {
     const struct graph *graph = layout->graph;
@@ -262,7 +261,7 @@ static void machines_place(struct svg_layout *layout, uint32_t count,
     columns = columns < 1 ? 1 : columns > count ? count : columns;
     for (uint32_t near = columns > 1 ? columns - 1 : 1; near <= columns + 1; near++)
         if (count % near == 0 && count % columns != 0)
-            columns = near; /* no half row where that costs little */
+            columns = near; /* no incomplete row if the cost is small */
     layout->columns = columns;
     layout->spine_x = left - GAP;
     uint32_t seen = 0;
@@ -279,8 +278,7 @@ static void machines_place(struct svg_layout *layout, uint32_t count,
     combs_place(layout);
 }
 
-/* -----------------------------------------------------------------------------
- * the whole */
+/* ---- the whole --------------------------------------------------------------------- */
 
 static void scale_choose(struct svg_layout *layout, double leaves)
 {

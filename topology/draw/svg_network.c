@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Clusters without machines, placed and wired; see svg_network.h. */
+/* See svg_network.h. */
 #include "svg_network.h"
 
 #include <math.h>
 
 #define LEVELS_MAX 64
 #define TURN       (2 * 3.14159265358979)
-#define BOW        14.0 /* between parallel wires, at the control point */
+#define BOW        14.0 /* distance of parallel wires at their control points */
 
 static double centre_x(struct svg_place at)
 {
@@ -18,17 +18,17 @@ static double centre_y(struct svg_place at)
     return at.y + at.h / 2;
 }
 
-/* 0, 1, -1, 2, -2…: parallel wires bow to both sides. */
+/* Return 0, 1, -1, 2, -2…, so that parallel wires bend to both sides. */
 static double side_of(uint32_t turn)
 {
     double far = (turn + 1) / 2;
     return turn % 2 ? far : -far;
 }
 
-/* -----------------------------------------------------------------------------
- * layers */
+/* ---- layers ------------------------------------------------------------------------ */
 
-/* Hops from the nearest rank, into `level`; GRAPH_NONE: none reaches it. Returns the most. */
+/* Find each node's hops from the nearest rank; GRAPH_NONE for an unreachable node. Return
+ * the largest. */
 static uint32_t levels_find(const struct graph *graph, uint32_t *level)
 {
     uint32_t most = 0;
@@ -48,7 +48,8 @@ static uint32_t levels_find(const struct graph *graph, uint32_t *level)
     return most;
 }
 
-/* The switch of a node's next level that it is under first, for the order in its row. */
+/* Return the first neighbour on the next level, which orders a row; GRAPH_NONE for
+ * none. */
 static uint32_t upper_of(const struct svg_layout *layout, uint32_t node)
 {
     const struct graph *graph = layout->graph;
@@ -61,13 +62,13 @@ static uint32_t upper_of(const struct svg_layout *layout, uint32_t node)
     return GRAPH_NONE;
 }
 
-/* Ranks one after another by their switches; returns where the row ends. */
+/* Place the ranks in one row, grouped by their switches; return where the row ends. */
 static double lowest_place(struct svg_layout *layout, double y)
 {
     const struct graph *graph = layout->graph;
     double x = 0;
-    for (uint32_t s = 0; s <= graph->nodes_count;
-         s++) /* the last round: under no switch */
+    /* the last round: ranks under no switch */
+    for (uint32_t s = 0; s <= graph->nodes_count; s++)
         for (uint32_t i = 0; i < graph->nodes_count; i++) {
             uint32_t wanted = s < graph->nodes_count ? s : GRAPH_NONE;
             if (layout->level[i] != 0 || upper_of(layout, i) != wanted)
@@ -79,7 +80,7 @@ static double lowest_place(struct svg_layout *layout, double y)
     return x;
 }
 
-/* The middle of what is below a switch; `other` when nothing is. */
+/* Return the middle of the nodes below a switch; `other` for none. */
 static double middle_below(const struct svg_layout *layout, uint32_t node, double other)
 {
     const struct graph *graph = layout->graph;
@@ -94,7 +95,8 @@ static double middle_below(const struct svg_layout *layout, uint32_t node, doubl
     return count > 0 ? sum / count : other;
 }
 
-/* A row of switches: over the middle of what is below each, the upper rows evenly over the whole width. */
+/* Place a row of switches: in level 1 each above the middle of its nodes, in higher
+ * levels evenly over the width. Return the width. */
 static double level_place(struct svg_layout *layout, uint32_t l, double y, double width)
 {
     const struct graph *graph = layout->graph;
@@ -119,8 +121,8 @@ static void layers_place(struct svg_layout *layout, uint32_t most)
 {
     double row = layout->row * 2.2;
     double widest = layout->graph->ranks_count * layout->cell;
-    row = row < widest / 9 ? widest / 9
-                           : row; /* so that long wires are not all but level */
+    /* so that long wires are not nearly level */
+    row = row < widest / 9 ? widest / 9 : row;
     layout->width = lowest_place(layout, most * row);
     for (uint32_t l = 1; l <= most; l++)
         layout->width = level_place(layout, l, (most - l) * row, layout->width);
@@ -167,16 +169,15 @@ static struct svg_curve layers_wire(const struct svg_layout *layout, uint32_t lo
         (a.y + b.y + b.h) / 2, centre_x(b), b.y + b.h};
 }
 
-/* -----------------------------------------------------------------------------
- * grid and circle: nodes with seats, and those that hang on one */
+/* ---- grid and circle: seats and leaves --------------------------------------------- */
 
-/* `node` itself marks that it has several neighbours. */
+/* Record a neighbour; the value `node` means several neighbours. */
 static void neighbour_add(uint32_t *hub, uint32_t node, uint32_t other)
 {
     hub[node] = hub[node] == GRAPH_NONE || hub[node] == other ? other : node;
 }
 
-/* Finds what each node with one neighbour hangs on, and numbers the rest. */
+/* Find the hub of each node with one neighbour, and number the others as seats. */
 static void seats_find(struct svg_layout *layout)
 {
     const struct graph *graph = layout->graph;
@@ -202,7 +203,7 @@ static struct svg_place box_of(const struct svg_layout *layout, uint32_t node, d
     return (struct svg_place){x - w / 2, y - h / 2, w, h};
 }
 
-/* Moves all so that nothing is left of 0 or above it. */
+/* Move all places so that left and top are 0. */
 static void places_fit(struct svg_layout *layout)
 {
     double left = INFINITY, top = INFINITY, right = 0, bottom = 0;
@@ -223,8 +224,7 @@ static void places_fit(struct svg_layout *layout)
     layout->height = bottom - top;
 }
 
-/* -----------------------------------------------------------------------------
- * grid */
+/* ---- grid -------------------------------------------------------------------------- */
 
 static bool grid_holds(const struct svg_layout *layout, uint32_t columns)
 {
@@ -241,7 +241,8 @@ static bool grid_holds(const struct svg_layout *layout, uint32_t columns)
     return any;
 }
 
-/* The columns of the squarest grid that has all links in rows and columns; 0: none. */
+/* Return the columns of the squarest grid that holds all links in rows and columns; 0 for
+ * none. */
 static uint32_t columns_find(const struct svg_layout *layout)
 {
     uint32_t found = 0;
@@ -254,7 +255,7 @@ static uint32_t columns_find(const struct svg_layout *layout)
     return found;
 }
 
-/* Arcs over a row and left of a column take so much. */
+/* Return the space that arcs take above a row or left of a column. */
 static double row_room(const struct svg_layout *layout)
 {
     return layout->row * 0.75;
@@ -297,13 +298,14 @@ static void grid_place(struct svg_layout *layout)
     layout->height += row_room(layout);
 }
 
-/* How far out an arc goes over so many of a row's places. */
+/* Return the height of an arc over `apart` of a row's places, in units of the room for
+ * arcs. */
 static double arc_of(uint32_t apart, uint32_t count, uint32_t turn)
 {
     return (0.3 + 0.65 * (apart - 1) / count) / (1 + 0.15 * turn);
 }
 
-/* `a` is left of b, or above it. */
+/* Return the curve of a wire; `a` is left of b, or above it. */
 static struct svg_curve grid_wire(const struct svg_layout *layout, uint32_t seat_a,
                                   uint32_t seat_b, struct svg_place a, struct svg_place b,
                                   uint32_t turn)
@@ -347,10 +349,9 @@ static struct svg_curve hung_wire(const struct svg_layout *layout, uint32_t leaf
     return (struct svg_curve){ax, ay, cx, cy, bx, by};
 }
 
-/* -----------------------------------------------------------------------------
- * circle */
+/* ---- circle ------------------------------------------------------------------------ */
 
-/* The part of the circle that a node and what hangs on it take. */
+/* Return the part of the circle that a node and its leaves take. */
 static double room_of(const struct svg_layout *layout, uint32_t node)
 {
     return fmax(box_of(layout, node, 0, 0).w * 2.2,
@@ -390,7 +391,7 @@ static void circle_place(struct svg_layout *layout)
         if (layout->hub[i] != GRAPH_NONE)
             continue;
         double sector = TURN * room_of(layout, i) / around;
-        angle = isnan(angle) ? 0 : angle + sector / 2; /* the first is at the top */
+        angle = isnan(angle) ? 0 : angle + sector / 2; /* the first node is at the top */
         layout->places[i] = box_of(layout, i, inner * sin(angle), -inner * cos(angle));
         leaves_place(layout, i, angle, sector, outer);
         angle += sector / 2;
@@ -398,7 +399,8 @@ static void circle_place(struct svg_layout *layout)
     places_fit(layout);
 }
 
-/* Straight to the next node of the circle, else bent towards the centre, past the nodes between. */
+/* Return the curve: straight to the next node of the circle, else bent towards the
+ * centre, past the nodes between. */
 static struct svg_curve circle_wire(const struct svg_layout *layout, uint32_t seats_apart,
                                     struct svg_place a, struct svg_place b, uint32_t turn)
 {
@@ -407,7 +409,7 @@ static struct svg_curve circle_wire(const struct svg_layout *layout, uint32_t se
     double dx = layout->centre_x - x, dy = layout->centre_y - y, far = hypot(dx, dy);
     bool next = seats_apart == 1 || seats_apart + 1 == layout->seats;
     double bend = next || layout->straight ? 0 : fmin(0.6 * length, 0.7 * far);
-    if (far < 1) { /* through the centre: aside of it */
+    if (far < 1) { /* through the centre: pass beside it */
         dx = (by - ay) / length;
         dy = (ax - bx) / length;
         far = 1;
@@ -416,8 +418,7 @@ static struct svg_curve circle_wire(const struct svg_layout *layout, uint32_t se
     return (struct svg_curve){ax, ay, x + dx * bend, y + dy * bend, bx, by};
 }
 
-/* -----------------------------------------------------------------------------
- * the whole */
+/* ---- the whole --------------------------------------------------------------------- */
 
 tryst_status svg_network_place(struct svg_layout *layout)
 {

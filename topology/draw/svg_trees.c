@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A plan's trees one by one, each as a tree of its own below the picture: the root above, its children below it, a
- * number for each rank. Over the picture alone eight trees are a tangle.
+ * Draw a plan's trees separately below the picture: the root at the top, children below
+ * their parent, a number for each rank. Eight trees over the picture alone are a
+ * tangle.
  *
- * Of the two halves of an all-reduce the broadcast is drawn; arrows go from parent to child (a reduce goes
- * the other way). Called by graph_svg.c.
+ * Of an all-reduce's two halves only the broadcast is drawn; edges lead from parent to
+ * child (in a reduce the data flows the other way).
  */
 #include "svg_trees.h"
 
@@ -22,7 +23,7 @@ struct drawing {
     uint32_t depth;
 };
 
-/* Leaves one beside another, each parent over the middle of its children. */
+/* Place leaves side by side, each parent above the middle of its children. */
 static void node_place(struct drawing *drawing, uint32_t node, uint32_t depth)
 {
     double first = 0, last = 0;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A plan's trees, each by itself, below a picture of the graph. Callers: graph_svg.c. */
+/* Draw a plan's trees, each separately, below a picture of the graph. */
 #ifndef TRYST_TOPOLOGY_SVG_TREES_H
 #define TRYST_TOPOLOGY_SVG_TREES_H
 
 #include "overlaid.h"
 #include "topology/base/text.h"
 
-#define SVG_TREE_RANKS 128 /* of more ranks no tree is drawn by itself */
-/* The first `count` trees one by one in rows of at most `width`; returns how far down they go. */
+#define SVG_TREE_RANKS 128 /* trees of more ranks are not drawn separately */
+/* Draw the first `count` trees in rows of at most `width`; return the y where the last
+ * row ends. */
 double svg_trees_draw(struct text *text, const struct graph_overlaid *overlaid,
                       uint32_t count, double left, double top, double width);
 

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A cluster from JSON: the exchange format for planning.
+ * Read a cluster from JSON, the exchange format for planning.
  *
  *     {"ranks": ["h0","h1"], "nodes": ["sw0"],
  *      "links": [{"a":"h0","b":"sw0","gbit_per_s":0.8,"latency_us":20},
- *                {"from":"h1","to":"sw0","gbit_per_s":0.4},{"from":"sw0","to":"h1","gbit_per_s":0.2}],
+ *                {"from":"h1","to":"sw0","gbit_per_s":0.4},
+ *                {"from":"sw0","to":"h1","gbit_per_s":0.2}],
  *      "routes": [{"from":"h0","to":"h1","via":["sw0"]}]}
  *
- * "a"/"b" is both ways, "from"/"to" one way. "nodes" (which forward), "routes" and "latency_us" may be left out.
+ * "a" and "b" are the ends of a link with both directions, "from" and "to" of one
+ * direction. Optional: "nodes" (which forward), "routes" and "latency_us".
  *
- * One idea: each list has a table of the members that it knows, so a typing mistake is an error and not a default.
- * Invariant: ranks are numbered in the order of "ranks"; nodes and links stand in the order of the file.
+ * One idea: each object has a table of its valid members, so a typing mistake is an error
+ * and not a default.
+ * Invariant: ranks are numbered in the order of "ranks"; the graph's nodes and links are
+ * in the file's order.
  */
 #include "cluster_json.h"
 
@@ -21,7 +25,8 @@
 
 #define STEPS_MAX 5
 
-/* Outside of these a rate is a typing mistake, and sums of its kind would leave what a double holds. */
+/* A rate outside of these is a typing mistake; sums of such rates could exceed a
+ * double. */
 #define GBIT_PER_S_MIN 1e-9
 #define GBIT_PER_S_MAX 1e12
 #define LATENCY_US_MAX 1e12
@@ -29,13 +34,13 @@
 struct cluster {
     const struct source *source;
     struct graph *graph;
-    struct json_step path[STEPS_MAX]; /* to the value that is being looked at */
+    struct json_step path[STEPS_MAX]; /* to the current value */
     size_t path_count;
 };
 
 typedef tryst_status (*item_fn)(struct cluster *cluster, json_t *item);
 
-/* ---- refusing ----------------------------------------------------------------------------- */
+/* ---- refusing ---------------------------------------------------------------------- */
 
 static struct text_place place_now(const struct cluster *cluster)
 {
@@ -46,7 +51,7 @@ static struct text_place place_now(const struct cluster *cluster)
 #define refuse(cluster, ...) \
     source_refuse((cluster)->source, place_now(cluster), __VA_ARGS__)
 
-/* The same, of the member `name` of what is being looked at. */
+/* Reject the member `name` of the current value. */
 #define refuse_member(cluster, name, ...) \
     (path_push(cluster, name, 0), refuse(cluster, __VA_ARGS__))
 
@@ -63,14 +68,15 @@ static void path_push(struct cluster *cluster, const char *name, size_t index)
     cluster->path[cluster->path_count++] = (struct json_step){name, index};
 }
 
-/* `names` ends with NULL. */
+/* Check that `object` has only members of `names`, which ends with NULL; `what` names the
+ * object in messages. */
 static tryst_status members_check(struct cluster *cluster, json_t *object,
                                   const char *what, const char *const *names)
 {
     const char *name;
     json_t *value;
     if (!json_is_object(object))
-        return refuse(cluster, "%s is an object, {…}, and this is none", what);
+        return refuse(cluster, "%s must be an object, {…}", what);
     json_object_foreach(object, name, value)
     {
         const char *const *known = names;
@@ -82,7 +88,7 @@ static tryst_status members_check(struct cluster *cluster, json_t *object,
     return TRYST_OK;
 }
 
-/* ---- ranks and nodes ---------------------------------------------------------------------- */
+/* ---- ranks and nodes --------------------------------------------------------------- */
 
 static tryst_status name_read(struct cluster *cluster, json_t *item,
                               enum graph_node_kind kind)
@@ -92,14 +98,13 @@ static tryst_status name_read(struct cluster *cluster, json_t *item,
         .name = name, .kind = kind, .parent = GRAPH_NONE, .os_index = GRAPH_NONE};
     struct err why = ERR_INIT;
     if (!name)
-        return refuse(cluster, "a name is needed here, in quotes");
+        return refuse(cluster, "a name is needed here: a string in quotes");
     uint32_t before = graph_find(cluster->graph, name);
     if (before != GRAPH_NONE && cluster->graph->nodes[before].kind != kind)
-        return refuse(
-            cluster,
-            "\"%.100s\" is a rank, and listed in \"nodes\" too: a rank forwards "
-            "nothing, so it is no switch",
-            name);
+        return refuse(cluster,
+                      "\"%.100s\" is both in \"ranks\" and in \"nodes\": a rank forwards "
+                      "nothing; remove it from \"nodes\"",
+                      name);
     return judge(cluster, graph_node_add(cluster->graph, &node, &why, NULL), &why);
 }
 
@@ -113,7 +118,7 @@ static tryst_status node_read(struct cluster *cluster, json_t *item)
     return name_read(cluster, item, NODE_SWITCH);
 }
 
-/* ---- links -------------------------------------------------------------------------------- */
+/* ---- links ------------------------------------------------------------------------- */
 
 static tryst_status end_read(struct cluster *cluster, json_t *object, const char *member,
                              uint32_t *node_p)
@@ -129,11 +134,10 @@ static tryst_status end_read(struct cluster *cluster, json_t *object, const char
     if (*node_p != GRAPH_NONE)
         return TRYST_OK;
     return refuse_member(cluster, member,
-                         "\"%.100s\" is listed neither in \"ranks\" nor in \"nodes\"",
-                         name);
+                         "\"%.100s\" is neither in \"ranks\" nor in \"nodes\"", name);
 }
 
-/* Which pair of members names the ends: {"a", "b"} or {"from", "to"}. */
+/* Choose the pair of members that names the ends: {"a", "b"} or {"from", "to"}. */
 static tryst_status ends_choose(struct cluster *cluster, json_t *object, bool *both_p)
 {
     bool ways = json_object_get(object, "a") || json_object_get(object, "b");
@@ -181,7 +185,7 @@ static tryst_status link_read(struct cluster *cluster, json_t *item)
     if (status == TRYST_OK)
         status = end_read(cluster, item, both ? "b" : "to", &link.to);
     if (status == TRYST_OK && !json_object_get(item, "gbit_per_s"))
-        return refuse(cluster, "\"gbit_per_s\" is missing: how fast is the link?");
+        return refuse(cluster, "\"gbit_per_s\" is missing: the bandwidth of the link");
     if (status == TRYST_OK)
         status = number_read(cluster, item, "gbit_per_s", GBIT_PER_S_MIN, GBIT_PER_S_MAX,
                              &gbit_per_s);
@@ -197,7 +201,7 @@ static tryst_status link_read(struct cluster *cluster, json_t *item)
     return judge(cluster, graph_link_add(cluster->graph, &link, &why, NULL), &why);
 }
 
-/* ---- given routes ------------------------------------------------------------------------- */
+/* ---- given routes ------------------------------------------------------------------ */
 
 static tryst_status via_read(struct cluster *cluster, json_t *list, uint32_t *via)
 {
@@ -209,11 +213,10 @@ static tryst_status via_read(struct cluster *cluster, json_t *list, uint32_t *vi
         const char *name = json_string_value(item);
         path_push(cluster, NULL, i);
         if (!name)
-            return refuse(cluster, "a name is needed here, in quotes");
+            return refuse(cluster, "a name is needed here: a string in quotes");
         via[i] = graph_find(cluster->graph, name);
         if (via[i] == GRAPH_NONE)
-            return refuse(cluster,
-                          "\"%.100s\" is listed neither in \"ranks\" nor in \"nodes\"",
+            return refuse(cluster, "\"%.100s\" is neither in \"ranks\" nor in \"nodes\"",
                           name);
         cluster->path_count--;
     }
@@ -235,7 +238,7 @@ static tryst_status route_read(struct cluster *cluster, json_t *item)
         return status;
     json_t *list = json_object_get(item, "via");
     if (!json_is_array(list))
-        return refuse(cluster, "a route needs \"via\", the list of the nodes between its "
+        return refuse(cluster, "a route needs \"via\": the list of nodes between its "
                                "ends ([] where there are none)");
     uint32_t *via = mem_zalloc_array(json_array_size(list), sizeof *via);
     if (!via)
@@ -249,7 +252,7 @@ static tryst_status route_read(struct cluster *cluster, json_t *item)
     return status;
 }
 
-/* ---- the whole ---------------------------------------------------------------------------- */
+/* ---- the cluster ------------------------------------------------------------------- */
 
 static tryst_status list_read(struct cluster *cluster, json_t *root, const char *name,
                               bool needed, item_fn item_read)
@@ -291,14 +294,14 @@ static tryst_status root_read(struct cluster *cluster, json_t *root)
     return status;
 }
 
-/* jansson's words, without what follows from its habit to quote the text nearby. */
+/* Report jansson's message without the text nearby that jansson quotes in other cases. */
 static tryst_status syntax_refuse(const struct source *source, const json_error_t *error)
 {
     struct text_place place = {error->line > 0 ? (unsigned)error->line : 1,
                                error->column > 0 ? (unsigned)error->column : 1};
     if (json_error_code(error) == json_error_out_of_memory)
         return source_no_memory(source);
-    return source_refuse(source, place, "this is no JSON: %s", error->text);
+    return source_refuse(source, place, "invalid JSON: %s", error->text);
 }
 
 tryst_status cluster_json_read(const struct source *source, struct graph **graph_p)

@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A graph from JSON of our own: the dump, which json_write.c writes.
+ * Read a graph from its dump in JSON, which json_write.c writes.
  *
  *     {"tryst_graph": 1,
- *      "nodes":  [{"name": "gpu0", "kind": "gpu", "parent": "machine", "os_index": 0, "pci": "0000:1b:00.0"}],
- *      "links":  [{"from": "gpu0", "to": "nvswitch", "kind": "nvlink", "generation": 4, "width": 18,
- *                  "bytes_per_s": [450000000000, "table"]}],
+ *      "nodes":  [{"name": "gpu0", "kind": "gpu", "parent": "machine", "os_index": 0,
+ *                  "pci": "0000:1b:00.0"}],
+ *      "links":  [{"from": "gpu0", "to": "nvswitch", "kind": "nvlink", "generation": 4,
+ *                  "width": 18, "bytes_per_s": [450000000000, "table"]}],
  *      "routes": [{"from": "r0", "to": "r1", "via": ["sw0"]}],
- *      "skipped": [{"what": "0000:03:00.0", "why": "a display adapter of a console is not a GPU of a rank"}]}
+ *      "skipped": [{"what": "0000:03:00.0",
+ *                   "why": "a display adapter of a console is not a GPU of a rank"}]}
  *
- * One idea: what is unknown, none or false is left out, so a file shows what is known, and a number has its
- * origin beside it. "unlimited" is the word for a bandwidth that never limits; a rank's number is its place
- * among the nodes of kind rank. A member that we do not know is an error: it is a typing mistake.
- * Invariant: reading what was written gives an equal graph, and writing that gives the same bytes.
+ * One idea: members that are unknown, none or false are left out, so a file shows what is
+ * known; each number has its origin beside it. "unlimited" is a bandwidth that never
+ * limits. A rank's number is its position among the nodes of kind rank. An unknown member
+ * is an error: it is a typing mistake.
+ * Invariant: reading a dump gives an equal graph, and writing that graph gives the same
+ * bytes.
  */
 #include "graph_json.h"
 
@@ -27,7 +31,7 @@
 struct reader {
     const struct source *source;
     struct graph *graph;
-    struct json_step path[STEPS_MAX]; /* to the value that is being looked at */
+    struct json_step path[STEPS_MAX]; /* to the current value */
     size_t path_count;
 };
 
@@ -40,7 +44,7 @@ static struct text_place place_now(const struct reader *reader)
 #define refuse(reader, ...) \
     source_refuse((reader)->source, place_now(reader), __VA_ARGS__)
 
-/* What the graph said of the value that is being looked at. */
+/* Report an error of the graph at the current value. */
 static tryst_status judge(const struct reader *reader, tryst_status status,
                           const struct err *why)
 {
@@ -54,7 +58,8 @@ static void path_push(struct reader *reader, const char *name, size_t index)
     reader->path[reader->path_count++] = (struct json_step){name, index};
 }
 
-/* The member `name` of `object`, which becomes the place of refusals until path_pop; NULL without one. */
+/* Return the member `name` of `object`, NULL for none; until path_pop, errors are
+ * reported at this member. */
 static json_t *member_open(struct reader *reader, json_t *object, const char *name)
 {
     path_push(reader, name, 0);
@@ -66,12 +71,12 @@ static void path_pop(struct reader *reader)
     reader->path_count--;
 }
 
-/* `names` ends with NULL. */
+/* Check that `object` has only members of `names`, which ends with NULL. */
 static tryst_status members_check(struct reader *reader, json_t *object,
                                   const char *const *names)
 {
     if (!json_is_object(object))
-        return refuse(reader, "an object is needed here");
+        return refuse(reader, "this must be an object, {…}");
     const char *name;
     json_t *value;
     json_object_foreach(object, name, value)
@@ -82,13 +87,12 @@ static tryst_status members_check(struct reader *reader, json_t *object,
         if (*known)
             continue;
         path_push(reader, name, 0);
-        return refuse(reader, "what is \"%s\"? There is no member of that name here",
-                      name);
+        return refuse(reader, "unknown member \"%s\"; check its spelling", name);
     }
     return TRYST_OK;
 }
 
-/* A string, or NULL where it may be left out. */
+/* Read a string; NULL where the member is missing and not `needed`. */
 static tryst_status string_read(struct reader *reader, json_t *object, const char *name,
                                 bool needed, const char **string_p)
 {
@@ -102,7 +106,7 @@ static tryst_status string_read(struct reader *reader, json_t *object, const cha
     return TRYST_OK;
 }
 
-/* A whole number up to `max`; *number_p stays where it is left out. */
+/* Read a whole number up to `max`; *number_p is unchanged where the member is missing. */
 static tryst_status whole_read(struct reader *reader, json_t *object, const char *name,
                                uint32_t max, uint32_t *number_p)
 {
@@ -110,14 +114,15 @@ static tryst_status whole_read(struct reader *reader, json_t *object, const char
     if (value) {
         json_int_t number = json_integer_value(value);
         if (!json_is_integer(value) || number < 0 || number > (json_int_t)max)
-            return refuse(reader, "\"%s\" must be a whole number of 0 to %u", name, max);
+            return refuse(reader, "\"%s\" must be a whole number from 0 to %u", name,
+                          max);
         *number_p = (uint32_t)number;
     }
     path_pop(reader);
     return TRYST_OK;
 }
 
-/* Which of `count` names it is that the member `name` has. */
+/* Read the member `name`, one of `count` words; *word_p is the word's number. */
 static tryst_status word_read(struct reader *reader, json_t *object, const char *name,
                               const char *(*name_of)(int), int count, int *word_p)
 {
@@ -131,7 +136,7 @@ static tryst_status word_read(struct reader *reader, json_t *object, const char 
             return TRYST_OK;
         }
     path_push(reader, name, 0);
-    return refuse(reader, "there is no %s \"%s\"", name, word);
+    return refuse(reader, "unknown %s \"%s\"", name, word);
 }
 
 static const char *node_kind_name(int kind)
@@ -155,11 +160,12 @@ static tryst_status end_read(struct reader *reader, json_t *object, const char *
     if (*node_p != GRAPH_NONE)
         return TRYST_OK;
     path_push(reader, name, 0);
-    return refuse(reader, "there is no node \"%s\"%s", end,
-                  strcmp(name, "parent") == 0 ? " before this one" : "");
+    return refuse(reader, "unknown node \"%s\"%s", end,
+                  strcmp(name, "parent") == 0 ? "; a parent comes before its children"
+                                              : "");
 }
 
-/* [value, origin]; left out: unknown. */
+/* Read [value, origin]; a missing member or null is unknown. */
 static tryst_status number_read(struct reader *reader, json_t *object, const char *name,
                                 struct graph_number *number_p)
 {
@@ -178,7 +184,7 @@ static tryst_status number_read(struct reader *reader, json_t *object, const cha
             number_p->value = json_number_value(value);
         if (json_is_number(value) && !(number_p->value > 0) &&
             !(number_p->value == 0 && strcmp(name, "latency_ns") == 0))
-            return refuse(reader, "\"%s\" must be above 0; leave out what is unknown",
+            return refuse(reader, "\"%s\" must be above 0; leave it out where unknown",
                           name);
         if (unlimited)
             number_p->value = GRAPH_UNLIMITED;
@@ -187,7 +193,7 @@ static tryst_status number_read(struct reader *reader, json_t *object, const cha
                strcmp(graph_origin_name((enum graph_origin)i), origin) != 0)
             i++;
         if (i == ORIGINS)
-            return refuse(reader, "there is no origin \"%s\"", origin);
+            return refuse(reader, "unknown origin \"%s\"", origin);
         number_p->origin = (enum graph_origin)i;
     }
     path_pop(reader);
@@ -266,7 +272,7 @@ static tryst_status via_read(struct reader *reader, json_t *list, uint32_t *via)
         path_push(reader, NULL, i);
         via[i] = name ? graph_find(reader->graph, name) : GRAPH_NONE;
         if (via[i] == GRAPH_NONE)
-            return refuse(reader, "\"via\" lists names of nodes, and this is none");
+            return refuse(reader, "\"via\" must list names of nodes");
         path_pop(reader);
     }
     return TRYST_OK;
@@ -285,7 +291,7 @@ static tryst_status route_read(struct reader *reader, json_t *object)
         return status;
     json_t *list = member_open(reader, object, "via");
     if (!json_is_array(list))
-        return refuse(reader, "\"via\" must be a list of names of nodes");
+        return refuse(reader, "\"via\" must be a list of node names");
     uint32_t *via = mem_zalloc_array(json_array_size(list) + 1, sizeof *via);
     if (!via)
         return source_no_memory(reader->source);
@@ -344,7 +350,7 @@ static tryst_status root_read(struct reader *reader, json_t *root)
         return status;
     json_t *version = member_open(reader, root, "tryst_graph");
     if (!json_is_integer(version) || json_integer_value(version) != GRAPH_JSON_VERSION)
-        return refuse(reader, "\"tryst_graph\" must be %d, the version of this form",
+        return refuse(reader, "\"tryst_graph\" must be %d, the version of this format",
                       GRAPH_JSON_VERSION);
     path_pop(reader);
     status = list_read(reader, root, "nodes", node_read);

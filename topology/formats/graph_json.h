@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A graph from JSON of our own; graph_json.c shows it. Callers: graph_read.c. */
+/* Read a graph from its dump in JSON; graph_json.c shows an example. */
 #ifndef TRYST_TOPOLOGY_GRAPH_JSON_H
 #define TRYST_TOPOLOGY_GRAPH_JSON_H
 
 #include "source.h"
 
-/** A graph that is not sealed; nothing on failure: TRYST_E_INVALID with the place, TRYST_E_NOMEM. */
+/** Read a graph; the graph is not sealed. On failure *graph_p is not set: TRYST_E_INVALID
+ *  with the place, TRYST_E_NOMEM. */
 tryst_status graph_json_read(const struct source *source, struct graph **graph_p);
 
 #endif

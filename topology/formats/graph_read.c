@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which format a name or a text is, and who reads it: one table. See graph_read.h.
+ * See graph_read.h. One table maps each format to its name, another to its reader.
  */
 #include "graph_read.h"
 
@@ -50,7 +50,8 @@ static tryst_status xml_left_out(const struct source *source, struct graph **gra
 {
     (void)graph_p;
     return err_set(source->err, TRYST_E_UNSUPPORTED,
-                   "%s: reading XML needs a build with libxml2-dev", source->name);
+                   "cannot read %s: this build has no XML; build with libxml2-dev",
+                   source->name);
 }
 #endif
 
@@ -70,7 +71,7 @@ static bool text_begins(const char *text, size_t bytes, const char *word)
     return bytes >= length && memcmp(text, word, length) == 0;
 }
 
-/* Where `word` begins at or after byte `from`; `bytes` where it does not. */
+/* Return where `word` begins at or after byte `from`; `bytes` where it does not occur. */
 static size_t text_find(const char *text, size_t bytes, size_t from, const char *word)
 {
     size_t length = strlen(word);
@@ -80,7 +81,8 @@ static size_t text_find(const char *text, size_t bytes, size_t from, const char 
     return bytes;
 }
 
-/* The name of an XML text's root element begins with `root`. Comments before it may hold anything. */
+/* True if the name of the XML text's root element begins with `root`. Comments before the
+ * root are skipped whole. */
 static bool xml_root_is(const char *text, size_t bytes, const char *root)
 {
     size_t length = strlen(root), i = text_find(text, bytes, 0, "<");
@@ -92,7 +94,7 @@ static bool xml_root_is(const char *text, size_t bytes, const char *root)
     return i + 1 + length <= bytes && memcmp(text + i + 1, root, length) == 0;
 }
 
-/* Which compressed form a text begins as; NULL. */
+/* Return the name of the compression that a text's first bytes show; NULL for none. */
 static const char *compressed_form(const char *text, size_t bytes)
 {
     static const struct form {
@@ -109,8 +111,8 @@ static const char *compressed_form(const char *text, size_t bytes)
     return NULL;
 }
 
-#define LOOK_BYTES \
-    4096 /* our dump says what it is in its first line; other writers may sort members */
+/* The dump names its format in its first line; other writers may sort the members. */
+#define LOOK_BYTES 4096
 
 static bool json_is_dump(const char *text, size_t bytes)
 {
@@ -125,7 +127,8 @@ static enum graph_format format_guess(const char *text, size_t bytes)
         i++;
     if (i < bytes && text[i] == '{')
         return json_is_dump(text, bytes) ? GRAPH_JSON : GRAPH_CLUSTER;
-    if (i < bytes && text[i] == '[') /* it is none, and that reader says why */
+    /* no graph begins with '['; the cluster reader reports that */
+    if (i < bytes && text[i] == '[')
         return GRAPH_CLUSTER;
     if (i < bytes && text[i] == '<')
         return xml_root_is(text, bytes, "system") ? GRAPH_NCCL_XML : GRAPH_HWLOC_XML;
@@ -141,12 +144,13 @@ tryst_status graph_read(const char *text, size_t bytes, const char *name,
     const char *compressed = compressed_form(text, bytes);
     if (compressed && format == GRAPH_AUTO)
         return err_set(err, TRYST_E_INVALID,
-                       "%s:1: it is compressed with %s: decompress it first", name,
+                       "%s:1: the file is compressed with %s: decompress it first", name,
                        compressed);
     if (format == GRAPH_AUTO)
         format = format_guess(text, bytes);
     if (format < 0 || format >= GRAPH_FORMATS || !readers[format])
-        return err_set(err, TRYST_E_UNSUPPORTED, "%s: this build cannot read %s", name,
+        return err_set(err, TRYST_E_UNSUPPORTED,
+                       "cannot read %s: this build does not read the format %s", name,
                        format_names[format]);
     tryst_status status = readers[format](&source, &graph);
     if (status == TRYST_OK)
@@ -159,7 +163,7 @@ tryst_status graph_read(const char *text, size_t bytes, const char *name,
     return err_set(err, status, "%s", why.text);
 }
 
-/* ---- from a path --------------------------------------------------------------------------- */
+/* ---- from a path ------------------------------------------------------------------- */
 
 static tryst_status file_read(FILE *file, const char *name, struct text *text,
                               struct err *err)
@@ -169,16 +173,18 @@ static tryst_status file_read(FILE *file, const char *name, struct text *text,
     while ((got = fread(part, 1, sizeof part, file)) > 0) {
         text_add_bytes(text, part, got);
         if (text->bytes > FILE_BYTES_MAX)
-            return err_set(err, TRYST_E_INVALID, "%s is larger than 1 GiB", name);
+            return err_set(err, TRYST_E_INVALID, "cannot read %s: larger than 1 GiB",
+                           name);
     }
     if (ferror(file))
-        return err_set(err, TRYST_E_IO, "%s cannot be read: %s", name, strerror(errno));
+        return err_set(err, TRYST_E_IO, "cannot read %s: %s", name, strerror(errno));
     if (text->failed)
-        return err_set(err, TRYST_E_NOMEM, "no memory to read %s", name);
+        return err_set(err, TRYST_E_NOMEM, "cannot read %s: out of memory", name);
     return TRYST_OK;
 }
 
-/* "node:4 gpu:8": words, where a path was wanted and no such file is. */
+/* True if `path`, which names no file, may be the description of a synthetic machine
+ * ("node:4 gpu:8"). */
 static bool words_are_synthetic(const char *path)
 {
     return strchr(path, ':') && !strchr(path, '/');

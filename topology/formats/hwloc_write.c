@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A graph of one machine as hwloc's XML, version 2 (lstopo -i reads it); hwloc_xml.c reads it back.
+ * Write a graph of one machine as hwloc's XML, version 2 (lstopo -i reads it);
+ * hwloc_xml.c reads it back.
  *
- * hwloc has packages, NUMA nodes, processors, bridges and PCI devices with the speed of their link. NVLinks, C2C,
- * networks, ranks and numbers' origins have no place there and are left out; the dump (JSON) keeps all. Where the
- * graph names no processors, each NUMA node gets one. Devices right at a package stand behind a host bridge that is
- * made up, as hwloc has none without.
+ * hwloc has packages, NUMA nodes, processors, bridges and PCI devices with the speed of
+ * their link. NVLinks, C2C, networks, ranks and the origins of numbers are left out; the
+ * dump (JSON) has all. Where the graph lists no processors, each NUMA node gets one.
+ * hwloc requires a host bridge above each PCI device, so devices directly in a package
+ * get an invented one.
  */
 #include "hwloc_write.h"
 
@@ -47,8 +49,7 @@ static void info_write(struct writer *writer, unsigned depth, const char *name,
     text_add(writer->text, "/>\n");
 }
 
-/* -----------------------------------------------------------------------------
- * sets */
+/* ---- sets -------------------------------------------------------------------------- */
 
 static void set_write(struct writer *writer, const char *name,
                       const struct index_set *set)
@@ -58,7 +59,8 @@ static void set_write(struct writer *writer, const char *name,
     text_add(writer->text, "\"");
 }
 
-/* The how manieth NUMA node it is: its number where the system's is not known, and its processor without any. */
+/* Return the position of a NUMA node among all NUMA nodes: it replaces an unknown system
+ * number, and numbers the node's processor where the graph lists none. */
 static uint32_t numa_order(const struct graph *graph, uint32_t node)
 {
     uint32_t order = 0;
@@ -75,7 +77,7 @@ static bool inside(const struct graph *graph, uint32_t node, uint32_t outer)
     return node == outer;
 }
 
-/* Processors and NUMA nodes of a node: its own and those of what is in it. */
+/* Collect the processors and NUMA nodes of `outer` and of all nodes inside. */
 static void sets_of(const struct graph *graph, uint32_t outer, struct index_set *cpus,
                     struct index_set *nodes)
 {
@@ -96,7 +98,7 @@ static void sets_of(const struct graph *graph, uint32_t outer, struct index_set 
     }
 }
 
-/* Begins an object that has sets. */
+/* Begin an object that has sets. */
 static void object_begin(struct writer *writer, unsigned depth, const char *type,
                          uint32_t os_index, uint32_t node)
 {
@@ -119,8 +121,7 @@ static void object_end(struct writer *writer, unsigned depth)
     text_add(writer->text, "</object>\n");
 }
 
-/* -----------------------------------------------------------------------------
- * devices */
+/* ---- devices ----------------------------------------------------------------------- */
 
 static const struct graph_link *link_of(const struct graph *graph, uint32_t node,
                                         enum graph_link_kind kind)
@@ -188,7 +189,7 @@ static void endpoint_write(struct writer *writer, uint32_t node, unsigned depth)
 static void devices_write(struct writer *writer, uint32_t above, unsigned depth,
                           unsigned bridges);
 
-/* A switch, with what is behind it. */
+/* Write a switch and the devices below. */
 static void switch_write(struct writer *writer, uint32_t node, unsigned depth,
                          unsigned bridges)
 {
@@ -203,7 +204,8 @@ static void switch_write(struct writer *writer, uint32_t node, unsigned depth,
     object_end(writer, depth);
 }
 
-/* "hostbridge:0000:16", else one that is made up. */
+/* Begin a host bridge: named as "hostbridge:0000:16", or invented where `name` is NULL or
+ * has another form. */
 static void host_bridge_begin(struct writer *writer, unsigned depth, const char *name)
 {
     const char *address = name ? strchr(name, ':') : NULL;
@@ -254,8 +256,7 @@ static void devices_write(struct writer *writer, uint32_t above, unsigned depth,
             device_write(writer, i, depth, bridges);
 }
 
-/* -----------------------------------------------------------------------------
- * processors and memory */
+/* ---- processors and memory --------------------------------------------------------- */
 
 static void memory_write(struct writer *writer, uint32_t numa, unsigned depth)
 {
@@ -264,8 +265,7 @@ static void memory_write(struct writer *writer, uint32_t numa, unsigned depth)
                  node->os_index == GRAPH_NONE ? numa_order(writer->graph, numa)
                                               : node->os_index,
                  numa);
-    text_add(writer->text,
-             " local_memory=\"0\"/>\n"); /* how much, the graph does not know */
+    text_add(writer->text, " local_memory=\"0\"/>\n"); /* the graph has no memory sizes */
 }
 
 static void processors_write(struct writer *writer, uint32_t outer, unsigned depth)
@@ -296,7 +296,7 @@ static uint32_t count_in(const struct graph *graph, uint32_t parent,
     return count;
 }
 
-/* A NUMA node of several: a group around it and its processors. */
+/* Write one NUMA node of several: a group with its memory, processors and devices. */
 static void group_write(struct writer *writer, uint32_t numa, unsigned depth)
 {
     object_begin(writer, depth, "Group", GRAPH_NONE, numa);
@@ -307,7 +307,7 @@ static void group_write(struct writer *writer, uint32_t numa, unsigned depth)
     object_end(writer, depth);
 }
 
-/* What a package has in it, or a machine without packages. */
+/* Write the content of a package, or of a machine. */
 static void inner_write(struct writer *writer, uint32_t outer, unsigned depth,
                         bool packages)
 {
@@ -366,9 +366,10 @@ tryst_status hwloc_xml_write(const struct graph *graph, struct err *err,
             machines++;
         }
     if (machines != 1)
-        return err_set(err, TRYST_E_UNSUPPORTED,
-                       "hwloc's XML holds one machine, and this has %u: take json",
-                       machines);
+        return err_set(
+            err, TRYST_E_UNSUPPORTED,
+            "cannot write hwloc's XML: it holds one machine, this graph has %u; use json",
+            machines);
     text_add(text,
              "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
              "<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n<topology version=\"2.0\">\n");

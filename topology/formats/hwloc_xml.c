@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An XML file that hwloc wrote on another machine (lstopo x.xml), versions 1 to 3.
+ * Read an XML file that hwloc wrote on another machine (lstopo x.xml), versions 1 to 3.
  *
- * It is read here and not by hwloc, because hwloc takes files of others on trust: of mutated ones
- * (tests/fuzz/fuzz_graph.c) hwloc 2.9 dies within seconds. A test holds this reader to what hwloc itself makes
- * of the saved machines. Only what a graph needs is looked at: packages, NUMA nodes, bridges, PCI devices and what
- * the system calls them, NVLinkBandwidth. Elements that we do not know are passed over.
+ * hwloc itself does not read the file, because hwloc trusts its input: on mutated files
+ * (tests/fuzz/fuzz_graph.c) hwloc 2.9 dies within seconds. A test compares this reader
+ * with hwloc on the saved machines. Only data for a graph is read: packages, NUMA nodes,
+ * bridges, PCI devices and their OS devices, NVLinkBandwidth. Unknown elements are
+ * skipped.
  */
 #include "hwloc_xml.h"
 
@@ -28,12 +29,12 @@
 struct reader {
     const struct source *source;
     struct machine machine;
-    const struct xml_node **devices; /* by PCI device: its element */
-    uint32_t packages_count;         /* seen in the second and third walk */
+    const struct xml_node **devices; /* of each PCI device: its element */
+    uint32_t packages_count;         /* counted in the second and third walk */
     unsigned version;                /* of the format: 1, 2 or 3 */
 };
 
-/* Where an I/O object hangs. */
+/* The location of an I/O object. */
 struct place {
     uint32_t package, numa, parent;
 };
@@ -62,7 +63,7 @@ static const char *info_of(const struct xml_node *node, const char *name)
     return NULL;
 }
 
-/* A copy of `text`, NULL for none. False: no memory. */
+/* Copy `text`; *kept_p is NULL for NULL or "". False: out of memory. */
 static bool keep(struct reader *reader, const char *text, const char **kept_p)
 {
     *kept_p = text && *text ? machine_string(&reader->machine, text) : NULL;
@@ -78,26 +79,26 @@ static tryst_status index_read(const struct reader *reader, const struct xml_nod
         return TRYST_OK;
     unsigned long number = strtoul(text, &end, 10);
     if (end == text || *end || number >= UINT32_MAX)
-        return refuse(reader, node, "os_index=\"%.40s\" is no number", text);
+        return refuse(reader, node,
+                      "invalid os_index=\"%.40s\": a whole number is needed", text);
     *index_p = (uint32_t)number;
     return TRYST_OK;
 }
 
-/* -----------------------------------------------------------------------------
- * sets */
+/* ---- sets -------------------------------------------------------------------------- */
 
-/* An empty one where the file does not say. */
+/* Read a set; empty where the attribute is missing. */
 static tryst_status set_read(const struct reader *reader, const struct xml_node *node,
                              const char *name, struct index_set *set_p)
 {
     const char *text = xml_attribute(node, name);
     if (index_set_parse_mask(text ? text : "", set_p))
         return TRYST_OK;
-    return refuse(reader, node, "%s=\"%.60s\" is no set of at most %d", name, text,
-                  INDEX_SET_MAX);
+    return refuse(reader, node, "invalid %s=\"%.60s\": a mask of at most %d is needed",
+                  name, text, INDEX_SET_MAX);
 }
 
-/* "0-3,8"; "" for an empty set, NULL where the file does not say. */
+/* Read the processors as "0-3,8"; "" for an empty set, NULL where the file has none. */
 static tryst_status cpus_read(struct reader *reader, const struct xml_node *node,
                               const char **cpus_p)
 {
@@ -116,8 +117,7 @@ static tryst_status cpus_read(struct reader *reader, const struct xml_node *node
     return *cpus_p ? TRYST_OK : source_no_memory(reader->source);
 }
 
-/* -----------------------------------------------------------------------------
- * packages and NUMA nodes */
+/* ---- packages and NUMA nodes ------------------------------------------------------- */
 
 static tryst_status package_read(struct reader *reader, const struct xml_node *node)
 {
@@ -158,10 +158,11 @@ static tryst_status numa_read(struct reader *reader, const struct xml_node *node
 static bool is_package(const struct xml_node *node)
 {
     return type_is(node, "Package") ||
-           type_is(node, "Socket"); /* its name in version 1 */
+           /* "Socket" in version 1 */
+           type_is(node, "Socket");
 }
 
-/* In version 1 a NUMA node stands around its package. */
+/* Read packages and NUMA nodes. In version 1 a NUMA node encloses its package. */
 static tryst_status processors_read(struct reader *reader, const struct xml_node *node,
                                     uint32_t package, uint32_t numa)
 {
@@ -183,10 +184,9 @@ static tryst_status processors_read(struct reader *reader, const struct xml_node
     return status;
 }
 
-/* -----------------------------------------------------------------------------
- * PCI */
+/* ---- PCI --------------------------------------------------------------------------- */
 
-/* hwloc writes GB/s: "31.507692"; 0 is unknown. */
+/* Return the link speed in GB/s, as hwloc writes it ("31.507692"); 0 where unknown. */
 static double speed_read(const struct xml_node *node)
 {
     const char *text = xml_attribute(node, "pci_link_speed");
@@ -194,7 +194,7 @@ static double speed_read(const struct xml_node *node)
     return text && decimal_read(text, strlen(text), &value) ? value : 0;
 }
 
-/* "0302 [10de:20b5] …" */
+/* Parse "0302 [10de:20b5] …". */
 static struct pci_id id_read(const struct xml_node *node)
 {
     const char *text = xml_attribute(node, "pci_type");
@@ -218,7 +218,8 @@ enum osdev {
     OSDEV_COPROCESSOR,
 };
 
-/* Version 3 has a set of bits, earlier ones have a number. */
+/* Return the kind of an OS device: version 3 has a set of bits, earlier versions a
+ * number. */
 static enum osdev osdev_of(const struct reader *reader, const struct xml_node *node)
 {
     const char *text = xml_attribute(node, "osdev_type");
@@ -236,7 +237,7 @@ static enum osdev osdev_of(const struct reader *reader, const struct xml_node *n
                        : OSDEV_OTHER;
 }
 
-/* NULL: no memory. */
+/* Add a device. NULL: out of memory. */
 static struct machine_pci *device_add(struct reader *reader, const struct xml_node *node,
                                       enum machine_pci_kind kind, const char *address,
                                       const struct place *place)
@@ -263,7 +264,8 @@ static struct machine_pci *device_add(struct reader *reader, const struct xml_no
     return pci;
 }
 
-/* The name of the OpenFabrics device in it, else of the network interface; NULL. */
+/* Return the name of the NIC's OpenFabrics device, else of its network interface; NULL
+ * for none. */
 static const char *port_name(const struct reader *reader, const struct xml_node *nic)
 {
     const char *best = NULL;
@@ -339,7 +341,7 @@ static bool device_computes(const struct xml_node *device)
     return false;
 }
 
-/* True if one of the OS devices in it is a co-processor (Xeon Phi, Vector Engine). */
+/* True if one of the device's OS devices is a co-processor (Xeon Phi, Vector Engine). */
 static bool device_is_coprocessor(const struct reader *reader,
                                   const struct xml_node *device)
 {
@@ -373,7 +375,7 @@ static tryst_status device_read(struct reader *reader, const struct xml_node *no
     enum pci_use use = device_use(reader, node, &id);
     bool good = true;
     if (!address)
-        return refuse(reader, node, "a PCIDev without a pci_busid");
+        return refuse(reader, node, "a PCIDev needs a pci_busid");
     if (use == PCI_USE_GPU)
         return gpu_read(reader, node, place);
     if (use == PCI_USE_NIC)
@@ -389,7 +391,7 @@ static tryst_status device_read(struct reader *reader, const struct xml_node *no
 static tryst_status io_read(struct reader *reader, const struct xml_node *node,
                             struct place place);
 
-/* "0000:16" of "0000:[16-1f]". */
+/* Make "0000:16" of "0000:[16-1f]"; "?" where `below` is malformed. */
 static void host_bridge_name(const char *below, char name_p[MACHINE_ADDRESS_BYTES])
 {
     char *end;
@@ -402,7 +404,8 @@ static void host_bridge_name(const char *below, char name_p[MACHINE_ADDRESS_BYTE
              (unsigned)strtoul(end + 2, NULL, 16) & 0xff);
 }
 
-/* bridge_type is "upstream-downstream", 0 the host and 1 PCI; bridge_pci is "0000:[16-1f]". */
+/* Read a bridge: bridge_type is "upstream-downstream", 0 for the host and 1 for PCI;
+ * bridge_pci is "0000:[16-1f]". */
 static tryst_status bridge_read(struct reader *reader, const struct xml_node *node,
                                 struct place place)
 {
@@ -421,7 +424,7 @@ static tryst_status bridge_read(struct reader *reader, const struct xml_node *no
     return io_read(reader, node, place);
 }
 
-/* The I/O objects right in a node. */
+/* Read the I/O objects directly in a node. */
 static tryst_status io_read(struct reader *reader, const struct xml_node *node,
                             struct place place)
 {
@@ -479,10 +482,11 @@ static tryst_status devices_read(struct reader *reader, const struct xml_node *n
     return status;
 }
 
-/* -----------------------------------------------------------------------------
- * NVLinks: a matrix in MB/s, whose objects are named "OSDev:7" or "PCIDev:9" by their gp_index */
+/* ---- NVLinks ----------------------------------------------------------------------- */
+/* NVLinkBandwidth is a matrix in MB/s; its objects are named "OSDev:7" or "PCIDev:9" by
+ * their gp_index. */
 
-/* The end of links that an element is in a matrix. */
+/* Return the end of links that an element represents in a matrix. */
 static struct matrix_end end_of(const struct reader *reader, const struct xml_node *node)
 {
     struct matrix_end end = {MATRIX_UNKNOWN, MACHINE_NONE, 0};
@@ -502,8 +506,9 @@ static struct matrix_end end_of(const struct reader *reader, const struct xml_no
     return end;
 }
 
-/* Fill the ends whose gp_index an element at or below `node` has. `inside` is the nearest PCI device or package around
- * `node`: OS devices and NUMA nodes are in one. */
+/* Fill the ends whose gp_index belongs to `node` or an element inside. `inside` is the
+ * nearest PCI device or package around `node`: OS devices and NUMA nodes represent
+ * theirs. */
 static void ends_find(struct reader *reader, const struct xml_node *node,
                       const struct xml_node *inside, struct matrix_end *ends,
                       size_t count)
@@ -527,7 +532,8 @@ static void ends_find(struct reader *reader, const struct xml_node *node,
             ends_find(reader, child, inside, ends, count);
 }
 
-/* All numbers of the elements `name` in it, behind a colon where there is one; how many, at most `most`. */
+/* Read the numbers of the elements `name` in `matrix`, each without its prefix up to a
+ * colon. Return how many were read, at most `most`. */
 static size_t numbers_read(const struct xml_node *matrix, const char *name,
                            unsigned long long *numbers, size_t most)
 {
@@ -579,18 +585,18 @@ static tryst_status matrix_read(struct reader *reader, const struct xml_node *to
     tryst_status status;
     if (count > MATRIX_MAX)
         status =
-            refuse(reader, matrix, "NVLinkBandwidth of more than %d objects", MATRIX_MAX);
+            refuse(reader, matrix, "cannot read NVLinkBandwidth of more than %d objects",
+                   MATRIX_MAX);
     else if (numbers_read(matrix, "u64values", values, count * count) != count * count)
-        status =
-            refuse(reader, matrix, "NVLinkBandwidth of %zu devices has not %zu values",
-                   count, count * count);
+        status = refuse(reader, matrix, "NVLinkBandwidth of %zu objects needs %zu values",
+                        count, count * count);
     else
         status = matrix_join(reader, top, numbers, values, count);
     mem_free(numbers);
     return status;
 }
 
-/* Links that have no kind in the graph: AMD's and Intel's between GPUs. */
+/* True for links that the graph has no kind for: AMD's and Intel's between GPUs. */
 static bool matrix_is_foreign(const char *name)
 {
     return strcmp(name, "XGMIBandwidth") == 0 || strcmp(name, "XeLinkBandwidth") == 0;
@@ -609,15 +615,14 @@ static tryst_status matrices_read(struct reader *reader, const struct xml_node *
             status = matrix_read(reader, top, child);
         else if (matrix_is_foreign(name) &&
                  !machine_skip(&reader->machine, name,
-                               "links of this kind are not read: only PCIe is shown "
+                               "cannot read links of this kind: only PCIe is shown "
                                "between these GPUs"))
             status = source_no_memory(reader->source);
     }
     return status;
 }
 
-/* -----------------------------------------------------------------------------
- * the whole */
+/* ---- the whole --------------------------------------------------------------------- */
 
 static tryst_status objects_check(const struct reader *reader,
                                   const struct xml_node *node)
@@ -628,7 +633,7 @@ static tryst_status objects_check(const struct reader *reader,
         if (!name_is(child, "object"))
             continue;
         if (!xml_attribute(child, "type"))
-            return refuse(reader, child, "an <object> without a type");
+            return refuse(reader, child, "an <object> needs a type");
         status = objects_check(reader, child);
     }
     return status;
@@ -637,17 +642,17 @@ static tryst_status objects_check(const struct reader *reader,
 static tryst_status version_read(struct reader *reader, const struct xml_node *root)
 {
     const char *text = xml_attribute(root, "version");
-    unsigned long version = text ? strtoul(text, NULL, 10) : 1; /* version 1 has none */
+    /* version 1 has no such attribute */
+    unsigned long version = text ? strtoul(text, NULL, 10) : 1;
     if (text && (version < 1 || version > 3))
         return refuse(reader, root,
-                      "version \"%.20s\" of hwloc's XML is not read: versions 1 to 3 "
-                      "are",
+                      "cannot read version \"%.20s\" of hwloc's XML: use 1, 2 or 3",
                       text);
     reader->version = (unsigned)version;
     return TRYST_OK;
 }
 
-/* In version 3 what concerns the whole machine is beside its object. */
+/* Return an info of the whole machine: in version 3 it is beside the machine's object. */
 static const char *top_info_of(const struct xml_node *root, const struct xml_node *top,
                                const char *name)
 {
@@ -659,13 +664,14 @@ static tryst_status topology_read(struct reader *reader, const struct xml_node *
 {
     struct machine *machine = &reader->machine;
     if (name_is(root, "graphs"))
-        return refuse(reader, root,
-                      "<graphs> is for NCCL_GRAPH_FILE: the rings and trees that NCCL "
-                      "found, without the hardware; NCCL_TOPO_DUMP_FILE has that");
+        return refuse(
+            reader, root,
+            "cannot read <graphs>: a file of NCCL_GRAPH_FILE has rings and trees, "
+            "not the hardware; use a file of NCCL_TOPO_DUMP_FILE");
     if (!name_is(root, "topology"))
         return refuse(
             reader, root,
-            "<%s> begins neither a topology of hwloc's (<topology>) nor one of NCCL's "
+            "cannot read <%s>: neither hwloc's topology (<topology>) nor NCCL's "
             "(<system>)",
             xml_name(root));
     const struct xml_node *top = xml_child(root);

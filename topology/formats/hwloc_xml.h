@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Machines as hwloc's XML (lstopo x.xml). Callers: graph_read.c. */
+/* Read a machine from hwloc's XML (lstopo x.xml). */
 #ifndef TRYST_TOPOLOGY_HWLOC_XML_H
 #define TRYST_TOPOLOGY_HWLOC_XML_H
 
 #include "source.h"
 
-/** A graph that is not sealed; nothing on failure: TRYST_E_INVALID with the place, TRYST_E_NOMEM, TRYST_E_UNSUPPORTED. */
+/** Read a graph; the graph is not sealed. On failure *graph_p is not set: TRYST_E_INVALID
+ *  with the place, TRYST_E_NOMEM, TRYST_E_UNSUPPORTED (no libxml2). */
 tryst_status hwloc_xml_read(const struct source *source, struct graph **graph_p);
 
 #endif

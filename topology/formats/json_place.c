@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See json_place.h. The text is JSON already, so only its brackets and strings are looked at; should it not be,
- * the walk ends at its end. Member names are compared as they are written (a name with escapes is not found, and
- * then the object around it is the place). */
+/* See json_place.h. The text is valid JSON, so only brackets and strings are examined; in
+ * any other text the walk stops at the end. Member names are compared as written: a name
+ * with escapes is not found, and then the place is that of the enclosing object. */
 #include "json_place.h"
 
 #include <stdbool.h>
@@ -29,7 +29,7 @@ static void blanks_skip(struct walk *walk)
         walk->at++;
 }
 
-/* Past a string; the walk stands at its quote. */
+/* Skip a string that begins at walk->at. */
 static void string_skip(struct walk *walk)
 {
     for (walk->at++; walk->at < walk->end && *walk->at != '"'; walk->at++)
@@ -58,7 +58,8 @@ static void value_skip(struct walk *walk)
     } while (depth > 0 && walk->at < walk->end);
 }
 
-/* From an array or an object to the value at `step`; false (the walk is then of no use) when there is none. */
+/* Move from an array or an object to the value at `step`. False where that value does not
+ * exist; walk->at is then undefined. */
 static bool step_into(struct walk *walk, const struct json_step *step)
 {
     if (walk->at >= walk->end || *walk->at != (step->name ? '{' : '['))

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where in a JSON text a value stands.
+ * Find the line and column of a value in a JSON text.
  *
- * One idea: jansson says where the syntax is wrong, but not where a value stood that turned out to be wrong later.
- * Only then is the text, known to be JSON, walked again to find it, so a right file costs nothing.
- * Callers: readers of JSON (graph_json, the cluster).
+ * One idea: jansson reports the place of a syntax error, but not the place of a value
+ * that is rejected later. Only then is the text, known to be JSON, searched for the
+ * value, so a valid file costs nothing.
  */
 #ifndef TRYST_TOPOLOGY_JSON_PLACE_H
 #define TRYST_TOPOLOGY_JSON_PLACE_H
 
 #include <stddef.h>
 
-/* One step from a value to a part of it: a member by name, or (name NULL) the item at `index`. */
+/* One step from a value to its part: the member `name` or, if `name` is NULL, the item at
+ * `index`. */
 struct json_step {
     const char *name;
     size_t index;
@@ -21,11 +22,11 @@ struct text_place {
     unsigned line, column; /* from 1; columns are characters */
 };
 
-/* The place of an offset in `text`. */
+/* Return the place of the byte at `offset` in `text`. */
 struct text_place text_place_at(const char *text, size_t bytes, size_t offset);
 
-/* Where the value that `steps` lead to begins; of a path that ends early, the last value on it. `text` has been
- * read by jansson without an error. */
+/* Return the place where the value at the end of `steps` begins; if the steps lead
+ * nowhere, the last value that they reach. jansson has parsed `text` without an error. */
 struct text_place json_place(const char *text, size_t bytes,
                              const struct json_step *steps, size_t steps_count);
 

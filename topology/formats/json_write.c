@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A graph as JSON of our own; graph_json.c shows the format and reads it back. */
+/* Write a graph's dump; graph_json.c shows the format and reads it back. */
 #include "json_write.h"
 
 static void number_write(struct text *text, const char *name,
@@ -85,7 +85,7 @@ static void skip_write(struct text *text, const struct graph_skip *skip)
     text_add(text, "}");
 }
 
-/* Before item `i` of `count`: where it begins. */
+/* Begin the line of item `i`. */
 static void item_begin(struct text *text, uint32_t i)
 {
     text_add(text, i ? ",\n  " : "\n  ");

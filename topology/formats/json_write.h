@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A graph as JSON of our own, the dump. Callers: graph_write.c. */
+/* Write a graph as JSON, the dump. */
 #ifndef TRYST_TOPOLOGY_JSON_WRITE_H
 #define TRYST_TOPOLOGY_JSON_WRITE_H
 
@@ -8,7 +8,8 @@
 
 #define GRAPH_JSON_VERSION 1
 
-/** Reading it gives an equal graph, and writing that the same bytes. */
+/** Append the dump. Reading the dump gives an equal graph, and writing that graph the
+ *  same bytes. */
 void graph_json_write(const struct graph *graph, struct text *text);
 
 #endif

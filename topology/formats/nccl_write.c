@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A graph as the XML that NCCL reads (NCCL_TOPO_FILE); nccl_xml.c shows the format and reads it back.
+ * Write a graph as the XML that NCCL reads (NCCL_TOPO_FILE); nccl_xml.c shows the format
+ * and reads it back.
  *
- * NCCL knows processors (each NUMA node is a <cpu>), PCI devices in them, and what GPUs and NICs have; so a host
- * bridge's devices stand right in their <cpu>, and what has no place there (ranks' own links, latencies but a NIC's)
- * is left out. Devices without an address get one that is made up, and a processor whose maker the graph does not tell
- * is called an Intel one of model 143, since NCCL wants to know.
+ * NCCL has processors (each NUMA node is a <cpu>), PCI devices in them, and properties of
+ * GPUs and NICs. A host bridge's devices are therefore direct children of their <cpu>,
+ * and everything else (ranks' own links, latencies except a NIC's) is left out. Devices
+ * without an address get an invented one. NCCL requires the processor's vendor: where the
+ * graph names none, the file has an Intel processor of model 143.
  */
 #include "nccl_write.h"
 
@@ -19,8 +21,10 @@
 struct writer {
     const struct graph *graph;
     struct text *text;
-    uint32_t machine, numas_count, nics_count, gpus_count; /* the last in this machine */
-    bool arm;                                              /* a C2C link is Grace's */
+    /* gpus_count restarts in each machine */
+    uint32_t machine, numas_count, nics_count, gpus_count;
+    /* a C2C link means an Arm processor (Grace) */
+    bool arm;
 };
 
 static void indent(struct writer *writer, unsigned depth)
@@ -29,7 +33,7 @@ static void indent(struct writer *writer, unsigned depth)
         text_add(writer->text, "  ");
 }
 
-/* The NUMA node that a device is in, or its package. */
+/* Return the NUMA node, package or machine that contains a device. */
 static uint32_t processor_of(const struct graph *graph, uint32_t node)
 {
     do
@@ -47,7 +51,7 @@ static uint32_t machine_of(const struct graph *graph, uint32_t node)
     return node;
 }
 
-/* The first link from `node` of a kind (WIRE_KINDS: any), NULL. */
+/* Return the first link of `kind` from `node`; NULL for none. */
 static const struct graph_link *link_of(const struct graph *graph, uint32_t node,
                                         enum graph_link_kind kind)
 {
@@ -64,7 +68,7 @@ static void attribute(struct writer *writer, const char *name, const char *value
     text_add(writer->text, "\"");
 }
 
-/* Addresses that are made up count in the domain ffff. */
+/* Write a device's PCI address; an invented address has the domain ffff. */
 static void address_write(struct writer *writer, const char *name, uint32_t node)
 {
     const struct graph_node *device = &writer->graph->nodes[node];
@@ -77,7 +81,8 @@ static void address_write(struct writer *writer, const char *name, uint32_t node
                   node & 0x1f);
 }
 
-/* Generation and lanes of a link that has only a bandwidth: sixteen lanes, else fewer. */
+/* Guess generation and lanes from a bandwidth: sixteen lanes if a generation fits, else
+ * fewer. */
 static void pci_guess(double bytes_per_s, unsigned *generation_p, unsigned *lanes_p)
 {
     for (unsigned lanes = 16; lanes; lanes /= 2)
@@ -110,10 +115,10 @@ static void pci_attributes(struct writer *writer, uint32_t node, const char *cla
     text_addf(writer->text, " link_width=\"%u\"", lanes);
 }
 
-/* -----------------------------------------------------------------------------
- * devices */
+/* ---- devices ----------------------------------------------------------------------- */
 
-/* How many links a bundle is; of one that has only a bandwidth, as many of generation 4 as make it. */
+/* Return the number of links of a bundle; without a width, the number of generation-4
+ * links with its bandwidth. */
 static unsigned nvlinks_count(const struct graph_link *link)
 {
     double links = link->bytes_per_s.value / table_nvlink_bytes_per_s(4, 1);
@@ -140,7 +145,7 @@ static void nvlinks_write(struct writer *writer, uint32_t gpu, unsigned depth)
     }
 }
 
-/* Compute capabilities whose NVLinks are of that generation; 0 leaves NCCL its default. */
+/* Return a compute capability whose NVLinks have the link's generation. */
 static unsigned capability_of(const struct graph *graph, uint32_t gpu)
 {
     static const unsigned capabilities[] = {90, 60, 70, 80, 90, 100};
@@ -247,10 +252,9 @@ static void devices_write(struct writer *writer, uint32_t above, unsigned depth)
             device_write(writer, i, depth);
 }
 
-/* -----------------------------------------------------------------------------
- * processors */
+/* ---- processors -------------------------------------------------------------------- */
 
-/* "0-3,8" as a mask; nothing of what is no list. */
+/* Write the list "0-3,8" as a mask; nothing where `cpus` is malformed. */
 static void mask_write(struct writer *writer, const char *cpus)
 {
     struct index_set set;
@@ -282,7 +286,8 @@ static void cpu_begin(struct writer *writer, uint32_t node)
     writer->numas_count++;
 }
 
-/* A NUMA node's <cpu> has its own devices and, being the first of its package, those right at the package. */
+/* Write a NUMA node's <cpu>: its devices and, if the node is the first of its package,
+ * the package's own devices. */
 static void numa_write(struct writer *writer, uint32_t node, uint32_t *packages_done)
 {
     const struct graph *graph = writer->graph;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A graph as the XML that NCCL reads. Callers: graph_write.c. */
+/* Write a graph as the XML that NCCL reads. */
 #ifndef TRYST_TOPOLOGY_NCCL_WRITE_H
 #define TRYST_TOPOLOGY_NCCL_WRITE_H
 

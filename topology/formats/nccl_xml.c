@@ -1,20 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The topology that NCCL dumps (NCCL_TOPO_DUMP_FILE) and reads (NCCL_TOPO_FILE).
+ * Read the topology that NCCL dumps (NCCL_TOPO_DUMP_FILE) and reads (NCCL_TOPO_FILE).
  *
  *     <system version="1">
- *       <cpu numaid="0" affinity="0000ffff" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="143">
- *         <pci busid="0000:1b:00.0" class="0x030200" link_speed="32.0 GT/s PCIe" link_width="16">
- *           <gpu dev="0" sm="90" rank="0"> <nvlink target="0000:05:00.0" count="18" tclass="0x068000"/>
- *                                          <c2c bw="44712" count="10"/> </gpu>
- *         <pci …> <nic> <net name="mlx5_0" dev="0" speed="400000" port="1" latency="0"/> </nic>
+ *       <cpu numaid="0" affinity="0000ffff" arch="x86_64" vendor="GenuineIntel"
+ *            familyid="6" modelid="143">
+ *         <pci busid="0000:1b:00.0" class="0x030200" link_speed="32.0 GT/s PCIe"
+ *              link_width="16">
+ *           <gpu dev="0" sm="90" rank="0">
+ *             <nvlink target="0000:05:00.0" count="18" tclass="0x068000"/>
+ *             <c2c bw="44712" count="10"/> </gpu>
+ *         <pci …>
+ *           <nic> <net name="mlx5_0" dev="0" speed="400000" port="1" latency="0"/> </nic>
  *
- * It has no packages and no host bridges: each <cpu> (a NUMA node) becomes a package with one NUMA node, and what is
- * right in it hangs on the package. Systems of several hosts (host_hash) become several machines.
+ * The format has no packages and no host bridges: each <cpu> (a NUMA node) becomes a
+ * package with one NUMA node, and the devices directly in a <cpu> belong to the package.
+ * Systems of several hosts (host_hash) become several machines.
  *
- * A topology file of a cloud may hold less than a dump: <pci> alone, and NCCL reads the rest from /sys. The class of a
- * <pci> without <gpu> and <nic> gives its kind, and a number that does not parse is unknown. Devices without a class,
- * links to themselves and unknown elements have no place in the graph and are listed as skipped.
+ * A topology file of a cloud may hold less than a dump: only <pci> elements, and NCCL
+ * reads the rest from /sys. The class of a <pci> without <gpu> and <nic> gives its kind,
+ * and a malformed number is unknown. Devices without a class, links of a GPU to itself
+ * and unknown elements are left out of the graph and listed as skipped.
  */
 #include "nccl_xml.h"
 
@@ -36,15 +42,15 @@
 struct host {
     unsigned long long hash;
     struct machine machine;
-    const struct xml_node **gpus; /* by PCI device: its <gpu>, or NULL */
+    const struct xml_node **gpus; /* of each PCI device: its <gpu>, or NULL */
 };
 
 struct reader {
     const struct source *source;
     struct host *hosts;
     uint32_t hosts_count;
-    struct host *host; /* the one that is being read */
-    uint32_t package;  /* in it */
+    struct host *host; /* the current host */
+    uint32_t package;  /* the current package of `host` */
 };
 
 static bool name_is(const struct xml_node *node, const char *name)
@@ -52,8 +58,7 @@ static bool name_is(const struct xml_node *node, const char *name)
     return strcmp(xml_name(node), name) == 0;
 }
 
-/* -----------------------------------------------------------------------------
- * attributes */
+/* ---- attributes -------------------------------------------------------------------- */
 
 #define refuse(reader, node, ...) \
     source_refuse((reader)->source, xml_place(node), __VA_ARGS__)
@@ -83,8 +88,9 @@ __attribute__((format(printf, 4, 5))) static tryst_status element_skip(
                : source_no_memory(reader->source);
 }
 
-/* A whole number as NCCL reads it, which takes what is in front ("16x" is 16). `*number_p` stays as it is where the
- * attribute is missing or empty, and where it has no number of `min` to `max`, which is listed. */
+/* Read a whole number as NCCL does, which ignores the text after the number ("16x" is
+ * 16). *number_p is unchanged where the attribute is missing, empty, or not a number from
+ * `min` to `max`; the latter is listed as skipped. */
 static tryst_status whole_read(struct reader *reader, const struct xml_node *node,
                                const char *name, long min, long max, long *number_p)
 {
@@ -94,8 +100,9 @@ static tryst_status whole_read(struct reader *reader, const struct xml_node *nod
         return TRYST_OK;
     long number = strtol(text, &end, 0);
     if (end == text || number < min || number > max)
-        return skip(reader, node, "%s=\"%.40s\" is not a number of %ld to %ld: unknown",
-                    name, text, min, max);
+        return skip(reader, node,
+                    "%s=\"%.40s\" is not a number from %ld to %ld: read as unknown", name,
+                    text, min, max);
     *number_p = number;
     return TRYST_OK;
 }
@@ -106,7 +113,7 @@ static tryst_status text_need(const struct reader *reader, const struct xml_node
     *text_p = xml_attribute(node, name);
     if (*text_p && **text_p)
         return TRYST_OK;
-    return refuse(reader, node, "<%s> has no %s", xml_name(node), name);
+    return refuse(reader, node, "<%s> needs the attribute %s", xml_name(node), name);
 }
 
 static const char *keep(struct reader *reader, const char *text)
@@ -114,10 +121,10 @@ static const char *keep(struct reader *reader, const char *text)
     return machine_string(&reader->host->machine, text);
 }
 
-/* -----------------------------------------------------------------------------
- * processors */
+/* ---- processors -------------------------------------------------------------------- */
 
-/* How NCCL tells generations of processors apart (its src/graph/topo.cc), with a name that link_table.c knows. */
+/* Return a name that link_table.c has for a generation of processors, which is found as
+ * in NCCL (its src/graph/topo.cc). */
 static const char *model_of(const char *arch, const char *vendor, long family, long model)
 {
     if (strcmp(arch, "x86_64") == 0 && strcmp(vendor, "AuthenticAMD") == 0)
@@ -130,7 +137,8 @@ static const char *model_of(const char *arch, const char *vendor, long family, l
                            : NULL;
 }
 
-/* The mask as a list, "16-31,48"; a list as it is; unknown where the text is neither. */
+/* Read a mask into a list, "16-31,48", or copy a list; unknown (and listed as skipped)
+ * for other text. */
 static tryst_status cpus_read(struct reader *reader, const struct xml_node *node,
                               const char *text, const char **cpus_p)
 {
@@ -139,8 +147,8 @@ static tryst_status cpus_read(struct reader *reader, const struct xml_node *node
     bool is_list = strchr(text, '-') != NULL; /* "0,1" is a mask of two groups */
     if (is_list ? !index_set_parse(text, &set) : !index_set_parse_mask(text, &set))
         return skip(reader, node,
-                    "affinity=\"%.40s\" is not a mask in hexadecimal of at most %d "
-                    "processors: unknown",
+                    "affinity=\"%.40s\" is not a hexadecimal mask of at most %d "
+                    "processors: read as unknown",
                     text, INDEX_SET_MAX);
     index_set_write(&set, &list);
     text_add(&list, "");
@@ -177,10 +185,9 @@ static tryst_status processor_add(struct reader *reader, const struct xml_node *
     return TRYST_OK;
 }
 
-/* -----------------------------------------------------------------------------
- * devices */
+/* ---- devices ----------------------------------------------------------------------- */
 
-/* NULL after the last. */
+/* Return the first element called `name` from `node` on; NULL for none. */
 static const struct xml_node *named_from(const struct xml_node *node, const char *name)
 {
     while (node && !name_is(node, name))
@@ -193,7 +200,7 @@ static const struct xml_node *child_find(const struct xml_node *node, const char
     return named_from(xml_child(node), name);
 }
 
-/* The kind of cable by the class of the NIC, without a class by the name of the port. */
+/* Return the kind of cable by the NIC's class; without a class, by the port's name. */
 static enum graph_link_kind wire_of(unsigned class, const char *name)
 {
     bool named = strncmp(name, "mlx", 3) == 0 || strncmp(name, "ib", 2) == 0;
@@ -211,7 +218,7 @@ static tryst_status net_read(struct reader *reader, const struct xml_node *net,
     if (status != TRYST_OK)
         return status;
     if (!name || !*name)
-        return skip(reader, net, "a <net> needs a name to be a port");
+        return skip(reader, net, "the port has no name");
     const char *kept = keep(reader, name);
     struct machine_port *port = kept ? machine_port_add(machine) : NULL;
     if (!port)
@@ -227,7 +234,7 @@ static tryst_status net_read(struct reader *reader, const struct xml_node *net,
     return TRYST_OK;
 }
 
-/* The ports in a <nic>, and those right in its <pci>. */
+/* Read the ports in a <nic> and those directly in its <pci>. */
 static tryst_status nets_read(struct reader *reader, const struct xml_node *parent,
                               uint32_t nic, unsigned class)
 {
@@ -273,7 +280,7 @@ static tryst_status pci_number(struct reader *reader, const struct xml_node *nod
     return TRYST_OK;
 }
 
-/* Room for the <gpu> of one more device, which has none yet. */
+/* Make room for the <gpu> of one more device, initially NULL. */
 static bool gpus_grow(struct host *host)
 {
     size_t count = (size_t)host->machine.pci_count + 1;
@@ -285,7 +292,7 @@ static bool gpus_grow(struct host *host)
     return true;
 }
 
-/* A device of a kind and where it hangs; its place among the machine's. */
+/* Add a device of `kind` below `parent`; *pci_p is its number in the machine. */
 static tryst_status device_add(struct reader *reader, enum machine_pci_kind kind,
                                const char *address, uint32_t parent, uint32_t *pci_p)
 {
@@ -307,7 +314,7 @@ static tryst_status device_add(struct reader *reader, enum machine_pci_kind kind
     return TRYST_OK;
 }
 
-/* Read a <nic> or a <net> right in a <cpu>, a virtual NIC. */
+/* Read a <nic> or a <net> directly in a <cpu>, a virtual NIC. */
 static tryst_status nic_read(struct reader *reader, const struct xml_node *node)
 {
     uint32_t pci = MACHINE_NONE;
@@ -318,7 +325,8 @@ static tryst_status nic_read(struct reader *reader, const struct xml_node *node)
                                 : nets_read(reader, node, pci, 0);
 }
 
-/* "0x030200", "0x03", "0302": the base class and the subclass in 16 bits; 0 where there is none. */
+/* Return base class and subclass in 16 bits ("0x030200", "0x03", "0302"); 0 where `text`
+ * is malformed. */
 static unsigned class_of(const char *text)
 {
     text += text[0] == '0' && (text[1] == 'x' || text[1] == 'X') ? 2 : 0;
@@ -345,7 +353,7 @@ static struct pci_id id_read(const struct xml_node *pci)
                            hex_read(pci, "device")};
 }
 
-/* The kind of a <pci>: by its elements before its class. */
+/* Return the kind of a <pci>: by its elements before its class. */
 static enum pci_use use_of(const struct xml_node *pci, const struct pci_id *id)
 {
     if (child_find(pci, "gpu"))
@@ -361,9 +369,9 @@ static tryst_status device_skip(struct reader *reader, const struct xml_node *pc
                                 enum pci_use use, const struct pci_id *id)
 {
     if (use == PCI_USE_BRIDGE)
-        return skip(reader, pci, "a bridge with no device behind it");
+        return skip(reader, pci, "a bridge without devices");
     if (!id->class)
-        return skip(reader, pci, "its kind is unknown: it has no class, <gpu> or <nic>");
+        return skip(reader, pci, "unknown kind: no class, <gpu> or <nic>");
     if (!pci_skip_format(use))
         return skip(reader, pci, "class %04x is neither a GPU nor a NIC", id->class);
     char why[ERR_TEXT_BYTES];
@@ -371,7 +379,8 @@ static tryst_status device_skip(struct reader *reader, const struct xml_node *pc
     return skip(reader, pci, "%s", why);
 }
 
-/* The <gpu>s of a <pci>: the device is the first; more of them are its partitions. */
+/* Read the <gpu>s of a <pci>: the first is the device, further ones are its
+ * partitions. */
 static tryst_status gpus_read(struct reader *reader, const struct xml_node *pci_node,
                               uint32_t pci)
 {
@@ -422,7 +431,7 @@ static tryst_status pci_read(struct reader *reader, const struct xml_node *node,
     return status == TRYST_OK ? children_read(reader, node, pci) : status;
 }
 
-/* True if `node` is one of the elements that a <pci> holds and that were read with it. */
+/* True if `node` is an element of a <pci> that was read together with the <pci>. */
 static bool is_read(const struct xml_node *node)
 {
     return name_is(node, "gpu") || name_is(node, "nic") || name_is(node, "net");
@@ -441,19 +450,18 @@ static tryst_status children_read(struct reader *reader, const struct xml_node *
         else if (in_cpu && (name_is(child, "nic") || name_is(child, "net")))
             status = nic_read(reader, child);
         else if (in_cpu || !is_read(child))
-            status = skip(reader, child, "<%.40s> in <%s> is not read", xml_name(child),
-                          xml_name(node));
+            status = skip(reader, child, "cannot read <%.40s> in <%s>: unknown element",
+                          xml_name(child), xml_name(node));
     }
     return status;
 }
 
-/* -----------------------------------------------------------------------------
- * NVLink and C2C, when all devices are known */
+/* ---- NVLink and C2C: after all devices --------------------------------------------- */
 
 enum nvlink_end { NVLINK_GPU, NVLINK_SWITCH, NVLINK_PACKAGE };
 
-/* The kind of a target by class, as in NCCL: a GPU, a processor, else an NVSwitch. Without a class, the device of that
- * address. */
+/* Return the kind of a target by class, as NCCL does: a GPU, a processor, else an
+ * NVSwitch. Without a class, return the kind of the device `to`. */
 static enum nvlink_end nvlink_end_of(const struct machine *machine, const char *class,
                                      uint32_t to)
 {
@@ -480,10 +488,10 @@ static tryst_status nvlink_read(struct reader *reader, const struct xml_node *no
     enum nvlink_end end = nvlink_end_of(machine, xml_attribute(node, "tclass"), to);
     const char *what = machine->pci[gpu].address;
     if (end == NVLINK_GPU && to == machine_pci_find(machine, what))
-        return element_skip(reader, node, what,
-                            "NVLinks of this GPU to itself join nothing");
+        return element_skip(reader, node, what, "NVLinks from this GPU to itself");
     if (end == NVLINK_GPU && (to == MACHINE_NONE || machine->pci[to].kind != PCI_GPU))
-        return element_skip(reader, node, what, "an NVLink to \"%.40s\", where no GPU is",
+        return element_skip(reader, node, what,
+                            "an NVLink to \"%.40s\", which is not a GPU",
                             target ? target : "");
     struct machine_nvlink more = {.from = gpu,
                                   .to = end == NVLINK_GPU ? to : MACHINE_NONE,
@@ -529,7 +537,8 @@ static tryst_status gpu_links_read(struct reader *reader, const struct xml_node 
             status = c2c_read(reader, link, pci);
         else
             status = element_skip(reader, link, reader->host->machine.pci[pci].address,
-                                  "<%.40s> in <gpu> is not read", xml_name(link));
+                                  "cannot read <%.40s> in <gpu>: unknown element",
+                                  xml_name(link));
     }
     return status;
 }
@@ -545,8 +554,7 @@ static tryst_status links_read(struct reader *reader, struct host *host)
     return status;
 }
 
-/* -----------------------------------------------------------------------------
- * hosts */
+/* ---- hosts ------------------------------------------------------------------------- */
 
 static tryst_status host_choose(struct reader *reader, const struct xml_node *cpu)
 {
@@ -558,7 +566,7 @@ static tryst_status host_choose(struct reader *reader, const struct xml_node *cp
             return TRYST_OK;
         }
     if (reader->hosts_count == HOSTS_MAX)
-        return refuse(reader, cpu, "more than %d hosts", HOSTS_MAX);
+        return refuse(reader, cpu, "cannot read more than %d hosts", HOSTS_MAX);
     struct host *grown =
         mem_resize(reader->hosts, (reader->hosts_count + 1) * sizeof *reader->hosts);
     if (!grown)
@@ -584,14 +592,15 @@ static tryst_status version_check(const struct reader *reader,
     long version = text ? strtol(text, NULL, 0) : 0;
     if (!name_is(root, "system"))
         return refuse(reader, root,
-                      "<%s> does not begin a topology of NCCL's; <system> does",
+                      "cannot read <%s> as NCCL's topology: its root is <system>",
                       xml_name(root));
     if (version == 2)
-        return refuse(reader, root,
-                      "cannot read <system version=\"2\">: RCCL writes it, with links "
-                      "between AMD GPUs that have no place here; version 1 is read");
+        return refuse(
+            reader, root,
+            "cannot read <system version=\"2\">: this is RCCL's format, with links "
+            "between AMD GPUs, which are not supported; use version 1");
     if (version != 1)
-        return refuse(reader, root, "<system> must say version=\"1\"");
+        return refuse(reader, root, "<system> needs version=\"1\"");
     return TRYST_OK;
 }
 
@@ -603,21 +612,22 @@ static tryst_status system_read(struct reader *reader, const struct xml_node *ro
         if (name_is(cpu, "cpu"))
             status = cpu_read(reader, cpu);
     if (status == TRYST_OK && !reader->hosts_count)
-        return refuse(reader, root, "<system> has no <cpu>");
+        return refuse(reader, root, "<system> needs at least one <cpu>");
     for (const struct xml_node *other = xml_child(root); status == TRYST_OK && other;
          other = xml_next(other))
         if (!name_is(other, "cpu"))
             status =
-                skip(reader, other, "<%.40s> in <system> is not read", xml_name(other));
+                skip(reader, other, "cannot read <%.40s> in <system>: unknown element",
+                     xml_name(other));
     for (uint32_t i = 0; status == TRYST_OK && i < reader->hosts_count; i++)
         status = links_read(reader, &reader->hosts[i]);
     return status;
 }
 
-/* -----------------------------------------------------------------------------
- * the graph */
+/* ---- the graph --------------------------------------------------------------------- */
 
-/* The GPU that has the least rank at or above `least`; its node, or GRAPH_NONE. `*same_p` counts the GPUs of that rank. */
+/* Return the node of the GPU with the smallest rank at or above `least`, GRAPH_NONE for
+ * none. *rank_p is that rank, *same_p the number of GPUs with that rank. */
 static uint32_t rank_next(const struct reader *reader, uint64_t least, uint64_t *rank_p,
                           uint32_t *same_p)
 {
@@ -637,7 +647,8 @@ static uint32_t rank_next(const struct reader *reader, uint64_t least, uint64_t 
     return node;
 }
 
-/* True if every GPU has a rank, each its own. Called before there are nodes. */
+/* True if every GPU has a rank and no two have the same. Must be called before the graph
+ * has nodes. */
 static bool ranks_given(const struct reader *reader)
 {
     bool any = false;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See source.h. */
 #include "source.h"
 
 #include <stdarg.h>
@@ -22,7 +21,8 @@ tryst_status source_refuse(const struct source *source, struct text_place place,
 
 tryst_status source_no_memory(const struct source *source)
 {
-    return err_set(source->err, TRYST_E_NOMEM, "no memory to read %s", source->name);
+    return err_set(source->err, TRYST_E_NOMEM, "cannot read %s: out of memory",
+                   source->name);
 }
 
 tryst_status source_judge(const struct source *source, struct text_place place,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A text of others that is being read into a graph: what each importer gets, and how it refuses.
+ * A text that a reader turns into a graph, and how the reader rejects the text.
  *
- * One idea: all refusals have one form, "name:line:column: reason", so editors and people find the place.
- * Callers: the readers behind graph_read.
+ * One idea: all errors have one form, "name:line:column: reason", so editors and people
+ * find the place.
  */
 #ifndef TRYST_TOPOLOGY_SOURCE_H
 #define TRYST_TOPOLOGY_SOURCE_H
@@ -15,19 +15,23 @@ struct source {
     const char *text;
     size_t bytes;
     const char *name;
-    struct err *err; /* NULL: nobody asks why */
+    struct err *err; /* where errors are written; may be NULL */
 };
 
-/** "name:line:column: reason" into source->err; a column of 0 is left out. Returns TRYST_E_INVALID. */
+/** Write "name:line:column: reason" to source->err; a column of 0 is left out. Return
+ *  TRYST_E_INVALID. */
 tryst_status source_refuse(const struct source *source, struct text_place place,
                            const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* Write an out-of-memory message to source->err. Return TRYST_E_NOMEM. */
 tryst_status source_no_memory(const struct source *source);
 
-/** What the graph said of what was added there: TRYST_E_INVALID gets the place, all else passes. */
+/** Return the `status` of an addition to the graph, with its message `why` in
+ *  source->err; a message of TRYST_E_INVALID is prefixed by `place`. */
 tryst_status source_judge(const struct source *source, struct text_place place,
                           tryst_status status, const struct err *why);
 
-/** Opens a graph, has `fill` fill it, and says at `place` what the graph did not take. *graph_p is set when all is well. */
+/** Open a graph and call `fill` on it. On success set *graph_p; on failure close the
+ *  graph and report its error as source_judge does. */
 tryst_status source_build(const struct source *source, struct text_place place,
                           tryst_status (*fill)(void *arg, struct graph *graph,
                                                struct err *why),

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Machines that are made up: "node:4 gpu:8 nvlink:450GB nic:2x50GB". README.md has the grammar.
+ * Read a synthetic machine: "node:4 gpu:8 nvlink:450GB nic:2x50GB". README.md has the
+ * grammar.
  *
- * All machines are alike. NICs share their GPUs out among them: each NIC and its GPUs hang on one PCIe switch, so
- * each GPU has a NIC that is near. All NICs lead to one network switch, all NVLinks of a machine to one NVLink switch.
- * Ranks: one for each GPU, without GPUs one for each NUMA node.
+ * All machines are equal. The GPUs are divided among the NICs: each NIC and its GPUs are
+ * on one PCIe switch, so each GPU has a NIC nearby. All NICs lead to one network switch,
+ * all NVLinks of a machine to one NVLink switch.
+ * Ranks: one for each GPU; without GPUs one for each NUMA node.
  */
 #include "synthetic.h"
 
@@ -16,13 +18,13 @@
 #include "topology/machine/machine.h"
 #include "topology/machine/machine_build.h"
 
-#define PARTS_MAX 200000 /* nodes of the graph, roughly */
+#define PARTS_MAX 200000 /* a rough count of the graph's nodes */
 
 struct recipe {
     uint32_t nodes, numas, gpus, nics;
     uint16_t pci_generation, pci_lanes;
     struct graph_number nvlink, nic, upi, memory, latency_ns;
-    uint32_t seen; /* bit i: word i stood there */
+    uint32_t seen; /* bit i: word i was read */
 };
 
 struct reader {
@@ -31,8 +33,7 @@ struct reader {
     struct recipe recipe;
 };
 
-/* -----------------------------------------------------------------------------
- * numbers */
+/* ---- numbers ----------------------------------------------------------------------- */
 
 static tryst_status refuse(const struct reader *reader, size_t at, const char *reason)
 {
@@ -69,7 +70,7 @@ static tryst_status count_read(struct reader *reader, uint32_t min, uint32_t max
     for (; is_digit(peek(reader)) && count <= max; reader->at++)
         count = count * 10 + (uint64_t)(peek(reader) - '0');
     if (reader->at == begin)
-        return refuse(reader, begin, "a whole number must stand here");
+        return refuse(reader, begin, "a whole number is needed here");
     if (count < min || count > max)
         return source_refuse(
             reader->source,
@@ -79,14 +80,13 @@ static tryst_status count_read(struct reader *reader, uint32_t min, uint32_t max
     return TRYST_OK;
 }
 
-/* "12.5" */
 static tryst_status number_read(struct reader *reader, double *value_p)
 {
     size_t begin = reader->at;
     reader->at += decimal_read(reader->source->text + begin,
                                reader->source->bytes - begin, value_p);
     if (reader->at == begin)
-        return refuse(reader, begin, "a number must stand here");
+        return refuse(reader, begin, "a number is needed here");
     if (!(*value_p > 0))
         return refuse(reader, begin, "the number must be above 0");
     return TRYST_OK;
@@ -120,7 +120,7 @@ static tryst_status quantity_read(struct reader *reader, const struct unit *unit
     return status;
 }
 
-/* "450GB" is bytes, "400Gb" bits; both a second and each way. */
+/* Read a rate per second and direction: "450GB" is bytes, "400Gb" bits. */
 static tryst_status rate_read(struct reader *reader, struct graph_number *rate_p)
 {
     static const struct unit units[] = {
@@ -128,18 +128,18 @@ static tryst_status rate_read(struct reader *reader, struct graph_number *rate_p
         {"Gb", 1e9 / 8}, {"Mb", 1e6 / 8}, {"Tb", 1e12 / 8}, {NULL, 0}};
     return quantity_read(
         reader, units,
-        "a unit must stand here: KB, MB, GB, TB (bytes a second) or Mb, Gb, Tb (bits)",
+        "a unit is needed here: KB, MB, GB, TB (bytes a second) or Mb, Gb, Tb (bits)",
         rate_p);
 }
 
 static tryst_status latency_read(struct reader *reader)
 {
     static const struct unit units[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {NULL, 0}};
-    return quantity_read(reader, units, "a unit must stand here: ns, us or ms",
+    return quantity_read(reader, units, "a unit is needed here: ns, us or ms",
                          &reader->recipe.latency_ns);
 }
 
-/* "2x50GB", or "50GB" for one. */
+/* Read "2x50GB", or "50GB" for one NIC. */
 static tryst_status nic_read(struct reader *reader)
 {
     size_t begin = reader->at;
@@ -160,13 +160,14 @@ static tryst_status nic_read(struct reader *reader)
     return status == TRYST_OK ? rate_read(reader, &reader->recipe.nic) : status;
 }
 
-/* "5x16". */
+/* Read "5x16". */
 static tryst_status pcie_read(struct reader *reader)
 {
     uint32_t generation, lanes;
     tryst_status status = count_read(reader, 1, 6, &generation);
     if (status == TRYST_OK && !accept(reader, "x"))
-        return refuse(reader, reader->at, "pcie is generation x lanes: pcie:5x16");
+        return refuse(reader, reader->at,
+                      "pcie: needs generation x lanes, as in pcie:5x16");
     if (status == TRYST_OK)
         status = count_read(reader, 1, 32, &lanes);
     if (status == TRYST_OK) {
@@ -176,8 +177,7 @@ static tryst_status pcie_read(struct reader *reader)
     return status;
 }
 
-/* -----------------------------------------------------------------------------
- * words */
+/* ---- words ------------------------------------------------------------------------- */
 
 enum word {
     WORD_NODE,
@@ -226,15 +226,16 @@ static tryst_status word_read(struct reader *reader)
     if (word == WORDS)
         return refuse(
             reader, begin,
-            "a synthetic topology is made of node:, numa:, gpu:, nvlink:, nic:, pcie:, "
-            "upi:, memory: and latency: (node:4 gpu:8 nvlink:450GB nic:2x50GB)");
+            "unknown word: a synthetic topology has node:, numa:, gpu:, nvlink:, nic:, "
+            "pcie:, upi:, memory: and latency:, as in node:4 gpu:8 nvlink:450GB "
+            "nic:2x50GB");
     if (reader->recipe.seen >> word & 1)
-        return refuse(reader, begin, "this stands there twice");
+        return refuse(reader, begin, "this word is used twice");
     reader->recipe.seen |= 1u << word;
     tryst_status status = value_read(reader, (enum word)word);
     if (status == TRYST_OK && reader->at < reader->source->bytes &&
         !is_blank(peek(reader)))
-        return refuse(reader, reader->at, "a blank must stand between two words");
+        return refuse(reader, reader->at, "a blank is needed between two words");
     return status;
 }
 
@@ -245,13 +246,15 @@ static tryst_status recipe_check(const struct reader *reader)
         (uint64_t)recipe->nodes *
         (2 * (recipe->gpus + recipe->nics) + recipe->numas * (uint64_t)recipe->numas + 2);
     if (!recipe->seen)
-        return refuse(reader, 0,
-                      "it is empty: node:4 gpu:8 nvlink:450GB nic:2x50GB is a topology");
+        return refuse(
+            reader, 0,
+            "the topology is empty; an example: node:4 gpu:8 nvlink:450GB nic:2x50GB");
     if (recipe->nodes > 1 && !recipe->nics)
-        return refuse(reader, 0,
-                      "nothing joins the nodes: say nic:2x50GB, how many and how fast");
+        return refuse(
+            reader, 0,
+            "no network joins the nodes: add the NICs and their rate, as in nic:2x50GB");
     if (parts > PARTS_MAX)
-        return refuse(reader, 0, "it is too large: more than 200,000 parts");
+        return refuse(reader, 0, "the topology is too large: more than 200,000 parts");
     return TRYST_OK;
 }
 
@@ -268,8 +271,7 @@ static tryst_status recipe_read(struct reader *reader)
     return status;
 }
 
-/* -----------------------------------------------------------------------------
- * the machine */
+/* ---- the machine ------------------------------------------------------------------- */
 
 static struct machine_pci *pci_add(struct machine *machine, enum machine_pci_kind kind,
                                    uint32_t parent, uint32_t numa,
@@ -318,7 +320,7 @@ static tryst_status gpu_make(struct machine *machine, const struct recipe *recip
     return TRYST_OK;
 }
 
-/* A NIC on a switch of its own, with `gpus` GPUs beside it. */
+/* Add a NIC and `gpus` GPUs on a new PCIe switch. */
 static tryst_status nic_make(struct machine *machine, const struct recipe *recipe,
                              uint32_t nic, uint32_t gpus)
 {
@@ -359,8 +361,7 @@ static tryst_status machine_make(struct machine *machine, const struct recipe *r
     return status;
 }
 
-/* -----------------------------------------------------------------------------
- * the graph */
+/* ---- the graph --------------------------------------------------------------------- */
 
 static tryst_status graph_fill(void *arg, struct graph *graph, struct err *why)
 {

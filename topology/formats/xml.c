@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See xml.h. A struct xml_node is libxml2's xmlNode under another name, so that nobody else includes it. */
+/* See xml.h. A struct xml_node is libxml2's xmlNode under another name, so that only this
+ * file includes libxml2. */
 #include "xml.h"
 
 #include <libxml/parser.h>
@@ -9,7 +10,8 @@
 
 #include "topology/base/library.h"
 
-/* Some of its complaints (of encodings) are in no document's list; unasked, it prints them. */
+/* The type of a structured error handler's argument. A handler is needed: libxml2 prints
+ * some errors (of encodings) that belong to no document. */
 #if LIBXML_VERSION >= 21200
 typedef const xmlError *error_pointer;
 #else
@@ -39,12 +41,12 @@ static struct {
 static const struct library_symbol symbols[] = {XML_CALLS(XML_SYMBOL){NULL, NULL}};
 static struct library library = LIBRARY_INIT("libxml2.so.2", symbols);
 
-/* Why there is no document. libxml2's sentence ends with a line break. */
+/* Report why there is no document. libxml2's messages end with a line break. */
 static tryst_status refuse(const struct source *source, xmlParserCtxtPtr context)
 {
     const xmlError *error = calls.xmlCtxtGetLastError(context);
     if (!error || !error->message)
-        return source_refuse(source, (struct text_place){1, 1}, "it is no XML");
+        return source_refuse(source, (struct text_place){1, 1}, "this is not XML");
     if (error->code == XML_ERR_NO_MEMORY)
         return source_no_memory(source);
     struct text_place place = {error->line > 0 ? (unsigned)error->line : 1,
@@ -59,7 +61,8 @@ static void quiet(void *arg, error_pointer error)
     (void)error;
 }
 
-/* As xmlCtxtReadMemory, without a word to stderr; this thread's handler is put back. */
+/* Call xmlCtxtReadMemory without output to stderr; afterwards this thread's error handler
+ * is restored. */
 static xmlDocPtr document_read(const struct source *source, xmlParserCtxtPtr context)
 {
     xmlStructuredErrorFunc before = *calls.__xmlStructuredError();
@@ -78,7 +81,8 @@ tryst_status xml_open(const struct source *source, struct xml **xml_p)
     if (status != TRYST_OK)
         return status;
     if (source->bytes > INT_MAX / 2)
-        return source_refuse(source, (struct text_place){1, 0}, "it is too long");
+        return source_refuse(source, (struct text_place){1, 0},
+                             "cannot read XML above 1 GiB");
     calls.xmlInitParser();
     xmlParserCtxtPtr context = calls.xmlNewParserCtxt();
     if (!context)
@@ -87,8 +91,9 @@ tryst_status xml_open(const struct source *source, struct xml **xml_p)
     if (!document || !calls.xmlDocGetRootElement(document))
         status = refuse(source, context);
     else if (document->intSubset && document->intSubset->entities)
-        status = source_refuse(source, (struct text_place){1, 0},
-                               "it declares entities, which no topology needs");
+        status = source_refuse(
+            source, (struct text_place){1, 0},
+            "cannot read XML that declares entities: remove its DTD's entities");
     calls.xmlFreeParserCtxt(context);
     if (status == TRYST_OK)
         *xml_p = (struct xml *)document;
@@ -129,7 +134,7 @@ const char *xml_name(const struct xml_node *node)
     return (const char *)((const xmlNode *)node)->name;
 }
 
-/* One text, since there are no entities. */
+/* Return an attribute's value, which is one text node, since there are no entities. */
 static const char *value_of(const xmlAttr *attribute)
 {
     const xmlNode *value = attribute->children;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading XML, by libxml2, which is opened when it is first needed.
+ * Read XML by libxml2, which is opened on first use.
  *
- * One idea: what is not well formed is refused here with line and column; what comes out is a small tree of
- * elements that knows its lines. Documents with entities of their own are refused: no topology has any.
- * Callers: importers of hwloc's and NCCL's XML.
+ * One idea: text that is not well-formed is rejected here with line and column; the
+ * result is a small tree of elements with their lines. Documents that declare entities
+ * are rejected: no topology needs any.
  */
 #ifndef TRYST_TOPOLOGY_XML_H
 #define TRYST_TOPOLOGY_XML_H
@@ -12,22 +12,24 @@
 #include "source.h"
 
 struct xml;
-struct xml_node; /* an element; lives as long as its document */
+struct xml_node; /* an element; valid until its document is closed */
 
-/** TRYST_E_INVALID (not well formed), TRYST_E_NOMEM, TRYST_E_UNSUPPORTED (no libxml2). */
+/** Parse `source`. TRYST_E_INVALID: not well-formed, too long or with entities;
+ *  TRYST_E_NOMEM; TRYST_E_UNSUPPORTED: no libxml2. */
 tryst_status xml_open(const struct source *source, struct xml **xml_p);
 void xml_close(struct xml *xml);
 
 const struct xml_node *xml_root(const struct xml *xml);
-/* The first element in it, the next one beside it; NULL. */
+/* Return the first element in `node`, or the next element beside `node`; NULL where there
+ * is none. */
 const struct xml_node *xml_child(const struct xml_node *node);
 const struct xml_node *xml_next(const struct xml_node *node);
 const char *xml_name(const struct xml_node *node);
-/* NULL: it has none of that name. */
+/* Return the value of the attribute `name`; NULL where `node` has none. */
 const char *xml_attribute(const struct xml_node *node, const char *name);
-/* The text in it before its first element; "". */
+/* Return the text in `node` before its first element; "" for none. */
 const char *xml_text(const struct xml_node *node);
-/* Its line, without a column (libxml2 keeps none). */
+/* Return the line of `node`; the column is 0 (libxml2 stores none). */
 struct text_place xml_place(const struct xml_node *node);
 
 #endif

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This machine as a graph; see detect.h. */
 #include "detect.h"
 
 #include <stddef.h>
@@ -11,7 +10,7 @@
 #include "sysfs.h"
 #include "sysfs_machine.h"
 
-/* What hwloc may not have said. */
+/* Set the machine's name and architecture where hwloc has none. */
 static tryst_status names_fill(struct machine *machine)
 {
     struct utsname system;
@@ -73,6 +72,6 @@ tryst_status graph_detect(struct err *err, struct graph **graph_p)
         return TRYST_OK;
     }
     graph_close(graph);
-    return err_set(err, status, "this machine cannot be described: %s",
-                   why.text[0] ? why.text : "no memory");
+    return err_set(err, status, "cannot describe this machine: %s",
+                   why.text[0] ? why.text : "out of memory");
 }

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This machine as hwloc sees it; see detect_hwloc.h. */
 #include "detect_hwloc.h"
 
 #include <errno.h>
@@ -14,7 +13,7 @@ tryst_status detect_hwloc(struct err *err, struct machine *machine)
     if (status != TRYST_OK)
         return status;
     if (!hwloc_topology_open(calls, NULL, &topology))
-        return err_set(err, TRYST_E_SYSTEM, "hwloc cannot look at it: %s",
+        return err_set(err, TRYST_E_SYSTEM, "hwloc cannot load the topology: %s",
                        err_reason(errno));
     status = hwloc_machine_read(calls, topology, ORIGIN_DETECTED, machine);
     calls->hwloc_topology_destroy(topology);

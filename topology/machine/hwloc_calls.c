@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See hwloc_calls.h. */
 #include "hwloc_calls.h"
 
 #include "topology/base/library.h"

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The few calls of libhwloc that we make, opened when they are first needed.
+ * The functions of libhwloc that Tryst calls; the library is opened on first use.
  *
- * One idea: a program that loads libtryst and never asks for a topology needs no libhwloc, even where Tryst was
- * built with it. Never closed again.
- * Callers: hwloc_machine.c, detection.
+ * One idea: a program that loads libtryst and requests no topology needs no libhwloc,
+ * even if Tryst was built with hwloc. The library is never closed.
  */
 #ifndef TRYST_TOPOLOGY_HWLOC_CALLS_H
 #define TRYST_TOPOLOGY_HWLOC_CALLS_H
@@ -34,7 +33,7 @@ struct hwloc_calls {
 #undef HWLOC_MEMBER
 };
 
-/** TRYST_E_UNSUPPORTED with the sentence why. From any thread. */
+/** Return the functions. TRYST_E_UNSUPPORTED with the reason. Threads: any. */
 tryst_status hwloc_calls_get(struct err *err, const struct hwloc_calls **calls_p);
 
 #endif

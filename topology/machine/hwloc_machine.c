@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See hwloc_machine.h. One walk over hwloc's tree: normal objects give packages, memory children NUMA nodes; a
- * second one over the I/O children gives PCI devices, since an I/O object may come before the NUMA node that it is
- * near to.
+ * See hwloc_machine.h. One walk over hwloc's tree: normal objects give packages, memory
+ * children NUMA nodes. A second walk over the I/O children gives PCI devices, since an
+ * I/O object may come before the NUMA node near it.
  *
- * What hwloc's numbers mean: a PCI link's speed is the one that it runs at now, in GB/s one way, and 0 in
- * virtual machines, which is unknown; memory attributes are MiB/s and ns (ACPI HMAT); NVLinkBandwidth is MB/s.
+ * Units of hwloc: a PCI link's speed is the current one, in GB/s and one direction, and 0
+ * (as in virtual machines) where unknown; memory attributes are MiB/s and ns (ACPI HMAT);
+ * NVLinkBandwidth is MB/s.
  */
 #include "hwloc_machine.h"
 
@@ -25,10 +26,10 @@ struct walk {
     hwloc_topology_t topology;
     enum graph_origin origin;
     struct machine *machine;
-    bool failed; /* no memory */
+    bool failed; /* out of memory */
 };
 
-/* Where an I/O object hangs. */
+/* The location of an I/O object. */
 struct place {
     uint32_t package, numa, parent;
 };
@@ -64,8 +65,7 @@ static struct graph_number number_of(const struct walk *walk, double value)
     return (struct graph_number){value, walk->origin};
 }
 
-/* -----------------------------------------------------------------------------
- * packages and NUMA nodes */
+/* ---- packages and NUMA nodes ------------------------------------------------------- */
 
 static double memory_attribute(struct walk *walk, hwloc_obj_t obj,
                                hwloc_memattr_id_t which)
@@ -121,8 +121,7 @@ static void processors_read(struct walk *walk, hwloc_obj_t obj, uint32_t package
         processors_read(walk, child, package);
 }
 
-/* -----------------------------------------------------------------------------
- * PCI */
+/* ---- PCI --------------------------------------------------------------------------- */
 
 static void address_write(const struct hwloc_pcidev_attr_s *attr, char address_p[32])
 {
@@ -150,7 +149,7 @@ static struct machine_pci *pci_add(struct walk *walk, enum machine_pci_kind kind
     return pci;
 }
 
-/* The OpenFabrics device of a NIC, else its network interface. */
+/* Return the OpenFabrics device of a NIC, else its network interface; NULL for none. */
 static hwloc_obj_t port_of(hwloc_obj_t nic)
 {
     hwloc_obj_t best = NULL;
@@ -215,7 +214,7 @@ static bool device_computes(hwloc_obj_t device)
     return false;
 }
 
-/* True if one of the OS devices in it is a co-processor (Xeon Phi, Vector Engine). */
+/* True if one of the device's OS devices is a co-processor (Xeon Phi, Vector Engine). */
 static bool device_is_coprocessor(hwloc_obj_t device)
 {
     for (hwloc_obj_t io = device->io_first_child; io; io = io->next_sibling)
@@ -287,7 +286,7 @@ static void bridge_read(struct walk *walk, hwloc_obj_t obj, struct place place)
     io_read(walk, obj, place);
 }
 
-/* The I/O children of an object. */
+/* Read the I/O children of an object. */
 static void io_read(struct walk *walk, hwloc_obj_t obj, struct place place)
 {
     for (hwloc_obj_t io = obj->io_first_child; io && !walk->failed;
@@ -302,7 +301,8 @@ static void io_read(struct walk *walk, hwloc_obj_t obj, struct place place)
     }
 }
 
-/* The only NUMA node near an object, if it is one that we took. */
+/* Return the only NUMA node near an object; MACHINE_NONE for several or for one that is
+ * not in the machine. */
 static uint32_t numa_near(const struct walk *walk, hwloc_obj_t obj)
 {
     if (!obj->nodeset || walk->calls->hwloc_bitmap_weight(obj->nodeset) != 1)
@@ -327,8 +327,7 @@ static void devices_read(struct walk *walk, hwloc_obj_t obj, uint32_t *packages_
         devices_read(walk, child, packages_seen, package);
 }
 
-/* -----------------------------------------------------------------------------
- * NVLinks */
+/* ---- NVLinks ----------------------------------------------------------------------- */
 
 static uint32_t pci_of(const struct walk *walk, hwloc_obj_t obj)
 {
@@ -341,7 +340,7 @@ static uint32_t pci_of(const struct walk *walk, hwloc_obj_t obj)
     return machine_pci_find(walk->machine, address);
 }
 
-/* The package that an object is in, by their order; MACHINE_NONE. */
+/* Return the package that contains an object, by order; MACHINE_NONE. */
 static uint32_t package_of(const struct walk *walk, hwloc_obj_t obj)
 {
     while (obj && obj->type != HWLOC_OBJ_PACKAGE)
@@ -394,8 +393,7 @@ static void nvlinks_read(struct walk *walk)
     walk->calls->hwloc_distances_release(walk->topology, matrix);
 }
 
-/* -----------------------------------------------------------------------------
- * the whole */
+/* ---- the whole --------------------------------------------------------------------- */
 
 tryst_status hwloc_machine_read(const struct hwloc_calls *calls,
                                 hwloc_topology_t topology, enum graph_origin origin,
@@ -410,16 +408,16 @@ tryst_status hwloc_machine_read(const struct hwloc_calls *calls,
     processors_read(&walk, root, MACHINE_NONE);
     if (!walk.failed)
         devices_read(&walk, root, &packages_seen, MACHINE_NONE);
-    if (!walk.failed &&
-        origin == ORIGIN_IMPORTED) /* of this machine the driver says more */
+    /* for this machine the driver has more */
+    if (!walk.failed && origin == ORIGIN_IMPORTED)
         nvlinks_read(&walk);
     return walk.failed ? TRYST_E_NOMEM : TRYST_OK;
 }
 
-/* -----------------------------------------------------------------------------
- * opening */
+/* ---- opening ----------------------------------------------------------------------- */
 
-/* One thread at a time: what hwloc asks (libudev, libpciaccess) has a state for the process. */
+/* Load a topology, one thread at a time: hwloc's libraries (libudev, libpciaccess) have
+ * state for the whole process. */
 static bool load(const struct hwloc_calls *calls, hwloc_topology_t topology)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a topology of hwloc's to the description of a machine; for detection and for imports alike. */
+/* Make a machine's description from hwloc's topology: this machine's, or in tests an XML
+ * file's. */
 #ifndef TRYST_TOPOLOGY_HWLOC_MACHINE_H
 #define TRYST_TOPOLOGY_HWLOC_MACHINE_H
 
@@ -8,11 +9,13 @@
 #include "hwloc_calls.h"
 #include "machine.h"
 
-/** A loaded topology that has its PCI devices: from `xml` (terminated) or, with NULL, this machine's. False: errno. */
+/** Load a topology with its PCI devices: from `xml` (with NUL), or this machine's if
+ *  `xml` is NULL. False with errno. */
 bool hwloc_topology_open(const struct hwloc_calls *calls, const char *xml,
                          hwloc_topology_t *topology_p);
 
-/** Fills `machine` (empty before) from a loaded topology; numbers get `origin`. TRYST_E_NOMEM. */
+/** Fill the empty `machine` from a loaded topology; numbers get `origin`.
+ *  TRYST_E_NOMEM. */
 tryst_status hwloc_machine_read(const struct hwloc_calls *calls,
                                 hwloc_topology_t topology, enum graph_origin origin,
                                 struct machine *machine);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The description's arrays; see machine.h. */
 #include "machine.h"
 
 #include <ctype.h>
@@ -11,11 +10,12 @@
 
 #define SKIP_BYTES 256 /* longer reasons are cut */
 
-/* Room for one more in `items_p` (which has `count`): arrays double at powers of two. */
+/* Make room for one more item in the array at `items_p`, which has `count`: arrays double
+ * at powers of two. */
 static bool room_make(void *items_p, uint32_t count, size_t item_bytes)
 {
     size_t room = count;
-    return (count & (count - 1)) != 0 || /* between two powers there is room */
+    return (count & (count - 1)) != 0 || /* between two powers of two there is room */
            mem_reserve(items_p, &room, room + 1, item_bytes);
 }
 
@@ -170,7 +170,7 @@ void machine_address(const char *address, char canonical_p[MACHINE_ADDRESS_BYTES
     size_t length = strlen(address), usual = strlen("0000:00:00.0");
     bool bare = length == strlen("00:00.0") && address[2] == ':'; /* as lspci writes it */
     if (length == usual + 4 && strncmp(address, "0000", 4) == 0)
-        address += 4; /* NVML's eight digits of domain */
+        address += 4; /* NVML writes eight digits of domain */
     snprintf(canonical_p, MACHINE_ADDRESS_BYTES, "%s%s", bare ? "0000:" : "", address);
     for (char *c = canonical_p; *c; c++)
         *c = (char)tolower((unsigned char)*c);

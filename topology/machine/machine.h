@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a machine is made of, as its sources say it, before it is a graph.
+ * The description of a machine, filled by a source and turned into a graph.
  *
- * One idea: hwloc, sysfs and NCCL's XML all know a tree of packages, NUMA nodes and PCI devices; each fills this
- * one description, and one builder makes the graph of it (machine_build.h), so the same machine gives the same graph whoever
- * described it.
- * Invariants: parts are named by their place in these arrays, or MACHINE_NONE; a device stands behind
- * the bridge that it hangs on; strings are the machine's (machine_string), or constants. What is not
- * known is GRAPH_UNKNOWN, 0 or NULL as each field says.
- * Callers: detection, the importers of hwloc's and NCCL's XML, synthetic.
+ * One idea: hwloc, sysfs and NCCL's XML all have a tree of packages, NUMA nodes and PCI
+ * devices; each fills this one description, and one builder makes the graph
+ * (machine_build.h), so the same machine gives the same graph from every source.
+ * Invariants: a part is identified by its index in its array, or MACHINE_NONE; a device
+ * comes after the bridge above; strings belong to the machine (machine_string) or are
+ * constants. An unknown value is GRAPH_UNKNOWN, 0 or NULL as each field states.
  */
 #ifndef TRYST_TOPOLOGY_MACHINE_H
 #define TRYST_TOPOLOGY_MACHINE_H
@@ -24,9 +23,10 @@ struct machine_package {
 
 struct machine_numa {
     uint32_t os_index;
-    uint32_t package; /* MACHINE_NONE: of the machine as a whole */
-    const char *cpus; /* NULL: unknown; "": none, such as a GPU's memory */
-    struct graph_number bytes_per_s, latency_ns; /* of its memory, from its own cores */
+    uint32_t package; /* MACHINE_NONE: of the whole machine */
+    const char *cpus; /* NULL: unknown; "": no cores, as of a GPU's memory */
+    /* of this node's memory, from this node's cores */
+    struct graph_number bytes_per_s, latency_ns;
 };
 
 enum machine_pci_kind {
@@ -37,52 +37,53 @@ enum machine_pci_kind {
     PCI_NV_SWITCH,
 };
 
-/* A PCI device. A link's numbers are those of the one towards the host. */
+/* A PCI device. Generation, width and bandwidth are those of its link towards the
+ * host. */
 struct machine_pci {
     enum machine_pci_kind kind;
-    uint32_t
-        parent; /* in `pci`; MACHINE_NONE of a host bridge (or a device right at a package) */
-    uint32_t package, numa; /* nearest ones; of those without parent */
+    /* index in `pci`; MACHINE_NONE for a host bridge or a device directly at a package */
+    uint32_t parent;
+    uint32_t package, numa; /* the nearest package and NUMA node */
     const char *address; /* "0000:3b:00.0"; of a host bridge "0000:3a"; NULL: unknown */
-    const char *name;    /* a NIC's ("mlx5_0"); NULL: made up */
+    const char *name;    /* a NIC's ("mlx5_0"); NULL: the builder chooses */
     const char *label;   /* a model; NULL: unknown */
     uint16_t generation, width;      /* 0: unknown */
-    struct graph_number bytes_per_s; /* unknown: by table from generation and width */
-    uint32_t os_index;               /* a GPU's number, or GRAPH_NONE: by address */
+    struct graph_number bytes_per_s; /* unknown: the table's, by generation and width */
+    uint32_t os_index;               /* a GPU's number; GRAPH_NONE: by order */
     uint32_t rank;                   /* a GPU's rank number, or GRAPH_NONE */
-    uint32_t node;                   /* the builder's: its node in the graph */
+    uint32_t node;                   /* the node in the graph, set by the builder */
 };
 
-/* NVLinks from a GPU: `count` side by side, each way. */
+/* NVLinks from a GPU: `count` parallel links, each with both directions. */
 struct machine_nvlink {
-    uint32_t from;    /* in `pci` */
-    uint32_t to;      /* in `pci` (a GPU); MACHINE_NONE: the NVLink switches */
+    uint32_t from;    /* index in `pci` */
+    uint32_t to;      /* index in `pci` of a GPU; MACHINE_NONE: NVLink switches */
     bool to_package;  /* to a package (POWER8, POWER9); `to` is MACHINE_NONE */
-    uint32_t package; /* of `to_package`; MACHINE_NONE: the one of `from` */
+    uint32_t package; /* if to_package: index; MACHINE_NONE: the package of `from` */
     uint16_t generation, count;
-    struct graph_number bytes_per_s; /* of all together; unknown: by table */
+    struct graph_number bytes_per_s; /* of all `count` links; unknown: the table's */
 };
 
 struct machine_c2c {
-    uint32_t gpu; /* in `pci`; the other end is its package */
+    uint32_t gpu; /* index in `pci`; the other end is the GPU's package */
     struct graph_number bytes_per_s;
 };
 
-/* Where a NIC's cable goes in. */
+/* The port of a NIC, where its cable begins. */
 struct machine_port {
-    uint32_t nic;     /* in `pci`; MACHINE_NONE: a NIC that is no PCI device */
+    uint32_t nic;     /* index in `pci`; MACHINE_NONE: the NIC is not a PCI device */
     const char *name; /* of the interface or device; unique in the machine */
     enum graph_link_kind kind;
     struct graph_number bytes_per_s, latency_ns;
 };
 
-/* A device or a link that the source has and the graph leaves out; see struct graph_skip. */
+/* A device or a link of the source that the graph omits; see struct graph_skip. */
 struct machine_skip {
     const char *what, *why;
 };
 
 struct machine {
-    const char *name, *label; /* NULL: "machine"; none */
+    const char *name, *label; /* name NULL: "machine"; label NULL: none */
     const char *arch;         /* "x86_64"; NULL: unknown */
     struct machine_package *packages;
     struct machine_numa *numas;
@@ -93,7 +94,7 @@ struct machine {
     struct machine_skip *skips;
     uint32_t packages_count, numas_count, pci_count, nvlinks_count, c2cs_count,
         ports_count, skips_count;
-    struct graph_number upi; /* between any two packages; unknown: by table */
+    struct graph_number upi; /* between any two packages; unknown: the table's */
     char **strings;
     uint32_t strings_count;
 };
@@ -102,14 +103,14 @@ struct machine {
     {                              \
         GRAPH_UNKNOWN, ORIGIN_NONE \
     }
-/* An initialiser: nothing is known. */
+/* Initialise a machine with everything unknown. */
 #define MACHINE_INIT                                            \
     {                                                           \
         .upi = {.value = GRAPH_UNKNOWN, .origin = ORIGIN_NONE } \
     }
 
-/* Each adds one part with everything unknown and gives its place; NULL without memory. The pointer is good until
- * the next one of its kind. */
+/* Each function adds one part with everything unknown and returns a pointer to it; NULL:
+ * out of memory. The pointer is valid until the next addition of the same kind. */
 struct machine_package *machine_package_add(struct machine *machine);
 struct machine_numa *machine_numa_add(struct machine *machine);
 struct machine_pci *machine_pci_add(struct machine *machine, enum machine_pci_kind kind);
@@ -117,24 +118,28 @@ struct machine_nvlink *machine_nvlink_add(struct machine *machine);
 struct machine_c2c *machine_c2c_add(struct machine *machine);
 struct machine_port *machine_port_add(struct machine *machine);
 
-/* Add NVLinks between `from` and `to` (as in struct machine_nvlink). Those of one pair are one bundle, and those from a
- * GPU to NVLink switches are one together; the bandwidth of a bundle is known where that of each part is. False
- * without memory. */
+/* Add NVLinks (see struct machine_nvlink). All links of one pair are one bundle, and so
+ * are all from one GPU to NVLink switches; a bundle's bandwidth is known if each part's
+ * is. False: out of memory. */
 bool machine_nvlink_join(struct machine *machine, const struct machine_nvlink *more);
-/* Keep one bundle of each pair of GPUs, from the lower to the higher: sources list a wire at one end or at both. */
+/* Keep one bundle of each pair of GPUs, from the lower to the higher; sources list a wire
+ * at one end or at both. */
 void machine_nvlinks_pair(struct machine *machine);
 
-/* List `what` as skipped, once where it repeats; the rest is printf's. False without memory. */
+/* List `what` as skipped, unless the last skip is the same; `fmt` is a printf format.
+ * False: out of memory. */
 bool machine_skip(struct machine *machine, const char *what, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* A copy that lives as long as the machine; NULL without memory (and for NULL). */
+/* Return a copy of `string` that lives as long as the machine; NULL: out of memory, or
+ * `string` is NULL. */
 const char *machine_string(struct machine *machine, const char *string);
-/* By address; MACHINE_NONE. */
+/* Return the index of the device with this address; MACHINE_NONE. */
 uint32_t machine_pci_find(const struct machine *machine, const char *address);
 
 #define MACHINE_ADDRESS_BYTES 32
-/* A PCI address as /sys writes it: a domain of four digits, lower case. Cut where it is too long. */
+/* Write a PCI address in the form of /sys: a domain of four digits, lower case. A longer
+ * address is cut. */
 void machine_address(const char *address, char canonical_p[MACHINE_ADDRESS_BYTES]);
 
 void machine_drop(struct machine *machine);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a machine's description to nodes and links; see machine_build.h.
+ * See machine_build.h.
  *
- * Rules: a bridge with one device behind it is no node (its link is the device's; the slower of the two
- * counts), so root ports and the lower ports of a switch vanish and only what is shared stays. Host bridges
- * hang on their package; all packages reach each other directly. What is behind a port is unknown, so each
- * port leads to a network of its own, and no path between devices of a machine runs through it.
+ * Rules: a bridge with one device behind it is not a node (the device gets its link; the
+ * slower of the two links counts), so root ports and downstream ports of a switch vanish,
+ * and only shared parts stay. Host bridges are connected to their package; all packages
+ * are connected to each other. The network behind a port is unknown, so each port leads
+ * to its own network, and no path between devices of a machine runs through a network.
  */
 #include "machine_build.h"
 
@@ -24,18 +25,19 @@ struct builder {
     const struct machine_build *build;
     struct err *err;
     uint32_t top;             /* the machine's node */
-    uint32_t *package, *numa; /* → node */
-    uint32_t *useful; /* by PCI device: how many of its children lead to a GPU or a NIC */
+    uint32_t *package, *numa; /* nodes by index */
+    /* by PCI device: the number of children that lead to a GPU or a NIC */
+    uint32_t *useful;
     uint32_t nv_switch;
     uint32_t gpus_count, nics_count, switches_count;
 };
 
-/* -----------------------------------------------------------------------------
- * nodes and links */
+/* ---- nodes and links --------------------------------------------------------------- */
 
 #define NAME_TRIES 64
 
-/* Append "#2" and so on to a name that another node has: files of others repeat names of ports and numbers of GPUs. */
+/* Append "#2" and so on to a name in use: files repeat names of ports and numbers of
+ * GPUs. */
 static void name_free(const struct graph *graph, char name[NAME_BYTES])
 {
     size_t length = strlen(name);
@@ -46,7 +48,7 @@ static void name_free(const struct graph *graph, char name[NAME_BYTES])
                  i < NAME_TRIES ? i : NAME_TRIES + graph->nodes_count);
 }
 
-/* Adds `node` under the name that `fmt` makes, with the prefix before it. */
+/* Add `node` under the prefix and the name made by `fmt`. */
 __attribute__((format(printf, 4, 5))) static tryst_status node_add(
     struct builder *builder, struct graph_node node, uint32_t *node_p, const char *fmt,
     ...)
@@ -81,14 +83,13 @@ static tryst_status wire_add(struct builder *builder, uint32_t from, uint32_t to
     return graph_wire_add(builder->graph, &link, builder->err);
 }
 
-/* The better known of a number and the table's. */
+/* Return the number, or the table's where the number is unknown. */
 static struct graph_number known_or(struct graph_number number, double table)
 {
     return number.value == GRAPH_UNKNOWN ? table_number(table) : number;
 }
 
-/* -----------------------------------------------------------------------------
- * processors and memory */
+/* ---- processors and memory --------------------------------------------------------- */
 
 static uint32_t hub_of(const struct builder *builder, uint32_t package)
 {
@@ -123,7 +124,7 @@ static tryst_status upi_build(struct builder *builder)
     return status;
 }
 
-/* To its package; one that is the whole machine's, to all packages. */
+/* Connect a NUMA node to its package; one of the whole machine to all packages. */
 static tryst_status memory_wires_build(struct builder *builder, uint32_t number)
 {
     const struct machine *machine = builder->machine;
@@ -159,15 +160,15 @@ static tryst_status numas_build(struct builder *builder)
     return status;
 }
 
-/* -----------------------------------------------------------------------------
- * PCI */
+/* ---- PCI --------------------------------------------------------------------------- */
 
 static bool is_bridge(const struct machine_pci *pci)
 {
     return pci->kind == PCI_HOST_BRIDGE || pci->kind == PCI_BRIDGE;
 }
 
-/* Children stand behind their parents, so one walk from the end counts. */
+/* Count useful children; children come after their parents, so one pass from the end
+ * suffices. */
 static void useful_count(struct builder *builder)
 {
     const struct machine *machine = builder->machine;
@@ -185,7 +186,7 @@ static uint16_t smaller_known(uint16_t a, uint16_t b)
     return !a ? b : !b ? a : a < b ? a : b;
 }
 
-/* A device's link joined with that of a bridge that vanishes above it. */
+/* Join a device's link with that of an omitted bridge above. */
 static void link_join(struct machine_pci *pci, const struct machine_pci *bridge)
 {
     pci->generation = smaller_known(pci->generation, bridge->generation);
@@ -196,7 +197,8 @@ static void link_join(struct machine_pci *pci, const struct machine_pci *bridge)
         pci->bytes_per_s = bridge->bytes_per_s;
 }
 
-/* Where the device hangs in the graph: the next bridge above that stays, or its package. */
+/* Return the node above the device: the next bridge that is a node, or its package; join
+ * the links of omitted bridges. */
 static uint32_t upper_node(const struct builder *builder, struct machine_pci *pci)
 {
     const struct machine *machine = builder->machine;
@@ -225,7 +227,8 @@ static tryst_status pci_link(struct builder *builder, const struct machine_pci *
     return graph_wire_add(builder->graph, &link, builder->err);
 }
 
-/* No wire to the package; what belongs to no single one, to all of them. */
+/* Attach a node to its package, without a wire; one of the whole machine to all
+ * packages. */
 static tryst_status hub_wire_add(struct builder *builder, uint32_t node, uint32_t package)
 {
     uint32_t hub = hub_of(builder, package), count = builder->machine->packages_count;
@@ -237,7 +240,8 @@ static tryst_status hub_wire_add(struct builder *builder, uint32_t node, uint32_
     return status;
 }
 
-/* A host bridge sits in the NUMA node that it is nearest to, and is wired to the package. */
+/* Add a host bridge: its parent is the nearest NUMA node, its link leads to the
+ * package. */
 static tryst_status host_bridge_build(struct builder *builder, struct machine_pci *pci,
                                       uint32_t number)
 {
@@ -302,8 +306,7 @@ static tryst_status pci_build(struct builder *builder)
     return status;
 }
 
-/* -----------------------------------------------------------------------------
- * NVLink, C2C, ports, ranks */
+/* ---- NVLink, C2C, ports, ranks ----------------------------------------------------- */
 
 static tryst_status nv_switch_make(struct builder *builder)
 {
@@ -418,8 +421,7 @@ static tryst_status ranks_build(struct builder *builder)
     return status;
 }
 
-/* -----------------------------------------------------------------------------
- * the whole */
+/* ---- the whole --------------------------------------------------------------------- */
 
 static tryst_status top_build(struct builder *builder)
 {
@@ -436,7 +438,7 @@ static tryst_status top_build(struct builder *builder)
     return graph_node_add(builder->graph, &node, builder->err, &builder->top);
 }
 
-/* List what the graph leaves out of its source, with NVLink switches that have no link. */
+/* Add the machine's skips to the graph, with NVLink switches that have no link. */
 static tryst_status skips_build(struct builder *builder)
 {
     struct machine *machine = builder->machine;
@@ -445,7 +447,7 @@ static tryst_status skips_build(struct builder *builder)
         if (machine->pci[i].kind == PCI_NV_SWITCH &&
             !machine_skip(machine,
                           machine->pci[i].address ? machine->pci[i].address : "?",
-                          "an NVSwitch, but the source has no links to it"))
+                          "an NVSwitch without links in the source"))
             return TRYST_E_NOMEM;
     for (uint32_t i = 0; status == TRYST_OK && i < machine->skips_count; i++) {
         char what[NAME_BYTES];

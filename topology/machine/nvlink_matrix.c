@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See nvlink_matrix.h. */
 #include "nvlink_matrix.h"
 
 #include <stdio.h>
@@ -12,7 +11,8 @@ struct matrix {
     enum graph_origin origin;
 };
 
-/* One direction is enough; hwloc writes both, and other writers leave one at 0. */
+/* Return the bandwidth of one direction, or of the other: hwloc writes both, other
+ * writers leave one at 0. */
 static double rate_of(const struct matrix *matrix, size_t i, size_t j)
 {
     unsigned long long there = matrix->mb_per_s[i * matrix->count + j];
@@ -20,7 +20,7 @@ static double rate_of(const struct matrix *matrix, size_t i, size_t j)
     return (double)(there ? there : back) * 1e6;
 }
 
-/* True if links from `i` to ends of `kind` are in the matrix. */
+/* True if the matrix has links from `i` to ends of `kind`. */
 static bool reaches(const struct matrix *matrix, size_t i, enum matrix_end_kind kind)
 {
     for (size_t j = 0; j < matrix->count; j++)
@@ -29,8 +29,8 @@ static bool reaches(const struct matrix *matrix, size_t i, enum matrix_end_kind 
     return false;
 }
 
-/* Add the links between `gpu` and `to`. Where switches join both GPUs, their own number is hwloc's transitive closure,
- * which adds no links. */
+/* Add the links between `gpu` and `to`. If switches join both GPUs, the matrix's number
+ * for the pair is hwloc's transitive closure, not a link. */
 static bool link_add(const struct matrix *matrix, size_t gpu, size_t to)
 {
     const struct matrix_end *from = &matrix->ends[gpu], *far = &matrix->ends[to];
@@ -47,7 +47,7 @@ static bool link_add(const struct matrix *matrix, size_t gpu, size_t to)
     return machine_nvlink_join(matrix->machine, &more);
 }
 
-/* Each pair once, from its GPU; of two GPUs, from the one that is first in the matrix. */
+/* Add each pair once, from its GPU; two GPUs from the one that is first in the matrix. */
 static bool links_add(const struct matrix *matrix, size_t gpu)
 {
     for (size_t to = 0; to < matrix->count; to++) {
@@ -61,7 +61,8 @@ static bool links_add(const struct matrix *matrix, size_t gpu)
     return true;
 }
 
-/* Forget the sum of the links from a GPU to switches: the matrix gives it more links, to an unknown end. */
+/* Set the bandwidth from a GPU to switches to unknown: the matrix gives the GPU further
+ * links, to an unknown end. */
 static void sum_forget(const struct matrix *matrix, size_t gpu)
 {
     struct machine *machine = matrix->machine;
@@ -81,8 +82,8 @@ static bool unknown_skip(const struct matrix *matrix, size_t end)
     snprintf(what, sizeof what, "NVLinkBandwidth of gp_index %llu",
              matrix->ends[end].gp_index);
     return machine_skip(matrix->machine, what,
-                        "neither a GPU, an NVSwitch nor a package, so how fast its links "
-                        "to GPUs are is unknown");
+                        "not a GPU, an NVSwitch or a package: the bandwidth of its links "
+                        "to GPUs is unknown");
 }
 
 bool nvlink_matrix_join(struct machine *machine, const struct matrix_end *ends,

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hwloc's matrix of NVLinks as links of a machine.
+ * Turn hwloc's matrix of NVLinks into links of a machine.
  *
- * One idea: hwloc (NVLinkBandwidth) gives the sum of the links between any two of GPUs, NVLink switches and packages, in
- * MB/s; the library's matrix and the one in an XML file become the same links.
- * Invariant: a sum is known only where each part is. Callers: readers of hwloc and of hwloc's XML.
+ * One idea: hwloc's matrix (NVLinkBandwidth) has the summed bandwidth in MB/s between any
+ * two GPUs, NVLink switches and packages; libhwloc's matrix and that of an XML file
+ * become the same links.
+ * Invariant: a sum is known only if each part is.
  */
 #ifndef TRYST_TOPOLOGY_NVLINK_MATRIX_H
 #define TRYST_TOPOLOGY_NVLINK_MATRIX_H
@@ -22,11 +23,11 @@ enum matrix_end_kind {
 
 struct matrix_end {
     enum matrix_end_kind kind;
-    uint32_t number;             /* in `pci`, or in `packages` */
-    unsigned long long gp_index; /* hwloc's, for people */
+    uint32_t number;             /* index in `pci` or in `packages` */
+    unsigned long long gp_index; /* hwloc's number of the object, for messages */
 };
 
-/** Add the links of a `count` x `count` matrix. False without memory. */
+/** Add the links of a `count` x `count` matrix. False: out of memory. */
 bool nvlink_matrix_join(struct machine *machine, const struct matrix_end *ends,
                         const unsigned long long *mb_per_s, size_t count,
                         enum graph_origin origin);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See nvml.h. The types are declared here as NVIDIA's header nvml.h describes them (API version 2 of init, PCI
- * information 3), so that nothing of CUDA is needed to build.
+ * See nvml.h. The types are declared here, as in NVIDIA's header nvml.h (API version 2 of
+ * init, PCI information 3), so the build needs nothing of CUDA.
  */
 #include "nvml.h"
 
@@ -52,12 +52,13 @@ tryst_status nvml_link_add(struct machine *machine, uint32_t gpu, const char *fa
     uint32_t to = machine_pci_find(machine, far);
     if (to != MACHINE_NONE && machine->pci[to].kind != PCI_GPU)
         to = MACHINE_NONE;
-    if (to == gpu) /* what hypervisors put in place of an address that they hide */
-        return machine_skip(machine, far, "NVLinks of this GPU to itself join nothing")
+    /* a hypervisor writes the GPU's address for an address that it hides */
+    if (to == gpu)
+        return machine_skip(machine, far, "NVLinks from this GPU to itself")
                    ? TRYST_OK
                    : TRYST_E_NOMEM;
     if (to != MACHINE_NONE && to < gpu)
-        return TRYST_OK; /* a wire of two directions is told by its lower end */
+        return TRYST_OK; /* the lower end adds a wire of two directions */
     struct machine_nvlink more = {.from = gpu,
                                   .to = to,
                                   .generation = (uint16_t)generation,

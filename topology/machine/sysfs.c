@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The numbers beside hwloc's tree; see sysfs.h. */
 #include "sysfs.h"
 
 #include <stdlib.h>
@@ -8,8 +7,7 @@
 #include "sysfs_file.h"
 #include "topology/base/link_table.h"
 
-/* -----------------------------------------------------------------------------
- * PCI */
+/* ---- PCI --------------------------------------------------------------------------- */
 
 static unsigned lanes_read(const char *root, const char *address, const char *file)
 {
@@ -17,7 +15,7 @@ static unsigned lanes_read(const char *root, const char *address, const char *fi
     if (!sysfs_line(line, sizeof line, "%s/bus/pci/devices/%s/%s", root, address, file))
         return 0;
     unsigned long lanes = strtoul(line, NULL, 10);
-    return lanes <= 32 ? (unsigned)lanes : 0; /* 255 is the kernel's word for unknown */
+    return lanes <= 32 ? (unsigned)lanes : 0; /* the kernel writes 255 for unknown */
 }
 
 static unsigned generation_read(const char *root, const char *address, const char *file)
@@ -62,8 +60,7 @@ void sysfs_pci_fill(const char *root, struct machine *machine)
             device_fill(root, machine, &machine->pci[i]);
 }
 
-/* -----------------------------------------------------------------------------
- * ports */
+/* ---- ports ------------------------------------------------------------------------- */
 
 static bool openfabrics_fill(const char *root, struct machine_port *port)
 {
@@ -88,8 +85,7 @@ void sysfs_ports_fill(const char *root, struct machine *machine)
         if (openfabrics_fill(root, port) ||
             !sysfs_line(line, sizeof line, "%s/class/net/%s/speed", root, port->name))
             continue;
-        double megabits =
-            (double)strtol(line, NULL, 10); /* -1: the driver does not know */
+        double megabits = (double)strtol(line, NULL, 10); /* -1: unknown to the driver */
         if (megabits > 0)
             port->bytes_per_s =
                 (struct graph_number){megabits * 1e6 / 8, ORIGIN_DETECTED};

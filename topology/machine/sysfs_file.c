@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading small files of /sys; see sysfs_file.h. */
 #include "sysfs_file.h"
 
 #include <stdarg.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A machine's description from /sys alone: what there is where hwloc is not; see sysfs_machine.h.
+ * See sysfs_machine.h.
  *
- * NUMA nodes in their order, a package for each physical_package_id; of each GPU and NIC the path that
- * its link in bus/pci/devices points to, which names every bridge above it.
+ * NUMA nodes are read in their order, with a package for each physical_package_id; each
+ * GPU's and NIC's bridges are read from the path to which its link in bus/pci/devices
+ * points.
  */
 #include "sysfs_machine.h"
 
@@ -21,8 +22,7 @@
 
 #define CPUS_BYTES 1024
 
-/* -----------------------------------------------------------------------------
- * packages and NUMA nodes */
+/* ---- packages and NUMA nodes ------------------------------------------------------- */
 
 static uint32_t package_find(const struct machine *machine, uint32_t os_index)
 {
@@ -32,7 +32,7 @@ static uint32_t package_find(const struct machine *machine, uint32_t os_index)
     return MACHINE_NONE;
 }
 
-/* The package of a list's first CPU ("4-7,12": 4), added where it is new. */
+/* Find the package of a list's first CPU ("4-7,12": 4); add a new package. */
 static tryst_status package_of(const char *root, struct machine *machine,
                                const char *cpus, uint32_t *package_p)
 {
@@ -59,7 +59,7 @@ static tryst_status package_of(const char *root, struct machine *machine,
     return TRYST_OK;
 }
 
-/* Node numbers may have gaps; the list of those that there are is "0-1,8". */
+/* Add NUMA node `os_index`, unless it has no folder. */
 static tryst_status numa_read(const char *root, struct machine *machine,
                               uint32_t os_index)
 {
@@ -81,6 +81,8 @@ static tryst_status numa_read(const char *root, struct machine *machine,
     return TRYST_OK;
 }
 
+/* Read all NUMA nodes. Their numbers may have gaps: `online` is a list such as
+ * "0-1,8". */
 static tryst_status numas_read(const char *root, struct machine *machine)
 {
     char online[CPUS_BYTES];
@@ -95,8 +97,7 @@ static tryst_status numas_read(const char *root, struct machine *machine)
     return status;
 }
 
-/* -----------------------------------------------------------------------------
- * PCI */
+/* ---- PCI --------------------------------------------------------------------------- */
 
 static unsigned long hex_read(const char *root, const char *address, const char *file)
 {
@@ -116,7 +117,7 @@ static uint32_t numa_of(const char *root, const struct machine *machine,
     return machine->numas_count == 1 ? 0 : MACHINE_NONE;
 }
 
-/* The first entry of a folder that is no dot file; false without one. */
+/* Find a folder's first entry in alphabetic order, without dot files; false for none. */
 static bool folder_first(const char *path, char *name, size_t bytes)
 {
     DIR *folder = fd_folder_open(path);
@@ -132,7 +133,8 @@ static bool folder_first(const char *path, char *name, size_t bytes)
     return found;
 }
 
-/* "mlx5_0" or "eth0": infiniband/ before net/, which virtio has one level deeper. */
+/* Find the port's name, "mlx5_0" or "eth0": in infiniband/ before net/; for virtio, net/
+ * is one level deeper. */
 static bool port_name(const char *root, const char *address, char *name, size_t bytes)
 {
     char path[PATH_MAX];
@@ -162,7 +164,8 @@ static struct machine_pci *pci_add(struct machine *machine, enum machine_pci_kin
     return pci;
 }
 
-/* The bridges on the way that the device's link names: ".../pci0000:00/0000:00:01.0/0000:01:00.0". */
+/* Add the bridges of a device's path, ".../pci0000:00/0000:00:01.0/0000:01:00.0";
+ * *parent_p is the last. */
 static tryst_status bridges_read(struct machine *machine, char *path, const char *address,
                                  uint32_t numa, uint32_t *parent_p)
 {

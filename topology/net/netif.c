@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the interfaces from the kernel, and the small functions over addresses: see netif.h. */
+/* Read the interfaces from the kernel; functions over addresses. See netif.h. */
 #include "netif.h"
 
 #include <arpa/inet.h>
@@ -16,7 +16,7 @@
 #include "core/fd.h"
 #include "netif_scan.h"
 
-/* A dump that other changes interrupt is asked for again this often; they are rare. */
+/* Tries for a dump that a change of the tables interrupts; such changes are rare. */
 #define DUMP_TRIES 5
 
 struct dump_request {
@@ -39,7 +39,8 @@ static tryst_status dump(struct netlink *netlink, uint16_t type, uint8_t family,
     return netlink_ask(netlink, &request.header, netif_scan_message, scan, err, error_p);
 }
 
-/* Speeds are the drivers' own word; ethtool's old call answers for all of them. */
+/* Read an interface's speed from its driver, by ethtool's old command, which the kernel
+ * answers for all drivers; 0 where unknown. */
 static uint64_t speed_read(int fd, const char *name)
 {
     struct ethtool_cmd command = {.cmd = ETHTOOL_GSET};
@@ -75,7 +76,8 @@ static tryst_status scan_once(struct netlink *netlink, struct netif_scan *scan,
     tryst_status status = TRYST_OK;
     for (size_t i = 0; i < sizeof dumps / sizeof dumps[0] && status == TRYST_OK; i++) {
         status = dump(netlink, dumps[i].type, dumps[i].family, scan, err, error_p);
-        /* A kernel without IPv6 refuses its routes; that is an answer too. */
+        /* a kernel without IPv6 returns an error for its routes; the list is complete
+         * without them */
         bool refused = status == TRYST_E_SYSTEM && *error_p != 0 && *error_p != EINTR;
         if (refused && dumps[i].type == RTM_GETROUTE)
             status = TRYST_OK;
@@ -93,16 +95,16 @@ static tryst_status scan_all(struct netlink *netlink, struct netif_scan *scan,
         status = scan_once(netlink, scan, err, &error);
         if (error != EINTR)
             break;
-        /* What is left of the interrupted dump must not meet the next one. */
+        /* so that the rest of the interrupted dump is not read as the next one */
         netlink_close(netlink);
         tryst_status opened = netlink_open(err, netlink);
         if (opened != TRYST_OK)
             return opened;
     }
     if (status == TRYST_E_NOMEM)
-        return err_set(err, status, "no memory for the list of interfaces");
+        return err_set(err, status, "cannot list the interfaces: out of memory");
     if (status != TRYST_OK && error != 0)
-        return err_set(err, status, "the kernel does not list its interfaces: %s",
+        return err_set(err, status, "cannot list the interfaces: the kernel reports: %s",
                        strerror(error));
     return status;
 }
@@ -119,7 +121,7 @@ tryst_status netif_list_open(struct err *err, struct netif_list **list_p)
         speeds_read(&scan);
         status = netif_scan_list(&scan, list_p);
         if (status != TRYST_OK)
-            err_set(err, status, "no memory for the list of interfaces");
+            err_set(err, status, "cannot list the interfaces: out of memory");
     }
     netif_scan_wipe(&scan);
     netlink_close(&netlink);
@@ -131,7 +133,7 @@ void netif_list_close(struct netif_list *list)
     mem_free(list);
 }
 
-/* The bytes of an address and how many they are; NULL for other families. */
+/* Return the bytes of an address and their number; NULL for other families. */
 static const uint8_t *address_bytes(const struct sockaddr *address, size_t *bytes_p)
 {
     if (address->sa_family == AF_INET) {

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The machine's network interfaces, as the kernel tells them by netlink.
+/* The machine's network interfaces, read from the kernel over netlink.
  *
- * One idea: a list of (interface, address) pairs is read once, everything else is a pure
- * function over such lists (netif_choose.h: which ones the user asked for).
- * Invariant: a list never changes after it was made; every entry has an IPv4 or IPv6
- * address with port 0.
- * Callers: transports (rails), bootstrap (where to listen), tryst-info. */
+ * One idea: a list of (interface, address) pairs is read once; everything else is a pure
+ * function over such lists (netif_choose.h: the interfaces that TRYST_NET names).
+ * Invariant: a list never changes; every entry has an IPv4 or IPv6 address with port
+ * 0. */
 #ifndef TRYST_TOPOLOGY_NETIF_H
 #define TRYST_TOPOLOGY_NETIF_H
 
@@ -17,21 +16,21 @@
 
 #include "core/err.h"
 
-#define NETIF_NAME_BYTES 16 /* IFNAMSIZ, with its terminator */
-#define NETIF_TEXT_BYTES 64 /* what netif_address_text may need */
+#define NETIF_NAME_BYTES 16 /* IFNAMSIZ, including the NUL */
+#define NETIF_TEXT_BYTES 64 /* room for netif_address_text */
 #define NETIF_NO_DEFAULT UINT32_MAX
 
-/* One address of one interface; an interface with three addresses is three of these. */
+/* One address of one interface; an interface with three addresses has three entries. */
 struct netif {
     char name[NETIF_NAME_BYTES];
-    uint32_t index;                  /* the kernel's, of this machine and namespace */
+    uint32_t index;                  /* kernel's number, of this machine and namespace */
     int family;                      /* AF_INET or AF_INET6 */
-    struct sockaddr_storage address; /* port 0; scope id set where link-local */
+    struct sockaddr_storage address; /* port 0; a link-local address has its scope id */
     uint32_t prefix_bits;            /* 24 for a /24 */
     uint32_t mtu;                    /* bytes */
-    uint64_t speed_bits_per_s;       /* as the driver says, 0 unknown */
-    uint32_t default_metric;         /* of its default route, else NETIF_NO_DEFAULT */
-    bool up;                         /* administratively up and with a carrier */
+    uint64_t speed_bits_per_s;       /* from the driver; 0: unknown */
+    uint32_t default_metric;         /* of the default route; else NETIF_NO_DEFAULT */
+    bool up;                         /* administratively up, with a carrier */
     bool loopback;
 };
 
@@ -40,23 +39,24 @@ struct netif_list {
     struct netif items[];
 };
 
-/* Reads all interfaces that have an address, ordered by index, IPv4 before IPv6.
- * Blocks: for a few system calls; an answer that the kernel owes us is awaited for 2 s.
- * Returns TRYST_OK (possibly with count 0), TRYST_E_SYSTEM or TRYST_E_NOMEM. `*list_p` is
- * the caller's, for netif_list_close. */
+/* Read all interfaces that have an address, ordered by index, IPv4 before IPv6. Blocks
+ * for a few system calls, and up to 2 s for an answer of the kernel. The caller closes
+ * `*list_p` by netif_list_close.
+ * Returns TRYST_OK (the list may be empty), TRYST_E_SYSTEM or TRYST_E_NOMEM. */
 tryst_status netif_list_open(struct err *err, struct netif_list **list_p);
 
-/* NULL is allowed. */
+/* Free a list; NULL is allowed. */
 void netif_list_close(struct netif_list *list);
 
-/* Is `address` inside `block`/`prefix_bits`? False for different families. */
+/* True if `address` is inside `block`/`prefix_bits`; false for different families. */
 bool netif_prefix_holds(const struct sockaddr *block, uint32_t prefix_bits,
                         const struct sockaddr *address);
 
-/* "10.0.0.7", "fe80::1%eth0"-like text without the port; returns `text`. */
+/* Write "10.0.0.7" or "fe80::1%eth0", without the port; return `text`. */
 char *netif_address_text(const struct sockaddr *address, char text[NETIF_TEXT_BYTES]);
 
-/* Bytes of the sockaddr for its family (for connect and bind); 0 for any other family. */
+/* Return the size of the sockaddr for its family (for connect and bind); 0 for any other
+ * family. */
 socklen_t netif_address_bytes(const struct sockaddr *address);
 
 #endif

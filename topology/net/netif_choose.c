@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which interfaces to use; see netif_choose.h.
+/* See netif_choose.h.
  *
- * Invariant: loopback is chosen only where it was asked for, or nothing else exists; link-local
- * addresses, only where nothing but loopback exists besides. */
+ * Invariant: by default, loopback is chosen only if no other group has an entry, and
+ * link-local addresses only if no other address but loopback's exists. */
 #include "netif_choose.h"
 
 #include <arpa/inet.h>
@@ -12,8 +12,9 @@
 
 #include "core/alloc.h"
 
-/* Bridges that container and VM managers make with the same private subnet on every host:
- * two hosts seem to share it and do not. They are used when named. */
+/* Bridges that container and VM managers create with the same private subnet on every
+ * host: two hosts seem to share this subnet but do not. TRYST_NET can name these bridges;
+ * by default they are used only if there are no others. */
 static const char *const host_only_prefixes[] = {"docker", "virbr", "br-",  "cni",
                                                  "podman", "lxcbr", "lxdbr"};
 
@@ -42,7 +43,7 @@ struct block {
     uint32_t prefix_bits;
 };
 
-/* "10.0.0.0/8", "fd00::1": false when it is neither (then it is a name). */
+/* Parse "10.0.0.0/8" or "fd00::1". False where `item` is neither; then it is a name. */
 static bool block_parse(const char *item, struct block *block_p)
 {
     char text[NETIF_TEXT_BYTES];
@@ -86,7 +87,8 @@ static bool name_has_global(const struct netif_list *list, const char *name)
     return false;
 }
 
-/* Marks what `item` names; `*down_p` counts what it names but is down. */
+/* Mark the entries that `item` names, and return their number; `*down_p` counts named
+ * entries that are down. */
 static size_t item_mark(const struct netif_list *list, const char *item, bool *marks,
                         size_t *down_p)
 {
@@ -111,7 +113,7 @@ static size_t item_mark(const struct netif_list *list, const char *item, bool *m
     return found;
 }
 
-/* "lo 127.0.0.1/8, eth0 10.0.0.2/24 (down)", cut where the room ends. */
+/* Write "lo 127.0.0.1/8, eth0 10.0.0.2/24 (down)", cut at the end of the room. */
 static void list_text(const struct netif_list *list, char *text, size_t bytes)
 {
     size_t used = 0;
@@ -136,7 +138,7 @@ static tryst_status item_refuse(const struct netif_list *list, const char *item,
     list_text(list, have, sizeof have);
     bool slash = strchr(item, '/') != NULL;
     const char *why = slash && !block_parse(item, &block)
-                          ? "is no CIDR block such as 10.0.0.0/8 or fd00::/8"
+                          ? "is not a CIDR block such as 10.0.0.0/8 or fd00::/8"
                       : down_count ? "names only interfaces that are down"
                                    : "matches no interface";
     return err_set(err, TRYST_E_CONFIG, "TRYST_NET: '%.64s' %s; this machine has: %s",
@@ -163,7 +165,8 @@ static tryst_status wanted_mark(const struct netif_list *list, const char *wante
     return TRYST_OK;
 }
 
-/* What a user who says nothing means: tried in this order until something is found. */
+/* True if an entry is in default group `rank`; the first group with an entry is
+ * chosen. */
 static bool default_rank_holds(int rank, const struct netif *item)
 {
     bool local = is_link_local(item);
@@ -208,7 +211,7 @@ tryst_status netif_select(const struct netif_list *list, const char *wanted,
 {
     bool *marks = mem_zalloc(list->count + 1);
     if (!marks)
-        return err_set(err, TRYST_E_NOMEM, "no memory to choose interfaces");
+        return err_set(err, TRYST_E_NOMEM, "cannot choose interfaces: out of memory");
     bool asked = wanted && wanted[strspn(wanted, ", \t")] != '\0';
     tryst_status status = TRYST_OK;
     if (asked)
@@ -218,7 +221,7 @@ tryst_status netif_select(const struct netif_list *list, const char *wanted,
     if (status == TRYST_OK) {
         status = marks_copy(list, marks, selected_p);
         if (status != TRYST_OK)
-            err_set(err, status, "no memory to choose interfaces");
+            err_set(err, status, "cannot choose interfaces: out of memory");
     }
     mem_free(marks);
     return status;
@@ -242,6 +245,7 @@ tryst_status netif_first_each(const struct netif_list *list, struct err *err,
     if (marks)
         status = marks_copy(list, marks, firsts_p);
     mem_free(marks);
-    return status == TRYST_OK ? status
-                              : err_set(err, status, "no memory to choose interfaces");
+    return status == TRYST_OK
+               ? status
+               : err_set(err, status, "cannot choose interfaces: out of memory");
 }

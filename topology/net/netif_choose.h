@@ -1,25 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which interfaces to use: TRYST_NET, and what is chosen without it.
+/* Choose interfaces, by TRYST_NET or by default.
  *
- * One idea: a pure function over a list, so policy is tested as a table.
- * Callers: the context and bootstrap; tryst-info's preflight. */
+ * One idea: a pure function over a list, so the policy is tested as a table. */
 #ifndef TRYST_TOPOLOGY_NETIF_CHOOSE_H
 #define TRYST_TOPOLOGY_NETIF_CHOOSE_H
 
 #include "netif.h"
 
-/* The entries that `wanted` names: "eth0,10.0.0.0/8,fd00::/8,192.168.1.7" (the syntax of
- * TRYST_NET: interface names, CIDR blocks, single addresses). NULL or "" chooses for the
- * user: all that are up, without IPv6 link-local unless there is nothing else, and
- * without loopback unless there is not even that. A link-local address is chosen by its interface's name only where that has no
- * other, or by its own block. Order is the list's.
- * TRYST_E_CONFIG when an item is malformed or matches nothing that is up: the text names it
- * and lists what there is. TRYST_E_NOMEM. */
+/* Select the entries that `wanted` names, in the list's order:
+ * "eth0,10.0.0.0/8,fd00::/8,192.168.1.7" (the syntax of TRYST_NET: interface names, CIDR
+ * blocks, single addresses). A name selects link-local addresses only if its interface
+ * has no other; a block selects every address inside.
+ * NULL or "" selects by default, of the interfaces that are up, the first group that has
+ * an entry: addresses other than IPv6 link-local and loopback, without bridges of
+ * container and VM managers; these addresses with the bridges; IPv6 link-local without
+ * the bridges; loopback.
+ * TRYST_E_CONFIG: an item is malformed or matches no interface that is up; the message
+ * names the item and lists the interfaces. TRYST_E_NOMEM. */
 tryst_status netif_select(const struct netif_list *list, const char *wanted,
                           struct err *err, struct netif_list **selected_p);
 
-/* The same of this machine's interfaces as they are now; netif_list_close undoes it. Besides,
- * TRYST_E_SYSTEM. */
+/* Select among this machine's current interfaces as netif_select; the caller closes the
+ * list by netif_list_close. TRYST_E_SYSTEM in addition. */
 static inline tryst_status netif_choose(const char *wanted, struct err *err,
                                         struct netif_list **chosen_p)
 {
@@ -31,7 +33,8 @@ static inline tryst_status netif_choose(const char *wanted, struct err *err,
     return status;
 }
 
-/* The first entry of each interface: what a rail is made of. TRYST_OK or TRYST_E_NOMEM. */
+/* Select the first entry of each interface: the address of a rail. TRYST_OK or
+ * TRYST_E_NOMEM. */
 tryst_status netif_first_each(const struct netif_list *list, struct err *err,
                               struct netif_list **firsts_p);
 

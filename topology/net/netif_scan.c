@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From netlink messages to a list of interfaces: see netif_scan.h. */
 #include "netif_scan.h"
 
 #include <linux/if_addr.h>
@@ -38,7 +37,8 @@ static tryst_status link_note(struct netif_scan *scan, const struct nlmsghdr *me
     return TRYST_OK;
 }
 
-/* What an address message holds; `local` is ours where a peer's address comes too. */
+/* The attributes of an address message. On a point-to-point link `address` is the peer's,
+ * `local` this machine's. */
 struct address_attributes {
     uint8_t address[16], local[16];
     size_t bytes;
@@ -72,7 +72,8 @@ static void address_fill(struct netif *item, const uint8_t *bytes)
     memcpy(&item->address, &v6, sizeof v6);
 }
 
-/* An address that is still being checked for duplicates, or is one, cannot be bound. */
+/* Add an address, unless it is tentative or a duplicate, since such an address cannot be
+ * bound. */
 static tryst_status address_note(struct netif_scan *scan, const struct nlmsghdr *message)
 {
     struct ifaddrmsg fixed;
@@ -114,7 +115,7 @@ struct route_attributes {
     struct netif_scan *scan;
     uint32_t metric, table;
     int family;
-    uint32_t hops[8]; /* interfaces; a default route over more of them is unheard of */
+    uint32_t hops[8]; /* interfaces of a multipath route; further ones are ignored */
     size_t hops_count;
 };
 
@@ -154,7 +155,8 @@ static void route_attribute(void *arg, const struct rtattr *attribute)
         hops_note(found, attribute);
 }
 
-/* Only default routes of the main table are of interest. Links are dumped first. */
+/* Set the metrics of the links of a default route of the main table; other routes are
+ * ignored. Links are dumped before routes. */
 static tryst_status route_note(struct netif_scan *scan, const struct nlmsghdr *message)
 {
     struct rtmsg fixed;

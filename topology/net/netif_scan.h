@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From netlink messages to a list of interfaces.
+/* Build a list of interfaces from netlink messages.
  *
- * One idea: links, addresses and default routes come in separate dumps; each message is
- * noted in one table, and the list is made when all have been seen.
- * Invariant: nothing but the messages decides the list (speeds apart, which netlink does not
- * tell), so captured bytes are a test.
- * Callers: netif.c. Private to topology/net/. */
+ * One idea: links, addresses and default routes come in separate dumps; each message adds
+ * to a table, and the list is built after the last.
+ * Invariant: only the messages decide the list (except speeds, which netlink lacks), so
+ * captured bytes are a test.
+ * Private to topology/net/. */
 #ifndef TRYST_TOPOLOGY_NETIF_SCAN_H
 #define TRYST_TOPOLOGY_NETIF_SCAN_H
 
@@ -15,12 +15,13 @@
 struct netif_link {
     uint32_t index, mtu;
     uint64_t speed_bits_per_s;
-    uint32_t metric4, metric6; /* of its default routes, else NETIF_NO_DEFAULT */
+    /* of the default IPv4 and IPv6 routes; else NETIF_NO_DEFAULT */
+    uint32_t metric4, metric6;
     bool up, loopback;
     char name[NETIF_NAME_BYTES];
 };
 
-/* Zero it first. */
+/* The tables; initially zeroed. */
 struct netif_scan {
     struct netif_link *links;
     size_t links_count, links_capacity;
@@ -28,11 +29,12 @@ struct netif_scan {
     size_t items_count, items_capacity;
 };
 
-/* A netlink_fn over a struct netif_scan: RTM_NEWLINK, RTM_NEWADDR, RTM_NEWROUTE; others are
- * passed over, malformed ones too. TRYST_E_NOMEM. */
+/* Add one message to the struct netif_scan `scan`: RTM_NEWLINK, RTM_NEWADDR,
+ * RTM_NEWROUTE; other and malformed messages are ignored. A netlink_fn. TRYST_E_NOMEM. */
 tryst_status netif_scan_message(void *scan, const struct nlmsghdr *message);
 
-/* The list of what was seen. An address whose link was not seen is left out. */
+/* Build the list. An address without a link in the table is left out.
+ * TRYST_E_NOMEM. */
 tryst_status netif_scan_list(struct netif_scan *scan, struct netif_list **list_p);
 
 void netif_scan_wipe(struct netif_scan *scan);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Questions to the kernel over an rtnetlink socket: see netlink.h. */
 #include "netlink.h"
 
 #include <errno.h>
@@ -11,7 +10,8 @@
 #include "core/alloc.h"
 #include "core/fd.h"
 
-/* The kernel answers within the call that asks; 2 s is for a machine that swaps. */
+/* The kernel answers during the request's system call; 2 s allow for a machine that
+ * swaps. */
 #define ANSWER_SECONDS 2
 
 tryst_status netlink_open(struct err *err, struct netlink *netlink_p)
@@ -19,13 +19,13 @@ tryst_status netlink_open(struct err *err, struct netlink *netlink_p)
     struct timeval limit = {.tv_sec = ANSWER_SECONDS};
     struct netlink netlink = {.sequence = 0, .buffer = mem_alloc(NETLINK_BUFFER_BYTES)};
     if (!netlink.buffer)
-        return err_set(err, TRYST_E_NOMEM, "no memory to ask for interfaces");
+        return err_set(err, TRYST_E_NOMEM, "cannot list the interfaces: out of memory");
     netlink.fd = FD_MAKE(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
     if (netlink.fd < 0 ||
         setsockopt(netlink.fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) != 0) {
-        tryst_status status =
-            err_set(err, TRYST_E_SYSTEM, "no netlink socket to ask for interfaces: %s",
-                    err_reason(errno));
+        tryst_status status = err_set(err, TRYST_E_SYSTEM,
+                                      "cannot list the interfaces: no netlink socket: %s",
+                                      err_reason(errno));
         netlink_close(&netlink);
         return status;
     }
@@ -94,11 +94,13 @@ static tryst_status request_send(struct netlink *netlink, struct nlmsghdr *reque
                           (struct sockaddr *)&kernel, sizeof kernel);
     if (sent == (ssize_t)request->nlmsg_len)
         return TRYST_OK;
-    return err_set(err, TRYST_E_SYSTEM, "the kernel takes no netlink request: %s",
+    return err_set(err, TRYST_E_SYSTEM,
+                   "cannot list the interfaces: cannot send a netlink request: %s",
                    strerror(errno));
 }
 
-/* One datagram of the kernel's; its size, or -1. Datagrams of others are passed over. */
+/* Receive one datagram of the kernel; return its size, or -1 with errno. Datagrams of
+ * other senders are ignored. */
 static ssize_t answer_read(struct netlink *netlink)
 {
     for (;;) {
@@ -128,7 +130,8 @@ tryst_status netlink_ask(struct netlink *netlink, struct nlmsghdr *request, netl
     while (status == TRYST_OK) {
         ssize_t got = answer_read(netlink);
         if (got < 0)
-            return err_set(err, TRYST_E_SYSTEM, "no answer from netlink: %s",
+            return err_set(err, TRYST_E_SYSTEM,
+                           "cannot list the interfaces: no netlink answer: %s",
                            strerror(errno));
         switch (netlink_walk(netlink->buffer, (size_t)got, netlink->sequence, fn, arg,
                              &status, error_p)) {

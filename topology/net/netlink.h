@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Questions to the kernel over an rtnetlink socket.
+/* Requests to the kernel over an rtnetlink socket.
  *
- * One idea: one request, its answers handed to a function as they come, a deadline on each.
- * Invariant: only messages of the kernel with our sequence number reach the function.
- * Callers: netif.c, netif_scan.c. Private to topology/net/. */
+ * One idea: one request; its answers are passed to a function as they arrive, with a
+ * deadline for each.
+ * Invariant: only the kernel's messages with the request's sequence number reach the
+ * function.
+ * Private to topology/net/. */
 #ifndef TRYST_TOPOLOGY_NETLINK_H
 #define TRYST_TOPOLOGY_NETLINK_H
 
@@ -14,7 +16,8 @@
 
 #include "core/err.h"
 
-/* One answer; a status other than TRYST_OK ends the exchange with it. */
+/* Handle one answer; a status other than TRYST_OK ends the exchange with that
+ * status. */
 typedef tryst_status (*netlink_fn)(void *arg, const struct nlmsghdr *message);
 
 struct netlink {
@@ -23,37 +26,40 @@ struct netlink {
     void *buffer;
 };
 
-/* Room for any batch that the kernel puts into one datagram (it uses at most 32 KiB). */
+/* Room for any batch that the kernel sends in one datagram (at most 32 KiB). */
 #define NETLINK_BUFFER_BYTES 32768
 
-/* What a batch of messages ended with. */
+/* The state after a datagram. */
 enum netlink_end {
     NETLINK_MORE,        /* further datagrams follow */
-    NETLINK_DONE,        /* complete */
-    NETLINK_INTERRUPTED, /* the tables changed meanwhile: ask again */
-    NETLINK_ERROR        /* the kernel refused: *error_p has the errno */
+    NETLINK_DONE,        /* the answer is complete, or fn failed */
+    NETLINK_INTERRUPTED, /* the tables changed during the dump: repeat the request */
+    NETLINK_ERROR        /* the kernel returned an error: *error_p is the errno */
 };
 
 tryst_status netlink_open(struct err *err, struct netlink *netlink_p);
 void netlink_close(struct netlink *netlink);
 
-/* Sends `request` (its header is completed here) and hands every answer to `fn`. An errno of
- * the kernel's refusal comes in `*error_p` with TRYST_E_SYSTEM; NETLINK_INTERRUPTED sets it
- * to EINTR. `err` is set unless `*error_p` is. */
+/* Complete the header of `request`, send it, and pass every answer to `fn`.
+ * TRYST_E_SYSTEM with `*error_p`: the kernel's errno, or EINTR for NETLINK_INTERRUPTED;
+ * `err` is not set.
+ * TRYST_E_SYSTEM with `*error_p` 0: sending or receiving failed; `err` is set. Else fn's
+ * status. */
 tryst_status netlink_ask(struct netlink *netlink, struct nlmsghdr *request, netlink_fn fn,
                          void *arg, struct err *err, int *error_p);
 
-/* Walks one datagram; pure, for tests with captured bytes. `*status_p` is fn's. */
+/* Pass the messages of one datagram to `fn`; pure, so captured bytes are a test.
+ * `*status_p` is fn's status. */
 enum netlink_end netlink_walk(const void *data, size_t bytes, uint32_t sequence,
                               netlink_fn fn, void *arg, tryst_status *status_p,
                               int *error_p);
 
-/* The payload behind a message's fixed part as attributes: calls `fn` for each. False when
- * the fixed part or an attribute does not fit. */
+/* Call `fn` for each attribute after a message's fixed part. False where the fixed part
+ * or an attribute is truncated. */
 bool netlink_attributes(const struct nlmsghdr *message, size_t fixed_bytes,
                         void (*fn)(void *arg, const struct rtattr *attribute), void *arg);
 
-/* Copies an attribute of exactly `bytes`; false for any other size. */
+/* Copy an attribute of exactly `bytes` bytes; false for any other size. */
 bool netlink_copy(const struct rtattr *attribute, void *value_p, size_t bytes);
 
 #endif

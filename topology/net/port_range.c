@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads TRYST_PORT_RANGE: see port_range.h. */
+/* Parse TRYST_PORT_RANGE; see port_range.h. */
 #include "port_range.h"
 
 #include "core/number.h"
@@ -27,10 +27,11 @@ tryst_status port_range_parse(const char *text, struct err *err,
         good = port_read(&rest, &range.last);
     }
     if (!good || rest[0] != '\0' || range.last < range.first)
-        return err_set(err, TRYST_E_CONFIG,
-                       "TRYST_PORT_RANGE='%.40s' is no range of ports; write "
-                       "first-last, for example 30000-30099",
-                       text);
+        return err_set(
+            err, TRYST_E_CONFIG,
+            "TRYST_PORT_RANGE='%.40s' is not a range of ports (1 to 65535); write "
+            "first-last, for example 30000-30099",
+            text);
     *range_p = range;
     return TRYST_OK;
 }

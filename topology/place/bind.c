@@ -13,13 +13,14 @@
 
 #define SET_BYTES CPU_ALLOC_SIZE(INDEX_SET_MAX)
 
-/* What this thread may run on. */
+/* Read the processors that this thread may use. */
 static tryst_status given_read(struct err *err, struct index_set *given_p)
 {
     struct index_set given = {{0}};
     cpu_set_t *cpus = CPU_ALLOC(INDEX_SET_MAX);
     if (!cpus)
-        return err_set(err, TRYST_E_NOMEM, "no memory for a set of processors");
+        return err_set(err, TRYST_E_NOMEM,
+                       "cannot bind the progress thread: out of memory");
     int result = sched_getaffinity(0, SET_BYTES, cpus);
     int error = errno;
     for (uint32_t i = 0; result == 0 && i < INDEX_SET_MAX; i++)
@@ -27,20 +28,22 @@ static tryst_status given_read(struct err *err, struct index_set *given_p)
             index_set_add(&given, i);
     CPU_FREE(cpus);
     if (result != 0)
-        return err_set(err, TRYST_E_SYSTEM, "the affinity cannot be read: %s",
+        return err_set(err, TRYST_E_SYSTEM,
+                       "cannot read the affinity of the progress thread: %s",
                        strerror(error));
     *given_p = given;
     return TRYST_OK;
 }
 
-/* Moves this thread, if anything was chosen. */
+/* Bind this thread, if the choice is not empty. */
 static tryst_status choice_apply(const struct bind_choice *choice, struct err *err)
 {
     if (!index_set_count(&choice->cpus))
         return TRYST_OK;
     cpu_set_t *cpus = CPU_ALLOC(INDEX_SET_MAX);
     if (!cpus)
-        return err_set(err, TRYST_E_NOMEM, "no memory for a set of processors");
+        return err_set(err, TRYST_E_NOMEM,
+                       "cannot bind the progress thread: out of memory");
     CPU_ZERO_S(SET_BYTES, cpus);
     for (uint32_t i = 0; i < INDEX_SET_MAX; i++)
         if (index_set_has(&choice->cpus, i))
@@ -49,7 +52,7 @@ static tryst_status choice_apply(const struct bind_choice *choice, struct err *e
     int error = errno;
     CPU_FREE(cpus);
     if (result != 0)
-        return err_set(err, TRYST_E_SYSTEM, "the progress thread cannot be moved: %s",
+        return err_set(err, TRYST_E_SYSTEM, "cannot bind the progress thread: %s",
                        strerror(error));
     return TRYST_OK;
 }
@@ -68,7 +71,7 @@ static tryst_status choice_tell(const struct graph *graph,
         return status;
     if (!*list)
         snprintf(told, capacity, "left where it is: %s",
-                 choice->why ? choice->why : "nothing near is known");
+                 choice->why ? choice->why : "no processors near the rank are known");
     else if (choice->why || choice->nic == GRAPH_NONE)
         snprintf(told, capacity, "on processors " LIST_MAX ": %s", list,
                  choice->why ? choice->why : "near the rank");
@@ -93,8 +96,8 @@ tryst_status bind_thread(uint32_t place, struct err *err, char *told,
     if (graph->ranks_count)
         status = bind_decide(graph, place % graph->ranks_count, &given, &choice);
     else
-        status =
-            err_set(err, TRYST_E_UNSUPPORTED, "this machine has no place for a rank");
+        status = err_set(err, TRYST_E_UNSUPPORTED,
+                         "cannot bind the progress thread: this machine has no rank");
     if (status == TRYST_OK)
         status = choice_tell(graph, &choice, err, told, told_capacity);
     if (status == TRYST_OK)

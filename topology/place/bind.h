@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a progress thread runs: near the NIC of its rank.
+ * Bind a progress thread to processors near the NIC of its rank.
  *
- * One idea: the decision is a pure function of the graph and of what the process may use (its cgroup's and
- * taskset's word), tested as a table (bind_decide.h); applying it is one system call.
- * Invariants: nothing outside of what the process was given is ever chosen; where the graph knows too little, or
- * the choice would leave fewer than two processors of those given, nothing is chosen and nothing is changed. The
- * host program's own threads are never touched.
- * Callers: commsched/thread.c.
+ * One idea: the decision is a pure function of the graph and of the processors that the
+ * process may use (by cgroup and taskset), tested as a table (bind_decide.h); one system
+ * call applies it.
+ * Invariants: only processors that the process may use are chosen. If the graph lacks
+ * data, or fewer than two processors would remain, nothing is chosen and nothing is
+ * changed. The host program's own threads are never touched.
  */
 #ifndef TRYST_TOPOLOGY_BIND_H
 #define TRYST_TOPOLOGY_BIND_H
@@ -17,9 +17,10 @@
 
 #include "core/err.h"
 
-/** Moves the calling thread, of the process that is number `place` on this machine (the rank of that number modulo
- *  how many the machine has). `told` gets what was decided, in words. Detects the machine, so it takes a tenth of
- *  a second. TRYST_E_NOMEM, TRYST_E_SYSTEM, TRYST_E_UNSUPPORTED. */
+/** Bind the calling thread. `place` is the number of its process on this machine; its
+ *  rank is `place` modulo the number of the machine's ranks. `told` receives the decision
+ *  as text. Detecting the machine takes a tenth of a second. TRYST_E_NOMEM,
+ *  TRYST_E_SYSTEM, TRYST_E_UNSUPPORTED. */
 tryst_status bind_thread(uint32_t place, struct err *err, char *told,
                          size_t told_capacity);
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The decision of bind.h, as a pure function; see bind_decide.h. */
+/* See bind_decide.h. */
 #include "bind_decide.h"
 
 #include "core/alloc.h"
 #include "topology/base/path.h"
 
-/* The nearest NIC to a node over anything but a network; of several as near, the (turn mod count)th. */
+/* Return the nearest NIC to a node, except over a network; of several equally near,
+ * number `turn` modulo their count. */
 static uint32_t nic_choose(const struct graph *graph, const struct path *paths,
                            uint32_t turn)
 {
@@ -25,7 +26,8 @@ static uint32_t nic_choose(const struct graph *graph, const struct path *paths,
     return GRAPH_NONE;
 }
 
-/* The processors of what a device is in: the nearest thing around it that has any. */
+/* Read the processors of the innermost node around a device that has any. False for
+ * none. */
 static bool cpus_near(const struct graph *graph, uint32_t node, struct index_set *cpus_p)
 {
     while (node != GRAPH_NONE && !graph->nodes[node].cpus)
@@ -33,7 +35,8 @@ static bool cpus_near(const struct graph *graph, uint32_t node, struct index_set
     return node != GRAPH_NONE && index_set_parse(graph->nodes[node].cpus, cpus_p);
 }
 
-/* The processors near `node` that were given; false when they are too few to be a choice. */
+/* Choose the processors near `node` that the process may use; false for fewer than
+ * two. */
 static bool cpus_choose(const struct graph *graph, uint32_t node,
                         const struct index_set *given, struct index_set *cpus_p)
 {
@@ -41,7 +44,7 @@ static bool cpus_choose(const struct graph *graph, uint32_t node,
     if (node == GRAPH_NONE || !cpus_near(graph, node, &near))
         return false;
     index_set_meet(&near, given);
-    if (index_set_count(&near) < 2) /* one alone would be the rank's own */
+    if (index_set_count(&near) < 2) /* a single one would be the rank's own */
         return false;
     *cpus_p = near;
     return true;
@@ -59,8 +62,8 @@ tryst_status bind_decide(const struct graph *graph, uint32_t rank,
         if (!cpus_choose(graph, choice.nic, given, &choice.cpus)) {
             bool second = cpus_choose(graph, node, given, &choice.cpus);
             choice.why =
-                second ? "no processors near the NIC were given: near the rank instead"
-                       : "fewer than two processors near the NIC and the rank were given";
+                second ? "near the rank, fewer than two usable ones are near the NIC"
+                       : "fewer than two usable processors near the NIC and the rank";
         }
         *choice_p = choice;
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which processors a progress thread is given; a pure function of the graph and of what the process may use.
- * Callers: bind.c. */
+/* The processors for a progress thread; a pure function of the graph and of the
+ * processors that the process may use. */
 #ifndef TRYST_TOPOLOGY_BIND_DECIDE_H
 #define TRYST_TOPOLOGY_BIND_DECIDE_H
 
@@ -8,13 +8,15 @@
 #include "topology/base/index_set.h"
 
 struct bind_choice {
-    struct index_set cpus; /* empty: leave it as it is */
-    uint32_t nic;          /* the node whose NIC is meant; GRAPH_NONE */
-    const char *why; /* of an empty or second choice, for the log; NULL: all as wanted */
+    struct index_set cpus; /* empty: the thread is not moved */
+    uint32_t nic;          /* the NIC, a node; GRAPH_NONE */
+    /* reason for the log, of an empty or second choice; NULL: near the NIC */
+    const char *why;
 };
 
-/** `rank` is a rank's number; its NIC is the nearest one (of several the (rank mod count)th). `given` are the
- *  processors that the process may use. The graph is sealed. TRYST_E_NOMEM. */
+/** Choose processors near the nearest NIC of the rank number `rank`; of several equally
+ *  near NICs, number `rank` modulo their count is taken. `given` are the processors that
+ *  the process may use. The graph is sealed. TRYST_E_NOMEM. */
 tryst_status bind_decide(const struct graph *graph, uint32_t rank,
                          const struct index_set *given, struct bind_choice *choice_p);
 

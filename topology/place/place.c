@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See place.h. Ranks are first cut into as many runs of neighbours as there are devices for them (slots); then slots get
- * devices: in the devices' order, by greedy walks from each device, and by a depth-first search that leaves a branch
- * where even the best links for all that is missing could not make it better; of the best ones the first in the devices'
- * order is taken. That is exact for the machines there
- * are (two searches over eight GPUs try at most 2 x 109,600 devices); where the effort ends, the best found so far
- * counts. */
+/* See place.h. Ranks are first cut into runs of neighbours, one run (slot) for each
+ * device in use. Then slots get devices: in the devices' order, by a greedy walk from
+ * each device, and by a depth-first search, which leaves a branch if even the best links
+ * for all other slots could not improve on the best arrangement; a second search finds
+ * the first of the best arrangements in the devices' order. The result is exact for
+ * existing machines (two searches over eight GPUs try at most 2 x 109,600 devices); if
+ * the effort ends first, it is the best found so far. */
 #include "place.h"
 
 #include <stdlib.h>
@@ -13,29 +14,32 @@
 #include "core/alloc.h"
 #include "topology/base/arrays.h"
 
-/* Devices tried for a slot, in all. */
+/* limit for the devices tried for a slot, summed over all slots */
 #define EFFORT_MAX (1u << 20)
 
 struct place_work {
     struct arrays arrays;
     const struct place_ask *ask;
     uint32_t slots;
-    struct place_links *links; /* best first: a link's class is its place here */
+    struct place_links *links; /* best first; a link's class is its index */
     uint32_t classes;
-    uint32_t *class_of;     /* [devices × devices] */
-    uint32_t *weights;      /* [slots × slots], both ways */
-    uint32_t *left;         /* [slots + 1]: weight of pairs with a slot from here on */
-    uint32_t *order, *best; /* [slots]: devices */
-    uint32_t *cost, *least, *turn; /* [classes]: weight over each; turn: in order */
-    uint32_t *trial;               /* [classes]: the least cost of a slot's devices */
-    bool *used;                    /* [devices] */
+    uint32_t *class_of; /* [devices × devices] */
+    uint32_t *weights;  /* [slots × slots], symmetric */
+    /* [slots + 1]: weight of pairs with a slot from this one on */
+    uint32_t *left;
+    uint32_t *order, *best; /* [slots]: devices; current and best arrangement */
+    /* [classes]: weight on each class of the current, best and in-order arrangement */
+    uint32_t *cost, *least, *turn;
+    /* [classes]: the least cost of the devices tried for a slot */
+    uint32_t *trial;
+    bool *used; /* [devices] */
     uint32_t effort;
 };
 
-/* -----------------------------------------------------------------------------
- * links */
+/* ---- links ------------------------------------------------------------------------- */
 
-/* Above 0: a is better. Of one kind the wider is, and an unknown width is the least. */
+/* Compare two paths; above 0: a is better. Of one kind the wider is better; unknown
+ * counts as narrowest. */
 static int path_compare(const struct path *a, const struct path *b)
 {
     const enum path_kind left = path_kind_of(a), right = path_kind_of(b);
@@ -46,7 +50,7 @@ static int path_compare(const struct path *a, const struct path *b)
     return a->bytes_per_s > b->bytes_per_s ? 1 : -1;
 }
 
-/* From each device to each: [devices × devices]. */
+/* Find the paths between all devices: [devices × devices]. */
 static tryst_status paths_between(struct place_work *work, struct path *between)
 {
     const struct place_ask *ask = work->ask;
@@ -67,7 +71,7 @@ static tryst_status paths_between(struct place_work *work, struct path *between)
     return status;
 }
 
-/* The worse direction counts. */
+/* Return the worse direction. */
 static const struct path *link_between(const struct path *between, uint32_t count,
                                        uint32_t i, uint32_t j)
 {
@@ -128,8 +132,7 @@ static tryst_status links_find(struct place_work *work)
     return status;
 }
 
-/* -----------------------------------------------------------------------------
- * who talks */
+/* ---- weights ----------------------------------------------------------------------- */
 
 static uint32_t slot_of(const struct place_work *work, uint32_t rank)
 {
@@ -157,10 +160,9 @@ static void weights_fill(struct place_work *work)
         work->left[i - 1] += work->left[i];
 }
 
-/* -----------------------------------------------------------------------------
- * costs */
+/* ---- costs ------------------------------------------------------------------------- */
 
-/* Below 0: a is the better one, by its worst links first. */
+/* Compare two costs by their worst links first; below 0: a is better. */
 static int cost_compare(const struct place_work *work, const uint32_t *a,
                         const uint32_t *b)
 {
@@ -203,7 +205,7 @@ static void all_give(struct place_work *work)
         slot_give(work, slot - 1);
 }
 
-/* What there is now, if it is better than the best so far. */
+/* Keep the current arrangement if it is better than the best so far. */
 static void order_keep(struct place_work *work)
 {
     if (cost_compare(work, work->cost, work->least) >= 0)
@@ -212,8 +214,7 @@ static void order_keep(struct place_work *work)
     memcpy(work->best, work->order, work->slots * sizeof *work->best);
 }
 
-/* -----------------------------------------------------------------------------
- * arrangements */
+/* ---- arrangements ------------------------------------------------------------------ */
 
 static void order_in_turn(struct place_work *work)
 {
@@ -225,7 +226,7 @@ static void order_in_turn(struct place_work *work)
     all_give(work);
 }
 
-/* The device that costs least now. */
+/* Return the device that adds the least cost for `slot`. */
 static uint32_t device_cheapest(struct place_work *work, uint32_t slot)
 {
     uint32_t cheapest = GRAPH_NONE;
@@ -253,7 +254,8 @@ static void order_greedy(struct place_work *work)
     }
 }
 
-/* What this would come to if all that is not placed yet got the best links, beside the best so far. */
+/* Compare the best possible result of the current partial arrangement, with the best
+ * links for all other slots, with the best so far. */
 static int outlook_compare(struct place_work *work, uint32_t slots_placed)
 {
     if (work->classes == 0)
@@ -264,8 +266,8 @@ static int outlook_compare(struct place_work *work, uint32_t slots_placed)
     return order;
 }
 
-/* Depth first. Of all that are as good as the best the `first` in the devices' order: true, there it is; else all that
- * may be better. */
+/* Search depth first. If `first`: stop at the first arrangement as good as the best, and
+ * return true. Else keep the best of all arrangements that may be better. */
 static bool order_search(struct place_work *work, uint32_t slot, bool first)
 {
     bool found = false;
@@ -288,8 +290,7 @@ static bool order_search(struct place_work *work, uint32_t slot, bool first)
     return found;
 }
 
-/* -----------------------------------------------------------------------------
- * all of it */
+/* ---- the whole --------------------------------------------------------------------- */
 
 static tryst_status work_open(const struct place_ask *ask, struct place_work *work)
 {
@@ -312,7 +313,7 @@ static tryst_status work_open(const struct place_ask *ask, struct place_work *wo
     return arrays->status;
 }
 
-/* What was found, told by rank. Takes the links over. */
+/* Return the result by rank; the links move from `work` to `place_p`. */
 static tryst_status place_tell(struct place_work *work, struct place *place_p)
 {
     const struct place_ask *ask = work->ask;
@@ -361,10 +362,9 @@ void place_drop(struct place *place)
     mem_free(place->links);
 }
 
-/* -----------------------------------------------------------------------------
- * addresses */
+/* ---- addresses --------------------------------------------------------------------- */
 
-/* "0000:3b:00.0" as one number; false where it is none. */
+/* Read "0000:3b:00.0" as one number; false where `text` is malformed. */
 static bool bus_read(const char *text, uint64_t *number_p)
 {
     static const int shifts[] = {16, 8, 3, 0};

@@ -1,53 +1,57 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which rank computes on which device of a machine: those that talk most, over the best wires.
+ * Place ranks on the devices of a machine: the ranks that communicate most get the best
+ * links.
  *
- * One idea: an arrangement is as good as its worst link between ranks that talk, then its second worst, and so on;
- * links are ordered by what they are (NVLink, one PCIe switch, several, a host bridge, a package, the socket beyond) and
- * then by bandwidth. So wherever numbers are unknown the order still is the one that hardware has.
- * Invariants: a pure function of graph, devices and pairs: every process of a machine that asks the same gets the
- * same. Ranks that share a device are neighbours, and shares differ by one rank at most. Of arrangements that are as
- * good the first in the devices' own order is taken. Effort is counted, not timed.
- * Callers: topo_place.c.
+ * One idea: an arrangement is as good as its worst link between ranks that communicate,
+ * then its second worst, and so on; links are ordered by kind (NVLink, one PCIe switch,
+ * several, a host bridge, a package, another socket) and then by bandwidth. So the order
+ * is the hardware's even where numbers are unknown.
+ * Invariants: a pure function of graph, devices and pairs, so all processes of a machine
+ * get equal results. Ranks that share a device are neighbours, and shares differ by at
+ * most one rank. Of equally good arrangements the first in the devices' own order is
+ * chosen. Effort is counted, not timed.
  */
 #ifndef TRYST_TOPOLOGY_PLACE_H
 #define TRYST_TOPOLOGY_PLACE_H
 
 #include "topology/base/path.h"
 
-/* Two ranks that talk, and how much (by any measure, above 0). */
+/* Two ranks that communicate; `weight` is the amount in any unit, at least 1. */
 struct place_pair {
     uint32_t a, b, weight;
 };
 
 struct place_ask {
-    const struct graph *graph; /* sealed; NULL: nothing is known */
-    const uint32_t *nodes;     /* [devices] in the graph, GRAPH_NONE: not there */
+    const struct graph *graph; /* sealed; NULL: no topology is known */
+    /* [devices] node in the graph; GRAPH_NONE: the graph lacks it */
+    const uint32_t *nodes;
     uint32_t devices_count, ranks_count; /* at least 1 */
     const struct place_pair *pairs;      /* NULL: each rank with the next, weight 1 */
     uint32_t pairs_count;
 };
 
-/* Links of a kind and width, and how many of the asked for pairs (by weight) go over them. */
+/* The links of one kind and width, and the summed weight of the pairs that use them. */
 struct place_links {
-    struct path path; /* one of them; hops GRAPH_NONE: no way, or unknown */
-    uint32_t chosen;  /* in this arrangement */
-    uint32_t in_turn; /* had the devices been taken in their own order */
+    struct path path; /* an example; hops GRAPH_NONE: no path, or unknown */
+    uint32_t chosen;  /* weight in this arrangement */
+    uint32_t in_turn; /* weight if the devices were used in their own order */
 };
 
 struct place {
     uint32_t *devices;         /* [ranks] */
-    struct place_links *links; /* best first; those over which nothing goes too */
+    struct place_links *links; /* best first, including unused ones */
     uint32_t links_count;
-    uint32_t unknown_count; /* devices that the graph does not have */
-    bool in_order;          /* the devices' own order was taken */
+    uint32_t unknown_count; /* number of devices that the graph lacks */
+    bool in_order;          /* the devices are used in their own order */
 };
 
-/** TRYST_E_NOMEM. */
+/** Compute the arrangement; the caller frees it by place_drop. TRYST_E_NOMEM. */
 tryst_status place_decide(const struct place_ask *ask, struct place *place_p);
 void place_drop(struct place *place);
 
-/** The node with a PCI address, however it is written ("00000000:3B:00.0"); GRAPH_NONE. */
+/** Return the node with a PCI address, in any notation ("00000000:3B:00.0");
+ *  GRAPH_NONE. */
 uint32_t place_node(const struct graph *graph, const char *bus_id);
 
 #endif
