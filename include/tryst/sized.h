@@ -103,7 +103,7 @@ static inline bool tryst_sized_write(void *to, const void *from, size_t from_byt
 static inline const char *tryst_sized_reason(const void *sized)
 {
     if (!tryst_sized_is_set(sized))
-        return "struct_size is not set: set it with sizeof";
+        return "struct_size is not set; set it with sizeof";
     return "a field that this version of the library does not know is set: leave it "
            "zero, "
            "or use the library that the program was built for";
