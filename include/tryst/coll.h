@@ -109,7 +109,7 @@ TRYST_API tryst_status tryst_broadcast(tryst_step *step, const char *name,
 TRYST_API tryst_status tryst_barrier(tryst_step *step, const char *name,
                                      const tryst_op_params *params, tryst_op **op_p);
 
-/* -------------------------------------------------------------------------------------------
+/* ---------------------------------------------------------------------------------------
  * * Blocks: one for each rank of the group.
  *
  *  A tensor of equal blocks has the group's size times a block's elements, rank 0's block
@@ -129,7 +129,7 @@ TRYST_API tryst_status tryst_barrier(tryst_step *step, const char *name,
  *  less for few ranks, one all-reduce of all blocks replaces them: fewer messages, twice
  *  the bytes. All-to-all, gather and scatter: one message for each pair of ranks, without
  *  trees.
- *  -------------------------------------------------------------------------------------------
+ *  --------------------------------------------------------------------------------------
  *  */
 
 /** Concatenate the tensors `in` of all ranks in every rank's `out`, by rank.
@@ -239,9 +239,9 @@ TRYST_API tryst_status tryst_scatterv(tryst_step *step, const char *name,
                                       int root, const tryst_op_params *params,
                                       tryst_op **op_p);
 
-/* ------------------------------------------------------------------------------------------- *
+/* ------------------------------------------------------------------------------------- *
  *  Prepared form, for loops: checks and names once, and memory at the first start: later ones allocate nothing.
- * ------------------------------------------------------------------------------------------- */
+ * ------------------------------------------------------------------------------------ */
 
 /** A prepared collective. */
 typedef struct tryst_coll tryst_coll;
@@ -306,7 +306,7 @@ TRYST_API tryst_status tryst_coll_start(tryst_step *step, tryst_coll *coll,
  *  Any thread; never blocks. */
 TRYST_API void tryst_coll_release(tryst_coll *coll);
 
-/* ------------------------------------------------------------------------------------------- *
+/* ------------------------------------------------------------------------------------- *
  *  Subgroups: collectives of some ranks, such as the replicas of a pipeline stage.
  *
  *  A subgroup is a view of its group: members in an order, an epoch, and a plan. It uses the group's peers and
@@ -318,7 +318,7 @@ TRYST_API void tryst_coll_release(tryst_coll *coll);
  *
  *  The plan is made from the group's on each member alone, so opening a subgroup sends nothing: a
  *  member's parent is its nearest ancestor among the members. tryst_coll_estimate has no bound for a subgroup.
- * ------------------------------------------------------------------------------------------- */
+ * ------------------------------------------------------------------------------------ */
 
 typedef struct tryst_subgroup_params {
     size_t struct_size;
@@ -346,9 +346,9 @@ TRYST_API int tryst_subgroup_member(const tryst_subgroup *subgroup, int number);
  *  blocks. */
 TRYST_API void tryst_subgroup_close(tryst_subgroup *subgroup);
 
-/* ------------------------------------------------------------------------------------------- *
+/* ------------------------------------------------------------------------------------- *
  *  How a collective is carried out, and how fast it can be at best.
- * ------------------------------------------------------------------------------------------- */
+ * ------------------------------------------------------------------------------------ */
 
 /** Filled in by tryst_coll_estimate. */
 typedef struct tryst_coll_info {

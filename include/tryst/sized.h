@@ -104,9 +104,8 @@ static inline const char *tryst_sized_reason(const void *sized)
 {
     if (!tryst_sized_is_set(sized))
         return "struct_size is not set; set it with sizeof";
-    return "a field that this version of the library does not know is set: leave it "
-           "zero, "
-           "or use the library that the program was built for";
+    return "a field of a later version is set; set it to zero, or use the library that "
+           "the program was built for";
 }
 
 #endif

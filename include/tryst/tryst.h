@@ -85,9 +85,9 @@
 
 TRYST_BEGIN_DECLS
 
-/* ------------------------------------------------------------------------------------------- *
+/* ------------------------------------------------------------------------------------- *
  *  Version, statuses, types
- * ------------------------------------------------------------------------------------------- */
+ * ------------------------------------------------------------------------------------ */
 
 #define TRYST_VERSION_MAJOR 0
 #define TRYST_VERSION_MINOR 1
@@ -127,10 +127,10 @@ TRYST_API const char *tryst_dtype_name(tryst_dtype dtype);
 /** Waits take nanoseconds; this value waits without a limit. */
 #define TRYST_FOREVER UINT64_MAX
 
-/* ------------------------------------------------------------------------------------------- *
+/* ------------------------------------------------------------------------------------- *
  *  Configuration: TRYST_* environment variables, or the same names in lower case without
  *  the prefix, set here. What is set by name wins over the environment.
- * ------------------------------------------------------------------------------------------- */
+ * ------------------------------------------------------------------------------------ */
 
 /** Read the environment into a new configuration.
  *
@@ -181,7 +181,7 @@ TRYST_API int tryst_config_visit(const tryst_config *config,
 TRYST_API tryst_status tryst_config_get(const tryst_config *config, const char *name,
                                         tryst_config_item *item_p);
 
-/* ------------------------------------------------------------------------------------------- *
+/* ------------------------------------------------------------------------------------- *
  *  Launchers
  *
  *  Rank, size and the way to the other ranks come from TRYST_* (by hand, or tryst-run), else
@@ -201,7 +201,7 @@ TRYST_API tryst_status tryst_config_get(const tryst_config *config, const char *
  *  launcher whose variables are half there counts only if no other is whole, and then it is an
  *  error that names what is missing. RANK or WORLD_SIZE alone are nobody's. What was found, and
  *  why, is one log line (info).
- * ------------------------------------------------------------------------------------------- */
+ * ------------------------------------------------------------------------------------ */
 
 /** What launched this process. */
 typedef struct tryst_launch {
@@ -225,9 +225,9 @@ typedef struct tryst_launch {
 TRYST_API tryst_status tryst_launch_find(const tryst_config *config,
                                          tryst_launch *launch_p);
 
-/* ------------------------------------------------------------------------------------------- *
+/* ------------------------------------------------------------------------------------- *
  *  Context
- * ------------------------------------------------------------------------------------------- */
+ * ------------------------------------------------------------------------------------ */
 
 /** Receives each log line (no newline at its end). Any thread; it must not call Tryst. */
 typedef void (*tryst_log_fn)(void *arg, tryst_log_level level, const char *line);
@@ -265,9 +265,9 @@ TRYST_API void tryst_close(tryst_ctx *ctx);
  *  and time-outs are relative to the call that takes them. */
 TRYST_API uint64_t tryst_now_ns(const tryst_ctx *ctx);
 
-/* ------------------------------------------------------------------------------------------- *
+/* ------------------------------------------------------------------------------------- *
  *  Group
- * ------------------------------------------------------------------------------------------- */
+ * ------------------------------------------------------------------------------------ */
 
 /** Caller's all-gather for the bootstrap: every rank gives `bytes` bytes; `all` receives
  *  size × bytes in rank order. May block; called a fixed number of times on all ranks, in
@@ -346,9 +346,9 @@ typedef struct tryst_peer_info {
 TRYST_API tryst_status tryst_group_peer(const tryst_group *group, int rank,
                                         tryst_peer_info *info_p);
 
-/* ------------------------------------------------------------------------------------------- *
+/* ------------------------------------------------------------------------------------- *
  *  Step
- * ------------------------------------------------------------------------------------------- */
+ * ------------------------------------------------------------------------------------ */
 
 /** Open a scope for keys. Ids are equal on all ranks and increase, from any number (0
  *  too) and with any gaps; several steps may be open. What peers sent for it before it
@@ -387,9 +387,9 @@ TRYST_API tryst_status tryst_step_status(const tryst_step *step, tryst_error *er
  *           TRYST_E_CONTEXT */
 TRYST_API tryst_status tryst_step_close(tryst_step *step, tryst_op **op_p);
 
-/* ------------------------------------------------------------------------------------------- *
+/* ------------------------------------------------------------------------------------- *
  *  Send and receive
- * ------------------------------------------------------------------------------------------- */
+ * ------------------------------------------------------------------------------------ */
 
 /* What both ends say. The i-th send and the i-th receive of a key in a step are a pair.
  *
@@ -523,9 +523,9 @@ TRYST_API tryst_status tryst_recv_key(tryst_step *step, const tryst_key *key,
                                       const tryst_tensor *tensor,
                                       const tryst_op_params *params, tryst_op **op_p);
 
-/* ------------------------------------------------------------------------------------------- *
+/* ------------------------------------------------------------------------------------- *
  *  Operations
- * ------------------------------------------------------------------------------------------- */
+ * ------------------------------------------------------------------------------------ */
 
 /** How an operation stands. Makes no progress; inside its own callback it is complete.
  *
@@ -612,9 +612,9 @@ TRYST_API tryst_status tryst_op_tensor(const tryst_op *op, tryst_tensor *tensor_
  *  tryst_op_release. */
 TRYST_API tryst_status tryst_op_error(const tryst_op *op, tryst_error *error_p);
 
-/* ------------------------------------------------------------------------------------------- *
+/* ------------------------------------------------------------------------------------- *
  *  Progress and event loops
- * ------------------------------------------------------------------------------------------- */
+ * ------------------------------------------------------------------------------------ */
 
 /** Make progress without blocking. Returns the number of events handled; 0 when there was nothing,
  *  when another thread is progressing right now, and from a callback. Any thread. */
@@ -639,9 +639,9 @@ TRYST_API tryst_status tryst_arm(tryst_ctx *ctx);
  *  handlers. */
 TRYST_API void tryst_wake(tryst_ctx *ctx);
 
-/* ------------------------------------------------------------------------------------------- *
+/* ------------------------------------------------------------------------------------- *
  *  Memory
- * ------------------------------------------------------------------------------------------- */
+ * ------------------------------------------------------------------------------------ */
 
 /** Register [data, data + bytes) (a region of the caller's allocator, say), so that
  *  tensors in it move without registration per operation. The caller keeps the memory;
@@ -670,9 +670,9 @@ TRYST_API tryst_status tryst_mem_alloc(tryst_ctx *ctx, size_t bytes,
  *          under a lock that a callback takes; freeing a device's memory, as its driver likes. */
 TRYST_API void tryst_mem_release(tryst_mem *mem);
 
-/* ------------------------------------------------------------------------------------------- *
+/* ------------------------------------------------------------------------------------- *
  *  Seeing
- * ------------------------------------------------------------------------------------------- */
+ * ------------------------------------------------------------------------------------ */
 
 /** Write every pending operation to `fd`: key, step, peer, since when, which side is
  *  missing. Any thread; from a callback too. Blocks: while another thread makes progress, 100 ms at
