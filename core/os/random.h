@@ -21,7 +21,7 @@ struct random {
 void random_seed(struct random *random, uint64_t seed);
 uint64_t random_u64(struct random *random);
 
-/* Draw uniformly from 0 … below-1, without bias; `below` is at least 1. (D. Lemire, "Fast
+/* Draw uniformly from [0, below), without bias; `below` is at least 1. (D. Lemire, "Fast
  * random integer generation in an interval", 2019.) */
 uint64_t random_range(struct random *random, uint64_t below);
 

@@ -112,7 +112,7 @@ static inline uint16_t f16_pack(float value)
     return (uint16_t)choose(magnitude > F32_INFINITY, F16_NAN, half);
 }
 
-/* ---- integers divided by one divisor -----------------------------------------------------
+/* ---- integers divided by one divisor --------------------------------------------------
  * Granlund and Montgomery, "Division by invariant integers using multiplication" (1994),
  * figure 4.1. */
 
