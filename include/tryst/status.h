@@ -2,10 +2,10 @@
 /** @file status.h
  *  Every outcome that Tryst can report, in one list. Library: libtryst.
  *
- *  Values are fixed for ever and never reused. They come in bands that say what died, so
- *  that a caller can decide from the number alone how far the damage goes:
+ *  Values never change and are never reused. They come in bands by what failed, so a
+ *  caller can decide from the number alone how far the damage goes:
  *
- *    0..99     nothing died: success, or "not yet"
+ *    0..99     no failure: success, or "not yet"
  *    100..199  the call: this operation (or this argument); everything else goes on
  *    200..299  the peer: operations that need that rank fail, the others go on
  *    300..399  the group: a step was aborted, or the ranks did not come together
@@ -49,7 +49,8 @@
     X(TRYST_E_CONTEXT,       403, "the context has failed or is closing")
 /* clang-format on */
 
-/** A status: one of the values of TRYST_STATUS_MAP. Fixed width, because it travels. */
+/** A status: one of the values of TRYST_STATUS_MAP. Fixed width, because it is sent
+ *  between ranks. */
 typedef int32_t tryst_status;
 
 enum {
