@@ -93,9 +93,9 @@ TRYST_API tryst_status tryst_allreduce(tryst_step *step, const char *name,
  *  stays unchanged, and `out` is ignored (NULL).
  *
  *  Owns, Thread, Returns, ends: as tryst_allreduce; TRYST_E_INVALID also for a root that
- *  is
- *           not a rank of the group. The operation ends when this rank's part is done: on
- *           ranks other than the root the root may not have the result yet. */
+ *           is not a rank of the group. The operation ends when this rank's part is done:
+ *           on other ranks than the root, the root may not have the result yet.
+ */
 TRYST_API tryst_status tryst_reduce(tryst_step *step, const char *name,
                                     const tryst_tensor *in, const tryst_tensor *out,
                                     tryst_reduce_op reduce, int root,
@@ -120,20 +120,21 @@ TRYST_API tryst_status tryst_barrier(tryst_step *step, const char *name,
  *  Blocks: one for each rank of the group.
  *
  *  A tensor of equal blocks has the group's size times a block's elements, rank 0's block
- *  first. The forms that end in `v` take an array of counts, one for each rank, in elements;
- *  and an array of offsets into the tensor, in elements, or NULL: the blocks follow one
- *  another. Both arrays are read during the call. Blocks of one tensor do not overlap, and a
- *  tensor of `v` blocks may be longer than its last block needs.
+ *  first. The forms that end in `v` take an array of counts, one for each rank, in
+ *  elements; and an array of offsets into the tensor, in elements, or NULL: the blocks
+ *  follow one another. Both arrays are read during the call. Blocks of one tensor do not
+ *  overlap, and a tensor of `v` blocks may be longer than its last block needs.
  *
- *  In place means: the block that both tensors have is at one address. Any other overlap of
- *  `in` and `out` is TRYST_E_INVALID.
+ *  In place means: the block that both tensors have is at one address. Any other overlap
+ *  of `in` and `out` is TRYST_E_INVALID.
  *
- *  Costs, for n ranks. All-gather and reduce-scatter: one broadcast from each rank, or one
- *  reduction to each rank, over the plan's trees, each a flow per tree and neighbour, all at
- *  once: each rank receives every other block once (all-gather) and all links of the trees
- *  work at a time. Where n > 4 and all blocks together are at most 128 KiB, less for few
- *  ranks, one all-reduce of all blocks replaces them: fewer messages, twice the bytes.
- *  All-to-all, gather and scatter: one message for each pair of ranks, without trees.
+ *  Costs, for n ranks. All-gather and reduce-scatter: one broadcast from each rank, or
+ *  one reduction to each rank, over the plan's trees, each a flow per tree and neighbour,
+ *  all at once: each rank receives every other block once (all-gather) and all links of
+ *  the trees work at a time. Where n > 4 and all blocks together are at most 128 KiB,
+ *  less for few ranks, one all-reduce of all blocks replaces them: fewer messages, twice
+ *  the bytes. All-to-all, gather and scatter: one message for each pair of ranks, without
+ *  trees.
  * ------------------------------------------------------------------------------------ */
 
 /** Concatenate the tensors `in` of all ranks in every rank's `out`, by rank.
@@ -240,8 +241,8 @@ TRYST_API tryst_status tryst_scatterv(tryst_step *step, const char *name,
                                       tryst_op **op_p);
 
 /* ------------------------------------------------------------------------------------- *
- *  Prepared form, for loops: checks and names are done once, and memory is allocated at the
- *  first start; later starts allocate nothing.
+ *  Prepared form, for loops: checks and names are done once, and memory is allocated at
+ *  the first start; later starts allocate nothing.
  * ------------------------------------------------------------------------------------ */
 
 /** A prepared collective. */
@@ -315,16 +316,17 @@ TRYST_API void tryst_coll_release(tryst_coll *coll);
 /* ------------------------------------------------------------------------------------- *
  *  Subgroups: collectives of some ranks, such as the replicas of a pipeline stage.
  *
- *  A subgroup is a view of its group: members in an order, an epoch, and a plan. It uses the
- *  group's peers and steps. Members are numbered 0 to count-1, and `root` is such a number;
- *  errors name ranks of the group. Every member opens the subgroup with the same members in
- *  the same order and the same epoch; other members or another epoch are another subgroup,
- *  and names of two subgroups, or of a subgroup and its group, never meet. A member's death
- *  fails the collectives of the subgroups that it is in; the others go on.
+ *  A subgroup is a view of its group: members in an order, an epoch, and a plan. It uses
+ *  the group's peers and steps. Members are numbered 0 to count-1, and `root` is such a
+ *  number; errors name ranks of the group. Every member opens the subgroup with the same
+ *  members in the same order and the same epoch; other members or another epoch are
+ *  another subgroup, and names of two subgroups, or of a subgroup and its group, never
+ *  meet. A member's death fails the collectives of the subgroups that it is in; the
+ *  others go on.
  *
- *  Each member derives the plan from the group's plan by itself, so opening a subgroup sends
- *  nothing: a member's parent is its nearest ancestor among the members. tryst_coll_estimate
- *  has no bound for a subgroup.
+ *  Each member derives the plan from the group's plan by itself, so opening a subgroup
+ *  sends nothing: a member's parent is its nearest ancestor among the members.
+ *  tryst_coll_estimate has no bound for a subgroup.
  * ------------------------------------------------------------------------------------ */
 
 typedef struct tryst_subgroup_params {
