@@ -242,7 +242,7 @@ TRYST_API tryst_status tryst_scatterv(tryst_step *step, const char *name,
 
 /* ------------------------------------------------------------------------------------- *
  *  Prepared form, for loops: checks and names are done once, and memory is allocated at
- *  the first start; later starts allocate nothing.
+ *  the first start, for reuse by later starts.
  * ------------------------------------------------------------------------------------ */
 
 /** A prepared collective. */
