@@ -101,7 +101,7 @@ TRYST_API tryst_status tryst_pool_use(tryst_pool *pool, void *stream, void *data
  *                              that used the piece before (tryst_pool_free_after, where
  *                              tryst_pool_alloc_on handed it out again)
  *           TRYST_IN_PROGRESS  some of that work is not done
- *           TRYST_E_INVALID    as tryst_pool_use
+ *           TRYST_E_INVALID    not a piece of this pool, or not out
  *           or the device's failure, after which the answer is unknown */
 TRYST_API tryst_status tryst_pool_test(tryst_pool *pool, const void *data);
 /** Forget a stream. Call this before the stream is closed: its handle may soon be another
