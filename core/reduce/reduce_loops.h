@@ -59,7 +59,7 @@ typedef int64_t any_i64 ANYWHERE;
     }
 
 /* ---- floating-point mode: set around a loop that is not inlined, so that no operation
- *      moves out ------------------------------------------------------------------------- */
+ *      moves out --------------------------------------------------------------------- */
 
 #define REDUCE_IN_MODE(name)                                                \
     static void name(void *dst, const void *a, const void *b, size_t count) \
