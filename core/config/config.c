@@ -50,8 +50,7 @@ static void entry_clear(struct config_entry *entry)
     entry->text = NULL;
 }
 
-/* ----------------------------------------------------------------------- open and close
- */
+/* --------------------------------------------------------------------- open and close */
 
 tryst_status config_open_defaults(struct config **config_p)
 {
@@ -97,8 +96,7 @@ tryst_status config_copy(const struct config *config, struct config **copy_p)
     return TRYST_OK;
 }
 
-/* --------------------------------------------------------------------------- set by name
- */
+/* ------------------------------------------------------------------------ set by name */
 
 /* Find a row by either of its names; CONFIG_COUNT if there is none. */
 static enum config_id row_find(const char *name, size_t length)
@@ -172,8 +170,7 @@ tryst_status config_set(struct config *config, const char *name, const char *val
                    nearest);
 }
 
-/* ----------------------------------------------------------------------- the environment
- */
+/* -------------------------------------------------------------------- the environment */
 
 static void warn_unknown(const struct log *log, const char *variable, size_t length)
 {
@@ -224,8 +221,7 @@ tryst_status config_open(const struct log *log, struct err *err, struct config *
     return TRYST_OK;
 }
 
-/* ---------------------------------------------------------------------------------- read
- */
+/* ------------------------------------------------------------------------------- read */
 
 static uint64_t typed_value(const struct config *config, enum config_id id,
                             enum config_type type)
@@ -340,8 +336,7 @@ bool config_find(const struct config *config, const char *name, tryst_config_ite
     return true;
 }
 
-/* ------------------------------------------------------------------- equal on all ranks
- */
+/* ----------------------------------------------------------------- equal on all ranks */
 
 size_t config_agreed(const struct config *config, uint64_t *values_p, size_t capacity)
 {

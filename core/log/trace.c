@@ -78,8 +78,7 @@ uint64_t trace_clock_ns(const struct trace *trace)
     return clock_now_ns(trace->clock);
 }
 
-/* ----------------------------------------------------------------------- a thread's ring
- */
+/* -------------------------------------------------------------------- a thread's ring */
 
 static bool thread_has_ended(pid_t thread)
 {
@@ -145,8 +144,7 @@ void trace_thread_name(struct trace *trace, const char *name)
     pthread_mutex_unlock(&trace->lock);
 }
 
-/* ------------------------------------------------------------------------ record and
- * copy */
+/* -------------------------------------------------------------------- record and copy */
 
 void trace_record(struct trace *trace, const struct trace_event *event)
 {

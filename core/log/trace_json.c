@@ -23,8 +23,7 @@ struct writer {
     uint64_t async_count;
 };
 
-/* -----------------------------------------------------------------------------
- * primitives */
+/* ------------------------------------------------------------------------- primitives */
 
 static void write_string(FILE *out, const char *text)
 {
@@ -52,8 +51,7 @@ static void write_number(FILE *out, uint64_t number, bool as_series)
         fprintf(out, "\"0x%" PRIx64 "\"", number);
 }
 
-/* ----------------------------------------------------------------------- parts of an
- * event */
+/* ------------------------------------------------------------------ parts of an event */
 
 static void event_open(struct writer *writer, const char *name, const char *phase)
 {
@@ -104,8 +102,7 @@ static void write_id(struct writer *writer, const struct trace_event *event)
                 event->extra);
 }
 
-/* ---------------------------------------------------------------------- one event
- */
+/* -------------------------------------------------------------------------- one event */
 
 static const struct {
     const char *phase;
@@ -138,8 +135,7 @@ static void write_event(struct writer *writer, const struct trace_event *event)
     event_close(writer);
 }
 
-/* --------------------------------------------------------------------------------
- * document */
+/* --------------------------------------------------------------------------- document */
 
 static void write_metadata(struct writer *writer, const char *what, const char *text)
 {

@@ -592,8 +592,9 @@ TRYST_API tryst_status tryst_wait_all(tryst_op *const *ops, size_t ops_count,
                                       uint64_t timeout_ns);
 
 /** Wait until any of `ops` is complete (NULL entries are skipped), as tryst_wait does;
- *  where several are, the first by index counts. All belong to one context. Put NULL at
- *  `*index_p` before the next call, and a loop serves all in the order of completion:
+ *  where several are, the first by index counts. All belong to one context. Set
+ *  ops[*index_p] to NULL before the next call, and a loop serves all in the order of
+ *  completion:
  *
  *      while (tryst_wait_any(ops, n, TRYST_FOREVER, &i), i < n) {
  *          …;
