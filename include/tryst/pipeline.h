@@ -359,7 +359,7 @@ typedef struct tryst_engine_params {
     uint64_t timeout_ns;
     /** Limit of the engine's buffers (inputs, outputs, saved activations, receives posted
      *  ahead) in the memory of the stages; a step that needs more fails with
-     *  TRYST_E_NOMEM and a text that names the buffer. 0: the memory that exists. */
+     *  TRYST_E_NOMEM and a text that names its use. 0: the memory that exists. */
     uint64_t memory_bytes_max;
 } tryst_engine_params;
 
