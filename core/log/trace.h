@@ -2,10 +2,10 @@
 /* Events with their times, for a timeline (Chrome's and Perfetto's JSON).
  *
  * One idea: each thread writes events of fixed size into its own ring, so recording takes
- * no lock, no allocation and no system call but the clock; the newest events are kept.
- * Invariant: a ring has one writer; a reader takes only events that were whole before and
- * after their copy, and counts the lost ones. A NULL trace (tracing off) costs one
- * branch.
+ * no lock, no allocation and no system call but the clock, except a thread's first event,
+ * which makes the ring. The newest events are kept. Invariant: a ring has one writer; a
+ * reader takes only events that were whole before and after their copy, and counts the
+ * lost ones. A NULL trace (tracing off) costs one branch.
  *
  * `name`, the labels and the texts among the arguments are pointers to strings that
  * outlive the trace: literals, or texts from trace_text. */
