@@ -14,7 +14,7 @@
 
 #define ENVIRONMENT_PREFIX "TRYST_"
 #define TEST_PREFIX        "TRYST_TEST_"
-/* "; did you mean", and the longest name. */
+/* Room for "; did you mean" and the longest name. */
 #define NEAREST_TEXT_BYTES 128
 
 extern char **environ;
@@ -27,7 +27,7 @@ static const struct config_row rows[CONFIG_COUNT] = {
 };
 
 struct config_entry {
-    char *text; /* as it was given; NULL: the row's default */
+    char *text; /* text as it was set; NULL: the row's default */
     uint64_t value;
     enum config_source source;
 };
@@ -50,8 +50,7 @@ static void entry_clear(struct config_entry *entry)
     entry->text = NULL;
 }
 
-/* ----------------------------------------------------------------------- open and close
- */
+/* --------------------------------------------------------------------- open and close */
 
 tryst_status config_open_defaults(struct config **config_p)
 {
@@ -61,7 +60,7 @@ tryst_status config_open_defaults(struct config **config_p)
     for (enum config_id id = 0; id < CONFIG_COUNT; id++) {
         bool allowed =
             value_parse(&rows[id], rows[id].fallback, &config->entries[id].value);
-        assert(allowed); /* tests/core/test_config.c says which row is wrong */
+        assert(allowed); /* tests/core/test_config.c names the wrong row */
         (void)allowed;
     }
     *config_p = config;
@@ -97,10 +96,9 @@ tryst_status config_copy(const struct config *config, struct config **copy_p)
     return TRYST_OK;
 }
 
-/* --------------------------------------------------------------------------- set by name
- */
+/* ------------------------------------------------------------------------ set by name */
 
-/* CONFIG_COUNT for a name that is in no row. */
+/* Find a row by either of its names; CONFIG_COUNT if there is none. */
 static enum config_id row_find(const char *name, size_t length)
 {
     for (enum config_id id = 0; id < CONFIG_COUNT; id++) {
@@ -118,7 +116,8 @@ static const char *row_name(size_t index)
     return rows[index].name;
 }
 
-/* "; did you mean TRYST_SIZE?", with the name in the form of the one that was given; or where all names are listed. */
+/* Write "; did you mean TRYST_SIZE?", with the name in the form in which `name` is given,
+ * or else which command lists all names. */
 static void nearest_text(const char *name, char *text, size_t capacity)
 {
     const size_t prefix = strlen(ENVIRONMENT_PREFIX);
@@ -139,7 +138,7 @@ static tryst_status value_refused(enum config_id id, const char *value,
     value_describe(&rows[id], allowed, sizeof allowed);
     bool secret = rows[id].flags & CONFIG_SECRET;
     bool from_environment = source == CONFIG_FROM_ENVIRONMENT;
-    return err_set(err, TRYST_E_CONFIG, "%s=\"%.100s\" is not allowed: it must be %s",
+    return err_set(err, TRYST_E_CONFIG, "cannot set %s=\"%.100s\": must be %s",
                    from_environment ? rows[id].environment : rows[id].name,
                    secret ? "(secret)" : value, allowed);
 }
@@ -152,8 +151,7 @@ static tryst_status entry_set(struct config *config, enum config_id id, const ch
         return value_refused(id, text, source, err);
     char *copy = mem_strdup(text);
     if (!copy)
-        return err_set(err, TRYST_E_NOMEM, "no memory for the value of %s",
-                       rows[id].name);
+        return err_set(err, TRYST_E_NOMEM, "cannot set %s: out of memory", rows[id].name);
     struct config_entry *entry = &config->entries[id];
     entry_clear(entry);
     *entry = (struct config_entry){.text = copy, .value = value, .source = source};
@@ -168,12 +166,11 @@ tryst_status config_set(struct config *config, const char *name, const char *val
         return entry_set(config, id, value, CONFIG_FROM_SET, err);
     char nearest[NEAREST_TEXT_BYTES];
     nearest_text(name, nearest, sizeof nearest);
-    return err_set(err, TRYST_E_CONFIG, "there is no setting \"%.100s\"%s", name,
+    return err_set(err, TRYST_E_CONFIG, "cannot set \"%.100s\": no such setting%s", name,
                    nearest);
 }
 
-/* ----------------------------------------------------------------------- the environment
- */
+/* -------------------------------------------------------------------- the environment */
 
 static void warn_unknown(const struct log *log, const char *variable, size_t length)
 {
@@ -186,11 +183,10 @@ static void warn_unknown(const struct log *log, const char *variable, size_t len
         return;
     char nearest[NEAREST_TEXT_BYTES];
     nearest_text(name, nearest, sizeof nearest);
-    LOG_WARN(log, "%s is set in the environment but is not a setting of Tryst%s", name,
-             nearest);
+    LOG_WARN(log, "ignoring environment variable %s: no such setting%s", name, nearest);
 }
 
-/* One `NAME=value` of the environment. */
+/* Read one `NAME=value` of the environment. */
 static tryst_status variable_read(struct config *config, const char *variable,
                                   const struct log *log, struct err *err)
 {
@@ -213,7 +209,7 @@ tryst_status config_open(const struct log *log, struct err *err, struct config *
     struct config *config;
     tryst_status status = config_open_defaults(&config);
     if (status != TRYST_OK)
-        return err_set(err, status, "no memory for a configuration");
+        return err_set(err, status, "cannot read the configuration: out of memory");
     for (char **variable = environ; variable && *variable; variable++) {
         status = variable_read(config, *variable, log, err);
         if (status != TRYST_OK) {
@@ -225,8 +221,7 @@ tryst_status config_open(const struct log *log, struct err *err, struct config *
     return TRYST_OK;
 }
 
-/* ---------------------------------------------------------------------------------- read
- */
+/* ------------------------------------------------------------------------------- read */
 
 static uint64_t typed_value(const struct config *config, enum config_id id,
                             enum config_type type)
@@ -341,8 +336,7 @@ bool config_find(const struct config *config, const char *name, tryst_config_ite
     return true;
 }
 
-/* ------------------------------------------------------------------- equal on all ranks
- */
+/* ----------------------------------------------------------------- equal on all ranks */
 
 size_t config_agreed(const struct config *config, uint64_t *values_p, size_t capacity)
 {

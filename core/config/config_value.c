@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parses, checks and prints the text of one configuration value; see config_value.h.
+/* Parsing, checking and printing of one value's text; see config_value.h.
  *
- * Numbers with units are one table per type: a number and then one of the units. Limits
- * are kept as text ("4K..1T") and parsed with the same code as the values that they
- * limit. */
+ * A number with a unit is parsed by one table of units for each type. Limits are kept as
+ * text ("4K..1T") and parsed by the same code as the values that they limit. */
 #include "config_value.h"
 
 #include <ctype.h>
@@ -40,9 +39,8 @@ static const struct unit time_units[] = {
     {NULL, 0},
 };
 
-/* A unit's first letter may be in either case where that cannot be mistaken (64k, 4MIB is
- * not), so only bytes' units are compared without case, and only their one-letter forms.
- */
+/* True if `text` is this unit. A one-letter unit of bytes may be in either case (64k);
+ * longer units and units of time may not (4MIB is refused). */
 static bool unit_is(const struct unit *unit, const char *text)
 {
     if (strcmp(unit->name, text) == 0)
@@ -84,7 +82,7 @@ static bool int_parse(const char *text, uint64_t *value_p)
     return true;
 }
 
-/* The nth word of "a|b|c", its length through `length_p`; NULL behind the last. */
+/* Return the nth word of "a|b|c", its length through `length_p`; NULL behind the last. */
 static const char *value_word(const char *words, size_t index, size_t *length_p)
 {
     for (; index > 0; index--) {
@@ -97,7 +95,7 @@ static const char *value_word(const char *words, size_t index, size_t *length_p)
     return words;
 }
 
-/* Which of the words `text` is. */
+/* Find `text` among the words. False if it is none of them. */
 static bool word_find(const char *words, const char *text, uint64_t *index_p)
 {
     size_t length;
@@ -122,7 +120,7 @@ static bool bool_parse(const char *text, uint64_t *value_p)
     return false;
 }
 
-/* Without looking at limits. */
+/* Parse `text` by the row's type, without its limits. */
 static bool text_parse(const struct config_row *row, const char *text, uint64_t *value_p)
 {
     switch (row->type) {
@@ -136,7 +134,7 @@ static bool text_parse(const struct config_row *row, const char *text, uint64_t 
     return false;
 }
 
-/* Rows that "auto|" precedes the limits of take that word, which is 0. */
+/* A row whose limits follow "auto|" takes that word, which is 0. */
 static const char auto_word[] = "auto";
 
 static bool takes_auto(const struct config_row *row)
@@ -144,7 +142,7 @@ static bool takes_auto(const struct config_row *row)
     return row->type != CONFIG_TYPE_ENUM && strncmp(row->allowed, "auto|", 5) == 0;
 }
 
-/* Splits "min..max" of a row that has limits; false for one that has none. */
+/* Split "min..max" of a row that has limits. False for a row without. */
 static bool limits_split(const struct config_row *row, char min_p[32], char max_p[32])
 {
     const char *limits = row->allowed + (takes_auto(row) ? sizeof auto_word : 0);
@@ -181,7 +179,8 @@ bool value_parse(const struct config_row *row, const char *text, uint64_t *value
     return true;
 }
 
-/* The largest unit that divides the value evenly, among the first of each size. */
+/* Write `value` with the largest unit that divides it evenly, the first of several of
+ * equal size. */
 static void format_with_unit(const struct unit *units, uint64_t value, char *text_p,
                              size_t text_bytes)
 {

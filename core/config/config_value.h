@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One row of the configuration table and the text of one value: parse, check, print.
+/* One row of the configuration table, and the text of one value: parse, check, print.
  *
  * One idea: a value is a 64-bit number whatever its type (a string's is its hash), so the
- * config, the digest and the comparison between ranks treat all rows alike.
- * Private to core/: config.c and its tests. */
+ * config, the digest and the comparison between ranks treat all rows alike. Private to
+ * core/: config.c and its tests. */
 #ifndef TRYST_CORE_CONFIG_VALUE_H
 #define TRYST_CORE_CONFIG_VALUE_H
 
@@ -28,17 +28,19 @@ struct config_row {
     const char *help;
 };
 
-/* False when `text` is not a value that the row allows. */
+/* Parse `text`. False if the row does not allow it. */
 bool value_parse(const struct config_row *row, const char *text, uint64_t *value_p);
 
-/* Text that parses back to `value` (a string's hash in hex, which does not). */
+/* Write text that parses back to `value` (for a string its hash in hex, which does
+ * not). */
 void value_format(const struct config_row *row, uint64_t value, char *text_p,
                   size_t text_bytes);
 
-/* "a number of bytes such as 4096, 64K or 4MiB, from 4K to 1T" */
+/* Write what the row allows: "a number of bytes such as 4096, 64K or 4MiB, from 4K to
+ * 1T". */
 void value_describe(const struct config_row *row, char *text_p, size_t text_bytes);
 
-/* "BYTES" */
+/* Return the name of a type ("BYTES"). */
 const char *value_type_name(enum config_type type);
 
 #endif

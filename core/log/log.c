@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Log lines; see log.h. A line is put together on the stack, cleaned, and handed over
- * whole. */
+/* Log lines; see log.h. A line is built on the stack, cleaned, and passed on whole. */
 #include "core/log.h"
 
 #include <errno.h>
@@ -24,7 +23,7 @@ static const char *level_name(tryst_log_level level)
     return names[level >= TRYST_LOG_ERROR && level <= TRYST_LOG_DEBUG ? level : 0];
 }
 
-/* Shortens the line to `bytes`, less if that would split a UTF-8 character. */
+/* Shorten the line to `bytes`, or fewer where that would split a UTF-8 character. */
 static void line_cut(struct line *line, size_t bytes)
 {
     line->used = text_cut(line->text, bytes);
@@ -73,7 +72,7 @@ void log_stderr_take(struct log *log)
     struct stat about;
     int flags = fcntl(STDERR_FILENO, F_GETFL);
     log->standard = (struct log_stderr){.taken = true};
-    /* A placeholder (core/fd.h) is a closed number too. */
+    /* A placeholder (core/fd.h) counts as a closed number. */
     log->standard.closed =
         flags < 0 || (flags & O_PATH) || fstat(STDERR_FILENO, &about) != 0;
     if (log->standard.closed)
@@ -82,8 +81,8 @@ void log_stderr_take(struct log *log)
     log->standard.inode = about.st_ino;
 }
 
-/* True if descriptor 2 is still the log: the program may have closed it and opened another
- * file there. */
+/* True if descriptor 2 is still the log: the program may have closed it and opened
+ * another file there. */
 static bool stderr_is_log(const struct log_stderr *standard)
 {
     struct stat now;
@@ -95,7 +94,8 @@ static bool stderr_is_log(const struct log_stderr *standard)
     return flags >= 0 && (flags & O_APPEND);
 }
 
-/* One write. What a full or closed stderr does not take is lost, without a signal. */
+/* Write a line by one write(2). A full or closed stderr loses the line, without a
+ * signal. */
 static void line_to_stderr(const struct log *log, struct line *line)
 {
     struct sigpipe_guard guard;
@@ -114,7 +114,7 @@ static void line_to_stderr(const struct log *log, struct line *line)
 void log_write(const struct log *log, tryst_log_level level, uint64_t left_out,
                const char *fmt, ...)
 {
-    /* room kept for " (and 18446744073709551615 more like it)" */
+    /* room kept for " (and 18446744073709551615 similar lines)" */
     const size_t tail_bytes = 48;
     int kept_errno = errno;
     struct line line;
@@ -127,12 +127,12 @@ void log_write(const struct log *log, tryst_log_level level, uint64_t left_out,
     if (rank >= 0)
         line_add(&line, "[rank %d] ", rank);
     line_add(&line, "%s: ", level_name(level));
-    errno = kept_errno; /* for %m */
+    errno = kept_errno; /* %m in `fmt` reads errno */
     va_start(args, fmt);
     line_vadd(&line, sizeof line.text - line.used - tail_bytes, fmt, args);
     va_end(args);
     if (left_out)
-        line_add(&line, " (and %llu more like it)", (unsigned long long)left_out);
+        line_add(&line, " (and %llu similar lines)", (unsigned long long)left_out);
     line_clean(&line);
     if (log && log->sink)
         log->sink(log->arg, level, line.text);
@@ -141,7 +141,8 @@ void log_write(const struct log *log, tryst_log_level level, uint64_t left_out,
     errno = kept_errno;
 }
 
-/* When the next line may come; the end of time where that is beyond it, and never 0. */
+/* Return the earliest time of the next line: the largest time on overflow, and never
+ * 0. */
 static uint64_t next_line_ns(uint64_t now_ns, uint64_t interval_ns)
 {
     if (interval_ns > UINT64_MAX - now_ns)
@@ -149,8 +150,9 @@ static uint64_t next_line_ns(uint64_t now_ns, uint64_t interval_ns)
     return now_ns + interval_ns > 0 ? now_ns + interval_ns : 1;
 }
 
-/* All relaxed: the two words decide who writes, and order nothing else. Of several
- * threads that come when a line is due, the one whose swap succeeds writes it. */
+/* All relaxed: the two words decide which thread writes, and order nothing else. Of
+ * several threads that log when a line is due, the one whose swap succeeds writes the
+ * line. */
 bool log_limit_pass(struct log_limit *limit, const struct clock *clock,
                     uint64_t interval_ns, uint64_t *left_out_p)
 {

@@ -3,9 +3,9 @@
  *
  * One idea: the level is tested before any argument is evaluated, and one line is one
  * call of one sink (by default one write(2) to stderr), so lines of several processes
- * never mix. Invariant: errno is as it was; nothing is allocated; nothing goes to stdout;
- * a line is UTF-8 without control characters, whatever was put into it. Callers: every
- * layer. Who *decides* an error logs it, once. */
+ * never mix. The code that *decides* an error logs it, once. Invariant: errno is
+ * unchanged; nothing is allocated; nothing goes to stdout; a line is UTF-8 without
+ * control characters, whatever its arguments are. */
 #ifndef TRYST_CORE_LOG_H
 #define TRYST_CORE_LOG_H
 
@@ -18,26 +18,27 @@
 #include "core/clock.h"
 #include "tryst/tryst.h"
 
-/* Longest line; what is beyond it is cut, and the line then ends in "...". */
+/* Longest line; a longer one is cut and ends in "...". */
 #define LOG_LINE_BYTES 2048
 
 /* Descriptor 2 as log_stderr_take found it. */
 struct log_stderr {
-    bool taken;  /* else lines go to whatever descriptor 2 is */
-    bool closed; /* no line goes there */
+    bool taken;  /* false: lines go to descriptor 2, whatever file that is */
+    bool closed; /* descriptor 2 was closed: lines are dropped */
     dev_t device;
     ino_t inode;
 };
 
-/* Where a context's lines go. Initialise with LOG_INIT, then change what should differ.
- */
+/* The destination of a context's lines. Initialise with LOG_INIT, then change members. */
 struct log {
-    tryst_log_level level;     /* TRYST_LOG_DEFAULT is warnings and up */
-    _Atomic int rank;          /* -1: not known yet; relaxed, it only decorates */
-    tryst_log_fn sink;         /* NULL: stderr; gets the line as below, without newline */
-    void *arg;                 /* the sink's */
-    const struct clock *clock; /* for rate limits; NULL: the machine's */
-    struct log_stderr standard; /* without a sink */
+    tryst_log_level level; /* TRYST_LOG_DEFAULT: warnings and errors */
+    /* prefix of the lines; -1: not known yet; relaxed: orders nothing */
+    _Atomic int rank;
+    /* receives each line as log_write builds it, without newline; NULL: stderr */
+    tryst_log_fn sink;
+    void *arg;                  /* argument of `sink` */
+    const struct clock *clock;  /* clock of the rate limits; NULL: the machine's */
+    struct log_stderr standard; /* descriptor 2, used without a sink */
 };
 
 #define LOG_INIT                                                                      \
@@ -45,31 +46,33 @@ struct log {
         .level = TRYST_LOG_WARN, .rank = -1, .sink = NULL, .arg = NULL, .clock = NULL \
     }
 
-/* Everywhere below, a NULL log is the process default: stderr, warnings and up, no rank.
- */
+/* True if `level` is logged. Here and below, a NULL log is the process default: stderr,
+ * warnings and errors, no rank. */
 static inline bool log_enabled(const struct log *log, tryst_log_level level)
 {
     tryst_log_level most = log ? log->level : TRYST_LOG_DEFAULT;
     return level <= (most == TRYST_LOG_DEFAULT ? TRYST_LOG_WARN : most);
 }
 
-/* Note which file descriptor 2 is. From now on, lines go there while it is that file, or one that is open for
- * appending (a log that was rotated); where it is closed, no line is ever written. */
+/* Record which file descriptor 2 is. From now on lines go to descriptor 2 only while it
+ * is that file, or a file that is open for appending (a log that was rotated). If
+ * descriptor 2 is closed now, no line is ever written. */
 void log_stderr_take(struct log *log);
 
-/* Writes `tryst: [rank 2] warn: text` if the level is enabled; appends " (and N more like it)" when
- * `left_out` is not 0. Any thread. */
+/* Write `tryst: [rank 2] warn: text` if the level is enabled, followed by " (and N
+ * similar lines)" if `left_out` is not 0. Any thread. */
 void log_write(const struct log *log, tryst_log_level level, uint64_t left_out,
                const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
-/* State of one rate limit; zeroed to begin with. Several threads may share it. */
+/* State of one rate limit, which begins zeroed. Several threads may share it. */
 struct log_limit {
-    _Atomic uint64_t next_ns;        /* no line before this; 0: never written */
-    _Atomic uint64_t left_out_count; /* since the last line */
+    /* time of the next line at the earliest; 0: no line yet */
+    _Atomic uint64_t next_ns;
+    _Atomic uint64_t left_out_count; /* lines left out since the last line */
 };
 
-/* Whether a line may be written now; if so, `*left_out_p` is how many were not since the
- * last one. Otherwise this one is counted as left out. */
+/* True if a line may be written now; `*left_out_p` is then the number of lines left out
+ * since the last one. Otherwise this line is counted as left out. */
 bool log_limit_pass(struct log_limit *limit, const struct clock *clock,
                     uint64_t interval_ns, uint64_t *left_out_p);
 
@@ -85,7 +88,7 @@ bool log_limit_pass(struct log_limit *limit, const struct clock *clock,
 #define LOG_DEBUG(log, ...) LOG_AT(log, TRYST_LOG_DEBUG, __VA_ARGS__)
 #define LOG_TRACE(log, ...) LOG_AT(log, TRYST_LOG_TRACE, __VA_ARGS__)
 
-/* At most one line per `interval_ns` from this `limit` (a struct log_limit *). */
+/* Log at most one line per `interval_ns` for this `limit` (a struct log_limit *). */
 #define LOG_LIMITED(to, level, limit, interval_ns, ...)                       \
     do {                                                                      \
         const struct log *log_ = (to);                                        \

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The trace's rings: recording, and copying events out while threads go on; see trace.h.
- * trace_json.c writes what comes out.
+/* The trace's rings: recording, and copying events out while threads record; see trace.h.
+ * trace_json.c writes the copies.
  *
  * Memory order. Event n lies in slot n mod capacity. Its writer stores `begun` = n+1
  * (relaxed), then each word of the event with release, then `ended` = n+1 with release. A
  * reader loads `ended` with acquire and may then copy any event i below it: each word
- * with acquire, and then `begun`. If a word that it copied came from a later event m = i
- * + k * capacity, the acquire of that word has synchronised with its release, so the
- * store of `begun` = m+1 before it is visible, and the reader finds begun > i + capacity
- * and throws the copy away. Otherwise every word is event i's. No fence is needed, and on
- * x86 these are plain loads and stores.
+ * with acquire, and then `begun`. If a copied word came from a later event m = i + k *
+ * capacity, the acquire of that word has synchronised with its release, so the store of
+ * `begun` = m+1 before it is visible, and the reader finds begun > i + capacity and
+ * discards the copy. Otherwise every word is event i's. No fence is needed, and on x86
+ * these are plain loads and stores.
  *
- * A thread finds its ring through a thread-local cache. When it has none it takes the
- * lock, and prefers the ring of a thread that has ended (a short-lived thread then costs
- * no ring of its own; it continues that one's row in the picture). Rings live until the
+ * A thread finds its ring through a thread-local cache. A thread without a ring takes the
+ * lock, and prefers the ring of a thread that has ended: a short-lived thread then needs
+ * no new ring, and continues that thread's row of the timeline. Rings live until the
  * trace closes. */
 #include "core/trace.h"
 
@@ -31,8 +31,8 @@
 
 #define EVENTS_MAX ((size_t)1 << 32)
 
-/* Ids are never reused, so a cache entry of a trace that was closed matches nothing. */
-static _Atomic uint64_t trace_ids; /* relaxed: only has to differ */
+/* Ids are never reused, so a cache entry of a closed trace matches no trace. */
+static _Atomic uint64_t trace_ids; /* relaxed: ids only have to differ */
 static _Thread_local struct {
     uint64_t trace_id;
     struct trace_ring *ring;
@@ -78,8 +78,7 @@ uint64_t trace_clock_ns(const struct trace *trace)
     return clock_now_ns(trace->clock);
 }
 
-/* ----------------------------------------------------------------------- a thread's ring
- */
+/* -------------------------------------------------------------------- a thread's ring */
 
 static bool thread_has_ended(pid_t thread)
 {
@@ -99,7 +98,8 @@ static struct trace_ring *ring_open(struct trace *trace)
     return ring;
 }
 
-/* A ring that this thread may write, lock held: its own, or one whose thread has ended. */
+/* Find a ring that this thread may write: its own, or one whose thread has ended. The
+ * caller holds the lock. */
 static struct trace_ring *ring_find(struct trace *trace, pid_t thread)
 {
     for (struct trace_ring *ring = trace->rings; ring; ring = ring->next)
@@ -111,7 +111,8 @@ static struct trace_ring *ring_find(struct trace *trace, pid_t thread)
     return NULL;
 }
 
-/* NULL when there was no memory for one; then the thread asks no more. */
+/* Return the calling thread's ring; NULL without memory, and then at each later call of
+ * this thread too. */
 static struct trace_ring *ring_of_thread(struct trace *trace)
 {
     if (cache.trace_id == trace->id)
@@ -143,8 +144,7 @@ void trace_thread_name(struct trace *trace, const char *name)
     pthread_mutex_unlock(&trace->lock);
 }
 
-/* ------------------------------------------------------------------------ record and
- * copy */
+/* -------------------------------------------------------------------- record and copy */
 
 void trace_record(struct trace *trace, const struct trace_event *event)
 {
@@ -155,7 +155,7 @@ void trace_record(struct trace *trace, const struct trace_event *event)
     }
     uint64_t words[TRACE_WORDS];
     memcpy(words, event, sizeof words);
-    /* relaxed: this thread alone writes it */
+    /* relaxed: this thread is the only writer */
     uint64_t n = atomic_load_explicit(&ring->begun, memory_order_relaxed);
     _Atomic uint64_t *slot = ring->words + (n & (ring->capacity - 1)) * TRACE_WORDS;
     atomic_store_explicit(&ring->begun, n + 1, memory_order_relaxed);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes a trace in the Trace Event Format that Chrome and Perfetto read (its
- * description: "Trace Event Format", Google, 2016): one object per line, process = rank,
- * thread = ring.
+/* A trace in the Trace Event Format that Chrome and Perfetto read ("Trace Event Format",
+ * Google, 2016): one object a line, process = rank, thread = ring.
  *
- * Events are copied out one at a time, so writing allocates nothing and threads may go on
- * recording; what they overwrite before it was reached is counted and said at the ring's
- * end. */
+ * Events are copied out one at a time, so writing allocates nothing and threads may
+ * record meanwhile. Events that they overwrite before the copy are counted; the next
+ * event that was copied is preceded by an instant event with that count. */
 #include "trace_json.h"
 
 #include <inttypes.h>
@@ -13,19 +12,18 @@
 #include "core/text.h"
 #include "trace_ring.h"
 
-/* Readers keep numbers as doubles: beyond this they would be rounded. */
+/* Readers store numbers as doubles: larger ones would be rounded. */
 #define EXACT_MAX ((uint64_t)1 << 53)
 
 struct writer {
     FILE *out;
     int rank, row;
     int64_t shift_ns;
-    bool first; /* nothing written yet: no comma */
+    bool first; /* no event written yet: no comma */
     uint64_t async_count;
 };
 
-/* -----------------------------------------------------------------------------
- * primitives */
+/* ------------------------------------------------------------------------- primitives */
 
 static void write_string(FILE *out, const char *text)
 {
@@ -46,14 +44,14 @@ static void write_number(FILE *out, uint64_t number, bool as_series)
 {
     if (number <= EXACT_MAX)
         fprintf(out, "%" PRIu64, number);
+    /* a real number, in any locale */
     else if (as_series)
-        fprintf(out, "%" PRIu64 "e0", number); /* a real, in any locale */
+        fprintf(out, "%" PRIu64 "e0", number);
     else
         fprintf(out, "\"0x%" PRIx64 "\"", number);
 }
 
-/* ----------------------------------------------------------------------- parts of an
- * event */
+/* ------------------------------------------------------------------ parts of an event */
 
 static void event_open(struct writer *writer, const char *name, const char *phase)
 {
@@ -92,8 +90,8 @@ static void write_args(struct writer *writer, const struct trace_event *event)
     fputc('}', writer->out);
 }
 
-/* Of an arrow: what makes its two halves find each other, in whichever process they are; of an
- * overlapping span: its number in this process. */
+/* Write the id of an arrow, which joins its two ends across processes, or of an
+ * overlapping span, a number of this process. */
 static void write_id(struct writer *writer, const struct trace_event *event)
 {
     if (event->kind == TRACE_ASYNC)
@@ -104,12 +102,11 @@ static void write_id(struct writer *writer, const struct trace_event *event)
                 event->extra);
 }
 
-/* ---------------------------------------------------------------------- one event
- */
+/* -------------------------------------------------------------------------- one event */
 
 static const struct {
     const char *phase;
-    const char *more; /* members that all of a kind have */
+    const char *more; /* members that all events of the kind have */
 } kinds[] = {
     [TRACE_SPAN] = {"X", ""},
     [TRACE_ASYNC] = {"b", ""},
@@ -138,8 +135,7 @@ static void write_event(struct writer *writer, const struct trace_event *event)
     event_close(writer);
 }
 
-/* --------------------------------------------------------------------------------
- * document */
+/* --------------------------------------------------------------------------- document */
 
 static void write_metadata(struct writer *writer, const char *what, const char *text)
 {
@@ -199,17 +195,18 @@ static void write_ring(struct writer *writer, struct trace_ring *ring)
     }
 }
 
-/* Which clock its times are of: a label beside the process's name, and figures for programs. */
+/* Write which clock the times are of: a label beside the process's name, and numbers for
+ * programs. */
 static void write_shift(struct writer *writer, const struct trace_shift *shift)
 {
     char label[128];
     if (!shift->known)
-        snprintf(label, sizeof label, "its own clock: rank 0's is not known here");
+        snprintf(label, sizeof label, "local clock: rank 0's clock is unknown");
     else if (shift->offset_ns == 0 && shift->error_ns == 0)
-        snprintf(label, sizeof label, "the clock of rank 0");
+        snprintf(label, sizeof label, "rank 0's clock");
     else
         snprintf(label, sizeof label,
-                 "rank 0's clock, %+.3f us from its own, within %.3f us",
+                 "rank 0's clock: local clock %+.3f us, within %.3f us",
                  (double)shift->offset_ns / 1e3, (double)shift->error_ns / 1e3);
     event_open(writer, "process_labels", "M");
     fputs(",\"args\":{\"labels\":", writer->out);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What trace.c (recording) and trace_json.c (writing out) share. Private to core/.
+/* The rings that trace.c (recording) and trace_json.c (writing) share. Private to core/.
  *
- * Invariant: a ring is written by the one thread named in it, and the list of rings only
+ * Invariant: a ring is written by the one thread named in it. The list of rings only
  * grows at its head until the trace closes, so it may be walked without the lock once the
- * head was read under it. */
+ * head was read under the lock. */
 #ifndef TRYST_CORE_TRACE_RING_H
 #define TRYST_CORE_TRACE_RING_H
 
@@ -17,16 +17,19 @@
 #define TRACE_WORDS      8
 #define TRACE_NAME_BYTES 32
 
-/* Different texts that are kept: those of 64 stages with 512 micro-batches each, and of as many keys. */
+/* Limit of different kept texts: those of 64 stages with 512 micro-batches each, and as
+ * many keys. */
 #define TRACE_TEXTS_MAX 65536
 
 struct trace_ring {
-    struct trace_ring *next;     /* constant once the ring is in the list */
-    int row;                     /* tid in the picture; constant */
-    uint64_t capacity;           /* a power of two; constant */
-    pid_t thread;                /* who writes; guarded by the trace's lock */
-    char name[TRACE_NAME_BYTES]; /* guarded by the trace's lock; "": no name given */
-    /* events that were begun and ended; orders and partners: trace.c */
+    /* next older ring; constant once this ring is in the list */
+    struct trace_ring *next;
+    int row;           /* tid in the timeline; constant */
+    uint64_t capacity; /* a power of two; constant */
+    pid_t thread;      /* the writer; guarded by the trace's lock */
+    /* name of the row, "": none given; guarded by the trace's lock */
+    char name[TRACE_NAME_BYTES];
+    /* numbers of events begun and ended; orders and partners: trace.c */
     _Atomic uint64_t begun;
     _Atomic uint64_t ended;
     _Atomic uint64_t words[];
@@ -39,17 +42,18 @@ struct trace {
     uint64_t capacity;
     uint64_t id;
     const struct clock *clock;
-    _Atomic uint64_t dropped_count; /* relaxed: only counts */
+    _Atomic uint64_t dropped_count; /* events without a ring; relaxed: only a count */
 };
 
 struct trace_ring *trace_rings(struct trace *trace);
 void trace_ring_name(struct trace *trace, const struct trace_ring *ring,
                      char name_p[TRACE_NAME_BYTES]);
 
-/* How many events the ring has seen; those from (this - capacity) on may be there. */
+/* Return the number of events that the ring has recorded; those from (this - capacity) on
+ * may still be in the ring. */
 uint64_t trace_ring_ended(struct trace_ring *ring);
 
-/* Copies event `n`; false when it was overwritten meanwhile. */
+/* Copy event `n`. False if the event was overwritten meanwhile. */
 bool trace_ring_copy(struct trace_ring *ring, uint64_t n, struct trace_event *event_p);
 
 #endif

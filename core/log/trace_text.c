@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts that an event may point to: names that a program makes while it runs, keys.
+/* Texts that an event may point to: keys, and names that a program builds while it runs.
  *
- * One idea: there are few different ones, used often; each is kept once, until the trace
- * closes, in a table under the trace's lock. */
+ * One idea: there are few different texts, each used often, so each is kept once, until
+ * the trace closes, in a table under the trace's lock. */
 #include <string.h>
 
 #include "core/alloc.h"

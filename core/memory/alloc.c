@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The allocator; see alloc.h. Sizes are asked back from malloc (malloc_usable_size)
- * rather than kept in a header of ours, so alignment and tools that watch malloc stay
- * undisturbed. */
+/* The allocator; see alloc.h. malloc_usable_size gives the sizes, so no header precedes
+ * the caller's bytes: alignment, and tools that intercept malloc, stay undisturbed. */
 #include "core/alloc.h"
 
 #include <malloc.h>
@@ -10,13 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RESERVE_FIRST 16u /* items: an array that grows has room for as many at first */
+#define RESERVE_FIRST 16u /* room of a growing array at first, in items */
 
-/* All relaxed: they count, and order nothing. */
+/* All relaxed: counters that order nothing. */
 static _Atomic uint64_t live_count, live_bytes, seen_count;
 
-/* The value of seen_count that fails; 0 is never. Relaxed: whoever needs the failure in
- * another thread has synchronised with it by other means. */
+/* The value of seen_count that fails; 0: none. Relaxed: a test that injects a failure
+ * into another thread has synchronised with that thread by other means. */
 static _Atomic uint64_t fail_at;
 static _Atomic bool failed;
 
@@ -30,14 +29,14 @@ static void counter_add(_Atomic uint64_t *counter, uint64_t by)
     atomic_fetch_add_explicit(counter, by, memory_order_relaxed);
 }
 
-/* Counts an attempt; true when a test wants this one to fail. */
+/* Count an attempt. True if this attempt is the one that a test made fail. */
 static bool must_fail(void)
 {
     uint64_t seen = atomic_fetch_add_explicit(&seen_count, 1, memory_order_relaxed) + 1;
     uint64_t at = counter_get(&fail_at);
     if (at == 0 || seen < at)
         return false;
-    /* the swap makes it exactly one, however many threads come by */
+    /* the swap lets exactly one attempt fail, whatever the number of threads */
     if (!atomic_compare_exchange_strong_explicit(&fail_at, &at, 0, memory_order_relaxed,
                                                  memory_order_relaxed))
         return false;

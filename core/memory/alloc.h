@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The allocator through which all memory of ours goes.
+/* The allocator of the whole library.
  *
- * One idea: a thin skin over malloc that counts what is alive and can be told to fail the
- * nth allocation from now, so a test can walk through every failure that a caller must
- * bear. Invariant: when everything that was opened has been closed, both live counters
- * are back where they were. Callers: every layer; nothing here is on the path of a small
- * message (pools are). */
+ * One idea: a thin layer over malloc that counts live memory and can fail the nth
+ * allocation from now, so a test can walk through every failure that a caller must
+ * survive. Invariant: when everything that was opened has been closed, both live counters
+ * have their earlier values. The path of a small message takes objects from pools
+ * (pool.h) and calls nothing here. */
 #ifndef TRYST_CORE_ALLOC_H
 #define TRYST_CORE_ALLOC_H
 
@@ -13,46 +13,50 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Memory from these is given back with mem_free and nothing else. NULL means no memory
- * (or a failure that a test asked for); 0 bytes give a unique pointer. Any thread; never
- * blocks beyond what malloc does. */
+/* Allocate memory, which mem_free alone gives back. NULL means out of memory, or a
+ * failure that a test injected; 0 bytes give a unique pointer. Any thread; blocks no
+ * longer than malloc does. */
 void *mem_alloc(size_t bytes) __attribute__((malloc, warn_unused_result));
 void *mem_zalloc(size_t bytes) __attribute__((malloc, warn_unused_result));
 
-/* `align` is a power of two; `bytes` need not be a multiple of it. */
+/* Allocate memory at a multiple of `align`, a power of two; `bytes` need not be a
+ * multiple of `align`. */
 void *mem_alloc_aligned(size_t align, size_t bytes)
     __attribute__((malloc, warn_unused_result));
 
-/* As realloc, but 0 bytes do not free. On NULL the old memory is untouched and still
- * owned. Alignment beyond malloc's own is lost. */
+/* Resize as realloc does, but 0 bytes do not free. On NULL the old memory is unchanged
+ * and still the caller's. An alignment beyond malloc's own is lost. */
 void *mem_resize(void *mem, size_t bytes) __attribute__((warn_unused_result));
 
-/* Zeroed memory for `count` items of `item_bytes`; NULL also when the product overflows.
- */
+/* Allocate zeroed memory for `count` items of `item_bytes`; NULL also when the product
+ * overflows. */
 void *mem_zalloc_array(size_t count, size_t item_bytes)
     __attribute__((malloc, warn_unused_result));
 
-/* Room for at least `need` items in the array whose pointer is at `items_p` (NULL there: none yet) and
- * which has room for `*room_p`: it at least doubles, so appending one by one copies little. False
- * without memory, or where the size overflows; nothing has changed then. */
+/* Make room for at least `need` items in an array: `items_p` is the address of the
+ * array's pointer (NULL: no array yet), `*room_p` the number of items that the array has
+ * room for. The room at least doubles, so appending one by one copies little. False, with
+ * nothing changed, when memory is out or the size overflows. */
 bool mem_reserve(void *items_p, size_t *room_p, size_t need, size_t item_bytes)
     __attribute__((warn_unused_result));
 
 char *mem_strdup(const char *text) __attribute__((malloc, warn_unused_result));
 
-/* NULL is allowed. */
+/* Free memory of this allocator. NULL is allowed. */
 void mem_free(void *mem);
 
-/* What is alive now. The bytes are what malloc set aside, not what was asked for. */
+/* Return the allocations that are live now, and their bytes as malloc sized them, which
+ * may exceed the bytes requested. */
 uint64_t alloc_live_count(void);
 uint64_t alloc_live_bytes(void);
 
-/* How many allocations (resizes included) were tried since the process began. */
+/* Return the number of attempted allocations, resizes included, since the process began.
+ */
 uint64_t alloc_seen_count(void);
 
-/* For tests. The nth allocation from now, in any thread, fails once (1 is the next one);
- * a second call replaces the first. alloc_fail_off takes it back, and says whether the
- * failure had come to pass, which is how a walk over all of them knows its end. */
+/* For tests: fail the nth allocation from now (1 is the next one) once, in whichever
+ * thread; a second call replaces the first. alloc_fail_off cancels the failure and
+ * returns true if the failure has happened; false ends a walk over all allocations. */
 void alloc_fail_at(uint64_t nth);
 bool alloc_fail_off(void);
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Best fit with coalescing (bfc.h).
+ * Best fit with coalescing; see bfc.h.
  *
- * Two rules decide. *Splitting*: what is left of a chunk is split off when it is at least an eighth
- * of the request, so at most that share is lost inside a chunk, and no crumbs are made of large ones.
- * *Growing*: a region is twice as large for each that stands, within the limit; where the backend has no
- * such region, nine tenths of it, and so on down to the request.
+ * Two rules decide. *Splitting*: the rest of a chunk is split off when it is at least an
+ * eighth of the request. At most that share is thus lost inside a chunk, and large chunks
+ * leave no crumbs. *Growing*: the size of the next region doubles with each region that
+ * exists, within the limit. Where the backend has no region of that size, nine tenths of
+ * it are tried, and so on down to the request.
  */
 #include "core/bfc.h"
 
@@ -15,7 +16,7 @@
 #include "core/alloc.h"
 #include "core/list.h"
 
-#define REGION_BYTES (UINT64_C(2) << 20) /* what drivers hand out at least */
+#define REGION_BYTES (UINT64_C(2) << 20) /* the smallest allocation of drivers */
 enum { LOSS_SHARE = 8 };
 
 struct region {
@@ -77,7 +78,7 @@ static struct bfc_wait *wait_share(struct bfc_wait *wait)
     return wait;
 }
 
-/* Looks at its events: true when all have passed. */
+/* Poll the events of a wait. True if all have passed. */
 static bool wait_poll(struct bfc *bfc, struct bfc_wait *wait)
 {
     for (; wait; wait = wait->also) {
@@ -86,13 +87,14 @@ static bool wait_poll(struct bfc *bfc, struct bfc_wait *wait)
                 bfc->params.backend->event_passed(bfc->params.arg, wait->event);
         if (!wait->is_over)
             return false;
-        wait->event = NULL; /* given back with the answer */
+        wait->event = NULL; /* event_passed has given the event back */
     }
     return true;
 }
 
-/* Behind each of these nothing is kept that is over: or two streams that take turns at one chunk would
- * make its list longer for ever. Whoever shares the wait misses nothing. */
+/* Drop the earlier waits that are over behind each wait of the list: otherwise two
+ * streams that use one chunk in turn would make the list longer without end. Another
+ * chunk that shares the wait loses nothing. */
 static void wait_shorten(struct bfc *bfc, struct bfc_wait *wait)
 {
     for (; wait; wait = wait->also)
@@ -102,11 +104,12 @@ static void wait_shorten(struct bfc *bfc, struct bfc_wait *wait)
         }
 }
 
-/* For all work of `stream` so far, and then for `old`, which it takes over. */
+/* Make a wait for all work of `stream` so far and for `old`; the new wait takes over the
+ * reference to `old`. */
 static struct bfc_wait *wait_make(struct bfc *bfc, void *stream, struct bfc_wait *old)
 {
     struct bfc_wait *wait = mem_zalloc(sizeof *wait);
-    if (!wait) { /* what it would wait for is not known: it waits for ever */
+    if (!wait) { /* no record of the work: the chunk never stops waiting */
         wait_drop(bfc, old);
         return wait_share(&bfc->never);
     }
@@ -115,8 +118,8 @@ static struct bfc_wait *wait_make(struct bfc *bfc, void *stream, struct bfc_wait
     if (bfc->params.backend->event_record(bfc->params.arg, stream, &wait->event) !=
         TRYST_OK)
         wait->event = NULL;
-    if (old && old->is_named &&
-        old->stream == stream) { /* the later event says as much */
+    /* the later event covers the earlier one */
+    if (old && old->is_named && old->stream == stream) {
         wait->also = wait_share(old->also);
         wait_drop(bfc, old);
     } else {
@@ -131,7 +134,7 @@ static void wait_end(struct bfc *bfc, struct bfc_chunk *chunk)
     chunk->wait = NULL;
 }
 
-/* Among those that wait, or not any more. */
+/* Add `chunk` to the list of waiting chunks if the chunk has a wait. */
 static void waiting_add(struct bfc *bfc, struct bfc_chunk *chunk)
 {
     if (!chunk->wait)
@@ -157,8 +160,8 @@ static bool is_mergeable(const struct bfc_chunk *a, const struct bfc_chunk *b)
            !a->wait->also && !b->wait->also;
 }
 
-/* `chunk` swallows the one behind it; neither is in a list of sizes. In one stream the later event
- * says what the earlier one says, and more. */
+/* Merge `behind` into `chunk`; neither is in a list of sizes. In one stream the later
+ * event covers the earlier one, so the later wait is kept. */
 static void swallow(struct bfc *bfc, struct bfc_chunk *chunk, struct bfc_chunk *behind)
 {
     if (chunk->wait && behind->wait && chunk->wait->number < behind->wait->number) {
@@ -182,7 +185,7 @@ static void free_remove(struct bfc *bfc, struct bfc_chunk *chunk)
     bfc->counts.free_chunks--;
 }
 
-/* Put a free chunk among those by size, together with its neighbours. */
+/* Merge a free chunk with its neighbours and add the result to the index by size. */
 static void free_add(struct bfc *bfc, struct bfc_chunk *chunk)
 {
     struct bfc_chunk *before = chunk->before, *behind = chunk->behind;
@@ -200,7 +203,7 @@ static void free_add(struct bfc *bfc, struct bfc_chunk *chunk)
     bfc->counts.free_chunks++;
 }
 
-/* Look at up to `count` of those that have waited longest. */
+/* Poll up to `count` of the chunks that have waited longest. */
 static void waiting_settle(struct bfc *bfc, uint64_t count)
 {
     struct list_node *node = bfc->waiting.head.next, *next;
@@ -211,8 +214,8 @@ static void waiting_settle(struct bfc *bfc, uint64_t count)
             continue;
         free_remove(bfc, chunk);
         wait_end(bfc, chunk);
-        free_add(bfc,
-                 chunk); /* merges with such as wait for nothing: never with `next` */
+        /* merges only with chunks that wait for nothing, so never with `next` */
+        free_add(bfc, chunk);
     }
 }
 
@@ -298,8 +301,9 @@ static uint64_t room_left(const struct bfc *bfc)
     return left / BFC_GRAIN * BFC_GRAIN;
 }
 
-/* Twice as large for each that stands: few of them in a pool that grows, and one that is trimmed again
- * and again starts anew. */
+/* Return the size of the next region: twice as large for each region that exists. A pool
+ * that grows has few regions, and a pool that is trimmed again and again starts small
+ * again. */
 static uint64_t region_wanted(const struct bfc *bfc)
 {
     uint64_t bytes = bfc->first_region_bytes;
@@ -308,7 +312,7 @@ static uint64_t region_wanted(const struct bfc *bfc)
     return bytes;
 }
 
-/* A region of at least `bytes`. */
+/* Add a region of at least `bytes`. */
 static tryst_status grow(struct bfc *bfc, uint64_t bytes)
 {
     uint64_t wanted = region_wanted(bfc);
@@ -346,8 +350,8 @@ static bool is_usable(struct bfc_chunk *chunk, void *arg)
            wait_poll(wanted->bfc, wait->also);
 }
 
-/* Split off what is too much; where there is no memory for that, it stays. Both go on
- * waiting for what the whole waited for. */
+/* Split off the part of `chunk` beyond `bytes`; without memory for the new record the
+ * chunk stays whole. Both parts keep the wait of the whole. */
 static void split(struct bfc *bfc, struct bfc_chunk *chunk, uint64_t bytes)
 {
     uint64_t left = chunk->bytes - bytes;
@@ -370,7 +374,7 @@ static void split(struct bfc *bfc, struct bfc_chunk *chunk, uint64_t bytes)
 static void *take(struct bfc *bfc, struct bfc_chunk *chunk, uint64_t bytes)
 {
     free_remove(bfc, chunk);
-    chunk->is_free = false; /* before its rest looks for neighbours */
+    chunk->is_free = false; /* before the rest is merged with its neighbours */
     split(bfc, chunk, bytes);
     bfc->counts.in_use++;
     bfc->counts.gets++;
@@ -380,13 +384,15 @@ static void *take(struct bfc *bfc, struct bfc_chunk *chunk, uint64_t bytes)
     return (void *)chunk->data;
 }
 
-/* In this order: what is there; what streams have let go of meanwhile; a new region; one in the place
- * of regions that are free and too small. */
+/* Find a chunk, in this order: a free one; one that streams have finished with meanwhile;
+ * one in a new region; one in a region that replaces free regions too small for the
+ * request. */
 static tryst_status find(struct bfc *bfc, struct wanted *wanted, uint64_t bytes,
                          struct bfc_chunk **chunk_p)
 {
     tryst_status status = TRYST_OK;
-    waiting_settle(bfc, 2); /* as many as come, and one more: they stay few */
+    /* a get polls one more than a put adds, so waiting chunks stay few */
+    waiting_settle(bfc, 2);
     *chunk_p = bfc_index_find(&bfc->index, bytes, is_usable, wanted);
     if (*chunk_p)
         return TRYST_OK;
@@ -417,7 +423,7 @@ tryst_status bfc_get(struct bfc *bfc, bool on_stream, void *stream, size_t bytes
 
 /* --- put --- */
 
-/* The chunk at `data`, if it is out. */
+/* Return the chunk at `data` if it is out, else NULL. */
 static struct bfc_chunk *chunk_out(const struct bfc *bfc, const void *data)
 {
     struct bfc_chunk *chunk = bfc_index_at(&bfc->index, (uintptr_t)data);
@@ -463,7 +469,7 @@ bool bfc_is_settled(struct bfc *bfc, const void *data, bool *settled_p)
     return true;
 }
 
-/* Those that are out remember their stream too. */
+/* Walk the chunks that are out too: they keep the wait of their earlier stream. */
 void bfc_stream_forget(struct bfc *bfc, void *stream)
 {
     list_for_each_safe (&bfc->regions, node, after) {
@@ -514,7 +520,7 @@ static uint64_t largest_free(const struct bfc *bfc, bool waiting_too)
     return largest;
 }
 
-/* Regions that are wholly free make room for one as large as all of them. */
+/* Count wholly free regions as room for one region as large as all of them. */
 uint64_t bfc_would_fit(struct bfc *bfc)
 {
     waiting_settle(bfc, bfc->counts.waiting_chunks);

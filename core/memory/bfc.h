@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file bfc.h
- *  Memory that somebody else owns, cut into pieces: best fit with coalescing.
+ *  Pieces of memory that another owner provides (a device's driver, say): best fit with
+ *  coalescing.
  *
- *  Idea: memory of a device is expensive to allocate and to free (the driver waits for the device),
- *  so it is taken in a few large *regions* and cut here. A request gets the smallest free *chunk* that
- *  holds it, the rest is split off, and what is freed grows together with its free neighbours. The
- *  bytes themselves are never touched: bookkeeping lies in host memory, so the same code serves
- *  device, pinned and registered memory, and all of it is tested on the host. After Doug Lea's
- *  allocator by way of TensorFlow's BFCAllocator (tensorflow/core/common_runtime/bfc_allocator.h).
+ *  Idea: device memory is expensive to allocate and to free (the driver waits for the
+ *  device), so a backend provides a few large *regions*, which are cut here. A request
+ *  gets the smallest free *chunk* that holds it, and the rest of that chunk is split off.
+ *  A freed chunk merges with its free neighbours. The bytes themselves are never touched:
+ *  all bookkeeping is in host memory, so the same code serves device, pinned and
+ *  registered memory, and all of it is tested on the host. After Doug Lea's allocator by
+ *  way of TensorFlow's BFCAllocator (tensorflow/core/common_runtime/bfc_allocator.h).
  *
- *  Streams: what was freed while work of a stream may still use it is given out again in that same
- *  stream at once (its work comes later there), and to others when an event that was recorded when it
- *  was freed has passed. Chunks grow together only when they wait for nothing, or for the same stream.
+ *  Streams: a chunk that was freed while work of a stream may still use it goes to a
+ *  request of the same stream at once (the new work runs later in that stream), and to
+ *  other requests when the event that was recorded at the free has passed. Two chunks
+ *  merge only if both wait for nothing, or both for the same stream.
  *
- *  Invariants (bfc_is_valid): the chunks of a region lie side by side and cover it; no two free
- *  neighbours wait for nothing; every free chunk is in the list of its size; the counts are the sums.
+ *  Invariants (bfc_is_valid): the chunks of a region lie side by side and cover the
+ *  region; no two free neighbours are mergeable; every free chunk is in the list of its
+ *  size; the counts are the sums over all chunks.
  *
- *  No locks: the caller serialises. Callers: transports/memory/memory_pool.c.
+ *  No locks: the caller serialises.
  */
 #ifndef TRYST_CORE_BFC_H
 #define TRYST_CORE_BFC_H
@@ -27,30 +31,35 @@
 
 #include "tryst/status.h"
 
-/** Chunks are multiples of this, and so aligned (a device's coalesced access, a cache line). */
+/** Chunks are multiples of BFC_GRAIN bytes, and so aligned for a device's coalesced
+ *  access and for cache lines. */
 #define BFC_GRAIN 256
 
-/** Where regions come from, and events. */
+/** The source of regions and of events. */
 struct bfc_backend {
-    /** TRYST_OK, or why not (TRYST_E_NOMEM: a smaller one is tried). */
+    /** Allocate a region. Returns TRYST_OK or an error; after TRYST_E_NOMEM a smaller
+     *  region is tried. */
     tryst_status (*region_alloc)(void *arg, size_t bytes, void **data_p);
     void (*region_free)(void *arg, void *data, size_t bytes);
-    /** Events; both NULL where nothing is freed after a stream. event_record: an event that passes
-     *  when `stream` has done what was queued before. event_passed: it is given back when true. */
+    /** Record an event that passes when `stream` has done the work queued so far. NULL,
+     *  as event_passed, in a backend without streams. */
     tryst_status (*event_record)(void *arg, void *stream, void **event_p);
+    /** True if `event` has passed; the event is then given back. */
     bool (*event_passed)(void *arg, void *event);
-    /** Give one back that nobody will ask about again. */
+    /** Give back an event that will not be polled again. */
     void (*event_drop)(void *arg, void *event);
 };
 
 struct bfc_params {
     const struct bfc_backend *backend;
     void *arg;
-    uint64_t limit_bytes; /**< of all regions together; 0: none */
-    uint64_t
-        region_bytes; /**< of the first region; twice as large for each that stands; 0: 2 MiB */
-    /** region_free only notes what to free. So bfc_get does not make a region in the place of free
-     *  ones: TRYST_E_NOMEM, and the caller trims, frees and asks again. */
+    uint64_t limit_bytes; /**< limit for all regions together; 0: none */
+    /** Bytes of the first region; each further region doubles with the number of regions
+     *  that exist; 0: 2 MiB. */
+    uint64_t region_bytes;
+    /** True if region_free only records a region, which the caller frees later. bfc_get
+     *  then does not replace free regions by a larger one: it returns TRYST_E_NOMEM, and
+     *  the caller trims, frees and calls bfc_get again. */
     bool frees_later;
 };
 
@@ -59,39 +68,46 @@ struct bfc_counts {
     uint64_t high_water_bytes;     /**< most in_use_bytes ever */
     uint64_t reserved_bytes, regions;
     uint64_t free_chunks, largest_free_bytes;
-    uint64_t waiting_chunks; /**< of the free ones: those that wait for a stream */
-    uint64_t gets;           /**< ever */
+    uint64_t waiting_chunks; /**< free chunks that wait for a stream */
+    uint64_t gets;           /**< calls of bfc_get that succeeded */
 };
 
 struct bfc;
 
 tryst_status bfc_open(const struct bfc_params *params, struct bfc **bfc_p);
-/** Gives all regions back; returns how many chunks were still out. NULL is allowed. */
+/** Give all regions back; returns the number of chunks that were still out. NULL is
+ *  allowed. */
 uint64_t bfc_close(struct bfc *bfc);
 
-/** `bytes` (at least 1) that nothing uses any more, or, with `on_stream`, that at most earlier work of
- *  `stream` uses. TRYST_OK; TRYST_E_NOMEM: not within the limit, or the backend has no more;
- *  another status of the backend's. */
+/** Get a chunk of `bytes` (at least 1) that no work uses any more or, with `on_stream`,
+ *  that at most earlier work of `stream` uses. Returns TRYST_OK; TRYST_E_NOMEM beyond the
+ *  limit or when the backend has no memory; TRYST_E_INVALID for 0 bytes; or another
+ *  status of the backend. */
 tryst_status bfc_get(struct bfc *bfc, bool on_stream, void *stream, size_t bytes,
                      void **data_p);
-/** Give a chunk back; with `on_stream`, work that is queued in `stream` may still use it. False: it is
- *  none of ours, or not out. */
+/** Give a chunk back; with `on_stream`, work that is queued in `stream` may still use the
+ *  chunk. False if `data` is not a chunk of this allocator, or not out. */
 bool bfc_put(struct bfc *bfc, bool on_stream, void *stream, void *data);
 
-/** Work that is queued in `stream` now uses a chunk that is out: whoever puts it, it waits for that too.
- *  False: it is none of ours, or not out, or there are no events here. */
+/** Note that work queued in `stream` so far uses a chunk that is out: the chunk then also
+ *  waits for that work, whatever stream bfc_put names. False if `data` is not a chunk of
+ *  this allocator or not out, or if the backend has no events. */
 bool bfc_use(struct bfc *bfc, void *stream, void *data);
-/** Of a chunk that is out: has all work passed that was told of, and that of the stream which had it
- *  before? False as in bfc_use. */
+/** Write whether a chunk that is out is settled: all work that bfc_use noted has passed,
+ *  and so has the work of the stream that had the chunk before. False, with `*settled_p`
+ *  unchanged, if `data` is not a chunk of this allocator, or not out. */
 bool bfc_is_settled(struct bfc *bfc, const void *data, bool *settled_p);
 
-/** A stream's handle will be used for another stream, or for none: only events count from now on. */
+/** Forget a stream's handle, which is about to name another stream or none: from now on
+ *  only events decide about the chunks that wait for this stream. */
 void bfc_stream_forget(struct bfc *bfc, void *stream);
 
-/** Give back the regions that are wholly free and that no stream uses; returns their bytes. */
+/** Give back the regions that are wholly free and that no stream uses; returns their
+ *  bytes. */
 uint64_t bfc_trim(struct bfc *bfc);
 
-/** The largest request that would be granted now to who has no stream, if the backend has memory. */
+/** Return the largest request without a stream that bfc_get would grant now, if the
+ *  backend has memory. */
 uint64_t bfc_would_fit(struct bfc *bfc);
 
 void bfc_counts(const struct bfc *bfc, struct bfc_counts *counts_p);

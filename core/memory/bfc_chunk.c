@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How chunks are found (bfc_chunk.h).
+ * The index of chunks; see bfc_chunk.h.
  */
 #include "bfc_chunk.h"
 
@@ -14,7 +14,7 @@ void bfc_index_init(struct bfc_index *index)
 
 /* --- by size --- */
 
-/* Quarters of powers of two: 4 to each doubling, from one grain on. */
+/* Return the list for chunks of `bytes`: 4 lists for each doubling, from one grain on. */
 static unsigned size_index(uint64_t bytes)
 {
     uint64_t grains = bytes / BFC_GRAIN;
@@ -49,7 +49,7 @@ void bfc_index_remove(struct bfc_index *index, struct bfc_chunk *chunk)
         index->used[at / 64] &= ~(UINT64_C(1) << at % 64);
 }
 
-/* The first list from `at` on that is not empty, or BFC_SIZES. */
+/* Return the first list from `at` on that is not empty, or BFC_SIZES. */
 static unsigned next_used(const struct bfc_index *index, unsigned at)
 {
     while (at < BFC_SIZES) {

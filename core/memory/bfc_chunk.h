@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chunks of bfc.c, and the two ways in which they are found: free ones by size, all by address.
+/* Chunks of bfc.c and their index: free chunks by size, all chunks by address.
  *
- * By size: a list for each quarter of a power of two, in it by size and then address, so the first
- * that fits, from the list of the wanted size on, fits best. A bit per list that is not empty. */
+ * By size: one list for each quarter of a power of two, sorted by size and then by
+ * address, and one bit for each list that is not empty. The first chunk that fits, from
+ * the list of the requested size on, is therefore the best fit. */
 #ifndef TRYST_CORE_BFC_CHUNK_H
 #define TRYST_CORE_BFC_CHUNK_H
 
@@ -12,27 +13,30 @@
 
 enum { BFC_SIZES = 4 * 48 };
 
-/* Work of streams that may still use bytes that are free. Several chunks may share one. */
+/* Work of streams that may still use free bytes. Several chunks may share one wait. */
 struct bfc_wait {
     unsigned references;
-    bool is_named;   /* `stream` still means that stream */
+    bool is_named;   /* `stream` is still the handle of the recorded stream */
     bool is_over;    /* the event has passed */
-    uint64_t number; /* later waits have greater ones */
+    uint64_t number; /* greater in later waits */
     void *stream;
-    void *event; /* NULL and not over: could not be recorded, and nobody will know */
-    struct bfc_wait *also; /* of another stream, before */
+    /* NULL while not over: the event could not be recorded, so this wait never passes */
+    void *event;
+    struct bfc_wait *also; /* an earlier wait of another stream; NULL: none */
 };
 
 struct bfc_chunk {
     struct bfc_chunk *before, *behind; /* neighbours in the region; NULL at its ends */
-    struct hash_node by_address;       /* its hash is of `data` */
-    struct list_node by_size;          /* in none while it is out */
-    struct list_node by_wait;          /* among those that wait, oldest first */
+    struct hash_node by_address;       /* hashed by `data` */
+    struct list_node by_size;          /* in no list while the chunk is out */
+    /* in bfc.waiting, oldest first, while free with a wait */
+    struct list_node by_wait;
     uintptr_t data;
     uint64_t bytes;
     bool is_free;
-    /* What work may still use it; NULL: none. While it is out: what was left of that when it was handed
-     * out, to a stream that comes later anyway, and what bfc_use told of since. */
+    /* Work that may still use the chunk; NULL: none. While the chunk is out: the work
+     * that was left when bfc_get handed the chunk out (the stream's new work runs after
+     * it anyway), and the work that bfc_use has added since. */
     struct bfc_wait *wait;
 };
 
@@ -42,18 +46,18 @@ struct bfc_index {
     struct hash_table by_address; /* all chunks */
 };
 
-/* hash_table_close(&index->by_address) undoes it. */
+/* Initialise an index; hash_table_close(&index->by_address) undoes this. */
 void bfc_index_init(struct bfc_index *index);
 
-/* Free chunks, by size. */
+/* Add a free chunk to the index by size, or remove one. */
 void bfc_index_add(struct bfc_index *index, struct bfc_chunk *chunk);
 void bfc_index_remove(struct bfc_index *index, struct bfc_chunk *chunk);
-/* The smallest of at least `bytes` for which `fits` is true, or NULL. */
+/* Find the smallest free chunk of at least `bytes` for which `fits` is true, or NULL. */
 struct bfc_chunk *bfc_index_find(struct bfc_index *index, uint64_t bytes,
                                  bool (*fits)(struct bfc_chunk *chunk, void *arg),
                                  void *arg);
 
-/* The chunk at this address, or NULL. */
+/* Find the chunk at the address `data`, or NULL. */
 struct bfc_chunk *bfc_index_at(const struct bfc_index *index, uintptr_t data);
 
 #endif

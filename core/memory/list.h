@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Intrusive doubly linked list.
  *
- * One idea: the node lives inside the thing that is listed, so listing allocates nothing
- * and removal from the middle is constant time. The list is a ring through a sentinel.
- * Invariant: a node's `next` is NULL exactly when it is in no list (a zeroed node is in
- * none), so "is it queued?" is answered by the node and removing twice does no harm.
- * No locks: the caller owns the list. Callers: every layer. */
+ * One idea: the node is a member of the object that is listed, so listing allocates
+ * nothing and removal from the middle takes constant time. The list is a ring through a
+ * sentinel. Invariant: a node's `next` is NULL exactly when the node is in no list (a
+ * zeroed node is in none), so the node alone shows whether it is listed, and a second
+ * removal does no harm. No locks: the caller owns the list. */
 #ifndef TRYST_CORE_LIST_H
 #define TRYST_CORE_LIST_H
 
@@ -18,10 +18,10 @@ struct list_node {
 };
 
 struct list {
-    struct list_node head; /* the sentinel: head.next is the first, head.prev the last */
+    struct list_node head; /* sentinel: head.next is the first node, head.prev the last */
 };
 
-/* The structure that holds `member` at `ptr`; container_of(NULL, …) is not meaningful. */
+/* The structure that holds `member` at `ptr`, which must not be NULL. */
 #define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 static inline void list_init(struct list *list)
@@ -63,7 +63,7 @@ static inline void list_push_front(struct list *list, struct list_node *node)
     list_insert_before(list->head.next, node);
 }
 
-/* Takes `node` out of the list that it is in, whichever that is; false when in none. */
+/* Remove `node` from its list, whichever list that is. False if `node` is in none. */
 static inline bool list_remove(struct list_node *node)
 {
     if (!list_linked(node))
@@ -74,7 +74,7 @@ static inline bool list_remove(struct list_node *node)
     return true;
 }
 
-/* NULL when empty; the node stays in the list. */
+/* Return the first node, which stays in the list; NULL when the list is empty. */
 static inline struct list_node *list_first(const struct list *list)
 {
     return list_empty(list) ? NULL : list->head.next;
@@ -88,7 +88,7 @@ static inline struct list_node *list_pop_front(struct list *list)
     return node;
 }
 
-/* Moves all of `from` behind what `list` holds; `from` is then empty. */
+/* Move all nodes of `from` to the end of `list`; `from` is then empty. */
 static inline void list_append(struct list *list, struct list *from)
 {
     if (list_empty(from))
@@ -100,7 +100,7 @@ static inline void list_append(struct list *list, struct list *from)
     list_init(from);
 }
 
-/* Walks while the body may remove the current node (and only that one). */
+/* Walk a list; the body may remove the current node, and no other. */
 #define list_for_each_safe(list, node, after)                             \
     for (struct list_node *node = (list)->head.next, *after = node->next; \
          node != &(list)->head; node = after, after = node->next)

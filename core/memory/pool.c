@@ -2,16 +2,15 @@
 /* The object pool; see pool.h.
  *
  * A mutex guards a list of free objects, linked through their own first word. In front of
- * it stands a handful of slots that hold one free object each: what comes and goes with
- * every message moves through them with one exchange and no lock. An exchange takes or
- * gives a whole object, so there is no link to follow and no ABA, as a lock-free list
- * would have.
+ * the list a few slots hold one free object each: objects that come and go with every
+ * message move through the slots by one exchange, without a lock. An exchange takes or
+ * gives a whole object, so there is no link to follow, and no ABA as in a lock-free list.
  *
- * Memory order of a slot: who puts an object in releases it, who takes it out acquires
- * it; so whoever gets an object comes after all that its last user did to it.
+ * Memory order of a slot: slot_give releases the object and slot_take acquires it, so
+ * everything that the last user did to an object happens before its next use.
  *
- * Under AddressSanitizer an object that is in the pool is poisoned past its link, so a
- * use after pool_put is reported where it happens. */
+ * Under AddressSanitizer an object in the pool is poisoned after its link, so a use after
+ * pool_put is reported where it happens. */
 #include "core/pool.h"
 
 #include <assert.h>
@@ -39,7 +38,7 @@
 /* A ping-pong keeps a receive and two sends under way. */
 enum { SLOTS = 4 };
 
-#define CHUNK_BYTES ((size_t)16 * 1024) /* four pages: small enough to waste */
+#define CHUNK_BYTES ((size_t)16 * 1024) /* four pages: little to waste */
 
 struct item {
     struct item *next;
@@ -50,15 +49,18 @@ struct chunk {
 };
 
 struct pool {
-    _Atomic(struct item *) slots[SLOTS]; /* free objects, or NULL */
-    pthread_mutex_t lock;                /* guards all below it that changes */
+    _Atomic(struct item *) slots[SLOTS]; /* one free object each, or NULL */
+    /* guards the members below that are not constant */
+    pthread_mutex_t lock;
     struct item *free;
     struct chunk *chunks;
-    size_t in_use, items; /* out, what is in the slots as well; in all chunks */
-    size_t align;         /* constant, as those below */
-    size_t chunk_items;   /* in each chunk */
-    size_t stride_bytes;  /* from one object to the next */
-    size_t first_bytes;   /* from a chunk's start to its first object */
+    /* in_use: objects not in `free`, those in the slots included; items: objects of all
+     * chunks */
+    size_t in_use, items;
+    size_t align;        /* constant after pool_open */
+    size_t chunk_items;  /* objects of each chunk; constant */
+    size_t stride_bytes; /* from one object to the next; constant */
+    size_t first_bytes;  /* from a chunk's start to its first object; constant */
 };
 
 static size_t round_up(size_t bytes, size_t align)
@@ -99,7 +101,7 @@ static void item_unpoison(const struct pool *pool, struct item *item)
     ASAN_UNPOISON_MEMORY_REGION(item + 1, pool->stride_bytes - sizeof *item);
 }
 
-/* Adds one chunk, lock held, if there is memory. */
+/* Add one chunk if there is memory. The caller holds the lock. */
 static void pool_grow(struct pool *pool)
 {
     struct chunk *chunk = mem_alloc_aligned(
@@ -117,11 +119,11 @@ static void pool_grow(struct pool *pool)
     }
 }
 
-/* An object from a slot, or NULL. */
+/* Take an object from a slot, or NULL. */
 static struct item *slot_take(struct pool *pool)
 {
     for (int i = 0; i < SLOTS; i++) {
-        /* relaxed: a look before the exchange. acquire: partner of slot_give. */
+        /* relaxed: a test before the exchange. acquire: partner of slot_give. */
         if (!atomic_load_explicit(&pool->slots[i], memory_order_relaxed))
             continue;
         struct item *item =
@@ -132,13 +134,13 @@ static struct item *slot_take(struct pool *pool)
     return NULL;
 }
 
-/* Into the first slot, where the next one who asks looks first; false when that is taken
- * and so are the others. */
+/* Give an object to the first empty slot, since slot_take begins with the first. False if
+ * all slots are taken. */
 static bool slot_give(struct pool *pool, struct item *item)
 {
     for (int i = 0; i < SLOTS; i++) {
         struct item *none = NULL;
-        /* relaxed: a look before the exchange. release: partner of slot_take. */
+        /* relaxed: a test before the exchange. release: partner of slot_take. */
         if (!atomic_load_explicit(&pool->slots[i], memory_order_relaxed) &&
             atomic_compare_exchange_strong_explicit(
                 &pool->slots[i], &none, item, memory_order_release, memory_order_relaxed))
@@ -147,7 +149,8 @@ static bool slot_give(struct pool *pool, struct item *item)
     return false;
 }
 
-/* Apart from pool_get, which mostly needs no lock; likewise list_give. */
+/* Take an object from the list. Not inlined, as list_give: pool_get mostly needs no lock.
+ */
 __attribute__((noinline)) static struct item *list_take(struct pool *pool)
 {
     pthread_mutex_lock(&pool->lock);
@@ -192,7 +195,7 @@ void pool_put(struct pool *pool, void *object)
         list_give(pool, item);
 }
 
-/* Back to the list with all that the slots hold. */
+/* Return the objects of all slots to the list. */
 static void slots_empty(struct pool *pool)
 {
     struct item *item;
@@ -230,12 +233,12 @@ size_t pool_in_use(struct pool *pool)
     return in_use;
 }
 
-/* Whether `item` is the start of an object of one of the chunks. */
+/* True if `item` is the start of an object of one of the chunks. */
 static bool pool_holds(const struct pool *pool, const struct item *item)
 {
     for (struct chunk *chunk = pool->chunks; chunk; chunk = chunk->next) {
         uintptr_t first = (uintptr_t)chunk_item(pool, chunk, 0);
-        uintptr_t offset = (uintptr_t)item - first; /* huge when before the first */
+        uintptr_t offset = (uintptr_t)item - first; /* huge if before the first object */
         if (offset < pool->chunk_items * pool->stride_bytes)
             return offset % pool->stride_bytes == 0;
     }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pool of objects of one size.
+/* Pool of objects of one size, for operations, frames and records, which come and go with
+ * every message.
  *
- * One idea: a free list, the last in first out, in front of chunks that are only given back
- * when the pool closes, so a warm pool never allocates and the object it hands out is the
- * one most likely in cache. Invariant: objects out + objects free = objects in all chunks
- * (pool_is_valid says so). Callers: operations, frames, records: what comes and goes with
- * every message. */
+ * One idea: a free list, last in, first out, in front of chunks that are freed only when
+ * the pool closes. A warm pool therefore never allocates, and hands out the object that
+ * is most likely in cache. Invariant: objects out + objects free = objects in all chunks
+ * (pool_is_valid). */
 #ifndef TRYST_CORE_POOL_H
 #define TRYST_CORE_POOL_H
 
@@ -16,27 +16,29 @@
 
 struct pool;
 
-/* Objects of `item_bytes` (at least 1), each at a multiple of `align`, a power of two. Allocates nothing
- * but the pool itself. TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID. */
+/* Open a pool of objects of `item_bytes` (at least 1), each at a multiple of `align`, a
+ * power of two. Allocates only the pool itself. Returns TRYST_OK, TRYST_E_NOMEM,
+ * TRYST_E_INVALID. */
 tryst_status pool_open(size_t item_bytes, size_t align, struct pool **pool_p);
 
-/* Any thread; one atomic exchange, or one short lock. The contents are undefined. NULL: no memory
- * (only when all objects are out). */
+/* Get an object with undefined contents; NULL without memory, which can only happen when
+ * all objects are out. Any thread; takes one atomic exchange, or one short lock. */
 void *pool_get(struct pool *pool) __attribute__((warn_unused_result));
 
-/* Any thread, not only the one that got it. NULL is allowed. */
+/* Put an object back. Any thread, not only the one that got the object. NULL is allowed.
+ */
 void pool_put(struct pool *pool, void *object);
 
-/* Returns how many objects are still out. Callers assert that it is 0. If it is not, the
- * memory is kept rather than pulled from under whoever holds it, and the leak stays
- * visible in alloc_live_count. NULL is allowed. */
+/* Close a pool; returns the number of objects that are still out. Callers assert 0. With
+ * objects out the memory stays allocated, since they may still be used, and
+ * alloc_live_count shows the leak. NULL is allowed. */
 size_t pool_close(struct pool *pool);
 
-/* How many are out. */
+/* Return the number of objects that are out. */
 size_t pool_in_use(struct pool *pool);
 
-/* Walks the free list: each entry lies in a chunk on an object's start and the counts add
- * up. */
+/* True if the free list is consistent: each entry is the start of an object in a chunk,
+ * and the counts add up. */
 bool pool_is_valid(struct pool *pool);
 
 #endif

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How urgent something is: one total order for everything that waits.
+/* Urgency: one total order for everything that waits.
  *
- * Class before all, then priority, then the older step, then what was submitted first. Of two numbers
- * the smaller is the more urgent. With rank and step left zero (TRYST_SCHED=fifo) the same queues are first
- * come, first served.
- * Callers: rendezvous, commsched, transports. */
+ * Class first, then priority, then the older step, then the earlier submission. Of two
+ * numbers the smaller is the more urgent. With rank and step left zero (TRYST_SCHED=fifo)
+ * the same queues are first come, first served. */
 #ifndef TRYST_CORE_URGENCY_H
 #define TRYST_CORE_URGENCY_H
 
@@ -14,9 +13,9 @@
 enum urgency_class { URGENCY_TRAINING, URGENCY_BACKGROUND, URGENCY_CLASSES };
 
 struct urgency {
-    uint64_t rank; /* class and priority: urgency_rank */
+    uint64_t rank; /* class and priority, from urgency_rank */
     uint64_t step;
-    uint64_t number; /* of its submission at this rank */
+    uint64_t number; /* number of the submission at this rank */
 };
 
 static inline uint64_t urgency_rank(enum urgency_class kind, int32_t priority)
@@ -34,7 +33,7 @@ static inline int32_t urgency_priority(const struct urgency *urgency)
     return (int32_t)((uint32_t)urgency->rank ^ 0x80000000u);
 }
 
-/** Is `a` more urgent than `b`? */
+/** True if `a` is more urgent than `b`. */
 static inline bool urgency_before(const struct urgency *a, const struct urgency *b)
 {
     if (a->rank != b->rank)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A queue that gives the most urgent first.
+/* A queue that returns its most urgent node first.
  *
- * Idea: almost everything comes in the order in which it will leave, so that part is a list, and only
- * what overtakes stands in a heap: a pairing heap (Fredman, Sedgewick, Sleator, Tarjan 1986), whose
- * nodes lie in the things that are queued, so nothing is allocated. In order: a comparison to come, none
- * to leave. Overtaking: none to come, logarithmically many (amortised) to leave.
- * Invariant: the list is sorted; what is equally urgent leaves in the order in which it came, but for
- * what stands in the heap. A zeroed node is in no queue. An urgency does not change while its node is
- * in a queue.
- * No locks: the caller owns the queue. Callers: rendezvous, commsched. */
+ * Idea: most nodes arrive in the order in which they will leave, so these form a sorted
+ * list. Only a node that overtakes goes to a heap: a pairing heap (Fredman, Sedgewick,
+ * Sleator, Tarjan 1986). Nodes are members of the queued objects, so nothing is
+ * allocated. In order: one comparison to enter, none to leave. Overtaking: none to enter,
+ * logarithmically many (amortised) to leave.
+ * Invariant: the list is sorted; equally urgent nodes leave in the order of arrival,
+ * except nodes in the heap. A zeroed node is in no queue. An urgency does not change
+ * while its node is in a queue. No locks: the caller owns the queue. */
 #ifndef TRYST_CORE_URGENT_H
 #define TRYST_CORE_URGENT_H
 
@@ -16,16 +16,18 @@
 #include "core/urgency.h"
 
 struct urgent_node {
-    struct list_node node; /* in one of the queue's lists, or its parent's children */
-    struct list children;  /* in the heap; zeroed where it is not */
-    const struct urgency *urgency; /* of what is queued; valid as long as it is */
-    struct urgent_queue *queue;    /* the last that it was pushed into */
+    struct list_node node; /* in one of the queue's lists, or among a parent's children */
+    /* children in the heap; zeroed while the node is not in the heap */
+    struct list children;
+    /* urgency of the queued object; valid while the node is queued */
+    const struct urgency *urgency;
+    struct urgent_queue *queue; /* queue of the last push */
 };
 
 struct urgent_queue {
     struct list sorted;
-    struct list
-        roots; /* of the heap: several trees become one when the first is asked for */
+    /* trees of the heap; urgent_heap_first melds them into one */
+    struct list roots;
 };
 
 static inline void urgent_init(struct urgent_queue *queue)
@@ -39,7 +41,7 @@ static inline bool urgent_empty(const struct urgent_queue *queue)
     return list_empty(&queue->sorted) && list_empty(&queue->roots);
 }
 
-/* Is it in a queue? */
+/* True if the node is in a queue. */
 static inline bool urgent_queued(const struct urgent_node *node)
 {
     return list_linked(&node->node);
@@ -50,7 +52,7 @@ static inline struct urgent_node *urgent_node_of(struct list_node *node)
     return container_of(node, struct urgent_node, node);
 }
 
-/* `urgency` is read as long as the node is queued. */
+/* Push a node. The queue reads `urgency` as long as the node is queued. */
 static inline void urgent_push(struct urgent_queue *queue, struct urgent_node *node,
                                const struct urgency *urgency)
 {
@@ -66,11 +68,11 @@ static inline void urgent_push(struct urgent_queue *queue, struct urgent_node *n
     list_push_back(to, &node->node);
 }
 
-/* Part of urgent_first and urgent_remove. */
+/* The heap's part of urgent_first and of urgent_remove. */
 struct urgent_node *urgent_heap_first(struct urgent_queue *queue);
 void urgent_heap_remove(struct urgent_node *node);
 
-/* The most urgent, which stays; NULL when empty. */
+/* Return the most urgent node, which stays queued; NULL when the queue is empty. */
 static inline struct urgent_node *urgent_first(struct urgent_queue *queue)
 {
     if (__builtin_expect(!list_empty(&queue->roots), 0))
@@ -78,7 +80,7 @@ static inline struct urgent_node *urgent_first(struct urgent_queue *queue)
     return list_empty(&queue->sorted) ? NULL : urgent_node_of(queue->sorted.head.next);
 }
 
-/* Takes it out of the queue that it is in, whichever that is; false when in none. */
+/* Remove `node` from its queue, whichever queue that is. False if `node` is in none. */
 static inline bool urgent_remove(struct urgent_node *node)
 {
     if (__builtin_expect(node->children.head.next != NULL, 0))
@@ -86,11 +88,12 @@ static inline bool urgent_remove(struct urgent_node *node)
     return list_remove(&node->node);
 }
 
-/* The node's turn is over: what is as urgent, and follows it in the list, goes before it. */
+/* Move a node of the list behind the equally urgent nodes that follow it: its turn is
+ * over. */
 static inline void urgent_turn(struct urgent_node *node)
 {
     struct list_node *next = node->node.next;
-    if (!next || node->children.head.next) /* in no queue; in the heap */
+    if (!next || node->children.head.next) /* in no queue, or in the heap */
         return;
     const struct list_node *head = &node->queue->sorted.head;
     while (next != head && !urgency_before(node->urgency, urgent_node_of(next)->urgency))

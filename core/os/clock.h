@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Time as something that is handed in.
+/* Time as a parameter.
  *
- * One idea: whoever needs the time takes a `const struct clock *`, and NULL is the
- * machine's own monotonic clock, so schedulers, deadlines and rate limits run under a
- * fake in tests. Invariant: a clock never goes back. Callers: every layer. */
+ * One idea: code that needs the time takes a `const struct clock *`, where NULL is the
+ * machine's own monotonic clock, so schedulers, deadlines and rate limits run on a fake
+ * clock in tests. Invariant: a clock never goes back. */
 #ifndef TRYST_CORE_CLOCK_H
 #define TRYST_CORE_CLOCK_H
 
@@ -18,13 +18,16 @@ struct clock {
     void *arg;
 };
 
-/* CLOCK_MONOTONIC: one scale for all processes of a machine, none across machines. */
+/* Read CLOCK_MONOTONIC: one scale for all processes of a machine, none across
+ * machines. */
 uint64_t clock_monotonic_ns(void);
 
-/* The same as of the kernel's last tick, some milliseconds old at most; costs a quarter. */
+/* Read CLOCK_MONOTONIC as of the kernel's last tick, at most some milliseconds old, at a
+ * quarter of the cost. */
 uint64_t clock_monotonic_coarse_ns(void);
 
-/* CLOCK_REALTIME since 1970, to compare moments of different machines; it may jump. */
+/* Read CLOCK_REALTIME, nanoseconds since 1970, to compare times of different machines;
+ * this clock may jump. */
 uint64_t clock_wall_ns(void);
 
 static inline uint64_t clock_now_ns(const struct clock *clock)
@@ -37,8 +40,8 @@ static inline uint64_t clock_coarse_ns(const struct clock *clock)
     return clock ? clock->now_ns(clock->arg) : clock_monotonic_coarse_ns();
 }
 
-/* How long ago `then_ns` was; 0 where it lies ahead of `now_ns`, which may have been read before it,
- * or from the coarse clock. */
+/* Return the time from `then_ns` to `now_ns`; 0 if `then_ns` is the later one, because
+ * `now_ns` was read first or from the coarse clock. */
 static inline uint64_t clock_since_ns(uint64_t then_ns, uint64_t now_ns)
 {
     return now_ns > then_ns ? now_ns - then_ns : 0;

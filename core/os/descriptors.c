@@ -8,9 +8,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-static _Atomic unsigned
-    low_holders;                  /* acq_rel: the last one to go sees all of low_held */
-static _Atomic unsigned low_held; /* a bit for each placeholder that is kept */
+/* number of active holds; acq_rel: the last release reads all of low_held */
+static _Atomic unsigned low_holders;
+static _Atomic unsigned low_held; /* one bit for each placeholder of an active hold */
 
 bool descriptors_left(unsigned count)
 {

@@ -7,9 +7,9 @@
  * placeholder (O_PATH: reads and writes fail with EBADF, as on a closed number), so the
  * kernel returns a higher one. Where the program closes a number between the two calls,
  * the descriptor is moved. Invariant: a result of FD_MAKE or fd_move is negative or above
- * 2, and close-on-exec where it was moved; errno is that of the call. Callers: every
- * layer, and modules (inline, because modules do not link this library).
- * tests/build/descriptors.sh finds calls outside FD_MAKE. */
+ * 2, and close-on-exec where it was moved; errno is that of the call. Inline, because
+ * modules do not link this library. tests/build/descriptors.sh finds calls outside
+ * FD_MAKE. */
 #ifndef TRYST_CORE_FD_H
 #define TRYST_CORE_FD_H
 
@@ -23,7 +23,8 @@
 /* The smallest number that FD_MAKE returns. */
 enum { FD_FIRST = STDERR_FILENO + 1 };
 
-/* Put a placeholder on each closed number of 0 to 2. Returns one bit for each. */
+/* Put a placeholder on each closed number of 0 to 2. Returns one bit for each
+ * placeholder. */
 static inline unsigned fd_low_hold(void)
 {
     unsigned held = 0;
@@ -39,7 +40,8 @@ static inline unsigned fd_low_hold(void)
     return held;
 }
 
-/* Close the placeholders of `held`, unless the program has put another file there. */
+/* Close the placeholders of `held`, except where the program has put another file
+ * there. */
 static inline void fd_low_release(unsigned held)
 {
     int kept_errno = errno;
@@ -51,8 +53,8 @@ static inline void fd_low_release(unsigned held)
     errno = kept_errno;
 }
 
-/* Move `fd` above 2 if it is below; the low number is closed. -1 and errno: `fd` was
- * negative, or no descriptor is left. */
+/* Move `fd` above 2 if it is below; the low number is closed. Returns the new number, or
+ * -1 with errno set if `fd` was negative or no descriptor is left. */
 static inline int fd_move(int fd)
 {
     if (fd < 0 || fd >= FD_FIRST)
@@ -64,7 +66,8 @@ static inline int fd_move(int fd)
     return moved;
 }
 
-/* The descriptor that the expression `create` makes, above 2. */
+/* Evaluate `create`, which makes a descriptor, and return the descriptor moved above
+ * 2. */
 #define FD_MAKE(create)                    \
     __extension__({                        \
         unsigned fd_held_ = fd_low_hold(); \
@@ -73,13 +76,13 @@ static inline int fd_move(int fd)
         fd_made_;                          \
     })
 
-/* A copy of `fd` above 2, close-on-exec. */
+/* Copy `fd` to a number above 2, close-on-exec. Returns -1 with errno set on failure. */
 static inline int fd_copy(int fd)
 {
     return fcntl(fd, F_DUPFD_CLOEXEC, FD_FIRST);
 }
 
-/* socketpair. 0, or -1 and errno. */
+/* Make a socketpair of descriptors above 2. Returns 0, or -1 with errno set. */
 static inline int fd_socketpair(int family, int type, int pair[2])
 {
     unsigned held = fd_low_hold();
@@ -95,7 +98,8 @@ static inline int fd_socketpair(int family, int type, int pair[2])
     return -1;
 }
 
-/* fopen and opendir, for as long as one call reads. */
+/* Open a file or a folder, as fopen and opendir do, to read within one call. The number
+ * is above 2 unless the program closes a low number during the call. */
 static inline FILE *fd_file_open(const char *path, const char *mode)
 {
     unsigned held = fd_low_hold();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The fork count and the handlers that run in a child; see fork.h.
  *
- * The lock is taken before a fork and let go on both sides after it, so the child finds
- * the list whole whatever other threads of the parent were doing to it. */
+ * The lock is taken before a fork and released on both sides after it, so the child's
+ * list of handlers is whole whatever other threads of the parent were changing. */
 #include "core/fork.h"
 
 #include <assert.h>
@@ -10,12 +10,12 @@
 #include <stdatomic.h>
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static int watch_error; /* of pthread_atfork; written in the once, read after it */
+/* result of pthread_atfork; written inside the once, read after it */
+static int watch_error;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list handlers; /* guarded by lock */
 
-/* Relaxed: written while the child has one thread, and its later threads come after it.
- */
+/* Relaxed: written while the child has one thread, before it can start others. */
 _Atomic uint64_t fork_count;
 
 static void before_fork(void)

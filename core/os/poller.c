@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One epoll set per context, with a wake-up and one timer.
+ * One epoll set per context, with a wake-up and one timer; see poller.h.
  *
  * Invariant: an event is delivered only to a source that is still registered. A poller
- * function may remove (and free) any source; events that epoll had already returned for
- * it in the same batch are then taken out of that.
+ * function may remove (and free) any source; events that epoll has already returned for
+ * that source are then removed from the batch.
  */
 #include "core/poller.h"
 #include "core/fd.h"
@@ -29,11 +29,11 @@ static void wake_drain(struct poller_source *source, uint32_t events)
     uint64_t count;
     (void)events;
     if (read(source->fd, &count, sizeof count) < 0) {
-        /* EAGAIN: somebody else's wake-up was already taken; nothing to do. */
+        /* EAGAIN: an earlier drain has read the wake-up; nothing to do. */
     }
     /* acq_rel: an exchange reads the newest value, so it pairs with every poller_wake
-     * that found 1 and therefore wrote nothing: what that thread did before is seen after
-     * this line. */
+     * that found 1 and therefore wrote nothing: what that thread did before its wake is
+     * visible after this line. */
     (void)atomic_exchange_explicit(&poller->woken, 0, memory_order_acq_rel);
 }
 

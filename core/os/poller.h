@@ -3,8 +3,8 @@
  *  One epoll set per context, with a wake-up and one timer.
  *
  *  Idea: everything that can make a context runnable is a descriptor in one epoll set, so
- *  that a host's event loop sleeps on one descriptor. Sources are embedded in their
- *  owners; an event calls the source's function, in the progress domain.
+ *  a host's event loop sleeps on one descriptor. A source is a member of the object that
+ *  owns the descriptor; an event calls the source's function, under the progress lock.
  *
  *  Threads: all calls are made by the thread that progresses, except poller_wake.
  */
@@ -22,7 +22,7 @@ struct epoll_event;
 struct poller_source;
 typedef void (*poller_fn)(struct poller_source *source, uint32_t epoll_events);
 
-/** Embedded in whoever owns the descriptor. */
+/** A descriptor and its function; a member of the object that owns the descriptor. */
 struct poller_source {
     int fd;
     uint32_t events; /**< EPOLLIN and the like, as registered */
@@ -34,7 +34,7 @@ struct poller {
     struct poller_source wake;  /**< eventfd */
     struct poller_source timer; /**< timerfd */
     uint64_t timer_ns;          /**< absolute expiry as armed, 0 when off */
-    struct epoll_event *batch;  /**< what is being delivered; NULL: nothing is */
+    struct epoll_event *batch;  /**< events during delivery, else NULL */
     int batch_count;
     _Atomic(uint32_t) woken; /**< 1 while a wake-up is in the eventfd */
 };
@@ -42,17 +42,17 @@ struct poller {
 tryst_status poller_open(struct poller *poller);
 void poller_close(struct poller *poller);
 
-/** Register `source` (its fd, events and fn are set). TRYST_E_SYSTEM when epoll
- *  refuses. */
+/** Register `source`, whose fd, events and fn the caller has set. Returns TRYST_OK or
+ *  TRYST_E_SYSTEM. */
 tryst_status poller_add(struct poller *poller, struct poller_source *source);
 /** Change the events of a registered source. */
 tryst_status poller_modify(struct poller *poller, struct poller_source *source,
                            uint32_t events);
-/** Forget `source`; its owner may free it at once, also from inside a poller function. */
+/** Remove `source`; its owner may free it at once, also inside a poller function. */
 void poller_remove(struct poller *poller, struct poller_source *source);
 
-/** Handle what is ready, waiting at most `timeout_ns` (0: not at all). Returns the number
- *  of sources called. */
+/** Wait at most `timeout_ns` (0: not at all) and call the functions of the ready sources.
+ *  Returns the number of sources called. */
 int poller_run(struct poller *poller, uint64_t timeout_ns);
 
 /** Make the epoll descriptor readable until the next poller_run. Any thread. */

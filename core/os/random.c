@@ -41,8 +41,8 @@ uint64_t random_u64(struct random *random)
     return result;
 }
 
-/* The high half of u64 × below is the answer; low halves under 2^64 mod below would
- * favour some answers and are drawn again. */
+/* Return the high half of u64 × below. Low halves under 2^64 mod below would favour some
+ * results, so these numbers are drawn again. */
 uint64_t random_range(struct random *random, uint64_t below)
 {
     assert(below > 0);

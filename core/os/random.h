@@ -3,8 +3,7 @@
  *
  * One idea: a test, a schedule or an initialisation names its seed and gets the same
  * stream on every machine; tokens and nonces never come from that stream. Invariant: the
- * streams are fixed for ever (a test pins their first values). Callers: fault scripts,
- * tests, ids that start at random, tokens. */
+ * streams are the same in every version (a test pins their first values). */
 #ifndef TRYST_CORE_RANDOM_H
 #define TRYST_CORE_RANDOM_H
 
@@ -22,15 +21,16 @@ struct random {
 void random_seed(struct random *random, uint64_t seed);
 uint64_t random_u64(struct random *random);
 
-/* Uniform in 0 … below-1, without bias; `below` is at least 1. (D. Lemire, "Fast random
- * integer generation in an interval", 2019.) */
+/* Draw uniformly from [0, below), without bias; `below` is at least 1. (D. Lemire, "Fast
+ * random integer generation in an interval", 2019.) */
 uint64_t random_range(struct random *random, uint64_t below);
 
-/* Uniform in [0, 1), 53 bits. */
+/* Draw uniformly from [0, 1), with 53 bits. */
 double random_unit(struct random *random);
 
-/* Bytes that nobody can guess, from getrandom(2). Blocks only before the kernel's pool is
- * ready, once at boot. TRYST_OK or TRYST_E_SYSTEM (errno tells). */
+/* Fill `secret_p` with unpredictable bytes from getrandom(2). Blocks only before the
+ * kernel's pool is ready, once at boot. Returns TRYST_OK, or TRYST_E_SYSTEM with errno
+ * set. */
 tryst_status random_secret(void *secret_p, size_t bytes);
 
 #endif

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Write to a pipe or socket that may be closed at the other end, without SIGPIPE.
+/* Writes to a pipe or socket that may be closed at the other end, without SIGPIPE.
  *
  * One idea: the signal is blocked in this thread during the write, and removed from the
  * queue if the write raised it. Invariant: mask and pending signals of the thread are as
- * before. send has MSG_NOSIGNAL and needs no guard. Callers: the log, tryst_dump,
- * tryst_trace_write. */
+ * before. send has MSG_NOSIGNAL and needs no guard. */
 #ifndef TRYST_CORE_SIGPIPE_H
 #define TRYST_CORE_SIGPIPE_H
 
@@ -16,7 +15,7 @@
 
 struct sigpipe_guard {
     sigset_t mask;
-    bool pending; /* before the write: that one is the program's */
+    bool pending; /* SIGPIPE was pending before the write: the program's own signal */
 };
 
 static inline sigset_t sigpipe_set(void)
@@ -36,7 +35,7 @@ static inline void sigpipe_guard_begin(struct sigpipe_guard *guard)
     (void)pthread_sigmask(SIG_BLOCK, &set, &guard->mask);
 }
 
-/* errno stays. */
+/* Restore the mask, and remove a SIGPIPE that the write raised. Keeps errno. */
 static inline void sigpipe_guard_end(const struct sigpipe_guard *guard)
 {
     const struct timespec now = {0};

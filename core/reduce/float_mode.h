@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file float_mode.h
- *  The floating-point mode of IEEE 754's defaults, for the time of a kernel: to nearest,
- *  subnormal numbers kept, no traps. A program that was linked with -ffast-math, or that
- *  has called fesetround, else gives its threads another one.
+ *  The default floating-point mode of IEEE 754 for the time of a kernel: rounding to
+ *  nearest, subnormal numbers kept, no traps. A thread may have another mode, because the
+ *  program was linked with -ffast-math or has called fesetround.
  */
 #ifndef CORE_REDUCE_FLOAT_MODE_H
 #define CORE_REDUCE_FLOAT_MODE_H
@@ -11,7 +11,7 @@
 
 #if defined(__x86_64__)
 
-enum { FLOAT_MODE_DEFAULT = 0x1f80, FLOAT_MODE_FLAGS = 0x3f }; /* of MXCSR */
+enum { FLOAT_MODE_DEFAULT = 0x1f80, FLOAT_MODE_FLAGS = 0x3f }; /* bits of MXCSR */
 
 static inline uint32_t float_mode_read(void)
 {
@@ -27,7 +27,8 @@ static inline void float_mode_write(uint32_t mode)
 
 #elif defined(__aarch64__)
 
-enum { FLOAT_MODE_DEFAULT = 0, FLOAT_MODE_FLAGS = 0 }; /* of FPCR, which has no flags */
+/* bits of FPCR, which has no flags */
+enum { FLOAT_MODE_DEFAULT = 0, FLOAT_MODE_FLAGS = 0 };
 
 static inline uint32_t float_mode_read(void)
 {
@@ -43,7 +44,7 @@ static inline void float_mode_write(uint32_t mode)
 
 #else
 
-enum { FLOAT_MODE_DEFAULT = 0, FLOAT_MODE_FLAGS = 0 }; /* left as it is */
+enum { FLOAT_MODE_DEFAULT = 0, FLOAT_MODE_FLAGS = 0 }; /* the mode is left unchanged */
 
 static inline uint32_t float_mode_read(void)
 {
@@ -57,8 +58,8 @@ static inline void float_mode_write(uint32_t mode)
 
 #endif
 
-/** Enter the default mode and return the thread's, for float_mode_leave. Writing a mode
- *  drains the processor's pipeline, so a thread that has the default keeps it. */
+/** Enter the default mode and return the thread's mode, for float_mode_leave. Writing a
+ *  mode drains the processor's pipeline, so a thread that has the default keeps it. */
 static inline uint32_t float_mode_enter(void)
 {
     uint32_t mode = float_mode_read();

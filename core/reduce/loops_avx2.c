@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels of AVX2, f16 converted by F16C: vectors of 32 bytes; see reduce_loops.h.
- * Callers: reduce.c.
+ * Kernels of AVX2, with f16 converted by F16C: vectors of 32 bytes; see reduce_loops.h.
  */
 #include <immintrin.h>
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels of AVX-512 (F, BW, DQ, VL): vectors of 64 bytes; see reduce_loops.h. Its
- * instructions for bf16 flush subnormal numbers to zero, so they are of no use here.
- * Callers: reduce.c.
+ * Kernels of AVX-512 (F, BW, DQ, VL): vectors of 64 bytes; see reduce_loops.h. AVX-512's
+ * instructions for bf16 flush subnormal numbers to zero, so they are not used.
  */
 #include <immintrin.h>
 

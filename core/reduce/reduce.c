@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which kernel combines elements; see reduce.h.
+ * The choice of a kernel; see reduce.h.
  *
  * reduce_loops.h is compiled once for each set of instructions (loops_*.c), and the first
- * variant that the processor can run serves. Each call chooses anew by libgcc's feature
+ * variant that the processor supports is used. Each call chooses anew by libgcc's feature
  * bits, so this file keeps no state; a caller gets the kernel once for an operation, not
  * for each slice.
- *
- * Callers: collectives.
  */
 #include "reduce_variant.h"
 
@@ -20,7 +18,7 @@ static bool base_usable(void)
 static bool avx2_usable(void)
 {
     __builtin_cpu_init();
-#if defined(__clang__) /* does not ask for f16c, which every processor with AVX2 has */
+#if defined(__clang__) /* has no test for f16c, which every processor with AVX2 has */
     return __builtin_cpu_supports("avx2");
 #else
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");

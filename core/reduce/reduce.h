@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file reduce.h
- *  Kernels that combine elements in host memory, by dtype and operation (reduce.c). Their
- *  results are those that the manual gives at tryst_reduce_op, bit for bit, on every
- *  processor.
+ *  Kernels that combine elements in host memory, by dtype and operation. Their results
+ *  are those of the manual (tryst_reduce_op), bit for bit, on every processor.
  *
  *  A kernel neither allocates nor locks, takes any address (elements need no alignment)
- *  and any count, 0 too, and may run in any thread. Whatever rounding mode and
- *  flush-to-zero mode the thread has, a kernel computes with IEEE 754's defaults and
- *  gives the thread its mode back.
+ *  and any count, 0 too, and may run in any thread. It computes with IEEE 754's defaults
+ *  whatever rounding mode and flush-to-zero mode the thread has, and restores the
+ *  thread's mode.
  */
 #ifndef CORE_REDUCE_H
 #define CORE_REDUCE_H
@@ -18,7 +17,7 @@
 
 struct reduce_kernel {
     /** Write to element i of `dst` the combination of element i of `a` and of `b`. `dst`
-     *  may be `a` or `b`, both even, but may not overlap them in another way. AVERAGE and
+     *  may be `a`, `b` or both, but may not overlap them in another way. AVERAGE and
      *  PREMULTIPLIED_SUM add. */
     void (*reduce)(void *dst, const void *a, const void *b, size_t count);
     /** Write to element i of `dst` element i of `src` divided by `factor` (AVERAGE; a
@@ -27,8 +26,8 @@ struct reduce_kernel {
     void (*scale)(void *dst, const void *src, size_t count, double factor);
 };
 
-/** Return the fastest kernel of this processor; NULL where `dtype` has no such operation.
- *  Static. */
+/** Return the fastest kernel for this processor; NULL if `dtype` does not have the
+ *  operation. Static. */
 const struct reduce_kernel *reduce_kernel_get(tryst_dtype dtype, tryst_reduce_op op);
 
 /** Return the name of an operation ("sum"); "invalid" for any other value. Static. */

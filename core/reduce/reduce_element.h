@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file reduce_element.h
- *  Numbers as the kernels see them: floating point as bits, conversions without branches
- *  so that compilers make vectors of them, and division of integers by one divisor.
- *  reduce_reference.c does the same in another way, and tests compare.
+ *  Elements as the kernels use them: floating point as bits, conversions without branches
+ *  so that compilers vectorise them, and division of integers by one divisor.
+ *  reduce_reference.c computes the same by other means, and tests compare the two.
  */
 #ifndef CORE_REDUCE_ELEMENT_H
 #define CORE_REDUCE_ELEMENT_H
@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* ---- floating point: NaN becomes the canonical one wherever a number becomes bits ---------- */
+/* ---- floating point: NaN becomes the canonical one wherever a number becomes bits -- */
 
 #define F16_INFINITY  UINT16_C(0x7c00)
 #define F16_NAN       UINT16_C(0x7e00)
@@ -60,8 +60,8 @@ static inline float bf16_unpack(uint16_t bits)
     return float_of((uint32_t)bits << 16);
 }
 
-/** Round to nearest, ties to even: half of the last place, less one bit where the number
- *  is even. */
+/** Round to nearest, ties to even: add half of the last place, less one bit where the
+ *  number is even. */
 static inline uint16_t bf16_pack(float value)
 {
     uint32_t bits = bits_of(value);
@@ -69,7 +69,8 @@ static inline uint16_t bf16_pack(float value)
     return value == value ? (uint16_t)rounded : BF16_NAN;
 }
 
-/** `yes` or `no`, without a branch that a compiler could move an addition into. */
+/** Return `yes` or `no`, without a branch into which a compiler could move an
+ *  addition. */
 static inline uint32_t choose(bool condition, uint32_t yes, uint32_t no)
 {
     uint32_t mask = 0u - (uint32_t)condition;
@@ -82,8 +83,8 @@ enum {
     F32_2_TO_16 = (127 + 16) << 23
 };
 
-/** The exponent moves to f32's bias. Of a subnormal number the fraction is put behind a
- *  one, which is then subtracted. */
+/** Convert to f32: the exponent moves to f32's bias. The fraction of a subnormal number
+ *  is put behind a one, which is then subtracted. */
 static inline float f16_unpack(uint16_t half)
 {
     uint32_t magnitude = (uint32_t)(half & 0x7fff) << 13;
@@ -97,8 +98,8 @@ static inline float f16_unpack(uint16_t half)
     return float_of(bits | sign);
 }
 
-/** Round as bf16_pack does, and move the exponent. For a subnormal result the addition of 1/2
- *  rounds: the last place of 1/2 in f32 is f16's least number. */
+/** Round as bf16_pack does, and move the exponent. For a subnormal result the addition of
+ *  1/2 rounds: the last place of 1/2 in f32 is f16's least number. */
 static inline uint16_t f16_pack(float value)
 {
     uint32_t bits = bits_of(value);
@@ -111,8 +112,9 @@ static inline uint16_t f16_pack(float value)
     return (uint16_t)choose(magnitude > F32_INFINITY, F16_NAN, half);
 }
 
-/* ---- integers divided by one divisor: Granlund and Montgomery, "Division by invariant integers
- *      using multiplication" (1994), figure 4.1 ---------------------------------------------- */
+/* ---- integers divided by one divisor --------------------------------------------------
+ * Granlund and Montgomery, "Division by invariant integers using multiplication" (1994),
+ * figure 4.1. */
 
 __extension__ typedef unsigned __int128 reduce_u128;
 
@@ -124,7 +126,7 @@ struct divisor64 {
     uint32_t shift1, shift2;
 };
 
-/** The least l with 2^l >= n. */
+/** Return the least l with 2^l >= n. */
 static inline uint32_t log2_up(uint32_t n)
 {
     return n > 1 ? 32u - (uint32_t)__builtin_clz(n - 1) : 0;
@@ -156,7 +158,7 @@ static inline uint64_t divide64(uint64_t x, struct divisor64 n)
     return (high + ((x - high) >> n.shift1)) >> n.shift2;
 }
 
-/** Truncates towards zero, as C does. */
+/** Divide and truncate towards zero, as C does. */
 static inline uint32_t divide32_signed(int32_t x, struct divisor32 n)
 {
     uint32_t sign = (uint32_t)(x >> 31);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file reduce_loops.h
  *  The kernels of one set of instructions: each loops_*.c defines REDUCE_TABLE, the name
- *  of its table, and includes this file. Compilers make vectors of the loops; f16 alone
- *  has instructions that they do not use by themselves, so a file can define HALF_LANES
- *  with half_load and others (below).
+ *  of its table, and includes this file. Compilers vectorise the loops, except
+ *  conversions of f16 by the processor's instructions: for these a file can define
+ *  HALF_LANES with half_load and others (below).
  *
- *  An element is combined in integer registers or in one operation of IEEE 754 and one
- *  rounding, so the result does not depend on how many elements a vector has.
- *  -ffp-contract=off keeps it so.
+ *  An element is combined in integer registers, or in one operation of IEEE 754 and one
+ *  rounding, so the result does not depend on the number of elements in a vector.
+ *  -ffp-contract=off keeps a product and a sum apart.
  */
 #include "float_mode.h"
 #include "reduce_element.h"
 #include "reduce_variant.h"
 
-/* Elements at any address, of memory that has another type for the caller. */
+/* Types of elements at any address, in memory that has another type for the caller. */
 #define ANYWHERE __attribute__((aligned(1), may_alias))
 typedef uint8_t any_u8 ANYWHERE;
 typedef int8_t any_i8 ANYWHERE;
@@ -24,14 +24,14 @@ typedef int32_t any_i32 ANYWHERE;
 typedef uint64_t any_u64 ANYWHERE;
 typedef int64_t any_i64 ANYWHERE;
 
-/* `dst` is a source or lies apart from both: no element depends on one before it. */
+/* No element depends on an earlier one: `dst` is a source, or apart from both. */
 #if defined(__clang__)
 #define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else
 #define INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
-/** Defines reduce kernel `name`: `result` of the elements x and y. */
+/** Define reduce kernel `name`: `result` of the elements x and y. */
 #define REDUCE(name, type, result)                                          \
     static void name(void *dst, const void *a, const void *b, size_t count) \
     {                                                                       \
@@ -44,8 +44,7 @@ typedef int64_t any_i64 ANYWHERE;
         }                                                                   \
     }
 
-/** Defines scale kernel `name`: `result` of the element x and of n, which is made of
- *  `factor`. */
+/** Define scale kernel `name`: `result` of the element x and of n = factor_of(factor). */
 #define SCALE(name, type, factor_type, factor_of, result)                     \
     static void name(void *dst, const void *src, size_t count, double factor) \
     {                                                                         \
@@ -59,7 +58,8 @@ typedef int64_t any_i64 ANYWHERE;
         }                                                                     \
     }
 
-/* ---- floating-point mode: around a loop that is not inlined, so that no operation moves out -- */
+/* ---- floating-point mode: set around a loop that is not inlined, so that no operation
+ *      moves out --------------------------------------------------------------------- */
 
 #define REDUCE_IN_MODE(name)                                                \
     static void name(void *dst, const void *a, const void *b, size_t count) \
@@ -86,10 +86,10 @@ typedef int64_t any_i64 ANYWHERE;
     OUTLINE SCALE(name##_loop, type, factor_type, (factor_type), result) \
         SCALE_IN_MODE(name)
 
-/* ---- integers ------------------------------------------------------------------------------ */
+/* ---- integers ---------------------------------------------------------------------- */
 
-/* Sums and products wrap around, so signed and unsigned ones are the same. 1u: two u16
- * would be multiplied as int, which overflows. */
+/* Sums and products wrap around, so signed and unsigned ones are the same. 1u: the
+ * product of two u16 would be an int, which overflows. */
 #define INTEGER(type, signed_type, divisor, bits)                                \
     REDUCE(type##_sum, type, x + y)                                              \
     REDUCE(type##_product, type, 1u * x * y)                                     \
@@ -109,10 +109,10 @@ INTEGER(u16, i16, divisor32, 32)
 INTEGER(u32, i32, divisor32, 32)
 INTEGER(u64, i64, divisor64, 64)
 
-/* ---- floating point ------------------------------------------------------------------------ */
+/* ---- floating point ---------------------------------------------------------------- */
 
-/* Read as integers, numbers of equal sign are in order; those below zero are turned
- * round. That puts -0 below +0, and needs no conversion. */
+/* As integers, numbers of equal sign are in order, and those below zero in reverse order,
+ * so these are inverted. -0 is then below +0, and no conversion is needed. */
 #define ORDER(name, bits, infinity, nan)                                        \
     static inline int##bits##_t name##_order(uint##bits##_t x)                  \
     {                                                                           \
@@ -151,9 +151,9 @@ ARITHMETIC(f64, u64, double, f64_pack, f64_unpack)
 ARITHMETIC(f16, u16, float, f16_pack, f16_unpack)
 #else
 
-/* half_vector: HALF_LANES floats; half_load and half_store convert, the latter with the
- * canonical NaN; half_spread gives all lanes one value. The rest behind the last whole
- * vector goes through memory of its size. */
+/* half_vector: HALF_LANES floats. half_load and half_store convert, the latter with the
+ * canonical NaN; half_spread gives all lanes one value. The elements after the last whole
+ * vector go through arrays of HALF_LANES elements. */
 #define HALF_REDUCE(name, operator)                                                   \
     OUTLINE static void name##_loop(void *dst, const void *a, const void *b,          \
                                     size_t count)                                     \
@@ -194,7 +194,7 @@ HALF_SCALE(f16_divide, /)
 HALF_SCALE(f16_multiply, *)
 #endif
 
-/* ---- the table ----------------------------------------------------------------------------- */
+/* ---- the table --------------------------------------------------------------------- */
 
 #define COMMON_ROW(name, type)                                                        \
     [TRYST_REDUCE_SUM] = {name##_sum, NULL},                                          \

@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reductions in plain C, for tests to compare the kernels with; see reduce_reference.h.
+ * Reductions in plain C, which tests compare with the kernels; see reduce_reference.h.
  *
- * One element at a time, and where the kernels work on bits this file works on values:
- * f16 and bf16 by frexp and nearbyint, least and greatest by comparisons, quotients by
- * division.
- *
- * Callers: tests/core/test_reduce.c, tests/perf/perf_reduce.c.
+ * One element at a time, and on values where the kernels use bits: f16 and bf16 by frexp
+ * and nearbyint, least and greatest by comparisons, quotients by division.
  */
 #include "reduce_reference.h"
 
 #include <math.h>
 #include <string.h>
 
-struct format { /* of a floating-point type of 16 bits */
-    int digits; /* of the significand, the first one included */
+/* A floating-point type of 16 bits. */
+struct format {
+    int digits; /* digits of the significand, the first one included */
     int exponent_min, exponent_max;
 };
 
@@ -74,7 +72,7 @@ bool reference_scales(tryst_reduce_op op)
     return op == TRYST_REDUCE_AVERAGE || op == TRYST_REDUCE_PREMULTIPLIED_SUM;
 }
 
-/* ---- f16 and bf16 -------------------------------------------------------------------------- */
+/* ---- f16 and bf16 ------------------------------------------------------------------ */
 
 double reference_value(tryst_dtype dtype, uint16_t bits)
 {
@@ -107,15 +105,16 @@ uint16_t reference_round(tryst_dtype dtype, float value)
     exponent = value == 0 || exponent - 1 < format.exponent_min ? format.exponent_min
                                                                 : exponent - 1;
     int units = (int)nearbyint(ldexp(fabs((double)value), fraction_bits - exponent));
-    /* A carry into the exponent is right as it is; so is a first digit 0 of a subnormal
-     * number. */
+    /* A carry into the exponent gives the right bits; so does a first digit 0 of a
+     * subnormal number. */
     int bits = ((exponent - format.exponent_min) << fraction_bits) + units;
     return (uint16_t)((bits < infinite ? bits : infinite) | sign);
 }
 
-/* ---- one element --------------------------------------------------------------------------- */
+/* ---- one element ------------------------------------------------------------------- */
 
-/** A number of any floating-point type; of all but f64 its arithmetic is float's. */
+/** Return a number of any floating-point type; all types but f64 use float's
+ *  arithmetic. */
 static double float_get(tryst_dtype dtype, const void *at)
 {
     uint16_t bits;
@@ -177,7 +176,7 @@ static double float_combine(tryst_dtype dtype, tryst_reduce_op op, double x, dou
     }
 }
 
-/** An integer of any type in 64 bits, the sign extended. */
+/** Return an integer of any type in 64 bits, with the sign extended. */
 static uint64_t integer_get(tryst_dtype dtype, const void *at)
 {
     uint64_t value = 0;
@@ -215,7 +214,7 @@ static uint64_t integer_combine(tryst_dtype dtype, tryst_reduce_op op, uint64_t 
     }
 }
 
-/* ---- arrays -------------------------------------------------------------------------------- */
+/* ---- arrays ------------------------------------------------------------------------ */
 
 void reference_reduce(tryst_dtype dtype, tryst_reduce_op op, void *dst, const void *a,
                       const void *b, size_t count)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file reduce_reference.h
- *  Reductions element by element, as the manual words them (reduce_reference.c). Tests
- *  alone compile it: what the kernels yield has to be the same, bit for bit.
+ *  Reductions element by element, as the manual words them. Only tests compile this file:
+ *  the kernels must give the same results, bit for bit.
  */
 #ifndef CORE_REDUCE_REFERENCE_H
 #define CORE_REDUCE_REFERENCE_H
@@ -13,18 +13,18 @@
 
 /** True if the manual allows `op` for `dtype`. */
 bool reference_allows(tryst_dtype dtype, tryst_reduce_op op);
-/** True if `op` has a factor too. */
+/** True if `op` also scales by a factor. */
 bool reference_scales(tryst_reduce_op op);
-/** As struct reduce_kernel's functions have it, with the thread in IEEE 754's default
- *  mode. */
+/** Reduce or scale as the functions of struct reduce_kernel, in a thread that has IEEE
+ *  754's default mode. */
 void reference_reduce(tryst_dtype dtype, tryst_reduce_op op, void *dst, const void *a,
                       const void *b, size_t count);
 void reference_scale(tryst_dtype dtype, tryst_reduce_op op, void *dst, const void *src,
                      size_t count, double factor);
-/** Bits of the nearest f16 or bf16, ties to even, without the conversions of
+/** Return the bits of the nearest f16 or bf16, ties to even, without the conversions of
  *  reduce_element.h. */
 uint16_t reference_round(tryst_dtype dtype, float value);
-/** The value of an f16 or bf16. */
+/** Return the value of an f16 or bf16. */
 double reference_value(tryst_dtype dtype, uint16_t bits);
 
 #endif

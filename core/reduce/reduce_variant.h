@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file reduce_variant.h
- *  The kernels compiled for one set of instructions, of which reduce.c chooses. Private
- *  to core/reduce and its tests.
+ *  The kernels for each set of instructions, from which reduce.c chooses. Private to
+ *  core/reduce and its tests.
  */
 #ifndef CORE_REDUCE_VARIANT_H
 #define CORE_REDUCE_VARIANT_H
@@ -20,16 +20,18 @@ enum {
 #endif
 };
 
-/** A row for each dtype, a column for each operation; without `reduce`: not allowed. */
+/** A row for each dtype and a column for each operation; `reduce` is NULL where the
+ *  manual does not allow the pair. */
 typedef struct reduce_kernel reduce_table[REDUCE_DTYPES][REDUCE_OPS];
 
 struct reduce_variant {
     const char *name;
-    bool (*usable)(void); /**< the processor and the system have the instructions */
+    /** true if the processor and the system support the instructions */
+    bool (*usable)(void);
     const reduce_table *table;
 };
 
-/** Fastest first; the last one runs on every processor. */
+/** The variants, fastest first; the last one runs on every processor. */
 extern const struct reduce_variant reduce_variants[REDUCE_VARIANTS];
 
 extern const reduce_table reduce_table_base;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fills a struct err; see err.h. The text is made aside first, because arguments may
- * point into the text that it replaces. */
+/* A status and its sentence; see err.h. The text is formatted aside first, because
+ * arguments may point into the text that it replaces. */
 #include "core/err.h"
 
 #include <errno.h>

@@ -10,7 +10,7 @@
 #include "core/alloc.h"
 
 struct hash_stream {
-    XXH3_state_t state; /* wants 64-byte alignment */
+    XXH3_state_t state; /* must be 64-byte aligned */
 };
 
 static struct hash128 from_xxh(XXH128_hash_t hash)

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Implements nearest.h: the restricted edit distance (an insertion, a deletion, a change, or two neighbours swapped), one
- * row of the matrix at a time. The last row holds the distance to each beginning of the candidate. */
+/* Suggestions; see nearest.h. The restricted edit distance (an insertion, a deletion, a
+ * change, or two neighbours swapped), one row of the matrix at a time. The last row holds
+ * the distance to each prefix of the candidate. */
 #include "core/nearest.h"
 
 #include <ctype.h>
 #include <stdbool.h>
 #include <string.h>
 
-/* How near a candidate is: by its best beginning. */
+/* Distance of a candidate, by its nearest prefix. */
 struct nearness {
     size_t edits;
-    size_t length; /* which edits are relative to; 0: none is near */
-    size_t rest;   /* characters of the candidate behind that beginning */
+    size_t length; /* length that `edits` is relative to; 0: the candidate is not near */
+    size_t rest;   /* characters of the candidate after that prefix */
 };
 
 typedef size_t edit_row[NEAREST_NAME_MAX + 1];
@@ -26,7 +27,8 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* The next row, for a[i]; `row` is the one before, `older` that before it. */
+/* Compute the next row, for a[i], from the row before, `row`, and the row before that,
+ * `older`. */
 static void row_next(const char *a, size_t i, const char *b, size_t b_length,
                      const edit_row older, const edit_row row, edit_row next)
 {
@@ -40,7 +42,7 @@ static void row_next(const char *a, size_t i, const char *b, size_t b_length,
     }
 }
 
-/* edits[j]: from `a` to the first j characters of `b`. */
+/* Compute edits[j], the distance from `a` to the first j characters of `b`. */
 static void edits_count(const char *a, size_t a_length, const char *b, size_t b_length,
                         edit_row edits)
 {

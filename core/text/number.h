@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole numbers in text, independent of the locale and of errno: no sign, no blank, no base but ten,
- * nothing that wraps around. Callers: whoever reads a number that a person or another process wrote. */
+/* Whole numbers in text, independent of the locale and of errno: decimal digits only, no
+ * sign, no blank; a number of more than 64 bits is refused. */
 #ifndef TRYST_CORE_NUMBER_H
 #define TRYST_CORE_NUMBER_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The number whose digits `*text_p` begins with; moves `*text_p` behind them. False, and nothing
- * changed, without a digit or beyond 64 bits. */
+/* Read the number that `*text_p` begins with, and move `*text_p` behind its digits.
+ * False, with nothing changed, if there is no digit or the number exceeds 64 bits. */
 bool number_read(const char **text_p, uint64_t *number_p);
 
-/* The same where the whole of `text` is a number, and at most `most`. */
+/* Read `text` as one number of at most `most`. False, with nothing changed, if there is
+ * anything else in `text`. */
 bool number_parse(const char *text, uint64_t most, uint64_t *number_p);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Structs of callers: the sentence for those that are refused. */
+/* The caller's structs, and the sentence for a refused one; see params.h. */
 #include "params.h"
 
 tryst_status params_read(void *to, size_t bytes, const void *from, const char *name,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Structs of callers, of any version (tryst/sized.h), with the sentence for those that
- * are refused.
+/* The caller's structs, of any version (tryst/sized.h), and the sentence for a refused
+ * one.
  *
  * One idea: only these functions and sized.h compare a struct_size. Invariant: a refusal
  * changes nothing but `err`. */

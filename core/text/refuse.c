@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* This thread's last refusal; see refuse.h.
  *
- * A sentence lies in thread-local memory of the general model, not initial-exec: 512 bytes would use up
- * what glibc keeps for libraries that are loaded late. A longer text (the grid of a pipeline program) is
- * allocated, and freed by the next refusal or the thread's end. */
+ * The sentence is in thread-local memory of the general model, not initial-exec: its 512
+ * bytes would use up the space that glibc reserves for libraries that are loaded late. A
+ * longer text (the grid of a pipeline program) is allocated, and freed by the next
+ * refusal or at the thread's end. */
 #include "core/refuse.h"
 
 #include <errno.h>
@@ -16,7 +17,7 @@
 #include "core/text.h"
 #include "tryst/tryst.h"
 
-/** Longest text that is kept. */
+/** Longest text that is kept, with its terminator. */
 enum { LONG_BYTES_MAX = 65536 };
 
 static _Thread_local char sentence[ERR_TEXT_BYTES];
@@ -37,7 +38,7 @@ static void long_put(char *text)
     (void)pthread_setspecific(long_key, text);
 }
 
-/** Keep a text that `sentence` has no room for. False: no memory. */
+/** Keep a text that is longer than `sentence`. False without memory. */
 static bool long_keep(size_t bytes, const char *fmt, va_list args)
 {
     (void)pthread_once(&once, key_make);
@@ -49,7 +50,8 @@ static bool long_keep(size_t bytes, const char *fmt, va_list args)
     return true;
 }
 
-/** The text is made aside first, since arguments may point into the one that it replaces. */
+/** Write the text. It is formatted aside first, since arguments may point into the text
+ *  that it replaces. */
 static void refuse_v(const char *fmt, va_list args)
 {
     int kept = errno;

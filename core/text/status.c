@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names and sentences of statuses, from the one list in tryst/status.h. Called by anyone.
- */
+/* Names and sentences of statuses, from the one list in tryst/status.h. */
 #include "core/status.h"
 #include "tryst/tryst.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text from elsewhere; see text.h. */
+/* Text of other processes; see text.h. */
 #include "core/text.h"
 
 #include <ctype.h>
@@ -11,8 +11,8 @@
 
 enum { ESCAPE_BYTES = 4 }; /* \xHH */
 
-/* The code point of the `length` bytes at `at`, which begin as such a one does; 0 where they do not
- * go on so. */
+/* Return the code point of the `length` bytes at `at`, whose first byte announces that
+ * length; 0 if the other bytes do not continue it. */
 static uint32_t code_point(const unsigned char *at, size_t length)
 {
     uint32_t code = at[0] & (0x7fu >> length);
@@ -58,7 +58,7 @@ size_t text_cut(const char *text, size_t bytes)
     return bytes;
 }
 
-/* Bytes of the \xHH that was made before, or 0. */
+/* Return the length of a \xHH at `at`, which an earlier call has written, or 0. */
 static size_t escape_bytes(const char *at, size_t bytes)
 {
     return bytes >= ESCAPE_BYTES && at[0] == '\\' && at[1] == 'x' &&
@@ -108,7 +108,8 @@ size_t text_json_piece(const char **at_p, char piece[TEXT_PIECE_BYTES])
     return length;
 }
 
-/* Where to cut a text that had more than fits, so that its last character is whole. */
+/* Return the length to which to cut a text that did not fit, so that its last character
+ * is whole. */
 static size_t whole_bytes(const char *text, size_t bytes)
 {
     size_t last = bytes ? text_cut(text, bytes - 1) : 0;

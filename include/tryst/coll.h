@@ -1,45 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file coll.h
- *  Collectives: all ranks of a group reduce, spread or exchange tensors. Library: libtryst.
+ *  Collectives: all ranks of a group reduce, spread or exchange tensors. Library:
+ *  libtryst.
  *
- *  A collective has a name. The n-th use of a name in a step meets the n-th use of that name
- *  in the same step on the other ranks, so ranks submit in any order, from any thread, mixed
- *  with sends and receives. All ranks of the group take part, or those of a subgroup. Names are as edges in
- *  tryst/key.h: 1 to TRYST_COLL_NAME_MAX bytes, without ';'. Names of collectives and names of
- *  keys never collide.
+ *  A collective has a name. The n-th use of a name in a step meets the n-th use of that
+ *  name in the same step on the other ranks, so ranks submit in any order, from any
+ *  thread, mixed with sends and receives. All ranks of the group take part, or those of a
+ *  subgroup. Names are as edges in tryst/key.h: 1 to TRYST_COLL_NAME_MAX bytes, without
+ *  ';'. Names of collectives and names of keys never collide.
  *
- *  A tensor is cut into ranges, one for each tree of the group's plan; a range climbs its tree
- *  slice by slice while each rank adds its children's slices to its own, and the result
- *  descends. Each rank adds in the plan's order and rounds after each addition, so the
- *  result has the same bits on all ranks, for every order of arrival and from run to run.
+ *  A tensor is cut into ranges, one for each tree of the group's plan; a range climbs its
+ *  tree slice by slice while each rank adds its children's slices to its own, and the
+ *  result descends. Each rank adds in the plan's order and rounds after each addition, so
+ *  the result has the same bits on all ranks, for every order of arrival and from run to
+ *  run.
  *
  *  Rules of all collectives:
- *   - Operation, count, dtype, reduction and root are the same on all ranks; a difference ends the
- *     operation on every rank with TRYST_E_MISMATCH, except in a reduce or broadcast on ranks that
- *     had completed before. Parts that have no transfer in common are not compared: both ranks wait for
- *     their deadlines, without bound where they have none. This is so where ranks name different roots;
- *     for a broadcast or all-gather against a reduce or reduce-scatter (where neither is packed into one
- *     all-reduce, see Costs); for all-to-all, gather or scatter against a kind that is none of these; and
- *     for gather against scatter.
- *   - Tensors are in host memory. `in` NULL, or with the data of `out`, means in place: `out` then
- *     holds this rank's own term. Any other overlap of `in` and `out` is TRYST_E_INVALID.
- *   - `params` are those of a transfer: priority, TRYST_OP_BACKGROUND, deadline, callback; and
- *     `factor`, this rank's, of TRYST_REDUCE_PREMULTIPLIED_SUM. The most urgent rank does not raise the
- *     others: give each rank the same priority.
- *   - tryst_op_cancel, or the deadline, of one rank's operation ends the collective on all ranks
- *     with that cause. The cause travels along the tree, so ranks behind a rank that has not submitted
- *     the collective end when that rank submits it or closes the step (TRYST_E_CLOSED), or by
- *     deadlines of their own. A rank that dies ends it with TRYST_E_PEER; tryst_error.origin_rank names the
- *     rank that died, and later collectives of the group end at once with the same cause.
- *     A deadline's text names a neighbour in the plan's trees of which nothing has come: on the rank
- *     where the deadline passed, and on each rank that it reaches, so a rank that never joined
- *     is named by its neighbours.
- *     After a failure the contents of `out` are undefined.
- *     All-to-all, gather and scatter go between pairs: a failure ends them on the ranks
- *     that still exchange a block with the rank that failed.
- *   - Where ranks are on several hosts, the first collective starts the library's progress thread
- *     (TRYST_PROGRESS_THREAD), because each rank moves the others' bytes too. On one host a rank
- *     that makes no progress delays the others.
+ *  - Operation, count, dtype, reduction and root are the same on all ranks; a difference
+ *    ends the operation on every rank with TRYST_E_MISMATCH, except in a reduce or
+ *    broadcast on ranks that had completed before. Parts that have no transfer in common
+ *    are not compared: both ranks wait for their deadlines, without bound where they have
+ *    none. This is so where ranks name different roots; for a broadcast or all-gather
+ *    against a reduce or reduce-scatter (where neither is packed into one all-reduce, see
+ *    Costs); for all-to-all, gather or scatter against a kind that is none of these; and
+ *    for gather against scatter.
+ *  - Tensors are in host memory. `in` NULL, or with the data of `out`, means in place:
+ *    `out` then holds this rank's own term. Any other overlap of `in` and `out` is
+ *    TRYST_E_INVALID.
+ *  - `params` are those of a transfer: priority, TRYST_OP_BACKGROUND, deadline, callback;
+ *    and `factor`, this rank's, of TRYST_REDUCE_PREMULTIPLIED_SUM. The most urgent rank
+ *    does not raise the others: give each rank the same priority.
+ *  - tryst_op_cancel, or the deadline, of one rank's operation ends the collective on all
+ *    ranks with that cause. The cause travels along the tree, so ranks behind a rank that
+ *    has not submitted the collective end when that rank submits it or closes the step
+ *    (TRYST_E_CLOSED), or by deadlines of their own. A rank that dies ends it with
+ *    TRYST_E_PEER; tryst_error.origin_rank names the rank that died, and later
+ *    collectives of the group end at once with the same cause. A deadline's text names a
+ *    neighbour in the plan's trees that has sent nothing: on the rank where the deadline
+ *    passed, and on each rank that it reaches, so the neighbours of a rank that never
+ *    joined name it. After a failure the contents of `out` are undefined. All-to-all,
+ *    gather and scatter exchange blocks between pairs: a failure ends them on the ranks
+ *    that still exchange a block with the rank that failed.
+ *  - Where ranks are on several hosts, the first collective starts the library's progress
+ *    thread (TRYST_PROGRESS_THREAD), because each rank moves the others' bytes too. On
+ *    one host a rank that makes no progress delays the others.
  */
 #ifndef TRYST_COLL_H
 #define TRYST_COLL_H
@@ -53,27 +57,30 @@ TRYST_BEGIN_DECLS
 
 /** Reduce `in` of all ranks with `reduce` and leave the result in every rank's `out`.
  *
- *  `in` and `out` have the same dtype and count, which may be 0. The dtypes and reductions that
- *  go together are listed at tryst_reduce_op.
+ *  `in` and `out` have the same dtype and count, which may be 0. tryst_reduce_op lists
+ *  the dtypes and reductions that go together.
  *
- *  Owns:    the bytes of `in` and `out` are the library's until completion: `in` may be read
- *           meanwhile, `out` not. `name` and both structs are copied. The caller releases `*op_p`;
- *           `op_p` NULL detaches at once, as tryst_op_release does.
+ *  Owns:    the bytes of `in` and `out` are the library's until completion: `in` may be
+ *           read meanwhile, `out` not. `name` and both structs are copied. The caller
+ *           releases `*op_p`; `op_p` NULL detaches at once, as tryst_op_release does.
  *  Thread:  any. Never blocks, never returns TRYST_AGAIN.
  *  Returns: TRYST_OK             submitted; the outcome arrives with the operation
- *           TRYST_E_INVALID      name, tensors, params, or a reduction that the dtype has not
+ *           TRYST_E_INVALID      name, tensors, params, or a reduction that the dtype
+ *                                does not have
  *           TRYST_E_UNSUPPORTED  device memory
  *           TRYST_E_SYSTEM       the progress thread could not be started
  *           TRYST_E_ABORTED      `step` was aborted; tryst_step_status has the reason
  *           TRYST_E_NOMEM, TRYST_E_FORKED, TRYST_E_CONTEXT
  *  The operation ends with
  *           TRYST_OK             `out` holds the result, and is the caller's again
- *           TRYST_E_MISMATCH     ranks differ; the text has what two neighbours gave
+ *           TRYST_E_MISMATCH     ranks differ; the text has the values of two neighbours
  *           TRYST_E_PEER         a rank died: tryst_error.origin_rank
  *           TRYST_E_UNREACHABLE, TRYST_E_HANDSHAKE, TRYST_E_PROTOCOL
- *                                no connection between two neighbours: tryst_error.origin_rank
+ *                                no connection between two neighbours:
+ *                                tryst_error.origin_rank
  *           TRYST_E_CLOSED       a rank closed the step without its part
- *           TRYST_E_CANCELED, TRYST_E_DEADLINE, TRYST_E_ABORTED, TRYST_E_NOMEM, TRYST_E_CONTEXT
+ *           TRYST_E_CANCELED, TRYST_E_DEADLINE, TRYST_E_ABORTED, TRYST_E_NOMEM,
+ *           TRYST_E_CONTEXT
  */
 TRYST_API tryst_status tryst_allreduce(tryst_step *step, const char *name,
                                        const tryst_tensor *in, const tryst_tensor *out,
@@ -82,12 +89,12 @@ TRYST_API tryst_status tryst_allreduce(tryst_step *step, const char *name,
 
 /** Reduce `in` of all ranks with `reduce` into `out` of rank `root`.
  *
- *  At the root as tryst_allreduce, in place too. Elsewhere `in` is required and stays unchanged, and
- *  `out` is ignored (NULL).
+ *  At the root as tryst_allreduce, in place too. On the other ranks `in` is required and
+ *  stays unchanged, and `out` is ignored (NULL).
  *
- *  Owns, Thread, Returns, ends: as tryst_allreduce; TRYST_E_INVALID also for a root that is not a
- *           rank of the group. The operation ends when this rank's part is done: elsewhere than
- *           at the root that does not mean that the root has the result.
+ *  Owns, Thread, Returns, ends: as tryst_allreduce; TRYST_E_INVALID also for a root that
+ *           is not a rank of the group. The operation ends when this rank's part is done:
+ *           on other ranks than the root, the root may not have the result yet.
  */
 TRYST_API tryst_status tryst_reduce(tryst_step *step, const char *name,
                                     const tryst_tensor *in, const tryst_tensor *out,
@@ -109,8 +116,8 @@ TRYST_API tryst_status tryst_broadcast(tryst_step *step, const char *name,
 TRYST_API tryst_status tryst_barrier(tryst_step *step, const char *name,
                                      const tryst_op_params *params, tryst_op **op_p);
 
-/* -------------------------------------------------------------------------------------------
- * * Blocks: one for each rank of the group.
+/* ------------------------------------------------------------------------------------- *
+ *  Blocks: one for each rank of the group.
  *
  *  A tensor of equal blocks has the group's size times a block's elements, rank 0's block
  *  first. The forms that end in `v` take an array of counts, one for each rank, in
@@ -119,8 +126,7 @@ TRYST_API tryst_status tryst_barrier(tryst_step *step, const char *name,
  *  overlap, and a tensor of `v` blocks may be longer than its last block needs.
  *
  *  In place means: the block that both tensors have is at one address. Any other overlap
- *  of `in` and `out` is
- *  TRYST_E_INVALID.
+ *  of `in` and `out` is TRYST_E_INVALID.
  *
  *  Costs, for n ranks. All-gather and reduce-scatter: one broadcast from each rank, or
  *  one reduction to each rank, over the plan's trees, each a flow per tree and neighbour,
@@ -129,8 +135,7 @@ TRYST_API tryst_status tryst_barrier(tryst_step *step, const char *name,
  *  less for few ranks, one all-reduce of all blocks replaces them: fewer messages, twice
  *  the bytes. All-to-all, gather and scatter: one message for each pair of ranks, without
  *  trees.
- *  -------------------------------------------------------------------------------------------
- *  */
+ * ------------------------------------------------------------------------------------ */
 
 /** Concatenate the tensors `in` of all ranks in every rank's `out`, by rank.
  *
@@ -143,10 +148,9 @@ TRYST_API tryst_status tryst_allgather(tryst_step *step, const char *name,
                                        const tryst_tensor *in, const tryst_tensor *out,
                                        const tryst_op_params *params, tryst_op **op_p);
 
-/** As tryst_allgather, with blocks of different counts. `out_counts` is the same on all
- *  ranks (a difference ends it with TRYST_E_MISMATCH, with equal totals too); `out_offsets` is this
- *  rank's. `in` has out_counts[rank] elements.
- */
+/** Concatenate as tryst_allgather, with blocks of different counts. `out_counts` is the
+ *  same on all ranks (a difference ends the operation with TRYST_E_MISMATCH, with equal
+ *  totals too); `out_offsets` is this rank's. `in` has out_counts[rank] elements. */
 TRYST_API tryst_status tryst_allgatherv(tryst_step *step, const char *name,
                                         const tryst_tensor *in, const tryst_tensor *out,
                                         const uint64_t *out_counts,
@@ -169,27 +173,26 @@ TRYST_API tryst_status tryst_reduce_scatter(
     tryst_step *step, const char *name, const tryst_tensor *in, const tryst_tensor *out,
     tryst_reduce_op reduce, const tryst_op_params *params, tryst_op **op_p);
 
-/** As tryst_reduce_scatter, with blocks of different counts. `in_counts` is the same on
- *  all ranks, compared as there; `in_offsets` is this rank's. `out` has in_counts[rank] elements.
- */
+/** Reduce as tryst_reduce_scatter, with blocks of different counts. `in_counts` is the
+ *  same on all ranks and compared as in tryst_allgatherv; `in_offsets` is this rank's.
+ *  `out` has in_counts[rank] elements. */
 TRYST_API tryst_status tryst_reduce_scatterv(
     tryst_step *step, const char *name, const tryst_tensor *in, const uint64_t *in_counts,
     const uint64_t *in_offsets, const tryst_tensor *out, tryst_reduce_op reduce,
     const tryst_op_params *params, tryst_op **op_p);
 
-/** Send block r of `in` to rank r, and place what rank r sends in block r of `out`.
+/** Send block r of `in` to rank r, and receive into block r of `out` the block that rank
+ *  r sends.
  *
  *  `in` and `out` have n * c elements, with the same c on all ranks, and do not overlap.
  *
- *  Owns, Thread, Returns, ends: as tryst_allreduce.
- */
+ *  Owns, Thread, Returns, ends: as tryst_allreduce. */
 TRYST_API tryst_status tryst_alltoall(tryst_step *step, const char *name,
                                       const tryst_tensor *in, const tryst_tensor *out,
                                       const tryst_op_params *params, tryst_op **op_p);
 
-/** As tryst_alltoall, with blocks of different counts. in_counts[r] of this rank is
- *  out_counts[this rank] of rank r; zero counts are compared, too.
- */
+/** Exchange as tryst_alltoall, with blocks of different counts. in_counts[r] of this rank
+ *  is out_counts[this rank] of rank r; zero counts are compared, too. */
 TRYST_API tryst_status tryst_alltoallv(
     tryst_step *step, const char *name, const tryst_tensor *in, const uint64_t *in_counts,
     const uint64_t *in_offsets, const tryst_tensor *out, const uint64_t *out_counts,
@@ -208,9 +211,8 @@ TRYST_API tryst_status tryst_gather(tryst_step *step, const char *name,
                                     int root, const tryst_op_params *params,
                                     tryst_op **op_p);
 
-/** As tryst_gather, with blocks of different counts: `in` has this rank's count.
- *  `out_counts` and `out_offsets` are the root's, and ignored elsewhere (NULL).
- */
+/** Concatenate as tryst_gather, with blocks of different counts: `in` has this rank's
+ *  count. `out_counts` and `out_offsets` are the root's, and ignored elsewhere (NULL). */
 TRYST_API tryst_status tryst_gatherv(tryst_step *step, const char *name,
                                      const tryst_tensor *in, const tryst_tensor *out,
                                      const uint64_t *out_counts,
@@ -230,18 +232,18 @@ TRYST_API tryst_status tryst_scatter(tryst_step *step, const char *name,
                                      int root, const tryst_op_params *params,
                                      tryst_op **op_p);
 
-/** As tryst_scatter, with blocks of different counts: `out` has this rank's count.
- *  `in_counts` and `in_offsets` are the root's, and ignored elsewhere (NULL).
- */
+/** Send as tryst_scatter, with blocks of different counts: `out` has this rank's count.
+ *  `in_counts` and `in_offsets` are the root's, and ignored elsewhere (NULL). */
 TRYST_API tryst_status tryst_scatterv(tryst_step *step, const char *name,
                                       const tryst_tensor *in, const uint64_t *in_counts,
                                       const uint64_t *in_offsets, const tryst_tensor *out,
                                       int root, const tryst_op_params *params,
                                       tryst_op **op_p);
 
-/* ------------------------------------------------------------------------------------------- *
- *  Prepared form, for loops: checks and names once, and memory at the first start: later ones allocate nothing.
- * ------------------------------------------------------------------------------------------- */
+/* ------------------------------------------------------------------------------------- *
+ *  Prepared form, for loops: checks and names are done once, and memory is allocated at
+ *  the first start, for reuse by later starts.
+ * ------------------------------------------------------------------------------------ */
 
 /** A prepared collective. */
 typedef struct tryst_coll tryst_coll;
@@ -263,27 +265,31 @@ typedef enum tryst_coll_kind {
 typedef struct tryst_coll_params {
     size_t struct_size;
     tryst_coll_kind kind;
-    tryst_reduce_op reduce; /**< all-reduce, reduce and reduce-scatter */
-    uint64_t count;    /**< elements, of a block where there are blocks; barrier: 0 */
-    tryst_dtype dtype; /**< barrier: 0 */
-    int32_t root;      /**< reduce, broadcast, gather and scatter */
-    const char *name;  /**< copied */
-    /* Blocks of different counts, as the arguments of the forms that end in `v`; NULL:
+    tryst_reduce_op reduce; /**< used by all-reduce, reduce and reduce-scatter */
+    uint64_t count;         /**< elements, or elements of a block; barrier: 0 */
+    tryst_dtype dtype;      /**< barrier: 0 */
+    int32_t root;           /**< used by reduce, broadcast, gather and scatter */
+    const char *name;       /**< copied */
+    /* Blocks of different counts, as the arguments of the calls that end in `v`; NULL:
      * all have `count`. Copied. */
-    const uint64_t *in_counts;  /**< reduce-scatter, all-to-all; scatter: at the root */
-    const uint64_t *in_offsets; /**< of in_counts; NULL: the blocks follow one another */
-    const uint64_t *out_counts; /**< all-gather, all-to-all; gather: at the root */
-    const uint64_t
-        *out_offsets; /**< of out_counts; NULL: the blocks follow one another */
+    /** for reduce-scatter and all-to-all; for scatter at the root */
+    const uint64_t *in_counts;
+    /** offsets for in_counts; NULL: the blocks follow one another */
+    const uint64_t *in_offsets;
+    /** for all-gather and all-to-all; for gather at the root */
+    const uint64_t *out_counts;
+    /** offsets for out_counts; NULL: the blocks follow one another */
+    const uint64_t *out_offsets;
     const tryst_subgroup *subgroup; /**< NULL: all ranks of the group */
 } tryst_coll_params;
 
-/** Prepare a collective of `group` that is started many times. Local: other ranks may use the prepared form
- *  or not.
+/** Prepare a collective of `group` that is started many times. Local: other ranks may use
+ *  the prepared form or not.
  *
  *  Owns:    the caller owns `*coll_p` (tryst_coll_release).
  *  Thread:  any. Never blocks.
- *  Returns: TRYST_OK, TRYST_E_INVALID, TRYST_E_UNSUPPORTED, TRYST_E_NOMEM, TRYST_E_FORKED, TRYST_E_CONTEXT
+ *  Returns: TRYST_OK, TRYST_E_INVALID, TRYST_E_UNSUPPORTED, TRYST_E_NOMEM,
+ *           TRYST_E_FORKED, TRYST_E_CONTEXT
  */
 TRYST_API tryst_status tryst_coll_prepare(tryst_group *group,
                                           const tryst_coll_params *coll_params,
@@ -291,87 +297,96 @@ TRYST_API tryst_status tryst_coll_prepare(tryst_group *group,
 
 /** Start a prepared collective in `step`: as the call of its kind with its name.
  *
- *  `in` and `out` are those of the call, with the prepared dtype and counts. Broadcast has its tensor as `out`,
- *  `in` is NULL; a barrier has neither. Several starts may be under way, in one step or several. The
- *  first start allocates, and so does each start that raises the number of starts under way to a new maximum; these may
- *  return TRYST_E_NOMEM. All other starts reuse that memory.
+ *  `in` and `out` are those of the call, with the prepared dtype and counts. A broadcast
+ *  has its tensor as `out`, and `in` is NULL; a barrier has neither. Several starts may
+ *  be under way, in one step or several. The first start allocates, and so does each
+ *  start that raises the number of starts under way to a new maximum; these may return
+ *  TRYST_E_NOMEM. All other starts reuse that memory.
  *
- *  Thread, Returns, ends: as tryst_allreduce; TRYST_E_INVALID also for a step of another group.
- */
+ *  Thread, Returns, ends: as tryst_allreduce; TRYST_E_INVALID also for a step of another
+ *           group. */
 TRYST_API tryst_status tryst_coll_start(tryst_step *step, tryst_coll *coll,
                                         const tryst_tensor *in, const tryst_tensor *out,
                                         const tryst_op_params *params, tryst_op **op_p);
 
-/** Release a prepared collective; what was started goes on. Before its group is closed. NULL is allowed.
- *  Any thread; never blocks. */
+/** Release a prepared collective before its group is closed; started operations go on.
+ *  NULL is allowed. Any thread; never blocks. */
 TRYST_API void tryst_coll_release(tryst_coll *coll);
 
-/* ------------------------------------------------------------------------------------------- *
+/* ------------------------------------------------------------------------------------- *
  *  Subgroups: collectives of some ranks, such as the replicas of a pipeline stage.
  *
- *  A subgroup is a view of its group: members in an order, an epoch, and a plan. It uses the group's peers and
- *  steps. Its members number themselves 0 to count-1, and `root` is such a number; errors name
- *  ranks of the group. Every member opens the subgroup with the same members in the same order and the same
- *  epoch; other members or another epoch are another subgroup, and names of two subgroups, or of a
- *  subgroup and its group, never meet. A member's death fails the collectives of the subgroups that it is in; the
+ *  A subgroup is a view of its group: members in an order, an epoch, and a plan. It uses
+ *  the group's peers and steps. Members are numbered 0 to count-1, and `root` is such a
+ *  number; errors name ranks of the group. Every member opens the subgroup with the same
+ *  members in the same order and the same epoch; other members or another epoch are
+ *  another subgroup, and names of two subgroups, or of a subgroup and its group, never
+ *  meet. A member's death fails the collectives of the subgroups that it is in; the
  *  others go on.
  *
- *  The plan is made from the group's on each member alone, so opening a subgroup sends nothing: a
- *  member's parent is its nearest ancestor among the members. tryst_coll_estimate has no bound for a subgroup.
- * ------------------------------------------------------------------------------------------- */
+ *  Each member derives the plan from the group's plan by itself, so opening a subgroup
+ *  sends nothing: a member's parent is its nearest ancestor among the members.
+ *  tryst_coll_estimate has no bound for a subgroup.
+ * ------------------------------------------------------------------------------------ */
 
 typedef struct tryst_subgroup_params {
     size_t struct_size;
     uint64_t epoch; /**< distinguishes subgroups of the same members; any number */
-    uint32_t count; /**< members [1, size of the group] */
+    uint32_t count; /**< number of members, from 1 to the size of the group */
     const int32_t *members; /**< ranks of the group, each at most once; copied */
 } tryst_subgroup_params;
 
 /** Open the subgroup of `group` that `subgroup_params` describes; this rank is a member.
  *
- *  Owns:    the caller owns `*subgroup_p` (tryst_subgroup_close), before the group is closed.
+ *  Owns:    the caller owns `*subgroup_p` (tryst_subgroup_close), before the group is
+ *           closed.
  *  Thread:  any. Never blocks; local.
- *  Returns: TRYST_OK, TRYST_E_INVALID (members), TRYST_E_NOMEM, TRYST_E_FORKED, TRYST_E_CONTEXT
+ *  Returns: TRYST_OK, TRYST_E_INVALID (members), TRYST_E_NOMEM, TRYST_E_FORKED,
+ *           TRYST_E_CONTEXT
  */
 TRYST_API tryst_status tryst_subgroup_open(tryst_group *group,
                                            const tryst_subgroup_params *subgroup_params,
                                            tryst_subgroup **subgroup_p);
-/** This rank's number in the subgroup. Any thread. */
+/** Return this rank's number in the subgroup. Any thread. */
 TRYST_API int tryst_subgroup_rank(const tryst_subgroup *subgroup);
-/** The number of members. Any thread. */
+/** Return the number of members. Any thread. */
 TRYST_API int tryst_subgroup_size(const tryst_subgroup *subgroup);
-/** Returns the rank in the group of member `number`, or -1 outside [0, members). Any thread. */
+/** Return the rank in the group of member `number`, or -1 outside [0, members). Any
+ *  thread. */
 TRYST_API int tryst_subgroup_member(const tryst_subgroup *subgroup, int number);
-/** Close a subgroup; what was started or prepared with it goes on. NULL is allowed. Any thread; never
- *  blocks. */
+/** Close a subgroup; operations that were started or prepared with it go on. NULL is
+ *  allowed. Any thread; never blocks. */
 TRYST_API void tryst_subgroup_close(tryst_subgroup *subgroup);
 
-/* ------------------------------------------------------------------------------------------- *
- *  How a collective is carried out, and how fast it can be at best.
- * ------------------------------------------------------------------------------------------- */
+/* ------------------------------------------------------------------------------------- *
+ *  How a collective is carried out, and its shortest possible time.
+ * ------------------------------------------------------------------------------------ */
 
-/** Filled in by tryst_coll_estimate. */
+/** Result of tryst_coll_estimate. */
 typedef struct tryst_coll_info {
     size_t struct_size;
-    /** No trees over these links are faster: bytes of the tensor, divided by the rate
-     *  that the plan's certificate proves for the links of TRYST_TOPOLOGY; where that is
-     *  unset, for the NICs of the ranks' machines and for memory within a machine. These
-     *  are payload bytes; headers of the network cost more (TCP over Ethernet:
-     *  1514 / 1448). 0: unknown, where the links' rates are assumed (TRYST_TOPOLOGY is
-     *  unset, and all links are alike or no NIC has a rate), and for other kinds than
-     *  all-reduce. */
+    /** Lower bound: no trees over these links are faster. The bytes of the tensor,
+     *  divided by the rate that the plan's certificate proves for the links of
+     *  TRYST_TOPOLOGY; if that is unset, for the NICs of the ranks' machines and for
+     *  memory within a machine. These are payload bytes; headers of the network cost more
+     *  (TCP over Ethernet: 1514 / 1448). 0: unknown, where the links' rates are assumed
+     *  (TRYST_TOPOLOGY is unset, and all links are alike or no NIC has a rate), and for
+     *  other kinds than all-reduce. */
     double bound_seconds;
-    /** Of tensors of this size, once the trees are filled. 0: unknown, likewise. */
+    /** Planned rate for tensors of this size, once the trees are filled. 0: unknown, as
+     *  bound_seconds. */
     uint64_t planned_bytes_per_s;
-    /** Each carries a part of the tensor, which may be empty. Of all-gather and reduce-scatter,
-     *  those of one block; 0 where pairs of ranks exchange blocks. */
+    /** Number of trees; each carries a part of the tensor, which may be empty. For
+     *  all-gather and reduce-scatter the trees of one block; 0 where pairs of ranks
+     *  exchange blocks. */
     uint32_t trees;
-    uint32_t slice_bytes; /**< a longer part travels in slices of so many */
+    uint32_t slice_bytes; /**< size of the slices of a longer part */
 } tryst_coll_info;
 
-/** Describe how `group` carries out the collective of `coll_params`; the name may be NULL.
+/** Describe how `group` carries out the collective of `coll_params`; the name may be
+ *  NULL.
  *
- *  Local: no other rank takes part. Of an all-gather and a reduce-scatter: the trees of
+ *  Local: no other rank takes part. For an all-gather and a reduce-scatter: the trees of
  *  one block of `count` elements, where they are not replaced by an all-reduce.
  *  All-to-all, gather and scatter have no trees.
  *
@@ -382,16 +397,17 @@ TRYST_API tryst_status tryst_coll_estimate(tryst_group *group,
                                            const tryst_coll_params *coll_params,
                                            tryst_coll_info *info);
 
-/** Read tree `tree`, from 0, of the same collective: `parents[r]` becomes the rank to which
- *  rank r sends its sums (`is_up`), or from which rank r receives the result; -1 at the root.
+/** Read tree `tree`, from 0, of the same collective: `parents[r]` becomes the rank to
+ *  which rank r sends its sums (`is_up`), or from which rank r receives the result; -1 at
+ *  the root.
  *
  *  `parents` has room for every rank of the group. The tree is rooted at `root` of
- *  `coll_params`, which for all-gather and reduce-scatter is the rank of the block; all-reduce
- *  and barrier have the plan's root. Local.
+ *  `coll_params`, which for all-gather and reduce-scatter is the rank of the block;
+ *  all-reduce and barrier have the plan's root. Local.
  *
  *  Thread:  any. Never blocks.
- *  Returns: as tryst_coll_estimate; TRYST_E_INVALID also where there is no such tree
- */
+ *  Returns: as tryst_coll_estimate; TRYST_E_INVALID also for a tree that does not
+ *           exist */
 TRYST_API tryst_status tryst_coll_tree(tryst_group *group,
                                        const tryst_coll_params *coll_params,
                                        uint32_t tree, bool is_up, int32_t *parents);

@@ -4,9 +4,9 @@
  *
  *  Row `row` of micro-batch `microbatch` of step `step` is a window of seq + 1 bytes at
  *  an offset that a seeded generator gives for (seed, step, microbatch, row) alone. So
- *  every rank finds the same windows by itself: the first stage takes bytes 0…seq−1 as
- *  input, the last stage bytes 1…seq as target, and nothing is sent. pipeline/model/README.md
- *  gives the formula.
+ *  every rank computes the same windows by itself: the first stage takes bytes 0…seq−1 as
+ *  input, the last stage bytes 1…seq as target, and nothing is sent.
+ *  pipeline/model/README.md gives the formula.
  */
 #ifndef TRYST_DATA_H
 #define TRYST_DATA_H
@@ -41,11 +41,12 @@ TRYST_API tryst_status tryst_data_windows(const tryst_data *data, uint64_t step,
                                           uint64_t microbatch, int32_t rows,
                                           uint8_t *input, uint8_t *target);
 
-/** The offset of one window in bytes from the file's begin: what tryst_data_windows reads. Any thread. */
+/** Return the offset of one window that tryst_data_windows reads, in bytes from the begin
+ *  of the file. Any thread. */
 TRYST_API uint64_t tryst_data_offset(const tryst_data *data, uint64_t step,
                                      uint64_t microbatch, int32_t row);
 
-/** Bytes of the file when it was opened. 0 for NULL. */
+/** Return the size of the file, in bytes, at tryst_data_open. 0 for NULL. */
 TRYST_API uint64_t tryst_data_bytes(const tryst_data *data);
 
 /** Close the file. NULL is allowed. */

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file device.h
- *  Devices that have memory of their own, for code that sees Tryst and no driver.
- *  Library: libtryst.
+ *  Devices with their own memory, for code that uses Tryst and no driver. Library:
+ *  libtryst.
  *
- *  A device has *streams*, in which work is done in order, and *events*, which mark places in them.
- *  Work is queued and not waited for; whoever must know asks an event (tryst_event_test), or lets
- *  another stream wait for it. Streams and events are the driver's own (a CUstream, a CUevent), so
- *  kernels of the caller's go into the same ones. To open and to close devices, streams and events is the
- *  driver's own work, and it may take its time for that: not in a loop.
+ *  A device has *streams*, in which work is done in order, and *events*, which mark
+ *  places in them. Calls queue work and do not wait for it; the host tests an event
+ *  (tryst_event_test), or another stream waits for it. Streams and events are the
+ *  driver's own (a CUstream, a CUevent), so kernels of the caller's go into the same
+ *  ones. The driver opens and closes devices, streams and events, and may take its time:
+ *  do not do so in a loop.
  *
  *      tryst_device_open(ctx, TRYST_MEMORY_CUDA, 0, &device, …)
  *        tryst_stream_open(device, 0, &stream)        tryst_event_open(device, &event)
@@ -15,14 +16,15 @@
  *        tryst_event_record(device, stream, event)
  *        tryst_event_test(device, event)              TRYST_IN_PROGRESS … TRYST_OK
  *
- *  Where a handle is TRYST_MEMORY_HOST's, copies are done at once, streams and events are NULL and
- *  every event has passed: code over this header need not tell the two apart.
+ *  With a handle of TRYST_MEMORY_HOST, copies are done at once, streams and events are
+ *  NULL and every event has passed, so the same code serves both.
  *
- *  From tryst_stream_open on, `device` is an open handle, never NULL. `stream` and `event` are what was
- *  opened for that device.
+ *  From tryst_stream_open on, `device` is an open handle, never NULL. `stream` and
+ *  `event` were opened for that device.
  *
- *  Thread: any. The calling thread's current device context is afterwards what it was.
- *  Errors: TRYST_E_SYSTEM is the device's or its driver's failure; tryst_device_error has its words.
+ *  Thread: any. A call leaves the calling thread's current device context as it was.
+ *  Errors: TRYST_E_SYSTEM is the device's or its driver's failure; tryst_device_error has
+ *  the driver's words.
  */
 #ifndef TRYST_DEVICE_H
 #define TRYST_DEVICE_H
@@ -39,74 +41,80 @@ typedef struct tryst_device_info {
     size_t struct_size;
     tryst_memory_kind memory;
     int32_t ordinal;
-    uint64_t bytes;        /**< of its memory, 0 unknown */
-    uint64_t bytes_free;   /**< just now, 0 unknown: this process does not use it yet */
-    int32_t version_major; /**< what code it runs: 9.0 is sm_90 */
+    uint64_t bytes; /**< bytes of the device's memory, 0 unknown */
+    /** free bytes now; 0 unknown: this process does not use the device yet */
+    uint64_t bytes_free;
+    int32_t version_major; /**< version of the code that the device runs: 9.0 is sm_90 */
     int32_t version_minor;
     char name[64];
     char bus_id[20]; /**< PCI address, "" unknown */
 } tryst_device_info;
 
-/** How many devices of a kind this process sees; `text` (may be NULL) names them, or says why there
- *  are none. What drives them is loaded first.
- *  Returns: TRYST_OK, TRYST_E_UNSUPPORTED (no such kind, no module, no driver, no device),
- *  TRYST_E_MODULE, TRYST_E_INVALID, TRYST_E_FORKED */
+/** Count the devices of a kind in this process; `text` (may be NULL) receives their
+ *  names, or the reason why there are none. Loads the module of that kind first.
+ *  Returns: TRYST_OK, TRYST_E_UNSUPPORTED (no such kind, no module, no driver, no
+ *           device), TRYST_E_MODULE, TRYST_E_INVALID, TRYST_E_FORKED */
 TRYST_API tryst_status tryst_device_count(tryst_ctx *ctx, tryst_memory_kind memory,
                                           int32_t *count_p, char *text, size_t capacity);
 
 /** Open a handle of one device. It may outlive the context.
  *  Owns:    the caller owns `*device_p` and closes it.
- *  Returns: as tryst_device_count; TRYST_E_INVALID for an ordinal out of range; TRYST_E_NOMEM. */
+ *  Returns: as tryst_device_count; TRYST_E_INVALID for an ordinal out of range;
+ *           TRYST_E_NOMEM. */
 TRYST_API tryst_status tryst_device_open(tryst_ctx *ctx, tryst_memory_kind memory,
                                          int32_t ordinal, tryst_device **device_p);
-/** NULL is allowed. What was opened with it is closed before. */
+/** Close a handle, after the streams and events that were opened with it. NULL is
+ *  allowed. */
 TRYST_API void tryst_device_close(tryst_device *device);
 
-/** What it is. Takes none of its memory, as first use does. TRYST_OK, TRYST_E_INVALID, TRYST_E_SYSTEM */
+/** Describe a device, without taking any of its memory, as first use does. Returns
+ *  TRYST_OK, TRYST_E_INVALID, TRYST_E_SYSTEM */
 TRYST_API tryst_status tryst_device_describe(const tryst_device *device,
                                              tryst_device_info *info_p);
 
-/** Why the calling thread's last call that failed on a device of this kind did: a sentence with the
- *  driver's own words, valid until its next one that fails. "" for NULL. */
+/** Return why the calling thread's last failed call on a device of this kind failed: a
+ *  sentence with the driver's own words, valid until its next call that fails. "" for
+ *  NULL. */
 TRYST_API const char *tryst_device_error(const tryst_device *device);
 
-/** A stream that waits for no other by itself. `urgent`: its work goes before that of
- *  others.
+/** Open a stream that waits for no other by itself. `urgent`: its work goes before that
+ *  of other streams.
  *  Owns:    the caller closes `*stream_p`.
  *  Returns: TRYST_OK, TRYST_E_NOMEM (the device's), TRYST_E_SYSTEM */
 TRYST_API tryst_status tryst_stream_open(const tryst_device *device, bool urgent,
                                          void **stream_p);
-/** What is queued in it still happens. NULL is allowed. */
+/** Close a stream; the work queued in it is still done. NULL is allowed. */
 TRYST_API void tryst_stream_close(const tryst_device *device, void *stream);
 
-/** An event; it has passed until it is recorded.
+/** Open an event; it counts as passed until it is recorded.
  *  Owns:    the caller closes `*event_p`.
  *  Returns: TRYST_OK, TRYST_E_NOMEM (the device's), TRYST_E_SYSTEM */
 TRYST_API tryst_status tryst_event_open(const tryst_device *device, void **event_p);
-/** NULL is allowed. */
+/** Close an event. NULL is allowed. */
 TRYST_API void tryst_event_close(const tryst_device *device, void *event);
-/** It passes when `stream` has done what was queued before. TRYST_OK, TRYST_E_INVALID, TRYST_E_SYSTEM */
+/** Record an event: it passes when `stream` has done the work queued so far. Returns
+ *  TRYST_OK, TRYST_E_INVALID, TRYST_E_SYSTEM */
 TRYST_API tryst_status tryst_event_record(const tryst_device *device, void *stream,
                                           void *event);
-/** Has it passed? Never waits.
+/** Test whether an event has passed. Never waits.
  *  Returns: TRYST_OK (it has), TRYST_IN_PROGRESS, TRYST_E_SYSTEM */
 TRYST_API tryst_status tryst_event_test(const tryst_device *device, void *event);
-/** What is queued in `stream` from here on waits for the event's latest record. The host does not wait.
- *  TRYST_OK, TRYST_E_INVALID, TRYST_E_SYSTEM */
+/** Make work that is queued in `stream` from here on wait for the event's latest record.
+ *  The host does not wait. Returns TRYST_OK, TRYST_E_INVALID, TRYST_E_SYSTEM */
 TRYST_API tryst_status tryst_stream_wait(const tryst_device *device, void *stream,
                                          void *event);
 
-/** Copy in any direction: this device's memory, another's of its kind, the host's (pinned, or it
- *  costs the caller time). Both are left alone until the stream has come so far.
- *  TRYST_OK, TRYST_E_INVALID, TRYST_E_SYSTEM */
+/** Copy in any direction: this device's memory, another's of its kind, the host's
+ *  (pinned, or the call takes the caller's time). Leave both ranges alone until the
+ *  stream has done the copy. Returns TRYST_OK, TRYST_E_INVALID, TRYST_E_SYSTEM */
 TRYST_API tryst_status tryst_copy_async(const tryst_device *device, void *stream,
                                         void *to, const void *from, size_t bytes);
 
-/** Host memory that the device copies from and to without a detour; aligned to a page.
+/** Allocate host memory that the device copies from and to directly; aligned to a page.
  *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_SYSTEM */
 TRYST_API tryst_status tryst_pinned_alloc(const tryst_device *device, size_t bytes,
                                           void **data_p);
-/** NULL is allowed. */
+/** Free memory of tryst_pinned_alloc. NULL is allowed. */
 TRYST_API void tryst_pinned_free(const tryst_device *device, void *data, size_t bytes);
 
 TRYST_END_DECLS

@@ -5,15 +5,17 @@
  *  The form is TensorFlow's (framework/rendezvous.h, Rendezvous::CreateKey):
  *
  *      src_device;src_incarnation;dst_device;edge_name;frame_id:iter_id
- *      /job:worker/replica:0/task:1/device:CPU:0;00ab…;/job:worker/replica:0/task:2/device:CPU:0;act3;0:7
+ *      /job:worker/replica:0/task:1/device:CPU:0;00ab…;
+ *          /job:worker/replica:0/task:2/device:CPU:0;act3;0:7   (one line)
  *
  *  The device prefix of `src_device` names the producing rank, that of `dst_device` the
  *  consuming one; prefixes are compared by whole path components. The step is not part of
  *  the key.
  *
  *  An edge is one or more bytes, any but ';' and zero: spaces, '/' and UTF-8 are allowed,
- *  and nothing is interpreted. Its longest is what leaves the whole key within
- *  TRYST_KEY_MAX. Edges that begin with '~' are the library's: no user's key has one.
+ *  and no byte has a meaning. The longest edge is the one with which the whole key has
+ *  TRYST_KEY_MAX bytes. Edges that begin with '~' are the library's: a user's key has
+ *  none.
  */
 #ifndef TRYST_KEY_H
 #define TRYST_KEY_H
@@ -56,8 +58,8 @@ typedef struct tryst_key_error {
  *  names such as "/cpu:0" parse, and so do the library's own keys.
  *
  *  Thread:  any. Never blocks.
- *  Returns: TRYST_OK     `*parsed_p` is filled
- *           TRYST_E_KEY  `*error_p` (if not NULL) says where and why
+ *  Returns: TRYST_OK         `*parsed_p` is filled
+ *           TRYST_E_KEY      `*error_p` (if not NULL) gives place and reason
  *           TRYST_E_INVALID  the struct_size of an output is not set
  */
 TRYST_API tryst_status tryst_key_parse(const char *key, tryst_parsed_key *parsed_p,
@@ -70,8 +72,8 @@ TRYST_API tryst_status tryst_key_parse(const char *key, tryst_parsed_key *parsed
  *
  *  Thread:  any. Never blocks.
  *  Returns: TRYST_OK         `key` holds the terminated key
- *           TRYST_E_INVALID  a rank is out of range, `edge` is empty or holds ';', a prefix
- *                            does not end with its task, the key is longer than
+ *           TRYST_E_INVALID  a rank is out of range, `edge` is empty or holds ';', a
+ *                            prefix does not end with its task, the key is longer than
  *                            TRYST_KEY_MAX, or `capacity` is too small (TRYST_KEY_MAX + 1
  *                            always suffices; an edge and prefixes under 256 bytes fit)
  *           TRYST_E_KEY      `edge` begins with '~'
@@ -81,15 +83,15 @@ TRYST_API tryst_status tryst_key_build(const tryst_group *group, int src_rank,
                                        int dst_rank, const char *edge, uint64_t frame,
                                        uint64_t iter, char *key, size_t capacity);
 
-/** Make a prepared key from two ranks and a name; `index` distinguishes the keys of one name (a micro-batch, a
- *  layer). It equals the key that tryst_key_build writes with `name` as edge, frame 0 and `index` as
- *  iteration, at both ends.
+/** Make a prepared key from two ranks and a name; `index` distinguishes the keys of one
+ *  name (a micro-batch, a layer). The key equals the one that tryst_key_build writes with
+ *  `name` as edge, frame 0 and `index` as iteration, at both ends.
  *
  *  Owns:    the caller owns `*key_p`, for tryst_key_release; `name` is copied.
  *  Thread:  any. Never blocks.
  *  Returns: TRYST_OK
- *           TRYST_E_INVALID  a NULL, a rank out of range, `name` is empty, holds ';' or is longer
- *                            than the key may be (255 bytes always fit)
+ *           TRYST_E_INVALID  a NULL, a rank out of range, `name` is empty, holds ';' or
+ *                            is longer than the key may be (255 bytes always fit)
  *           TRYST_E_KEY      `name` begins with '~'
  *           TRYST_E_NOMEM, TRYST_E_FORKED */
 TRYST_API tryst_status tryst_key_make(tryst_group *group, int src_rank, int dst_rank,
@@ -102,14 +104,14 @@ TRYST_API tryst_status tryst_key_make(tryst_group *group, int src_rank, int dst_
  *           keep what they need, so it may be released while they are pending.
  *  Thread:  any. Never blocks.
  *  Returns: TRYST_OK
- *           TRYST_E_KEY    does not parse, names no rank of the group, or has an edge that
- *                          begins with '~'
+ *           TRYST_E_KEY    does not parse, names no rank of the group, or has an edge
+ *                          that begins with '~'
  *           TRYST_E_NOMEM, TRYST_E_FORKED
  */
 TRYST_API tryst_status tryst_key_prepare(tryst_group *group, const char *key,
                                          tryst_key **key_p);
 
-/** The prepared key's string, valid until it is released. "" for NULL. */
+/** Return the prepared key's string, valid until the key is released. "" for NULL. */
 TRYST_API const char *tryst_key_string(const tryst_key *key);
 
 /** Release a prepared key. NULL is allowed. */

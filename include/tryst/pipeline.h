@@ -3,25 +3,24 @@
  *  Pipeline-parallel training: schedules as programs, and one engine that runs them all.
  *  Library: libtryst_pipeline.
  *
- *  A *program* is a list of compute actions per rank. Transfers are not in it: what an
- *  action needs follows from its kind, and each transfer meets by key (stage,
- *  micro-batch, kind), so no program can hang by the order of its transfers. The life of
- *  a program:
+ *  A *program* is a list of compute actions per rank. Transfers are not in it: the needs
+ *  of an action follow from its kind, and each transfer meets by key (stage, micro-batch,
+ *  kind), so no program can hang by the order of its transfers. The life of a program:
  *
  *      tryst_program_generate, tryst_program_load_csv, or tryst_program_open + append
  *      tryst_program_check      each action once, dependencies, versions, peak memory
  *      tryst_program_simulate   makespan and bubble from costs
  *      tryst_engine_open        this rank's part, bound to a group and to its stages
  *        tryst_engine_step        one training step
- *        tryst_engine_stats       what it cost
+ *        tryst_engine_stats_get   its costs
  *      tryst_engine_close, tryst_program_close
  *
- *  Errors are a status plus a sentence, or a whole grid with the place marked, in
- *  tryst_last_error.
+ *  An error is a status and a text in tryst_last_error: a sentence, or a whole grid with
+ *  the place marked.
  *
- *  Threads: different objects are independent; one object is used by one thread at a time, and a
- *  program that nobody changes by any number. Only tryst_engine_step, _finish, _abort and _close wait
- *  for other ranks.
+ *  Threads: different objects are independent; one object is used by one thread at a
+ *           time. An unchanging program may be used by any number of threads. Only
+ *           tryst_engine_step, _finish, _abort and _close wait for other ranks.
  */
 #ifndef TRYST_PIPELINE_H
 #define TRYST_PIPELINE_H
@@ -36,7 +35,7 @@ TRYST_BEGIN_DECLS
  *  Program
  * ----------------------------------------------------------------------------------- */
 
-/** What a rank does. Letters as PyTorch's pipelining writes them.
+/** Kinds of actions, with PyTorch's letters (torch.distributed.pipelining).
  *
  *   kind         needs                                   makes
  *   FORWARD      output of the stage before, or data     output, saved activations
@@ -44,8 +43,7 @@ TRYST_BEGIN_DECLS
  *   INPUT_GRAD   as BACKWARD                             gradient of its input only
  *   WEIGHT_GRAD  own INPUT_GRAD                          gradient of the weights
  *   UPDATE       a BACKWARD or WEIGHT_GRAD before it     the next weight version
- *   REDUCE_GRAD  reserved for replicated stages: the gradient summed over them
- */
+ *   REDUCE_GRAD  reserved for replicated stages: the gradient summed over them */
 typedef enum tryst_action_kind {
     TRYST_ACTION_NONE = 0,
     TRYST_ACTION_FORWARD = 1,     /**< F */
@@ -56,17 +54,17 @@ typedef enum tryst_action_kind {
     TRYST_ACTION_REDUCE_GRAD = 6
 } tryst_action_kind;
 
-/** "F", "B", "I", "W", "UPDATE", "REDUCE_GRAD". Static. */
+/** Return "F", "B", "I", "W", "UPDATE", "REDUCE_GRAD". Static. */
 TRYST_API const char *tryst_action_kind_name(tryst_action_kind kind);
 
 /** One action of one rank.
  *
  *  `version` counts a stage's updates from the program's start: F, B, I and W read
- *  version 0 (the weights as the program found them), 1 (after the program's first UPDATE
- *  of that stage), …; negative ones are weights that an earlier run of the program left
- *  stashed. UPDATE's version is the one it makes. Synchronous schedules read 0 everywhere
- *  and end with UPDATE to 1. `microbatch` is -1 for UPDATE and REDUCE_GRAD.
- */
+ *  version 0 (the weights at the program's start), 1 (after the program's first UPDATE of
+ *  that stage), …; negative ones are weights that an earlier run of the program left
+ *  stashed. The version of an UPDATE is the one that it makes. Synchronous schedules read
+ *  0 everywhere and end with UPDATE to 1. `microbatch` is -1 for UPDATE and
+ *  REDUCE_GRAD. */
 typedef struct tryst_action {
     tryst_action_kind kind;
     int32_t stage;
@@ -74,9 +72,8 @@ typedef struct tryst_action {
     int32_t version;
 } tryst_action;
 
-/** Write `action` as text, PyTorch's form: "3F1" (stage 3, forward, micro-batch 1); a
- *  version other than the one a synchronous program has is appended as "v-1". Returns
- *  `text`. */
+/** Write `action` as text, in PyTorch's form: "3F1" (stage 3, forward, micro-batch 1); a
+ *  version other than a synchronous program's is appended as "v-1". Returns `text`. */
 TRYST_API const char *tryst_action_format(const tryst_action *action, char *text,
                                           size_t capacity);
 
@@ -86,11 +83,11 @@ typedef struct tryst_program tryst_program;
 
 /** Open an empty program.
  *
- *  Any number of stages may sit on one rank, in any placement (interleaved, V); where a
- *  stage sits is where its actions are.
+ *  Any number of stages may be on one rank, in any placement (interleaved, V); a stage is
+ *  on the rank that has its actions.
  *
  *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (a count below 1, or stages below
- *  ranks)
+ *           ranks)
  */
 TRYST_API tryst_status tryst_program_open(int ranks_count, int stages_count,
                                           int microbatches_count,
@@ -99,10 +96,10 @@ TRYST_API tryst_status tryst_program_open(int ranks_count, int stages_count,
 /** Close a program, after the engines that run it. NULL is allowed. */
 TRYST_API void tryst_program_close(tryst_program *program);
 
-/** Append one action to a rank's list. Only ranges are checked here; tryst_program_check
- *  does the rest.
+/** Append one action to a rank's list. Checks ranges only; tryst_program_check does the
+ *  rest.
  *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (rank, stage or micro-batch out of
- *  range) */
+ *           range) */
 TRYST_API tryst_status tryst_program_append(tryst_program *program, int rank,
                                             const tryst_action *action);
 
@@ -123,20 +120,21 @@ TRYST_API tryst_status tryst_program_generate(const char *schedule, int ranks_co
                                               int microbatches_count,
                                               tryst_program **program_p);
 
-/** Name of the i-th generator, NULL behind the last. Static. */
+/** Return the name of the i-th generator, NULL behind the last. Static. */
 TRYST_API const char *tryst_program_schedule_name(int index);
 
-/** How many ranks the program has; 0 for NULL. */
+/** Return the number of ranks; 0 for NULL. */
 TRYST_API int tryst_program_ranks(const tryst_program *program);
-/** How many stages, over all ranks; 0 for NULL. */
+/** Return the number of stages, over all ranks; 0 for NULL. */
 TRYST_API int tryst_program_stages(const tryst_program *program);
-/** How many micro-batches a step has; 0 for NULL. */
+/** Return the number of micro-batches of a step; 0 for NULL. */
 TRYST_API int tryst_program_microbatches(const tryst_program *program);
-/** A rank's actions, valid until the program is changed or closed; NULL, and none, where there is no
- *  such rank. */
+/** Return a rank's actions, valid until the program is changed or closed; NULL, and a
+ *  count of 0, for a rank that does not exist. */
 TRYST_API const tryst_action *tryst_program_actions(const tryst_program *program,
                                                     int rank, size_t *count_p);
-/** Rank that holds `stage` (the first with an action of it), -1 where none does. */
+/** Return the rank that holds `stage` (the first with an action of it), -1 if none
+ *  does. */
 TRYST_API int tryst_program_rank_of(const tryst_program *program, int stage);
 
 /** Load a program from a CSV file in the compute-only form of
@@ -144,43 +142,46 @@ TRYST_API int tryst_program_rank_of(const tryst_program *program, int stage);
  *  time slot, "0F0", "0B0", "0I0", "0W0"; empty cells are idle and are dropped.
  *
  *  Ranks are rows; stages and micro-batches are counted from the cells. A file without
- *  UPDATE gets one per stage at the end of its rank's row; with any ("0UPDATE"), what it
- *  says is taken. Communication actions (SEND_F, …) are refused: transfers follow from
+ *  UPDATE gets one per stage at the end of its rank's row; a file with any ("0UPDATE") is
+ *  taken as it is. Communication actions (SEND_F, …) are refused: transfers follow from
  *  the data here.
  *
  *  Returns: TRYST_OK, TRYST_E_NOMEM,
  *           TRYST_E_IO       the file cannot be read
  *           TRYST_E_PROGRAM  a cell is wrong; tryst_last_error gives row, column and
- *                            text; or the file is larger than 64 MiB, or has a zero byte
- */
+ *                            text; or the file is larger than 64 MiB, or has a zero
+ *                            byte */
 TRYST_API tryst_status tryst_program_load_csv(const char *path,
                                               tryst_program **program_p);
 
-/** Save a program in the same form, with CRLF line ends as Python's csv module writes
- *  them. Where every action reads version 0 and each rank ends with its UPDATEs, these
- *  are left out, so PyTorch reads the file. Loading gives an equal program back.
+/** Save a program in the form of tryst_program_load_csv, with CRLF line ends as Python's
+ *  csv module writes them. If every action reads version 0 and each rank ends with its
+ *  UPDATEs, these are left out, so PyTorch reads the file. Loading gives an equal program
+ *  back.
  *  Returns: TRYST_OK, TRYST_E_IO (tryst_last_error gives the reason) */
 TRYST_API tryst_status tryst_program_save_csv(const tryst_program *program,
                                               const char *path);
 
 typedef struct tryst_check_params {
     size_t struct_size;
-    /** Weight versions that a stage can keep, the newest included. 0: any number. */
+    /** Limit of the weight versions that a stage can keep, the newest included. 0: any
+     *  number. */
     int32_t versions_max;
-    /** Saved activations (micro-batch × stage) that a rank can hold. 0: any number. */
+    /** Limit of the saved activations (micro-batch × stage) that a rank can hold. 0: any
+     *  number. */
     int32_t activations_max;
 } tryst_check_params;
 
-/** What a rank holds at most while the program runs. */
+/** The most that a rank holds while the program runs. */
 typedef struct tryst_program_peak {
     int32_t activations; /**< forwards not yet followed by their last backward part */
     int32_t versions; /**< weight versions kept at once, maximum over the rank's stages */
 } tryst_program_peak;
 
-/** Check that a program is one that can run: every stage has each micro-batch's F once,
- *  and B once or I and W once each; all of a stage is on one rank; a dry run of all ranks
- *  comes to its end; every version read exists then and is kept; each backward is
- *  followed by an UPDATE.
+/** Check that a program can run: every stage has each micro-batch's F once, and B once or
+ *  I and W once each; all of a stage is on one rank; a dry run of all ranks comes to its
+ *  end; every version read exists then and is kept; each backward is followed by an
+ *  UPDATE.
  *
  *  `peaks` (may be NULL) receives one entry per rank.
  *
@@ -208,14 +209,15 @@ typedef struct tryst_action_costs {
 
 typedef struct tryst_sim_params {
     size_t struct_size;
-    const tryst_action_costs *costs; /**< one per stage */
-    /** Bytes that stage s sends to stage s + 1 forward and gets back as gradient, one per
-     *  stage. NULL: nothing. */
+    const tryst_action_costs *costs; /**< costs of each stage */
+    /** Bytes that stage s sends to stage s + 1 forward and receives back as gradient, one
+     *  number per stage. NULL: nothing. */
     const uint64_t *boundary_bytes;
     double link_latency_s;
-    double link_bytes_per_s; /**< each direction of each pair of ranks. 0: unlimited */
-    /** Cores that the ranks share, each getting an equal part when more compute than
-     *  there are. 0: a core for every rank. */
+    /** rate of each direction of each pair of ranks; 0: unlimited */
+    double link_bytes_per_s;
+    /** Cores that the ranks share, in equal parts when more ranks compute than there are
+     *  cores. 0: a core for every rank. */
     int32_t cores_count;
     int32_t reserved;
 } tryst_sim_params;
@@ -233,7 +235,7 @@ typedef struct tryst_sim_rank {
     int32_t reserved;
 } tryst_sim_rank;
 
-/** One action as it ran: the i-th of its rank. */
+/** The times of one action, the i-th of its rank. */
 typedef struct tryst_sim_event {
     double begin_s;
     double end_s;
@@ -272,13 +274,14 @@ typedef enum tryst_span_kind {
     TRYST_SPAN_INPUT_GRAD = 2,
     TRYST_SPAN_WEIGHT_GRAD = 3,
     TRYST_SPAN_UPDATE = 4,
-    TRYST_SPAN_WAIT = 5, /**< nothing to do until data come */
+    TRYST_SPAN_WAIT = 5, /**< nothing to compute until data arrive */
     TRYST_SPAN_SEND = 6, /**< from posting to completion; overlaps compute */
     TRYST_SPAN_RECEIVE = 7,
     TRYST_SPAN_KINDS = 8
 } tryst_span_kind;
 
-/** What a rank did for a while. Plain numbers only: it travels between ranks as bytes. */
+/** One span of a rank's timeline. Plain numbers only: spans are sent between ranks as
+ *  bytes. */
 typedef struct tryst_span {
     uint64_t begin_ns;
     uint64_t end_ns;
@@ -313,22 +316,22 @@ TRYST_API tryst_status tryst_timeline_write_svg(const tryst_timeline_params *par
  *  Engine
  * ----------------------------------------------------------------------------------- */
 
-/** Runs one rank's part of a program. Used by one thread at a time. */
+/** The part of a program on one rank. Used by one thread at a time. */
 typedef struct tryst_engine tryst_engine;
 
-/** Provides a micro-batch: `input` (first stage) and `target` (last stage), as the
- *  stages' tryst_stage_info say; the other one is NULL. Called from tryst_engine_step.
- *  Anything but TRYST_OK fails the step with it. */
+/** Provide a micro-batch: `input` (first stage) and `target` (last stage), in the form of
+ *  the stages' tryst_stage_info; the other one is NULL. Called from tryst_engine_step.
+ *  Any status but TRYST_OK fails the step with that status. */
 typedef tryst_status (*tryst_feed_fn)(void *arg, uint64_t step, int32_t microbatch,
                                       void *input, uint8_t *target);
 
-/** Faults that tests put in, to see that a check finds them. */
+/** Faults that tests inject, to prove that a check finds them. */
 typedef enum tryst_engine_fault {
     TRYST_ENGINE_FAULT_NONE = 0,
-    TRYST_ENGINE_FAULT_SWAP =
-        1, /**< two micro-batches' activations change places on the wire */
-    /** a forward reads the weights from before the last update (stages must hold two
-     *  versions) */
+    /** two micro-batches' activations are exchanged on the wire */
+    TRYST_ENGINE_FAULT_SWAP = 1,
+    /** A forward reads the weights from before the last update (stages must hold two
+     *  versions). */
     TRYST_ENGINE_FAULT_STALE = 2,
     TRYST_ENGINE_FAULT_DROP = 3 /**< one micro-batch's gradient is not added */
 } tryst_engine_fault;
@@ -337,112 +340,118 @@ typedef struct tryst_engine_params {
     size_t struct_size;
     tryst_ctx *ctx;
     tryst_group *group;
-    /** Checked (tryst_program_check), with as many ranks as the group; outlives the
-     *  engine. */
+    /** A checked program (tryst_program_check), with as many ranks as the group; outlives
+     *  the engine. */
     const tryst_program *program;
-    /** One per stage of the program; NULL for the stages of other ranks. The engine
+    /** One stage per stage of the program; NULL for the stages of other ranks. The engine
      *  borrows them. */
     tryst_stage *const *stages;
-    /** Where the data come from; NULL where the stages need none. */
+    /** The source of the data; NULL if the stages need none. */
     tryst_feed_fn feed;
     void *feed_arg;
     /** Receives posted ahead of the action that needs them. 0: the default, 4. */
     int32_t receives_ahead_max;
-    /** For tests: what to break, and in which step (by count from 0). */
+    /** For tests: a tryst_engine_fault, and the step of the fault (by count from 0). */
     int32_t fault;
     uint64_t fault_step;
-    /** A step that hears nothing for this long gives up, so that no wait is without an
-     *  end. 0: the default, 10 minutes. */
+    /** Time without any progress after which a step gives up, so that every wait ends. 0:
+     *  the default, 10 minutes. */
     uint64_t timeout_ns;
-    /** The most that the engine's buffers (inputs, outputs, saved activations, receives posted ahead)
-     *  may take where its stages compute; a step that needs more fails with TRYST_E_NOMEM and says
-     *  what for. 0: no limit but what there is. */
+    /** Limit of the engine's buffers (inputs, outputs, saved activations, receives posted
+     *  ahead) in the memory of the stages; a step that needs more fails with
+     *  TRYST_E_NOMEM and a text that names its use. 0: the memory that exists. */
     uint64_t memory_bytes_max;
 } tryst_engine_params;
 
 /** Bind this rank's part of a program to its stages: prepare keys and buffers.
  *
  *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (ranks differ, a stage is missing or
- *  cannot
- *           do what the program asks of it, its sizes do not fit its neighbour's here)
+ *           cannot do an action of the program, a stage's sizes do not fit those of its
+ *           neighbour on this rank)
  */
 TRYST_API tryst_status tryst_engine_open(const tryst_engine_params *params,
                                          tryst_engine **engine_p);
 
-/** Run the program once in the scope `step` (ids as tryst_step_open wants them).
+/** Run the program once in the scope `step` (ids as in tryst_step_open).
  *
- *  All that this rank needed has come when this returns; its last sends may still be on
- *  their way (the next call, or tryst_engine_finish, waits for them), and other ranks may
- *  still be in this step or already in the next. `*loss_p` (may be NULL) receives
- *  tryst_loss_mean of the micro-batches on the rank of the last stage, and NAN elsewhere.
+ *  When this returns, all data that this rank needed has come; its last sends may still
+ *  be on their way (the next call, or tryst_engine_finish, waits for them), and other
+ *  ranks may still be in this step or already in the next. `*loss_p` (may be NULL)
+ *  receives tryst_loss_mean of the micro-batches on the rank of the last stage, and NAN
+ *  elsewhere.
  *
  *  A failure aborts the step on every rank, with the sentence of its cause.
  *
  *  Blocks:  while data are missing, making progress; at most timeout_ns without any.
- *  Returns: TRYST_OK, or the status of what failed; tryst_engine_error and
+ *  Returns: TRYST_OK, or the status of the failure; tryst_engine_error and
  *           tryst_last_error have its sentence, with the rank where it began. After a
  *           failure the engine can only be closed.
  */
 TRYST_API tryst_status tryst_engine_step(tryst_engine *engine, uint64_t step,
                                          double *loss_p);
 
-/** Wait until every send has ended and close the scopes. Blocks as tryst_engine_step does. More steps
- *  may follow.
- *  Returns: TRYST_OK, or the status of what failed, as tryst_engine_step */
+/** Wait until every send has ended and close the scopes. Blocks as tryst_engine_step
+ *  does. More steps may follow.
+ *  Returns: TRYST_OK, or the status of the failure, as tryst_engine_step */
 TRYST_API tryst_status tryst_engine_finish(tryst_engine *engine);
 
-/** The caller itself must stop: abort the scopes that are open, here and where other ranks are
- *  ahead, so that every rank ends with `reason` as its cause. Afterwards the engine counts as failed
- *  with `status` (an error) and can only be closed; after a failure of its own this does nothing.
- *  Blocks: until its buffers are quiet, at most some seconds. */
+/** Abort the open scopes because the caller itself must stop, here and where other ranks
+ *  are ahead, so that every rank ends with `reason` as its cause. Afterwards the engine
+ *  counts as failed with `status` (an error) and can only be closed. No effect after a
+ *  failure of the engine's own. Blocks: until its buffers are quiet, at most some
+ *  seconds. */
 TRYST_API void tryst_engine_abort(tryst_engine *engine, tryst_status status,
                                   const char *reason);
 
-/** Loss of each micro-batch of the last step, by index; NULL but on the rank of the last
- *  stage. */
+/** Return the loss of each micro-batch of the last step, by index; NULL except on the
+ *  rank of the last stage. */
 TRYST_API const double *tryst_engine_losses(const tryst_engine *engine);
 
-/** The sentence of the failure, "" before one, and for NULL. Valid until the engine closes. */
+/** Return the sentence of the failure; "" before a failure, and for NULL. Valid until the
+ *  engine closes. */
 TRYST_API const char *tryst_engine_error(const tryst_engine *engine);
 
-/** Where another rank stopped this one, that rank's own sentence; else tryst_engine_error.
- *  What to pass on, so that a cause is not wrapped once more on every rank. */
+/** Return the cause of a failure, to pass on: if another rank stopped this one, that
+ *  rank's own sentence, so that a cause is not wrapped again on every rank; else
+ *  tryst_engine_error. */
 TRYST_API const char *tryst_engine_cause(const tryst_engine *engine);
 
-/** What this rank did since it was opened, or since the last tryst_engine_stats_reset. */
+/** Figures of this rank since the engine was opened, or since the last
+ *  tryst_engine_stats_reset. */
 typedef struct tryst_engine_stats {
     size_t struct_size;
     uint64_t steps_count;
     uint64_t begin_ns; /**< tryst_now_ns when the first step began */
-    uint64_t end_ns;   /**< and when the last one ended */
+    uint64_t end_ns;   /**< tryst_now_ns when the last step ended */
     uint64_t compute_wall_ns;
-    uint64_t compute_cpu_ns; /**< thread CPU time of the same */
-    uint64_t wait_ns;        /**< nothing to compute until data came */
+    uint64_t compute_cpu_ns; /**< thread CPU time of the same actions */
+    uint64_t wait_ns;        /**< time with nothing to compute until data arrived */
     uint64_t bytes_sent;
     uint64_t bytes_received;
-    uint64_t
-        peak_activation_bytes; /**< inputs, outputs on their way and saved activations */
-    uint64_t
-        buffer_allocations; /**< buffers that had to be made; does not grow in the end */
-    /** By kind of action (index tryst_action_kind): how many, and their time. */
+    /** inputs, outputs on their way and saved activations */
+    uint64_t peak_activation_bytes;
+    /** buffers that had to be allocated; stops growing after some steps */
+    uint64_t buffer_allocations;
+    /** By kind of action (index tryst_action_kind): number of actions, and their time. */
     uint64_t action_counts[8];
     uint64_t action_wall_ns[8];
     uint64_t action_cpu_ns[8];
 } tryst_engine_stats;
 
-/** Read this rank's figures so far. TRYST_OK, TRYST_E_INVALID */
+/** Read this rank's figures so far. Returns TRYST_OK, TRYST_E_INVALID */
 TRYST_API tryst_status tryst_engine_stats_get(const tryst_engine *engine,
                                               tryst_engine_stats *stats_p);
-/** Begin to count anew; peaks stay. */
+/** Reset the figures; peaks stay. */
 TRYST_API void tryst_engine_stats_reset(tryst_engine *engine);
 
-/** What this rank did in its last step, sends once they have ended; valid until the next
- *  call. */
+/** Return the spans of this rank's last step, those of sends once they have ended; valid
+ *  until the next call. */
 TRYST_API const tryst_span *tryst_engine_spans(const tryst_engine *engine,
                                                size_t *count_p);
 
-/** NULL is allowed. After a failure waits until buffers are quiet, at most some seconds;
- *  memory that an operation may still touch then is left alone. */
+/** Close an engine. After a failure this waits until buffers are quiet, at most some
+ *  seconds; memory that an operation may still touch then is not freed. NULL is
+ *  allowed. */
 TRYST_API void tryst_engine_close(tryst_engine *engine);
 
 TRYST_END_DECLS

@@ -3,11 +3,12 @@
  *  The oracle for every schedule: one process that runs the same program in a plain loop.
  *  Library: libtryst_pipeline.
  *
- *  It takes the actions of all ranks in turn, each as soon as its inputs exist, with activations
- *  in plain arrays. It shares nothing with the engine or with the rendezvous, so what both get
- *  wrong in the same way can only be the program or the stages. Because stages are bitwise
- *  reproducible and each rank's actions keep their order, losses and weights must be *bitwise*
- *  equal to the engine's, on machines of one kind (tryst_blas_describe says the same).
+ *  The replay takes the actions of all ranks in turn, each as soon as its inputs exist,
+ *  with activations in plain arrays. It shares nothing with the engine or with the
+ *  rendezvous, so an error that both have in common can only be in the program or the
+ *  stages. Because stages are bitwise reproducible and each rank's actions keep their
+ *  order, losses and weights must be *bitwise* equal to the engine's, on machines of one
+ *  kind (with equal texts of tryst_blas_describe).
  */
 #ifndef TRYST_REPLAY_H
 #define TRYST_REPLAY_H
@@ -19,12 +20,13 @@ TRYST_BEGIN_DECLS
 
 typedef struct tryst_replay_params {
     size_t struct_size;
-    /** As the engine ran it. */
+    /** The program that the engine ran. */
     const tryst_program *program;
-    /** All stages of the program, opened as the engine's were. They hold the final weights
-     *  afterwards (tryst_stage_weights_copy). */
+    /** All stages of the program, opened as the engine's were. Afterwards they hold the
+     *  final weights (tryst_stage_weights_copy). */
     tryst_stage *const *stages;
-    /** Where the stages compute on a device: whose memory that is. Else unused. */
+    /** The context of the device memory, where the stages compute on a device; else
+     *  unused. */
     tryst_ctx *ctx;
     tryst_feed_fn feed; /**< NULL where the stages need no data */
     void *feed_arg;
@@ -33,19 +35,20 @@ typedef struct tryst_replay_params {
     double *losses; /**< [steps_count] receives the mean loss of each step */
 } tryst_replay_params;
 
-/** Run the program once per step. To see progress, call it for a few steps at a time: stages
- *  carry everything from one call to the next.
+/** Run the program once per step. To report progress, call it for a few steps at a time:
+ *  the stages keep their state from one call to the next.
  *
- *  Blocks:  while it computes; it waits for nobody.
+ *  Blocks:  while it computes; it does not wait for other ranks.
  *  Returns: TRYST_OK
  *           TRYST_E_NOMEM
  *           TRYST_E_PROGRAM  no rank can go on; tryst_last_error names one that is stuck
- *           TRYST_E_INVALID  an action cannot run (a weight version that is not held, say)
- *           or what `feed` returned
+ *           TRYST_E_INVALID  an action cannot run (a weight version that is not held,
+ *                            say)
+ *           or the status that `feed` returned
  */
 TRYST_API tryst_status tryst_replay(const tryst_replay_params *params);
 
-/** What a run leaves behind. */
+/** Results of a run. */
 typedef struct tryst_replay_result {
     size_t struct_size;
     const double *losses; /**< [steps_count] */
@@ -54,8 +57,9 @@ typedef struct tryst_replay_result {
 
 /** Compare a run with its replay, bit by bit (so a NaN equals the same NaN).
  *
- *  `text` (where capacity > 0) receives one sentence: that they are equal, or the first step
- *  whose loss differs, else the first tensor and element that differ, with both values.
+ *  `text` (where capacity > 0) receives one sentence: that they are equal, or the first
+ *  step where the losses differ, else the first tensor and element that differ, with both
+ *  values.
  *  Returns: true where all is equal.
  */
 TRYST_API bool tryst_replay_equal(const tryst_model *model, uint64_t first_step,

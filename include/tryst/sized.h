@@ -9,14 +9,15 @@
  *   input     The caller sets struct_size to sizeof. The library takes a shorter struct
  *             (a program of an earlier version) as if the missing fields were zero, and a
  *             longer one (of a later version) if the fields that this library does not
- *             know are zero. Anything else is TRYST_E_INVALID, as is a size below
+ *             have are zero. Anything else is TRYST_E_INVALID, as is a size below
  *             sizeof(size_t) or above TRYST_SIZED_MAX.
  *   output    The caller sets struct_size to sizeof before the call. The library writes
  *             that many bytes at most, zeroes fields of a later version, and leaves
  *             struct_size unchanged. A size outside the same two bounds is
  *             TRYST_E_INVALID.
- *   callback  The library sets struct_size in what it hands to callbacks, and in what it
- *             allocates: a field of a later header exists if TRYST_SIZED_HAS is true.
+ *   callback  The library sets struct_size in structs that it gives to callbacks, and in
+ *             structs that it allocates: a field of a later header exists if
+ *             TRYST_SIZED_HAS is true.
  *
  *  Tables of functions (tryst_stage_ops) and tryst_stage_info, which a caller's struct
  *  contains, are inputs with a higher lower bound: all fields of version 0.1.
@@ -32,14 +33,14 @@
 #include <stddef.h>
 #include <string.h>
 
-/** The largest struct_size that is accepted: a larger one was never set. */
+/** The largest accepted struct_size: a larger value is one that was never set. */
 #define TRYST_SIZED_MAX 4096u
 
 /** True if `*pointer`, a `type`, is long enough to hold `field`. */
 #define TRYST_SIZED_HAS(pointer, type, field) \
     ((pointer)->struct_size >= offsetof(type, field) + sizeof((pointer)->field))
 
-/** The struct_size of `sized`, its first member. */
+/** Return the struct_size of `sized`, its first member. */
 static inline size_t tryst_sized_bytes(const void *sized)
 {
     return *(const size_t *)sized;
@@ -60,7 +61,7 @@ static inline bool tryst_sized_is_current(const void *sized, size_t bytes)
 
 /** Copy an input struct of any version to `to`, this version's of `to_bytes`; missing
  *  fields become zero. `from` NULL: all of them. Returns false, and changes nothing, for
- *  a struct_size out of bounds and for a set field that this version does not know. */
+ *  a struct_size out of bounds and for a set field of a later version. */
 static inline bool tryst_sized_read(void *to, size_t to_bytes, const void *from)
 {
     if (from && !tryst_sized_is_set(from))
@@ -76,8 +77,8 @@ static inline bool tryst_sized_read(void *to, size_t to_bytes, const void *from)
     return true;
 }
 
-/** `from` itself where its struct_size is this version's, `bytes`; else a copy in `room`,
- *  as by tryst_sized_read. NULL where that refuses. */
+/** Return `from` itself if its struct_size is this version's, `bytes`; else a copy in
+ *  `room`, as by tryst_sized_read. NULL where tryst_sized_read refuses. */
 static inline const void *tryst_sized_view(const void *from, void *room, size_t bytes)
 {
     if (from && tryst_sized_is_current(from, bytes))
@@ -99,14 +100,14 @@ static inline bool tryst_sized_write(void *to, const void *from, size_t from_byt
     return true;
 }
 
-/** Why tryst_sized_read or tryst_sized_write refused `sized`. Static. */
+/** Return the reason why tryst_sized_read or tryst_sized_write refused `sized`.
+ *  Static. */
 static inline const char *tryst_sized_reason(const void *sized)
 {
     if (!tryst_sized_is_set(sized))
-        return "struct_size is not set: set it with sizeof";
-    return "a field that this version of the library does not know is set: leave it "
-           "zero, "
-           "or use the library that the program was built for";
+        return "struct_size is not set; set it with sizeof";
+    return "a field of a later version is set; set it to zero, or use the library that "
+           "the program was built for";
 }
 
 #endif

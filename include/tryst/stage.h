@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file stage.h
- *  Stages: the consecutive layers of a model that one rank computes.
- *  Library: libtryst_pipeline.
+ *  Stages: the consecutive layers of a model that one rank computes. Library:
+ *  libtryst_pipeline.
  *
  *  A stage is a table of functions (forward, backward, update, …) behind a base struct,
- *  so that the engine and the replay know nothing about models. `tryst_stage_open` builds
- *  the host stages of this library from a `tryst_model`; a stage of your own embeds
+ *  so the engine and the replay are independent of models. `tryst_stage_open` builds the
+ *  host stages of this library from a `tryst_model`; a stage of your own embeds
  *  `tryst_stage` as its first member and fills in the table. Its functions get works, and
  *  fill in costs, of any version: tryst_sized_view and tryst_sized_write (tryst/sized.h)
- *  bring them to the version that it was built for and back.
+ *  convert them to the version that the stage was built for and back.
  *
- *  The life of one micro-batch at one stage is one `tryst_stage_work`, whose fields the
- *  caller fills in as tensors appear:
+ *  One `tryst_stage_work` describes one micro-batch at one stage; the caller fills in its
+ *  fields as tensors appear:
  *
  *    forward          reads  input, target (last stage)      writes output, saved
  *    backward         reads  input, target, saved,
- *                            grad_output (not last stage)    writes grad_input (not first),
- *                                                            adds to the gradients
+ *                            grad_output (not last stage)    writes grad_input (not
+ *                                                            first), adds to the
+ *                                                            gradients
  *  or, split,
  *    backward_input   as backward, but the weights' share
  *                     is left behind in kept                 writes grad_input, kept
@@ -32,14 +33,14 @@
  *  reproducible.
  *
  *  *Device stages* (params' `memory` names a device, or `reference` is set) run the same
- *  models over a table of kernels: CUDA in a module of its own that is loaded when first
- *  asked for, or plain C on the host. Where `info.memory` is a device, every buffer of a
- *  work is that device's, calls only put work on the stage's streams and return, and a
- *  call's order with the rest of the world is told by events: `waits` before it, `ready`
- *  and `done` behind it. Numbers are those of `info.output_dtype`; sums, master weights,
- *  gradients and moments stay fp32.
+ *  models over a table of kernels: CUDA, in its own module that the first use loads, or
+ *  plain C on the host. Where `info.memory` is a device, every buffer of a work is in
+ *  that device's memory, calls only put work on the stage's streams and return, and
+ *  events order a call against all other work: `waits` before it, `ready` and `done`
+ *  behind it. Numbers are those of `info.output_dtype`; sums, master weights, gradients
+ *  and moments stay fp32.
  *
- *  Thread: one stage is used by one thread at a time; different stages are independent.
+ *  Thread:  one stage is used by one thread at a time; different stages are independent.
  */
 #ifndef TRYST_STAGE_H
 #define TRYST_STAGE_H
@@ -49,11 +50,11 @@
 
 TRYST_BEGIN_DECLS
 
-/* ------------------------------------------------------------------------------------------- *
+/* ------------------------------------------------------------------------------------- *
  *  Models
- * ------------------------------------------------------------------------------------------- */
+ * ------------------------------------------------------------------------------------ */
 
-/** Kinds of model. All read bytes and predict the next byte, but `SLEEP`, which only
+/** Kinds of model. All read bytes and predict the next byte, except `SLEEP`, which only
  *  sleeps. */
 typedef enum tryst_model_kind {
     TRYST_MODEL_INVALID = 0,
@@ -73,16 +74,16 @@ typedef struct tryst_model {
     int32_t seq;             /**< bytes in a window [64, 64, –] */
     int32_t microbatch_size; /**< windows in a micro-batch [4] */
     int32_t vocabulary;      /**< always 256 */
-    uint64_t seed;           /**< of the initial weights [0] */
-    /** Sleep only: how long a whole forward and a whole backward of one stage last. A
-     *  split backward sleeps half in each part. */
+    uint64_t seed;           /**< seed of the initial weights [0] */
+    /** Sleep only: the time of a whole forward and of a whole backward of one stage. A
+     *  split backward sleeps half of it in each part. */
     uint64_t sleep_forward_ns;
     uint64_t sleep_backward_ns;
     uint64_t sleep_activation_bytes; /**< [4096], rounded up to whole floats */
 } tryst_model;
 
 /** Read "mlp", "gpt" or "sleep:F_ms,B_ms" (decimals allowed) into `model->kind` and the
- *  sleep times; the other fields are left as they are.
+ *  sleep times; the other fields stay unchanged.
  *
  *  Returns: TRYST_OK; or TRYST_E_CONFIG, or TRYST_E_INVALID for the struct_size of
  *           `model`; tryst_last_error gives the reason
@@ -90,14 +91,14 @@ typedef struct tryst_model {
 TRYST_API tryst_status tryst_model_parse(const char *text, tryst_model *model);
 
 /** Check `model` and write it to `*resolved_p` with every default filled in. Both may be
- *  one.
+ *  the same struct.
  *
  *  Returns: TRYST_OK, or TRYST_E_INVALID; tryst_last_error gives the reason
  */
 TRYST_API tryst_status tryst_model_resolve(const tryst_model *model,
                                            tryst_model *resolved_p);
 
-/** "mlp", "gpt", "sleep", or "invalid". Static. */
+/** Return "mlp", "gpt", "sleep", or "invalid". Static. */
 TRYST_API const char *tryst_model_kind_name(tryst_model_kind kind);
 
 /** A run of layers [first, last) out of the `layers` of a model. */
@@ -106,18 +107,18 @@ typedef struct tryst_layers {
     int32_t last; /**< one past the last layer */
 } tryst_layers;
 
-/** The layers of stage `stage` out of `stages`: equal shares, the first stages get one
- *  more where they do not divide evenly. The embedding belongs to the first stage; the
- *  final norm, the head and the loss to the last.
+/** Compute the layers of stage `stage` out of `stages`: equal shares, where the first
+ *  stages get one more if they do not divide evenly. The embedding belongs to the first
+ *  stage; the final norm, the head and the loss to the last.
  *
  *  Returns: TRYST_OK, or TRYST_E_INVALID (more stages than layers, bad index)
  */
 TRYST_API tryst_status tryst_model_split(const tryst_model *model, int32_t stages,
                                          int32_t stage, tryst_layers *layers_p);
 
-/* ------------------------------------------------------------------------------------------- *
+/* ------------------------------------------------------------------------------------- *
  *  Optimisers
- * ------------------------------------------------------------------------------------------- */
+ * ------------------------------------------------------------------------------------ */
 
 typedef enum tryst_optimizer_kind {
     TRYST_OPTIMIZER_DEFAULT = 0, /**< Adam */
@@ -125,7 +126,7 @@ typedef enum tryst_optimizer_kind {
     TRYST_OPTIMIZER_ADAM = 2 /**< Kingma and Ba, algorithm 1; bias correction in fp64 */
 } tryst_optimizer_kind;
 
-/** How gradients become weights. A zero field means its default; negative means really
+/** The optimiser's parameters. A zero field means its default; a negative one means
  *  zero. */
 typedef struct tryst_optimizer {
     size_t struct_size;
@@ -138,9 +139,9 @@ typedef struct tryst_optimizer {
     double epsilon;  /**< adam [1e-8] */
 } tryst_optimizer;
 
-/* ------------------------------------------------------------------------------------------- *
+/* ------------------------------------------------------------------------------------- *
  *  The stage
- * ------------------------------------------------------------------------------------------- */
+ * ------------------------------------------------------------------------------------ */
 
 typedef struct tryst_stage tryst_stage;
 
@@ -152,38 +153,39 @@ typedef struct tryst_stage_info {
     bool is_last;
     /** First stage: the windows' bytes, U8 [microbatch_size, seq] (count 0: needs no
      *  data). Else the output of the stage before. grad_input has the same shape (none on
-     *  the first). */
+     *  the first stage). */
     tryst_dtype input_dtype;
     /** Last stage: the mean loss of the micro-batch, one F64, and no grad_output. Else
      *  activations; grad_output has the same shape. */
     tryst_dtype output_dtype;
     uint64_t input_count;
     uint64_t output_count;
-    uint64_t
-        target_count; /**< last stage: bytes of `target`, U8, shaped like the windows */
-    uint64_t saved_bytes;   /**< what forward leaves for backward */
-    uint64_t kept_bytes;    /**< what backward_input leaves for backward_weight */
+    /** last stage: bytes of `target`, U8, shaped like the windows */
+    uint64_t target_count;
+    uint64_t saved_bytes;   /**< bytes that forward leaves for backward */
+    uint64_t kept_bytes;    /**< bytes that backward_input leaves for backward_weight */
     uint64_t weights_count; /**< parameters (elements) of this stage */
-    int32_t versions_count; /**< weight versions held */
+    int32_t versions_count; /**< number of weight versions held */
     bool split_backward;    /**< backward_input and backward_weight exist */
-    /** Where the buffers of a work are: input, target, output, saved, grad_output,
-     *  grad_input and kept. Host: calls are complete when they return, and events are
-     *  ignored. Else they have only been enqueued then. */
+    /** Memory of a work's buffers: input, target, output, saved, grad_output, grad_input
+     *  and kept. Host: a call is complete when it returns, and events are ignored. Else a
+     *  call has only enqueued its work when it returns. */
     tryst_memory_kind memory;
     int32_t device; /**< ordinal of a device memory kind, else 0 */
 } tryst_stage_info;
 
-/** What one micro-batch holds at one stage. Unused fields are NULL, and `saved` or `kept`
- *  may be where the stage's info says 0 bytes of it. Buffers are the caller's, 64-byte
- *  aligned, and disjoint. `input`, `target` and `saved` stay unchanged
- *  from forward to the micro-batch's last backward action; `grad_output` and `output` are
- *  not read after the call that got them; `kept` lives from backward_input to
+/** The buffers of one micro-batch at one stage. Unused fields are NULL; `saved` or `kept`
+ *  may be NULL if the stage's info gives 0 bytes for it. Buffers are the caller's,
+ *  64-byte aligned, and disjoint. `input`, `target` and `saved` stay unchanged from
+ *  forward to the micro-batch's last backward action; `grad_output` and `output` are not
+ *  read after the call that got them; `kept` lives from backward_input to
  *  backward_weight.
  *
  *  Device stages: "after the call" is after its `done`. The loss of a last stage may also
- *  go to pinned host memory: whoever wants the number on the host passes such an `output`
- *  and reads it when `ready` has passed. Events are the caller's (tryst/device.h), of the
- *  stage's device, and may be recorded anew when they have passed. */
+ *  go to pinned host memory: a caller that needs the number on the host passes such an
+ *  `output` and reads it when `ready` has passed. Events are the caller's
+ *  (tryst/device.h), of the stage's device, and may be recorded anew when they have
+ *  passed. */
 typedef struct tryst_stage_work {
     size_t struct_size;
     uint64_t version; /**< the weight version that this action reads */
@@ -194,29 +196,30 @@ typedef struct tryst_stage_work {
     const void *grad_output;
     void *grad_input;
     void *kept;
-    /** Device stages: events that must have passed before the call's work begins (that of a
-     *  received input or gradient, say). What the stage itself put into a buffer before, it
-     *  orders by itself. NULL where waits_count is 0. */
+    /** Device stages: events that must have passed before the call's work begins (the
+     *  event of a received input or gradient, say). The stage itself orders the work of
+     *  its own earlier calls. NULL if waits_count is 0. */
     void *const *waits;
     int32_t waits_count;
     int32_t reserved;
-    /** Device stages: event recorded when `output` or `grad_input` is complete, and the one
-     *  recorded when the call is through with every buffer. Either may be NULL. */
+    /** Device stages: `ready` is recorded when `output` or `grad_input` is complete,
+     *  `done` when the call uses no buffer any more. Either may be NULL. */
     void *ready;
     void *done;
 } tryst_stage_work;
 
-/** What a stage costs, for the simulator. Flops and bytes are per micro-batch. Times are
- *  0 where unknown (estimate them from flops, or measure). */
+/** Costs of a stage, for the simulator. Flops and bytes are per micro-batch. Times are 0
+ *  if unknown (estimate them from flops, or measure). */
 typedef struct tryst_stage_cost {
     size_t struct_size;
     double forward_flops;
     double backward_input_flops;
     double backward_weight_flops;
-    double update_flops; /**< per update */
+    double update_flops; /**< flops of an update */
     uint64_t weights_bytes;
-    uint64_t output_bytes;     /**< what leaves for the next stage */
-    uint64_t activation_bytes; /**< held between forward and backward: input and saved */
+    uint64_t output_bytes; /**< bytes sent to the next stage */
+    /** bytes held between forward and backward: input and saved */
+    uint64_t activation_bytes;
     uint64_t forward_ns;
     uint64_t backward_ns;
 } tryst_stage_cost;
@@ -232,19 +235,21 @@ typedef struct tryst_parameter {
     tryst_dtype dtype; /**< F32 */
     int32_t reserved;
     uint64_t count; /**< elements */
-    /** Newest version; NULL in tryst_model_parameter_visit. Of a stage in device memory: a
-     *  copy of the master weights, valid during this call of the visitor. */
+    /** Newest version; NULL in tryst_model_parameter_visit. For a stage in device memory
+     *  a copy of the master weights, valid during this call of the visitor. */
     void *value;
-    void *gradient; /**< sum over micro-batches since the last update; as `value` */
+    /** Sum over micro-batches since the last update. NULL, or a copy, as `value`. */
+    void *gradient;
 } tryst_parameter;
 
 /** Receives each parameter in layer order; nonzero stops the visit. */
 typedef int (*tryst_parameter_fn)(void *arg, const tryst_parameter *parameter);
 
-/** The table of a stage. No function blocks on anything but its own arithmetic (or
- *  sleep), none allocates but `open`'s counterpart `close` frees; no locks are taken.
- *  Programmer errors (a NULL that must not be) are asserted. On a device each may also say
- *  TRYST_E_SYSTEM: something that was enqueued before, by any call, has failed there. */
+/** The functions of a stage. No function blocks on anything but its own arithmetic (or
+ *  sleep), none allocates but the one that opens a stage, whose memory `close` frees; no
+ *  locks are taken. Programmer errors (a NULL where none is allowed) are asserted. On a
+ *  device each function may also return TRYST_E_SYSTEM: work that any earlier call
+ *  enqueued has failed there. */
 typedef struct tryst_stage_ops {
     size_t struct_size;
     const char *name;
@@ -254,34 +259,37 @@ typedef struct tryst_stage_ops {
     tryst_status (*forward)(tryst_stage *stage, const tryst_stage_work *work);
 
     /** Compute `grad_input` and add this micro-batch's weight gradients, in call order.
-     *  Same errors. Bitwise equal to backward_input followed by backward_weight. */
+     *  Bitwise equal to backward_input followed by backward_weight.
+     *  Returns: as forward. */
     tryst_status (*backward)(tryst_stage *stage, const tryst_stage_work *work);
 
-    /** The halves of backward; NULL both where the stage cannot split. Between them lie
-     *  `saved`, `input` and `kept`. */
+    /** The halves of backward; both NULL if the stage cannot split. `saved`, `input` and
+     *  `kept` stay between them. */
     tryst_status (*backward_input)(tryst_stage *stage, const tryst_stage_work *work);
     tryst_status (*backward_weight)(tryst_stage *stage, const tryst_stage_work *work);
 
     /** Make version newest + 1 from the newest and the gradients' sum divided by
-     *  `microbatches`, then clear the gradients. Overwrites the oldest version held. Device
-     *  stages: `done` (an event as a work's, may be NULL) is recorded when that has been done.
+     *  `microbatches`, then clear the gradients. Overwrites the oldest version held.
+     *  Device stages: `done` (an event as a work's, may be NULL) is recorded when that
+     *  has been done.
      *  Returns: TRYST_OK, or TRYST_E_INVALID when `microbatches` < 1. */
     tryst_status (*update)(tryst_stage *stage, int32_t microbatches, void *done);
 
-    /** Oldest and newest weight version held. */
+    /** Return the oldest and the newest weight version held. */
     void (*versions)(const tryst_stage *stage, uint64_t *oldest_p, uint64_t *newest_p);
 
-    /** Visit the parameters in layer order. In device memory it first waits for all work of
-     *  the stage, at most params' timeout_ns. Returns what `fn` stopped with, else 0; where the
-     *  device failed, its (positive) tryst_status: TRYST_E_SYSTEM or TRYST_E_DEADLINE. */
+    /** Visit the parameters in layer order. In device memory it first waits for all work
+     *  of the stage, at most params' timeout_ns. Returns the value with which `fn`
+     *  stopped, else 0; where the device failed, its (positive) tryst_status:
+     *  TRYST_E_SYSTEM or TRYST_E_DEADLINE. */
     int (*parameter_visit)(tryst_stage *stage, tryst_parameter_fn fn, void *arg);
 
     void (*cost)(const tryst_stage *stage, tryst_stage_cost *cost_p);
 
     void (*close)(tryst_stage *stage);
 
-    /** What failed on the device, in a sentence, after a call returned TRYST_E_SYSTEM. Valid
-     *  until close. NULL where nothing of the kind can fail. */
+    /** Return, after TRYST_E_SYSTEM, a sentence about the device's failure. Valid until
+     *  close. NULL in stages that cannot fail so. */
     const char *(*error)(const tryst_stage *stage);
 } tryst_stage_ops;
 
@@ -290,57 +298,61 @@ struct tryst_stage {
     tryst_stage_info info;
 };
 
-/** What a device stage computes with. Activations, and the weights that products read, are
- *  of the first type; sums are fp32 in all but F64. */
+/** Numbers of a device stage. Activations, and the weights that products read, are of the
+ *  first type; sums are fp32 in all but F64. */
 typedef enum tryst_precision {
     TRYST_PRECISION_DEFAULT = 0, /**< BF16 on a device, F32 on the host */
     TRYST_PRECISION_BF16 = 1,
     TRYST_PRECISION_F32 = 2,
-    TRYST_PRECISION_TF32 = 3, /**< F32 whose products may round their factors to TF32 */
+    TRYST_PRECISION_TF32 = 3, /**< F32; products may round their factors to TF32 */
     TRYST_PRECISION_F64 = 4   /**< reference alone: for checking gradients */
 } tryst_precision;
 
 typedef struct tryst_stage_params {
     size_t struct_size;
-    int32_t versions_count; /**< weight versions to hold [1] */
+    int32_t versions_count; /**< number of weight versions to hold [1] */
     int32_t reserved;
     const tryst_optimizer *optimizer; /**< copied; NULL: all defaults */
 
-    /** Where the stage computes [host]. What is not host loads the module of that kind. */
+    /** Where the stage computes [host]. Another kind than host loads its module. */
     tryst_memory_kind memory;
     int32_t device; /**< ordinal [0] */
-    /** The device stage's code over its plain C kernels, in host memory (slow, and equal
-     *  on every machine). `memory` must be host. */
+    /** Run the device stage's code over its plain C kernels, in host memory (slow, and
+     *  equal on every machine). `memory` must be host. */
     bool reference;
-    tryst_precision precision; /**< of a device stage; the host stages are F32 */
+    /** precision of a device stage; the host stages are F32 */
+    tryst_precision precision;
     /** Forward leaves only the layers' inputs in `saved`, and backward computes the rest
-     *  once more. Bits are the same. Device stages alone. */
+     *  again, with the same bits. Device stages alone. */
     bool recompute;
-    /** Device stages: the most that this stage may allocate for itself, 0: what is free. */
+    /** Device stages: limit of the memory that this stage allocates; 0: the free
+     *  memory. */
     uint64_t memory_bytes_max;
-    /** Device stages: how long open, parameter_visit and close wait for the device [10 minutes].
-     *  Then they fail with TRYST_E_DEADLINE; close leaves what the device may still touch to it. */
+    /** Device stages: how long open, parameter_visit and close wait for the device [10
+     *  minutes]. Then they fail with TRYST_E_DEADLINE; close does not free memory that
+     *  the device may still use. */
     uint64_t timeout_ns;
 } tryst_stage_params;
 
-/** What a device stage needs, known before anything is allocated. */
+/** Memory of a device stage, known before any of it is allocated. */
 typedef struct tryst_stage_memory {
     size_t struct_size;
     uint64_t weights_bytes;   /**< all versions, and the fp32 masters beside bf16 ones */
-    uint64_t gradients_bytes; /**< in fp32 */
-    uint64_t moments_bytes;   /**< the optimiser's, in fp32 */
+    uint64_t gradients_bytes; /**< gradients, in fp32 */
+    uint64_t moments_bytes;   /**< the optimiser's moments, in fp32 */
     uint64_t scratch_bytes;   /**< one layer's backward, and the products' workspaces */
     uint64_t total_bytes;     /**< sum of the above: what open allocates, in one piece */
-    /** What the caller brings for each micro-batch in flight: `saved`; and `kept` between the
-     *  halves of a split backward. */
+    /** Memory that the caller provides for each micro-batch in flight: `saved`; and
+     *  `kept` between the halves of a split backward. */
     uint64_t saved_bytes;
     uint64_t kept_bytes;
 } tryst_stage_memory;
 
-/** What tryst_stage_open would allocate for a device stage. Loads no module.
+/** Compute the memory that tryst_stage_open would allocate for a device stage. Loads no
+ *  module.
  *
- *  Returns: TRYST_OK, TRYST_E_INVALID as tryst_stage_open, TRYST_E_UNSUPPORTED for a stage that is
- *  no device stage, TRYST_E_NOMEM
+ *  Returns: TRYST_OK, TRYST_E_INVALID as tryst_stage_open, TRYST_E_UNSUPPORTED for a
+ *           stage that is not a device stage, TRYST_E_NOMEM
  */
 TRYST_API tryst_status tryst_stage_memory_need(const tryst_model *model,
                                                tryst_layers layers,
@@ -348,7 +360,7 @@ TRYST_API tryst_status tryst_stage_memory_need(const tryst_model *model,
                                                tryst_stage_memory *memory_p);
 
 /** Build the stage for `layers` of `model`, with its initial weights: on the host with
- *  BLAS, or the device stage that `params` asks for.
+ *  BLAS, or the device stage that `params` describes.
  *
  *  The weights depend on (seed, layer, tensor) alone. Sets the number of threads of
  *  OpenBLAS, where that is the BLAS in use, to one for the whole process: sums must not
@@ -356,9 +368,10 @@ TRYST_API tryst_status tryst_stage_memory_need(const tryst_model *model,
  *
  *  Owns:    the caller owns `*stage_p` and gives it to tryst_stage_close.
  *  Returns: TRYST_OK, TRYST_E_INVALID (model, layers or params; see tryst_last_error),
- *  TRYST_E_NOMEM (for a device: the sentence says how much, where, and what would fit),
- *  TRYST_E_UNSUPPORTED (no module, driver or device of that kind), TRYST_E_MODULE (found but
- *  refused), TRYST_E_SYSTEM (the device failed), TRYST_E_DEADLINE (it did not answer in time)
+ *           TRYST_E_NOMEM (for a device: the sentence has the amount, the place, and what
+ *           would fit), TRYST_E_UNSUPPORTED (no module, driver or device of that kind),
+ *           TRYST_E_MODULE (found but refused), TRYST_E_SYSTEM (the device failed),
+ *           TRYST_E_DEADLINE (it did not answer in time)
  */
 TRYST_API tryst_status tryst_stage_open(const tryst_model *model, tryst_layers layers,
                                         const tryst_stage_params *params,
@@ -367,18 +380,21 @@ TRYST_API tryst_status tryst_stage_open(const tryst_model *model, tryst_layers l
 /** Close a stage of any kind. NULL is allowed. */
 TRYST_API void tryst_stage_close(tryst_stage *stage);
 
-/** Say which BLAS computes, and by which of its kernels: "OpenBLAS, SkylakeX kernels, 1 thread".
- *  Results are bitwise comparable between processes that say the same. Returns `text`. */
+/** Write which BLAS computes, and with which of its kernels: "OpenBLAS, SkylakeX kernels,
+ *  1 thread". Results are bitwise comparable between processes with equal texts. Returns
+ *  `text`. */
 TRYST_API const char *tryst_blas_describe(char *text, size_t capacity);
 
-/** OpenBLAS picks its kernels when it is loaded; one that is older than the processor falls back
- *  to its slowest ("Prescott": three times slower on AVX-512 machines). Returns the value that the
- *  environment variable OPENBLAS_CORETYPE should have had then, or NULL where all is well, the
- *  variable is set, or another BLAS is in use. A program that cares sets it and executes itself
+/** Return the value that the environment variable OPENBLAS_CORETYPE should have had when
+ *  OpenBLAS was loaded, or NULL if its kernels suit the processor, the variable is set,
+ *  or another BLAS is in use. OpenBLAS picks its kernels when it is loaded; a version
+ *  older than the processor falls back to its slowest ("Prescott": three times slower on
+ *  AVX-512 machines). To use the value, a program sets the variable and executes itself
  *  again; all ranks, and the replay, must do the same. Static. */
 TRYST_API const char *tryst_blas_core_hint(void);
 
-/** Mean of the losses of a step's micro-batches: summed in index order, in fp64. */
+/** Return the mean of the losses of a step's micro-batches: summed in index order, in
+ *  fp64. */
 TRYST_API double tryst_loss_mean(const double *losses, int32_t losses_count);
 
 TRYST_END_DECLS

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file topo.h
- *  Topology and plans: see a machine or a cluster as one graph, and plan trees over it that are
- *  provably near what its links allow. Library: libtryst.
+ *  Topology and plans: read a machine or a cluster as one graph, and plan trees over it
+ *  that are provably near the limit of its links. Library: libtryst.
  *
- *  A *topology* is a graph of nodes and directed links, some of whose nodes are *ranks*. It is
- *  detected, or read from a file: the dump that tryst_topo_write makes, a cluster JSON (below), or
- *  what another tool has saved (hwloc XML, NCCL topology XML), or a synthetic string.
+ *  A *topology* is a graph of nodes and directed links; some of the nodes are *ranks*. It
+ *  is detected, or read from a file: the dump that tryst_topo_write makes, a cluster JSON
+ *  (below), a file of another tool (hwloc XML, NCCL topology XML), or a synthetic string.
  *
- *  A *plan* says for one collective which trees carry which share of the data, what that loads, how
- *  long a byte takes through the busiest link, and a lower bound over all plans of rooted trees on
- *  the same routes, with the link prices that prove it. tryst_plan_verify checks one without the
- *  solver. Equal topologies and parameters give equal plans, bit for bit.
+ *  A *plan* for one collective has the trees and their shares of the data, the loads of
+ *  the links, the time of a byte through the busiest link, and a lower bound over all
+ *  plans of rooted trees on the same routes, with the link prices that prove the bound.
+ *  tryst_plan_verify checks a plan without the solver. Equal topologies and parameters
+ *  give equal plans, bit for bit.
  *
- *  Routes: from rank to rank, never through a rank; shortest in links, then widest; k equal ones
- *  (two switches side by side, two parallel links) carry 1/k each.
+ *  Routes: from rank to rank, never through a rank; shortest in links, then widest; k
+ *  equal ones (two switches side by side, two parallel links) carry 1/k each.
  *
  *  Cluster JSON:
  *
@@ -23,11 +24,12 @@
  *                 {"from":"sw0","to":"h1","gbit_per_s":0.2}],
  *       "routes": [{"from":"h0","to":"h1","via":["sw0"]}]}
  *
- *  "a"/"b" is both ways, "from"/"to" one way; "nodes", "routes" and "latency_us" may be left out; a
- *  route that is given replaces the one that would be found.
+ *  "a"/"b" is both ways, "from"/"to" one way; "nodes", "routes" and "latency_us" may be
+ *  left out; a given route replaces the one that would be found.
  *
- *  Objects are plain memory: no thread, no descriptor. One thread at a time may use a topology and its
- *  plans; different topologies are independent. Nothing here waits for anyone.
+ *  Objects are plain memory: no thread, no descriptor. One thread at a time may use a
+ *  topology and its plans; different topologies are independent. No call waits for
+ *  another rank.
  *
  *  Why a call failed: tryst_last_error.
  */
@@ -48,7 +50,7 @@ typedef struct tryst_plan tryst_plan;
  *  Topology
  * ----------------------------------------------------------------------------------- */
 
-/** This machine, as far as the system tells: what it does not tell stays unknown.
+/** Detect this machine; facts that the system does not give stay unknown.
  *
  *  Owns:    the caller owns `*topo_p`.
  *  Blocks:  for reads of /sys and calls of drivers.
@@ -56,30 +58,31 @@ typedef struct tryst_plan tryst_plan;
  */
 TRYST_API tryst_status tryst_topo_detect(tryst_topo **topo_p);
 
-/** A topology from the file at `path`; "-" is standard input. What kind of file it is, its text tells.
- *  Where there is no such file and the path has a colon and no slash, it is itself the text of a synthetic
- *  topology ("node:4 gpu:8 nic:2x50GB").
+/** Load a topology from the file at `path`; "-" is standard input. The text determines
+ *  the kind of file. If the file does not exist and the path has a colon and no slash,
+ *  the path itself is the text of a synthetic topology ("node:4 gpu:8 nic:2x50GB").
  *
  *  Owns:    the caller owns `*topo_p`.
  *  Blocks:  for the reads.
  *  Returns: TRYST_OK, TRYST_E_NOMEM, or
  *           TRYST_E_IO           the file could not be read
- *           TRYST_E_INVALID      it is malformed; tryst_last_error is "file:line:column: reason"
+ *           TRYST_E_INVALID      malformed: tryst_last_error is
+ *                                "file:line:column: reason"
  *           TRYST_E_UNSUPPORTED  a kind that this build cannot read
  */
 TRYST_API tryst_status tryst_topo_load(const char *path, tryst_topo **topo_p);
 
-/** The same from `bytes` bytes at `text`, which need no terminator; `name` stands for the file in
- *  error texts. Same errors, without TRYST_E_IO. */
+/** Load a topology from `bytes` bytes at `text`, which need no terminator; error texts
+ *  have `name` as the file's. Statuses as tryst_topo_load, without TRYST_E_IO. */
 TRYST_API tryst_status tryst_topo_parse(const char *text, size_t bytes, const char *name,
                                         tryst_topo **topo_p);
 
-/** NULL is allowed. The plans of a topology are closed before it. */
+/** Close a topology, after its plans. NULL is allowed. */
 TRYST_API void tryst_topo_close(tryst_topo *topo);
 
-/** The topology as text in `format`: "json" (loads back to an equal topology), "text", "dot", "svg",
- *  "xml" (hwloc's), "nccl-xml". A `plan` of this topology (NULL: none) is drawn over it by "svg" and
- *  "dot" and told by "text".
+/** Write the topology as text in `format`: "json" (loads back to an equal topology),
+ *  "text", "dot", "svg", "xml" (hwloc's), "nccl-xml". With a `plan` of this topology
+ *  (NULL: none), "svg" and "dot" draw the plan over it, and "text" describes it.
  *
  *  Owns:    `*text_p`, terminated, is the caller's, for tryst_text_free.
  *  Returns: TRYST_OK, TRYST_E_NOMEM, or
@@ -91,28 +94,31 @@ TRYST_API tryst_status tryst_topo_write(const tryst_topo *topo, const char *form
 /** Free a text of this header. NULL is allowed. */
 TRYST_API void tryst_text_free(char *text);
 
-/** How many ranks there are; they are numbered from 0, in the file's order. */
+/** Return the number of ranks; they are numbered from 0, in the file's order. */
 TRYST_API int tryst_topo_ranks(const tryst_topo *topo);
 
-/** The name of a rank, valid until the topology is closed; NULL when there is no such rank. */
+/** Return the name of a rank, valid until the topology is closed; NULL for a rank that
+ *  does not exist. */
 TRYST_API const char *tryst_topo_rank_name(const tryst_topo *topo, int rank);
 
-/** The number of the rank of that name; -1 when there is none. */
+/** Return the number of the rank of that name; -1 if there is none. */
 TRYST_API int tryst_topo_rank_find(const tryst_topo *topo, const char *name);
 
 /* ----------------------------------------------------------------------------------- *
  *  Plans
  * ----------------------------------------------------------------------------------- */
 
-/** What is planned, and what one byte is of which plans count seconds:
+/** The operations, and the tensor whose bytes count in a plan's seconds per byte:
  *
- *   operation        one byte of                      trees
- *   ALLREDUCE        the tensor that each rank has    in-tree up, then out-tree down, any root
- *   BROADCAST        the root's tensor                out-trees from the root
- *   REDUCE           the tensor that each rank has    in-trees to the root
- *   ALLGATHER        the whole result, of which each  out-trees from every rank; the shares of
- *                    of n ranks brings 1/n            each root's trees sum to 1
- *   REDUCE_SCATTER   the tensor that each rank has    in-trees to every rank, likewise
+ *   operation        one byte of                    trees
+ *   ALLREDUCE        the tensor that each rank has  in-tree up, then out-tree down, any
+ *                                                   root
+ *   BROADCAST        the root's tensor              out-trees from the root
+ *   REDUCE           the tensor that each rank has  in-trees to the root
+ *   ALLGATHER        the whole result, of which     out-trees from every rank; the shares
+ *                    each of n ranks brings 1/n     of each root's trees sum to 1
+ *   REDUCE_SCATTER   the tensor that each rank has  in-trees to every rank; the shares of
+ *                                                   each root's trees sum to 1
  */
 typedef enum tryst_plan_op {
     TRYST_PLAN_ALLREDUCE = 0,
@@ -122,7 +128,8 @@ typedef enum tryst_plan_op {
     TRYST_PLAN_REDUCE_SCATTER = 4
 } tryst_plan_op;
 
-/** "allreduce", "broadcast", "reduce", "allgather", "reduce_scatter"; NULL for another value. */
+/** Return "allreduce", "broadcast", "reduce", "allgather", "reduce_scatter"; NULL for
+ *  another value. */
 TRYST_API const char *tryst_plan_op_name(tryst_plan_op op);
 
 typedef struct tryst_plan_params {
@@ -133,69 +140,77 @@ typedef struct tryst_plan_params {
     /** The group: rank numbers in its order. NULL: all ranks. */
     const int32_t *ranks;
     int32_t ranks_count;
-    /** At most so many trees (per root, where every rank is one); 0: as few as cost nothing. */
+    /** Limit of the number of trees (per root, where every rank is one); 0: as few as
+     *  cost nothing. */
     int32_t trees_max;
     /** Stop at this gap (0.01: 1 %); 0: the optimum, as far as that is feasible. */
     double gap_max;
-    /** Also predict what an operation of this size takes, with the plan and with its rivals, all in slices: flat,
-     *  chain, binomial, k-ary and two-level trees, the ring, recursive halving with doubling; text and JSON of the
-     *  plan have it. 0: none. */
+    /** Size of an operation whose time is also predicted, with the plan and with its
+     *  rivals, all in slices: flat, chain, binomial, k-ary and two-level trees, the ring,
+     *  recursive halving with doubling; text and JSON of the plan have the times. 0:
+     *  none. */
     uint64_t size_bytes;
-    /** For size_bytes: how fast a rank sums, in bytes of the tensor a second. 0: by what it sits on, a third of a
-     *  GPU's memory rate (NVIDIA's data sheets), else 7e9, one core's. */
+    /** For size_bytes: the rate at which a rank sums, in bytes of the tensor a second. 0:
+     *  by the rank's device, a third of a GPU's memory rate (NVIDIA's data sheets), else
+     *  7e9, the rate of one core. */
     double sum_bytes_per_s;
 } tryst_plan_params;
 
 /** Plan one operation. `params` NULL: an all-reduce of all ranks.
  *
  *  Owns:    the caller owns `*plan_p`; `topo` must outlive it.
- *  Blocks:  for the computation: milliseconds for tens of ranks, up to a minute for a thousand.
+ *  Blocks:  for the computation: milliseconds for tens of ranks, up to a minute for a
+ *           thousand.
  *  Returns: TRYST_OK, TRYST_E_NOMEM, or
- *           TRYST_E_INVALID  a rank, root or operation that there is not; ranks that are not
- *                            strongly connected (tryst_last_error names the cut); a bandwidth that is
- *                            unknown on a route (tryst_last_error names the link)
+ *           TRYST_E_INVALID  a rank, root or operation that does not exist; ranks that
+ *                            are not strongly connected (tryst_last_error names the
+ *                            cut); a bandwidth that is unknown on a route
+ *                            (tryst_last_error names the link)
  */
 TRYST_API tryst_status tryst_plan_open(const tryst_topo *topo,
                                        const tryst_plan_params *params,
                                        tryst_plan **plan_p);
 
-/** NULL is allowed. */
+/** Close a plan. NULL is allowed. */
 TRYST_API void tryst_plan_close(tryst_plan *plan);
 
-/** What a plan comes to. Times are seconds per byte; INFINITY where there is no ring. */
+/** Figures of a plan. Times are seconds per byte; INFINITY without a ring. */
 typedef struct tryst_plan_info {
     size_t struct_size;
     tryst_plan_op op;
     int32_t ranks_count, trees_count;
-    int32_t depth_max;       /**< the deepest tree's edges from root to leaf */
-    double s_per_byte;       /**< through the busiest link */
-    double bound_s_per_byte; /**< what the prices prove: no plan of trees is faster */
-    double gap;              /**< how much longer than the bound, as a part of it */
-    double
-        ring_s_per_byte; /**< the best ring over all rank orders (n ≤ 8), or a good one */
-    /** Of operation, trees and shares, those chosen by size too: equal plans have equal
-     *  digests. */
+    int32_t depth_max; /**< edges from root to leaf of the deepest tree */
+    double s_per_byte; /**< time through the busiest link */
+    /** lower bound that the prices prove: no plan of trees is faster */
+    double bound_s_per_byte;
+    double gap; /**< excess over the bound, as a part of the bound */
+    /** the best ring over all rank orders (n ≤ 8), or a good one */
+    double ring_s_per_byte;
+    /** Digest of operation, trees and shares, those chosen by size too: equal plans have
+     *  equal digests. */
     uint64_t digest;
 } tryst_plan_info;
 
-/** Read a plan's figures. TRYST_OK, TRYST_E_INVALID */
+/** Read a plan's figures. Returns TRYST_OK, TRYST_E_INVALID */
 TRYST_API tryst_status tryst_plan_info_get(const tryst_plan *plan,
                                            tryst_plan_info *info_p);
 
-/** The plan as JSON, in Gbit and seconds per Gbit (`tryst-topo plan --help` shows one). The text is
- *  the caller's, for tryst_text_free. TRYST_OK, TRYST_E_NOMEM. */
+/** Write the plan as JSON, in Gbit and seconds per Gbit (`tryst-topo plan --help` shows
+ *  one). The text is the caller's, for tryst_text_free. Returns TRYST_OK,
+ *  TRYST_E_NOMEM. */
 TRYST_API tryst_status tryst_plan_json(const tryst_plan *plan, char **text_p);
 
-/** The plan for people: times, trees and the busiest links. Otherwise as tryst_plan_json. */
+/** Write the plan for people: times, trees and the busiest links. Ownership and statuses
+ *  as tryst_plan_json. */
 TRYST_API tryst_status tryst_plan_text(const tryst_plan *plan, char **text_p);
 
-/** Check a plan's JSON against a topology: each tree spans, shares sum to 1, and loads, times, ring,
- *  gap and the bound that the prices prove come out as written; predicted times too, where there are any, and the
- *  last step of "simplified". Uses no solver.
+/** Check a plan's JSON against a topology: each tree spans, shares sum to 1, and loads,
+ *  times, ring, gap and the bound that the prices prove are as written; predicted times
+ *  too, if there are any, and the last step of "simplified". Uses no solver.
  *
  *  Returns: TRYST_OK, TRYST_E_NOMEM, or
- *           TRYST_E_INVALID  something is not as written, or not even a plan: tryst_last_error says
- *                            what, with `name` in front
+ *           TRYST_E_INVALID  a value is not as written, or the JSON is not a plan:
+ *                            tryst_last_error has the difference, with `name` in front
  */
 TRYST_API tryst_status tryst_plan_verify(const tryst_topo *topo, const char *json,
                                          size_t bytes, const char *name);
@@ -204,28 +219,31 @@ TRYST_API tryst_status tryst_plan_verify(const tryst_topo *topo, const char *jso
  *  One route
  * ----------------------------------------------------------------------------------- */
 
-/** Which way data goes from rank `from` to rank `to`. */
+/** The route of data from rank `from` to rank `to`. */
 typedef struct tryst_route_info {
     size_t struct_size;
-    int32_t hops;            /**< links */
-    double routes;           /**< how many equal ones share the data */
-    double bytes_per_s;      /**< of one flow alone; INFINITY when no link limits */
+    int32_t hops;            /**< number of links */
+    double routes;           /**< number of equal routes that share the data */
+    double bytes_per_s;      /**< rate of one flow alone; INFINITY if no link limits it */
     double latency_ns;       /**< mean over equal routes; below 0: unknown */
-    double bottleneck_share; /**< of the flow, through the bottleneck */
-    const char *bottleneck_from, *bottleneck_to; /**< NULL: no link limits */
+    double bottleneck_share; /**< share of the flow through the bottleneck */
+    /** ends of the bottleneck; NULL: no link limits */
+    const char *bottleneck_from, *bottleneck_to;
 } tryst_route_info;
 
-/** The route between two ranks. Names are valid until the topology is closed.
+/** Find the route between two ranks. Names are valid until the topology is closed.
  *
  *  Returns: TRYST_OK, TRYST_E_NOMEM, or
- *           TRYST_E_INVALID      no such rank, twice the same one, or an unknown bandwidth on the way
- *           TRYST_E_UNREACHABLE  there is no route
+ *           TRYST_E_INVALID      no such rank, twice the same rank, or an unknown
+ *                                bandwidth on the way
+ *           TRYST_E_UNREACHABLE  no route exists
  */
 TRYST_API tryst_status tryst_topo_route(const tryst_topo *topo, int from, int to,
                                         tryst_route_info *info_p);
 
-/** The same for people, with each link of the route and its share, and how long `bytes` take. The
- *  text is the caller's, for tryst_text_free. Same errors. */
+/** Write the route for people, with each link of the route and its share, and the time
+ *  that `bytes` take. The text is the caller's, for tryst_text_free. Statuses as
+ *  tryst_topo_route. */
 TRYST_API tryst_status tryst_topo_explain(const tryst_topo *topo, int from, int to,
                                           uint64_t bytes, char **text_p);
 
@@ -233,7 +251,7 @@ TRYST_API tryst_status tryst_topo_explain(const tryst_topo *topo, int from, int 
  *  Ranks on devices
  * ----------------------------------------------------------------------------------- */
 
-/** Two ranks of a machine that talk, and how much: any measure, from 1. */
+/** Two ranks of a machine that exchange data, and how much: any measure, from 1. */
 typedef struct tryst_place_pair {
     int32_t a, b;
     int32_t weight;
@@ -247,25 +265,26 @@ typedef struct tryst_place_params {
     int32_t devices_count;
     /** Ranks of this machine, numbered from 0. */
     int32_t ranks_count;
-    /** Who talks with whom; pairs that are there twice add up. NULL: each rank with the next, as in a
-     *  pipeline. */
+    /** Pairs of ranks that exchange data; the weights of equal pairs add up. NULL: each
+     *  rank with the next, as in a pipeline. */
     const tryst_place_pair *pairs;
     int32_t pairs_count;
 } tryst_place_params;
 
-/** Give each rank of a machine a device, so that those that talk do so over the best links: the
- *  arrangement whose worst link is best, then its second worst, and so on. NVLinks are before one
- *  PCIe switch, several, a host bridge, a package, and the other socket; among links of a kind the
- *  wider is better. Where there are more ranks than devices, neighbours share one. Of arrangements
- *  that are as good the first in the devices' own order is taken. Equal arguments give equal answers, so every
- *  rank can ask by itself.
+/** Give each rank of a machine a device, so that ranks that exchange data do so over the
+ *  best links: the arrangement whose worst link is best, then its second worst, and so
+ *  on. NVLinks come before one PCIe switch, several, a host bridge, a package, and the
+ *  other socket; among links of a kind the wider is better. With more ranks than devices,
+ *  neighbours share one. Of equally good arrangements the first in the devices' own order
+ *  is taken. Equal arguments give equal results, so every rank can call this by itself.
  *
- *  `topo` NULL, or devices that it does not have: nothing is known of their links.
- *  Owns:    `devices` has room for `ranks_count` and receives each rank's ordinal; `*text_p` (NULL:
- *           not wanted), a line that says what was chosen and why, is the caller's, for
- *           tryst_text_free.
+ *  `topo` NULL, or devices that `topo` does not have: their links are unknown.
+ *  Owns:    `devices` has room for `ranks_count` and receives each rank's ordinal;
+ *           `*text_p` (NULL: not needed), a line with the choice and its reason, is the
+ *           caller's, for tryst_text_free.
  *  Blocks:  for the computation, which is bounded: a million tries at most.
- *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (no ranks, no devices, a pair of others)
+ *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (no ranks, no devices, a pair of
+ *           other ranks)
  */
 TRYST_API tryst_status tryst_topo_place(const tryst_topo *topo,
                                         const tryst_place_params *params,
@@ -275,17 +294,20 @@ TRYST_API tryst_status tryst_topo_place(const tryst_topo *topo,
  *  Probes
  * ----------------------------------------------------------------------------------- */
 
-/** One flow of a probe: data from one rank to another, while the other flows of its round run. */
+/** One flow of a probe: data from one rank to another, while the other flows of its
+ *  round run. */
 typedef struct tryst_probe_flow {
-    int32_t round; /**< from 0, without gaps; flows stand in the order of their rounds */
+    int32_t round; /**< from 0, without gaps; flows are in the order of their rounds */
     int32_t from, to;
-    double bytes_per_s; /**< as `to` received it; 0 until it was measured */
+    double bytes_per_s; /**< rate at which `to` received; 0 until measured */
 } tryst_probe_flow;
 
-/** What a probe of `ranks_count` ranks (2 to 64) measures, and what at the same time. The first n(n−1) flows
- *  are each ordered pair once, in rounds in which no two flows share a host (`hosts`: a number for each
- *  rank; NULL: each has its own). Then, for three ranks or more, rounds in which every rank sends and
- *  receives, and rounds in which one rank sends to all, or receives from all: shared wires show there.
+/** Make the flows of a probe of `ranks_count` ranks (2 to 64), in rounds of flows that
+ *  run at the same time. The first n(n−1) flows are each ordered pair once, in rounds in
+ *  which no two flows share a host (`hosts`: a number for each rank; NULL: each rank has
+ *  its own). Then, for three ranks or more, rounds in which every rank sends and
+ *  receives, and rounds in which one rank sends to all, or receives from all: these show
+ *  shared wires.
  *
  *  Owns:    `*flows_p` is the caller's, for tryst_probe_flows_free.
  *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID
@@ -294,26 +316,28 @@ TRYST_API tryst_status tryst_probe_schedule(int ranks_count, const int32_t *host
                                             tryst_probe_flow **flows_p,
                                             int *flows_count_p);
 
-/** NULL is allowed. */
+/** Free the flows of a probe. NULL is allowed. */
 TRYST_API void tryst_probe_flows_free(tryst_probe_flow *flows);
 
-/** How well a fitted topology agrees with what was measured. */
+/** Agreement of a fitted topology with the measured flows. */
 typedef struct tryst_probe_info {
     size_t struct_size;
-    int32_t flows; /**< of all rounds */
-    int32_t
-        explained; /**< those that were as fast as a full link of the topology lets them */
+    int32_t flows; /**< number of flows, over all rounds */
+    /** flows that were as fast as a full link of the topology allows */
+    int32_t explained;
     int32_t groups; /**< wires that several ranks share: trunks, interfaces */
-    bool mesh;      /**< no switch, a wire for each pair */
+    bool mesh;      /**< true: no switch, a wire for each pair */
 } tryst_probe_info;
 
-/** The topology that explains what the flows got: the fewest switches and shared wires between the
- *  ranks `names`, each capacity a sum that was measured.
+/** Fit a topology to the measured flows: the fewest switches and shared wires between the
+ *  ranks `names`, each capacity a sum of measured rates.
  *
- *  `latency_ns` (NULL: none) is half a round trip by [from × ranks + to]; below 0: unknown.
- *  Owns:    the caller owns `*topo_p`; nothing given is kept.
+ *  `latency_ns` (NULL: none) is half a round trip by [from × ranks + to]; below 0:
+ *  unknown.
+ *  Owns:    the caller owns `*topo_p`; the library keeps no argument.
  *  Returns: TRYST_OK, TRYST_E_NOMEM, or
- *           TRYST_E_INVALID  a pair that was not measured, a rate that is none (tryst_last_error names it)
+ *           TRYST_E_INVALID  a pair that was not measured, or an invalid rate
+ *                            (tryst_last_error names it)
  */
 TRYST_API tryst_status tryst_topo_fit(int ranks_count, const char *const *names,
                                       const tryst_probe_flow *flows, int flows_count,

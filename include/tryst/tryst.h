@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file tryst.h
- *  Tryst: transfers that meet by key. This header is the manual; read it top to bottom.
- *  Library: libtryst, as status.h, types.h, key.h, coll.h, device.h, pool.h, topo.h and live.h;
- *  libtryst_pipeline has stage.h, pipeline.h, data.h, weights.h and replay.h.
+ *  Tryst: transfers that meet by key. This header is the manual; read it from top to
+ *  bottom. Library: libtryst, with status.h, types.h, key.h, coll.h, device.h, pool.h,
+ *  topo.h and live.h; libtryst_pipeline has stage.h, pipeline.h, data.h, weights.h and
+ *  replay.h.
  *
  *  The life of a program:
  *
  *      tryst_open            a context: configuration, transports, progress
- *      tryst_group_open      the ranks come together (the one call that waits for others)
+ *      tryst_group_open      the ranks come together; waits for all of them
  *        tryst_step_open       a scope for keys, equal ids on all ranks, increasing
  *          tryst_recv, tryst_send   in any order, on any rank: no order can hang
  *          tryst_wait, tryst_progress or a callback
@@ -16,64 +17,70 @@
  *      tryst_group_close, tryst_close
  *
  *  Rules that hold everywhere:
- *   - Structs begin with `struct_size`: set it with sizeof, in outputs too. Programs and
- *     libraries of different versions then work together, by the rule in tryst/sized.h. A
- *     zero field means its default; NULL for params means "all defaults". What callbacks
- *     receive is the library's, and may be longer than this header's.
- *   - Giving back has three words: `_close` what was opened (loaded, parsed, generated,
- *     fitted), `_release` a handle that operations may still use (operations, keys, registrations:
- *     the last user frees), `_free` memory. NULL is allowed in each.
- *   - Calls are thread-safe. A call blocks only if the list below names it; all others return at once,
- *     whatever peers, fabrics, drivers and other threads do meanwhile. A fabric, or the driver of a
- *     device, may take minutes to start: a thread of the library starts it, and what needs it waits
- *     there as an operation (a start of more than a second is one log line).
+ *  - Structs begin with `struct_size`: set it with sizeof, in outputs too. Programs and
+ *    libraries of different versions then work together, by the rule in tryst/sized.h. A
+ *    zero field means its default; NULL for params means all defaults. A struct that a
+ *    callback receives belongs to the library, and may be longer than this header's.
+ *  - Three verbs give objects back: `_close` an object that was opened (loaded, parsed,
+ *    generated, fitted), `_release` a handle that operations may still use (operations,
+ *    keys, registrations: the last user frees), `_free` memory. NULL is allowed in each.
+ *  - Calls are thread-safe. A call blocks only if the list below names it; all others
+ *    return at once, whatever peers, fabrics, drivers and other threads do meanwhile. A
+ *    fabric, or the driver of a device, may take minutes to start: a thread of the
+ *    library starts it, and operations that need it wait (a start of more than a second
+ *    is one log line).
  *
- *       call                         blocks until                              at most
- *       tryst_group_open             all ranks have come                       its timeout_ns, or
- *                                                                              TRYST_BOOTSTRAP_TIMEOUT
- *       tryst_wait, _wait_all, _any  the operations are complete               their timeout_ns
- *       tryst_group_close,           peers have read what was sent, the        2 s and 2 s, 10 s and
- *         tryst_close                endpoints are closed, and starts that     TRYST_PEER_TIMEOUT in
- *                                    are under way have ended                  this order
- *       tryst_group_peer,            the thread that makes progress lets       100 ms
- *         tryst_dump                 them in; tryst_dump also writes
- *       tryst_mem_release            that thread lets it in, if the memory     a pass, and its
- *                                    moved; a device's memory is freed         callbacks
- *       tryst_mem_register, _alloc,  on a device: its driver has started and   the driver decides
- *         tryst_op_stream_wait       done its part
- *       tryst_device_*, _stream_*,   the driver has done its part, and for     the driver decides
- *         _event_*, _pinned_*,       the first of them has started
- *         tryst_pool_* (device.h,
- *         pool.h)
- *       tryst_transport_visit,       modules are loaded, and fabrics have      the fabrics decide
- *         tryst_check_visit          answered what they find here
- *       tryst_trace_write            the document is written                   the descriptor decides
+ *      call                        blocks until                     at most
+ *      tryst_group_open            all ranks have come              its timeout_ns
+ *      tryst_wait, _wait_all,      the operations are complete      their timeout_ns
+ *        _wait_any
+ *      tryst_group_close,          peers have read what was sent,   2 s and 2 s,
+ *        tryst_close               the endpoints are closed,        10 s,
+ *                                  and starts under way have ended  TRYST_PEER_TIMEOUT
+ *      tryst_group_peer,           the thread that makes progress   100 ms
+ *        tryst_dump                grants access; tryst_dump also
+ *                                  writes
+ *      tryst_mem_release           that thread grants access, if    a pass, and its
+ *                                  a transport has registered the   callbacks
+ *                                  memory; device memory is freed
+ *      tryst_mem_register, _alloc, on a device: its driver has      the driver decides
+ *        tryst_op_stream_wait      started and done its part
+ *      tryst_device_*, _stream_*,  the driver has done its part,    the driver decides
+ *        _event_*, _pinned_*,      and, at the first of these
+ *        tryst_pool_* (device.h,   calls, has started
+ *        pool.h)
+ *      tryst_transport_visit,      modules are loaded, and fabrics  the fabrics decide
+ *        tryst_check_visit         have listed what they find here
+ *      tryst_trace_write           the document is written          the descriptor
+ *                                                                   decides
  *
- *     Progress is made inside the waits, tryst_progress and the background thread, and runs the caller's
- *     callbacks, whatever time those take. A receive whose `alloc` gives memory of a device
- *     that no tensor was on before starts its driver there.
- *   - Progress is made by whoever waits, by tryst_progress, or by a background thread
- *     (TRYST_PROGRESS_THREAD=1). Where ranks answer each other with small tensors, a
- *     thread of the library acknowledges what a rank has received while it is elsewhere
- *     (TRYST_ACK_DELAY=0: none). Callbacks run only inside progress, wait or the background
- *     thread, once per operation, under no lock; they may submit, cancel and release, but
- *     not wait.
- *   - The library owns no signal, prints nothing to stdout and never exits. No write of it raises
- *     SIGPIPE. The library of a fabric or driver may install signal handlers while it loads, in
- *     a thread of Tryst, after the first contact with a peer. Tryst restores the earlier
- *     dispositions when the load ends.
- *   - No descriptor of the library is ever 0, 1 or 2, also where the program has closed these
- *     numbers. While a fabric (ucx, ofi) is open, its sockets are kept off them too: each closed number
- *     has a placeholder. Reads and writes there fail with EBADF as before, and open(2) returns a higher
- *     number (close or dup2 the number first). What the program closes while a fabric is open gets its
- *     placeholder with the next connection, or half a second later.
- *   - After fork, every call in the child that returns a status returns TRYST_E_FORKED (but that
- *     of an operation which was complete), and the others do nothing and say 0, or -1; what only
- *     reads a handle (tryst_group_rank, tryst_key_string) goes on. The child holds no descriptor
- *     of ours and removes nothing.
- *   - NULL for a handle is TRYST_E_INVALID; what returns no status then does nothing and says
- *     0, -1 (a rank, a size, a descriptor) or "".
- *   - 64-bit little-endian hosts only.
+ *    Progress is made inside the waits, tryst_progress and the background thread, and
+ *    runs the caller's callbacks, whatever time those take. A receive whose `alloc`
+ *    gives memory of a device that no tensor was on before starts the driver there.
+ *  - Progress is made by threads that wait, by tryst_progress, or by a background thread
+ *    (TRYST_PROGRESS_THREAD=1). Where ranks answer each other with small tensors, a
+ *    thread of the library acknowledges received tensors while the rank is outside the
+ *    library (TRYST_ACK_DELAY=0: none). Callbacks run only inside progress, wait or the
+ *    background thread, once per operation, under no lock; they may submit, cancel and
+ *    release, but not wait.
+ *  - The library owns no signal, prints nothing to stdout and never exits. No write of
+ *    the library raises SIGPIPE. The library of a fabric or driver may install signal
+ *    handlers while it loads, in a thread of Tryst, after the first contact with a peer.
+ *    Tryst restores the earlier dispositions when the load ends.
+ *  - No descriptor of the library is ever 0, 1 or 2, also where the program has closed
+ *    these numbers. While a fabric (ucx, ofi) is open, its sockets are kept off them too:
+ *    each closed number has a placeholder. Reads and writes there fail with EBADF as
+ *    before, and open(2) returns a higher number (close or dup2 the number first). A
+ *    number that the program closes while a fabric is open gets its placeholder with the
+ *    next connection, or half a second later.
+ *  - After fork, every call in the child that returns a status returns TRYST_E_FORKED
+ *    (except the final status of an operation that was complete). The other calls do
+ *    nothing and return 0 or -1; calls that only read a handle (tryst_group_rank,
+ *    tryst_key_string) still work. The child holds no descriptor of the library and
+ *    removes nothing.
+ *  - A NULL handle gives TRYST_E_INVALID; a call that returns no status then does nothing
+ *    and returns 0, -1 (a rank, a size, a descriptor) or "".
+ *  - 64-bit little-endian hosts only.
  */
 #ifndef TRYST_TRYST_H
 #define TRYST_TRYST_H
@@ -85,9 +92,9 @@
 
 TRYST_BEGIN_DECLS
 
-/* ------------------------------------------------------------------------------------------- *
+/* ------------------------------------------------------------------------------------- *
  *  Version, statuses, types
- * ------------------------------------------------------------------------------------------- */
+ * ------------------------------------------------------------------------------------ */
 
 #define TRYST_VERSION_MAJOR 0
 #define TRYST_VERSION_MINOR 1
@@ -98,20 +105,21 @@ TRYST_BEGIN_DECLS
 /** The version of these headers. */
 #define TRYST_VERSION \
     TRYST_VERSION_NUMBER(TRYST_VERSION_MAJOR, TRYST_VERSION_MINOR, TRYST_VERSION_PATCH)
-/** True if these headers are of that version or a later one; also in #if. Of the library
+/** True if these headers are of that version or a later one; also in #if. For the library
  *  that is loaded: tryst_version() >= TRYST_VERSION_NUMBER(major, minor, patch). */
 #define TRYST_VERSION_AT_LEAST(major, minor, patch) \
     (TRYST_VERSION >= TRYST_VERSION_NUMBER(major, minor, patch))
 
-/** Version of the library that is loaded, as TRYST_VERSION. */
+/** Return the version of the loaded library, as TRYST_VERSION. */
 TRYST_API uint32_t tryst_version(void);
-/** The same as text, "0.1.0". Static. */
+/** Return the same version as text, "0.1.0". Static. */
 TRYST_API const char *tryst_version_string(void);
 
-/** Name of a status ("TRYST_E_PEER"). Static, never NULL, for any value. Any thread. */
+/** Return the name of a status ("TRYST_E_PEER"). Static, never NULL, for any value. Any
+ *  thread. */
 TRYST_API const char *tryst_status_name(tryst_status status);
-/** Meaning of a status in words ("the peer died or was given up"). Static, never NULL, for any value.
- *  Any thread. */
+/** Return the meaning of a status in words ("the peer died or was given up"). Static,
+ *  never NULL, for any value. Any thread. */
 TRYST_API const char *tryst_status_str(tryst_status status);
 /** Visit every status in order of value; stops when `fn` returns nonzero and returns
  *  that. */
@@ -119,18 +127,19 @@ TRYST_API int tryst_status_visit(int (*fn)(void *arg, tryst_status status,
                                            const char *name, const char *text),
                                  void *arg);
 
-/** Bytes of one element; 0 for an invalid dtype. */
+/** Return the bytes of one element; 0 for an invalid dtype. */
 TRYST_API size_t tryst_dtype_bytes(tryst_dtype dtype);
-/** Name of a dtype ("f32"); "invalid" for any other value. Static. Any thread. */
+/** Return the name of a dtype ("f32"); "invalid" for any other value. Static. Any
+ *  thread. */
 TRYST_API const char *tryst_dtype_name(tryst_dtype dtype);
 
-/** Waits take nanoseconds; this value waits without a limit. */
+/** Time-outs are in nanoseconds; this value waits without a limit. */
 #define TRYST_FOREVER UINT64_MAX
 
-/* ------------------------------------------------------------------------------------------- *
+/* ------------------------------------------------------------------------------------- *
  *  Configuration: TRYST_* environment variables, or the same names in lower case without
- *  the prefix, set here. What is set by name wins over the environment.
- * ------------------------------------------------------------------------------------------- */
+ *  the prefix, set here. A value that is set by name overrides the environment.
+ * ------------------------------------------------------------------------------------ */
 
 /** Read the environment into a new configuration.
  *
@@ -144,8 +153,8 @@ TRYST_API tryst_status tryst_config_open(tryst_config **config_p);
  *
  *  Thread:  one at a time for a configuration. Never blocks.
  *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (a NULL), or
- *           TRYST_E_CONFIG  unknown setting, or a bad value; nothing changes, and tryst_last_error names
- *                           what is allowed
+ *           TRYST_E_CONFIG  unknown setting, or a bad value; nothing changes, and
+ *                           tryst_last_error names what is allowed
  */
 TRYST_API tryst_status tryst_config_set(tryst_config *config, const char *name,
                                         const char *value);
@@ -154,7 +163,7 @@ TRYST_API tryst_status tryst_config_set(tryst_config *config, const char *name,
  *  allowed. */
 TRYST_API void tryst_config_close(tryst_config *config);
 
-/** One configuration value as it stands. Strings are valid during the visit. */
+/** One current configuration value. Strings are valid during the visit. */
 typedef struct tryst_config_item {
     size_t struct_size;
     const char *name;        /**< "window_bytes" */
@@ -167,8 +176,9 @@ typedef struct tryst_config_item {
     const char *help;
 } tryst_config_item;
 
-/** Visit every setting as it stands, in the order of README's table; stops when `fn` returns nonzero
- *  and returns that, else 0. `item` and its strings are valid during the call of `fn`. */
+/** Visit every setting with its current value, in the order of README's table; stops when
+ *  `fn` returns nonzero and returns that, else 0. `item` and its strings are valid during
+ *  the call of `fn`. */
 TRYST_API int tryst_config_visit(const tryst_config *config,
                                  int (*fn)(void *arg, const tryst_config_item *item),
                                  void *arg);
@@ -181,63 +191,70 @@ TRYST_API int tryst_config_visit(const tryst_config *config,
 TRYST_API tryst_status tryst_config_get(const tryst_config *config, const char *name,
                                         tryst_config_item *item_p);
 
-/* ------------------------------------------------------------------------------------------- *
+/* ------------------------------------------------------------------------------------- *
  *  Launchers
  *
- *  Rank, size and the way to the other ranks come from TRYST_* (by hand, or tryst-run), else
- *  from the first of these whose variables are all there, inner ones before those that start
- *  them:
+ *  Rank, size and the way to the other ranks come from TRYST_* (by hand, or tryst-run),
+ *  else from the first of these whose variables are all set, inner ones before those that
+ *  start them:
  *
- *    torchrun   RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE; rank 0 serves at MASTER_ADDR,
- *               port TRYST_PORT, else MASTER_PORT+1 (torchrun's own store has MASTER_PORT)
+ *    torchrun   RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE; rank 0 serves at
+ *               MASTER_ADDR, port TRYST_PORT, else MASTER_PORT+1 (torchrun's own store
+ *               has MASTER_PORT)
  *    hydra      MPICH's mpiexec: PMI_RANK, PMI_SIZE; and TRYST_BOOTSTRAP
- *    pmix       Open MPI's mpirun, srun --mpi=pmix, PRRTE: PMIX_RANK, PMIX_NAMESPACE; rank 0
- *               publishes its address there, and a token that it draws
- *    openmpi    without PMIx in this build: OMPI_COMM_WORLD_RANK, …_SIZE; and TRYST_BOOTSTRAP
- *    slurm      srun without PMIx: SLURM_PROCID, SLURM_STEP_NUM_TASKS; and TRYST_BOOTSTRAP
+ *    pmix       Open MPI's mpirun, srun --mpi=pmix, PRRTE: PMIX_RANK, PMIX_NAMESPACE;
+ *               rank 0 publishes its address there, and a token that it draws
+ *    openmpi    without PMIx in this build: OMPI_COMM_WORLD_RANK, …_SIZE; and
+ *               TRYST_BOOTSTRAP
+ *    slurm      srun without PMIx: SLURM_PROCID, SLURM_STEP_NUM_TASKS; and
+ *               TRYST_BOOTSTRAP
  *
- *  All but pmix need a token, TRYST_TOKEN or TRYST_TOKEN_FILE on every rank. Each TRYST_* that is set
- *  replaces what a launcher says; TRYST_SIZE=1 makes a process alone under any of them. A
- *  launcher whose variables are half there counts only if no other is whole, and then it is an
- *  error that names what is missing. RANK or WORLD_SIZE alone are nobody's. What was found, and
- *  why, is one log line (info).
- * ------------------------------------------------------------------------------------------- */
+ *  All but pmix need a token, TRYST_TOKEN or TRYST_TOKEN_FILE on every rank. Each TRYST_*
+ *  that is set replaces the launcher's value; TRYST_SIZE=1 makes a process alone under
+ *  any launcher. A launcher with only a part of its variables counts only if no other
+ *  has all, and is then an error that names the missing ones. RANK or WORLD_SIZE alone
+ *  count for no launcher. The launcher that was found, and the reason, are one log line
+ *  (info).
+ * ------------------------------------------------------------------------------------ */
 
-/** What launched this process. */
+/** The launcher of this process. */
 typedef struct tryst_launch {
     size_t struct_size;
     /** "none" (it is alone), "tryst" (TRYST_RANK and TRYST_SIZE: tryst-run, or by hand),
      *  "torchrun", "hydra", "pmix", "openmpi", "slurm". Static. */
     const char *launcher;
     int32_t rank;
-    int32_t size;       /**< -1: PMIx will say, when the group is opened */
-    int32_t local_rank; /**< among those of this host; -1: nobody has said */
-    int32_t local_size; /**< -1: nobody has said */
-    char why[512]; /**< which variables say so, and which launchers were passed over */
+    int32_t size;       /**< -1: known from PMIx when the group is opened */
+    int32_t local_rank; /**< rank among the ranks of this host; -1: not given */
+    int32_t local_size; /**< number of ranks on this host; -1: not given */
+    char why[512]; /**< the deciding variables, and the launchers that were passed over */
 } tryst_launch;
 
-/** What tryst_group_open would take rank and size from. `config` NULL: the environment.
+/** Find the launcher from which tryst_group_open would take rank and size. `config` NULL:
+ *  the environment.
  *
  *  Returns: TRYST_OK, TRYST_E_NOMEM, or
- *           TRYST_E_CONFIG     half set, or contradicting; tryst_last_error names what is missing and how
- *                              to set it
+ *           TRYST_E_CONFIG  half set, or contradicting; tryst_last_error names what is
+ *                           missing and how to set it
  */
 TRYST_API tryst_status tryst_launch_find(const tryst_config *config,
                                          tryst_launch *launch_p);
 
-/* ------------------------------------------------------------------------------------------- *
+/* ------------------------------------------------------------------------------------- *
  *  Context
- * ------------------------------------------------------------------------------------------- */
+ * ------------------------------------------------------------------------------------ */
 
-/** Receives each log line (no newline at its end). Any thread; it must not call Tryst. */
+/** Receive one log line (no newline at its end). Called from any thread; it must not call
+ *  Tryst. */
 typedef void (*tryst_log_fn)(void *arg, tryst_log_level level, const char *line);
 
 typedef struct tryst_open_params {
     size_t struct_size;
     /** Values to use; copied. NULL: the environment. */
     const tryst_config *config;
-    /** Where log lines go. NULL: descriptor 2, if it is open at tryst_open, while it is the same file or
-     *  one that is open for appending (a log that was rotated). Else no line is written. */
+    /** Receives the log lines. NULL: they go to descriptor 2, if it is open at
+     *  tryst_open, while it is the same file or one that is open for appending (a log
+     *  that was rotated). Otherwise no line is written. */
     tryst_log_fn log_fn;
     void *log_arg;
 } tryst_open_params;
@@ -249,110 +266,119 @@ typedef struct tryst_open_params {
  */
 TRYST_API tryst_status tryst_open(const tryst_open_params *params, tryst_ctx **ctx_p);
 
-/** Close a context: its groups, steps and operations end; peers learn that it leaves.
+/** Close a context: its groups, steps and operations end; peers receive LEAVE.
  *
  *  Operations that are not complete fail with TRYST_E_CONTEXT, callbacks included, before
  *  this returns; handles of operations that the caller has not released stay readable
  *  (tryst_op_test, tryst_op_error) and must still be released.
- *  Blocks:  as the list at the top of this header has it. Not from a callback. A start of a fabric or a driver
- *           that goes on for longer is left behind: its thread closes what it opens, and touches nothing
- *           of the caller's; the log names it. The program must then not unload the library.
- *  Thread:  no other thread may be inside a call of this context.
- */
+ *  Blocks:  see the list at the top of this header. Not from a callback. A start of a
+ *           fabric or a driver that takes longer is left behind: its thread closes what
+ *           it opens, and touches nothing of the caller's; the log names it. The program
+ *           must then not unload the library.
+ *  Thread:  no other thread may be inside a call of this context. */
 TRYST_API void tryst_close(tryst_ctx *ctx);
 
-/** The context's clock in nanoseconds (CLOCK_MONOTONIC): traces count in it. Deadlines
+/** Read the context's clock in nanoseconds (CLOCK_MONOTONIC), which traces use. Deadlines
  *  and time-outs are relative to the call that takes them. */
 TRYST_API uint64_t tryst_now_ns(const tryst_ctx *ctx);
 
-/* ------------------------------------------------------------------------------------------- *
+/* ------------------------------------------------------------------------------------- *
  *  Group
- * ------------------------------------------------------------------------------------------- */
+ * ------------------------------------------------------------------------------------ */
 
-/** Caller's all-gather for the bootstrap: every rank gives `bytes` bytes; `all` receives
- *  size × bytes in rank order. May block; called a fixed number of times on all ranks, in
- *  the same order, from inside tryst_group_open. Return nonzero to fail the bootstrap. */
+/** The caller's all-gather for the bootstrap: every rank gives `bytes` bytes; `all`
+ *  receives size × bytes in rank order. May block; called a fixed number of times on all
+ *  ranks, in the same order, from inside tryst_group_open. Return nonzero to fail the
+ *  bootstrap. */
 typedef int (*tryst_allgather_fn)(void *arg, const void *mine, void *all, size_t bytes);
 
 typedef struct tryst_group_params {
     size_t struct_size;
-    /** With it, `rank` and `size` count and no bootstrap server is used. Without it they
-     *  come from the configuration or the launcher: see "Launchers" above. */
+    /** If set, `rank` and `size` below count and no bootstrap server is used. If NULL,
+     *  rank and size come from the configuration or the launcher: see "Launchers"
+     *  above. */
     tryst_allgather_fn allgather;
     void *allgather_arg;
     int rank;
     int size;
-    /** This rank's device prefix: what the names of its devices in keys begin with, by
-     *  whole parts, as in "/job:NAME/replica:N/task:N". NULL: "/job:worker/replica:0/task:<rank>". */
+    /** This rank's device prefix: the beginning of its device names in keys, by whole
+     *  parts, as in "/job:NAME/replica:N/task:N". NULL:
+     *  "/job:worker/replica:0/task:<rank>". */
     const char *device_prefix;
-    /** Give up after this long. 0: TRYST_BOOTSTRAP_TIMEOUT. */
+    /** Time-out of tryst_group_open. 0: TRYST_BOOTSTRAP_TIMEOUT. */
     uint64_t timeout_ns;
 } tryst_group_params;
 
 /** Bring the ranks together: the group of all ranks of the job. One at a time for a
- *  context: after a close, or a failure, it may open another.
+ *  context: after a close, or a failure, the context may open another.
  *
- *  With TRYST_SIZE=1, or no launcher, the group is this rank alone and nothing is contacted.
+ *  With TRYST_SIZE=1, or no launcher, the group is this rank alone and no other process
+ *  is contacted.
  *  Blocks:  until all ranks have come, or the deadline; not from a callback.
  *  Returns: TRYST_OK
  *           TRYST_E_BOOTSTRAP  tryst_last_error names the ranks that did not arrive
  *           TRYST_E_TOKEN      no token, or a peer did not prove it
  *           TRYST_E_GROUP      two ranks with one device prefix, a prefix that no key can
  *                              name, sizes that differ
- *           TRYST_E_HANDSHAKE  versions or settings differ; tryst_last_error names variable,
- *                              values, ranks
- *           TRYST_E_CONFIG     half-set environment; tryst_last_error names what is missing
+ *           TRYST_E_HANDSHAKE  versions or settings differ; tryst_last_error names
+ *                              variable, values, ranks
+ *           TRYST_E_CONFIG     half-set environment; tryst_last_error names what is
+ *                              missing
  *           TRYST_E_SYSTEM, TRYST_E_NOMEM, TRYST_E_MODULE, TRYST_E_FORKED
  *           TRYST_E_INVALID    the context has a group
  */
 TRYST_API tryst_status tryst_group_open(tryst_ctx *ctx, const tryst_group_params *params,
                                         tryst_group **group_p);
 
-/** Leave the group. Pending operations are cancelled first; peers read LEAVE, not a
- *  death. Blocks as tryst_close does; TRYST_PEER_TIMEOUT bounds how long it waits for a fabric that starts. */
+/** Leave the group. Pending operations are cancelled first; peers receive LEAVE, so they
+ *  report no death. Blocks as tryst_close does; TRYST_PEER_TIMEOUT bounds the wait for a
+ *  fabric that starts. */
 TRYST_API void tryst_group_close(tryst_group *group);
 
-/** This rank, from 0. -1 for NULL. Any thread. */
+/** Return this rank, from 0. -1 for NULL. Any thread. */
 TRYST_API int tryst_group_rank(const tryst_group *group);
-/** How many ranks there are, the dead ones too. -1 for NULL. Any thread. */
+/** Return the number of ranks, dead ones included. -1 for NULL. Any thread. */
 TRYST_API int tryst_group_size(const tryst_group *group);
-/** This rank among those of this host: as the launcher or TRYST_LOCAL_RANK says, else found out by
- *  comparing hosts. -1 for NULL. Any thread. */
+/** Return this rank's number among the ranks of this host, from the launcher or
+ *  TRYST_LOCAL_RANK, else by comparing hosts. -1 for NULL. Any thread. */
 TRYST_API int tryst_group_local_rank(const tryst_group *group);
-/** How many ranks this host has: likewise, by TRYST_LOCAL_SIZE. -1 for NULL. Any thread. */
+/** Return the number of ranks on this host, from the launcher or TRYST_LOCAL_SIZE, else
+ *  by comparing hosts. -1 for NULL. Any thread. */
 TRYST_API int tryst_group_local_size(const tryst_group *group);
 
-/** What is known of one rank. Strings are valid until the group closes. */
+/** One rank of a group. Strings are valid until the group closes. */
 typedef struct tryst_peer_info {
     size_t struct_size;
     int32_t rank;
     bool alive; /**< false once the rank was given up or has left */
     uint64_t incarnation;
     const char *device_prefix;
-    const char *host;      /**< host name that it announced */
+    const char *host;      /**< host name that the rank announced */
     const char *transport; /**< "shm", "ucx", …; "" until first used */
     /** how bulk moves, with the reason ("cma: …"); "" until first used */
     const char *mechanism;
-    uint64_t bytes_sent; /**< payload bytes */
+    uint64_t bytes_sent; /**< payload bytes sent to the rank */
     uint64_t bytes_received;
-    /** that may be in flight towards it: what is urgent waits for so many at most; 0 until first used */
+    /** Bytes that may be in flight towards the rank, so an urgent slice waits for at most
+     *  this many; 0 until first used. */
     uint64_t window_bytes;
 } tryst_peer_info;
 
-/** What is known of rank `rank` of the group, this rank included.
+/** Read what is known of rank `rank` of the group, this rank included.
  *
- *  Thread:  any; from a callback too. Blocks: while another thread makes progress, 100 ms at most.
+ *  Thread:  any; from a callback too. Blocks: while another thread makes progress, 100 ms
+ *           at most.
  *  Returns: TRYST_OK, TRYST_E_INVALID (no such rank), TRYST_E_FORKED */
 TRYST_API tryst_status tryst_group_peer(const tryst_group *group, int rank,
                                         tryst_peer_info *info_p);
 
-/* ------------------------------------------------------------------------------------------- *
+/* ------------------------------------------------------------------------------------- *
  *  Step
- * ------------------------------------------------------------------------------------------- */
+ * ------------------------------------------------------------------------------------ */
 
 /** Open a scope for keys. Ids are equal on all ranks and increase, from any number (0
- *  too) and with any gaps; several steps may be open. What peers sent for it before it
- *  was opened here has waited, within bounds.
+ *  too) and with any gaps; several steps may be open. Data that peers sent for the step
+ *  before it was opened here has waited, within bounds.
  *
  *  Returns: TRYST_OK, TRYST_E_INVALID (id not above the newest), TRYST_E_NOMEM,
  *           TRYST_E_FORKED, TRYST_E_CONTEXT
@@ -361,93 +387,104 @@ TRYST_API tryst_status tryst_step_open(tryst_group *group, uint64_t id,
                                        tryst_step **step_p);
 
 /** Fail all pending and future operations of the step, on every rank of the group.
- *  `status` must be an error; `reason` (may be NULL) travels with it. The earliest cause
- *  known at an operation's completion is reported. Later calls for the step change nothing.
+ *  `status` must be an error; `reason` (may be NULL) is sent with it. The earliest cause
+ *  known at an operation's completion is reported. Later calls for the step change
+ *  nothing.
  *
  *  Thread:  any. Never blocks.
- *  Returns: TRYST_OK, TRYST_E_INVALID (`status` is no error), TRYST_E_FORKED, TRYST_E_CONTEXT */
+ *  Returns: TRYST_OK, TRYST_E_INVALID (`status` is not an error), TRYST_E_FORKED,
+ *           TRYST_E_CONTEXT */
 TRYST_API tryst_status tryst_step_abort(tryst_step *step, tryst_status status,
                                         const char *reason);
 
-/** Was the step aborted? `error_p` (may be NULL) then receives the details, valid until the step is
- *  closed; its `origin_status` is what tryst_step_abort was given.
+/** Test whether the step was aborted. `error_p` (may be NULL) then receives the details,
+ *  valid until the step is closed; its `origin_status` is the status given to
+ *  tryst_step_abort.
  *
  *  Thread:  any. Never blocks.
- *  Returns: TRYST_OK (not aborted), TRYST_E_ABORTED, TRYST_E_FORKED; `*error_p` is written with
- *           TRYST_E_ABORTED alone */
+ *  Returns: TRYST_OK (not aborted), TRYST_E_ABORTED, TRYST_E_FORKED; `*error_p` is
+ *           written with TRYST_E_ABORTED alone */
 TRYST_API tryst_status tryst_step_status(const tryst_step *step, tryst_error *error_p);
 
-/** Close the scope: cancel what is pending, then free all in it. Never blocks; the handle
- *  is gone at once. `op_p` (may be NULL) receives an operation that completes when every
- *  operation of the step has. A peer's record for a closed step is answered "closed".
+/** Close the scope: cancel its pending operations, then free all in it. Never blocks; the
+ *  handle is invalid at once. `op_p` (may be NULL) receives an operation that completes
+ *  when every operation of the step has. A peer's record for a closed step is answered
+ *  "closed".
  *
  *  Owns:    the caller releases `*op_p`.
  *  Thread:  any, if no other uses the handle.
- *  Returns: TRYST_OK; else the handle stays: TRYST_E_NOMEM (only with `op_p`), TRYST_E_FORKED,
- *           TRYST_E_CONTEXT */
+ *  Returns: TRYST_OK; else the handle stays: TRYST_E_NOMEM (only with `op_p`),
+ *           TRYST_E_FORKED, TRYST_E_CONTEXT */
 TRYST_API tryst_status tryst_step_close(tryst_step *step, tryst_op **op_p);
 
-/* ------------------------------------------------------------------------------------------- *
+/* ------------------------------------------------------------------------------------- *
  *  Send and receive
- * ------------------------------------------------------------------------------------------- */
+ * ------------------------------------------------------------------------------------ */
 
-/* What both ends say. The i-th send and the i-th receive of a key in a step are a pair.
+/* What both ends report. The i-th send and the i-th receive of a key in a step are a
+ * pair.
  *
- *  - A send says TRYST_OK only where its receive says so too, with all bytes. The reverse holds
- *    unless the step was aborted or a rank died: then the bytes may have come, and the answer
- *    not.
+ *  - A send ends with TRYST_OK only where its receive does too, with all bytes. The
+ *    reverse holds unless the step was aborted or a rank died: then the bytes may have
+ *    come, and the answer not.
  *  - An end that gives up reports TRYST_E_CANCELED (a cancel, the close of the step) or
- *    TRYST_E_DEADLINE, or TRYST_OK if it was too late. Its counterpart reports the same, or
- *    TRYST_E_CLOSED after a close. Where both give up, one of the two causes ends the pair, or each
- *    end reports its own.
- *  - tryst_op_error names the origin at both ends: the rank that gave up, had the deadline, refused
- *    the memory or found the difference, and the status that this rank reported.
- *  - A deadline starts a cancel. The operation completes when the peer has answered, so later than
- *    its deadline where the peer does not look.
- *  - After tryst_step_abort what had not completed says TRYST_E_ABORTED, at every rank.
- *  - A dead tensor, or a size or dtype that differ, end both with TRYST_E_DEAD, TRYST_E_MISMATCH.
- *  - Operations with a rank that died say TRYST_E_PEER. A rank that computes, is stopped or sits in
- *    a debugger is alive, and is waited for.
- *  - An operation ends with TRYST_OK or with one of the errors of tryst/status.h, but never with
- *    TRYST_E_TIMEOUT or TRYST_E_FORKED: those mean that it is not complete.
+ *    TRYST_E_DEADLINE, or TRYST_OK if it was too late. Its counterpart reports the same,
+ *    or TRYST_E_CLOSED after a close. Where both give up, one of the two causes ends the
+ *    pair, or each end reports its own.
+ *  - tryst_op_error names the origin at both ends: the rank that gave up, had the
+ *    deadline, refused the memory or found the difference, and the status that this rank
+ *    reported.
+ *  - A deadline starts a cancel. The operation completes when the peer has answered, so
+ *    later than its deadline where the peer makes no progress.
+ *  - After tryst_step_abort every operation that was not complete ends with
+ *    TRYST_E_ABORTED, on every rank.
+ *  - A dead tensor, or a size or dtype that differ, end both with TRYST_E_DEAD,
+ *    TRYST_E_MISMATCH.
+ *  - Operations with a rank that died end with TRYST_E_PEER. A rank that computes, is
+ *    stopped or sits in a debugger is alive, and its peers wait.
+ *  - An operation ends with TRYST_OK or with one of the errors of tryst/status.h, but
+ *    never with TRYST_E_TIMEOUT or TRYST_E_FORKED: those mean that it is not complete.
  *
- *        TRYST_E_CANCELED, _DEADLINE, _CLOSED       one end gave up (above)
- *        TRYST_E_DEAD, _MISMATCH                    the two ends differ (above)
- *        TRYST_E_ABORTED                            the step was aborted
- *        TRYST_E_PEER, _UNREACHABLE, _PROTOCOL,
- *        _HANDSHAKE                                 the other rank died or was given up
- *        TRYST_E_NOMEM                              out of memory at one of the two ranks
- *        TRYST_E_SYSTEM, _MODULE, _UNSUPPORTED      a device, its driver or its module failed
- *        TRYST_E_CONTEXT                            the group was closed at this rank; the other end
- *                                                   reports TRYST_E_CANCELED, with TRYST_E_CONTEXT
- *                                                   as the origin's status
- *        any error but the two above,
- *        TRYST_E_DEADLINE and _CONTEXT              the receive's alloc callback returned it
- *        TRYST_E_INVALID                            the callback returned anything else than those,
- *                                                   or a tensor without room
+ *      TRYST_E_CANCELED, _DEADLINE, _CLOSED     one end gave up (above)
+ *      TRYST_E_DEAD, _MISMATCH                  the two ends differ (above)
+ *      TRYST_E_ABORTED                          the step was aborted
+ *      TRYST_E_PEER, _UNREACHABLE, _PROTOCOL,
+ *      _HANDSHAKE                               the other rank died or was given up
+ *      TRYST_E_NOMEM                            out of memory at one of the two ranks
+ *      TRYST_E_SYSTEM, _MODULE, _UNSUPPORTED    a device, its driver or its module failed
+ *      TRYST_E_CONTEXT                          the group was closed at this rank; the
+ *                                               other end reports TRYST_E_CANCELED, with
+ *                                               TRYST_E_CONTEXT as the origin's status
+ *      any error but the two above,
+ *      TRYST_E_DEADLINE and _CONTEXT            the receive's alloc callback returned it
+ *      TRYST_E_INVALID                          the callback returned any other status,
+ *                                               or a tensor without room
  *
- *  - Being ahead is no failure: what a peer sends for steps that are not open there waits, and
- *    what finds no room waits at the sender. */
+ *  - A rank that is ahead causes no failure: data for steps that are not open at the
+ *    receiver waits there, and data without room there waits at the sender. */
 
-/** `priority` counts. Without this flag the default (middle) priority, 0, is used. */
+/** Use `priority`. Without this flag the priority is the default (middle) one, 0. */
 #define TRYST_OP_PRIORITY 1u
 /** Send only: the tensor is dead (its producer was not executed). Its data are not read;
- *  the receive completes with TRYST_E_DEAD, and so does the send once it was taken. */
+ *  the receive completes with TRYST_E_DEAD, and so does the send once it was received. */
 #define TRYST_OP_DEAD 2u
-/** Background (a checkpoint, a prefetch): it gets what all others leave, and a sixteenth of what both
- *  want. Its priority orders it among its like. An end that sets neither this flag nor
- *  TRYST_OP_PRIORITY leaves it to the other; of two that differ, the more urgent wins. */
+/** Background class (a checkpoint, a prefetch): it gets the bandwidth that all others
+ *  leave, and a sixteenth where both have data to send. `priority` orders background
+ *  operations among each other. An end that sets neither this flag nor TRYST_OP_PRIORITY
+ *  leaves the choice to the other end; of two that differ, the more urgent wins. */
 #define TRYST_OP_BACKGROUND 4u
 
-/** Called once when the operation is complete, by the thread that makes progress; `op` may be released
- *  in it, and is valid until it returns, also where the caller has released it before. */
+/** Called once when the operation is complete, by the thread that makes progress; `op`
+ *  may be released in it, and is valid until it returns, also where the caller has
+ *  released it before. */
 typedef void (*tryst_op_fn)(void *arg, tryst_op *op, tryst_status status);
 
-/** Receive of unknown shape: called in progress when the sender's dtype and count are
- *  known. Set `tensor->data` (and `mem`; for a device `memory`, `device` and, if the room is
- *  not free yet, `ready_event`) to room for them and return TRYST_OK; another
- *  status refuses and fails both sides with it ("What both ends say" has the table), and so does a
- *  tensor that tryst_recv would refuse. It must not block. */
+/** Provide memory for a receive of unknown shape: called in progress when the sender's
+ *  dtype and count are known. Set `tensor->data` (and `mem`; for a device `memory`,
+ *  `device` and, if the room is not free yet, `ready_event`) to room for them and return
+ *  TRYST_OK; another status refuses and fails both sides with it ("What both ends report"
+ *  has the table), and so does a tensor that tryst_recv would refuse. It must not
+ *  block. */
 typedef tryst_status (*tryst_alloc_fn)(void *arg, tryst_tensor *tensor);
 
 typedef struct tryst_op_params {
@@ -456,10 +493,10 @@ typedef struct tryst_op_params {
     /** Smaller is more urgent; the more urgent side wins. Ignored without
      *  TRYST_OP_PRIORITY in `flags`. */
     int32_t priority;
-    /** This long after the submission, cancel: the operation then ends with
+    /** Cancel this long after the submission: the operation then ends with
      *  TRYST_E_DEADLINE as soon as its buffer is the caller's again and the peer has
      *  agreed. Progress applies deadlines: without a wait, tryst_progress or a background
-     *  thread none passes. 0: none. */
+     *  thread none passes. 0: no deadline. */
     uint64_t deadline_ns;
     tryst_op_fn callback;
     void *arg;
@@ -468,8 +505,8 @@ typedef struct tryst_op_params {
     void *alloc_arg;
     /** Collectives with TRYST_REDUCE_PREMULTIPLIED_SUM: this rank's factor. 0: 1. */
     double factor;
-    /** Collectives: the ranks that take part, of which this one is a member; NULL: the
-     *  group. A prepared collective has its own: then NULL or the same. */
+    /** Collectives: the ranks that take part, this rank among them; NULL: the group. A
+     *  prepared collective has its own subgroup: here NULL or the same. */
     const tryst_subgroup *subgroup;
 } tryst_op_params;
 
@@ -482,17 +519,20 @@ typedef struct tryst_op_params {
  *  Owns:    the bytes are the library's until completion; `key` and `*tensor` are copied.
  *           The caller releases `*op_p`; `op_p` NULL detaches at once, as
  *           tryst_op_release does.
- *  Thread:  any. Never blocks, never says "try again".
+ *  Thread:  any. Never blocks, never returns TRYST_AGAIN.
  *  Returns: TRYST_OK             submitted; the outcome arrives with the operation
- *           TRYST_E_KEY          does not parse, its source is not this rank, or its edge begins
- *                                with '~' (tryst/key.h)
+ *           TRYST_E_KEY          does not parse, its source is not this rank, or its edge
+ *                                begins with '~' (tryst/key.h)
  *           TRYST_E_INCARNATION  the key's incarnation is not this rank's
- *           TRYST_E_INVALID      tensor or params; device memory that is not `device`'s; a `mem`
- *                                that does not cover the bytes, or is another context's
- *           TRYST_E_UNSUPPORTED, TRYST_E_MODULE  no such kind of memory here; the log says why
- *           The first tensors on devices are checked when the driver has started: a refusal
- *           (TRYST_E_INVALID, TRYST_E_UNSUPPORTED, TRYST_E_MODULE) is then the operation's outcome.
+ *           TRYST_E_INVALID      tensor or params; device memory that is not `device`'s;
+ *                                a `mem` that does not cover the bytes, or is another
+ *                                context's
+ *           TRYST_E_UNSUPPORTED, TRYST_E_MODULE
+ *                                no such kind of memory here; the log has the reason
  *           TRYST_E_ABORTED, TRYST_E_NOMEM, TRYST_E_FORKED, TRYST_E_CONTEXT
+ *           The first tensors on devices are checked when the driver has started: a
+ *           refusal (TRYST_E_INVALID, TRYST_E_UNSUPPORTED, TRYST_E_MODULE) is then the
+ *           operation's outcome.
  */
 TRYST_API tryst_status tryst_send(tryst_step *step, const char *key,
                                   const tryst_tensor *tensor,
@@ -504,7 +544,7 @@ TRYST_API tryst_status tryst_send(tryst_step *step, const char *key,
  *  With `params->alloc`, `tensor` must be NULL.
  *
  *  Owns:    the memory is the library's until completion; `key` and `*tensor` are copied.
- *  Thread:  any. Never blocks, never says "try again".
+ *  Thread:  any. Never blocks, never returns TRYST_AGAIN.
  *  Returns: as tryst_send; TRYST_E_KEY where the key's destination is not this rank,
  *           TRYST_E_INCARNATION where its incarnation is not the producer's
  */
@@ -512,26 +552,29 @@ TRYST_API tryst_status tryst_recv(tryst_step *step, const char *key,
                                   const tryst_tensor *tensor,
                                   const tryst_op_params *params, tryst_op **op_p);
 
-/** tryst_send by prepared key: nothing is parsed and nothing is hashed. `key` may be released while
- *  the operation is pending. Otherwise as tryst_send, statuses too; TRYST_E_KEY: its source is not
- *  this rank. */
+/** Send as tryst_send, by a prepared key: nothing is parsed and nothing is hashed. `key`
+ *  may be released while the operation is pending. Statuses as tryst_send; TRYST_E_KEY:
+ *  the key's source is not this rank. */
 TRYST_API tryst_status tryst_send_key(tryst_step *step, const tryst_key *key,
                                       const tryst_tensor *tensor,
                                       const tryst_op_params *params, tryst_op **op_p);
-/** tryst_recv by prepared key, likewise. Statuses as tryst_recv. */
+/** Receive as tryst_recv, by a prepared key, which may be released while the operation is
+ *  pending. Statuses as tryst_recv; TRYST_E_KEY: the key's destination is not this
+ *  rank. */
 TRYST_API tryst_status tryst_recv_key(tryst_step *step, const tryst_key *key,
                                       const tryst_tensor *tensor,
                                       const tryst_op_params *params, tryst_op **op_p);
 
-/* ------------------------------------------------------------------------------------------- *
+/* ------------------------------------------------------------------------------------- *
  *  Operations
- * ------------------------------------------------------------------------------------------- */
+ * ------------------------------------------------------------------------------------ */
 
-/** How an operation stands. Makes no progress; inside its own callback it is complete.
+/** Return the state of an operation. Makes no progress; inside its own callback an
+ *  operation is complete.
  *
  *  Thread:  any. Never blocks.
- *  Returns: TRYST_IN_PROGRESS, or the final status, or TRYST_E_FORKED in a forked child, where what
- *           was not complete never will be */
+ *  Returns: TRYST_IN_PROGRESS, or the final status, or TRYST_E_FORKED in a forked child,
+ *           where an operation that was not complete never will be */
 TRYST_API tryst_status tryst_op_test(const tryst_op *op);
 
 /** Wait until `op` is complete; makes progress meanwhile: spins briefly, then sleeps.
@@ -540,19 +583,24 @@ TRYST_API tryst_status tryst_op_test(const tryst_op *op);
  *           (TRYST_E_INVALID). */
 TRYST_API tryst_status tryst_wait(tryst_op *op, uint64_t timeout_ns);
 
-/** Wait for all of `ops` (NULL entries are skipped), as tryst_wait does; `timeout_ns` is for all
- *  together.
- *  Returns: TRYST_OK when all ended well, the status of the first (by index) that did not,
- *           TRYST_E_TIMEOUT when some are not complete, TRYST_E_FORKED. Not from a callback
- *           (TRYST_E_INVALID) */
+/** Wait for all of `ops` (NULL entries are skipped), as tryst_wait does; `timeout_ns` is
+ *  for all together.
+ *  Returns: TRYST_OK when all ended well, the status of the first (by index) that did
+ *           not, TRYST_E_TIMEOUT when some are not complete, TRYST_E_FORKED. Not from a
+ *           callback (TRYST_E_INVALID) */
 TRYST_API tryst_status tryst_wait_all(tryst_op *const *ops, size_t ops_count,
                                       uint64_t timeout_ns);
 
-/** Wait until any of `ops` is complete (NULL entries are skipped), as tryst_wait does; where several are,
- *  the first by index counts. All belong to one context. Put NULL at `*index_p` before the next call, and
- *  a loop serves all in the order of completion:
+/** Wait until any of `ops` is complete (NULL entries are skipped), as tryst_wait does;
+ *  where several are, the first by index counts. All belong to one context. Set
+ *  ops[*index_p] to NULL before the next call, and a loop serves all in the order of
+ *  completion:
  *
- *      while (tryst_wait_any(ops, n, TRYST_FOREVER, &i), i < n) { …; tryst_op_release(ops[i]); ops[i] = NULL; }
+ *      while (tryst_wait_any(ops, n, TRYST_FOREVER, &i), i < n) {
+ *          …;
+ *          tryst_op_release(ops[i]);
+ *          ops[i] = NULL;
+ *      }
  *
  *  Returns: the final status of ops[*index_p]; else `*index_p` is `ops_count` and this is
  *           TRYST_OK         all entries are NULL, or there are none
@@ -562,86 +610,90 @@ TRYST_API tryst_status tryst_wait_all(tryst_op *const *ops, size_t ops_count,
 TRYST_API tryst_status tryst_wait_any(tryst_op *const *ops, size_t ops_count,
                                       uint64_t timeout_ns, size_t *index_p);
 
-/** Ask for cancellation. The outcome comes with the completion: TRYST_E_CANCELED, or what
- *  the operation achieved when it was too late. Its counterpart ends with
- *  TRYST_E_CANCELED too. Of an operation that is complete, or was asked before, it changes nothing;
- *  the close of a step cannot be cancelled.
+/** Request cancellation. The outcome comes with the completion: TRYST_E_CANCELED, or the
+ *  operation's own result when the request was too late. The counterpart of a cancelled
+ *  operation ends with TRYST_E_CANCELED too. No effect on an operation that is complete,
+ *  or that was requested to cancel before; the close of a step cannot be cancelled.
  *
  *  Thread:  any; from a callback too. Never blocks.
- *  Returns: TRYST_OK (asked), TRYST_E_FORKED, TRYST_E_CONTEXT */
+ *  Returns: TRYST_OK (requested), TRYST_E_FORKED, TRYST_E_CONTEXT */
 TRYST_API tryst_status tryst_op_cancel(tryst_op *op);
 
-/** Raise `op` while it waits: from now on it counts as submitted with TRYST_OP_PRIORITY and `priority`, in
- *  the training class, if that is more urgent than what it has; it never becomes less urgent. What is under
- *  way already is not called back. At a sender this is local; from a receiver a record tells the sender, and
- *  the more urgent of both ends wins. Of an operation that is complete, or of the close of a step, it
- *  changes nothing.
+/** Raise `op` while it waits: from now on it counts as submitted with TRYST_OP_PRIORITY
+ *  and `priority`, in the training class, if that is more urgent than its present
+ *  urgency; it never becomes less urgent. Bytes already under way are not called back. At
+ *  a sender this is local; from a receiver a record informs the sender, and the more
+ *  urgent of both ends wins. No effect on an operation that is complete, or on the close
+ *  of a step.
  *
  *  Thread:  any; from a callback too. Never blocks.
- *  Returns: TRYST_OK (asked), TRYST_E_INVALID (no op), TRYST_E_FORKED, TRYST_E_CONTEXT */
+ *  Returns: TRYST_OK (requested), TRYST_E_INVALID (no op), TRYST_E_FORKED,
+ *           TRYST_E_CONTEXT */
 TRYST_API tryst_status tryst_op_reprioritize(tryst_op *op, int32_t priority);
 
-/** Let a device's stream wait for `op`: what is queued in `stream` (a CUstream of `device`) from here
- *  on begins when `op` is complete, well or not; whether it went well is the operation's to say.
- *  Legal before completion, for any operation and any number of streams. The host does not wait:
- *  the first call starts the background thread if there is none (as TRYST_PROGRESS_THREAD=1).
+/** Make a device's stream wait for `op`: work queued in `stream` (a CUstream of `device`)
+ *  from here on begins when `op` is complete, with success or without; the operation's
+ *  status shows which. Legal before completion, for any operation and any number of
+ *  streams. The host does not wait: the first call starts the background thread if there
+ *  is none (as TRYST_PROGRESS_THREAD=1).
  *
  *  Owns:    the stream must live until then.
- *  Thread:  any; from a callback too. Blocks: as the driver likes, and at a device's first use until its driver
- *           has started. The caller's device context stays current.
- *  Returns: TRYST_OK, TRYST_E_INVALID (no such device), TRYST_E_UNSUPPORTED (no devices here),
- *           TRYST_E_MODULE, TRYST_E_NOMEM, TRYST_E_SYSTEM (the driver's failure, in the log; or no
- *           thread), TRYST_E_FORKED, TRYST_E_CONTEXT */
+ *  Thread:  any; from a callback too. Blocks: for the driver's part, and at a device's
+ *           first use until its driver has started. The caller's device context stays
+ *           current.
+ *  Returns: TRYST_OK, TRYST_E_INVALID (no such device), TRYST_E_UNSUPPORTED (no devices
+ *           here), TRYST_E_MODULE, TRYST_E_NOMEM, TRYST_E_SYSTEM (the driver's failure,
+ *           in the log; or no thread), TRYST_E_FORKED, TRYST_E_CONTEXT */
 TRYST_API tryst_status tryst_op_stream_wait(tryst_op *op, int32_t device, void *stream);
 
 /** Release the handle. Before completion it detaches: the operation goes on, its buffer
- *  stays the library's until then, and its callback still runs. NULL is allowed. Any thread; from a
- *  callback too. Never blocks. */
+ *  stays the library's until then, and its callback still runs. NULL is allowed. Any
+ *  thread; from a callback too. Never blocks. */
 TRYST_API void tryst_op_release(tryst_op *op);
 
-/** The tensor as received (dtype, count and data, also from `alloc`), or as sent; known once the
- *  operation is complete. The memory that it names is the caller's.
+/** Read the tensor as received (dtype, count and data, also from `alloc`), or as sent;
+ *  known once the operation is complete. The memory that it names is the caller's.
  *
  *  Thread:  any. Never blocks.
- *  Returns: TRYST_OK, also where the operation failed; TRYST_IN_PROGRESS or TRYST_E_FORKED before
- *           completion, `*tensor_p` then untouched */
+ *  Returns: TRYST_OK, also where the operation failed; TRYST_IN_PROGRESS or
+ *           TRYST_E_FORKED before completion, with `*tensor_p` unchanged */
 TRYST_API tryst_status tryst_op_tensor(const tryst_op *op, tryst_tensor *tensor_p);
 
-/** Details of a failed operation; TRYST_IN_PROGRESS (or TRYST_E_FORKED) before completion, TRYST_OK
- *  after success (`*error_p` untouched in these), else the status. Strings live until
- *  tryst_op_release. */
+/** Read the details of a failed operation. Strings live until tryst_op_release.
+ *  Returns: the operation's error; TRYST_IN_PROGRESS (or TRYST_E_FORKED) before
+ *           completion and TRYST_OK after success, with `*error_p` unchanged */
 TRYST_API tryst_status tryst_op_error(const tryst_op *op, tryst_error *error_p);
 
-/* ------------------------------------------------------------------------------------------- *
+/* ------------------------------------------------------------------------------------- *
  *  Progress and event loops
- * ------------------------------------------------------------------------------------------- */
+ * ------------------------------------------------------------------------------------ */
 
-/** Make progress without blocking. Returns the number of events handled; 0 when there was nothing,
- *  when another thread is progressing right now, and from a callback. Any thread. */
+/** Make progress without blocking. Returns the number of events handled: 0 if there were
+ *  none, while another thread makes progress, and from a callback. Any thread. */
 TRYST_API int tryst_progress(tryst_ctx *ctx);
 
-/** One epoll descriptor for the caller's event loop, valid until tryst_close; do not read
- *  it. Level-triggered: after tryst_arm said TRYST_OK it becomes readable when
- *  tryst_progress has something to do, timers included. -1 in a forked child. */
+/** Return one epoll descriptor for the caller's event loop, valid until tryst_close; do
+ *  not read it. Level-triggered: after tryst_arm returned TRYST_OK it becomes readable
+ *  when tryst_progress has something to do, timers included. -1 in a forked child. */
 TRYST_API int tryst_event_fd(tryst_ctx *ctx);
 
-/** Prepare to sleep on tryst_event_fd: it becomes readable by anything that happens after
- *  this call, a submission on any thread included.
+/** Prepare to sleep on tryst_event_fd: anything that happens after this call makes the
+ *  descriptor readable, a submission on any thread included.
  *
  *  Thread:  any. Never blocks.
  *  Returns: TRYST_OK     sleep
- *           TRYST_AGAIN  call tryst_progress first: there is something to do, or another thread
- *                        makes progress right now
+ *           TRYST_AGAIN  call tryst_progress first: there is something to do, or another
+ *                        thread makes progress now
  *           TRYST_E_FORKED */
 TRYST_API tryst_status tryst_arm(tryst_ctx *ctx);
 
-/** Wake whoever sleeps on the context (wait, event fd). Any thread. Not for signal
- *  handlers. */
+/** Wake the threads that sleep on the context (wait, event fd). Any thread. Not for
+ *  signal handlers. */
 TRYST_API void tryst_wake(tryst_ctx *ctx);
 
-/* ------------------------------------------------------------------------------------------- *
+/* ------------------------------------------------------------------------------------- *
  *  Memory
- * ------------------------------------------------------------------------------------------- */
+ * ------------------------------------------------------------------------------------ */
 
 /** Register [data, data + bytes) (a region of the caller's allocator, say), so that
  *  tensors in it move without registration per operation. The caller keeps the memory;
@@ -655,38 +707,41 @@ TRYST_API tryst_status tryst_mem_register(tryst_ctx *ctx, void *data, size_t byt
                                           tryst_memory_kind memory, int32_t device,
                                           tryst_mem **mem_p);
 
-/** Allocate `bytes` of registered memory that peers of this machine can map (64-byte aligned at
- *  least). `*data_p` is the memory, valid until `*mem_p` is released.
+/** Allocate `bytes` of registered memory that peers of this machine can map (64-byte
+ *  aligned at least). `*data_p` is the memory, valid until `*mem_p` is released.
  *
- *  Thread:  any. Blocks: for system calls, and on a device as its driver likes.
- *  Returns: as tryst_mem_register; TRYST_E_SYSTEM where the system or the device refuses */
+ *  Thread:  any. Blocks: for system calls, and on a device for its driver.
+ *  Returns: as tryst_mem_register; TRYST_E_SYSTEM where the system or the device
+ *           refuses */
 TRYST_API tryst_status tryst_mem_alloc(tryst_ctx *ctx, size_t bytes,
                                        tryst_memory_kind memory, int32_t device,
                                        void **data_p, tryst_mem **mem_p);
 
-/** Undo tryst_mem_register (memory stays) or tryst_mem_alloc (memory is freed). NULL
+/** Undo tryst_mem_register (memory stays) or tryst_mem_alloc (memory is freed). NULL is
  *  allowed.
- *  Thread: any; from a callback too. Blocks: until whoever makes progress lets it in between, so not
- *          under a lock that a callback takes; freeing a device's memory, as its driver likes. */
+ *  Thread:  any; from a callback too. Blocks: until the thread that makes progress ends
+ *           its pass, so not under a lock that a callback takes; and for the driver, to
+ *           free a device's memory. */
 TRYST_API void tryst_mem_release(tryst_mem *mem);
 
-/* ------------------------------------------------------------------------------------------- *
- *  Seeing
- * ------------------------------------------------------------------------------------------- */
+/* ------------------------------------------------------------------------------------- *
+ *  Observation
+ * ------------------------------------------------------------------------------------ */
 
 /** Write every pending operation to `fd`: key, step, peer, since when, which side is
- *  missing. Any thread; from a callback too. Blocks: while another thread makes progress, 100 ms at
- *  most (`fd` is told if that is not enough), and for the writes. */
+ *  missing. Any thread; from a callback too. Blocks: while another thread makes progress,
+ *  100 ms at most (a line to `fd` reports if that is not enough), and for the writes. */
 TRYST_API void tryst_dump(tryst_ctx *ctx, int fd);
 
-/** Visit the context's counters ("frames_sent", "bulk_bytes_received", …), and what all contexts of
- *  the process have allocated ("memory_bytes"). Stops when `fn` returns nonzero and returns that,
- *  else 0. Any thread; values that other threads change meanwhile may be a moment old. */
+/** Visit the context's counters ("frames_sent", "bulk_bytes_received", …), and the memory
+ *  that all contexts of the process have allocated ("memory_bytes"). Stops when `fn`
+ *  returns nonzero and returns that, else 0. Any thread; values that other threads change
+ *  meanwhile may be a moment old. */
 TRYST_API int tryst_counter_visit(const tryst_ctx *ctx,
                                   int (*fn)(void *arg, const char *name, uint64_t value),
                                   void *arg);
 
-/** One transport as this process sees it. */
+/** One transport in this process. */
 typedef struct tryst_transport_info {
     size_t struct_size;
     const char *name;
@@ -695,16 +750,16 @@ typedef struct tryst_transport_info {
     const char *reason; /**< what was found, or why it is not available */
 } tryst_transport_info;
 
-/** Visit every transport that this build knows. Blocks: loads those that are modules. `info` and its strings
- *  are valid during the call of `fn`. Stops when `fn` returns nonzero and returns that, else 0; 0 too
- *  in a forked child and while the context closes. */
+/** Visit every transport of this build. Blocks: loads those that are modules. `info` and
+ *  its strings are valid during the call of `fn`. Stops when `fn` returns nonzero and
+ *  returns that, else 0; 0 too in a forked child and while the context closes. */
 TRYST_API int tryst_transport_visit(
     tryst_ctx *ctx, int (*fn)(void *arg, const tryst_transport_info *info), void *arg);
 
-/** How one thing of this machine, or of the settings, suits a job. */
+/** Result of one check of this machine or of the settings. */
 typedef enum tryst_check_level {
     TRYST_CHECK_OK = 0,
-    TRYST_CHECK_WARN = 1, /**< something will be slower, or go wrong under load */
+    TRYST_CHECK_WARN = 1, /**< a job will be slower, or fail under load */
     TRYST_CHECK_FAIL = 2  /**< a job will not run, or not safely */
 } tryst_check_level;
 
@@ -716,29 +771,30 @@ typedef struct tryst_check_item {
     const char *fix;  /**< what to do about it; "" when ok */
 } tryst_check_item;
 
-/** Look, before a job does, at: settings, launcher, token, locked memory, /dev/shm, ptrace
- *  scope, descriptors, interfaces, ports, and which transports load here. `config` NULL: the
- *  environment. Calls `fn` for each until it returns nonzero, and returns that. Strings are
- *  valid during the visit. Nothing is contacted; modules stay loaded. Blocks: while they load. */
+/** Check, before a job starts: settings, launcher, token, locked memory, /dev/shm, ptrace
+ *  scope, descriptors, interfaces, ports, and which transports load here. `config` NULL:
+ *  the environment. Calls `fn` for each check until it returns nonzero, and returns that.
+ *  Strings are valid during the visit. No other process is contacted; modules stay
+ *  loaded. Blocks: while they load. */
 TRYST_API int tryst_check_visit(const tryst_config *config,
                                 int (*fn)(void *arg, const tryst_check_item *item),
                                 void *arg);
 
-/** Add the caller's own span to the trace (TRYST_TRACE=1; else free of cost). `name` is copied,
- *  65,536 different ones at most; `arg` stands beside it. Times are tryst_now_ns. Spans of one thread
- *  nest. Any thread. */
+/** Add the caller's own span to the trace (TRYST_TRACE=1; otherwise without cost). `name`
+ *  is copied, 65,536 different ones at most; `arg` is recorded with the span. Times are
+ *  tryst_now_ns. Spans of one thread nest. Any thread. */
 TRYST_API void tryst_trace_span(tryst_ctx *ctx, const char *name, uint64_t begin_ns,
                                 uint64_t end_ns, uint64_t arg);
-/** Add a sample of the caller's own counter to the trace, with the time of the call. `name` as above;
- *  the unit of `value` is the caller's. Any thread. */
+/** Add a sample of the caller's own counter to the trace, with the time of the call.
+ *  `name` as in tryst_trace_span; the caller chooses the unit of `value`. Any thread. */
 TRYST_API void tryst_trace_counter(tryst_ctx *ctx, const char *name, uint64_t value);
 
 /** Write this rank's trace as Chrome/Perfetto JSON to `fd`. Times are moved onto rank 0's
  *  clock, as far as that is known here (ranks that trace measure it beside their
- *  heartbeats); the process's label says by how much, and within which error. So the
- *  documents of all ranks are one picture: `tryst-info --merge-traces` joins them.
- *  Returns: TRYST_OK, TRYST_E_INVALID, TRYST_E_UNSUPPORTED (TRYST_TRACE is not 1), TRYST_E_IO,
- *           TRYST_E_FORKED */
+ *  heartbeats); the process's label gives the offset and its error. So the documents of
+ *  all ranks are one picture: `tryst-info --merge-traces` joins them.
+ *  Returns: TRYST_OK, TRYST_E_INVALID, TRYST_E_UNSUPPORTED (TRYST_TRACE is not 1),
+ *           TRYST_E_IO, TRYST_E_FORKED */
 TRYST_API tryst_status tryst_trace_write(tryst_ctx *ctx, int fd);
 
 TRYST_END_DECLS

@@ -42,9 +42,9 @@ typedef struct tryst_mem tryst_mem;
 /** A set of configuration values, not yet tied to a context. */
 typedef struct tryst_config tryst_config;
 
-/** Element types. 0 is invalid on purpose: a zeroed tensor is an error, not bytes.
- *  Integers are in two's complement, floating-point numbers in the formats of IEEE 754
- *  (bf16: the upper half of an f32), all in the machine's byte order. */
+/** Element types. 0 is invalid on purpose: a zeroed tensor is an error. Integers are in
+ *  two's complement, floating-point numbers in the formats of IEEE 754 (bf16: the upper
+ *  half of an f32), all in the machine's byte order. */
 typedef enum tryst_dtype {
     TRYST_DTYPE_INVALID = 0,
     TRYST_DTYPE_U8 = 1,
@@ -103,14 +103,14 @@ typedef enum tryst_reduce_op {
     TRYST_REDUCE_XOR = 9
 } tryst_reduce_op;
 
-/** Where a tensor's bytes live. Later kinds are added behind; host is the default. */
+/** Where a tensor's bytes are. Later kinds are added at the end; host is the default. */
 typedef enum tryst_memory_kind {
     TRYST_MEMORY_HOST = 0,
-    TRYST_MEMORY_CUDA =
-        1 /**< memory of an NVIDIA GPU; `device` is the driver's ordinal */
+    /** memory of an NVIDIA GPU; `device` is the driver's ordinal */
+    TRYST_MEMORY_CUDA = 1
 } tryst_memory_kind;
 
-/** Log levels; a context writes what is at or below its level (warnings unless set). */
+/** Log levels; a context writes lines at or below its level (warnings unless set). */
 typedef enum tryst_log_level {
     TRYST_LOG_DEFAULT = 0,
     TRYST_LOG_ERROR = 1,
@@ -124,11 +124,10 @@ typedef enum tryst_log_level {
  *
  *  `data` may be NULL where count is 0. `mem` is optional: the registration that covers
  *  the bytes (tryst_mem_register, tryst_mem_alloc); without it the library finds one or
- *  copies. `ready_event` (device memory only, else NULL) is an event of that device, a CUevent for
- *  TRYST_MEMORY_CUDA: before it has passed the library neither reads a send's bytes nor writes a
- *  receive's. It is looked at, not waited for, and stays the library's until the operation is
- *  complete or its bytes have begun to move, whichever is later known: keep it until completion.
- */
+ *  copies. `ready_event` (device memory only, else NULL) is an event of that device, a
+ *  CUevent for TRYST_MEMORY_CUDA: before it has passed the library neither reads a send's
+ *  bytes nor writes a receive's. The library polls the event without blocking, and may
+ *  use it until the operation is complete: keep it until completion. */
 typedef struct tryst_tensor {
     size_t struct_size; /**< sizeof(tryst_tensor) */
     void *data;
@@ -141,14 +140,13 @@ typedef struct tryst_tensor {
     void *ready_event;
 } tryst_tensor;
 
-/** What went wrong with an operation or a step, and where it began.
- *  Strings are the library's and valid until the operation is released (or the step
- *  closed). */
+/** The error of an operation or a step, and its origin. Strings are the library's and
+ *  valid until the operation is released (or the step closed). */
 typedef struct tryst_error {
     size_t struct_size;
     tryst_status status;        /**< what this operation reports */
     tryst_status origin_status; /**< what the origin reported first */
-    int32_t origin_rank;        /**< rank where it began, -1 where unknown */
+    int32_t origin_rank;        /**< rank where the failure began, -1 where unknown */
     int32_t reserved;
     uint64_t step;    /**< step id, UINT64_MAX where none */
     const char *key;  /**< the whole key, "" where none */
@@ -157,16 +155,18 @@ typedef struct tryst_error {
 
 TRYST_BEGIN_DECLS
 
-/** Why the newest call of this thread that returned an error refused: argument, value and what is allowed.
- *  Operations have their own text (tryst_op_error), and so have steps and engines. A call that succeeds
- *  changes nothing.
+/** Return why this thread's last failed call refused: argument, value and what is
+ *  allowed. Operations have their own text (tryst_op_error), and so have steps and
+ *  engines. A call that succeeds changes nothing.
  *
- *  Owns:    the text is this thread's until its next call that fails. Never NULL; "" before that.
+ *  Owns:    the text is this thread's until its next call that fails. Never NULL; ""
+ *           before that.
  *  Thread:  any. Never blocks. */
 TRYST_API const char *tryst_last_error(void);
 
-/** Write the text of tryst_last_error and return `status`. For libraries that refuse calls in front of
- *  Tryst's; libtryst_pipeline is one. `format` is printf's; 65,535 bytes are kept.
+/** Write the text of tryst_last_error and return `status`. For libraries that refuse
+ *  calls in front of Tryst's; libtryst_pipeline is one. `format` is printf's; 65,535
+ *  bytes are kept.
  *
  *  Thread:  any. Never blocks. */
 TRYST_API tryst_status tryst_last_error_set(tryst_status status, const char *format, ...)

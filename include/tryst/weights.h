@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file weights.h
  *  The weights of a whole model as one array: fp32, little-endian, tensor after tensor in
- *  layer order, without gaps. Stages are consecutive layers, so the array is what
- *  tryst_stage_weights_copy gives for stage 0, 1, … one behind the other, wherever they
- *  ran. Library: libtryst_pipeline.
+ *  layer order, without gaps. Stages are consecutive layers, so the array is the
+ *  concatenation of what tryst_stage_weights_copy gives for stage 0, 1, …, on whatever
+ *  ranks they ran. Library: libtryst_pipeline.
  */
 #ifndef TRYST_WEIGHTS_H
 #define TRYST_WEIGHTS_H
@@ -13,24 +13,25 @@
 TRYST_BEGIN_DECLS
 
 /** Copy the newest weights of `stage` to `weights`, stage->info.weights_count floats.
- *  Returns: TRYST_OK, TRYST_E_UNSUPPORTED when a parameter is not F32, or what the stage
- *  failed with (TRYST_E_SYSTEM, TRYST_E_DEADLINE) */
+ *  Returns: TRYST_OK, TRYST_E_UNSUPPORTED when a parameter is not F32, or the stage's
+ *           failure (TRYST_E_SYSTEM, TRYST_E_DEADLINE) */
 TRYST_API tryst_status tryst_stage_weights_copy(tryst_stage *stage, float *weights);
 
-/** Visit every parameter of `model` in layer order, without building it: value and
- *  gradient are NULL. Returns what `fn` stopped with; 0 at the end; -1 where the model is
- *  not valid. */
+/** Visit every parameter of `model` in layer order, without building the model: value and
+ *  gradient are NULL. Returns the value with which `fn` stopped; 0 at the end; -1 where
+ *  the model is not valid. */
 TRYST_API int tryst_model_parameter_visit(const tryst_model *model, tryst_parameter_fn fn,
                                           void *arg);
 
-/** Parameters (elements) of the whole model; 0 where it is not valid. */
+/** Return the number of parameters (elements) of the whole model; 0 where it is not
+ *  valid. */
 TRYST_API uint64_t tryst_model_weights_count(const tryst_model *model);
 
 /** Bytes of a digest as text, with the terminator. */
 #define TRYST_DIGEST_TEXT_BYTES 33
 
-/** XXH3-128 of `weights` as 32 lower-case hexadecimal digits in canonical (big-endian)
- *  order, as `xxhsum -H2` prints it. */
+/** Write XXH3-128 of `weights` as 32 lower-case hexadecimal digits in canonical
+ *  (big-endian) order, as `xxhsum -H2` prints it. */
 TRYST_API void tryst_weights_digest(const float *weights, uint64_t weights_count,
                                     char digest[TRYST_DIGEST_TEXT_BYTES]);
 

@@ -363,16 +363,16 @@ static void test_sentences(void **state)
     (void)state;
     assert_int_equal(tryst_open(&next.known, &ctx), TRYST_E_INVALID);
     assert_string_equal(tryst_last_error(),
-                        "cannot read tryst_open_params: a field that this version "
-                        "of the library does not know is set: leave it zero, or "
-                        "use the library that the program was built for");
+                        "cannot read tryst_open_params: a field of a later version is "
+                        "set; set it to zero, or use the library that the program "
+                        "was built for");
     assert_int_equal(tryst_open(&open, &ctx), TRYST_E_INVALID);
     assert_non_null(strstr(tryst_last_error(), "struct_size is not set"));
     assert_null(ctx);
     assert_int_equal(tryst_topo_fit(2, names, NULL, 0, NULL, &info, &topo),
                      TRYST_E_INVALID);
     assert_string_equal(tryst_last_error(),
-                        "cannot write tryst_probe_info: struct_size is not set: "
+                        "cannot write tryst_probe_info: struct_size is not set; "
                         "set it with sizeof");
     assert_true(info.flows == 7 && !topo);
 }

@@ -205,7 +205,8 @@ static void a_refused_setting_changes_nothing(void **state)
     assert_int_equal(config_bytes(config, CONFIG_SLICE_BYTES), 2 << 20);
     assert_int_equal(config_set(config, "slice_byte", "1M", &err), TRYST_E_CONFIG);
     assert_string_equal(err.text,
-                        "there is no setting \"slice_byte\"; did you mean slice_bytes?");
+                        "cannot set \"slice_byte\": no such setting; did you mean "
+                        "slice_bytes?");
     config_close(config);
 }
 
@@ -246,8 +247,9 @@ static void a_name_like_no_setting_gets_no_suggestion(void **state)
     struct config *config = open_ok();
     struct err err = ERR_INIT;
     assert_int_equal(config_set(config, "TRYST_COLOUR", "1", &err), TRYST_E_CONFIG);
-    assert_string_equal(err.text, "there is no setting \"TRYST_COLOUR\"; tryst-info -c "
-                                  "lists all settings");
+    assert_string_equal(err.text,
+                        "cannot set \"TRYST_COLOUR\": no such setting; tryst-info -c "
+                        "lists all settings");
     config_close(config);
 }
 

@@ -283,7 +283,7 @@ static void a_limit_lets_one_through_and_counts_the_rest(void **state)
     assert_int_equal(caught.count, 1);
     clock_fake_advance(&fake, 1);
     LOG_WARN_LIMITED(&log, &limit, NS_PER_S, "drop");
-    assert_string_equal(caught.line, "tryst: warn: drop (and 10 more like it)");
+    assert_string_equal(caught.line, "tryst: warn: drop (and 10 similar lines)");
     clock_fake_advance(&fake, NS_PER_S);
     LOG_WARN_LIMITED(&log, &limit, NS_PER_S, "drop");
     assert_string_equal(caught.line, "tryst: warn: drop");

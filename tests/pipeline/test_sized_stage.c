@@ -257,7 +257,7 @@ static void test_parse(void **state)
     assert_int_equal(model.sleep_backward_ns, 2000000);
     assert_int_equal(tryst_model_parse("gpt", &unset), TRYST_E_INVALID);
     assert_string_equal(tryst_last_error(),
-                        "cannot read tryst_model: struct_size is not set: set it "
+                        "cannot read tryst_model: struct_size is not set; set it "
                         "with sizeof");
     assert_int_equal(unset.kind, 0);
     model.struct_size = offsetof(tryst_model, kind) + sizeof model.kind;
@@ -309,7 +309,7 @@ static void test_own_stage(void **state)
     assert_int_equal(own_stage(&ops.known, info + 16), TRYST_OK);
     ops.later = later;
     assert_int_equal(own_stage(&ops.known, info), TRYST_E_INVALID);
-    assert_non_null(strstr(tryst_last_error(), "does not know is set"));
+    assert_non_null(strstr(tryst_last_error(), "a later version is set"));
     ops.known.struct_size = 0;
     assert_int_equal(own_stage(&ops.known, info), TRYST_E_INVALID);
     ops.known.struct_size = offsetof(tryst_stage_ops, error); /* less than version 0.1 */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What both ends of a pair say when one of them gives up: every kind of tensor, way to give up and
- * moment, against the manual (tryst.h, "What both ends say"); and which rank both name as the origin.
+ * moment, against the manual (tryst.h, "What both ends report"); and which rank both name as the origin.
  *
  * Idea: a moment is who has submitted by then, and which queues are held: records towards either
  * side, bulk, the links, the producer's dispatch. All combinations are tried, so each crossing that
