@@ -32,14 +32,14 @@
  *  order, so the layer above keeps a message for an endpoint that is not open here yet
  *  until it is.
  *
- *  Domain: the one thread that progresses the context (docs/design.md, "Threads and the
- *  progress lock") calls every function below but probe and rail_open. Every event and
- *  completion runs in that thread too, from inside `progress` or a poller function, never
- *  from inside the call that started it (ep_open, ep_message, frame_*, bulk_*, ep_close).
- *  So no caller is re-entered, and a transport needs no lock. Only probe and rail_open
- *  may block. connect_send and doorbell are no events but services of the layer above: a
- *  transport may call them from inside any function (mem_unregister too), and they call
- *  no function of the transport.
+ *  Domain: the one thread that progresses the context calls every function below but
+ *  probe and rail_open (docs/design.md, "Threads and the progress lock").
+ *  Every event and completion runs in that thread too, from inside `progress` or a poller
+ *  function, never from inside the call that started it (ep_open, ep_message, frame_*,
+ *  bulk_*, ep_close). So no caller is re-entered, and a transport needs no lock. Only
+ *  probe and rail_open may block. connect_send and doorbell are no events but services of
+ *  the layer above: a transport may call them from inside any function (mem_unregister
+ *  too), and they call no function of the transport.
  *
  *  Statuses: TRYST_AGAIN means "no room now": nothing was taken, call again after
  *  progress.

@@ -70,7 +70,8 @@ bool ofi_info_parks(const struct fi_info *info)
 /* For rxm over TCP. A slice takes a window's return, a request, the receiver's read and
  * the bytes, one after another, and each waits while the sender is in the system call
  * that sends another slice. With four slices of 1 MiB in a window that leaves the wire
- * idle for a fifth of the time (../README.md). Hence smaller slices, and more of them. */
+ * idle for a fifth of the time (tests/perf/RESULTS.md). Hence smaller slices, and more of
+ * them. */
 uint64_t ofi_info_window_bytes(const struct fi_info *info)
 {
     return ofi_info_rank(info) == 1 ? 8 << 20 : 0;
