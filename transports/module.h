@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file module.h
- *  The module ABI: what a loadable transport or memory kind sees of the library, and the
- *  library of it.
+ *  The module ABI: the interface between the library and a loadable transport or memory
+ *  kind.
  *
  *  A module exports one symbol, TRYST_MODULE_ENTRY, links no Tryst library, and reaches
  *  core only through this table. So one file works with the shared library, the static
@@ -63,7 +63,7 @@ typedef struct tryst_host {
 typedef struct tryst_module {
     const char *abi_id; /**< TRYST_MODULE_ABI_ID of its build */
     const char *name;
-    const char *version;             /**< of the fabric's library, for tryst-info */
+    const char *version; /**< version of the fabric's library, for tryst-info */
     const struct transport_ops *ops; /**< NULL: the module has no transport */
     const struct memory_ops *memory; /**< NULL: the module has no kind of memory */
 } tryst_module;

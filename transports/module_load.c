@@ -90,7 +90,8 @@ static bool file_try(struct attempt *attempt, const char *dir, size_t dir_bytes,
            access(attempt->path, R_OK) == 0;
 }
 
-/* Only a shared library has a folder to search: a static one is in the host's program. */
+/* Try the folders beside the shared library. A static library has none: it is in the
+ * host's program. */
 static bool file_try_beside(struct attempt *attempt)
 {
     Dl_info info;
@@ -130,7 +131,8 @@ static bool file_find(struct attempt *attempt)
     return false;
 }
 
-/* dlsym returns an object pointer; POSIX allows to read it as a function pointer. */
+/* Find the module's entry. dlsym returns an object pointer; POSIX allows to read it as a
+ * function pointer. */
 static tryst_module_fn entry_find(void *handle)
 {
     void *symbol = dlsym(handle, TRYST_MODULE_ENTRY);

@@ -283,7 +283,7 @@ static bool comes_first(const struct host_identity *a, const struct host_identit
 
 /* The quality of a pair of rails. */
 struct rails_score {
-    int bits; /* of the common subnet; -1: none */
+    int bits; /* bits of the common subnet; -1: none */
     uint32_t speed_mbit_per_s;
 };
 

@@ -33,7 +33,7 @@ struct stage_item {
     struct slot *slot;   /* NULL: the rail moves the bulk by itself */
     struct copy copy;
     struct list_node node; /* lane->sends, stage->items */
-    tryst_status status;   /* of the copy; TRYST_IN_PROGRESS while it is under way */
+    tryst_status status; /* status of the copy; TRYST_IN_PROGRESS while it is under way */
     bool at_rail;
 };
 
@@ -74,7 +74,7 @@ static void slot_drop(struct stage_item *item, enum copy_way way)
         item->lane->in_bytes -= item->outer->bytes;
 }
 
-/* Free the item: the outer bulk is done. */
+/* Free the item and complete the outer bulk. */
 static void item_end(struct stage_item *item, enum copy_way way, tryst_status status,
                      size_t bytes)
 {

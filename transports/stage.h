@@ -51,7 +51,7 @@ struct stage_events {
 /** The staged bulk of one peer; zeroed before stage_lane_init. */
 struct stage_lane {
     struct list sends;     /**< staged sends that the rail does not have yet, in order */
-    struct list_node node; /**< of stage->lanes while `sends` is not empty */
+    struct list_node node; /**< in stage->lanes while `sends` is not empty */
     uint32_t busy;         /**< staged bulks under way, and copies of the layer above */
     uint64_t in_bytes;     /**< bytes of the slots that this peer's receives hold */
     bool closed;           /**< the endpoint is being closed */

@@ -4,8 +4,8 @@
  * texts of the calling thread.
  *
  * The driver's own threads start with all signals blocked, and dispositions that it
- * changes are restored. It is never closed: its contexts and threads in the process also
- * serve other users.
+ * changes are restored. The driver is never closed: its contexts and threads in the
+ * process also serve other users.
  */
 #include "cuda_driver.h"
 
@@ -52,7 +52,7 @@ static tryst_status status_of(CUresult result)
     }
 }
 
-/* The driver's texts are valid even after it has failed. */
+/* Convert a driver's result; the driver's texts are valid even after it has failed. */
 tryst_status cuda_status(CUresult result, const char *function)
 {
     const char *name = NULL, *text = NULL;
@@ -81,7 +81,8 @@ struct finder {
     PFN_cuGetProcAddress_v12000 ask; /* cuGetProcAddress, or NULL */
 };
 
-/* dlsym returns an object pointer; POSIX allows to read it as a function pointer. */
+/* Find a symbol. dlsym returns an object pointer; POSIX allows to read it as a function
+ * pointer. */
 static void symbol_get(void *library, const char *name, void *function_p)
 {
     void *symbol = dlsym(library, name);

@@ -3,11 +3,10 @@
  * Device memory of other processes of this machine.
  *
  * Memory is exported in one of three ways, by how it was allocated. A plain allocation
- * has a *legacy* handle. Memory that was mapped piecewise (cuMemMap: PyTorch's expandable
- * segments, this one's pools of others) is exported as a *descriptor*, or as a *fabric*
- * handle, if it was allocated for that. Memory of a stream-ordered pool (cudaMallocAsync)
- * has none of these. Each handle names the whole allocation, and an offset leads to the
- * range.
+ * has a *legacy* handle. Memory that was mapped piecewise (cuMemMap, as PyTorch's
+ * expandable segments are) is exported as a *descriptor*, or as a *fabric* handle, if it
+ * was allocated for that. Memory of a stream-ordered pool (cudaMallocAsync) has none of
+ * these. Each handle names the whole allocation, and an offset leads to the range.
  *
  * An imported offer comes from a peer: its sizes are checked here, and the driver refuses
  * a mapping that is longer than the allocation behind it.

@@ -30,7 +30,8 @@ void cuda_free(int32_t device, void *data, size_t bytes, int fd)
         (void)cuda_leave(CUDA_CALL(mem_free, (CUdeviceptr)(uintptr_t)data));
 }
 
-/* Portable: pinned for all devices. Mapped: streams can wait for words in it. */
+/* Allocate pinned memory. Portable: pinned for all devices. Mapped: streams can wait for
+ * words in it. */
 tryst_status cuda_pinned_alloc(int32_t device, size_t bytes, void **data_p)
 {
     void *data = NULL;

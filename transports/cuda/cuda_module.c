@@ -51,7 +51,7 @@ static const tryst_module module = {.abi_id = TRYST_MODULE_ABI_ID,
 const tryst_module *tryst_module_v1(const tryst_host *host)
     __attribute__((visibility("default")));
 
-/* Does not open the driver: the first call for its devices does. */
+/* Return the module. The driver stays closed until the first call for its devices. */
 const tryst_module *tryst_module_v1(const tryst_host *host)
 {
     if (strcmp(host->abi_id, module.abi_id) == 0)

@@ -110,7 +110,8 @@ static tryst_status kernel_wait(struct cuda_device *self, CUstream stream,
     return CUDA_CALL(launch, kernel, 1, 1, 1, 1, 1, 1, 0, stream, arguments, NULL);
 }
 
-/* Pinned memory has one address for the host and for all devices (unified addressing). */
+/* Make a stream wait for a word. Pinned memory has one address for the host and for all
+ * devices (unified addressing). */
 tryst_status cuda_stream_wait_word(int32_t device, void *stream, const uint32_t *word,
                                    uint32_t value)
 {

@@ -60,7 +60,7 @@ struct fabric_rail {
     /** begins the module's connect messages (kind: ADDRESS) */
     struct fabric_connect connect;
     size_t connect_bytes; /**< bytes of a connect message's whole head */
-    char name[32];        /**< of the interface, or "any interface" */
+    char name[32];        /**< name of the interface, or "any interface" */
 };
 
 /** Allocate a rail of `bytes` bytes, zero but for this part; NULL: no memory. It holds at
@@ -69,8 +69,8 @@ void *fabric_rail_new(const struct rail_params *params, const struct transport_o
                       size_t bytes, uint32_t eps_max);
 void fabric_rail_free(struct fabric_rail *rail);
 
-/** transport_ops.rail_attach: register source.fd with the poller, if the rail has a
- *  descriptor. */
+/** Register source.fd with the poller, if the rail has a descriptor
+ *  (transport_ops.rail_attach). */
 tryst_status fabric_rail_attach(struct rail *rail);
 void fabric_rail_unwatch(struct fabric_rail *rail);
 
@@ -158,8 +158,8 @@ bool fabric_connect_take(struct fabric_ep *ep, const void *data, size_t bytes, i
 tryst_status fabric_connect_send(struct fabric_ep *ep, const void *head, const void *data,
                                  size_t bytes);
 
-/** TRYST_OK when traffic may start. TRYST_AGAIN while `failed` is not reported yet, so
- *  that the layer above gets the reason first. Else TRYST_E_PEER. */
+/** Check whether traffic may start: TRYST_OK. TRYST_AGAIN while `failed` is not reported
+ *  yet, so that the layer above gets the reason first. Else TRYST_E_PEER. */
 static inline tryst_status fabric_ep_usable(const struct fabric_ep *ep)
 {
     if (ep->state == FABRIC_READY)
@@ -216,7 +216,7 @@ static inline bool fabric_ep_sequence_take(struct fabric_ep *ep, uint32_t sequen
 
 /** The first part of a bulk's scratch, for both modules. */
 struct fabric_bulk {
-    struct list_node node; /**< of rail->done; before that, for the module's own use */
+    struct list_node node; /**< in rail->done; before that, for the module's own use */
     struct fabric_ep *ep;
     size_t bytes;
     tryst_status status;

@@ -2,10 +2,10 @@
 /*
  * The fault wrapper (fault.h).
  *
- * Idea: each endpoint here has an inner transport's endpoint behind it, and the `arg` of
- * that points back. Calls go down and events come up through this pair, and each passes
- * the script. Bulks stay the caller's and go down unchanged, at once or later
- * (fault_hold.c), so the inner transport calls their `done`.
+ * Idea: each endpoint here wraps an endpoint of the inner transport, and that one's `arg`
+ * points back. Calls go down and events come up through this pair, and each passes the
+ * script. Bulks stay the caller's and go down unchanged, at once or later (fault_hold.c),
+ * so the inner transport calls their `done`.
  * Invariant: the script takes things away before the inner transport has received them,
  * or after it has released them; so the inner transport's own contract holds throughout.
  */

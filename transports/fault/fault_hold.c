@@ -80,7 +80,7 @@ tryst_status hold_open(struct fault_rail *rail)
     return rail->timer.fd >= 0 ? TRYST_OK : TRYST_E_SYSTEM;
 }
 
-/* timer.fn is set while the timer is registered. */
+/* Register the timer; timer.fn is set while it is registered. */
 tryst_status hold_attach(struct fault_rail *rail)
 {
     if (!rail->poller)

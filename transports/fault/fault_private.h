@@ -37,7 +37,7 @@ struct fault_rail {
     /* AGAIN was answered without need: the caller must not sleep on it */
     bool again_said;
 
-    /* of fault_hold.c */
+    /* state of fault_hold.c */
     uint64_t held_count;      /* frames and bulks that are held */
     struct held_frame *begun; /* a frame that is being built, and will be held; or NULL */
     uint64_t due_ns; /* when the next held one is due; UINT64_MAX: none by time */
@@ -49,13 +49,13 @@ struct fault_rail {
 struct fault_ep {
     struct endpoint base;
     struct endpoint *inner;
-    struct list_node node;         /* of rail->eps */
-    struct list_node failing_node; /* of rail->failing */
+    struct list_node node;         /* in rail->eps */
+    struct list_node failing_node; /* in rail->failing */
     bool spared;                   /* the script is for another rank */
     bool silent, broken, failed_said, closing;
     char text[TRANSPORT_TEXT_MAX];
 
-    /* of fault_hold.c, in the order of their start */
+    /* held frames and bulks (fault_hold.c), in the order of their start */
     struct list frames, bulks;
     unsigned frames_count;
     /* due time of the newest frame and bulk: none leaves before it */

@@ -28,7 +28,7 @@ enum link_state { LINK_CONNECTING, LINK_OPEN, LINK_BROKEN };
 
 /* Bytes that the socket did not take yet. `fd` (or -1) goes with the first of them. */
 struct link_chunk {
-    struct list_node node; /* of link->unsent */
+    struct list_node node; /* in link->unsent */
     uint32_t begin, end;
     int fd;
     uint8_t bytes[LINK_RECORD_MAX];
@@ -40,9 +40,10 @@ struct link {
     const struct log *log;
     const struct link_events *events;
     void *arg;
-    /* list of the accepted links that have received nothing; NULL: this one has */
+    /* the listener's list of links without a message, while this link is in it; else
+     * NULL */
     struct link_silent *silent;
-    struct list_node pending; /* of `silent` */
+    struct list_node pending; /* in `silent` */
     uint64_t accepted_ns;
     struct list unsent;     /* struct link_chunk */
     uint32_t backlog_bytes; /* bytes in `unsent` */

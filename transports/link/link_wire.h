@@ -18,7 +18,7 @@
 #define LINK_FLAG_REFUSED 0x02u
 
 struct link_header {
-    uint32_t bytes; /* of the payload that follows, at most LINK_MESSAGE_MAX */
+    uint32_t bytes; /* bytes of the payload that follows, at most LINK_MESSAGE_MAX */
     uint8_t type;   /* defined by the layer above */
     uint8_t flags;  /* LINK_FLAG_… */
     uint16_t magic; /* LINK_MAGIC */

@@ -17,7 +17,7 @@
 enum { FAILS_MAX = 16 };
 
 struct copy_event {
-    struct list_node node; /* of home->events while free */
+    struct list_node node; /* in home->events while free */
     void *event;
 };
 

@@ -2,7 +2,7 @@
 /** @file copy.h
  *  Asynchronous copies from and to devices.
  *
- *  Idea: a copy is queued on an owner's stream, with an event behind it, and progress
+ *  Idea: a copy is queued on a stream of the owner, with an event behind it, and progress
  *  polls the event. Each device has two streams, one per direction, so that neither waits
  *  for the other.
  *

@@ -147,7 +147,7 @@ static tryst_status host_event_query(int32_t device, void *event)
     return TRYST_OK;
 }
 
-/* Acquire: pairs with the release store of the word. */
+/* Check the word. Acquire: pairs with the release store of the word. */
 static tryst_status host_stream_wait_word(int32_t device, void *stream,
                                           const uint32_t *word, uint32_t value)
 {

@@ -26,8 +26,8 @@ struct memory_ipc {
     uint32_t how; /**< enum memory_ipc_how */
     uint32_t reserved;
     uint64_t base;   /**< the exporter's address of the allocation that holds the range */
-    uint64_t bytes;  /**< of the allocation */
-    uint64_t offset; /**< of the range in the allocation */
+    uint64_t bytes;  /**< bytes of the allocation */
+    uint64_t offset; /**< offset of the range in the allocation */
     uint8_t handle[64]; /**< the driver's, empty for a descriptor */
 };
 
@@ -45,8 +45,8 @@ enum memory_ipc_how {
  *  the progress path, where a stream may be waiting for this library, only copy_async and
  *  the functions on events and waits are called. `device` is an ordinal of this kind; one
  *  that does not exist is TRYST_E_INVALID. A failure of the device or its driver is
- *  TRYST_E_SYSTEM; TRYST_E_UNSUPPORTED means that this machine cannot. error_text has the
- *  reason. */
+ *  TRYST_E_SYSTEM; TRYST_E_UNSUPPORTED means that this machine cannot do it. error_text
+ *  has the reason. */
 struct memory_ops {
     const char *name; /**< "host" */
     tryst_memory_kind kind;
@@ -60,8 +60,8 @@ struct memory_ops {
     /** Describe one device, without using it. The caller sets struct_size, memory and
      *  ordinal. */
     tryst_status (*describe)(int32_t device, tryst_device_info *info_p);
-    /** TRYST_OK when `data` is of this kind, else TRYST_E_INVALID. (The host's ops accept
-     *  every address: try them last.) */
+    /** Find the device that holds `data`. TRYST_OK, or TRYST_E_INVALID: not memory of
+     *  this kind. (The host's ops accept every address: try them last.) */
     tryst_status (*locate)(const void *data, int32_t *device_p);
 
     /** Get the reason of this thread's last failed call: a sentence, valid until the next

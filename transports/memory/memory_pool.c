@@ -40,7 +40,8 @@ struct tryst_pool {
     pthread_mutex_t lock;
     struct bfc *bfc;
     struct memory_cache *cache;
-    const struct memory_ops *ops; /* of the device; NULL for registered memory */
+    /* memory ops of the device; NULL for registered memory */
+    const struct memory_ops *ops;
     int32_t ordinal;
     tryst_pool_params params;
     char name[NAME_BYTES];

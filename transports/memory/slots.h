@@ -21,7 +21,7 @@ struct slot {
     size_t bytes;          /**< at least the requested bytes */
     struct tryst_mem *mem; /**< registration of the slot's bytes, or NULL */
 
-    struct list_node node; /* private: of a free list */
+    struct list_node node; /* private: in a free list */
     struct slot_chunk *chunk;
 };
 
@@ -34,7 +34,7 @@ struct slots_side {
 
 struct slots {
     struct memory_cache *cache; /* registers pinned memory; NULL: not registered */
-    uint64_t limit_bytes;       /* of one direction */
+    uint64_t limit_bytes;       /* limit of one direction */
     struct slots_side sides[COPY_WAYS];
 };
 

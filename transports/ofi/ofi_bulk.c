@@ -196,9 +196,9 @@ static tryst_status op_started(struct ofi_op *op, ssize_t rc)
     return fabric_ep_usable(&ep->fabric);
 }
 
-/* The connections that are checked are the initiator's to this side's endpoint: where
- * accepting finds no descriptor, libfabric leaves the connection in the queue and reports
- * it to neither side. */
+/* Check for the initiator's connections to this side's endpoints: where accepting finds
+ * no descriptor, libfabric leaves the connection in the queue and reports it to neither
+ * side. */
 void ofi_bulk_watch(struct ofi_rail *rail)
 {
     uint64_t now_ns = rail->fabric.host->now_ns(rail->fabric.host);
@@ -443,7 +443,8 @@ static void revoke_take(struct ofi_ep *ep, uint64_t tag, uint64_t number)
     ofi_record_add(ep, withdrawn ? OFI_REVOKED : OFI_STARTED, tag, number);
 }
 
-/* An unposted receive may also have completed by now; then the sender ignores NOBODY. */
+/* Answer the sender's ASK. An unposted receive may also have completed by now; then the
+ * sender ignores NOBODY. */
 static void ask_take(struct ofi_ep *ep, uint64_t tag, uint64_t number)
 {
     struct ofi_op *op = recv_find(ep, tag);

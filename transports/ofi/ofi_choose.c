@@ -23,13 +23,13 @@ static const struct {
     const char *name;
     int rank;
 } ranks[] = {
-    /* a killed peer can kill this process (README.md); Tryst's shm is better */
-    {"shm", 0},         {"sm2", 0}, /* shm of newer versions */
-    {"sockets", 0},                 /* obsolete, by libfabric's manual */
-    {"udp", 0},                     /* unreliable below, slow */
-    {"ofi_rxd", 0},                 /* over an unreliable provider, slow */
-    {"ofi_mrail", 0},               /* stripes by itself; rails do that here */
-    {"ucx", 0},                     /* Tryst has a transport for it */
+    {"shm", 0},         /* a killed peer can kill this process (README.md) */
+    {"sm2", 0},         /* shm of newer versions */
+    {"sockets", 0},     /* obsolete, by libfabric's manual */
+    {"udp", 0},         /* unreliable below, slow */
+    {"ofi_rxd", 0},     /* over an unreliable provider, slow */
+    {"ofi_mrail", 0},   /* stripes by itself; rails do that here */
+    {"ucx", 0},         /* Tryst has a transport for it */
     {"tcp;ofi_rxm", 1}, /* 33 MB for each pair that moves bulk, 1.17 (README.md) */
     {"net;ofi_rxm", 1}, /* tcp;ofi_rxm of 1.16 and 1.17 */
     {"net", 2},         /* TCP without rxm, 1.16 and 1.17 */
@@ -57,21 +57,22 @@ bool ofi_info_is_rxm(const struct fi_info *info)
     return strstr(info->fabric_attr->prov_name, "ofi_rxm");
 }
 
-/* libfabric's own TCP keeps accepted connections that have sent nothing yet apart from
- * the listener, and uses the listener for them after it was closed and freed
- * (xnet_pep_close, 1.16 to 2.6). An endpoint of rxm adds its own queue to the descriptors
- * for which this rail's queue waits (rxm_ep_wait_fd_add) and never removes it: after
- * rxm_ep_close the next fi_trywait reads freed memory (1.17 to 2.6). */
+/* True for libfabric's own TCP and for rxm. The former keeps accepted connections that
+ * have sent nothing yet apart from the listener, and uses the listener for them after it
+ * was closed and freed (xnet_pep_close, 1.16 to 2.6). An endpoint of rxm adds its own
+ * queue to the descriptors for which this rail's queue waits (rxm_ep_wait_fd_add) and
+ * never removes it: after rxm_ep_close the next fi_trywait reads freed memory (1.17 to
+ * 2.6). */
 bool ofi_info_parks(const struct fi_info *info)
 {
     return ofi_info_rank(info) == 2 || ofi_info_is_rxm(info);
 }
 
-/* For rxm over TCP. A slice takes a window's return, a request, the receiver's read and
- * the bytes, one after another, and each waits while the sender is in the system call
- * that sends another slice. With four slices of 1 MiB in a window that leaves the wire
- * idle for a fifth of the time (tests/perf/RESULTS.md). Hence smaller slices, and more of
- * them. */
+/* Get the least window. Over rxm and TCP a slice takes a window's return, a request, the
+ * receiver's read and the bytes, one after another, and each waits while the sender is in
+ * the system call that sends another slice. With four slices of 1 MiB in a window that
+ * leaves the wire idle for a fifth of the time (tests/perf/RESULTS.md). Hence smaller
+ * slices, and more of them. */
 uint64_t ofi_info_window_bytes(const struct fi_info *info)
 {
     return ofi_info_rank(info) == 1 ? 8 << 20 : 0;

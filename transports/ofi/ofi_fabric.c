@@ -206,7 +206,8 @@ static void log_line(const struct fi_provider *provider, enum fi_log_level level
         (void)fprintf(stderr, "%s\n", text);
 }
 
-/* With FI_LOG_LEVEL set, libfabric's lines stay where libfabric writes them. */
+/* Install the log, unless FI_LOG_LEVEL is set: libfabric's lines then stay where
+ * libfabric writes them. */
 void ofi_log_setup(void)
 {
     static struct fi_ops_log ops = {.size = sizeof(struct fi_ops_log),

@@ -52,7 +52,7 @@ struct ofi_work {
  *  keeps when its endpoint closes just stays there. */
 struct ofi_packet {
     struct ofi_work work;
-    struct list_node node; /**< of rail->packets, rail->unposted or ep->packets */
+    struct list_node node; /**< in rail->packets, rail->unposted or ep->packets */
     struct ofi_ep *ep;     /**< the sending endpoint; NULL once it is gone */
     void *desc;
     _Alignas(8) unsigned char data[OFI_MESSAGE_MAX];
@@ -67,7 +67,7 @@ struct ofi_chunk {
 /** A bulk that this module holds, allocated from the rail. */
 struct ofi_op {
     struct ofi_work work;
-    struct list_node node; /**< of ep->active, ep->held or rail->ops */
+    struct list_node node; /**< in ep->active, ep->held or rail->ops */
     struct ofi_ep *ep;
     struct bulk *bulk;
     struct fid_mr *mr; /**< made for this bulk alone, or NULL */

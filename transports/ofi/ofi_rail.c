@@ -110,8 +110,8 @@ static in_port_t *port_of(const struct fi_info *info)
     return NULL;
 }
 
-/* Ports come from TRYST_PORT_RANGE, from a random start, so that ranks of one host rarely
- * collide. */
+/* Open an endpoint, on a port of TRYST_PORT_RANGE if that is set, from a random start, so
+ * that ranks of one host rarely collide. */
 int ofi_endpoint_open(struct ofi_rail *rail, struct fid_ep **ep_p)
 {
     in_port_t *port = rail->ports_count ? port_of(rail->info) : NULL;

@@ -33,7 +33,7 @@ static bool same_ip(const struct sockaddr_storage *a, const struct sockaddr_stor
                   sizeof(struct in6_addr)) == 0;
 }
 
-/* The port has the same offset in both families. */
+/* Get the port, which has the same offset in both families. */
 static in_port_t port_at(const struct sockaddr_storage *address)
 {
     return ((const struct sockaddr_in *)address)->sin_port;

@@ -233,8 +233,8 @@ tryst_status pair_frame_begin(struct endpoint *base, size_t max, void **frame_p)
     return TRYST_OK;
 }
 
-/* Not built in the ring itself: the reader polls the line where a frame begins, and would
- * take that line from the writer at every store. */
+/* Send the frame. It was not built in the ring itself: the reader polls the line where a
+ * frame begins, and would take that line from the writer at every store. */
 void pair_frame_commit(struct endpoint *base, size_t bytes)
 {
     struct pair_ep *ep = (struct pair_ep *)base;

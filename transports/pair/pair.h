@@ -29,7 +29,7 @@
 #include "transports/module.h"
 #include "transports/transport.h"
 
-/* of posted receives; tags are consecutive, so chains stay short */
+/* buckets of posted receives; tags are consecutive, so chains stay short */
 #define PAIR_BUCKETS    32u
 #define PAIR_POSTED_MAX 1024u /* receives per endpoint */
 
@@ -62,14 +62,14 @@ struct pair_op {
     struct pair_ep *ep;
     uint64_t where;  /* pair_offer.where of the bulk */
     uint64_t region; /* pair_offer.region of the bulk */
-    uint64_t bytes;  /* of the message */
+    uint64_t bytes;  /* bytes of the message */
     uint64_t moved;
     tryst_status status; /* valid once the bulk is in ep->finished */
     uint8_t mech;        /* enum pair_mech */
     uint8_t slot;
     uint8_t started; /* send through the ring: its first piece is out */
     uint8_t reserved;
-    struct pair_job *job; /* a receive into device memory: pair_device.c */
+    struct pair_job *job; /* for a receive into device memory: pair_device.c */
 };
 static_assert(sizeof(struct pair_op) <= sizeof(((struct bulk *)0)->scratch),
               "fits a bulk");
@@ -78,7 +78,7 @@ struct pair_ep;
 
 /* Further state of a receive into device memory. */
 struct pair_job {
-    struct list_node node; /* of rail->jobs while free */
+    struct list_node node; /* in rail->jobs while free */
     struct pair_ep *ep;
     struct bulk *bulk;
     struct slot *slot;       /* where a message in host memory lands */

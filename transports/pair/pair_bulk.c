@@ -24,9 +24,10 @@
 
 #define BIT(slot) (UINT64_C(1) << (slot))
 
-/* Largest piece of one entry: with its header and the word behind it, a quarter of the
- * ring. A reader may hold back less than a quarter that it has read, so in a drained ring
- * at most two quarters count as in use. Pieces may fill half, so they never get stuck. */
+/* Get the largest piece of one entry: with its header and the word behind it, a quarter
+ * of the ring. A reader may hold back less than a quarter that it has read, so in a
+ * drained ring at most two quarters count as in use. Pieces may fill half, so they never
+ * get stuck. */
 static uint64_t piece_max(const struct pair_ep *ep)
 {
     return ep->tx.bytes / 4 - 16 - sizeof(struct pair_first);

@@ -61,7 +61,7 @@ struct ring_rx {
 
 /* An entry's word, copied out and checked. */
 struct ring_entry {
-    uint32_t bytes; /* of the payload */
+    uint32_t bytes; /* bytes of the payload */
     uint32_t kind;  /* enum pair_kind */
 };
 

@@ -2,7 +2,7 @@
 /*
  * The memory that the two ends of a pair share.
  *
- *   header page        the two users' nonces, each side's words, each ring's tail
+ *   header page        sizes, both nonces, each side's words, each ring's tail
  *   ring 0             side 0 writes, side 1 reads        (ring_bytes)
  *   ring 1             side 1 writes, side 0 reads        (ring_bytes)
  *
@@ -84,7 +84,7 @@ struct pair_header {
     uint32_t version;
     uint32_t header_bytes;
     uint64_t ring_bytes;
-    uint64_t nonce[2]; /* of side 0 and 1: this memory is for these two only */
+    uint64_t nonce[2]; /* nonces of side 0 and 1: this memory is for these two only */
     uint8_t pad[24];
     struct pair_side side[2];
     struct pair_tail ring[2]; /* ring[i] is written by side i, its tail by the other */
@@ -121,7 +121,7 @@ struct pair_offer {
 
 struct pair_first {
     uint64_t tag;
-    uint64_t bytes; /* of the whole message */
+    uint64_t bytes; /* bytes of the whole message */
 };
 
 static_assert(sizeof(struct pair_side) == 256, "four lines per side");

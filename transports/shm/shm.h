@@ -72,7 +72,7 @@ struct shm_ep {
     struct pair_ep pair;
     uint64_t nonce; /* this side's nonce: the peer reads it here */
     uint64_t peer_nonce_address;
-    size_t area_bytes; /* of the mapping at pair.area */
+    size_t area_bytes; /* bytes of the mapping at pair.area */
     enum shm_step step;
     uint32_t in_mechs;  /* SHM_CAN_…: how this side reads from the peer */
     uint32_t out_mechs; /* SHM_CAN_…: how the peer reads from this side */

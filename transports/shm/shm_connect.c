@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two processes come to share a segment, and agree on how bulk moves between them.
+ * Connecting: two processes share a segment and agree on how bulk moves between them.
  *
  * One idea: messages only record the next step; progress takes it, and all events come
  * from there.

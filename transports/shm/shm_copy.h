@@ -5,8 +5,8 @@
 
 #include "shm.h"
 
-/* True if this process can read the peer's memory, and it is the peer's. `why` receives
- * the means or the reason. */
+/* True if this process can read the peer's memory, and that memory is the peer's. `why`
+ * receives the means or the reason. */
 bool shm_read_verify(struct shm_ep *ep, char why[SHM_WHY_MAX]);
 /* Check whether this process may read memory by process_vm_readv. 0 or errno. */
 int shm_read_probe(void);

@@ -44,7 +44,7 @@ enum {
 struct shm_message {
     uint32_t type;     /* enum shm_type */
     uint32_t version;  /* SHM_VERSION */
-    uint64_t cookie;   /* of the session */
+    uint64_t cookie;   /* cookie of the session */
     uint64_t nonce;    /* the sender's */
     uint64_t address;  /* HELLO, ACCEPT: where the sender's nonce lies in its memory */
     uint64_t bytes;    /* HELLO: of each ring; REGION, DEVICE: of the region */

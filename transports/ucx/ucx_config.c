@@ -73,7 +73,7 @@ static const struct setting settings_copied[] = {
 static const struct setting settings_direct[] = {
     {"RNDV_THRESH", "8000"}, {"RNDV_SCHEME", "get_zcopy"}, {NULL, NULL}};
 
-enum { TLS_BYTES = 512 }; /* of a list of transports */
+enum { TLS_BYTES = 512 }; /* longest list of transports */
 
 /* Get the first RDMA device that sysfs lists in `path`; false where there is none. */
 static bool rdma_device_first(const char *path, char *device_p, size_t bytes)
@@ -215,8 +215,8 @@ static ucs_status_t tls_apply(ucp_config_t *config, const tryst_host *host, bool
     return ucp_config_modify(config, "TLS", without);
 }
 
-/* Set the address family on an interface with both: that of the address that was chosen
- * and announced. And set the ports that a firewall lets through. */
+/* Set the address family on an interface with both families: that of the announced
+ * address. And set the ports that a firewall lets through. */
 static ucs_status_t sockets_apply(ucp_config_t *config, const struct rail_params *params,
                                   const char **name_p)
 {

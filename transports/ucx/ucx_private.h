@@ -79,7 +79,7 @@ struct ucx_ep {
 /** Where UCX's fragments of one receive land: UCX hands over each fragment to be copied
  *  (ucx_landing.c). */
 struct ucx_landing {
-    struct list_node node; /**< of rail->landings or rail->orphans */
+    struct list_node node; /**< in rail->landings or rail->orphans */
     struct ucx_rail *rail;
     struct ucx_bulk *bulk; /**< NULL once revoked: later fragments are dropped */
     unsigned char *data;
@@ -88,9 +88,10 @@ struct ucx_landing {
 
 /** The module's part of bulk.scratch. */
 struct ucx_bulk {
-    struct fabric_bulk fabric;   /**< node: of ep->active, then of rail->fabric.done */
-    void *request;               /**< UCX's request, while active */
-    struct ucx_landing *landing; /**< of a receive that is not direct, while active */
+    struct fabric_bulk fabric; /**< node: of ep->active, then of rail->fabric.done */
+    void *request;             /**< UCX's request, while active */
+    /** landing of a receive that is not direct, while active */
+    struct ucx_landing *landing;
 };
 _Static_assert(sizeof(struct ucx_bulk) <= sizeof(((struct bulk *)0)->scratch),
                "bulk.scratch");

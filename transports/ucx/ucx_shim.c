@@ -21,9 +21,9 @@
 static tryst_module refused = {
     .abi_id = TRYST_MODULE_ABI_ID, .name = "ucx", .version = "?"};
 
-/* ucm_global_config_t of UCX 1.13 to 1.18 begins with the log level and `enable_events`,
- * and grows at its end: zeros mean no events, no hooks and no malloc hooks in all of
- * them. */
+/* Configure libucm without hooks. ucm_global_config_t of UCX 1.13 to 1.18 begins with the
+ * log level and `enable_events`, and grows at its end: zeros mean no events, no hooks and
+ * no malloc hooks in all of them. */
 static void hooks_quiet(void)
 {
     static const struct {

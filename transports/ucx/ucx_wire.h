@@ -46,9 +46,9 @@
  *  text. */
 struct ucx_connect {
     struct fabric_connect connect;
-    uint32_t total_bytes;  /**< of the whole address, at most UCX_ADDRESS_MAX */
-    uint32_t offset_bytes; /**< of this part in the whole; parts come in order */
-    /** of the sender's endpoint; headers of messages to it carry this id */
+    uint32_t total_bytes;  /**< bytes of the whole address, at most UCX_ADDRESS_MAX */
+    uint32_t offset_bytes; /**< offset of this part in the whole; parts come in order */
+    /** id of the sender's endpoint; headers of messages to it carry this id */
     uint64_t ep_id;
 };
 _Static_assert(sizeof(struct ucx_connect) == 24, "wire");
@@ -62,7 +62,7 @@ enum ucx_am_kind {
 
 /** Header of each active message, and the whole of a HELLO. */
 struct ucx_am {
-    uint64_t cookie; /**< of the session; checked first */
+    uint64_t cookie; /**< cookie of the session; checked first */
     /** id of the receiving endpoint: its slot in the low 16 bits, the rest random */
     uint64_t ep_id;
     uint32_t kind; /**< enum ucx_am_kind */
