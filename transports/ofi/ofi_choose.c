@@ -24,14 +24,14 @@ static const struct {
     int rank;
 } ranks[] = {
     {"shm", 0},         /* a killed peer can kill this process (README.md) */
-    {"sm2", 0},         /* shm of newer versions */
+    {"sm2", 0},         /* as shm, in newer versions */
     {"sockets", 0},     /* obsolete, by libfabric's manual */
     {"udp", 0},         /* unreliable below, slow */
     {"ofi_rxd", 0},     /* over an unreliable provider, slow */
     {"ofi_mrail", 0},   /* stripes by itself; rails do that here */
     {"ucx", 0},         /* Tryst has a transport for it */
     {"tcp;ofi_rxm", 1}, /* 33 MB for each pair that moves bulk, 1.17 (README.md) */
-    {"net;ofi_rxm", 1}, /* tcp;ofi_rxm of 1.16 and 1.17 */
+    {"net;ofi_rxm", 1}, /* as tcp;ofi_rxm */
     {"net", 2},         /* TCP without rxm, 1.16 and 1.17 */
     {"tcp", 2},         /* TCP without rxm, 1.18 and newer */
 };
