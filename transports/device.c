@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tryst/device.h: a device's row of memory functions, by handle; and the one place that names the modules
- * of memory kinds.
+ * tryst/device.h: the memory ops of a device, by handle. This file alone names the
+ * modules of memory kinds.
  *
- * Idea: a handle is a row and an ordinal, nothing else, so it needs no context and no lock. Invariant: a row
- * is made known (memory_ops_set) when its driver and at least one device have answered.
- * Callers: users; the memory cache and operations on device tensors (memory_ops_load); the context opens
- * handles (device_count, device_open), since it has the host table that a module is loaded with.
+ * Idea: a handle is memory ops and an ordinal, so it needs no context and no lock.
+ * Invariant: memory ops are published (memory_ops_set) only after their driver and at
+ * least one device have answered.
  */
 #include "transports/device.h"
 #include "core/refuse.h"
@@ -36,7 +35,8 @@ tryst_status memory_ops_load(const struct tryst_host *host, tryst_memory_kind ki
     const struct memory_ops *ops = memory_ops_get(kind);
     int32_t count;
     if (!ops && !kind_module(kind)) {
-        (void)snprintf(text, MEMORY_TEXT_MAX, "there is no memory of kind %d", (int)kind);
+        (void)snprintf(text, MEMORY_TEXT_MAX,
+                       "not a valid memory kind: %d (0 host, 1 CUDA)", (int)kind);
         return TRYST_E_UNSUPPORTED;
     }
     tryst_status status =
@@ -50,7 +50,8 @@ tryst_status memory_ops_load(const struct tryst_host *host, tryst_memory_kind ki
     return TRYST_OK;
 }
 
-/** Pass `status` on; where it is an error, write that `call` failed and the driver's words. */
+/** Return `status`. If it is an error, report that `call` failed, with the driver's
+ *  text. */
 static tryst_status result(const tryst_device *device, const char *call,
                            tryst_status status)
 {
@@ -85,9 +86,10 @@ tryst_status device_open(const struct tryst_host *host, tryst_memory_kind kind,
     if (status != TRYST_OK)
         return status;
     if (ordinal < 0 || ordinal >= count)
-        return refuse(TRYST_E_INVALID,
-                      "cannot open device %d: the devices of that kind are %d, from 0",
-                      (int)ordinal, (int)count);
+        return refuse(
+            TRYST_E_INVALID,
+            "cannot open device %d: not a valid device number (this kind has %d, from 0)",
+            (int)ordinal, (int)count);
     struct tryst_device *device = mem_zalloc(sizeof *device);
     if (!device)
         return refuse_nomem("open a device");

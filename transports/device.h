@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file device.h
- *  Kinds of memory that come in a module, and how the context opens what tryst/device.h hands out (behind a
- *  handle: memory/memory_ops.h).
+ *  Kinds of memory that come in a module, and how the context opens the handles of
+ *  tryst/device.h (struct tryst_device: memory/memory_ops.h).
  */
 #ifndef TRANSPORTS_DEVICE_H
 #define TRANSPORTS_DEVICE_H
@@ -16,20 +16,20 @@
 struct tryst_device;
 struct tryst_host;
 
-/** The row of `kind`; what is a module (tryst_<name>.so) is loaded when somebody first asks for such
- *  memory, so a run without device tensors maps no driver. `text` (MEMORY_TEXT_MAX) names the devices,
- *  or says why there are none. A failure is tried anew by the next call. Any thread. TRYST_OK,
- *  TRYST_E_UNSUPPORTED (no such kind, no module, no driver, no device), TRYST_E_MODULE (found but
- *  refused; logged). */
+/** Get the memory ops of `kind`. The kind's module (tryst_<name>.so) is loaded when the
+ *  first caller needs such memory, so a run without device tensors maps no driver. `text`
+ *  (MEMORY_TEXT_MAX) names the devices, or gives the reason why there are none. After a
+ *  failure the next call tries again. Thread: any. TRYST_OK, TRYST_E_UNSUPPORTED (no such
+ *  kind, module, driver or device), TRYST_E_MODULE (found but refused; logged). */
 tryst_status memory_ops_load(const struct tryst_host *host, tryst_memory_kind kind,
                              const struct memory_ops **ops_p, char *text);
 
-/** True if there is a module for `kind`, loaded or not. `text` (MEMORY_TEXT_MAX) receives what was found.
- *  Never blocks. Any thread. */
+/** True if there is a module for `kind`, loaded or not. `text` (MEMORY_TEXT_MAX) receives
+ *  what was found. Never blocks. Thread: any. */
 bool device_kind_find(const struct tryst_host *host, tryst_memory_kind kind, char *text);
 
-/** tryst_device_count and tryst_device_open; `host` loads what drives the kind. `text` and `error`
- *  may be NULL. */
+/** Implement tryst_device_count and tryst_device_open; `host` loads the kind's module.
+ *  `text` may be NULL. */
 tryst_status device_count(const struct tryst_host *host, tryst_memory_kind kind,
                           int32_t *count_p, char *text, size_t capacity);
 tryst_status device_open(const struct tryst_host *host, tryst_memory_kind kind,

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file fault.h
- *  A transport that misbehaves on purpose, around any other.
+ *  A transport that wraps another one and injects faults.
  *
- *  Idea: a rail whose inner rail is the real one. It keeps the contract of transport.h (each bulk
- *  is done once, `closed` comes last, nothing is called from inside a call) and breaks the network:
- *  so every error path above can be walked, over the real transport, repeatably.
+ *  Idea: the real transport's rail is the inner rail of a rail here. The wrapper keeps
+ *  the contract of transport.h (each bulk is done once, `closed` comes last, no event
+ *  from inside a call), and only the network misbehaves. So each error path above can be
+ *  tested over the real transport, repeatably.
  */
 #ifndef TRANSPORTS_FAULT_H
 #define TRANSPORTS_FAULT_H
@@ -13,11 +14,11 @@
 
 struct fault_script;
 
-/** The table of such rails. Its rail_open and probe are NULL: see below. */
+/** The ops of such rails. rail_open and probe are NULL: fault_rail_open opens them. */
 extern const struct transport_ops fault_ops;
 
-/** Open a rail of `inner` under `script` (copied). As transport_ops.rail_open, and rail->ops is set
- *  to fault_ops, through which all must go from then on. */
+/** Open a rail of `inner` under `script` (copied). Contract and statuses of
+ *  transport_ops.rail_open. rail->ops is fault_ops, and all later calls go through it. */
 tryst_status fault_rail_open(const struct transport_ops *inner,
                              const struct fault_script *script,
                              const struct rail_params *params, struct rail **rail_p);

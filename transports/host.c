@@ -3,8 +3,8 @@
  * The table through which transports reach core (module.h).
  *
  * Idea: one table per context, filled with thin adapters, is all that a transport sees of
- * us, whether it is built in or was loaded; so a module links nothing of ours. Invariant:
- * every slot is set. Callers: the context; tests.
+ * the library, built in or loaded. So a module links no Tryst library. Invariant: every
+ * slot is set.
  */
 #include "transports/module.h"
 
@@ -18,7 +18,8 @@
 #include "transports/memory/memory.h"
 
 #ifndef TRYST_MODULE_ABI_ID
-#define TRYST_MODULE_ABI_ID "unknown" /* a build without CMake: only such modules fit */
+/* a build without CMake: accepts only modules of such a build */
+#define TRYST_MODULE_ABI_ID "unknown"
 #endif
 
 static void host_log(const tryst_host *host, tryst_log_level level, const char *text)
@@ -48,14 +49,14 @@ static uint64_t host_config_number(const tryst_host *host, const char *name)
 static uint64_t host_random_u64(void)
 {
     uint64_t number = 0;
+    /* keeps ids distinct; no secret is made from them */
     if (random_secret(&number, sizeof number) != TRYST_OK)
-        number =
-            clock_monotonic_ns(); /* ids stay distinct; nothing secret hangs on them */
+        number = clock_monotonic_ns();
     return number;
 }
 
-/* Its registration with this rail: made when a bulk first uses the region there, undone by memory_release
- * and memory_rail_forget. NULL where the rail needs none. */
+/* Get the registration of `mem` with `rail`, made when a bulk first uses the region there
+ * and undone by memory_release or memory_rail_forget. NULL where the rail needs none. */
 static tryst_status host_mem_handle(struct tryst_mem *mem, struct rail *rail,
                                     void **handle_p)
 {

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file module.h
- *  The module ABI: what a loadable transport, or memory kind, sees of us, and we of it.
+ *  The module ABI: the interface between the library and a loadable transport or memory
+ *  kind.
  *
- *  A module exports one symbol, TRYST_MODULE_ENTRY, links nothing of ours, and reaches
- * core only through this table, so one file works with the shared library, the static
- * one, and a library that was loaded RTLD_LOCAL. Its ABI id is the version below plus a
- * hash of the module headers (transport.h, memory/memory.h, memory/memory_ops.h, module.h, core/poller.h,
- * tryst/device.h, tryst/types.h, tryst/status.h), computed by the build into TRYST_MODULE_ABI_ID; one
- * that differs is refused. Modules are never unloaded. Built-in transports receive the
- * same table, so that both kinds are written alike.
+ *  A module exports one symbol, TRYST_MODULE_ENTRY, links no Tryst library, and reaches
+ *  core only through this table. So one file works with the shared library, the static
+ *  one, and a library that was loaded RTLD_LOCAL. Its ABI id is the version below plus a
+ *  hash of the module headers (transport.h, memory/memory.h, memory/memory_ops.h,
+ *  module.h, core/poller.h, tryst/device.h, tryst/types.h, tryst/status.h), which the
+ *  build computes into TRYST_MODULE_ABI_ID. A module with another id is refused. Modules
+ *  are never unloaded. Built-in transports receive the same table, so that both kinds are
+ *  written alike.
  */
 #ifndef TRANSPORTS_MODULE_H
 #define TRANSPORTS_MODULE_H
@@ -26,53 +28,53 @@
 struct poller;
 struct poller_source;
 
-/** What the library offers. The first two fields are where they are for ever; a module
- * looks at nothing else before it knows that the ids are equal. */
+/** The functions and data that the library offers. The first two fields never move: a
+ *  module compares the ids before it reads any other field. */
 typedef struct tryst_host {
     uint32_t abi_version;   /**< TRYST_MODULE_ABI_VERSION */
     const char *abi_id;     /**< TRYST_MODULE_ABI_ID of the library */
-    const void *config_arg; /**< the context's own: its configuration */
-    const void *log_arg;    /**< and its log */
+    const void *config_arg; /**< the context's configuration */
+    const void *log_arg;    /**< the context's log; NULL is the process default */
 
-    void *(*alloc)(size_t bytes); /**< zeroed */
+    void *(*alloc)(size_t bytes); /**< returns zeroed memory */
     void *(*alloc_aligned)(size_t alignment, size_t bytes);
     void (*free)(void *data);
     void (*log)(const struct tryst_host *host, tryst_log_level level, const char *text);
     uint64_t (*now_ns)(const struct tryst_host *host);
-    /** Configuration value by name, as text; NULL when there is no such name. */
+    /** Get a configuration value by name, as text; NULL for an unknown name. */
     const char *(*config)(const struct tryst_host *host, const char *name);
-    /** The same for BYTES, TIME (ns), INT, BOOL and ENUM (index) rows; 0 for a STRING and
-     * when there is no such name. */
+    /** Get the value of a BYTES, TIME (ns), INT, BOOL or ENUM (index) row; 0 for a STRING
+     *  and for an unknown name. */
     uint64_t (*config_number)(const struct tryst_host *host, const char *name);
     tryst_status (*poller_add)(struct poller *poller, struct poller_source *source);
     void (*poller_remove)(struct poller *poller, struct poller_source *source);
-    /** This rail's registration of `mem`, made now if need be; NULL where the rail needs none. Domain:
-     *  progress. */
+    /** Get this rail's registration of `mem`, made now if need be; NULL where the rail
+     *  needs none.
+     *  Domain: progress. */
     tryst_status (*mem_handle)(struct tryst_mem *mem, struct rail *rail, void **handle_p);
-    /** A random number that the peer cannot guess. */
+    /** Draw a random number that the peer cannot guess. */
     uint64_t (*random_u64)(void);
-    /** Could this process make `count` descriptors more just now (128 at most)? For libraries that
-     * abort where they find none. */
+    /** True if this process can open `count` more descriptors now (128 at most). For
+     *  libraries that abort the process where they find none. */
     bool (*descriptors_left)(unsigned count);
 } tryst_host;
 
-/** What a module gives back: static data. Its first field, too, is where it is for ever.
- */
+/** The record that a module returns: static data. Its first field never moves. */
 typedef struct tryst_module {
-    const char *abi_id; /**< TRYST_MODULE_ABI_ID that it was built with */
+    const char *abi_id; /**< TRYST_MODULE_ABI_ID of its build */
     const char *name;
-    const char *version;             /**< of the fabric's library, for tryst-info */
-    const struct transport_ops *ops; /**< or NULL: no transport in it */
-    const struct memory_ops *memory; /**< or NULL: no kind of memory in it */
+    const char *version; /**< version of the fabric's library, for tryst-info */
+    const struct transport_ops *ops; /**< NULL: the module has no transport */
+    const struct memory_ops *memory; /**< NULL: the module has no kind of memory */
 } tryst_module;
 
-/** The entry's type. `host` is valid during the call only (each rail gets its context's
- * own). When the host's id differs from its own, a module just returns its record, and is
- * refused by it. NULL: the fabric cannot start; the module has logged why. */
+/** The entry's type. `host` is valid during the call only (each rail gets its context's).
+ *  When the host's id differs from its own, a module just returns its record, and the
+ *  loader refuses it. NULL: the fabric cannot start; the module has logged why. */
 typedef const tryst_module *(*tryst_module_fn)(const tryst_host *host);
 
-/** The table for a context (host.c). `config` and `log` must outlive it; a NULL log is
- * the process default. */
+/** Fill in the table of a context (host.c). `config` and `log` must outlive it; a NULL
+ *  log is the process default. */
 struct config;
 struct log;
 void module_host_init(tryst_host *host, const struct config *config,

@@ -2,11 +2,10 @@
 /*
  * Finds, loads and checks modules (module_load.h).
  *
- * Idea: a module is foreign code with foreign constructors, so what it can change in the
- * process without being asked (signal dispositions) is put back, and what it returns is
- * believed only when both sides were built from the same headers. Invariant: a module
- * that was loaded stays loaded; the list of loaded ones only grows. Callers: the
- * registry, when the ranks' identities show a need; device.c; tryst-info.
+ * Idea: a module is foreign code with foreign constructors. What it changes in the
+ * process unasked (signal dispositions) is restored, and what it returns is used only
+ * when both sides were built from the same headers. Invariant: a loaded module stays
+ * loaded; the list of loaded modules only grows.
  */
 #include "transports/module_load.h"
 
@@ -31,7 +30,7 @@
 
 enum { LOADED_MAX = 8, MODULE_NAME_MAX = 32 };
 
-/* Modules of this process. Guarded by load_lock, which is held during a load: two
+/* Modules of this process. Guarded by load_lock, which is held during a load, so two
  * contexts that open at once load a module once. */
 static struct loaded {
     char name[MODULE_NAME_MAX];
@@ -41,18 +40,19 @@ static struct loaded {
 static int loaded_count;
 static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* A load may take seconds, in a thread that a fork leaves behind: the child finds `loading` set, and what that
- * thread was building is lost there. Guarded by load_lock; the child has one thread. */
+/* A load may take seconds, and a fork meanwhile does not copy the loading thread: the
+ * child finds `loading` set and sets `lost`, since the half-loaded module cannot be
+ * completed there. Guarded by load_lock; the child has one thread. */
 static bool loading, lost;
 static struct fork_handler load_fork;
 static bool load_fork_added;
 
-/* One attempt: what is wanted, and what became of it. */
+/* One attempt to load. */
 struct attempt {
     const tryst_host *host;
     const char *name;
     char path[PATH_MAX];
-    char *text; /* TRANSPORT_TEXT_MAX */
+    char *text; /* result or reason, TRANSPORT_TEXT_MAX bytes */
 };
 
 static void text_set(struct attempt *attempt, const char *fmt, ...)
@@ -75,7 +75,7 @@ static tryst_status refusal_log(struct attempt *attempt)
     return TRYST_E_MODULE;
 }
 
-/* TRYST_E_MODULE, with this text, and logged. */
+/* Set the attempt's text, log it, and return TRYST_E_MODULE. */
 #define refuse(attempt, ...) (text_set(attempt, __VA_ARGS__), refusal_log(attempt))
 
 static bool file_try(struct attempt *attempt, const char *dir, size_t dir_bytes,
@@ -90,7 +90,8 @@ static bool file_try(struct attempt *attempt, const char *dir, size_t dir_bytes,
            access(attempt->path, R_OK) == 0;
 }
 
-/* Only a shared library has a "beside": in the static case we are the host's program. */
+/* Try the folders beside the shared library. A static library has none: it is in the
+ * host's program. */
 static bool file_try_beside(struct attempt *attempt)
 {
     Dl_info info;
@@ -130,7 +131,8 @@ static bool file_find(struct attempt *attempt)
     return false;
 }
 
-/* dlsym gives an object pointer; POSIX says that it may be read as a function pointer. */
+/* Find the module's entry. dlsym returns an object pointer; POSIX allows to read it as a
+ * function pointer. */
 static tryst_module_fn entry_find(void *handle)
 {
     void *symbol = dlsym(handle, TRYST_MODULE_ENTRY);
@@ -143,16 +145,18 @@ static tryst_module_fn entry_find(void *handle)
 static tryst_status module_check(struct attempt *attempt, const tryst_module *module)
 {
     if (!module)
-        return refuse(attempt, "it cannot start here (its own line says why)");
+        return refuse(attempt, "cannot start: see the module's own log line");
     if (!module->abi_id || strcmp(module->abi_id, attempt->host->abi_id) != 0)
         return refuse(attempt,
                       "built for ABI %s, this library has %s: rebuild both together",
                       module->abi_id ? module->abi_id : "none", attempt->host->abi_id);
     if (strcmp(module->name, attempt->name) != 0)
-        return refuse(attempt, "it calls itself %s", module->name);
+        return refuse(attempt, "its record names another module: %s", module->name);
     if ((module->ops && module->ops->struct_size != sizeof(struct transport_ops)) ||
         (module->memory && module->memory->struct_size != sizeof(struct memory_ops)))
-        return refuse(attempt, "its tables have %zu and %zu bytes",
+        return refuse(attempt,
+                      "its ops tables have %zu and %zu bytes, which this library does "
+                      "not support: rebuild both together",
                       module->ops ? module->ops->struct_size : 0,
                       module->memory ? module->memory->struct_size : 0);
     return TRYST_OK;
@@ -197,7 +201,7 @@ static tryst_status loaded_add(struct attempt *attempt, const struct loaded **lo
     struct loaded *entry = &loaded[loaded_count];
     tryst_status status;
     if (loaded_count == LOADED_MAX || strlen(attempt->name) >= MODULE_NAME_MAX) {
-        text_set(attempt, "no place for another module (at most %d)", LOADED_MAX);
+        text_set(attempt, "cannot load another module: at most %d", LOADED_MAX);
         return TRYST_E_MODULE;
     }
     if (!file_find(attempt))
@@ -222,13 +226,12 @@ static void load_forked(void *arg)
     load_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
-/* Under the lock. */
+/* Load a module. Under load_lock. */
 static tryst_status load_once(struct attempt *attempt, const struct loaded **loaded_p)
 {
     if (lost) {
-        text_set(attempt,
-                 "this process was forked while a module was being loaded: start a "
-                 "program (exec) instead");
+        text_set(attempt, "cannot load a module: this process was forked during a load; "
+                          "start a program (exec) instead");
         return TRYST_E_MODULE;
     }
     if (!load_fork_added) {
@@ -241,7 +244,7 @@ static tryst_status load_once(struct attempt *attempt, const struct loaded **loa
     return status;
 }
 
-/* The record of a module, loaded now or before. */
+/* Get the record of a module, loaded now or before. */
 static tryst_status module_get(const tryst_host *host, const char *name,
                                const tryst_module **module_p, char *text)
 {

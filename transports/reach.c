@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The addresses at which a rank's listener may be dialled from here.
+ * The addresses at which a rank's listener can be dialled from here.
  *
- * Idea: a pure function of both identities, so it is tested as a table. An address in a common subnet is
- * preferred, then the announced one. Two kinds of addresses mean another place on each host: loopback,
- * which is dialled within one network namespace only, and IPv6 link-local, which needs the scope of an
- * interface here. Which interface shares a wire with which one there is unknown, so each pair is
- * one attempt.
- * Callers: rendezvous, when it connects.
+ * Idea: a pure function of both identities, so it is tested as a table. An address in a
+ * common subnet is preferred to the announced one. Two kinds of addresses mean another
+ * place on each host: loopback, which is dialled within one network namespace only, and
+ * IPv6 link-local, which needs the scope of an interface here. Which interface here
+ * shares a wire with which one there is unknown, so each pair of interfaces is one
+ * attempt.
  */
 #include "reach.h"
 
@@ -36,7 +36,8 @@ static bool is_link_local(uint8_t family, const uint8_t *ip)
     return family == 6 && ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80;
 }
 
-/* Of T link-local addresses there and S scopes here, the first interfaces of both go first. */
+/* Choose pair number `attempt` of T link-local addresses there and S scopes here; the
+ * first interface of both comes first. */
 static bool link_local_pair(const struct host_identity *theirs,
                             const struct reach_scopes *scopes, uint32_t attempt,
                             struct link_address *address)
@@ -59,7 +60,7 @@ bool reach_address(const struct host_identity *mine, const struct host_identity 
 {
     uint32_t my_rail, their_rail;
     *address_p = theirs->link;
-    *why_p = "it announced no address";
+    *why_p = "the peer announced no address";
     if (!address_p->family)
         return false;
     bool here = identity_same_network(mine, theirs);
@@ -69,11 +70,12 @@ bool reach_address(const struct host_identity *mine, const struct host_identity 
         address_p->family = theirs->rails[their_rail].family;
         memcpy(address_p->ip, theirs->rails[their_rail].ip, sizeof address_p->ip);
     }
-    *why_p = "it announced no address but loopback, and runs on another host";
+    *why_p = "the peer announced only loopback, and runs on another host";
     if (is_loopback(address_p->family, address_p->ip))
         return here && attempt == 0;
     if (here || !is_link_local(address_p->family, address_p->ip))
         return attempt == 0;
-    *why_p = "it announced an IPv6 link-local address, and no interface here has one";
+    *why_p =
+        "the peer announced an IPv6 link-local address, and no interface here has one";
     return link_local_pair(theirs, scopes, attempt, address_p);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file reach.h
- *  The addresses at which a rank's listener may be dialled from here (reach.c).
+ *  The addresses at which a rank's listener can be dialled from here (reach.c).
  */
 #ifndef TRANSPORTS_REACH_H
 #define TRANSPORTS_REACH_H
@@ -8,7 +8,7 @@
 #include "transports/link/link_listen.h"
 #include "transports/select.h"
 
-/** Scopes of the link-local addresses that this rank listens at. */
+/** Scopes of the link-local addresses at which this rank listens. */
 struct reach_scopes {
     uint32_t ids[LINK_TCP_MAX];
     uint32_t count;
@@ -16,9 +16,10 @@ struct reach_scopes {
 
 struct reach_scopes reach_scopes_of(const struct link_tcp *tcp);
 
-/** Get address number `attempt` (from 0) of the rank `theirs`, as the rank `mine` dials it. `turn` spreads
- *  pairs of ranks over rails (select_rails). False: no such number; for attempt 0, `*why_p` is the
- *  reason. A loopback address of another host has no number. */
+/** Get address number `attempt` (from 0) of the rank `theirs`, as the rank `mine` dials
+ *  it. `turn` spreads pairs of ranks over rails (select_rails). False: no such number;
+ *  for attempt 0, `*why_p` is the reason. A loopback address of another host has no
+ *  number. */
 bool reach_address(const struct host_identity *mine, const struct host_identity *theirs,
                    uint32_t turn, const struct reach_scopes *scopes, uint32_t attempt,
                    struct link_address *address_p, const char **why_p);

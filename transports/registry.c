@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The transports that are built in, in order of preference: the one place that names them.
- * Loadable ones (module_load.c) come behind. Callers: the context, tryst-info, tests.
+ * The built-in transports, in order of preference: the one place that names them.
+ * Loadable ones (module_load.c) come after these.
  */
 #include "transports/transport.h"
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Identities, and which transports join two of them.
  *
- * One idea: what joins two ranks follows from the two identities alone, in a way that does not
- * depend on who asks, so both ends try the same transports in the same order.
- * Invariant: select_candidates(a, b) equals select_candidates(b, a), and select_rails(a, b) is
- * select_rails(b, a) with its results swapped.
- * Callers: rendezvous, when a first operation needs a peer. */
+ * One idea: the transports that join two ranks follow from the two identities alone, in
+ * either order of them, so both ends try the same transports in the same order.
+ * Invariant: select_candidates(a, b) equals select_candidates(b, a), and select_rails(a,
+ * b) is select_rails(b, a) with its results swapped. */
 #include "transports/select.h"
 
 #include <assert.h>
@@ -23,7 +22,7 @@
 #include "core/random.h"
 
 #if TRANSPORT_FD_LOST != LINK_FD_LOST
-#error "what a link delivers goes to ep_message as it is"
+#error "ep_message receives a link's descriptors unchanged"
 #endif
 
 /* `forced` is the setting's index: auto is 0, and the kinds follow in their order. */
@@ -46,23 +45,24 @@ const char *transport_kind_name(enum transport_kind kind)
     return (unsigned)kind < TRANSPORT_KINDS ? names[kind] : "unknown";
 }
 
-/* ---- who am I ---- */
+/* ---- identity of this process ---- */
 
-/* The low 16 bits are the fork generation that the id was drawn in, so a child sees that the
- * one it inherited is not its own. 0: not drawn yet. */
+/* The low 16 bits are the fork generation in which the id was drawn: they show a child
+ * that an inherited id is its parent's. 0: not drawn yet. */
 static _Atomic(uint64_t) process_id;
 
 static tryst_status process_id_get(uint64_t *id_p)
 {
     const uint64_t generation = fork_generation() & 0xffff;
-    /* relaxed: the id is all that is passed on; no other memory hangs on it. */
+    /* relaxed: the id itself is all that is published. */
     uint64_t old = atomic_load_explicit(&process_id, memory_order_relaxed);
     while (old == 0 || (old & 0xffff) != generation) {
         uint64_t drawn;
         if (random_secret(&drawn, sizeof drawn) != TRYST_OK)
             return TRYST_E_SYSTEM;
         drawn = (drawn & ~UINT64_C(0xffff)) | generation;
-        /* relaxed, as above: of threads that draw at once, the first one's stays. */
+        /* relaxed, since the id itself is all that is published: of threads that draw at
+         * once, the first one's id stays. */
         if (atomic_compare_exchange_strong_explicit(
                 &process_id, &old, drawn, memory_order_relaxed, memory_order_relaxed))
             old = drawn;
@@ -77,8 +77,9 @@ static uint64_t namespace_inode(const char *path)
     return stat(path, &info) == 0 ? (uint64_t)info.st_ino : 0;
 }
 
-/* Where abstract sockets are seen: this boot of this kernel, in this network namespace. Without
- * /proc nobody is known to be here but this process. */
+/* Get the id of the place where abstract sockets are visible: this boot of this kernel,
+ * in this network namespace. Without /proc it is `own_id`: no other process counts as
+ * being there. */
 static uint64_t net_namespace_id(uint64_t own_id)
 {
     char text[64] = "";
@@ -170,8 +171,8 @@ static void missing_text(enum transport_kind kind, const struct host_identity *a
 {
     const struct host_identity *lacks = a->transports & (1u << kind) ? b : a;
     (void)snprintf(text, TRANSPORT_TEXT_MAX,
-                   "pid %d on %.32s has no %s: build it in, or set TRYST_MODULE_PATH "
-                   "(tryst-info says why)",
+                   "pid %d on %.32s lacks %s: build it in, or set TRYST_MODULE_PATH "
+                   "(tryst-info shows the reason)",
                    lacks->pid, host_text(lacks), transport_kind_name(kind));
 }
 
@@ -204,12 +205,11 @@ static void nothing_text(const struct host_identity *a, const struct host_identi
                          char *text)
 {
     const struct host_identity *lacks = a->transports & (1u << TRANSPORT_UCX) ? b : a;
-    (void)snprintf(
-        text, TRANSPORT_TEXT_MAX,
-        "shm does not reach (%s) and pid %d on %.32s lacks the ucx module: build "
-        "it or set TRYST_MODULE_PATH",
-        identity_same_host(a, b) ? "other user or namespace" : "other host", lacks->pid,
-        host_text(lacks));
+    (void)snprintf(text, TRANSPORT_TEXT_MAX,
+                   "cannot use shm (%s), and pid %d on %.32s lacks the ucx module: build "
+                   "it or set TRYST_MODULE_PATH",
+                   identity_same_host(a, b) ? "other user or namespace" : "other host",
+                   lacks->pid, host_text(lacks));
 }
 
 int select_candidates(const struct host_identity *a, const struct host_identity *b,
@@ -230,8 +230,9 @@ int select_candidates(const struct host_identity *a, const struct host_identity 
         if ((!forced || forced == (uint32_t)kind + 1) && kind_joins(kind, a, b))
             kinds[count++] = (enum transport_kind)kind;
     if (count == 0 && forced > TRANSPORT_KINDS)
-        (void)snprintf(text, TRANSPORT_TEXT_MAX,
-                       "a rank forces a transport unknown here");
+        (void)snprintf(
+            text, TRANSPORT_TEXT_MAX,
+            "a rank forces a transport that is unknown here: use one build on all ranks");
     else if (count == 0 && forced)
         forced_text(forced - 1, a, b, text);
     else if (count == 0)
@@ -241,7 +242,8 @@ int select_candidates(const struct host_identity *a, const struct host_identity 
 
 /* ---- rails ---- */
 
-/* Bits of the subnet that both addresses are in by both prefixes, or -1. */
+/* Get the length of the subnet that holds both addresses by both prefixes, in bits, or
+ * -1. */
 static int subnet_bits(const struct rail_address *a, const struct rail_address *b)
 {
     int width = a->family == 4 ? 32 : 128;
@@ -255,7 +257,7 @@ static int subnet_bits(const struct rail_address *a, const struct rail_address *
     return bits;
 }
 
-/* Addresses that mean another place on each host: loopback, and IPv6 link-local. */
+/* True if the address means another place on each host: loopback or IPv6 link-local. */
 static bool rail_is_local(const struct rail_address *rail)
 {
     static const uint8_t loopback6[16] = {[15] = 1};
@@ -270,7 +272,8 @@ static uint32_t rails_count(const struct host_identity *identity)
     return identity->rails_count < RAILS_MAX ? identity->rails_count : RAILS_MAX;
 }
 
-/* A total order of ranks, so that both ends break ties from the same side. */
+/* True if `a` comes first in a total order of ranks: both ends break ties from the same
+ * side. */
 static bool comes_first(const struct host_identity *a, const struct host_identity *b)
 {
     if (a->process_id != b->process_id)
@@ -278,9 +281,9 @@ static bool comes_first(const struct host_identity *a, const struct host_identit
     return a->link.listener_id <= b->link.listener_id;
 }
 
-/* How good a pair of rails is. */
+/* The quality of a pair of rails. */
 struct rails_score {
-    int bits; /* of the common subnet; -1: there is none */
+    int bits; /* bits of the common subnet; -1: none */
     uint32_t speed_mbit_per_s;
 };
 
@@ -335,6 +338,7 @@ uint32_t select_turn(int32_t a, int32_t b)
 {
     uint32_t low = (uint32_t)(a < b ? a : b);
     uint32_t apart = (uint32_t)(a < b ? b : a) - low;
-    /* In a chain `low` counts; at one rank the triangular numbers take every remainder. */
+    /* In a chain `low` counts; at one rank the triangular numbers take every
+     * remainder. */
     return low + (apart ? apart * (apart - 1) / 2 : 0);
 }

@@ -3,8 +3,8 @@
  *  Which transport joins two ranks: a pure function of both ranks' identities.
  *
  *  Idea: both ends compute the same ordered list of candidates from the same two
- *  identities, and move to the next one together when one proves unreachable; so nothing
- *  is negotiated.
+ *  identities, and move on to the next one together when one proves unreachable. So
+ *  nothing is negotiated.
  */
 #ifndef TRANSPORTS_SELECT_H
 #define TRANSPORTS_SELECT_H
@@ -17,7 +17,8 @@
 
 struct config;
 
-/** Bits of host_identity.transports and the order of preference. */
+/** Transports in order of preference; also the bit numbers in
+ *  host_identity.transports. */
 enum transport_kind {
     TRANSPORT_SELF = 0,
     TRANSPORT_SHM = 1,
@@ -31,54 +32,58 @@ struct rail_address {
     uint8_t family; /**< 4, 6, or 0 when unused */
     uint8_t prefix_bits;
     uint8_t reserved[2];
-    uint32_t speed_mbit_per_s; /**< as the driver says, 0 unknown */
+    uint32_t speed_mbit_per_s; /**< as the driver reports; 0: unknown */
     uint8_t ip[16];
 };
 
-/** What a rank tells all others about where it lives. Fixed layout: it travels. */
+/** Where a rank lives, as it announces itself to all others. The layout is fixed, since
+ *  it is sent. */
 struct host_identity {
     uint64_t process_id; /**< random per process, shared by its contexts */
     uint64_t host_id; /**< hash of boot id and network namespace, or of TRYST_HOST_ID */
-    uint64_t net_namespace; /**< the same hash whatever TRYST_HOST_ID says */
+    /** hash of boot id and network namespace, also with TRYST_HOST_ID */
+    uint64_t net_namespace;
     uint64_t pid_namespace;
     int32_t pid;
     uint32_t uid;
     uint32_t transports; /**< bit per transport_kind that this process could use */
     uint32_t forced; /**< 1 + transport_kind when TRYST_TRANSPORT forces one, else 0 */
-    uint32_t host_id_set; /**< 1 when TRYST_HOST_ID overrides */
+    uint32_t host_id_set; /**< 1 when TRYST_HOST_ID is set */
     uint32_t rails_count;
     struct rail_address rails[8];
     struct link_address link;
     char host_name[64];
 };
 
-/** Fill in everything but `link` and the rails. TRYST_OK or TRYST_E_SYSTEM. */
+/** Fill in all but `link` and the rails. TRYST_OK or TRYST_E_SYSTEM. */
 tryst_status identity_local(const struct config *config, uint32_t transports,
                             struct host_identity *identity_p);
 bool identity_same_process(const struct host_identity *a, const struct host_identity *b);
-/** They count as one host: a hint, since TRYST_HOST_ID may claim it. */
+/** True if the two count as one host: a hint, since TRYST_HOST_ID may claim it. */
 bool identity_same_host(const struct host_identity *a, const struct host_identity *b);
-/** One network namespace: loopback leads from one to the other. Where a rank cannot read its namespace, hosts
- *  of one name count as one. */
+/** True if both are in one network namespace: loopback leads from one to the other. Where
+ *  a rank cannot read its namespace, hosts of one name count as one. */
 bool identity_same_network(const struct host_identity *a, const struct host_identity *b);
-/** One host, and a Unix link can join the two: one network namespace and one user. */
+/** True if a Unix link can join the two: one host, one network namespace, one user. */
 bool identity_unix_reaches(const struct host_identity *a, const struct host_identity *b);
 
-/** The candidates that join `a` and `b`, best first; symmetric in a and b. Returns how
- *  many. 0: nothing reaches; `text` (TRANSPORT_TEXT_MAX) says why. */
+/** List the candidates that join `a` and `b`, best first; symmetric in a and b. Returns
+ *  their count. 0: no transport joins them, and `text` (TRANSPORT_TEXT_MAX) receives the
+ *  reason. */
 int select_candidates(const struct host_identity *a, const struct host_identity *b,
                       enum transport_kind kinds[TRANSPORT_KINDS], char *text);
 
-/** Indices of the rails of `a` and `b` that share a subnet: those with the larger slower end,
- *  then with the longer prefix; of those that are equally good, ordered by indices (first of
- *  the rank with the lower process_id), number `turn` modulo how many there are, so that pairs
- *  spread over them. False and 0 and 0 where none do. The same pair whichever end asks.
- *  Loopback and link-local addresses count on one host only. */
+/** Choose the rails of `a` and `b` that share a subnet. The best pair has the fastest
+ *  slower end, then the longest prefix. Equally good pairs are ordered by their indices
+ *  (first that of the rank with the lower process_id), and number `turn` modulo their
+ *  count is taken, so pairs of ranks spread over them. Loopback and link-local addresses
+ *  count on one host only. Both ends get the same pair. False, and indices 0 and 0, where
+ *  no rails share a subnet. */
 bool select_rails(const struct host_identity *a, const struct host_identity *b,
                   uint32_t turn, uint32_t *rail_a_p, uint32_t *rail_b_p);
 
-/** A `turn` for the pair of ranks `a` and `b`: neighbours in a chain, and the leaves of a star,
- *  get numbers that differ. */
+/** Get a `turn` for the pair of ranks `a` and `b`: neighbours in a chain, and the leaves
+ *  of a star, get numbers that differ. */
 uint32_t select_turn(int32_t a, int32_t b);
 
 const char *transport_kind_name(enum transport_kind kind);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file signal_guard.h
- *  Keep a foreign library's hands off the process's signals.
+ *  Keep a foreign library from changing the process's signal handling.
  *
- *  Idea: dispositions are noted before foreign code runs and put back after it where foreign code has
- *  changed them; meanwhile all signals are blocked in this thread, so threads that the foreign
- *  code starts never run the host's handlers. A fabric may start for seconds beside the host program, which
- *  may install handlers in that time: the guard keeps those. A handler is foreign if its code lies in an
- *  object that was loaded after signal_guard_begin, or in a fabric's library.
- *  Invariant: after signal_guard_end no disposition is a fabric's that was not before; this thread's mask
- *  and its alternate stack are as they were. Callers: the module loader around dlopen; modules around calls
- *  that may start threads. Inline, because modules link no library of Tryst.
+ *  Idea: dispositions are saved before foreign code runs, and those that foreign code has
+ *  changed are restored after it. Meanwhile all signals are blocked in this thread, so
+ *  threads that foreign code starts never run the host's handlers. A fabric may start for
+ *  seconds beside the host program, which may install handlers in that time: the guard
+ *  keeps those. A handler is foreign if its code lies in an object that was loaded after
+ *  signal_guard_begin, or in a fabric's library.
+ *  Invariant: after signal_guard_end a disposition is a fabric's only if it was before;
+ *  this thread's mask and its alternate stack are as before. Used around dlopen and
+ *  around calls that may start threads. Inline, because modules link no library of Tryst.
  */
 #ifndef TRANSPORTS_SIGNAL_GUARD_H
 #define TRANSPORTS_SIGNAL_GUARD_H
@@ -26,17 +27,17 @@ enum { SIGNAL_GUARD_COUNT = 65 }; /* Linux: signals 1..64 */
 struct signal_guard {
     struct sigaction actions[SIGNAL_GUARD_COUNT];
     bool known[SIGNAL_GUARD_COUNT];
-    size_t
-        objects; /**< loaded when the guard began; later ones come after them in the loader's list */
+    /** objects loaded when the guard began; later ones follow in the loader's list */
+    size_t objects;
     stack_t stack;
     sigset_t mask;
 };
 
-/** The loaded object that an address lies in. */
+/** The loaded object that holds an address. */
 struct signal_object {
     uintptr_t address;
-    size_t count; /**< objects seen */
-    size_t at;    /**< its place in the loader's list, SIZE_MAX: in none */
+    size_t count; /**< objects visited */
+    size_t at; /**< index in the loader's list; SIZE_MAX: no object holds the address */
     const char *name;
 };
 
@@ -62,7 +63,8 @@ static inline struct signal_object signal_object_find(uintptr_t address)
     return object;
 }
 
-/** True if `action` was installed by a library that the guard is there for, not by the host program. */
+/** True if a library that this guard covers has installed `action`, not the host
+ *  program. */
 static inline bool signal_action_is_foreign(const struct signal_guard *guard,
                                             const struct sigaction *action)
 {
@@ -79,8 +81,8 @@ static inline bool signal_action_is_foreign(const struct signal_guard *guard,
     return object.at >= guard->objects;
 }
 
-/** The mask alone, for calls that start threads but touch no disposition: two system
- * calls. */
+/** Block all signals of this thread, for calls that start threads but touch no
+ *  disposition: two system calls. */
 static inline void signal_mask_begin(sigset_t *mask_p)
 {
     sigset_t all;
@@ -109,7 +111,7 @@ static inline bool signal_action_equal(const struct sigaction *a,
     return a->sa_handler == b->sa_handler && a->sa_flags == b->sa_flags;
 }
 
-/** Returns how many dispositions foreign code had changed. */
+/** Restore what foreign code has changed; returns how many dispositions that were. */
 static inline int signal_guard_end(const struct signal_guard *guard)
 {
     int changed = 0;

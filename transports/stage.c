@@ -2,18 +2,18 @@
 /*
  * Bulk of device memory through pinned slots (stage.h).
  *
- * Idea: the bulk of the layer above stays as it is; the rail sees an inner one, whose bytes are a
- * slot's. What the rail moves by itself it is tried with first, and a rail that finds that it
- * cannot (TRYST_E_UNSUPPORTED: nothing was sent) gets the slot's bytes instead.
+ * Idea: the bulk of the layer above stays unchanged; the rail gets an inner bulk with the
+ * bytes of a slot. Memory that the rail moves by itself is offered to the rail first. If
+ * the rail then refuses it (TRYST_E_UNSUPPORTED: nothing was sent), the bulk goes through
+ * a slot.
  *
  *   send:     copying ── wanted? ──▶ at the rail ──▶ done
  *                │                        ▲ AGAIN: first in line in the next turn
  *                └── failed, not wanted, lane closed ──▶ done (never sent)
  *   receive:  at the rail ──▶ copying ──▶ done
  *
- * Invariant: lane->busy counts the items that were taken and are not done; an item holds its slot
- * all that time.
- * Callers: rendezvous.
+ * Invariant: lane->busy counts the items that were taken and are not done; an item holds
+ * its slot all that time.
  */
 #include "transports/stage.h"
 
@@ -25,15 +25,15 @@
 #include "transports/module.h"
 
 struct stage_item {
-    struct bulk inner; /* what the rail has */
+    struct bulk inner; /* the bulk that the rail gets */
     struct bulk *outer;
     struct stage *stage;
     struct stage_lane *lane;
-    struct endpoint *ep; /* not to be used once the lane is closed */
-    struct slot *slot;   /* NULL: the rail moves it by itself */
+    struct endpoint *ep; /* not used once the lane is closed */
+    struct slot *slot;   /* NULL: the rail moves the bulk by itself */
     struct copy copy;
     struct list_node node; /* lane->sends, stage->items */
-    tryst_status status;   /* of the copy; TRYST_IN_PROGRESS while it is under way */
+    tryst_status status; /* status of the copy; TRYST_IN_PROGRESS while it is under way */
     bool at_rail;
 };
 
@@ -74,7 +74,7 @@ static void slot_drop(struct stage_item *item, enum copy_way way)
         item->lane->in_bytes -= item->outer->bytes;
 }
 
-/* Give it back: the outer bulk is done. */
+/* Free the item and complete the outer bulk. */
 static void item_end(struct stage_item *item, enum copy_way way, tryst_status status,
                      size_t bytes)
 {
@@ -82,7 +82,7 @@ static void item_end(struct stage_item *item, enum copy_way way, tryst_status st
     struct stage_lane *lane = item->lane;
     struct bulk *outer = item->outer;
     slot_drop(item, way);
-    stage->room |= way == COPY_IN; /* also where no copy ended: a receive withdrawn */
+    stage->room |= way == COPY_IN; /* also without a copy: a withdrawn receive */
     list_push_front(&stage->items, &item->node);
     outer->done(outer, status, bytes);
     stage_lane_leave(stage, lane);
@@ -124,14 +124,15 @@ static void refusal_tell(struct stage_item *item)
     if (item->lane->refused || !host)
         return;
     item->lane->refused = true;
-    snprintf(text, sizeof text,
-             "%s does not move %s memory to a peer by itself: through pinned slots from "
-             "here on",
-             item->ep->rail->ops->name, item->outer->memory->name);
+    snprintf(
+        text, sizeof text,
+        "%s cannot move %s memory to a peer by itself: using pinned slots from now on",
+        item->ep->rail->ops->name, item->outer->memory->name);
     host->log(host, TRYST_LOG_INFO, text);
 }
 
-/* Hand it to the rail. TRYST_AGAIN: not now. Else it is the rail's, or has ended. */
+/* Hand a send to the rail. TRYST_AGAIN: the rail has no room. Else the rail has it, or it
+ * has ended. */
 static tryst_status send_hand_over(struct stage_item *item)
 {
     struct stage *stage = item->stage;
@@ -172,10 +173,10 @@ static int lane_hand_over(struct stage_lane *lane)
 static void send_copied(struct copy *copy, tryst_status status)
 {
     struct stage_item *item = container_of(copy, struct stage_item, copy);
-    item->status = status; /* handed over in its turn, later in this progress */
+    item->status = status; /* lane_hand_over takes it later in this progress */
 }
 
-/* Between the slot and the device. */
+/* Copy between the slot and the device. */
 static void item_copy(struct stage_item *item, enum copy_way way,
                       void (*done)(struct copy *copy, tryst_status status), size_t bytes)
 {
@@ -191,7 +192,7 @@ static void item_copy(struct stage_item *item, enum copy_way way,
     copies_start(&item->stage->copies, &item->copy);
 }
 
-/* Into a slot first. TRYST_AGAIN: none is free. */
+/* Copy a send into a slot. TRYST_AGAIN: none is free. */
 static tryst_status send_stage(struct stage_item *item)
 {
     struct stage *stage = item->stage;
@@ -204,7 +205,7 @@ static tryst_status send_stage(struct stage_item *item)
     list_push_back(&item->lane->sends, &item->node);
     if (!list_linked(&item->lane->node))
         list_push_back(&stage->lanes, &item->lane->node);
-    if (!item->slot) { /* nothing that could come back would help */
+    if (!item->slot) { /* no send holds a slot that could come back */
         item->status = TRYST_E_NOMEM;
         return TRYST_OK;
     }
@@ -215,7 +216,8 @@ static tryst_status send_stage(struct stage_item *item)
     return TRYST_OK;
 }
 
-/* The rail found that it cannot: through a slot, as soon as there is one. */
+/* Complete a send that the rail took directly; one that it refuses goes through a
+ * slot. */
 static void direct_done(struct bulk *inner, tryst_status status, size_t bytes)
 {
     struct stage_item *item = container_of(inner, struct stage_item, inner);
@@ -277,8 +279,8 @@ static void recv_done(struct bulk *inner, tryst_status status, size_t bytes)
         item_copy(item, COPY_IN, recv_copied, bytes);
 }
 
-/* A slot for a receive of this lane. One lane, whose peer may stand still, has half of them at
- * most; but one slot it may always have. */
+/* Get a slot for a receive of this lane. A lane holds at most half of the bytes, since
+ * its peer may be stopped; one slot it may always have. */
 static struct slot *slot_for_recv(struct stage *stage, struct stage_lane *lane,
                                   const struct bulk *bulk)
 {
@@ -291,7 +293,7 @@ static struct slot *slot_for_recv(struct stage *stage, struct stage_lane *lane,
         return slot;
     }
     stage->asked = true;
-    stage->room = false; /* what came back before did not help */
+    stage->room = false; /* slots that came back earlier did not help */
     return NULL;
 }
 
@@ -324,13 +326,13 @@ tryst_status stage_recv(struct stage *stage, struct stage_lane *lane, struct end
 void stage_cancel(struct endpoint *ep, struct bulk *bulk)
 {
     struct stage_item *item = *item_place(bulk);
-    if (item->at_rail) /* else its message has come, and is being copied */
+    if (item->at_rail) /* else its message has come and is being copied */
         ep->rail->ops->bulk_cancel(ep, &item->inner);
 }
 
 /* ---- the stage as a rail ---- */
 
-/* Sends that the rail gave back while no slot was free. */
+/* Retry the sends that the rail gave back while no slot was free. */
 static int unslotted_try(struct stage *stage)
 {
     struct list now;

@@ -2,31 +2,34 @@
 /** @file stage.h
  *  Bulk from and to device memory, over any rail.
  *
- *  A rail says in `memory_kinds` what it moves by itself. What it does not goes through pinned
- *  slots here:
+ *  A rail announces in `memory_kinds` the memory that it moves by itself. Other memory
+ *  goes through pinned slots here:
  *
  *    send     device ──copy──▶ slot ──rail──▶          (two or more slices are in flight)
  *    receive          ──rail──▶ slot ──copy──▶ device
  *
- *  The layer above calls stage_send, stage_recv and stage_cancel in place of the transport's bulk
- *  functions, for bulk whose `memory` is set, with the same contract (transport.h) and these
- *  additions:
+ *  The layer above calls stage_send, stage_recv and stage_cancel in place of the
+ *  transport's bulk functions, for bulk with `memory` set. Their contract is that of
+ *  transport.h with these additions:
  *
- *   - TRYST_AGAIN also means that no slot is free; `room` is called when one is again. After TRYST_AGAIN for a
- *     receive, the lane's `awaits_slot` is true for want of a slot, and false where the rail had no room.
- *   - A send completes with TRYST_E_CANCELED, or with the device's failure (TRYST_E_SYSTEM,
- *     TRYST_E_NOMEM), if it was never handed to the rail. Staged sends of a lane are handed over
- *     in their order, and `wanted` is asked right before: so of one transfer all that come behind
- *     one that was not sent are not sent either, if `wanted` then says so.
- *   - A receive that completes with TRYST_E_SYSTEM has taken its message, but could not copy it.
- *   - Nothing of a lane is copied any more when it is idle; of a closed one `idle` says so. Only then
- *     is a peer gone.
+ *  - TRYST_AGAIN also means that no slot is free. After TRYST_AGAIN for a receive, the
+ *    lane's `awaits_slot` is true for want of a slot (`room` is called when one may be
+ *    free), and false where the rail had no room.
+ *  - A send that was never handed to the rail completes with TRYST_E_CANCELED, or with
+ *    the device's failure (TRYST_E_SYSTEM, TRYST_E_NOMEM). Staged sends of a lane are
+ *    handed over in their order, and `wanted` is called right before each. So once
+ *    `wanted` returns false for a transfer, and keeps to it, no later send of that
+ *    transfer goes out.
+ *  - A receive that completes with TRYST_E_SYSTEM has taken its message, but could not
+ *    copy it.
+ *  - An idle lane has no copy under way; `idle` reports it for a closed lane. Only then
+ *    is a peer gone.
  *
- *  A receive holds a slot from its posting on. So it is posted only when its sender is known to be
- *  ready, and slots that come in are not those that go out (memory/slots.h).
+ *  A receive holds a slot from its posting on. So the layer above posts it only when its
+ *  sender is known to be ready, and receives use other slots than sends (memory/slots.h).
  *
- *  Domain: the progress domain. The stage is a rail of its own that reaches nobody, so that it
- *  makes progress, and keeps its owner from sleeping too long, beside the others.
+ *  Domain: the progress domain. The stage is a rail without endpoints: its owner calls
+ *  progress and arm on it as on the others, so staged copies advance and bound the sleep.
  */
 #ifndef TRANSPORTS_STAGE_H
 #define TRANSPORTS_STAGE_H
@@ -35,41 +38,41 @@
 #include "transports/memory/slots.h"
 #include "transports/transport.h"
 
-/** What the layer above installs. */
+/** The events that the layer above installs. */
 struct stage_events {
-    /** Is this send still to go out? */
+    /** True if this send is still to go out. */
     bool (*wanted)(void *arg, const struct bulk *bulk);
-    /** Receives that were told AGAIN may find a slot now. */
+    /** Receives that got AGAIN may find a slot now. */
     void (*room)(void *arg);
     /** A closed lane is idle. */
     void (*idle)(void *arg);
 };
 
-/** One peer's; zeroed before stage_lane_init. */
+/** The staged bulk of one peer; zeroed before stage_lane_init. */
 struct stage_lane {
     struct list sends;     /**< staged sends that the rail does not have yet, in order */
-    struct list_node node; /**< of stage->lanes while `sends` is not empty */
+    struct list_node node; /**< in stage->lanes while `sends` is not empty */
     uint32_t busy;         /**< staged bulks under way, and copies of the layer above */
-    uint64_t in_bytes;     /**< of slots held by its receives */
-    bool closed;           /**< its endpoint is being closed */
-    bool refused;          /**< it takes no device memory after all; told once */
-    bool
-        awaits_slot; /**< its newest AGAIN of stage_recv was for want of a slot: `room` follows */
+    uint64_t in_bytes;     /**< bytes of the slots that this peer's receives hold */
+    bool closed;           /**< the endpoint is being closed */
+    bool refused; /**< the endpoint takes no device memory after all; logged once */
+    /** the newest AGAIN of stage_recv was for want of a slot: `room` follows */
+    bool awaits_slot;
 };
 
 struct stage {
-    struct rail rail; /**< first: what its owner lets progress and arm */
+    struct rail rail; /**< first: its owner calls progress and arm on it */
     const struct stage_events *events;
     void *arg;
     const struct tryst_host *host; /**< for a log line; may be NULL */
     struct copies copies;
     struct slots slots;
     struct list lanes;
-    struct list unslotted; /* sends that the rail gave back, for which no slot is free */
-    struct list items;     /* free ones */
-    uint32_t out_used;     /* slots of sends that are taken */
-    bool asked;            /* a receive was told AGAIN for want of a slot */
-    bool room;             /* one has come back since */
+    struct list unslotted; /* sends that the rail gave back while no slot is free */
+    struct list items;     /* free items */
+    uint32_t out_used;     /* slots that sends hold */
+    bool asked;            /* a receive got AGAIN for want of a slot */
+    bool room;             /* a slot has come back since */
 };
 
 void stage_init(struct stage *stage, const struct stage_events *events, void *arg,
@@ -78,25 +81,28 @@ void stage_init(struct stage *stage, const struct stage_events *events, void *ar
 void stage_end(struct stage *stage);
 void stage_lane_init(struct stage_lane *lane);
 
-/** Does memory of this kind always go through a slot, at this endpoint? */
+/** True if memory of this kind always goes through a slot at this endpoint. */
 static inline bool stage_is_needed(const struct endpoint *ep,
                                    const struct memory_ops *memory)
 {
     return memory && !(ep->rail->memory_kinds & 1u << memory->kind);
 }
 
-/** `direct`: the receiver's memory is a device's too, so the rail may move it by itself. */
+/** Send a bulk of device memory. `direct`: the receiver's memory is a device's too, so
+ *  the rail may move it by itself. */
 tryst_status stage_send(struct stage *stage, struct stage_lane *lane, struct endpoint *ep,
                         struct bulk *bulk, bool direct);
-/** Through a slot: what the rail moves by itself is posted there instead, and what it refuses
- *  (TRYST_E_UNSUPPORTED) comes here. */
+/** Receive into device memory through a slot. Memory that the rail moves by itself is
+ *  posted at the rail instead; only what the rail refuses (TRYST_E_UNSUPPORTED) comes
+ *  here. */
 tryst_status stage_recv(struct stage *stage, struct stage_lane *lane, struct endpoint *ep,
                         struct bulk *bulk);
-/** A receive of stage_recv's. */
+/** Withdraw a receive that stage_recv took. */
 void stage_cancel(struct endpoint *ep, struct bulk *bulk);
-/** Its endpoint is about to be closed: nothing more is handed to it. */
+/** Close the lane before its endpoint is closed: no more sends are handed over. */
 void stage_lane_close(struct stage_lane *lane);
-/** Copies that the layer above makes for this peer (small tensors) count as its own. */
+/** Count a copy that the layer above makes for this peer (a small tensor) as the lane's
+ *  own. */
 void stage_lane_enter(struct stage_lane *lane);
 void stage_lane_leave(struct stage *stage, struct stage_lane *lane);
 

@@ -51,7 +51,7 @@ for host in h0 h1; do
         done
         bootstrap=("[fe80::0:1%eth0]:$port" "[fe80::0:1%eth0]:$port")
         ;;
-    loopback) export TRYST_NET=lo && errno="it announced no address but loopback" ;;
+    loopback) export TRYST_NET=lo && errno="the peer announced only loopback" ;;
     esac
 done
 

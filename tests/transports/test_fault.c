@@ -120,9 +120,9 @@ static void script_reasons(void **state)
          "character 8: \"oops\" is not one of seed, rank, again, delay_us, "
          "reorder, unregistered, drop_every, drop_after, kill, silent, "
          "mute, stuck, clock_us"},
-        {"kill=3,again=1", "character 14: again wants a share, 0 to below 1, not \"1\""},
-        {"kill", "character 5: kill wants a number, not \"\""},
-        {"delay_us=x", "character 10: delay_us wants microseconds, up to 10000000, not "
+        {"kill=3,again=1", "character 14: again takes a share, 0 to below 1, not \"1\""},
+        {"kill", "character 5: kill takes a number, not \"\""},
+        {"delay_us=x", "character 10: delay_us takes microseconds, up to 10000000, not "
                        "\"x\""},
     };
     (void)state;

@@ -123,7 +123,7 @@ static void wrong_name_is_refused(void **state)
     char text[TRANSPORT_TEXT_MAX];
     const struct transport_ops *ops = NULL;
     assert_int_equal(module_load(&host, "fakename", &ops, text), TRYST_E_MODULE);
-    assert_non_null(strstr(text, "calls itself somebody"));
+    assert_non_null(strstr(text, "names another module: somebody"));
 }
 
 static void memory_and_no_transport(void **state)

@@ -31,7 +31,7 @@ static const struct variant variants[] = {
     {"loopback", &transport_self, 0, true, false, "loopback"},
     {"map", &transport_shm, 0, false, true, "map+cma: process_vm_readv verified"},
     {"cma", &transport_shm, 2, false, true, "cma: process_vm_readv verified"},
-    {"ring", &transport_shm, 3, false, true, "ring: as TRYST_SHM_MECH says"},
+    {"ring", &transport_shm, 3, false, true, "ring: as TRYST_SHM_MECH requires"},
 };
 
 struct fixture {

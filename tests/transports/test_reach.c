@@ -83,15 +83,18 @@ static void test_addresses(void **state)
          0,
          "10.0.0.2"},
         {{1, "a", {"10.0.0.1/24"}}, {2, "b", {"10.9.0.2/24"}}, 0, "10.9.0.2"},
-        {{1, "a", {"10.0.0.1/24"}}, {2, "b", {NULL}}, 0, "(it announced no address)"},
+        {{1, "a", {"10.0.0.1/24"}},
+         {2, "b", {NULL}},
+         0,
+         "(the peer announced no address)"},
         {{1, "a", {"127.0.0.1/8"}},
          {2, "b", {"127.0.0.1/8"}},
          0,
-         "(it announced no address but loopback, and runs on another host)"},
+         "(the peer announced only loopback, and runs on another host)"},
         {{1, "a", {"::1/128"}},
          {2, "b", {"::1/128"}},
          0,
-         "(it announced no address but loopback, and runs on another host)"},
+         "(the peer announced only loopback, and runs on another host)"},
         {{1, "a", {"fe80::1/64"}}, {2, "b", {"fe80::2/64"}}, 1, "fe80::2%10"},
         {{1, "a", {"fe80::1/64"}},
          {2, "b", {"fe80::2/64", "fe80::3/64"}},
@@ -100,7 +103,8 @@ static void test_addresses(void **state)
         {{1, "a", {"10.0.0.1/24"}},
          {2, "b", {"fe80::2/64"}},
          0,
-         "(it announced an IPv6 link-local address, and no interface here has one)"},
+         "(the peer announced an IPv6 link-local address, and no interface here has "
+         "one)"},
         /* one network namespace */
         {{1, "a", {"127.0.0.1/8"}}, {1, "a", {"127.0.0.1/8"}}, 0, "127.0.0.1"},
         {{1, "a", {"fe80::1/64"}}, {1, "a", {"fe80::1/64"}}, 1, "fe80::1%99"},
@@ -109,7 +113,7 @@ static void test_addresses(void **state)
         {{0, "a", {"127.0.0.1/8"}},
          {0, "b", {"127.0.0.1/8"}},
          0,
-         "(it announced no address but loopback, and runs on another host)"},
+         "(the peer announced only loopback, and runs on another host)"},
     };
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         const struct reach_scopes scopes = {.ids = {10, 11}, .count = table[i].scopes};

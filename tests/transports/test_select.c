@@ -80,10 +80,10 @@ static const struct row rows[] = {
     {"shm forced across network namespaces", ID(1, 7, 1, 0, USUAL, FORCE_SHM),
      ID(2, 7, 2, 0, USUAL, FORCE_SHM), "", "one network namespace on node7"},
     {"ucx forced, not built", ID(1, 1, 1, 0, USUAL, FORCE_UCX),
-     ID(2, 1, 1, 0, SELF | SHM, FORCE_UCX), "", "pid 2 on node1 has no ucx"},
+     ID(2, 1, 1, 0, SELF | SHM, FORCE_UCX), "", "pid 2 on node1 lacks ucx"},
     {"ofi forced", ID(1, 1, 1, 0, ALL, FORCE_OFI), ID(1, 1, 1, 0, ALL, 0), "ofi", ""},
     {"ofi forced, not built", ID(1, 1, 1, 0, ALL, FORCE_OFI),
-     ID(2, 1, 1, 0, USUAL, FORCE_OFI), "", "pid 2 on node1 has no ofi"},
+     ID(2, 1, 1, 0, USUAL, FORCE_OFI), "", "pid 2 on node1 lacks ofi"},
     {"a transport of a later version", ID(1, 1, 1, 0, USUAL, 9), ID(2, 1, 1, 0, USUAL, 0),
      "", "unknown here"},
 };

@@ -144,7 +144,7 @@ static void test_cma(void **state)
 
 static void test_ring(void **state)
 {
-    mech_both_ways(3, "ring: as TRYST_SHM_MECH says");
+    mech_both_ways(3, "ring: as TRYST_SHM_MECH requires");
 }
 
 /* --- where process_vm_readv is denied --- */
@@ -428,7 +428,7 @@ static void refused_with(const char *text)
     CHECK(nodes_until(&a, &b, &a.ready, 2000) && nodes_until(&a, &b, &b.ready, 2000));
     CHECK(a.ready_status == TRYST_E_UNREACHABLE && b.ready_status == TRYST_E_UNREACHABLE);
     CHECK(strstr(a.text, text));
-    CHECK(strstr(b.text, text) && strstr(b.text, "said the peer"));
+    CHECK(strstr(b.text, text) && strstr(b.text, "reported by the peer"));
     node_close(&a);
     node_close(&b);
 }

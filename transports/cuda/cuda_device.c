@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Devices: which there are, what they are, and their primary contexts.
+ * Devices: their number, properties and primary contexts.
  *
- * Idea: asking how many there are costs nothing; a device's context (hundreds of megabytes of its
- * memory) is made by whoever first uses that device. Invariant: devices[i].context is written
- * once, under device_lock, and only read where it was found set (acquire).
+ * Idea: counting the devices costs nothing; a device's context (hundreds of megabytes of
+ * its memory) is created when that device is first used. Invariant: devices[i].context is
+ * written once, under device_lock, and only read after `retained[i]` was found set
+ * (acquire).
  */
 #include "cuda_private.h"
 
@@ -27,7 +28,7 @@ static tryst_status count_get(int *count_p)
         return status;
     if (count == 0)
         return cuda_error_set(TRYST_E_UNSUPPORTED,
-                              "the CUDA driver shows no device (CUDA_VISIBLE_DEVICES?)");
+                              "no CUDA device is visible: check CUDA_VISIBLE_DEVICES");
     *count_p = count;
     return TRYST_OK;
 }
@@ -81,7 +82,8 @@ static tryst_status context_retain(struct cuda_device *self, int32_t ordinal)
     return status;
 }
 
-/* Under the lock; outside it nobody looks at a device that is not `retained` yet. */
+/* Retain a device's context. Under device_lock; outside it no code reads a device that is
+ * not `retained`. */
 static tryst_status device_start(int32_t ordinal)
 {
     struct cuda_device *self = &devices[ordinal];
@@ -140,7 +142,7 @@ void cuda_peer_enable(struct cuda_device *device, int32_t other)
     uint64_t bit = UINT64_C(1) << other;
     if (atomic_fetch_or_explicit(&device->peers_tried, bit, memory_order_relaxed) & bit)
         return;
-    if (cuda_enter(other, &peer) != TRYST_OK) /* makes its context if need be */
+    if (cuda_enter(other, &peer) != TRYST_OK) /* creates its context if need be */
         return;
     (void)cuda_leave(TRYST_OK);
     if (cuda_driver.device_can_access(&can, device->device, peer->device) ==
@@ -149,7 +151,7 @@ void cuda_peer_enable(struct cuda_device *device, int32_t other)
         (void)cuda_driver.context_enable_peer(peer->context, 0);
 }
 
-/* --- what they are --- */
+/* --- properties --- */
 
 static tryst_status describe(CUdevice device, tryst_device_info *info)
 {
@@ -169,7 +171,8 @@ static tryst_status describe(CUdevice device, tryst_device_info *info)
     return status;
 }
 
-/* Known inside a context alone. None is made for that: it would take of what is free. */
+/* Get the free bytes, which the driver reports inside a context only. Without a context
+ * the result stays unset: creating one would use up free memory. */
 static tryst_status bytes_free_get(int32_t ordinal, uint64_t *bytes_free_p)
 {
     size_t bytes = 0, bytes_free = 0;

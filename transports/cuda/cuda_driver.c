@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens the CUDA driver (cuda_driver.h), and says what it answers, as a status and as a sentence of the
- * calling thread.
+ * Opens the CUDA driver (cuda_driver.h), and converts its results into statuses and error
+ * texts of the calling thread.
  *
- * The driver's own threads start with all signals blocked, and dispositions that it changes are
- * put back. It is never closed: what it made in the process (contexts, threads) is not ours alone.
- * Callers: every function of the row, through cuda_enter and cuda_devices.
+ * The driver's own threads start with all signals blocked, and dispositions that it
+ * changes are restored. The driver is never closed: its contexts and threads in the
+ * process also serve other users.
  */
 #include "cuda_driver.h"
 
@@ -22,7 +22,7 @@
 
 struct cuda_driver cuda_driver;
 
-/* ---- what went wrong ---- */
+/* ---- errors ---- */
 
 enum { TEXT_MAX = 200 };
 static _Thread_local char last[TEXT_MAX];
@@ -52,7 +52,7 @@ static tryst_status status_of(CUresult result)
     }
 }
 
-/* Where the driver has fallen over, its texts still answer. */
+/* Convert a driver's result; the driver's texts are valid even after it has failed. */
 tryst_status cuda_status(CUresult result, const char *function)
 {
     const char *name = NULL, *text = NULL;
@@ -75,13 +75,14 @@ void cuda_driver_name(const char *file)
     (void)snprintf(driver_file, sizeof driver_file, "%s", file);
 }
 
-/* How functions are found in one driver. */
+/* How to resolve functions in one driver. */
 struct finder {
     void *library;
-    PFN_cuGetProcAddress_v12000 ask; /* or NULL */
+    PFN_cuGetProcAddress_v12000 ask; /* cuGetProcAddress, or NULL */
 };
 
-/* dlsym gives an object pointer; POSIX says that it may be read as a function pointer. */
+/* Find a symbol. dlsym returns an object pointer; POSIX allows to read it as a function
+ * pointer. */
 static void symbol_get(void *library, const char *name, void *function_p)
 {
     void *symbol = dlsym(library, name);
@@ -133,8 +134,9 @@ static tryst_status driver_start(void)
     }
     symbol_get(finder.library, "cuGetProcAddress_v2", &finder.ask);
     tryst_status status = functions_find(&finder);
+    /* no device, or a device that does not answer */
     if (status == TRYST_OK && CUDA_CALL(init, 0) != TRYST_OK)
-        status = TRYST_E_UNSUPPORTED; /* no device, or one that does not answer */
+        status = TRYST_E_UNSUPPORTED;
     return status;
 }
 
@@ -144,7 +146,8 @@ tryst_status cuda_driver_open(void)
     tryst_status status = TRYST_OK;
     pthread_mutex_lock(&open_lock);
     if (!is_open) {
-        unsigned held = fd_low_hold(); /* the driver keeps its devices open */
+        /* the driver keeps descriptors of its devices open */
+        unsigned held = fd_low_hold();
         signal_guard_begin(&guard);
         status = driver_start();
         (void)signal_guard_end(&guard);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The driver's functions, found when the module is first used.
+ * The driver's functions, resolved when the module is first used.
  *
- * Idea: nothing of CUDA is linked, so the file loads on any machine; libcuda.so.1 is opened
- * then, and each function asked for in the version that it was written against
- * (cuGetProcAddress, CUDA 12 and newer; before that by its symbol). Invariant: cuda_driver is
- * written once, before cuda_driver_open first returns TRYST_OK, and only read afterwards.
+ * Idea: the module links nothing of CUDA, so the file loads on any machine. libcuda.so.1
+ * is opened at first use, and each function is resolved in the version that the code was
+ * written against (cuGetProcAddress, CUDA 12 and newer; before that by its symbol).
+ * Invariant: cuda_driver is written before cuda_driver_open first returns TRYST_OK, and
+ * only read afterwards.
  */
 #ifndef TRANSPORTS_CUDA_DRIVER_H
 #define TRANSPORTS_CUDA_DRIVER_H
@@ -15,7 +16,7 @@
 
 #include "tryst/types.h"
 
-/* X(member, function, version that it has had its form since, ending of its symbol) */
+/* X(member, function, version since which its form is unchanged, suffix of its symbol) */
 #define CUDA_FUNCTIONS_NEEDED(X)                                 \
     X(init, cuInit, 2000, "")                                    \
     X(driver_version, cuDriverGetVersion, 2020, "")              \
@@ -55,7 +56,7 @@
     X(ipc_open, cuIpcOpenMemHandle, 11000, "_v2")                \
     X(ipc_close, cuIpcCloseMemHandle, 4010, "")
 
-/* NULL where the driver has none; who needs one looks (cuda_stream.c, cuda_ipc.c). */
+/* NULL where the driver has none: cuda_stream.c and cuda_ipc.c check before each use. */
 #define CUDA_FUNCTIONS_OPTIONAL(X)                              \
     X(stream_wait_value, cuStreamWaitValue32, 11070, "_v2")     \
     X(handle_retain, cuMemRetainAllocationHandle, 11000, "")    \
@@ -77,23 +78,25 @@ struct cuda_driver {
 
 extern struct cuda_driver cuda_driver;
 
-/** Keep the name of the driver's file; the module's entry, once. */
+/** Set the name of the driver's file; called once, by the module's entry. */
 void cuda_driver_name(const char *file);
 
-/** Open the driver and start it (cuInit), once; a failure is tried anew by the next call.
- *  Any thread. TRYST_OK, TRYST_E_UNSUPPORTED (cuda_error_text says why). */
+/** Open the driver and start it (cuInit), once; after a failure the next call tries
+ *  again. Thread: any. TRYST_OK, TRYST_E_UNSUPPORTED (cuda_error_text has the reason). */
 tryst_status cuda_driver_open(void);
 
-/** TRYST_OK, or the status for `result` of `function`, with a sentence for this thread. (A row of memory
- *  functions has no context and so no log: whoever called puts the sentence where its reader looks.) */
+/** Convert `result` of `function` into a status. An error also sets this thread's
+ *  error text. (The memory ops have no context and so no log: their caller reports the
+ *  text.) */
 tryst_status cuda_status(CUresult result, const char *function);
 void cuda_error_write(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/** `status`, with that sentence. */
+/** Set this thread's error text; the expression has the value `status`. */
 #define cuda_error_set(status, ...) (cuda_error_write(__VA_ARGS__), (status))
-/** Why the last call of this thread that failed did. */
+/** Get the reason of this thread's last failed call. */
 const char *cuda_error_text(void);
 
-/* The driver's function `member`, its result as a status that names it. */
+/* Call the driver's function `member`; its result becomes a status, and the error text
+ * names it. */
 #define CUDA_CALL(member, ...) cuda_status(cuda_driver.member(__VA_ARGS__), #member)
 
 #endif

@@ -2,14 +2,14 @@
 /*
  * Device memory of other processes of this machine.
  *
- * Three ways, by how the memory was made: a plain allocation has a *legacy* handle; memory that
- * was mapped piecewise (cuMemMap: PyTorch's expandable segments, this one's pools of others) is
- * exported as a *descriptor*, or as a *fabric* handle, if its maker asked for that. Memory of a
- * stream-ordered pool (cudaMallocAsync) has none of them. Each names the whole allocation, and the
- * offset leads to the range.
+ * Memory is exported in one of three ways, by how it was allocated. A plain allocation
+ * has a *legacy* handle. Memory that was mapped piecewise (cuMemMap, as PyTorch's
+ * expandable segments are) is exported as a *descriptor*, or as a *fabric* handle, if it
+ * was allocated for that. Memory of a stream-ordered pool (cudaMallocAsync) has none of
+ * these. Each handle names the whole allocation, and an offset leads to the range.
  *
- * What is imported was said by a peer: sizes are checked here, and the driver refuses a mapping
- * that is longer than the allocation behind it.
+ * An imported offer comes from a peer: its sizes are checked here, and the driver refuses
+ * a mapping that is longer than the allocation behind it.
  */
 #include "cuda_ipc.h"
 #include "cuda_private.h"
@@ -23,11 +23,11 @@ _Static_assert(sizeof(CUmemFabricHandle) == sizeof((struct memory_ipc *)0)->hand
 
 /* --- export --- */
 
-/* What the driver says of an address. */
+/* The driver's attributes of an address. */
 struct range {
     CUdeviceptr base;
     size_t bytes;
-    uint32_t is_legacy;    /* a legacy handle can be had */
+    uint32_t is_legacy;    /* a legacy handle can be exported */
     uint64_t handle_types; /* CUmemAllocationHandleType, as bits */
 };
 
@@ -103,12 +103,12 @@ static tryst_status range_export(const struct range *range, const void *data,
     if (mapping_is_there() && (range->handle_types & CU_MEM_HANDLE_TYPE_FABRIC))
         return fabric_export(data, ipc);
     return cuda_error_set(TRYST_E_UNSUPPORTED,
-                          "the CUDA memory at %p was allocated without a handle for "
-                          "other processes (cudaMallocAsync?)",
+                          "cannot export the CUDA memory at %p: it was allocated without "
+                          "a handle for other processes (cudaMallocAsync?)",
                           data);
 }
 
-/* A range over several allocations has no handle. */
+/* Check that the range lies in one allocation: a range over several has no handle. */
 static tryst_status range_check(const struct range *range, const void *data, size_t bytes)
 {
     uint64_t offset = (uintptr_t)data - range->base;
@@ -116,8 +116,8 @@ static tryst_status range_check(const struct range *range, const void *data, siz
         return TRYST_OK;
     return cuda_error_set(
         TRYST_E_UNSUPPORTED,
-        "%zu bytes at %p are not within one CUDA allocation (%zu bytes)", bytes, data,
-        range->bytes);
+        "cannot export %zu bytes at %p: not within one CUDA allocation (%zu bytes)",
+        bytes, data, range->bytes);
 }
 
 tryst_status cuda_ipc_export(int32_t device, const void *data, size_t bytes,
@@ -146,14 +146,16 @@ tryst_status cuda_ipc_export(int32_t device, const void *data, size_t bytes,
 
 /* --- import --- */
 
-/* A peer's word for it: what would wrap, or lies outside its own allocation, is refused. */
+/* Check a peer's offer: sizes that would wrap, or a range outside of its allocation, are
+ * refused. */
 static tryst_status offer_check(const struct memory_ipc *ipc, int fd)
 {
     bool known = ipc->how == MEMORY_IPC_LEGACY || ipc->how == MEMORY_IPC_FABRIC ||
                  (ipc->how == MEMORY_IPC_DESCRIPTOR && fd >= 0);
     if (known && ipc->bytes > 0 && ipc->bytes <= PTRDIFF_MAX && ipc->offset < ipc->bytes)
         return TRYST_OK;
-    return cuda_error_set(TRYST_E_INVALID, "no offer of CUDA memory: kind %u, %llu bytes",
+    return cuda_error_set(TRYST_E_INVALID,
+                          "not a valid offer of CUDA memory: kind %u, %llu bytes",
                           ipc->how, (unsigned long long)ipc->bytes);
 }
 
@@ -164,14 +166,16 @@ static tryst_status legacy_import(const struct memory_ipc *ipc, CUdeviceptr *bas
     return CUDA_CALL(ipc_open, base_p, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
 }
 
-/* The handle itself is let go in any case: what is mapped holds the memory. */
+/* Map `handle`. The caller releases the handle in any case: the mapping holds the
+ * memory. */
 static tryst_status handle_map(const struct cuda_device *self, size_t bytes,
                                CUmemGenericAllocationHandle handle, CUdeviceptr *base_p)
 {
     CUdeviceptr base = 0;
     CUmemAccessDesc access = {
         .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = self->device},
-        .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE}; /* devices know no other */
+        /* devices support no other protection */
+        .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     tryst_status status = CUDA_CALL(address_reserve, &base, bytes, 0, 0, 0);
     if (status != TRYST_OK)
         return status;
@@ -200,7 +204,9 @@ static tryst_status mapped_import(const struct cuda_device *self,
     void *shareable = by_fd ? (void *)(uintptr_t)fd : &fabric;
     memcpy(&fabric, ipc->handle, sizeof fabric);
     if (!mapping_is_there())
-        return cuda_error_set(TRYST_E_UNSUPPORTED, "this CUDA driver maps no handles");
+        return cuda_error_set(
+            TRYST_E_UNSUPPORTED,
+            "cannot import CUDA memory: this driver cannot map handles");
     tryst_status status = CUDA_CALL(handle_import, &handle, shareable,
                                     by_fd ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
                                           : CU_MEM_HANDLE_TYPE_FABRIC);

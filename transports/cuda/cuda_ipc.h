@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file cuda_ipc.h
- *  Memory that another process opens (cuda_ipc.c).
+ *  Device memory that another process opens (cuda_ipc.c).
  */
 #ifndef TRANSPORTS_CUDA_CUDA_IPC_H
 #define TRANSPORTS_CUDA_CUDA_IPC_H

@@ -2,9 +2,9 @@
 /*
  * Device memory, pinned host memory, and copies between them.
  *
- * Allocations are plain ones (cuMemAlloc), which other processes may open by legacy handles.
- * Freeing waits until the device has done all that was begun before: whoever frees often uses the
- * pool (tryst/pool.h).
+ * Allocations are plain ones (cuMemAlloc), which other processes may open by legacy
+ * handles. Freeing waits until the device has completed all earlier work: a program that
+ * frees often should use the pool (tryst/pool.h).
  */
 #include "cuda_memory.h"
 #include "cuda_private.h"
@@ -30,7 +30,8 @@ void cuda_free(int32_t device, void *data, size_t bytes, int fd)
         (void)cuda_leave(CUDA_CALL(mem_free, (CUdeviceptr)(uintptr_t)data));
 }
 
-/* Portable: pinned for all devices; mapped: streams wait for words in it. */
+/* Allocate pinned memory. Portable: pinned for all devices. Mapped: streams can wait for
+ * words in it. */
 tryst_status cuda_pinned_alloc(int32_t device, size_t bytes, void **data_p)
 {
     void *data = NULL;
@@ -51,7 +52,7 @@ void cuda_pinned_free(int32_t device, void *data, size_t bytes)
         (void)cuda_leave(CUDA_CALL(host_free, data));
 }
 
-/* The device whose memory `data` is, or -1: the host's, pinned or not. */
+/* Get the device that holds `data`, or -1 for host memory, pinned or not. */
 static int32_t device_of(const void *data)
 {
     CUmemorytype type = 0;
@@ -61,7 +62,7 @@ static int32_t device_of(const void *data)
                                     CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
                                     CU_POINTER_ATTRIBUTE_IS_MANAGED};
     void *values[] = {&type, &ordinal, &managed};
-    /* Of an address that it does not know the driver says zero, and no error. */
+    /* For an unknown address the driver reports zero and no error. */
     if (cuda_driver.pointer_attributes(3, wanted, values, (CUdeviceptr)(uintptr_t)data) !=
             CUDA_SUCCESS ||
         type != CU_MEMORYTYPE_DEVICE || managed)
@@ -76,12 +77,12 @@ tryst_status cuda_locate(const void *data, int32_t *device_p)
         return status;
     int32_t device = device_of(data);
     if (device < 0)
-        return cuda_error_set(TRYST_E_INVALID, "%p is no CUDA device memory", data);
+        return cuda_error_set(TRYST_E_INVALID, "not CUDA device memory: %p", data);
     *device_p = device;
     return TRYST_OK;
 }
 
-/* Copies between two devices go directly once the copying one may reach the other. */
+/* Enable peer access, so that copies between two devices go directly. */
 static void peers_enable(struct cuda_device *self, int32_t device, const void *a,
                          const void *b)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file cuda_memory.h
- *  Memory of devices, and pinned: found, made, copied (cuda_memory.c).
+ *  Device and pinned memory: locate, allocate, copy (cuda_memory.c).
  */
 #ifndef TRANSPORTS_CUDA_CUDA_MEMORY_H
 #define TRANSPORTS_CUDA_CUDA_MEMORY_H

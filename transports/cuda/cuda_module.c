@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cuda module's entry and its row of memory functions. It has no transport of its own: shm,
- * self and the fabrics move device memory by this row.
+ * The cuda module's entry and its memory ops. It has no transport: shm, self and the
+ * fabrics move device memory by these ops.
  */
 #include "cuda_ipc.h"
 #include "cuda_memory.h"
@@ -51,7 +51,7 @@ static const tryst_module module = {.abi_id = TRYST_MODULE_ABI_ID,
 const tryst_module *tryst_module_v1(const tryst_host *host)
     __attribute__((visibility("default")));
 
-/* The driver is opened when the row is first asked for its devices. */
+/* Return the module. The driver stays closed until the first call for its devices. */
 const tryst_module *tryst_module_v1(const tryst_host *host)
 {
     if (strcmp(host->abi_id, module.abi_id) == 0)

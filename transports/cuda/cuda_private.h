@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of this module share: devices, and how a call gets at one.
+ * Shared by the files of this module: devices, and how a call enters one.
  *
- * Every function of the row runs between cuda_enter and cuda_leave, which push the device's
- * primary context and pop it again: the caller's current context is never changed. The primary
- * context is the one that the CUDA runtime, and so every framework, uses; it is retained when a
- * device is first used and kept for the life of the process, like the module itself.
+ * Every function of the memory ops runs between cuda_enter and cuda_leave, which push the
+ * device's primary context and pop it again: the caller's current context never changes.
+ * The primary context is the one that the CUDA runtime, and so every framework, uses. It
+ * is retained when a device is first used and kept for the life of the process, like the
+ * module itself.
  */
 #ifndef TRANSPORTS_CUDA_PRIVATE_H
 #define TRANSPORTS_CUDA_PRIVATE_H
@@ -18,30 +19,32 @@
 #include "transports/memory/memory.h"
 #include "transports/transport.h"
 
-/* No machine that CUDA runs on has more (16 GPUs, each in up to 7 parts of MIG, of which a process
- * sees one). What is beyond is not used, and the list of devices says so. */
+/* No machine that CUDA runs on has more (16 GPUs, each in up to 7 parts of MIG, of which
+ * a process sees one). Devices beyond this are not used. */
 enum { CUDA_DEVICES_MAX = 64 };
 
 struct cuda_device {
     CUdevice device;
     CUcontext context;
     int priority_plain, priority_urgent;
-    _Atomic uint64_t peers_tried; /* bit per device whose memory we asked to reach */
+    _Atomic uint64_t peers_tried; /* bit per device to which peer access was tried */
     /* The waiting kernel of cuda_stream.c; NULL until a stream first needs it. */
     _Atomic(CUfunction) wait_kernel;
 };
 
-/** Make `device`'s primary context current; `device_p` may be NULL. TRYST_E_INVALID: no such device. */
+/** Make `device`'s primary context current; `device_p` may be NULL. TRYST_E_INVALID: no
+ *  such device. */
 tryst_status cuda_enter(int32_t device, struct cuda_device **device_p);
-/** What was current before is so again. Returns `status`, of what was done meanwhile; keeps the sentence of
- *  cuda_error_text. */
+/** Restore the context that was current before cuda_enter. Returns `status`; keeps the
+ *  text of cuda_error_text. */
 tryst_status cuda_leave(tryst_status status);
 
-/** Let copies of `device` (whose context is current) reach the memory of device `other`
- *  directly, where the machine can; without it the driver goes through the host. */
+/** Let copies of `device`, the current context's, reach the memory of device `other`
+ *  directly, where the machine can; without it the driver copies through the host. */
 void cuda_peer_enable(struct cuda_device *device, int32_t other);
 
-/* The row's functions (cuda_module.c has the table; memory_ops.h the contracts). */
+/* Functions of the memory ops (cuda_module.c has the table; memory_ops.h the
+ * contracts). */
 tryst_status cuda_devices(int32_t *count_p, char *text);
 tryst_status cuda_describe(int32_t device, tryst_device_info *info_p);
 

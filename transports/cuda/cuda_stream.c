@@ -2,8 +2,8 @@
 /*
  * Streams and events, and a stream that waits for a word in pinned host memory.
  *
- * Our streams are non-blocking: the default stream neither waits for them nor makes them wait.
- * Events measure no time, which makes recording them cheap.
+ * Streams are non-blocking: the default stream neither waits for them nor makes them
+ * wait. Events record no time, so recording is cheap.
  */
 #include "cuda_stream.h"
 #include "cuda_private.h"
@@ -69,17 +69,19 @@ tryst_status cuda_stream_wait(int32_t device, void *stream, void *event)
 /* ---- waiting for a word ---- */
 
 /*
- * The driver's own wait (cuStreamWaitValue32) where it takes it; else a kernel of one thread that
- * reads the word until it is there, naps of a microsecond between. The kernel is PTX text, which
- * the driver compiles for whatever it has. Never a host function: those are called from a thread
- * of the driver's that all streams share, and one that waits stops them all.
+ * A stream waits for a word by the driver's own wait (cuStreamWaitValue32) where the
+ * device takes it, else by a kernel of one thread that polls the word and sleeps 1 us in
+ * between. The kernel is PTX text, which the driver compiles for the device at hand. A
+ * host function cannot wait instead: the driver calls those from one thread for all
+ * streams, so a waiting one stops them all.
  *
- * Both compare as the driver defines GEQ: (int32_t)(*word - value) >= 0. Both read with acquire at
- * system scope, so what was written before the word is seen by what comes behind in the stream.
+ * Both compare as the driver defines GEQ: (int32_t)(*word - value) >= 0. Both read with
+ * acquire at system scope, so work behind the wait in the stream sees all that was
+ * written before the word.
  */
 
-/* Two threads that come first at once both load it; one copy stays unused. Release and acquire:
- * the kernel is whole where it is seen. */
+/* Get the kernel. Two threads that come first at once both load it; one copy stays
+ * unused. Release and acquire: a kernel that is visible is complete. */
 static tryst_status kernel_get(struct cuda_device *self, CUfunction *kernel_p)
 {
     CUmodule module;
@@ -108,7 +110,8 @@ static tryst_status kernel_wait(struct cuda_device *self, CUstream stream,
     return CUDA_CALL(launch, kernel, 1, 1, 1, 1, 1, 1, 0, stream, arguments, NULL);
 }
 
-/* Pinned memory has one address for the host and for all devices (unified addressing). */
+/* Make a stream wait for a word. Pinned memory has one address for the host and for all
+ * devices (unified addressing). */
 tryst_status cuda_stream_wait_word(int32_t device, void *stream, const uint32_t *word,
                                    uint32_t value)
 {

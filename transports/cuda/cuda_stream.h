@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file cuda_stream.h
- *  Streams, events, and waiting for words (cuda_stream.c).
+ *  Streams, events, and streams that wait for words (cuda_stream.c).
  */
 #ifndef TRANSPORTS_CUDA_CUDA_STREAM_H
 #define TRANSPORTS_CUDA_CUDA_STREAM_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The waiting kernel of cuda_stream.c, as the driver takes it: PTX, compiled by the driver for the
- * device that is there. `.target` names the least that has ld.acquire.sys and nanosleep. */
+/* The waiting kernel of cuda_stream.c as PTX, which the driver compiles for the device at
+ * hand. `.target` names the oldest one with ld.acquire.sys and nanosleep. */
 #ifndef TRANSPORTS_CUDA_WAIT_PTX_H
 #define TRANSPORTS_CUDA_WAIT_PTX_H
 

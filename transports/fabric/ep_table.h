@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file ep_table.h
- *  A rail's table of endpoints, for modules whose frames and tags name the receiving endpoint.
+ *  A rail's table of endpoints, for modules with the id of the receiving endpoint in
+ *  frames and tags.
  *
- *  Idea: an id is a slot of this table in its low 16 bits and 48 random bits above, so finding is one
- *  look, and an id that was never given, or has ended, finds nothing. Compiled into each module.
- *  Invariant: the table is at most half full until it has its greatest size, and slots are taken in
- *  turn, so that one comes back late.
+ *  Idea: an id is a slot of this table in its low 16 bits and 48 random bits above, so a
+ *  lookup is one access, and an id that was never given, or has ended, finds nothing.
+ *  Compiled into each module.
+ *  Invariant: the table is at most half full until it has its greatest size. Slots are
+ *  taken in turn, so a freed slot is reused late.
  */
 #ifndef TRANSPORTS_EP_TABLE_H
 #define TRANSPORTS_EP_TABLE_H
@@ -29,7 +31,7 @@ static inline uint32_t ep_table_slot_of(uint64_t id)
     return (uint32_t)(id & 0xffff);
 }
 
-/** `most` is a power of two less one, at most 65535. */
+/** Start an empty table. `most` is a power of two less one, at most 65535. */
 static inline void ep_table_init(struct ep_table *table, const tryst_host *host,
                                  uint32_t most)
 {
@@ -42,13 +44,13 @@ static inline void ep_table_end(struct ep_table *table, const tryst_host *host)
     table->slots = NULL;
 }
 
-/** What is in `slot`, or NULL; any number is allowed. */
+/** Get the endpoint in `slot`, or NULL; any number is allowed. */
 static inline void *ep_table_at(const struct ep_table *table, uint32_t slot)
 {
     return slot < table->count ? table->slots[slot].ep : NULL;
 }
 
-/** The endpoint that has `id`, or NULL. */
+/** Get the endpoint that has `id`, or NULL. */
 static inline void *ep_table_find(const struct ep_table *table, uint64_t id)
 {
     void *ep = ep_table_at(table, ep_table_slot_of(id));
@@ -73,7 +75,7 @@ static inline tryst_status ep_table_grow(struct ep_table *table, const tryst_hos
     return TRYST_OK;
 }
 
-/** Give `ep` an id. TRYST_OK or TRYST_E_NOMEM, also when there are `most`. */
+/** Give `ep` an id. TRYST_OK, or TRYST_E_NOMEM, also when there are `most` endpoints. */
 static inline tryst_status ep_table_add(struct ep_table *table, const tryst_host *host,
                                         void *ep, uint64_t *id_p)
 {

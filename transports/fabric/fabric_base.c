@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The part of a module that ucx and ofi share (fabric_base.h): opening and closing, states, the head of
- * what is said over the link, and reports.
+ * The part of a module that ucx and ofi share (fabric_base.h): opening and closing,
+ * states, the head of connect messages, and reports.
  *
- * Invariant: `failed`, or `ready`, is said once, from progress, and never after ep_close.
- * Callers: ucx/, ofi/.
+ * Invariant: `failed`, or `ready`, is reported once, from progress, and never after
+ * ep_close.
  */
 #include "fabric_base.h"
 
@@ -45,7 +45,7 @@ void fabric_rail_free(struct fabric_rail *rail)
     rail->host->free(rail);
 }
 
-/* The descriptor became readable: progress, which the context calls next, does the work. */
+/* Handle a readable descriptor: the context calls progress next, which does the work. */
 static void source_ready(struct poller_source *source, uint32_t events)
 {
     (void)source;
@@ -133,14 +133,14 @@ void fabric_ep_fail(struct fabric_ep *ep, tryst_status status, const char *fmt, 
     va_start(args, fmt);
     (void)vsnprintf(ep->text, sizeof ep->text, fmt, args);
     va_end(args);
-    /* who was never ready learns of it through `ready` */
+    /* an endpoint that was never ready reports by `ready` */
     ep->fail_status = ep->state == FABRIC_OPENING ? TRYST_E_UNREACHABLE : status;
     ep->state = FABRIC_BROKEN;
-    (void)list_remove(&ep->work_node); /* it may be a stalled one (ofi) */
+    (void)list_remove(&ep->work_node); /* the endpoint may be in the stalled list (ofi) */
     fabric_ep_due(ep, FABRIC_DUE_FAILED);
 }
 
-/* What follows in the head of such a message is of no interest. */
+/* Send the peer a refusal. The receiver ignores the rest of the head. */
 static void refused_send(struct fabric_ep *ep)
 {
     unsigned char head[FABRIC_HEAD_MAX] = {0};
@@ -177,7 +177,7 @@ bool fabric_ep_close(struct fabric_ep *ep)
         return false;
     ep->state = FABRIC_CLOSING;
     ep->work = 0;
-    (void)list_remove(&ep->work_node); /* it may be a stalled one (ofi) */
+    (void)list_remove(&ep->work_node); /* the endpoint may be in the stalled list (ofi) */
     fabric_ep_due(ep, FABRIC_DUE_CLOSE);
     return true;
 }
@@ -193,16 +193,18 @@ bool fabric_connect_take(struct fabric_ep *ep, const void *data, size_t bytes, i
     if (!fabric_ep_is_live(ep))
         return false;
     if (bytes < head_bytes) {
-        fabric_ep_fail(ep, TRYST_E_PROTOCOL, "a connect message of %zu bytes", bytes);
+        fabric_ep_fail(ep, TRYST_E_PROTOCOL,
+                       "protocol error: a connect message of %zu bytes", bytes);
         return false;
     }
     memcpy(&head, data, sizeof head);
     bytes -= head_bytes;
     if (head.magic != wire->magic || head.version != wire->version)
-        fabric_ep_fail(ep, TRYST_E_PROTOCOL, "not a connect message of %s version %u",
+        fabric_ep_fail(ep, TRYST_E_PROTOCOL,
+                       "protocol error: not a connect message of %s version %u",
                        ep->base.rail->ops->name, wire->version);
     else if (head.kind == FABRIC_CONNECT_REFUSED)
-        fabric_ep_fail(ep, TRYST_E_PEER, "the peer says: %.*s",
+        fabric_ep_fail(ep, TRYST_E_PEER, "the peer refused: %.*s",
                        (int)(bytes < TEXT_MAX ? bytes : TEXT_MAX),
                        (const char *)data + head_bytes);
     return fabric_ep_is_live(ep) && head.kind == wire->kind;

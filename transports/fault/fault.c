@@ -2,13 +2,12 @@
 /*
  * The fault wrapper (fault.h).
  *
- * Idea: each endpoint of ours has one of the inner transport behind it, whose `arg` is ours; calls go
- * down and events come up through it, and each passes the script on its way. Bulks are the caller's
- * own and go down as they are, at once or later (fault_hold.c), so their `done` is the inner
- * transport's word.
- * Invariant: what the script takes away is taken before the inner transport has seen it, or after
- * it has let go; so the inner transport's own contract holds throughout.
- * Callers: the context when TRYST_FAULT is set; tests.
+ * Idea: each endpoint here wraps an endpoint of the inner transport, and that one's `arg`
+ * points back. Calls go down and events come up through this pair, and each passes the
+ * script. Bulks stay the caller's and go down unchanged, at once or later (fault_hold.c),
+ * so the inner transport calls their `done`.
+ * Invariant: the script takes things away before the inner transport has received them,
+ * or after it has released them; so the inner transport's own contract holds throughout.
  */
 #include "fault_private.h"
 
@@ -24,7 +23,7 @@ static struct fault_ep *inner_ep(const struct endpoint *inner)
 
 /* ---- the script ---- */
 
-/* Something is started or comes on `ep`. */
+/* Count an event on `ep`: something is started or arrives. */
 static void event_count(struct fault_ep *ep)
 {
     struct fault_rail *rail = ep_rail(ep);
@@ -47,7 +46,8 @@ static bool share_drawn(struct fault_rail *rail, enum fault_stream stream, doubl
     return share > 0 && random_unit(&rail->random[stream]) < share;
 }
 
-/* TRYST_OK: go on. The layer above hears of the break before it is refused for it. */
+/* Check whether a call may go on (TRYST_OK). The layer above gets `failed` before any
+ * TRYST_E_PEER. */
 static tryst_status gate(struct fault_ep *ep)
 {
     struct fault_rail *rail = ep_rail(ep);
@@ -211,7 +211,7 @@ static void fault_ep_close(struct endpoint *base)
 {
     struct fault_ep *ep = (struct fault_ep *)base;
     (void)list_remove(&ep->failing_node);
-    ep->failed_said = true; /* nobody listens any more */
+    ep->failed_said = true; /* no event but `closed` may follow */
     hold_ep_close(ep);
     if (ep_rail(ep)->script.stuck && !ep->spared)
         return;
@@ -228,7 +228,7 @@ static tryst_status fault_frame_begin(struct endpoint *base, size_t max, void **
 static void fault_frame_commit(struct endpoint *base, size_t bytes)
 {
     struct fault_ep *ep = (struct fault_ep *)base;
-    if (!frame_lost(ep)) /* else none was begun */
+    if (!frame_lost(ep)) /* else nothing was begun */
         hold_frame_commit(ep, bytes);
     event_count(ep);
 }
@@ -265,7 +265,7 @@ static void fault_bulk_cancel(struct endpoint *base, struct bulk *bulk)
     ep->inner->rail->ops->bulk_cancel(ep->inner, bulk);
 }
 
-/* ---- registrations: the region's slot belongs to the rail that the context knows ---- */
+/* ---- registrations, in the region's slot of the outer rail ---- */
 
 static tryst_status fault_mem_register(struct rail *base, struct tryst_mem *mem,
                                        void **handle_p)
@@ -287,7 +287,8 @@ static void fault_mem_unregister(struct rail *base, void *handle)
         inner->ops->mem_unregister(inner, handle);
 }
 
-/* The inner rail asks for its handle. Its events are a part of our rail. */
+/* Register for the inner rail, in the slot of the outer rail: inner->events lies inside
+ * the outer rail. */
 static tryst_status inner_mem_handle(struct tryst_mem *mem, struct rail *inner,
                                      void **handle_p)
 {
@@ -355,7 +356,7 @@ tryst_status fault_rail_open(const struct transport_ops *inner,
     status = hold_open(rail);
     if (status != TRYST_OK)
         goto close_inner;
-    rail->base = *rail->inner; /* the same limits */
+    rail->base = *rail->inner; /* the inner rail's limits */
     rail->base.ops = &fault_ops;
     rail->base.events = params->events;
     *rail_p = &rail->base;

@@ -2,11 +2,12 @@
 /*
  * Frames and bulks that the script holds back.
  *
- * Idea: who sends is told OK, and the inner transport hears of it later. A frame is copied; a bulk is
- * the caller's own until it is done, and its scratch, which the inner transport does not use yet, holds
- * our notes. Both leave in the order of their start, except bulks that were drawn to be passed.
- * Invariant: a bulk that is held ends once: by the inner transport, or here, from inside progress.
- * Callers: fault.c.
+ * Idea: the sender gets OK, and the inner transport gets the frame or bulk later. A frame
+ * is copied; a bulk stays the caller's until it is done, and the wrapper keeps its notes
+ * in the scratch, which the inner transport does not use yet. Both leave in the order of
+ * their start, except bulks that were drawn to be passed by later ones.
+ * Invariant: a held bulk ends once: by the inner transport, or here, from inside
+ * progress.
  */
 #include "fault_private.h"
 
@@ -22,7 +23,7 @@
 
 enum { FRAMES_MAX = 64, PASSED_MAX = 4 };
 
-/* For a bulk that is to be passed, when no other comes. */
+/* How long a bulk waits to be passed when no other comes. */
 #define PASSED_WAIT_NS (1 * NS_PER_MS)
 
 struct held_frame {
@@ -36,7 +37,7 @@ struct held_frame {
 struct held_bulk {
     struct list_node node;
     uint64_t due_ns;
-    uint64_t until_ns; /* waits no longer for others */
+    uint64_t until_ns; /* when it stops waiting for others */
     uint32_t to_pass;  /* how many later ones are to go first */
 };
 
@@ -64,7 +65,7 @@ static void timer_fired(struct poller_source *source, uint32_t events)
     uint64_t count;
     ssize_t got = read(source->fd, &count, sizeof count);
     (void)events;
-    (void)got; /* progress comes next, and looks at the clock */
+    (void)got; /* progress comes next, and reads the clock */
 }
 
 tryst_status hold_open(struct fault_rail *rail)
@@ -79,7 +80,7 @@ tryst_status hold_open(struct fault_rail *rail)
     return rail->timer.fd >= 0 ? TRYST_OK : TRYST_E_SYSTEM;
 }
 
-/* timer.fn: set while the timer is registered. */
+/* Register the timer; timer.fn is set while it is registered. */
 tryst_status hold_attach(struct fault_rail *rail)
 {
     if (!rail->poller)
@@ -100,9 +101,9 @@ void hold_close(struct fault_rail *rail)
         (void)close(rail->timer.fd);
 }
 
-/* ---- taking ---- */
+/* ---- holding ---- */
 
-/* Not before what was started earlier. */
+/* Draw a due time, not before that of the newest held one. */
 static uint64_t due_draw(struct fault_rail *rail, uint64_t *newest_ns)
 {
     uint64_t now_ns = hold_now(rail), delay_ns = rail->script.delay_us * NS_PER_US;
@@ -165,7 +166,7 @@ static uint32_t to_pass_draw(struct fault_rail *rail)
     return 1 + (uint32_t)random_range(random, PASSED_MAX);
 }
 
-/* What a silent endpoint sends stays here until it closes. */
+/* Send a bulk now, or hold it. A silent endpoint's bulks are held until it closes. */
 tryst_status hold_bulk(struct fault_ep *ep, struct bulk *bulk)
 {
     struct fault_rail *rail = ep_rail(ep);
@@ -183,7 +184,7 @@ tryst_status hold_bulk(struct fault_ep *ep, struct bulk *bulk)
     return TRYST_OK;
 }
 
-/* ---- letting go ---- */
+/* ---- releasing ---- */
 
 static void frame_drop(struct fault_ep *ep, struct held_frame *frame)
 {
@@ -193,7 +194,8 @@ static void frame_drop(struct fault_ep *ep, struct held_frame *frame)
     mem_free(frame);
 }
 
-/* The inner transport without room ends the round; what it frees wakes us by itself. */
+/* Hand down the frames that are due. The inner transport without room ends the round; its
+ * own events wake the poller when there is room. */
 static int frames_release(struct fault_ep *ep, uint64_t now_ns)
 {
     int count = 0;
@@ -206,7 +208,7 @@ static int frames_release(struct fault_ep *ep, uint64_t now_ns)
         if (transport_frame_send(ep->inner->rail->ops, ep->inner, frame->data,
                                  frame->bytes) == TRYST_AGAIN)
             break;
-        frame_drop(ep, frame); /* broken: nobody needs it; events->failed says so */
+        frame_drop(ep, frame); /* broken: the frame is lost; events->failed reports it */
         count++;
     }
     return count;
@@ -218,7 +220,8 @@ static void bulk_take(struct fault_ep *ep, struct held_bulk *held)
     ep_rail(ep)->held_count--;
 }
 
-/* The one before `place` has gone: those before it have one less to wait for. */
+/* Count a release: the bulk in front of `place` has gone, so each bulk before it has one
+ * less to wait for. */
 static void passed_count(struct fault_ep *ep, const struct list_node *place)
 {
     list_for_each_safe (&ep->bulks, node, after) {
@@ -230,7 +233,7 @@ static void passed_count(struct fault_ep *ep, const struct list_node *place)
     }
 }
 
-/* The first bulk that may go now; NULL: none, and when to look again is noted. */
+/* Get the first bulk that may go now. NULL: none; the time to poll again is noted. */
 static struct held_bulk *bulk_next(struct fault_ep *ep, uint64_t now_ns)
 {
     list_for_each_safe (&ep->bulks, node, after) {
@@ -246,14 +249,15 @@ static struct held_bulk *bulk_next(struct fault_ep *ep, uint64_t now_ns)
     return NULL;
 }
 
-/* `done` may start, and even close, what it likes: so the list is read anew each time. */
+/* Hand down the bulks that are due. `done` may start and even close anything, so the list
+ * is read anew each time. */
 static int bulks_release(struct fault_ep *ep, uint64_t now_ns)
 {
     struct held_bulk *held;
     int count = 0;
     while (!ep->closing && (held = bulk_next(ep, now_ns)) != NULL) {
         struct bulk *bulk = held_bulk_of(&held->node);
-        struct held_bulk saved = *held; /* the inner transport takes the scratch */
+        struct held_bulk saved = *held; /* the inner transport overwrites the scratch */
         struct list_node *after = held->node.next;
         bulk_take(ep, held);
         tryst_status status = ep->inner->rail->ops->bulk_send(ep->inner, bulk);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fault scripts as text (fault_script.h). One row per item is its name, its type and its place.
+ * Fault scripts as text (fault_script.h). A table row per item holds its name, type and
+ * place.
  */
 #include "transports/fault_script.h"
 
@@ -14,9 +15,9 @@
 
 enum type {
     NUMBER,      /* digits */
-    TIME,        /* up to 10 s */
+    TIME,        /* microseconds, up to 10 s */
     SHARE,       /* 0 to 1 */
-    SHARE_BELOW, /* but not 1: who always says AGAIN would never do anything */
+    SHARE_BELOW, /* 0 to below 1: with AGAIN at every call nothing would ever happen */
     TYPES
 };
 
@@ -95,13 +96,13 @@ static tryst_status refuse_name(const char *name, size_t bytes, size_t at, char 
 static tryst_status refuse_value(const struct item *item, const char *value, size_t bytes,
                                  size_t at, char *why)
 {
-    (void)snprintf(why, TRANSPORT_TEXT_MAX, "character %zu: %s wants %s, not \"%.*s\"",
+    (void)snprintf(why, TRANSPORT_TEXT_MAX, "character %zu: %s takes %s, not \"%.*s\"",
                    at, item->name, wants[item->type], (int)(bytes < 24 ? bytes : 24),
                    value);
     return TRYST_E_CONFIG;
 }
 
-/* `bytes` of text from character `at` on: name=value. */
+/* Parse one item, name=value: `bytes` of text from character `at` on. */
 static tryst_status item_parse(const char *text, size_t bytes, size_t at,
                                struct fault_script *script, char *why)
 {

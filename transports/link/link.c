@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A link: one socket between two ranks that carries small typed messages.
  *
- * One idea: the socket is the queue. A message goes straight into it, and comes straight
- * out of a buffer on the stack into the callee's hands; memory is allocated only for what
- * the socket does not take, and for the tail of a message that came in part. Invariant:
- * messages are delivered whole and in order, each descriptor with the message that it was
- * sent with, and all that arrived before `closed`, also from a peer that was killed.
- * Callers: rendezvous (handshake, heartbeat, leave, abort, transports' connect messages).
+ * One idea: the socket is the queue. A message goes straight into the socket, and from
+ * the receiver's stack buffer straight to the callee. Memory is allocated only for
+ * bytes that the socket does not take, and for the tail of a message that came in
+ * part. Invariant: messages are delivered whole and in order, each descriptor with its
+ * own message, and all that arrived before `closed`, also from a peer that was killed.
  *
- * A descriptor travels with the first byte of its message: the kernel ends a read behind
- * the piece that carries descriptors, so at most one is held for a message that is not
- * complete. */
+ * A descriptor is sent with the first byte of its message. The kernel ends a read
+ * behind the piece that carries descriptors, so at most one is held for an incomplete
+ * message. */
 #include "link_private.h"
 
 #include <arpa/inet.h>
@@ -34,10 +33,9 @@
 #include "topology/net/netif.h"
 
 enum {
-    READ_BYTES = 16 * 1024, /* per read: a dozen connect messages; it is on the stack */
-    READS_MAX = 16, /* per poller call, so that one peer does not keep the others out */
-    DRAIN_READS_MAX =
-        64 /* from a peer that goes on talking to a link we gave up: 1 MiB */
+    READ_BYTES = 16 * 1024, /* per read, on the stack: a dozen connect messages */
+    READS_MAX = 16, /* per poller call, so that one peer does not starve the others */
+    DRAIN_READS_MAX = 64 /* from a peer that keeps sending on a broken link: 1 MiB */
 };
 
 static void link_ready(struct poller_source *source, uint32_t events);
@@ -171,8 +169,8 @@ static void received_drop(struct link *link)
     link->fds_count = 0;
 }
 
-/* TCP resets a connection that closes with bytes unread, and the peer then loses what we
- * sent last; so read them first. */
+/* Read unread bytes before a close: TCP resets a connection that closes with bytes
+ * unread, and the peer then loses the last bytes sent to it. */
 void link_unread_discard(int fd)
 {
     char buffer[4096];
@@ -181,8 +179,9 @@ void link_unread_discard(int fd)
             return;
 }
 
-/* Flush the backlog before the close: it ends with LEAVE, and a close without LEAVE is a death. The send buffer
- * is full, so raise its limit first; not for TCP, where setting it would shrink a buffer that the kernel has grown. */
+/* Flush the backlog before the close: it ends with LEAVE, and a close without LEAVE is a
+ * death. The send buffer is full, so raise its limit first; not for TCP, where setting it
+ * would shrink a buffer that the kernel has grown. */
 static void last_words_send(struct link *link)
 {
     int room = 4 * (int)LINK_BACKLOG_MAX;
@@ -232,11 +231,12 @@ static ssize_t socket_send(int fd, struct iovec *iov, size_t count, int pass_fd)
     return sent;
 }
 
-/* What link_put says beside the bytes taken. */
+/* Results of link_put besides the bytes taken. */
 enum { PUT_BROKEN = -1, PUT_NO_FD = -2 };
 
-/* Bytes taken, 0 when the socket is full, PUT_BROKEN when the link now is. PUT_NO_FD: too many of
- * this user's descriptors are on their way already; once they have been read there is room. */
+/* Write to the socket. Returns the bytes taken, 0 when the socket is full, PUT_BROKEN
+ * when the link broke. PUT_NO_FD: too many of this user's descriptors are in sockets
+ * already; there is room once they have been read. */
 static ssize_t link_put(struct link *link, struct iovec *iov, size_t count, int pass_fd)
 {
     ssize_t sent = socket_send(link->source.fd, iov, count, pass_fd);
@@ -271,7 +271,8 @@ static void link_flush(struct link *link)
         (void)poller_modify(link->poller, &link->source, EPOLLIN);
 }
 
-/* The chunk that `bytes` more go into, with that descriptor (or -1), which is first in its chunk. */
+/* Get the chunk for `bytes` more, with that descriptor (or -1), which must be first in
+ * its chunk. */
 static struct link_chunk *chunk_get(struct link *link, size_t bytes, int fd)
 {
     struct link_chunk *chunk =
@@ -297,7 +298,7 @@ static void chunk_append(struct link *link, struct link_chunk *chunk, const void
     link->backlog_bytes += (uint32_t)bytes;
 }
 
-/* Keep what the socket did not take: the header and payload beyond the first `sent`
+/* Queue what the socket did not take: the header and payload beyond the first `sent`
  * bytes. */
 static tryst_status link_queue(struct link *link, const struct link_header *header,
                                const void *data, size_t sent, int fd)
@@ -307,7 +308,7 @@ static tryst_status link_queue(struct link *link, const struct link_header *head
     size_t left = head_left + header->bytes - skip;
     int pass_fd = -1;
     if (link->backlog_bytes + left > LINK_BACKLOG_MAX) {
-        link_break(link, TRYST_E_PEER, "the peer does not read: %u bytes wait for it",
+        link_break(link, TRYST_E_PEER, "the peer does not read: its backlog is %u bytes",
                    link->backlog_bytes);
         return TRYST_E_PEER;
     }
@@ -319,7 +320,8 @@ static tryst_status link_queue(struct link *link, const struct link_header *head
             close(pass_fd);
         if (sent == 0)
             return TRYST_E_NOMEM;
-        link_break(link, TRYST_E_NOMEM, "no memory for the rest of a message");
+        link_break(link, TRYST_E_NOMEM,
+                   "cannot queue the rest of a message: out of memory");
         return TRYST_E_PEER;
     }
     chunk_append(link, chunk, (const uint8_t *)header + sizeof *header - head_left,
@@ -374,19 +376,19 @@ static void fd_queue(struct link *link, int fd)
     protocol_break(link, "descriptors without messages");
 }
 
-/* The kernel had one for us, and no place in our table: its message goes without. */
+/* Handle a descriptor that the kernel delivered and this process has no room for: its
+ * message goes without. */
 static void fd_lost(struct link *link)
 {
     if (!link->fd_lost)
-        LOG_WARN(link->log,
-                 "a peer's descriptor could not be received: this process has as "
-                 "many open as it may (raise the limit, ulimit -n)");
+        LOG_WARN(link->log, "cannot receive a peer's descriptor: this process has no "
+                            "descriptor left; raise the limit (ulimit -n)");
     link->fd_lost = true;
     fd_queue(link, LINK_FD_LOST);
 }
 
-/* Take the descriptors of one read; the kernel hands over those of one sendmsg at a time.
- */
+/* Take the descriptors of one read; the kernel delivers those of one sendmsg at a
+ * time. */
 static void fds_take(struct link *link, struct msghdr *message)
 {
     for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(message); cmsg;
@@ -416,7 +418,7 @@ static ssize_t socket_receive(struct link *link, void *data, size_t bytes)
                              .msg_control = control.bytes,
                              .msg_controllen = sizeof control.bytes};
     ssize_t got;
-    unsigned held = link->is_unix ? fd_low_hold() : 0; /* TCP brings no descriptors */
+    unsigned held = link->is_unix ? fd_low_hold() : 0; /* TCP carries no descriptors */
     do
         got = recvmsg(link->source.fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     while (got < 0 && errno == EINTR);
@@ -429,7 +431,7 @@ static ssize_t socket_receive(struct link *link, void *data, size_t bytes)
 static const char *header_fault(const struct link *link, const struct link_header *header)
 {
     if (header->magic != LINK_MAGIC)
-        return "a message without our mark";
+        return "a message with a wrong magic";
     if (header->bytes > LINK_MESSAGE_MAX)
         return "a message that is too long";
     if (header->flags & ~(LINK_FLAG_FD | LINK_FLAG_REFUSED))
@@ -457,7 +459,7 @@ static void message_deliver(struct link *link, const struct link_header *header,
     link->events->message(link->arg, link, header->type, data, header->bytes, fd);
 }
 
-/* Deliver the whole messages in `data`; returns the bytes that they had. */
+/* Deliver the whole messages in `data`; returns their bytes. */
 static size_t messages_deliver(struct link *link, const uint8_t *data, size_t bytes)
 {
     size_t used = 0;
@@ -470,10 +472,9 @@ static size_t messages_deliver(struct link *link, const uint8_t *data, size_t by
             break;
         }
         if (header.flags & LINK_FLAG_REFUSED) {
-            link_break(
-                link, TRYST_E_SYSTEM,
-                "its process has no descriptor left (raise its limit of open files, "
-                "ulimit -n)");
+            link_break(link, TRYST_E_SYSTEM,
+                       "the peer's process has no descriptor left: raise its limit of "
+                       "open files (ulimit -n)");
             link->ended = true;
             break;
         }
@@ -485,8 +486,8 @@ static size_t messages_deliver(struct link *link, const uint8_t *data, size_t by
     return used;
 }
 
-/* What is left is the beginning of one message; at most one descriptor can belong to it.
- */
+/* Keep the rest of the data, the beginning of one message; at most one descriptor can
+ * belong to it. */
 static void partial_keep(struct link *link, const uint8_t *data, size_t bytes)
 {
     assert(bytes < LINK_RECORD_MAX);
@@ -496,7 +497,8 @@ static void partial_keep(struct link *link, const uint8_t *data, size_t bytes)
         return;
     }
     if (bytes && !link->partial && !(link->partial = mem_alloc(LINK_RECORD_MAX))) {
-        link_break(link, TRYST_E_NOMEM, "no memory for a message that came in part");
+        link_break(link, TRYST_E_NOMEM,
+                   "cannot keep a message that came in part: out of memory");
         link->ended = true;
         return;
     }
@@ -508,7 +510,7 @@ static void partial_keep(struct link *link, const uint8_t *data, size_t bytes)
     }
 }
 
-/* The read that found nothing more: why? */
+/* Handle the end of a read that returned nothing. */
 static void receive_end(struct link *link, ssize_t got, int error)
 {
     if (got < 0 && error == EAGAIN && link->state != LINK_BROKEN)
@@ -540,8 +542,9 @@ static void link_receive(struct link *link)
         size_t used = messages_deliver(link, buffer, bytes);
         if (!link->closed && !link->ended)
             partial_keep(link, buffer + used, bytes - used);
+        /* most likely all; if not, epoll reports it again */
         if (got < READ_BYTES && link->state != LINK_BROKEN)
-            return; /* most likely all; if not, epoll says so again */
+            return;
     }
     if (draining)
         link->ended = true;
@@ -549,7 +552,8 @@ static void link_receive(struct link *link)
 
 /* ---- connecting ---- */
 
-/* The port of a listener that is gone may be drawn as our own: TCP then meets itself. */
+/* True if a connection is to its own socket: TCP may draw the port of a listener that is
+ * gone as the local port, and then connects to itself. */
 static bool connected_to_self(int fd)
 {
     struct sockaddr_storage local = {0}, remote = {0};
@@ -563,7 +567,7 @@ static void connect_failed(struct link *link, int error)
 {
     bool nobody = error == ECONNREFUSED || error == ECONNRESET;
     break_system(link, nobody ? TRYST_E_PEER : TRYST_E_UNREACHABLE,
-                 nobody && link->is_unix ? "no process listens there any more"
+                 nobody && link->is_unix ? "no process listens at the address any more"
                                          : "cannot connect",
                  error);
 }
@@ -607,7 +611,8 @@ socklen_t link_unix_address(uint64_t listener_id, struct sockaddr_un *address_p)
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }
 
-/* False: the listener's queue is full. Unlike TCP's, such a connect does not go on by itself. */
+/* False: the listener's queue is full. Such a connect does not go on by itself, unlike
+ * TCP's. */
 static bool unix_connect(struct link *link, uint64_t listener_id)
 {
     struct sockaddr_un address;
@@ -618,7 +623,8 @@ static bool unix_connect(struct link *link, uint64_t listener_id)
     if (error)
         connect_failed(link, error);
     else if (!link_peer_is_ours(link->source.fd, &link->peer_pid))
-        link_break(link, TRYST_E_PEER, "another user's process listens there");
+        link_break(link, TRYST_E_PEER,
+                   "a process of another user listens at the address");
     else
         connect_done(link);
     return true;
@@ -669,7 +675,7 @@ static int seconds_clamp(uint64_t ns, int most)
     return seconds < 1 ? 1 : seconds > (uint64_t)most ? most : (int)seconds;
 }
 
-/* A kernel that is silent for the timeout is given up: the first probe after a third of
+/* Give up a kernel that is silent for the timeout: the first probe after a third of
  * it, then one each sixth. The limits are the kernel's (MAX_TCP_KEEPIDLE,
  * MAX_TCP_KEEPCNT). */
 void link_tcp_options(int fd, uint64_t user_timeout_ns)
@@ -703,7 +709,8 @@ tryst_status link_connect(struct poller *poller, const struct log *log,
     int family = via_unix ? AF_UNIX : address->family == 6 ? AF_INET6 : AF_INET;
     int fd = FD_MAKE(socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (fd < 0) {
-        LOG_ERROR(log, "no socket for a connection to a peer: %s", strerror(errno));
+        LOG_ERROR(log, "cannot create a socket to connect to a peer: %s",
+                  strerror(errno));
         return TRYST_E_SYSTEM;
     }
     struct link *link = link_make(poller, log, fd, via_unix, LINK_CONNECTING);
@@ -721,7 +728,7 @@ tryst_status link_connect(struct poller *poller, const struct log *log,
     if (link->state == LINK_OPEN)
         link->source.events = EPOLLIN;
     if (link_watch(link) != TRYST_OK) {
-        LOG_ERROR(log, "a connection to a peer cannot be watched: %s", strerror(errno));
+        LOG_ERROR(log, "cannot poll a connection to a peer: %s", strerror(errno));
         link_close(link);
         return TRYST_E_SYSTEM;
     }

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Listening for links: an abstract Unix socket always, TCP where an address is given.
  *
- * One idea: a connection is cheap until it has spoken. It stands in a bounded list,
- * oldest first, that it leaves with its first message; whoever stays too long, or is the
- * oldest when the list is full, is dropped. Invariant: at most `pending_max` accepted
- * links have not spoken. A Unix peer of another user never becomes a link. Callers:
- * rendezvous. */
+ * One idea: a connection is cheap until its first message. Until then it is in a bounded
+ * list, oldest first. A connection that stays in the list too long, or is the oldest when
+ * the list is full, is dropped. Invariant: at most `pending_max` accepted links have sent
+ * no message. A Unix peer of another user never becomes a link. */
 #include "transports/link/link_listen.h"
 
 #include "link_private.h"
@@ -31,16 +30,18 @@
 
 enum {
     ACCEPTS_MAX = 16, /* per poller call */
-    NAME_TRIES = 8,   /* random names; one collision has a chance of 2^-64 */
-    PORT_TRIES = 16 /* ports that the kernel finds free at one address, but not at all */
+    NAME_TRIES = 8,   /* random names; a collision has a chance of 2^-64 */
+    /* ports that the kernel finds free at the first address, but not at all */
+    PORT_TRIES = 16
 };
 
-/* Connections that the kernel keeps for us: as many as it allows (net.core.somaxconn). All ranks that
- * want to meet one that computes wait there. */
+/* Length of the kernel's queue: the kernel's own limit (net.core.somaxconn). While a rank
+ * computes, all ranks that connect to it wait there. */
 #define QUEUE_MAX INT_MAX
-/* How long an accepted connection may stay silent. */
+/* How long an accepted connection may send nothing. */
 #define SPEAK_WITHIN_NS (5 * NS_PER_S)
-/* Until the layer above says better (link_user_timeout_set): peer_timeout's default. */
+/* User timeout until the layer above sets one (link_user_timeout_set): peer_timeout's
+ * default. */
 #define ACCEPTED_TIMEOUT_NS (15 * NS_PER_S)
 #define LOG_EVERY_NS        (10 * NS_PER_S)
 
@@ -50,7 +51,7 @@ struct tcp_listener {
 };
 
 struct link_listener {
-    struct poller_source unix_source; /* fd -1: none */
+    struct poller_source unix_source; /* fd -1: not open */
     struct tcp_listener tcp[LINK_TCP_MAX];
     unsigned tcp_count;
     struct poller *poller;
@@ -59,13 +60,13 @@ struct link_listener {
     void *arg;
     struct link_silent silent;
     unsigned pending_max;
-    int spare_fd; /* given up for a moment to refuse a connection when descriptors run out
-                   */
+    /* closed for a moment to refuse a connection when descriptors run out */
+    int spare_fd;
     struct link_listener_counters counters;
     struct log_limit foreign_limit, silent_limit, failed_limit;
 };
 
-/* ---- the list of those that have not spoken ---- */
+/* ---- the list of links that have sent nothing ---- */
 
 static void pending_drop(struct link_listener *listener, const char *why)
 {
@@ -75,8 +76,9 @@ static void pending_drop(struct link_listener *listener, const char *why)
     LOG_WARN_LIMITED(listener->log, &listener->silent_limit, LOG_EVERY_NS,
                      "dropped a connection that %s", why);
     link_spoke(link);
-    link_break(link, TRYST_E_TIMEOUT, "dropped: it %s", why);
-    link->ended = true; /* what it may say yet is too late: a broken link is nobody's */
+    link_break(link, TRYST_E_TIMEOUT, "dropped: the peer %s", why);
+    /* a message that still comes is too late: no layer handles a broken link's */
+    link->ended = true;
 }
 
 void link_listener_tick(struct link_listener *listener, uint64_t now_ns)
@@ -86,7 +88,7 @@ void link_listener_tick(struct link_listener *listener, uint64_t now_ns)
         if (now_ns <
             container_of(oldest, struct link, pending)->accepted_ns + SPEAK_WITHIN_NS)
             return;
-        pending_drop(listener, "said nothing for 5 s");
+        pending_drop(listener, "sent nothing for 5 s");
     }
 }
 
@@ -98,14 +100,14 @@ static void accept_link(struct link_listener *listener, int fd, bool is_unix, in
         link_make(listener->poller, listener->log, fd, is_unix, LINK_OPEN);
     if (!link || link_watch(link) != TRYST_OK) {
         LOG_WARN_LIMITED(listener->log, &listener->failed_limit, LOG_EVERY_NS,
-                         "no memory to accept a connection; refused it");
+                         "cannot accept a connection: out of memory; refused it");
         listener->counters.failed++;
         mem_free(link);
         close(fd);
         return;
     }
     if (listener->silent.count == listener->pending_max)
-        pending_drop(listener, "said nothing while others waited");
+        pending_drop(listener, "sent nothing while others waited");
     link->peer_pid = pid;
     link->accepted_ns = clock_monotonic_ns();
     link->silent = &listener->silent;
@@ -115,7 +117,7 @@ static void accept_link(struct link_listener *listener, int fd, bool is_unix, in
     link->inside = true;
     listener->accepted(listener->arg, link);
     link->inside = false;
-    assert(link->closed || link->events); /* the callee sets events, or closes it */
+    assert(link->closed || link->events); /* the callee sets events, or closes the link */
     if (link->closed)
         mem_free(link);
 }
@@ -128,14 +130,15 @@ static void accept_fd(struct link_listener *listener, int fd, bool is_unix)
     } else if (!link_peer_is_ours(fd, &pid)) {
         listener->counters.foreign++;
         LOG_WARN_LIMITED(listener->log, &listener->foreign_limit, LOG_EVERY_NS,
-                         "refused a connection of another user's process");
+                         "refused a connection: the process belongs to another user");
         close(fd);
         return;
     }
     accept_link(listener, fd, is_unix, pid);
 }
 
-/* Say why. What the peer has sent is read first, lest closing resets what we say (TCP). */
+/* Send the reason of a refusal. The peer's bytes are read first, since a close with
+ * unread bytes would reset what was sent (TCP). */
 static void refusal_send(int fd)
 {
     const struct link_header header = {.flags = LINK_FLAG_REFUSED, .magic = LINK_MAGIC};
@@ -143,9 +146,10 @@ static void refusal_send(int fd)
     (void)send(fd, &header, sizeof header, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* Without a descriptor for it the connection would stay in the kernel's queue, and epoll would
- * report it for ever: take it with the spare one, and refuse it. False when there is none left
- * to refuse (accept says EMFILE before it looks). */
+/* Refuse a connection when descriptors run out. Unaccepted it would stay in the kernel's
+ * queue, and epoll would report it again and again. So the spare descriptor is closed,
+ * the connection accepted and closed. False: the queue is empty (accept returns EMFILE
+ * before it checks the queue). */
 static bool accept_refuse(struct link_listener *listener, int listen_fd)
 {
     if (listener->spare_fd >= 0)
@@ -160,8 +164,8 @@ static bool accept_refuse(struct link_listener *listener, int listen_fd)
         return false;
     listener->counters.failed++;
     LOG_WARN_LIMITED(listener->log, &listener->failed_limit, LOG_EVERY_NS,
-                     "refused a connection: no descriptors left (raise the limit of open "
-                     "files)");
+                     "refused a connection: no descriptors left; raise the limit of open "
+                     "files (ulimit -n)");
     return true;
 }
 
@@ -212,7 +216,7 @@ static int unix_bind(int fd, uint64_t *id_p)
     return -1;
 }
 
-/* A listening socket in `source`, watched; -1 and errno when something fails. */
+/* Listen on the socket in `source` and poll it; -1 and errno when something fails. */
 static int source_listen(struct link_listener *listener, struct poller_source *source)
 {
     source->events = EPOLLIN;
@@ -256,7 +260,7 @@ static void tcp_forget(struct link_listener *listener)
     errno = error;
 }
 
-/* One more socket, listening at `at` and `port` (0: any); -1 and errno. */
+/* Open one more socket, listening at `from` and `port` (0: any); -1 and errno. */
 static int tcp_add(struct link_listener *listener, const struct sockaddr_storage *from,
                    uint16_t port)
 {
@@ -278,7 +282,7 @@ static int tcp_add(struct link_listener *listener, const struct sockaddr_storage
     return listen(fd, QUEUE_MAX);
 }
 
-/* At every address on one port (0: whichever is free at the first). */
+/* Listen at every address on one port (0: one that is free at the first). */
 static int tcp_try(struct link_listener *listener, const struct link_tcp *tcp,
                    uint16_t port, struct link_address *address)
 {
@@ -297,8 +301,8 @@ static int tcp_bind(struct link_listener *listener, const struct link_tcp *tcp,
 {
     uint32_t ports = port_range_count(tcp->ports);
     uint32_t tries = ports ? ports : PORT_TRIES;
-    uint64_t start =
-        0; /* anywhere in the range: other ranks of this host begin elsewhere */
+    /* a random start in the range: other ranks of this host start elsewhere */
+    uint64_t start = 0;
     if (ports && random_secret(&start, sizeof start) != TRYST_OK)
         return -1;
     for (uint32_t i = 0; i < tries; i++) {
@@ -347,9 +351,8 @@ tryst_status link_listen(struct poller *poller, const struct log *log,
     if (unix_listen(listener, &address) != 0 ||
         (tcp && tcp->count && tcp_listen(listener, tcp, &address) != 0)) {
         bool ports = errno == EADDRINUSE && tcp && tcp->ports.first;
-        LOG_ERROR(log, "cannot listen for the links of other ranks: %s%s",
-                  strerror(errno),
-                  ports ? " (every port of TRYST_PORT_RANGE; widen it)" : "");
+        LOG_ERROR(log, "cannot listen for links of other ranks: %s%s", strerror(errno),
+                  ports ? " (every port of TRYST_PORT_RANGE is taken; widen it)" : "");
         int error = errno;
         link_listener_close(listener);
         errno = error;

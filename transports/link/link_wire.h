@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a link puts on its socket: a header, then `bytes` bytes, then the next header.
+/* The bytes on a link's socket: a header, then `bytes` bytes, then the next header.
  *
- * Invariant: little-endian, 8 bytes, never reordered. Everything in it is hostile until
- * checked: a wrong magic, an unknown flag or a length over LINK_MESSAGE_MAX ends the
- * link. */
+ * Invariant: little-endian, 8 bytes, never reordered. All of it is hostile until checked:
+ * a wrong magic, an unknown flag or a length over LINK_MESSAGE_MAX ends the link. */
 #ifndef TRANSPORTS_LINK_WIRE_H
 #define TRANSPORTS_LINK_WIRE_H
 
@@ -12,14 +11,15 @@
 
 #define LINK_MAGIC 0x7254u /* "Tr" */
 
-/* A descriptor travels with the header's first byte (SCM_RIGHTS). */
+/* A descriptor comes with the header's first byte (SCM_RIGHTS). */
 #define LINK_FLAG_FD 0x01u
-/* The listener has no descriptor for this connection; it closes, and nothing else was sent. */
+/* The listener has no descriptor for this connection: it sends only this header and
+ * closes. */
 #define LINK_FLAG_REFUSED 0x02u
 
 struct link_header {
-    uint32_t bytes; /* of the payload that follows, at most LINK_MESSAGE_MAX */
-    uint8_t type;   /* the layer above's */
+    uint32_t bytes; /* bytes of the payload that follows, at most LINK_MESSAGE_MAX */
+    uint8_t type;   /* defined by the layer above */
     uint8_t flags;  /* LINK_FLAG_… */
     uint16_t magic; /* LINK_MAGIC */
 };

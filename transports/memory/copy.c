@@ -2,11 +2,10 @@
 /*
  * Copies from and to devices, polled.
  *
- * Idea: a stream does its copies in their order, so of each stream only the oldest event is asked.
- * Invariant: `done` says that the device touches the bytes no more. So an event that cannot be
- * recorded or asked is tried again; a driver that goes on failing has lost the device, and with it
- * what was queued there.
- * Callers: stage.c, pair/.
+ * Idea: a stream does its copies in order, so only the oldest event of each stream is
+ * polled. Invariant: when `done` is called, the device does not touch the bytes any more.
+ * So an event that cannot be recorded or polled is tried again; after repeated failures
+ * the device counts as lost, and its queued work with it.
  */
 #include "transports/memory/copy.h"
 
@@ -14,11 +13,11 @@
 
 #include "core/alloc.h"
 
-/* Failures in a row of one copy's event until the device counts as lost. */
+/* Consecutive failures of one copy's event after which the device counts as lost. */
 enum { FAILS_MAX = 16 };
 
 struct copy_event {
-    struct list_node node; /* of home->events while free */
+    struct list_node node; /* in home->events while free */
     void *event;
 };
 
@@ -28,7 +27,7 @@ struct copy_stream {
     struct list running; /* in the stream's order */
 };
 
-/* One device. */
+/* The streams and free events of one device. */
 struct copy_home {
     struct list_node node;
     const struct memory_ops *memory;
@@ -189,17 +188,18 @@ bool copies_drop(struct copies *copies, struct copy *copy)
 
 bool copy_has_ended(const struct copy *copy)
 {
-    /* What is read here was set before copies_start returned. A record that failed then, and is tried
-     * again later, is its owner's to ask. */
+    /* All fields read here were set before copies_start returned. A record that failed
+     * then, and is tried again later, is not visible here: the copy counts as running. */
     if (!copy->queued)
         return true;
     return copy->recorded_at_once &&
            copy->memory->event_query(copy->device, copy->event->event) == TRYST_OK;
 }
 
-/* ---- asking ---- */
+/* ---- polling ---- */
 
-/* TRYST_OK, TRYST_IN_PROGRESS, or why it will never pass. */
+/* Count a failure. TRYST_OK, TRYST_IN_PROGRESS, or the reason why the event will never
+ * pass. */
 static tryst_status fails_count(struct copy *copy, tryst_status status)
 {
     if (status == TRYST_OK || status == TRYST_IN_PROGRESS) {
@@ -218,7 +218,7 @@ static void waiting_ask(struct copies *copies)
         if (status == TRYST_OK) {
             copy_begin(copies, copy);
         } else if (status != TRYST_IN_PROGRESS) {
-            copy->begun = true; /* it has ended: too late to drop */
+            copy->begun = true; /* the copy has ended: too late to drop */
             copy_end(copies, copy, status);
         }
     }
@@ -262,7 +262,8 @@ int copies_poll(struct copies *copies)
             stream_ask(copies, home, &home->streams[way]);
     }
     list_init(&told);
-    list_append(&told, &copies->ended); /* what `done` starts waits for the next call */
+    /* copies that `done` starts wait for the next call */
+    list_append(&told, &copies->ended);
     while ((node = list_pop_front(&told)) != NULL) {
         struct copy *copy = container_of(node, struct copy, node);
         copies->count--;

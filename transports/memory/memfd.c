@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sealed memory files; memfd.h says why. */
+/* Sealed memory files (memfd.h). */
 #include "transports/memory/memfd.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 
-/* Beyond RLIMIT_FSIZE the kernel would send SIGXFSZ, which is not ours to raise. */
+/* False beyond RLIMIT_FSIZE, where the kernel would send SIGXFSZ to the host program. */
 static bool size_is_allowed(size_t bytes)
 {
     struct rlimit limit;
@@ -68,7 +68,7 @@ const char *memfd_refusal(int fd, size_t bytes)
     struct stat file;
     int seals = fcntl(fd, F_GET_SEALS);
     if (seals < 0)
-        return "the descriptor is no memory file";
+        return "the descriptor is not a memory file";
     if (!(seals & F_SEAL_SHRINK))
         return "the memory file is not sealed against shrinking";
     if (fstat(fd, &file) != 0 || file.st_size < 0 || (size_t)file.st_size < bytes)

@@ -2,11 +2,11 @@
 /*
  * Regions and their registrations.
  *
- * One idea: regions lie in an array sorted by address, each with the highest end of all regions up
- * to it, so the region that covers some bytes is found by bisection even where regions overlap.
- * Invariant: under the lock, region[i].data never decreases and reach[i] is the maximum of
- * data + bytes over regions 0..i.
- * Callers: the context (tryst_mem_*), operations (memory_find), rails (transports/registration.c).
+ * One idea: regions lie in an array sorted by address, each with the highest end of all
+ * regions up to it. So the region that covers some bytes is found by bisection even where
+ * regions overlap.
+ * Invariant: under the lock, region[i].data never decreases and reach[i] is the maximum
+ * of data + bytes over regions 0..i.
  */
 #include "transports/memory/memory.h"
 
@@ -19,11 +19,11 @@
 
 struct memory_place {
     struct tryst_mem *mem;
-    uintptr_t reach; /* see the invariant */
+    uintptr_t reach; /* highest end of all regions up to this one */
 };
 
 struct memory_cache {
-    memory_load_fn *load; /* or NULL */
+    memory_load_fn *load; /* NULL: only published kinds */
     const struct tryst_host *host;
     struct memory_domain domain;
     uint64_t fork_generation;
@@ -70,7 +70,7 @@ void memory_cache_guard(struct memory_cache *cache, const struct memory_domain *
 size_t memory_cache_close(struct memory_cache *cache)
 {
     size_t left = cache->count;
-    cache->domain.enter = NULL; /* there is no other thread any more */
+    cache->domain.enter = NULL; /* no other thread is left */
     while (cache->count > 0)
         memory_release(cache->entries[cache->count - 1].mem);
     pthread_mutex_destroy(&cache->lock);
@@ -79,7 +79,7 @@ size_t memory_cache_close(struct memory_cache *cache)
     return left;
 }
 
-/* Index of the first region that starts beyond `address`. */
+/* Get the index of the first region that starts beyond `address`. */
 static size_t upper_bound(const struct memory_cache *cache, uintptr_t address)
 {
     size_t low = 0, high = cache->count;
@@ -102,7 +102,7 @@ static void reach_update(struct memory_cache *cache, size_t from)
     }
 }
 
-/* Make it known; the cache owns it from here on. */
+/* Add a region; the cache owns it from here on. */
 static tryst_status cache_add(struct memory_cache *cache, struct tryst_mem *mem)
 {
     pthread_mutex_lock(&cache->lock);
@@ -136,7 +136,7 @@ static void cache_remove(struct memory_cache *cache, const struct tryst_mem *mem
     pthread_mutex_unlock(&cache->lock);
 }
 
-/* A region like `model`, known to the cache. */
+/* Make a copy of `model` and add it to the cache. */
 static tryst_status region_add(const struct tryst_mem *model, struct tryst_mem **mem_p)
 {
     struct tryst_mem *mem = mem_alloc(sizeof *mem);
@@ -207,8 +207,8 @@ static void registration_undo(struct tryst_mem *mem, unsigned index)
     mem->registrations[index].rail = NULL;
 }
 
-/* Most regions of a program that comes and goes were never used on a rail. The lock: a rail that
- * closes forgets its registrations under it. */
+/* True if some rail has a registration; most short-lived regions are never used on a
+ * rail. Takes the lock, since a rail that closes forgets its registrations under it. */
 static bool is_registered(const struct tryst_mem *mem)
 {
     bool found = false;
@@ -245,12 +245,13 @@ struct tryst_mem *memory_find(struct memory_cache *cache, const void *data, size
 {
     uintptr_t start = (uintptr_t)data, end = start + bytes;
     struct tryst_mem *found = NULL;
-    /* relaxed: who knows of a region has it from whoever made it, and then this is not 0. */
+    /* relaxed: a caller that has a region got it from the thread that made it, and then
+     * this is not 0. */
     if (end < start || !atomic_load_explicit(&cache->count, memory_order_relaxed))
         return NULL;
     pthread_mutex_lock(&cache->lock);
     size_t at = upper_bound(cache, start);
-    /* Backwards while some region further down still reaches that far. */
+    /* Walk backwards while some region further down still reaches that far. */
     for (; at > 0 && !found && cache->entries[at - 1].reach >= end; at--)
         if (region_end(cache->entries[at - 1].mem) >= end)
             found = cache->entries[at - 1].mem;

@@ -2,14 +2,15 @@
 /** @file memory.h
  *  Regions of memory and their registrations.
  *
- *  A *region* (tryst_mem) is a range of one kind of memory (memory_ops.h) that was registered, or
- *  allocated by us in a way that peers of this machine can map. Each rail keeps at most
- *  one registration per region, in `registrations[rail->index]`, made when a bulk first
- *  uses the region on that rail and undone when the region is released.
+ *  A *region* (tryst_mem) is a range of one kind of memory (memory_ops.h) that was
+ *  registered, or allocated here so that peers of this machine can map it. Each rail
+ *  keeps at most one registration per region, in `registrations[rail->index]`, made when
+ *  a bulk first uses the region on that rail and undone when the region is released.
  *
- *  Domain: regions are made and released by any thread under the cache's lock;
- *  registrations per rail are made and undone in the progress domain, which a release enters for
- *  that alone (struct memory_domain): what frees memory may wait for a device, and stays outside.
+ *  Domain: any thread makes and releases regions, under the cache's lock. Registrations
+ *  per rail are made and undone in the progress domain, which a release enters for that
+ *  step alone (struct memory_domain): freeing memory may wait for a device, and stays
+ *  outside.
  */
 #ifndef TRANSPORTS_MEMORY_H
 #define TRANSPORTS_MEMORY_H
@@ -21,7 +22,7 @@
 #include "transports/memory/memory_ops.h"
 #include "tryst/types.h"
 
-/** Rails per context at most: registrations are an array in the region. */
+/** Most rails per context: registrations are an array in the region. */
 #define MEMORY_RAILS_MAX 16
 
 struct memory_cache;
@@ -36,19 +37,19 @@ struct tryst_mem {
     size_t bytes;
     int32_t device;
     int fd;      /**< maps the same bytes (tryst_mem_alloc), or -1 */
-    bool owned;  /**< made by ops->alloc: release frees the bytes */
+    bool owned;  /**< made by ops->alloc: a release frees the bytes */
     uint64_t id; /**< unique in the context, never reused: names the region to peers */
     struct {
         struct rail *rail;
         void *handle;
-        void (*undo)(struct rail *rail, void *handle); /**< or NULL */
+        void (*undo)(struct rail *rail, void *handle); /**< NULL: nothing to undo */
     } registrations[MEMORY_RAILS_MAX];
 };
 
-/** How a release gets into the progress domain. */
+/** How a release enters the progress domain. */
 enum memory_entry {
-    MEMORY_ENTERED, /**< `leave` follows */
-    MEMORY_INSIDE   /**< this thread was there already (a transport, a callback) */
+    MEMORY_ENTERED, /**< `leave` must follow */
+    MEMORY_INSIDE   /**< this thread was inside already (a transport, a callback) */
 };
 struct memory_domain {
     enum memory_entry (*enter)(void *arg); /**< NULL: all calls come from inside */
@@ -56,18 +57,19 @@ struct memory_domain {
     void *arg;
 };
 
-/** Finds the row of a kind that is not known yet and makes it known; `text` (MEMORY_TEXT_MAX) says
- *  what it found, or why not. (transports/device.h: memory_ops_load) */
+/** Load the memory ops of a kind that is not published yet, and publish them; `text`
+ *  (MEMORY_TEXT_MAX) receives what was found or the reason. (transports/device.h:
+ *  memory_ops_load) */
 typedef tryst_status memory_load_fn(const struct tryst_host *host, tryst_memory_kind kind,
                                     const struct memory_ops **ops_p, char *text);
 
-/** One cache per context. A kind that it is asked for and that is not known yet comes from `load`,
- *  which gets `host`; NULL: it is refused. */
+/** Open a context's cache. The memory ops of a kind that is not published yet come from
+ *  `load`, which gets `host`; NULL: such kinds are refused. */
 tryst_status memory_cache_open(memory_load_fn *load, const struct tryst_host *host,
                                struct memory_cache **cache_p);
-/** Before a second thread uses it. */
+/** Set how releases enter the progress domain, before a second thread uses the cache. */
 void memory_cache_guard(struct memory_cache *cache, const struct memory_domain *domain);
-/** Releases every region that is left; returns how many there were. */
+/** Close the cache. Releases every region that is left; returns how many there were. */
 size_t memory_cache_close(struct memory_cache *cache);
 
 tryst_status memory_register(struct memory_cache *cache, void *data, size_t bytes,
@@ -76,14 +78,14 @@ tryst_status memory_register(struct memory_cache *cache, void *data, size_t byte
 tryst_status memory_alloc(struct memory_cache *cache, size_t bytes,
                           tryst_memory_kind kind, int32_t device,
                           struct tryst_mem **mem_p);
-/** Undo either; registrations on rails are undone first, in the progress domain: it waits for
- *  that, and must not be called under a lock that is taken inside. Nothing in a forked child: the
- *  region is the parent's. */
+/** Undo memory_register or memory_alloc. Registrations on rails are undone first, in the
+ *  progress domain: the call waits for that, so the caller must not hold a lock that is
+ *  taken inside. Does nothing in a forked child: the region is the parent's. */
 void memory_release(struct tryst_mem *mem);
-/** The region that covers [data, data + bytes), or NULL. */
+/** Find the region that covers [data, data + bytes), or NULL. */
 struct tryst_mem *memory_find(struct memory_cache *cache, const void *data, size_t bytes);
-/** Whether `mem` is a region of `cache`, in memory of `kind` (a device's: of `device`), that covers
- *  [data, data + bytes). Takes no lock. */
+/** True if `mem` is a region of `cache`, in memory of `kind` (a device's: of `device`),
+ *  that covers [data, data + bytes). Takes no lock. */
 bool memory_covers(const struct memory_cache *cache, const struct tryst_mem *mem,
                    tryst_memory_kind kind, int32_t device, const void *data,
                    size_t bytes);

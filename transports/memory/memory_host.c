@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rows of the kinds that are known, and the host's, which is known from the start: one device, and
- * whatever a device would do later is done when it is asked for.
+ * The published memory ops of all kinds, and the host's, which are published from the
+ * start: one device, on which every call completes at once.
  *
- * Invariant: a row that is known stays. The host's streams and events are NULL, and nothing is ever under way.
- * Callers: whoever moves bytes of some kind; transports/device.c makes rows known.
+ * Invariant: published ops stay. The host's streams and events are NULL, and no work is
+ * ever under way.
  */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -52,7 +52,7 @@ static size_t page_round(size_t bytes)
     return bytes > SIZE_MAX - page ? 0 : (bytes + page - 1) / page * page;
 }
 
-/* Where there is no memory file to be had, plain memory serves: peers then copy from it. */
+/* Allocate a memory file and map it, else plain memory, which peers copy from. */
 static tryst_status host_alloc(int32_t device, size_t bytes, void **data_p, int *fd_p)
 {
     size_t size = page_round(bytes ? bytes : 1);
@@ -69,7 +69,7 @@ static tryst_status host_alloc(int32_t device, size_t bytes, void **data_p, int 
         return TRYST_E_NOMEM;
     }
     if (fd >= 0)
-        memfd_seal_writes(fd); /* peers get to read it, no more */
+        memfd_seal_writes(fd); /* peers may only read it */
     *data_p = data;
     *fd_p = fd;
     return TRYST_OK;
@@ -116,7 +116,7 @@ static tryst_status host_event_open(int32_t device, void **event_p)
     return TRYST_OK;
 }
 
-/* Closes a stream or an event. */
+/* Close a stream or an event. */
 static void host_close(int32_t device, void *nothing)
 {
     (void)device;
@@ -147,7 +147,7 @@ static tryst_status host_event_query(int32_t device, void *event)
     return TRYST_OK;
 }
 
-/* Acquire: pairs with the release of whoever writes the word. */
+/* Check the word. Acquire: pairs with the release store of the word. */
 static tryst_status host_stream_wait_word(int32_t device, void *stream,
                                           const uint32_t *word, uint32_t value)
 {
@@ -180,11 +180,11 @@ static const struct memory_ops memory_host = {
     .stream_wait_word = host_stream_wait_word,
 };
 
-/* ---- the rows ---- */
+/* ---- published memory ops ---- */
 
 enum { KINDS = 2 };
 
-/* Release where a row is stored, acquire where it is read. */
+/* Release where ops are stored, acquire where they are read. */
 static _Atomic(const struct memory_ops *) rows[KINDS] = {&memory_host};
 
 const struct memory_ops *memory_ops_get(tryst_memory_kind kind)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tryst/pool.h: core/bfc.h over the memory of a device, of a driver's pinned memory, or of our own
- * regions.
+ * tryst/pool.h: core/bfc.h over the memory of a device, a driver's pinned memory, or
+ * registered host memory.
  *
- * Idea: the policy is in bfc.c and knows no memory; here are the places that regions and events come
- * from. Events are kept for the next time, since opening one may wait for the device. What is trimmed is
- * freed after the lock: undoing a registration waits for whoever makes progress, who may be in a callback
- * that asks this pool. Invariant: under the lock, the list of regions is what the backend has given and
- * not taken back, each registered; `dropped` those that are nobody's and still to be freed.
- * Callers: users; the context opens pools.
+ * Idea: bfc.c has the policy and touches no memory; this file supplies regions and
+ * events. Events are kept for reuse, since opening one may wait for the device. Trimmed
+ * regions are freed after the lock is released: undoing a registration waits for the
+ * thread that makes progress, which may be in a callback that calls this pool. Invariant:
+ * under the lock, `regions` lists what the backend has given and not taken back, each
+ * registered; `dropped` lists regions that the pool does not use and must still free.
  */
 #include "transports/memory/memory_pool.h"
 #include "core/refuse.h"
@@ -28,11 +28,11 @@ struct pool_region {
     struct pool_region *next;
     void *data;
     size_t bytes;
-    struct tryst_mem *mem; /* its registration */
+    struct tryst_mem *mem; /* registration of the region */
 };
 
 struct pool_event {
-    struct pool_event *next; /* while it is not in use */
+    struct pool_event *next; /* the next idle one */
     void *event;
 };
 
@@ -40,17 +40,18 @@ struct tryst_pool {
     pthread_mutex_t lock;
     struct bfc *bfc;
     struct memory_cache *cache;
-    const struct memory_ops *ops; /* the device's row; NULL for registered memory */
+    /* memory ops of the device; NULL for registered memory */
+    const struct memory_ops *ops;
     int32_t ordinal;
     tryst_pool_params params;
     char name[NAME_BYTES];
     struct pool_region *regions;
     struct pool_region *dropped;
     struct pool_event *idle;
-    tryst_status lost; /* why an event could not be recorded or asked; TRYST_OK: none */
+    tryst_status lost; /* why an event could not be recorded or polled; TRYST_OK: none */
 };
 
-/* --- where regions come from --- */
+/* --- making regions --- */
 
 static tryst_status memory_make(struct tryst_pool *pool, size_t bytes, void **data_p)
 {
@@ -68,7 +69,7 @@ static void memory_drop(struct tryst_pool *pool, void *data, size_t bytes)
         pool->ops->pinned_free(pool->ordinal, data, bytes);
 }
 
-/* Registered memory is made by its registration, the other kinds are registered when they are there. */
+/* Make a region of registered memory, or make one of the other kinds and register it. */
 static tryst_status registered_make(struct tryst_pool *pool, size_t bytes,
                                     struct tryst_mem **mem_p)
 {
@@ -122,7 +123,7 @@ static void region_free(void *arg, void *data, size_t bytes)
     pool->dropped = region;
 }
 
-/* Leave the lock, and free what was dropped under it. */
+/* Release the lock, and free what was dropped under it. */
 static void pool_unlock(struct tryst_pool *pool)
 {
     struct pool_region *dropped = pool->dropped, *next;
@@ -183,8 +184,9 @@ static bool event_passed(void *arg, void *item)
     struct tryst_pool *pool = arg;
     struct pool_event *event = item;
     tryst_status status = pool->ops->event_query(pool->ordinal, event->event);
+    /* a failed device releases no piece */
     if (status != TRYST_OK && status != TRYST_IN_PROGRESS)
-        pool->lost = status; /* a device that has failed lets go of nothing */
+        pool->lost = status;
     if (status == TRYST_OK)
         event_drop(pool, event);
     return status == TRYST_OK;
@@ -203,9 +205,9 @@ static tryst_status params_check(const tryst_pool_params *params)
     bool has_device =
         params->kind == TRYST_POOL_DEVICE || params->kind == TRYST_POOL_PINNED;
     if (!has_device && params->kind != TRYST_POOL_REGISTERED)
-        wrong = "kind is none of DEVICE, PINNED and REGISTERED";
+        wrong = "kind must be DEVICE, PINNED or REGISTERED";
     else if (has_device != (params->device != NULL))
-        wrong = "DEVICE and PINNED have a device, REGISTERED has none";
+        wrong = "DEVICE and PINNED need a device, REGISTERED takes none";
     if (!wrong)
         return TRYST_OK;
     return refuse(TRYST_E_INVALID, "cannot open a pool: %s", wrong);
@@ -278,7 +280,7 @@ static void kind_write(const struct tryst_pool *pool, char *text, size_t capacit
                        pool->ops->name, (int)pool->ordinal);
 }
 
-/* What, where, and what would fit. */
+/* Format a failed allocation: what was requested, from where, and what would fit. */
 static void failure_tell(struct tryst_pool *pool, size_t bytes, tryst_status status,
                          char *error, size_t capacity)
 {
@@ -293,7 +295,7 @@ static void failure_tell(struct tryst_pool *pool, size_t bytes, tryst_status sta
     uint64_t fits = bfc_would_fit(pool->bfc);
     int at = snprintf(
         error, capacity,
-        "%s: no %zu bytes of %s: %llu are in use, of %llu that the pool has (%s)",
+        "%s: cannot allocate %zu bytes of %s: %llu are in use, of %llu in the pool (%s)",
         pool->name, bytes, kind, (unsigned long long)counts.in_use_bytes,
         (unsigned long long)counts.reserved_bytes, limit);
     if (at < 0 || (size_t)at >= capacity)
@@ -304,7 +306,7 @@ static void failure_tell(struct tryst_pool *pool, size_t bytes, tryst_status sta
                        (unsigned long long)fits);
     else
         (void)snprintf(error + at, capacity - (size_t)at, "; %s",
-                       *reason ? reason : "the system has no more");
+                       *reason ? reason : "the system has no more memory");
 }
 
 static tryst_status get(tryst_pool *pool, bool on_stream, void *stream, size_t bytes,
@@ -318,7 +320,7 @@ static tryst_status get(tryst_pool *pool, bool on_stream, void *stream, size_t b
     pthread_mutex_lock(&pool->lock);
     tryst_status status = bfc_get(pool->bfc, on_stream, stream, bytes, data_p);
     while (status == TRYST_E_NOMEM && bfc_trim(pool->bfc) > 0) {
-        pool_unlock(pool); /* room for another region */
+        pool_unlock(pool); /* makes room for another region */
         pthread_mutex_lock(&pool->lock);
         status = bfc_get(pool->bfc, on_stream, stream, bytes, data_p);
     }
@@ -346,9 +348,8 @@ tryst_status tryst_pool_alloc_on(tryst_pool *pool, void *stream, size_t bytes,
 static tryst_status refuse_foreign(const tryst_pool *pool, const char *call,
                                    const void *data)
 {
-    return refuse(TRYST_E_INVALID,
-                  "cannot %s %s: %p is not a piece that the pool has given out", call,
-                  pool->name, data);
+    return refuse(TRYST_E_INVALID, "cannot %s %s: %p is not an allocation of this pool",
+                  call, pool->name, data);
 }
 
 static tryst_status put(tryst_pool *pool, bool on_stream, void *stream, void *data)
@@ -378,7 +379,7 @@ tryst_status tryst_pool_use(tryst_pool *pool, void *stream, void *data)
     pthread_mutex_lock(&pool->lock);
     bool known = bfc_use(pool->bfc, stream, data);
     pthread_mutex_unlock(&pool->lock);
-    return known ? TRYST_OK : refuse_foreign(pool, "use of", data);
+    return known ? TRYST_OK : refuse_foreign(pool, "use a piece of", data);
 }
 
 tryst_status tryst_pool_test(tryst_pool *pool, const void *data)
@@ -391,7 +392,7 @@ tryst_status tryst_pool_test(tryst_pool *pool, const void *data)
     tryst_status lost = pool->lost;
     pthread_mutex_unlock(&pool->lock);
     if (!known)
-        return refuse_foreign(pool, "test in", data);
+        return refuse_foreign(pool, "test a piece of", data);
     if (settled)
         return TRYST_OK;
     return lost != TRYST_OK ? lost : TRYST_IN_PROGRESS;

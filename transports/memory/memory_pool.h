@@ -9,7 +9,8 @@
 
 struct memory_cache;
 
-/** tryst_pool_open; regions are registered with `cache`, which must outlive the pool. */
+/** Implement tryst_pool_open; regions are registered with `cache`, which must outlive the
+ *  pool. */
 tryst_status memory_pool_open(struct memory_cache *cache, const tryst_pool_params *params,
                               tryst_pool **pool_p);
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pinned slots: powers of two, kept once pinned until the end: giving them back to the driver waits
- * for the device, where a stream may be waiting for an operation of ours. So a size that has two takes a
- * larger one that lies idle before another is pinned.
+ * Pinned slots: powers of two, pinned once and kept until the end. Unpinning waits for
+ * the device, where a stream may be waiting for an operation of this library. So a size
+ * that has two slots uses a larger idle one before another is pinned.
  *
- * Invariant: a chunk's slots are all of one class; `bytes` of a side is the sum of its chunks of
- * other classes than the smallest.
- * Callers: stage.c.
+ * Invariant: a chunk's slots are all of one class; `bytes` of a side is the sum of its
+ * chunks of other classes than the smallest.
  */
 #include "transports/memory/slots.h"
 
@@ -14,8 +13,8 @@
 
 #include "core/alloc.h"
 
-/* The smallest slot holds any tensor that travels inside a frame; they come 16 at a time, since
- * a pinned allocation costs as much as some of them are worth. */
+/* The smallest slot holds any tensor that is sent inside a frame. These come 16 at a
+ * time, since one pinned allocation is slow. */
 enum { SMALL_BITS = 12, SMALL_COUNT = 16, ALWAYS = 2 };
 
 struct slot_chunk {
@@ -107,7 +106,8 @@ static bool chunk_open(struct slots *slots, struct slots_side *side,
     chunk->bytes = bytes;
     chunk->class = class;
     chunk->count = count;
-    if (slots->cache) /* else, and without memory for it, rails do without */
+    /* an unregistered slot works too: a rail then registers each bulk, if it must */
+    if (slots->cache)
         (void)memory_register(slots->cache, chunk->data, bytes, TRYST_MEMORY_HOST, 0,
                               &chunk->mem);
     if (class > SMALL_BITS)
@@ -118,7 +118,7 @@ static bool chunk_open(struct slots *slots, struct slots_side *side,
     return true;
 }
 
-/* The smallest class from this one on that has a free slot; else this one. */
+/* Get the smallest class from `class` on that has a free slot; else `class`. */
 static uint32_t class_free(const struct slots_side *side, uint32_t class)
 {
     for (uint32_t i = class; i < SLOT_CLASSES; i++)

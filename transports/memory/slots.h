@@ -2,9 +2,10 @@
 /** @file slots.h
  *  Pinned host memory in pieces, for bytes on their way from or to a device.
  *
- *  Idea: pinning is slow, and unpinning waits for the device, so what was pinned is kept, by size; and each direction has its own, so
- *  that what comes in never waits for what goes out. (It would hang: two ranks whose slots are all
- *  held by receives that wait for each other's sends.)
+ *  Idea: pinning is slow, and unpinning waits for the device, so pinned memory is kept,
+ *  by size. Each direction has its own slots, so that receives never wait for sends.
+ *  (Otherwise two ranks could hang, with all slots held by receives that wait for each
+ *  other's sends.)
  *
  *  Domain: one owner, one thread at a time.
  */
@@ -17,31 +18,33 @@ enum { SLOT_CLASSES = 48 };
 
 struct slot {
     void *data;
-    size_t bytes;          /**< at least those asked for */
-    struct tryst_mem *mem; /**< its registration, or NULL */
+    size_t bytes;          /**< at least the requested bytes */
+    struct tryst_mem *mem; /**< registration of the slot's bytes, or NULL */
 
-    struct list_node node; /* ours: of a free list */
+    struct list_node node; /* private: in a free list */
     struct slot_chunk *chunk;
 };
 
 struct slots_side {
     struct list free[SLOT_CLASSES];
     struct list chunks;
-    uint32_t held[SLOT_CLASSES]; /* slots there are, free or not */
+    uint32_t held[SLOT_CLASSES]; /* number of slots, free or not */
     uint64_t bytes;
 };
 
 struct slots {
-    struct memory_cache *cache; /* registers what is pinned; NULL: nobody does */
-    uint64_t limit_bytes;       /* of one direction */
+    struct memory_cache *cache; /* registers pinned memory; NULL: not registered */
+    uint64_t limit_bytes;       /* limit of one direction */
     struct slots_side sides[COPY_WAYS];
 };
 
-/** Small slots (4 KiB) are not limited, and two of each size there may always be. */
+/** Start without slots. Small slots (4 KiB) are not limited, and two of each larger size
+ *  are always allowed. */
 void slots_init(struct slots *slots, struct memory_cache *cache, uint64_t limit_bytes);
-/** All slots have come back. */
+/** Unpin everything; all slots must have come back. */
 void slots_end(struct slots *slots);
-/** NULL: none now (the limit), or no memory. `memory` is one and the same in all calls. */
+/** Get a slot. NULL: none now (the limit), or no memory. `memory` is the same in all
+ *  calls. */
 struct slot *slots_get(struct slots *slots, const struct memory_ops *memory,
                        int32_t device, enum copy_way way, size_t bytes);
 void slots_put(struct slots *slots, enum copy_way way, struct slot *slot);

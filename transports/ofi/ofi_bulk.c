@@ -1,19 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bulk: tagged messages between two fabric endpoints that belong to this pair of ranks alone.
+ * Bulk: tagged messages between two fabric endpoints that belong to this pair of ranks
+ * alone.
  *
- * Idea: the receiver announces each receive (POSTED), so the sender knows what is posted and how
- * large it is, and the fabric never gets a message that has no receive or does not fit: nothing
- * hangs on how a provider treats those. And closing by force is closing the pair's own fabric
- * endpoint, which drops what is outstanding, whatever the peer does.
+ * Idea: the receiver announces each receive (POSTED), so the sender has the list of
+ * posted receives and their sizes. The fabric never gets a message without a receive, or
+ * one that does not fit, so no provider's treatment of those matters. Closing by force is
+ * closing the pair's own fabric endpoint, which drops what is outstanding, whatever the
+ * peer does.
  *
- *   receive:  posted + POSTED ── data ──▶ done            send:  held (asked) ── POSTED ──┐
- *                │ bulk_cancel: REVOKE                        │ posted already            ▼
- *                ├─ REVOKED: fi_cancel ──▶ CANCELED           └─────────▶ (room?) fi_tsend ─▶ done
- *                └─ STARTED: data ──▶ done                        NOBODY or too long: done, unsent
+ *   receive:  posted + POSTED ── data ──▶ done
+ *                │ bulk_cancel: REVOKE
+ *                ├─ REVOKED: fi_cancel ──▶ CANCELED
+ *                └─ STARTED: data ──▶ done
  *
- * Invariant: ep->active holds what the fabric may read or write; each bulk that was taken is in
- * exactly one of ep->active, ep->held and rail->fabric.done.
+ *   send:     held (asked) ── POSTED ──┐
+ *                │ posted already      ▼
+ *                └────────────────▶ (room?) fi_tsend ──▶ done
+ *             NOBODY or too long: done, unsent
+ *
+ * Invariant: ep->active holds what the fabric may read or write; each bulk that was taken
+ * is in exactly one of ep->active, ep->held and rail->fabric.done.
  */
 #include "ofi_bulk.h"
 
@@ -25,9 +32,9 @@
 #include "ofi_rail.h"
 #include "transports/signal_guard.h"
 
-/* Matched before any bulk is, so it may be one that bulk has, too. */
+/* The greeting is matched before any bulk, so a bulk may use this tag, too. */
 #define GREETING_TAG 0u
-/* How often those are looked at that have not come. */
+/* How often bulk connections that have not come are checked. */
 #define WATCH_NS 500000000ull
 
 static uint64_t fabric_tag(const struct ofi_rail *rail, uint64_t receiver_ep_id,
@@ -38,7 +45,7 @@ static uint64_t fabric_tag(const struct ofi_rail *rail, uint64_t receiver_ep_id,
 
 /* ---- completing ---- */
 
-/* From inside a call or from progress. */
+/* Complete a bulk, from inside a call or from progress. */
 static void op_complete(struct ofi_op *op, tryst_status status, size_t bytes)
 {
     struct ofi_bulk *private = bulk_private(op->bulk);
@@ -47,7 +54,7 @@ static void op_complete(struct ofi_op *op, tryst_status status, size_t bytes)
     fabric_bulk_complete(&private->fabric, status, bytes);
 }
 
-/* libfabric says EIO where it found no descriptor. */
+/* Hint at missing descriptors: libfabric reports EIO where it found none. */
 static const char *few_left(const struct ofi_rail *rail)
 {
     enum { ENDPOINT_DESCRIPTORS = 4 };
@@ -56,14 +63,14 @@ static const char *few_left(const struct ofi_rail *rail)
                : "; few descriptors are left (raise the limit, ulimit -n)";
 }
 
-/* The connection is made; or it failed, which is the end of the endpoint. */
+/* Note that the connection is made; if it failed, the endpoint fails. */
 static void greeting_completed(struct ofi_op *op, int error)
 {
     struct ofi_ep *ep = op->ep;
     bool canceled = op->canceled;
     ofi_op_put(ep_rail(ep), op);
     if (error && !canceled)
-        fabric_ep_fail(&ep->fabric, TRYST_E_PEER, "no connection for bulk: %s%s",
+        fabric_ep_fail(&ep->fabric, TRYST_E_PEER, "cannot connect for bulk: %s%s",
                        fi_strerror(error), few_left(ep_rail(ep)));
     if (error || ep->bulk_reached)
         return;
@@ -90,12 +97,13 @@ void ofi_bulk_completed(struct ofi_op *op, int error, size_t bytes)
     else if (error)
         status = TRYST_E_PEER;
     if (status == TRYST_E_PEER)
-        fabric_ep_fail(&ep->fabric, TRYST_E_PEER, "a bulk was not %s: %s",
+        fabric_ep_fail(&ep->fabric, TRYST_E_PEER, "a bulk could not be %s: %s",
                        is_send ? "sent" : "received", fi_strerror(error));
     op_complete(op, status, status != TRYST_OK ? 0 : is_send ? op->bulk->bytes : bytes);
 }
 
-/* The message cannot come any more, or nobody wants it. It completes in the queue. */
+/* Withdraw a receive: its message cannot come any more, or is not wanted. The receive
+ * completes in the queue. */
 static void recv_withdraw(struct ofi_op *op)
 {
     struct ofi_ep *ep = op->ep;
@@ -144,7 +152,7 @@ tryst_status ofi_bulk_open(struct ofi_ep *ep)
     if (rc != 0) {
         ep->bulk = NULL;
         fabric_ep_fail(&ep->fabric, rc == -FI_ENOMEM ? TRYST_E_NOMEM : TRYST_E_SYSTEM,
-                       "no endpoint for bulk on %s: %s%s", rail->fabric.name,
+                       "cannot open an endpoint for bulk on %s: %s%s", rail->fabric.name,
                        fi_strerror(-rc), few_left(rail));
         return fabric_ep_usable(&ep->fabric);
     }
@@ -170,7 +178,8 @@ static struct ofi_op *op_start(struct ofi_ep *ep, struct bulk *bulk, enum ofi_wh
     return op;
 }
 
-/* The fabric has taken it, has no room, or the endpoint is broken. */
+/* Handle the result of a start: the fabric has the operation, has no room, or the
+ * endpoint is broken. */
 static tryst_status op_started(struct ofi_op *op, ssize_t rc)
 {
     struct ofi_ep *ep = op->ep;
@@ -182,12 +191,14 @@ static tryst_status op_started(struct ofi_op *op, ssize_t rc)
     }
     if (rc == -FI_EAGAIN || rc == -FI_ENOMEM)
         return TRYST_AGAIN;
-    fabric_ep_fail(&ep->fabric, TRYST_E_PEER, "bulk refused: %s", fi_strerror((int)-rc));
+    fabric_ep_fail(&ep->fabric, TRYST_E_PEER, "libfabric refused a bulk: %s",
+                   fi_strerror((int)-rc));
     return fabric_ep_usable(&ep->fabric);
 }
 
-/* The initiator's connection to our endpoint: where accepting finds no descriptor, libfabric leaves it
- * in the queue and tells neither side. */
+/* Check for the initiator's connections to this side's endpoints: where accepting finds
+ * no descriptor, libfabric leaves the connection in the queue and reports it to neither
+ * side. */
 void ofi_bulk_watch(struct ofi_rail *rail)
 {
     uint64_t now_ns = rail->fabric.host->now_ns(rail->fabric.host);
@@ -203,8 +214,8 @@ void ofi_bulk_watch(struct ofi_rail *rail)
         any = true;
         if (now_ns - ep->bulk_at_ns > limit_ns && !rail->fabric.host->descriptors_left(1))
             fabric_ep_fail(&ep->fabric, TRYST_E_PEER,
-                           "no descriptor is left for its bulk connection (raise the "
-                           "limit, ulimit -n)");
+                           "cannot accept its bulk connection: no descriptor left; raise "
+                           "the limit (ulimit -n)");
     }
     rail->watch_at_ns = any ? now_ns + WATCH_NS : 0;
 }
@@ -244,8 +255,9 @@ static tryst_status recv_start(struct ofi_ep *ep, struct bulk *bulk)
     struct ofi_op *op;
     void *desc;
     tryst_status status = ofi_bulk_open(ep);
+    /* the greeting's receive comes first */
     if (status == TRYST_OK && !ep->initiator)
-        status = ofi_bulk_greet(ep); /* its receive is the first */
+        status = ofi_bulk_greet(ep);
     if (status != TRYST_OK)
         return status;
     op = op_start(ep, bulk, OFI_WHAT_RECV);
@@ -280,7 +292,7 @@ tryst_status ofi_bulk_recv(struct endpoint *base, struct bulk *bulk)
     return recv_start(ep, bulk);
 }
 
-/* A send whose receive is known: to the fabric, if that has room. */
+/* Give a matched send to the fabric, if that has room. */
 static tryst_status send_push(struct ofi_op *op)
 {
     struct ofi_ep *ep = op->ep;
@@ -293,7 +305,7 @@ static tryst_status send_push(struct ofi_op *op)
         return status;
     if (rail->live >= OFI_CQ_SIZE || !ep->bulk_reached)
         return TRYST_AGAIN;
-    status = ofi_bulk_greet(ep); /* it is first */
+    status = ofi_bulk_greet(ep); /* the greeting comes first */
     if (status != TRYST_OK)
         return status;
     if (ofi_op_desc(op, &desc) != TRYST_OK)
@@ -303,7 +315,8 @@ static tryst_status send_push(struct ofi_op *op)
                                    &op->work.context));
 }
 
-/* Registered before anything is said of it: what cannot be goes another way. */
+/* Register device memory before the send is announced; memory that cannot be registered
+ * goes another way. */
 static tryst_status device_send_check(struct ofi_op *op)
 {
     void *desc;
@@ -313,7 +326,7 @@ static tryst_status device_send_check(struct ofi_op *op)
     return status;
 }
 
-/* Its receive is here, with so much room. */
+/* Match a send with its receive, which has `room` bytes. */
 static void send_match(struct ofi_op *op, uint64_t room)
 {
     struct ofi_ep *ep = op->ep;
@@ -322,7 +335,7 @@ static void send_match(struct ofi_op *op, uint64_t room)
         ofi_record_add(ep, OFI_TOO_LONG, op->bulk->tag, op->bulk->bytes);
         op_complete(op, TRYST_OK, op->bulk->bytes);
     } else if (send_push(op) != TRYST_OK) {
-        fabric_ep_due(&ep->fabric, FABRIC_DUE_PUMP); /* it stays among the held ones */
+        fabric_ep_due(&ep->fabric, FABRIC_DUE_PUMP); /* the send stays held */
     }
 }
 
@@ -376,8 +389,9 @@ void ofi_bulk_cancel(struct endpoint *base, struct bulk *bulk)
 {
     struct ofi_ep *ep = (struct ofi_ep *)base;
     struct ofi_op *op = bulk_private(bulk)->op;
+    /* it has completed, or is being withdrawn */
     if (!op || op->work.what != OFI_WHAT_RECV || op->revoked)
-        return; /* it is through, or being withdrawn */
+        return;
     op->revoked = true;
     if (ep->fabric.state == FABRIC_READY)
         ofi_record_add(ep, OFI_REVOKE, bulk->tag, op->number);
@@ -410,15 +424,16 @@ static void posted_take(struct ofi_ep *ep, uint64_t tag, uint64_t room)
     struct ofi_op *op = ep->fabric.sends_active ? asked_find(ep, tag) : NULL;
     tryst_status status = TRYST_OK;
     if (ep->peer_bulk == FI_ADDR_UNSPEC)
-        fabric_ep_fail(&ep->fabric, TRYST_E_PROTOCOL,
-                       "a receive was announced without a place");
+        fabric_ep_fail(
+            &ep->fabric, TRYST_E_PROTOCOL,
+            "protocol error: a receive was announced before the bulk endpoint's address");
     else if (op)
         send_match(op, room);
     else
         status = ofi_posted_add(ep_rail(ep)->fabric.host, &ep->posted, tag, room);
     if (status != TRYST_OK)
         fabric_ep_fail(&ep->fabric, status,
-                       "a receive too many was announced, or no memory");
+                       "cannot add an announced receive: too many, or out of memory");
 }
 
 static void revoke_take(struct ofi_ep *ep, uint64_t tag, uint64_t number)
@@ -428,7 +443,8 @@ static void revoke_take(struct ofi_ep *ep, uint64_t tag, uint64_t number)
     ofi_record_add(ep, withdrawn ? OFI_REVOKED : OFI_STARTED, tag, number);
 }
 
-/* Not posted may also mean that it has completed by now: the sender knows. */
+/* Answer the sender's ASK. An unposted receive may also have completed by now; then the
+ * sender ignores NOBODY. */
 static void ask_take(struct ofi_ep *ep, uint64_t tag, uint64_t number)
 {
     struct ofi_op *op = recv_find(ep, tag);
@@ -472,7 +488,7 @@ void ofi_bulk_record(struct ofi_ep *ep, const struct ofi_record *record)
         }
         break;
     default:
-        fabric_ep_fail(&ep->fabric, TRYST_E_PROTOCOL, "unknown record %u",
+        fabric_ep_fail(&ep->fabric, TRYST_E_PROTOCOL, "protocol error: unknown record %u",
                        ofi_record_kind(record));
         break;
     }

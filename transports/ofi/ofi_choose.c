@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which of the descriptions that libfabric gave serves a rail best.
+ * Chooses the best of libfabric's descriptions for a rail.
  *
- * Idea: all of it is about fi_infos, asks nobody and keeps nothing, so that a test can make up what no
- * machine here has. `ranks` says what is best and what is never taken unless the user names it.
+ * Idea: the choice depends on fi_infos alone and keeps no state, so a test can make up
+ * descriptions that no machine here has. `ranks` orders the providers, and excludes some
+ * unless the user names them.
  *
- * Device memory does not decide: the fabric is chosen as if there were none, and then looked for again
- * among those that claim FI_HMEM. What a claim is worth, the provider's endpoint is asked (ofi_rail.c).
- * Callers: ofi_fabric.c, ofi_rail.c.
+ * Device memory does not decide: the fabric is chosen as if there were no devices, and
+ * then searched for among those that claim FI_HMEM. Whether a claim holds, the provider's
+ * endpoint shows (ofi_rail.c).
  */
 #include "ofi_choose.h"
 
@@ -15,23 +16,24 @@
 #include <netinet/in.h>
 #include <string.h>
 
-/* Providers by name, in order; the first row whose name is a part of it counts. What no row names
- * is hardware of some kind. Rank 0: only when FI_PROVIDER names it. */
+/* Providers by name, in order; the first row with a name that is a part of the provider's
+ * counts. A provider without a row is hardware of some kind. Rank 0: only when
+ * FI_PROVIDER names it. */
 static const struct {
     const char *name;
     int rank;
 } ranks[] = {
-    {"shm", 0},         /* a killed peer can take us along (README.md); ours is better */
-    {"sm2", 0},         /* the same, of newer versions */
-    {"sockets", 0},     /* obsolete, says libfabric */
+    {"shm", 0},         /* a killed peer can kill this process (README.md) */
+    {"sm2", 0},         /* as shm, in newer versions */
+    {"sockets", 0},     /* obsolete, by libfabric's manual */
     {"udp", 0},         /* unreliable below, slow */
-    {"ofi_rxd", 0},     /* the same */
-    {"ofi_mrail", 0},   /* stripes by itself; rails are ours */
-    {"ucx", 0},         /* there is a transport of its own for it */
+    {"ofi_rxd", 0},     /* over an unreliable provider, slow */
+    {"ofi_mrail", 0},   /* stripes by itself; rails do that here */
+    {"ucx", 0},         /* Tryst has a transport for it */
     {"tcp;ofi_rxm", 1}, /* 33 MB for each pair that moves bulk, 1.17 (README.md) */
-    {"net;ofi_rxm", 1}, /* the same */
+    {"net;ofi_rxm", 1}, /* as tcp;ofi_rxm */
     {"net", 2},         /* TCP without rxm, 1.16 and 1.17 */
-    {"tcp", 2},         /* the same, 1.18 and newer */
+    {"tcp", 2},         /* TCP without rxm, 1.18 and newer */
 };
 enum { RANK_HARDWARE = 3 };
 
@@ -43,7 +45,7 @@ int ofi_info_rank(const struct fi_info *info)
     return RANK_HARDWARE;
 }
 
-/* Whether shared memory moves the bytes of this provider. */
+/* True if shared memory moves the bytes of this provider. */
 static bool is_shm(const struct fi_info *info)
 {
     return strstr(info->fabric_attr->prov_name, "shm") ||
@@ -55,18 +57,21 @@ bool ofi_info_is_rxm(const struct fi_info *info)
     return strstr(info->fabric_attr->prov_name, "ofi_rxm");
 }
 
-/* libfabric's own TCP keeps what it has accepted and not heard of yet apart from the listener, and
- * uses the listener for it when that is closed and freed (xnet_pep_close, 1.16 to 2.6). An endpoint of
- * rxm has a queue of its own, which it adds to what our queue's descriptor waits for (rxm_ep_wait_fd_add)
- * and never takes away: after rxm_ep_close the next fi_trywait reads what was freed (1.17 to 2.6). */
+/* True for libfabric's own TCP and for rxm. The former keeps accepted connections that
+ * have sent nothing yet apart from the listener, and uses the listener for them after it
+ * was closed and freed (xnet_pep_close, 1.16 to 2.6). An endpoint of rxm adds its own
+ * queue to the descriptors for which this rail's queue waits (rxm_ep_wait_fd_add) and
+ * never removes it: after rxm_ep_close the next fi_trywait reads freed memory (1.17 to
+ * 2.6). */
 bool ofi_info_parks(const struct fi_info *info)
 {
     return ofi_info_rank(info) == 2 || ofi_info_is_rxm(info);
 }
 
-/* rxm over TCP: a slice takes a window's return, a request, the receiver's read and the bytes, one after
- * another, and each waits while the sender is in the system call that carries another slice. With four
- * slices of 1 MiB in a window that leaves the wire idle for a fifth of the time (../README.md). Hence smaller
+/* Get the least window. Over rxm and TCP a slice takes a window's return, a request, the
+ * receiver's read and the bytes, one after another, and each waits while the sender is in
+ * the system call that sends another slice. With four slices of 1 MiB in a window that
+ * leaves the wire idle for a fifth of the time (tests/perf/RESULTS.md). Hence smaller
  * slices, and more of them. */
 uint64_t ofi_info_window_bytes(const struct fi_info *info)
 {
@@ -83,7 +88,8 @@ bool ofi_info_has_ip(const struct fi_info *info)
     return info->addr_format == FI_SOCKADDR_IN || info->addr_format == FI_SOCKADDR_IN6;
 }
 
-/* Loopback and link-local addresses reach no other host, or need a scope. */
+/* True for loopback and link-local addresses, which reach no other host, or need a
+ * scope. */
 static bool ip_is_local(const struct fi_info *info)
 {
     if (!info->src_addr)
@@ -96,20 +102,22 @@ static bool ip_is_local(const struct fi_info *info)
     return IN6_IS_ADDR_LOOPBACK(&ip->sin6_addr) || IN6_IS_ADDR_LINKLOCAL(&ip->sin6_addr);
 }
 
-/* What we need and no hint can ask for. */
+/* True if the tags, registrations and sizes suffice, which no hint can request. */
 bool ofi_info_is_usable(const struct fi_info *info)
 {
     uint64_t format = info->ep_attr->mem_tag_format;
     uint64_t mr_mode = info->domain_attr->mr_mode;
+    /* tags of fewer than 48 bits */
     if (format && format >> (OFI_TAG_BITS - 1) == 0)
-        return false; /* tags of fewer than 48 bits */
-    /* a registration of each region for each endpoint: not built, and not known to exist */
+        return false;
+    /* a registration of each region for each endpoint: not built, and no provider is
+     * known to need it */
     if (mr_mode & (FI_MR_LOCAL | FI_MR_HMEM) && mr_mode & FI_MR_ENDPOINT)
         return false;
     return info->ep_attr->max_msg_size >= OFI_MESSAGE_MAX;
 }
 
-/* How well `info` serves a rail on this interface, 0: not at all. */
+/* Score `info` for a rail on this interface, 0: not usable. */
 int ofi_info_score(const struct fi_info *info, const struct rail_params *params,
                    bool named)
 {
@@ -117,14 +125,16 @@ int ofi_info_score(const struct fi_info *info, const struct rail_params *params,
     bool loopback = params->interface_name && strcmp(params->interface_name, "lo") == 0;
     if (!ofi_info_is_usable(info) || (is_shm(info) && !params->own_shm_allowed))
         return 0;
-    if (!ofi_info_has_ip(info)) /* hardware with addresses of its own leaves the host */
+    /* hardware with other addresses than IP leaves the host */
+    if (!ofi_info_has_ip(info))
         return loopback && !is_shm(info) ? 0 : 2 * rank;
     if (params->interface_address || !ip_is_local(info))
         return 2 * rank;
     return rank ? 1 : 0; /* nothing but loopback: ranks of this host at least */
 }
 
-/* The best one; of several devices without IP addresses (each a domain) the rail's index picks. */
+/* Choose the best one; of several devices without IP addresses (each a domain) the rail's
+ * index picks. */
 const struct fi_info *ofi_info_best(const struct fi_info *list,
                                     const struct rail_params *params, bool named, bool ip)
 {
@@ -148,7 +158,7 @@ const struct fi_info *ofi_info_best(const struct fi_info *list,
     return best;
 }
 
-/* Of the same device, and bound to the same address. */
+/* True if both are of the same device, and bound to the same address. */
 static bool is_same_fabric(const struct fi_info *a, const struct fi_info *b)
 {
     return strcmp(a->fabric_attr->prov_name, b->fabric_attr->prov_name) == 0 &&

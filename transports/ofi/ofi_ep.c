@@ -2,9 +2,10 @@
 /*
  * Endpoints: connecting, failing, closing.
  *
- * Idea: messages of all pairs go through the rail's one fabric endpoint and touch the rail's own
- * packets only; bulk goes through a fabric endpoint of the pair's own, and closing that is how
- * the caller's memory comes back at once, whatever state the peer is in. (The states: fabric_base.h.)
+ * Idea: messages of all pairs go through the rail's one fabric endpoint and touch only
+ * the rail's own packets. Bulk goes through a fabric endpoint of the pair's own: closing
+ * it returns the caller's memory at once, whatever state the peer is in. (The states:
+ * fabric_base.h.)
  *
  * READY: HELLO and HEARD came.
  * Invariant: an endpoint is freed when no bulk of it is left, here or in the fabric.
@@ -55,15 +56,14 @@ bool ofi_address_take(struct ofi_ep *ep, const void *data, size_t bytes,
     unsigned char address[OFI_ADDRESS_MAX] = {0};
     if (*peer_p != FI_ADDR_UNSPEC || bytes == 0 || bytes > sizeof address) {
         fabric_ep_fail(&ep->fabric, TRYST_E_PROTOCOL,
-                       "an address of %zu bytes, or a second one", bytes);
+                       "protocol error: an address of %zu bytes, or a second one", bytes);
         return false;
     }
     memcpy(address, data, bytes);
     if (fi_av_insert(rail->av, address, 1, peer_p, 0, NULL) == 1)
         return true;
     *peer_p = FI_ADDR_UNSPEC;
-    fabric_ep_fail(&ep->fabric, TRYST_E_PROTOCOL,
-                   "%.31s does not take the peer's address",
+    fabric_ep_fail(&ep->fabric, TRYST_E_PROTOCOL, "%.31s refused the peer's address",
                    rail->info->fabric_attr->prov_name);
     return false;
 }
@@ -74,7 +74,7 @@ static void address_take(struct ofi_ep *ep, const struct ofi_connect *head,
     const char *provider = ep_rail(ep)->info->fabric_attr->prov_name;
     if (strncmp(head->provider, provider, sizeof head->provider) != 0) {
         fabric_ep_fail(&ep->fabric, TRYST_E_UNREACHABLE,
-                       "libfabric's provider is %.31s here and %.31s there: set "
+                       "libfabric's providers differ, %.31s here and %.31s there: set "
                        "FI_PROVIDER alike, or use one version",
                        provider, head->provider);
         return;
@@ -105,7 +105,8 @@ static void loopback_start(struct ofi_ep *ep)
     (void)ofi_address_take(ep, rail->address, rail->address_bytes, &ep->peer_messages);
 }
 
-/* TRYST_AGAIN: the fabric is still connecting, try later. */
+/* Take the next steps of connecting. TRYST_AGAIN: the fabric is still connecting, try
+ * later. */
 static tryst_status connect_go_on(struct ofi_ep *ep)
 {
     tryst_status status = TRYST_OK;
@@ -149,8 +150,9 @@ void ofi_ep_close(struct endpoint *base)
     (void)fabric_ep_close(&((struct ofi_ep *)base)->fabric);
 }
 
-/* Receives that are matched, and sends, are not canceled: what the fabric still holds of them afterwards
- * ends with the endpoint. Over rxm the connections must be broken before. */
+/* Free the endpoint's operations. Sends and matched receives are not canceled: those that
+ * the fabric still holds afterwards end with the endpoint. Over rxm the connections must
+ * be broken before. */
 static void let_go(struct ofi_ep *ep)
 {
     enum { READS = 64 };
@@ -164,14 +166,16 @@ static void let_go(struct ofi_ep *ep)
         (void)ofi_cq_drain(rail);
 }
 
-/* What the fabric holds of a pair whose endpoint closes. Parked, it does no harm: it has no memory
- * of the caller's, and what still comes there has no receive. */
+/* Park the fabric endpoint of a pair that closes. Parked, it does no harm: it has no
+ * memory of the caller's, and late messages have no receive there. False: it must be
+ * closed instead. */
 static bool park(struct ofi_ep *ep)
 {
     struct ofi_rail *rail = ep_rail(ep);
     struct ofi_parked *parked;
+    /* no peer is connecting to it: it can be closed */
     if (!rail->parks && ep->bulk_reached)
-        return false; /* nobody is connecting to it: it can just be closed */
+        return false;
     let_go(ep);
     if (!list_empty(&ep->active) || !(parked = rail->fabric.host->alloc(sizeof *parked)))
         return false;
@@ -182,22 +186,22 @@ static bool park(struct ofi_ep *ep)
     return true;
 }
 
-/* Over rxm our queue goes on waiting for the queue of an endpoint that is closed (ofi_info_parks), so from now
- * on nobody waits for it. */
+/* Stop waiting for the queue, over rxm: the queue goes on waiting for the queue of a
+ * closed endpoint (ofi_info_parks), so from now on it is polled only. */
 static void wait_end(struct ofi_rail *rail)
 {
     if (rail->fabric.source.fd < 0 || !ofi_info_is_rxm(rail->info))
         return;
-    fabric_rail_log(
-        &rail->fabric, TRYST_LOG_INFO,
-        "an endpoint did not let go of a bulk and is closed: %s is asked now and "
-        "then from here on, not waited for",
-        rail->info->fabric_attr->prov_name);
+    fabric_rail_log(&rail->fabric, TRYST_LOG_INFO,
+                    "an endpoint did not release a bulk and was closed by force: %s is "
+                    "polled from now on, not waited for",
+                    rail->info->fabric_attr->prov_name);
     fabric_rail_unwatch(&rail->fabric);
 }
 
-/* By force: "Outstanding operations posted to the endpoint when fi_close is called will be
- * discarded" (fi_endpoint(3)). Those that completed before are in the queue, and are read first. */
+/* Close by force: "Outstanding operations posted to the endpoint when fi_close is called
+ * will be discarded" (fi_endpoint(3)). Those that completed before are in the queue, and
+ * are read first. */
 static void force(struct ofi_ep *ep)
 {
     struct ofi_rail *rail = ep_rail(ep);
@@ -206,7 +210,7 @@ static void force(struct ofi_ep *ep)
     rc = fi_close(&ep->bulk->fid);
     if (rc != 0)
         fabric_rail_log(&rail->fabric, TRYST_LOG_ERROR,
-                        "libfabric does not close an endpoint: %s", fi_strerror(-rc));
+                        "libfabric cannot close an endpoint: %s", fi_strerror(-rc));
     (void)ofi_cq_drain(rail);
 }
 
@@ -220,8 +224,7 @@ static void close_run(struct ofi_ep *ep)
     ep->bulk = NULL;
     ofi_bulk_abandon(ep);
     list_for_each_safe (&ep->packets, node, after) {
-        (void)list_remove(
-            node); /* it is the fabric's, and comes back some time or never */
+        (void)list_remove(node); /* the fabric holds it and returns it later, or never */
         container_of(node, struct ofi_packet, node)->ep = NULL;
     }
     if (ep->unsent)

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What libfabric is asked for, and where its log lines go.
+ * The requests to libfabric, and the destination of libfabric's log lines.
  *
- * Idea: ask for every reliable datagram endpoint with tags, and take the best that fits the rail's
- * interface (ofi_choose.c); the user's word is FI_PROVIDER, which libfabric itself reads. The
- * environment is written by nobody.
- * Callers: ofi_rail.c.
+ * Idea: request every reliable datagram endpoint with tags, and take the best that fits
+ * the rail's interface (ofi_choose.c). The user decides by FI_PROVIDER, which libfabric
+ * itself reads. This module never writes the environment.
  */
 #include "ofi_fabric.h"
 
@@ -24,7 +23,7 @@
 
 #define API_VERSION FI_VERSION(1, 17)
 
-/* The user has said which providers, by name ("^shm" only says which not). */
+/* True if the user has named providers ("^shm" only excludes one). */
 static bool user_names_providers(void)
 {
     const char *text = getenv("FI_PROVIDER");
@@ -54,8 +53,8 @@ static struct fi_info *hints_new(bool device)
     return hints;
 }
 
-/* Everything that could work, or NULL; an address limits it to what can bind to that, `device` to
- * what claims to move device memory. */
+/* List every fabric that could work, or NULL. An address limits the list to those that
+ * can bind to it, `device` to those that claim to move device memory. */
 static struct fi_info *infos_get(const struct sockaddr *address, bool device, int *rc_p)
 {
     struct fi_info *hints = hints_new(device), *list = NULL;
@@ -75,7 +74,7 @@ static struct fi_info *infos_get(const struct sockaddr *address, bool device, in
     return *rc_p == 0 ? list : NULL;
 }
 
-/* `plain`, as it is where it claims device memory; NULL: it does not. */
+/* Find `plain` among the fabrics that claim device memory; NULL: it does not claim it. */
 static struct fi_info *device_ask(const struct fi_info *plain,
                                   const struct rail_params *params)
 {
@@ -108,7 +107,7 @@ tryst_status ofi_info_choose(const struct rail_params *params, struct fi_info **
         *device_p = device_ask(best, params);
     } else {
         (void)snprintf(text, TRANSPORT_TEXT_MAX,
-                       "no provider of libfabric serves this interface (%s)%s",
+                       "no libfabric provider supports this interface (%s)%s",
                        rc_all ? fi_strerror(-rc_all) : "none fits",
                        params->own_shm_allowed ? "" : ", and TRYST_HOST_ID forbids shm");
     }
@@ -119,7 +118,7 @@ tryst_status ofi_info_choose(const struct rail_params *params, struct fi_info **
     return *info_p ? TRYST_OK : TRYST_E_NOMEM;
 }
 
-/* The providers' names, each once: "net, tcp;ofi_rxm". */
+/* List the providers' names, each once: "net, tcp;ofi_rxm". */
 static void names_list(const struct fi_info *list, char *text, size_t bytes)
 {
     size_t used = 0;
@@ -142,7 +141,8 @@ static pthread_once_t describe_once = PTHREAD_ONCE_INIT;
 static char described[TRANSPORT_TEXT_MAX];
 static bool described_usable;
 
-/* fi_getinfo asks every provider, which takes milliseconds; what there is does not change. */
+/* Describe the providers, once: fi_getinfo starts every provider, which takes
+ * milliseconds, and the result does not change. */
 static void describe(void)
 {
     char names[96];
@@ -156,7 +156,7 @@ static void describe(void)
     described_usable = names[0] != '\0';
     (void)snprintf(described, sizeof described, "libfabric %u.%u, %s%s",
                    FI_MAJOR(version), FI_MINOR(version),
-                   described_usable ? "providers " : "no provider that serves us: ",
+                   described_usable ? "providers " : "no usable provider: ",
                    described_usable ? names
                    : rc             ? fi_strerror(-rc)
                                     : "see fi_info");
@@ -199,13 +199,15 @@ static void log_line(const struct fi_provider *provider, enum fi_log_level level
     (void)snprintf(text, sizeof text, "libfabric, %s: %s", provider->name, message);
     used = strcspn(text, "\n");
     (void)snprintf(text + used, sizeof text - used, " (%s:%d)", function, line);
-    if (fabric_log_host) /* its warnings are about peers that went; what matters we say ourselves */
+    /* warnings about peers that are gone; this module reports what matters */
+    if (fabric_log_host)
         fabric_log_host->log(fabric_log_host, TRYST_LOG_DEBUG, text);
     else
         (void)fprintf(stderr, "%s\n", text);
 }
 
-/* Who sets FI_LOG_LEVEL wants libfabric's lines where libfabric puts them. */
+/* Install the log, unless FI_LOG_LEVEL is set: libfabric's lines then stay where
+ * libfabric writes them. */
 void ofi_log_setup(void)
 {
     static struct fi_ops_log ops = {.size = sizeof(struct fi_ops_log),

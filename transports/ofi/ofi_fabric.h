@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file ofi_fabric.h
- *  What libfabric is asked for, and what it logs. */
+ *  What this module requests of libfabric, and where libfabric logs. */
 #ifndef OFI_FABRIC_H
 #define OFI_FABRIC_H
 
 #include "ofi_private.h"
 
-/** The description to open `params`' rail with, and the same fabric's that claims device memory,
- *  or NULL; free both with fi_freeinfo. `text` says why not. */
+/** Choose the description for `params`' rail, and the description of the same fabric that
+ *  claims device memory, or NULL; free both with fi_freeinfo. On failure `text` receives
+ *  the reason. */
 tryst_status ofi_info_choose(const struct rail_params *params, struct fi_info **info_p,
                              struct fi_info **device_p, char *text);
-/** What is there, in one line. */
+/** Describe the available providers in one line. */
 tryst_status ofi_info_describe(char *text);
 void ofi_log_setup(void);
 

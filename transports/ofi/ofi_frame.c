@@ -2,10 +2,10 @@
 /*
  * Messages between rails: the handshake, records, and frames.
  *
- * Idea: what is to be said about bulk waits on its endpoint and rides in front of the next frame,
- * so an announcement is always there before the frame that depends on it, and mostly costs no
- * message of its own. The head is checked (cookie, then endpoint, then order) before anything
- * else of a message is looked at.
+ * Idea: records about bulk wait at their endpoint and go in front of the next frame. So
+ * an announcement always arrives before the frame that depends on it, and mostly costs no
+ * message. The head is checked (cookie, then endpoint, then order) before anything else
+ * of a message is read.
  * Invariant: a packet is in the fabric's hands, or in exactly one list.
  */
 #include "ofi_frame.h"
@@ -46,10 +46,11 @@ void ofi_record_add(struct ofi_ep *ep, enum ofi_record_kind kind, uint64_t tag,
     if (ep->records_count == ep->records_capacity)
         status = records_grow(ep);
     if (status == TRYST_E_PROTOCOL)
-        fabric_ep_fail(&ep->fabric, status,
-                       "the peer asks faster than it reads the answers");
+        fabric_ep_fail(
+            &ep->fabric, status,
+            "protocol error: the peer sends requests faster than it reads the replies");
     else if (status != TRYST_OK)
-        fabric_ep_fail(&ep->fabric, status, "no memory for a record");
+        fabric_ep_fail(&ep->fabric, status, "cannot add a record: out of memory");
     if (status != TRYST_OK)
         return;
     ep->records[(ep->records_head + ep->records_count) % ep->records_capacity] =
@@ -79,7 +80,8 @@ static void records_pop(struct ofi_ep *ep, uint32_t count)
 
 /* ---- sending ---- */
 
-/* From a buffer that may be reused at once: inject where it is short, else a packet. */
+/* Start a send from a buffer that may be reused at once: by inject where it is short,
+ * else from the packet. */
 static int message_start(struct ofi_ep *ep, struct ofi_packet *packet, size_t bytes)
 {
     struct ofi_rail *rail = ep_rail(ep);
@@ -107,16 +109,18 @@ static bool no_room(int rc)
     return rc == -FI_EAGAIN || rc == -FI_ENOMEM;
 }
 
-/** Anything else that the fabric says of a message ends the endpoint. */
+/** Fail the endpoint: the fabric refused a message for another reason than want of
+ *  room. */
 static tryst_status message_refused(struct ofi_ep *ep, struct ofi_packet *packet, int rc)
 {
     ofi_packet_put(ep_rail(ep), packet);
-    fabric_ep_fail(&ep->fabric, TRYST_E_PEER, "a message was refused: %s",
+    fabric_ep_fail(&ep->fabric, TRYST_E_PEER, "libfabric refused a message: %s",
                    fi_strerror(-rc));
     return fabric_ep_usable(&ep->fabric);
 }
 
-/** A frame that the fabric had no room for when it was committed: it goes before all else. */
+/** Send the frame that the fabric had no room for when it was committed, before all
+ *  else. */
 static tryst_status unsent_start(struct ofi_ep *ep)
 {
     struct ofi_packet *packet = ep->unsent;
@@ -127,7 +131,7 @@ static tryst_status unsent_start(struct ofi_ep *ep)
     return rc == 0 ? TRYST_OK : message_refused(ep, packet, rc);
 }
 
-/** The next message is built in the rail's first free packet, which stays there until message_end.
+/** Begin a message in the rail's first free packet, which stays there until message_end.
  *  *at_p: behind its head and records. */
 static tryst_status message_begin(struct ofi_ep *ep, enum ofi_kind kind,
                                   unsigned char **at_p)
@@ -152,11 +156,13 @@ static tryst_status message_begin(struct ofi_ep *ep, enum ofi_kind kind,
     return TRYST_OK;
 }
 
-/** The message that was begun, with `bytes` behind its records, goes to the fabric if that has room;
- *  `keeps`: if it has none, the message is ep->unsent, and as good as sent. */
+/** Give the message that was begun, with `bytes` behind its records, to the fabric if
+ *  that has room. `keeps`: without room the message becomes ep->unsent, and counts as
+ *  sent. */
 static tryst_status message_end(struct ofi_ep *ep, size_t bytes, bool keeps)
 {
-    struct ofi_packet *packet = ofi_packet_get(ep_rail(ep)); /* the same */
+    /* the same packet as in message_begin */
+    struct ofi_packet *packet = ofi_packet_get(ep_rail(ep));
     struct ofi_head head;
     memcpy(&head, packet->data, sizeof head);
     bytes += sizeof head + head.records * sizeof(struct ofi_record);
@@ -197,7 +203,7 @@ void ofi_message_sent(struct ofi_rail *rail, struct ofi_packet *packet, int erro
         return; /* its endpoint closed before */
     ep->packets_active--;
     if (error)
-        fabric_ep_fail(&ep->fabric, TRYST_E_PEER, "a message was not sent: %s",
+        fabric_ep_fail(&ep->fabric, TRYST_E_PEER, "a message could not be sent: %s",
                        fi_strerror(error));
 }
 
@@ -205,7 +211,7 @@ tryst_status ofi_records_send(struct ofi_ep *ep)
 {
     struct ofi_rail *rail = ep_rail(ep);
     tryst_status status = unsent_start(ep);
-    /* who learns the place may greet at once */
+    /* post the receive first: the peer may greet as soon as it has the address */
     if (status == TRYST_OK && ep->place_due && !ep->initiator)
         status = ofi_bulk_greet(ep);
     if (status != TRYST_OK)
@@ -249,7 +255,7 @@ void ofi_frame_commit(struct endpoint *base, size_t bytes)
 {
     struct ofi_ep *ep = (struct ofi_ep *)base;
     FABRIC_LOG_SCOPE(ep_rail(ep)->fabric.host);
-    (void)message_end(ep, bytes, true); /* what is refused has broken the endpoint */
+    (void)message_end(ep, bytes, true); /* a refused frame has broken the endpoint */
 }
 
 /* ---- receiving ---- */
@@ -266,7 +272,7 @@ void ofi_message_post(struct ofi_rail *rail, struct ofi_packet *packet)
     }
     list_push_back(&rail->unposted, &packet->node); /* progress tries again */
     if (rc != -FI_EAGAIN)
-        fabric_rail_log(&rail->fabric, TRYST_LOG_ERROR, "a receive was refused: %s",
+        fabric_rail_log(&rail->fabric, TRYST_LOG_ERROR, "libfabric refused a receive: %s",
                         fi_strerror((int)-rc));
 }
 
@@ -277,7 +283,8 @@ static void data_take(struct ofi_ep *ep, const struct ofi_head *head,
     if (head->records > OFI_RECORDS_MAX || records_bytes > bytes ||
         bytes - records_bytes > OFI_FRAME_MAX) {
         fabric_ep_fail(&ep->fabric, TRYST_E_PROTOCOL,
-                       "a message of %u records in %zu bytes", head->records, bytes);
+                       "protocol error: a message of %u records in %zu bytes",
+                       head->records, bytes);
         return;
     }
     for (uint32_t i = 0; i < head->records && ep->fabric.state == FABRIC_READY; i++) {
@@ -295,10 +302,11 @@ static void place_take(struct ofi_ep *ep, const void *data, size_t bytes)
     if (!ofi_address_take(ep, data, bytes, &ep->peer_bulk))
         return;
     (void)ofi_bulk_open(ep);
-    fabric_ep_due(&ep->fabric, FABRIC_DUE_PUMP); /* the greeting */
+    fabric_ep_due(&ep->fabric, FABRIC_DUE_PUMP); /* for the greeting */
 }
 
-/* The handshake's and DATA's order is the endpoint's state: what comes out of turn ends it. */
+/* Handle a message. The endpoint's state defines the order of the handshake and of DATA:
+ * a message out of turn ends the endpoint. */
 static void message_take(struct ofi_ep *ep, const struct ofi_head *head,
                          const unsigned char *data, size_t bytes)
 {
@@ -324,7 +332,7 @@ static void message_take(struct ofi_ep *ep, const struct ofi_head *head,
         place_take(ep, data, bytes);
     else
         fabric_ep_fail(&ep->fabric, TRYST_E_PROTOCOL,
-                       "a message of kind %u came out of turn", head->kind);
+                       "protocol error: a message of kind %u out of turn", head->kind);
 }
 
 void ofi_message_received(struct ofi_rail *rail, struct ofi_packet *packet, size_t bytes)

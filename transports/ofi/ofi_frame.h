@@ -8,7 +8,8 @@
 
 tryst_status ofi_frame_begin(struct endpoint *ep, size_t max, void **frame_p);
 void ofi_frame_commit(struct endpoint *ep, size_t bytes);
-/** A message of `kind`; DATA takes as many of the endpoint's records along as fit. */
+/** Send a message of `kind`; DATA takes along as many of the endpoint's records as
+ *  fit. */
 tryst_status ofi_message_send(struct ofi_ep *ep, enum ofi_kind kind, const void *data,
                               size_t bytes);
 void ofi_message_sent(struct ofi_rail *rail, struct ofi_packet *packet, int error);

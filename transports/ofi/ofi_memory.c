@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a rail gives to the fabric: packets, operations, registrations.
+ * The memory that a rail gives to the fabric: packets, operations, registrations.
  *
- * Idea: all of it belongs to the rail, so what the fabric does not give back when an endpoint
- * closes (a message to a peer that is stopped) stays valid until the fabric itself is gone.
- * Invariant: where the fabric wants its memory registered (FI_MR_LOCAL), a chunk of packets has
- * one registration, a region of the caller's one per rail, and any other bulk one of its own. Device
- * memory likewise, where the fabric wants that registered (FI_MR_HMEM). What of it cannot be is
- * refused before the fabric has seen it, so that it goes another way (stage.h).
- * Callers: ofi_rail.c, ofi_frame.c, ofi_bulk.c.
+ * Idea: all of it belongs to the rail, so memory that the fabric keeps when an endpoint
+ * closes (a message to a stopped peer) stays valid until the fabric itself is gone.
+ * Invariant: where the fabric needs its memory registered (FI_MR_LOCAL), a chunk of
+ * packets has one registration, a region of the caller's one per rail, and any other bulk
+ * its own. The same holds for device memory, where the fabric needs that registered
+ * (FI_MR_HMEM). Device memory that cannot be registered is refused before the fabric has
+ * seen it, so that it goes another way (stage.h).
  */
 #include "ofi_memory.h"
 
@@ -26,16 +26,15 @@ static tryst_status device_mr_open(struct ofi_rail *rail, const void *data, size
     if (rc == 0)
         return TRYST_OK;
     if (!rail->mr_told)
-        fabric_rail_log(
-            &rail->fabric, TRYST_LOG_INFO,
-            "cannot register %zu bytes of cuda memory (%s): through pinned slots "
-            "what cannot be",
-            bytes, fi_strerror(-rc));
+        fabric_rail_log(&rail->fabric, TRYST_LOG_INFO,
+                        "cannot register %zu bytes of cuda memory (%s): using pinned "
+                        "slots for such memory",
+                        bytes, fi_strerror(-rc));
     rail->mr_told = true;
     return TRYST_E_UNSUPPORTED;
 }
 
-/* `memory` NULL: the host's. */
+/* Register memory. `memory` NULL: the host's. */
 static tryst_status mr_open(struct ofi_rail *rail, const void *data, size_t bytes,
                             const struct memory_ops *memory, int32_t device,
                             struct fid_mr **mr_p)
@@ -106,7 +105,8 @@ void ofi_op_put(struct ofi_rail *rail, struct ofi_op *op)
     list_push_front(&rail->ops, &op->node);
 }
 
-/* After the fabric's endpoints, before its domain. */
+/* Free packets and operations, after the fabric's endpoints and before its domain are
+ * closed. */
 void ofi_memory_free(struct ofi_rail *rail)
 {
     struct list_node *node;

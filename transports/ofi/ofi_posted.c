@@ -2,10 +2,11 @@
 /*
  * The receives that a peer has announced: tag → room.
  *
- * Idea: chained buckets over one array that grows; a peer announces at most OFI_POSTED_MAX at
- * once, so the array is bounded, and an entry that is taken goes to the free chain.
- * Invariant: every index below `count` is in exactly one chain, its bucket's or the free one.
- * Callers: ofi_bulk.c.
+ * Idea: chained buckets over one array that grows. A peer announces at most
+ * OFI_POSTED_MAX at once, so the array is bounded; an entry that is taken goes to the
+ * free chain.
+ * Invariant: every index below `count` is in exactly one chain, its bucket's or the free
+ * one.
  */
 #include "ofi_posted.h"
 

@@ -9,14 +9,14 @@
 
 #include "transports/module.h"
 
-/** Receives that may be posted per endpoint. */
+/** Most receives that may be posted per endpoint. */
 enum { OFI_POSTED_MAX = 256 };
 
-/** A receive that the peer has posted for us. */
+/** A receive that the peer has posted for this side. */
 struct ofi_posted {
     uint64_t tag;
     uint64_t room;
-    uint32_t next; /**< index + 1 in the chain of its bucket, or of the free ones */
+    uint32_t next; /**< index + 1 in the chain of its bucket, or of the free entries */
 };
 
 enum { OFI_BUCKETS = 128 };

@@ -17,7 +17,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_tagged.h>
 
-#undef container_of /* fabric.h has one of its own, the same */
+#undef container_of /* fabric.h defines an equal one */
 #include "fabric_base.h"
 #include "ofi_posted.h"
 #include "ofi_wire.h"
@@ -38,22 +38,22 @@ enum {
 struct ofi_ep;
 struct ofi_rail;
 
-/** What an operation of the fabric's is about. */
+/** The purpose of a fabric operation. */
 enum ofi_what { OFI_WHAT_RX, OFI_WHAT_TX, OFI_WHAT_RECV, OFI_WHAT_SEND };
 
-/** First member of whatever is given to the fabric as a context. `context` is the fabric's
- *  until the operation completes (FI_CONTEXT, FI_CONTEXT2). */
+/** First member of every object that goes to the fabric as a context. `context` is the
+ *  fabric's until the operation completes (FI_CONTEXT, FI_CONTEXT2). */
 struct ofi_work {
     struct fi_context2 context;
     enum ofi_what what;
 };
 
-/** A message, to be received or being sent. Belongs to the rail: a packet that the fabric does
- *  not give back when its endpoint closes just stays there. */
+/** A message, to be received or being sent. Belongs to the rail: a packet that the fabric
+ *  keeps when its endpoint closes just stays there. */
 struct ofi_packet {
     struct ofi_work work;
-    struct list_node node; /**< of rail->packets, rail->unposted or ep->packets */
-    struct ofi_ep *ep;     /**< sending to; NULL once that endpoint is gone */
+    struct list_node node; /**< in rail->packets, rail->unposted or ep->packets */
+    struct ofi_ep *ep;     /**< the sending endpoint; NULL once it is gone */
     void *desc;
     _Alignas(8) unsigned char data[OFI_MESSAGE_MAX];
 };
@@ -64,25 +64,27 @@ struct ofi_chunk {
     struct ofi_packet packets[OFI_CHUNK_PACKETS];
 };
 
-/** A bulk in our hands, allocated from the rail. */
+/** A bulk that this module holds, allocated from the rail. */
 struct ofi_op {
     struct ofi_work work;
-    struct list_node node; /**< of ep->active, ep->held or rail->ops */
+    struct list_node node; /**< in ep->active, ep->held or rail->ops */
     struct ofi_ep *ep;
     struct bulk *bulk;
     struct fid_mr *mr; /**< made for this bulk alone, or NULL */
-    uint64_t number;   /**< of this posting: REVOKED and STARTED name it */
-    bool greeting;     /**< no bulk, but what makes the connection (ofi_bulk_greet) */
-    bool asked; /**< held send: waits for POSTED or NOBODY; else for room in the fabric */
+    uint64_t number;   /**< number of this posting, which REVOKED and STARTED name */
+    /** no bulk, but the greeting that makes the connection (ofi_bulk_greet) */
+    bool greeting;
+    /** held send: waits for POSTED or NOBODY; false: waits for room in the fabric */
+    bool asked;
     bool revoked;  /**< receive: REVOKE was sent */
     bool canceled; /**< receive: fi_cancel was called */
-    bool too_long; /**< receive: and then this is why */
+    bool too_long; /**< receive: the message does not fit, so it is canceled */
 };
 
-/** Our use of bulk.scratch. */
+/** The module's part of bulk.scratch. */
 struct ofi_bulk {
     struct fabric_bulk fabric;
-    struct ofi_op *op; /**< NULL once it has completed */
+    struct ofi_op *op; /**< NULL once the bulk has completed */
 };
 _Static_assert(sizeof(struct ofi_bulk) <= sizeof(((struct bulk *)0)->scratch),
                "bulk.scratch");
@@ -94,30 +96,30 @@ struct ofi_rail {
     struct fid_domain *domain;
     struct fid_av *av;
     struct fid_cq *cq;
-    struct fid_ep *messages; /**< of all pairs */
+    struct fid_ep *messages; /**< one fabric endpoint for the messages of all pairs */
     unsigned char address[OFI_ADDRESS_MAX];
     size_t address_bytes;
-    uint32_t port_first, ports_count; /**< TRYST_PORT_RANGE; 0 of them: any */
-    bool mr_local;  /**< what the fabric reads or writes must be registered */
-    bool mr_device; /**< the same of device memory */
-    bool mr_told;   /**< that some device memory cannot be, once */
+    uint32_t port_first, ports_count; /**< TRYST_PORT_RANGE; count 0: any port */
+    bool mr_local;  /**< host memory that the fabric reads or writes must be registered */
+    bool mr_device; /**< device memory must be registered */
+    bool mr_told;   /**< a failed registration of device memory was logged, once */
     uint64_t mr_key;
     uint64_t slot_mask; /**< bits of a slot that fit above a tag */
     uint64_t numbers;
     struct ofi_chunk *chunks;
-    struct list packets;       /**< free ones */
-    struct list unposted;      /**< receives that the fabric had no room for */
-    struct list ops;           /**< free ones */
-    struct list stalled;       /**< those that the fabric told to try again */
-    uint32_t live;             /**< operations in the fabric's hands */
+    struct list packets;  /**< free packets */
+    struct list unposted; /**< receives that the fabric had no room for */
+    struct list ops;      /**< free operations */
+    struct list stalled;  /**< endpoints with work for which the fabric had no room */
+    uint32_t live;        /**< operations that the fabric holds */
     struct ofi_parked *parked; /**< fabric endpoints of pairs that are gone */
-    bool parks;     /**< closing one is left to the rail's end (ofi_info_parks) */
-    bool unsettled; /**< a connection towards us may be half made */
-    uint64_t
-        watch_at_ns; /**< when to look for bulk connections that do not come; 0 never */
+    bool parks;     /**< endpoints of pairs are closed with the rail (ofi_info_parks) */
+    bool unsettled; /**< a connection towards this side may be half made */
+    /** when to check for bulk connections that do not come; 0: never */
+    uint64_t watch_at_ns;
 };
 
-/** A pair's fabric endpoint that nobody uses any more. */
+/** A pair's fabric endpoint, out of use. */
 struct ofi_parked {
     struct ofi_parked *next;
     struct fid_ep *ep;
@@ -127,20 +129,20 @@ struct ofi_ep {
     struct fabric_ep fabric;
     bool initiator;
     bool hello_sent, hello_seen;
-    bool place_due; /**< our bulk endpoint's address has to be told */
+    bool place_due; /**< the bulk endpoint's address must be sent to the peer */
     fi_addr_t peer_messages, peer_bulk;
-    struct fid_ep *bulk; /**< NULL until it is needed */
+    struct fid_ep *bulk; /**< the pair's own endpoint; NULL until it is needed */
     bool greeted;        /**< the greeting was sent, or its receive is posted */
-    uint64_t bulk_at_ns; /**< when it was made */
+    uint64_t bulk_at_ns; /**< when `bulk` was opened */
     bool bulk_reached;   /**< bulk may be sent: the connection is the initiator's */
     uint32_t packets_active;
-    struct list packets; /**< being sent */
-    struct ofi_packet
-        *unsent; /**< a frame that the fabric has no room for yet, or NULL */
+    struct list packets; /**< packets being sent */
+    /** a frame that the fabric has no room for yet, or NULL */
+    struct ofi_packet *unsent;
     size_t unsent_bytes;
-    struct list active;         /**< bulks in the fabric's hands */
-    struct list held;           /**< sends that are not yet */
-    struct ofi_record *records; /**< to send, from records_head on */
+    struct list active;         /**< bulks that the fabric holds */
+    struct list held;           /**< sends that the fabric does not have yet */
+    struct ofi_record *records; /**< records to send, from records_head on */
     uint32_t records_head, records_count, records_capacity;
     struct ofi_posted_table posted;
 };

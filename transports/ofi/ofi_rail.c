@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rail: one domain of libfabric on one interface, with one completion queue for everything; the ops table
- * and the module's entry.
+ * A rail: one domain of libfabric on one interface, with one completion queue for
+ * everything; the ops table and the module's entry.
  *
- * Idea: libfabric calls nobody back; what completed is read from the queue in progress, and the
- * context of each entry says what it was. So an event or a `done` is only ever called from
+ * Idea: libfabric makes no callbacks. Progress reads the queue, and the context of each
+ * entry identifies its operation. So an event or a `done` is only ever called from
  * ofi_rail_progress.
- * Invariant: `live` counts the operations in the fabric's hands, and is at most OFI_CQ_SIZE, so
- * the queue cannot overflow.
- * Callers: the layer above, through the ops table; the loader.
+ * Invariant: `live` counts the operations that the fabric holds, and is at most
+ * OFI_CQ_SIZE, so the queue cannot overflow.
  */
 #include "ofi_rail.h"
 
@@ -39,7 +38,7 @@ static int queue_open(struct ofi_rail *rail)
     int rc = fi_cq_open(rail->domain, &attr, &rail->cq, NULL);
     if (rc == 0)
         return fi_control(&rail->cq->fid, FI_GETWAIT, &rail->fabric.source.fd);
-    /* shm has no descriptor to wait on (FI_ENOSYS), others say FI_EINVAL */
+    /* shm has no descriptor to wait on (FI_ENOSYS), others return FI_EINVAL */
     attr.wait_obj = FI_WAIT_NONE;
     rail->fabric.source.fd = -1;
     return fi_cq_open(rail->domain, &attr, &rail->cq, NULL);
@@ -68,9 +67,10 @@ static int domain_open(struct ofi_rail *rail, const char **step_p)
     return rc;
 }
 
-/* Device memory is the provider's only if it knows CUDA and moves it without calling its API: such
- * a call waits for the device, and a stream there may be waiting for us. Who does not know the question
- * (1.17) or cannot (-FI_EINVAL: no CUDA, -FI_EOPNOTSUPP: it copies) says so. */
+/* Check that the provider moves CUDA memory, and without calling CUDA's API: such a call
+ * waits for the device, where a stream may be waiting for this library. A provider that
+ * does not support the option (1.17) or cannot (-FI_EINVAL: no CUDA, -FI_EOPNOTSUPP: it
+ * copies) returns an error. */
 static int device_ask(struct fid_ep *ep)
 {
     enum { CUDA_API_PERMITTED = FI_OPT_XPU_TRIGGER + 1 }; /* in the headers since 1.18 */
@@ -85,7 +85,8 @@ static int endpoint_try(struct ofi_rail *rail, struct fid_ep **ep_p)
     int rc = fi_endpoint(rail->domain, rail->info, &ep, NULL);
     if (rc != 0)
         return rc;
-    rc = fi_ep_bind(ep, &rail->av->fid, 0); /* first: net cannot close one without */
+    /* first: net cannot close an endpoint without one */
+    rc = fi_ep_bind(ep, &rail->av->fid, 0);
     if (rc == 0)
         rc = fi_ep_bind(ep, &rail->cq->fid, FI_TRANSMIT | FI_RECV);
     if (rc == 0 && ofi_info_claims_device(rail->info))
@@ -99,7 +100,7 @@ static int endpoint_try(struct ofi_rail *rail, struct fid_ep **ep_p)
     return rc;
 }
 
-/* The port of an IP address that an endpoint is to listen on, or NULL. */
+/* Get the port of the IP address on which an endpoint is to listen, or NULL. */
 static in_port_t *port_of(const struct fi_info *info)
 {
     if (info->src_addr && info->addr_format == FI_SOCKADDR_IN)
@@ -109,7 +110,8 @@ static in_port_t *port_of(const struct fi_info *info)
     return NULL;
 }
 
-/* Within TRYST_PORT_RANGE, beginning anywhere, so that ranks of one host rarely meet. */
+/* Open an endpoint, on a port of TRYST_PORT_RANGE if that is set, from a random start, so
+ * that ranks of one host rarely collide. */
 int ofi_endpoint_open(struct ofi_rail *rail, struct fid_ep **ep_p)
 {
     in_port_t *port = rail->ports_count ? port_of(rail->info) : NULL;
@@ -125,7 +127,7 @@ int ofi_endpoint_open(struct ofi_rail *rail, struct fid_ep **ep_p)
     return rc;
 }
 
-/* The library has checked it: "first-last", or one port. */
+/* Read TRYST_PORT_RANGE, which the library has checked: "first-last", or one port. */
 static void ports_read(struct ofi_rail *rail)
 {
     const char *text = rail->fabric.host->config(rail->fabric.host, "port_range");
@@ -173,7 +175,8 @@ static void limits_set(struct ofi_rail *rail)
     rail->parks = ofi_info_parks(rail->info);
     rail->mr_local = rail->info->domain_attr->mr_mode & FI_MR_LOCAL;
     rail->mr_device = ofi_info_registers_device(rail->info);
-    if (ofi_info_claims_device(rail->info)) /* and its endpoint is open: device_ask */
+    /* its endpoint is open, so device_ask has succeeded */
+    if (ofi_info_claims_device(rail->info))
         rail->fabric.base.memory_kinds = 1u << TRYST_MEMORY_CUDA;
 }
 
@@ -200,11 +203,11 @@ static void fid_close(struct ofi_rail *rail, struct fid *fid, const char *what)
 {
     int rc = fid ? fi_close(fid) : 0;
     if (rc != 0)
-        fabric_rail_log(&rail->fabric, TRYST_LOG_INFO, "libfabric keeps its %s: %s", what,
-                        fi_strerror(-rc));
+        fabric_rail_log(&rail->fabric, TRYST_LOG_INFO,
+                        "libfabric cannot close its %s: %s", what, fi_strerror(-rc));
 }
 
-/* After what belongs to it. */
+/* Close the domain, after all that belongs to it. */
 static void domain_close(struct ofi_rail *rail)
 {
     fid_close(rail, rail->cq ? &rail->cq->fid : NULL, "completion queue");
@@ -235,7 +238,8 @@ static int fabric_open(struct ofi_rail *rail, const char **step_p)
     return rc;
 }
 
-/* With device memory; false: its endpoint does not take it, and nothing is open. */
+/* Open the fabric for device memory. False: its endpoint does not take it, and nothing is
+ * open. */
 static bool device_fabric_open(struct ofi_rail *rail, struct fi_info *claims)
 {
     struct fi_info *plain = rail->info;
@@ -248,7 +252,7 @@ static bool device_fabric_open(struct ofi_rail *rail, struct fi_info *claims)
         return true;
     }
     fabric_rail_log(&rail->fabric, TRYST_LOG_DEBUG,
-                    "%s does not move cuda memory by itself (%s: %s)",
+                    "%s cannot move cuda memory by itself (%s: %s)",
                     claims->fabric_attr->prov_name, step, fi_strerror(-rc));
     domain_close(rail);
     rail->fabric.source.fd = -1;
@@ -277,8 +281,9 @@ static tryst_status fabric_start(struct ofi_rail *rail, const struct rail_params
     return status;
 }
 
-/* libfabric never closes what it has accepted but not heard of when its listener is closed; so let
- * that come to an end, where there may be some: it looks every 10 ms (rxm). */
+/* Let half-made connections end before the listener is closed: libfabric never closes
+ * connections that it has accepted and that have sent nothing when their listener is
+ * closed. rxm checks every 10 ms. */
 static void settle(struct ofi_rail *rail)
 {
     const struct timespec nap = {.tv_nsec = 200000};
@@ -371,8 +376,9 @@ static void completed(struct ofi_rail *rail, struct ofi_work *work, int error,
     }
 }
 
-/* One failed operation; false when there is none. Providers report trouble of their own without
- * an operation, too: that names no pair, and what comes of it is seen there. */
+/* Handle one failed operation; false when there is none. Providers also report trouble
+ * without an operation: that names no pair, and its effects show at the pair's
+ * operations. */
 static bool error_take(struct ofi_rail *rail)
 {
     struct fi_cq_err_entry entry = {0};
@@ -386,7 +392,7 @@ static bool error_take(struct ofi_rail *rail)
     return true;
 }
 
-/* TRYST_AGAIN: nothing was there. */
+/* Read the queue once. TRYST_AGAIN: it was empty. */
 static tryst_status queue_read(struct ofi_rail *rail, int *count_p)
 {
     struct fi_cq_tagged_entry entries[ENTRIES];
@@ -404,9 +410,10 @@ static tryst_status queue_read(struct ofi_rail *rail, int *count_p)
     return TRYST_OK;
 }
 
-/* Once, unless more than one read takes has completed: a read that finds less lets the fabric go on before it
- * returns, and over TCP that may be a megabyte's send. What has come must not wait for it: a window that returns
- * would be used only then. */
+/* Read the queue once, or twice if the first read was full. A read that finds less makes
+ * the fabric progress before it returns, which over TCP may be a megabyte's send;
+ * completions must not wait for that, since a returning window would be used only
+ * afterwards. */
 static void fabric_read(struct ofi_rail *rail, int *count_p)
 {
     for (int i = 0, before = 0; i < READS_MAX; i++, before = *count_p)
@@ -417,7 +424,7 @@ static void fabric_read(struct ofi_rail *rail, int *count_p)
 int ofi_cq_drain(struct ofi_rail *rail)
 {
     int count = 0;
-    /* what has completed is at most the queue; more that comes meanwhile is other pairs' */
+    /* completed operations are at most the queue; later ones belong to other pairs */
     for (int i = 0; i <= OFI_CQ_SIZE && queue_read(rail, &count) == TRYST_OK; i++)
         if (count > OFI_CQ_SIZE)
             break;
@@ -465,7 +472,7 @@ static tryst_status ofi_rail_arm(struct rail *base)
     int rc = fi_trywait(rail->fid_fabric, fids, 1);
     if (rc == -FI_EAGAIN)
         return TRYST_AGAIN;
-    /* what the fabric had no room for is tried again soon: no event says when there is */
+    /* no event reports room in the fabric: try again soon */
     if (rc != 0 || !list_empty(&rail->stalled) || !list_empty(&rail->unposted))
         return TRYST_E_UNSUPPORTED;
     return TRYST_OK;

@@ -6,8 +6,8 @@
 
 #include "ofi_private.h"
 
-/** A fabric endpoint of this rail; 0 or -FI_E…. */
+/** Open a fabric endpoint of this rail; 0 or -FI_E…. */
 int ofi_endpoint_open(struct ofi_rail *rail, struct fid_ep **ep_p);
-/** Take in all that has completed so far. */
+/** Read all that has completed so far. */
 int ofi_cq_drain(struct ofi_rail *rail);
 #endif

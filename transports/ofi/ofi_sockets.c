@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Breaking the TCP connections below a pair's fabric endpoint.
+ * Breaks the TCP connections below a pair's fabric endpoint.
  *
- * Idea: an endpoint closes at once, also amid a bulk whose peer has stopped, and fi_close is how. But rxm over
- * the TCP of 1.17 does not survive that: what is being read is in two places of tcp's endpoint (rma_read_queue
- * and cur_rx, tcpx_op_read_rsp), tcpx_ep_flush_all_queues reports it from the first, frees it and reports it
- * again, and rxm follows what it finds there. When the connection breaks first, the read ends as any read
- * does whose peer died. libfabric has no call for that, so the sockets are found by their addresses.
+ * Idea: an endpoint closes at once by fi_close, also amid a bulk to or from a stopped
+ * peer. But rxm over the TCP of 1.17 crashes there: a read in progress is in two places
+ * of tcp's endpoint (rma_read_queue and cur_rx, tcpx_op_read_rsp).
+ * tcpx_ep_flush_all_queues reports it from the first, frees it and reports it again, and
+ * rxm uses the freed memory. When the connection breaks first, the read ends as after the
+ * peer's death. libfabric has no call for that, so the sockets are found by their
+ * addresses.
  *
- * Invariant: nothing but libfabric's is met. Who is connected from the port that our endpoint listens on was
- * accepted there, and who is connected to the port of the peer's endpoint was connected by ours. Such a number
- * stays what it is while we look at it: libfabric alone closes it, and only when we call.
+ * Invariant: only libfabric's sockets match. A socket with the local port on which the
+ * pair's endpoint listens was accepted there, and a socket connected to the port of the
+ * peer's endpoint was connected by the pair's. A descriptor keeps its number meanwhile:
+ * libfabric alone closes it, and only when called.
  */
 #include "ofi_sockets.h"
 
@@ -30,13 +33,14 @@ static bool same_ip(const struct sockaddr_storage *a, const struct sockaddr_stor
                   sizeof(struct in6_addr)) == 0;
 }
 
-/* The port lies at the same place in both families. */
+/* Get the port, which has the same offset in both families. */
 static in_port_t port_at(const struct sockaddr_storage *address)
 {
     return ((const struct sockaddr_in *)address)->sin_port;
 }
 
-/* `place`: what an endpoint listens on; of no family: unknown. */
+/* True if `end` is the address `place`, on which an endpoint listens (of no family:
+ * unknown). */
 static bool is_at(const struct sockaddr_storage *end,
                   const struct sockaddr_storage *place)
 {
@@ -49,8 +53,9 @@ static bool socket_is_of(int fd, const struct sockaddr_storage *own,
 {
     struct sockaddr_storage here = {0}, there = {0};
     socklen_t here_bytes = sizeof here, there_bytes = sizeof there;
+    /* no socket, or not connected: the listener itself */
     if (getpeername(fd, (struct sockaddr *)&there, &there_bytes) != 0)
-        return false; /* no socket, or not connected: the listener itself */
+        return false;
     if (getsockname(fd, (struct sockaddr *)&here, &here_bytes) != 0)
         return false;
     return is_at(&here, own) || is_at(&there, peer);
@@ -66,8 +71,9 @@ static void place_set(struct sockaddr_storage *place, int rc, const void *addres
         place->ss_family = AF_UNSPEC;
 }
 
-/* One above the highest number that is looked at. Some limits are a million and more, which would keep the progress
- * thread for 0.3 s for each peer; numbers are given out from below, and a pair over rxm has ten. */
+/* Get one above the highest descriptor to check. With a limit of a million and more the
+ * progress thread would take 0.3 s for each peer. The kernel gives out low numbers first,
+ * and a pair over rxm has ten. */
 static int descriptors_end(void)
 {
     enum { MOST = 1 << 16 };

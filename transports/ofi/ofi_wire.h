@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file ofi_wire.h
- *  What two ofi endpoints say to each other. Little-endian, as all of Tryst's wires.
+ *  The messages between two ofi endpoints. Little-endian, as all wire formats here.
  *
  *  Connecting, over the link (struct ofi_connect, then an address of the fabric):
  *
@@ -8,19 +8,20 @@
  *      ADDRESS{provider, id, address of    ───▶  ◀─── the same
  *              A's rail}
  *
- *  and then over the fabric, as untagged messages between the two rails (struct ofi_head):
+ *  and then over the fabric, as untagged messages between the two rails (struct
+ *  ofi_head):
  *
- *      HELLO                         ────▶      (the initiator speaks first, so that two
+ *      HELLO                         ────▶      (the initiator sends first, so that two
  *                                    ◀────  HELLO     connections never cross)
  *      HEARD                         ────▶      ready when HELLO (B: HEARD) came
  *      DATA{records, a frame} …      ────▶
  *
- *  Who cannot go on says REFUSED over the link, with the reason as text.
+ *  A side that cannot go on sends REFUSED over the link, with the reason as text.
  *
- *  Bulk has a fabric endpoint of its own per pair, made by each side when it first needs it, or
- *  when the other's PLACE comes, which carries its address. The initiator then sends an empty
- *  greeting there, and the other side sends nothing before that, so that there, too, two
- *  connections never cross. Records announce bulk:
+ *  Bulk uses a separate fabric endpoint per pair. Each side opens one when it first needs
+ *  it, or when the other's PLACE comes, which carries its address. The initiator then
+ *  sends an empty greeting to it. The other side sends no bulk before that, so that
+ *  there, too, two connections never cross. Records announce bulk:
  *
  *      receiver                                 sender
  *      fi_trecv, POSTED{tag, room}   ────▶      keeps (tag, room)
@@ -28,12 +29,12 @@
  *
  *      bulk longer than its room:    ◀────  TOO_LONG{tag, bytes}; nothing else is sent
  *      no POSTED for the tag here:   ◀────  ASK{tag, number}
- *             NOBODY{tag, number}    ────▶      unless it is posted: then POSTED is on its way
+ *             NOBODY{tag, number}    ────▶      unless posted: then POSTED is on its way
  *                                    ◀────  DROPPED{tag, bytes}, unless POSTED has come
  *      withdrawn: REVOKE{tag, number}────▶
  *                                    ◀────  REVOKED{tag, number}, or STARTED{tag, number}
  *
- *  So a message that the fabric gets always has its receive, and that is large enough.
+ *  So every message that the fabric gets has a posted receive that is large enough.
  */
 #ifndef OFI_WIRE_H
 #define OFI_WIRE_H
@@ -42,14 +43,15 @@
 
 #define OFI_CONNECT_MAGIC 0x49464f54u /* "TOFI" */
 #define OFI_WIRE_VERSION  1u
-/** The largest address that we take: fabrics' own are 16 to some 100 bytes. */
+/** The largest address that is accepted: fabrics' own are 16 to some 100 bytes. */
 #define OFI_ADDRESS_MAX 512u
 
-/** Heads each connect message; the address, or a text, follows. */
+/** Head of each connect message; the address, or a text, follows. */
 struct ofi_connect {
     struct fabric_connect connect;
-    uint64_t ep_id;    /**< of the sender's endpoint: goes into heads towards it */
-    char provider[32]; /**< "tcp;ofi_rxm", zero-padded: must be equal */
+    /** id of the sender's endpoint; heads of messages to it carry this id */
+    uint64_t ep_id;
+    char provider[32]; /**< "tcp;ofi_rxm", zero-padded; both ends must have the same */
 };
 _Static_assert(sizeof(struct ofi_connect) == 48, "wire");
 
@@ -60,15 +62,16 @@ enum ofi_kind {
     OFI_DATA = 4   /**< `records` records follow, then a frame, if any bytes are left */
 };
 
-/** Heads each message of the fabric. */
+/** Head of each message of the fabric. */
 struct ofi_head {
-    uint64_t cookie; /**< of the session; checked first */
-    uint64_t ep_id;  /**< of the receiving endpoint: its slot in the low 16 bits, the rest
-                          random */
-    uint32_t sequence; /**< counts the pair's messages from 0: the order is the fabric's
-                            (FI_ORDER_SAS), this proves it */
-    uint16_t kind;     /**< enum ofi_kind */
-    uint16_t records;  /**< at most OFI_RECORDS_MAX */
+    uint64_t cookie; /**< cookie of the session; checked first */
+    /** id of the receiving endpoint: its slot in the low 16 bits, the rest random */
+    uint64_t ep_id;
+    /** number of the message in the pair, from 0: the fabric keeps the order
+     *  (FI_ORDER_SAS), this proves it */
+    uint32_t sequence;
+    uint16_t kind;    /**< enum ofi_kind */
+    uint16_t records; /**< at most OFI_RECORDS_MAX */
 };
 _Static_assert(sizeof(struct ofi_head) == 24, "wire");
 

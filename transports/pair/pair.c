@@ -3,10 +3,10 @@
  * Rails, endpoints, frames and sleeping over shared rings.
  *
  * One idea: an endpoint changes its state only in calls from above and in its own turn of
- * pair_progress, and is freed only in that turn; so callbacks may call anything but progress.
- * Invariant: an endpoint outside READY reads and writes nothing in the shared area but its own
- * grant and `asleep`.
- * Callers: the operation tables of shm and self.
+ * pair_progress, and is freed only in that turn. So callbacks may call anything but
+ * progress.
+ * Invariant: an endpoint outside READY reads and writes nothing in the shared area but
+ * its own grant and `asleep`.
  */
 #include "pair.h"
 
@@ -21,7 +21,8 @@ static_assert(PAIR_FRAME_MAX >= TRANSPORT_FRAME_BYTES, "the contract");
 static_assert(PAIR_FRAME_MAX + 16 <= PAIR_RING_BYTES_MIN - PAIR_RING_BYTES_MIN / 4,
               "beside a quarter that is not given back");
 
-/* Entries handled in one endpoint's turn, so that one busy peer does not starve the others. */
+/* Entries handled in one endpoint's turn, so that one busy peer does not starve the
+ * others. */
 enum { ENTRIES_PER_TURN = 32 };
 
 /* --- rails --- */
@@ -116,7 +117,7 @@ const char *pair_area_check(const struct pair_header *area, uint64_t ring_bytes,
                             uint64_t initiator_nonce, uint64_t responder_nonce)
 {
     if (area->magic != PAIR_MAGIC)
-        return "this is no segment of ours";
+        return "not a segment of Tryst";
     if (area->version != PAIR_VERSION)
         return "the segment has another layout version";
     if (area->header_bytes != PAIR_HEADER_BYTES || area->ring_bytes != ring_bytes)
@@ -157,10 +158,10 @@ void pair_refused(struct pair_ep *ep, const char *text)
     ep->base.rail->events->ready(&ep->base, TRYST_E_UNREACHABLE, text);
 }
 
-/* From here on nothing that a peer reads in our memory counts. */
+/* Revoke the grant: from here on a peer's reads of this side's memory do not count. */
 static void grant_revoke(struct pair_ep *ep)
 {
-    /* seq_cst read-modify-write: what we do to the buffers afterwards cannot come before it.
+    /* seq_cst read-modify-write: later writes to the buffers cannot come before it.
      * Partner: the reader's read-modify-write of this word after each copy. */
     if (ep->mine)
         atomic_fetch_or(&ep->mine->grant, PAIR_REVOKED);
@@ -232,8 +233,8 @@ tryst_status pair_frame_begin(struct endpoint *base, size_t max, void **frame_p)
     return TRYST_OK;
 }
 
-/* Not built in the ring itself: the reader polls the line where a frame begins, and would take it from
- * the writer with every store. */
+/* Send the frame. It was not built in the ring itself: the reader polls the line where a
+ * frame begins, and would take that line from the writer at every store. */
 void pair_frame_commit(struct endpoint *base, size_t bytes)
 {
     struct pair_ep *ep = (struct pair_ep *)base;
@@ -250,7 +251,7 @@ static void frame_deliver(struct pair_ep *ep, struct ring_entry entry)
         pair_fail(ep, TRYST_E_PROTOCOL, "shared ring: a frame of %u bytes", entry.bytes);
         return;
     }
-    /* Copied first: what the layer above parses must not change under its hands. */
+    /* Copied first: the bytes that the layer above parses must not change meanwhile. */
     ring_rx_copy(&ep->rx, 0, frame, entry.bytes);
     if (ring_rx_next(&ep->rx, entry.bytes))
         pair_wake(ep, PAIR_WANTS_ROOM);
@@ -314,7 +315,7 @@ static void disarm(struct pair_rail *rail)
     rail->armed = false;
     list_for_each_safe (&rail->eps, node, after) {
         struct pair_ep *ep = container_of(node, struct pair_ep, node);
-        /* acq_rel: keeps the order of `asleep` whole, see pair_ring.h. */
+        /* acq_rel: keeps all writes of `asleep` in one order, see pair_ring.h. */
         if (ep->state == PAIR_READY)
             (void)atomic_exchange_explicit(&ep->mine->asleep, 0, memory_order_acq_rel);
     }
@@ -342,24 +343,25 @@ int pair_progress(struct rail *base)
 
 void pair_wake(struct pair_ep *ep, uint32_t reasons)
 {
-    /* acq_rel read-modify-writes, as all of `asleep`: behind the store that the sleeper looks
-     * for; partner: sleep_begin. pair_ring.h argues it. */
+    /* acq_rel read-modify-writes, as for all of `asleep`: behind the store that the
+     * sleeper checks for; partner: sleep_begin. pair_ring.h has the argument. */
     if (!(atomic_fetch_add_explicit(&ep->theirs->asleep, 0, memory_order_acq_rel) &
           reasons))
         return;
-    /* One doorbell per sleep: the first who takes it back rings. */
+    /* One doorbell per sleep: the thread that clears `asleep` rings. */
     if (atomic_exchange_explicit(&ep->theirs->asleep, 0, memory_order_acq_rel) == 0)
         return;
     ep->base.rail->events->doorbell(&ep->base);
 }
 
-/* Say that we sleep, then look once more; false when there is something to do. */
+/* Set `asleep`, then check once more; false when there is work. */
 static bool sleep_begin(struct pair_ep *ep)
 {
     bool room = ep->wants_room || ep->jobs_count > 0;
     if (ep->loopback)
         return !ring_rx_ready(&ep->rx) && !ep->slots_used && !ep->jobs_count;
-    /* acq_rel: before the looks below; partner: pair_wake behind each store they look for. */
+    /* acq_rel: before the checks below; partner: pair_wake, behind each store that they
+     * check for. */
     (void)atomic_exchange_explicit(&ep->mine->asleep,
                                    PAIR_ASLEEP | (room ? PAIR_WANTS_ROOM : 0),
                                    memory_order_acq_rel);
@@ -370,7 +372,8 @@ static bool sleep_begin(struct pair_ep *ep)
         return false;
     if (!room || !ring_tx_moved(&ep->tx))
         return true;
-    ep->wants_room = false; /* whoever still wants it asks again, and sees the new tail */
+    /* a sender that still needs room calls again, and sees the new tail */
+    ep->wants_room = false;
     return false;
 }
 

@@ -2,21 +2,21 @@
 /*
  * Bulk between the two ends of a pair.
  *
- * One idea: the receiver moves the bytes. A sender offers an address under one of 64 slots and is
- * answered by a bit in its own line of the shared area, so answers need no ring space and can never
- * wait behind anything. Only where the receiver cannot read the sender's memory do the bytes go
- * through the ring, and then they may fill half of it, so frames always find the rest.
+ * One idea: the receiver moves the bytes. A sender offers an address under one of 64
+ * slots, and the answer is a bit in the sender's line of the shared area, so answers need
+ * no ring space and never wait behind anything. Only where the receiver cannot read the
+ * sender's memory do the bytes go through the ring, and then they may fill half of it, so
+ * frames always find the rest.
  *
  *   sender                                        receiver
- *     OFFER{tag, bytes, where, slot}  ── ring ──▶   posted? read piece by piece (pair_ops.copy)
- *     slot's bit in `answered`        ◀─────────    TAKEN: done, or no such receive
- *                                                   RETRY, DENIED: cannot; through the ring
- *     FIRST{tag, bytes, data} PIECE…  ── ring ──▶   copy out; no answer needed
+ *     OFFER{tag, bytes, where, slot}  ─ ring ─▶   posted? read piece by piece
+ *     slot's bit in `answered`        ◀────────   TAKEN: done, or no such receive
+ *                                                 RETRY, DENIED: cannot; use the ring
+ *     FIRST{tag, bytes, data} PIECE…  ─ ring ─▶   copy out; no answer needed
  *
- * Invariant: each bulk taken is in exactly one place: finished, jobs or slot[] (a send);
- * finished, posted[], waiting, rail->reads (in the order of urgency) or `incoming` (a receive), or its job copies
- * (pair_device.c).
- * Callers: pair.c and the operation tables.
+ * Invariant: each bulk taken is in exactly one place. A send: finished, jobs or slot[]. A
+ * receive: finished, posted[], waiting, rail->reads (most urgent first), `incoming`, or a
+ * job that copies (pair_device.c).
  */
 #include "pair_bulk.h"
 
@@ -24,9 +24,10 @@
 
 #define BIT(slot) (UINT64_C(1) << (slot))
 
-/* Largest piece of one entry: with its header and the word behind it a quarter of the ring. A
- * reader may sit on less than a quarter that it has read, so in a drained ring two quarters
- * are seen in use at most, and half is what pieces may fill: they never get stuck. */
+/* Get the largest piece of one entry: with its header and the word behind it, a quarter
+ * of the ring. A reader may hold back less than a quarter that it has read, so in a
+ * drained ring at most two quarters count as in use. Pieces may fill half, so they never
+ * get stuck. */
 static uint64_t piece_max(const struct pair_ep *ep)
 {
     return ep->tx.bytes / 4 - 16 - sizeof(struct pair_first);
@@ -39,7 +40,7 @@ static struct pair_op *op_start(struct pair_ep *ep, struct bulk *bulk)
     return op;
 }
 
-/* Complete from progress, later. */
+/* Complete the bulk from progress, later. */
 static void finish(struct pair_ep *ep, struct bulk *bulk, tryst_status status)
 {
     pair_op_of(bulk)->status = status;
@@ -53,7 +54,8 @@ int pair_finished_tell(struct pair_ep *ep)
     struct list_node *node;
     int count = 0;
     list_init(&told);
-    list_append(&told, &ep->finished); /* what callbacks finish waits for the next turn */
+    /* bulks that callbacks finish wait for the next turn */
+    list_append(&told, &ep->finished);
     while ((node = list_pop_front(&told))) {
         struct bulk *bulk = pair_bulk_of(node);
         struct pair_op *op = pair_op_of(bulk);
@@ -76,7 +78,7 @@ static void post(struct pair_ep *ep, struct bulk *bulk)
     ep->posted_count++;
 }
 
-/* A message of `bytes` has come for `tag`: its receive, taken out, or NULL. */
+/* Find and take out the receive for a message of `bytes` bytes with `tag`, or NULL. */
 static struct bulk *receive_match(struct pair_ep *ep, uint64_t tag, uint64_t bytes)
 {
     list_for_each_safe (bucket(ep, tag), node, after) {
@@ -116,7 +118,8 @@ void pair_bulk_cancel(struct endpoint *base, struct bulk *bulk)
         finish(ep, bulk, TRYST_E_CANCELED);
         return;
     }
-    /* Otherwise its message has come, and it completes with what that achieves. */
+    /* Otherwise its message has come, and the bulk completes with the message's
+     * outcome. */
 }
 
 void pair_answer_give(struct pair_ep *ep, unsigned slot, uint8_t answer)
@@ -124,7 +127,7 @@ void pair_answer_give(struct pair_ep *ep, unsigned slot, uint8_t answer)
     ep->slots_held &= ~BIT(slot);
     /* relaxed: published by the next line. */
     atomic_store_explicit(&ep->theirs->answer[slot], answer, memory_order_relaxed);
-    /* release: our reads of the sender's buffer and the answer come first. Partner:
+    /* release: the reads of the sender's buffer and the answer come first. Partner:
      * pair_answers_take. */
     atomic_fetch_or_explicit(&ep->theirs->answered, BIT(slot), memory_order_release);
     pair_wake(ep, PAIR_ASLEEP);
@@ -135,7 +138,8 @@ static void unexpected(struct pair_ep *ep, uint64_t tag, uint64_t bytes)
     ep->base.rail->events->unexpected(&ep->base, tag, bytes);
 }
 
-/* Behind all that are as urgent, of whatever peer: the first is the one that is read. */
+/* Queue a receive behind all that are as urgent, of any peer: progress reads the first
+ * one. */
 static void read_queue(struct pair_rail *rail, struct bulk *bulk)
 {
     struct list_node *place = &rail->reads.head;
@@ -192,7 +196,7 @@ static void offer_entry(struct pair_ep *ep, struct ring_entry entry)
     offer_take(ep, &offer);
 }
 
-/* The receive has been read to its end, or cannot be. */
+/* End a receive that has been read to its end, or cannot be. */
 static void read_end(struct pair_ep *ep, struct bulk *bulk, tryst_status status)
 {
     struct pair_op *op = pair_op_of(bulk);
@@ -217,7 +221,7 @@ static void read_refuse(struct pair_ep *ep, struct bulk *bulk, uint8_t answer)
     pair_answer_give(ep, slot, answer);
 }
 
-/* An offer of device memory is read in one piece, and ends by itself. */
+/* Begin to read an offer of device memory: one piece, and its own completion. */
 static enum pair_copy device_begin(struct pair_ep *ep, struct bulk *bulk)
 {
     struct pair_op *op = pair_op_of(bulk);
@@ -261,7 +265,7 @@ int pair_reads_advance(struct pair_rail *rail)
 
 /* --- copies through the ring: receiving --- */
 
-/* The payload from `skip` on is the next piece of `incoming`. */
+/* Take the payload from `skip` on as the next piece of `incoming`. */
 static void piece_take(struct pair_ep *ep, struct ring_entry entry, uint32_t skip)
 {
     uint32_t bytes = entry.bytes - skip;
@@ -316,13 +320,13 @@ void pair_bulk_entry(struct pair_ep *ep, struct ring_entry entry)
     case PAIR_FIRST: first_entry(ep, entry); break;
     default:
         piece_take(ep, entry, 0);
-        break; /* PAIR_PIECE; `incoming` decides if it fits */
+        break; /* PAIR_PIECE; `incoming_left` decides whether it fits */
     }
 }
 
 /* --- sends --- */
 
-/* Put one piece into the ring if it may; false when it has to wait. */
+/* Put one piece into the ring if there is room; false when it has to wait. */
 static bool piece_put(struct pair_ep *ep, struct bulk *bulk)
 {
     struct pair_op *op = pair_op_of(bulk);
@@ -429,7 +433,7 @@ static void answer_take(struct pair_ep *ep, unsigned slot)
         pair_ep_rail(ep)->ops->denied(ep, pair_op_of(bulk)->mech);
     else if (answer != PAIR_ANSWER_RETRY)
         pair_fail(ep, TRYST_E_PROTOCOL, "shared segment: an answer of kind %u", answer);
-    if (bulk->memory) /* the host cannot put it through the ring */
+    if (bulk->memory) /* the host cannot put device memory through the ring */
         bulk->done(bulk, TRYST_E_UNSUPPORTED, 0);
     else
         job_add(ep, bulk);
@@ -437,7 +441,7 @@ static void answer_take(struct pair_ep *ep, unsigned slot)
 
 int pair_answers_take(struct pair_ep *ep)
 {
-    /* relaxed: only to keep the line shared while nothing comes. */
+    /* relaxed: keeps the line shared while no answer comes. */
     if (atomic_load_explicit(&ep->mine->answered, memory_order_relaxed) == 0)
         return 0;
     /* acquire: the reader is done with the buffers; pairs with pair_answer_give. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bulk of a pair: what struct transport_ops has, and what pair.c asks for. */
+/* Bulk of a pair: slots of struct transport_ops, and functions for pair.c. */
 #ifndef TRANSPORTS_PAIR_BULK_H
 #define TRANSPORTS_PAIR_BULK_H
 
@@ -12,16 +12,16 @@ void pair_bulk_cancel(struct endpoint *base, struct bulk *bulk);
 
 /* --- for pair.c --- */
 
-/* Handle one entry that is not a frame; it is still in the ring. */
+/* Handle one entry that is not a frame; the entry is still in the ring. */
 void pair_bulk_entry(struct pair_ep *ep, struct ring_entry entry);
 int pair_answers_take(struct pair_ep *ep);
 /* Answer the peer's offer in `slot` (PAIR_ANSWER_…). */
 void pair_answer_give(struct pair_ep *ep, unsigned slot, uint8_t answer);
 int pair_jobs_advance(struct pair_ep *ep);
 int pair_finished_tell(struct pair_ep *ep);
-/* Complete everything with `status`; reads of this endpoint end. */
+/* Complete all bulk of the endpoint with `status`; its reads end. */
 void pair_bulk_end(struct pair_ep *ep, tryst_status status);
-/* One piece of the oldest read. */
+/* Read one piece of the most urgent receive. */
 int pair_reads_advance(struct pair_rail *rail);
 
 #endif

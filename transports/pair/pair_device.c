@@ -2,16 +2,16 @@
 /*
  * Receives into device memory.
  *
- * Idea: the receiver moves the bytes, as for host memory. What lies in the sender's device memory
- * is copied from there in one piece, by a stream of ours. What comes as host memory, by whatever
- * mechanism, is put into a pinned slot, as it would be into the buffer, and goes on from there.
+ * Idea: the receiver moves the bytes, as for host memory. Bytes in the sender's device
+ * memory are copied from there in one piece, on a stream. Bytes that come as host memory,
+ * by whatever mechanism, go to a pinned slot first, as to a host buffer, and are copied
+ * to the device from there.
  *
  *   offer of device memory ── device_read ──▶ copying ──▶ confirmed? ──▶ done, TAKEN
  *   any other              ── into the slot ──▶ (TAKEN) copying ───────▶ done
  *
  * Invariant: a receive with a job is in none of pair_bulk.c's places while the job copies
  * (ep->copies counts those), and its endpoint does not end before.
- * Callers: pair.c, pair_bulk.c.
  */
 #include "pair_device.h"
 
@@ -64,7 +64,7 @@ void pair_job_drop(struct bulk *bulk)
     list_push_front(&rail->jobs, &job->node);
 }
 
-/* The bytes are where they belong, or will never be. */
+/* Complete the receive: the bytes are in place, or will never be. */
 static void job_end(struct pair_job *job, tryst_status status)
 {
     struct bulk *bulk = job->bulk;
@@ -101,7 +101,7 @@ static void read_done(struct copy *copy, tryst_status status)
 
 enum pair_copy pair_device_read(struct pair_ep *ep, struct bulk *bulk)
 {
-    if (!bulk->memory) /* the sender has been told what we have, and knows better */
+    if (!bulk->memory) /* the sender gets RETRY: this receive is in host memory */
         return PAIR_COPY_RETRY;
     struct pair_job *job = job_new(ep, bulk);
     if (!job)
@@ -118,7 +118,8 @@ enum pair_copy pair_device_read(struct pair_ep *ep, struct bulk *bulk)
 void pair_devices_init(struct pair_rail *rail)
 {
     copies_init(&rail->copies);
-    slots_init(&rail->slots, NULL, UINT64_MAX); /* senders' windows bound them */
+    /* the windows of the senders bound them */
+    slots_init(&rail->slots, NULL, UINT64_MAX);
     list_init(&rail->jobs);
 }
 

@@ -2,34 +2,36 @@
 /*
  * A ring with one writer and one reader, in memory that both map.
  *
- * One idea: no shared head. Each entry's first word is zero until the entry is whole, so the
- * reader polls the very line that will bring the data. Only the tail is shared, and it is given
- * back a quarter of the ring at a time.
+ * One idea: no shared head. Each entry's first word is zero until the entry is whole, so
+ * the reader polls the very line that will bring the data. Only the tail is shared, and
+ * the reader gives space back a quarter of the ring at a time.
  *
- * Why it is right (release/acquire, no fences):
+ * Why it is correct (release/acquire, no fences):
  *
- *   - The writer stores payload and the zero word behind it, then the entry's word with
- *     release. The reader loads that word with acquire, so it sees the payload, and the zero
- *     word as the newest value at the next entry's place, never a leftover that was there a
- *     round ago.
- *   - The reader stores the tail with release after its last load from the entries it gives
- *     back; the writer loads it with acquire before it writes there again, so no write
- *     overtakes a read.
- *   - The word behind the last entry is the writer's as well: an entry needs its own bytes
- *     and 8 more, so the reader never polls a word that the tail still guards.
+ * - The writer stores the payload and the zero word behind it, then the entry's word with
+ *   release. The reader loads that word with acquire, so it sees the payload, and the
+ *   zero word as the newest value at the next entry's place, never a leftover from a
+ *   round ago.
+ * - The reader stores the tail with release after its last load from the entries it gives
+ *   back. The writer loads it with acquire before it writes there again, so no write
+ *   overtakes a read.
+ * - The word behind the last entry is the writer's as well: an entry needs its own bytes
+ *   and 8 more, so the reader never polls a word that the tail still guards.
  *
- * Sleeping without a lost wake-up: whoever stores something that the other side may sleep
- * for (a word, a tail, an answer) then does a read-modify-write of that side's `asleep`; the
- * sleeper sets `asleep` by a read-modify-write and then looks at word, tail and answers once
- * more. All writes of `asleep` are acq_rel read-modify-writes, so they stand in one order and
- * each sees all that was stored before the earlier ones: if the sleeper's comes later, its
- * look finds the store; if it comes first, the other side finds `asleep` set and rings.
+ * Sleeping without a lost wake-up: a side that stores something for which the other side
+ * may sleep (a word, a tail, an answer) then does a read-modify-write of the other side's
+ * `asleep`. The sleeper sets `asleep` by a read-modify-write and then checks word, tail
+ * and answers once more. All writes of `asleep` are acq_rel read-modify-writes, so they
+ * have one order, and each sees all that was stored before the earlier ones. If the
+ * sleeper's comes later, its check finds the store; if it comes first, the other side
+ * finds `asleep` set and rings.
  *
- * Nothing read here is trusted: a word with an unknown kind, bits that must be zero, or more
- * bytes than the ring, and a tail that moves back or beyond the head, are reported as bad. Copies
- * are bounded by the ring's own mapping whatever the peer writes.
+ * The reader trusts no word of the peer: a word with an unknown kind, with bits that must
+ * be zero, or with more bytes than the ring, and a tail that moves back or beyond the
+ * head, are reported as bad. Copies are bounded by the ring's own mapping whatever the
+ * peer writes.
  *
- * Callers: pair.c, pair_bulk.c. `limit` is the part of the ring that an entry may fill.
+ * `limit` is the part of the ring that an entry may fill.
  */
 #ifndef TRANSPORTS_PAIR_RING_H
 #define TRANSPORTS_PAIR_RING_H
@@ -41,10 +43,10 @@
 
 struct ring_tx {
     uint8_t *data;
-    _Atomic uint64_t *tail; /* the reader's */
+    _Atomic uint64_t *tail; /* written by the reader */
     uint64_t bytes;
     uint64_t head;      /* bytes written since the beginning */
-    uint64_t offset;    /* head modulo bytes: where the next entry goes */
+    uint64_t offset;    /* head modulo bytes: offset of the next entry */
     uint64_t tail_seen; /* the newest tail that was checked */
 };
 
@@ -53,17 +55,17 @@ struct ring_rx {
     _Atomic uint64_t *tail;
     uint64_t bytes;
     uint64_t read;       /* bytes read since the beginning */
-    uint64_t offset;     /* read modulo bytes: the next entry's word */
-    uint64_t tail_given; /* as stored in *tail */
+    uint64_t offset;     /* read modulo bytes: offset of the next entry's word */
+    uint64_t tail_given; /* value stored in *tail */
 };
 
 /* An entry's word, copied out and checked. */
 struct ring_entry {
-    uint32_t bytes; /* of the payload */
+    uint32_t bytes; /* bytes of the payload */
     uint32_t kind;  /* enum pair_kind */
 };
 
-/* What an 8-byte message takes of the ring, in lines. */
+/* Lines that ring_tx_prefetch fetches ahead: an 8-byte message takes as many. */
 enum { PAIR_LINES_AHEAD = 2 };
 
 enum ring_answer { RING_NO = 0, RING_YES = 1, RING_BAD = 2 };
@@ -83,7 +85,7 @@ static inline _Atomic uint64_t *ring_word(uint8_t *data, uint64_t offset)
     return (_Atomic uint64_t *)(void *)(data + offset);
 }
 
-/* Takes the tail's newest value; RING_BAD when no honest reader could have stored it. */
+/* Load the newest tail; RING_BAD when no honest reader could have stored it. */
 static inline enum ring_answer ring_tx_refresh(struct ring_tx *tx)
 {
     /* acquire: pairs with the reader's store in ring_rx_give; see above. */
@@ -96,7 +98,8 @@ static inline enum ring_answer ring_tx_refresh(struct ring_tx *tx)
     return RING_YES;
 }
 
-/* Is there room for an entry of `payload` bytes such that at most `limit` bytes are in use? */
+/* Check for room for an entry of `payload` bytes such that at most `limit` bytes are in
+ * use. */
 static inline enum ring_answer ring_tx_room(struct ring_tx *tx, uint64_t payload,
                                             uint64_t limit)
 {
@@ -108,7 +111,8 @@ static inline enum ring_answer ring_tx_room(struct ring_tx *tx, uint64_t payload
     return tx->head - tx->tail_seen + need <= limit ? RING_YES : RING_NO;
 }
 
-/* Copy into the ring from `offset`, which may wrap; returns the offset behind, not rounded. */
+/* Copy into the ring from `offset`, which may wrap; returns the offset behind the copy,
+ * not rounded. */
 static inline uint64_t ring_copy_in(struct ring_tx *tx, uint64_t offset, const void *from,
                                     uint64_t bytes)
 {
@@ -122,8 +126,9 @@ static inline uint64_t ring_copy_in(struct ring_tx *tx, uint64_t offset, const v
     return ring_wrap(offset + bytes, tx->bytes);
 }
 
-/* Make this line ours, if the processor can be asked to: the compiler's builtin asks for reading only
- * where it must run on processors without prefetchw, which ignore that instruction. */
+/* Fetch this line for writing, where the processor can: the compiler's builtin fetches
+ * for reading only, unless the target has prefetchw. Processors without it ignore that
+ * instruction. */
 static inline void ring_line_own(const uint8_t *line)
 {
 #ifdef __x86_64__
@@ -133,8 +138,8 @@ static inline void ring_line_own(const uint8_t *line)
 #endif
 }
 
-/* The lines of the next small entry, behind the one that the reader polls: they are ours by the time
- * that they are written. */
+/* Fetch the lines of the next small entry, behind the line that the reader polls, before
+ * they are written. */
 static inline void ring_tx_prefetch(const struct ring_tx *tx)
 {
     for (uint64_t ahead = 1; ahead <= PAIR_LINES_AHEAD; ahead++)
@@ -142,7 +147,8 @@ static inline void ring_tx_prefetch(const struct ring_tx *tx)
                       ring_wrap(tx->offset + ahead * PAIR_LINE_BYTES, tx->bytes));
 }
 
-/* Write one entry, `head` (a multiple of 8 bytes) before `body`. ring_tx_room said yes. */
+/* Write one entry, `head` (a multiple of 8 bytes) before `body`. ring_tx_room returned
+ * RING_YES before. */
 static inline void ring_tx_put(struct ring_tx *tx, enum pair_kind kind, const void *head,
                                uint32_t head_bytes, const void *body, uint32_t body_bytes)
 {
@@ -152,9 +158,9 @@ static inline void ring_tx_put(struct ring_tx *tx, enum pair_kind kind, const vo
     uint64_t offset = ring_wrap(place + 8, tx->bytes);
     tx->offset = ring_wrap(place + size, tx->bytes);
     tx->head += size;
-    /* First: its line may have to come from the reader's cache, and stores become visible in their
-     * order; behind the payload it would leave the reader time to take the polled line back.
-     * relaxed: published by the last store. */
+    /* First, since its line may have to come from the reader's cache, and stores become
+     * visible in their order: behind the payload it would give the reader time to take
+     * the polled line back. relaxed: published by the last store. */
     atomic_store_explicit(ring_word(tx->data, tx->offset), 0, memory_order_relaxed);
     if (head_bytes)
         offset = ring_copy_in(tx, offset, head, head_bytes);
@@ -166,7 +172,7 @@ static inline void ring_tx_put(struct ring_tx *tx, enum pair_kind kind, const vo
     ring_tx_prefetch(tx);
 }
 
-/* The next entry, if there is one. RING_BAD: a word that no honest writer stores. */
+/* Get the next entry, if there is one. RING_BAD: a word that no honest writer stores. */
 static inline enum ring_answer ring_rx_peek(struct ring_rx *rx,
                                             struct ring_entry *entry_p)
 {
@@ -180,10 +186,10 @@ static inline enum ring_answer ring_rx_peek(struct ring_rx *rx,
     return good ? RING_YES : RING_BAD;
 }
 
-/* The same question, asked before going to sleep. */
+/* True if an entry has come; checked before sleeping. */
 static inline bool ring_rx_ready(struct ring_rx *rx)
 {
-    /* relaxed: what it finds is read by ring_rx_peek. */
+    /* relaxed: ring_rx_peek reads the entry. */
     return atomic_load_explicit(ring_word(rx->data, rx->offset), memory_order_relaxed) !=
            0;
 }
@@ -203,8 +209,8 @@ static inline void ring_rx_copy(struct ring_rx *rx, uint64_t skip, void *to,
     }
 }
 
-/* Go to the next entry. Space is given back a quarter of the ring at a time; true when it was,
- * and the caller then looks whether the writer sleeps for want of it. */
+/* Go to the next entry. Space is given back a quarter of the ring at a time: true when it
+ * was, and the caller then checks whether the writer sleeps for want of it. */
 static inline bool ring_rx_next(struct ring_rx *rx, uint32_t payload)
 {
     uint64_t size = 8 + ring_round(payload);
@@ -213,15 +219,16 @@ static inline bool ring_rx_next(struct ring_rx *rx, uint32_t payload)
     if (rx->read - rx->tail_given < rx->bytes / 4)
         return false;
     rx->tail_given = rx->read;
-    /* release: our reads come first. Partner: ring_tx_refresh. */
+    /* release: this side's reads come first. Partner: ring_tx_refresh. */
     atomic_store_explicit(rx->tail, rx->read, memory_order_release);
     return true;
 }
 
-/* Has the reader given space back since we looked? Asked by the writer before it sleeps. */
+/* True if the reader has given space back since the last check; the writer checks before
+ * it sleeps. */
 static inline bool ring_tx_moved(const struct ring_tx *tx)
 {
-    /* relaxed: what it finds is read by ring_tx_refresh. */
+    /* relaxed: ring_tx_refresh reads the tail. */
     return atomic_load_explicit(tx->tail, memory_order_relaxed) != tx->tail_seen;
 }
 

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What lies in the memory that the two ends of a pair share.
+ * The memory that the two ends of a pair share.
  *
- *   header page        who may use this memory, each side's words, each ring's tail
+ *   header page        sizes, both nonces, each side's words, each ring's tail
  *   ring 0             side 0 writes, side 1 reads        (ring_bytes)
  *   ring 1             side 1 writes, side 0 reads        (ring_bytes)
  *
- * Side 0 is the initiator. Each cache line has one writer (or is rarely written), so that polling
- * stays in the reader's cache. Everything here may be scribbled upon by a faulty peer at any time:
- * a reader copies a word out once, checks the copy and uses only the copy.
+ * Side 0 is the initiator. Each cache line has one writer (or is rarely written), so that
+ * polling stays in the reader's cache. A faulty peer may overwrite anything here at any
+ * time: a reader copies a word out once, checks the copy and uses only the copy.
  *
  * A ring holds entries of 8-byte granularity, one behind the other, wrapping anywhere:
  *
- *   word     bits 0..31 payload bytes, 32..39 kind, 40..63 zero; 0: nothing here yet
+ *   word     bits 0..31 payload bytes, 32..39 kind, 40..63 zero; 0: no entry yet
  *   payload  rounded up to 8 bytes
  *
- * The word doubles as the flag "this entry is whole": the writer first writes the payload and a
- * zero word behind it, then the word. So one cache line carries a small frame and its arrival.
+ * The word doubles as the flag "this entry is whole": the writer first writes the payload
+ * and a zero word behind it, then the word. So one cache line carries a small frame and
+ * its arrival.
  *
  * Layout version: PAIR_VERSION. Append, never reorder. Little-endian hosts only.
  */
@@ -32,31 +33,32 @@
 #define PAIR_VERSION      2u
 #define PAIR_LINE_BYTES   64
 #define PAIR_HEADER_BYTES 4096u
-#define PAIR_SLOTS        64u /* bulk sends under way per direction: the bits of one word */
+#define PAIR_SLOTS        64u /* bulk sends under way per direction: bits of one word */
 
-/* Largest frame. The ring must hold one beside a quarter that is read but not yet given back. */
+/* Largest frame. The ring must hold one beside a quarter that is read but not yet given
+ * back. */
 #define PAIR_FRAME_MAX      5248u
 #define PAIR_RING_BYTES_MIN 8192u
 #define PAIR_RING_BYTES_MAX (UINT64_C(1) << 30)
 
 /* pair_side.asleep */
 enum {
-    PAIR_ASLEEP = 1,     /* ring the doorbell for an entry or an answer */
-    PAIR_WANTS_ROOM = 2, /* and for ring space given back */
+    PAIR_ASLEEP = 1,     /* wants the doorbell for an entry or an answer */
+    PAIR_WANTS_ROOM = 2, /* wants the doorbell for ring space given back, too */
 };
 
-/* pair_side.grant: may the peer read memory that this side named in an OFFER entry? */
+/* pair_side.grant: bits that say whether the peer may read memory that this side named in
+ * an OFFER entry */
 enum {
-    PAIR_REVOKED = 1, /* no (set once, by the side itself) */
+    PAIR_REVOKED = 1, /* the peer may not (set once, by the side itself) */
     PAIR_READING = 2, /* a peer in this very process reads right now (transport self) */
 };
 
 /* pair_side.answer[slot] */
 enum {
-    PAIR_ANSWER_TAKEN =
-        1, /* the bytes were read (or are not wanted): the buffer is free */
+    PAIR_ANSWER_TAKEN = 1, /* the bytes were read (or dropped): the buffer is free */
     PAIR_ANSWER_RETRY = 2, /* this cannot be read: send it through the ring */
-    PAIR_ANSWER_DENIED = 3 /* the same, and nothing can be read by this mechanism */
+    PAIR_ANSWER_DENIED = 3 /* this cannot be read, nor anything by this mechanism */
 };
 
 /* Words of one side. "own" lines are written by that side, "peer" lines by the other. */
@@ -70,7 +72,8 @@ struct pair_side {
     uint8_t pad2[60];
 };
 
-/* Words of one ring: how far its reader has given space back, in bytes since the beginning. */
+/* Words of one ring: how far its reader has given space back, in bytes since the
+ * beginning. */
 struct pair_tail {
     _Atomic uint64_t tail;
     uint8_t pad[56];
@@ -81,7 +84,7 @@ struct pair_header {
     uint32_t version;
     uint32_t header_bytes;
     uint64_t ring_bytes;
-    uint64_t nonce[2]; /* of side 0 and 1: this memory is for these two and no others */
+    uint64_t nonce[2]; /* nonces of side 0 and 1: this memory is for these two only */
     uint8_t pad[24];
     struct pair_side side[2];
     struct pair_tail ring[2]; /* ring[i] is written by side i, its tail by the other */
@@ -92,16 +95,18 @@ enum pair_kind {
     PAIR_FRAME = 1, /* payload: a frame of the layer above */
     PAIR_OFFER = 2, /* payload: struct pair_offer; the receiver reads the bytes itself */
     PAIR_FIRST = 3, /* payload: struct pair_first, then the first piece of a bulk */
-    PAIR_PIECE = 4, /* payload: its next piece; one bulk at a time per direction */
+    /* payload: the next piece of that bulk; one bulk at a time per direction */
+    PAIR_PIECE = 4,
 };
 
 /* Where a bulk's bytes can be read. */
 enum pair_mech {
-    PAIR_MECH_RING = 0, /* they come through the ring (never in an offer) */
+    PAIR_MECH_RING = 0, /* through the ring (never in an offer) */
     PAIR_MECH_READ = 1, /* at `where` in the sender's address space */
     PAIR_MECH_MAP = 2,  /* at offset `where` of `region`, which the receiver has mapped */
-    PAIR_MECH_DEVICE = 3, /* in device memory: as READ (self), or as MAP (shm) */
-    PAIR_MECH_NONE = 4,   /* (never in an offer) */
+    /* in device memory: `where` as for READ (self), or as for MAP (shm) */
+    PAIR_MECH_DEVICE = 3,
+    PAIR_MECH_NONE = 4, /* nowhere (never in an offer) */
 };
 
 struct pair_offer {
@@ -116,7 +121,7 @@ struct pair_offer {
 
 struct pair_first {
     uint64_t tag;
-    uint64_t bytes; /* of the whole message */
+    uint64_t bytes; /* bytes of the whole message */
 };
 
 static_assert(sizeof(struct pair_side) == 256, "four lines per side");
@@ -131,7 +136,7 @@ static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2 &&
                   ATOMIC_CHAR_LOCK_FREE == 2,
               "atomics in shared memory must be lock-free");
 
-/* Bytes of the whole: the header and two rings. */
+/* Get the bytes of the area: the header and two rings. */
 static inline uint64_t pair_area_bytes(uint64_t ring_bytes)
 {
     return PAIR_HEADER_BYTES + 2 * ring_bytes;

@@ -2,19 +2,17 @@
 /*
  * The transport between contexts of one process, and from a context to itself.
  *
- * One idea: the pair's common area is heap memory, found through a table of the process, and the
- * receiver copies straight from the sender's buffer. Two contexts in two threads may close in
- * any order: the area belongs to both (a count), and a closing sender waits for a reader that is
- * in the middle of a piece (PAIR_READING in its grant).
+ * One idea: the pair's common area is heap memory, found through a table of the process,
+ * and the receiver copies straight from the sender's buffer. Two contexts in two threads
+ * may close in any order: the area belongs to both (a count), and a closing sender waits
+ * for a reader in the middle of a piece (PAIR_READING in its grant).
  * Invariant: an area is in the table from its making until its responder claims it or its
- * initiator closes; a claim needs the number, both nonces and a table entry, never a pointer
- * from a message.
+ * initiator closes. A claim needs the number, both nonces and a table entry, never a
+ * pointer from a message.
  *
  *   initiator                                  responder
  *     SELF_HELLO{cookie, nonces, number}  ──▶    claims the area
  *     ready                               ◀──    SELF_ANSWER{status}, ready
- *
- * Callers: registry.c (transport_self).
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -24,16 +22,15 @@
 #include "core/alloc.h"
 #include "pair_bulk.h"
 
-/* An area in common: freed by the last of its holders. */
+/* A common area: freed by its last holder. */
 struct self_area {
     struct list_node node; /* in the process's table while unclaimed */
     uint64_t number;
     _Atomic uint32_t holders;
     uint64_t ring_bytes;
     struct pair_header *header;
-    pthread_mutex_t
-        lock;          /* guards reads, and that none begins after its grant is revoked */
-    struct list reads; /* struct pair_job: copies that a device makes */
+    pthread_mutex_t lock; /* guards `reads`; no read begins after its grant is revoked */
+    struct list reads;    /* struct pair_job: copies that a device makes */
 };
 
 /* Connect messages. They stay within the process. */
@@ -88,9 +85,9 @@ static struct self_area *area_make(uint64_t ring_bytes, const struct ep_params *
 static void area_put(struct self_area *area)
 {
     pthread_mutex_lock(&table.lock);
-    list_remove(&area->node); /* nobody can claim it any more */
+    list_remove(&area->node); /* no endpoint can claim the area any more */
     pthread_mutex_unlock(&table.lock);
-    /* acq_rel: what either holder did in the area comes before the free. */
+    /* acq_rel: each holder's accesses to the area come before the free. */
     if (atomic_fetch_sub_explicit(&area->holders, 1, memory_order_acq_rel) != 1)
         return;
     pthread_mutex_destroy(&area->lock);
@@ -106,7 +103,8 @@ static void area_publish(struct self_area *area)
     pthread_mutex_unlock(&table.lock);
 }
 
-/* The unclaimed area of that number for these two, now held by the caller too; or NULL. */
+/* Claim the unclaimed area of that number for these two; the caller then holds it too.
+ * NULL: none. */
 static struct self_area *area_claim(uint64_t number, uint64_t initiator,
                                     uint64_t responder)
 {
@@ -147,7 +145,7 @@ static void area_attach(struct self_ep *ep, struct self_area *area)
     pair_attach(&ep->pair, area->header, area->ring_bytes);
 }
 
-/* The initiator makes the area; a loopback is then already complete. */
+/* Make the area, at the initiator; a loopback is then complete. */
 static void step_start(struct self_ep *ep)
 {
     const struct ep_params *params = &ep->pair.params;
@@ -161,15 +159,15 @@ static void step_start(struct self_ep *ep)
         if (area)
             pair_connected(&ep->pair, "self: loopback, copied in place");
         else
-            pair_refused(&ep->pair, "self: no memory for the ring");
+            pair_refused(&ep->pair, "self: cannot allocate the ring: out of memory");
         return;
     }
     if (area)
         area_publish(area);
     if (message_send(ep, SELF_HELLO, area ? TRYST_OK : TRYST_E_NOMEM) != TRYST_OK ||
         !area)
-        pair_refused(&ep->pair,
-                     area ? "self: the link is gone" : "self: no memory for the ring");
+        pair_refused(&ep->pair, area ? "self: the link closed while connecting"
+                                     : "self: cannot allocate the ring: out of memory");
 }
 
 static void self_connect(struct pair_ep *pair)
@@ -211,7 +209,7 @@ static void self_message(struct endpoint *base, const void *data, size_t bytes, 
     const struct ep_params *params = &ep->pair.params;
     struct self_message message;
     if (fd >= 0)
-        close(fd); /* ours carry none */
+        close(fd); /* these messages carry no descriptors */
     if (ep->pair.state != PAIR_OPENING || bytes != sizeof message)
         return;
     memcpy(&message, data, sizeof message);
@@ -228,8 +226,8 @@ static void self_message(struct endpoint *base, const void *data, size_t bytes, 
 
 /* --- moving bytes --- */
 
-/* Up to here two copies through the ring take less time than an offer, one copy and its answer.
- * Measured: ../shm/README.md. */
+/* Up to this size two copies through the ring take less time than an offer, one copy and
+ * its answer. Measured: ../shm/README.md. */
 enum { INLINE_BYTES = 512 };
 
 static enum pair_mech self_choose(struct pair_ep *pair, struct bulk *bulk)
@@ -243,14 +241,16 @@ static enum pair_mech self_choose(struct pair_ep *pair, struct bulk *bulk)
 
 static void self_denied(struct pair_ep *pair, enum pair_mech mech)
 {
-    pair_fail(pair, TRYST_E_PROTOCOL, "self: the peer refuses mechanism %u", mech);
+    pair_fail(pair, TRYST_E_PROTOCOL,
+              "self: protocol error: the peer refuses mechanism %u", mech);
 }
 
 /* Take the sender's grant for the time of one piece; false when it is revoked. */
 static bool reading_begin(_Atomic uint32_t *grant)
 {
     uint32_t granted = 0;
-    /* acquire: our reads stay behind it. Partner: grant_revoke, which then sees READING. */
+    /* acquire: the reads stay behind it. Partner: grant_revoke, which then sees
+     * READING. */
     return atomic_compare_exchange_strong_explicit(
         grant, &granted, PAIR_READING, memory_order_acquire, memory_order_relaxed);
 }
@@ -265,19 +265,19 @@ static enum pair_copy self_copy(struct pair_ep *pair, struct bulk *bulk, uint64_
     // NOLINTNEXTLINE(performance-no-int-to-ptr): it came as a number through the ring
     const uint8_t *from = (const uint8_t *)(uintptr_t)op->where;
     memcpy(pair_target(bulk) + op->moved, from + op->moved, bytes);
-    /* release: our reads come before it. Partner: self_quiet. */
+    /* release: the reads come before it. Partner: self_quiet. */
     atomic_fetch_and_explicit(&pair->theirs->grant, ~(uint32_t)PAIR_READING,
                               memory_order_release);
     return PAIR_COPY_OK;
 }
 
-/* A device copies from the sender's memory: it is told which copies those are, so that it can ask
- * the device itself when it closes, whatever this thread is doing then. */
+/* Begin a device's copy from the sender's memory. The copy is listed in the area, so that
+ * a closing sender can poll it at the device, whatever this thread does then. */
 static enum pair_copy self_device_read(struct pair_ep *pair, struct pair_job *job)
 {
     struct self_area *area = ((struct self_ep *)pair)->area;
     pthread_mutex_lock(&area->lock);
-    /* acquire: partner of grant_revoke, whose caller takes the lock next (self_quiet). */
+    /* acquire: partner of grant_revoke; its caller takes the lock next (self_quiet). */
     bool granted = !(atomic_load_explicit(&pair->theirs->grant, memory_order_acquire) &
                      PAIR_REVOKED);
     if (granted) {
@@ -301,7 +301,7 @@ static bool self_device_read_end(struct pair_ep *pair, struct pair_job *job)
              PAIR_REVOKED);
 }
 
-/* Has every copy that a device makes from our memory ended? */
+/* True if every device copy from this side's memory has ended. */
 static bool devices_quiet(struct pair_ep *pair)
 {
     struct self_area *area = ((struct self_ep *)pair)->area;
@@ -319,7 +319,8 @@ static bool self_quiet(struct pair_ep *pair)
 {
     if (pair->mine && !devices_quiet(pair))
         return false;
-    /* acquire: a reader's last loads come before what we do next; partner: self_copy. */
+    /* acquire: a reader's last loads come before what this thread does next; partner:
+     * self_copy. */
     return !pair->mine ||
            !(atomic_load_explicit(&pair->mine->grant, memory_order_acquire) &
              PAIR_READING);
@@ -332,7 +333,7 @@ static void self_detach(struct pair_ep *pair)
         area_put(ep->area);
 }
 
-/* --- the table --- */
+/* --- the ops tables --- */
 
 static const struct pair_ops self_pair_ops = {
     .rail_bytes = sizeof(struct pair_rail),

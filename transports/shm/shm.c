@@ -2,10 +2,11 @@
 /*
  * The transport between processes of one host.
  *
- * One idea: frames over rings in a shared segment, bulk read by its receiver straight from the
- * sender's memory; no descriptor, no system call and no allocation on a frame's way.
- * Invariant: what TRYST_SHM_MECH excludes is neither offered nor used.
- * Callers: registry.c (transport_shm). The rest of the machinery: pair/.
+ * One idea: frames over rings in a shared segment, and bulk that its receiver reads
+ * straight from the sender's memory; no descriptor, no system call and no allocation on a
+ * frame's way.
+ * Invariant: a mechanism that TRYST_SHM_MECH excludes is neither offered nor used. The
+ * rest of the machinery: pair/.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -20,11 +21,12 @@
 #include "shm_region.h"
 #include "transports/memory/memfd.h"
 
-/* Up to here two copies through the ring take less time than an offer and its answer, with one copy
- * from a mapping (a plain memcpy) or by a system call. Measured: README.md. */
+/* Up to these sizes two copies through the ring take less time than an offer and its
+ * answer, with one copy from a mapping (a plain memcpy) or by a system call. Measured:
+ * README.md. */
 enum { INLINE_MAP_BYTES = 512, INLINE_READ_BYTES = 4096 };
 
-/* Say where in a region that the peer knows the bytes lie; false: in none. */
+/* Find the bulk in a region that was announced to the peer. False: in none. */
 static bool region_choose(struct shm_ep *ep, struct bulk *bulk)
 {
     struct pair_op *op = pair_op_of(bulk);
@@ -64,14 +66,16 @@ static void shm_denied(struct pair_ep *pair, enum pair_mech mech)
         const char *name;
     } mechs[] = {[PAIR_MECH_READ] = {SHM_CAN_READ, "process_vm_readv"},
                  [PAIR_MECH_MAP] = {SHM_CAN_MAP, "map"},
-                 [PAIR_MECH_DEVICE] = {SHM_CAN_DEVICE, "importing it from the device"}};
+                 [PAIR_MECH_DEVICE] = {SHM_CAN_DEVICE, "import from the device"}};
     ep->out_mechs &= ~mechs[mech].bit;
-    snprintf(text, sizeof text, "shm: rank %d cannot read our memory by %s any more",
+    snprintf(text, sizeof text,
+             "shm: rank %d cannot read this rank's memory by %s any more",
              (int)pair->params.peer_rank, mechs[mech].name);
     host->log(host, TRYST_LOG_INFO, text);
 }
 
-/* Readers in other processes find out by themselves that the grant is gone. */
+/* True at once: readers in other processes detect by themselves that the grant is
+ * revoked. */
 static bool shm_quiet(struct pair_ep *pair)
 {
     (void)pair;
@@ -97,7 +101,8 @@ static tryst_status shm_probe(const struct tryst_host *host, char *text)
     int fd = -1, error = shm_read_probe();
     (void)host;
     if (memfd_create_sealed("tryst-probe", 4096, &fd) != TRYST_OK) {
-        snprintf(text, TRANSPORT_TEXT_MAX, "no memory files (memfd_create): %s",
+        snprintf(text, TRANSPORT_TEXT_MAX,
+                 "cannot create a memory file (memfd_create): %s",
                  strerror_r(errno, reason, sizeof reason));
         return TRYST_E_UNSUPPORTED;
     }
@@ -153,7 +158,8 @@ const struct transport_ops transport_shm = {
     .mem_unregister = shm_mem_unregister,
 };
 
-/* By the index of "auto|map|cma|ring": each caps what comes after it. */
+/* Get the mechanisms by the index of "auto|map|cma|ring": each value excludes the ones
+ * before it. */
 static uint32_t mechs_allowed(const tryst_host *host)
 {
     static const uint32_t allowed[] = {SHM_CAN_MAP | SHM_CAN_READ | SHM_CAN_DEVICE,

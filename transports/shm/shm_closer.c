@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Imports of peers' device memory are closed by a thread of their own.
+ * Closes imports of peers' device memory in a thread.
  *
- * Idea: a driver closes an import when the device has done all that it was given, and a stream of that
- * device may be waiting for an operation of ours (tryst_op_stream_wait). In the progress domain that
- * would wait for itself. So a thread does it that nobody waits for: it runs while there is something to
- * close, and another one when there is again.
- * Invariant: under the lock, `runs` is set exactly while a thread will look at `queue` once more.
- * Callers: shm_region.c (a region goes), shm.c (the rail closes).
+ * Idea: a driver closes an import when the device has done all its work, and a stream of
+ * that device may be waiting for an operation of this library (tryst_op_stream_wait). In
+ * the progress domain such a close could wait for itself. So a separate thread closes
+ * imports, and nothing waits for it. The thread runs while there are imports to close;
+ * later ones start another thread.
+ * Invariant: under the lock, `runs` is set exactly while a thread will check `queue` once
+ * more.
  */
 #include <pthread.h>
 #include <time.h>
@@ -17,10 +18,11 @@
 #include "shm_closer.h"
 #include "transports/signal_guard.h"
 
-/* When the rail closes, no stream waits for us any more; kernels of the program may still run. */
+/* How long the rail's close waits for the thread. No stream waits for this library any
+ * more by then; kernels of the program may still run. */
 #define CLOSER_END_NS (2 * NS_PER_S)
 
-/* What was imported of one region. */
+/* The imports of one region. */
 struct closing {
     struct list_node node;
     struct list imports;
@@ -31,7 +33,7 @@ struct shm_closer {
     pthread_mutex_t lock; /* guards the rest */
     struct list queue;
     pthread_t thread;
-    bool made; /* a thread, to be joined */
+    bool made; /* a thread exists, to be joined */
     bool runs;
 };
 
@@ -62,7 +64,8 @@ static void *closer_run(void *arg)
     return NULL;
 }
 
-/* Under the lock. A thread that does not run any more has nothing left to do but return. */
+/* Start a thread, under the lock. The earlier one does not run any more and has nothing
+ * left to do but return. */
 static bool thread_start(struct shm_closer *closer)
 {
     sigset_t mask;
@@ -111,8 +114,9 @@ void shm_imports_close(struct shm_rail *rail, struct shm_mapped *mapped)
     if (list_empty(&mapped->imports))
         return;
     struct shm_closer *closer = closer_get(rail);
+    /* closes here, and waits as long as the driver does */
     if (!closer || !closing_add(closer, mapped))
-        imports_close(&mapped->imports, &mapped->ipc); /* then it takes what it takes */
+        imports_close(&mapped->imports, &mapped->ipc);
 }
 
 static bool closer_rests(struct shm_closer *closer)
@@ -132,11 +136,13 @@ void shm_closer_end(struct shm_rail *rail)
         return;
     while (!closer_rests(closer) && clock_monotonic_ns() < until_ns)
         nanosleep(&nap, NULL);
-    if (!closer_rests(closer)) { /* it goes on without us, and what it works on stays */
+    /* the thread goes on alone, and the memory that it uses stays */
+    if (!closer_rests(closer)) {
         pthread_detach(closer->thread);
-        rail->pair.host->log(rail->pair.host, TRYST_LOG_WARN,
-                             "shm: a device has not let go of memory of other processes: "
-                             "it stays open until its streams are idle");
+        rail->pair.host->log(
+            rail->pair.host, TRYST_LOG_WARN,
+            "shm: cannot close imported device memory of other processes yet: it stays "
+            "open until the device's streams are idle");
         return;
     }
     if (closer->made)

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How two processes come to share a segment, and agree how bulk moves between them.
+ * Connecting: two processes share a segment and agree on how bulk moves between them.
  *
- * One idea: messages only note what to do next; progress does it (events come from there alone).
- * Invariant: an endpoint becomes ready only with a segment that carries both nonces, and uses
- * process_vm_readv only after it has read the peer's nonce with it.
+ * One idea: messages only record the next step; progress takes it, and all events come
+ * from there.
+ * Invariant: an endpoint becomes ready only with a segment that carries both nonces, and
+ * uses process_vm_readv only after it has read the peer's nonce with it.
  *
  *   initiator  START ─ segment, HELLO ─▶ WAIT ── ACCEPT ──▶ VERIFY ─ CONFIRM ─▶ ready
  *   responder  START ─────────────────▶ WAIT ── HELLO ───▶ ANSWER ─ ACCEPT ──▶ WAIT
  *                                            ── CONFIRM ─▶ DONE ─────────────▶ ready
- *   either     what fails here: REFUSING ─ REFUSE ─▶ refused;   REFUSE comes: REFUSED ─▶ refused
- *
- * Callers: pair.c (connect, detach), the operation table (message).
+ *   either     a failure here: REFUSING ─ REFUSE ─▶ refused
+ *              REFUSE comes:   REFUSED ─▶ refused
  */
 #include <errno.h>
 #include <stdio.h>
@@ -44,7 +44,8 @@ static void step_set(struct shm_ep *ep, enum shm_step step)
     ep->pair.due = true;
 }
 
-/* What fails on our side: the next progress tells the peer and the layer above. */
+/* Record a failure of this side: the next progress reports it to the peer and the layer
+ * above. */
 static void refuse(struct shm_ep *ep, const char *what, int error)
 {
     char reason[64];
@@ -65,14 +66,14 @@ static bool segment_map(struct shm_ep *ep, int fd, uint64_t ring_bytes)
         mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
     if (area == MAP_FAILED)
         return false;
-    /* A forked child must neither keep the segment alive nor speak in it. */
+    /* A forked child must neither keep the segment alive nor write to it. */
     (void)madvise(area, bytes, MADV_DONTFORK);
     ep->pair.area = area;
     ep->area_bytes = bytes;
     return true;
 }
 
-/* The initiator's first step. */
+/* Do the initiator's first step. */
 static void segment_offer(struct shm_ep *ep)
 {
     uint64_t ring_bytes = pair_ep_rail(&ep->pair)->ring_bytes;
@@ -80,16 +81,16 @@ static void segment_offer(struct shm_ep *ep)
                                 .bytes = ring_bytes};
     int fd = -1;
     if (memfd_create_sealed("tryst-pair", pair_area_bytes(ring_bytes), &fd) != TRYST_OK) {
-        refuse(ep, "no shared segment", errno);
+        refuse(ep, "cannot create a shared segment", errno);
         return;
     }
     if (!segment_map(ep, fd, ring_bytes)) {
-        refuse(ep, "the shared segment cannot be mapped", errno);
+        refuse(ep, "cannot map the shared segment", errno);
     } else {
         pair_area_init(ep->pair.area, ring_bytes, ep->nonce, ep->pair.params.peer_nonce);
         pair_attach(&ep->pair, ep->pair.area, ring_bytes);
         if (shm_tell(ep, SHM_HELLO, &hello, fd) != TRYST_OK)
-            refuse(ep, "the link cannot carry the segment's descriptor", 0);
+            refuse(ep, "cannot send the segment's descriptor over the link", 0);
     }
     close(fd);
 }
@@ -104,16 +105,20 @@ static void hello_take(struct shm_ep *ep, const struct shm_message *message, int
 {
     const struct ep_params *params = &ep->pair.params;
     if (fd == TRANSPORT_FD_LOST) {
-        refuse(ep, "no descriptor left for the segment (ulimit -n)", 0);
+        refuse(
+            ep,
+            "cannot receive the segment: no descriptor left; raise the limit (ulimit -n)",
+            0);
         return;
     }
     if (fd < 0 || !ring_bytes_valid(message->bytes)) {
-        refuse(ep, "the peer's segment did not come with its message", 0);
+        refuse(ep, "the peer's HELLO lacks its segment, or the ring size is not valid",
+               0);
         return;
     }
     const char *wrong = memfd_refusal(fd, pair_area_bytes(message->bytes));
     if (!wrong && !segment_map(ep, fd, message->bytes)) {
-        refuse(ep, "the peer's segment cannot be mapped", errno);
+        refuse(ep, "cannot map the peer's segment", errno);
         return;
     }
     if (!wrong)
@@ -128,14 +133,14 @@ static void hello_take(struct shm_ep *ep, const struct shm_message *message, int
     step_set(ep, SHM_ANSWER);
 }
 
-/* --- how bulk moves --- */
+/* --- mechanisms for bulk --- */
 
 static void mechs_find(struct shm_ep *ep)
 {
     uint32_t allowed = shm_ep_rail(ep)->mechs_allowed;
     ep->in_mechs = allowed & (SHM_CAN_MAP | SHM_CAN_DEVICE);
     if (!(allowed & SHM_CAN_READ))
-        snprintf(ep->in_why, sizeof ep->in_why, "as TRYST_SHM_MECH says");
+        snprintf(ep->in_why, sizeof ep->in_why, "as TRYST_SHM_MECH requires");
     else if (shm_read_verify(ep, ep->in_why))
         ep->in_mechs |= SHM_CAN_READ;
 }
@@ -155,7 +160,7 @@ static void mechs_take(struct shm_ep *ep, const struct shm_message *message)
     ep->out_why[sizeof ep->out_why - 1] = '\0';
     ep->out_mechs = message->mechs & allowed;
     if ((message->mechs & SHM_CAN_READ) && !(allowed & SHM_CAN_READ))
-        snprintf(ep->out_why, sizeof ep->out_why, "as TRYST_SHM_MECH says");
+        snprintf(ep->out_why, sizeof ep->out_why, "as TRYST_SHM_MECH requires");
 }
 
 static const char *mechs_name(uint32_t mechs)
@@ -165,7 +170,8 @@ static const char *mechs_name(uint32_t mechs)
     return mechs & SHM_CAN_READ ? "cma" : "ring";
 }
 
-/* "map+cma: process_vm_readv verified", or for each direction where they differ. */
+/* Report ready, with a text such as "map+cma: process_vm_readv verified", or one for each
+ * direction where they differ. */
 static void connected(struct shm_ep *ep)
 {
     char text[TRANSPORT_TEXT_MAX];
@@ -185,14 +191,14 @@ static void step_answer(struct shm_ep *ep)
     mechs_find(ep);
     ep->step = SHM_WAIT;
     if (mechs_tell(ep, SHM_ACCEPT) != TRYST_OK)
-        pair_refused(&ep->pair, "shm: the link is gone");
+        pair_refused(&ep->pair, "shm: the link closed while connecting");
 }
 
 static void step_verify(struct shm_ep *ep)
 {
     mechs_find(ep);
     if (mechs_tell(ep, SHM_CONFIRM) != TRYST_OK)
-        pair_refused(&ep->pair, "shm: the link is gone");
+        pair_refused(&ep->pair, "shm: the link closed while connecting");
     else
         connected(ep);
 }
@@ -212,7 +218,7 @@ void shm_connect(struct pair_ep *pair)
     case SHM_START:
         ep->step = SHM_WAIT;
         if (pair->loopback)
-            pair_refused(pair, "shm: a context reaches itself by self");
+            pair_refused(pair, "shm: a context reaches itself by self, not by shm");
         else if (pair->params.initiator)
             segment_offer(ep);
         break;
@@ -229,12 +235,13 @@ void shm_connect(struct pair_ep *pair)
 
 static void refuse_take(struct shm_ep *ep, const struct shm_message *message)
 {
-    snprintf(ep->pair.text, sizeof ep->pair.text, "%.*s (said the peer)",
+    snprintf(ep->pair.text, sizeof ep->pair.text, "%.*s (reported by the peer)",
              (int)sizeof message->text, message->text);
     step_set(ep, SHM_REFUSED);
 }
 
-/* Of regions: from the peer's CONFIRM on, which may be right before our next progress. */
+/* Handle messages on regions. They come from the peer's CONFIRM on, maybe before the next
+ * progress here. */
 static bool region_message_take(struct shm_ep *ep, const struct shm_message *message,
                                 int fd)
 {

@@ -2,14 +2,15 @@
 /*
  * Reading the peer's memory.
  *
- * One idea: what was read counts only if afterwards three things still hold, so nothing needs to
- * be locked in the peer:
- *   - its grant stands: its endpoint was open, so the buffer was still the bulk's;
- *   - the address space that we read from still shows the peer's nonce, which the same system call
- *     reads behind the data: no other program has taken that pid or replaced the image by exec;
- *   - its pidfd is silent: the process lives.
+ * One idea: bytes that were read count only if three things still hold afterwards, so
+ * nothing needs to be locked in the peer:
+ * - its grant is not revoked: its endpoint was open, so the buffer was still the bulk's;
+ * - the address space that was read still has the peer's nonce, which the same system
+ *   call reads behind the data: no other program has taken that pid or replaced the image
+ *   by exec;
+ * - its pidfd is not readable: the process lives.
+ *
  * Otherwise the bytes are dropped and the receive fails.
- * Callers: pair_bulk.c (pair_ops.copy), shm_connect.c (verification).
  */
 #include <errno.h>
 #include <poll.h>
@@ -25,13 +26,13 @@ static bool peer_lives(const struct shm_ep *ep)
 {
     struct pollfd poll_fd = {.fd = ep->pair.params.peer_pidfd, .events = POLLIN};
     if (poll_fd.fd < 0)
-        return true; /* the link tells */
-    /* Negative is no word of the peer: even a poll that does not wait is interrupted by a signal
-     * of this program's. */
+        return true; /* the link reports its death */
+    /* A negative result does not concern the peer: a signal to this program interrupts
+     * even a poll that does not wait. */
     return poll(&poll_fd, 1, 0) <= 0;
 }
 
-/* `bytes` from the peer's `where` to `to`, and its nonce. 0 or errno. */
+/* Read `bytes` from the peer's `where` to `to`, and its nonce. 0 or errno. */
 static int peer_read(const struct shm_ep *ep, uint64_t where, void *to, size_t bytes,
                      uint64_t *nonce_p)
 {
@@ -83,9 +84,9 @@ int shm_read_probe(void)
 
 enum pair_copy shm_read_confirm(struct shm_ep *ep)
 {
-    /* acq_rel read-modify-write that changes nothing: release keeps our reads of the data before
-     * it (a plain load would not). Partner: grant_revoke, after which the peer may reuse the
-     * buffer; if we saw any of that, we see the revocation here. */
+    /* acq_rel read-modify-write that changes nothing: release keeps the reads of the data
+     * before it (a plain load would not). Partner: grant_revoke, after which the peer may
+     * reuse the buffer; if the reads saw any of that, this load sees the revocation. */
     uint32_t grant =
         atomic_fetch_add_explicit(&ep->pair.theirs->grant, 0, memory_order_acq_rel);
     return grant == 0 && peer_lives(ep) ? PAIR_COPY_OK : PAIR_COPY_GONE;
@@ -99,7 +100,7 @@ static enum pair_copy read_failed(struct shm_ep *ep, int error)
     return error == EFAULT ? PAIR_COPY_RETRY : PAIR_COPY_DENIED;
 }
 
-/** What was read counts when all of it has been: it is confirmed with the last piece. */
+/** Confirm with the last piece: all bytes of a bulk count, or none. */
 static enum pair_copy piece_confirm(struct shm_ep *ep, const struct pair_op *op,
                                     uint64_t bytes)
 {

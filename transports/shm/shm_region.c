@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Regions that peers map: ours, announced; theirs, mapped.
+ * Regions that peers map: this side's, announced; the peers', mapped.
  *
- * One idea: a region's descriptor goes to a peer once, with the first bulk from it, over the link;
- * offers then name it by id and offset. An offer may overtake the descriptor and waits for it. A region of
- * device memory goes by its handle instead, and the receiver imports it for the device that it copies to, when
- * it first does, until DROP or the end.
- * Invariant: a bit in `announced` is set exactly while the peer was sent REGION and not DROP;
- * nothing is mapped that is not sealed against shrinking, and only to be read. An import that a copy reads
- * is not closed: the region is kept, out of all lists, until the last of them has ended.
- * Callers: memory/memory.c (registration), shm.c (choose), shm_copy.c, shm_connect.c, pair_device.c.
+ * One idea: a region's descriptor goes to a peer once, over the link, with the first bulk
+ * from that region; offers then name the region by id and offset. An offer that overtakes
+ * the descriptor waits for it. For a region of device memory its handle is sent instead.
+ * The receiver imports it at its first copy to a device, once for each device, and keeps
+ * the import until DROP or the end.
+ * Invariant: a bit in `announced` is set exactly while the peer was sent REGION or DEVICE
+ * and not DROP. Only regions sealed against shrinking are mapped, and only for reading.
+ * An import that a copy reads is not closed: the region is kept, out of all lists, until
+ * its last copy has ended.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -29,9 +30,9 @@ static_assert(sizeof(struct memory_ipc) == sizeof(((struct shm_message *)0)->tex
 
 #define BIT(index) (UINT64_C(1) << ((index) % 64))
 
-/* --- ours --- */
+/* --- announced regions --- */
 
-/* mem_reserve, and what it adds is zero. */
+/* Reserve as mem_reserve does; added items are zero. */
 static bool reserve_zeroed(void *items_p, size_t *room_p, size_t need, size_t item_bytes)
 {
     size_t before = *room_p;
@@ -99,7 +100,7 @@ void shm_mem_unregister(struct rail *base, void *handle)
     mem_free(region);
 }
 
-/* Send the region's handle to this peer. TRYST_E_UNSUPPORTED: it has none. */
+/* Send the region's handle to this peer. TRYST_E_UNSUPPORTED: the region has none. */
 static tryst_status device_tell(struct shm_ep *ep, struct shm_region *region)
 {
     const struct tryst_mem *mem = region->mem;
@@ -146,7 +147,7 @@ struct shm_region *shm_region_announce(struct shm_ep *ep, const struct bulk *bul
     return region;
 }
 
-/* --- theirs --- */
+/* --- regions of peers --- */
 
 static struct shm_mapped *mapped_find(struct shm_ep *ep, uint64_t id)
 {
@@ -154,7 +155,8 @@ static struct shm_mapped *mapped_find(struct shm_ep *ep, uint64_t id)
         struct shm_mapped *mapped = container_of(node, struct shm_mapped, node);
         if (mapped->id != id)
             continue;
-        if (ep->regions.head.next != node) { /* the next bulk is likely from here again */
+        /* the next bulk is likely from this region again */
+        if (ep->regions.head.next != node) {
             list_remove(node);
             list_push_front(&ep->regions, node);
         }
@@ -179,21 +181,22 @@ static void device_take(struct shm_mapped *mapped, const struct shm_message *mes
 {
     mapped->device = true;
     memcpy(&mapped->ipc, message->text, sizeof mapped->ipc);
-    if (fd >= 0) /* the message's own is closed behind it */
+    if (fd >= 0) /* shm_message closes the message's own */
         mapped->fd = fd_copy(fd);
 }
 
 void shm_region_take(struct shm_ep *ep, const struct shm_message *message, int fd)
 {
     if (ep->regions_count >= SHM_REGIONS_MAX || mapped_find(ep, message->region)) {
-        pair_fail(&ep->pair, TRYST_E_PROTOCOL,
-                  "shm: the peer announces a region once more");
+        pair_fail(
+            &ep->pair, TRYST_E_PROTOCOL,
+            "shm: protocol error: the peer announces a region once more, or too many");
         return;
     }
     struct shm_mapped *mapped = mem_zalloc(sizeof *mapped);
     if (!mapped) {
         pair_fail(&ep->pair, TRYST_E_NOMEM,
-                  "shm: no memory to note a region of the peer");
+                  "shm: cannot add a region of the peer: out of memory");
         return;
     }
     mapped->id = message->region;
@@ -259,9 +262,10 @@ void shm_regions_end(struct shm_ep *ep)
     ep->announced_words = 0;
 }
 
-/* --- theirs, on a device --- */
+/* --- regions of peers, on a device --- */
 
-/* Is all of the region there? The driver knows how long it is; the peer has only said so. */
+/* True if the import holds the whole region: the driver has its length, the peer has only
+ * announced one. */
 static bool import_is_whole(const struct shm_import *import,
                             const struct shm_mapped *mapped)
 {

@@ -2,10 +2,11 @@
 /*
  * Bulk: UCP tagged messages with a full mask.
  *
- * Idea: the receiver's tag names one posted receive, so tag matching never searches; what
- * completes is put on the rail's list and reported from progress.
- * Invariant: ep->active holds what UCX may still read or write, and sends_active + recvs_active
- * count it; an endpoint is not gone before both are zero and all was reported.
+ * Idea: the receiver's tag names one posted receive, so tag matching never searches.
+ * Completed bulks are put on the rail's list and reported from progress.
+ * Invariant: ep->active holds what UCX may still read or write, and sends_active +
+ * recvs_active count it. An endpoint is freed only when both are zero and all was
+ * reported.
  */
 #include "ucx_bulk.h"
 
@@ -24,7 +25,7 @@ static tryst_status status_of(ucs_status_t status)
     }
 }
 
-/* From inside a call or a callback. */
+/* Complete a bulk, from inside a call or a callback. */
 static void bulk_complete(struct ucx_bulk *bulk, tryst_status status, size_t bytes)
 {
     bulk->request = NULL;
@@ -42,11 +43,12 @@ static void param_set(struct ucx_ep *ep, struct bulk *bulk, ucp_request_param_t 
                           UCP_OP_ATTR_FIELD_MEMORY_TYPE;
     param->memory_type = bulk->memory ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST;
     param->user_data = bulk_private(bulk);
+    /* without a registration UCX makes its own */
     if (!rail->direct || !bulk->mem ||
         rail->fabric.host->mem_handle(bulk->mem, &rail->fabric.base, &handle) !=
             TRYST_OK ||
         !handle)
-        return; /* without a registration UCX makes its own */
+        return;
     param->op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
     param->memh = handle;
 }
@@ -78,7 +80,7 @@ static void send_completed(void *request, ucs_status_t status, void *user_data)
                   status == UCS_OK ? fabric_bulk_public(&bulk->fabric)->bytes : 0);
 }
 
-/* What a tag call returned: TRYST_OK when the bulk is UCX's, or done at once. */
+/* Handle the result of a tag call. TRYST_OK: UCX has the bulk, or it is done already. */
 static tryst_status started(struct ucx_ep *ep, struct bulk *bulk,
                             ucs_status_ptr_t request, size_t bytes)
 {
@@ -101,7 +103,7 @@ static tryst_status started(struct ucx_ep *ep, struct bulk *bulk,
         ucx_landing_put(private->landing);
     if (status == UCS_ERR_NO_MEMORY)
         return TRYST_AGAIN;
-    fabric_ep_fail(&ep->fabric, TRYST_E_PEER, "bulk refused: %s",
+    fabric_ep_fail(&ep->fabric, TRYST_E_PEER, "UCX refused a bulk: %s",
                    ucs_status_string(status));
     return fabric_ep_usable(&ep->fabric);
 }
@@ -160,8 +162,8 @@ tryst_status ucx_bulk_send(struct endpoint *base, struct bulk *bulk)
     return started(ep, bulk, request, bulk->bytes);
 }
 
-/* UCX calls recv_completed from inside the cancel when the receive is unmatched; a matched one
- * goes on and completes by itself. Sends cannot be withdrawn. */
+/* Cancel a receive. UCX calls recv_completed from inside the cancel when the receive is
+ * unmatched; a matched one goes on and completes by itself. Sends cannot be withdrawn. */
 static void request_cancel(struct ucx_ep *ep, struct ucx_bulk *bulk)
 {
     if (bulk->request && !bulk->fabric.is_send)
@@ -194,7 +196,7 @@ void ucx_bulk_abandon_all(struct ucx_ep *ep, tryst_status status)
         bulk_complete(container_of(node, struct ucx_bulk, fabric.node), status, 0);
 }
 
-/* Take a message in; true when it was whole and fits. */
+/* Receive a message; true when it was whole and fits. */
 static bool message_take(struct ucx_rail *rail, ucp_tag_message_h message, void *data,
                          size_t bytes)
 {
@@ -208,12 +210,12 @@ static bool message_take(struct ucx_rail *rail, ucp_tag_message_h message, void 
         ucp_request_free(request);
         return true;
     }
-    ucp_request_free(request); /* UCX keeps it until the message is through */
+    ucp_request_free(request); /* UCX keeps it until the message is complete */
     return false;
 }
 
-/* A message without a receive is a HELLO; or it breaks the contract, unless its endpoint was closed:
- * taking it in with no room ends it for its sender too. */
+/* Handle a message without a receive: it is a HELLO, or breaks the contract, unless its
+ * endpoint was closed. Receiving it into no bytes completes it for its sender too. */
 static int message_drain(struct ucx_rail *rail, ucp_tag_message_h message,
                          const ucp_tag_recv_info_t *info)
 {

@@ -9,11 +9,11 @@
 tryst_status ucx_bulk_recv(struct endpoint *ep, struct bulk *bulk);
 tryst_status ucx_bulk_send(struct endpoint *ep, struct bulk *bulk);
 void ucx_bulk_cancel(struct endpoint *ep, struct bulk *bulk);
-/** Take back every receive: afterwards only direct ones that are matched are still UCX's. */
+/** Cancel every receive: afterwards UCX holds only direct ones that are matched. */
 void ucx_bulk_cancel_all(struct ucx_ep *ep);
-/** Without a worker: complete every bulk with `status`. */
+/** Complete every bulk with `status`, after the worker is gone. */
 void ucx_bulk_abandon_all(struct ucx_ep *ep, tryst_status status);
-/** Take in messages that nobody waits for; returns how many. */
+/** Take in messages without a receive; returns how many. */
 int ucx_bulk_drain(struct ucx_rail *rail);
 
 #endif

@@ -2,9 +2,8 @@
 /*
  * UCX's settings.
  *
- * Idea: every setting that we need is a row with its reason, given to UCX through
- * ucp_config_modify; the environment is read by UCX as always and written by nobody.
- * Callers: ucx_rail.c.
+ * Idea: every setting that is needed is a row with its reason, given to UCX through
+ * ucp_config_modify. UCX reads the environment as always; this module never writes it.
  */
 #include "ucx_config.h"
 
@@ -20,56 +19,63 @@ struct setting {
 };
 
 static const struct setting settings[] = {
-    /* No registration cache: it patches mmap, munmap and others in the whole process. Regions
-     * are registered explicitly (tryst_mem_register). */
+    /* No registration cache: it patches mmap, munmap and others in the whole process.
+     * Regions are registered explicitly (tryst_mem_register). */
     {"RCACHE_ENABLE", "n"},
-    /* TCP's emulated put lets the sender name an address in our memory. */
+    /* TCP's emulated put lets the sender name an address in this process's memory. */
     {"TCP_PUT_ENABLE", "n"},
-    /* Connecting does not block, or a host that does not answer would keep us from all others for minutes.
-     * And with "n", UCX 1.13.1 (and the newest source read) aborts the process where the peer has
-     * connected to us and died before we make our endpoint (tcp_ep.c:478): the retry fails at once, and
-     * the endpoint is marked as failed before it is marked as one that sends. */
+    /* Connecting does not block: a host that does not answer would block all other
+     * connections for minutes. And with "n", UCX 1.13.1 (and the newest source read)
+     * aborts the process if the peer has connected and died before this side creates its
+     * endpoint (tcp_ep.c:478): the retry fails at once, and the endpoint is marked as
+     * failed before it is marked as one that sends. */
     {"TCP_CONN_NB", "y"},
-    /* What is copied leaves by one send() of this much: most of a sender's time over TCP is the kernel's
-     * for each packet, little is that copy. Median of 13 streams of 1 MiB, GB/s: 2.0 with 32K, 2.3 with
-     * 128K, 2.1 with 256K, 2.6 with 512K, 2.3 with 1M. Costs of 8K, the default: twice those of 32K. */
+    /* Copied bytes leave by one send() of this size: over TCP most of a sender's time is
+     * the kernel's work for each packet, and the copy is a small part. Median of 13
+     * streams of 1 MiB, GB/s: 2.0 with 32K, 2.3 with 128K, 2.1 with 256K, 2.6 with 512K,
+     * 2.3 with 1M. 8K, the default, costs twice as much as 32K. */
     {"TCP_TX_SEG_SIZE", "512K"},
-    {"TCP_RX_SEG_SIZE", "512K"}, /* UCX wants no less here than there */
-    /* Shared memory: a small frame lies in the element itself, not in a segment beside it. */
+    {"TCP_RX_SEG_SIZE", "512K"}, /* UCX requires at least TX_SEG_SIZE here */
+    /* Shared memory: a small frame lies in the FIFO element itself, not in a segment
+     * beside it. */
     {"MM_FIFO_ELEM_SIZE", "256"},
-    /* A larger frame, and bulk, goes through segments of this size, 8256 bytes by default: a stream of
-     * 64 KiB gains 1.3, of 1 MiB 1.3 to 2.2, of 64 MiB 1.8 (medians of 7 to 11 alternating pairs). With 32K
-     * messages of 4 KiB came to a third and small ones to a quarter, perhaps since the segments' first
-     * lines share the sets of a cache: with no multiple of 4096 they do not suffer. A quarter as many as
-     * UCX makes of its own, so as much memory. */
+    /* A larger frame, and bulk, goes through segments of this size, 8256 bytes by
+     * default: a stream of 64 KiB gains 1.3, of 1 MiB 1.3 to 2.2, of 64 MiB 1.8 (medians
+     * of 7 to 11 alternating pairs). With 32K, messages of 4 KiB dropped to a third and
+     * small ones to a quarter, perhaps since the segments' first lines share the sets of
+     * a cache; a size that 4096 does not divide avoids that. A quarter as many segments
+     * as by default, so as much memory. */
     {"MM_SEG_SIZE", "33920"},
     {"MM_RX_BUFS_GROW", "128"},
-    /* In error mode PEER, UCX drops shared memory without a word (measured with 1.13.1) unless its
-     * transports are told to notice dead peers. The SYSV_ and POSIX_ spellings are ignored. */
+    /* In error mode PEER, UCX drops shared memory without a message (measured with
+     * 1.13.1) unless its transports are set to detect dead peers. UCX ignores the SYSV_
+     * and POSIX_ spellings. */
     {"MM_ERROR_HANDLING", "y"},
     {NULL, NULL},
 };
 
-/* Where UCX copies (shared memory, TCP): no rendezvous. The receive is posted first, so there is
- * nothing to agree on; the sender's part ends when its bytes are under way, and the receiver's
- * can be taken back (ucx_landing.c). */
+/* Where UCX copies (shared memory, TCP): no rendezvous. The receive is posted first, so
+ * there is nothing to agree on. The send ends when its bytes are under way, and the
+ * receive can be withdrawn (ucx_landing.c). */
 static const struct setting settings_copied[] = {
     {"RNDV_THRESH", "inf"},
-    /* Sending from the caller's memory without a copy ends in an assertion in libuct 1.13.1 when the
-     * TCP connection breaks ("comp->count > 0"), which aborts the process. */
+    /* Sending from the caller's memory without a copy ends in an assertion in libuct
+     * 1.13.1 when the TCP connection breaks ("comp->count > 0"), which aborts the
+     * process. */
     {"ZCOPY_THRESH", "inf"},
     {NULL, NULL},
 };
 
-/* Where RDMA moves it, beyond one packet: rendezvous, and the receiver reads. (Else a peer that was
- * given up while it was stopped would write into our memory when it goes on.) In error mode PEER,
- * UCX reads only memory that it can take back. */
+/* Where RDMA moves the bytes, beyond one packet: rendezvous, and the receiver reads.
+ * (Otherwise a peer that was given up while it was stopped would write into this
+ * process's memory when it goes on.) In error mode PEER, UCX reads only memory that it
+ * can invalidate. */
 static const struct setting settings_direct[] = {
     {"RNDV_THRESH", "8000"}, {"RNDV_SCHEME", "get_zcopy"}, {NULL, NULL}};
 
-enum { TLS_BYTES = 512 }; /* of a list of transports */
+enum { TLS_BYTES = 512 }; /* longest list of transports */
 
-/* The first RDMA device that sysfs lists in `path`; false where there is none. */
+/* Get the first RDMA device that sysfs lists in `path`; false where there is none. */
 static bool rdma_device_first(const char *path, char *device_p, size_t bytes)
 {
     struct dirent *entry;
@@ -85,7 +91,7 @@ static bool rdma_device_first(const char *path, char *device_p, size_t bytes)
     return entry != NULL;
 }
 
-/* The RDMA device behind a network interface, as UCX names it ("mlx5_0:1"). */
+/* Get the RDMA device behind a network interface, as UCX names it ("mlx5_0:1"). */
 static bool rdma_device_find(const char *interface_name, char *device_p, size_t bytes)
 {
     char path[128], device[72];
@@ -125,8 +131,9 @@ static ucs_status_t devices_set(ucp_config_t *config, const char *interface_name
     return ucp_config_modify(config, "NET_DEVICES", list);
 }
 
-/* What is TCP's own, 1.13 knows under its bare name ("PUT_ENABLE") and newer ones by the name of
- * the variable; either takes the other for a setting of some transport that is not there. */
+/* Apply a setting. 1.13 has TCP's settings under their bare names ("PUT_ENABLE"), newer
+ * versions under the name of the variable; either takes the other for a setting of an
+ * absent transport, and ignores it. */
 static ucs_status_t setting_apply(ucp_config_t *config, const struct setting *setting,
                                   const char **name_p)
 {
@@ -146,7 +153,8 @@ static ucs_status_t list_apply(ucp_config_t *config, const struct setting *list,
     return status;
 }
 
-/* UCX's list of transports, as the environment and ucx.conf have it ("all" where neither has one). */
+/* Read UCX's list of transports from the environment and ucx.conf ("all" where neither
+ * has one). */
 static void tls_read(const ucp_config_t *config, char list_p[TLS_BYTES])
 {
     char *text = NULL;
@@ -165,8 +173,8 @@ static void tls_read(const ucp_config_t *config, char list_p[TLS_BYTES])
     free(text);
 }
 
-/* Does the list ask for one of UCX's transports over a FIFO in shared memory, by its name or its
- * group's? ("\\posix" is the name alone; "all" and "^ib" name none.) */
+/* True if the list names one of UCX's transports over a FIFO in shared memory, by its
+ * name or its group's. ("\\posix" is the name alone; "all" and "^ib" name none.) */
 static bool tls_names_shared_memory(const char *list)
 {
     static const char *const names[] = {"sm", "shm", "mm", "posix", "sysv", "xpmem"};
@@ -185,9 +193,10 @@ static bool tls_names_shared_memory(const char *list)
     return false;
 }
 
-/* Which transports UCX may use. Shared memory only where it is asked for by name: all senders share
- * the receiver's one FIFO, and one that dies between claiming a slot of it (uct_mm_ep_get_remote_elem)
- * and filling it leaves the receiver deaf to all others, for good. */
+/* Set the transports that UCX may use. Shared memory only where the list names it: all
+ * senders share the receiver's one FIFO. A sender that dies between claiming a slot of it
+ * (uct_mm_ep_get_remote_elem) and filling it stops the receiver from reading all others,
+ * for good. */
 static ucs_status_t tls_apply(ucp_config_t *config, const tryst_host *host, bool allowed)
 {
     char list[TLS_BYTES], without[TLS_BYTES + 4] = "^sm";
@@ -196,9 +205,9 @@ static ucs_status_t tls_apply(ucp_config_t *config, const tryst_host *host, bool
     bool is_open = *list == '^' || strcmp(list, "all") == 0;
     if (named && allowed)
         host->log(host, TRYST_LOG_INFO,
-                  "ucx: UCX_TLS names shared memory, so UCX uses it: a rank that dies "
-                  "while it sends can cut its peers off from each other "
-                  "(TRYST_TRANSPORT=shm does not)");
+                  "ucx: UCX uses shared memory, since UCX_TLS names it: a rank that dies "
+                  "while it sends can cut off its peers from each other; "
+                  "TRYST_TRANSPORT=shm avoids this");
     if (*list && !is_open && (!named || allowed))
         return UCS_OK;
     if (*list == '^')
@@ -206,8 +215,8 @@ static ucs_status_t tls_apply(ucp_config_t *config, const tryst_host *host, bool
     return ucp_config_modify(config, "TLS", without);
 }
 
-/* An interface with both families: the one of the address that was chosen and announced. And the
- * ports that a firewall lets through. */
+/* Set the address family on an interface with both families: that of the announced
+ * address. And set the ports that a firewall lets through. */
 static ucs_status_t sockets_apply(ucp_config_t *config, const struct rail_params *params,
                                   const char **name_p)
 {
@@ -229,7 +238,7 @@ static ucs_status_t settings_apply(ucp_config_t *config, const struct rail_param
         status = list_apply(config, direct ? settings_direct : settings_copied, name_p);
     if (status == UCS_OK) {
         *name_p = "TLS";
-        /* not on a direct rail: it would copy */
+        /* not on a direct rail: shared memory would copy */
         status = tls_apply(config, params->host, params->own_shm_allowed && !direct);
     }
     if (status == UCS_OK && params->interface_name) {
@@ -249,7 +258,7 @@ tryst_status ucx_context_open(const struct rail_params *params, bool direct,
         .features = UCP_FEATURE_AM | UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP,
         .name = "tryst",
     };
-    const char *step = "reading UCX's configuration";
+    const char *step = "cannot read UCX's configuration";
     ucp_config_t *config = NULL;
     ucs_status_t status = ucp_config_read(NULL, NULL, &config);
     if (status == UCS_OK)

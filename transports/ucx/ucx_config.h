@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file ucx_config.h
- *  The one place that knows UCX's settings. */
+ *  UCX's settings, which no other file touches. */
 #ifndef UCX_CONFIG_H
 #define UCX_CONFIG_H
 
@@ -8,7 +8,7 @@
 
 tryst_status ucx_context_open(const struct rail_params *params, bool direct,
                               ucp_context_h *context_p, char *text);
-/** Whether an RDMA device is behind this interface (NULL: anywhere). */
+/** True if an RDMA device is behind this interface (NULL: anywhere). */
 bool ucx_rdma_present(const char *interface_name);
 
 #endif

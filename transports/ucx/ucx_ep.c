@@ -2,13 +2,14 @@
 /*
  * Endpoints: connecting, failing, closing.
  *
- * Idea: there are two UCP endpoints per pair, one for frames and one for bulk, so that where the
- * fabric is a byte stream, frames never queue behind payload. (The states: fabric_base.h.)
+ * Idea: there are two UCP endpoints per pair, one for frames and one for bulk, so that
+ * where the fabric is a byte stream, frames never queue behind payload. (The states:
+ * fabric_base.h.)
  *
  *   READY: both HELLOs and HEARD came.
- *   CLOSING: what is sent leaves (FLUSH_LIMIT_NS at most), then both are closed by force.
+ *   CLOSING: sent bytes leave (FLUSH_LIMIT_NS at most), then both are closed by force.
  *
- * Invariant: an endpoint is freed when no send, no receive and no slot of it is in UCX's hands.
+ * Invariant: an endpoint is freed when UCX holds no send, no receive and no slot of it.
  */
 #include "ucx_ep.h"
 
@@ -19,9 +20,10 @@
 #include "ucx_frame.h"
 #include "ucx_rail.h"
 
-/* How long what was sent before a close may take to leave (close_start says why it should). */
+/* How long a close waits for sent bytes to leave (close_start has the reason). */
 #define FLUSH_LIMIT_NS 200000000ull
-/* Closing by force ends within milliseconds (README.md); after this it never will. */
+/* A forced close ends within milliseconds (README.md); one that takes longer than this
+ * never ends. */
 #define CLOSE_LIMIT_NS 3000000000ull
 
 static void opening_begin(struct ucx_ep *ep)
@@ -94,7 +96,7 @@ static bool address_take(struct ucx_ep *ep, const struct ucx_connect *head,
         head->offset_bytes != ep->peer_address_bytes || bytes == 0 ||
         bytes > head->total_bytes - head->offset_bytes) {
         fabric_ep_fail(&ep->fabric, TRYST_E_PROTOCOL,
-                       "a part of the peer's address does not fit");
+                       "protocol error: a part of the peer's address does not fit");
         return false;
     }
     memcpy(ep->peer_address + head->offset_bytes, data, bytes);
@@ -136,7 +138,8 @@ static ucs_status_t ucp_ep_open(struct ucx_ep *ep, ucp_ep_h *ucp_ep_p)
     return ucp_ep_create(rail->worker, &params, ucp_ep_p);
 }
 
-/* Frames first on both sides: UCX pairs the endpoints of two workers in order of creation. */
+/* Create the UCP endpoints, frames first on both sides: UCX pairs the endpoints of two
+ * workers in order of creation. */
 static void connect_start(struct ucx_ep *ep)
 {
     sigset_t mask;
@@ -148,7 +151,7 @@ static void connect_start(struct ucx_ep *ep)
         status = ucp_ep_open(ep, &ep->bulk);
     signal_mask_end(&mask);
     if (status != UCS_OK) {
-        fabric_ep_fail(&ep->fabric, TRYST_E_UNREACHABLE, "UCX finds no way on %s: %s",
+        fabric_ep_fail(&ep->fabric, TRYST_E_UNREACHABLE, "UCX cannot connect on %s: %s",
                        ep_rail(ep)->fabric.name, ucs_status_string(status));
         return;
     }
@@ -156,7 +159,7 @@ static void connect_start(struct ucx_ep *ep)
     if (sent == TRYST_OK)
         sent = ucx_hello_send(ep, ep->bulk, UCX_AM_HELLO_BULK);
     if (sent != TRYST_OK)
-        fabric_ep_fail(&ep->fabric, sent, "UCX has no memory for a first message");
+        fabric_ep_fail(&ep->fabric, sent, "UCX cannot send HELLO: out of memory");
 }
 
 static bool hellos_came(const struct ucx_ep *ep)
@@ -165,7 +168,7 @@ static bool hellos_came(const struct ucx_ep *ep)
     return (ep->seen & hellos) == hellos;
 }
 
-/* The whole address is here, and it is our turn (ucx_wire.h). */
+/* True if the whole address is here, and this side may begin (ucx_wire.h). */
 static bool may_start(const struct ucx_ep *ep)
 {
     bool known =
@@ -179,12 +182,11 @@ static void connect_go_on(struct ucx_ep *ep)
 {
     if (ep->fabric.state != FABRIC_OPENING)
         return;
-    /* Before the peer knows where to connect, and again before we do. */
+    /* Checked before the peer gets the address, and again before this side connects. */
     if ((!ep->fabric.address_sent || may_start(ep)) && !ucx_rail_has_room(ep_rail(ep))) {
-        fabric_ep_fail(
-            &ep->fabric, TRYST_E_UNREACHABLE,
-            "UCX aborts without descriptors, and few are left (raise the limit, "
-            "ulimit -n)");
+        fabric_ep_fail(&ep->fabric, TRYST_E_UNREACHABLE,
+                       "cannot connect by UCX: few descriptors are left, and UCX aborts "
+                       "without; raise the limit (ulimit -n)");
         return;
     }
     if (!ep->opening)
@@ -195,8 +197,9 @@ static void connect_go_on(struct ucx_ep *ep)
     }
     if (may_start(ep))
         connect_start(ep);
+    /* failed, or the peer begins */
     if (ep->fabric.state != FABRIC_OPENING || !ep->bulk)
-        return; /* failed, or not yet our turn */
+        return;
     if (hellos_came(ep) && !ep->fabric.heard_sent && ucx_sends_left(ep) &&
         ucx_heard_send(ep) == TRYST_OK)
         ep->fabric.heard_sent = true;
@@ -223,11 +226,11 @@ void ucx_ep_close(struct endpoint *base)
     opening_end(ep);
 }
 
-/* A flush or a close, which its counter counts. */
+/* Count down the counter of a flush or a close. */
 static void counted_completed(void *request, ucs_status_t status, void *user_data)
 {
     uint32_t *active = user_data;
-    (void)status; /* the connection broke, or it was closed by force meanwhile */
+    (void)status; /* an error means that the connection broke or was closed by force */
     ucp_request_free(request);
     *active -= 1;
 }
@@ -258,13 +261,15 @@ static void flush_start(struct ucx_ep *ep, ucp_ep_h ucp_ep)
         ep->flushes_active++;
 }
 
-/* Over TCP, where both ends close while each still has bytes to write, libuct uses a connection that
- * it has just freed (README.md). So what was sent leaves first, unless the peer does not take it. */
+/* Start closing. Over TCP, where both ends close while each still has bytes to write,
+ * libuct uses a connection that it has just freed (README.md). So sent bytes leave first,
+ * unless the peer does not take them. */
 static void close_start(struct ucx_ep *ep)
 {
     struct ucx_rail *rail = ep_rail(ep);
     ep->flush_until_ns = rail->fabric.host->now_ns(rail->fabric.host) + FLUSH_LIMIT_NS;
-    ucx_bulk_cancel_all(ep); /* first: what is unmatched cannot become matched any more */
+    /* first: an unmatched receive cannot become matched any more */
+    ucx_bulk_cancel_all(ep);
     if (!ep->flush_wanted)
         return;
     flush_start(ep, ep->bulk);
@@ -299,8 +304,8 @@ static bool close_ended(const struct ucx_ep *ep)
 static void worker_give_up(struct ucx_ep *ep)
 {
     fabric_rail_log(&ep_rail(ep)->fabric, TRYST_LOG_ERROR,
-                    "UCX does not let go of a closed endpoint (%u sends, %u receives, %u "
-                    "flushes, %u closes, slots %x)",
+                    "UCX does not release a closed endpoint (%u sends, %u receives, %u "
+                    "flushes, %u closes, slots %x); destroying the worker",
                     ep->fabric.sends_active, ep->fabric.recvs_active, ep->flushes_active,
                     ep->closes_active, ep->slots_free);
     ucx_rail_abandon(ep_rail(ep));

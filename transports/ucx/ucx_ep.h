@@ -10,11 +10,11 @@ tryst_status ucx_ep_open(struct rail *rail, const struct ep_params *params,
                          struct endpoint **ep_p);
 void ucx_ep_message(struct endpoint *ep, const void *data, size_t bytes, int fd);
 void ucx_ep_close(struct endpoint *ep);
-/** Do what ep->fabric.work says. May free `ep`. */
+/** Do what ep->fabric.work has noted. May free `ep`. */
 void ucx_ep_work(struct ucx_ep *ep);
-/** Connecting is over: say so. */
+/** Report that connecting has succeeded. */
 void ucx_ep_ready_say(struct ucx_ep *ep);
-/** UCX is gone: nothing of this endpoint is in its hands any more. */
+/** Complete the endpoint's bulk, after UCX's worker is gone. */
 void ucx_ep_abandon(struct ucx_ep *ep);
 
 #endif

@@ -2,10 +2,10 @@
 /*
  * Frames and the handshake: UCP active messages, always eager.
  *
- * Idea: the header is checked (cookie, then endpoint, then kind) before anything else of a message
- * is looked at; a frame goes up from inside UCX's callback without a copy. A HELLO is a tagged message
- * (ucx_wire.h says why).
- * Invariant: a send slot is taken from the send until UCX's callback, or free.
+ * Idea: the header is checked (cookie, then endpoint, then kind) before anything else of
+ * a message is read. A frame goes up from inside UCX's callback without a copy. A HELLO
+ * is a tagged message (ucx_wire.h has the reason).
+ * Invariant: a send slot is free, or taken from the send until UCX's callback.
  */
 #include "ucx_frame.h"
 
@@ -14,7 +14,7 @@
 
 #include "ucx_ep.h"
 
-/** The one that slot_get takes next; some are free. */
+/** Get the slot that slot_get takes next; at least one must be free. */
 static struct ucx_slot *slot_next(struct ucx_ep *ep)
 {
     return &ep->slots[__builtin_ctz(ep->slots_free)];
@@ -46,11 +46,11 @@ static void send_completed(void *request, ucs_status_t status, void *user_data)
     if (ep->fabric.state == FABRIC_OPENING)
         fabric_ep_due(&ep->fabric, FABRIC_DUE_CONNECT);
     if (status != UCS_OK && ep->fabric.state != FABRIC_CLOSING)
-        fabric_ep_fail(&ep->fabric, TRYST_E_PEER, "a frame was not sent: %s",
+        fabric_ep_fail(&ep->fabric, TRYST_E_PEER, "a frame could not be sent: %s",
                        ucs_status_string(status));
 }
 
-/* What UCX returned of a send out of `slot`. */
+/* Handle UCX's result of a send out of `slot`. */
 static tryst_status started(struct ucx_slot *slot, ucs_status_ptr_t request)
 {
     struct ucx_ep *ep = slot->ep;
@@ -61,7 +61,7 @@ static tryst_status started(struct ucx_slot *slot, ucs_status_ptr_t request)
         return TRYST_OK;
     if (UCS_PTR_STATUS(request) == UCS_ERR_NO_MEMORY)
         return TRYST_AGAIN;
-    fabric_ep_fail(&ep->fabric, TRYST_E_PEER, "a frame was refused: %s",
+    fabric_ep_fail(&ep->fabric, TRYST_E_PEER, "UCX refused a frame: %s",
                    ucs_status_string(UCS_PTR_STATUS(request)));
     return fabric_ep_usable(&ep->fabric);
 }
@@ -83,7 +83,7 @@ tryst_status ucx_hello_send(struct ucx_ep *ep, ucp_ep_h ucp_ep, uint32_t kind)
                                           UCX_HELLO_TAG, &param));
 }
 
-/** What stands in the data of `slot`, which is taken. */
+/** Send an active message with the data in `slot`, which is taken. */
 static tryst_status am_start(struct ucx_slot *slot, uint32_t kind, size_t bytes)
 {
     struct ucx_ep *ep = slot->ep;
@@ -130,7 +130,8 @@ void ucx_frame_commit(struct endpoint *base, size_t bytes)
     if (status == TRYST_OK)
         ep->fabric.send_sequence++;
     else if (status == TRYST_AGAIN)
-        fabric_ep_fail(&ep->fabric, TRYST_E_NOMEM, "UCX has no memory to send a frame");
+        fabric_ep_fail(&ep->fabric, TRYST_E_NOMEM,
+                       "UCX cannot send a frame: out of memory");
 }
 
 static void frame_deliver(struct ucx_ep *ep, const struct ucx_am *am, const void *data,
@@ -164,10 +165,11 @@ static void am_take(struct ucx_ep *ep, const struct ucx_am *am, const void *data
             frame_deliver(ep, am, data, bytes);
         else if (ep->fabric.state == FABRIC_OPENING || ep->fabric.state == FABRIC_READY)
             fabric_ep_fail(&ep->fabric, TRYST_E_PROTOCOL,
-                           "a frame of %zu bytes came out of turn", bytes);
+                           "protocol error: a frame of %zu bytes out of turn", bytes);
         return;
     default:
-        fabric_ep_fail(&ep->fabric, TRYST_E_PROTOCOL, "unknown message %u", am->kind);
+        fabric_ep_fail(&ep->fabric, TRYST_E_PROTOCOL,
+                       "protocol error: unknown message %u", am->kind);
     }
 }
 

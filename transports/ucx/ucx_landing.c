@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Landings: receives that can be taken back at any moment.
+ * Landings: receives that can be withdrawn at any moment.
  *
- * Why: a receive that was matched is UCX's until its last byte, and when the sender has died or
- * stopped, UCX may hold on to it for ever, even after its endpoint was closed by force. (Measured
- * with 1.13.1 over shared memory: closing waits for the dead peer's full ring to drain.)
+ * Why: UCX holds a matched receive until its last byte. When the sender has died or
+ * stopped, UCX may never release it, even after its endpoint was closed by force.
+ * (Measured with 1.13.1 over shared memory: closing waits for the dead peer's full ring
+ * to drain.)
  *
- * Idea: where UCX moves bulk in fragments that it copies (shared memory, TCP), it is given a
- * *generic datatype*: it hands each fragment to us, and we copy. To take a receive back is to
- * forget its buffer; the UCX request stays behind in the worker, harmless, until it ends or the
- * rail closes.
- * Invariant: UCX knows no address of the caller's memory, only that of the landing, which lives
- * until UCX has called back, or the worker is gone.
- * Callers: ucx_bulk.c. Where an RDMA device moves bulk (ucx_rail.direct), none of this is used.
+ * Idea: where UCX moves bulk in fragments that it copies (shared memory, TCP), it gets a
+ * *generic datatype*: it hands over each fragment, and the landing copies it. Withdrawing
+ * a receive is forgetting its buffer; the UCX request stays behind in the worker,
+ * harmless, until it ends or the rail closes.
+ * Invariant: UCX has no address of the caller's memory, only that of the landing, which
+ * lives until UCX has called back, or the worker is gone. Not used where an RDMA device
+ * moves bulk (ucx_rail.direct).
  */
 #include "ucx_landing.h"
 
@@ -34,8 +35,9 @@ static size_t packed_size(void *state)
 static ucs_status_t unpack(void *state, size_t offset, const void *data, size_t bytes)
 {
     struct ucx_landing *landing = state;
+    /* revoked: drop the fragment, so that UCX's receive ends */
     if (!landing->bulk)
-        return UCS_OK; /* revoked: swallow it, so that UCX comes to an end with it */
+        return UCS_OK;
     if (offset > landing->bytes || bytes > landing->bytes - offset)
         return UCS_ERR_MESSAGE_TRUNCATED;
     memcpy(landing->data + offset, data, bytes);
@@ -44,12 +46,12 @@ static ucs_status_t unpack(void *state, size_t offset, const void *data, size_t 
 
 static void finish(void *state)
 {
-    (void)state; /* the receive's callback follows, or has been */
+    (void)state; /* the receive's callback follows, or has run */
 }
 
 tryst_status ucx_landings_open(struct ucx_rail *rail)
 {
-    /* never sent: there is nothing to pack it */
+    /* no pack function: the datatype is never sent */
     static const ucp_generic_dt_ops_t ops = {.start_unpack = unpack_start,
                                              .packed_size = packed_size,
                                              .unpack = unpack,

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file ucx_landing.h
- *  Receives that can be taken back at any moment. */
+ *  Receives that can be withdrawn at any moment. */
 #ifndef UCX_LANDING_H
 #define UCX_LANDING_H
 
 #include "ucx_private.h"
 
 tryst_status ucx_landings_open(struct ucx_rail *rail);
-void ucx_landings_close(struct ucx_rail *rail); /* after the worker */
-/** For a receive of `bulk`; NULL: no memory. */
+void ucx_landings_close(struct ucx_rail *rail); /* after the worker is closed */
+/** Get a landing for a receive of `bulk`; NULL: no memory. */
 struct ucx_landing *ucx_landing_get(struct ucx_rail *rail, struct ucx_bulk *bulk);
 void ucx_landing_put(struct ucx_landing *landing);
-/** UCX keeps its receive, and reaches nothing of ours through it any more. */
+/** Take the buffer from the landing: UCX keeps its receive, and reaches none of the
+ *  caller's memory by it. */
 void ucx_landing_revoke(struct ucx_landing *landing);
 
 #endif

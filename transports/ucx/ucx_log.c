@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where UCX's log lines go: into the context's log, not to the host program's stdout.
+ * Sends UCX's log lines to the context's log, not to the host program's stdout.
  *
- * Idea: UCX has one list of log handlers per process, and others may use UCX beside us. So each line
- * is asked whose it is. Of a thread that is in a call of ours: that context's. Of UCX's own thread,
- * which works for all workers: of the rail that has been open longest. All others are not ours.
- * Invariant: where the user has set UCX_LOG_FILE, UCX writes there, and nothing is taken from it.
- * Callers: the module's other files; UCX, from any thread.
+ * Idea: UCX has one list of log handlers per process, and others may use UCX too. So each
+ * line is assigned by its thread. A thread inside a call of this module: to that call's
+ * context. UCX's own thread, which works for all workers: to the rail that has been open
+ * longest. All other lines are left alone.
+ * Invariant: where the user has set UCX_LOG_FILE, UCX writes there, and this handler is
+ * not installed. UCX calls the handler from any thread.
  */
 #include "ucx_log.h"
 
@@ -16,21 +17,23 @@
 #include <string.h>
 #include <ucs/debug/log_def.h>
 
-/* Open rails; the lock is held while a line of UCX's thread is written, so that its host stays. */
+/* Open rails. The lock is held while a line of UCX's thread is written, so that the
+ * rail's host stays valid. */
 static pthread_mutex_t rails_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list rails = {{&rails.head, &rails.head}};
 
 static tryst_log_level log_level(ucs_log_level_t level, const char *message)
 {
-    /* a setting of ours for a transport that this machine does not have */
+    /* a setting of this module for a transport that this machine does not have */
     if (strncmp(message, "invalid configuration", 21) == 0)
         return TRYST_LOG_DEBUG;
+    /* UCX's errors too: this module decides which of them are its errors */
     if (level <= UCS_LOG_LEVEL_WARN)
-        return TRYST_LOG_WARN; /* UCX's errors too: we decide what is an error of ours */
+        return TRYST_LOG_WARN;
     return level <= UCS_LOG_LEVEL_INFO ? TRYST_LOG_INFO : TRYST_LOG_DEBUG;
 }
 
-/* UCX names its thread so (1.13 to the newest). */
+/* True in UCX's own thread, by the name that UCX gives it (1.13 to the newest). */
 static bool is_thread_of_ucx(void)
 {
     char name[16] = "";

@@ -6,10 +6,10 @@
 
 #include "ucx_private.h"
 
-/** Between them, lines of UCX's own thread may go to the rail's context. */
+/** Start and stop: in between, lines of UCX's own thread may go to the rail's context. */
 void ucx_log_open(struct ucx_rail *rail);
 void ucx_log_close(struct ucx_rail *rail);
-/** Once, when the module is loaded. */
+/** Install the log handler, once, when the module is loaded. */
 void ucx_log_setup(void);
 
 #endif

@@ -15,37 +15,39 @@
 #include "ucx_wire.h"
 
 enum {
-    /** A frame and its header fit into one packet of every UCX transport with 8 KiB segments, so
-     *  frames are never cut and stay in the order of one lane. */
+    /** A frame and its header fit into one packet of every UCX transport with 8 KiB
+     *  segments, so frames are never cut and keep the order of one lane. */
     UCX_FRAME_MAX = TRANSPORT_FRAME_BYTES,
-    /** Sends of frames that UCX could not finish at once, per endpoint (31 KiB). UCX copies a frame
-     *  into the fabric's buffers while there is room: only a peer that lags uses these. */
+    /** Sends of frames that UCX could not finish at once, per endpoint (31 KiB). UCX
+     *  copies a frame into the fabric's buffers while there is room: only a slow peer
+     *  needs these. */
     UCX_SLOT_COUNT = 6,
     UCX_POSTED_MAX = 1024,
     UCX_SENDS_MAX = 1024,
-    UCX_SLOTS_MAX = 65535, /**< endpoints of a rail; 65535 is UCX_HELLO_TAG's */
+    /** endpoints of a rail; slot 65535 belongs to UCX_HELLO_TAG */
+    UCX_SLOTS_MAX = 65535,
 };
 
 struct ucx_ep;
 
 struct ucx_rail {
     struct fabric_rail fabric;
-    struct list_node log_node; /**< while UCX's thread may log for it */
+    struct list_node log_node; /**< in the list of rails for which UCX's thread may log */
     ucp_context_h context;
     ucp_worker_h worker; /**< NULL once it had to be destroyed under its endpoints */
     ucp_address_t *address;
     size_t address_bytes;
     bool direct;                 /**< RDMA: UCX moves bulk itself (ucx_bulk.c) */
-    ucp_datatype_t landing_type; /**< how bulk is received where it does not */
-    struct list landings;        /**< free ones */
-    struct list orphans; /**< those of receives that a closed endpoint left in UCX */
+    ucp_datatype_t landing_type; /**< datatype of receives on a rail that is not direct */
+    struct list landings;        /**< free landings */
+    struct list orphans; /**< landings of receives that a closed endpoint left in UCX */
     uint32_t opening;    /**< endpoints that connect */
-    struct ucx_am hello; /**< the last that came; UCX may write it late */
+    struct ucx_am hello; /**< the last HELLO; UCX may write it late */
     uint64_t drained;    /**< messages without a receive */
-    uint32_t turns;      /**< calls of progress since the last look */
+    uint32_t turns;      /**< calls of progress since the last drain */
 };
 
-/** What has been seen while opening (and HEARD: fabric.heard_seen). */
+/** Messages received while opening (HEARD: fabric.heard_seen). */
 enum ucx_seen { UCX_SEEN_HELLO = 1, UCX_SEEN_HELLO_BULK = 2 };
 
 /** A send of an active message that outlives its call. */
@@ -58,35 +60,38 @@ struct ucx_slot {
 struct ucx_ep {
     struct fabric_ep fabric;
     bool opening;          /**< counted in rail->opening */
-    bool flush_wanted;     /**< it was ready when it was closed */
+    bool flush_wanted;     /**< the endpoint was ready when it was closed */
     uint8_t seen;          /**< enum ucx_seen */
-    ucp_ep_h frames, bulk; /**< two UCP endpoints, so two byte streams where it is TCP */
+    ucp_ep_h frames, bulk; /**< two UCP endpoints, so two byte streams over TCP */
     unsigned char *peer_address;
     uint32_t peer_address_bytes, peer_address_total;
     uint32_t slots_free;     /**< bit per free entry of `slots` */
-    struct list active;      /**< bulks in UCX's hands */
-    uint32_t flushes_active; /**< UCP endpoints whose last bytes have not left yet */
-    uint32_t closes_active;  /**< UCP endpoints whose closing UCX has not confirmed */
-    uint64_t flush_until_ns; /**< closing waits for those until then; 0: not closing */
+    struct list active;      /**< bulks that UCX holds */
+    uint32_t flushes_active; /**< UCP endpoints with last bytes that have not left yet */
+    uint32_t closes_active;  /**< UCP endpoints that UCX has not confirmed as closed */
+    /** closing waits for the flushes until then; 0: not closing */
+    uint64_t flush_until_ns;
     /** When a forced close that does not end takes the worker; 0: not forced yet. */
     uint64_t close_at_ns;
     struct ucx_slot slots[UCX_SLOT_COUNT];
 };
 
-/** Where UCX's fragments of one receive land: it asks us to copy each (ucx_landing.c). */
+/** Where UCX's fragments of one receive land: UCX hands over each fragment to be copied
+ *  (ucx_landing.c). */
 struct ucx_landing {
-    struct list_node node; /**< of rail->landings or rail->orphans */
+    struct list_node node; /**< in rail->landings or rail->orphans */
     struct ucx_rail *rail;
-    struct ucx_bulk *bulk; /**< NULL once revoked: what still comes is dropped */
+    struct ucx_bulk *bulk; /**< NULL once revoked: later fragments are dropped */
     unsigned char *data;
     size_t bytes;
 };
 
-/** Our use of bulk.scratch. */
+/** The module's part of bulk.scratch. */
 struct ucx_bulk {
-    struct fabric_bulk fabric;   /**< node: of ep->active, then of rail->fabric.done */
-    void *request;               /**< UCX's, while active */
-    struct ucx_landing *landing; /**< of a receive that is not direct, while active */
+    struct fabric_bulk fabric; /**< node: of ep->active, then of rail->fabric.done */
+    void *request;             /**< UCX's request, while active */
+    /** landing of a receive that is not direct, while active */
+    struct ucx_landing *landing;
 };
 _Static_assert(sizeof(struct ucx_bulk) <= sizeof(((struct bulk *)0)->scratch),
                "bulk.scratch");

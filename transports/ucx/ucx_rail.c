@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rail: one UCP context and one UCP worker on one interface; the ops table and the module's entry.
+ * A rail: one UCP context and one UCP worker on one interface; the ops table and the
+ * module's entry.
  *
- * Idea: UCX's callbacks only take notes (a list of completed bulks, a list of endpoints with
- * something to say); progress reports them after UCX has returned, so the layer above may do
- * anything from an event, close included, without being inside UCX.
- * Invariant: an event or a `done` is only ever called from ucx_rail_progress; frames alone are
- * handed up from inside UCX's callback, to spare their copy.
- * Callers: the layer above, through the ops table; the loader.
+ * Idea: UCX's callbacks only queue notes (a list of completed bulks, a list of endpoints
+ * with events to report). Progress reports them after UCX has returned, so the layer
+ * above may do anything from an event, close included, without being inside UCX.
+ * Invariant: an event or a `done` is only ever called from ucx_rail_progress. Frames
+ * alone go up from inside UCX's callback, to save a copy.
  */
 #include "ucx_rail.h"
 
@@ -22,12 +22,13 @@
 #include "ucx_landing.h"
 #include "ucx_log.h"
 
-/* Look for messages that nobody waits for every this many calls: they break the contract, so it need
- * not be at once. While endpoints connect it is at each call, since HELLO is one. */
+/* Drain messages without a receive every this many calls: they break the contract, so
+ * they may wait. While endpoints connect, drain at each call, since HELLO is such a
+ * message. */
 enum { DRAIN_TURNS = 64 };
 
-/* What a rail and a connection may take at their worst (README.md): UCX aborts the process where it
- * finds none in the midst of either. */
+/* The most descriptors that a rail and a connection may take (README.md): UCX aborts the
+ * process where it finds none in the middle of either. */
 enum {
     RAIL_DESCRIPTORS = 32,
     PAIR_DESCRIPTORS = 6,
@@ -42,8 +43,9 @@ bool ucx_rail_has_room(const struct ucx_rail *rail)
                                                pairs * PAIR_DESCRIPTORS);
 }
 
-/* Device memory goes to UCX only where it says that it knows it, and only where it moves bulk by
- * itself: what it copies lands by our hand (ucx_landing.c), which must not touch a device's. */
+/* Get the kinds of device memory that UCX moves: it must support CUDA memory, and move
+ * bulk by itself. Where it copies, the landing copies (ucx_landing.c), on the host, which
+ * must not touch device memory. */
 static uint32_t memory_kinds(const struct ucx_rail *rail)
 {
     ucp_context_attr_t attr = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
@@ -52,7 +54,7 @@ static uint32_t memory_kinds(const struct ucx_rail *rail)
     return cuda ? 1u << TRYST_MEMORY_CUDA : 0;
 }
 
-/* source.fd: its event descriptor. */
+/* Open the worker; source.fd becomes its event descriptor. */
 static ucs_status_t worker_open(struct ucx_rail *rail)
 {
     const ucp_worker_params_t params = {
@@ -125,9 +127,8 @@ static tryst_status rail_start(struct ucx_rail *rail, const struct rail_params *
 
     if (!rail->fabric.host->descriptors_left(RAIL_DESCRIPTORS)) {
         fabric_rail_log(&rail->fabric, TRYST_LOG_WARN,
-                        "not opened: UCX aborts the process when it runs out of "
-                        "descriptors, and fewer than %d are left (raise the limit, "
-                        "ulimit -n)",
+                        "cannot open: fewer than %d descriptors are left, and UCX aborts "
+                        "the process without; raise the limit (ulimit -n)",
                         RAIL_DESCRIPTORS);
         return TRYST_E_SYSTEM;
     }
@@ -143,7 +144,8 @@ static tryst_status rail_start(struct ucx_rail *rail, const struct rail_params *
     if (ucs_status != UCS_OK) {
         bool no_room =
             ucs_status == UCS_ERR_NO_MEMORY || ucs_status == UCS_ERR_NO_RESOURCE;
-        (void)snprintf(text, sizeof text, "worker: %s%s", ucs_status_string(ucs_status),
+        (void)snprintf(text, sizeof text, "cannot open a worker: %s%s",
+                       ucs_status_string(ucs_status),
                        no_room ? "; is /dev/shm full? UCX takes 4.3 MB of it here" : "");
         status = ucs_status == UCS_ERR_NO_MEMORY ? TRYST_E_NOMEM : TRYST_E_SYSTEM;
     }
@@ -224,7 +226,7 @@ static tryst_status ucx_rail_arm(struct rail *base)
     if (fabric_rail_is_due(&rail->fabric))
         return TRYST_AGAIN;
     if (!rail->worker)
-        return TRYST_OK; /* nothing will ever come */
+        return TRYST_OK; /* no event can come any more */
     FABRIC_LOG_SCOPE(rail->fabric.host);
     ucs_status_t status =
         ucx_bulk_drain(rail) ? UCS_ERR_BUSY : ucp_worker_arm(rail->worker);

@@ -6,9 +6,10 @@
 
 #include "ucx_private.h"
 
-/** Are there descriptors for one more endpoint to connect? */
+/** True if descriptors suffice to connect one more endpoint. */
 bool ucx_rail_has_room(const struct ucx_rail *rail);
-/** Last resort: destroy the worker, so that nothing touches our memory any more. */
+/** Destroy the worker as a last resort, so that nothing touches this process's memory any
+ *  more. */
 void ucx_rail_abandon(struct ucx_rail *rail);
 
 #endif

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tryst_ucx.so: quiets UCX's memory hooks, then loads the real module, tryst_ucx_fabric.so.
+ * tryst_ucx.so: turns off UCX's memory hooks, then loads the real module,
+ * tryst_ucx_fabric.so.
  *
- * Idea: libucs's constructor reads UCX_MEM_* and has libucm patch mmap, munmap, brk and others in
- * the whole process, before anybody can ask it not to. But libucm does that on its first
- * configuration only; so we configure it first, without hooks. (libucs configures it again, which
- * then only matters to who asks for memory events; we do not, see ucx_config.c.)
- * Invariant: where UCX is in the process already, it is somebody's, and left as it is.
+ * Idea: libucs's constructor reads UCX_MEM_* and has libucm patch mmap, munmap, brk and
+ * others in the whole process, before any caller can turn that off. But libucm does that
+ * on its first configuration only; so this file configures it first, without hooks.
+ * (libucs configures it again, which then only matters to users of memory events; this
+ * module uses none, see ucx_config.c.)
+ * Invariant: if UCX is in the process already, another user owns it, and it is left
+ * unchanged.
  */
 #include "transports/module.h"
 
@@ -18,8 +21,9 @@
 static tryst_module refused = {
     .abi_id = TRYST_MODULE_ABI_ID, .name = "ucx", .version = "?"};
 
-/* ucm_global_config_t of UCX 1.13 to 1.18 begins with the log level and `enable_events`, and grows
- * at its end: zeros are no events, no hooks and no malloc hooks in all of them. */
+/* Configure libucm without hooks. ucm_global_config_t of UCX 1.13 to 1.18 begins with the
+ * log level and `enable_events`, and grows at its end: zeros mean no events, no hooks and
+ * no malloc hooks in all of them. */
 static void hooks_quiet(void)
 {
     static const struct {
@@ -30,7 +34,7 @@ static void hooks_quiet(void)
     void *ucm, *symbol;
     if (dlopen("libucs.so.0", RTLD_LAZY | RTLD_NOLOAD))
         return;
-    /* lazily: it calls libucs, which comes later */
+    /* lazily: it calls libucs, which is loaded later */
     ucm = dlopen("libucm.so.0", RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
     symbol = ucm ? dlsym(ucm, "ucm_set_global_opts") : NULL;
     memcpy(&set_opts, &symbol, sizeof set_opts);

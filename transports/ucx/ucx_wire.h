@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file ucx_wire.h
- *  What two ucx endpoints say to each other. Little-endian, as all of Tryst's wires.
+ *  The messages between two ucx endpoints. Little-endian, as all wire formats here.
  *
  *  Connecting, over the link (struct ucx_connect, then a part of the worker address):
  *
@@ -12,19 +12,21 @@
  *
  *      HELLO on the frames endpoint  ────▶      ◀────  the same
  *      HELLO on the bulk endpoint    ────▶
- *      HEARD, once both HELLOs came and ours have left ────▶  ready when both HELLOs and HEARD came
+ *      HEARD, once both HELLOs came  ────▶      ready when both HELLOs and HEARD came
+ *             and ours have left
  *      FRAME …                       ────▶
  *
- *  Whose endpoint has the smaller id begins; the other makes its UCP endpoints when both HELLOs are
- *  there, over the same connections. (If two connections cross, UCX drops one, and aborts the process
- *  where the peer dies in that moment.)
+ *  The side with the smaller endpoint id begins. The other creates its UCP endpoints when
+ *  both HELLOs have come, over the same connections. (If two connections cross, UCX drops
+ *  one, and aborts the process if the peer dies in that moment.)
  *
- *  HELLO is a tagged message, the others are active messages. With its first active message UCX sends
- *  messages of its own (it asks for the id of the peer's endpoint); while the connection is not made yet
- *  those wait in a queue, and UCX aborts the process if the peer dies then (README.md). A tagged message
- *  has none, and once HELLO has left, the connection is there.
+ *  HELLO is a tagged message, the others are active messages. With its first active
+ *  message UCX sends internal messages (a request for the id of the peer's endpoint).
+ *  While the connection is not made, those wait in a queue, and UCX aborts the process if
+ *  the peer dies then (README.md). A tagged message causes none, and once HELLO has left,
+ *  the connection is made.
  *
- *  Who cannot go on says REFUSED over the link, with the reason as text.
+ *  A side that cannot go on sends REFUSED over the link, with the reason as text.
  */
 #ifndef UCX_WIRE_H
 #define UCX_WIRE_H
@@ -32,19 +34,22 @@
 #include "fabric_base.h"
 
 #define UCX_CONNECT_MAGIC 0x58435554u /* "TUCX" */
-/** 3: the sizes of segments over TCP and in shared memory, which UCX does not negotiate; 4: HELLO is a
- *  tagged message. */
+/** 3: the sizes of segments over TCP and in shared memory, which UCX does not negotiate;
+ *  4: HELLO is a tagged message. */
 #define UCX_WIRE_VERSION 4u
 #define UCX_AM_ID        1u
-/** The largest worker address that we take: UCX's own are some hundred bytes per device. */
+/** The largest worker address that is accepted: UCX's own are some hundred bytes per
+ *  device. */
 #define UCX_ADDRESS_MAX (64u * 1024u)
 
-/** Heads each connect message; the rest of the message is a part of the address, or text. */
+/** Head of each connect message; the rest of the message is a part of the address, or
+ *  text. */
 struct ucx_connect {
     struct fabric_connect connect;
-    uint32_t total_bytes;  /**< of the whole address, at most UCX_ADDRESS_MAX */
-    uint32_t offset_bytes; /**< of this part in it; parts come in order */
-    uint64_t ep_id; /**< of the sender's endpoint: what goes into headers towards it */
+    uint32_t total_bytes;  /**< bytes of the whole address, at most UCX_ADDRESS_MAX */
+    uint32_t offset_bytes; /**< offset of this part in the whole; parts come in order */
+    /** id of the sender's endpoint; headers of messages to it carry this id */
+    uint64_t ep_id;
 };
 _Static_assert(sizeof(struct ucx_connect) == 24, "wire");
 
@@ -57,19 +62,20 @@ enum ucx_am_kind {
 
 /** Header of each active message, and the whole of a HELLO. */
 struct ucx_am {
-    uint64_t cookie; /**< of the session; checked first */
-    uint64_t
-        ep_id; /**< of the receiving endpoint: its slot in the low 16 bits, the rest random */
+    uint64_t cookie; /**< cookie of the session; checked first */
+    /** id of the receiving endpoint: its slot in the low 16 bits, the rest random */
+    uint64_t ep_id;
     uint32_t kind; /**< enum ucx_am_kind */
-    uint32_t
-        sequence; /**< counts frames, from 0: an active message lane is ordered; this proves it */
+    /** number of the frame, from 0: an active message lane is ordered; this proves it */
+    uint32_t sequence;
 };
 _Static_assert(sizeof(struct ucx_am) == 24, "wire");
 
-/* A UCP tag: the receiving endpoint's slot above the 48 bits that the layer above chose, so that
- * a bulk that nobody waits for names the endpoint that it came to. */
+/* A UCP tag: the receiving endpoint's slot above the 48 bits that the layer above chose,
+ * so that a bulk without a receive still names its endpoint. */
 #define UCX_TAG_BITS 48u
-/** No endpoint has this slot: HELLO, which says itself whom it is for. */
+/** The tag of HELLO, which names its endpoint in its header. No endpoint has this
+ *  slot. */
 #define UCX_HELLO_TAG UINT64_MAX
 
 static inline uint64_t ucx_tag(uint64_t receiver_ep_id, uint64_t tag)

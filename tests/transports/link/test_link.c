@@ -743,8 +743,8 @@ struct hostile {
 };
 
 static const struct hostile hostiles[] = {
-    {"wrong mark", {8, 0, 0, 0x1234}, 8, 0, false, "our mark"},
-    {"wrong mark over TCP", {8, 0, 0, 0x1234}, 8, 0, true, "our mark"},
+    {"wrong mark", {8, 0, 0, 0x1234}, 8, 0, false, "a wrong magic"},
+    {"wrong mark over TCP", {8, 0, 0, 0x1234}, 8, 0, true, "a wrong magic"},
     {"too long", {LINK_MESSAGE_MAX + 1, 0, 0, LINK_MAGIC}, 64, 0, false, "too long"},
     {"as long as can be", {UINT32_MAX, 0, 0, LINK_MAGIC}, 64, 0, true, "too long"},
     {"unknown flag", {8, 0, 4, LINK_MAGIC}, 8, 0, false, "flag"},
