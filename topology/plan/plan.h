@@ -109,7 +109,7 @@ struct plan {
  *  went down or changed since. Solving starts from its trees and prices, with a
  *  twenty-fifth of the usual effort. A `before` of another operation or number of ranks
  *  is ignored.
- *  Returns: TRYST_E_INVALID  `params` has an unknown operation, or a root outside the group
+ *  Returns: TRYST_E_INVALID  unknown operation, or a root outside the group
  *           TRYST_E_NOMEM */
 tryst_status plan_open(struct overlay *overlay, const struct plan_params *params,
                        const struct plan *before, struct err *err, struct plan **plan_p);
