@@ -48,8 +48,8 @@ struct fit_report {
 
 /** Fit a graph to the samples. Ranks become nodes in their order, switches are named
  *  net0, net1, …; the graph is sealed.
- *  Returns: TRYST_E_INVALID  fewer than 2 ranks or more than FIT_RANKS_MAX, a rate that is
- *                            not positive and finite, or an ordered pair without a flow
+ *  Returns: TRYST_E_INVALID  fewer than 2 ranks or more than FIT_RANKS_MAX, a rate that
+ *                            is not positive and finite, or a pair without a flow
  *           TRYST_E_NOMEM */
 tryst_status graph_fit(const struct fit_samples *samples, struct err *err,
                        struct fit_report *report_p, struct graph **graph_p);
