@@ -2,8 +2,9 @@
 /*
  * Compiled plans as bytes; compiled.h has the layout.
  *
- * One idea: the reader counts what is left before it takes memory for a count that it read, and every index is checked
- * where it is read, so a plan that is decoded needs no check afterwards.
+ * One idea: before the decoder allocates memory for a count, it checks that the bytes
+ * left can hold as many items; it checks each index where it reads it. So a decoded plan
+ * needs no further check.
  */
 #include "compiled_wire.h"
 
@@ -15,7 +16,7 @@
 #define MAGIC          0x4e504354u /* "TCPN" in memory order */
 #define RANKS_MAX      (1u << 20)
 #define MEMBER_MAX     (1u << 20)
-#define SHORT_MAX      65535u /* ranks of groups of up to so many take 2 bytes */
+#define SHORT_MAX      65535u /* with at most this many ranks, a rank takes 2 bytes */
 #define SLICE_LEAST    4096u
 #define SLICE_MOST     (1u << 30)
 #define SLICE_MULTIPLE 64u
@@ -25,11 +26,10 @@ uint64_t compiled_plan_digest(const uint8_t *bytes, size_t count)
     return hash_bytes(bytes, count);
 }
 
-/* ---- encode ------------------------------------------------------------------------------- */
+/* ---- encode ------------------------------------------------------------------------ */
 
-/* With `bytes` NULL it counts. */
 struct writer {
-    uint8_t *bytes;
+    uint8_t *bytes; /* NULL: count the bytes only */
     size_t at;
     uint32_t ranks_count;
 };
@@ -128,7 +128,7 @@ tryst_status compiled_plan_encode(const struct compiled_plan *plan, struct err *
     return TRYST_OK;
 }
 
-/* ---- read --------------------------------------------------------------------------------- */
+/* ---- read -------------------------------------------------------------------------- */
 
 struct reader {
     const uint8_t *bytes;
@@ -136,13 +136,13 @@ struct reader {
     struct compiled_plan *plan;
     struct err *err;
     uint8_t *seen;       /* by rank: scratch */
-    uint32_t *tree_seen; /* by tree: the class that had it last, from 1 */
+    uint32_t *tree_seen; /* by tree: the last class with this tree, from 1 */
     uint32_t class_number;
 };
 
 #define refuse(reader, ...) err_set((reader)->err, TRYST_E_INVALID, __VA_ARGS__)
 
-/* 0 beyond the end, and `left` is SIZE_MAX from then on. */
+/* Read an integer. Beyond the end, return 0 and set `left` to SIZE_MAX for good. */
 static uint64_t get(struct reader *reader, unsigned width)
 {
     uint64_t value = 0;
@@ -190,7 +190,7 @@ static tryst_status no_memory(struct reader *reader)
                    "cannot read a compiled plan: out of memory");
 }
 
-/* ---- decode ------------------------------------------------------------------------------- */
+/* ---- decode ------------------------------------------------------------------------ */
 
 static tryst_status head_decode(struct reader *reader)
 {
@@ -265,7 +265,8 @@ static tryst_status out_rates_decode(struct reader *reader)
     return TRYST_OK;
 }
 
-/* True if each rank's way up ends at the root. `seen` is 1 on ranks with such a way, 2 on the present way. */
+/* True if each rank's path up ends at the root. `seen` is 1 on ranks with such a path, 2
+ * on the present path. */
 static bool half_spans(struct reader *reader, const uint32_t *parent, uint32_t root)
 {
     uint32_t n = reader->plan->ranks_count;
@@ -300,7 +301,7 @@ static tryst_status parents_decode(struct reader *reader, uint32_t t, uint32_t r
                : refuse(reader, "tree %u of a compiled plan has a cycle", t);
 }
 
-/* Children by rising parent, each once. */
+/* Read the children, by rising parent, each once. */
 static tryst_status children_decode(struct reader *reader, uint32_t t,
                                     struct compiled_half *half)
 {
