@@ -11,9 +11,9 @@
 #include "sum_rate.h"
 
 /* A set with more trees must be faster by WORTH_SET, and by WORTH_TREE for each further
- * tree. In simulation (tests/sim) 256 MiB on a star of 64 ranks are predicted to take 1.4
- * % less over 32 trees than over 2; they take 1.18 of the bound over 32 trees and 1.03
- * over 2. */
+ * tree. For 256 MiB on a star of 64 ranks the prediction for 32 trees is 1.4 % less than
+ * that for 2; in simulation (tests/sim) 32 trees take 1.18 of the bound and 2 take
+ * 1.03. */
 #define WORTH_SET  2e-3
 #define WORTH_TREE 5e-4
 
