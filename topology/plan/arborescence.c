@@ -38,7 +38,7 @@ struct arborescence {
     const double *cost;
     bool reversed;
     double *in; /* [to slot × count + from slot]: reduced cost of the cheapest edge */
-    struct edge *edge; /* [to slot × count + from slot]: the edge whose cost `in` holds */
+    struct edge *edge; /* [to slot × count + from slot]: that cheapest edge */
     struct node *nodes;
     uint32_t *kids;      /* node numbers */
     uint32_t *slot_node; /* slot → node; NONE: the slot was contracted away */

@@ -24,7 +24,7 @@ tryst_status arborescence_open(uint32_t count, struct arborescence **arborescenc
 void arborescence_close(struct arborescence *arborescence);
 
 /** Contract the matrix: cost[i × count + j] ≥ 0 is the cost of the edge i → j, INFINITY
- *  where there is no edge; the diagonal is not read. With `reversed` the cost of i → j is
+ *  for a missing edge; the diagonal is not read. With `reversed` the cost of i → j is
  *  read at [j × count + i], so the trees are in-trees of the matrix. `cost` must live
  *  until the last arborescence_tree.
  *  Returns false if the edges do not connect all nodes strongly; the object then has no

@@ -33,7 +33,7 @@
 #define ROWS_MAX 700
 /* An LP with this few rows is always fast. */
 #define ROWS_FEW 200
-/* Rows for each rank above which a network is a mesh, whose rows are all tight (a torus
+/* With more rows for each rank a network is a mesh and all its rows are tight (a torus
  * has 2 or 4 for each rank, a switch 1 or 2). */
 #define ROWS_DENSE 10
 #define PIVOT_WORK 2e6 /* pivots × rows */

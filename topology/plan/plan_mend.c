@@ -111,8 +111,8 @@ static uint32_t below_find(struct mend *mend, const uint32_t *parent, uint32_t c
     return count;
 }
 
-/* Replace the edge above `cut` by the cheapest other edge from the rest to the subtree,
- * which is re-rooted where that edge enters. Returns false if there is no other edge. */
+/* Replace the edge above `cut` by the cheapest other edge between the rest and the
+ * subtree, and re-root the subtree at that edge. Returns false without another edge. */
 static bool part_rejoin(struct mend *mend, uint32_t *parent, uint32_t cut, bool down)
 {
     uint32_t n = mend->work->ranks, top = NONE, above = NONE;
@@ -144,8 +144,8 @@ static bool part_rejoin(struct mend *mend, uint32_t *parent, uint32_t cut, bool 
     }
 }
 
-/* Replace each edge that the overlay no longer has. Returns false if there is no other
- * edge. */
+/* Replace each edge that the overlay no longer has. Returns false if one cannot be
+ * replaced. */
 static bool half_repair(struct mend *mend, uint32_t *parent, bool down)
 {
     uint32_t n = mend->work->ranks;

@@ -7,9 +7,9 @@
  * expensive tree in use to the cheapest tree that the oracle finds, with a step from a
  * line search. The weights, scaled to sum 1, are the prices of the bound. mu shrinks when
  * little is left to gain at this mu; with `mu_by_gap`, and while these prices do not
- * raise the bound, mu also follows the gap. (The weights: Garg and Koenemann 1998. The
- * steps: blended pairwise conditional gradients, Tsuji, Tanaka and Pokutta 2022, which
- * remove trees again and so keep few.)
+ * raise the bound, mu also follows the gap.
+ * (The weights: Garg and Koenemann 1998. The steps: blended pairwise conditional
+ * gradients, Tsuji, Tanaka and Pokutta 2022, which remove trees again and so keep few.)
  * Invariants: the shares of a group sum to 1; afterwards the shares are the best that
  * were found.
  */
@@ -55,7 +55,7 @@ struct mwu {
     /* Sum of the weights; longest time; mu and log(rows + 1) of the header. */
     double sum, top, mu, log_rows;
     double *change; /* by row: what the step being tried adds, per share */
-    uint32_t *touched, touched_count; /* rows whose `change` is not 0 */
+    uint32_t *touched, touched_count; /* rows with a `change` other than 0 */
     struct in_use *active;            /* columns with a share */
     uint32_t active_count;
     size_t active_room;

@@ -266,8 +266,8 @@ static void rank_joined(struct seed *seed, uint32_t rank, uint32_t depth)
             seed->best[i] = rank;
 }
 
-/* Take room for one child from `rank`. If its room is used up, find other parents for the
- * ranks whose best parent it was. */
+/* Take room for one child from `rank`. If the room is used up, find other parents for the
+ * ranks that had `rank` as their best parent. */
 static void room_take(struct seed *seed, uint32_t rank)
 {
     bool last = seed->room[rank] >= 1 && seed->room[rank] < 2;
@@ -391,8 +391,8 @@ static uint32_t set_depth(const struct plan_work *work, const uint32_t *column,
     return deepest;
 }
 
-/* Set the shares to the fewest trees whose time is at most `time_enough`, or to a few
- * more that halve their depth; if there are none, to the set with the best time below
+/* Set the shares to the smallest set with a time of at most `time_enough`, or to a larger
+ * one that halves the depth; without such a set, to the one with the best time below
  * `time_max`. */
 static tryst_status sets_try(struct seed *seed, double time_max, double time_enough,
                              uint32_t trees_max, uint32_t *column, bool *found_p)

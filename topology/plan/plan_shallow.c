@@ -142,8 +142,8 @@ static uint32_t depths_find(struct lifting *lifting, const uint32_t *parent)
     return deepest;
 }
 
-/* Return the time of the busiest link of the move; INFINITY if it exceeds the limit or
- * there is no such edge. */
+/* Return the time of the busiest link of the move; INFINITY if the time exceeds the limit
+ * or the overlay lacks the edge. */
 static double move_peak(struct lifting *lifting, const struct lifted *tree, int half,
                         uint32_t child, uint32_t to)
 {

@@ -6,10 +6,10 @@
  * One idea (Edmonds 1967, in the dense form of Tarjan 1977): each rank except the root
  * must be entered, so the cheapest edge into a rank is paid in any case, and its cost is
  * subtracted from all edges into the rank. Where the paid edges form a cycle, the cycle
- * is merged ("molten") into one rank. The sum of what was subtracted is the cost. A walk
- * follows the paid edges backwards until it meets itself, and merges that cycle: 2n
- * iterations of n steps each. At the end all ranks are one set. The cost from a root is
- * the sum over the sets that do not contain it.
+ * is merged ("molten") into one rank. The sum of what was subtracted is the cost.
+ * A walk follows the paid edges backwards until it meets itself, and merges that cycle:
+ * 2n iterations of n steps each. At the end all ranks are one set. The cost from a root
+ * is the sum over the sets that do not contain the root.
  */
 #include "cheapest_tree.h"
 

@@ -3,10 +3,10 @@
  * A plan as JSON.
  *
  * One idea: the document holds all that a check against its cluster needs: trees, shares,
- * loads and the prices that prove the bound. Units in the document are Gbit and seconds
- * per Gbit. A link's "price" is the weight of its time in the bound (the plan's price ×
- * the link's capacity). The weights sum to 1, so no plan is faster than the cheapest
- * tree's sum of weight × load ÷ capacity.
+ * loads and the prices that prove the bound.
+ * Units in the document are Gbit and seconds per Gbit. A link's "price" is the weight of
+ * its time in the bound (the plan's price × the link's capacity). The weights sum to 1,
+ * so no plan is faster than the cheapest tree's sum of weight × load ÷ capacity.
  */
 #ifndef TRYST_TOPOLOGY_PLAN_JSON_H
 #define TRYST_TOPOLOGY_PLAN_JSON_H

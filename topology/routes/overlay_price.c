@@ -115,7 +115,7 @@ static void class_cost(const struct overlay *overlay, const struct origin *origi
     const double *counts = counts_of(own, origin, class);
     uint32_t first = ends_from(origin, class->class);
     uint32_t next = ends_from(origin, class->class + 1);
-    uint32_t needed = next; /* wider ends only for a member whose own link is no wider */
+    uint32_t needed = next; /* wider ends only for members with `up` of this class */
     for (uint32_t k = 0; k < origin->members_count; k++)
         if (own->up_class[own->by_origin[origin->members_first + k]] == class->class)
             needed = origin->ends_count;

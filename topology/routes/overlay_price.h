@@ -14,7 +14,7 @@
 #include "overlay.h"
 
 /** Set cost[i × ranks + j] to the cost of one byte from i to j at `price` (by overlay
- *  link, ≥ 0); INFINITY where there is no route, 0 on the diagonal. */
+ *  link, ≥ 0); INFINITY without a route, 0 on the diagonal. */
 void overlay_costs(struct overlay *overlay, const double *price, double *cost);
 
 /** Add amount × (share of the routes i → j that pass link l) to load[l], for all overlay
