@@ -9,7 +9,7 @@
  * A *row* is an overlay link, or both directions of a wire if the network is the same in
  * both directions (`mirrored`). Then an undirected tree, used up and down, is as good as
  * any pair of trees, since a plan and its mirror image can be averaged; this halves the
- * rows, and each tree is rooted at its centre.
+ * rows, and undirected trees are rooted at their centres.
  * A *group* is a set of trees with shares that sum to 1: all trees, or those of one root
  * (all-gather, reduce-scatter).
  * A *column* is a tree (or a pair of trees) with value[row] = weight × load ÷ capacity ×
