@@ -458,7 +458,7 @@ tryst_status plan_verify(const struct graph *graph, const char *json, size_t byt
     tryst_status status = TRYST_E_NOMEM;
     verify.root = json_loadb(json, bytes, JSON_REJECT_DUPLICATES, &error);
     if (!verify.root && json_error_code(&error) != json_error_out_of_memory)
-        return err_set(err, TRYST_E_INVALID, "%.200s:%d:%d: not valid JSON: %s", name,
+        return err_set(err, TRYST_E_INVALID, "%.200s:%d:%d: invalid JSON: %s", name,
                        error.line, error.column, error.text);
     if (verify.root)
         status = json_is_object(verify.root)
