@@ -182,7 +182,7 @@ echo '{"ranks":["a","b"],"links":[{"a":"a","b":"c","gbit_per_s":1}]}' >name.json
 echo '{"ranks":["a","b"],"links":[]}' >cut.json
 printf '{"ranks":\n ["a",]}' >syntax.json
 refused 'name.json:1:42: "c" is neither in' plan --input name.json --json -
-refused 'cut.json: the ranks are not connected: there is no route from {a} to {b}' plan --input cut.json
+refused 'cut.json: the ranks are not connected: no route from {a} to {b}' plan --input cut.json
 refused 'syntax.json:2:' plan --input syntax.json
 refused 'cannot open missing.json' plan --input missing.json
 refused 'there is allreduce, broadcast' plan --input slow.json --op allsum

@@ -155,19 +155,19 @@ unheld() { # <pattern>: of the plan changed.plan, exit status 1
     [ "$(wc -l <err)" -eq 1 ] || bad "a plan (wanted: $1) says more than a line"
 }
 head -c 200 plan.json >changed.plan
-unheld '[0-9]*:[0-9]*: this is no JSON'
+unheld '[0-9]*:[0-9]*: invalid JSON'
 : >changed.plan
-unheld '[0-9]*:[0-9]*: this is no JSON'
+unheld '[0-9]*:[0-9]*: invalid JSON'
 echo '[]' >changed.plan
-unheld ' a plan is an object'
+unheld ' a plan must be an object'
 sed 's/"share": 1/"share": "all"/' plan.json >changed.plan
 unheld ' tree 0: "share" must be a number'
 sed 's/"root": 0/"root": 99999999999999999999/' plan.json >changed.plan
-unheld '[0-9]*:[0-9]*: this is no JSON: too big integer'
+unheld '[0-9]*:[0-9]*: invalid JSON: too big integer'
 sed 's/"broadcast_parent": \[-1, 0\]/"broadcast_parent": [-1, 1]/' plan.json >changed.plan
-unheld ' tree 0: "broadcast_parent" goes in a circle'
+unheld ' tree 0: "broadcast_parent" has a cycle'
 sed 's/"op"/"\xff"/' plan.json >changed.plan
-unheld '1:[0-9]*: this is no JSON: unable to decode'
+unheld '1:[0-9]*: invalid JSON: unable to decode'
 "$topo" verify folder --input cluster.json 2>err && bad "a folder is a plan that holds"
 grep -q '^tryst-topo: folder cannot be read' err || bad "a folder as a plan says $(cat err)"
 exit $fail

@@ -2,12 +2,15 @@
 /*
  * Minimum-cost arborescences: contraction along a growing path (see arborescence.h).
  *
- * One idea: every live node (a vertex, or a cycle that was contracted) holds a slot; `in` has for each
- * slot a row with the cheapest edge from every other slot into it, its cost reduced by what the
- * edges inside have already paid. A path grows from the cheapest edge to the cheapest edge; where it
- * meets itself, the cycle becomes one node. Each contraction of k slots costs O(k n), so O(n²) in all.
- * Invariant: after a success `nodes_count` nodes form a tree whose leaves are the vertices and whose top
- * is the last node; each node but the top has the edge that enters it within its cycle.
+ * One idea: each live node (a vertex, or a contracted cycle) holds a slot. For each slot,
+ * `in` has a row with the cost of the cheapest edge from every other slot, less the costs
+ * that edges inside the slot's node have already paid. A path grows backwards by the
+ * cheapest edge into its last slot; when the path meets itself, that cycle becomes one
+ * node. A contraction of k slots costs O(k n), all of them O(n²).
+ * Invariant: after a success `nodes_count` nodes form a tree; its leaves are the
+ * vertices, its top is the last node. Each node except the top holds the edge that enters
+ * it within its cycle. Of equally cheap edges into a slot, the one from the lowest slot
+ * is taken.
  */
 #include "arborescence.h"
 
@@ -23,10 +26,10 @@ struct edge {
 };
 
 struct node {
-    uint32_t parent;            /* the node that it was contracted into; NONE: the top */
-    uint32_t first, kids_count; /* in `kids`: what was contracted into it */
-    struct edge edge;           /* the cheapest that enters it */
-    double reduced;             /* its cost above what the edges inside pay */
+    uint32_t parent;            /* the node that contains this one; NONE at the top */
+    uint32_t first, kids_count; /* the range of `kids` that this node contains */
+    struct edge edge;           /* the cheapest edge that enters this node */
+    double reduced;             /* cost of `edge` less the costs paid inside this node */
 };
 
 struct arborescence {
@@ -34,13 +37,15 @@ struct arborescence {
     uint32_t count, nodes_count, kids_count;
     const double *cost;
     bool reversed;
-    double *in;        /* [to slot × count + from slot] */
-    struct edge *edge; /* likewise: which edge that is */
+    double *in; /* [to slot × count + from slot]: reduced cost of the cheapest edge */
+    struct edge *edge; /* [to slot × count + from slot]: that cheapest edge */
     struct node *nodes;
-    uint32_t *kids;
-    uint32_t *slot_node;    /* slot → node; NONE: gone */
-    uint32_t *path, *where; /* slots; slot → position in the path, or NONE */
-    double paid;            /* sum of `reduced` over all nodes but the top */
+    uint32_t *kids;      /* node numbers */
+    uint32_t *slot_node; /* slot → node; NONE: the slot was contracted away */
+    /* The slots on the growing path; slot → position in `path`, or NONE. */
+    uint32_t *path, *where;
+    double paid; /* sum of `reduced` over all nodes except the top */
+    /* Of arborescence_tree: expand the nodes from `vertex` up to below `stop`. */
     struct {
         uint32_t vertex, stop;
     } * stack;
@@ -108,7 +113,7 @@ static void nodes_reset(struct arborescence *a)
     }
 }
 
-/* The slot from which the cheapest edge enters `slot`; NONE: no edge does. */
+/* Find the slot from which the cheapest edge enters `slot`; NONE if no edge does. */
 static uint32_t cheapest(const struct arborescence *a, uint32_t slot)
 {
     const double *row = a->in + (size_t)slot * a->count;
@@ -122,7 +127,8 @@ static uint32_t cheapest(const struct arborescence *a, uint32_t slot)
     return from;
 }
 
-/* Row of the slot `to`: the cheapest of what enters the cycle's slots, less what they have paid. */
+/* Set the row of cycle[0] to the cheapest edges into any slot of the cycle, reduced by
+ * that slot's cheapest edge. */
 static void cycle_entries(struct arborescence *a, const uint32_t *cycle, uint32_t length)
 {
     size_t n = a->count;
@@ -145,7 +151,8 @@ static void cycle_entries(struct arborescence *a, const uint32_t *cycle, uint32_
         into[cycle[k]] = INFINITY;
 }
 
-/* Column of the cycle's slot: the cheapest of what leaves its slots; the others' columns end. */
+/* Set the column of cycle[0] to the cheapest edges out of any slot of the cycle, and the
+ * columns of its other slots to INFINITY. */
 static void cycle_exits(struct arborescence *a, const uint32_t *cycle, uint32_t length)
 {
     size_t n = a->count;
@@ -165,7 +172,7 @@ static void cycle_exits(struct arborescence *a, const uint32_t *cycle, uint32_t 
     a->in[cycle[0] * n + cycle[0]] = INFINITY;
 }
 
-/* The path from `cycle` on becomes one node in the slot cycle[0]. */
+/* Contract the `length` last slots of the path into one node in the slot cycle[0]. */
 static void cycle_contract(struct arborescence *a, const uint32_t *cycle, uint32_t length)
 {
     uint32_t made = a->nodes_count++;

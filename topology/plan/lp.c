@@ -2,14 +2,15 @@
 /*
  * The restricted master through Clp's C interface (see lp.h).
  *
- * One idea: the first column is T, the rest are the caller's; new ones wait in a packed form and go to
- * Clp in one piece with the next solve.
- * Invariant: Clp's prototypes are those of Clp_C_Interface.h, which has kept them since Clp 1.
- * What the load touches: libClp brings LAPACK, and an OpenBLAS behind that may start threads; they
- * inherit a mask with all signals blocked.
- * What a solve touches: Clp hands the dense rest of a basis (more than 71 rows) to LAPACK. On several threads that
- * takes longer, since the others spin, and rounds otherwise, so equal hosts with another number of processors would
- * end in other trees. While anyone solves, OpenBLAS has one thread.
+ * One idea: the first column is T, the rest are the caller's. New columns are packed, and
+ * go to Clp together before the next solve.
+ * Invariant: Clp's prototypes are those of Clp_C_Interface.h, unchanged since Clp 1.
+ * Side effects of loading: libClp loads LAPACK, perhaps OpenBLAS, which may start
+ * threads; those inherit a mask with all signals blocked.
+ * Side effects of a solve: Clp passes the dense part of a basis (more than 71 rows) to
+ * LAPACK. With several threads OpenBLAS is slower there, since idle threads spin, and
+ * rounds differently, so equal hosts with another number of processors would find other
+ * trees. So OpenBLAS is held to one thread while any solve of the process runs.
  */
 #include "lp.h"
 
@@ -22,30 +23,30 @@
 #include "core/log.h"
 
 #define LIBRARY   "libClp.so.1"
-#define TOLERANCE 1e-10 /* of Clp, primal and dual: values are about 1 */
+#define TOLERANCE 1e-10 /* Clp's primal and dual tolerance; values are about 1 */
 
 /* clang-format off */
-#define CLP_FUNCTIONS(X)                                                                        \
-    X(void *, newModel, (void))                                                                 \
-    X(void, deleteModel, (void *))                                                              \
-    X(void, setLogLevel, (void *, int))                                                         \
-    X(void, scaling, (void *, int))                                                             \
-    X(void, setPerturbation, (void *, int))                                                     \
-    X(void, setPrimalTolerance, (void *, double))                                               \
-    X(void, setDualTolerance, (void *, double))                                                 \
-    X(void, setMaximumIterations, (void *, int))                                                \
-    X(void, setNumberIterations, (void *, int))                                                 \
-    X(int, numberIterations, (void *))                                                          \
-    X(void, resize, (void *, int, int))                                                         \
-    X(void, addColumns, (void *, int, const double *, const double *, const double *,           \
-                         const int *, const int *, const double *))                             \
-    X(double *, rowLower, (void *))                                                             \
-    X(double *, rowUpper, (void *))                                                             \
-    X(double *, columnUpper, (void *))                                                          \
-    X(int, primal, (void *, int))                                                               \
-    X(int, dual, (void *, int))                                                                 \
-    X(int, status, (void *))                                                                    \
-    X(double *, primalColumnSolution, (void *))                                                 \
+#define CLP_FUNCTIONS(X)                                                                 \
+    X(void *, newModel, (void))                                                          \
+    X(void, deleteModel, (void *))                                                       \
+    X(void, setLogLevel, (void *, int))                                                  \
+    X(void, scaling, (void *, int))                                                      \
+    X(void, setPerturbation, (void *, int))                                              \
+    X(void, setPrimalTolerance, (void *, double))                                        \
+    X(void, setDualTolerance, (void *, double))                                          \
+    X(void, setMaximumIterations, (void *, int))                                         \
+    X(void, setNumberIterations, (void *, int))                                          \
+    X(int, numberIterations, (void *))                                                   \
+    X(void, resize, (void *, int, int))                                                  \
+    X(void, addColumns, (void *, int, const double *, const double *, const double *,    \
+                         const int *, const int *, const double *))                      \
+    X(double *, rowLower, (void *))                                                      \
+    X(double *, rowUpper, (void *))                                                      \
+    X(double *, columnUpper, (void *))                                                   \
+    X(int, primal, (void *, int))                                                        \
+    X(int, dual, (void *, int))                                                          \
+    X(int, status, (void *))                                                             \
+    X(double *, primalColumnSolution, (void *))                                          \
     X(double *, dualRowSolution, (void *))
 /* clang-format on */
 
@@ -57,25 +58,26 @@ static struct {
 #undef CLP_MEMBER
 } clp = {.once = PTHREAD_ONCE_INIT};
 
-/* OpenBLAS's; NULL where LAPACK is another. */
+/* OpenBLAS's thread count. */
 static struct {
-    int (*get)(void);
-    void (*set)(int count);
+    int (*get)(void);       /* NULL if LAPACK is not OpenBLAS */
+    void (*set)(int count); /* NULL if LAPACK is not OpenBLAS */
     pthread_mutex_t lock;
-    uint32_t solving; /* how many solves are under way */
-    int before;       /* threads without them */
+    uint32_t solving; /* solves that are running */
+    int before;       /* the thread count to restore after the last solve */
 } blas_threads = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 struct lp {
     void *model;
-    uint32_t rows, groups, columns; /* `columns`: those that Clp has, without T */
+    uint32_t rows, groups, columns; /* columns: those that Clp has, without T */
     struct {
         uint32_t count, values_count;
         size_t room, values_room;
         int *start, *index;
         double *value;
-    } fresh;
-    double *bound;   /* zeros, ones and costs for new columns: 3 × room */
+    } fresh; /* columns that Clp does not have yet, packed by column */
+    /* Lower bounds, upper bounds and costs of the fresh columns: 3 × room. */
+    double *bound;
     uint32_t pivots; /* of the last solve */
 };
 
@@ -104,8 +106,8 @@ static void clp_load(void)
     }
     if (!clp.loaded)
         LOG_INFO(NULL,
-                 "no %s (package coinor-libclp1): trees are planned by "
-                 "multiplicative weights alone, to a gap instead of the optimum",
+                 "cannot load %s: trees are planned by multiplicative weights, to a gap "
+                 "instead of the optimum; for the optimum install coinor-libclp1",
                  LIBRARY);
 }
 
@@ -122,7 +124,7 @@ void lp_close(struct lp *lp)
     mem_free(lp);
 }
 
-/* Rows, and the column of T with -1 in each row of a link. */
+/* Create Clp's model: the rows, and the column T with -1 in each row of a link. */
 static tryst_status model_make(struct lp *lp)
 {
     uint32_t rows = lp->rows;
@@ -225,7 +227,8 @@ void lp_column_shut(struct lp *lp, uint32_t column, bool shut)
     clp.columnUpper(lp->model)[column + 1] = shut ? 0 : DBL_MAX;
 }
 
-/* The first that solves takes OpenBLAS's threads away, the last gives them back. */
+/* Hold OpenBLAS to one thread when the first solve begins; restore its count when the
+ * last one ends. */
 static void blas_threads_hold(bool hold)
 {
     if (!blas_threads.get || !blas_threads.set)

@@ -5,13 +5,14 @@
  *     for each row r:    sum of value[c][r] × x[c]  ≤  T
  *     for each group g:  sum of x[c], c in g        =  1
  *
- * One idea: Clp solves it, and is opened at run time through a small table of its C functions, so that
- * nothing of ours makes a program load a C++ library and LAPACK; where it is not installed, lp_open says
- * TRYST_E_UNSUPPORTED and multiplicative weights do everything.
- * Invariants: values should be about 1 (the caller scales); the model stays warm: columns are appended
- * and may be shut, and a solve starts from the basis before. Clp writes nothing and calls no clock.
+ * One idea: Clp solves the program. It is opened at run time through a small table of its
+ * C functions, so no program has to load a C++ library and LAPACK. Where Clp is not
+ * installed, lp_open returns TRYST_E_UNSUPPORTED and the planner uses multiplicative
+ * weights alone.
+ * Invariants: values should be about 1 (the caller scales). The model stays warm: columns
+ * are appended and may be shut, and a solve starts from the previous basis. Clp writes no
+ * output and reads no clock.
  * Threads: one at a time for each object.
- * Callers: plan_columns.c, plan_simplify.c.
  */
 #ifndef TRYST_TOPOLOGY_LP_H
 #define TRYST_TOPOLOGY_LP_H
@@ -21,28 +22,36 @@
 
 #include "core/err.h"
 
-/* What a solve costs beside its pivots, in pivots: Clp factorises the basis anew. Measured at 256 rows. */
+/* The fixed cost of a solve, in pivots: Clp factorises the basis anew. Measured at 256
+ * rows. */
 #define LP_SOLVE_PIVOTS 100
 
 struct lp;
 
-/** TRYST_E_UNSUPPORTED: no Clp here (said once, in a log line). TRYST_E_NOMEM. */
+/** Create the program without columns.
+ *  Returns: TRYST_E_UNSUPPORTED  Clp is not installed (logged once per process)
+ *           TRYST_E_NOMEM */
 tryst_status lp_open(uint32_t rows_count, uint32_t groups_count, struct lp **lp_p);
 void lp_close(struct lp *lp);
 
-/** Columns number from 0. Copies what is handed in. TRYST_E_NOMEM. */
+/** Append a column; columns number from 0. `rows` and `values` are copied.
+ *  Returns TRYST_OK or TRYST_E_NOMEM. */
 tryst_status lp_column_add(struct lp *lp, uint32_t group, uint32_t values_count,
                            const uint32_t *rows, const double *values);
-/** A column that is shut keeps its number and has no share. */
+/** Shut a column, or open it again. A shut column keeps its number and has no share. */
 void lp_column_shut(struct lp *lp, uint32_t column, bool shut);
 
-/** False: infeasible, or given up after `pivots_max` (0: none) pivots. The basis stays either way. */
+/** Solve from the previous basis. Returns false if the program is infeasible, or unsolved
+ *  after `pivots_max` (0: no limit) pivots; the basis is kept in both cases. */
 bool lp_solve(struct lp *lp, uint32_t pivots_max);
 
-/** Of the last solve. Prices are ≥ 0 and sum to 1. */
+/** Return T of the last solve. */
 double lp_time(const struct lp *lp);
+/** Return a column's share in the last solve. */
 double lp_share(const struct lp *lp, uint32_t column);
+/** Write the prices of the rows in the last solve: ≥ 0, with sum 1. */
 void lp_prices(const struct lp *lp, double *price_p);
+/** Return the number of pivots of the last solve. */
 uint32_t lp_pivots(const struct lp *lp);
 
 #endif

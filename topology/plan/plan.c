@@ -2,9 +2,9 @@
 /*
  * Plans: from an overlay to trees, shares and their proof (see plan.h).
  *
- * One idea: multiplicative weights bring good trees and prices fast, column generation over their trees
- * ends exactly, and what is handed out is computed anew from trees and prices alone, as anyone would
- * who checks it.
+ * One idea: multiplicative weights find good trees and prices fast; column generation
+ * over these trees ends at the optimum; loads, time and bound of the plan are then
+ * recomputed from trees and prices alone, as a checker would do it.
  */
 #include "plan.h"
 
@@ -20,18 +20,25 @@
 #include "plan_simplify.h"
 #include "topology/routes/overlay_price.h"
 
-#define GAP_EXACT \
-    1e-9 /* what gap_max 0 means: rounding makes less of it a matter of luck */
-#define GAP_WEIGHTS       1e-3 /* where multiplicative weights leave off when an LP follows */
-#define GAP_WEIGHTS_ALONE 1e-4 /* where they leave off when none does */
-#define CALL_WORK         1.6e6
-#define CALLS_MIN         200
-#define CALLS_MAX         2000
-#define CALLS_BEFORE_LP \
-    300 /* then an LP goes on faster; from fewer it has not the trees to start from */
-#define GAP_MEND 0.01 /* what gap_max 0 means then */
-#define MEND_EFFORT \
-    0.04 /* of a plan that starts from one of before: tens of milliseconds at n = 64 */
+/* The gap that gap_max 0 means; rounding decides whether a smaller one is reached. */
+#define GAP_EXACT 1e-9
+/* The gap at which multiplicative weights stop if an LP follows. */
+#define GAP_WEIGHTS 1e-3
+/* The gap at which they stop if no LP follows. */
+#define GAP_WEIGHTS_ALONE 1e-4
+/* Calls of the oracle: CALL_WORK ÷ (ranks² + rows), within these limits. */
+#define CALL_WORK 1.6e6
+#define CALLS_MIN 200
+#define CALLS_MAX 2000
+/* Calls before the LP starts: after more of them the LP would have been faster, after
+ * fewer it lacks trees to start from. */
+#define CALLS_BEFORE_LP 300
+/* The gap that gap_max 0 means with a previous plan. */
+#define GAP_MEND 0.01
+/* Part of the effort that is spent with a previous plan: tens of milliseconds at n =
+ * 64. */
+#define MEND_EFFORT 0.04
+/* Calls of the oracle to price the classes of links. */
 #define CLASSES_CALLS 200
 
 void plan_close(struct plan *plan)
@@ -41,9 +48,10 @@ void plan_close(struct plan *plan)
     mem_free(plan);
 }
 
-/* --- solve ------------------------------------------------------------------------------- */
+/* --- solve -------------------------------------------------------------------------- */
 
-/* The prices that proved a previous plan, for the links that are still there: a bound at once. */
+/* Price the links that are still there as the previous plan did, which gives a first
+ * bound. */
 static tryst_status before_price(struct plan_work *work, const struct plan *before)
 {
     const struct overlay *overlay = work->overlay;
@@ -62,20 +70,23 @@ static tryst_status before_price(struct plan_work *work, const struct plan *befo
     return TRYST_OK;
 }
 
-/* Counted, not timed, so that plans repeat: half a second of calls to the oracle at n = 64. */
+/* Return how many calls of the oracle the weights may make: half a second's worth at n =
+ * 64. Counted, not timed, so that plans repeat. */
 static uint32_t calls_max(const struct plan_work *work)
 {
     double one = (double)work->ranks * work->ranks + work->rows;
     return (uint32_t)fmin(fmax(CALL_WORK / one, CALLS_MIN), CALLS_MAX) * work->effort;
 }
 
-/* The time at which nothing more is asked for. */
+/* Return the time (scaled) at which the gap to the bound is `gap`, so solving may
+ * stop. */
 static double time_enough(const struct plan_work *work, double gap)
 {
     return work->bound / (1 - gap);
 }
 
-/* Prices of the network's symmetry classes: few rows, so a few calls, and a bound of the whole problem. */
+/* Solve for prices of the classes of links, which are few rows, and price the links by
+ * them: a few calls then give a bound of the whole problem. */
 static tryst_status classes_price(struct plan_work *work,
                                   const struct plan_params *params)
 {
@@ -120,7 +131,7 @@ static tryst_status shares_solve(struct plan_work *work, const struct plan_param
     return plan_mwu(work, &mwu);
 }
 
-/* From the trees and prices of before. */
+/* Start from the trees and prices of the previous plan. */
 static tryst_status start_mended(struct plan_work *work, const struct plan_params *params,
                                  const struct plan *before, double gap, bool *found_p)
 {
@@ -152,15 +163,15 @@ static tryst_status solve(struct plan_work *work, const struct plan_params *para
     uint64_t most =
         params->trees_max ? (uint64_t)params->trees_max * work->groups : UINT32_MAX;
     bool few = !status && found && plan_work_time(work, NULL) <= time_enough(work, gap) &&
-               plan_work_used(work) <= most; /* built, and as good as the bound */
+               plan_work_used(work) <= most; /* the seed's trees meet the bound */
     if (!status && !few)
         status = shares_solve(work, params, gap);
-    if (!status && before) /* in a hurry: to make them fewer would take as long again */
+    if (!status && before) /* reducing their number would double the time of a repair */
         few = plan_work_used(work) <= most;
     return status ? status : plan_simplify(work, params, time_enough(work, gap), few);
 }
 
-/* --- hand out ---------------------------------------------------------------------------- */
+/* --- the plan's parts --------------------------------------------------------------- */
 
 static int column_order(const struct plan_column *a, const struct plan_column *b)
 {
@@ -173,7 +184,8 @@ static int column_order(const struct plan_column *a, const struct plan_column *b
     return a->hash < b->hash ? -1 : a->hash > b->hash;
 }
 
-/* Columns in use by group, then share, the largest first. Few: insertion is enough. */
+/* Sort the columns in use by group, then by share, largest first. They are few: insertion
+ * sort. */
 static uint32_t columns_sort(const struct plan_work *work, uint32_t *order)
 {
     uint32_t count = 0;
@@ -218,7 +230,7 @@ static void half_load(struct plan *plan, struct overlay *overlay, const uint32_t
                          plan->load);
 }
 
-/* Loads and the time, from the trees alone. */
+/* Compute loads and the time from the trees alone. */
 static void loads_set(struct plan *plan, struct overlay *overlay, double weight)
 {
     for (uint32_t i = 0; i < plan->trees_count; i++) {
@@ -230,7 +242,8 @@ static void loads_set(struct plan *plan, struct overlay *overlay, double weight)
         plan->s_per_byte = fmax(plan->s_per_byte, plan->load[i] / overlay->capacity[i]);
 }
 
-/* What the prices prove: each root's cheapest tree, from costs alone, with no row merged. */
+/* Return the bound that prices of links prove, from each root's cheapest tree, without
+ * merged rows; -1 without memory. */
 static double bound_proved(struct plan_work *work, const double *price)
 {
     double least = INFINITY, sum = 0;
@@ -275,7 +288,8 @@ static tryst_status proof_set(struct plan *plan, struct plan_work *work)
     double bound = bound_proved(work, plan->price);
     if (bound < 0)
         return TRYST_E_NOMEM;
-    plan->bound_s_per_byte = fmin(bound, plan->s_per_byte); /* rounding may cross them */
+    /* rounding may put the bound above the time */
+    plan->bound_s_per_byte = fmin(bound, plan->s_per_byte);
     return TRYST_OK;
 }
 
@@ -352,7 +366,8 @@ tryst_status plan_open(struct overlay *overlay, const struct plan_params *params
     struct plan_work *work;
     if (params->op >= PLAN_OPS || params->root >= overlay->ranks_count)
         return err_set(err, TRYST_E_INVALID,
-                       "no plan for operation %d with root %u: there are %u ranks",
+                       "cannot plan operation %d with root %u: the group has %u ranks, "
+                       "counted from 0",
                        (int)params->op, params->root, overlay->ranks_count);
     tryst_status status = plan_work_open(overlay, params, false, err, &work);
     if (status)
@@ -362,12 +377,12 @@ tryst_status plan_open(struct overlay *overlay, const struct plan_params *params
     if (!status)
         status = plan_make(work, plan_p);
     plan_work_close(work);
-    return status ? err_set(err, status, "no memory to plan for %u ranks",
+    return status ? err_set(err, status, "cannot plan for %u ranks: out of memory",
                             overlay->ranks_count)
                   : TRYST_OK;
 }
 
-/* ---- what a plan's steps are called and cost ------------------------------------------------- */
+/* ---- steps ------------------------------------------------------------------------- */
 
 const char *plan_step_name(enum plan_step_kind kind)
 {
@@ -378,8 +393,9 @@ const char *plan_step_name(enum plan_step_kind kind)
     return names[kind];
 }
 
-/* How many slices' times filling a tree takes, a slice's time being its bytes × the plan's seconds per byte: the tree's
- * levels after the first, at its part of the rate. 0 for a tree of next to no share. */
+/* Return the time to fill a tree, in slice times (a slice's bytes × the plan's seconds
+ * per byte): its levels after the first ÷ its part of the plan's rate. 0 for a share
+ * below PLAN_SHARE_MIN. */
 static double fill_slices(enum plan_op op, uint32_t ranks, uint32_t depth, double share)
 {
     bool all_roots = op == PLAN_ALLGATHER || op == PLAN_REDUCE_SCATTER;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which links look alike: the symmetry of a network, as far as counting neighbours shows it.
+ * Which links look alike: the symmetry of a network, as far as counting neighbours shows
+ * it.
  *
- * One idea: nodes that have the same kind get one colour, and are told apart as long as their links lead
- * to different colours (colour refinement, the 1-dimensional form of Weisfeiler and Leman 1968). Links
- * between the same colours at the same rate are a class. Where a network maps onto itself, links that can
- * change places are in one class, and prices may be averaged over it.
- * Invariant: nothing but speed and luck hangs on it: prices that are equal within a class prove what
- * they prove, whether the class is a symmetry or not.
- * Callers: plan_work.c.
+ * One idea: ranks start with one colour, all other nodes with another; each round splits
+ * colours by the rates of their nodes' links and the colours there (colour refinement,
+ * the 1-dimensional form of Weisfeiler and Leman 1968). Links between the same colours at
+ * the same rate are a class. Links that a symmetry of the network exchanges are in one
+ * class, and prices may be averaged over the class.
+ * Invariant: classes affect speed and the tightness of the bound, never its truth: equal
+ * prices within a class prove a bound, whether the class is a symmetry or not.
  */
 #include "plan_class.h"
 
@@ -17,7 +18,7 @@
 
 #include "core/hash.h"
 
-#define ROUNDS 6 /* trees of switches are seldom deeper */
+#define ROUNDS 6 /* trees of switches are rarely deeper */
 
 static void colours_refine(const struct overlay *overlay, const uint64_t *before,
                            uint64_t *after)
@@ -30,7 +31,8 @@ static void colours_refine(const struct overlay *overlay, const uint64_t *before
         uint64_t out[3] = {1, before[link->to], 0}, in[3] = {2, before[link->from], 0};
         memcpy(&out[2], &overlay->capacity[i], sizeof out[2]);
         memcpy(&in[2], &overlay->capacity[i], sizeof in[2]);
-        after[link->from] += hash_bytes(out, sizeof out); /* a sum: in no order */
+        /* sums, so the order of the links does not matter */
+        after[link->from] += hash_bytes(out, sizeof out);
         after[link->to] += hash_bytes(in, sizeof in);
     }
 }
@@ -48,7 +50,8 @@ static int keyed_order(const void *left, const void *right)
     return a->link < b->link ? -1 : a->link > b->link;
 }
 
-/* With `mirrored` both directions of a wire have one key. */
+/* Hash a link's end colours and rate; with `mirrored` both directions of a wire have one
+ * key. */
 static uint64_t link_key(const struct overlay *overlay, const uint64_t *colour,
                          uint32_t link, bool mirrored)
 {

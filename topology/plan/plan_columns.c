@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Column generation to the optimum, where there is an LP.
+ * Column generation to the optimum, with the LP solver.
  *
- * One idea: the master's prices jump about long before its time is right, so the oracle is also asked
- * between them and the best prices so far (P. Wentges 1997); any prices prove a bound, and both
- * answers are columns. Where every row is full, as in a torus, one column more changes little: so each turn
- * brings a handful, the rows of each made dearer for the next. It ends when time and bound meet, or no column is new.
- * Invariant: the shares left behind are the master's last optimum, or those from before it.
+ * One idea: the master's prices oscillate long before its time converges, so the oracle
+ * is also called at a point between those prices and the best prices so far (P. Wentges
+ * 1997). All prices prove a bound, and both calls return columns. Where every row is
+ * full, as in a torus, one more column changes little, so each iteration adds several:
+ * each tree raises the prices of its rows for the next. The loop ends when time and bound
+ * meet, or no column is new.
+ * Invariant: afterwards the shares are the master's last optimum, or unchanged if it had
+ * none.
  */
 #include "plan_columns.h"
 
@@ -15,28 +18,34 @@
 
 #include "lp.h"
 
-/* How far from the master's prices to the best ones the first question goes. */
+/* Weight of the best prices, against the master's, in an iteration's first call of the
+ * oracle. */
 #define INWARD 0.7
 
-/* Trees that each turn asks for beside those, and how much dearer a row gets for the next one where a tree fills it. */
+/* Trees that an iteration adds beside those of its first two calls; 1 + DEARER is the
+ * most by which a tree multiplies the price of a row that it fills, for the next tree. */
 #define MORE_TREES 16
 #define DEARER     0.3
 
-/* Beyond these an LP takes longer than it gains: a mesh of 64 has 2016 rows, all of them tight, and Clp
- * turns for minutes where the weights need a second for 1e-3. Counted, not timed, so that plans repeat. */
+/* Beyond these the LP costs more than it gains: a mesh of 64 has 2016 rows, all of them
+ * tight, and Clp runs for minutes where the weights reach 1e-3 in a second. Counted, not
+ * timed, so that plans repeat. */
 #define ROWS_MAX 700
-#define ROWS_FEW 200 /* so many are always done in a moment */
-#define ROWS_DENSE \
-    10 /* for each rank: a mesh, of which all are tight (a torus has 2 or 4, a switch 1 or 2) */
+/* An LP with this few rows is always fast. */
+#define ROWS_FEW 200
+/* With more rows for each rank a network is a mesh and all its rows are tight (a torus
+ * has 2 or 4 for each rank, a switch 1 or 2). */
+#define ROWS_DENSE 10
 #define PIVOT_WORK 2e6 /* pivots × rows */
 
 struct generation {
     struct arrays arrays;
     struct plan_work *work;
     struct lp *lp;
-    double *price, *between; /* by row */
+    /* By row: the master's prices; prices between these and the best ones. */
+    double *price, *between;
     double pivots_left;
-    uint32_t known; /* columns of the pool that the master has: all before this */
+    uint32_t known; /* the pool's first `known` columns are in the master */
 };
 
 static void generation_wipe(struct generation *generation)
@@ -71,7 +80,8 @@ static tryst_status columns_hand_in(struct generation *generation)
     return TRYST_OK;
 }
 
-/* The cheapest trees at these prices, into the pool. What they take gets dearer by `dearer`. */
+/* Put each group's cheapest tree at these prices into the pool; multiply the prices of
+ * the rows that it loads by up to 1 + `dearer`. */
 static tryst_status ask(struct plan_work *work, double *row_price, double dearer)
 {
     plan_work_price(work, row_price);
@@ -88,7 +98,8 @@ static tryst_status ask(struct plan_work *work, double *row_price, double dearer
     return TRYST_OK;
 }
 
-/* Prices to sum 1 again; none stays 0, or it could not get dearer. */
+/* Scale prices to sum 1. All become positive, since multiplication could not raise a
+ * price of 0. */
 static void prices_scale(const struct plan_work *work, double *row_price)
 {
     double sum = 0, least = 1e-3 / work->rows;
@@ -98,7 +109,8 @@ static void prices_scale(const struct plan_work *work, double *row_price)
         row_price[i] /= sum;
 }
 
-/* All that is asked at the master's prices. */
+/* Add an iteration's columns: at prices between the master's and the best, then at the
+ * master's. */
 static tryst_status ask_all(struct generation *generation)
 {
     struct plan_work *work = generation->work;
@@ -109,8 +121,8 @@ static tryst_status ask_all(struct generation *generation)
     tryst_status status = ask(work, between, 0);
     if (!status)
         status = ask(work, price, DEARER);
-    uint32_t most =
-        work->averaged ? 0 : MORE_TREES; /* classes are few rows, done as fast without */
+    /* with classes the rows are few: further trees would gain nothing */
+    uint32_t most = work->averaged ? 0 : MORE_TREES;
     for (uint32_t more = work->groups; more <= most && !status; more += work->groups) {
         prices_scale(work, price);
         status = ask(work, price, DEARER);
@@ -136,7 +148,7 @@ static tryst_status generate(struct generation *generation, double gap,
             return status;
         if (generation->pivots_left < 1 ||
             !lp_solve(generation->lp, (uint32_t)generation->pivots_left))
-            return TRYST_OK; /* given up: the shares of the solve before stay */
+            return TRYST_OK; /* given up: the shares of the previous solve stay */
         generation->pivots_left -= lp_pivots(generation->lp) + LP_SOLVE_PIVOTS;
         shares_set(generation);
         double time = lp_time(generation->lp);
@@ -147,7 +159,7 @@ static tryst_status generate(struct generation *generation, double gap,
         if (status)
             return status;
         if (work->columns_count == generation->known)
-            return TRYST_OK; /* no tree is better than those that the master has */
+            return TRYST_OK; /* no tree is better than those in the master */
     }
 }
 

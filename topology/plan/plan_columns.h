@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Column generation, where there is an LP. Callers: plan.c. */
+/* Column generation with the LP solver. */
 #ifndef TRYST_TOPOLOGY_PLAN_COLUMNS_H
 #define TRYST_TOPOLOGY_PLAN_COLUMNS_H
 
 #include "plan_work.h"
 
-/** Whether there are few enough rows for an LP. */
+/** True if the rows are few enough for the LP solver. */
 bool plan_columns_can(const struct plan_work *work);
-/** Column generation to `gap`; TRYST_E_UNSUPPORTED: no LP here (the shares are as they were). */
+/** Generate columns until the relative gap is at most `gap`, no column is new, or
+ *  `calls_max` calls of the oracle or the pivots are used up. If plan_columns_can is
+ *  false, does nothing.
+ *  Returns: TRYST_E_UNSUPPORTED  no LP solver is installed; the shares are unchanged
+ *           TRYST_E_NOMEM */
 tryst_status plan_columns(struct plan_work *work, double gap, uint32_t calls_max);
 
 #endif

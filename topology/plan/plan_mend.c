@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The trees of a previous plan, made to fit a network of which something is gone or slower.
+ * Repair of a previous plan's trees for a network in which links are gone or slower.
  *
- * One idea: a tree that crosses what is gone, or what is now too slow, lacks one good edge and no more. That edge is
- * taken out, and the part below it joins the rest again by the cheapest edge there is, at prices that grow with what
- * each row carries. Only as much share moves to the tree so made as the fullest row has too much and the others have
- * room for, so the longest row gets shorter with each move. (The exchange of one edge is the oldest step
- * of all on spanning trees: Kruskal 1956; here it spares an oracle and an LP.)
- * Invariant: shares of a group keep summing to 1; what comes out are trees, and their time is computed as any other's.
- * Effort is counted, not timed.
- * Callers: plan.c.
+ * One idea: a tree that crosses a missing or slow link lacks one good edge. That edge is
+ * removed, and the part below it joins the rest by the cheapest other edge, at prices
+ * that grow with each row's load. The share moved to the new tree is what the busiest row
+ * has too much, limited by the room of the other rows, so each move relieves the busiest
+ * row. (The exchange of one edge is the oldest step on spanning trees: Kruskal 1956; here
+ * it saves the oracle and the LP.)
+ * Invariant: the shares of a group keep summing to 1; the results are trees, and their
+ * time is computed as for any other tree. Effort is counted, not timed.
  */
 #include "plan_mend.h"
 
@@ -19,22 +19,26 @@
 #include "topology/routes/overlay_price.h"
 
 #define NONE GRAPH_NONE
-#define IDLE \
-    1e-4 /* what a row costs that carries nothing: short routes before long ones */
-#define TRY_WORK  2e6  /* ranks² of all tries: tens of milliseconds at n = 64 */
-#define SHARE_MIN 1e-9 /* less than that is not moved */
+/* Price of a row that carries nothing, so that a shorter route is cheaper. */
+#define IDLE 1e-4
+/* Sum of ranks² over all tries: tens of milliseconds at n = 64. */
+#define TRY_WORK 2e6
+/* A smaller share is not moved. */
+#define SHARE_MIN 1e-9
 
 struct mend {
     struct arrays arrays;
     struct plan_work *work;
-    double *value,
-        *change;          /* by row: the time; what a move of all of a share would add */
-    double *price, *load; /* by link */
-    uint32_t *full, full_count; /* the links of the row that is to be relieved */
-    double *turn;    /* by rank: what it costs to turn the way from it up to the cut */
-    uint32_t *below; /* the ranks below the cut, from the top */
-    bool *is_below;  /* by rank */
+    /* By row: the time; what moving one unit of share would add. */
+    double *value, *change;
+    double *price, *load;       /* by link */
+    uint32_t *full, full_count; /* the links of the row to relieve */
+    /* By rank below the cut: the cost of reversing the edges from it up to the cut. */
+    double *turn;
+    uint32_t *below;     /* the ranks below the cut, the cut itself first */
+    bool *is_below;      /* by rank */
     uint32_t *down, *up; /* the tree being mended */
+    /* Time at which no row need be relieved; time of the busiest row; ranks² left. */
     double enough, longest, work_left;
 };
 
@@ -56,7 +60,8 @@ static tryst_status mend_init(struct mend *mend, struct plan_work *work, double 
     return mend->arrays.status;
 }
 
-/* Times of the rows, and costs of all edges at prices that follow them: (time ÷ the longest) to the eighth. */
+/* Compute the rows' times, and the costs of all edges at prices (time ÷ longest time) to
+ * the eighth. */
 static void times_price(struct mend *mend)
 {
     struct plan_work *work = mend->work;
@@ -71,16 +76,18 @@ static void times_price(struct mend *mend)
     overlay_costs(work->overlay, mend->price, work->cost);
 }
 
-/* --- one tree --------------------------------------------------------------------------- */
+/* --- one tree ----------------------------------------------------------------------- */
 
-/* From `above` to `rank` in an out-tree, the other way in an in-tree. */
+/* Return the cost of the edge between `above` and `rank`: downwards in an out-tree,
+ * upwards in an in-tree. */
 static double edge_cost(const struct mend *mend, uint32_t above, uint32_t rank, bool down)
 {
     size_t n = mend->work->ranks;
     return mend->work->cost[down ? above * n + rank : rank * n + above];
 }
 
-/* The ranks below and at `cut`, from the top; and what turning the way up to it costs. */
+/* List the ranks of the subtree at `cut`, from its top, and the cost of reversing the
+ * edges from each up to `cut`. Returns how many ranks. */
 static uint32_t below_find(struct mend *mend, const uint32_t *parent, uint32_t cut,
                            bool down)
 {
@@ -104,7 +111,8 @@ static uint32_t below_find(struct mend *mend, const uint32_t *parent, uint32_t c
     return count;
 }
 
-/* Takes the edge above `cut` out and joins what is below by another. False: there is no other. */
+/* Replace the edge above `cut` by the cheapest other edge between the rest and the
+ * subtree, and re-root the subtree at that edge. Returns false without another edge. */
 static bool part_rejoin(struct mend *mend, uint32_t *parent, uint32_t cut, bool down)
 {
     uint32_t n = mend->work->ranks, top = NONE, above = NONE;
@@ -136,7 +144,8 @@ static bool part_rejoin(struct mend *mend, uint32_t *parent, uint32_t cut, bool 
     }
 }
 
-/* Joins what hangs on edges that are gone by others. */
+/* Replace each edge that the overlay no longer has. Returns false if one cannot be
+ * replaced. */
 static bool half_repair(struct mend *mend, uint32_t *parent, bool down)
 {
     uint32_t n = mend->work->ranks;
@@ -147,7 +156,8 @@ static bool half_repair(struct mend *mend, uint32_t *parent, bool down)
     return true;
 }
 
-/* Whether the edge above `rank` loads one of the full links. Of `load` only these are looked at. */
+/* True if the edge above `rank` loads one of the full links. Only these items of `load`
+ * are reset and read. */
 static bool edge_is_full(struct mend *mend, uint32_t above, uint32_t rank, bool down)
 {
     for (uint32_t k = 0; k < mend->full_count; k++)
@@ -160,7 +170,7 @@ static bool edge_is_full(struct mend *mend, uint32_t above, uint32_t rank, bool 
     return false;
 }
 
-/* Joins what hangs on edges that load the full links by others. */
+/* Replace each edge that loads a full link. Returns true if an edge was replaced. */
 static bool half_relieve(struct mend *mend, uint32_t *parent, bool down)
 {
     bool changed = false;
@@ -170,7 +180,7 @@ static bool half_relieve(struct mend *mend, uint32_t *parent, bool down)
     return changed;
 }
 
-/* --- trees of before ---------------------------------------------------------------------- */
+/* --- the previous plan's trees ------------------------------------------------------ */
 
 static void tree_load(struct mend *mend, const uint32_t *down, const uint32_t *up)
 {
@@ -181,7 +191,8 @@ static void tree_load(struct mend *mend, const uint32_t *down, const uint32_t *u
         memcpy(mend->up, up, bytes);
 }
 
-/* One of before's trees into the pool, repaired where it must be. NONE: it cannot be. */
+/* Put one of the previous plan's trees into the pool, repaired where needed. `*column_p`
+ * is NONE if the tree cannot be repaired. */
 static tryst_status tree_take(struct mend *mend, const struct plan_tree *tree,
                               uint32_t *column_p)
 {
@@ -213,7 +224,8 @@ static void shares_scale(struct plan_work *work, double *sum)
             work->columns[i].share /= sum[work->columns[i].group];
 }
 
-/* Whole trees first, so that the others are repaired at prices that know them. */
+/* Put all trees into the pool: intact ones first, so that the prices at which the others
+ * are repaired include their loads. */
 static tryst_status trees_take(struct mend *mend, const struct plan *before)
 {
     struct plan_work *work = mend->work;
@@ -242,9 +254,10 @@ static tryst_status trees_take(struct mend *mend, const struct plan *before)
     return status;
 }
 
-/* --- too much on a row -------------------------------------------------------------------- */
+/* --- relief of the busiest row ------------------------------------------------------ */
 
-/* How much of the share to move from one tree to the other: what `row` has too much, and what others have room for. */
+/* Return the share to move from one tree to the other: what relieves `row` to `enough`,
+ * limited by the room of the other rows. */
 static double move_size(struct mend *mend, uint32_t from, uint32_t to, uint32_t row)
 {
     const struct plan_column *a = &mend->work->columns[from];
@@ -269,7 +282,8 @@ static double move_size(struct mend *mend, uint32_t from, uint32_t to, uint32_t 
     return size;
 }
 
-/* Moves share from a tree that loads `row` to one that is made of it. */
+/* Move share from a tree that loads `row` to a copy of it in which the edges over `row`
+ * are replaced. */
 static tryst_status column_relieve(struct mend *mend, uint32_t from, uint32_t row,
                                    bool *moved_p)
 {
@@ -300,7 +314,7 @@ static tryst_status column_relieve(struct mend *mend, uint32_t from, uint32_t ro
     return TRYST_OK;
 }
 
-/* The longest row; its links are the full ones. */
+/* Find the busiest row and list its links in `full`. */
 static uint32_t longest_row(struct mend *mend)
 {
     uint32_t row = 0;
@@ -322,7 +336,8 @@ static bool column_loads(const struct plan_column *column, uint32_t row)
     return false;
 }
 
-/* Relieves the longest row until all are short enough, or none of its trees can. */
+/* Relieve the busiest row until its time is at most `enough`, no tree on it can move
+ * share, or the work is used up. */
 static tryst_status rows_relieve(struct mend *mend)
 {
     struct plan_work *work = mend->work;

@@ -2,14 +2,16 @@
 /*
  * Shares by multiplicative weights: no LP needed, and no size too large.
  *
- * One idea: each row weighs exp(its time ÷ mu); the weighted average of the times, in place of their
- * maximum, is smooth, so it can be walked down: share moves from the dearest tree in use to the cheapest tree
- * that the oracle knows, as far as the exact line search says. The weights, scaled to sum 1, are
- * the prices of the bound. mu shrinks when what is left to gain at this mu is small; or, while the bound is one that
- * these prices do not raise, as the gap does.
- * (The weights are those of Garg and Koenemann 1998; the steps are the blended pairwise conditional
- * gradients of Tsuji, Tanaka and Pokutta 2022, which take trees out of use again and so keep few.)
- * Invariants: shares of a group sum to 1; the shares left behind are the best that were seen.
+ * One idea: each row has the weight exp(its time ÷ mu). mu × log(sum of the weights) is a
+ * smooth stand-in for the longest time and can be minimized: share moves from the most
+ * expensive tree in use to the cheapest tree that the oracle finds, with a step from a
+ * line search. The weights, scaled to sum 1, are the prices of the bound. mu shrinks when
+ * little is left to gain at this mu; with `mu_by_gap`, and while these prices do not
+ * raise the bound, mu also follows the gap.
+ * (The weights: Garg and Koenemann 1998. The steps: blended pairwise conditional
+ * gradients, Tsuji, Tanaka and Pokutta 2022, which remove trees again and so keep few.)
+ * Invariants: the shares of a group sum to 1; afterwards the shares are the best that
+ * were found.
  */
 #include "plan_mwu.h"
 
@@ -18,27 +20,31 @@
 
 #include "core/alloc.h"
 
-/* Rankings of the trees in use before the oracle is asked again: fewer where they cost more than it. */
+/* Rankings of the trees in use between two calls of the oracle: RANK_WORK × ranks² ÷
+ * values of the trees in use, within these limits. */
 #define RANKS_MAX 64
 #define RANKS_MIN 3
 #define RANK_WORK 64.0
-#define MOVES_MAX \
-    4 /* after each ranking, for each group: with 16 a mesh of 64 took half as long again */
+/* Moves after each ranking, for each group: with 16 a mesh of 64 took half as long
+ * again. */
+#define MOVES_MAX 4
 
-/* Of the line search: a step that is about right is enough, the next ranking sees the rest. */
+/* Limits of the line search: an approximate step is enough, the next ranking corrects
+ * it. */
 #define SEARCH_STEPS 4
 #define SEARCH_NEAR  0.1
 
-#define MU_OF_GAP \
-    0.5 /* mu × log(rows) ÷ gap, where mu follows the gap; 0.25 … 1 differ little */
+/* mu × log(rows) ÷ gap, where mu follows the gap; 0.25 … 1 differ little. */
+#define MU_OF_GAP 0.5
 
-/* Where power_e is cut off: far from what doubles hold, and weights that small or large decide nothing. */
+/* power_e clamps its argument to these: the results stay well within a double's range,
+ * and weights beyond them make no difference. */
 #define POWER_LEAST (-300.0)
 #define POWER_MOST  500.0
 
 struct in_use {
     uint32_t column;
-    double cost; /* as ranked */
+    double cost; /* at the last ranking */
 };
 
 struct mwu {
@@ -46,15 +52,17 @@ struct mwu {
     struct plan_work *work;
     double *time, *weight; /* by row; weight = exp((time - top) / mu) */
     double *price;         /* by row: weight ÷ sum */
+    /* Sum of the weights; longest time; mu and log(rows + 1) of the header. */
     double sum, top, mu, log_rows;
-    double *change; /* by row: of the step being tried */
-    uint32_t *touched, touched_count;
-    struct in_use *active; /* columns with a share */
+    double *change; /* by row: what the step being tried adds, per share */
+    uint32_t *touched, touched_count; /* rows with a `change` other than 0 */
+    struct in_use *active;            /* columns with a share */
     uint32_t active_count;
     size_t active_room;
-    double values_count; /* of all in use */
-    double best_time;
-    uint32_t *cheap, *dear; /* by group: columns in use, GRAPH_NONE: none */
+    double values_count; /* sum of values_count over the columns in use */
+    double best_time;    /* the shortest `top` so far */
+    /* By group: cheapest and dearest column in use, or GRAPH_NONE. */
+    uint32_t *cheap, *dear;
     double *cheap_cost, *dear_cost;
 };
 
@@ -80,7 +88,7 @@ static tryst_status mwu_init(struct mwu *mwu, struct plan_work *work)
     return mwu->arrays.status;
 }
 
-/* Room for each column of the pool among those in use. */
+/* Make room in `active` for all columns of the pool. */
 static tryst_status active_reserve(struct mwu *mwu)
 {
     return mem_reserve(&mwu->active, &mwu->active_room, mwu->work->columns_count,
@@ -89,11 +97,11 @@ static tryst_status active_reserve(struct mwu *mwu)
                : TRYST_E_NOMEM;
 }
 
-/* e to the x, to nine digits, in plain arithmetic: libm's differs from processor to processor, and takes longer. */
+/* Return e to the x, to nine digits, in plain arithmetic: libm's result differs between
+ * processors, and takes longer. */
 static double power_e(double x)
 {
-    static const double magic =
-        0x1.8p52; /* what is added to it is rounded to an integer */
+    static const double magic = 0x1.8p52; /* adding x to it rounds x to an integer */
     static const double log2_e = 0x1.71547652b82fep0;
     static const double ln2_high = 0x1.62e42feep-1, ln2_low = 0x1.a39ef35793c76p-33;
     x = x > POWER_LEAST ? x : POWER_LEAST;
@@ -113,7 +121,7 @@ static double power_e(double x)
     return sum * scale;
 }
 
-/* Weights anew from the times. */
+/* Recompute the weights from the times. */
 static void weights_set(struct mwu *mwu)
 {
     uint32_t rows = mwu->work->rows;
@@ -127,7 +135,7 @@ static void weights_set(struct mwu *mwu)
     }
 }
 
-/* Times anew from the shares, so that rounding does not add up. */
+/* Recompute the times from the shares, so that rounding errors do not accumulate. */
 static void times_set(struct mwu *mwu)
 {
     memset(mwu->time, 0, mwu->work->rows * sizeof *mwu->time);
@@ -139,7 +147,7 @@ static void times_set(struct mwu *mwu)
     }
 }
 
-/* Keeps the shares when their time is the best so far. */
+/* Save the shares if their time is the best so far. */
 static void best_keep(struct mwu *mwu)
 {
     if (mwu->top >= mwu->best_time)
@@ -149,7 +157,7 @@ static void best_keep(struct mwu *mwu)
         mwu->work->columns[i].share_kept = mwu->work->columns[i].share;
 }
 
-/* --- one step --------------------------------------------------------------------------- */
+/* --- one step ----------------------------------------------------------------------- */
 
 static void change_add(struct mwu *mwu, const struct plan_column *column, double sign)
 {
@@ -159,11 +167,12 @@ static void change_add(struct mwu *mwu, const struct plan_column *column, double
             mwu->touched[mwu->touched_count++] = row;
         mwu->change[row] += sign * column->values[k];
         if (mwu->change[row] == 0)
-            mwu->change[row] = 1e-300; /* stays touched */
+            mwu->change[row] = 1e-300; /* nonzero, so the row is not listed twice */
     }
 }
 
-/* How the smooth time changes with the step at `step`; its second derivative beside. */
+/* Return the slope at `step` of mu × the sum of the weights, which is least where the
+ * smooth time is; its second derivative in `*curve_p`. */
 static double slope_at(const struct mwu *mwu, double step, double *curve_p)
 {
     double slope = 0, curve = 0;
@@ -179,7 +188,8 @@ static double slope_at(const struct mwu *mwu, double step, double *curve_p)
     return slope;
 }
 
-/* The step in 0 … most at which the smooth time is least: Newton within a bracket. */
+/* Return the step in 0 … most at which the smooth time is least, by Newton's method
+ * within a bracket. */
 static double step_search(const struct mwu *mwu, double most)
 {
     double curve, low = 0, high = most, step;
@@ -216,7 +226,7 @@ static void step_take(struct mwu *mwu, double step)
     }
 }
 
-/* Moves share from one column to another of its group. */
+/* Move share from one column to another of its group. */
 static void share_move(struct mwu *mwu, uint32_t from, uint32_t to)
 {
     struct plan_column *columns = mwu->work->columns;
@@ -244,7 +254,8 @@ static void active_sweep(struct mwu *mwu)
     mwu->active_count = left;
 }
 
-/* The cheapest and the dearest column in use of each group; returns the sum of their distances. */
+/* Find the cheapest and the dearest column in use of each group. Returns the sum of the
+ * differences of their costs. */
 static double active_rank(struct mwu *mwu)
 {
     struct plan_work *work = mwu->work;
@@ -274,7 +285,8 @@ static double active_rank(struct mwu *mwu)
     return gain;
 }
 
-/* Moves share to each group's cheapest column from those in the dearer half of its range. */
+/* Move share to each group's cheapest column from those in the upper half of the group's
+ * cost range. */
 static void active_move(struct mwu *mwu)
 {
     uint32_t ranked = mwu->active_count, moves = MOVES_MAX * mwu->work->groups;
@@ -289,7 +301,7 @@ static void active_move(struct mwu *mwu)
     active_sweep(mwu);
 }
 
-/* Moves share among the columns in use until little is to be gained there. */
+/* Move share among the columns in use until the gain left there is at most `enough`. */
 static void active_settle(struct mwu *mwu, double enough)
 {
     double n = mwu->work->ranks, most = RANK_WORK * n * n / fmax(mwu->values_count, 1);
@@ -301,9 +313,10 @@ static void active_settle(struct mwu *mwu, double enough)
     }
 }
 
-/* --- the loop --------------------------------------------------------------------------- */
+/* --- the loop ----------------------------------------------------------------------- */
 
-/* The shares that the columns have; groups without any get the tree of the first prices. */
+/* Start from the columns' shares; a group without shares gets its cheapest tree at the
+ * last prices. */
 static tryst_status start_set(struct mwu *mwu)
 {
     struct plan_work *work = mwu->work;
@@ -328,7 +341,7 @@ static tryst_status start_set(struct mwu *mwu)
     return TRYST_OK;
 }
 
-/* Asks the oracle and moves share to what it says. `*gain_p`: what is left at this mu. */
+/* Call the oracle and move share to its trees. `*gain_p`: the gain left at this mu. */
 static tryst_status oracle_step(struct mwu *mwu, double *gain_p)
 {
     struct plan_work *work = mwu->work;
@@ -356,7 +369,8 @@ static bool good_enough(const struct mwu *mwu, const struct plan_mwu_params *par
     return mwu->best_time - mwu->work->bound <= params->gap * mwu->best_time;
 }
 
-/* Less smooth where that leads on. `gain`: what is left at this mu; `bound`: what it was at first. */
+/* Halve mu if little gain is left at this mu; with mu_by_gap let it follow the gap, too,
+ * unless the bound has risen above its first value, `bound`. */
 static void mu_shrink(struct mwu *mwu, const struct plan_mwu_params *params, double gain,
                       double bound)
 {

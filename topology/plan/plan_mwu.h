@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shares by multiplicative weights. Callers: plan.c. */
+/* Shares by multiplicative weights. */
 #ifndef TRYST_TOPOLOGY_PLAN_MWU_H
 #define TRYST_TOPOLOGY_PLAN_MWU_H
 
 #include "plan_work.h"
 
 struct plan_mwu_params {
-    double gap;         /* relative, to stop at */
-    uint32_t calls_max; /* of the oracle */
-    bool mu_by_gap;     /* no LP follows: shares count, prices no longer */
+    double gap;         /* relative gap at which to stop */
+    uint32_t calls_max; /* calls of the oracle after which to stop */
+    bool mu_by_gap;     /* no LP follows, so good shares matter more than good prices */
 };
 
-/** Leaves shares in the columns. TRYST_E_NOMEM. */
+/** Improve the columns' shares; start from those that they have, and from one tree for
+ *  each group without a share. Leaves the best shares found. Returns TRYST_OK or
+ *  TRYST_E_NOMEM. */
 tryst_status plan_mwu(struct plan_work *work, const struct plan_mwu_params *params);
 
 #endif

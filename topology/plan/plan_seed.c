@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Few, shallow trees, built instead of solved for.
+ * Few, shallow trees, built greedily instead of solved for.
  *
- * One idea: an optimal plan uses only trees that are cheapest at the prices which prove the bound; among
- * these there is much choice, and it is spent on depth. K trees of equal shares are grown one
- * after the other, each from the rank with most to spare: of equally cheap edges the one to the shallowest
- * parent that can still carry a child, widest child first. What a rank can carry is known from the link that
- * all its edges share, less what it must carry as a leaf of the trees to come. K rises until K trees are
- * as good as the bound or the time that is asked for.
- * Invariant: a hint and no more: whatever is built is a tree, and its time is computed as any other's.
- * Callers: plan.c, before the solvers (their start) and after them (fewer trees for the same time).
+ * One idea: an optimal plan uses only trees that are cheapest at the prices which prove
+ * the bound. Many trees are, so the shallow ones are chosen. K trees of equal shares are
+ * grown one after the other, each from the rank with the most spare capacity. Of equally
+ * cheap edges, the one from the shallowest parent with room for a child is taken, and of
+ * equal children the one with the most room. A rank's room is the spare capacity of the
+ * link that all its edges share, less what the rank needs as a leaf of the later trees. K
+ * rises until the time of K trees is at most `time_enough`.
+ * Invariant: the heuristics affect quality only: each result is a tree, and its time is
+ * computed as for any other tree.
  */
 #include "plan_seed.h"
 
@@ -18,37 +19,47 @@
 
 #include "topology/routes/overlay_price.h"
 
-#define NONE      GRAPH_NONE
-#define SAMPLES   8 /* edges of a rank that are looked at for the link that all share */
-#define LEVEL     0.25
-#define EXTRA_MAX 16 /* up to how many trees more are taken where that halves the depth */
-#define LEAF      4.0  /* how many levels later a rank joins that can have no children */
-#define NEAR      0.05 /* what a link costs that nobody has loaded yet */
-#define EDGE_WORK \
-    2e8 /* edges looked at in all: a second or so; counted, so that plans repeat */
+#define NONE GRAPH_NONE
+/* Edges of a rank that are sampled to find the link that all its edges share. */
+#define SAMPLES 8
+/* Strain of one level of depth, as a part of the strain of the cheapest edge. */
+#define LEVEL 0.25
+/* Sets of up to this many trees replace a smaller set if they halve its depth. */
+#define EXTRA_MAX 16
+/* Levels that a rank without room for children waits: others join first. */
+#define LEAF 4.0
+/* Strain of a link that carries nothing yet. */
+#define NEAR 0.05
+/* Edges examined in all: about a second; counted, so that plans repeat. */
+#define EDGE_WORK 2e8
 
+/* The link that all edges of a rank share, one way. */
 struct access {
     uint32_t row;
-    double value; /* of one unit over an edge; 0: no link that all edges share */
+    double value; /* load of the row by one unit over an edge; 0: the link is missing */
 };
 
 struct seed {
     struct arrays arrays;
     struct plan_work *work;
     struct access *out, *in; /* by rank */
-    double *cost,
-        *strain;  /* ranks × ranks: at the prices, and of what the trees before loaded */
-    double *used; /* by row */
-    double *row_price;               /* scratch by row */
-    double time, work_left;          /* the target; edges that may still be looked at */
-    uint32_t *parent, *depth, *best; /* by rank */
-    uint32_t *open, open_count;      /* in the tree, with room */
+    /* Ranks × ranks: costs of edges at the prices that proved the bound; costs at prices
+     * from the loads of the set's trees. */
+    double *cost, *strain;
+    double *used;           /* by row: load of the set's trees */
+    double *row_price;      /* scratch by row */
+    double time, work_left; /* target; edges that may still be examined */
+    /* By rank: parent in the tree; depth (NONE: not in the tree yet); best parent for a
+     * rank that is not in the tree, or NONE. */
+    uint32_t *parent, *depth, *best;
+    uint32_t *open, open_count; /* ranks in the tree with room for a child */
     double *room; /* by rank: children that it may still take in this tree */
-    double tie;   /* costs that differ less are equal */
-    double level; /* what a level of depth is worth, as strain */
+    double tie;   /* costs that differ by less count as equal */
+    double level; /* strain of one level of depth */
 };
 
-/* The row that every sampled edge of `rank` loads, and most: its access link. */
+/* Find the rank's access link: of the rows that every sampled edge of `rank` loads, the
+ * one loaded most. */
 static struct access access_find(struct plan_work *work, uint32_t rank, bool out,
                                  double *least)
 {
@@ -96,7 +107,8 @@ static tryst_status seed_init(struct seed *seed, struct plan_work *work)
     return TRYST_OK;
 }
 
-/* Costs of edges as the trees use them: down, up or both ways. */
+/* Sum the costs of each edge in the directions that the operation's trees use: down, up
+ * or both. */
 static void costs_fold(const struct plan_work *work, const double *cost, double *folded)
 {
     size_t n = work->ranks;
@@ -136,8 +148,9 @@ static double near_least(const struct seed *seed)
     return least;
 }
 
-/* What the trees before have loaded, as prices; and a little for every link, so that near ranks meet
- * before far ones. A row without a price counts when it fills up. */
+/* Compute the strain of edges from the loads of the set's trees so far. Each link adds a
+ * little, so that near ranks join before far ones; a row without a price counts only as
+ * it fills up (cubed). */
 static void strain_set(struct seed *seed)
 {
     struct plan_work *work = seed->work;
@@ -154,8 +167,9 @@ static void strain_set(struct seed *seed)
     seed->work_left -= 4.0 * work->ranks * work->ranks;
 }
 
-/* How many children `rank` may take: what its access link has left, after it has been a leaf in this
- * tree and in `later` others. `unit` is what this tree puts on an edge. */
+/* Return how many children `rank` may take: the room of its access link, less its load as
+ * a leaf of this tree and of `later` others. `unit` is what this tree loads an edge
+ * with. */
 static double room_of(const struct seed *seed, uint32_t rank, double unit, double later)
 {
     const struct plan_work *work = seed->work;
@@ -168,14 +182,16 @@ static double room_of(const struct seed *seed, uint32_t rank, double unit, doubl
     return floor(left / (unit * to->value) + 1e-6);
 }
 
-/* Strain and depth in one: a level is worth a part of the way to the nearest rank. */
+/* Return strain and depth as one number: the edge's strain plus seed->level for each
+ * level of `from`. */
 static double effort_of(const struct seed *seed, uint32_t from, uint32_t to)
 {
     return seed->strain[(size_t)from * seed->work->ranks + to] +
            seed->level * seed->depth[from];
 }
 
-/* Is `from` a better parent for `to` than `than`? By cost, room, effort, number. */
+/* True if `from` is a better parent for `to` than `than`: by cost, then room, then
+ * effort. */
 static bool parent_better(const struct seed *seed, uint32_t from, uint32_t than,
                           uint32_t to)
 {
@@ -191,7 +207,8 @@ static bool parent_better(const struct seed *seed, uint32_t from, uint32_t than,
     return effort_of(seed, from, to) < effort_of(seed, than, to) - 1e-9;
 }
 
-/* The best parent of `to`: of those that can still take a child, else of all. */
+/* Find the best parent of `to`: among ranks with room for a child, else among all ranks
+ * of the tree. */
 static void parent_find(struct seed *seed, uint32_t to)
 {
     uint32_t best = NONE;
@@ -205,7 +222,7 @@ static void parent_find(struct seed *seed, uint32_t to)
     seed->work_left -= seed->open_count;
 }
 
-/* Should `a` join before `b`, each at its best parent? */
+/* True if `a` should join before `b`, each at its best parent. */
 static bool child_first(const struct seed *seed, uint32_t a, uint32_t b)
 {
     size_t n = seed->work->ranks;
@@ -237,7 +254,8 @@ static uint32_t child_next(struct seed *seed)
     return next != NONE && seed->best[next] != NONE ? next : NONE;
 }
 
-/* `rank` has joined the tree: some may want it for their parent. */
+/* Add `rank` to the tree, and make it the best parent of each rank for which it is
+ * better. */
 static void rank_joined(struct seed *seed, uint32_t rank, uint32_t depth)
 {
     seed->depth[rank] = depth;
@@ -248,7 +266,8 @@ static void rank_joined(struct seed *seed, uint32_t rank, uint32_t depth)
             seed->best[i] = rank;
 }
 
-/* `rank` has one more child; when that was the last, those who wanted it look elsewhere. */
+/* Take room for one child from `rank`. If the room is used up, find other parents for the
+ * ranks that had `rank` as their best parent. */
 static void room_take(struct seed *seed, uint32_t rank)
 {
     bool last = seed->room[rank] >= 1 && seed->room[rank] < 2;
@@ -263,7 +282,8 @@ static void room_take(struct seed *seed, uint32_t rank)
             parent_find(seed, i);
 }
 
-/* Grows one tree into seed->parent. False: the overlay does not have all edges that it takes. */
+/* Grow one tree into seed->parent. Returns false if the overlay has no edge to a rank
+ * that is left. */
 static bool tree_grow(struct seed *seed, uint32_t root, double unit, double later)
 {
     uint32_t n = seed->work->ranks;
@@ -303,7 +323,9 @@ static uint32_t root_choose(const struct seed *seed, double unit, double later)
     return best;
 }
 
-/* `count` trees of equal shares for each group, into the pool; which, in `column`. False: they could not be. */
+/* Grow `count` trees of equal shares for each group into the pool and list them in
+ * `column`. `*done_p` is false if a tree could not be grown, or the work or the caller's
+ * time is used up. */
 static tryst_status set_grow(struct seed *seed, uint32_t count, uint32_t *column,
                              bool *done_p)
 {
@@ -348,7 +370,8 @@ static void shares_equal(struct plan_work *work, const uint32_t *column, uint32_
         work->columns[column[k]].share += 1.0 / count;
 }
 
-/* 1, 2, 3, 4, 6, 8, 12, 16, …; and half of the ranks, which is what equal hosts at one switch need. */
+/* Return the number of trees to try after `count`: 1, 2, 3, 4, 6, 8, 12, 16, …, and also
+ * half the ranks, which equal hosts at one switch need. */
 static uint32_t count_after(uint32_t count, uint32_t ranks)
 {
     uint32_t power = 1, next;
@@ -368,7 +391,9 @@ static uint32_t set_depth(const struct plan_work *work, const uint32_t *column,
     return deepest;
 }
 
-/* The fewest trees that are good enough, or a few more where that halves the depth; else the best time. */
+/* Set the shares to the smallest set with a time of at most `time_enough`, or to a larger
+ * one that halves the depth; without such a set, to the one with the best time below
+ * `time_max`. */
 static tryst_status sets_try(struct seed *seed, double time_max, double time_enough,
                              uint32_t trees_max, uint32_t *column, bool *found_p)
 {

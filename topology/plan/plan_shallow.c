@@ -2,13 +2,15 @@
 /*
  * Shallower trees for the same time.
  *
- * One idea: a solver does not look at depth, so most trees hang ranks lower than the links ask for. The deepest tree
- * loses a level: each rank at its bottom, or a rank on the way to it, moves to a parent nearer to the root, the one that
- * leaves the busiest link of the move least busy, as long as no link takes longer than `limit`. A tree that cannot
- * lose a level whole is left as it was.
- * Invariants: shares stay; no link is busier than `limit`, or than it was; depth falls with each level, so it ends.
- * All operations alike: a move is one edge of an in-tree, of an out-tree, or of both where they are one.
- * Callers: plan_simplify.c.
+ * One idea: a solver ignores depth, so most trees are deeper than the links require. The
+ * deepest tree loses a level: each rank at its bottom, or an ancestor of it, moves to a
+ * parent nearer to the root. Of such parents the one is chosen that leaves the busiest
+ * link of the move least busy; no link may take longer than `limit`. If one rank of the
+ * bottom cannot move, the tree is restored.
+ * Invariants: shares do not change. No link's time rises above `limit`. Each lost level
+ * lowers a tree's depth, so the loop ends. A move replaces one edge of an in-tree, of an
+ * out-tree, or of both where both halves are one tree, so all operations are treated
+ * alike.
  */
 #include "plan_shallow.h"
 
@@ -18,34 +20,39 @@
 #include "topology/routes/overlay_price.h"
 
 #define NONE GRAPH_NONE
-#define LINK_WORK \
-    1e8 /* links looked at in all: a tenth of a second; counted, so that plans repeat */
+/* Links examined in all: a tenth of a second; counted, so that plans repeat. */
+#define LINK_WORK 1e8
 
 enum { DOWN, UP, HALVES };
 
 struct lifted {
     uint32_t column; /* of the pool */
     double share;
-    double unit; /* what the tree moves over each of its edges, of a byte of the tensor */
-    uint32_t *parent[HALVES]; /* copies; NULL: no such half, or, UP: the same as DOWN */
+    double unit; /* bytes over each edge of the tree per byte of the tensor */
+    /* Copies of the column's parents; NULL: the operation lacks this half, or it is UP
+     * and equals DOWN. */
+    uint32_t *parent[HALVES];
     uint32_t depth;
-    bool both;          /* DOWN stands for UP too */
-    bool changed, done; /* done: it cannot lose a level */
+    bool both; /* DOWN serves as UP too */
+    /* The tree has lost a level; the tree cannot lose another level. */
+    bool changed, done;
 };
 
 struct lifting {
     struct arrays arrays;
     struct plan_work *work;
     double limit, work_left;
-    double *used;        /* by link: how long it is busy, at most; scaled as rows are */
-    double *used_before; /* of before the tree's level */
-    double *without, *moved; /* by link: bytes less the old edge, with the new one */
-    uint32_t *parent_before, *depth; /* by rank */
+    double *used;        /* by link: an upper bound of its time, scaled as rows are */
+    double *used_before; /* `used` before this level, to restore */
+    /* By link: change in bytes without the old edge; and with the new edge instead. */
+    double *without, *moved;
+    /* By rank: the parents before this level, to restore; depths. */
+    uint32_t *parent_before, *depth;
     struct lifted *trees;
     uint32_t count;
 };
 
-/* ---- edges and loads ---------------------------------------------------------------------- */
+/* ---- edges and loads --------------------------------------------------------------- */
 
 static void edge_put(const struct lifting *lifting, const struct lifted *tree, int half,
                      uint32_t parent, uint32_t child, double amount, double *load)
@@ -113,9 +120,9 @@ static tryst_status lifting_init(struct lifting *lifting, struct plan_work *work
     return lifting->arrays.status;
 }
 
-/* ---- a move ------------------------------------------------------------------------------- */
+/* ---- a move ------------------------------------------------------------------------ */
 
-/* Depths of all ranks, and the greatest. */
+/* Find the depths of all ranks. Returns the greatest. */
 static uint32_t depths_find(struct lifting *lifting, const uint32_t *parent)
 {
     uint32_t n = lifting->work->ranks, *depth = lifting->depth, deepest = 0;
@@ -135,7 +142,8 @@ static uint32_t depths_find(struct lifting *lifting, const uint32_t *parent)
     return deepest;
 }
 
-/* How busy the busiest link of the move gets; INFINITY: longer than it may. */
+/* Return the time of the busiest link of the move; INFINITY if the time exceeds the limit
+ * or the overlay lacks the edge. */
 static double move_peak(struct lifting *lifting, const struct lifted *tree, int half,
                         uint32_t child, uint32_t to)
 {
@@ -167,7 +175,8 @@ static void move_make(struct lifting *lifting, const struct lifted *tree, int ha
     tree->parent[half][child] = to;
 }
 
-/* `child` to the best parent that is at least two levels above it. False: there is none. */
+/* Move `child` to the best parent at least two levels above it. Returns false if there is
+ * none. */
 static bool child_lift(struct lifting *lifting, const struct lifted *tree, int half,
                        uint32_t child)
 {
@@ -190,7 +199,8 @@ static bool child_lift(struct lifting *lifting, const struct lifted *tree, int h
     return best != NONE;
 }
 
-/* The rank itself, or one that it hangs on, the nearest first. */
+/* Move the rank itself or its nearest movable ancestor. Returns false if none can
+ * move. */
 static bool rank_lift(struct lifting *lifting, const struct lifted *tree, int half,
                       uint32_t rank)
 {
@@ -203,16 +213,17 @@ static bool rank_lift(struct lifting *lifting, const struct lifted *tree, int ha
     return false;
 }
 
-/* ---- levels ------------------------------------------------------------------------------- */
+/* ---- levels ------------------------------------------------------------------------ */
 
-/* All ranks of the lowest level, or nothing. */
+/* Move all ranks of the tree's lowest level up, or restore this half. Returns false if it
+ * was restored. */
 static bool level_drop(struct lifting *lifting, struct lifted *tree, int half)
 {
     uint32_t n = lifting->work->ranks, *parent = tree->parent[half];
     size_t links_bytes = lifting->work->links * sizeof *lifting->used;
     uint32_t deepest = depths_find(lifting, parent);
     if (deepest < tree->depth)
-        return true; /* the other half is deeper */
+        return true; /* only the other half has this level */
     memcpy(lifting->parent_before, parent, n * sizeof *parent);
     memcpy(lifting->used_before, lifting->used, links_bytes);
     for (uint32_t i = 0; i < n; i++) {
@@ -229,7 +240,7 @@ static bool level_drop(struct lifting *lifting, struct lifted *tree, int half)
     return true;
 }
 
-/* The deepest tree that may still lose a level. */
+/* Find the deepest tree that may still lose a level; NULL if there is none. */
 static struct lifted *deepest_find(struct lifting *lifting)
 {
     struct lifted *deepest = NULL;
@@ -252,7 +263,8 @@ static void trees_lift(struct lifting *lifting)
     }
 }
 
-/* Trees that changed become columns, with the shares of those that they were; some are such as others have been. */
+/* Put the changed trees into the pool with the shares of their old columns, which lose
+ * theirs. A changed tree that is in the pool already adds to its share there. */
 static tryst_status trees_hand_in(struct lifting *lifting)
 {
     struct plan_work *work = lifting->work;

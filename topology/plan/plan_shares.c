@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shares that people can read: 1/2 and not 0.5000000000009.
+ * Readable shares: 1/2, not 0.5000000000009.
  *
- * One idea: what a solver finds is a simple fraction and rounding errors. Grids 1/q are tried from the coarsest on: the
- * small q, then one of which all shares are nearly multiples, then decimals; the first on which nothing takes longer than
- * `limit` is taken. (On a coarse grid a small share may round to 0: that tree was not needed.)
- * Invariants: the shares of a group sum to 1, exactly and in any order: each is a multiple of GRAIN.
- * Callers: plan_simplify.c.
+ * One idea: a solver's share is a simple fraction plus rounding errors. Grids 1/q are
+ * tried in this order: q from 1 to SMALL_MAX, then the q of which all shares are nearly
+ * multiples, then powers of ten. The first grid on which no row takes longer than `limit`
+ * is used. (On a coarse grid a small share may round to 0: that tree was not needed.)
+ * Invariant: the shares of a group sum to exactly 1 in any order, since each is a
+ * multiple of GRAIN.
  */
 #include "plan_shares.h"
 
@@ -24,9 +25,9 @@
 struct rounding {
     struct arrays arrays;
     struct plan_work *work;
-    uint32_t *used; /* columns with a share, those of a group side by side */
+    uint32_t *used; /* columns with a share, sorted by group */
     uint32_t count;
-    double *share; /* as they were */
+    double *share; /* the shares before rounding, by position in `used` */
     double *parts; /* scratch: shares in parts of the grid */
 };
 
@@ -40,7 +41,8 @@ static uint32_t group_end(const struct rounding *rounding, uint32_t first)
     return end;
 }
 
-/* Their sum is 1 but for what a solver tolerates. */
+/* Read the shares; scale those of each group to sum 1, which a solver meets only within
+ * its tolerance. */
 static void shares_read(struct rounding *rounding)
 {
     const struct plan_column *columns = rounding->work->columns;
@@ -78,7 +80,8 @@ static bool rounding_init(struct rounding *rounding, struct plan_work *work)
     return true;
 }
 
-/* The share that a part more (or less) suits best. */
+/* Find the share of the group that is most below its exact value (`more`), or most
+ * above. */
 static uint32_t furthest_find(const struct rounding *rounding, uint32_t first,
                               uint32_t end, double q, bool more)
 {
@@ -94,7 +97,8 @@ static uint32_t furthest_find(const struct rounding *rounding, uint32_t first,
     return best;
 }
 
-/* A group's shares in whole parts of 1/q (largest remainders: Hamilton), then as multiples of GRAIN. */
+/* Round a group's shares to whole parts of 1/q (largest remainders: Hamilton), then to
+ * multiples of GRAIN. */
 static void group_round(struct rounding *rounding, uint32_t first, uint32_t end, double q)
 {
     double sum = 0, left = q;
@@ -140,7 +144,8 @@ static uint32_t common_divisor(uint32_t a, uint32_t b)
     return a;
 }
 
-/* The least q of which all shares are nearly multiples; 0: none that is small. */
+/* Find the least q such that all shares are nearly multiples of 1/q; 0 if it exceeds
+ * COMMON_MAX. */
 static uint32_t common_find(const struct rounding *rounding)
 {
     uint64_t common = 1;

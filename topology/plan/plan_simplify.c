@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a solution to a plan that is simple: fewer trees, then shallower ones (plan_shallow.c), then round shares
- * (plan_shares.c), and what each of these steps cost.
+ * From a solver's shares to a simple plan: fewer trees, then shallower ones
+ * (plan_shallow.c), then round shares (plan_shares.c); the time after each step is
+ * recorded.
  *
- * One idea (of fewer trees): the master goes on: the tree with the least share is shut and the rest solved again, for
- * as long as the time stays; and plan_seed may build fewer for the same time. With `trees_max` it goes on beyond, and
- * the time is what it is then.
- * Invariant: the time is never longer than before, or than is enough, unless trees_max asks for it.
- * Callers: plan.c.
+ * One idea (of fewer trees): the LP's column with the least share is shut and the rest
+ * solved again, as long as the time does not rise; plan_seed may also build fewer trees
+ * for the same time. With `trees_max` columns are shut until that number is met, and the
+ * time may rise.
+ * Invariant: the time stays within the larger of the previous time and `time_enough`,
+ * unless trees_max requires more.
  */
 #include "plan_simplify.h"
 
@@ -19,20 +21,21 @@
 #include "plan_shallow.h"
 #include "plan_shares.h"
 
-#define GRAIN    1e-9  /* relative: times of a solver that differ less are one */
-#define ROUNDING 1e-12 /* relative: what sums in another order differ by */
-#define PIVOT_WORK \
-    1e6 /* pivots × rows of all solves: a second or so; counted, so that plans repeat */
+/* Times from a solver that differ relatively by less are equal. */
+#define GRAIN 1e-9
+/* Relative difference that another order of summing may cause. */
+#define ROUNDING 1e-12
+/* Pivots × rows of all solves: about a second; counted, so that plans repeat. */
+#define PIVOT_WORK 1e6
 
 struct thinning {
     struct arrays arrays;
     struct plan_work *work;
     struct lp *lp;
-    uint32_t *column; /* LP column → the pool's */
-    bool *shut,
-        *kept; /* by LP column; kept: it has been tried, and time went up without it */
-    uint32_t *group_open; /* columns that are not shut, by group */
-    uint32_t count, open;
+    uint32_t *column;     /* LP column → the pool's */
+    bool *shut, *kept;    /* by LP column; kept: without this column the time rose */
+    uint32_t *group_open; /* by group: columns that are not shut */
+    uint32_t count, open; /* all columns; columns that are not shut */
     double pivots_left;
 };
 
@@ -95,7 +98,8 @@ static void shares_take(struct thinning *thinning)
             thinning->shut[i] ? 0 : lp_share(thinning->lp, i);
 }
 
-/* The open column with the least share that may go; the deeper of equals. */
+/* Find the column to shut next: the open one with the least share, the deeper of equals,
+ * but never the last one of its group. Columns that are `kept` count only with `any`. */
 static uint32_t least_find(const struct thinning *thinning, bool any)
 {
     const struct plan_column *columns = thinning->work->columns, *best = NULL;
@@ -122,7 +126,8 @@ static void unused_shut(struct thinning *thinning)
             column_shut(thinning, i, true);
 }
 
-/* Shuts what can go at no cost, then, down to `most` trees, what cannot. */
+/* Shut all columns that cost no time; then, while more than `most` are open, others
+ * too. */
 static void thin(struct thinning *thinning, double limit, uint32_t most)
 {
     for (;;) {
@@ -162,7 +167,8 @@ static tryst_status thin_all(struct plan_work *work, double limit, uint32_t most
     return status == TRYST_E_UNSUPPORTED ? TRYST_OK : status;
 }
 
-/* At most so many trees of a group, in the least time for which they can be built. */
+/* Build at most `trees_max` trees for each group, with the least slowdown of `time` that
+ * is found. */
 static tryst_status build_few(struct plan_work *work, double time, uint32_t trees_max)
 {
     static const double slower[] = {1, 1.03, 1.08, 1.15, 1.25, 1.4, 1.7, 2.2, 3, 5};
@@ -180,9 +186,10 @@ static tryst_status build_few(struct plan_work *work, double time, uint32_t tree
     return TRYST_OK;
 }
 
-/* ---- the steps ---------------------------------------------------------------------------- */
+/* ---- the steps --------------------------------------------------------------------- */
 
-/* This step and those after it, so that what is not done costs nothing. */
+/* Record the present trees and time for this step and those after it, so that a step that
+ * does not run shows no change. */
 static void step_note(struct plan_work *work, enum plan_step_kind kind)
 {
     struct plan_step step = {.s_per_byte = plan_work_time(work, NULL) / work->scale};
@@ -214,7 +221,8 @@ static tryst_status fewer(struct plan_work *work, const struct plan_params *para
     return status;
 }
 
-/* What the steps that need no solver may make of the time: nothing worse, unless the caller has a gap to spare. */
+/* Return the longest time that the steps without a solver may lead to: the present one,
+ * or `time_enough` if the caller allows a gap. */
 static double limit_of(struct plan_work *work, const struct plan_params *params,
                        double time_enough)
 {

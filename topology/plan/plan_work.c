@@ -18,7 +18,7 @@
 
 #define NONE GRAPH_NONE
 
-/* --- which links are each other's other direction ------------------------------------------ */
+/* --- wires: pairs of links in opposite directions ----------------------------------- */
 
 struct wire_end {
     uint32_t low, high; /* nodes */
@@ -38,7 +38,8 @@ static int wire_end_order(const void *left, const void *right)
     return a->link < b->link ? -1 : a->link > b->link;
 }
 
-/* A run of ends between two nodes: the kth forth is the kth back's mirror. False: they differ. */
+/* Pair the links between two nodes: the k-th link forth mirrors the k-th link back.
+ * Returns false if their numbers or capacities differ. */
 static bool wire_pair(const struct overlay *overlay, const struct wire_end *run,
                       uint32_t length, uint32_t *mirror)
 {
@@ -77,8 +78,9 @@ static bool mirror_find(const struct overlay *overlay, struct wire_end *ends,
     return true;
 }
 
-/* Do routes back load the mirrors of what routes forth load? Asked with prices that no accident makes
- * equal; a wrong yes would cost a worse plan, not a false proof. */
+/* True if the routes back load the mirrors of the links that the routes forth load, as
+ * tested with random prices. A wrong answer would cost a worse plan, not a false
+ * bound. */
 static bool routes_mirrored(struct plan_work *work, const uint32_t *mirror, double *other)
 {
     uint32_t n = work->ranks;
@@ -99,7 +101,7 @@ static bool routes_mirrored(struct plan_work *work, const uint32_t *mirror, doub
     return same;
 }
 
-/* One row for a link, or for a wire. */
+/* Number the rows: one for each link, wire (if mirrored) or class (if averaged). */
 static tryst_status rows_make(struct plan_work *work)
 {
     uint32_t count = work->links;
@@ -125,7 +127,7 @@ static tryst_status rows_make(struct plan_work *work)
     return status;
 }
 
-/* --- open and close ---------------------------------------------------------------------- */
+/* --- open and close ----------------------------------------------------------------- */
 
 void plan_work_close(struct plan_work *work)
 {
@@ -170,8 +172,9 @@ static tryst_status room_make(struct plan_work *work)
     return work->arrays.status;
 }
 
-/* So that times come out near 1 and above: scaled by the better bound of two guesses: all rows weigh the
- * same, or all bytes (which is exact where everything is full, as in a mesh). */
+/* Scale times so that they are 1 or little more: divide by the better bound of two
+ * guesses, equal prices of rows, or of bytes (exact where every link is full, as in a
+ * mesh). */
 static void scale_set(struct plan_work *work)
 {
     double sum = 0;
@@ -197,7 +200,7 @@ tryst_status plan_work_open(struct overlay *overlay, const struct plan_params *p
 {
     struct plan_work *work = mem_zalloc(sizeof *work);
     if (!work)
-        return err_set(err, TRYST_E_NOMEM, "no memory to plan");
+        return err_set(err, TRYST_E_NOMEM, "cannot plan: out of memory");
     work->overlay = overlay;
     work->averaged = averaged;
     work->effort = 1;
@@ -213,7 +216,7 @@ tryst_status plan_work_open(struct overlay *overlay, const struct plan_params *p
         status = arborescence_open(work->ranks, &work->up);
     if (status) {
         plan_work_close(work);
-        return err_set(err, status, "no memory to plan for %u ranks",
+        return err_set(err, status, "cannot plan for %u ranks: out of memory",
                        overlay->ranks_count);
     }
     if (params->budget_ns)
@@ -228,9 +231,9 @@ bool plan_work_late(const struct plan_work *work)
     return work->end_ns && clock_monotonic_ns() >= work->end_ns;
 }
 
-/* --- the oracle -------------------------------------------------------------------------- */
+/* --- the oracle --------------------------------------------------------------------- */
 
-/* The cost of the cheapest tree of `root` (scaled; without the bound's sum). */
+/* Return the cost of the cheapest tree of `root`, times weight and scale. */
 static double root_cost(const struct plan_work *work, uint32_t root)
 {
     double cost = 0;
@@ -253,7 +256,7 @@ uint32_t plan_work_best_root(const struct plan_work *work, uint32_t group)
     double least = root_cost(work, 0);
     for (uint32_t root = 1; root < work->ranks; root++) {
         double cost = root_cost(work, root);
-        if (cost < least * (1 - 1e-12)) { /* not by rounding alone */
+        if (cost < least * (1 - 1e-12)) { /* by more than rounding */
             least = cost;
             best = root;
         }
@@ -296,7 +299,7 @@ double plan_work_price(struct plan_work *work, const double *row_price)
         connected &= arborescence_contract(work->down, work->cost, false);
     if (work->up)
         connected &= arborescence_contract(work->up, work->cost, true);
-    assert(connected); /* overlay_open has seen to that */
+    assert(connected); /* overlay_open checks it */
     work->priced_count++;
     double bound = bound_now(work);
     if (bound > work->bound) {
@@ -306,9 +309,10 @@ double plan_work_price(struct plan_work *work, const double *row_price)
     return bound;
 }
 
-/* --- trees ------------------------------------------------------------------------------- */
+/* --- trees -------------------------------------------------------------------------- */
 
-/* Depth of the tree, or NONE when the parents do not lead to the root. `depth` is scratch. */
+/* Return the depth of the tree, or NONE if the parents do not all lead to the root.
+ * Writes each rank's depth to `depth`; `chain` is scratch. */
 static uint32_t tree_depth(const uint32_t *parent, uint32_t root, uint32_t n,
                            uint32_t *depth, uint32_t *chain)
 {
@@ -332,7 +336,7 @@ static uint32_t tree_depth(const uint32_t *parent, uint32_t root, uint32_t n,
     return most;
 }
 
-/* The rank that is farthest from `root` in an undirected tree, and its distance; lowest rank of equals. */
+/* Return the deepest rank, the lowest of equals. */
 static uint32_t farthest(const uint32_t *depth, uint32_t n)
 {
     uint32_t best = 0;
@@ -342,7 +346,7 @@ static uint32_t farthest(const uint32_t *depth, uint32_t n)
     return best;
 }
 
-/* Turns the parents so that `root` is the root. */
+/* Reverse the edges on the way to the old root, so that `root` becomes the root. */
 static void tree_turn(uint32_t *parent, uint32_t root)
 {
     uint32_t above = NONE;
@@ -355,7 +359,8 @@ static void tree_turn(uint32_t *parent, uint32_t root)
     }
 }
 
-/* Roots an undirected tree in the middle of a longest path; the shallowest that it can be. */
+/* Root an undirected tree in the middle of a longest path, where it is shallowest.
+ * Returns the root. */
 static uint32_t tree_centre(struct plan_work *work, uint32_t *parent, uint32_t root)
 {
     uint32_t n = work->ranks, *depth = work->walk, *chain = depth + n;
@@ -379,7 +384,7 @@ double plan_column_cost(const struct plan_column *column, const double *row_pric
     return cost;
 }
 
-/* --- the pool ---------------------------------------------------------------------------- */
+/* --- the pool ----------------------------------------------------------------------- */
 
 static uint64_t tree_hash(uint32_t root, const uint32_t *down, const uint32_t *up,
                           uint32_t n)
@@ -410,7 +415,7 @@ static tryst_status index_grow(struct plan_work *work)
     return TRYST_OK;
 }
 
-/* Where the hash stands or would stand. */
+/* Find the item of `index` that has this hash, or the free item where it belongs. */
 static uint32_t *index_find(struct plan_work *work, uint64_t hash)
 {
     uint32_t at = (uint32_t)hash & (work->index_room - 1);
@@ -475,7 +480,8 @@ static tryst_status columns_room(struct plan_work *work)
     return 2 * work->columns_count >= work->index_room ? index_grow(work) : TRYST_OK;
 }
 
-/* The trees are known to be trees; a mirrored one is rooted already. */
+/* Put checked trees into the pool, or find them there by their hash. A mirrored tree is
+ * rooted at its centre already. */
 static tryst_status column_put(struct plan_work *work, uint32_t root, uint32_t depth,
                                const uint32_t *down, const uint32_t *up,
                                uint32_t *column_p)
@@ -494,13 +500,13 @@ static tryst_status column_put(struct plan_work *work, uint32_t root, uint32_t d
         *slot = work->columns_count;
         status = column_fill(work, down, up, column);
         if (status)
-            return status; /* the work is given up: nobody reads a column half made */
+            return status; /* the plan fails: the incomplete column is never read */
     }
     *column_p = *slot - 1;
     return TRYST_OK;
 }
 
-/* Whether the overlay has each edge. Uses the costs of the last pricing. */
+/* True if the overlay has each edge of the tree, by the costs of the last pricing. */
 static bool edges_exist(const struct plan_work *work, const uint32_t *parent, bool down)
 {
     size_t n = work->ranks;

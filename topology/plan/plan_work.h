@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the solvers of a plan share: the rows, the pool of columns, the oracle and its proof.
+ * The solvers' shared state: the rows, the pool of columns, the oracle and its bound.
  *
- * One idea: a solver only ever hands in weights on rows (≥ 0, sum 1) and gets back, for each group, the
- * cheapest tree there is, and a bound that holds for every plan; all that is known of graphs
- * and arborescences is here.
+ * One idea: a solver calls the oracle with prices of rows (≥ 0, sum 1) and receives, for
+ * each group, the cheapest tree, and a bound that holds for every plan. Only plan_work.c
+ * deals with graphs and arborescences.
  *
- * A *row* is an overlay link, or both directions of a wire where the network looks the same both ways
- * (`mirrored`): then an undirected tree, used up and down, is as good as any pair of trees, since
- * a plan and its mirror image can be averaged; half of the rows go, and a tree may be rooted at its centre.
- * A *group* is a set of trees whose shares sum to 1: one, or one for each root (all-gather).
- * A *column* is a tree (or a pair) with value[row] = weight × load ÷ capacity × scale, weight being 1 or
- * 1/n where every rank is a root.
- * Invariant: `bound` is what best_price proves; both only get better. Equal inputs give equal columns.
- * Callers: plan.c and the solvers: plan_mwu, plan_columns, plan_seed, plan_mend, plan_simplify and its parts.
+ * A *row* is an overlay link, or both directions of a wire if the network is the same in
+ * both directions (`mirrored`). Then an undirected tree, used up and down, is as good as
+ * any pair of trees, since a plan and its mirror image can be averaged; this halves the
+ * rows, and undirected trees are rooted at their centres.
+ * A *group* is a set of trees with shares that sum to 1: all trees, or those of one root
+ * (all-gather, reduce-scatter).
+ * A *column* is a tree (or a pair of trees) with value[row] = weight × load ÷ capacity ×
+ * scale. The weight is 1, or 1/n where every rank is a root.
+ * Invariant: best_row_price proves `bound`; both only improve. Equal inputs give equal
+ * columns.
  */
 #ifndef TRYST_TOPOLOGY_PLAN_WORK_H
 #define TRYST_TOPOLOGY_PLAN_WORK_H
@@ -27,79 +29,93 @@ struct plan_column {
     uint32_t group, root, depth, values_count;
     uint32_t *rows;
     double *values;
-    uint32_t *down,
-        *up;       /* parents; `up` may be `down`; NULL: the operation has no such half */
-    uint64_t hash; /* of root and parents */
-    double share;  /* the current solution's */
-    double share_kept; /* plan_mwu.c: of the best that was seen */
+    /* Parents; both may be one array; NULL: the operation lacks this half. */
+    uint32_t *down, *up;
+    uint64_t hash;     /* of root and parents */
+    double share;      /* in the current solution */
+    double share_kept; /* in the best solution so far; of plan_mwu.c */
 };
 
 struct plan_work {
-    struct arrays arrays; /* all below, and the columns', but what grows */
+    /* Memory of the arrays below and of the columns' arrays, except `columns` and
+     * `index`. */
+    struct arrays arrays;
     struct overlay *overlay;
     enum plan_op op;
-    uint32_t root; /* broadcast, reduce */
+    uint32_t root; /* of a broadcast or reduce */
     uint32_t ranks, links, rows, groups;
     bool mirrored, all_roots;
-    bool
-        averaged; /* a row is a class of links that look alike, and values are means over it */
+    /* True if a row is a class of links that look alike, and values are means over the
+     * class. */
+    bool averaged;
     bool has_down, has_up;
     double weight, scale;
 
-    uint32_t *link_row, *row_links; /* link → row; row → how many links it stands for */
+    uint32_t *link_row, *row_links; /* link → row; row → number of its links */
+    /* Cheapest out-trees (of both halves if mirrored); cheapest in-trees. */
     struct arborescence *down, *up;
-    double *price, *load, *cost; /* by link, by link, ranks × ranks */
+    double *price, *load, *cost; /* by link; by link; ranks × ranks */
     double *row_value;           /* scratch by row */
     uint32_t *parent[2], *walk;  /* scratch by rank */
 
     struct plan_column *columns;
     uint32_t columns_count;
     size_t columns_room;
-    uint32_t *index; /* hash table: column + 1, 0: free */
+    uint32_t *index; /* hash table of columns: number + 1; 0: free */
     uint32_t index_room;
 
     double *best_row_price; /* by row */
     double bound;           /* scaled as the rows' values are */
-    uint32_t priced_count;
+    uint32_t priced_count;  /* calls of the oracle */
     struct plan_step steps[PLAN_STEPS];
-    double
-        effort; /* 1; less where a previous plan is to be mended quickly: scales all that is counted */
-    uint64_t end_ns; /* 0: none */
+    /* Factor of all limits on work: 1, or less to mend a previous plan quickly. */
+    double effort;
+    uint64_t end_ns; /* the caller's time limit; 0: none */
 };
 
-/** With `averaged` the rows are classes (plan_class.c): few where a network is regular. Bounds stay bounds;
- *  times are those of averages, which only a plan that wears all links of a class alike has. */
+/** Set up rows, oracle and a first bound for `overlay`. With `averaged` the rows are
+ *  classes of links (plan_class.c), few where a network is regular; bounds stay valid,
+ *  but times are averages, exact only for plans that load all links of a class equally.
+ *  Returns TRYST_OK or TRYST_E_NOMEM. */
 tryst_status plan_work_open(struct overlay *overlay, const struct plan_params *params,
                             bool averaged, struct err *err, struct plan_work **work_p);
 void plan_work_close(struct plan_work *work);
 
-/** Prices the rows (≥ 0, sum 1), finds the cheapest trees at these prices, keeps the bound if it is the best.
- *  Returns the bound of these prices. */
+/** Call the oracle: find the cheapest trees at these prices of rows (≥ 0, sum 1), and
+ *  keep bound and prices if the bound is the best so far. Returns the bound of these
+ *  prices. */
 double plan_work_price(struct plan_work *work, const double *row_price);
 
-/** The same for prices of links, such as another work's. */
+/** Call the oracle with prices of links (≥ 0, not all 0), such as those of another
+ *  plan_work. Returns their bound. */
 double plan_work_price_links(struct plan_work *work, const double *price);
 
-/** After plan_work_price: the root whose tree is cheapest; with all_roots: the group's. */
+/** Return the root of the group's cheapest tree at the last prices (plan_work_price). */
 uint32_t plan_work_best_root(const struct plan_work *work, uint32_t group);
 
-/** After plan_work_price: the cheapest tree of `root` into the pool. One that is there already is found. */
+/** Put the cheapest tree of `root` at the last prices into the pool, or find it there.
+ *  Returns TRYST_OK or TRYST_E_NOMEM. */
 tryst_status plan_work_take(struct plan_work *work, uint32_t root, uint32_t *column_p);
 
-/** Any tree into the pool; NULL for a half that the operation lacks. TRYST_E_INVALID: not a tree on the overlay. */
+/** Put a tree into the pool, or find it there. `down` or `up` is NULL for a half that the
+ *  operation lacks.
+ *  Returns: TRYST_E_INVALID  not a tree of the overlay's edges, or another root or half
+ *                            than the operation has
+ *           TRYST_E_NOMEM */
 tryst_status plan_work_add(struct plan_work *work, uint32_t root, const uint32_t *down,
                            const uint32_t *up, uint32_t *column_p);
 
-/** sum of price × value. */
+/** Return the sum of price × value over the column's rows. */
 double plan_column_cost(const struct plan_column *column, const double *row_price);
 
-/** The longest row under the columns' shares; `value_p` (NULL: not wanted) gets all rows. */
+/** Return the longest time of a row under the columns' shares; write the time of each row
+ *  to `value_p` unless it is NULL. */
 double plan_work_time(struct plan_work *work, double *value_p);
 
-/** How many columns have a share. */
+/** Return the number of columns that have a share. */
 uint32_t plan_work_used(const struct plan_work *work);
 
-/** Whether the caller's time is up. */
+/** True if the caller's time limit has passed. */
 bool plan_work_late(const struct plan_work *work);
 
 #endif

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From cuts to a graph; fit.h gives the idea.
+ * From cuts to a graph; see fit.h.
  *
- * The groups, nested in each other, are a tree of switches under one root; rank i's wire goes to the
- * smallest group that holds it. Latencies are shared out over the tree's wires by non-negative
- * least squares (SIRT: Gilbert 1972).
- * Callers: fit.h's.
+ * The nested groups are a tree of switches under one root; rank i's wire goes to the
+ * smallest group that holds the rank. Latencies are distributed over the tree's wires by
+ * non-negative least squares (SIRT: Gilbert 1972).
  */
 #include "fit.h"
 
@@ -17,12 +16,13 @@
 
 enum { LATENCY_ROUNDS = 300 };
 
-/* Fewer groups explain less by chance than a wire for each pair: the mesh must be better by this. */
+/* The mesh must explain this part of all flows more than the groups do: a wire for each
+ * pair explains more flows by chance. */
 static const double MESH_BETTER = 0.05;
 
 #define BIT(rank) (UINT64_C(1) << (rank))
 
-/* ---- checks -------------------------------------------------------------------------------- */
+/* ---- checks ------------------------------------------------------------------------ */
 
 static tryst_status round_check(const struct fit_samples *samples, uint32_t r,
                                 bool *measured, struct err *err)
@@ -32,12 +32,14 @@ static tryst_status round_check(const struct fit_samples *samples, uint32_t r,
         const struct fit_flow *flow = &samples->rounds[r].flows[f];
         if (flow->from >= n || flow->to >= n || flow->from == flow->to)
             return err_set(err, TRYST_E_INVALID,
-                           "probe: round %u has a flow from %u to %u of %u ranks", r,
-                           flow->from, flow->to, n);
+                           "cannot fit a graph to a probe: round %u has a flow from rank "
+                           "%u to rank %u of %u ranks",
+                           r, flow->from, flow->to, n);
         if (!(flow->bytes_per_s > 0) || isinf(flow->bytes_per_s))
             return err_set(
                 err, TRYST_E_INVALID,
-                "probe: nothing came from %s to %s in round %u; is that way blocked?",
+                "cannot fit a graph to a probe: no data from %s to %s in round %u; "
+                "check that no firewall blocks it",
                 samples->names[flow->from], samples->names[flow->to], r);
         measured[flow->from * n + flow->to] = true;
     }
@@ -49,7 +51,7 @@ static tryst_status samples_check(const struct fit_samples *samples, struct err 
     uint32_t n = samples->ranks_count;
     tryst_status status = TRYST_OK;
     if (n < 2 || n > FIT_RANKS_MAX)
-        return err_set(err, TRYST_E_INVALID, "probe: %u ranks; 2 to %d can be probed", n,
+        return err_set(err, TRYST_E_INVALID, "cannot probe %u ranks (2 to %d)", n,
                        FIT_RANKS_MAX);
     bool *measured = mem_zalloc_array((size_t)n * n, sizeof *measured);
     if (!measured)
@@ -60,15 +62,17 @@ static tryst_status samples_check(const struct fit_samples *samples, struct err 
         for (uint32_t j = 0; j < n && status == TRYST_OK; j++)
             if (i != j && !measured[i * n + j])
                 status =
-                    err_set(err, TRYST_E_INVALID, "probe: no round measured %s to %s",
+                    err_set(err, TRYST_E_INVALID,
+                            "cannot fit a graph to a probe: no round measured %s to %s",
                             samples->names[i], samples->names[j]);
     mem_free(measured);
     return status;
 }
 
-/* ---- latencies over a tree ------------------------------------------------------------------ */
+/* ---- latencies over a tree --------------------------------------------------------- */
 
-/* Wires: one of each rank, then one of each group. */
+/* True if the wire is on the path from i to j. Wires 0 … n - 1 are the ranks', then come
+ * the groups'. */
 static bool wire_on_path(const struct fit_cuts *cuts, uint32_t n, uint32_t wire,
                          uint32_t i, uint32_t j)
 {
@@ -76,8 +80,9 @@ static bool wire_on_path(const struct fit_cuts *cuts, uint32_t n, uint32_t wire,
     return !(set & BIT(i)) != !(set & BIT(j));
 }
 
-/* One step: each path's residual is shared out equally among its wires, each wire takes the mean of what its paths
- * give it. From 0 this goes to the solution of least norm: what the paths do not tell apart is shared equally. */
+/* Make one step: each path distributes its residual equally over its wires, and each wire
+ * adds the mean of its paths' parts. Starting from 0 this converges to the solution of
+ * least norm: wires that no path distinguishes share equally. */
 static void wires_step(const struct fit_samples *samples, const struct fit_cuts *cuts,
                        double *wires, uint32_t count)
 {
@@ -115,7 +120,7 @@ static void latencies_share(const struct fit_samples *samples,
         wires_step(samples, cuts, wires, count);
 }
 
-/* ---- the graph ------------------------------------------------------------------------------ */
+/* ---- the graph --------------------------------------------------------------------- */
 
 static tryst_status ranks_add(const struct fit_samples *samples, struct graph *graph,
                               struct err *err)
@@ -133,7 +138,7 @@ static tryst_status ranks_add(const struct fit_samples *samples, struct graph *g
     return TRYST_OK;
 }
 
-/* net<number>, or with more behind it where a rank is called so. */
+/* Add a switch named net<number>, with "+" appended while a node has that name. */
 static tryst_status switch_add(struct graph *graph, uint32_t number, struct err *err,
                                uint32_t *node_p)
 {
@@ -159,7 +164,8 @@ static tryst_status half_add(struct graph *graph, uint32_t from, uint32_t to,
     return graph_link_add(graph, &link, err, &at);
 }
 
-/* The wire of what stands at `node` and holds `set`, up to `above`. */
+/* Add both directions of the wire between `node`, below which are the ranks of `set`, and
+ * `above`. */
 static tryst_status wire_add(const struct fit_samples *samples, struct graph *graph,
                              uint64_t set, uint32_t node, uint32_t above,
                              double latency_ns, struct err *err)
@@ -177,7 +183,8 @@ static tryst_status wire_add(const struct fit_samples *samples, struct graph *gr
     return status;
 }
 
-/* The smallest group that holds all of `set` and is not it, by number; groups_count: the root. */
+/* Return the number of the smallest group that contains `set` and differs from it;
+ * groups_count: the root. */
 static uint32_t group_above(const struct fit_cuts *cuts, uint64_t set)
 {
     uint32_t best = cuts->groups_count;
@@ -212,7 +219,8 @@ static tryst_status tree_build(const struct fit_samples *samples,
     return status;
 }
 
-/* Where rank `rank`'s wires begin: at itself, or at a port where it cannot serve all of them at once. */
+/* Find the node where the wires of `rank` begin: the rank itself, or a port (a switch) if
+ * the rank cannot fill all wires at once. */
 static tryst_status port_add(const struct fit_samples *samples, struct graph *graph,
                              uint32_t rank, struct err *err, uint32_t *port_p)
 {
@@ -233,7 +241,7 @@ static tryst_status port_add(const struct fit_samples *samples, struct graph *gr
     return status;
 }
 
-/* A wire for each pair and way. */
+/* Add a wire for each ordered pair. */
 static tryst_status mesh_build(const struct fit_samples *samples, struct graph *graph,
                                struct err *err)
 {

@@ -2,16 +2,16 @@
 /*
  * A graph from a probe's samples.
  *
- * One idea: a flow has the rate that its narrowest shared wire leaves it, so *every* flow of every round
- * must cross some cut that was full in that round. A cut is a set of ranks and what leaves it; its
- * capacity is the most that was ever seen to leave it. We look for the fewest nested sets (a rank and its
- * interface, the ranks of a machine, of a rack) whose cuts explain all flows: those sets are the
- * switches, their capacities the links. Where sets cannot explain them and a wire for each pair can, the
- * network has no switch.
- * Invariants: a capacity is a measured sum, never an inference; one that was never full is a lower bound. No
- * clock of one rank is compared with another's: rates are the receiver's, latencies half of round trips.
- * Equal samples give equal graphs.
- * Callers: tryst/topo.h's implementation (who gathers samples sits above), tests.
+ * One idea: a flow's rate is its part of its narrowest shared wire, so *every* flow of
+ * every round crosses a cut that was full in that round. A cut is a set of ranks and the
+ * flows that leave it; its capacity is the highest sum of rates that left it in any
+ * round. graph_fit searches the fewest nested sets (a rank and its interface, the ranks
+ * of a machine, of a rack) with cuts that explain all flows. The sets are the switches,
+ * their capacities the links. Where no sets explain the flows and a wire for each pair
+ * does, the network has no switch.
+ * Invariants: a capacity is a measured sum, never an inference; for a wire that was never
+ * full it is a lower bound. No clock of one rank is compared with another's: rates are
+ * the receiver's, latencies half of round trips. Equal samples give equal graphs.
  */
 #ifndef TRYST_TOPOLOGY_FIT_H
 #define TRYST_TOPOLOGY_FIT_H
@@ -20,10 +20,10 @@
 
 enum { FIT_RANKS_MAX = 64 };
 
-/* What was received from `from` at `to` while all flows of its round ran. */
+/* A flow of a round. */
 struct fit_flow {
     uint32_t from, to;
-    double bytes_per_s;
+    double bytes_per_s; /* rate at the receiver while all flows of the round ran */
 };
 
 struct fit_round {
@@ -33,22 +33,24 @@ struct fit_round {
 
 struct fit_samples {
     uint32_t ranks_count;
-    const char *const *names; /* of the ranks, unique */
+    const char *const *names; /* the ranks' names, unique */
     const struct fit_round *rounds;
     uint32_t rounds_count;
-    const double
-        *latency_ns; /* [from × ranks + to], GRAPH_UNKNOWN where there is none; NULL */
+    /* [from × ranks + to]; GRAPH_UNKNOWN: not measured. NULL: no latency was measured. */
+    const double *latency_ns;
 };
 
 struct fit_report {
     uint32_t groups;           /* sets of ranks behind a wire that they share */
-    bool mesh;                 /* a wire for each pair */
-    uint32_t flows, explained; /* of all rounds; how many cross a full cut of the graph */
+    bool mesh;                 /* the graph has a wire for each pair */
+    uint32_t flows, explained; /* flows of all rounds; flows that cross a full cut */
 };
 
-/** Ranks become nodes in their order, switches are named net0, net1, …; the graph is sealed.
- *  TRYST_E_NOMEM; TRYST_E_INVALID: fewer than 2 ranks or more than FIT_RANKS_MAX, a rate that is no positive number,
- *  a pair that no round measured in either way (the sentence names it). */
+/** Fit a graph to the samples. Ranks become nodes in their order, switches are named
+ *  net0, net1, …; the graph is sealed.
+ *  Returns: TRYST_E_INVALID  fewer than 2 ranks or more than FIT_RANKS_MAX, a rate that
+ *                            is not positive and finite, or a pair without a flow
+ *           TRYST_E_NOMEM */
 tryst_status graph_fit(const struct fit_samples *samples, struct err *err,
                        struct fit_report *report_p, struct graph **graph_p);
 

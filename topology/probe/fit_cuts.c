@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which sets of ranks share a wire.
+ * Search for the sets of ranks that share a wire.
  *
- * One idea: greedy. Begin with each rank's own wire; while flows are left that cross no full cut, take the
- * set that explains most of them, among those that nest with the sets that are there. Up to
- * EXACT_RANKS every set is a candidate; beyond, those of an agglomerative clustering by rate.
- * Invariant: groups are pairwise nested or disjoint, none has rank 0 (fit_cuts.h says why), each explains flows that
- * nothing else does, in two rounds at least: in the one where it carried most, any set looks full.
- * Callers: fit.c.
+ * One idea: greedy. Begin with each rank's own wire. While flows are left that cross no
+ * full cut, add the set that explains most of them, among the sets that nest with those
+ * already chosen. Up to EXACT_RANKS ranks every set is a candidate; beyond, the sets of
+ * an agglomerative clustering by rate.
+ * Invariant: groups are pairwise nested or disjoint, and none has rank 0 (see
+ * fit_cuts.h). A group is chosen only if it explains new flows in at least two rounds: in
+ * the round with its highest sum every set counts as full. A group without which all
+ * flows are still explained is removed again.
  */
 #include "fit_cuts.h"
 
@@ -23,9 +25,10 @@ struct search {
     const struct fit_samples *samples;
     uint64_t all;         /* every rank */
     bool **explained;     /* by round and flow */
-    uint64_t *candidates; /* where not every set is one */
+    uint64_t *candidates; /* beyond EXACT_RANKS: the candidate sets */
     uint32_t candidates_count;
-    double own[FIT_RANKS_MAX]; /* capacity of each rank's wire, the greater way */
+    /* Capacity of each rank's wire, in the direction with more. */
+    double own[FIT_RANKS_MAX];
 };
 
 static bool leaves(uint64_t set, const struct fit_flow *flow)
@@ -52,7 +55,7 @@ double fit_capacity(const struct fit_samples *samples, uint64_t set)
     return most;
 }
 
-/* ---- capacities ----------------------------------------------------------------------------- */
+/* ---- capacities -------------------------------------------------------------------- */
 
 static int by_value(const void *a, const void *b)
 {
@@ -60,7 +63,8 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The upper quartile of those within FIT_FULL of the largest; 0 where there are none. */
+/* Return the upper quartile of the values that are at least FIT_FULL of the largest; 0
+ * without values. */
 static double near_usual(double *values, uint32_t count)
 {
     uint32_t first = 0;
@@ -84,7 +88,7 @@ tryst_status fit_usual(const struct fit_samples *samples, uint64_t set, double *
     return TRYST_OK;
 }
 
-/* A pair is in four rounds, and some mixed ones. */
+/* A pair is in four rounds and at most six mixed ones (fit_schedule.c). */
 enum { PAIR_ROUNDS_MAX = 64 };
 
 double fit_pair_usual(const struct fit_samples *samples, uint32_t from, uint32_t to)
@@ -100,13 +104,14 @@ double fit_pair_usual(const struct fit_samples *samples, uint32_t from, uint32_t
     return near_usual(rates, count);
 }
 
-/* ---- what is explained --------------------------------------------------------------------- */
+/* ---- what is explained ------------------------------------------------------------- */
 
 struct gain {
     uint32_t flows, rounds;
 };
 
-/* Flows that the cut of `set` (one way) explains and nothing does yet; marks them if asked to. */
+/* Count the flows that leave `set` in rounds where its cut was full and that are not
+ * explained yet; with `mark` they become explained. */
 static struct gain cut_gain(const struct search *search, uint64_t set, bool mark)
 {
     const struct fit_samples *samples = search->samples;
@@ -128,7 +133,7 @@ static struct gain cut_gain(const struct search *search, uint64_t set, bool mark
     return gain;
 }
 
-/* Both ways of a wire. */
+/* Count and mark as cut_gain does, for both directions of the wire of `set`. */
 static struct gain wire_gain(const struct search *search, uint64_t set, bool mark)
 {
     struct gain out = cut_gain(search, set, mark);
@@ -158,10 +163,11 @@ static void explained_reset(const struct search *search, const uint64_t *groups,
         (void)wire_gain(search, groups[g], true);
 }
 
-/* ---- candidates ---------------------------------------------------------------------------- */
+/* ---- candidates -------------------------------------------------------------------- */
 
-/* The best rate seen from i to j beside what their own wires would let through: 1 alone, less behind a
- * wire that others share. Mean of both ways and all rounds. */
+/* Return the mean rate of the flows between i and j, in both directions and all rounds,
+ * as a part of the smaller of their wires' capacities. Flows through a wire that others
+ * share make it smaller. */
 static double likeness(const struct search *search, uint32_t i, uint32_t j)
 {
     const struct fit_samples *samples = search->samples;
@@ -180,7 +186,8 @@ static double likeness(const struct search *search, uint32_t i, uint32_t j)
     return count && most > 0 ? sum / count / most : 0;
 }
 
-/* Agglomerative clustering, average linkage: each set that comes up is a candidate. */
+/* Cluster the ranks by agglomeration with average linkage; each merged set becomes a
+ * candidate. */
 static tryst_status clusters_find(struct search *search)
 {
     uint32_t n = search->samples->ranks_count, count = n;
@@ -204,7 +211,7 @@ static tryst_status clusters_find(struct search *search)
             near[a * n + k] = near[k * n + a] =
                 (wa * near[a * n + k] + wb * near[b * n + k]) / (wa + wb);
         sets[a] |= sets[b];
-        for (uint32_t k = 0; k < count; k++) /* the last one takes the place of b */
+        for (uint32_t k = 0; k < count; k++) /* move the last set to b's place */
             near[b * n + k] = near[k * n + b] = near[(count - 1) * n + k];
         sets[b] = sets[count - 1];
         search->candidates[search->candidates_count++] =
@@ -224,7 +231,8 @@ static bool nests(uint64_t set, const struct fit_cuts *cuts)
     return true;
 }
 
-/* How narrow the wire is for the ranks behind it: less is likelier a wire of its own. */
+/* Return the wire's capacity as a part of the capacities of the ranks behind it. The
+ * smaller it is, the more likely the ranks share a wire. */
 static double narrowness(const struct search *search, uint64_t set)
 {
     double own = 0;
@@ -244,7 +252,7 @@ static void candidate_try(const struct search *search, const struct fit_cuts *cu
 {
     uint64_t other = search->all & ~set;
     if (!(set & (set - 1)) || !(other & (other - 1)) || !nests(set, cuts))
-        return; /* one rank: its own wire is there already */
+        return; /* a single rank, which has a wire already, or a set that does not nest */
     struct gain gain = wire_gain(search, set, false);
     if (gain.rounds < ROUNDS_MIN || gain.flows < best->gain.flows)
         return;
@@ -257,7 +265,7 @@ static void candidate_try(const struct search *search, const struct fit_cuts *cu
 static struct best candidate_best(const struct search *search,
                                   const struct fit_cuts *cuts)
 {
-    struct best best = {0, {1, 0}, 0}; /* a single flow is no reason */
+    struct best best = {0, {1, 0}, 0}; /* a set that explains one flow is not enough */
     if (search->samples->ranks_count <= EXACT_RANKS)
         for (uint64_t set = 2; set <= search->all; set += 2)
             candidate_try(search, cuts, set, &best);
@@ -267,7 +275,7 @@ static struct best candidate_best(const struct search *search,
     return best;
 }
 
-/* ---- the search ---------------------------------------------------------------------------- */
+/* ---- the search -------------------------------------------------------------------- */
 
 static void search_close(struct search *search)
 {
@@ -302,7 +310,7 @@ static tryst_status search_open(const struct fit_samples *samples, struct search
     return TRYST_E_NOMEM;
 }
 
-/* A set taken early may be explained by later ones. */
+/* Remove each group that is not needed to explain all flows, last first. */
 static void groups_prune(const struct search *search, struct fit_cuts *cuts)
 {
     for (uint32_t g = cuts->groups_count; g-- > 0;) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which sets of ranks share a wire; private to fit.c. */
+/* Search for the sets of ranks that share a wire; private to fit.c. */
 #ifndef TRYST_TOPOLOGY_FIT_CUTS_H
 #define TRYST_TOPOLOGY_FIT_CUTS_H
 
@@ -7,10 +7,12 @@
 
 #include "fit.h"
 
-/* A cut counts as full from here on: TCP leaves some room, and rates of one round differ by as much. */
+/* A cut counts as full from this part of its capacity on: TCP does not fill a wire, and
+ * the rates of one round vary by as much. */
 #define FIT_FULL 0.88
 
-/* A set of ranks by bits; rank 0 is in none of the groups: a cut and its other side are one wire. */
+/* Groups are sets of ranks by bits. Rank 0 is in no group, since a set and its complement
+ * share one wire. */
 struct fit_cuts {
     uint64_t groups[FIT_RANKS_MAX];
     uint32_t groups_count;
@@ -23,19 +25,24 @@ static inline uint64_t fit_all(uint32_t ranks_count)
     return UINT64_MAX >> (FIT_RANKS_MAX - ranks_count);
 }
 
-/* The most that was seen to leave `set`, over all rounds. */
+/** Return the highest sum of rates that left `set` in any round. */
 double fit_capacity(const struct fit_samples *samples, uint64_t set);
-/* What left it when it was full: the upper quartile over rounds in which it may have been (not all that look
- * full were), since the most is the luckiest round's. TRYST_E_NOMEM. */
+/** Compute the usual sum of rates that left `set` when its cut was full: the upper
+ *  quartile over the rounds with at least FIT_FULL of the capacity (the maximum is an
+ *  outlier, and some of these rounds were not full). Returns TRYST_OK or
+ *  TRYST_E_NOMEM. */
 tryst_status fit_usual(const struct fit_samples *samples, uint64_t set, double *usual_p);
-/* The best rate that was seen from one to the other, and the upper quartile of those that came near it. */
+/** Return the highest rate of a flow from `from` to `to`. */
 double fit_pair_capacity(const struct fit_samples *samples, uint32_t from, uint32_t to);
+/** Return the upper quartile of the rates from `from` to `to` that are at least FIT_FULL
+ *  of the highest. */
 double fit_pair_usual(const struct fit_samples *samples, uint32_t from, uint32_t to);
 
-/** The groups that explain the flows best. TRYST_E_NOMEM. */
+/** Find groups that explain many flows, greedily. Returns TRYST_OK or TRYST_E_NOMEM. */
 tryst_status fit_cuts_find(const struct fit_samples *samples, struct fit_cuts *cuts_p);
 
-/** How many flows are explained by each rank's own wire and one for each pair. TRYST_E_NOMEM. */
+/** Count the flows that are explained by each rank's own wire and a wire for each pair.
+ *  Returns TRYST_OK or TRYST_E_NOMEM. */
 tryst_status fit_mesh_explains(const struct fit_samples *samples, uint32_t *explained_p);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a probe measures, and what at the same time.
+ * The rounds of a probe.
  *
- * One idea: alone, a pair shows its narrowest wire; all together, ranks show the wires that they share. So
- * each ordered pair is measured once with nobody near it (rounds of the circle method, kept apart by host), once
- * among n flows that load every rank once each way (i to i + s), and with its sender's and its
- * receiver's other flows.
- * Callers: tryst/topo.h's implementation, tests.
+ * One idea: a flow alone shows its narrowest wire; flows of all ranks show the wires that
+ * ranks share. So each ordered pair is measured once without another flow at its hosts
+ * (circle method, then first fit by host), once among n flows that load every rank once
+ * in each direction (i to i + s), once with all flows of its sender, and once with all
+ * flows of its receiver.
  */
 #include "fit_schedule.h"
 
@@ -15,14 +15,16 @@
 #include "core/alloc.h"
 #include "core/random.h"
 
-/* With every rank's neighbour at the same distance, racks of equal size load each other's wires equally, and
- * one wire fewer explains it all; mixed rounds tell. Below MIXED_RANKS there is one way to split ranks in two. */
+/* If each rank sends to the rank at the same distance, racks of equal size load each
+ * other's wires equally, and one wire fewer would explain all flows; rounds of random
+ * permutations prevent it. Below MIXED_RANKS ranks there is only one way to split them
+ * into two racks. */
 enum { MIXED_ROUNDS = 6, MIXED_RANKS = 5 };
 
 struct build {
     struct fit_schedule *schedule;
     uint32_t n;
-    const uint32_t *hosts; /* NULL: each rank has its own */
+    const uint32_t *hosts; /* by rank; NULL: no two ranks share a host */
 };
 
 static void pair_put(struct fit_schedule *schedule, uint32_t from, uint32_t to)
@@ -30,7 +32,7 @@ static void pair_put(struct fit_schedule *schedule, uint32_t from, uint32_t to)
     schedule->pairs[schedule->pairs_count++] = (struct fit_pair){from, to};
 }
 
-/* Pairs after the last round's are a round; none are none. */
+/* Make the pairs put since the last round a round, unless there are none. */
 static void round_end(struct fit_schedule *schedule)
 {
     if (schedule->pairs_count == schedule->first[schedule->rounds_count])
@@ -38,14 +40,15 @@ static void round_end(struct fit_schedule *schedule)
     schedule->first[++schedule->rounds_count] = schedule->pairs_count;
 }
 
-/* ---- apart ---------------------------------------------------------------------------------- */
+/* ---- apart ------------------------------------------------------------------------- */
 
 static uint32_t host_of(const struct build *build, uint32_t rank)
 {
     return build->hosts ? build->hosts[rank] : rank;
 }
 
-/* Pair `k` of round `r` of the circle method over `seats` (even): false where it is nobody's. */
+/* Find pair `k` of round `r` of the circle method over `seats` (even) ranks. Returns
+ * false if one of the two seats is empty. */
 static bool circle_pair(const struct build *build, uint32_t seats, uint32_t r, uint32_t k,
                         struct fit_pair *pair)
 {
@@ -62,7 +65,7 @@ static bool is_near(const struct build *build, struct fit_pair a, struct fit_pai
     return from == other_from || from == other_to || to == other_from || to == other_to;
 }
 
-/* Whether `pair` can join the pairs after the last round's. */
+/* True if `pair` shares no host with the pairs of the round being made. */
 static bool fits_in(const struct build *build, struct fit_pair pair)
 {
     const struct fit_schedule *schedule = build->schedule;
@@ -73,7 +76,7 @@ static bool fits_in(const struct build *build, struct fit_pair pair)
     return true;
 }
 
-/* `left` into as few rounds as first fit makes of them. */
+/* Distribute the pairs in `left` over rounds by first fit. */
 static void rounds_apart(const struct build *build, struct fit_pair *left, uint32_t count)
 {
     while (count) {
@@ -108,9 +111,9 @@ static tryst_status apart_build(const struct build *build)
     return TRYST_OK;
 }
 
-/* ---- together ------------------------------------------------------------------------------- */
+/* ---- together ---------------------------------------------------------------------- */
 
-/* A permutation that leaves nobody in place, the same for equal n. */
+/* Add a round of a random permutation without fixed points. */
 static void derangement_build(const struct build *build, struct random *dice)
 {
     uint32_t to[FIT_RANKS_MAX], n = build->n;
@@ -154,7 +157,7 @@ tryst_status fit_schedule_open(uint32_t ranks_count, const uint32_t *hosts,
     const struct build build = {&schedule, ranks_count, hosts};
     size_t pairs = (size_t)ranks_count * (ranks_count - 1);
     if (ranks_count < 2 || ranks_count > FIT_RANKS_MAX)
-        return err_set(err, TRYST_E_INVALID, "probe: %u ranks; 2 to %d can be probed",
+        return err_set(err, TRYST_E_INVALID, "cannot probe %u ranks (2 to %d)",
                        ranks_count, FIT_RANKS_MAX);
     size_t most = 4 * pairs + (size_t)MIXED_ROUNDS * ranks_count;
     schedule.pairs = mem_zalloc_array(most, sizeof *schedule.pairs);

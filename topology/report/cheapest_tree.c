@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cost of the cheapest arborescence, for checking; see cheapest_tree.h. The solver has another one.
+ * The cost of the cheapest arborescence, for checking; see cheapest_tree.h. The solver
+ * uses its own code (plan/arborescence.c).
  *
- * One idea (Edmonds 1967, in the dense form of Tarjan 1977): every rank but the root must be entered, so the cheapest link
- * into it is paid in any case; take that off all links into it. Where the links paid for make a circle, the circle is one
- * rank from then on. What was taken off in all is the cost.
- * A walk goes backwards by those links until it meets itself, where a circle melts: 2n turns of n steps each. In the end
- * everything has melted, and what was taken off the sets that a rank is not in is the cost from that rank.
+ * One idea (Edmonds 1967, in the dense form of Tarjan 1977): each rank except the root
+ * must be entered, so the cheapest edge into a rank is paid in any case, and its cost is
+ * subtracted from all edges into the rank. Where the paid edges form a cycle, the cycle
+ * is merged ("molten") into one rank. The sum of what was subtracted is the cost.
+ * A walk follows the paid edges backwards until it meets itself, and merges that cycle:
+ * 2n iterations of n steps each. At the end all ranks are one set. The cost from a root
+ * is the sum over the sets that do not contain the root.
  */
 #include "cheapest_tree.h"
 
@@ -15,11 +18,11 @@
 
 #include "topology/base/graph.h"
 
-/* States of a (molten) rank. */
+/* States of a rank; MOLTEN: merged into another one. */
 enum { FREE, ON_WALK, MOLTEN };
 
 struct melt {
-    double *in; /* in[v × n + u]: what is left of the cost of u → v */
+    double *in; /* in[v × n + u]: what remains of the cost of u → v */
     uint32_t n;
     uint32_t *state, *walk;
     uint32_t walk_count;
@@ -45,7 +48,7 @@ static uint32_t cheapest_in(const struct melt *melt, uint32_t v)
     return best;
 }
 
-/* b becomes part of a. */
+/* Merge b into a. */
 static void melt_two(struct melt *melt, uint32_t a, uint32_t b)
 {
     size_t n = melt->n;
@@ -58,12 +61,13 @@ static void melt_two(struct melt *melt, uint32_t a, uint32_t b)
         melt->in[v * n + a] = fmin(melt->in[v * n + a], melt->in[v * n + b]);
 }
 
-/* Sets of ranks by number: the ranks themselves, then the circles in the order in which they melted. What was taken
- * off the links into a set is paid by each root outside of it, and by no root inside. */
+/* Sets of ranks by number: the ranks themselves, then the cycles in the order in which
+ * they were merged. What was subtracted from the edges into a set is paid by each root
+ * outside the set, and by no root inside. */
 struct sets {
     uint32_t *of;     /* by live rank: its set */
-    uint32_t *around; /* by set: the set that it melted into, GRAPH_NONE: the last one */
-    double *paid;     /* by set */
+    uint32_t *around; /* by set: the set it was merged into; GRAPH_NONE: the last set */
+    double *paid;     /* by set: what was subtracted from the edges into it */
     uint32_t count;
 };
 
@@ -82,7 +86,8 @@ static void circle_melt(struct melt *melt, struct sets *sets, uint32_t u)
     sets->paid[circle] = 0;
 }
 
-/* Walks backwards until all is one set. False: some rank cannot be entered. */
+/* Walk backwards until all ranks are one set. Returns false if no edge enters some
+ * set. */
 static bool melt_all(struct melt *melt, struct sets *sets)
 {
     uint32_t v = 0, live = melt->n;
@@ -125,7 +130,7 @@ bool cheapest_tree_costs(const double *cost, uint32_t n, bool inwards, double *s
     for (uint32_t s = 0; s < sets.count; s++)
         all += sets.paid[s];
     for (uint32_t s = sets.count;
-         s-- > 0;) /* from the outermost inwards: what is paid around s */
+         s-- > 0;) /* outermost set first: add what is paid around s */
         if (sets.around[s] != GRAPH_NONE)
             sets.paid[s] += sets.paid[sets.around[s]];
     for (uint32_t r = 0; r < n; r++)

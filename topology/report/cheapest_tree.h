@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cost of cheapest trees, found apart from the planner's way (plan/arborescence.h). Callers: plan_verify.c. */
+/* The cost of cheapest trees, computed independently of the planner's
+ * plan/arborescence.h. */
 #ifndef TRYST_TOPOLOGY_CHEAPEST_TREE_H
 #define TRYST_TOPOLOGY_CHEAPEST_TREE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/** For each rank as the root, into costs_p[n]: the cheapest out-tree (an arborescence) at cost[i × n + j] per edge i → j,
- *  or, `inwards`, the cheapest in-tree. By reductions alone: Chu and Liu 1965, Edmonds 1967. False: not strongly
- *  connected, and nothing is written. `scratch` holds n × n, `numbers` 5 n, `sums` 2 n. */
+/** Compute costs_p[n], for each rank as the root: the cost of the cheapest out-tree (an
+ *  arborescence) at cost[i × n + j] for the edge i → j or, `inwards`, of the cheapest
+ *  in-tree. No tree is built (Chu and Liu 1965, Edmonds 1967). Scratch: `scratch` n × n,
+ *  `numbers` 5 n, `sums` 2 n.
+ *  Returns false, and writes no costs, if the edges do not connect all ranks strongly. */
 bool cheapest_tree_costs(const double *cost, uint32_t n, bool inwards, double *scratch,
                          uint32_t *numbers, double *sums, double *costs_p);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The trees that a plan runs by size; see plan_by_size.h. */
+/* The trees that a plan runs by size: table, JSON, check; see plan_by_size.h. */
 #include "plan_by_size.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 
 #define CELL_BYTES 32
 
-/* ---- for people --------------------------------------------------------------------------- */
+/* ---- table ------------------------------------------------------------------------- */
 
 static const char *time_cell(double s, char cell_p[CELL_BYTES])
 {
@@ -33,7 +33,7 @@ static const char *bytes_cell(uint64_t bytes, char cell_p[CELL_BYTES])
     return cell_p;
 }
 
-/* Trees that carry anything. */
+/* Count the trees with a share: all but perhaps tree 0. */
 static uint32_t trees_used(const struct plan_size *size)
 {
     return size->trees_count - !(size->trees[0].share > 0);
@@ -75,7 +75,7 @@ void plan_by_size_text(const struct plan_report *report, struct text *text)
               (unsigned long long)report->sizes->digest);
 }
 
-/* ---- JSON --------------------------------------------------------------------------------- */
+/* ---- JSON -------------------------------------------------------------------------- */
 
 /* The distinct trees of all sizes. */
 struct tree_list {
@@ -85,7 +85,7 @@ struct tree_list {
     uint32_t count;
 };
 
-/* The number of a tree, or the list's count. */
+/* Return the number of a tree, or list->count if it is not listed. */
 static uint32_t list_find(const struct tree_list *list, const struct plan_tree *tree)
 {
     uint32_t k = 0;
@@ -94,7 +94,7 @@ static uint32_t list_find(const struct tree_list *list, const struct plan_tree *
     return k;
 }
 
-/* False: out of memory. */
+/* List the distinct trees of all sizes. Returns false if out of memory. */
 static bool list_make(struct tree_list *list, const struct plan_sizes *sizes)
 {
     uint32_t room = 0;
@@ -166,7 +166,7 @@ void plan_by_size_json(const struct plan_report *report, struct text *text)
     text_addf(text, ",\n \"digest\": \"%016llx\"", (unsigned long long)sizes->digest);
 }
 
-/* ---- check -------------------------------------------------------------------------------- */
+/* ---- check ------------------------------------------------------------------------- */
 
 struct reading {
     struct arrays arrays;
@@ -183,7 +183,8 @@ struct reading {
 
 #define WRONG(reading, ...) err_set((reading)->err, TRYST_E_INVALID, __VA_ARGS__)
 
-/* True if the value is a whole number of `least` to below `below`. */
+/* True if the value is a whole number ≥ `least` and < `below`; writes it to
+ * `*number_p`. */
 static bool whole_get(const json_t *value, int64_t least, uint64_t below,
                       int64_t *number_p)
 {
@@ -238,8 +239,8 @@ static tryst_status tree_read(struct reading *reading, const json_t *item, uint3
     if (!whole_get(json_object_get(item, "root"), 0, reading->plan->ranks_count, &root) ||
         (op != PLAN_ALLREDUCE && (uint64_t)root != reading->root))
         return WRONG(reading,
-                     "\"size_trees\": \"root\" of tree %u is not a rank that may "
-                     "be one",
+                     "\"size_trees\": \"root\" of tree %u must be a rank, and "
+                     "for broadcast and reduce the plan's root",
                      t);
     tree->root = (uint32_t)root;
     if (op != PLAN_REDUCE)
@@ -280,13 +281,13 @@ static tryst_status shares_read(struct reading *reading, const json_t *list, uin
         if (!whole_get(json_object_get(item, "tree"), 0, reading->trees_count, &number) ||
             (size->trees_count == 0 && number != 0))
             return WRONG(reading,
-                         "\"by_size\": item %u: tree %u is not one that may be "
-                         "there (tree 0 is the first of each size)",
+                         "\"by_size\": item %u: tree %u must be a number of "
+                         "\"size_trees\", and the first one 0",
                          s, size->trees_count);
         *tree = reading->trees[number];
         tree->share = json_number_value(share);
         if (!json_is_number(share) || !(tree->share >= 0))
-            return WRONG(reading, "\"by_size\": item %u: share %u must be 0 or more", s,
+            return WRONG(reading, "\"by_size\": item %u: share %u must be at least 0", s,
                          size->trees_count);
         sum += tree->share;
         if (tree->share > 0 && tree->depth > size->depth)
@@ -294,8 +295,8 @@ static tryst_status shares_read(struct reading *reading, const json_t *list, uin
     }
     return told_near(sum, 1) ? TRYST_OK
                              : WRONG(reading,
-                                     "\"by_size\": the shares of item %u sum to "
-                                     "%.12g, not to 1",
+                                     "\"by_size\": the shares of item %u must sum to "
+                                     "1; they sum to %.12g",
                                      s, sum);
 }
 
@@ -330,7 +331,7 @@ static tryst_status size_read(struct reading *reading, const json_t *item, uint3
     return status;
 }
 
-/* A number that is recomputed; INFINITY is null. */
+/* Compare a member with its recomputed value; INFINITY is null in the document. */
 static tryst_status number_check(struct reading *reading, const json_t *item, uint32_t s,
                                  const char *member, double right)
 {
@@ -339,7 +340,7 @@ static tryst_status number_check(struct reading *reading, const json_t *item, ui
             ? json_is_number(value) && told_near(json_number_value(value), right)
             : json_is_null(value))
         return TRYST_OK;
-    return WRONG(reading, "\"by_size\": \"%s\" of item %u is not %.12g", member, s,
+    return WRONG(reading, "\"by_size\": \"%s\" of item %u must be %.12g", member, s,
                  right);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an operation takes; see plan_cost.h.
+ * Predicted times of an operation; see plan_cost.h.
  */
 #include "plan_cost.h"
 
@@ -10,7 +10,7 @@
 #include "plan_ring.h"
 #include "topology/routes/overlay_price.h"
 
-/* Up to so many ranks each is tried as the root of a shape. */
+/* With at most this many ranks, each rank is tried as the root of a shape. */
 #define ROOTS_TRIED_MAX 32u
 
 enum shape { FLAT, CHAIN, BINOMIAL, BINARY, FOUR_ARY, TWO_LEVEL, SHAPES };
@@ -29,11 +29,12 @@ struct costing {
     double bytes;
     double slice_bytes;
     struct tree_overheads overheads; /* of steps; trees have none here */
-    double gamma_most;               /* seconds to sum a byte, of the slowest rank */
+    double gamma_most;               /* the slowest rank's seconds to sum a byte */
+    /* By member: parent in the shape; the node that its only link leads to. */
     uint32_t *parent, *next_to;
-    uint32_t *order; /* of the ring: ranks that are near follow each other */
-    uint32_t first;  /* its position that halving-doubling begins at */
-    bool ordered;    /* there is a ring */
+    uint32_t *order; /* members in the ring's order: near ones follow each other */
+    uint32_t first;  /* position in `order` where halving-doubling begins */
+    bool ordered;    /* `order` is a ring */
 };
 
 double cost_total_s(const struct cost_shape *shape)
@@ -46,9 +47,10 @@ static bool has_all_roots(enum plan_op op)
     return op == PLAN_ALLGATHER || op == PLAN_REDUCE_SCATTER;
 }
 
-/* ---- trees -------------------------------------------------------------------------------- */
+/* ---- trees ------------------------------------------------------------------------- */
 
-/* In rounds of one kind; move_s INFINITY: an edge has no route. */
+/* Return the cost of a set of trees in rounds of one kind; move_s is INFINITY if an edge
+ * has no route. */
 static struct cost_shape set_cost_by(struct costing *costing, const struct tree_set *set)
 {
     struct tree_measure measure = tree_costing_measure(&costing->trees, set);
@@ -72,9 +74,9 @@ static struct cost_shape set_cost(struct costing *costing, const struct plan_tre
     return cost_total_s(&turns) < cost_total_s(&levels) ? turns : levels;
 }
 
-/* ---- shapes of trees ---------------------------------------------------------------------- */
+/* ---- shapes of trees --------------------------------------------------------------- */
 
-/* Position v of a shape that begins at position 0; its parent's position. */
+/* Return the parent's position for position v > 0; the root has position 0. */
 static uint32_t shape_parent(enum shape shape, uint32_t v)
 {
     switch (shape) {
@@ -86,7 +88,8 @@ static uint32_t shape_parent(enum shape shape, uint32_t v)
     }
 }
 
-/* The first member beside i, the root standing for its own. */
+/* Return the leader of member i in the two-level shape: the root if both are at one node,
+ * else the first member at i's node. */
 static uint32_t leader_of(const struct costing *costing, uint32_t root, uint32_t i)
 {
     if (costing->next_to[i] == costing->next_to[root])
@@ -97,7 +100,8 @@ static uint32_t leader_of(const struct costing *costing, uint32_t root, uint32_t
     return i;
 }
 
-/* The member at position v of a shape: by number from the root on, in a chain in the ring's order. */
+/* Return the member at position v of a shape: in the ring's order for a chain, else by
+ * number, both from the root on. */
 static uint32_t member_at(const struct costing *costing, enum shape shape, uint32_t root,
                           uint32_t v)
 {
@@ -159,12 +163,12 @@ static void trees_add(struct costing *costing, uint32_t root, struct cost_table 
     }
 }
 
-/* ---- shapes of steps ---------------------------------------------------------------------- */
+/* ---- shapes of steps --------------------------------------------------------------- */
 
 /* A step in which ranks send to each other at the same time. */
 struct step {
-    double move;      /* seconds for a byte on each edge, through the busiest link */
-    double latency_s; /* of the slowest edge */
+    double move;      /* the busiest link's seconds for one byte on each edge */
+    double latency_s; /* latency of the slowest edge */
     bool routed;      /* each edge has a route */
 };
 
@@ -175,7 +179,7 @@ static void step_begin(struct costing *costing, struct step *step)
            costing->overlay->links_count * sizeof *costing->trees.load);
 }
 
-/* Between two positions of the order. */
+/* Add the edge between two positions of the order to the step. */
 static void step_edge(struct costing *costing, uint32_t from, uint32_t to,
                       struct step *step)
 {
@@ -185,8 +189,9 @@ static void step_edge(struct costing *costing, uint32_t from, uint32_t to,
         step->routed = false;
 }
 
-/* Adds a step of `bytes` an edge. The next one begins with its first slice, the last ends with its last. A rank has a
- * flow in and a flow out. */
+/* Add the time of a step with `bytes` on each edge to `cost`. The next step begins with
+ * the first slice, so the trip of a slice counts in full only for the last step. Each
+ * rank has one flow in and one flow out. */
 static void step_add(struct costing *costing, struct step *step, double bytes, bool sums,
                      bool last, struct cost_shape *cost)
 {
@@ -225,7 +230,8 @@ static void ring_add(struct costing *costing, struct cost_table *table)
     shape_add(table, &cost);
 }
 
-/* The ranks that fold into others send to them, or get the result back. */
+/* Add the step in which `folded` ranks send their tensors to their partners, or get the
+ * result `back`. */
 static void fold_add(struct costing *costing, uint32_t folded, bool back,
                      struct cost_shape *cost)
 {
@@ -237,7 +243,7 @@ static void fold_add(struct costing *costing, uint32_t folded, bool back,
         step_add(costing, &step, costing->bytes, !back, back, cost);
 }
 
-/* One exchange of all that did not fold with the rank 2^k further. */
+/* Add the step in which each of `count` ranks exchanges with the rank at distance 2^k. */
 static void exchange_add(struct costing *costing, uint32_t k, uint32_t folded,
                          uint32_t count, bool sums, bool last, struct cost_shape *cost)
 {
@@ -266,7 +272,8 @@ static struct cost_shape halving_cost(struct costing *costing)
     return cost;
 }
 
-/* The order is a ring: which of its ranks is the first decides which are near in the large steps. */
+/* Add halving-doubling from its best first position: the position decides which ranks
+ * exchange in the large steps. */
 static void halving_add(struct costing *costing, struct cost_table *table)
 {
     struct cost_shape best = {.name = "halving-doubling", .move_s = INFINITY};
@@ -281,7 +288,7 @@ static void halving_add(struct costing *costing, struct cost_table *table)
     shape_add(table, &best);
 }
 
-/* ---- the table ---------------------------------------------------------------------------- */
+/* ---- the table --------------------------------------------------------------------- */
 
 static void rates_find(struct costing *costing, struct cost_table *table)
 {
@@ -364,7 +371,7 @@ tryst_status plan_cost(struct overlay *overlay, const struct plan *plan, uint32_
     return status;
 }
 
-/* ---- rivals of sizes ----------------------------------------------------------------------- */
+/* ---- rivals of sizes --------------------------------------------------------------- */
 
 static void rival_take(const struct cost_table *table, struct cost_rivals *rivals)
 {

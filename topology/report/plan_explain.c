@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Plans and routes for people; see plan_explain.h.
+ * Plans and routes as text; see plan_explain.h.
  */
 #include "plan_explain.h"
 
@@ -11,11 +11,11 @@
 #include "topology/routes/overlay_price.h"
 
 #define TREES_SHOWN 16u
-#define RANKS_SHOWN \
-    16u /* of larger groups the parents are not listed: the JSON has them */
+/* Edges of trees are listed for groups of at most this many ranks; the JSON has all. */
+#define RANKS_SHOWN 16u
 #define LINKS_SHOWN 5u
 
-/* ---- numbers ------------------------------------------------------------------------------ */
+/* ---- numbers ----------------------------------------------------------------------- */
 
 static void time_write(struct text *text, const char *before, double s)
 {
@@ -48,7 +48,7 @@ static void bytes_write(struct text *text, uint64_t bytes)
     text_addf(text, "%llu bytes", (unsigned long long)bytes);
 }
 
-/* ---- a plan ------------------------------------------------------------------------------- */
+/* ---- a plan ------------------------------------------------------------------------ */
 
 static const char *member_name(const struct plan_report *report, uint32_t member)
 {
@@ -122,14 +122,15 @@ static void trees_write(const struct plan_report *report, struct text *text)
         text_addf(text, "    and %u more (--json)\n", plan->trees_count - TREES_SHOWN);
 }
 
-/* What a step cost; rounding errors are none. */
+/* Return the percentage by which a step made the time longer; 0 if below rounding
+ * errors. */
 static double slower_percent(const struct plan_step *before, const struct plan_step *step)
 {
     double slower = 100 * (step->s_per_byte / before->s_per_byte - 1);
     return fabs(slower) < 1e-9 ? 0 : slower;
 }
 
-/* The solution, and each step that made something else of it. */
+/* Add the solver's result, and each step that changed it. */
 static void steps_write(const struct plan_report *report, struct text *text)
 {
     const struct plan_step *before = NULL;
@@ -158,7 +159,8 @@ static double link_time(const struct plan_report *report, uint32_t l)
     return report->plan->load[l] / report->overlay->capacity[l];
 }
 
-/* The next link after `last` in order of time, then number; links_count when there is none. */
+/* Return the next link after `last` in descending order of time, then by number;
+ * links_count if there are no more. With last = links_count, return the first one. */
 static uint32_t link_next(const struct plan_report *report, uint32_t last)
 {
     uint32_t count = report->overlay->links_count, found = count;
@@ -201,7 +203,7 @@ static void costs_write(const struct plan_report *report, struct text *text)
     text_add(text, "  predicted for ");
     bytes_write(text, costs->bytes);
     text_addf(text, ": %s wins%s\n", costs->shapes[costs->wins].name,
-              costs->latency_unknown ? " (latencies that are unknown count as 0)" : "");
+              costs->latency_unknown ? " (unknown latencies count as 0)" : "");
     if (plan_op_sums(report->plan->op)) {
         text_add(text, "    sums at ");
         sum_rate_explain(text, &costs->sums);
@@ -233,9 +235,10 @@ void plan_text_write(const struct plan_report *report, struct text *text)
     costs_write(report, text);
 }
 
-/* ---- a route ------------------------------------------------------------------------------ */
+/* ---- a route ----------------------------------------------------------------------- */
 
-/* Lines come from the end to the beginning, so each is put in front. */
+/* overlay_walk reports links from the end to the beginning, so each line is put in
+ * front. */
 struct lines {
     const struct graph *graph;
     struct text text;
@@ -269,7 +272,7 @@ static void took_write(const struct overlay_edge *edge, uint64_t bytes, struct t
         time_write(text, "", edge->latency_ns * 1e-9);
         text_add(text, " of it latency, ");
     } else {
-        text_add(text, "without the latency, which is not known for every link, ");
+        text_add(text, "without latency, which is unknown for some link, ");
     }
     rate_write(text, "at ", edge->bytes_per_s);
     text_add(text, "\n");

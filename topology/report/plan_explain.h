@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Plans and routes for people.
- *
- * Callers: tryst/topo.h's implementation.
+ * Plans and routes as text.
  */
 #ifndef TRYST_TOPOLOGY_PLAN_EXPLAIN_H
 #define TRYST_TOPOLOGY_PLAN_EXPLAIN_H
@@ -10,10 +8,11 @@
 #include "plan_report.h"
 #include "topology/base/text.h"
 
-/** Times, trees, and the links that are busiest. */
+/** Add a plan: times, trees, steps of simplifying, busiest links, sizes. */
 void plan_text_write(const struct plan_report *report, struct text *text);
 
-/** The route from member 0 of a pair's overlay to member 1: links, shares, bottleneck, and what `bytes` take. */
+/** Add the route from member 0 of a pair's overlay to member 1: links, shares,
+ *  bottleneck, and the predicted time for `bytes`. */
 void route_text_write(const struct graph *graph, struct overlay *overlay, uint64_t bytes,
                       struct text *text);
 

@@ -2,7 +2,8 @@
 /*
  * A plan as JSON; see plan_json.h and the help of tryst-topo plan for an example.
  *
- * Where every rank is a root (all-gather, reduce-scatter) "trees" is a list of lists, one for each root in order.
+ * Where every rank is a root (all-gather, reduce-scatter), "trees" is a list of lists,
+ * one for each root.
  */
 #include "plan_json.h"
 
@@ -27,7 +28,8 @@ static void tree_write(const struct plan_report *report, const struct plan_tree 
     text_add(text, "}");
 }
 
-/* Trees stand in the plan in any order; each root's keep theirs. */
+/* Add all trees, by root where every rank is a root; the trees of one root keep the
+ * plan's order. */
 static void trees_write(const struct plan_report *report, struct text *text)
 {
     const struct plan *plan = report->plan;
@@ -65,7 +67,7 @@ static void links_write(const struct plan_report *report, struct text *text)
     text_add(text, "]");
 }
 
-/* What simplifying cost. */
+/* Add the steps of simplifying: trees, depth and time after each. */
 static void steps_write(const struct plan_report *report, struct text *text)
 {
     const struct plan *plan = report->plan;
@@ -82,7 +84,7 @@ static void steps_write(const struct plan_report *report, struct text *text)
     text_add(text, "]");
 }
 
-/* What each shape takes for one size. */
+/* Add the predicted time of each shape for one size. */
 static void costs_write(const struct plan_report *report, struct text *text)
 {
     const struct cost_table *costs = &report->costs;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Members of a plan's JSON objects. Callers: plan_json.c, plan_by_size.c. */
+/* Members of a plan's JSON objects. */
 #ifndef TRYST_TOPOLOGY_PLAN_JSON_MEMBER_H
 #define TRYST_TOPOLOGY_PLAN_JSON_MEMBER_H
 
@@ -8,7 +8,8 @@
 #include "topology/base/graph.h"
 #include "topology/base/text.h"
 
-/** Add a number, which is not the object's first member; null where it is not finite. */
+/** Add a number as a member, but not the first, of an object; null if it is not
+ *  finite. */
 static inline void plan_json_number(struct text *text, const char *name, double value)
 {
     text_addf(text, ", \"%s\": ", name);
@@ -18,7 +19,7 @@ static inline void plan_json_number(struct text *text, const char *name, double 
         text_add(text, "null");
 }
 
-/** Add a list of parents, -1 at the root; nothing where `parents` is NULL. */
+/** Add a list of parents, -1 at the root, unless `parents` is NULL. */
 static inline void plan_json_parents(struct text *text, const char *name,
                                      const uint32_t *parents, uint32_t count)
 {

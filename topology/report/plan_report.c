@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What operations are called; see plan_report.h. */
+/* Names of operations, and the gap; see plan_report.h. */
 #include "plan_report.h"
 
 #include <string.h>
 
-/* A time and its bound are sums of the same loads in different orders: below this the gap is rounding. */
+/* A time and its bound may be sums of the same loads in different orders: a gap below
+ * this is rounding. */
 #define ROUNDING 1e-11
 
 static const char *const op_names[PLAN_OPS] = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A plan with all that is told of it: what it is for, what it is compared with, what its operations are called.
- * Callers: tryst/topo.h's implementation, the writers and the verifier here.
+ * The contents of a plan's report: the plan, its group, times to compare it with; names
+ * of operations.
  */
 #ifndef TRYST_TOPOLOGY_PLAN_REPORT_H
 #define TRYST_TOPOLOGY_PLAN_REPORT_H
@@ -9,29 +9,30 @@
 #include "plan_cost.h"
 #include "topology/plan/plan.h"
 
-#define BYTES_PER_GBIT 1.25e8 /* documents count in Gbit and seconds per Gbit */
+#define BYTES_PER_GBIT 1.25e8 /* documents use Gbit and seconds per Gbit */
 
 struct plan_report {
     const struct graph *graph;
     const struct overlay *overlay;
     const struct plan *plan;
-    const uint32_t
-        *members; /* rank numbers; NULL: all ranks, and the document does not list them */
-    uint32_t root;                  /* broadcast, reduce: a member */
-    double ring_s_per_byte;         /* INFINITY: no ring */
-    struct cost_table costs;        /* bytes 0: none */
-    const struct plan_sizes *sizes; /* NULL: none */
-    double sizes_sum_bytes_per_s;   /* 0: by what each rank sits on */
-    struct cost_rivals rivals[PLAN_SIZES];
+    /* Rank numbers; NULL: all ranks, and the document does not list them. */
+    const uint32_t *members;
+    uint32_t root;           /* of a broadcast or reduce: a member */
+    double ring_s_per_byte;  /* time of the best ring; INFINITY: no ring */
+    struct cost_table costs; /* predicted times for one size; bytes 0: not predicted */
+    const struct plan_sizes *sizes; /* trees by size; NULL: none */
+    double sizes_sum_bytes_per_s; /* rate of sums in `sizes`; 0: by each rank's device */
+    struct cost_rivals rivals[PLAN_SIZES]; /* by size, where `sizes` is given */
 };
 
-/** "allreduce"…; PLAN_OPS for an unknown name. */
+/** Return an operation's name: "allreduce"… */
 const char *plan_op_name(enum plan_op op);
+/** Return the operation of this name; PLAN_OPS if the name is unknown. */
 enum plan_op plan_op_parse(const char *name);
-/** Whether ranks add in it. */
+/** True if ranks sum in the operation. */
 bool plan_op_sums(enum plan_op op);
 
-/** How much longer the plan takes than its bound, as a part of the bound. */
+/** Return time ÷ bound - 1; 0 if that is below rounding errors. */
 double plan_gap(double time, double bound);
 
 #endif

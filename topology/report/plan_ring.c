@@ -2,10 +2,11 @@
 /*
  * The best ring; see plan_ring.h.
  *
- * The search beyond eight ranks: the order of the file, and one that always goes on to the nearest rank (with rotations
- * where it is stuck: Pósa 1976), then moves of up to three ranks (Or 1976) and reversals of stretches (2-opt), as long as the
- * busiest link gets better or, it being as busy, the sum of squares over all links does. Its effort is counted in
- * moves, not in time, so that it ends alike everywhere.
+ * The search beyond eight ranks starts from two orders: the file's, and one that always
+ * continues with the nearest rank (with rotations at dead ends: Pósa 1976). Both are
+ * improved by moves of up to three ranks (Or 1976) and reversals of segments (2-opt), as
+ * long as the busiest link's time falls or, if that is equal, the sum of squares over all
+ * links. Effort is counted in links examined, not in time, so results repeat.
  */
 #include "plan_ring.h"
 
@@ -16,11 +17,12 @@
 
 #define ALL_ORDERS_MAX   8u
 #define SEGMENT_MAX      3u  /* ranks that move together */
-#define REVERSAL_MAX     24u /* ranks in a stretch that is turned round */
-#define ROTATIONS_FACTOR 64u
-/* Moves are tried as long as they look at fewer links than this in all: about 0.1 s. */
+#define REVERSAL_MAX     24u /* ranks of a segment that is reversed */
+#define ROTATIONS_FACTOR 64u /* rotations for each rank */
+/* Links examined by all moves from one order: about 0.1 s. */
 #define LINKS_LOOKED_MAX 4000000.0
-#define BETTER           (1 - 1e-12)
+/* A better value is below this part of the other one. */
+#define BETTER (1 - 1e-12)
 
 struct ring {
     struct arrays arrays;
@@ -29,18 +31,19 @@ struct ring {
     bool closed, backwards;
     double factor;
     uint32_t *order, *scratch;
-    uint32_t *best;   /* the best order so far; NULL: not wanted */
-    double *distance; /* n × n; INFINITY: no edge */
-    double *load;     /* by overlay link: edges × shares */
-    double *trial;
+    uint32_t *best;   /* the caller's, for the best order so far; or NULL */
+    double *distance; /* n × n: sum of 1 ÷ capacity over the route; INFINITY: no edge */
+    double *load;     /* by overlay link: bytes for one byte on each edge of the order */
+    double *trial;    /* by overlay link: `load` after the move being tried */
 };
 
-/* How good: the busiest link's time for a byte on each edge, then how even. */
+/* Quality of an order: the busiest link's time for one byte on each edge, then the sum of
+ * squares of all links' times (evenness). */
 struct merit {
     double s_per_byte, squares;
 };
 
-/* ---- edges -------------------------------------------------------------------------------- */
+/* ---- edges ------------------------------------------------------------------------- */
 
 static bool edge_exists(const struct ring *ring, uint32_t a, uint32_t b)
 {
@@ -58,7 +61,7 @@ static void edge_load(const struct ring *ring, uint32_t a, uint32_t b, double am
         overlay_load(ring->overlay, a, b, amount, load);
 }
 
-/* Whom position k sends to; GRAPH_NONE behind the end of a chain. */
+/* Return the rank that position k sends to; GRAPH_NONE at the end of a chain. */
 static uint32_t after(const struct ring *ring, const uint32_t *order, uint32_t k)
 {
     if (k + 1 < ring->n)
@@ -115,9 +118,11 @@ static void order_keep(struct ring *ring, double s_per_byte, double *best)
         memcpy(ring->best, ring->order, ring->n * sizeof *ring->best);
 }
 
-/* ---- all orders --------------------------------------------------------------------------- */
+/* ---- all orders -------------------------------------------------------------------- */
 
-/* Loads of the first k edges stand in load[k × links]; orders that are no better already are left. */
+/* Try all orders with the present first k + 1 ranks. loads[k × links] has the loads of
+ * the first k edges; a beginning that is already no better than the best order is
+ * skipped. */
 static void orders_try(struct ring *ring, uint32_t k, double *loads, double *best)
 {
     uint32_t links = ring->overlay->links_count, at = ring->order[k];
@@ -157,7 +162,7 @@ static tryst_status orders_all(struct ring *ring, double *best_p)
     return ring->arrays.status;
 }
 
-/* ---- a first order ------------------------------------------------------------------------ */
+/* ---- a first order ----------------------------------------------------------------- */
 
 static void turn_round(uint32_t *order, uint32_t first, uint32_t last)
 {
@@ -168,7 +173,8 @@ static void turn_round(uint32_t *order, uint32_t first, uint32_t last)
     }
 }
 
-/* The nearest of order[from…] that `at` has an edge to; its position, or n. */
+/* Return the position of the nearest rank in order[from…] to which `at` has an edge; n if
+ * there is none. */
 static uint32_t nearest(const struct ring *ring, const uint32_t *order, uint32_t at,
                         uint32_t from)
 {
@@ -187,7 +193,7 @@ static uint32_t nearest(const struct ring *ring, const uint32_t *order, uint32_t
     return found;
 }
 
-/* Whether the stretch first…last can be gone the other way. */
+/* True if the segment first…last has all edges in the reverse direction. */
 static bool turns(const struct ring *ring, const uint32_t *order, uint32_t first,
                   uint32_t last)
 {
@@ -197,11 +203,13 @@ static bool turns(const struct ring *ring, const uint32_t *order, uint32_t first
     return true;
 }
 
-/* The path's end cannot go on: another end, by an edge back into the path. `turn` picks among several. */
+/* Give a path that cannot be extended another end: after a rank with an edge to the
+ * present end, reverse the rest of the path. `turn` selects among several such ranks.
+ * Returns false if no rank has such an edge. */
 static bool rotate(const struct ring *ring, uint32_t *order, uint32_t last, uint32_t turn)
 {
     for (uint32_t step = 0; step + 1 < last; step++) {
-        uint32_t k = (turn + step) % (last - 1); /* stays before; k + 1 becomes the end */
+        uint32_t k = (turn + step) % (last - 1); /* k + 1 becomes the end */
         if (!edge_exists(ring, order[k], order[last]) || !turns(ring, order, k + 1, last))
             continue;
         turn_round(order, k + 1, last);
@@ -210,7 +218,8 @@ static bool rotate(const struct ring *ring, uint32_t *order, uint32_t last, uint
     return false;
 }
 
-/* From order[0] on to the nearest, again and again. False: no ring was found. */
+/* Build an order from order[0] by continuing with the nearest rank. Returns false if no
+ * ring was found. */
 static bool order_nearest(const struct ring *ring, uint32_t *order)
 {
     uint32_t last = 0;
@@ -234,9 +243,10 @@ static bool order_nearest(const struct ring *ring, uint32_t *order)
     return false;
 }
 
-/* ---- better orders ------------------------------------------------------------------------ */
+/* ---- better orders ----------------------------------------------------------------- */
 
-/* Adds `amount` of a → b to the trial where that is an edge of the ring; false: the network has none. */
+/* Add `amount` over the edge a → b to the trial; a or b GRAPH_NONE: no change. Returns
+ * false if the network has no such edge. */
 static bool trial_edge(struct ring *ring, uint32_t a, uint32_t b, double amount)
 {
     if (b == GRAPH_NONE || a == GRAPH_NONE)
@@ -247,7 +257,8 @@ static bool trial_edge(struct ring *ring, uint32_t a, uint32_t b, double amount)
     return true;
 }
 
-/* Moves first…last behind position `to`, which is outside. */
+/* Add to the trial what changes if first…last move behind position `to` outside them.
+ * Returns false if the network lacks an edge. */
 static bool move_load(struct ring *ring, uint32_t first, uint32_t last, uint32_t to)
 {
     const uint32_t *order = ring->order;
@@ -287,7 +298,8 @@ static bool reversal_load(struct ring *ring, uint32_t first, uint32_t last)
            trial_edge(ring, order[last], behind, -1);
 }
 
-/* One move, kept when it is better. first…last goes behind `to`, or is turned round where `to` is inside. */
+/* Try a move: first…last go behind `to`, or are reversed if `to` is inside. Returns true
+ * if the order got better and was changed. */
 static bool move_try(struct ring *ring, uint32_t first, uint32_t last, uint32_t to,
                      struct merit *merit)
 {
@@ -303,11 +315,12 @@ static bool move_try(struct ring *ring, uint32_t first, uint32_t last, uint32_t 
         move_do(ring, first, last, to);
     else
         turn_round(ring->order, first, last);
-    *merit = order_load(ring, ring->order, ring->load); /* without the sums' rounding */
+    *merit = order_load(ring, ring->order, ring->load); /* removes rounding errors */
     return true;
 }
 
-/* All moves of the ranks that begin at position `first`. */
+/* Try all moves and reversals of segments that begin at position `first`, until one is
+ * better. */
 static bool moves_from(struct ring *ring, uint32_t first, struct merit *merit,
                        double *left)
 {
@@ -331,7 +344,8 @@ static bool moves_from(struct ring *ring, uint32_t first, struct merit *merit,
     return false;
 }
 
-/* From the order that ring->order holds to one that no move makes better, or until `left` is used up. */
+/* Improve ring->order until no move makes it better or `left` is used up. Returns its
+ * time for one byte on each edge. */
 static double order_improve(struct ring *ring, double left)
 {
     struct merit merit = order_load(ring, ring->order, ring->load);
@@ -356,7 +370,7 @@ static void orders_search(struct ring *ring, double *best_p)
         order_keep(ring, order_improve(ring, LINKS_LOOKED_MAX), best_p);
 }
 
-/* ---- the whole ---------------------------------------------------------------------------- */
+/* ---- the whole --------------------------------------------------------------------- */
 
 static bool ring_open(struct ring *ring, uint32_t root)
 {
@@ -402,7 +416,8 @@ tryst_status plan_ring(struct overlay *overlay, enum plan_op op, uint32_t root,
         arrays_free(&ring.arrays);
     }
     if (status != TRYST_OK)
-        return err_set(err, status, "no memory for a ring of %u ranks", ring.n);
+        return err_set(err, status, "cannot find a ring of %u ranks: out of memory",
+                       ring.n);
     *s_per_byte_p = best * ring.factor;
     return TRYST_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks what a plan tells beside its proof; see plan_told.h.
+ * Checks of steps of simplifying and predicted times; see plan_told.h.
  */
 #include "plan_told.h"
 
@@ -10,7 +10,7 @@
 #include "plan_by_size.h"
 #include "plan_report.h"
 
-/* Two sums of the same in another order. */
+/* Relative difference that another order of summing may cause. */
 #define NEAR 1e-9
 
 bool told_near(double a, double b)
@@ -29,7 +29,7 @@ tryst_status told_number(const json_t *object, const char *what, const char *mem
     return TRYST_OK;
 }
 
-/* What a member must be. */
+/* A member and its recomputed value. */
 struct number {
     const char *member;
     double right;
@@ -45,8 +45,8 @@ static tryst_status numbers_check(const json_t *item, const char *what,
         if (status != TRYST_OK)
             return status;
         if (!told_near(said, right))
-            return err_set(err, TRYST_E_INVALID, "%s: \"%s\" is %.12g, not %.12g", what,
-                           numbers[k].member, right, said);
+            return err_set(err, TRYST_E_INVALID, "%s: \"%s\" must be %.12g, not %.12g",
+                           what, numbers[k].member, right, said);
     }
     return TRYST_OK;
 }
@@ -57,7 +57,7 @@ static bool word_is(const json_t *item, const char *member, const char *word)
     return said && strcmp(said, word) == 0;
 }
 
-/* ---- simplified --------------------------------------------------------------------------- */
+/* ---- simplified -------------------------------------------------------------------- */
 
 static tryst_status last_step_check(const struct plan *plan, const json_t *item,
                                     struct err *err)
@@ -98,7 +98,7 @@ static tryst_status steps_check(const struct plan *plan, const json_t *list,
     return last_step_check(plan, json_array_get(list, PLAN_STEPS - 1), err);
 }
 
-/* ---- predicted times ---------------------------------------------------------------------- */
+/* ---- predicted times --------------------------------------------------------------- */
 
 static tryst_status shape_check(const struct cost_shape *shape, const json_t *item,
                                 struct err *err)
@@ -111,7 +111,8 @@ static tryst_status shape_check(const struct cost_shape *shape, const json_t *it
     char what[64];
     snprintf(what, sizeof what, "\"predicted\": %s", shape->name);
     if (!word_is(item, "shape", shape->name))
-        return err_set(err, TRYST_E_INVALID, "%s stands elsewhere, or not at all", what);
+        return err_set(err, TRYST_E_INVALID, "%s is missing, or at another position",
+                       what);
     return numbers_check(item, what, numbers, 6, err);
 }
 
@@ -156,7 +157,7 @@ static tryst_status sizes_check(struct overlay *overlay, const struct plan *plan
     bool sums = plan_op_sums(plan->op);
     if (!json_is_integer(size) || json_integer_value(size) < 1)
         return err_set(err, TRYST_E_INVALID,
-                       "\"size_bytes\" must be a whole number of 1 and up");
+                       "\"size_bytes\" must be a whole number of at least 1");
     if (sums && !(json_number_value(rate) > 0))
         return err_set(err, TRYST_E_INVALID, "\"sum_gb_per_s\" must be above 0");
     bool given = sums && word_is(document, "sum_rate_from", "given");

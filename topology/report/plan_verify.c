@@ -2,9 +2,11 @@
 /*
  * Checks a plan without the solver; see plan_verify.h.
  *
- * One idea: read shares, trees and prices, compute all the rest from the cluster, and compare with what is written.
- * Invariant: nothing here is shared with the solver but the routes (overlay), which a test of their own holds to a list
- * of all paths.
+ * One idea: read shares, trees and prices; compute all other numbers from the cluster;
+ * compare them with the document.
+ * Invariant: of the planner's code the check uses only the routes (overlay;
+ * test_overlay.c compares them with a list of all paths), plan_digest, the fill time of a
+ * tree (plan_step_add) and, for predicted times, the cost model (sized/tree_cost.h).
  */
 #include "plan_verify.h"
 
@@ -19,36 +21,38 @@
 #include "plan_told.h"
 #include "topology/routes/overlay_price.h"
 
-/* Numbers that are computed twice in different orders differ by rounding alone. */
+/* Relative difference that another order of summing may cause. */
 #define NEAR 1e-9
 
 struct verify {
-    struct arrays arrays; /* all below, but the list of trees */
+    struct arrays arrays; /* memory of the arrays below, except plan.trees */
     const struct graph *graph;
     struct err *err;
     json_t *root;
     enum plan_op op;
-    uint32_t plan_root; /* broadcast, reduce */
+    uint32_t plan_root; /* of a broadcast or reduce */
     uint32_t *members;
     uint32_t n;
     struct overlay *overlay;
     double *load, *price;     /* by overlay link; price: seconds per byte of load */
-    double *roots;            /* 4 n: costs by root, out and in, and scratch */
+    double *roots;            /* n costs of out-trees, n of in-trees, scratch of 2 n */
     double *cost, *scratch;   /* n × n */
-    double *share;            /* by root: the sum of its trees' shares */
-    uint32_t *parent, *depth; /* by member; one tree */
+    double *share;            /* by root: sum of its trees' shares */
+    uint32_t *parent, *depth; /* by member, in one tree */
     uint32_t *numbers;        /* scratch: 5 n */
-    double time, bound, ring; /* recomputed, in seconds per Gbit */
-    struct plan plan;         /* the trees, as they are read */
+    /* Recomputed: time and bound in seconds per Gbit, the ring's time in seconds per
+     * byte. */
+    double time, bound, ring;
+    struct plan plan; /* the trees read */
     size_t trees_room;
 };
 
-/* What is wrong, without the document's name, which is put before it in the end. */
+/* Set the error without the document's name, which plan_verify puts in front. */
 #define WRONG(verify, ...) err_set((verify)->err, TRYST_E_INVALID, __VA_ARGS__)
 
-/* ---- reading ------------------------------------------------------------------------------ */
+/* ---- reading ----------------------------------------------------------------------- */
 
-/* A whole number of 0 to below `below`. */
+/* True if the value is a whole number ≥ 0 and < `below`; writes it to `*number_p`. */
 static bool whole_get(json_t *value, uint32_t below, uint32_t *number_p)
 {
     json_int_t number = json_integer_value(value);
@@ -73,8 +77,8 @@ static tryst_status members_read(struct verify *verify)
         verify->members[i] = i;
         if (list && !whole_get(json_array_get(list, i), verify->graph->ranks_count,
                                &verify->members[i]))
-            return WRONG(verify, "\"ranks\": item %u is no rank number of the cluster",
-                         i);
+            return WRONG(verify,
+                         "\"ranks\": item %u must be a rank number of the cluster", i);
     }
     return TRYST_OK;
 }
@@ -94,7 +98,7 @@ static tryst_status head_read(struct verify *verify)
         return WRONG(verify, "\"root\" must be the number of a rank, 0 to %u",
                      verify->n - 1);
     if (!rooted && root)
-        return WRONG(verify, "\"root\" does not belong to %s", op);
+        return WRONG(verify, "\"root\" must be absent for %s", op);
     return TRYST_OK;
 }
 
@@ -118,7 +122,7 @@ static tryst_status rooms_make(struct verify *verify)
     return arrays->status ? TRYST_E_NOMEM : TRYST_OK;
 }
 
-/* ---- trees -------------------------------------------------------------------------------- */
+/* ---- trees ------------------------------------------------------------------------- */
 
 static tryst_status parents_read(struct verify *verify, json_t *list, const char *what,
                                  const char *member, uint32_t root)
@@ -134,12 +138,13 @@ static tryst_status parents_read(struct verify *verify, json_t *list, const char
                          none ? "a rank: the tree does not span" : "-1: it is the root");
         verify->parent[i] = GRAPH_NONE;
         if (!none && !whole_get(item, verify->n, &verify->parent[i]))
-            return WRONG(verify, "%s: \"%s\" of rank %u is no rank", what, member, i);
+            return WRONG(verify, "%s: \"%s\" of rank %u must be a rank", what, member, i);
     }
     return TRYST_OK;
 }
 
-/* Depths by following parents; a rank that never comes to the root is in a circle. */
+/* Find the depths of all ranks by following parents. Returns false if the parents have a
+ * cycle. */
 static bool depths_find(struct verify *verify, uint32_t *depth_p)
 {
     for (uint32_t i = 0; i < verify->n; i++)
@@ -163,7 +168,7 @@ static bool depths_find(struct verify *verify, uint32_t *depth_p)
     return true;
 }
 
-/* A tree more in verify->plan. */
+/* Append a tree to verify->plan; NULL if out of memory. */
 static struct plan_tree *tree_new(struct verify *verify)
 {
     struct plan *plan = &verify->plan;
@@ -174,7 +179,7 @@ static struct plan_tree *tree_new(struct verify *verify)
     return &plan->trees[plan->trees_count++];
 }
 
-/* One half of a tree: reads it, checks that it spans, adds what it loads. */
+/* Read one half of a tree, check that it spans, and add its loads. */
 static tryst_status half_check(struct verify *verify, json_t *tree, const char *what,
                                bool up, struct plan_tree *kept, double amount)
 {
@@ -183,7 +188,7 @@ static tryst_status half_check(struct verify *verify, json_t *tree, const char *
                   up == (verify->op == PLAN_REDUCE || verify->op == PLAN_REDUCE_SCATTER);
     json_t *list = json_object_get(tree, member);
     if (!wanted && list && !json_is_null(list))
-        return WRONG(verify, "%s: \"%s\" does not belong to %s", what, member,
+        return WRONG(verify, "%s: \"%s\" must be absent for %s", what, member,
                      plan_op_name(verify->op));
     if (!wanted)
         return TRYST_OK;
@@ -191,15 +196,14 @@ static tryst_status half_check(struct verify *verify, json_t *tree, const char *
     if (status != TRYST_OK)
         return status;
     if (!depths_find(verify, &kept->depth))
-        return WRONG(verify, "%s: \"%s\" goes in a circle: the tree does not span", what,
+        return WRONG(verify, "%s: \"%s\" has a cycle: the tree does not span", what,
                      member);
     for (uint32_t i = 0; i < verify->n; i++) {
         uint32_t from = up ? i : verify->parent[i], to = up ? verify->parent[i] : i;
         if (verify->parent[i] == GRAPH_NONE)
             continue;
         if (!isfinite(verify->cost[(size_t)from * verify->n + to]))
-            return WRONG(verify, "%s: there is no route from rank %u to rank %u", what,
-                         from, to);
+            return WRONG(verify, "%s: no route from rank %u to rank %u", what, from, to);
         overlay_load(verify->overlay, from, to, amount, verify->load);
     }
     *(up ? &kept->reduce_parent : &kept->broadcast_parent) =
@@ -217,13 +221,13 @@ static tryst_status tree_check(struct verify *verify, json_t *tree, const char *
     if (status != TRYST_OK)
         return status;
     if (!(share > 0 && share <= 1 + NEAR))
-        return WRONG(verify, "%s: its share is %.12g: it must be above 0, and at most 1",
-                     what, share);
+        return WRONG(verify, "%s: not a valid share: %.12g (above 0, at most 1)", what,
+                     share);
     if (!whole_get(json_object_get(tree, "root"), verify->n, &root))
-        return WRONG(verify, "%s: \"root\" must be the number of a rank", what);
+        return WRONG(verify, "%s: \"root\" must be a rank number", what);
     if ((verify->op == PLAN_BROADCAST || verify->op == PLAN_REDUCE) &&
         root != verify->plan_root)
-        return WRONG(verify, "%s: its root is %u, that of the plan %u", what, root,
+        return WRONG(verify, "%s: \"root\" is %u, but the plan's is %u", what, root,
                      verify->plan_root);
     double amount = all_roots ? share / verify->n : share;
     struct plan_tree *kept = tree_new(verify);
@@ -238,15 +242,14 @@ static tryst_status tree_check(struct verify *verify, json_t *tree, const char *
         return status;
     if (!whole_get(json_object_get(tree, "depth"), UINT32_MAX, &said) ||
         said != kept->depth)
-        return WRONG(verify, "%s: its depth is %u, not what is written", what,
-                     kept->depth);
+        return WRONG(verify, "%s: \"depth\" must be %u", what, kept->depth);
     json_t *rate = json_object_get(tree, "bandwidth_gbit_per_s");
     if (time > 0 || !json_is_null(rate)) {
         status = told_number(tree, what, "bandwidth_gbit_per_s", verify->err, &bandwidth);
         if (status == TRYST_OK && !told_near(bandwidth, share / time))
             return WRONG(verify,
-                         "%s: its bandwidth is %.12g Gbit/s (its share of the "
-                         "plan's), not %.12g",
+                         "%s: the bandwidth must be %.12g Gbit/s (the tree's share of "
+                         "the plan's), not %.12g",
                          what, share / time, bandwidth);
     }
     verify->share[root] += share;
@@ -281,20 +284,20 @@ static tryst_status trees_check(struct verify *verify, double time)
             if (status != TRYST_OK)
                 return status;
             if (all_roots && root != r)
-                return WRONG(verify, "%s: its root is %u", what, root);
+                return WRONG(verify, "%s: \"root\" is %u", what, root);
         }
         if (all_roots && !told_near(verify->share[r], 1))
-            return WRONG(verify, "the shares of root %u sum to %.12g, not to 1", r,
+            return WRONG(verify, "the shares of root %u sum to %.12g, not 1", r,
                          verify->share[r]);
     }
     for (uint32_t r = 0; r < verify->n; r++)
         sum += verify->share[r];
     if (!all_roots && !told_near(sum, 1))
-        return WRONG(verify, "the shares sum to %.12g, not to 1", sum);
+        return WRONG(verify, "the shares sum to %.12g, not 1", sum);
     return TRYST_OK;
 }
 
-/* ---- loads and prices --------------------------------------------------------------------- */
+/* ---- loads and prices -------------------------------------------------------------- */
 
 static tryst_status link_check(struct verify *verify, json_t *item, uint32_t l,
                                double *weights)
@@ -316,10 +319,10 @@ static tryst_status link_check(struct verify *verify, json_t *item, uint32_t l,
     if (status != TRYST_OK)
         return status;
     if (fabs(load - verify->load[l]) > NEAR * fmax(1, verify->load[l]))
-        return WRONG(verify, "%s: its load is %.12g, not %.12g", what, verify->load[l],
-                     load);
+        return WRONG(verify, "%s: the load must be %.12g, not %.12g", what,
+                     verify->load[l], load);
     if (!(weight >= 0 && weight <= 1 + NEAR))
-        return WRONG(verify, "%s: its price is %.12g: it must be 0 to 1", what, weight);
+        return WRONG(verify, "%s: not a valid price: %.12g (0 to 1)", what, weight);
     verify->price[l] = weight / verify->overlay->capacity[l];
     verify->time = fmax(verify->time,
                         verify->load[l] / verify->overlay->capacity[l] * BYTES_PER_GBIT);
@@ -340,13 +343,13 @@ static tryst_status links_check(struct verify *verify)
             return status;
     }
     if (verify->overlay->links_count && !told_near(weights, 1))
-        return WRONG(verify, "the prices sum to %.12g, not to 1", weights);
+        return WRONG(verify, "the prices sum to %.12g, not 1", weights);
     return TRYST_OK;
 }
 
-/* ---- the bound ---------------------------------------------------------------------------- */
+/* ---- the bound --------------------------------------------------------------------- */
 
-/* What any plan costs at these prices, at least. */
+/* Return the least cost of any plan at the document's prices. */
 static double bound_find(struct verify *verify)
 {
     double *out = verify->roots, *in = verify->roots + verify->n;
@@ -386,7 +389,7 @@ static tryst_status said_check(const struct verify *verify, const char *member,
         return status;
     if (told_near(said, right) || fabs(said - right) <= 1e-12 * verify->time)
         return TRYST_OK;
-    return WRONG(verify, "\"%s\" is %.12g, not %.12g", member, right, said);
+    return WRONG(verify, "\"%s\" must be %.12g, not %.12g", member, right, said);
 }
 
 static tryst_status numbers_check(struct verify *verify)
@@ -403,7 +406,8 @@ static tryst_status numbers_check(struct verify *verify)
     told_number(verify->root, "", "lower_bound_s_per_gbit", verify->err, &bound);
     status = told_number(verify->root, "", "gap", verify->err, &gap);
     if (status == TRYST_OK && fabs(gap - plan_gap(time, bound)) > NEAR)
-        return WRONG(verify, "\"gap\" is %.12g, not %.12g", plan_gap(time, bound), gap);
+        return WRONG(verify, "\"gap\" must be %.12g, not %.12g", plan_gap(time, bound),
+                     gap);
     if (status == TRYST_OK)
         status = plan_ring(verify->overlay, verify->op, verify->plan_root, verify->err,
                            &verify->ring, NULL);
@@ -412,7 +416,7 @@ static tryst_status numbers_check(struct verify *verify)
     return status;
 }
 
-/* ---- the whole ---------------------------------------------------------------------------- */
+/* ---- the whole --------------------------------------------------------------------- */
 
 static tryst_status told_check(struct verify *verify)
 {
@@ -454,16 +458,18 @@ tryst_status plan_verify(const struct graph *graph, const char *json, size_t byt
     tryst_status status = TRYST_E_NOMEM;
     verify.root = json_loadb(json, bytes, JSON_REJECT_DUPLICATES, &error);
     if (!verify.root && json_error_code(&error) != json_error_out_of_memory)
-        return err_set(err, TRYST_E_INVALID, "%.200s:%d:%d: this is no JSON: %s", name,
+        return err_set(err, TRYST_E_INVALID, "%.200s:%d:%d: invalid JSON: %s", name,
                        error.line, error.column, error.text);
     if (verify.root)
-        status = json_is_object(verify.root) ? all_check(&verify)
-                                             : WRONG(&verify, "a plan is an object, {…}");
+        status = json_is_object(verify.root)
+                     ? all_check(&verify)
+                     : WRONG(&verify, "a plan must be an object, {…}");
     arrays_free(&verify.arrays);
     mem_free(verify.plan.trees);
     overlay_close(verify.overlay);
     json_decref(verify.root);
     if (status == TRYST_E_INVALID)
         return err_set(err, status, "%.200s: %s", name, why.text);
-    return status ? err_set(err, status, "no memory to check %.200s", name) : TRYST_OK;
+    return status ? err_set(err, status, "cannot check %.200s: out of memory", name)
+                  : TRYST_OK;
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A plan's document (plan_json.h), checked against the cluster that it is for. It needs no solver, and shares no code
- * with one.
- * Callers: tryst/topo.h's implementation.
+ * Check of a plan's document (plan_json.h) against its cluster, without a solver or a
+ * solver's code.
  */
 #ifndef TRYST_TOPOLOGY_PLAN_VERIFY_H
 #define TRYST_TOPOLOGY_PLAN_VERIFY_H
@@ -11,8 +10,10 @@
 
 #include "topology/base/graph.h"
 
-/** Whether the document `json` is a right plan for `graph`: everything in it is recomputed. TRYST_E_NOMEM;
- *  TRYST_E_INVALID with "name: what is wrong". */
+/** Check that the document `json` is a correct plan for `graph`: recompute all but
+ *  shares, trees, prices and the earlier steps of simplifying.
+ *  Returns: TRYST_E_INVALID  a member is wrong; the text of `err` begins with `name`
+ *           TRYST_E_NOMEM */
 tryst_status plan_verify(const struct graph *graph, const char *json, size_t bytes,
                          const char *name, struct err *err);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens an overlay; see overlay.h and overlay_own.h.
+ * Opening of an overlay; see overlay.h and overlay_own.h.
  *
- * One idea: number what a search wants numbered (inner nodes, bandwidths by size, links by their end), search from each
- * origin, then see which links any route of the group takes.
- * Invariant: an overlay that is open is strongly connected and knows the bandwidth of each of its links.
- * Callers: planners, plan_verify.
+ * One idea: number inner nodes, bandwidths by size and links by their ends; search from
+ * each origin; then collect the links that routes of the group take.
+ * Invariant: an open overlay is strongly connected (unless opened for a pair), and the
+ * bandwidths of all its links are known.
  */
 #include "overlay.h"
 
@@ -25,33 +25,34 @@ static const char *member_name(const struct overlay_private *own, uint32_t membe
 
 static tryst_status no_memory(struct err *err, uint32_t members_count)
 {
-    return err_set(err, TRYST_E_NOMEM, "no memory for the routes of %u ranks",
+    return err_set(err, TRYST_E_NOMEM, "cannot find routes of %u ranks: out of memory",
                    members_count);
 }
 
-/* ---- who belongs -------------------------------------------------------------------------- */
+/* ---- members ----------------------------------------------------------------------- */
 
 static tryst_status members_check(const struct overlay_private *own,
                                   const uint32_t *members, uint32_t count,
                                   struct err *err)
 {
     if (count == 0)
-        return err_set(err, TRYST_E_INVALID, "there are no ranks to plan for");
+        return err_set(err, TRYST_E_INVALID, "cannot find routes: the list has no ranks");
     for (uint32_t i = 0; i < count; i++) {
         uint32_t rank = members ? members[i] : i;
         if (rank >= own->graph->ranks_count)
             return err_set(err, TRYST_E_INVALID,
-                           "there is no rank %u: the graph has %u ranks, counted from 0",
+                           "no rank %u in the graph: it has %u ranks, counted from 0",
                            rank, own->graph->ranks_count);
         if (own->member_of[rank] != GRAPH_NONE)
-            return err_set(err, TRYST_E_INVALID, "rank %u is named twice", rank);
+            return err_set(err, TRYST_E_INVALID,
+                           "cannot find routes: rank %u is named twice", rank);
         own->member_of[rank] = i;
         own->members[i] = rank;
     }
     return TRYST_OK;
 }
 
-/* ---- numbers ------------------------------------------------------------------------------ */
+/* ---- numbers ----------------------------------------------------------------------- */
 
 static void inner_number(struct overlay_private *own)
 {
@@ -69,7 +70,8 @@ static int doubles_compare(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Each link's bandwidth by its place among all that there are; GRAPH_UNKNOWN, which is below 0, is the first. */
+/* Set the place of each link's bandwidth among all bandwidths. GRAPH_UNKNOWN is below 0,
+ * so it comes first. */
 static void places_make(struct overlay_private *own, double *sorted)
 {
     const struct graph *graph = own->graph;
@@ -88,18 +90,19 @@ static void places_make(struct overlay_private *own, double *sorted)
     }
 }
 
-/* The member that a node is; GRAPH_NONE. */
+/* Return the member at a node, or GRAPH_NONE. */
 static uint32_t node_member(const struct overlay_private *own, uint32_t node)
 {
     uint32_t rank = graph_rank_of(own->graph, node);
     return rank == GRAPH_NONE ? GRAPH_NONE : own->member_of[rank];
 }
 
-/* The live links that end in each member. */
+/* List the live links that end in each member. */
 static void into_members(struct overlay_private *own, uint32_t members_count)
 {
     const struct graph *graph = own->graph;
-    uint32_t *from = own->into_from + 1; /* moves back as links are put in */
+    /* shifted by one: filling moves each beginning to its final value */
+    uint32_t *from = own->into_from + 1;
     for (uint32_t l = 0; l < graph->links_count; l++) {
         uint32_t member = node_member(own, graph->links[l].to);
         if (member != GRAPH_NONE && !graph->links[l].down)
@@ -114,7 +117,7 @@ static void into_members(struct overlay_private *own, uint32_t members_count)
     }
 }
 
-/* ---- given routes ------------------------------------------------------------------------- */
+/* ---- given routes ------------------------------------------------------------------ */
 
 static int givens_compare(const void *a, const void *b)
 {
@@ -133,7 +136,8 @@ const struct given *overlay_given(const struct overlay_private *own, uint32_t i,
                              : NULL;
 }
 
-/* Each link from `from` to `to` of at least `place_min`: `fn`'s part is to count or to keep. */
+/* Count the live links from `from` to `to` of at least `place_min`; unless `links_p` is
+ * NULL, list them there with equal shares. */
 static uint32_t hop_links(const struct overlay_private *own, uint32_t from, uint32_t to,
                           uint32_t place_min, struct given_link *links_p)
 {
@@ -171,7 +175,8 @@ static uint32_t hop_to(const struct graph_route *route, uint32_t hop)
     return hop < route->via_count ? route->via[hop] : route->to;
 }
 
-/* Fills `given` and, where there is room for it, its links; how many those are. */
+/* Fill `given`, and its links unless `links_p` is NULL. Returns the number of links; 0 if
+ * a hop has none. */
 static uint32_t given_fill(const struct overlay_private *own,
                            const struct graph_route *route, struct given *given,
                            struct given_link *links_p)
@@ -213,7 +218,7 @@ static tryst_status givens_make(struct overlay_private *own, struct err *err)
                               .to = node_member(own, route->to),
                               .first = own->given_links_count};
         if (given.from == GRAPH_NONE || given.to == GRAPH_NONE)
-            continue; /* of ranks that are not in the group */
+            continue; /* a route of ranks outside the group */
         if (given_fill(own, route, &given, NULL))
             given.count = given_fill(own, route, &given, own->given_links + given.first);
         own->given_links_count += given.count;
@@ -223,7 +228,7 @@ static tryst_status givens_make(struct overlay_private *own, struct err *err)
     return TRYST_OK;
 }
 
-/* ---- strongly connected ------------------------------------------------------------------- */
+/* ---- strongly connected ------------------------------------------------------------ */
 
 static bool edge_exists(const struct overlay_private *own, uint32_t i, uint32_t j)
 {
@@ -233,7 +238,8 @@ static bool edge_exists(const struct overlay_private *own, uint32_t i, uint32_t 
     return i != j && own->origins[own->origin_of[i]].end_of[j] != GRAPH_NONE;
 }
 
-/* Whom member 0 reaches or, backwards, who reaches it. Returns how many. */
+/* Find the members that member 0 reaches or, `backwards`, that reach member 0. Returns
+ * how many. */
 static uint32_t reached_count(const struct overlay_private *own, uint32_t count,
                               bool backwards, bool *reached, uint32_t *queue)
 {
@@ -251,7 +257,7 @@ static uint32_t reached_count(const struct overlay_private *own, uint32_t count,
     return found;
 }
 
-/* "h0, h1, h2 and 5 more": those whose mark is `side`. */
+/* List members with the mark `side`: "h0, h1, h2, h3 and 5 more". */
 static void members_list(const struct overlay_private *own, uint32_t count,
                          const bool *marks, bool side, char *text_p, size_t room)
 {
@@ -286,20 +292,20 @@ static tryst_status connected_check(const struct overlay_private *own, uint32_t 
         if (forward || reached_count(own, count, true, marks, queue) < count) {
             members_list(own, count, marks, forward, from, sizeof from);
             members_list(own, count, marks, !forward, to, sizeof to);
-            status =
-                err_set(err, TRYST_E_INVALID,
-                        "the ranks are not connected: there is no route from {%s} to "
-                        "{%s} (routes never pass through a rank)",
-                        from, to);
+            status = err_set(err, TRYST_E_INVALID,
+                             "the ranks are not connected: no route from {%s} to "
+                             "{%s} (routes never pass through a rank)",
+                             from, to);
         }
     }
     arrays_free(&scratch);
     return status;
 }
 
-/* ---- the links that routes take ----------------------------------------------------------- */
+/* ---- the links that routes take ---------------------------------------------------- */
 
-/* Marks what lies on routes of one class: first the ends that some rank wants, then back to the origin. */
+/* Mark the links on routes of one class: first find the ends that use the class, then go
+ * back to the origin. */
 static void class_use(const struct overlay_private *own, const struct origin *origin,
                       const struct route_class *class, bool *node_used, bool *end_used,
                       bool *link_used)
@@ -364,8 +370,9 @@ static tryst_status links_number(struct overlay *overlay, const bool *link_used,
         if (bytes_per_s == GRAPH_UNKNOWN)
             return err_set(
                 err, TRYST_E_INVALID,
-                "the bandwidth of the link \"%.100s\" -> \"%.100s\" is unknown, "
-                "and routes take it: write it into the file, or measure it",
+                "the bandwidth of the link \"%.100s\" -> \"%.100s\" is unknown, but "
+                "routes use it; write it into the file, or measure it by tryst-topo "
+                "--probe",
                 graph->nodes[graph->links[l].from].name,
                 graph->nodes[graph->links[l].to].name);
         own->slot[l] = overlay->links_count;
@@ -375,7 +382,7 @@ static tryst_status links_number(struct overlay *overlay, const bool *link_used,
     return TRYST_OK;
 }
 
-/* ---- open and close ----------------------------------------------------------------------- */
+/* ---- open and close ---------------------------------------------------------------- */
 
 void overlay_close(struct overlay *overlay)
 {
@@ -393,7 +400,7 @@ uint32_t overlay_rank(const struct overlay *overlay, uint32_t i)
     return overlay->own->members[i];
 }
 
-/* `count` zeroed items for each pointer. */
+/* Allocate `count` zeroed items for each pointer. */
 static void rooms_make(struct overlay_private *own, void *const *rooms,
                        size_t rooms_count, size_t count, size_t item_bytes)
 {

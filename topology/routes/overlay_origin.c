@@ -2,28 +2,31 @@
 /*
  * Origins of an overlay: one search each; see overlay_own.h.
  *
- * One idea: breadth first over inner nodes gives levels, the links that lead one level on are all shortest routes, and a
- * pass over them in that order gives the width to each end.
- * Invariant: everything is found in the order of the graph's links, so equal graphs give equal origins.
- * Callers: overlay.c.
+ * One idea: a breadth-first search over inner nodes gives levels; the links that lead one
+ * level on form all shortest routes; a pass over them in that order gives the width to
+ * each end.
+ * Invariant: all results are in the order of the graph's links, so equal graphs give
+ * equal origins.
  */
 #include "overlay_origin.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Kept counts of routes are bounded; beyond that they are made anew when they are needed. */
+/* Memory for counts of routes; if all counts need more, none are kept and each use
+ * recomputes them. */
 #define COUNTS_BYTES_MAX (256ul << 20)
-/* Where counts of a level pass this they are scaled down, and never below the least normal number. */
+/* If a count of a level is above COUNT_LARGE, the level's counts are divided by it; a
+ * count does not fall below COUNT_SMALL, which keeps it a normal number. */
 #define COUNT_LARGE 0x1p512
 #define COUNT_SMALL 0x1p-1000
 
-/* What one search needs, once for all of them. */
+/* Scratch memory of a search; all searches share it. */
 struct search {
-    uint32_t *width;             /* by inner node: place */
-    bool *places;                /* by place */
-    bool *classes;               /* by class */
-    struct route_link *end_into; /* of the origin that is searched from */
+    uint32_t *width;             /* by inner node: place of the width from the origin */
+    bool *places;                /* by place: separates classes */
+    bool *classes;               /* by class: some pair of ranks needs it */
+    struct route_link *end_into; /* of the present origin */
 };
 
 static bool link_lives(const struct overlay_private *own, uint32_t link)
@@ -31,9 +34,9 @@ static bool link_lives(const struct overlay_private *own, uint32_t link)
     return !own->graph->links[link].down;
 }
 
-/* ---- which origins there are -------------------------------------------------------------- */
+/* ---- list of origins --------------------------------------------------------------- */
 
-/* The only live link that leaves `node`; GRAPH_NONE when there are none or several. */
+/* Find the only live link that leaves `node`; GRAPH_NONE if there are none or several. */
 static uint32_t only_link(const struct overlay_private *own, uint32_t node)
 {
     const struct graph *graph = own->graph;
@@ -48,7 +51,8 @@ static uint32_t only_link(const struct overlay_private *own, uint32_t node)
     return only;
 }
 
-/* The node where routes of a member begin to be shared, and its link to it. */
+/* Find the origin of a member, and the member's link to it (GRAPH_NONE: the member is the
+ * origin). */
 static uint32_t origin_node(const struct overlay_private *own, uint32_t member,
                             uint32_t *up_p)
 {
@@ -61,7 +65,8 @@ static uint32_t origin_node(const struct overlay_private *own, uint32_t member,
     return own->graph->links[link].to;
 }
 
-/* Numbers the origins by their first member. `number` by graph node is scratch. */
+/* Number the origins in the order of their first members. `number`, by graph node, is
+ * scratch. */
 static bool origins_number(struct overlay_private *own, uint32_t members_count,
                            uint32_t *number)
 {
@@ -100,7 +105,7 @@ static void members_sort(struct overlay_private *own, uint32_t members_count)
     }
 }
 
-/* ---- one search --------------------------------------------------------------------------- */
+/* ---- one search -------------------------------------------------------------------- */
 
 static uint32_t inner_node(const struct overlay_private *own, const struct origin *origin,
                            uint32_t inner)
@@ -108,7 +113,7 @@ static uint32_t inner_node(const struct overlay_private *own, const struct origi
     return inner == origin->inner ? origin->node : own->node_of[inner];
 }
 
-/* Calls for each live link from `inner` to an inner node. */
+/* Run the statement for each live link from `inner` to an inner node. */
 #define FOR_OUT_LINKS(own, origin, inner, link, to)                 \
     for (uint32_t node_ = inner_node(own, origin, inner),           \
                   k_ = (own)->graph->out_first[node_], link, to;    \
@@ -136,10 +141,11 @@ static void levels_find(const struct overlay_private *own, struct origin *origin
     }
 }
 
-/* The links that lead one level on, by the node that they lead to. */
+/* List the links that lead one level on, by the node that they enter. */
 static bool into_fill(struct overlay_private *own, struct origin *origin)
 {
-    uint32_t *from = origin->into_from + 1; /* moves back as links are put in */
+    /* shifted by one: filling moves each beginning to its final value */
+    uint32_t *from = origin->into_from + 1;
     for (uint32_t k = 0; k < origin->order_count; k++) {
         uint32_t at = origin->order[k];
         FOR_OUT_LINKS(own, origin, at, link, to)
@@ -186,7 +192,7 @@ static void widths_find(const struct overlay_private *own, const struct origin *
     }
 }
 
-/* The routes to one member: how long and how wide. False: there are none. */
+/* Find length and width of the routes to one member. Returns false if there are none. */
 static bool end_find(const struct overlay_private *own, const struct origin *origin,
                      const struct search *search, struct route_end *end)
 {
@@ -200,7 +206,7 @@ static bool end_find(const struct overlay_private *own, const struct origin *ori
             continue;
         uint32_t width = least(search->width[inner], own->place[link]);
         if (origin->level[inner] + 1 < end->hops)
-            end->class = 0; /* the width, until there are classes */
+            end->class = 0; /* holds the width until classes are numbered */
         end->hops = origin->level[inner] + 1;
         end->class = most(end->class, width);
     }
@@ -209,7 +215,7 @@ static bool end_find(const struct overlay_private *own, const struct origin *ori
     return true;
 }
 
-/* Adds the links by which shortest routes come to `end`. */
+/* Add the links by which shortest routes enter `end`. */
 static void end_into_add(const struct overlay_private *own, const struct origin *origin,
                          const struct search *search, uint32_t room_first,
                          struct route_end *end)
@@ -247,9 +253,9 @@ static bool ends_find(struct overlay_private *own, struct origin *origin,
     return origin->end_into != NULL;
 }
 
-/* ---- classes ------------------------------------------------------------------------------ */
+/* ---- classes ----------------------------------------------------------------------- */
 
-/* The class of a width that is given by its place. */
+/* Return the class of a width, which is given by its place. */
 static uint32_t origin_class(const struct origin *origin, uint32_t place)
 {
     uint32_t low = 0, high = origin->steps_count;
@@ -303,7 +309,7 @@ static void ends_class(const struct overlay_private *own, struct origin *origin,
     }
 }
 
-/* Those that some pair of ranks needs. */
+/* List the classes that some pair of ranks needs. */
 static bool classes_make(struct overlay_private *own, struct origin *origin,
                          struct search *search)
 {
@@ -351,9 +357,10 @@ static bool origin_open(struct overlay_private *own, struct origin *origin,
     return classes_make(own, origin, search);
 }
 
-/* ---- counts ------------------------------------------------------------------------------- */
+/* ---- counts ------------------------------------------------------------------------ */
 
-/* Scales the counts of the level that ends before order[last] down, where one is too large. */
+/* Scale down the counts of the level order[first] … order[last - 1] if one is too
+ * large. */
 static void level_scale(const struct origin *origin, uint32_t first, uint32_t last,
                         double *counts)
 {
@@ -365,7 +372,7 @@ static void level_scale(const struct origin *origin, uint32_t first, uint32_t la
         return;
     for (uint32_t k = first; k < last; k++) {
         double *count = &counts[origin->order[k]];
-        if (*count > 0) /* 0 stays: no route of that width */
+        if (*count > 0) /* 0 means no route of this width and stays 0 */
             *count =
                 *count / COUNT_LARGE > COUNT_SMALL ? *count / COUNT_LARGE : COUNT_SMALL;
     }
@@ -412,7 +419,7 @@ static bool counts_keep(struct overlay_private *own)
     return true;
 }
 
-/* ---- all of them -------------------------------------------------------------------------- */
+/* ---- all of them ------------------------------------------------------------------- */
 
 tryst_status origins_open(struct overlay_private *own, uint32_t members_count,
                           struct err *err)
@@ -434,6 +441,6 @@ tryst_status origins_open(struct overlay_private *own, uint32_t members_count,
     fine = fine && counts_keep(own);
     arrays_free(&scratch);
     return fine ? TRYST_OK
-                : err_set(err, TRYST_E_NOMEM, "no memory for the routes of %u ranks",
-                          members_count);
+                : err_set(err, TRYST_E_NOMEM,
+                          "cannot find routes of %u ranks: out of memory", members_count);
 }

@@ -5,11 +5,13 @@
 
 #include "overlay_own.h"
 
-/* Finds the origins of all members, and searches from each. */
+/** Find the origins of all members and search from each. Returns TRYST_OK or
+ *  TRYST_E_NOMEM. */
 tryst_status origins_open(struct overlay_private *own, uint32_t members_count,
                           struct err *err);
 
-/* Counts routes from the origin through links of at least `place_min`. */
+/** Count the routes from the origin to each inner node through links of at least
+ *  `place_min`. */
 void origin_count(const struct overlay_private *own, const struct origin *origin,
                   uint32_t place_min, double *counts_p);
 

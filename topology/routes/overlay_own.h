@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an overlay holds; private to overlay*.c.
+ * The state of an overlay; private to overlay*.c.
  *
- * One idea: ranks that leave by one link to the same node share all of their routes behind it. So there is one
- * search per *origin* (such a node, or a rank that has several links or links to ranks), and what differs between
- * its ranks is one link.
+ * One idea: ranks with one outgoing link each, all to the same node, share all routes
+ * behind that node. So there is one search per *origin* (such a node, or a rank with
+ * several links or a link to a rank), and the routes of its ranks differ in one link.
  *
- * Routes are the widest of the shortest. For one origin the shortest form a directed acyclic graph (the links that lead
- * one level on), and the routes of width w are all paths through those of its links that have at least w. So
- * the routes to two ends are counted together when no link's bandwidth lies between their two widths: such widths form a
- * *class*. Where all links behind the ranks are alike there is one.
+ * Routes are the widest of the shortest. From one origin the shortest routes form a
+ * directed acyclic graph (the links that lead one level on), and the routes of width w
+ * are all its paths through links of at least w. So the routes to two ends are counted
+ * together if no link's bandwidth lies between their widths: these widths form a *class*.
+ * If all links behind the ranks have equal bandwidths, there is one class.
  *
- * Bandwidths are compared by their place in the sorted list of all bandwidths (`place`), unknown first.
+ * Bandwidths are compared by their *place* in the sorted list of all bandwidths; unknown
+ * comes first.
  *
- * Inner nodes are those that are no ranks; an origin that is a rank takes the number after the last.
- * The number of routes to a node is kept as a double that is scaled down, a level at a time, where it would
- * overflow; only ratios within one level are ever used.
+ * *Inner* nodes are the nodes that are not ranks; an origin that is a rank has the number
+ * after the last one. The number of routes to a node is a double that is scaled down, a
+ * level at a time, before it overflows; only ratios within one level are used.
  */
 #ifndef TRYST_TOPOLOGY_OVERLAY_OWN_H
 #define TRYST_TOPOLOGY_OVERLAY_OWN_H
@@ -23,54 +25,57 @@
 #include "overlay.h"
 #include "topology/base/arrays.h"
 
-/* A link into an inner node, of the graph of shortest routes. */
+/* A link of the graph of shortest routes. */
 struct route_link {
-    uint32_t from; /* inner */
-    uint32_t link; /* of the graph */
+    uint32_t from; /* inner number of the node that the link leaves */
+    uint32_t link; /* number in the graph */
 };
 
-/* An end that an origin reaches. */
+/* A member that an origin reaches. */
 struct route_end {
     uint32_t member;
-    uint32_t class; /* by the width from the origin on */
-    uint32_t hops;  /* from the origin */
-    uint32_t into_first,
-        into_count; /* of origin.end_into: links by which shortest routes end */
+    uint32_t class; /* class of the width from the origin to the member */
+    uint32_t hops;  /* links from the origin to the member */
+    /* The range of origin.end_into: links by which shortest routes enter the member. */
+    uint32_t into_first, into_count;
 };
 
-/* Ends of one width class, and the numbers of routes to the inner nodes. */
+/* A class of widths, with the numbers of routes to the inner nodes. */
 struct route_class {
     uint32_t class;
-    uint32_t place_min; /* links with at least this bandwidth count */
-    double *counts;     /* by inner node; NULL: not kept */
+    uint32_t place_min; /* routes of this class take links of at least this place */
+    double *counts;     /* by inner node; NULL: recomputed on each use */
 };
 
 struct origin {
     uint32_t node;
-    uint32_t inner; /* its inner number */
+    uint32_t inner; /* the node's inner number */
     uint32_t order_count;
-    uint32_t *order;     /* the inner nodes reached, by level; the origin first */
-    uint32_t *level;     /* by inner node; GRAPH_NONE: not reached */
-    uint32_t *into_from; /* by inner node: its links are into[into_from[node]] … */
+    uint32_t *order; /* inner nodes reached, by level, the origin first */
+    uint32_t *level; /* by inner node; GRAPH_NONE: not reached */
+    /* By inner node: its links are into[into_from[node]] … into[into_from[node + 1] -
+     * 1]. */
+    uint32_t *into_from;
     struct route_link *into;
-    struct route_end *ends; /* by class, then by member */
-    struct route_link *end_into;
+    struct route_end *ends;      /* by class, then by member */
+    struct route_link *end_into; /* the ends' links, in order of members */
     uint32_t ends_count;
-    uint32_t *end_of;            /* by member: place in `ends`, GRAPH_NONE: not reached */
-    struct route_class *classes; /* those that occur, ascending */
+    uint32_t *end_of; /* by member: position in `ends`; GRAPH_NONE: not reached */
+    struct route_class *classes; /* classes that some pair of ranks needs, ascending */
     uint32_t classes_count;
-    uint32_t *steps; /* places that part widths into classes, ascending */
+    uint32_t *steps; /* places that separate the classes, ascending */
     uint32_t steps_count;
-    uint32_t members_first, members_count; /* of by_origin */
+    uint32_t members_first, members_count; /* the range of by_origin */
 };
 
-/* A route that was given. */
+/* A given route. */
 struct given {
     uint32_t from, to; /* members */
     uint32_t hops;
-    uint32_t first,
-        count; /* of given_links; count 0: a link of it is down, so there is no route */
-    double routes;
+    /* The range of given_links; count 0: some hop has no live link, so the pair has
+     * no route. */
+    uint32_t first, count;
+    double routes; /* combinations of the hops' parallel links */
 };
 
 struct given_link {
@@ -79,49 +84,52 @@ struct given_link {
 };
 
 struct overlay_private {
-    struct arrays arrays; /* all below, and the origins' */
+    struct arrays arrays; /* memory of all arrays below and of the origins' arrays */
     const struct graph *graph;
-    uint32_t *members;   /* → rank number */
-    uint32_t *member_of; /* rank number → member */
-    uint32_t *place;     /* by graph link */
+    uint32_t *members;   /* member → rank number */
+    uint32_t *member_of; /* rank number → member, or GRAPH_NONE */
+    uint32_t *place;     /* by graph link: place of its bandwidth */
     uint32_t inner_count;
-    uint32_t *inner_of; /* by graph node; GRAPH_NONE: a rank */
-    uint32_t *node_of;  /* by inner node */
+    uint32_t *inner_of; /* graph node → inner number; GRAPH_NONE: a rank */
+    uint32_t *node_of;  /* inner number → graph node */
     uint32_t places_count;
-    uint32_t *into_from, *into_link; /* by member: the links that end there */
-    uint32_t *slot;                  /* graph link → overlay link, GRAPH_NONE */
-    uint32_t *origin_of;             /* by member */
-    uint32_t *up; /* by member: its link to the origin, GRAPH_NONE: it is the origin */
-    uint32_t *up_class;  /* by member: of that link's width, among its origin's */
-    uint32_t *by_origin; /* members, by origin */
+    /* By member: the live links that end there are into_link[into_from[member]] … */
+    uint32_t *into_from, *into_link;
+    uint32_t *slot;      /* graph link → overlay link, or GRAPH_NONE */
+    uint32_t *origin_of; /* by member */
+    uint32_t *up;       /* by member: its link to the origin; GRAPH_NONE: is the origin */
+    uint32_t *up_class; /* by member: class of the width of `up`, in its origin */
+    uint32_t *by_origin; /* members, sorted by origin */
     struct origin *origins;
     uint32_t origins_count;
-    struct given *givens; /* by from, then to */
+    struct given *givens; /* sorted by from, then to */
     struct given_link *given_links;
     uint32_t givens_count, given_links_count;
-    double *link_price;  /* scratch: by graph link */
+    double *link_price;  /* scratch: by graph link; 0 for links of infinite bandwidth */
     double *node_cost;   /* scratch: by inner node */
     double *node_flow;   /* scratch: by inner node, all 0 between calls */
-    double *node_counts; /* scratch, for classes whose counts are not kept */
-    double *end_cost;    /* scratch: by member */
+    double *node_counts; /* scratch: by inner node, for classes without kept counts */
+    double *end_cost;    /* scratch: by position in origin.ends */
     uint32_t *nodes[2];  /* scratch: inner nodes of a level */
-    uint32_t *links;
-    double *capacity;
+    uint32_t *links;     /* overlay.links */
+    double *capacity;    /* overlay.capacity */
 };
 
-/* NULL: the route was not given. */
+/** Find the given route from i to j; NULL if there is none. */
 const struct given *overlay_given(const struct overlay_private *own, uint32_t i,
                                   uint32_t j);
 
-/* The inner number of a link's beginning, as seen from `origin`; GRAPH_NONE for a rank that is not the origin. */
+/** Return the inner number of `node` in a search from `origin`; GRAPH_NONE for a rank
+ *  other than the origin. */
 static inline uint32_t origin_inner(const struct overlay_private *own,
                                     const struct origin *origin, uint32_t node)
 {
     return node == origin->node ? origin->inner : own->inner_of[node];
 }
 
-/* Whether a route of that class may end by `link`, one of the end's. An end with one link is not filtered: its width
- * is part of no class. */
+/** True if routes of a class with `place_min` may enter the end by `link`, one of its
+ *  links. A link that is the end's only one always counts: its width limits no choice of
+ *  route. */
 static inline bool end_link_counts(const struct overlay_private *own,
                                    const struct route_end *end, uint32_t place_min,
                                    uint32_t link)
@@ -130,7 +138,8 @@ static inline bool end_link_counts(const struct overlay_private *own,
     return one || own->place[link] >= place_min;
 }
 
-/* The class of the routes from member `i`, whose origin that is, to `end`. */
+/** Return the class of the routes from member `i` to `end`, an end of the member's
+ *  origin. */
 static inline uint32_t pair_class(const struct overlay_private *own, uint32_t i,
                                   const struct route_end *end)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What edges cost at given prices, and what they load; see overlay_price.h and overlay_own.h.
+ * Costs of edges at given prices, and their loads; see overlay_price.h and overlay_own.h.
  *
- * One idea: forwards from an origin, a node's cost is the mean over the links into it, weighed by the routes that come
- * by each; backwards from an end, what flows into a node is dealt to those links with the same weights.
- * Invariant: both use the same weights, so prices times loads is cost.
- * Callers: planners, plan_verify.
+ * One idea: forwards from an origin, a node's cost is the mean over the links into it,
+ * weighted by the number of routes over each link; backwards from an end, the flow into a
+ * node is divided among these links with the same weights.
+ * Invariant: both use the same weights, so the sum of prices × loads is the cost.
  */
 #include "overlay_price.h"
 
@@ -14,7 +14,7 @@
 
 #include "overlay_origin.h"
 
-/* ---- weights ------------------------------------------------------------------------------ */
+/* ---- weights ----------------------------------------------------------------------- */
 
 static const double *counts_of(const struct overlay_private *own,
                                const struct origin *origin,
@@ -39,7 +39,7 @@ static const struct route_class *class_find(const struct origin *origin, uint32_
     return &origin->classes[low];
 }
 
-/* A mean that is exact where there is but one thing to weigh. */
+/* A weighted mean, exact if there is only one value. */
 struct mean {
     double weights, sum, only;
     bool several;
@@ -60,7 +60,7 @@ static double mean_get(const struct mean *mean)
     return mean->several ? mean->sum / mean->weights : mean->only;
 }
 
-/* ---- costs -------------------------------------------------------------------------------- */
+/* ---- costs ------------------------------------------------------------------------- */
 
 static void nodes_cost(const struct overlay_private *own, const struct origin *origin,
                        const struct route_class *class, const double *counts)
@@ -93,7 +93,7 @@ static double end_cost(const struct overlay_private *own, const struct origin *o
     return mean_get(&mean);
 }
 
-/* The first end of at least that class. */
+/* Return the position of the first end of at least this class. */
 static uint32_t ends_from(const struct origin *origin, uint32_t class)
 {
     uint32_t low = 0, high = origin->ends_count;
@@ -107,7 +107,7 @@ static uint32_t ends_from(const struct origin *origin, uint32_t class)
     return low;
 }
 
-/* Costs of the routes of one class from one origin, which are all by the same links. */
+/* Compute the costs of the routes of one class from one origin. */
 static void class_cost(const struct overlay *overlay, const struct origin *origin,
                        const struct route_class *class, double *cost)
 {
@@ -115,7 +115,7 @@ static void class_cost(const struct overlay *overlay, const struct origin *origi
     const double *counts = counts_of(own, origin, class);
     uint32_t first = ends_from(origin, class->class);
     uint32_t next = ends_from(origin, class->class + 1);
-    uint32_t needed = next; /* wider ends only for a member whose own link is no wider */
+    uint32_t needed = next; /* wider ends only for members with `up` of this class */
     for (uint32_t k = 0; k < origin->members_count; k++)
         if (own->up_class[own->by_origin[origin->members_first + k]] == class->class)
             needed = origin->ends_count;
@@ -148,7 +148,7 @@ void overlay_costs(struct overlay *overlay, const double *price, double *cost)
     const struct overlay_private *own = overlay->own;
     size_t ranks_count = overlay->ranks_count;
     for (uint32_t l = 0; l < overlay->links_count; l++)
-        own->link_price[overlay->links[l]] = price[l]; /* the others stay 0 */
+        own->link_price[overlay->links[l]] = price[l]; /* other links keep 0 */
     for (size_t k = 0; k < ranks_count * ranks_count; k++)
         cost[k] = INFINITY;
     for (uint32_t o = 0; o < own->origins_count; o++)
@@ -161,9 +161,10 @@ void overlay_costs(struct overlay *overlay, const double *price, double *cost)
         cost[i * ranks_count + i] = 0;
 }
 
-/* ---- loads -------------------------------------------------------------------------------- */
+/* ---- loads ------------------------------------------------------------------------- */
 
-/* One walk: `next` takes the nodes of the level that the links lead to. */
+/* A walk from an end to the origin, level by level; `next` collects the nodes of the next
+ * level. */
 struct walk {
     const struct overlay_private *own;
     const struct origin *origin;
@@ -175,7 +176,7 @@ struct walk {
     uint32_t next_count;
 };
 
-/* Deals `flow` to one of the links by which it came. */
+/* Report `flow` over the link, and add it to the node that the link leaves. */
 static void walk_link(struct walk *walk, uint32_t link, uint32_t from, double flow)
 {
     double *at = &walk->own->node_flow[from];
@@ -283,7 +284,7 @@ uint32_t overlay_near(const struct overlay *overlay, uint32_t i)
     return overlay->own->origins[overlay->own->origin_of[i]].node;
 }
 
-/* ---- one edge ----------------------------------------------------------------------------- */
+/* ---- one edge ---------------------------------------------------------------------- */
 
 struct edge_sum {
     const struct overlay *overlay;
@@ -310,7 +311,8 @@ static void edge_link(void *arg, uint32_t link, double share)
     }
 }
 
-/* How many routes: their number to the last nodes, or INFINITY where it is that large. */
+/* Return the number of routes to an end: the sum of the counts of the nodes before it.
+ * Where the counts were scaled down (beyond 2^512), it is too small. */
 static double routes_count(const struct overlay_private *own, uint32_t i,
                            const struct origin *origin, const struct route_end *end)
 {

@@ -1,43 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a planner asks of an overlay: what does every edge cost at these link prices, and what does an amount over an
- * edge load?
+ * Costs of an overlay's edges at given prices of links, and the links that an amount over
+ * an edge loads.
  *
- * Invariant: for any prices p, amount a and edge i → j: sum over links of p × load(i → j, a) equals
- * a × cost(i → j) (a test holds it to that). Infinite capacities never load. The order of all sums is fixed: equal
- * graphs give equal bits.
- * Threads: as overlay.h says. Callers: planners, plan_verify, reports.
+ * Invariants: for any prices p, amount a and edge i → j, the sum over links of p × load(i
+ * → j, a) equals a × cost(i → j) (tested). Links of infinite bandwidth have no load. The
+ * order of all sums is fixed, so equal graphs give equal bits.
+ * Threads: one caller at a time for each overlay.
  */
 #ifndef TRYST_TOPOLOGY_OVERLAY_PRICE_H
 #define TRYST_TOPOLOGY_OVERLAY_PRICE_H
 
 #include "overlay.h"
 
-/** cost[i × ranks + j] = what one byte from i to j costs at `price` (by overlay link, ≥ 0);
- *  INFINITY where there is no route, 0 on the diagonal. */
+/** Set cost[i × ranks + j] to the cost of one byte from i to j at `price` (by overlay
+ *  link, ≥ 0); INFINITY without a route, 0 on the diagonal. */
 void overlay_costs(struct overlay *overlay, const double *price, double *cost);
 
-/** load[l] += amount × (share of the routes i → j that pass link l), for all overlay links. */
+/** Add amount × (share of the routes i → j that pass link l) to load[l], for all overlay
+ *  links. */
 void overlay_load(struct overlay *overlay, uint32_t i, uint32_t j, double amount,
                   double *load);
 
-/** Calls `fn` with each link of the graph on the routes i → j (those that do not limit too) and the share of the
- *  routes that pass it, from the end to the beginning. Nothing where there is no route. */
+/** Call `fn` with each link of the graph on the routes i → j, also links of infinite
+ *  bandwidth, and with the share of the routes that pass the link; from the end to the
+ *  beginning. Without a route, do nothing. */
 void overlay_walk(struct overlay *overlay, uint32_t i, uint32_t j,
                   void (*fn)(void *arg, uint32_t link, double share), void *arg);
 
-/** What a rank hangs on: the node of the graph to which its one live link leads, or the rank's own node. */
+/** Return the graph node to which the only live link of member `i` leads; the member's
+ *  own node if it has no or several live links, or its link leads to a rank. */
 uint32_t overlay_near(const struct overlay *overlay, uint32_t i);
 
-/** Hops of the route (links), latency in ns (the mean over equal routes; GRAPH_UNKNOWN), and the bandwidth
- *  that a single flow i → j gets alone: min over links of capacity / share. */
+/* An edge: its routes, and a single flow over them. */
 struct overlay_edge {
-    uint32_t hops;
-    double routes; /* how many equal ones; 0: none */
-    double latency_ns;
-    double bytes_per_s;
-    uint32_t bottleneck; /* overlay link; GRAPH_NONE where nothing limits */
+    uint32_t hops;      /* links of each route */
+    double routes;      /* number of equal routes; 0: no route */
+    double latency_ns;  /* mean over the routes; GRAPH_UNKNOWN if one link's is unknown */
+    double bytes_per_s; /* rate of a lone flow: min over links of capacity ÷ share */
+    uint32_t bottleneck; /* overlay link; GRAPH_NONE if no link limits */
 };
+/** Describe the edge i → j. */
 void overlay_edge(struct overlay *overlay, uint32_t i, uint32_t j,
                   struct overlay_edge *edge_p);
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sets of trees that a size may choose from; see candidates.h.
+ * The sets of trees among which each size chooses; see candidates.h.
  *
- * One idea: the plan's own trees give the order in which ranks are near, shapes over that order give depth and degree,
- * and a small linear program gives a set its shares.
- * Invariant: effort is counted, so equal inputs give equal sets. Without Clp a set's shares are alike.
+ * One idea: the plan's trees give orders in which near ranks follow each other, shapes
+ * over these orders give depth and degree, and a small linear program gives a set its
+ * shares.
+ * Invariant: effort is counted, so equal inputs give equal sets. Without Clp all sets
+ * have equal shares or the plan's.
  */
 #include "candidates.h"
 
@@ -17,28 +19,32 @@
 #include "topology/plan/lp.h"
 #include "topology/routes/overlay_price.h"
 
-/* Up to so many ranks each is tried as the root of a single tree, and as the centre of one star of a set. */
+/* With at most this many ranks, each is tried as the root of a single tree, and a set of
+ * stars has a star around each. */
 #define ROOTS_TRIED_MAX 32u
-#define POOL_MAX        48u
-#define BURDENED        16u
-#define PIVOTS_MAX      5000u
-/* A tree with less of the tensor is left out of a set: filling takes its slices long. */
+/* Trees of a linear program. */
+#define POOL_MAX 48u
+/* Trees that soonest.c makes to be used side by side. */
+#define BURDENED 16u
+/* Pivots of a linear program. */
+#define PIVOTS_MAX 5000u
+/* A tree with a smaller share is left out of a set: it takes long to fill with slices. */
 #define SHARE_LEAST (1.0 / 256)
 
 enum order { BY_RANK, BY_TREE, BY_RATE, ORDERS };
 
 struct making {
     struct candidates *candidates;
-    uint32_t n, root; /* root: GRAPH_NONE is any */
+    uint32_t n, root; /* ranks; the operation's root, GRAPH_NONE: any */
     uint32_t *order[ORDERS];
-    uint32_t orders;   /* without those that repeat another */
+    uint32_t orders;   /* the first `orders` of `order` are distinct */
     uint32_t *rotated; /* scratch by rank */
     double *load;      /* scratch by link */
     uint32_t *rows;    /* scratch by link */
-    double *values;    /* the same */
+    double *values;    /* scratch by link */
 };
 
-/* ---- sets --------------------------------------------------------------------------------- */
+/* ---- sets -------------------------------------------------------------------------- */
 
 static bool is_full(const struct making *making)
 {
@@ -55,7 +61,7 @@ static int share_order(const void *a, const void *b)
     return x->root < y->root ? -1 : x->root > y->root;
 }
 
-/* Put the shares of equal trees together; returns how many are left. */
+/* Merge equal trees and add their shares. Returns how many trees are left. */
 static uint32_t equals_merge(struct plan_tree *trees, uint32_t count, uint32_t n)
 {
     uint32_t left = 0;
@@ -93,7 +99,8 @@ static void set_add(struct making *making, const struct plan_tree *trees, uint32
         candidates->trees_max = count;
 }
 
-/* A tree of the same parents up and down; they are to be filled in. */
+/* Start a tree with the same parents up and down. Returns the parents for the caller to
+ * fill in; NULL if out of memory. */
 static uint32_t *tree_new(struct making *making, struct plan_tree *tree)
 {
     enum plan_op op = making->candidates->plan->op;
@@ -114,7 +121,7 @@ static void tree_end(struct making *making, struct plan_tree *tree)
     tree->depth = shape_depth(parent, making->n);
 }
 
-/* ---- shares ------------------------------------------------------------------------------- */
+/* ---- shares ------------------------------------------------------------------------ */
 
 static void half_load(const struct making *making, const uint32_t *parent, bool down)
 {
@@ -145,7 +152,7 @@ static bool tree_routed(const struct making *making, const struct plan_tree *tre
            half_routed(making, tree->reduce_parent, false);
 }
 
-/* The links' times of a whole tensor in one tree, as a column; `scale` is of all columns. */
+/* Append a tree's column: the links' times for the whole tensor, divided by `scale`. */
 static tryst_status column_add(struct making *making, const struct plan_tree *tree,
                                struct lp *lp, double scale)
 {
@@ -163,7 +170,8 @@ static tryst_status column_add(struct making *making, const struct plan_tree *tr
     return lp_column_add(lp, 0, count, making->rows, making->values);
 }
 
-/* Give the trees the shares that keep the busiest link least busy. False: no Clp here, or it reached PIVOTS_MAX. */
+/* Set the shares for which the busiest link takes the least time. Returns false if they
+ * were not found: no Clp, no links, no memory, or more than PIVOTS_MAX pivots. */
 static bool shares_solve(struct making *making, struct plan_tree *trees, uint32_t count)
 {
     struct lp *lp;
@@ -181,7 +189,8 @@ static bool shares_solve(struct making *making, struct plan_tree *trees, uint32_
     return solved;
 }
 
-/* Drop trees of little share, and all beyond the `most` largest. Returns how many stay. */
+/* Drop the trees with a share below SHARE_LEAST, and all but the `most` largest. Returns
+ * how many are left. */
 static uint32_t shares_thin(struct plan_tree *trees, uint32_t count, uint32_t most)
 {
     qsort(trees, count, sizeof *trees, share_order);
@@ -191,7 +200,8 @@ static uint32_t shares_thin(struct plan_tree *trees, uint32_t count, uint32_t mo
     return count;
 }
 
-/* Sets of at most 32, 16, … 2 trees of a pool, each of the largest shares of the one before. */
+/* Add sets of at most 32, 16, … 2 trees of a pool: each has the largest shares of the one
+ * before. */
 static void pool_add(struct making *making, struct plan_tree *pool, uint32_t count)
 {
     for (uint32_t most = 32; most >= 2 && count > 1 && !is_full(making); most /= 2) {
@@ -205,9 +215,9 @@ static void pool_add(struct making *making, struct plan_tree *pool, uint32_t cou
     }
 }
 
-/* ---- orders ------------------------------------------------------------------------------- */
+/* ---- orders ------------------------------------------------------------------------ */
 
-/* The ranks of a tree, each before its children. */
+/* List the ranks of a tree depth-first, each before its children. */
 static tryst_status order_by_tree(const struct plan_tree *tree, uint32_t n,
                                   uint32_t *order)
 {
@@ -238,7 +248,8 @@ static tryst_status order_by_tree(const struct plan_tree *tree, uint32_t n,
     return status;
 }
 
-/* The lesser of the rates of all links out of a rank and into it. */
+/* Compute each rank's rate: the sum over its links out or that over its links in,
+ * whichever is smaller. */
 static void rates_find(const struct making *making, double *rate)
 {
     const struct overlay *overlay = making->candidates->overlay;
@@ -255,7 +266,8 @@ static void rates_find(const struct making *making, double *rate)
     }
 }
 
-/* The fastest first; of equal ranks in the tree's order. Insertion, which finds runs of equal ranks in place. */
+/* Sort the ranks by rate, fastest first, equal ones in the tree's order. Insertion sort,
+ * since runs of equal ranks need no moves. */
 static tryst_status order_by_rate(const struct making *making, uint32_t *order)
 {
     struct arrays scratch = {0};
@@ -307,7 +319,8 @@ static tryst_status orders_make(struct making *making)
     return status;
 }
 
-/* The order that begins at position `first`; a root stays in front. */
+/* Return the order rotated by `first` positions; with a root, only the ranks behind the
+ * root rotate. */
 static const uint32_t *order_rotate(const struct making *making, const uint32_t *order,
                                     uint32_t first)
 {
@@ -318,7 +331,7 @@ static const uint32_t *order_rotate(const struct making *making, const uint32_t 
     return making->rotated;
 }
 
-/* ---- single trees ------------------------------------------------------------------------- */
+/* ---- single trees ------------------------------------------------------------------ */
 
 enum shape { STAR, BINOMIAL, CHAIN, BINARY, TERNARY, FOUR_ARY, EIGHT_ARY, SHAPES };
 
@@ -369,7 +382,8 @@ static void soonest_add(struct making *making, struct soonest *soonest, uint32_t
     }
 }
 
-/* The plan's trees no deeper than `depth_max`, up to `most` of them. */
+/* Copy the plan's first trees of depth at most `depth_max`, at most `most` of them.
+ * Returns how many. */
 static uint32_t plan_take(const struct making *making, uint32_t depth_max, uint32_t most,
                           struct plan_tree *trees)
 {
@@ -381,7 +395,8 @@ static uint32_t plan_take(const struct making *making, uint32_t depth_max, uint3
     return count;
 }
 
-/* Trees that are soonest beside each other, and those of the plan with them. */
+/* Add sets of trees of soonest.c that avoid each other's edges, alone and with the plan's
+ * trees. */
 static void burdened_add(struct making *making, struct soonest *soonest)
 {
     struct plan_tree pool[POOL_MAX];
@@ -433,9 +448,10 @@ static tryst_status all_singles_add(struct making *making)
     return soonests_add(making);
 }
 
-/* ---- sets --------------------------------------------------------------------------------- */
+/* ---- sets -------------------------------------------------------------------------- */
 
-/* A pair over an order; with a root, over the others, and the root above both. */
+/* Make a pair of trees over an order; with a root, over the other ranks, with the root
+ * above both. */
 static bool pair_make(struct making *making, const uint32_t *order,
                       struct plan_tree *trees)
 {
@@ -456,7 +472,8 @@ static bool pair_make(struct making *making, const uint32_t *order,
     return true;
 }
 
-/* `count` pairs over one order, each turned a little further. Returns how many trees were made. */
+/* Make `count` pairs over one order, each over another rotation. Returns how many trees
+ * were made. */
 static uint32_t pairs_make(struct making *making, const uint32_t *order, uint32_t count,
                            struct plan_tree *trees)
 {
@@ -477,7 +494,7 @@ static void pairs_add(struct making *making)
             set_add(making, trees, pairs_make(making, making->order[k], count, trees));
 }
 
-/* A star around each rank: direct exchange. */
+/* Add the set of a star around each rank: direct exchange. */
 static void stars_add(struct making *making)
 {
     struct plan_tree trees[ROOTS_TRIED_MAX];
@@ -496,7 +513,7 @@ static void stars_add(struct making *making)
     pool_add(making, trees, made);
 }
 
-/* Shapes and trees of the plan together. */
+/* Add sets of shapes together with trees of the plan. */
 static void mixed_add(struct making *making, uint32_t depth_max)
 {
     struct plan_tree pool[POOL_MAX];
@@ -512,7 +529,7 @@ static void mixed_add(struct making *making, uint32_t depth_max)
     pool_add(making, pool, count);
 }
 
-/* The plan, and its trees of the largest shares. */
+/* Add the plan, and parts of it: its trees with the largest shares. */
 static void parts_add(struct making *making)
 {
     const struct plan *plan = making->candidates->plan;

@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sets of trees that plan_sizes.c prices: single trees, pairs, and parts of the plan. Callers: plan_sizes.c. */
+/* The sets of trees that plan_sizes.c prices: single trees, pairs, and parts of the
+ * plan. */
 #ifndef TRYST_TOPOLOGY_CANDIDATES_H
 #define TRYST_TOPOLOGY_CANDIDATES_H
 
 #include "topology/plan/plan.h"
 
-/* Distinct trees with shares that sum to 1 but for rounding. */
+/* Distinct trees with shares that sum to 1, up to rounding. */
 struct candidate {
     struct plan_tree *trees; /* by descending share */
     uint32_t count;
 };
 
 struct candidates {
-    struct overlay *overlay; /* the caller's, like the next */
-    const struct plan *plan; /* its operation has one root */
-    struct arrays arrays;    /* all below; the caller's too, until candidates_free */
-    struct candidate *sets;  /* the simplest first; one at least */
-    uint32_t count, room, trees_max;
+    struct overlay *overlay; /* the caller's */
+    const struct plan *plan; /* the caller's, of an operation with one root */
+    /* Memory of the sets; the caller may take more from it until candidates_free. */
+    struct arrays arrays;
+    struct candidate *sets;          /* at least one, the simplest first */
+    uint32_t count, room, trees_max; /* sets; room for sets; the most trees of a set */
 };
 
-/** TRYST_E_NOMEM. */
+/** Make the sets; the caller sets `overlay` and `plan`, the rest is zero. Returns
+ *  TRYST_OK or TRYST_E_NOMEM; in both cases the caller calls candidates_free. */
 tryst_status candidates_make(struct candidates *candidates);
 void candidates_free(struct candidates *candidates);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compiled plans in memory: order of children, rates of pairs, and finding; see compiled.h.
+ * Compiled plans in memory: look-up, order of children, rates of pairs; see compiled.h.
  *
- * Invariant: integers alone, in orders that no sort may change.
+ * Invariant: all computations use integers, and no result depends on the order in which
+ * qsort puts equal items.
  */
 #include "compiled.h"
 
@@ -18,7 +19,7 @@ void compiled_plan_close(struct compiled_plan *plan)
     mem_free(plan);
 }
 
-/* ---- finding ------------------------------------------------------------------------------ */
+/* ---- finding ----------------------------------------------------------------------- */
 
 const struct compiled_op *compiled_plan_op(const struct compiled_plan *plan,
                                            enum plan_op op)
@@ -46,7 +47,7 @@ const struct compiled_pair *compiled_plan_pair(const struct compiled_plan *plan,
                : NULL;
 }
 
-/* ---- children ----------------------------------------------------------------------------- */
+/* ---- children ---------------------------------------------------------------------- */
 
 bool compiled_tree_alike(const struct compiled_tree *tree, uint32_t ranks_count)
 {
@@ -55,7 +56,7 @@ bool compiled_tree_alike(const struct compiled_tree *tree, uint32_t ranks_count)
                   ranks_count * sizeof *tree->up.parent) == 0;
 }
 
-/* By rank: levels below it, and ranks of its part of the tree. */
+/* Subtree of a rank: levels below the rank; ranks of the subtree, the rank included. */
 struct part {
     uint32_t height, ranks;
 };
@@ -72,7 +73,7 @@ static void parts_find(const uint32_t *parent, uint32_t n, struct part *parts)
     }
 }
 
-/* Counts of children become where each rank's children begin. */
+/* Set half->first: count the children of each rank, then sum the counts. */
 static void first_set(const struct compiled_half *half, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -96,7 +97,8 @@ static int number_order(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Flatter first, then fewer ranks, then the lower number: 21 bits each, since a group has 2^20 ranks at most. */
+/* Return a rank's key in the order of addition: height, ranks, number; 21 bits each,
+ * since a group has at most 2^20 ranks. */
 static uint64_t part_key(const struct part *parts, uint32_t i)
 {
     return (uint64_t)parts[i].height << 42 | (uint64_t)parts[i].ranks << 21 | i;
@@ -142,12 +144,12 @@ tryst_status compiled_half_reverse(struct arrays *arrays, uint32_t n,
     return TRYST_OK;
 }
 
-/* ---- pairs -------------------------------------------------------------------------------- */
+/* ---- pairs ------------------------------------------------------------------------- */
 
 /* One edge of one class. */
 struct edge {
     uint32_t from, to;
-    uint32_t rank; /* of the class, the largest first */
+    uint32_t rank; /* order of its class, the largest class first */
     uint64_t share, bytes_per_s;
 };
 
@@ -213,7 +215,8 @@ static size_t edges_collect(const struct compiled_plan *plan, struct edge *edges
     return count;
 }
 
-/* The rate of edges first to end, all between the same two: of the first class in which they carry anything. */
+/* Return the rate of the edges first … end - 1, all of one pair, in the first class in
+ * which they carry data. */
 static uint64_t edges_rate(const struct edge *edges, size_t first, size_t end)
 {
     for (size_t k = first; k < end;) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compiled plans from plans chosen for their sizes, and for links that are all alike; see compiled.h.
+ * Compiled plans from plans by size, and for equal links; see compiled.h.
  *
- * One idea: each tree is kept once, however many sizes run it; doubles end here.
+ * One idea: each tree is stored once, however many sizes run it; doubles become integers
+ * here.
  */
 #include "compiled_make.h"
 
@@ -14,10 +15,12 @@
 #include "shapes.h"
 #include "topology/routes/overlay_price.h"
 
-/* A direct exchange by as many stars as ranks gains 1/n over a pair of trees, for n − 1 peers of each rank. */
+/* Up to this many ranks, equal links get a direct exchange by one star for each rank. It
+ * gains 1/n over a pair of trees, but each rank has n − 1 peers. */
 #define STARS_RANKS_MAX 16u
 
-/* Up to here one binomial tree: its messages are few, and a pair of trees would halve slices that are short already. */
+/* Up to this size, equal links get one binomial tree, which has few messages; a pair of
+ * trees would halve slices that are short already. */
 #define EQUAL_ONE_TREE_BYTES (64ul << 10)
 
 static tryst_status plan_new(uint32_t ranks_count, const struct compiled_params *params,
@@ -37,7 +40,7 @@ static tryst_status plan_new(uint32_t ranks_count, const struct compiled_params 
     return plan->arrays.status;
 }
 
-/* A half down alone sends to the tallest part first. */
+/* List the children of a half down without a half up: the tallest subtree first. */
 static tryst_status down_order(struct compiled_plan *plan, struct compiled_half *down)
 {
     struct compiled_half up = {.parent = down->parent};
@@ -57,7 +60,7 @@ static tryst_status tree_finish(struct compiled_plan *plan, struct compiled_tree
     return !status && tree->down.parent ? down_order(plan, &tree->down) : status;
 }
 
-/* Children, then pairs. */
+/* List the children of all trees, then make the pairs. */
 static tryst_status plan_finish(struct compiled_plan *plan)
 {
     tryst_status status = TRYST_OK;
@@ -77,9 +80,9 @@ static tryst_status plan_end(tryst_status status, struct compiled_plan *plan,
     return err_set(err, status, "cannot compile a plan: out of memory");
 }
 
-/* ---- from sizes --------------------------------------------------------------------------- */
+/* ---- from sizes -------------------------------------------------------------------- */
 
-/* The number of a tree, which is added where it is new. Tables of both have room. */
+/* Return the number of a tree; add the tree if it is new. Both tables have room. */
 static uint32_t tree_number(struct compiled_plan *plan, const struct plan_tree *tree)
 {
     uint32_t n = plan->ranks_count;
@@ -95,7 +98,7 @@ static uint32_t tree_number(struct compiled_plan *plan, const struct plan_tree *
     return plan->trees_count++;
 }
 
-/* Bytes a second of a time for a byte: at least 1, and no more than fits. */
+/* Return the rate of a time per byte, between 1 byte/s and COMPILED_RATE_MOST. */
 static uint64_t rate_of(double s_per_byte)
 {
     double rate = s_per_byte > 0 ? 1 / s_per_byte : (double)COMPILED_RATE_MOST;
@@ -169,7 +172,7 @@ tryst_status compiled_plan_make(struct overlay *overlay,
     return plan_end(status, plan, err, plan_p);
 }
 
-/* ---- equal links -------------------------------------------------------------------------- */
+/* ---- equal links ------------------------------------------------------------------- */
 
 struct equal {
     struct compiled_plan *plan;
@@ -185,8 +188,9 @@ static uint32_t *equal_tree(struct compiled_plan *plan, uint32_t root)
     return parent;
 }
 
-/* Trees 1 and up carry alike; tree 0, the binomial tree, carries small operations alone. A star around rank 0 is tree 0
- * of two or three ranks and carries with the others. */
+/* Make the trees for equal links. Tree 0 is the binomial tree, which alone carries small
+ * operations; the other trees carry equal shares of larger ones. With two or three ranks
+ * tree 0 is also the star around rank 0, and carries a share of larger operations too. */
 static void equal_trees(struct equal *equal)
 {
     struct compiled_plan *plan = equal->plan;
@@ -206,8 +210,9 @@ static void equal_trees(struct equal *equal)
     }
 }
 
-/* The busiest link of an all-reduce carries so many bytes for one: a rank of a pair two, of stars 2(n − 1)/n; the root of
- * a binomial tree log2 n. */
+/* Return the rate of an all-reduce over equal links. For one byte, the busiest link
+ * carries 2 bytes with a pair of trees, 2(n − 1)/n with stars, and log2 n with a binomial
+ * tree. */
 static uint64_t equal_rate(uint32_t n, bool one_tree)
 {
     uint32_t levels = 1;

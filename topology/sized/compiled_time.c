@@ -2,7 +2,7 @@
 /*
  * Predicted times of a compiled plan; see compiled_time.h.
  *
- * One idea: a class is a size with other integers, so it is priced as one (plan_size_time).
+ * One idea: a class converts to a plan_size, which plan_size_time prices.
  */
 #include "compiled_time.h"
 

@@ -2,8 +2,9 @@
 /*
  * Compiled plans as bytes; compiled.h has the layout.
  *
- * One idea: the reader counts what is left before it takes memory for a count that it read, and every index is checked
- * where it is read, so a plan that is decoded needs no check afterwards.
+ * One idea: before the decoder allocates memory for a count, it checks that the bytes
+ * left can hold as many items; it checks each index where it reads it. So a decoded plan
+ * needs no further check.
  */
 #include "compiled_wire.h"
 
@@ -15,7 +16,7 @@
 #define MAGIC          0x4e504354u /* "TCPN" in memory order */
 #define RANKS_MAX      (1u << 20)
 #define MEMBER_MAX     (1u << 20)
-#define SHORT_MAX      65535u /* ranks of groups of up to so many take 2 bytes */
+#define SHORT_MAX      65535u /* with at most this many ranks, a rank takes 2 bytes */
 #define SLICE_LEAST    4096u
 #define SLICE_MOST     (1u << 30)
 #define SLICE_MULTIPLE 64u
@@ -25,11 +26,10 @@ uint64_t compiled_plan_digest(const uint8_t *bytes, size_t count)
     return hash_bytes(bytes, count);
 }
 
-/* ---- encode ------------------------------------------------------------------------------- */
+/* ---- encode ------------------------------------------------------------------------ */
 
-/* With `bytes` NULL it counts. */
 struct writer {
-    uint8_t *bytes;
+    uint8_t *bytes; /* NULL: count the bytes only */
     size_t at;
     uint32_t ranks_count;
 };
@@ -128,7 +128,7 @@ tryst_status compiled_plan_encode(const struct compiled_plan *plan, struct err *
     return TRYST_OK;
 }
 
-/* ---- read --------------------------------------------------------------------------------- */
+/* ---- read -------------------------------------------------------------------------- */
 
 struct reader {
     const uint8_t *bytes;
@@ -136,13 +136,13 @@ struct reader {
     struct compiled_plan *plan;
     struct err *err;
     uint8_t *seen;       /* by rank: scratch */
-    uint32_t *tree_seen; /* by tree: the class that had it last, from 1 */
+    uint32_t *tree_seen; /* by tree: the last class with this tree, from 1 */
     uint32_t class_number;
 };
 
 #define refuse(reader, ...) err_set((reader)->err, TRYST_E_INVALID, __VA_ARGS__)
 
-/* 0 beyond the end, and `left` is SIZE_MAX from then on. */
+/* Read an integer. Beyond the end, return 0 and set `left` to SIZE_MAX for good. */
 static uint64_t get(struct reader *reader, unsigned width)
 {
     uint64_t value = 0;
@@ -190,7 +190,7 @@ static tryst_status no_memory(struct reader *reader)
                    "cannot read a compiled plan: out of memory");
 }
 
-/* ---- decode ------------------------------------------------------------------------------- */
+/* ---- decode ------------------------------------------------------------------------ */
 
 static tryst_status head_decode(struct reader *reader)
 {
@@ -206,15 +206,19 @@ static tryst_status head_decode(struct reader *reader)
     if (reader->left == SIZE_MAX)
         return cut_short(reader);
     if (magic != MAGIC)
-        return refuse(reader, "not a compiled plan: it begins with %08x", magic);
+        return refuse(reader, "not a compiled plan: the magic is %08x", magic);
     if (version != COMPILED_VERSION)
-        return refuse(reader, "cannot read a compiled plan of version %u: this is %u",
+        return refuse(reader,
+                      "cannot read a compiled plan of version %u: this library has "
+                      "version %u; use one version on all ranks",
                       version, COMPILED_VERSION);
     if (plan->flags & ~COMPILED_RATES_ASSUMED)
-        return refuse(reader, "not flags of a compiled plan: %#x", plan->flags);
+        return refuse(reader, "not valid flags of a compiled plan: %#x", plan->flags);
     if (plan->ranks_count < 2 || plan->ranks_count > RANKS_MAX)
-        return refuse(reader, "not a compiled plan's number of ranks: %u (2 to %u)",
-                      plan->ranks_count, RANKS_MAX);
+        return refuse(
+            reader,
+            "cannot read a compiled plan: not a valid number of ranks: %u (2 to %u)",
+            plan->ranks_count, RANKS_MAX);
     if (!may_follow(reader, plan->ranks_count, 12) ||
         !may_follow(reader, plan->trees_count, 8 + (uint64_t)plan->ranks_count) ||
         !may_follow(reader, plan->ops_count, 8) ||
@@ -265,7 +269,8 @@ static tryst_status out_rates_decode(struct reader *reader)
     return TRYST_OK;
 }
 
-/* True if each rank's way up ends at the root. `seen` is 1 on ranks with such a way, 2 on the present way. */
+/* True if each rank's path up ends at the root. `seen` is 1 on ranks with such a path, 2
+ * on the present path. */
 static bool half_spans(struct reader *reader, const uint32_t *parent, uint32_t root)
 {
     uint32_t n = reader->plan->ranks_count;
@@ -300,7 +305,7 @@ static tryst_status parents_decode(struct reader *reader, uint32_t t, uint32_t r
                : refuse(reader, "tree %u of a compiled plan has a cycle", t);
 }
 
-/* Children by rising parent, each once. */
+/* Read the children, by rising parent, each once. */
 static tryst_status children_decode(struct reader *reader, uint32_t t,
                                     struct compiled_half *half)
 {
@@ -313,8 +318,8 @@ static tryst_status children_decode(struct reader *reader, uint32_t t,
         if (child >= n || reader->seen[child] || half->parent[child] == GRAPH_NONE ||
             half->parent[child] < at)
             return refuse(reader,
-                          "tree %u of a compiled plan: place %u among the children is "
-                          "not a child's",
+                          "tree %u of a compiled plan: item %u of the children is not "
+                          "a child, or out of order",
                           t, k);
         reader->seen[child] = 1;
         for (; at < half->parent[child]; at++)
@@ -354,7 +359,8 @@ static tryst_status tree_decode(struct reader *reader, uint32_t t)
     if (tree->root >= plan->ranks_count || !(halves & both) ||
         (halves & HALVES_ALIKE && (halves & both) != both) ||
         halves & ~(both | HALVES_ALIKE))
-        return refuse(reader, "tree %u of a compiled plan has root %u, halves %#x", t,
+        return refuse(reader,
+                      "tree %u of a compiled plan: not valid: root %u, halves %#x", t,
                       tree->root, halves);
     if (halves & HALF_UP)
         status = half_decode(reader, t, tree->root, &tree->up);
@@ -386,13 +392,17 @@ static tryst_status parts_decode(struct reader *reader, uint32_t op,
         part->cum_share = get32(reader);
         if (part->tree >= reader->plan->trees_count ||
             !tree_serves(&reader->plan->trees[part->tree], op))
-            return refuse(reader, "part %u of a compiled plan's class: no tree %u for it",
-                          p, part->tree);
+            return refuse(
+                reader,
+                "part %u of a compiled plan's class: tree %u does not exist, or "
+                "lacks a half",
+                p, part->tree);
         if (part->cum_share < before ||
             (p + 1 == class->parts_count && part->cum_share != UINT32_MAX))
             return refuse(reader,
-                          "part %u of a compiled plan's class ends at a share of %u", p,
-                          part->cum_share);
+                          "part %u of a compiled plan's class: not a valid cumulative "
+                          "share: %u",
+                          p, part->cum_share);
         if (reader->tree_seen[part->tree] == reader->class_number)
             return refuse(reader, "a compiled plan's class has tree %u twice",
                           part->tree);
@@ -415,14 +425,18 @@ static tryst_status class_decode(struct reader *reader, const struct compiled_op
         return cut_short(reader);
     if ((c > 0 && class->bytes_max <= op->classes[c - 1].bytes_max) ||
         (c + 1 == op->classes_count && class->bytes_max != UINT64_MAX))
-        return refuse(reader, "class %u of a compiled plan ends at %llu bytes", c,
-                      (unsigned long long)class->bytes_max);
+        return refuse(reader, "class %u of a compiled plan: not a valid end: %llu bytes",
+                      c, (unsigned long long)class->bytes_max);
     if (class->bytes_per_s == 0 || class->slice_bytes < SLICE_LEAST ||
         class->slice_bytes > SLICE_MOST || class->slice_bytes % SLICE_MULTIPLE)
-        return refuse(reader, "class %u of a compiled plan: slices of %u at %llu bytes/s",
-                      c, class->slice_bytes, (unsigned long long)class->bytes_per_s);
+        return refuse(
+            reader,
+            "class %u of a compiled plan: not valid: slices of %u bytes at %llu "
+            "bytes/s",
+            c, class->slice_bytes, (unsigned long long)class->bytes_per_s);
     if (class->parts_count == 0 || class->parts_count > plan->trees_count)
-        return refuse(reader, "class %u of a compiled plan has %u parts", c,
+        return refuse(reader,
+                      "class %u of a compiled plan: not a valid number of parts: %u", c,
                       class->parts_count);
     class->parts = arrays_take(&plan->arrays, class->parts_count, sizeof *class->parts);
     if (!class->parts)
@@ -444,8 +458,11 @@ static tryst_status op_decode(struct reader *reader, uint32_t o)
         return cut_short(reader);
     if (op->op >= PLAN_OPS || (o > 0 && op->op <= plan->ops[o - 1].op) ||
         op->classes_count == 0)
-        return refuse(reader, "a compiled plan: operation %u of %u classes cannot follow",
-                      op->op, op->classes_count);
+        return refuse(
+            reader,
+            "operation %u of a compiled plan, of %u classes, is unknown, empty or "
+            "out of order",
+            op->op, op->classes_count);
     op->classes = arrays_take(&plan->arrays, op->classes_count, sizeof *op->classes);
     if (!op->classes)
         return no_memory(reader);
@@ -474,8 +491,10 @@ static tryst_status pairs_decode(struct reader *reader)
                      (pair->from == pair[-1].from && pair->to > pair[-1].to);
         if (pair->from >= n || pair->to >= n || pair->from == pair->to || !rises ||
             pair->bytes_per_s == 0)
-            return refuse(reader, "pair %u of a compiled plan: %u to %u cannot follow", k,
-                          pair->from, pair->to);
+            return refuse(reader,
+                          "pair %u of a compiled plan, %u to %u, is not valid or out of "
+                          "order",
+                          k, pair->from, pair->to);
     }
     return TRYST_OK;
 }
@@ -522,7 +541,7 @@ static tryst_status plan_decode(struct reader *reader)
             status = half_paired(reader, &plan->trees[t].down, false);
     }
     if (!status && reader->left > 0)
-        return refuse(reader, "cannot read a compiled plan: %zu bytes follow it",
+        return refuse(reader, "cannot read a compiled plan: %zu bytes follow its end",
                       reader->left);
     return status;
 }

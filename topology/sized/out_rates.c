@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rates of the network from each rank's machine; see out_rates.h.
+ * The rate that the network carries from each rank's machine; see out_rates.h.
  *
- * Invariant: a route that takes a link with the share s (one of 1/s equal routes) is that link's rate / s wide, so that
- * parallel wires count together.
+ * Invariant: if the share s of an edge's bytes takes a link (one of 1/s equal routes),
+ * the edge can carry that link's rate / s, so parallel wires count together.
  */
 #include "out_rates.h"
 
@@ -12,23 +12,24 @@
 #include "compiled.h"
 #include "topology/routes/overlay_price.h"
 
-/* A link of the graph, as the routes of one rank take it. */
+/* A link of the graph, and the edges of one rank that use it. */
 struct used {
-    uint32_t routes;  /* that take it */
-    double share_min; /* of these routes */
-    double
-        narrowest_part; /* the least share of the routes that it is the narrowest link of; 0: of none */
+    uint32_t routes;  /* edges that use the link */
+    double share_min; /* least share of an edge's bytes on the link */
+    /* Least share among the edges whose narrowest link this is; 0: there are none. */
+    double narrowest_part;
 };
 
 struct finding {
-    struct arrays arrays; /* all below */
+    struct arrays arrays; /* memory of the arrays below */
     struct overlay *overlay;
     const struct graph *graph;
     uint32_t *machine; /* by node of the graph */
     struct used *used; /* by link of the graph */
-    uint32_t *links;   /* those that this rank's routes take */
+    uint32_t *links;   /* links that this rank's edges use */
     uint32_t links_count;
-    /* of the route under way */
+    /* Of the edge being walked: its narrowest link, that link's rate ÷ share, its
+     * share. */
     uint32_t narrowest;
     double narrowest_rate, narrowest_share;
 };
@@ -60,7 +61,7 @@ static void link_use(void *arg, uint32_t number, double share)
     }
 }
 
-/* Count the links of a route. False: no link of the network limits it. */
+/* Count the links of an edge. Returns false if no link of the network limits it. */
 static bool route_use(struct finding *finding, uint32_t from, uint32_t to)
 {
     finding->narrowest = GRAPH_NONE;
@@ -73,7 +74,7 @@ static bool route_use(struct finding *finding, uint32_t from, uint32_t to)
     return true;
 }
 
-/* True if a route between the two leaves the machine of `i`. */
+/* True if i and j are on different machines. */
 static bool is_outside(const struct finding *finding, uint32_t i, uint32_t j)
 {
     const uint32_t *ranks = finding->graph->ranks;
@@ -83,7 +84,8 @@ static bool is_outside(const struct finding *finding, uint32_t i, uint32_t j)
             machine != finding->machine[ranks[overlay_rank(finding->overlay, j)]]);
 }
 
-/* Return the rate of all `routes` routes together, and clear their links for the next rank. */
+/* Return the rate of all `routes` edges together, and clear their links for the next
+ * rank. */
 static double links_rate(struct finding *finding, uint32_t routes)
 {
     double sum = 0, least = INFINITY;

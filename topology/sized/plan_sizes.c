@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A plan chosen for its size; see plan_sizes.h. candidates.c makes the sets of trees. */
+/* Plans by size; see plan_sizes.h. candidates.c makes the sets of trees. */
 #include "plan_sizes.h"
 
 #include <math.h>
@@ -10,13 +10,14 @@
 #include "core/hash.h"
 #include "sum_rate.h"
 
-/* A set with more trees must be faster by this part, and by this for each tree more, to be worth them. In simulation
- * (tests/sim) 256 MiB on a star of 64 ranks are predicted to take 1.4 % less over 32 trees than over 2; they take 1.18 of the
- * bound over 32 and 1.03 over 2. */
+/* A set with more trees must be faster by WORTH_SET, and by WORTH_TREE for each further
+ * tree. For 256 MiB on a star of 64 ranks the prediction for 32 trees is 1.4 % less than
+ * that for 2; in simulation (tests/sim) 32 trees take 1.18 of the bound and 2 take
+ * 1.03. */
 #define WORTH_SET  2e-3
 #define WORTH_TREE 5e-4
 
-/* A size serves up to about the geometric mean with the next. */
+/* A size's trees serve operations up to about the geometric mean with the next size. */
 const struct plan_size_step plan_size_steps[PLAN_SIZES] = {
     {4ul << 10, 16ul << 10},  {64ul << 10, 256ul << 10}, {1ul << 20, 4ul << 20},
     {16ul << 20, 32ul << 20}, {64ul << 20, 128ul << 20}, {256ul << 20, UINT64_MAX},
@@ -27,15 +28,15 @@ struct tree_overheads plan_size_overheads(void)
     return (struct tree_overheads){PLAN_SLICE_S, PLAN_FLOW_S};
 }
 
-/* Predicted times of a set at each size, in its best slice. */
+/* Predicted times of a set of trees. */
 struct price {
-    double s[PLAN_SIZES];
-    uint32_t slice_bytes[PLAN_SIZES];
-    double s_per_byte;
-    uint32_t flows;
+    double s[PLAN_SIZES];             /* by size: the time with the best slice */
+    uint32_t slice_bytes[PLAN_SIZES]; /* by size: the best slice */
+    double s_per_byte;                /* the busiest link's time for a byte */
+    uint32_t flows;                   /* of the rank with the most edges */
 };
 
-/* ---- prices ------------------------------------------------------------------------------- */
+/* ---- prices ------------------------------------------------------------------------ */
 
 static void price_take(struct price *price, const struct tree_measure *measure)
 {
@@ -95,9 +96,9 @@ static tryst_status prices_find(struct overlay *overlay, const struct plan *plan
     return status;
 }
 
-/* ---- choice ------------------------------------------------------------------------------- */
+/* ---- choice ------------------------------------------------------------------------ */
 
-/* The place of a tree in a set, or the set's count. */
+/* Return the position of a tree in a set; set->count if it is not there. */
 static uint32_t tree_find(const struct candidate *set, const struct plan_tree *tree,
                           uint32_t n)
 {
@@ -107,7 +108,8 @@ static uint32_t tree_find(const struct candidate *set, const struct plan_tree *t
     return k;
 }
 
-/* The part of the best time so far that a set's time must be below. */
+/* Return the factor of the best time so far below which a set of `count` trees must be,
+ * where the best one has `best` trees. */
 static double worth(uint32_t count, uint32_t best)
 {
     double more = (double)count - (double)best;
@@ -115,7 +117,8 @@ static double worth(uint32_t count, uint32_t best)
     return more > 0 ? 1 - part : more < 0 ? 1 + part : 1;
 }
 
-/* The set for one size. The flows of a tree 0 that is not in it carry nothing, but exist. */
+/* Choose the set for one size. If tree 0 is not in a set, its idle flows count in the
+ * set's time. */
 static uint32_t size_choose(const struct candidates *candidates,
                             const struct price *prices, uint32_t first, uint32_t s,
                             uint32_t n, double *time_s_p)
@@ -137,7 +140,8 @@ static uint32_t size_choose(const struct candidates *candidates,
     return best;
 }
 
-/* True if with that tree as tree 0 no size is slower than its limit. */
+/* True if no size is slower than its limit, with the single tree of set `first` as tree
+ * 0. */
 static bool first_within(const struct candidates *candidates, const struct price *prices,
                          uint32_t first, uint32_t n, const double *limits_s)
 {
@@ -150,7 +154,8 @@ static bool first_within(const struct candidates *candidates, const struct price
     return within;
 }
 
-/* The single tree that is best for the smallest size: of those within the limits, where there are any. */
+/* Return the set of the single tree that is best for the smallest size, if possible
+ * within the limits. */
 static uint32_t first_choose(const struct candidates *candidates,
                              const struct price *prices, uint32_t n,
                              const double *limits_s)
@@ -165,7 +170,7 @@ static uint32_t first_choose(const struct candidates *candidates,
                                           : best;
 }
 
-/* ---- time of a size ------------------------------------------------------------------------ */
+/* ---- time of a size ---------------------------------------------------------------- */
 
 static double set_time(struct tree_costing *costing, const struct tree_set *set,
                        const struct plan_size *size)
@@ -176,7 +181,7 @@ static double set_time(struct tree_costing *costing, const struct tree_set *set,
                              &overheads);
 }
 
-/* The flows of a tree 0 that carries nothing. */
+/* Return the overhead of tree 0's flows if it carries nothing; else 0. */
 static double idle_time(struct tree_costing *costing, const struct plan_size *size)
 {
     struct tree_set set = {size->trees, 1, false};
@@ -197,7 +202,7 @@ double plan_size_time(struct tree_costing *costing, const struct plan_size *size
     return time_s + idle_time(costing, size);
 }
 
-/* ---- result ------------------------------------------------------------------------------- */
+/* ---- result ------------------------------------------------------------------------ */
 
 static void tree_copy(struct plan_sizes *sizes, const struct plan_tree *from,
                       double share, struct plan_tree *tree)
@@ -210,7 +215,8 @@ static void tree_copy(struct plan_sizes *sizes, const struct plan_tree *from,
     tree->reduce_parent = arrays_copy(&sizes->arrays, from->reduce_parent, n, sizeof n);
 }
 
-/* Tree 0 in front, with its share in the set or 0; the others by descending share. */
+/* Put tree 0 in front, with its share in the set or 0, then the set's other trees by
+ * descending share. */
 static void size_fill(struct plan_sizes *sizes, struct plan_size *size,
                       const struct candidate *set, const struct plan_tree *first)
 {

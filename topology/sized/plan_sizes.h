@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A plan chosen for its size: which trees and which slice an operation of so many bytes runs.
+ * Plans by size: the trees and the slice that operations of each size run.
  *
- * One idea: the plan that is best per byte pays for its depth and for the number of its trees, since each tree fills
- * with slices at its part of the rate. So the plan and many shallower sets of trees are priced by one model
- * (tree_cost.h) for a few sizes and slices, and each size gets the set that is predicted to end first.
+ * One idea: the plan that is best per byte pays for its depth and for the number of its
+ * trees, since each tree fills with slices at its part of the rate. So one model
+ * (tree_cost.h) prices the plan and many shallower sets of trees for several sizes and
+ * slices, and each size gets the set with the shortest predicted time.
  *
- * Tree 0 is the same tree in every size: the one that is best for the smallest size. Ranks that disagree about the size
- * of an operation meet on its edges. A larger size without this tree in its set has it in front with a share of 0.
- * Invariant: equal inputs give equal bits. Shares of a size are ≥ 0 and sum to 1 but for rounding.
- * Callers: tryst/topo.h's implementation; commsched/context/group_plan.c.
+ * Tree 0 is the same tree in every size: the best one for the smallest size. Ranks that
+ * disagree about the size of an operation meet on its edges. If a larger size's set lacks
+ * this tree, the tree is put in front with a share of 0.
+ * Invariant: equal inputs give equal bits. Shares of a size are ≥ 0 and sum to 1, up to
+ * rounding.
  */
 #ifndef TRYST_TOPOLOGY_PLAN_SIZES_H
 #define TRYST_TOPOLOGY_PLAN_SIZES_H
@@ -19,66 +21,72 @@
 
 #define PLAN_SIZES 6
 
-/* The slices that are tried: powers of two. The least is PLAN_SLICE_BYTES. */
+/* The largest slice that is tried. Slices are powers of two, from PLAN_SLICE_BYTES on. */
 #define PLAN_SLICE_BYTES_MAX (1u << 20)
 
-/* Costs of the engine at a rank, in seconds. Estimates until it is measured: a slice costs both of its ends together up
- * to 1,600 instructions, half a microsecond, and the transport a system call or a completion each; a flow costs two
+/* Overheads of the engine at a rank, in seconds. Estimates, not measured: for a slice,
+ * both ends together execute up to 1,600 instructions, half a microsecond, and the
+ * transport of each makes a system call or handles a completion; a flow needs two
  * operations, a WANT, its match and a key. */
 #define PLAN_SLICE_S 2e-6
 #define PLAN_FLOW_S  4e-6
 
-/* By so much a set of fewer trees may be slower than a limit: what more trees are predicted to gain counts less than that. */
+/* A size may exceed its limit (plan_sizes_open_within) by this part: gains predicted for
+ * more trees are not reliable to 1 %. */
 #define PLAN_LIMIT_SLACK 0.01
 
 struct plan_size {
-    uint64_t bytes; /* what it was chosen for */
-    uint64_t
-        bytes_max; /* it serves operations of at most so many; the last: UINT64_MAX */
+    uint64_t bytes;     /* the size that predicted_s is for */
+    uint64_t bytes_max; /* the largest operation that runs this; UINT64_MAX in the last */
     uint32_t slice_bytes;
-    uint32_t trees_count, depth;
-    struct plan_tree *trees; /* tree 0 first, then by descending share */
-    double s_per_byte;       /* the busiest link's */
+    uint32_t trees_count, depth; /* depth: the most of all trees with a share */
+    struct plan_tree *trees;     /* tree 0 first, then by descending share */
+    double s_per_byte;           /* the busiest link's time for a byte of the tensor */
     double predicted_s;
 };
 
 struct plan_sizes {
-    struct arrays arrays; /* all below */
+    struct arrays arrays; /* memory of all trees below */
     enum plan_op op;
-    uint32_t ranks_count, count; /* count 0: the operation has every rank as a root */
+    /* Ranks; sizes, 0 if every rank is a root or there is only one rank. */
+    uint32_t ranks_count, count;
     struct plan_size sizes[PLAN_SIZES];
     double bound_s_per_byte; /* the plan's */
     uint64_t digest;         /* of the plan, sizes, slices, trees and shares */
 };
 
-/* The sizes that are chosen for, and the largest that each serves. */
+/* For each size: the bytes for which trees are chosen, and the largest operation that
+ * runs them. */
 extern const struct plan_size_step {
     uint64_t bytes, bytes_max;
 } plan_size_steps[PLAN_SIZES];
 
-/** The engine's costs that predictions count. */
+/** Return the engine's overheads in predicted times. */
 struct tree_overheads plan_size_overheads(void);
 
-/** Seconds to sum a byte, by rank. */
+/** Set gamma[rank] to the rank's seconds to sum a byte. `sum_bytes_per_s`: the rate of
+ *  all ranks; INFINITY: sums take no time; 0: by each rank's device. */
 void plan_sizes_gamma(struct overlay *overlay, double sum_bytes_per_s, double *gamma);
 
-/** `sum_bytes_per_s` as in cost_table: 0 is by what each rank sits on, INFINITY that summing costs nothing.
- *  TRYST_E_NOMEM. */
+/** Choose trees and slice for each size. `sum_bytes_per_s` as in plan_sizes_gamma.
+ *  Returns TRYST_OK or TRYST_E_NOMEM. */
 tryst_status plan_sizes_open(struct overlay *overlay, const struct plan *plan,
                              double sum_bytes_per_s, struct err *err,
                              struct plan_sizes **sizes_p);
-/** As plan_sizes_open, but where no size shall be predicted slower than `limits_s` (by size): tree 0 is the best for the
- *  smallest size of those trees that allow that, as far as PLAN_LIMIT_SLACK; without such a tree as there. */
+/** Choose as plan_sizes_open does, but take as tree 0 the best tree for the smallest size
+ *  with which no size is predicted slower than limits_s[size] × (1 + PLAN_LIMIT_SLACK).
+ *  If there is none, or `limits_s` is NULL, choose exactly as plan_sizes_open. */
 tryst_status plan_sizes_open_within(struct overlay *overlay, const struct plan *plan,
                                     double sum_bytes_per_s,
                                     const double limits_s[PLAN_SIZES], struct err *err,
                                     struct plan_sizes **sizes_p);
 void plan_sizes_close(struct plan_sizes *sizes);
 
-/** The time of a size's trees at its slice, which is what `predicted_s` has. INFINITY: an edge has no route. */
+/** Return the predicted time of a size's trees at its slice; INFINITY if an edge has no
+ *  route. */
 double plan_size_time(struct tree_costing *costing, const struct plan_size *size);
 
-/** Set the digest anew. TRYST_E_NOMEM. */
+/** Recompute the digest. Returns TRYST_OK or TRYST_E_NOMEM. */
 tryst_status plan_sizes_digest(struct plan_sizes *sizes, uint64_t plan_digest);
 
 #endif

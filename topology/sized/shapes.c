@@ -5,13 +5,13 @@
 #include "core/alloc.h"
 #include "topology/base/graph.h"
 
-/* ---- intervals ---------------------------------------------------------------------------- */
+/* ---- intervals --------------------------------------------------------------------- */
 
 struct interval {
     uint32_t first, end, parent;
 };
 
-/* Cut what follows the first rank of an interval; returns how many parts there are. */
+/* Cut an interval, without its first rank, into parts. Returns how many. */
 static uint32_t interval_cut(const uint32_t *order, const struct interval *whole,
                              uint32_t degree, struct interval *parts)
 {
@@ -48,7 +48,7 @@ void shape_star(const uint32_t *order, uint32_t count, uint32_t first, uint32_t 
         parent[order[k]] = k == first ? GRAPH_NONE : order[first];
 }
 
-/* ---- by bits of positions ------------------------------------------------------------------ */
+/* ---- by bits of positions ---------------------------------------------------------- */
 
 void shape_binomial(const uint32_t *order, uint32_t count, uint32_t *parent)
 {
@@ -56,7 +56,9 @@ void shape_binomial(const uint32_t *order, uint32_t count, uint32_t *parent)
         parent[order[v]] = v ? order[v & (v - 1)] : GRAPH_NONE;
 }
 
-/* In order: position 0 is the root, odd positions are leaves, and a position with k low zero bits is k levels up. */
+/* Return the parent's position in the first tree of a pair: position 0 is the root, odd
+ * positions are leaves, and a position with k low zero bits is k levels above the
+ * leaves. */
 static uint32_t pair_parent(uint32_t v, uint32_t count)
 {
     uint32_t bit = v & (0 - v), up = (v ^ bit) | bit << 1;
@@ -65,7 +67,9 @@ static uint32_t pair_parent(uint32_t v, uint32_t count)
     return up >= count ? v ^ bit : up;
 }
 
-/* The other tree is the mirror image, and for an odd count the tree moved by one position: leaves are inside here. */
+/* Return the position in the order of position v of a tree. The second tree of a pair is
+ * the mirror image of the first or, for an odd count, the first moved by one position, so
+ * that its leaves are the first one's inner ranks. */
 static uint32_t pair_place(uint32_t v, uint32_t count, bool second)
 {
     if (!second)

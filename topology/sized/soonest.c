@@ -8,16 +8,18 @@
 #include "topology/base/arrays.h"
 #include "topology/routes/overlay_price.h"
 
-/* A table of all edges of more ranks takes longer than it is worth. */
+/* With more ranks a table of all edges costs more than it gains. */
 #define RANKS_MAX 1024u
 
 struct soonest {
     struct arrays arrays;
     uint32_t n;
     float *latency_s, *s_per_byte; /* [from × n + to]; INFINITY: no route */
-    float *burden;                 /* [from × n + to]: a factor of the time for a byte */
-    double *free_s; /* by rank: when it may send next; INFINITY: it has nothing to send */
-    bool *reached;
+    float *burden;                 /* [from × n + to]: factor of s_per_byte */
+    /* By rank: when it can send next; INFINITY: it has no message, or no receiver is
+     * left. */
+    double *free_s;
+    bool *reached; /* by rank: has the message, or will */
 };
 
 tryst_status soonest_open(struct overlay *overlay, struct soonest **soonest_p)
@@ -84,7 +86,8 @@ static uint32_t sender_find(const struct soonest *soonest)
     return best;
 }
 
-/* The rank without the message that is reached fastest; GRAPH_NONE. */
+/* Find the rank without the message that `from` reaches fastest; GRAPH_NONE if it reaches
+ * none. */
 static uint32_t receiver_find(const struct soonest *soonest, uint32_t from, double bytes,
                               double *trip_s_p)
 {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tree that has a small message at all ranks soon.
+ * A tree that delivers a small message to all ranks early.
  *
- * One idea (earliest sender first, after Bhat, Raghavendra and Prasanna 2003): of the ranks that have the message, the
- * one that is free first sends it to the rank that it reaches fastest. Short messages give trees of high degree, since
- * latency counts; long ones give binomial trees, since a sender is busy for the time of its message.
- * Contention inside the network is ignored: the price of the tree (tree_cost.h) has it.
- * Callers: candidates.c.
+ * One idea (earliest sender first, after Bhat, Raghavendra and Prasanna 2003): of the
+ * ranks that have the message, the one that is free first sends it to the rank that it
+ * reaches fastest. Short messages give trees of high degree, since latency dominates;
+ * long ones give binomial trees, since a sender is busy for the time of its message.
+ * Contention inside the network is ignored here; the price of the tree (tree_cost.h)
+ * includes it.
  */
 #ifndef TRYST_TOPOLOGY_SOONEST_H
 #define TRYST_TOPOLOGY_SOONEST_H
@@ -15,14 +16,18 @@
 
 struct soonest;
 
-/** TRYST_E_UNSUPPORTED: too many ranks for a table of all edges. TRYST_E_NOMEM. */
+/** Make the table of all edges.
+ *  Returns: TRYST_E_UNSUPPORTED  more than 1,024 ranks
+ *           TRYST_E_NOMEM */
 tryst_status soonest_open(struct overlay *overlay, struct soonest **soonest_p);
 void soonest_close(struct soonest *soonest);
 
-/** Make the tree's edges count as slower in later trees, by as much as they are now: trees that follow avoid them. */
+/** Add the time of a byte over each edge of the tree, in both directions, once more to
+ *  its cost, so that later trees avoid these edges. */
 void soonest_burden(struct soonest *soonest, const uint32_t *parent);
 
-/** False: some rank cannot be reached without passing through another network than ranks' edges. */
+/** Make the tree from `root` for a message of `bytes`. Returns false if some rank cannot
+ *  be reached. */
 bool soonest_tree(struct soonest *soonest, uint32_t root, double bytes, uint32_t *parent);
 
 #endif

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How fast ranks sum; see sum_rate.h. */
+/* Rates at which ranks sum; see sum_rate.h. */
 #include "sum_rate.h"
 
 #include <string.h>
 
 #define PASSES 3 /* two reads and a write */
 
-/* NVIDIA's data sheets: the memory rate of each model, and its NVLinks one way where these identify the model. The first
- * row whose name is part of the GPU's label applies; without a label, the first whose NVLinks the GPU reaches. */
+/* NVIDIA's data sheets: memory rate of each model, and the rate of its NVLinks in one
+ * direction where it identifies the model (else 0). The first row with a name that is
+ * part of the GPU's label applies; without a label, the first row with an NVLink rate
+ * that the GPU's NVLinks reach. */
 static const struct gpu_row {
     const char *model;
     double memory_gb_per_s, nvlink_gb_per_s;
@@ -27,7 +29,7 @@ static const struct gpu_row {
     {"A10", 600, 0},
     {"T4", 320, 0},
 };
-/* A model that no row names: as the slowest of the list. */
+/* A model without a row counts as the slowest of the list. */
 static const struct gpu_row gpu_unknown = {"GPU of unknown model", 300, 0};
 
 static double nvlinks_gb_per_s(const struct graph *graph, uint32_t gpu)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How fast a rank sums: by what it sits on.
+ * The rate at which a rank sums, by its device.
  *
- * One idea: a sum reads two bytes and writes one for each byte of the tensor, so a GPU sums at a third of its memory's
- * rate, which its maker publishes by model; a rank on anything else sums with one core, which was measured.
- * Callers: plan_sizes.c, report/plan_cost.c, the writers of plans.
+ * One idea: a sum reads two bytes and writes one for each byte of the tensor, so a rank
+ * on a GPU sums at a third of the memory rate in the GPU model's data sheet. Any other
+ * rank sums with one core, at a measured rate.
  */
 #ifndef TRYST_TOPOLOGY_SUM_RATE_H
 #define TRYST_TOPOLOGY_SUM_RATE_H
@@ -12,19 +12,20 @@
 #include "topology/base/graph.h"
 #include "topology/base/text.h"
 
-/* One core, float32 from memory: test_plan_cost prints the figure of the machine that it runs on. */
+/* One core, float32 from memory. test_plan_cost prints the rate of the machine that it
+ * runs on. */
 #define SUM_CORE_BYTES_PER_S 7e9
 
 struct sum_rate {
     double bytes_per_s;
     const char *from; /* "core", a GPU's model, "GPU of unknown model", "given" */
-    bool by_nvlinks;  /* the model is not named: its NVLinks are that model's */
+    bool by_nvlinks;  /* the GPU has no label; the model is inferred from its NVLinks */
 };
 
-/** The rate of the rank at `node`. */
+/** Return the rate of the rank at `node`. */
 struct sum_rate sum_rate_of(const struct graph *graph, uint32_t node);
 
-/** Add where a rate is from, for people. */
+/** Add the rate and its source as text. */
 void sum_rate_explain(struct text *text, const struct sum_rate *rate);
 
 #endif

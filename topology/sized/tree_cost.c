@@ -12,7 +12,7 @@ static bool has_all_roots(enum plan_op op)
     return op == PLAN_ALLGATHER || op == PLAN_REDUCE_SCATTER;
 }
 
-/* A tree's part of the tensor. */
+/* Return the part of the tensor that a tree carries. */
 static double part_of(const struct tree_costing *costing, const struct plan_tree *tree)
 {
     return has_all_roots(costing->op) ? tree->share / costing->n : tree->share;
@@ -39,14 +39,15 @@ double tree_costing_busiest(const struct tree_costing *costing, const double *lo
     return most;
 }
 
-/* ---- rounds of a tree --------------------------------------------------------------------- */
+/* ---- rounds of a tree -------------------------------------------------------------- */
 
 static const uint32_t *half_of(const struct plan_tree *tree, bool up)
 {
     return up ? tree->reduce_parent : tree->broadcast_parent;
 }
 
-/* The rank's place among those that its parent sends to: the largest part of the tree is served first. */
+/* Return the rank's position among its siblings, from 1: its parent serves the largest
+ * subtree first. */
 static uint32_t turn_of(const struct tree_costing *costing, const uint32_t *parent,
                         uint32_t i)
 {
@@ -58,7 +59,7 @@ static uint32_t turn_of(const struct tree_costing *costing, const uint32_t *pare
     return turn;
 }
 
-/* How many rounds after its parent each rank is served. */
+/* Set `turns`: how many rounds after its parent each rank is served. */
 static void turns_find(struct tree_costing *costing, const uint32_t *parent)
 {
     memset(costing->below, 0, costing->n * sizeof *costing->below);
@@ -69,7 +70,7 @@ static void turns_find(struct tree_costing *costing, const uint32_t *parent)
         costing->turns[i] = parent[i] == GRAPH_NONE ? 0 : turn_of(costing, parent, i);
 }
 
-/* The rounds of one half of each tree; returns the last of all. */
+/* Find the rounds of one half of each tree. Returns the last round of all. */
 static uint32_t rounds_find(struct tree_costing *costing, const struct tree_set *set,
                             bool up)
 {
@@ -100,7 +101,7 @@ static void edge_ends(const uint32_t *parent, bool up, uint32_t i, uint32_t *fro
     *to_p = up ? parent[i] : i;
 }
 
-/* ---- one half of a set -------------------------------------------------------------------- */
+/* ---- one half of a set ------------------------------------------------------------- */
 
 bool tree_costing_edge(struct tree_costing *costing, uint32_t from, uint32_t to,
                        double part, double *latency_s_p)
@@ -117,7 +118,7 @@ bool tree_costing_edge(struct tree_costing *costing, uint32_t from, uint32_t to,
     return true;
 }
 
-/* The loads and sums of one round; false: an edge has no route. */
+/* Compute loads and sums of one round. Returns false if an edge has no route. */
 static bool round_load(struct tree_costing *costing, const struct tree_set *set, bool up,
                        uint32_t round)
 {
@@ -169,7 +170,7 @@ static bool half_measure(struct tree_costing *costing, const struct tree_set *se
     return true;
 }
 
-/* The longest path's latency, one way. */
+/* Return the latency of the longest path in one half of a tree. */
 static double latency_find(struct tree_costing *costing, const uint32_t *parent, bool up)
 {
     double most_s = 0, *edge_s = costing->adds;
@@ -192,7 +193,7 @@ static double latency_find(struct tree_costing *costing, const uint32_t *parent,
     return most_s;
 }
 
-/* ---- a set -------------------------------------------------------------------------------- */
+/* ---- a set ------------------------------------------------------------------------- */
 
 struct tree_measure tree_costing_measure(struct tree_costing *costing,
                                          const struct tree_set *set)

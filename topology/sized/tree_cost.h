@@ -2,48 +2,51 @@
 /*
  * Predicted time of a set of trees for an operation of a given size.
  *
- * One idea (the α-β-γ model: Thakur, Rabenseifner, Gropp 2005): trees work in rounds. The message is cut into slices, a
- * slice passes the rounds one after the other, and slices follow each other at the pace of the busiest link or of the
- * rank that sums most:
+ * One idea (the α-β-γ model: Thakur, Rabenseifner, Gropp 2005): trees run in rounds. The
+ * message is cut into slices, a slice passes the rounds one after the other, and slices
+ * follow each other at the rate of the busiest link or of the rank that sums most:
  *
- *   time = latency + Z × Σ rounds (busiest link + most sums) + (S − Z) × max(busiest link, most sums, of all rounds)
+ *   time = latency + Z × Σ over rounds (busiest link + most sums)
+ *                  + (S − Z) × max(busiest link of all rounds, most sums of all rounds)
  *
- * where Z is one slice of every tree. A round is a level of the tree, or for a single tree also one message of each
- * sender, the largest part of the tree first. Trees of a set go round by round together. A node with many children
- * fills more slowly: its edges share its links in one round.
+ * where S is the size and Z is one slice of every tree. A round is a level of the tree
+ * or, as an alternative for a single tree, one message of each sender, to the largest
+ * subtree first. The trees of a set run round by round together. A node with many
+ * children fills more slowly, since its edges share its links in one round.
  *
- * The loads of the rounds are independent of size and slice (`struct tree_pace`), so one measurement prices all of them.
- * Two costs of the engine are added where a caller gives them: one for each slice at a rank, one for each flow.
+ * The loads of the rounds do not depend on size and slice (`struct tree_pace`), so one
+ * measurement prices all of them. A caller may add two overheads of the engine: one for
+ * each slice at a rank, one for each flow.
  * Invariant: equal inputs give equal bits.
- * Callers: plan_sizes.c; report/plan_cost.c.
  */
 #ifndef TRYST_TOPOLOGY_TREE_COST_H
 #define TRYST_TOPOLOGY_TREE_COST_H
 
 #include "topology/plan/plan.h"
 
-/* The trees of a plan, or a single one. Only trees with a share count. */
+/* The trees of a plan, or a single one. The time is the longest of the trees with a
+ * share. */
 struct tree_set {
     const struct plan_tree *trees;
     uint32_t count;
     bool in_turn; /* a round is one message of each sender; else a level */
 };
 
-/* The time for a byte of the tensor in one tree of the set. */
+/* The rounds of one tree of a set. */
 struct tree_pace {
-    double part;      /* of the tensor */
-    double latency_s; /* longest way up and down */
-    double move, sum; /* Σ over rounds: busiest link, most sums; s/byte */
+    double part;      /* part of the tensor that the tree carries */
+    double latency_s; /* longest path up plus longest path down */
+    double move, sum; /* sums over rounds, in s/byte: busiest link; most sums */
     uint32_t rounds;
 };
 
 struct tree_measure {
     struct tree_pace *trees; /* the costing's; valid until the next measurement */
     uint32_t count;
-    double link, sums; /* of all rounds together, s/byte */
-    double handled;    /* bytes that the busiest rank sends and receives for a byte */
-    uint32_t flows;    /* of the rank with the most edges */
-    bool routed;       /* each edge has a route; else nothing above is valid */
+    double link, sums; /* of all rounds together, in s/byte: busiest link; most sums */
+    double handled;    /* bytes sent and received by the busiest rank per byte */
+    uint32_t flows;    /* edges of the rank with the most edges */
+    bool routed;       /* each edge has a route; else the members above are not valid */
 };
 
 struct tree_costing {
@@ -51,54 +54,59 @@ struct tree_costing {
     struct overlay *overlay;
     enum plan_op op;
     uint32_t n;
-    double *gamma;        /* by rank: seconds to sum a byte; the caller's to fill */
-    bool latency_unknown; /* of an edge so far: it counts as 0 */
-    uint32_t *turns,
-        *below;       /* by rank: its place among its siblings; ranks of its part */
-    uint32_t *edges;  /* by rank */
-    uint32_t *rounds; /* [tree × n + rank]: when the edge to its parent carries, from 1 */
+    double *gamma;        /* by rank: seconds to sum a byte; the caller fills it */
+    bool latency_unknown; /* some edge's latency was unknown and counted as 0 */
+    /* By rank: position among its siblings, from 1; ranks in its subtree. */
+    uint32_t *turns, *below;
+    uint32_t *edges;  /* by rank: edges in all trees and halves */
+    uint32_t *rounds; /* [tree × n + rank]: round of the edge to its parent, from 1 */
     uint32_t *last_round;    /* by tree */
     struct tree_pace *pace;  /* by tree */
-    double *load, *load_all; /* by link: of a round, of all */
-    double *adds, *adds_all; /* by rank, in seconds */
-    double *handled;         /* by rank */
+    double *load, *load_all; /* by link: bytes per byte in a round; in all rounds */
+    /* By rank: seconds of sums per byte of the tensor in a round; in all rounds. */
+    double *adds, *adds_all;
+    double *handled; /* by rank: bytes sent and received per byte */
 };
 
-/* Costs of the engine at a rank. */
+/* Overheads of the engine at a rank: for each slice, for each flow. */
 struct tree_overheads {
     double slice_s, flow_s;
 };
 
-/** For sets of up to `trees_max` trees. TRYST_E_NOMEM. */
+/** Prepare for sets of up to `trees_max` trees. Returns TRYST_OK or TRYST_E_NOMEM; in
+ *  both cases the caller calls tree_costing_free. */
 tryst_status tree_costing_init(struct tree_costing *costing, struct overlay *overlay,
                                enum plan_op op, uint32_t trees_max);
 void tree_costing_free(struct tree_costing *costing);
 
-/** Measure one set. */
+/** Measure the loads of a set's rounds. */
 struct tree_measure tree_costing_measure(struct tree_costing *costing,
                                          const struct tree_set *set);
 
-/** Add the load of `part` of the tensor on one edge to costing->load, and raise `*latency_s_p` to the edge's. False:
- *  no route exists. */
+/** Add the load of `part` of the tensor on one edge to costing->load, and raise
+ *  `*latency_s_p` to the edge's latency if that is longer. Returns false if the edge has
+ *  no route. */
 bool tree_costing_edge(struct tree_costing *costing, uint32_t from, uint32_t to,
                        double part, double *latency_s_p);
-/** The busiest link's time under `load`. */
+/** Return the busiest link's time under `load`. */
 double tree_costing_busiest(const struct tree_costing *costing, const double *load);
-/** The greatest of the values; 0 without any. */
+/** Return the greatest of the values; 0 without values. */
 double tree_costing_most(const double *values, uint32_t count);
 
-/** A difference of two sums, where it is more than their rounding; else 0. */
+/** Return a - b if that is more than rounding; else 0. */
 double tree_cost_difference(double a, double b);
 
+/* Parts of a predicted time. */
 struct tree_cost {
     double latency_s, move_s, sum_s, fill_s;
 };
 
-/** The parts of the time, each the longest of all trees. All of an unrouted set is INFINITY. */
+/** Return the parts of the time without overheads, each the longest of all trees. If an
+ *  edge has no route, move_s is INFINITY. */
 struct tree_cost tree_measure_cost(const struct tree_measure *measure, double bytes,
                                    double slice_bytes);
 
-/** The time with the engine's costs; INFINITY: an edge has no route. */
+/** Return the time with overheads; INFINITY if an edge has no route. */
 double tree_measure_time(const struct tree_measure *measure, double bytes,
                          double slice_bytes, const struct tree_overheads *overheads);
 
