@@ -66,6 +66,9 @@ void harness_barrier(struct harness_rank *rank, _Atomic(uint32_t) *counter);
 void harness_sleep_ms(unsigned ms);
 uint64_t harness_now_ns(void);
 
+/** A number from the environment. */
+uint64_t harness_setting(const char *name, uint64_t fallback);
+
 /** Print, dump all contexts of this process, end the run. */
 _Noreturn void harness_fail(const char *file, int line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -106,6 +109,8 @@ tryst_op *harness_recv(const struct harness_rank *rank, tryst_step *step, int sr
                        const char *edge, void *data, size_t bytes);
 /** Wait without a limit of its own (the watchdog has one) for `wanted`, then release. */
 void harness_end(tryst_op *op, tryst_status wanted);
+/** Wait as harness_end, release, and return the status; the error's text is valid until the thread's next call. */
+tryst_status harness_outcome(tryst_op *op, tryst_error *error_p);
 /** Close the step and wait until all in it has ended. */
 void harness_step_close(tryst_step *step);
 
