@@ -37,6 +37,11 @@ bool harness_has_processes(void)
     return strcmp(mode, "self") != 0;
 }
 
+bool harness_over_fabric(void)
+{
+    return strcmp(mode, "ucx") == 0 || strcmp(mode, "ofi") == 0;
+}
+
 uint64_t harness_setting(const char *name, uint64_t fallback)
 {
     const char *text = getenv(name);

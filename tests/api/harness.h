@@ -49,6 +49,8 @@ const char *harness_mode(void);
 /** Called within tests/netlab: each rank runs on a host of its own. */
 bool harness_in_lab(void);
 bool harness_has_processes(void);
+/** True if the mode is ucx or ofi. */
+bool harness_over_fabric(void);
 /** Whether a sanitizer slows this build down. */
 bool harness_is_sanitized(void);
 

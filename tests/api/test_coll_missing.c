@@ -57,8 +57,7 @@ static void outcome_check(const struct round *round, tryst_op *op)
                      (unsigned long long)round->count);
     CHECK_STATUS(tryst_op_error(op, &error), status);
     /* A rank in between may close its step before its fabric is connected to this one: its cause is lost then. */
-    bool connects =
-        strcmp(harness_mode(), "ucx") == 0 || strcmp(harness_mode(), "ofi") == 0;
+    bool connects = harness_over_fabric();
     if (status == TRYST_E_CLOSED) {
         CHECK(connects || error.origin_rank == round->missing ||
               error.origin_rank == round->quits);
