@@ -27,8 +27,8 @@ static inline uint64_t unit_seed(void)
     return seed;
 }
 
-/* How many of `count` drawn or enumerated cases to run: a sanitizer, under which each takes several times as long, gets a
- * quarter; the plain build runs all. */
+/* How many of `count` drawn or enumerated cases to run: all, but a quarter under a sanitizer, where each takes several
+ * times as long. */
 static inline uint64_t unit_cases(uint64_t count)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
