@@ -37,6 +37,17 @@ bool harness_has_processes(void)
     return strcmp(mode, "self") != 0;
 }
 
+bool harness_over_fabric(void)
+{
+    return strcmp(mode, "ucx") == 0 || strcmp(mode, "ofi") == 0;
+}
+
+uint64_t harness_setting(const char *name, uint64_t fallback)
+{
+    const char *text = getenv(name);
+    return text ? strtoull(text, NULL, 0) : fallback;
+}
+
 bool harness_is_sanitized(void)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -425,6 +436,19 @@ tryst_op *harness_recv(const struct harness_rank *rank, tryst_step *step, int sr
     tryst_tensor tensor = harness_tensor(data, bytes);
     CHECK_STATUS(tryst_recv(step, key.text, &tensor, NULL, &op), TRYST_OK);
     return op;
+}
+
+tryst_status harness_outcome(tryst_op *op, tryst_error *error_p)
+{
+    static _Thread_local char text[512];
+    *error_p = (tryst_error){.struct_size = sizeof *error_p, .text = ""};
+    tryst_status status = tryst_wait(op, TRYST_FOREVER);
+    (void)tryst_op_error(op, error_p);
+    snprintf(text, sizeof text, "%s", error_p->text);
+    error_p->text = text;
+    error_p->key = NULL;
+    tryst_op_release(op);
+    return status;
 }
 
 void harness_end(tryst_op *op, tryst_status wanted)

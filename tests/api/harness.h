@@ -49,6 +49,8 @@ const char *harness_mode(void);
 /** Called within tests/netlab: each rank runs on a host of its own. */
 bool harness_in_lab(void);
 bool harness_has_processes(void);
+/** True if the mode is ucx or ofi. */
+bool harness_over_fabric(void);
 /** Whether a sanitizer slows this build down. */
 bool harness_is_sanitized(void);
 
@@ -65,6 +67,9 @@ void harness_unshare(void *data, size_t bytes);
 void harness_barrier(struct harness_rank *rank, _Atomic(uint32_t) *counter);
 void harness_sleep_ms(unsigned ms);
 uint64_t harness_now_ns(void);
+
+/** A number from the environment. */
+uint64_t harness_setting(const char *name, uint64_t fallback);
 
 /** Print, dump all contexts of this process, end the run. */
 _Noreturn void harness_fail(const char *file, int line, const char *format, ...)
@@ -106,6 +111,8 @@ tryst_op *harness_recv(const struct harness_rank *rank, tryst_step *step, int sr
                        const char *edge, void *data, size_t bytes);
 /** Wait without a limit of its own (the watchdog has one) for `wanted`, then release. */
 void harness_end(tryst_op *op, tryst_status wanted);
+/** Wait as harness_end, release, and return the status; the error's text is valid until the thread's next call. */
+tryst_status harness_outcome(tryst_op *op, tryst_error *error_p);
 /** Close the step and wait until all in it has ended. */
 void harness_step_close(tryst_step *step);
 

@@ -29,11 +29,6 @@ struct trial {
     _Atomic(uint32_t) counter;
 };
 
-static bool over_fabric(void)
-{
-    return strcmp(harness_mode(), "ucx") == 0 || strcmp(harness_mode(), "ofi") == 0;
-}
-
 /* What fails here is reported on the descriptor 2 of before. */
 #define HOLDS(condition)                                                          \
     do {                                                                          \
@@ -137,7 +132,7 @@ static void rank_main(struct harness_rank *rank)
         else
             for (uint64_t i = 0; i < STEPS; i++)
                 exchange(rank, 1 + i + (moment == AFTER_FIRST) * STEPS);
-        numbers_check(&writer, moment >= BEFORE_FIRST && over_fabric());
+        numbers_check(&writer, moment >= BEFORE_FIRST && harness_over_fabric());
     }
     harness_barrier(rank, &trial->counter);
     tryst_group_close(rank->group);

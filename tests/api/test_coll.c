@@ -241,15 +241,6 @@ static void test_refusals(void **state)
 
 /* ---- failures ----------------------------------------------------------------------------- */
 
-/* Wait for `op`; its status, and its error in `*error_p`. */
-static tryst_status outcome(tryst_op *op, tryst_error *error_p)
-{
-    *error_p = (tryst_error){.struct_size = sizeof *error_p};
-    tryst_status status = tryst_wait(op, TRYST_FOREVER);
-    (void)tryst_op_error(op, error_p);
-    return status;
-}
-
 /* What one of two ranks calls, and how a text describes it. */
 struct call {
     tryst_coll_kind kind;
@@ -338,7 +329,7 @@ static void mismatch_main(struct harness_rank *rank)
         tryst_error error;
         tryst_op *op = call_start(step, &calls[rank->rank == 1], data);
         bool edge = rank->rank == 1 || rank->size == 2;
-        tryst_status status = outcome(op, &error);
+        tryst_status status = harness_outcome(op, &error);
         /* Only all-reduce and barrier end on no rank before all ranks have joined. */
         bool joint = calls[0].kind == ALLREDUCE || calls[0].kind == TRYST_COLL_BARRIER;
         if (status != TRYST_E_MISMATCH && (status != TRYST_OK || edge || joint))
@@ -348,7 +339,6 @@ static void mismatch_main(struct harness_rank *rank)
             harness_fail(__FILE__, __LINE__, "row %u: not rank 1's: %s", i, error.text);
         if (rank->size == 2 && !text_names(error.text, 0, &calls[0]))
             harness_fail(__FILE__, __LINE__, "row %u: not rank 0's: %s", i, error.text);
-        tryst_op_release(op);
         harness_barrier(rank, rank->arg); /* of a closed step others learn that alone */
         harness_step_close(step);
     }
@@ -373,10 +363,9 @@ static void deadline_main(struct harness_rank *rank)
     if (rank->rank != MISSING) {
         tryst_error error;
         tryst_op *op = sum_start(step, "x", data, LARGE, &params);
-        CHECK_STATUS(outcome(op, &error), TRYST_E_DEADLINE);
+        CHECK_STATUS(harness_outcome(op, &error), TRYST_E_DEADLINE);
         CHECK(rank->rank != 1 || strstr(error.text, "rank 3"));
         CHECK_EQ(error.origin_rank, 1);
-        tryst_op_release(op);
     }
     harness_barrier(rank, rank->arg);
     harness_step_close(step);
@@ -401,9 +390,8 @@ static void cancel_main(struct harness_rank *rank)
         tryst_op *op = sum_start(step, "x", data, LARGE, NULL);
         if (rank->rank == 2)
             CHECK_STATUS(tryst_op_cancel(op), TRYST_OK);
-        CHECK_STATUS(outcome(op, &error), TRYST_E_CANCELED);
+        CHECK_STATUS(harness_outcome(op, &error), TRYST_E_CANCELED);
         CHECK_EQ(error.origin_rank, 2);
-        tryst_op_release(op);
     }
     harness_barrier(rank, rank->arg);
     harness_step_close(step);
@@ -428,9 +416,8 @@ static void abort_main(struct harness_rank *rank)
         tryst_status status =
             tryst_allreduce(step, "x", NULL, &tensor, TRYST_REDUCE_SUM, NULL, &op);
         if (status == TRYST_OK) {
-            CHECK_STATUS(outcome(op, &error), TRYST_E_ABORTED);
+            CHECK_STATUS(harness_outcome(op, &error), TRYST_E_ABORTED);
             CHECK_EQ(error.origin_rank, MISSING);
-            tryst_op_release(op);
         } else {
             CHECK_STATUS(status, TRYST_E_ABORTED);
         }
@@ -458,10 +445,9 @@ static void death_main(struct harness_rank *rank)
     for (int i = 0; i < 3; i++) {
         uint64_t begin_ns = harness_now_ns();
         tryst_op *op = sum_start(step, "x", data, i ? 3 : LARGE, NULL);
-        CHECK_STATUS(outcome(op, &error), TRYST_E_PEER);
+        CHECK_STATUS(harness_outcome(op, &error), TRYST_E_PEER);
         CHECK_EQ(error.origin_rank, VICTIM);
         CHECK(harness_now_ns() - begin_ns < 5000 * NS_PER_MS);
-        tryst_op_release(op);
     }
     harness_step_close(step);
     free(data);

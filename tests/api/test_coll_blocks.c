@@ -253,15 +253,6 @@ static void test_refusals(void **state)
 
 /* ---- failures: each kind ----------------------------------------------------------- */
 
-static tryst_status outcome(tryst_op *op, tryst_error *error_p)
-{
-    *error_p = (tryst_error){.struct_size = sizeof *error_p};
-    tryst_status status = tryst_wait(op, TRYST_FOREVER);
-    (void)tryst_op_error(op, error_p);
-    tryst_op_release(op);
-    return status;
-}
-
 /* True if every rank's part depends on each other rank's. */
 static bool involves_all(int kind)
 {
@@ -280,7 +271,7 @@ static void mismatch_main(struct harness_rank *rank)
         tryst_error error;
         tryst_op *op =
             started(step, "x", kind, &memory, pairs[i / KINDS][rank->rank == 1], NULL);
-        tryst_status status = outcome(op, &error);
+        tryst_status status = harness_outcome(op, &error);
         if (involves_all(kind) || rank->rank < 2)
             CHECK_STATUS(status, TRYST_E_MISMATCH);
         harness_barrier(rank, rank->arg); /* of a closed step others learn that alone */
@@ -307,7 +298,7 @@ static void pair_mismatch_main(struct harness_rank *rank)
     CHECK_STATUS(tryst_alltoallv(step, "x", &in, in_counts, NULL, &out, out_counts, NULL,
                                  NULL, &op),
                  TRYST_OK);
-    tryst_status status = outcome(op, &error);
+    tryst_status status = harness_outcome(op, &error);
     if (rank->rank == 1 || rank->rank == 2)
         CHECK_STATUS(status, TRYST_E_MISMATCH);
     harness_barrier(rank, rank->arg);
@@ -439,7 +430,7 @@ static void apart_main(struct harness_rank *rank)
         tryst_error error;
         tryst_step *step = harness_step(rank, i + 1);
         tryst_status status =
-            outcome(apart_start(rank, step, &aparts[i], &memory), &error);
+            harness_outcome(apart_start(rank, step, &aparts[i], &memory), &error);
         if (status != TRYST_E_DEADLINE)
             harness_fail(__FILE__, __LINE__, "row %u: %s", i, tryst_status_name(status));
         harness_barrier(rank, rank->arg);
@@ -479,7 +470,7 @@ static void deadline_main(struct harness_rank *rank)
         harness_end(started(step, "first", kind, &memory, LARGE, NULL), TRYST_OK);
         if (rank->rank != MISSING) {
             tryst_op *op = started(step, "x", kind, &memory, LARGE, &params);
-            tryst_status status = outcome(op, &error);
+            tryst_status status = harness_outcome(op, &error);
             if (needs)
                 CHECK_STATUS(status, TRYST_E_DEADLINE);
             CHECK(!spreads(kind) || error.origin_rank == 1);
@@ -510,7 +501,7 @@ static void cancel_main(struct harness_rank *rank)
             bool needs = involves_all(kind) || rank->rank == 0;
             if (spreads(kind) ? rank->rank == 0 : needs)
                 CHECK_STATUS(tryst_op_cancel(op), TRYST_OK);
-            tryst_status status = outcome(op, &error);
+            tryst_status status = harness_outcome(op, &error);
             if (needs)
                 CHECK_STATUS(status, TRYST_E_CANCELED);
             CHECK(!spreads(kind) || error.origin_rank == 0);
@@ -540,7 +531,7 @@ static void death_main(struct harness_rank *rank)
     for (int i = 0; i < 2; i++) {
         uint64_t begin_ns = harness_now_ns();
         tryst_op *op = started(step, "x", kind, &memory, i ? 3 : LARGE, NULL);
-        tryst_status status = outcome(op, &error);
+        tryst_status status = harness_outcome(op, &error);
         CHECK(harness_now_ns() - begin_ns < 5000 * NS_PER_MS);
         if (involves_all(kind) || rank->rank == 0) {
             CHECK_STATUS(status, TRYST_E_PEER);

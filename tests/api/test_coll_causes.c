@@ -67,19 +67,6 @@ static tryst_op *coll_begin(struct harness_rank *rank, tryst_step *step,
     return op;
 }
 
-/* Wait for `op`, release it; its error is in `*error_p`, with a text of this function's. */
-static tryst_status coll_end(tryst_op *op, tryst_error *error_p)
-{
-    static _Thread_local char text[512];
-    *error_p = (tryst_error){.struct_size = sizeof *error_p, .text = ""};
-    tryst_status status = tryst_wait(op, TRYST_FOREVER);
-    (void)tryst_op_error(op, error_p);
-    snprintf(text, sizeof text, "%s", error_p->text);
-    error_p->text = text;
-    tryst_op_release(op);
-    return status;
-}
-
 static void outcome_check(tryst_status status, const tryst_error *error,
                           tryst_status wanted, int origin)
 {
@@ -106,9 +93,9 @@ static void connect_all(struct harness_rank *rank)
     tryst_error error;
     tryst_step *step = harness_step(rank, 1);
     for (int i = 0; i < 2; i++)
-        CHECK_STATUS(coll_end(coll_begin(rank, step, TRYST_COLL_ALLREDUCE,
-                                         i ? LARGE : SMALL, 0, 0),
-                              &error),
+        CHECK_STATUS(harness_outcome(coll_begin(rank, step, TRYST_COLL_ALLREDUCE,
+                                                i ? LARGE : SMALL, 0, 0),
+                                     &error),
                      TRYST_OK);
     harness_step_close(step);
     harness_barrier(rank, &shared->counter);
@@ -138,7 +125,7 @@ static void closed_main(struct harness_rank *rank)
     if (rank->rank != NEIGHBOUR)
         living_meet(rank);
     tryst_op *op = coll_begin(rank, step, shape->kind, shape->count, shape->root, 0);
-    tryst_status status = coll_end(op, &error);
+    tryst_status status = harness_outcome(op, &error);
     outcome_check(status, &error, TRYST_E_PEER, VICTIM);
     harness_step_close(step);
     if (rank->rank == NEIGHBOUR)
@@ -161,7 +148,7 @@ static void left_main(struct harness_rank *rank)
         kill(getpid(), SIGKILL);
     tryst_step *step = harness_step(rank, 2);
     tryst_op *op = coll_begin(rank, step, TRYST_COLL_ALLREDUCE, LARGE, 0, 0);
-    tryst_status status = coll_end(op, &error);
+    tryst_status status = harness_outcome(op, &error);
     outcome_check(status, &error, TRYST_E_PEER, VICTIM);
     harness_step_close(step);
     living_meet(rank);
@@ -175,7 +162,7 @@ static void left_main(struct harness_rank *rank)
     for (unsigned i = 0; i < COUNT_OF(shapes); i++) {
         const struct shape *shape = &shapes[i];
         op = coll_begin(rank, step, shape->kind, shape->count, shape->root, 0);
-        status = coll_end(op, &error);
+        status = harness_outcome(op, &error);
         outcome_check(status, &error, TRYST_E_PEER, VICTIM);
     }
     harness_step_close(step);
@@ -201,7 +188,7 @@ static void abort_main(struct harness_rank *rank)
     if (rank->rank == VICTIM)
         CHECK_STATUS(tryst_step_abort(step, TRYST_E_NOMEM, "enough"), TRYST_OK);
     if (op) {
-        tryst_status status = coll_end(op, &error);
+        tryst_status status = harness_outcome(op, &error);
         outcome_check(status, &error, TRYST_E_ABORTED, VICTIM);
         CHECK_EQ(error.origin_status, TRYST_E_NOMEM);
     }
@@ -239,7 +226,7 @@ static void missing_case(struct harness_rank *rank, uint64_t step_id,
         char text[64];
         uint64_t deadline_ns = rank->rank == late ? DEADLINE_MS * NS_PER_MS : 0;
         tryst_op *op = coll_begin(rank, step, kind, count, 0, deadline_ns);
-        tryst_status status = coll_end(op, &error);
+        tryst_status status = harness_outcome(op, &error);
         outcome_check(status, &error, TRYST_E_DEADLINE, late);
         snprintf(text, sizeof text, "nothing has come from rank %d", missing);
         text_check(&error, text, rank->rank == neighbour);
@@ -275,7 +262,7 @@ static void roots_main(struct harness_rank *rank)
     tryst_step *step = harness_step(rank, 2);
     tryst_op *op = coll_begin(rank, step, TRYST_COLL_REDUCE, LARGE, rank->rank,
                               DEADLINE_MS * NS_PER_MS);
-    tryst_status status = coll_end(op, &error);
+    tryst_status status = harness_outcome(op, &error);
     if (status != TRYST_E_MISMATCH) {
         CHECK_STATUS(status, TRYST_E_DEADLINE);
         if (error.origin_rank == rank->rank)

@@ -268,16 +268,10 @@ static void matrix_main(struct harness_rank *rank)
 
 /* ---- lives -------------------------------------------------------------------------------- */
 
-static uint64_t from_environment(const char *name, uint64_t fallback)
-{
-    const char *text = getenv(name);
-    return text ? strtoull(text, NULL, 0) : fallback;
-}
-
 static struct matrix *matrix_open(int size, uint64_t seed)
 {
     struct row rows[ROWS_MAX];
-    int rows_count = rows_make(rows), each = (int)from_environment("TRYST_TEST_SIZES", 1);
+    int rows_count = rows_make(rows), each = (int)harness_setting("TRYST_TEST_SIZES", 1);
     int items_count = rows_count * (each ? each : SIZES);
     size_t bytes = sizeof(struct matrix) + (size_t)items_count * sizeof(struct seen);
     struct matrix *matrix = harness_share(bytes);
@@ -285,8 +279,8 @@ static struct matrix *matrix_open(int size, uint64_t seed)
     matrix->size = size;
     matrix->seed = seed;
     matrix->sizes = each;
-    matrix->largest = from_environment("TRYST_TEST_LARGEST", 2 << 20);
-    matrix->large_rows = (int)from_environment("TRYST_TEST_LARGE", 10);
+    matrix->largest = harness_setting("TRYST_TEST_LARGEST", 2 << 20);
+    matrix->large_rows = (int)harness_setting("TRYST_TEST_LARGE", 10);
     matrix->rows_count = rows_count;
     matrix->items_count = items_count;
     matrix->bytes = bytes;
@@ -346,7 +340,7 @@ static int life(struct matrix *matrix, uint64_t order_seed, const char *network)
         .main = matrix_main,
         .arg = matrix,
         .config = network ? config : config + 2,
-        .timeout_s = (unsigned)from_environment("TRYST_TEST_SECONDS", 60)};
+        .timeout_s = (unsigned)harness_setting("TRYST_TEST_SECONDS", 60)};
     matrix->order_seed = order_seed;
     return harness_run(&params);
 }
@@ -374,12 +368,13 @@ static int network_run(int size, uint64_t seed, bool twice)
 
 static void test_matrix(void **state)
 {
-    uint64_t seed = unit_seed(), count = from_environment("TRYST_TEST_NETWORKS", 1);
+    uint64_t seed = unit_seed(), count = harness_setting("TRYST_TEST_NETWORKS", 1);
     bool all = count > 1;
     int failed = 0;
-    int only = (int)from_environment("TRYST_TEST_RANKS", 0);
-    /* Under a sanitizer, which takes ten times as long, 3 and 6 ranks alone. */
-    int every = harness_is_sanitized() ? 3 : 1;
+    int only = (int)harness_setting("TRYST_TEST_RANKS", 0);
+    /* 3 and 6 ranks alone under a sanitizer, which takes ten times as long, and over a fabric, which takes three times
+     * as long and walks the same code above the transport; the long rows have all. */
+    int every = harness_is_sanitized() || (harness_over_fabric() && !all) ? 3 : 1;
     for (uint64_t i = 0; i < count; i++)
         for (int size = only ? only : every;
              size <= (only ? only : REFERENCE_RANKS_MAX) && !failed; size += every)
@@ -426,8 +421,8 @@ static void test_huge(void **state)
     struct harness_params params = {
         .size = HUGE_RANKS,
         .main = huge_main,
-        .timeout_s = (unsigned)from_environment("TRYST_TEST_SECONDS", 600)};
-    if (!from_environment("TRYST_TEST_HUGE", 0))
+        .timeout_s = (unsigned)harness_setting("TRYST_TEST_SECONDS", 600)};
+    if (!harness_setting("TRYST_TEST_HUGE", 0))
         return;
     if (!memory_suffices(UINT64_C(9) << 30)) {
         print_message("skipped: 9 GiB of memory are not free\n");

@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 enum { RANKS = UNRULY_RANKS, PAIRS = 60, COLLS = 60, STEPS_MAX = 24, NAMES = 5 };
-enum { SEND = 0, RECV = 1, SENTINEL = 0xEE };
+enum { SEND = UNRULY_SEND, RECV = UNRULY_RECV, SENTINEL = 0xEE };
 
 /* One collective of a window. */
 struct drawn {
@@ -32,11 +32,6 @@ struct drawn {
     uint64_t index; /* of the run */
     int differing;  /* this rank gives another count; -1: none */
     struct unruly_end ends[RANKS];
-};
-
-struct pair_seen {
-    _Atomic(int32_t) status[2];
-    _Atomic(uint32_t) submitted[2], calls[2];
 };
 
 struct coll_seen {
@@ -51,7 +46,7 @@ struct run {
     int stalls; /* of 1000 windows of a rank */
     _Atomic(uint32_t) counter;
     size_t bytes;
-    struct pair_seen *pairs;
+    struct unruly_seen *pairs;
     struct coll_seen *colls;
 };
 
@@ -152,15 +147,7 @@ struct side {
     tryst_op *op;
 };
 
-enum action_kind { OPEN, SUBMIT, CANCEL, ABORT, CLOSE, PROGRESS, STALL };
-
-struct action {
-    double place;
-    enum action_kind kind;
-    int index;
-};
-
-enum { SIDES_MAX = 2 * PAIRS + COLLS, ACTIONS_MAX = 2 * SIDES_MAX + 3 * STEPS_MAX + 16 };
+enum { SIDES_MAX = 2 * PAIRS + COLLS };
 
 struct rank_run {
     struct harness_rank *rank;
@@ -169,9 +156,8 @@ struct rank_run {
     struct drawn drawn[COLLS];
     uint64_t random;
     struct side sides[SIDES_MAX];
-    struct action actions[ACTIONS_MAX];
-    int sides_count, actions_count;
-    double gap, spread;
+    struct unruly_actions actions;
+    int sides_count;
     tryst_step *steps[STEPS_MAX];
     tryst_op *closes[STEPS_MAX];
     int stopper; /* its pipe; -1: none */
@@ -192,7 +178,7 @@ static struct report side_report(const struct side *side)
         return (struct report){&seen->status[rank], &seen->submitted[rank],
                                &seen->calls[rank]};
     }
-    struct pair_seen *seen = &run->pairs[side->pair->index];
+    struct unruly_seen *seen = &run->pairs[side->pair->index];
     return (struct report){&seen->status[which], &seen->submitted[which],
                            &seen->calls[which]};
 }
@@ -297,11 +283,6 @@ static void side_submit(struct side *side)
 
 /* ---- what a rank does in a window --------------------------------------------------------- */
 
-static double spread_draw(struct rank_run *self)
-{
-    return unruly_between(&self->random, 1, 2) * self->spread - self->spread;
-}
-
 static struct side *side_new(struct rank_run *self, int step,
                              const struct unruly_end *end)
 {
@@ -311,7 +292,7 @@ static struct side *side_new(struct rank_run *self, int step,
     *side = (struct side){.self = self,
                           .end = end,
                           .step = step,
-                          .place = step * self->gap + spread_draw(self)};
+                          .place = unruly_place(&self->actions, step)};
     self->sides_count++;
     return side;
 }
@@ -370,45 +351,10 @@ static void places_order(struct rank_run *self)
         }
 }
 
-static void action_add(struct rank_run *self, enum action_kind kind, double place,
-                       int index)
-{
-    CHECK(self->actions_count < ACTIONS_MAX);
-    self->actions[self->actions_count++] =
-        (struct action){.kind = kind, .place = place, .index = index};
-}
-
-static int by_place(const void *a, const void *b)
-{
-    const struct action *x = a, *y = b;
-    if (x->place != y->place)
-        return x->place > y->place ? 1 : -1;
-    if (x->kind != y->kind)
-        return x->kind > y->kind ? 1 : -1;
-    return (x->index > y->index) - (x->index < y->index);
-}
-
-static void steps_plan(struct rank_run *self)
-{
-    for (int i = 0; i < self->window.steps_count; i++) {
-        enum unruly_manner manner = self->window.steps[i].manner[self->rank->rank];
-        double at = i * self->gap, leaves = at + spread_draw(self);
-        if (manner == UNRULY_SKIPS)
-            continue;
-        action_add(self, OPEN, at, i);
-        if (manner == UNRULY_ABORTS || manner == UNRULY_ABORTS_AND_CLOSES)
-            action_add(self, ABORT, leaves, i);
-        if (manner == UNRULY_CLOSES || manner == UNRULY_ABORTS_AND_CLOSES)
-            action_add(self, CLOSE, leaves, i);
-    }
-}
-
 static void actions_plan(struct rank_run *self)
 {
-    static const double gaps[] = {0, 0.1, 1, 5}, spreads[] = {0, 1, 4, 20};
-    self->gap = gaps[unruly_below(&self->random, 4)];
-    self->spread = spreads[unruly_below(&self->random, 4)];
-    self->sides_count = self->actions_count = 0;
+    unruly_actions_begin(&self->actions);
+    self->sides_count = 0;
     for (int i = 0; i < PAIRS; i++) {
         pair_side_add(self, &self->window.pairs[i], true);
         pair_side_add(self, &self->window.pairs[i], false);
@@ -416,19 +362,11 @@ static void actions_plan(struct rank_run *self)
     for (int i = 0; i < COLLS; i++)
         coll_side_add(self, &self->drawn[i]);
     places_order(self);
-    steps_plan(self);
-    for (int i = 0; i < self->sides_count; i++) {
-        struct side *side = &self->sides[i];
-        action_add(self, SUBMIT, side->place, i);
-        if (side->end->cancel > UNRULY_CANCEL_AT_ONCE)
-            action_add(self, CANCEL, side->place + spread_draw(self), i);
-    }
-    double end = self->window.steps_count * self->gap + self->spread;
-    for (int i = 0; i < 8; i++)
-        action_add(self, PROGRESS, end * unruly_below(&self->random, 100) / 100, i);
-    if (unruly_below(&self->random, 1000) < self->run->stalls)
-        action_add(self, STALL, end * unruly_below(&self->random, 100) / 100, 0);
-    qsort(self->actions, (size_t)self->actions_count, sizeof self->actions[0], by_place);
+    for (int i = 0; i < self->sides_count; i++)
+        unruly_submit_add(&self->actions, self->sides[i].place, i,
+                          self->sides[i].end->cancel > UNRULY_CANCEL_AT_ONCE);
+    unruly_actions_end(&self->actions, &self->window, self->rank->rank,
+                       self->run->stalls);
 }
 
 /* The rank computes, sleeps, or is stopped by its stopper. */
@@ -454,28 +392,28 @@ static void step_close(struct rank_run *self, int step)
     self->steps[step] = NULL;
 }
 
-static void action_run(struct rank_run *self, const struct action *action)
+static void action_run(struct rank_run *self, const struct unruly_action *action)
 {
     int i = action->index;
     struct side *side = &self->sides[i];
     switch (action->kind) {
-    case OPEN:
+    case UNRULY_OPEN:
         self->steps[i] = harness_step(self->rank, self->window.first_id + (uint64_t)i);
         break;
-    case SUBMIT:
+    case UNRULY_SUBMIT:
         if (self->steps[side->step])
             side_submit(side);
         break;
-    case CANCEL:
+    case UNRULY_CANCEL:
         if (side->op)
             CHECK_STATUS(tryst_op_cancel(side->op), TRYST_OK);
         break;
-    case ABORT:
+    case UNRULY_ABORT:
         CHECK_STATUS(tryst_step_abort(self->steps[i], TRYST_E_IO, "drawn"), TRYST_OK);
         break;
-    case CLOSE: step_close(self, i); break;
-    case PROGRESS: tryst_progress(self->rank->ctx); break;
-    case STALL: stall(self); break;
+    case UNRULY_CLOSE: step_close(self, i); break;
+    case UNRULY_PROGRESS: tryst_progress(self->rank->ctx); break;
+    case UNRULY_STALL: stall(self); break;
     }
 }
 
@@ -513,8 +451,8 @@ static void window_run(struct rank_run *self, uint64_t number)
     unruly_window_draw(&self->run->plan, number, &self->window);
     colls_draw(self->run, &self->window, number, self->drawn);
     actions_plan(self);
-    for (int i = 0; i < self->actions_count; i++)
-        action_run(self, &self->actions[i]);
+    for (int i = 0; i < self->actions.count; i++)
+        action_run(self, &self->actions.list[i]);
     int count = self->window.steps_count, first = unruly_below(&self->random, count);
     for (int i = 0; i < count; i++)
         if (self->steps[(first + i) % count])
@@ -562,10 +500,12 @@ static void random_main(struct harness_rank *rank)
     self->stopper = harness_has_processes() ? stopper_start(&stopper) : -1;
     harness_open(rank);
     unruly_window_open(&run->plan, &self->window);
+    unruly_actions_open(&run->plan, SIDES_MAX, &self->random, &self->actions);
     for (uint64_t i = 0; i < run->windows; i++)
         window_run(self, i);
     harness_barrier(rank, &run->counter);
     unruly_window_close(&self->window);
+    unruly_actions_close(&self->actions);
     harness_close(rank);
     if (self->stopper >= 0) {
         close(self->stopper);
@@ -575,24 +515,6 @@ static void random_main(struct harness_rank *rank)
 }
 
 /* ---- all ranks together ------------------------------------------------------------------- */
-
-static const char *pair_fault(const struct unruly_window *window,
-                              const struct unruly_pair *pair,
-                              const struct pair_seen *seen)
-{
-    struct outcome_end ends[2];
-    for (int which = SEND; which <= RECV; which++)
-        ends[which] = (struct outcome_end){
-            .facts = unruly_facts(window, pair, which == SEND) |
-                     (atomic_load(&seen->submitted[which]) ? OUTCOME_SUBMITTED : 0),
-            .status = atomic_load(&seen->status[which]),
-            .calls = atomic_load(&seen->calls[which])};
-    struct outcome_pair both = {.send = ends[SEND],
-                                .recv = ends[RECV],
-                                .met = pair->met,
-                                .refused = pair->met == TRYST_E_UNSUPPORTED};
-    return outcome_fault(&both);
-}
 
 static uint32_t coll_facts(const struct unruly_window *window, const struct drawn *drawn,
                            int rank)
@@ -659,8 +581,9 @@ static int seen_check(const struct run *run)
         unruly_window_draw(&run->plan, number, &window);
         colls_draw(run, &window, number, drawn);
         for (int i = 0; i < PAIRS && wrong < 5; i++) {
-            const char *fault =
-                pair_fault(&window, &window.pairs[i], &run->pairs[window.pairs[i].index]);
+            struct outcome_pair both = unruly_outcome(&window, &window.pairs[i],
+                                                      &run->pairs[window.pairs[i].index]);
+            const char *fault = outcome_fault(&both);
             wrong += fault != NULL;
             if (fault)
                 print_error("%s:\n", fault),
@@ -689,17 +612,11 @@ static int seen_check(const struct run *run)
 
 /* ---- lives -------------------------------------------------------------------------------- */
 
-static uint64_t from_environment(const char *name, uint64_t fallback)
-{
-    const char *text = getenv(name);
-    return text ? strtoull(text, NULL, 0) : fallback;
-}
-
 static struct run *run_open(uint64_t seed)
 {
-    uint64_t ops = from_environment("TRYST_TEST_OPS", 1200);
+    uint64_t ops = harness_setting("TRYST_TEST_OPS", harness_is_sanitized() ? 480 : 1200);
     uint64_t windows = ops / (PAIRS + COLLS) + 1;
-    size_t bytes = sizeof(struct run) + windows * (PAIRS * sizeof(struct pair_seen) +
+    size_t bytes = sizeof(struct run) + windows * (PAIRS * sizeof(struct unruly_seen) +
                                                    COLLS * sizeof(struct coll_seen));
     struct run *run = harness_share(bytes);
     *run = (struct run){.plan = {.seed = seed,
@@ -707,14 +624,13 @@ static struct run *run_open(uint64_t seed)
                                  .window_pairs = PAIRS,
                                  .bytes_max = 200000},
                         .windows = windows,
-                        .stall_ms = (double)from_environment("TRYST_TEST_STALL_MS", 40),
-                        .stalls = (int)from_environment("TRYST_TEST_STALLS", 300),
+                        .stall_ms = (double)harness_setting("TRYST_TEST_STALL_MS", 40),
+                        .stalls = (int)harness_setting("TRYST_TEST_STALLS", 300),
                         .bytes = bytes,
-                        .pairs = (struct pair_seen *)(run + 1)};
+                        .pairs = (struct unruly_seen *)(run + 1)};
     run->colls = (struct coll_seen *)(run->pairs + windows * PAIRS);
     for (uint64_t i = 0; i < windows * PAIRS; i++)
-        for (int which = SEND; which <= RECV; which++)
-            atomic_init(&run->pairs[i].status[which], OUTCOME_UNSEEN);
+        unruly_seen_init(&run->pairs[i]);
     for (uint64_t i = 0; i < windows * COLLS; i++)
         for (int rank = 0; rank < RANKS; rank++)
             atomic_init(&run->colls[i].status[rank], OUTCOME_UNSEEN);
@@ -736,7 +652,7 @@ static void life(const char *const *bounds, bool progress_thread)
         .arg = run,
         .config = config,
         .no_group = true,
-        .timeout_s = (unsigned)from_environment("TRYST_TEST_SECONDS", 40)};
+        .timeout_s = (unsigned)harness_setting("TRYST_TEST_SECONDS", 40)};
     uint64_t begin_ns = harness_now_ns();
     int failed = harness_run(&params);
     double seconds = (double)(harness_now_ns() - begin_ns) * 1e-9;

@@ -20,14 +20,9 @@ enum { SMALL = 100, LARGE = 3 << 20, WAIT_MS = 30000 };
 enum { FABRIC_FIRST = 14, FABRIC_EACH = 32, FABRIC_STEP = 4, TRIALS_MAX = 100 };
 enum { ENOUGH = 40, FABRIC_ENOUGH = FABRIC_EACH + 9 * FABRIC_STEP };
 
-static bool over_fabric(void)
-{
-    return strcmp(harness_mode(), "ucx") == 0 || strcmp(harness_mode(), "ofi") == 0;
-}
-
 static int enough(void)
 {
-    return over_fabric() ? FABRIC_ENOUGH : ENOUGH;
+    return harness_over_fabric() ? FABRIC_ENOUGH : ENOUGH;
 }
 
 struct trial {
@@ -154,11 +149,11 @@ static int trial_run(struct trial *trial)
 static int trials_make(struct trial *all)
 {
     int count = 0;
-    for (int left = over_fabric() ? FABRIC_FIRST : 0; left <= enough();) {
+    for (int left = harness_over_fabric() ? FABRIC_FIRST : 0; left <= enough();) {
         all[count++].left = left;
         all[count].left = left;
         all[count++].both = true;
-        left += over_fabric() && left >= FABRIC_EACH ? FABRIC_STEP : 1;
+        left += harness_over_fabric() && left >= FABRIC_EACH ? FABRIC_STEP : 1;
     }
     return count;
 }

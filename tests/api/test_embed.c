@@ -388,12 +388,8 @@ static struct remains remains_look(struct harness_rank *rank, int threads_most)
  * are told by the environment. */
 static int rounds_count(void)
 {
-    const char *text = getenv("TRYST_TEST_ROUNDS");
-    bool fabric =
-        strcmp(harness_mode(), "ucx") == 0 || strcmp(harness_mode(), "ofi") == 0;
-    if (text)
-        return atoi(text);
-    return fabric || harness_is_sanitized() ? 60 : 1000;
+    bool slow = harness_over_fabric() || harness_is_sanitized();
+    return (int)harness_setting("TRYST_TEST_ROUNDS", slow ? 60 : 1000);
 }
 
 /* Open, talk and close again and again: descriptors, threads and memory stay where they were. */

@@ -31,12 +31,6 @@ struct contact {
     uint64_t first_us, apart_us; /* the first stop, and the time from each to the next */
 };
 
-static unsigned number_of(const char *name, unsigned otherwise)
-{
-    const char *text = getenv(name);
-    return text ? (unsigned)strtoul(text, NULL, 10) : otherwise;
-}
-
 /* Both ways: eight bytes that come by themselves, and bulk that waits for its receive. */
 static void exchange(struct harness_rank *rank, tryst_step *step, int peer, char *data)
 {
@@ -191,7 +185,7 @@ static void sleep_until_us(uint64_t at_ns)
 static void stop_all(struct contact *contact, unsigned moments)
 {
     uint64_t begin_ns = harness_now_ns();
-    uint64_t stopped_ns = (uint64_t)number_of("TRYST_TEST_STOP_MS", AWAY_MS) * 1000000;
+    uint64_t stopped_ns = harness_setting("TRYST_TEST_STOP_MS", AWAY_MS) * 1000000;
     for (int on = 0; on < 2; on++)
         for (unsigned i = 0; i < moments; i++) {
             uint64_t at_us = contact->first_us + i * contact->apart_us;
@@ -231,7 +225,7 @@ static void run(void (*main)(struct harness_rank *), int size, const struct cont
                                     .arg = contact,
                                     .config = config,
                                     .no_group = no_group};
-    params.timeout_s = 20 + number_of("TRYST_TEST_STOP_MS", 0) / 1000;
+    params.timeout_s = 20 + (unsigned)harness_setting("TRYST_TEST_STOP_MS", 0) / 1000;
     contact->late = plan->late;
     contact->first_us = plan->first_us;
     contact->apart_us = plan->apart_us;
@@ -262,9 +256,9 @@ static void test_vanish(void **state)
 
 static void test_stopped(void **state)
 {
-    unsigned moments = number_of("TRYST_TEST_MOMENTS", 3);
-    unsigned rounds = number_of("TRYST_TEST_ROUNDS", 1);
-    unsigned span_us = number_of("TRYST_TEST_SPAN_US", 20000);
+    unsigned moments = (unsigned)harness_setting("TRYST_TEST_MOMENTS", 3);
+    unsigned rounds = (unsigned)harness_setting("TRYST_TEST_ROUNDS", 1);
+    unsigned span_us = (unsigned)harness_setting("TRYST_TEST_SPAN_US", 20000);
     assert_in_range(moments, 1, MOMENTS_MAX);
     for (unsigned i = 0; i < rounds; i++) {
         struct contact plan = {.first_us = (uint64_t)span_us * i / (rounds * moments),

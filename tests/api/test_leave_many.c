@@ -49,19 +49,13 @@ static void on_log(void *arg, tryst_log_level level, const char *line)
     dprintf(2, "%s\n", line);
 }
 
-static unsigned number_of(const char *name, unsigned otherwise)
-{
-    const char *text = getenv(name);
-    return text ? (unsigned)strtoul(text, NULL, 10) : otherwise;
-}
-
 static void test_leave(void **state)
 {
     static const char *const config[] = {"bootstrap_timeout", "120s", "connect_timeout",
                                          "120s", NULL};
-    unsigned ranks = number_of("TRYST_TEST_RANKS", 48);
+    unsigned ranks = (unsigned)harness_setting("TRYST_TEST_RANKS", 48);
     assert_in_range(ranks, 2, HARNESS_RANKS_MAX);
-    for (unsigned i = 0; i < number_of("TRYST_TEST_ROUNDS", 1); i++) {
+    for (unsigned i = 0; i < harness_setting("TRYST_TEST_ROUNDS", 1); i++) {
         leaving = harness_share(sizeof *leaving);
         struct harness_params params = {.size = (int)ranks,
                                         .main = leave_main,

@@ -527,18 +527,12 @@ static void payload_print(const struct random_run *run)
     free(pairs);
 }
 
-static uint64_t from_environment(const char *name, uint64_t fallback)
-{
-    const char *text = getenv(name);
-    return text ? strtoull(text, NULL, 0) : fallback;
-}
-
 static void random_run(uint64_t seed, bool threads, bool progress_thread, bool leaves,
                        const char *const *more)
 {
-    uint64_t ops = from_environment("TRYST_TEST_OPS", 10000) / 4;
+    uint64_t ops = harness_setting("TRYST_TEST_OPS", 10000) / 4;
     uint64_t step_pairs =
-        from_environment("TRYST_TEST_STEP_PAIRS", leaves ? LEAVING_PAIRS : STEP_PAIRS);
+        harness_setting("TRYST_TEST_STEP_PAIRS", leaves ? LEAVING_PAIRS : STEP_PAIRS);
     assert_in_range(step_pairs, 1, STEP_PAIRS);
     size_t pairs = (ops / (2 * step_pairs) + 1) * step_pairs;
     size_t bytes = sizeof(struct random_run) + pairs * sizeof(struct outcome);
@@ -546,18 +540,18 @@ static void random_run(uint64_t seed, bool threads, bool progress_thread, bool l
     const char *config[16] = {"progress_thread", progress_thread ? "1" : "0"};
     for (int i = 0; more && more[i]; i++)
         config[2 + i] = more[i];
-    *run = (struct random_run){
-        .seed = seed,
-        .ops = ops,
-        .step_pairs = (int)step_pairs,
-        .device_share = (int)from_environment("TRYST_TEST_DEVICE", 0),
-        .fabric_bytes = from_environment("TRYST_TEST_FABRIC_BYTES", 0),
-        .bytes_least = from_environment("TRYST_TEST_LEAST", 0),
-        .bytes_max = from_environment("TRYST_TEST_BYTES", 1 << 20),
-        .threads = threads,
-        .progress_thread = progress_thread,
-        .leaves = leaves,
-        .tight = more != NULL};
+    *run =
+        (struct random_run){.seed = seed,
+                            .ops = ops,
+                            .step_pairs = (int)step_pairs,
+                            .device_share = (int)harness_setting("TRYST_TEST_DEVICE", 0),
+                            .fabric_bytes = harness_setting("TRYST_TEST_FABRIC_BYTES", 0),
+                            .bytes_least = harness_setting("TRYST_TEST_LEAST", 0),
+                            .bytes_max = harness_setting("TRYST_TEST_BYTES", 1 << 20),
+                            .threads = threads,
+                            .progress_thread = progress_thread,
+                            .leaves = leaves,
+                            .tight = more != NULL};
     for (size_t i = 0; i < pairs; i++) {
         atomic_init(&run->outcomes[i].send, UNSEEN);
         atomic_init(&run->outcomes[i].recv, UNSEEN);
@@ -568,7 +562,7 @@ static void random_run(uint64_t seed, bool threads, bool progress_thread, bool l
         .no_group = leaves,
         .arg = run,
         .config = config,
-        .timeout_s = (unsigned)from_environment("TRYST_TEST_SECONDS", 30)};
+        .timeout_s = (unsigned)harness_setting("TRYST_TEST_SECONDS", 30)};
     int failed = harness_run(&params);
     if (!failed)
         failed = outcomes_check(run);

@@ -23,12 +23,7 @@
 #include <unistd.h>
 
 enum { WINDOW_PAIRS = 120, SENTINEL = 0xEE, PAUSE_MS = 2 };
-enum { SEND = 0, RECV = 1 };
-
-struct seen {
-    _Atomic(int32_t) status[2];
-    _Atomic(uint32_t) submitted[2], calls[2];
-};
+enum { SEND = UNRULY_SEND, RECV = UNRULY_RECV };
 
 struct unruly_run {
     struct unruly_plan plan;
@@ -40,7 +35,7 @@ struct unruly_run {
     _Atomic(uint32_t) counter, hung, told;
     _Atomic(uint64_t) ticks; /* something was done, anywhere */
     size_t bytes;
-    struct seen seen[];
+    struct unruly_seen seen[];
 };
 
 /* ---- one rank ----------------------------------------------------------------------------- */
@@ -56,14 +51,6 @@ struct side {
     _Atomic(tryst_op *) op;
 };
 
-enum action_kind { OPEN, SUBMIT, CANCEL, ABORT, CLOSE, PROGRESS, STALL };
-
-struct action {
-    double place;
-    enum action_kind kind;
-    int index; /* of a step or a side */
-};
-
 struct rank_run {
     struct harness_rank *rank;
     struct unruly_run *run;
@@ -71,9 +58,8 @@ struct rank_run {
     uint64_t number; /* of the window */
     uint64_t state;
     struct side *sides;
-    struct action *actions;
-    int sides_count, actions_count;
-    double gap, spread; /* between the opening of two steps; of what is done in one */
+    struct unruly_actions actions;
+    int sides_count;
     tryst_step **steps; /* NULL: not open */
     tryst_op **closes;
     int aborted; /* the step whose abort it waits for; -1: none */
@@ -83,11 +69,11 @@ struct rank_run {
 
 static int32_t side_status(const struct side *side)
 {
-    const struct seen *seen = &side->self->run->seen[side->pair->index];
+    const struct unruly_seen *seen = &side->self->run->seen[side->pair->index];
     return atomic_load(&seen->status[side->is_send ? SEND : RECV]);
 }
 
-static void end_state_print(const struct seen *seen, int which)
+static void end_state_print(const struct unruly_seen *seen, int which)
 {
     int32_t status = atomic_load(&seen->status[which]);
     dprintf(2, "  %s: %s, %u callbacks\n", which == SEND ? "send" : "recv",
@@ -163,7 +149,7 @@ static void op_wait(struct rank_run *self, tryst_op *op)
 static void on_done(void *arg, tryst_op *op, tryst_status status)
 {
     struct side *side = arg;
-    struct seen *seen = &side->self->run->seen[side->pair->index];
+    struct unruly_seen *seen = &side->self->run->seen[side->pair->index];
     int which = side->is_send ? SEND : RECV;
     tryst_op *victim = side->victim ? atomic_load(&side->victim->op) : NULL;
     CHECK_STATUS(tryst_op_test(op), status);
@@ -193,7 +179,7 @@ static void side_submit(struct side *side)
     struct rank_run *self = side->self;
     const struct unruly_end *end = side->is_send ? &pair->send : &pair->recv;
     bool alloc = !side->is_send && pair->alloc;
-    struct seen *seen = &self->run->seen[pair->index];
+    struct unruly_seen *seen = &self->run->seen[pair->index];
     char edge[24];
     tryst_op *op;
     tryst_tensor tensor = harness_tensor(side->data, side->bytes);
@@ -224,16 +210,6 @@ static void side_submit(struct side *side)
 
 /* ---- what a rank does in a window --------------------------------------------------------- */
 
-static double spread_draw(struct rank_run *self)
-{
-    return (double)harness_random(&self->state) / (double)UINT64_MAX * self->spread;
-}
-
-static double opens_at(const struct rank_run *self, int step)
-{
-    return step * self->gap;
-}
-
 static void side_add(struct rank_run *self, const struct unruly_pair *pair, bool is_send)
 {
     const struct unruly_end *end = is_send ? &pair->send : &pair->recv;
@@ -246,7 +222,7 @@ static void side_add(struct rank_run *self, const struct unruly_pair *pair, bool
         (struct side){.self = self,
                       .pair = pair,
                       .is_send = is_send,
-                      .place = opens_at(self, pair->step) + spread_draw(self),
+                      .place = unruly_place(&self->actions, pair->step),
                       .bytes = pair->bytes + (!is_send && pair->met == TRYST_E_MISMATCH)};
     side->data = malloc(side->bytes + 1);
     CHECK(side->data);
@@ -278,68 +254,25 @@ static void places_order(struct rank_run *self)
         }
 }
 
-static void action_add(struct rank_run *self, enum action_kind kind, double place,
-                       int index)
-{
-    self->actions[self->actions_count++] =
-        (struct action){.kind = kind, .place = place, .index = index};
-}
-
-/* An action that comes before another with the same place has the lower kind. */
-static int by_place(const void *a, const void *b)
-{
-    const struct action *x = a, *y = b;
-    if (x->place != y->place)
-        return x->place > y->place ? 1 : -1;
-    return (x->kind > y->kind) - (x->kind < y->kind);
-}
-
-static void steps_plan(struct rank_run *self)
-{
-    for (int i = 0; i < self->window.steps_count; i++) {
-        enum unruly_manner manner = self->window.steps[i].manner[self->rank->rank];
-        double at = opens_at(self, i), leaves = at + spread_draw(self);
-        if (manner == UNRULY_SKIPS)
-            continue;
-        action_add(self, OPEN, at, i);
-        if (manner == UNRULY_ABORTS || manner == UNRULY_ABORTS_AND_CLOSES)
-            action_add(self, ABORT, leaves, i);
-        if (manner == UNRULY_CLOSES || manner == UNRULY_ABORTS_AND_CLOSES)
-            action_add(self, CLOSE, leaves, i);
-    }
-}
-
 static void actions_plan(struct rank_run *self)
 {
-    static const double gaps[] = {0, 0.1, 1, 5}, spreads[] = {0, 1, 4, 20};
     const struct unruly_window *window = &self->window;
-    self->gap = gaps[unruly_below(&self->state, 4)];
-    self->spread = spreads[unruly_below(&self->state, 4)];
-    self->sides_count = self->actions_count = 0;
+    unruly_actions_begin(&self->actions);
+    self->sides_count = 0;
     for (int i = 0; i < self->run->plan.window_pairs; i++) {
         side_add(self, &window->pairs[i], true);
         side_add(self, &window->pairs[i], false);
     }
     places_order(self);
-    steps_plan(self);
     for (int i = 0; i < self->sides_count; i++) {
         struct side *side = &self->sides[i];
         enum unruly_cancel cancel =
             side->is_send ? side->pair->send.cancel : side->pair->recv.cancel;
-        action_add(self, SUBMIT, side->place, i);
-        if (cancel == UNRULY_CANCEL_LATER)
-            action_add(self, CANCEL, side->place + spread_draw(self), i);
+        unruly_submit_add(&self->actions, side->place, i, cancel == UNRULY_CANCEL_LATER);
         if (cancel == UNRULY_CANCEL_IN_CALLBACK)
             self->sides[unruly_below(&self->state, self->sides_count)].victim = side;
     }
-    double end = opens_at(self, window->steps_count) + self->spread;
-    for (int i = 0; i < 8; i++)
-        action_add(self, PROGRESS,
-                   end * (double)harness_random(&self->state) / (double)UINT64_MAX, 0);
-    if (unruly_below(&self->state, 1000) < self->run->stalls)
-        action_add(self, STALL,
-                   end * (double)harness_random(&self->state) / (double)UINT64_MAX, 0);
-    qsort(self->actions, (size_t)self->actions_count, sizeof self->actions[0], by_place);
+    unruly_actions_end(&self->actions, window, self->rank->rank, self->run->stalls);
 }
 
 static void stall(struct rank_run *self, double ms)
@@ -369,33 +302,33 @@ static void step_close(struct rank_run *self, int step)
     self->steps[step] = NULL;
 }
 
-static void action_run(struct rank_run *self, const struct action *action)
+static void action_run(struct rank_run *self, const struct unruly_action *action)
 {
     int i = action->index;
     struct side *side = &self->sides[i];
     switch (action->kind) {
-    case OPEN:
+    case UNRULY_OPEN:
         self->steps[i] = harness_step(self->rank, self->window.first_id + (uint64_t)i);
         break;
-    case SUBMIT:
+    case UNRULY_SUBMIT:
         if (self->steps[side->pair->step])
             side_submit(side);
         break;
-    case CANCEL:
+    case UNRULY_CANCEL:
         if (atomic_load(&side->op))
             CHECK_STATUS(tryst_op_cancel(atomic_load(&side->op)), TRYST_OK);
         break;
-    case ABORT: step_abort(self, i); break;
-    case CLOSE:
+    case UNRULY_ABORT: step_abort(self, i); break;
+    case UNRULY_CLOSE:
         if (unruly_below(&self->state, 4) == 0)
             stall(self, PAUSE_MS); /* what comes meanwhile is unread */
         step_close(self, i);
         break;
-    case PROGRESS:
+    case UNRULY_PROGRESS:
         for (int n = unruly_below(&self->state, 20); n >= 0; n--)
             tryst_progress(self->rank->ctx);
         break;
-    case STALL:
+    case UNRULY_STALL:
         stall(self, unruly_between(&self->state, self->run->stall_ms / 30,
                                    self->run->stall_ms));
         break;
@@ -473,7 +406,7 @@ static void sides_finish(struct rank_run *self)
 {
     for (int i = 0; i < self->sides_count; i++) {
         struct side *side = &self->sides[i];
-        const struct seen *seen = &self->run->seen[side->pair->index];
+        const struct unruly_seen *seen = &self->run->seen[side->pair->index];
         if (atomic_load(&side->op))
             op_wait(self, atomic_load(&side->op));
         while (atomic_load(&side->op) &&
@@ -496,8 +429,8 @@ static void window_run(struct rank_run *self, uint64_t number)
     self->number = number;
     unruly_window_draw(&self->run->plan, number, &self->window);
     actions_plan(self);
-    for (int i = 0; i < self->actions_count; i++)
-        action_run(self, &self->actions[i]);
+    for (int i = 0; i < self->actions.count; i++)
+        action_run(self, &self->actions.list[i]);
     int count = self->window.steps_count;
     int first = unruly_below(&self->state, count);
     self->idle = patience_begin();
@@ -513,7 +446,7 @@ static void window_run(struct rank_run *self, uint64_t number)
 static void side_left(struct side *side)
 {
     tryst_op *op = atomic_load(&side->op);
-    const struct seen *seen = &side->self->run->seen[side->pair->index];
+    const struct unruly_seen *seen = &side->self->run->seen[side->pair->index];
     if (op && tryst_op_test(op) == TRYST_IN_PROGRESS)
         harness_fail(__FILE__, __LINE__, "an operation outlives its group");
     if (op && !atomic_load(&seen->calls[side->is_send ? SEND : RECV]))
@@ -531,9 +464,9 @@ static void window_leave(struct rank_run *self, uint64_t number)
     unruly_window_draw(&self->run->plan, number, &self->window);
     harness_open(self->rank);
     actions_plan(self);
-    int last = unruly_below(&self->state, self->actions_count + 1);
+    int last = unruly_below(&self->state, self->actions.count + 1);
     for (int i = 0; i < last; i++)
-        action_run(self, &self->actions[i]);
+        action_run(self, &self->actions.list[i]);
     if (unruly_below(&self->state, 2))
         usleep((useconds_t)unruly_below(&self->state, 40000));
     harness_close(self->rank);
@@ -559,11 +492,10 @@ static void unruly_main(struct harness_rank *rank)
                             .run = run,
                             .state = run->plan.seed ^ ((uint64_t)rank->rank + 1) << 32,
                             .sides = calloc(2 * pairs, sizeof(struct side)),
-                            .actions =
-                                calloc(4 * pairs + 3 * steps + 9, sizeof(struct action)),
                             .steps = calloc(steps, sizeof(tryst_step *)),
                             .closes = calloc(steps, sizeof(tryst_op *))};
-    CHECK(self.sides && self.actions && self.steps && self.closes);
+    CHECK(self.sides && self.steps && self.closes);
+    unruly_actions_open(&run->plan, (int)(2 * pairs), &self.state, &self.actions);
     unruly_window_open(&run->plan, &self.window);
     for (uint64_t i = 0; i < run->windows; i++)
         run->leaves ? window_leave(&self, i) : window_run(&self, i);
@@ -571,32 +503,17 @@ static void unruly_main(struct harness_rank *rank)
         harness_barrier(rank, &run->counter);
     unruly_window_close(&self.window);
     free(self.sides);
-    free(self.actions);
+    unruly_actions_close(&self.actions);
     free(self.steps);
     free(self.closes);
 }
 
 /* ---- both ends together ------------------------------------------------------------------- */
 
-static struct outcome_end end_seen(const struct unruly_window *window,
-                                   const struct unruly_pair *pair,
-                                   const struct seen *seen, int which)
-{
-    struct outcome_end end = {.facts = unruly_facts(window, pair, which == SEND),
-                              .status = atomic_load(&seen->status[which]),
-                              .calls = atomic_load(&seen->calls[which])};
-    if (atomic_load(&seen->submitted[which]))
-        end.facts |= OUTCOME_SUBMITTED;
-    return end;
-}
-
 static int pair_check(const struct unruly_window *window, const struct unruly_pair *pair,
-                      const struct seen *seen, bool leaves, int *met_p)
+                      const struct unruly_seen *seen, bool leaves, int *met_p)
 {
-    struct outcome_pair both = {.send = end_seen(window, pair, seen, SEND),
-                                .recv = end_seen(window, pair, seen, RECV),
-                                .met = pair->met,
-                                .refused = pair->met == TRYST_E_UNSUPPORTED};
+    struct outcome_pair both = unruly_outcome(window, pair, seen);
     const char *fault = leaves ? outcome_left_fault(&both) : outcome_fault(&both);
     *met_p += both.send.status == pair->met;
     if (!fault)
@@ -629,12 +546,6 @@ static int seen_check(const struct unruly_run *run)
 
 /* ---- lives -------------------------------------------------------------------------------- */
 
-static uint64_t from_environment(const char *name, uint64_t fallback)
-{
-    const char *text = getenv(name);
-    return text ? strtoull(text, NULL, 0) : fallback;
-}
-
 enum bounds { WIDE, TIGHT, DRAWN };
 
 /* The bounds of the protocol: as they are by default, middling, and at their least. */
@@ -656,29 +567,28 @@ static void bounds_draw(enum bounds bounds, uint64_t seed, const char **config)
 
 static struct unruly_run *run_open(uint64_t seed, bool leaves)
 {
-    int ahead = (int)from_environment("TRYST_TEST_AHEAD", 40);
+    int ahead = (int)harness_setting("TRYST_TEST_AHEAD", 40);
     int window_pairs = ahead > WINDOW_PAIRS ? ahead : WINDOW_PAIRS;
-    uint64_t ops = from_environment("TRYST_TEST_OPS", leaves ? 4800 : 960);
+    uint64_t ops = harness_setting("TRYST_TEST_OPS", leaves ? 4800 : 960);
     uint64_t windows = ops / (2 * (uint64_t)window_pairs) + 1;
     size_t pairs = (size_t)windows * (size_t)window_pairs;
-    size_t bytes = sizeof(struct unruly_run) + pairs * sizeof(struct seen);
+    size_t bytes = sizeof(struct unruly_run) + pairs * sizeof(struct unruly_seen);
     struct unruly_run *run = harness_share(bytes);
     run->plan =
         (struct unruly_plan){.seed = seed,
                              .steps_max = ahead,
                              .window_pairs = window_pairs,
-                             .bytes_max = from_environment("TRYST_TEST_BYTES", 1 << 20)};
+                             .bytes_max = harness_setting("TRYST_TEST_BYTES", 1 << 20)};
     run->windows = windows;
     run->leaves = leaves;
     run->bytes = bytes;
-    run->stall_ms = (double)from_environment("TRYST_TEST_STALL_MS", 60);
-    run->stalls = (int)from_environment("TRYST_TEST_STALLS", 300);
+    run->stall_ms = (double)harness_setting("TRYST_TEST_STALL_MS", 60);
+    run->stalls = (int)harness_setting("TRYST_TEST_STALLS", 300);
     run->patience_ns = 5000000000 + (uint64_t)(run->stall_ms * 1e6);
     if (harness_is_sanitized())
         run->patience_ns *= 5;
     for (size_t i = 0; i < pairs; i++)
-        for (int which = SEND; which <= RECV; which++)
-            atomic_init(&run->seen[i].status[which], OUTCOME_UNSEEN);
+        unruly_seen_init(&run->seen[i]);
     return run;
 }
 
@@ -693,7 +603,7 @@ static int life(uint64_t seed, bool progress_thread, enum bounds bounds, bool le
         .arg = run,
         .config = config,
         .no_group = leaves,
-        .timeout_s = (unsigned)from_environment("TRYST_TEST_SECONDS", 60)};
+        .timeout_s = (unsigned)harness_setting("TRYST_TEST_SECONDS", 60)};
     int failed = harness_run(&params);
     if (!failed)
         failed = seen_check(run);
@@ -710,7 +620,7 @@ static int life(uint64_t seed, bool progress_thread, enum bounds bounds, bool le
 
 static void lives(bool progress_thread, enum bounds bounds, bool leaves)
 {
-    uint64_t seed = unit_seed(), count = from_environment("TRYST_TEST_LIVES", 1);
+    uint64_t seed = unit_seed(), count = harness_setting("TRYST_TEST_LIVES", 1);
     int failed = 0;
     for (uint64_t i = 0; i < count; i++)
         failed += life(seed + i, progress_thread, bounds, leaves) != 0;

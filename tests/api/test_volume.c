@@ -8,12 +8,6 @@
 #include <stdatomic.h>
 #include <string.h>
 
-static uint64_t from_environment(const char *name, uint64_t fallback)
-{
-    const char *text = getenv(name);
-    return text ? strtoull(text, NULL, 0) : fallback;
-}
-
 struct volume {
     _Atomic(uint32_t) counter;
     uint64_t count;
@@ -30,7 +24,7 @@ static void volume_run(int size, void (*main)(struct harness_rank *rank), uint64
         .arg = volume,
         .config = config,
         .no_group = no_group,
-        .timeout_s = (unsigned)from_environment("TRYST_TEST_SECONDS", 50)};
+        .timeout_s = (unsigned)harness_setting("TRYST_TEST_SECONDS", 50)};
     int failed = harness_run(&params);
     harness_unshare(volume, sizeof *volume);
     assert_int_equal(failed, 0);
@@ -80,7 +74,7 @@ static void sends_first_main(struct harness_rank *rank)
 
 static void test_sends_before_receives(void **state)
 {
-    volume_run(2, sends_first_main, from_environment("TRYST_TEST_SENDS", 100000), NULL,
+    volume_run(2, sends_first_main, harness_setting("TRYST_TEST_SENDS", 100000), NULL,
                false);
 }
 
@@ -117,7 +111,7 @@ static void steps_main(struct harness_rank *rank)
 
 static void test_steps(void **state)
 {
-    volume_run(2, steps_main, from_environment("TRYST_TEST_STEPS", 10000), NULL, false);
+    volume_run(2, steps_main, harness_setting("TRYST_TEST_STEPS", 10000), NULL, false);
 }
 
 /* Bytes that are under way to a rank that does not look stay within the window. */

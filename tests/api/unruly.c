@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { EDGES = 6, OWN_EDGE = 1000 };
+enum { EDGES = 6, OWN_EDGE = 1000, PROGRESSES = 8 };
 
 int unruly_below(uint64_t *state, int n)
 {
@@ -139,6 +139,100 @@ void unruly_window_draw(const struct unruly_plan *plan, uint64_t number,
     }
 }
 
+/* ---- what a rank does ------------------------------------------------------------------------- */
+
+void unruly_actions_open(const struct unruly_plan *plan, int submits, uint64_t *random,
+                         struct unruly_actions *actions)
+{
+    int room = 2 * submits + 3 * plan->steps_max + PROGRESSES + 1;
+    *actions = (struct unruly_actions){
+        .random = random,
+        .list = calloc((size_t)room, sizeof(struct unruly_action)),
+        .room = room};
+    CHECK(actions->list);
+}
+
+void unruly_actions_close(struct unruly_actions *actions)
+{
+    free(actions->list);
+}
+
+void unruly_actions_begin(struct unruly_actions *actions)
+{
+    static const double gaps[] = {0, 0.1, 1, 5}, spreads[] = {0, 1, 4, 20};
+    actions->gap = gaps[unruly_below(actions->random, 4)];
+    actions->spread = spreads[unruly_below(actions->random, 4)];
+    actions->count = 0;
+}
+
+static double unit_draw(const struct unruly_actions *actions)
+{
+    return (double)harness_random(actions->random) / (double)UINT64_MAX;
+}
+
+static double opens_at(const struct unruly_actions *actions, int step)
+{
+    return step * actions->gap;
+}
+
+double unruly_place(const struct unruly_actions *actions, int step)
+{
+    return opens_at(actions, step) + unit_draw(actions) * actions->spread;
+}
+
+static void action_add(struct unruly_actions *actions, enum unruly_action_kind kind,
+                       double place, int index)
+{
+    CHECK(actions->count < actions->room);
+    actions->list[actions->count++] =
+        (struct unruly_action){.place = place, .kind = kind, .index = index};
+}
+
+void unruly_submit_add(struct unruly_actions *actions, double place, int index,
+                       bool cancels)
+{
+    action_add(actions, UNRULY_SUBMIT, place, index);
+    if (cancels)
+        action_add(actions, UNRULY_CANCEL, place + unit_draw(actions) * actions->spread,
+                   index);
+}
+
+static void step_actions_add(struct unruly_actions *actions, enum unruly_manner manner,
+                             int step)
+{
+    double leaves = unruly_place(actions, step);
+    if (manner == UNRULY_SKIPS)
+        return;
+    action_add(actions, UNRULY_OPEN, opens_at(actions, step), step);
+    if (manner == UNRULY_ABORTS || manner == UNRULY_ABORTS_AND_CLOSES)
+        action_add(actions, UNRULY_ABORT, leaves, step);
+    if (manner == UNRULY_CLOSES || manner == UNRULY_ABORTS_AND_CLOSES)
+        action_add(actions, UNRULY_CLOSE, leaves, step);
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct unruly_action *x = a, *y = b;
+    if (x->place != y->place)
+        return x->place > y->place ? 1 : -1;
+    if (x->kind != y->kind)
+        return x->kind > y->kind ? 1 : -1;
+    return (x->index > y->index) - (x->index < y->index);
+}
+
+void unruly_actions_end(struct unruly_actions *actions,
+                        const struct unruly_window *window, int rank, int stalls)
+{
+    double end = opens_at(actions, window->steps_count) + actions->spread;
+    for (int i = 0; i < window->steps_count; i++)
+        step_actions_add(actions, window->steps[i].manner[rank], i);
+    for (int i = 0; i < PROGRESSES; i++)
+        action_add(actions, UNRULY_PROGRESS, end * unit_draw(actions), 0);
+    if (unruly_below(actions->random, 1000) < stalls)
+        action_add(actions, UNRULY_STALL, end * unit_draw(actions), 0);
+    qsort(actions->list, (size_t)actions->count, sizeof actions->list[0], by_place);
+}
+
 /* ---- facts -------------------------------------------------------------------------------- */
 
 uint32_t unruly_facts(const struct unruly_window *window, const struct unruly_pair *pair,
@@ -157,6 +251,34 @@ uint32_t unruly_facts(const struct unruly_window *window, const struct unruly_pa
     if (step->aborted)
         facts |= OUTCOME_ABORT;
     return facts;
+}
+
+void unruly_seen_init(struct unruly_seen *seen)
+{
+    for (int which = UNRULY_SEND; which <= UNRULY_RECV; which++)
+        atomic_init(&seen->status[which], OUTCOME_UNSEEN);
+}
+
+static struct outcome_end end_outcome(const struct unruly_window *window,
+                                      const struct unruly_pair *pair,
+                                      const struct unruly_seen *seen, int which)
+{
+    struct outcome_end end = {.facts = unruly_facts(window, pair, which == UNRULY_SEND),
+                              .status = atomic_load(&seen->status[which]),
+                              .calls = atomic_load(&seen->calls[which])};
+    if (atomic_load(&seen->submitted[which]))
+        end.facts |= OUTCOME_SUBMITTED;
+    return end;
+}
+
+struct outcome_pair unruly_outcome(const struct unruly_window *window,
+                                   const struct unruly_pair *pair,
+                                   const struct unruly_seen *seen)
+{
+    return (struct outcome_pair){.send = end_outcome(window, pair, seen, UNRULY_SEND),
+                                 .recv = end_outcome(window, pair, seen, UNRULY_RECV),
+                                 .met = pair->met,
+                                 .refused = pair->met == TRYST_E_UNSUPPORTED};
 }
 
 static void end_print(int fd, const struct unruly_window *window,

@@ -8,6 +8,7 @@
 #ifndef TRYST_TESTS_API_UNRULY_H
 #define TRYST_TESTS_API_UNRULY_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -72,12 +73,64 @@ void unruly_window_close(struct unruly_window *window);
 void unruly_window_draw(const struct unruly_plan *plan, uint64_t number,
                         struct unruly_window *window);
 
+/* What both ends of a pair saw, in memory that all ranks share. */
+enum { UNRULY_SEND, UNRULY_RECV };
+struct unruly_seen {
+    _Atomic(int32_t) status[2]; /* OUTCOME_UNSEEN before its callback */
+    _Atomic(uint32_t) submitted[2], calls[2];
+};
+
+void unruly_seen_init(struct unruly_seen *seen);
+/* What support/outcomes.h judges. */
+struct outcome_pair unruly_outcome(const struct unruly_window *window,
+                                   const struct unruly_pair *pair,
+                                   const struct unruly_seen *seen);
+
 /* The facts of one end, given that it was submitted. */
 uint32_t unruly_facts(const struct unruly_window *window, const struct unruly_pair *pair,
                       bool is_send);
 /* For people: the pair as drawn. */
 void unruly_pair_print(int fd, const struct unruly_window *window,
                        const struct unruly_pair *pair);
+
+/* What a rank does in a window. The places order the actions; those of one place come by kind, then by index. */
+enum unruly_action_kind {
+    UNRULY_OPEN,
+    UNRULY_SUBMIT,
+    UNRULY_CANCEL,
+    UNRULY_ABORT,
+    UNRULY_CLOSE,
+    UNRULY_PROGRESS,
+    UNRULY_STALL
+};
+
+struct unruly_action {
+    double place;
+    enum unruly_action_kind kind;
+    int index; /* of a step or of what the rank submits */
+};
+
+struct unruly_actions {
+    uint64_t *random;   /* of the rank */
+    double gap, spread; /* between the opening of two steps; of what is done in one */
+    struct unruly_action *list;
+    int count, room;
+};
+
+/* Make room for one window after the other, of at most `submits` operations of the rank. */
+void unruly_actions_open(const struct unruly_plan *plan, int submits, uint64_t *random,
+                         struct unruly_actions *actions);
+void unruly_actions_close(struct unruly_actions *actions);
+/* Drop all actions, and draw how far the rank runs ahead in this window. */
+void unruly_actions_begin(struct unruly_actions *actions);
+/* Draw a place after the opening of `step`. */
+double unruly_place(const struct unruly_actions *actions, int step);
+/* Add SUBMIT of the operation `index`, and CANCEL after it where `cancels`. */
+void unruly_submit_add(struct unruly_actions *actions, double place, int index,
+                       bool cancels);
+/* Add what `rank` does with each step, PROGRESS, and in `stalls` of 1000 windows STALL; then sort. */
+void unruly_actions_end(struct unruly_actions *actions,
+                        const struct unruly_window *window, int rank, int stalls);
 
 /* xorshift64*, uniform below n; and a time, with as many short ones as long ones of each length. */
 int unruly_below(uint64_t *state, int n);

@@ -11,11 +11,8 @@ start_ms=20000    # until four processes run, on a machine with other work
 
 fail() { echo "FAILED: $*"; exit 1; }
 
-# How many times longer a busy machine takes: processes that want to run, for each processor, ten at most (as
-# tests/support/patience.h).
-slow() {
-    awk -v cpus="$(nproc)" '{ f = int($1 / cpus); print f < 1 ? 1 : f > 10 ? 10 : f }' /proc/loadavg
-}
+# shellcheck source=tests/netlab/slower.sh
+. "${0%/*}/slower.sh"
 
 now_ms() { echo $(($(date +%s%N) / 1000000)); }
 
@@ -71,12 +68,12 @@ kill_one() {
         --steps 1000000 >"$dir/out" 2>"$dir/ranks" &
     begin=$(now_ms)
     while [ "$(running | wc -l)" -ne "$size" ]; do
-        [ $(($(now_ms) - begin)) -lt $((start_ms * $(slow))) ] || fail "the ranks did not start: $(running) $(cat "$dir"/ranks "$dir"/err.*)"
+        [ $(($(now_ms) - begin)) -lt $((start_ms * $(slower 10 %d))) ] || fail "the ranks did not start: $(running) $(cat "$dir"/ranks "$dir"/err.*)"
         sleep 0.01
     done
     if [ $((RANDOM % 2)) -eq 1 ]; then # else while they come together, or soon after
         until grep -qs '^step' "$dir/out"; do
-            [ $(($(now_ms) - begin)) -lt $((start_ms * $(slow))) ] || fail "no step within $((start_ms * $(slow))) ms: $(cat "$dir"/err.*)"
+            [ $(($(now_ms) - begin)) -lt $((start_ms * $(slower 10 %d))) ] || fail "no step within $((start_ms * $(slower 10 %d))) ms: $(cat "$dir"/err.*)"
             sleep 0.01
         done
     fi
@@ -92,7 +89,7 @@ kill_one() {
     took=$(($(now_ms) - begin))
     limit=$survive_ms
     [ "$together" -gt 0 ] || limit=$((limit + bootstrap_ms))
-    limit=$((limit * $(slow)))
+    limit=$((limit * $(slower 10 %d)))
     for ((rank = 0; rank < size; rank++)); do
         [ $rank -ne $victim ] || continue
         grep -q "pp_bench: .*rank $victim\b" "$dir/err.$rank" || {
@@ -104,13 +101,16 @@ kill_one() {
         for ((rank = 0; rank < size; rank++)); do said $rank; done
         fail "the survivors of rank $victim took $took ms"
     }
+    killed=$((killed + 1))
     echo "rank $victim killed, $([ "$together" -gt 0 ] && echo training || echo coming together): all ended within $took ms"
     [ "$together" -eq 0 ] || [ $took -le $worst ] || worst=$took
     [ "$together" -gt 0 ] || [ $took -le $worst_before ] || worst_before=$took
 }
 
-worst=0 worst_before=0 trained=0
-for ((n = 0; n < ${TRYST_TEST_KILLS:-3}; n++)); do
+worst=0 worst_before=0 trained=0 killed=0
+kills=${TRYST_TEST_KILLS:-3}
+for ((n = 0; n < kills; n++)); do
     kill_one
 done
-echo "$transport: $n killed, $trained of them training: all ended within $worst ms; within $worst_before ms where they still came together"
+[ $killed -eq "$kills" ] || fail "$killed of $kills ranks were killed" # bash goes on behind an error in $(())
+echo "$transport: $killed killed, $trained of them training: all ended within $worst ms; within $worst_before ms where they still came together"

@@ -1032,7 +1032,7 @@ static uint64_t fuzz_life(struct random *random)
 static void test_fuzz(void **state)
 {
     const char *wanted = getenv("TRYST_TEST_FRAMES");
-    uint64_t most = wanted ? strtoull(wanted, NULL, 0) : 100000;
+    uint64_t most = wanted ? strtoull(wanted, NULL, 0) : 20000;
     uint64_t before = alloc_live_count();
     struct random random;
     random_seed(&random, unit_seed());

@@ -27,6 +27,17 @@ static inline uint64_t unit_seed(void)
     return seed;
 }
 
+/* How many of `count` drawn or enumerated cases to run: all, but a quarter under a sanitizer, where each takes several
+ * times as long. */
+static inline uint64_t unit_cases(uint64_t count)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return (count + 3) / 4;
+#else
+    return count;
+#endif
+}
+
 /* Runs `attempt` (an expression that is a tryst_status and undoes what it did when that
  * is TRYST_OK) with its first allocation failing, then its second, … until one run meets
  * no failure. Each failed run must say TRYST_E_NOMEM and leave nothing behind. Needs

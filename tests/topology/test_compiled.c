@@ -183,7 +183,7 @@ static uint8_t *net_compile(enum net_family family, uint32_t n, struct random *r
 static void every_network_survives(void **state)
 {
     static const enum plan_op ops[] = {PLAN_ALLREDUCE, PLAN_BROADCAST, PLAN_REDUCE};
-    for (uint32_t seed = 0; seed < 10 * NET_FAMILIES; seed++) {
+    for (uint32_t seed = 0; seed < unit_cases(10) * NET_FAMILIES; seed++) {
         struct random random;
         size_t count, count_again;
         enum net_family family = (enum net_family)(seed % NET_FAMILIES);
@@ -414,7 +414,7 @@ static void changes_are_refused(void **state)
             bytes[k] ^= masks[m];
         }
     }
-    for (uint32_t turn = 0; turn < 20000; turn++) {
+    for (uint32_t turn = 0; turn < unit_cases(20000); turn++) {
         uint8_t old[4];
         size_t at = (size_t)random_range(&random, count - 4);
         memcpy(old, bytes + at, 4);

@@ -160,7 +160,7 @@ static void sizes_right(const struct chosen *chosen)
 static void every_network(void **state)
 {
     static const enum plan_op ops[] = {PLAN_ALLREDUCE, PLAN_BROADCAST, PLAN_REDUCE};
-    for (uint32_t seed = 0; seed < 6 * NET_FAMILIES; seed++) {
+    for (uint32_t seed = 0; seed < unit_cases(6) * NET_FAMILIES; seed++) {
         struct random random;
         random_seed(&random, seed);
         uint32_t n = 2 + (uint32_t)random_range(&random, 31);
