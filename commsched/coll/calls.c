@@ -220,7 +220,8 @@ tryst_status tryst_coll_tree(tryst_group *group, const tryst_coll_params *coll_p
     const struct coll_class *class = class_of(plan, &params);
     if (tree >= trees_of(class, &params))
         return refuse(TRYST_E_INVALID,
-                      "cannot %s: tree is %" PRIu32 "; it has %" PRIu32 " trees",
+                      "cannot %s: tree is %" PRIu32 "; the collective has %" PRIu32
+                      " trees",
                       describe_call, tree, trees_of(class, &params));
     if (!root_is_valid(plan, tree_root(&params)))
         return refuse(TRYST_E_INVALID,

@@ -151,5 +151,5 @@ void run_explain(struct coll_run *run, const char *text)
     else if (cause->status == TRYST_E_PEER && !text)
         (void)snprintf(to, room, "rank %" PRId32 " was lost", cause->origin_rank);
     else
-        (void)snprintf(to, room, "%s", text ? text : "a part of it failed");
+        (void)snprintf(to, room, "%s", text ? text : "a part failed");
 }

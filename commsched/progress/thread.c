@@ -109,20 +109,20 @@ void progress_thread_stop(tryst_ctx *ctx)
 tryst_status tryst_op_stream_wait(tryst_op *op, int32_t device, void *stream)
 {
     if (!op)
-        return refuse_null("let a stream wait", "op");
+        return refuse_null("make a stream wait", "op");
     tryst_status status = rendezvous_usable(op->rdv);
     if (status != TRYST_OK)
-        return refuse_unusable("let a stream wait", status);
+        return refuse_unusable("make a stream wait", status);
     if (tryst_op_test(op) != TRYST_IN_PROGRESS)
         return TRYST_OK; /* the operation is complete already */
     status = progress_thread_start(rendezvous_owner(op->rdv));
     if (status != TRYST_OK)
-        return refuse(status, "cannot let a stream wait: cannot create a thread: %s",
+        return refuse(status, "cannot make a stream wait: cannot create a thread: %s",
                       err_reason(errno));
     status = rendezvous_stream_wait(op, device, stream);
     if (status != TRYST_OK)
         return refuse(status,
-                      "cannot let a stream of device %d wait: %s; the log has the "
+                      "cannot make a stream of device %d wait: %s; the log has the "
                       "driver's error",
                       (int)device, tryst_status_str(status));
     return status;

@@ -4,11 +4,11 @@
  *  first, under byte windows.
  *
  *  Idea: bytes in flight are bounded per peer (its lane) and per rail, and a slice's
- *  window returns with the receiver's DONE. A more urgent transfer (core/memory/urgency.h)
- *  therefore waits for one window at most, even behind a transfer of a gigabyte. The
- *  scheduler passes over a transfer whose receiver has no slice posted, but not one that
- *  lacks window: smaller slices must not starve a large one. Background gets the bytes
- *  that training leaves, and a sixteenth where both have slices to start.
+ *  window returns with the receiver's DONE. A more urgent transfer
+ *  (core/memory/urgency.h) therefore waits for one window at most, even behind a transfer
+ *  of a gigabyte. The scheduler passes over a transfer without a posted slice, but not
+ *  one that lacks window: smaller slices must not starve a large one. Background gets the
+ *  bytes that training leaves, and a sixteenth where both have slices to start.
  *
  *  No peer stalls another. A lane without credit for SCHED_STALL_SRTTS times its srtt is
  *  stalled: its bytes in flight do not count against the rail until the next credit, and
@@ -44,8 +44,8 @@ struct sched_params {
 };
 
 /** A lane is stalled without credit for SCHED_STALL_SRTTS times its srtt, and for
- *  SCHED_STALL_NS at least: a peer whose thread was only descheduled has run again by
- *  then. */
+ *  SCHED_STALL_NS at least: a peer with a thread that was only descheduled has run
+ *  again by then. */
 enum { SCHED_STALL_SRTTS = 4 };
 #define SCHED_STALL_NS (20 * NS_PER_MS)
 
