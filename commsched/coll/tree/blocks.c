@@ -142,9 +142,10 @@ tryst_status coll_blocks_open(const tryst_coll_params *params, bool of_out, int3
     if (!blocks->is_given)
         return TRYST_OK;
     if (!counts && offsets)
-        return refuse(TRYST_E_INVALID,
-                      "cannot %s: %s_offsets is set and %s_counts is NULL; set both",
-                      prepare_call, of_out ? "out" : "in", of_out ? "out" : "in");
+        return refuse(
+            TRYST_E_INVALID,
+            "cannot %s: %s_offsets is set and %s_counts is NULL; set both or neither",
+            prepare_call, of_out ? "out" : "in", of_out ? "out" : "in");
     if (!counts)
         return equal_open(blocks, of_out, params->count, size);
     if (!arrays_copy(blocks, counts, offsets, size))
