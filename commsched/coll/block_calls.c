@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The public calls of collectives of blocks: each finds the count of a block and starts
- * (calls.c).
+ * the collective (calls.c).
  */
 #include "calls.h"
 #include "core/refuse.h"
@@ -28,8 +28,9 @@ static tryst_status block_take(const tryst_tensor *tensor, int blocks,
     return TRYST_OK;
 }
 
-/** Start a collective with one block on this rank in `one` or, if that is NULL, one of
- *  each rank in `all`. `has_counts`: the counts of blocks are given. */
+/** Start a collective. `one` is this rank's tensor of one block, `all` the tensor with
+ *  a block for each rank; one of them may be NULL. `has_counts`: the counts of blocks
+ *  are given. */
 static tryst_status block_call(tryst_step *step, tryst_coll_params what,
                                const tryst_tensor *one, const tryst_tensor *all,
                                bool has_counts, const tryst_op_params *params,
@@ -43,12 +44,13 @@ static tryst_status block_call(tryst_step *step, tryst_coll_params what,
     if (status != TRYST_OK)
         return status;
     if (has_counts)
-        what.count = 0; /* the arrays have all counts */
+        what.count = 0; /* the arrays hold all counts */
     return coll_call(step, what, in_is_one ? one : all, in_is_one ? all : one, params,
                      op_p);
 }
 
-/** A count of a `v` form is required where the tensor with all blocks is. */
+/** Check the counts of a `v` form: they are required on the rank that gives the tensor
+ *  with all blocks. `root` is -1 where every rank does. */
 static tryst_status counts_check(tryst_step *step, int root,
                                  const tryst_op_params *params, const uint64_t *counts,
                                  const char *name, bool *is_root_p)

@@ -2,16 +2,17 @@
 /*
  * The parts of collectives of blocks.
  *
- * Idea: an all-gather is a broadcast from each rank, a reduce-scatter a reduction to each
- * rank, over the plan's trees with another root. Then both directions of an edge move
- * different blocks, each byte once. All trees are under way at a time, so neither
- * bandwidth nor the depth of a tree counts n times. All-to-all, gather and scatter are
- * lists of flows. A flow between two ranks is a tree of two, rooted at the sender. In
- * lists, a rank's own block is a part without flows: the copy is its only work.
- * Invariant: parts with a root are in the order of roots and trees on all ranks. So a
- * directed edge of a tree is used in the same order at both ends, and one key serves all
+ * Idea: an all-gather is a broadcast from each rank, and a reduce-scatter a reduction to
+ * each rank, over the plan's trees with another root. So both directions of an edge move
+ * different blocks, and each byte crosses an edge once. All trees are under way at a
+ * time, so neither bandwidth nor the depth of a tree counts n times. All-to-all, gather
+ * and scatter are lists of flows. A flow between two ranks is a tree of two, rooted at
+ * the sender. In lists, a rank's own block is a part without flows, and only copied.
+ *
+ * Invariant: parts with a root are in the order of roots and trees on all ranks. So both
+ * ends of a tree's directed edge use the edge in the same order, and one key serves all
  * roots. In lists a pair uses a key once, and a block without elements has a flow, too,
- * so both ends compare counts.
+ * so that both ends compare counts.
  */
 #include "block_parts.h"
 
@@ -29,8 +30,8 @@ static const char prepare_call[] = "prepare a collective";
 struct roots {
     tryst_coll *coll;
     const struct coll_plan *plan;
-    const struct coll_blocks *blocks; /**< of the tensor that has all blocks */
-    struct coll_edges edges;          /**< room for any rank's neighbours */
+    const struct coll_blocks *blocks; /**< blocks of the tensor that has all of them */
+    struct coll_edges edges;          /**< room for this rank's neighbours in any tree */
     struct coll_shared_keys shared;
 };
 
@@ -40,8 +41,7 @@ static const struct coll_class *class_of(const struct roots *roots, int32_t root
     return coll_class_of(roots->plan, count * roots->coll->element_bytes);
 }
 
-/** Set where the part lies in both tensors: this rank's own block is in the other one,
- *  too. */
+/** Set the part's offsets in both tensors. Only this rank's own block is in both. */
 static void part_place(const struct roots *roots, struct coll_part *part, int32_t root)
 {
     const tryst_coll *coll = roots->coll;
@@ -76,7 +76,7 @@ static tryst_status part_add(struct roots *roots, const struct coll_class *class
     return status;
 }
 
-/** Allocate for all parts. */
+/** Allocate the memory of all parts. */
 static tryst_status roots_alloc(struct roots *roots)
 {
     uint64_t parts = 0, flows = 0;
@@ -118,8 +118,8 @@ static tryst_status roots_parts_make(tryst_coll *coll, const struct coll_plan *p
 
 /* ---- a flow for each pair ---------------------------------------------------------- */
 
-/** Append the part of block `rank` of `in` or of `out`; a rank's whole tensor where it
- *  has no blocks. */
+/** Append the part of block `rank` of `in` or of `out`; of the whole tensor if the
+ *  tensor has no blocks. */
 static tryst_status block_add(tryst_coll *coll, uint32_t slice_bytes, int32_t rank,
                               bool of_out, struct coll_part **part_p)
 {
@@ -138,7 +138,7 @@ static tryst_status block_add(tryst_coll *coll, uint32_t slice_bytes, int32_t ra
     return status;
 }
 
-/** Append the part of the block that goes to `peer`, or comes from it. */
+/** Append the part of the block that goes to `peer` (`sends`) or comes from `peer`. */
 static tryst_status peer_add(tryst_coll *coll, uint32_t slice_bytes, int32_t peer,
                              bool sends)
 {
@@ -152,7 +152,7 @@ static tryst_status peer_add(tryst_coll *coll, uint32_t slice_bytes, int32_t pee
     return coll_flow_add(coll, 0, COLL_LIST, peer, sends, NULL);
 }
 
-/** Append this rank's own block: it is copied. */
+/** Append the part of this rank's own block, which is copied. */
 static tryst_status own_add(tryst_coll *coll, uint32_t slice_bytes)
 {
     int32_t rank = coll->rank;
@@ -166,8 +166,8 @@ static tryst_status own_add(tryst_coll *coll, uint32_t slice_bytes)
     return TRYST_OK;
 }
 
-/** Append the flows with `to`, which is above this rank, and `from`, which is as far
- *  below it. */
+/** Append the flow to `to`, which is some ranks above this rank, and the flow from
+ *  `from`, which is as many ranks below. */
 static tryst_status pair_add(tryst_coll *coll, uint32_t slice_bytes, int32_t to,
                              int32_t from)
 {
@@ -185,7 +185,7 @@ static tryst_status pair_add(tryst_coll *coll, uint32_t slice_bytes, int32_t to,
     return status;
 }
 
-/** Refuse two counts of this rank's own block. */
+/** Refuse two different counts for this rank's own block. */
 static tryst_status own_check(const tryst_coll *coll)
 {
     int32_t rank = coll->rank;
@@ -202,8 +202,8 @@ static tryst_status own_check(const tryst_coll *coll)
 static tryst_status lists_parts_make(tryst_coll *coll, const struct coll_plan *plan)
 {
     int32_t rank = coll->rank, size = coll->size;
-    /* The slices of large tensors for all: both ends cut alike, also where their counts
-     * differ. */
+    /* All flows use the slices of large tensors, so both ends cut alike even if their
+     * counts differ. */
     uint32_t slice_bytes = plan->classes[plan->classes_count - 1].slice_bytes;
     bool is_root = coll->root < 0 || coll->root == rank;
     uint64_t parts = 2 * (uint64_t)size;

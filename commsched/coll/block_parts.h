@@ -7,8 +7,9 @@
 
 #include "run.h"
 
-/** Make the parts of `coll`: of all-gather and reduce-scatter a tree for each root and
- *  each of its block's trees, of all-to-all, gather and scatter one for each pair. */
+/** Make the parts of `coll`: for all-gather and reduce-scatter one part for each root
+ *  and each tree of its block, for all-to-all, gather and scatter one part for each
+ *  pair. */
 tryst_status coll_block_parts_make(tryst_coll *coll, const struct coll_plan *plan);
 
 #endif

@@ -7,10 +7,12 @@
 
 #include "run.h"
 
-/** Check the tensors of a start and keep them. With a text for tryst_last_error. */
+/** Check the tensors of a start and copy them to `run`. Writes a text for
+ *  tryst_last_error. */
 tryst_status coll_blocks_take(struct coll_run *run, const tryst_tensor *in,
                               const tryst_tensor *out);
-/** Set the memory of each part. What is packed is copied into private memory. */
+/** Set the memory of each part. The terms of a packed collective are copied into
+ *  private memory. */
 void coll_blocks_memory_set(struct coll_run *run);
 /** Copy the result of a packed collective to `out`. */
 void coll_blocks_finish(struct coll_run *run);

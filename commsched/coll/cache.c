@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One-shot collectives, kept prepared: a call with the name and shape of an earlier one builds no key and
- * allocates nothing.
+ * One-shot collectives, kept prepared: a call with the name and shape of an earlier call
+ * builds no key and allocates nothing.
  *
- * Idea: a job uses the same names and shapes in every step. The table is bounded, and what was used least
- * recently goes first; its runs that are under way keep it alive. The bytes of idle runs, with their private
- * memory, are bounded apart from it (prepare.c), so names that vary pin none.
+ * Idea: a job uses the same names and shapes in every step. The table is bounded, and
+ * drops the least recently used collective first; runs under way keep a dropped
+ * collective alive. The bytes of idle runs, with their private memory, have a bound of
+ * their own (prepare.c), so a job with varying names pins no memory.
  */
 #include <string.h>
 
@@ -48,7 +49,8 @@ static bool is_same(const tryst_coll *coll, const tryst_group *group,
            strcmp(coll->label->string, params->name) == 0;
 }
 
-/** With the lock. A reference is the caller's. NULL: none. */
+/** Find a kept collective; the caller gets a reference. NULL: none. The caller holds
+ *  the lock. */
 static tryst_coll *kept_get(struct colls *colls, const tryst_group *group,
                             const tryst_coll_params *params, uint64_t hash)
 {
@@ -64,7 +66,8 @@ static tryst_coll *kept_get(struct colls *colls, const tryst_group *group,
     return NULL;
 }
 
-/** With the lock. Take what was used least recently, of `subgroup` (NULL: of all); NULL: there is none. */
+/** Remove the least recently used collective of `subgroup` (NULL: of all) from the
+ *  table, and return it; NULL: none. The caller holds the lock. */
 static tryst_coll *kept_take(struct colls *colls, const tryst_subgroup *subgroup)
 {
     list_for_each_safe (&colls->kept_order, node, after) {
@@ -89,7 +92,7 @@ tryst_status coll_find(struct colls *colls, tryst_group *group,
         tryst_status status = coll_open(colls, group, params, &coll);
         if (status != TRYST_OK)
             return status;
-        coll_ref(coll); /* the table's */
+        coll_ref(coll); /* for the table */
         coll->is_kept = true;
         pthread_mutex_lock(&colls->lock);
         hash_table_add(&colls->kept, &coll->by_what, hash);

@@ -7,10 +7,11 @@
 
 #include "run.h"
 
-/** Find what does the same, or prepare it and keep it; a reference is the caller's. */
+/** Find a kept collective with equal parameters, or prepare one and keep it. The
+ *  caller gets a reference. */
 tryst_status coll_find(struct colls *colls, tryst_group *group,
                        const tryst_coll_params *params, tryst_coll **coll_p);
-/** Forget those of `subgroup`; NULL: all. */
+/** Drop the kept collectives of `subgroup`; NULL: all. */
 void coll_kept_drop(struct colls *colls, const tryst_subgroup *subgroup);
 
 #endif

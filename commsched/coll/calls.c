@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The public calls of collectives: check the caller's arguments, prepare or find, start.
+ * The public calls of collectives: check the caller's arguments, find or prepare the
+ * collective, start it.
  *
- * Invariant: what is refused here has left no trace; what is accepted completes exactly once.
+ * Invariant: a refused call has no effect; an accepted call completes exactly once.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -23,7 +24,7 @@
 
 static const char submit_call[] = "submit";
 
-/* ---- what is prepared --------------------------------------------------------------------- */
+/* ---- preparation ------------------------------------------------------------------- */
 
 static tryst_status name_check(const char *name)
 {
@@ -122,7 +123,7 @@ tryst_status tryst_coll_prepare(tryst_group *group, const tryst_coll_params *col
 
 static const char describe_call[] = "describe a collective";
 
-/** Check a query's parameters, and find the plan. */
+/** Check the parameters of a query, and find the plan. */
 static tryst_status plan_find(tryst_group *group, const tryst_coll_params *coll_params,
                               tryst_coll_params *own_p, const struct coll_plan **plan_p)
 {
@@ -146,7 +147,8 @@ static uint64_t params_bytes(const tryst_coll_params *params)
                : coll_bytes(params->count, dtype_bytes(params->dtype));
 }
 
-/** Return the class of the tensor, or of one block. Lists have the slices of large tensors (block_parts.c). */
+/** Return the class of the tensor or, with blocks, of one block. Lists use the slices
+ *  of large tensors (block_parts.c). */
 static const struct coll_class *class_of(const struct coll_plan *plan,
                                          const tryst_coll_params *params)
 {
@@ -154,7 +156,7 @@ static const struct coll_class *class_of(const struct coll_plan *plan,
                                            : coll_class_of(plan, params_bytes(params));
 }
 
-/** Count the trees that `params` uses: of a barrier the first, of a list none. */
+/** Return how many trees of `class` the collective uses: a barrier one, a list none. */
 static uint32_t trees_of(const struct coll_class *class, const tryst_coll_params *params)
 {
     if (coll_kind_is_list(params->kind))
@@ -162,7 +164,7 @@ static uint32_t trees_of(const struct coll_class *class, const tryst_coll_params
     return params->kind == TRYST_COLL_BARRIER ? 1 : class->trees_count;
 }
 
-/** The root of the trees of `params`; -1: the plan's. */
+/** Return the root of the collective's trees; -1: the plan's root. */
 static int32_t tree_root(const tryst_coll_params *params)
 {
     bool is_planned =
@@ -170,7 +172,7 @@ static int32_t tree_root(const tryst_coll_params *params)
     return is_planned ? -1 : params->root;
 }
 
-/** True if `root` is a rank, or the plan's root. */
+/** True if `root` is a rank of the plan, or -1. */
 static bool root_is_valid(const struct coll_plan *plan, int32_t root)
 {
     return root >= -1 && root < (int32_t)plan->size;
@@ -218,7 +220,8 @@ tryst_status tryst_coll_tree(tryst_group *group, const tryst_coll_params *coll_p
     const struct coll_class *class = class_of(plan, &params);
     if (tree >= trees_of(class, &params))
         return refuse(TRYST_E_INVALID,
-                      "cannot %s: tree is %" PRIu32 "; it has %" PRIu32 " trees",
+                      "cannot %s: tree is %" PRIu32 "; the collective has %" PRIu32
+                      " trees",
                       describe_call, tree, trees_of(class, &params));
     if (!root_is_valid(plan, tree_root(&params)))
         return refuse(TRYST_E_INVALID,
@@ -234,7 +237,7 @@ void tryst_coll_release(tryst_coll *coll)
         coll_unref(coll);
 }
 
-/* ---- what is started ---------------------------------------------------------------------- */
+/* ---- starts ------------------------------------------------------------------------ */
 
 tryst_status coll_tensor_take(const char *name, const tryst_tensor *tensor,
                               const struct coll_wanted *wanted, tryst_tensor *own_p)
@@ -272,12 +275,13 @@ static tryst_status overlap_check(const tryst_coll *coll, const tryst_tensor *in
         return TRYST_OK;
     return refuse(
         TRYST_E_INVALID,
-        "cannot submit: in (%p) and out (%p) overlap in part; give one memory for "
-        "both, or two that are apart",
+        "cannot submit: in (%p) and out (%p) overlap in part; give the same memory "
+        "for both, or memory that does not overlap",
         in->data, out->data);
 }
 
-/** Which tensors a rank gives: `*in_p` and `*out_p` become NULL where they are ignored. */
+/** Check that this rank gives the tensors that the collective needs, and set ignored
+ *  ones to NULL. */
 static tryst_status tensors_check(const tryst_coll *coll, const tryst_tensor **in_p,
                                   const tryst_tensor **out_p)
 {
@@ -315,7 +319,8 @@ static tryst_status run_tensors_take(struct coll_run *run, const tryst_tensor *i
     return status;
 }
 
-/** Set the counters of a tree to their begin, and the work that is due. The tree's memory is set before. */
+/** Reset the counters of a tree, and set which arithmetic it needs. The tree's memory
+ *  is set before. */
 static void tree_begin(struct coll_tree_run *at)
 {
     const tryst_coll *coll = at->run->coll;
@@ -331,7 +336,7 @@ static void tree_begin(struct coll_tree_run *at)
     coll_tree_reset(tree);
 }
 
-/** Set where the bytes of each tree are: in the tensors, at the tree's range. */
+/** Set the memory of each tree: its range of the tensors, or of private memory. */
 static void run_memory_set(struct coll_run *run)
 {
     const tryst_coll *coll = run->coll;
@@ -362,16 +367,15 @@ static tryst_status params_check(const tryst_coll *coll, const tryst_op_params *
 {
     const uint32_t known = TRYST_OP_PRIORITY | TRYST_OP_BACKGROUND;
     if (params && (params->flags & ~known))
-        return refuse(
-            TRYST_E_INVALID,
-            "cannot submit: params->flags has the bits 0x%x, which collectives do "
-            "not have",
-            params->flags & ~known);
+        return refuse(TRYST_E_INVALID,
+                      "cannot submit: params->flags has the bits 0x%x; collectives take "
+                      "TRYST_OP_PRIORITY and TRYST_OP_BACKGROUND",
+                      params->flags & ~known);
     if (params && params->alloc)
         return refuse(
             TRYST_E_INVALID,
             "cannot submit: params->alloc is set for a collective; only receives "
-            "have it");
+            "take it");
     if (params && params->subgroup && params->subgroup != coll->subgroup)
         return refuse(
             TRYST_E_INVALID,
@@ -380,11 +384,12 @@ static tryst_status params_check(const tryst_coll *coll, const tryst_op_params *
     return TRYST_OK;
 }
 
-/** Each rank moves the bytes of others, so one has to make progress while its program computes. Where ranks
- *  share a host they mostly compute and wait together, and keep their processors. */
+/** Start the progress thread if the group is on several hosts: each rank forwards
+ *  bytes of other ranks, so it must make progress while its program computes. Ranks of
+ *  one host mostly compute and wait at the same times, and need all processors. */
 static tryst_status thread_check(struct colls *colls, bool is_spread)
 {
-    /* relaxed: to start the thread twice does no harm. */
+    /* relaxed: a second start does nothing. */
     if (atomic_load_explicit(&colls->thread_started, memory_order_relaxed) ||
         !is_spread || !colls->host.start)
         return TRYST_OK;
@@ -433,7 +438,8 @@ tryst_status tryst_coll_start(tryst_step *step, tryst_coll *coll, const tryst_te
         return status;
     if (step_group(step) != coll->group)
         return refuse(TRYST_E_INVALID,
-                      "cannot submit: the step and the collective are of two groups");
+                      "cannot submit: the step and the collective are of two groups; "
+                      "give both of one group");
     const tryst_op_params *own =
         params ? tryst_sized_view(params, &room, sizeof room) : NULL;
     if (params && !own)
@@ -443,14 +449,14 @@ tryst_status tryst_coll_start(tryst_step *step, tryst_coll *coll, const tryst_te
     return status == TRYST_OK ? coll_start(step, coll, in, out, own, op_p) : status;
 }
 
-/* ---- one call ----------------------------------------------------------------------------- */
+/* ---- one call ---------------------------------------------------------------------- */
 
 const tryst_subgroup *coll_subgroup_of(const tryst_op_params *params)
 {
     tryst_op_params room;
     const tryst_op_params *own =
         params ? tryst_sized_view(params, &room, sizeof room) : NULL;
-    return own ? own->subgroup : NULL; /* params that are not valid are refused later */
+    return own ? own->subgroup : NULL; /* invalid params are refused later */
 }
 
 tryst_status coll_call(tryst_step *step, tryst_coll_params what, const tryst_tensor *in,
@@ -471,7 +477,8 @@ tryst_status coll_call(tryst_step *step, tryst_coll_params what, const tryst_ten
     return status;
 }
 
-/** Start what `what` describes; count and dtype are those of `tensor` (NULL: none). */
+/** Start the collective that `what` describes, with count and dtype of `tensor` (NULL:
+ *  a barrier). */
 static tryst_status call(tryst_step *step, tryst_coll_params what,
                          const tryst_tensor *tensor, const tryst_tensor *in,
                          const tryst_tensor *out, const tryst_op_params *params,

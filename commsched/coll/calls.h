@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file calls.h
- *  What the public calls share.
+ *  Functions that the public calls share.
  */
 #ifndef COMMSCHED_COLL_CALLS_H
 #define COMMSCHED_COLL_CALLS_H
@@ -16,19 +16,19 @@ struct coll_wanted {
     bool or_more; /**< the tensor may have more elements */
 };
 
-/** Convert and check one tensor of a start. `tensor` NULL: none, of which `*own_p` has no
- *  data. */
+/** Check one tensor of a start and copy it to `*own_p`. `tensor` NULL: none; then
+ *  `*own_p` has no data. */
 tryst_status coll_tensor_take(const char *name, const tryst_tensor *tensor,
                               const struct coll_wanted *wanted, tryst_tensor *own_p);
-/** The subgroup that `params` name, or NULL. */
+/** Return the subgroup of `params`, or NULL. */
 const tryst_subgroup *coll_subgroup_of(const tryst_op_params *params);
-/** Start what `what` describes, prepared or kept: a call of the kind's. `step` is not
- *  NULL. */
+/** Find or prepare the collective that `what` describes, and start it: the body of
+ *  each one-shot call. `step` is not NULL. */
 tryst_status coll_call(tryst_step *step, tryst_coll_params what, const tryst_tensor *in,
                        const tryst_tensor *out, const tryst_op_params *params,
                        tryst_op **op_p);
 
-/** True if two runs of bytes share some. */
+/** True if two ranges of memory share a byte. */
 static inline bool coll_overlap(const char *a, uint64_t a_bytes, const char *b,
                                 uint64_t b_bytes)
 {

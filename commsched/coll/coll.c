@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engine: what is marked is worked on, the most urgent first, at one place of each pass.
+ * The engine: at one place of each pass it works on the marked runs, the most urgent
+ * first.
  *
- * Idea: hooks and submissions mark a run; colls_run computes what is due, at most COLL_WORK_BYTES a call, and
- * then updates the flows by the counters. A failure is noted where it occurs, and
- * spreads from here: all flows of the run are failed with the first cause, and when the last of them has
- * ended the operation is reported.
- * Invariant: a run has an operation until it is reported, which is when no flow of it lives.
+ * Idea: hooks and submissions mark a run. colls_run computes the due units, at most
+ * COLL_WORK_BYTES a call, and then updates the flows by the counters. A failure is noted
+ * where it occurs, and spreads from here: the engine fails all flows of the run with the
+ * first cause, and reports the operation when the last flow has ended.
+ *
+ * Invariant: a run has an operation until the operation is reported, when none of the
+ * run's flows is live.
  */
 #include <assert.h>
 #include <inttypes.h>
@@ -25,9 +28,10 @@
 #include "subgroup.h"
 #include "work.h"
 
-/* ---- starts ------------------------------------------------------------------------------- */
+/* ---- starts ------------------------------------------------------------------------ */
 
-/** Find the first cause by which a rank of the run was lost; NULL: none was. */
+/** Return the cause of the first lost rank that takes part in the run; NULL: none is
+ *  lost. */
 static const struct cause *lost_find(const struct coll_run *run)
 {
     const struct colls *colls = run->coll->colls;
@@ -37,7 +41,8 @@ static const struct cause *lost_find(const struct coll_run *run)
     return NULL;
 }
 
-/** Later collectives with a rank that died would wait for it: they fail with this cause. */
+/** Note the cause of a rank's death. Later collectives with this rank fail with the
+ *  cause, since they would wait for the rank. */
 static void lost_note(struct colls *colls, struct cause cause)
 {
     if (cause.status != TRYST_E_PEER || cause.origin_rank < 0)
@@ -61,7 +66,8 @@ void run_fail(struct coll_run *run, struct cause cause, const char *text)
     run_mark(run);
 }
 
-/** Start flow `index` of a tree; `ops` and the memory follow from its place (run.h). */
+/** Start flow `index` of a tree. Its hooks and its memory follow from the index
+ *  (run.h). */
 static tryst_status flow_start(struct rendezvous *rdv, struct coll_tree_run *at,
                                uint32_t index)
 {
@@ -109,7 +115,8 @@ static tryst_status flow_start(struct rendezvous *rdv, struct coll_tree_run *at,
     return status;
 }
 
-/** Flows to those that wait first: what a rank receives is posted before it sends. */
+/** Start all flows of the run; in each phase of a tree, receives are posted before
+ *  sends. Without memory for a flow, fail the run and abort the step. */
 static void flows_start(struct rendezvous *rdv, struct coll_run *run)
 {
     static const char text[] = "no memory for a flow of a collective";
@@ -158,7 +165,7 @@ void run_begin(struct rendezvous *rdv, struct submission *submission)
     run_mark(run);
 }
 
-/* ---- ends --------------------------------------------------------------------------------- */
+/* ---- ends -------------------------------------------------------------------------- */
 
 static void run_end(struct coll_run *run)
 {
@@ -189,7 +196,7 @@ static void flows_fail(struct coll_run *run)
             flow_fail(&run->flows[i].flow, run->cause, run->text);
 }
 
-/* ---- a turn of the engine ----------------------------------------------------------------- */
+/* ---- a turn of the engine ---------------------------------------------------------- */
 
 static bool trees_are_done(const struct coll_run *run)
 {
@@ -199,7 +206,8 @@ static bool trees_are_done(const struct coll_run *run)
     return true;
 }
 
-/** Work on the marked trees. True if the budget was too small. */
+/** Compute the due units of marked trees, and update their flows. True if the budget
+ *  was too small. */
 static bool trees_run(struct coll_run *run, uint64_t *budget)
 {
     bool more = false;
@@ -216,7 +224,7 @@ static bool trees_run(struct coll_run *run, uint64_t *budget)
     return more;
 }
 
-/** True if the budget was too small for what is due. */
+/** Work on a run: its trees, its failure or its end. True if the budget was too small. */
 static bool run_step(struct coll_run *run, uint64_t *budget)
 {
     bool more = !run_failed(run) && trees_run(run, budget);
@@ -231,7 +239,8 @@ static bool run_step(struct coll_run *run, uint64_t *budget)
     return more;
 }
 
-/** Scratch came back: the most urgent flows that wait for some may ask again. */
+/** Place slices of the flows that wait for scratch, the most urgent first, while there
+ *  are slots. */
 static void grants_run(struct colls *colls)
 {
     struct urgent_node *node;
@@ -241,7 +250,7 @@ static void grants_run(struct colls *colls)
             return;
         (void)urgent_remove(node);
         flow_place_again(&flow->flow);
-        if (urgent_queued(node)) /* no memory: what is lent comes back first */
+        if (urgent_queued(node)) /* out of memory: wait until a lent slot returns */
             return;
     }
 }
@@ -276,7 +285,7 @@ static int colls_run(void *arg)
     return count;
 }
 
-/* ---- failures and urgency, from below ----------------------------------------------------- */
+/* ---- failures and urgency, from rendezvous ----------------------------------------- */
 
 static void colls_fail(void *arg, tryst_op *op, struct cause cause, const char *text)
 {
@@ -295,7 +304,7 @@ static void colls_raise(void *arg, tryst_op *op, uint64_t rank)
     bool queued = urgent_remove(&run->work);
     for (uint32_t i = 0; i < run->coll->flows_count; i++)
         run->flows[i].requeues = urgent_remove(&run->flows[i].waiter);
-    run->urgency.rank = op->urgency.rank = rank; /* in no queue now */
+    run->urgency.rank = op->urgency.rank = rank; /* the run is in no queue now */
     if (queued)
         run_mark(run);
     for (uint32_t i = 0; i < run->coll->flows_count; i++) {
@@ -307,7 +316,8 @@ static void colls_raise(void *arg, tryst_op *op, uint64_t rank)
     }
 }
 
-/** "all-reduce (sum) of 4096 x f32"; ", root 2" where there is one; of blocks with different counts their digest. */
+/** Write "all-reduce (sum) of 4096 x f32", with ", root 2" where there is a root, or a
+ *  digest where blocks have different counts. */
 static void colls_shape_text(const struct flow_shape *shape, char *text, size_t capacity)
 {
     char reduction[24] = "", root[32] = "";
@@ -330,7 +340,7 @@ static int32_t colls_waits_for(void *arg, const tryst_op *op)
     return op->coll ? run_waits_for(op->coll) : -1;
 }
 
-/* ---- open and close ----------------------------------------------------------------------- */
+/* ---- open and close ---------------------------------------------------------------- */
 
 tryst_status colls_open(const struct coll_host *host, const struct config *config,
                         struct colls **colls_p)
@@ -378,7 +388,7 @@ void colls_plan_set(struct colls *colls, const struct coll_plan *plan)
     pthread_mutex_lock(&colls->lock);
     colls->plan = plan;
     pthread_mutex_unlock(&colls->lock);
-    coll_kept_drop(colls, NULL); /* they are of the plan before */
+    coll_kept_drop(colls, NULL); /* they were prepared with the earlier plan */
 }
 
 void colls_group_close(struct colls *colls)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file coll.h
- *  The engine of collectives of one context, as context/ opens it and rendezvous drives it.
+ *  The engine of collectives of one context: context/ opens it, rendezvous drives it.
  */
 #ifndef COMMSCHED_COLL_COLL_H
 #define COMMSCHED_COLL_COLL_H
@@ -15,20 +15,21 @@ struct colls;
 /** Functions of layers that the engine does not include. */
 struct coll_host {
     void *owner; /**< the context */
-    /** Start the progress thread if there is none; errno is set on failure. Any thread. */
+    /** Start the progress thread if there is none; errno is set on failure. Any
+     *  thread. */
     tryst_status (*start)(void *owner);
 };
 
 tryst_status colls_open(const struct coll_host *host, const struct config *config,
                         struct colls **colls_p);
-/** No operation is left. NULL is allowed. */
+/** Close the engine, which has no operation left. NULL is allowed. */
 void colls_close(struct colls *colls);
-/** The engine's table for rendezvous_params.above. */
+/** Return the engine's table for rendezvous_params.above. */
 struct above colls_above(struct colls *colls);
-/** Give the group its plan, which stays the caller's until colls_group_close; before the first collective.
- *  Without one, or with NULL, trees are binary. */
+/** Set the group's plan, before the first collective. The plan is the caller's, and
+ *  must stay until colls_group_close. Without a plan, or with NULL, trees are binary. */
 void colls_plan_set(struct colls *colls, const struct coll_plan *plan);
-/** The group is closed, and no operation of it is left: forget what was kept for it. */
+/** Drop all that is kept for the group, which is closed and has no operation left. */
 void colls_group_close(struct colls *colls);
 
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Texts of failures; see explain.h.
+ * Texts of failures (explain.h).
  *
- * Idea: a rank has evidence of its neighbours alone. A neighbour has joined if any flow with it has met its other end
- * (flow_sight). A deadline names a neighbour without such evidence; the rank where the deadline passed may have none, so
- * each rank that the deadline reaches adds what is missing there.
+ * Idea: a rank has evidence of its neighbours only. A neighbour has joined if any flow
+ * with the neighbour has met its other end (flow_sight). A deadline names a neighbour
+ * that has not joined. At the rank where the deadline passed, all neighbours may have
+ * joined, so each rank that the deadline reaches adds its own missing neighbour.
  */
 #include "explain.h"
 
@@ -39,7 +40,7 @@ int32_t run_flow_rank(const struct coll_run *run, uint32_t index)
     return key->src_rank == coll_op_rank(run->op) ? key->dst_rank : key->src_rank;
 }
 
-/* ---- neighbours --------------------------------------------------------------------------- */
+/* ---- neighbours -------------------------------------------------------------------- */
 
 static enum flow_sight sight(const struct coll_run *run, uint32_t index)
 {
@@ -55,8 +56,8 @@ static bool rank_has_joined(const struct coll_run *run, int32_t rank)
     return false;
 }
 
-/** Find the flow with the best evidence (flow_sight) that its neighbour has not joined. False: all neighbours have
- *  joined, or no flow has started. */
+/** Find the flow with the best evidence (flow_sight) that its neighbour has not
+ *  joined. False: all neighbours have joined, or no flow has started. */
 static bool missing_find(const struct coll_run *run, uint32_t *index_p)
 {
     bool found = false;
@@ -71,7 +72,8 @@ static bool missing_find(const struct coll_run *run, uint32_t *index_p)
     return found;
 }
 
-/** Find a flow that has not ended, of a rank that this one waits for: one that sends, if there is one. */
+/** Find a flow that has not ended: one from a rank that sends to this one, if there is
+ *  one. */
 static bool waiting_find(const struct coll_run *run, uint32_t *index_p)
 {
     bool found = false;
@@ -110,7 +112,7 @@ static size_t put_missing(const struct coll_run *run, uint32_t index, char *to,
     return n < 0 ? 0 : (size_t)n;
 }
 
-/* ---- texts -------------------------------------------------------------------------------- */
+/* ---- texts ------------------------------------------------------------------------- */
 
 static void explain_deadline(const struct coll_run *run, bool is_own, char *to,
                              size_t room)
@@ -144,9 +146,10 @@ void run_explain(struct coll_run *run, const char *text)
     if (cause->status == TRYST_E_DEADLINE)
         explain_deadline(run, is_own, to, room);
     else if (cause->status == TRYST_E_CANCELED && !is_own)
-        (void)snprintf(to, room, "rank %" PRId32 " gave up its part", cause->origin_rank);
+        (void)snprintf(to, room, "rank %" PRId32 " canceled its part",
+                       cause->origin_rank);
     else if (cause->status == TRYST_E_PEER && !text)
         (void)snprintf(to, room, "rank %" PRId32 " was lost", cause->origin_rank);
     else
-        (void)snprintf(to, room, "%s", text ? text : "a part of it failed");
+        (void)snprintf(to, room, "%s", text ? text : "a part failed");
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file explain.h
- *  The text of a collective that failed, and which neighbour is missing.
+ *  The text of a failed collective, and the search for a missing neighbour.
  */
 #ifndef COMMSCHED_COLL_EXPLAIN_H
 #define COMMSCHED_COLL_EXPLAIN_H
@@ -9,12 +9,12 @@
 
 /** Return the name of a kind ("all-reduce"); "collective" for any other value. Static. */
 const char *coll_kind_name(tryst_coll_kind kind);
-/** Write the text for run->cause. `text` is that of the part which failed, NULL: it had none. */
+/** Write the text for run->cause. `text` is the text of the failed part, NULL: none. */
 void run_explain(struct coll_run *run, const char *text);
-/** Return the rank that the run waits for: a neighbour from which nothing has come, or else one that waits itself;
- *  -1: there is none. */
+/** Return the rank that the run waits for: a neighbour that has not joined, or else
+ *  one that has joined and waits itself; -1: none. */
 int32_t run_waits_for(const struct coll_run *run);
-/** Return what the collective is called in texts: "all-reduce". */
+/** Return the name of the run's kind ("all-reduce"). Static. */
 const char *run_kind_name(const struct coll_run *run);
 /** Return the rank at the other end of flow `index` of the run. */
 int32_t run_flow_rank(const struct coll_run *run, uint32_t index);

@@ -2,9 +2,9 @@
 /*
  * The hooks of a collective's flows: each moves a counter and marks its tree.
  *
- * Invariant: a hook runs inside walks of the protocol, so none calls the protocol or ends an operation; the
- * engine does that later in the same pass. Small ranges alone are computed here: their
- * payload is valid only during the call.
+ * Invariant: hooks run inside walks of the protocol, so no hook calls the protocol or
+ * ends an operation; the engine does both later in the same pass. Hooks compute only
+ * small ranges, since their payload is valid only during the call.
  */
 #include <assert.h>
 #include <string.h>
@@ -25,9 +25,9 @@ static void mark(struct coll_tree_run *at)
     run_mark(at->run);
 }
 
-/* ---- up: from a child --------------------------------------------------------------------- */
+/* ---- up: from a child -------------------------------------------------------------- */
 
-/** Wait for scratch, behind what is more urgent. */
+/** Queue a flow for scratch, by urgency. */
 static tryst_status slot_wait(struct coll_flow *flow)
 {
     struct coll_run *run = flow->tree->run;
@@ -53,7 +53,8 @@ static tryst_status slot_get(struct coll_flow *flow, void **slot_p)
     return status == TRYST_OK ? status : TRYST_AGAIN;
 }
 
-/** Mark the tree if the next child waits: perhaps for a grant to `child`. tree_tell then places its slice. */
+/** Mark the tree if the next child waits, perhaps for the grant to `child`. tree_tell
+ *  then places the next child's slice. */
 static void next_ask(struct coll_tree_run *at, uint32_t child)
 {
     if (child + 1 < at->part->up_children && at->flows[child + 1].waits)
@@ -96,7 +97,7 @@ static void child_arrived(struct flow *flow, uint32_t index)
     mark(from->tree);
 }
 
-/** True if what is due is the addition of `child`. */
+/** True if the next due unit is the addition of `child`. */
 static bool has_turn(const struct coll_tree_run *at, uint32_t child)
 {
     struct coll_unit unit;
@@ -121,7 +122,7 @@ static void child_take(struct flow *flow, const void *payload, size_t bytes)
     mark(at);
 }
 
-/* ---- up: to the parent -------------------------------------------------------------------- */
+/* ---- up: to the parent ------------------------------------------------------------- */
 
 static void parent_sent(struct flow *flow, uint32_t index)
 {
@@ -131,7 +132,7 @@ static void parent_sent(struct flow *flow, uint32_t index)
         mark(at);
 }
 
-/* ---- down: from the parent ---------------------------------------------------------------- */
+/* ---- down: from the parent --------------------------------------------------------- */
 
 static tryst_status result_place(struct flow *flow, uint32_t index, void **data_p,
                                  struct tryst_mem **mem_p)
@@ -160,7 +161,7 @@ static void result_take(struct flow *flow, const void *payload, size_t bytes)
     result_arrived(flow, 0);
 }
 
-/* ---- the end ------------------------------------------------------------------------------ */
+/* ---- the end ----------------------------------------------------------------------- */
 
 static struct cause flow_failing(const struct flow *flow)
 {
@@ -195,7 +196,7 @@ const struct flow_ops flow_up_from_child = {.place = child_place,
                                             .ended = flow_ended};
 const struct flow_ops flow_up_to_parent = {
     .sent = parent_sent, .failing = flow_failing, .ended = flow_ended};
-/* Results that nothing is sent from may be posted ahead, at their place. */
+/* Results in memory that is not sent from need no `place`: they are posted ahead. */
 const struct flow_ops flow_down_from_parent = {.arrived = result_arrived,
                                                .take = result_take,
                                                .failing = flow_failing,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file hooks.h
- *  The hooks of a collective's flows, by a flow's place in its tree (run.h).
+ *  The hooks of a collective's flows, by the flow's position in its tree (run.h).
  */
 #ifndef COMMSCHED_COLL_HOOKS_H
 #define COMMSCHED_COLL_HOOKS_H

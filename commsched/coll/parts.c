@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parts of a collective: which elements go over which tree, and the keys of the
+ * The parts of a collective: the elements that each tree moves, and the keys of the
  * flows.
  *
- * Invariant: the flows of a part, and their keys, are in the order of run.h; parts are in
- * the same order on all ranks where they share keys.
+ * Invariant: the flows of a part, and their keys, are in the order of run.h. Parts that
+ * share keys are in the same order on all ranks.
  */
 #include "parts.h"
 
@@ -31,7 +31,8 @@ static bool descends(tryst_coll_kind kind)
     return kind != TRYST_COLL_REDUCE;
 }
 
-/** Prepare the key of an edge from or to `peer` among those that take part. */
+/** Prepare the key of an edge to `peer` (`sends`) or from `peer`, which is a number
+ *  among the ranks that take part. */
 static tryst_status key_open(const tryst_coll *coll, uint32_t tree, enum coll_phase phase,
                              int32_t peer, bool sends, tryst_key **key_p)
 {
@@ -122,7 +123,7 @@ tryst_status coll_part_add(tryst_coll *coll, struct coll_range range,
     return TRYST_OK;
 }
 
-/** Append the part of the whole tensor that `tree` moves. */
+/** Append the part of the tensor that `tree` moves. */
 static tryst_status tree_part_add(tryst_coll *coll, const struct coll_plan *plan,
                                   const struct coll_class *class, uint32_t tree)
 {
@@ -162,7 +163,7 @@ tryst_status coll_parts_alloc(tryst_coll *coll, uint64_t parts, uint64_t flows)
     return coll->parts && coll->keys ? TRYST_OK : refuse_nomem(prepare_call);
 }
 
-/** One part for each tree, of the whole tensor. */
+/** Make one part for each tree; all parts together are the whole tensor. */
 static tryst_status tensor_parts_make(tryst_coll *coll, const struct coll_plan *plan)
 {
     const struct coll_class *class =

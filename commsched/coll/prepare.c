@@ -2,9 +2,9 @@
 /*
  * Prepared collectives, and the memory of their runs.
  *
- * Idea: all that follows from plan, shape and name is computed once: blocks, kernel, parts (parts.c), and the size
- * of a run. A run is one allocation; it returns to its collective when it is over, so a loop allocates
- * nothing.
+ * Idea: everything that follows from plan, shape and name is computed once: blocks,
+ * kernel, parts (parts.c), and the size of a run. A run is one allocation, which returns
+ * to its collective at the end, so a loop allocates nothing.
  */
 #include <string.h>
 
@@ -19,9 +19,9 @@
 
 static const char prepare_call[] = "prepare a collective";
 
-/* ---- runs --------------------------------------------------------------------------------- */
+/* ---- runs -------------------------------------------------------------------------- */
 
-/** A piece of a run's block: where it begins. */
+/** Reserve `bytes` in a run's allocation, and return their offset. */
 static size_t piece(size_t *at, size_t bytes)
 {
     size_t begin = (*at + COLL_LINE_BYTES - 1) / COLL_LINE_BYTES * COLL_LINE_BYTES;
@@ -39,7 +39,8 @@ static size_t keep_bytes(const struct coll_part *part)
     return part->is_small ? part->up_children * (size_t)part->bytes : 0;
 }
 
-/** Fill in the pointers of a run at `base`; NULL: only count. Returns the bytes. */
+/** Set the pointers of a run at `base`; NULL: only count. Returns the bytes of the
+ *  run. */
 static size_t run_lay(const tryst_coll *coll, char *base)
 {
     size_t at = sizeof(struct coll_run);
@@ -97,7 +98,7 @@ static void run_reset(struct coll_run *run)
     }
 }
 
-/** With the lock. Take an idle run out; NULL: there is none. */
+/** Take an idle run; NULL: none. The caller holds the lock if coll->is_kept. */
 static struct coll_run *idle_take(tryst_coll *coll)
 {
     struct list_node *node = list_pop_front(&coll->idle);
@@ -110,7 +111,8 @@ static struct coll_run *idle_take(tryst_coll *coll)
     return run;
 }
 
-/** With the lock. Keep a run for the next start. Move those that are too many, the least recently used ones, to `over`. */
+/** Keep a run for the next start, and move the least recently used runs beyond the
+ *  bounds to `over`. The caller holds the lock. */
 static void idle_put(struct coll_run *run, struct list *over)
 {
     tryst_coll *coll = run->coll;
@@ -169,9 +171,10 @@ void coll_run_put(struct coll_run *run)
     coll_unref(coll);
 }
 
-/* ---- the prepared object ------------------------------------------------------------------ */
+/* ---- the prepared object ----------------------------------------------------------- */
 
-/** Free the idle runs. A prepared collective may outlive its context, so only those that count take the lock. */
+/** Free the idle runs. A prepared collective of the caller may outlive its context, so
+ *  only a kept one takes the lock. */
 static void idle_free(tryst_coll *coll)
 {
     struct list all;
@@ -208,12 +211,13 @@ void coll_ref(tryst_coll *coll)
 
 void coll_unref(tryst_coll *coll)
 {
-    /* acq_rel: the last one sees every other's use before it frees. */
+    /* acq_rel: all uses under other references happen before the free. */
     if (atomic_fetch_sub_explicit(&coll->refs, 1, memory_order_acq_rel) == 1)
         coll_free(coll);
 }
 
-/** With the lock. False: no memory. */
+/** Allocate room for the causes of lost ranks. False: no memory. The caller holds the
+ *  lock. */
 static bool lost_open(struct colls *colls, int32_t size)
 {
     if (colls->lost)
@@ -263,9 +267,11 @@ static void coll_fill(tryst_coll *coll, const tryst_coll_params *params)
                                       .op = (uint8_t)coll->reduce};
 }
 
-/** True if one all-reduce of all blocks is cheaper than a tree for each rank. A tree for each rank costs a rank
- *  2 (n - 1) messages of about 1 us; the all-reduce costs it at most 6 in a binary tree, and as many bytes again, at about
- *  8 GB/s. The copies to and from private memory are not cut in pieces, so one turn's work is the bound. */
+/** True if one all-reduce of all blocks is cheaper than a tree for each rank. With a
+ *  tree for each rank, a rank has 2 (n - 1) messages of about 1 us; with the
+ *  all-reduce, 6 messages at most in a binary tree and twice the bytes, at about 8
+ *  GB/s. The copies to and from private memory are not cut in pieces, so the bytes of
+ *  one turn are the bound. */
 static bool is_packed(const tryst_coll *coll, uint64_t bytes)
 {
     uint64_t others = (uint64_t)coll->size - 1;
@@ -275,7 +281,8 @@ static bool is_packed(const tryst_coll *coll, uint64_t bytes)
            bytes <= others * (16u << 10);
 }
 
-/** All blocks of an all-gather are combined by OR, over zeros where a rank has no block. */
+/** Pack all blocks into one all-reduce. An all-gather combines them by OR: each rank
+ *  has zeros in place of the other ranks' blocks. */
 static void pack(tryst_coll *coll)
 {
     coll->is_packed = true;

@@ -7,14 +7,16 @@
 
 #include "run.h"
 
-/** Prepare a collective; `params` were checked. With a text for tryst_last_error. */
+/** Prepare a collective; `params` were checked. Writes a text for tryst_last_error. */
 tryst_status coll_open(struct colls *colls, tryst_group *group,
                        const tryst_coll_params *params, tryst_coll **coll_p);
-/** Get the group's plan, or binary trees where it has none. NULL: no memory. Any thread. */
+/** Get the group's plan, or binary trees where it has none. NULL: no memory. Any
+ *  thread. */
 const struct coll_plan *coll_plan_get(struct colls *colls, const tryst_group *group);
 void coll_ref(tryst_coll *coll);
 void coll_unref(tryst_coll *coll);
-/** Get a run with counters at their begin, idle or new; NULL: no memory. Any thread. */
+/** Get an idle run, or a new one, with its counters reset; NULL: no memory. Any
+ *  thread. */
 struct coll_run *coll_run_get(tryst_coll *coll);
 /** Keep `run` for the next start of its collective. The flows of `run` have ended. */
 void coll_run_put(struct coll_run *run);

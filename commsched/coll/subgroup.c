@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Subgroups: the public calls; see tryst/coll.h.
+ * The public calls of subgroups (tryst/coll.h).
  *
- * Idea: a subgroup is a list of members and a contracted plan. Its collectives use the peers and steps of
- * the group, under keys that name the epoch and the members (prepare.c), so subgroups never meet by mistake.
+ * Idea: a subgroup is a list of members and a contracted plan. Its collectives use the
+ * peers and steps of the group, under keys that name the epoch and the members (parts.c),
+ * so collectives of two subgroups never match.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -20,7 +21,7 @@
 
 static const char open_call[] = "open a subgroup";
 
-/* ---- references --------------------------------------------------------------------------- */
+/* ---- references -------------------------------------------------------------------- */
 
 tryst_subgroup *subgroup_ref(const tryst_subgroup *subgroup)
 {
@@ -33,7 +34,7 @@ tryst_subgroup *subgroup_ref(const tryst_subgroup *subgroup)
 
 void subgroup_unref(tryst_subgroup *subgroup)
 {
-    /* acq_rel: the last one sees every other's use before it frees. */
+    /* acq_rel: all uses under other references happen before the free. */
     if (!subgroup ||
         atomic_fetch_sub_explicit(&subgroup->refs, 1, memory_order_acq_rel) != 1)
         return;
@@ -59,9 +60,9 @@ int subgroup_rank_in(const tryst_subgroup *subgroup, const tryst_group *group)
     return subgroup ? tryst_subgroup_rank(subgroup) : tryst_group_rank(group);
 }
 
-/* ---- open --------------------------------------------------------------------------------- */
+/* ---- open -------------------------------------------------------------------------- */
 
-/** True if no member before `at` is the same. */
+/** True if members[at] is not among the members before it. */
 static bool is_new(const int32_t *members, uint32_t at)
 {
     for (uint32_t i = 0; i < at; i++)
@@ -70,7 +71,7 @@ static bool is_new(const int32_t *members, uint32_t at)
     return true;
 }
 
-/** Find this rank among the members, and check them. */
+/** Check the members, and find this rank among them. */
 static tryst_status members_check(const tryst_group *group,
                                   const tryst_subgroup_params *params, uint32_t *rank_p)
 {
@@ -161,7 +162,7 @@ void tryst_subgroup_close(tryst_subgroup *subgroup)
     subgroup_unref(subgroup);
 }
 
-/* ---- questions ---------------------------------------------------------------------------- */
+/* ---- queries ----------------------------------------------------------------------- */
 
 int tryst_subgroup_rank(const tryst_subgroup *subgroup)
 {

@@ -14,27 +14,29 @@
 
 struct colls;
 
-/** Immutable but for its references. */
+/** A subgroup, immutable but for `refs`. */
 struct tryst_subgroup {
-    _Atomic(uint32_t) refs; /**< the caller's; each prepared collective */
+    _Atomic(uint32_t) refs; /**< one of the caller, one of each prepared collective */
     struct colls *colls;
     tryst_group *group;
     struct coll_plan *plan;
     uint64_t epoch;
-    uint64_t digest; /**< of the members, in their order */
+    uint64_t digest; /**< digest of `members` */
     uint32_t count;
-    uint32_t rank;     /**< this rank's position */
+    uint32_t rank;     /**< this rank's position in `members` */
     int32_t members[]; /**< ranks of the group */
 };
 
-/** A reference is the caller's. NULL is allowed, and returned. */
+/** Add a reference, which the caller owns. NULL is allowed, and returned. */
 tryst_subgroup *subgroup_ref(const tryst_subgroup *subgroup);
-/** NULL is allowed. */
+/** Drop a reference. NULL is allowed. */
 void subgroup_unref(tryst_subgroup *subgroup);
-/** The size of the subgroup or, where it is NULL, of the group; this rank's number in it likewise. */
+/** Return the size of the subgroup or, where `subgroup` is NULL, of the group. */
 int subgroup_size_in(const tryst_subgroup *subgroup, const tryst_group *group);
+/** Return this rank's number in the subgroup or, where `subgroup` is NULL, in the
+ *  group. */
 int subgroup_rank_in(const tryst_subgroup *subgroup, const tryst_group *group);
-/** True if `rank` of the group is a member; NULL: of the whole group, so it is. */
+/** True if `rank` of the group is a member, or `subgroup` is NULL (the whole group). */
 bool subgroup_has(const tryst_subgroup *subgroup, int32_t rank);
 
 #endif

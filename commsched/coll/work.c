@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The arithmetic of a tree, and what follows from it for the flows.
+ * The arithmetic of a tree, and the updates of its flows.
  *
- * Idea: a unit is one slice of one step of the fold; a large one is computed in pieces, so no call holds
- * the progress thread for long. The first addition reads this rank's own term and writes the sum, so no
- * tensor is copied first.
- * Invariant: a unit that has begun is finished before the tree begins another one.
+ * Idea: a unit is one step of the fold over one slice. A large unit is computed in
+ * pieces, so no call occupies the progress thread for long. The first addition reads this
+ * rank's own term and writes the sum, so no tensor is copied first.
+ *
+ * Invariant: a tree finishes a unit before it begins another one.
  */
 #include <assert.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 #include "run.h"
 #include "work.h"
 
-/* ---- units -------------------------------------------------------------------------------- */
+/* ---- units ------------------------------------------------------------------------- */
 
 static uint64_t slice_bytes(const struct coll_part *part, uint32_t index)
 {
@@ -21,7 +22,7 @@ static uint64_t slice_bytes(const struct coll_part *part, uint32_t index)
     return left < part->slice_bytes ? left : part->slice_bytes;
 }
 
-/** Write this rank's own term: premultiplied, or copied. */
+/** Write this rank's own term, premultiplied or copied. */
 static void own_compute(const struct coll_run *run, char *to, const char *from,
                         uint64_t bytes)
 {
@@ -119,7 +120,7 @@ void tree_slots_release(struct coll_tree_run *at, uint32_t child)
                     from->slots[from->added % COLL_GRANTS_MAX]);
 }
 
-/* ---- flows -------------------------------------------------------------------------------- */
+/* ---- flows ------------------------------------------------------------------------- */
 
 static void ready_tell(struct coll_flow *flow, uint32_t ready)
 {

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file work.h
- *  The arithmetic of a tree, and the flows' part of it.
+ *  The arithmetic of a tree, and the updates of its flows.
  */
 #ifndef COMMSCHED_COLL_WORK_H
 #define COMMSCHED_COLL_WORK_H
 
 #include "run.h"
 
-/** Compute what is due in a tree, at most `budget` bytes; returns the bytes. */
+/** Compute the due units of a tree, `budget` bytes at most. Returns the computed
+ *  bytes. */
 uint64_t tree_work(struct coll_tree_run *at, uint64_t budget);
-/** Compute the one unit that is due now, whole. */
+/** Compute the next due unit as a whole. A unit is due, and none is begun. */
 void tree_work_unit(struct coll_tree_run *at);
-/** Let the protocol know what the counters allow by now. */
+/** Update the flows by the counters: announce ready slices, and place slices that had
+ *  to wait. */
 void tree_tell(struct coll_tree_run *at);
-/** Take back what scratch a child's slices still have. */
+/** Return the scratch of a child's slices that were not added. */
 void tree_slots_release(struct coll_tree_run *at, uint32_t child);
 
 #endif

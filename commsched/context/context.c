@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tryst_open and tryst_close: a context is wired of the layers.
+ * tryst_open and tryst_close: join the layers into a context.
  *
- * Idea: a context is opened without any peer, and opens nothing that only a peer needs: rails and
- * modules come with the group (rails.c, group_open.c).
- * Invariant: everything is undone in reverse order, also when it fails half-way.
- * Callers: users.
+ * Idea: a context is opened without peers, and opens nothing that only a peer needs:
+ * rails and modules come with the group (rails.c, group_open.c).
+ *
+ * Invariant: all parts are closed in the reverse order of their opening, also after a
+ * failure half-way.
  */
 #include "context.h"
 #include "core/refuse.h"
@@ -56,13 +57,14 @@ static tryst_status config_take(tryst_ctx *ctx, const tryst_open_params *params,
                               : config_open(&ctx->log, err, &ctx->config);
     if (status != TRYST_OK)
         return err_set(err, status, "%s",
-                       err->text[0] ? err->text : "no memory for the settings");
+                       err->text[0] ? err->text : "cannot open a context: out of memory");
     ctx->log.level =
         (tryst_log_level)(TRYST_LOG_ERROR + config_enum(ctx->config, CONFIG_LOG_LEVEL));
     return TRYST_OK;
 }
 
-/** Settings with a grammar of their own: what is wrong with them is said at once. */
+/** Check the settings that have a grammar of their own, so that an error is reported
+ *  at once. */
 static tryst_status settings_check(const tryst_ctx *ctx, struct err *err)
 {
     struct fault_script script;
@@ -96,7 +98,7 @@ static tryst_status engine_open(tryst_ctx *ctx, struct err *err)
         .start = transfer_start};
     tryst_status status = sched_open(&sched, &ctx->sched);
     if (status != TRYST_OK)
-        return err_set(err, status, "no memory for the scheduler");
+        return err_set(err, status, "cannot open a context: out of memory");
     struct rendezvous_params params = {.owner = ctx,
                                        .config = ctx->config,
                                        .log = &ctx->log,
@@ -115,7 +117,7 @@ static tryst_status engine_open(tryst_ctx *ctx, struct err *err)
     return rendezvous_open(&params, err, &ctx->rdv);
 }
 
-/** For regions that are released (memory.h). */
+/** Enter the progress domain to release a region (memory.h). */
 static enum memory_entry domain_enter(void *arg)
 {
     tryst_ctx *ctx = arg;
@@ -135,7 +137,7 @@ static tryst_status wiring_open(tryst_ctx *ctx, struct err *err)
 {
     ctx->wiring = mem_zalloc(sizeof *ctx->wiring);
     if (!ctx->wiring)
-        return err_set(err, TRYST_E_NOMEM, "no memory for the context");
+        return err_set(err, TRYST_E_NOMEM, "cannot open a context: out of memory");
     module_host_init(&ctx->wiring->host, ctx->config, &ctx->log);
     pthread_mutex_init(&ctx->wiring->devices.lock, NULL);
     struct coll_host host = {.owner = ctx, .start = thread_start};
@@ -151,7 +153,7 @@ static tryst_status wiring_open(tryst_ctx *ctx, struct err *err)
     colls_close(ctx->wiring->colls);
     pthread_mutex_destroy(&ctx->wiring->devices.lock);
     mem_free(ctx->wiring);
-    return err_set(err, status, "no memory for the registration cache");
+    return err_set(err, status, "cannot open a context: out of memory");
 }
 
 static void wiring_close(tryst_ctx *ctx)
@@ -175,12 +177,16 @@ static tryst_status ctx_open(tryst_ctx *ctx, const tryst_open_params *params,
         goto close_config;
     status = poller_open(&ctx->poller);
     if (status != TRYST_OK) {
-        err_set(err, status, "epoll, eventfd or timerfd: %s", err_reason(errno));
+        err_set(err, status,
+                "cannot open a context: cannot create an epoll, eventfd or timerfd: %s",
+                err_reason(errno));
         goto close_config;
     }
     status = trace_take(ctx);
     if (status != TRYST_OK) {
-        err_set(err, status, "no memory for the trace");
+        err_set(err, status,
+                "cannot open a context: no memory for the trace; lower "
+                "TRYST_TRACE_EVENTS");
         goto close_poller;
     }
     status = wiring_open(ctx, err);
@@ -191,12 +197,12 @@ static tryst_status ctx_open(tryst_ctx *ctx, const tryst_open_params *params,
         goto close_wiring;
     status = progress_open(ctx);
     if (status != TRYST_OK) {
-        err_set(err, status, "a mutex could not be made");
+        err_set(err, status, "cannot open a context: cannot create a mutex");
         goto close_engine;
     }
     status = ack_timer_open(ctx);
     if (status != TRYST_OK) {
-        err_set(err, status, "a mutex could not be made");
+        err_set(err, status, "cannot open a context: cannot create a mutex");
         goto close_progress;
     }
     ctx->fork.child = forked_child;
@@ -204,7 +210,7 @@ static tryst_status ctx_open(tryst_ctx *ctx, const tryst_open_params *params,
     status = fork_handler_add(&ctx->fork);
     if (status == TRYST_OK)
         return status;
-    err_set(err, status, "the fork handler could not be registered");
+    err_set(err, status, "cannot open a context: cannot register the fork handler");
     ack_timer_close(ctx);
 close_progress:
     progress_close(ctx);
@@ -232,8 +238,9 @@ tryst_status tryst_open(const tryst_open_params *params, tryst_ctx **ctx_p)
     if (params_read(&own, sizeof own, params, "tryst_open_params", &err) != TRYST_OK)
         return refuse_err(&err, TRYST_E_INVALID);
     tryst_ctx *ctx = mem_zalloc(sizeof *ctx);
-    tryst_status status = ctx ? ctx_open(ctx, &own, &err)
-                              : err_set(&err, TRYST_E_NOMEM, "no memory for the context");
+    tryst_status status =
+        ctx ? ctx_open(ctx, &own, &err)
+            : err_set(&err, TRYST_E_NOMEM, "cannot open a context: out of memory");
     if (status != TRYST_OK) {
         mem_free(ctx);
         return refuse_err(&err, status);
@@ -247,11 +254,11 @@ void tryst_close(tryst_ctx *ctx)
     if (!ctx)
         return;
     if (rendezvous_usable(ctx->rdv) == TRYST_E_FORKED)
-        return; /* the parent's; our copy goes with the process */
+        return; /* the context is the parent's; this copy ends with the process */
     if (ctx->group)
         tryst_group_close(ctx->group);
     if (ctx->group)
-        return; /* it could not be closed, and said why: what a fabric still uses must stay */
+        return; /* the close has logged why: memory that a fabric still uses must stay */
     progress_thread_stop(ctx);
     devices_settle(ctx);
     ack_timer_close(ctx);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file context.h
- *  What a context is wired of, for the files of this folder; opened and closed in context.c.
+ *  The parts of a context that only this folder uses; context.c opens and closes them.
  */
 #ifndef COMMSCHED_CONTEXT_CONTEXT_H
 #define COMMSCHED_CONTEXT_CONTEXT_H

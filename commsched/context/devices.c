@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The start of what drives devices (devices.h).
+ * The start of a device's driver (devices.h).
  *
- * Idea: the first tensor on a device may load a module and wake a driver, which takes seconds where no other
- * program holds the devices open; so the operation is held (rendezvous/protocol/op_device.h), and tryst_send
- * returns.
- * Invariant: `start` is not NULL while a thread runs, and until a pass has taken the result. It changes under the
- * lock, since submissions of any thread read it.
- * Callers: rendezvous, through rendezvous_params; the close of a context.
+ * Idea: the first tensor on a device may load a module and start a driver, which takes
+ * seconds where no other program holds the devices open. So the operation is held
+ * (rendezvous/protocol/op_device.h), and tryst_send returns.
+ *
+ * Invariant: `start` is not NULL while the thread runs, and until a pass has taken the
+ * result. `start` changes under the lock, since submissions of any thread read it.
  */
 #include "devices.h"
 
@@ -21,14 +21,15 @@
 
 struct devices_start {
     struct opener opener;
-    tryst_ctx *ctx; /**< not the thread's to use */
+    tryst_ctx *ctx; /**< not for the thread */
     tryst_memory_kind kind;
     int32_t device;
     tryst_status status;
     char text[MEMORY_TEXT_MAX];
 };
 
-/** The first event of a device makes its context, which is what takes long besides the driver. */
+/** Load the module and the driver, and create an event: the first event of a device
+ *  creates the device's context, which takes long, too. */
 static void start_run(struct opener *opener)
 {
     struct devices_start *start = container_of(opener, struct devices_start, opener);
@@ -66,7 +67,8 @@ static void start_ended(struct opener *opener)
 
 static const struct opener_ops start_ops = {start_run, start_ended, start_undo};
 
-/** Under the lock. TRYST_OK: no thread is to be had, so the caller starts the driver itself. */
+/** Start the thread. TRYST_OK: the thread cannot be created, so the caller starts the
+ *  driver itself. The caller holds the lock. */
 static tryst_status start_begin(tryst_ctx *ctx, tryst_memory_kind kind, int32_t device)
 {
     struct devices_start *start = mem_zalloc(sizeof *start);
@@ -97,7 +99,7 @@ tryst_status devices_start(void *owner, tryst_memory_kind kind, int32_t device)
     if (!devices->start)
         status = device_kind_find(&ctx->wiring->host, kind, text)
                      ? start_begin(ctx, kind, device)
-                     : TRYST_OK; /* no module: the caller loads nothing and reports why */
+                     : TRYST_OK; /* no module: the caller reports the reason */
     pthread_mutex_unlock(&devices->lock);
     return status;
 }
@@ -112,7 +114,7 @@ void devices_settle(tryst_ctx *ctx)
                 clock_monotonic_ns() + config_time_ns(ctx->config, CONFIG_PEER_TIMEOUT));
     if (opener_leave(&start->opener)) {
         LOG_WARN(&ctx->log, "the context closes while the driver of device memory still "
-                            "starts: the thread that starts it is left behind");
+                            "starts; a thread stays behind until the start ends");
         devices->start = NULL;
     } else if (progress_lock_take(ctx, NS_PER_S)) {
         (void)progress_pass(ctx);

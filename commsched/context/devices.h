@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file devices.h
- *  Starts the driver of devices: the module, the driver and a device's context, in a separate thread.
+ *  Starts a device's module, driver and context in a separate thread.
  */
 #ifndef COMMSCHED_CONTEXT_DEVICES_H
 #define COMMSCHED_CONTEXT_DEVICES_H
@@ -11,12 +11,15 @@
 
 struct devices {
     pthread_mutex_t lock;
-    struct devices_start *start; /**< under way, or NULL */
+    struct devices_start *start; /**< the start under way, or NULL */
 };
 
-/** rendezvous_params.device_start. */
+/** Start the driver of memory `kind` unless it is loaded
+ *  (rendezvous_params.device_start). TRYST_OK: loaded, or the caller loads it itself;
+ *  TRYST_IN_PROGRESS: a thread starts it; TRYST_E_NOMEM. Any thread. */
 tryst_status devices_start(void *owner, tryst_memory_kind kind, int32_t device);
-/** The context closes: wait for a start, TRYST_PEER_TIMEOUT at most, and leave it to its thread if it goes on. */
+/** Wait for a start under way, TRYST_PEER_TIMEOUT at most; a longer one is left to its
+ *  thread. Called when the context closes. */
 void devices_settle(tryst_ctx *ctx);
 
 #endif

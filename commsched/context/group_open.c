@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tryst_group_open and tryst_group_close: the ranks come together, and part.
+ * tryst_group_open and tryst_group_close.
  *
- * Idea: what this rank announces is gathered with what the others do (bootstrap, roster); everything
- * after that is connected on demand.
- * Invariant: a group that fabrics still hold on to is not freed: its close says so, and can be tried
- * again.
- * Callers: users; tryst_close.
+ * Idea: the ranks gather one announcement from each rank (bootstrap, roster), and connect
+ * on demand after that.
+ *
+ * Invariant: a group with an endpoint that a fabric still holds is not freed: its close
+ * logs that, and can be called again.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -37,11 +37,13 @@
 #include "topology/net/port_range.h"
 #include "transports/fault_script.h"
 
-/** After our LEAVE, and for the last frames before it, peers get this long to read them. */
+/** How long peers get to read the last frames before LEAVE, and again to read LEAVE. */
 #define LEAVE_NS (2 * NS_PER_S)
-/** Closing endpoints by force needs no peer: longer than this means that a fabric hangs. */
+/** How long endpoints get to close by force. No peer is needed, so a longer close
+ *  means that a fabric hangs. */
 #define CUT_NS (10 * NS_PER_S)
 
+/** Fill in this rank's announcement, and listen for links. */
 static tryst_status entry_make(tryst_ctx *ctx, const struct bootstrap_params *params,
                                const char *prefix, struct roster_entry *entry,
                                struct err *err)
@@ -50,7 +52,8 @@ static tryst_status entry_make(tryst_ctx *ctx, const struct bootstrap_params *pa
     memset(entry, 0, sizeof *entry);
     entry->wire_version = rendezvous_wire_version;
     if (prefix && strlen(prefix) >= sizeof entry->device_prefix)
-        return err_set(err, TRYST_E_INVALID, "the device prefix is longer than %zu bytes",
+        return err_set(err, TRYST_E_INVALID,
+                       "cannot open a group: the device prefix is longer than %zu bytes",
                        sizeof entry->device_prefix - 1);
     if (prefix)
         snprintf(entry->device_prefix, sizeof entry->device_prefix, "%s", prefix);
@@ -59,12 +62,15 @@ static tryst_status entry_make(tryst_ctx *ctx, const struct bootstrap_params *pa
                  "/job:worker/replica:0/task:%d", rank);
     tryst_status status = random_secret(&entry->incarnation, sizeof entry->incarnation);
     if (status != TRYST_OK)
-        return err_set(err, status, "no random numbers for the incarnation");
+        return err_set(err, status,
+                       "cannot open a group: cannot draw a random incarnation");
     status = identity_local(ctx->config, rails_available(ctx), &entry->host);
     if (status != TRYST_OK)
-        return err_set(err, status, "this host's identity could not be read from /proc");
+        return err_set(
+            err, status,
+            "cannot open a group: cannot read this host's identity from /proc");
     rails_announce(ctx, &entry->host);
-    /* Where rank 0 serves no link may listen in passing. */
+    /* Links must not take the port of the bootstrap's server. */
     struct link_tcp tcp = {.count = 0, .avoid = bootstrap_address_port(params->address)};
     status =
         port_range_parse(config_str(ctx->config, CONFIG_PORT_RANGE), err, &tcp.ports);
@@ -73,15 +79,15 @@ static tryst_status entry_make(tryst_ctx *ctx, const struct bootstrap_params *pa
     rails_link_addresses(ctx, &tcp);
     status = rendezvous_listen(ctx->rdv, &tcp, &entry->host.link);
     if (status != TRYST_OK)
-        return err_set(err, status, "no listening socket for links could be made: %s%s",
+        return err_set(err, status, "cannot open a group: cannot listen for links: %s%s",
                        err_reason(errno),
                        errno == EADDRINUSE && tcp.ports.first
-                           ? "; every port of TRYST_PORT_RANGE is taken: widen it"
+                           ? "; every port of TRYST_PORT_RANGE is taken, widen it"
                            : "");
     return TRYST_OK;
 }
 
-/** Bring the ranks together; fills roster, cookie and plan. */
+/** Gather all ranks' announcements, and fill in the group's roster, cookie and plan. */
 static tryst_status group_gather(tryst_ctx *ctx, const tryst_group_params *params,
                                  struct bootstrap_params *bootstrap_params,
                                  struct tryst_group *group, struct err *err)
@@ -91,12 +97,12 @@ static tryst_status group_gather(tryst_ctx *ctx, const tryst_group_params *param
     int rank = bootstrap_params->rank;
     int size = bootstrap_params->size;
     if (!mine)
-        return err_set(err, TRYST_E_NOMEM, "no memory for this rank's entry");
+        return err_set(err, TRYST_E_NOMEM, "cannot open a group: out of memory");
     tryst_status status =
         entry_make(ctx, bootstrap_params, params->device_prefix, mine, err);
     if (status == TRYST_OK && size > 1) {
         status = bootstrap_open(bootstrap_params, err, &bootstrap);
-        bootstrap_params->listen_fd = -1; /* the bootstrap's now */
+        bootstrap_params->listen_fd = -1; /* the bootstrap owns it now */
     }
     if (status == TRYST_OK)
         status =
@@ -116,7 +122,8 @@ static tryst_status group_gather(tryst_ctx *ctx, const tryst_group_params *param
     return status;
 }
 
-/** Where rank, size and the way to the others come from. */
+/** Find rank, size and the bootstrap of the group: from the caller's all-gather, or
+ *  else from the environment. */
 static tryst_status group_params_take(tryst_ctx *ctx, const tryst_group_params *params,
                                       struct bootstrap_env *env, struct err *err)
 {
@@ -131,8 +138,10 @@ static tryst_status group_params_take(tryst_ctx *ctx, const tryst_group_params *
         env->local_rank = (int)config_int(ctx->config, CONFIG_LOCAL_RANK);
         env->local_size = (int)config_int(ctx->config, CONFIG_LOCAL_SIZE);
         if (params->size < 1 || params->rank < 0 || params->rank >= params->size)
-            return err_set(err, TRYST_E_INVALID, "rank %d of %d", params->rank,
-                           params->size);
+            return err_set(err, TRYST_E_INVALID,
+                           "cannot open a group: not a valid rank: %d (0 to size - 1, "
+                           "and size is %d)",
+                           params->rank, params->size);
     } else {
         tryst_status status =
             bootstrap_env_read(ctx->config, params->timeout_ns, &ctx->log, err, env);
@@ -144,7 +153,8 @@ static tryst_status group_params_take(tryst_ctx *ctx, const tryst_group_params *
     return TRYST_OK;
 }
 
-/** What launcher or user say of the place on this host counts, where it is one. */
+/** Take this rank's place on its host from the launcher or user, if the place is
+ *  valid. */
 static void local_place_take(const struct bootstrap_env *env, struct roster *roster)
 {
     int size = env->local_size > 0 ? env->local_size : roster->local_size;
@@ -154,7 +164,7 @@ static void local_place_take(const struct bootstrap_env *env, struct roster *ros
     roster->local_size = size;
 }
 
-/** What TRYST_FAULT puts this rank's clock ahead. */
+/** Return by how much TRYST_FAULT sets this rank's clock ahead. */
 static int64_t clock_skew_ns(const tryst_ctx *ctx, int rank)
 {
     struct fault_script script;
@@ -166,7 +176,8 @@ static int64_t clock_skew_ns(const tryst_ctx *ctx, int rank)
     return (int64_t)(script.clock_us * NS_PER_US);
 }
 
-/** Give the lanes of the plan's pairs their rates. A lane without memory has none: windows alone bound it. */
+/** Set the rates of the lanes of the plan's pairs. Without memory for a rate, windows
+ *  alone bound the lane. */
 static void pace_start(const tryst_ctx *ctx, tryst_group *group)
 {
     const struct group_plan *plan = group->plan;
@@ -181,7 +192,7 @@ static void pace_start(const tryst_ctx *ctx, tryst_group *group)
             rendezvous_group_pace(group, (int)pair->to, group_plan_pace(plan, pair->to),
                                   pair->link_bytes_per_s);
         if (status != TRYST_OK)
-            LOG_WARN(&ctx->log, "collectives keep no pace towards rank %u: %s", pair->to,
+            LOG_WARN(&ctx->log, "cannot pace collectives to rank %u: %s", pair->to,
                      tryst_status_name(status));
     }
 }
@@ -191,7 +202,7 @@ static tryst_status group_open(tryst_ctx *ctx, const tryst_group_params *params,
 {
     struct bootstrap_env *env = mem_zalloc(sizeof *env);
     if (!env)
-        return err_set(err, TRYST_E_NOMEM, "no memory for the bootstrap");
+        return err_set(err, TRYST_E_NOMEM, "cannot open a group: out of memory");
     tryst_status status = group_params_take(ctx, params, env, err);
     if (status == TRYST_OK)
         status = rails_choose(ctx, err);
@@ -278,17 +289,18 @@ static bool is_gone(void *arg)
     return rendezvous_group_gone(((tryst_ctx *)arg)->rdv);
 }
 
-/** Leave, and close every endpoint by force. Says so when a fabric holds on to some. */
+/** Leave, and close every endpoint by force. Logs the endpoints that a fabric still
+ *  holds. */
 static void group_cut(tryst_ctx *ctx)
 {
     char ranks[256];
     rendezvous_live_closing(ctx->rdv);
-    progress_pass(ctx); /* what was submitted before the close */
+    progress_pass(ctx); /* run the submissions before the close */
     rendezvous_group_leave(ctx->rdv);
     progress_until(ctx, is_quiet, ctx, LEAVE_NS);
     rendezvous_group_leave_send(ctx->rdv);
     progress_until(ctx, is_read, ctx, LEAVE_NS);
-    descriptors_low_refresh(); /* UCX opens sockets in its closes, too */
+    descriptors_low_refresh(); /* UCX opens sockets also while closing */
     rendezvous_group_cut(ctx->rdv);
     ctx->cut = true;
     if (progress_until(ctx, is_gone, ctx, CUT_NS))
@@ -296,9 +308,9 @@ static void group_cut(tryst_ctx *ctx)
     rendezvous_group_held(ctx->rdv, ranks, sizeof ranks);
     LOG_ERROR(
         &ctx->log,
-        "the group cannot be closed: after %d s a fabric has not let go of the "
-        "endpoint to %s; its memory, and the buffers of operations under way there, "
-        "must stay as they are until this process ends",
+        "cannot close the group: after %d s a fabric has not released the endpoint to "
+        "%s; do not free the endpoint's memory and the buffers of its operations before "
+        "this process ends",
         (int)(CUT_NS / NS_PER_S), ranks);
 }
 
@@ -309,12 +321,12 @@ void tryst_group_close(tryst_group *group)
     tryst_ctx *ctx = group->ctx;
     progress_thread_stop(ctx);
     if (!progress_lock_take(ctx, CUT_NS)) {
-        LOG_ERROR(&ctx->log, "a group cannot be closed while another thread waits in it");
+        LOG_ERROR(&ctx->log, "cannot close a group: another thread waits in it");
         return;
     }
     if (!ctx->cut)
         group_cut(ctx);
-    else if (!is_gone(ctx)) /* a second try: perhaps the fabric has let go meanwhile */
+    else if (!is_gone(ctx)) /* a second call: the fabric may have released them */
         progress_until(ctx, is_gone, ctx, 0);
     if (!is_gone(ctx)) {
         progress_lock_put(ctx);

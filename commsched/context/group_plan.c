@@ -2,9 +2,10 @@
 /*
  * The plan of a group's collectives (group_plan.h).
  *
- * Invariant: every rank makes the same calls of the bootstrap in the same order, whatever fails where, so no rank waits for
- * one that has given up. A rank without memory leaves early: the bootstrap's close or its time-out ends the others.
- * Callers: group_open.c.
+ * Invariant: every rank makes the same calls of the bootstrap in the same order, also
+ * after a failure, so no rank waits for a rank that has given up. Only a rank without
+ * memory leaves early: the bootstrap's close or its time-out then ends the wait of the
+ * others.
  */
 #include "group_plan.h"
 
@@ -21,28 +22,33 @@
 #include "topology/sized/compiled_time.h"
 #include "topology/sized/compiled_wire.h"
 
-/* Rank 0 may plan for a third of the bootstrap's time-out: the others wait in one all-gather meanwhile. */
+/* Rank 0 may plan for a third of the bootstrap's time-out, since the other ranks wait
+ * in one all-gather meanwhile. */
 #define BUDGET_PART   3
 #define BUDGET_NS_MAX (20 * NS_PER_S)
-/* For the machines of the roster, where opening must stay fast: 64 ranks take 0.1 s. */
+/* The budget for the machines of the roster, where a group must open fast: 64 ranks
+ * take 0.1 s. */
 #define BUDGET_MACHINES_NS (2 * NS_PER_S)
-#define TIMEOUT_NS         (60 * NS_PER_S) /* the bootstrap's, where none is given */
-/* Of larger groups the last per cent of the optimum takes most of the time. */
+/* The bootstrap's time-out where none is given. */
+#define TIMEOUT_NS (60 * NS_PER_S)
+/* Groups of more than RANKS_EXACT ranks get a plan within GAP_LARGE of the optimum:
+ * the last per cent would take most of the time. */
 #define RANKS_EXACT   64
 #define GAP_LARGE     0.01
 #define PIECE_BYTES   (64u << 10)
 #define HEAD_TEXT_MAX 320
-/* The most that a head may make a rank allocate. */
+/* The most bytes that a rank allocates for the plan of a head. */
 #define PLAN_BYTES_MAX (1u << 30)
 
 enum what {
-    EQUAL,      /* TRYST_TOPOLOGY is not set, and links between all ranks are alike */
-    MACHINES,   /* it is not set, and the machines of the roster are planned for */
-    TOPOLOGY,   /* it is set */
-    UNREADABLE, /* it cannot be read */
+    EQUAL,      /* TRYST_TOPOLOGY is unset; links between all ranks are alike */
+    MACHINES,   /* TRYST_TOPOLOGY is unset; the plan is for the machines of the roster */
+    TOPOLOGY,   /* the plan is for TRYST_TOPOLOGY */
+    UNREADABLE, /* TRYST_TOPOLOGY cannot be read */
 };
 
-/* Equal builds alone meet (the handshake compares versions), so structs travel as they are. */
+/* All ranks run equal builds (the handshake compares versions), so structs travel
+ * unchanged. */
 struct announce {
     uint32_t what, ranks;
     uint64_t digest;
@@ -66,11 +72,11 @@ struct opening {
     const struct bootstrap_params *params;
     const struct roster *roster;
     struct err *err;
-    struct graph *graph; /* that this rank would plan for; NULL: links count as equal */
-    bool rates_assumed;  /* those of the graph */
+    struct graph *graph; /* this rank's network; NULL: links count as equal */
+    bool rates_assumed;  /* the graph's rates are assumed, not detected */
     struct announce mine;
-    uint8_t *bytes; /* the plan */
-    size_t count;
+    uint8_t *bytes; /* the encoded plan */
+    size_t count;   /* length of `bytes` */
     struct compiled_plan *compiled;
 };
 
@@ -81,7 +87,7 @@ static tryst_status no_memory(const struct opening *opening)
     return TRYST_E_NOMEM;
 }
 
-/* ---- announce ----------------------------------------------------------------------------- */
+/* ---- announce ---------------------------------------------------------------------- */
 
 static void link_hash(struct hash_stream *stream, const struct graph_link *link)
 {
@@ -91,7 +97,8 @@ static void link_hash(struct hash_stream *stream, const struct graph_link *link)
     hash_stream_add(stream, numbers, sizeof numbers);
 }
 
-/* Of what a plan depends on: links and their numbers, ranks, given routes. */
+/* Compute the digest of the graph's parts that a plan depends on: links and their
+ * numbers, ranks, given routes. */
 static tryst_status graph_digest(const struct graph *graph, uint64_t *digest_p)
 {
     struct hash_stream *stream;
@@ -129,7 +136,8 @@ static tryst_status equal_make(struct opening *opening)
     return status;
 }
 
-/* Make the graph of the roster's machines, or the plan for equal links. */
+/* Build the graph of the roster's machines or, if all links are alike, the plan for
+ * equal links. */
 static tryst_status machines_find(struct opening *opening)
 {
     struct roster_graph machines;
@@ -165,7 +173,8 @@ static tryst_status topology_read(struct opening *opening, const char *path)
     return TRYST_OK;
 }
 
-/* Refuse what differs from rank 0's announcement, where both are from TRYST_TOPOLOGY or both are not. */
+/* Refuse an announcement that differs from rank 0's, if both or neither are of
+ * TRYST_TOPOLOGY. */
 static tryst_status announce_compare(const struct opening *opening,
                                      const struct announce *zero,
                                      const struct announce *theirs, int rank)
@@ -214,7 +223,8 @@ static tryst_status announce_check(const struct opening *opening,
     return announce_compare(opening, zero, theirs, rank);
 }
 
-/* Gather what all announce; `mine` is why this rank could not. */
+/* Gather the announcements of all ranks and check them; `mine` is this rank's own
+ * failure. */
 static tryst_status announce(struct opening *opening, tryst_status mine,
                              struct announce *zero_p)
 {
@@ -237,7 +247,7 @@ static tryst_status announce(struct opening *opening, tryst_status mine,
     return status;
 }
 
-/* ---- plan, on rank 0 ----------------------------------------------------------------------- */
+/* ---- plan, on rank 0 --------------------------------------------------------------- */
 
 static uint64_t budget_ns(const struct opening *opening)
 {
@@ -247,7 +257,8 @@ static uint64_t budget_ns(const struct opening *opening)
     return budget < most ? budget : most;
 }
 
-/* Find the times that no size may exceed: those of the plan for equal links. */
+/* Compute the longest time allowed for each size: the time of the plan for equal
+ * links. */
 static tryst_status limits_find(const struct opening *opening, struct overlay *overlay,
                                 double limits_s[PLAN_SIZES])
 {
@@ -316,9 +327,9 @@ static tryst_status graph_plan(struct opening *opening)
     return status;
 }
 
-/* ---- spread ------------------------------------------------------------------------------- */
+/* ---- spread ------------------------------------------------------------------------ */
 
-/* Rank 0's head, which all receive. */
+/* Send rank 0's head to all ranks; `planned` is the status of the plan. */
 static tryst_status head_spread(struct opening *opening, tryst_status planned,
                                 struct head *head_p)
 {
@@ -349,7 +360,7 @@ static tryst_status head_spread(struct opening *opening, tryst_status planned,
     return status;
 }
 
-/* A piece by key and value, which a caller's all-gather does not have. */
+/* Put or get one piece by key; a caller's all-gather has no keys. */
 static tryst_status piece_by_key(struct opening *opening, size_t at, size_t bytes)
 {
     char key[BOOTSTRAP_KEY_MAX + 1];
@@ -374,7 +385,7 @@ static tryst_status pieces_by_key(struct opening *opening)
     return status;
 }
 
-/* Rank 0's part of each round counts. */
+/* Send the pieces by rounds of the all-gather, in which only rank 0's part counts. */
 static tryst_status pieces_by_gather(struct opening *opening)
 {
     size_t size = (size_t)opening->params->size;
@@ -395,7 +406,8 @@ static tryst_status pieces_by_gather(struct opening *opening)
     return status;
 }
 
-/* Compare what all have decoded; `mine` is why this rank could not. */
+/* Compare the digests of the plans that the ranks have decoded; `mine` is this rank's
+ * own failure. */
 static tryst_status agree(struct opening *opening, tryst_status mine)
 {
     int size = opening->params->size;
@@ -432,7 +444,7 @@ static tryst_status plan_spread(struct opening *opening)
     if (status)
         return status;
     if (!first) {
-        mem_free(opening->bytes); /* of a plan for equal links */
+        mem_free(opening->bytes); /* the plan for equal links */
         opening->count = head.bytes;
         opening->bytes = mem_alloc(opening->count);
         if (!opening->bytes)

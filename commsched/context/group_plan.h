@@ -2,25 +2,28 @@
 /** @file group_plan.h
  *  The plan of a group's collectives, agreed on while the group opens.
  *
- *  Idea: links that are all alike have one plan on every machine, so the ranks compare a digest and are done. Any other
- *  network is planned for by rank 0 alone, within a budget of time, and travels as bytes that every rank decodes. The
- *  network is that of TRYST_TOPOLOGY; where it is unset, the machines and NICs of the roster, which all ranks have
- *  (roster_graph.h).
+ *  Idea: for equal links every rank computes the same plan, so the ranks only compare its
+ *  digest. For any other network rank 0 alone makes the plan, within a budget of time,
+ *  and sends the plan as bytes that every rank decodes. The network is that of
+ *  TRYST_TOPOLOGY or, where TRYST_TOPOLOGY is unset, the machines and NICs of the roster,
+ *  which all ranks have (roster_graph.h).
  *
  *  Rounds of the bootstrap's all-gather:
  *
- *     announce {what, ranks, digest} ── all links alike: the plans' digests are equal ──▶ done
- *        │ rank 0 has a topology of as many ranks as the group, or all have one graph of the machines
+ *     announce {what, ranks, digest} ── all links are alike, the digests equal ──▶ done
+ *        │ rank 0 has a topology with the group's number of ranks,
+ *        │ or all ranks have one graph of the machines
  *        ▼
- *     head {status, bytes, digest, text}, from rank 0 once it has planned
+ *     head {status, bytes, digest, text}, from rank 0 after planning
  *        │
  *        ▼
- *     pieces of the bytes, from rank 0: by key and value, over a caller's all-gather by more rounds
- *        │
+ *     pieces of the bytes, from rank 0: by put and get, or by more rounds
+ *        │ over a caller's all-gather
  *        ▼
  *     agree {status, digest} ──▶ done
  *
- *  Every failure is every rank's, and its sentence names the ranks and the numbers that differ.
+ *  A failure of one rank fails all ranks; its text names the ranks and the numbers that
+ *  differ.
  */
 #ifndef COMMSCHED_CONTEXT_GROUP_PLAN_H
 #define COMMSCHED_CONTEXT_GROUP_PLAN_H
@@ -33,9 +36,11 @@ struct bootstrap_params;
 struct config;
 struct roster;
 
-/** Agree on the plan of a group of at least two ranks. The bootstrap is open, and every rank is here.
- *  TRYST_E_GROUP: settings, rosters or plans of two ranks differ, or the topology has another number of ranks. TRYST_E_CONFIG,
- *  TRYST_E_INVALID, TRYST_E_IO: the topology cannot be read or planned for; TRYST_E_NOMEM; or as bootstrap_allgather. */
+/** Agree on the plan of a group of at least two ranks. The bootstrap is open, and
+ *  every rank makes this call. TRYST_E_GROUP: settings, rosters or plans of two ranks
+ *  differ, or the topology has another number of ranks. TRYST_E_CONFIG,
+ *  TRYST_E_INVALID, TRYST_E_IO: the topology cannot be read or planned for;
+ *  TRYST_E_NOMEM; or a status of bootstrap_allgather. */
 tryst_status group_plan_open(struct bootstrap *bootstrap,
                              const struct bootstrap_params *params,
                              const struct roster *roster, const struct config *config,

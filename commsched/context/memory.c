@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Registered memory, devices and pools, in the public API: the context's registration cache and host
- * table, handed to the layer that has them.
- * Callers: users.
+ * The public calls for registered memory, devices and pools: each checks its arguments
+ * and calls the transports' layer with the context's registration cache or host table.
  */
 #include "transports/memory/memory.h"
 #include "context.h"
@@ -14,8 +13,8 @@
 #include "tryst/device.h"
 #include "tryst/pool.h"
 
-/** Check that `call` may run: `ctx` is usable, and `missing`, the name of an argument that is NULL or zero,
- *  is NULL. */
+/** Check that `call` may run. `missing` is the name of an argument that is NULL or
+ *  zero; NULL: there is none. */
 static tryst_status call_check(const tryst_ctx *ctx, const char *call,
                                const char *missing)
 {
@@ -26,7 +25,7 @@ static tryst_status call_check(const tryst_ctx *ctx, const char *call,
     return status == TRYST_OK ? status : refuse_unusable(call, status);
 }
 
-/** Pass `status` on; where it is an error, write why `call` failed. */
+/** Return `status`, with a text for tryst_last_error if it is an error. */
 static tryst_status memory_result(tryst_status status, const char *call, size_t bytes,
                                   tryst_memory_kind memory, int32_t device)
 {
@@ -36,7 +35,7 @@ static tryst_status memory_result(tryst_status status, const char *call, size_t 
                   bytes, (int)memory, (int)device, tryst_status_str(status));
 }
 
-/* ---- memory ------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------ */
 
 tryst_status tryst_mem_register(tryst_ctx *ctx, void *data, size_t bytes,
                                 tryst_memory_kind memory, int32_t device,
@@ -75,7 +74,7 @@ void tryst_mem_release(tryst_mem *mem)
         memory_release(mem);
 }
 
-/* ---- devices ------------------------------------------------------------------------------ */
+/* ---- devices ----------------------------------------------------------------------- */
 
 tryst_status tryst_device_count(tryst_ctx *ctx, tryst_memory_kind memory,
                                 int32_t *count_p, char *text, size_t capacity)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Foreign starts, each in a separate thread (opener.h).
+ * Starts of foreign code, each in a separate thread (opener.h).
  *
- * Invariant: nothing of the context is touched by the thread once the state is LEFT.
- * Callers: rails.c, devices.c.
+ * Invariant: once the state is LEFT, the thread touches nothing of the context.
  */
 #include "opener.h"
 
@@ -13,7 +12,8 @@
 #include "context.h"
 #include "rendezvous/submission.h"
 
-/** The host table's log of an opener, and of the rails that it made. */
+/** Write a log line for the foreign code of an opener, and for the rails that it
+ *  opened (tryst_host.log). */
 static void opener_log(const tryst_host *host, tryst_log_level level, const char *text)
 {
     struct opener *opener = container_of(host->log_arg, struct opener, log);
@@ -118,7 +118,7 @@ bool opener_leave(struct opener *opener)
 
 void opener_close(struct opener *opener)
 {
-    /* Left: this is the thread itself. */
+    /* After LEFT the caller is the opener's thread, which is detached. */
     if (opener->has_thread && opener->state != OPENER_LEFT)
         pthread_join(opener->thread, NULL);
     pthread_cond_destroy(&opener->wake);

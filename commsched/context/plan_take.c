@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A compiled plan as one rank runs it (plan_take.h).
+ * One rank's part of a compiled plan (plan_take.h).
  *
- * Invariant: what is taken is a copy; the compiled plan may be closed.
- * Callers: group_plan.c; the simulator in tests/sim.
+ * Invariant: the part is a copy, so the compiled plan may be closed.
  */
 #include "plan_take.h"
 
@@ -14,11 +13,12 @@ struct taking {
     const struct compiled_plan *compiled;
     struct group_plan *plan;
     uint32_t rank;
-    int32_t **
-        parents; /* by tree of the compiled plan: up, then down; NULL until it is copied */
+    /* By tree of the compiled plan: up parents, then down parents; NULL: not copied
+     * yet. */
+    int32_t **parents;
 };
 
-/* No rank is -1 here and all ones there. */
+/* Copy ranks. "No rank" is all ones in a compiled plan, which is -1 here. */
 static const int32_t *ranks_copy(struct arrays *arrays, const uint32_t *ranks,
                                  uint32_t count)
 {
@@ -60,7 +60,8 @@ static void tree_take(struct taking *taking, const struct compiled_part *part,
         ranks_copy(arrays, down->child + down->first[rank], out->down_children_count);
 }
 
-/* Where the rates are known slices are small: an urgent slice waits for one, and a paced lane has its debt. */
+/* Return the slice of a class, which is small where the rates are known: an urgent
+ * slice waits for one slice, and a paced lane has a slice's debt. */
 static uint32_t slice_bytes_for(const struct compiled_plan *compiled,
                                 const struct compiled_class *class)
 {
@@ -69,7 +70,8 @@ static uint32_t slice_bytes_for(const struct compiled_plan *compiled,
                                                               : class->slice_bytes;
 }
 
-/* Where the edge from this rank to its parent, or to a child, leads: `half` climbs or descends. */
+/* Add `rate` to the ranks that this rank sends to in `half`: the parent if the half
+ * climbs, else the children. */
 static void half_paces_add(const struct compiled_half *half, uint32_t rank, bool climbs,
                            uint64_t rate, uint64_t *paces)
 {
@@ -79,7 +81,8 @@ static void half_paces_add(const struct compiled_half *half, uint32_t rank, bool
         paces[half->child[k]] += rate;
 }
 
-/* The rate from this rank to each rank, of an all-reduce at the class's planned rate. */
+/* Compute the rate from this rank to each rank, for an all-reduce at the class's
+ * planned rate. */
 static const uint64_t *paces_make(struct taking *taking,
                                   const struct compiled_class *class)
 {
@@ -119,7 +122,7 @@ static void classes_take(struct taking *taking, const struct compiled_op *op)
     }
 }
 
-/* The pairs that this rank is in. */
+/* Copy the pairs from this rank or to this rank. */
 static void pairs_take(struct taking *taking)
 {
     const struct compiled_plan *from = taking->compiled;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tryst_check_visit: what of this machine and its settings will stand in a job's way.
+ * tryst_check_visit: check this machine and its settings for problems that a job would
+ * meet.
  *
- * Idea: one small function for each thing that has gone wrong for somebody; each ends in one
- * item: what was found, and what to do about it. Invariant: nothing is contacted, nothing is
- * left behind but modules that were loaded.
- * Callers: users, tryst-info --check.
+ * Idea: one small function for each problem that has occurred in practice. Each ends in
+ * one item: the finding and the fix.
+ *
+ * Invariant: nothing is contacted, and nothing stays behind but loaded modules.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -30,37 +31,39 @@
 #include "topology/net/port_range.h"
 
 #define MIB (1024ull * 1024)
-/* Descriptors of a process by itself, and the most that a peer takes (two of ours, ten of ofi's
- * tcp: transports/ofi/README.md). */
+/* Descriptors of a process without peers, and the most for each peer (two of this
+ * library, ten of ofi's tcp: transports/ofi/README.md). */
 #define DESCRIPTORS_BASE     64
 #define DESCRIPTORS_PER_PEER 12
 #define PEERS_USUAL          3
-/* What is registered stays locked, whole tensors: with less than this, hardly one fits. */
+/* The least limit for locked memory: whole tensors are registered and stay locked, and
+ * hardly one fits in less. */
 #define PINNED_MIN_BYTES (64 * MIB)
-/* pp_bench -n 4 over ucx was seen to keep 25 MiB there; Docker gives 64 MiB to all of a container. */
+/* The least free space: pp_bench -n 4 over ucx used 25 MiB. Docker gives a container
+ * 64 MiB. */
 #define SHM_MIN_BYTES (128 * MIB)
 
 enum { CAP_IPC_LOCK_BIT = 14, CAP_SYS_PTRACE_BIT = 19 };
 
 struct preflight {
     const struct config *config;
-    const tryst_config *given; /* what the user handed in; may be NULL */
+    const tryst_config *given; /* the caller's configuration; may be NULL */
     struct launch launch;
     bool launch_known;
     int (*fn)(void *arg, const tryst_check_item *item);
     void *arg;
     int stop;
-    int far; /* transports that lead to other machines */
-    /* Of the next item. */
+    int far; /* available transports that reach other machines */
+    /* The next item: its level, finding and fix. */
     tryst_check_level level;
     char text[1024], fix[1024];
 };
 
-/* ---- telling ------------------------------------------------------------------------------ */
+/* ---- items ------------------------------------------------------------------------- */
 
 #define FOUND(self, ...) (void)text_append((self)->text, sizeof(self)->text, __VA_ARGS__)
 
-/* What is found stands in the way, and this mends it. */
+/* Set the level of the next item, and append to its fix. */
 #define FAULT(self, how_bad, ...)                                       \
     do {                                                                \
         (self)->level = (how_bad);                                      \
@@ -69,6 +72,7 @@ struct preflight {
 #define WARN(self, ...) FAULT(self, TRYST_CHECK_WARN, __VA_ARGS__)
 #define FAIL(self, ...) FAULT(self, TRYST_CHECK_FAIL, __VA_ARGS__)
 
+/* Report the next item, and begin another one. */
 static void report(struct preflight *self, const char *name)
 {
     const tryst_check_item item = {.struct_size = sizeof item,
@@ -82,7 +86,7 @@ static void report(struct preflight *self, const char *name)
     self->text[0] = self->fix[0] = '\0';
 }
 
-/* ---- what the process may ----------------------------------------------------------------- */
+/* ---- limits of the process --------------------------------------------------------- */
 
 static bool has_capability(int bit)
 {
@@ -109,15 +113,15 @@ static void check_memlock(struct preflight *self)
     if (has_capability(CAP_IPC_LOCK_BIT)) {
         FOUND(self, "; this process may lock more (CAP_IPC_LOCK)");
     } else if (!rdma) {
-        FOUND(self, "; no RDMA device here, nothing is locked");
+        FOUND(self, "; this host has no RDMA device, so nothing is locked");
     } else if (limit.rlim_cur < PINNED_MIN_BYTES) {
-        FOUND(self, ", and there are RDMA devices, which lock what they move");
+        FOUND(self, ", and this host's RDMA devices lock the memory of transfers");
         FAIL(self,
              "ulimit -l unlimited, for all users in /etc/security/limits.conf "
              "(* - memlock unlimited), LimitMEMLOCK=infinity in systemd units such as "
              "slurmd's, docker run --ulimit memlock=-1");
     } else if (limit.rlim_cur != RLIM_INFINITY) {
-        FOUND(self, ", and there are RDMA devices, which lock what they move");
+        FOUND(self, ", and this host's RDMA devices lock the memory of transfers");
         WARN(self, "ulimit -l unlimited (/etc/security/limits.conf)");
     }
 }
@@ -139,11 +143,11 @@ static void check_shm(struct preflight *self)
                      ? "mount -o remount,size=50% /dev/shm; docker run --shm-size=1g "
                        "(only "
                        "ucx and ofi use it, the transport shm does not)"
-                     : "remove what ended programs have left there (ls -l /dev/shm)");
+                     : "remove files that ended programs have left (ls -l /dev/shm)");
     }
 }
 
-/** -1: there is no Yama. */
+/** Return the ptrace scope of Yama; -1: the kernel has no Yama. */
 static int ptrace_scope(void)
 {
     char text[16] = "";
@@ -185,11 +189,12 @@ static void check_cma(struct preflight *self)
     }
     if (self->level == TRYST_CHECK_WARN)
         WARN(self,
-             "; else the transport shm copies through its ring, which is slower, unless "
-             "tensors lie in tryst_mem_alloc memory");
+             "; else the transport shm copies through its ring, which is slower, except "
+             "for tensors in memory of tryst_mem_alloc");
 }
 
-/* A process alone is checked as a rank that has PEERS_USUAL peers. */
+/* Check the descriptor limit; for a process alone, as for a rank with PEERS_USUAL
+ * peers. */
 static void check_descriptors(struct preflight *self)
 {
     struct rlimit limit = {0, 0};
@@ -217,7 +222,7 @@ static void check_descriptors(struct preflight *self)
               (unsigned long long)limit.rlim_max);
 }
 
-/* ---- network ------------------------------------------------------------------------------ */
+/* ---- network ----------------------------------------------------------------------- */
 
 static void interface_add(struct preflight *self, const struct netif *netif, bool first)
 {
@@ -256,7 +261,8 @@ static void check_interfaces(struct preflight *self)
     netif_list_close(chosen);
 }
 
-/** Each rank listens for its links, and for the fabric's connections; rank 0 for the bootstrap. */
+/** Check the port range: each rank listens for links and for the fabric's connections,
+ *  rank 0 also for the bootstrap. */
 static void check_ports(struct preflight *self)
 {
     struct err err = ERR_INIT;
@@ -274,11 +280,11 @@ static void check_ports(struct preflight *self)
         FOUND(self, "%s: %u of them; %d rank%s of this host may need %u", text,
               port_range_count(range), ranks, ranks == 1 ? "" : "s", needed);
         if (port_range_count(range) < needed)
-            WARN(self, "widen TRYST_PORT_RANGE (and what the firewall lets through)");
+            WARN(self, "widen TRYST_PORT_RANGE and the firewall's open ports");
     }
 }
 
-/* ---- the job ------------------------------------------------------------------------------ */
+/* ---- the job ----------------------------------------------------------------------- */
 
 static void check_launcher(struct preflight *self)
 {
@@ -289,7 +295,7 @@ static void check_launcher(struct preflight *self)
         FOUND(self, "%s", self->launch.why);
     } else {
         FOUND(self, "%s", err.text);
-        FAIL(self, "as it says; the manual's list of launchers is in tryst/tryst.h");
+        FAIL(self, "follow the message; tryst/tryst.h lists the launchers");
     }
     if (self->launch_known && self->launch.by_pmix &&
         !bootstrap_pmix_usable(self->text + strlen(self->text),
@@ -307,16 +313,17 @@ static void check_token(struct preflight *self)
     bool insecure = config_bool(self->config, CONFIG_INSECURE);
     if (one && bootstrap_token_check(self->config, &err) != TRYST_OK) {
         FOUND(self, "%s", err.text);
-        FAIL(self, "as it says; the same token for all ranks");
+        FAIL(self, "follow the message; all ranks need the same token");
     } else if (one) {
         FOUND(self, "%s", *file ? file : "TRYST_TOKEN");
     } else if (insecure) {
-        FOUND(self, "none (TRYST_INSECURE=1): whoever reaches the port can join the job");
+        FOUND(self, "none (TRYST_INSECURE=1): any process that reaches the port can join "
+                    "the job");
         WARN(self, "unset TRYST_INSECURE, and export the same TRYST_TOKEN for all ranks");
     } else if (self->launch_known && self->launch.by_pmix) {
-        FOUND(self, "rank 0 will draw one (PMIx)");
+        FOUND(self, "rank 0 will create one (PMIx)");
     } else if (alone) {
-        FOUND(self, "none, and a process alone needs none (tryst-run draws one)");
+        FOUND(self, "none, and a process alone needs none (tryst-run creates one)");
     } else {
         (void)bootstrap_token_check(self->config, &err);
         FOUND(self, "%s", err.text);
@@ -324,7 +331,7 @@ static void check_token(struct preflight *self)
     }
 }
 
-/* ---- fabrics ------------------------------------------------------------------------------ */
+/* ---- fabrics ----------------------------------------------------------------------- */
 
 static int transport_item(void *arg, const tryst_transport_info *info)
 {
@@ -344,7 +351,7 @@ static int transport_item(void *arg, const tryst_transport_info *info)
               "folder in TRYST_MODULE_PATH",
               strcmp(info->name, "ucx") == 0 ? "ucx" : "fabric", info->name);
     if (asked)
-        FOUND(self, "; TRYST_TRANSPORT asks for it");
+        FOUND(self, "; TRYST_TRANSPORT requires it");
     (void)snprintf(name, sizeof name, "transport %s", info->name);
     report(self, name);
     return self->stop;
@@ -356,20 +363,21 @@ static void check_fabrics(struct preflight *self)
     tryst_open_params params = {.struct_size = sizeof params, .config = self->given};
     if (tryst_open(&params, &ctx) != TRYST_OK) {
         FOUND(self, "%s", tryst_last_error());
-        FAIL(self, "as it says");
+        FAIL(self, "follow the message");
         report(self, "context");
         return;
     }
     (void)tryst_transport_visit(ctx, transport_item, self);
     tryst_close(ctx);
     if (!self->stop && self->far == 0) {
-        FOUND(self, "neither ucx nor ofi: no transport leads to other machines");
+        FOUND(self, "neither ucx nor ofi is available: no transport reaches other "
+                    "machines");
         WARN(self, "install libucx-dev or libfabric-dev and build again");
         report(self, "other machines");
     }
 }
 
-/* ---- all ---------------------------------------------------------------------------------- */
+/* ---- all --------------------------------------------------------------------------- */
 
 static void checks_run(struct preflight *self)
 {
@@ -401,7 +409,7 @@ int tryst_check_visit(const tryst_config *config,
     tryst_status status = config ? TRYST_OK : config_open(NULL, &err, &own);
     if (status != TRYST_OK) {
         FOUND(&self, "%s", err.text[0] ? err.text : tryst_status_str(status));
-        FAIL(&self, "tryst-info -c lists all settings with what they may be");
+        FAIL(&self, "tryst-info -c lists all settings and their values");
         report(&self, "settings");
         return self.stop;
     }

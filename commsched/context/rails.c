@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rails of a context: which interfaces, what is announced of them, and their workers.
+ * The rails of a context: interfaces, their announcement, and their workers.
  *
- * Idea: interfaces are chosen once, before the ranks meet; a transport is found, and its module
- * loaded, when the identities that the ranks exchanged show that a peer needs it. That is foreign code and
- * may take minutes, so it runs in a separate thread (opener.h):
+ * Idea: interfaces are chosen once, before the ranks meet. A transport is opened, and its
+ * module loaded, when the exchanged identities show that a peer needs the transport. This
+ * runs foreign code and may take minutes, so a separate thread does it (opener.h):
  *
- *     CLOSED ──need──▶ STARTING ──▶ OPEN              peers that need it wait: PEER_EP_STARTING
+ *     CLOSED ──need──▶ STARTING ──▶ OPEN            peers wait: PEER_EP_STARTING
  *        ▲                 │
  *        └──── failed ─────┤
- *                          └─ too long ─▶ LATE ──▶ OPEN, or CLOSED      peers go on to the next transport
+ *                          └─ too long ─▶ LATE ──▶ OPEN, or CLOSED
+ *                                                   peers use the next transport
  *
- * CLOSED: starts[kind] is NULL. STARTING, LATE: it is pending. OPEN: its rails are in `all`.
- * Invariant: rail i of a network transport is interface i, as it was announced.
- * Callers: context.c, group_open.c; rendezvous through rendezvous_params; users.
+ * CLOSED: starts[kind] is NULL. STARTING, LATE: starts[kind] is pending. OPEN: the rails
+ * of starts[kind] are in `all`.
+ *
+ * Invariant: rail i of a network transport is interface i, as announced.
  */
 #include "rails.h"
 
@@ -37,13 +39,15 @@
 #include "transports/memory/memory.h"
 #include "transports/module_load.h"
 
-/* A rail takes up to 16 of them (UCX with two interfaces). */
+/* A rail that failed to open lacked descriptors if fewer than this are left: a rail
+ * takes up to 16 (UCX with two interfaces). */
 enum { RAIL_DESCRIPTORS = 32 };
-/* A fabric that has not started within so many TRYST_CONNECT_TIMEOUT is given up for the peers that wait: 5 min
- * by default. UCX 1.13 takes 85 s for each rail on a host with 911 interfaces. */
+/* How many TRYST_CONNECT_TIMEOUT a fabric may take to start before waiting peers use
+ * the next transport: 5 min by default. UCX 1.13 takes 85 s for each rail on a host
+ * with 911 interfaces. */
 enum { RAILS_START_TIMES = 10 };
 
-/* ---- interfaces --------------------------------------------------------------------------- */
+/* ---- interfaces -------------------------------------------------------------------- */
 
 tryst_status rails_choose(tryst_ctx *ctx, struct err *err)
 {
@@ -94,7 +98,7 @@ void rails_announce(const tryst_ctx *ctx, struct host_identity *identity)
     }
 }
 
-/* ---- transports --------------------------------------------------------------------------- */
+/* ---- transports -------------------------------------------------------------------- */
 
 static const struct transport_ops *builtin_find(const char *name)
 {
@@ -104,8 +108,8 @@ static const struct transport_ops *builtin_find(const char *name)
     return NULL;
 }
 
-/** Built in, or a module that is loaded now. NULL with the reason in `text`. Any thread; blocks while a module
- *  is loaded. */
+/** Find a built-in transport, or load the module. NULL with the reason in `text`. Any
+ *  thread; blocks while the module loads. */
 static const struct transport_ops *transport_get(const tryst_host *host,
                                                  enum transport_kind kind, char *text)
 {
@@ -120,35 +124,37 @@ static const struct transport_ops *transport_get(const tryst_host *host,
     return found ? ops : NULL;
 }
 
-/* ---- a start, in the opener's thread ------------------------------------------------------ */
+/* ---- a start, in the opener's thread ----------------------------------------------- */
 
-/** Opening the rails of one transport. */
+/** The start of one transport's rails. */
 struct rails_start {
     struct opener opener;
-    tryst_ctx *ctx; /**< not the thread's to use */
+    tryst_ctx *ctx; /**< not for the thread */
     enum transport_kind kind;
-    /** Descriptors 0 to 2 are held from the start of a fabric until its last rail has closed: it may open
-     *  sockets at any time. */
+    /** True if descriptors 0 to 2 are held, from the start of a fabric until its last
+     *  rail has closed: the fabric may open sockets at any time. */
     bool holds_low;
-    bool
-        late; /**< RAILS_START_TIMES have passed, and that was reported. Progress domain */
+    /** True once the time of RAILS_START_TIMES has passed and was reported; of the
+     *  progress domain. */
+    bool late;
     struct {
         struct poller *poller; /**< passed on, not used */
         struct netif places[RAILS_MAX];
         uint32_t places_count; /**< 0: one rail, for all interfaces */
-        uint32_t index;        /**< of the first rail */
+        uint32_t index;        /**< index of the first rail */
         bool own_shm_allowed;
     } in;
     struct {
         const struct transport_ops *ops;
-        struct rail *rails[RAILS_MAX]; /**< NULL: that one could not be opened */
+        struct rail *rails[RAILS_MAX]; /**< NULL: this rail could not be opened */
         tryst_status statuses[RAILS_MAX];
         char text[TRANSPORT_TEXT_MAX];
-        size_t interfaces; /**< that this host has; 0: not counted */
+        size_t interfaces; /**< number of this host's interfaces; 0: not counted */
     } out;
 };
 
-/** A rail of `ops`, or one that misbehaves as TRYST_FAULT says (read by settings_check before). */
+/** Open a rail of `start->out.ops`, with the faults of TRYST_FAULT if it is set
+ *  (settings_check has parsed it before). */
 static tryst_status rail_make(const struct rails_start *start,
                               const struct rail_params *params, struct rail **rail_p)
 {
@@ -222,20 +228,22 @@ static void start_undo(struct opener *opener)
     start_free(start);
 }
 
-/* ---- a start has ended -------------------------------------------------------------------- */
+/* ---- a start has ended ------------------------------------------------------------- */
 
+/** Log a start that took longer than OPENER_SLOW_NS. */
 static void slow_report(const struct rails_start *start)
 {
     double seconds = (double)start->opener.spent_ns / 1e9;
     if (start->opener.spent_ns > OPENER_SLOW_NS)
         LOG_WARN(&start->ctx->log,
-                 "%s took %.1f s to start %u rails; this host has %zu network interfaces "
-                 "(a TRYST_NET that names fewer makes fewer rails)",
+                 "%s took %.1f s to start %u rails; this host has %zu network "
+                 "interfaces; name fewer in TRYST_NET for fewer rails",
                  transport_kind_name(start->kind), seconds, rails_wanted(start),
                  start->out.interfaces);
 }
 
-/** Returns the speed of the interface that rail `place` of the start uses; 0: not known, or no interface. */
+/** Return the speed of the interface of rail `place` of the start; 0: not known, or no
+ *  interface. */
 static uint64_t interface_bytes_per_s(const struct rails_start *start, uint32_t place)
 {
     const struct netif_list *list = start->ctx->wiring->rails.interfaces;
@@ -246,7 +254,8 @@ static uint64_t interface_bytes_per_s(const struct rails_start *start, uint32_t 
     return list->count == 1 ? list->items[0].speed_bits_per_s / 8 : 0;
 }
 
-/** Returns what the rail moves: as its interface says, or the plan's graph where that is less; 0: neither does. */
+/** Return the rate of a rail: its interface's or, where that is lower, the plan's; 0:
+ *  not known. */
 static uint64_t rail_bytes_per_s(const struct rails_start *start, uint32_t place)
 {
     const struct tryst_group *group = start->ctx->group;
@@ -257,6 +266,7 @@ static uint64_t rail_bytes_per_s(const struct rails_start *start, uint32_t place
     return own && own < planned ? own : planned;
 }
 
+/** Attach a rail that the thread opened, and hand it to rendezvous. */
 static tryst_status rail_take(tryst_ctx *ctx, enum transport_kind kind, struct rail *rail)
 {
     struct rails *rails = &ctx->wiring->rails;
@@ -270,8 +280,9 @@ static tryst_status rail_take(tryst_ctx *ctx, enum transport_kind kind, struct r
     return rendezvous_rail_add(ctx->rdv, kind, rail);
 }
 
-/** Rails for those that could be opened. What could not leaves its place empty, so that the others keep the
- *  numbers that were announced. TRYST_OK when at least one could. */
+/** Take all rails that could be opened. A rail that could not leaves its place empty,
+ *  so that the others keep their announced numbers. TRYST_OK if at least one rail
+ *  opened. */
 static tryst_status rails_take(tryst_ctx *ctx, struct rails_start *start)
 {
     tryst_status worst = TRYST_E_UNSUPPORTED;
@@ -298,7 +309,7 @@ static tryst_status rails_take(tryst_ctx *ctx, struct rails_start *start)
     return any ? TRYST_OK : worst;
 }
 
-/** Hand the rails over to the context. Without any, the next need starts the fabric again. */
+/** Hand the rails to the context. `text` gets the reason of a failure. */
 static tryst_status start_take(struct rails_start *start, char *text)
 {
     tryst_ctx *ctx = start->ctx;
@@ -309,14 +320,15 @@ static tryst_status start_take(struct rails_start *start, char *text)
     }
     tryst_status status = rails_take(ctx, start);
     if (status != TRYST_OK)
-        snprintf(text, TRANSPORT_TEXT_MAX, "its worker could not be opened: %s",
+        snprintf(text, TRANSPORT_TEXT_MAX, "cannot open its worker: %s",
                  descriptors_left(RAIL_DESCRIPTORS)
                      ? tryst_status_str(status)
-                     : "few descriptors are left (raise the limit, ulimit -n)");
+                     : "few descriptors are left; raise the limit (ulimit -n)");
     return status;
 }
 
-/** A start that failed is forgotten; one that made rails lives as long as they do. */
+/** End a start: free it if no rail opened, so that the next need starts the fabric
+ *  again; else keep it as long as its rails. */
 static tryst_status start_end(struct rails_start *start, char *text)
 {
     tryst_status status = start_take(start, text);
@@ -337,12 +349,12 @@ static void start_ended(struct opener *opener)
     rendezvous_rails_opened(rdv, kind, status, text);
 }
 
-/* ---- beginning a start -------------------------------------------------------------------- */
+/* ---- beginning a start ------------------------------------------------------------- */
 
 static const struct opener_ops start_ops = {start_run, start_ended, start_undo};
 
-/** List the interfaces that get a rail each: none where there is one and TRYST_NET is not set, so that the fabric
- *  chooses by its own rules. */
+/** List the interfaces that get a rail each: none where there is one interface and
+ *  TRYST_NET is not set, so that the fabric chooses by its own rules. */
 static void places_set(const tryst_ctx *ctx, struct rails_start *start)
 {
     const struct netif_list *list = ctx->wiring->rails.interfaces;
@@ -370,7 +382,7 @@ static struct rails_start *start_new(tryst_ctx *ctx, enum transport_kind kind)
     places_set(ctx, start);
     start->in.poller = &ctx->poller;
     start->in.own_shm_allowed = !*config_str(ctx->config, CONFIG_HOST_ID);
-    if (!rails->reserved[kind]) { /* a start that failed gave back nothing */
+    if (!rails->reserved[kind]) { /* a failed start keeps its indices */
         rails->first[kind] = rails->reserved_count;
         rails->reserved[kind] = rails_wanted(start);
         rails->reserved_count += rails->reserved[kind];
@@ -379,29 +391,31 @@ static struct rails_start *start_new(tryst_ctx *ctx, enum transport_kind kind)
     return start;
 }
 
-/** How long a start may take before its peers go on without it. */
+/** Return how long a start may take before its peers use the next transport. */
 static uint64_t start_limit_ns(const tryst_ctx *ctx)
 {
     return RAILS_START_TIMES * config_time_ns(ctx->config, CONFIG_CONNECT_TIMEOUT);
 }
 
-/** Still under way? TRYST_IN_PROGRESS; or it has had its time: what comes of it later serves later peers. */
+/** Return TRYST_IN_PROGRESS for a pending start, or TRYST_E_UNSUPPORTED once its time
+ *  has passed. Rails that open after that serve later peers. */
 static tryst_status start_look(tryst_ctx *ctx, struct rails_start *start, char *text)
 {
     uint64_t limit_ns = start_limit_ns(ctx);
     if (clock_since_ns(start->opener.begin_ns, clock_monotonic_ns()) < limit_ns)
         return TRYST_IN_PROGRESS;
     snprintf(text, TRANSPORT_TEXT_MAX,
-             "it has not started within %.0f s (%d times TRYST_CONNECT_TIMEOUT)",
+             "its fabric has not started within %.0f s (%d times TRYST_CONNECT_TIMEOUT)",
              (double)limit_ns / 1e9, RAILS_START_TIMES);
     if (!start->late)
-        LOG_ERROR(&ctx->log, "%s is not used for now: %s",
-                  transport_kind_name(start->kind), text);
+        LOG_ERROR(&ctx->log, "cannot use %s now: %s", transport_kind_name(start->kind),
+                  text);
     start->late = true;
     return TRYST_E_UNSUPPORTED;
 }
 
-/** Open built-in rails at once, and a fabric's in a thread, so that neither waits nor other peers are delayed. */
+/** Open built-in rails at once, and a fabric's in a thread, so that waits and other
+ *  peers are not delayed. */
 tryst_status rails_open(void *owner, int kind, char *text)
 {
     tryst_ctx *ctx = owner;
@@ -410,7 +424,7 @@ tryst_status rails_open(void *owner, int kind, char *text)
         return start_look(ctx, *start_p, text);
     struct rails_start *start = *start_p = start_new(ctx, (enum transport_kind)kind);
     if (!start) {
-        snprintf(text, TRANSPORT_TEXT_MAX, "out of memory for the start");
+        snprintf(text, TRANSPORT_TEXT_MAX, "out of memory");
         return TRYST_E_NOMEM;
     }
     bool builtin = builtin_find(transport_kind_name((enum transport_kind)kind)) != NULL;
@@ -418,7 +432,7 @@ tryst_status rails_open(void *owner, int kind, char *text)
         return TRYST_IN_PROGRESS;
     if (!builtin)
         LOG_WARN(&ctx->log,
-                 "cannot create a thread for the start of %s: calls wait for it",
+                 "cannot create a thread to start %s: calls block until it has started",
                  transport_kind_name((enum transport_kind)kind));
     opener_run(&start->opener);
     return start_end(start, text);
@@ -436,11 +450,11 @@ void rails_settle(tryst_ctx *ctx)
         uint64_t begin_ns = start->opener.begin_ns;
         opener_wait(&start->opener, until_ns);
         if (!opener_leave(&start->opener))
-            continue; /* a pass takes what it made */
+            continue; /* `run` has ended, and the pass below takes the rails */
         rails->starts[kind] = NULL;
         LOG_WARN(&ctx->log,
-                 "the group closes while %s still starts, after %.1f s: the thread that "
-                 "starts it is left behind, and closes what it opens",
+                 "the group closes while %s still starts, after %.1f s; a thread stays "
+                 "behind until the start ends, and closes the rails",
                  transport_kind_name((enum transport_kind)kind),
                  (double)clock_since_ns(begin_ns, clock_monotonic_ns()) / 1e9);
     }

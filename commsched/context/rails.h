@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file rails.h
- *  The rails of a context: one worker of a transport for each interface, opened when the first peer
- *  needs that transport.
+ *  The rails of a context: for each transport one worker per interface, opened when the
+ *  first peer needs the transport.
  */
 #ifndef COMMSCHED_CONTEXT_RAILS_H
 #define COMMSCHED_CONTEXT_RAILS_H
@@ -11,41 +11,46 @@
 #include "transports/select.h"
 #include "tryst/tryst.h"
 
-/** Interfaces that a transport opens rails on. */
+/** The most interfaces that a transport opens rails on. */
 enum { RAILS_MAX = 8 };
 
 struct rails_start;
 
 struct rails {
-    /** Chosen by TRYST_NET or by default, one address each: the rails of every network transport, in the
-     *  order in which they are announced. NULL: no group yet. */
+    /** The interfaces chosen by TRYST_NET or by default, with one address each: the
+     *  rails of every network transport, in the order of their announcement. NULL: no
+     *  group yet. */
     struct netif_list *interfaces;
     struct rail *all[TRANSPORT_KINDS * RAILS_MAX];
     uint32_t count;
-    struct rails_start *starts[TRANSPORT_KINDS]; /**< NULL: closed */
-    /** Indices of each kind's rails: reserved at its first start, which may end after another's. */
+    struct rails_start *starts[TRANSPORT_KINDS]; /**< by kind; NULL: closed */
+    /** The first rail index of each kind, and how many are reserved. Reserved at the
+     *  kind's first start, since starts of two kinds may end in any order. */
     uint32_t first[TRANSPORT_KINDS], reserved[TRANSPORT_KINDS];
-    uint32_t reserved_count;
+    uint32_t reserved_count; /**< the sum of `reserved` */
 };
 
-/** Choose the interfaces, if that has not been done: those that TRYST_NET allows, or all that lead out
- *  of this machine. */
+/** Choose the interfaces unless they are chosen: those that TRYST_NET allows, or all
+ *  that lead out of this machine. */
 tryst_status rails_choose(tryst_ctx *ctx, struct err *err);
-/** Where links listen: at every rail's interface; announced is the one of the default route, else the
- *  first. */
+/** List the addresses where links listen: one of each rail's interface. The first one
+ *  is announced: that of the default route, else of the first interface. */
 void rails_link_addresses(const tryst_ctx *ctx, struct link_tcp *tcp);
-/** The rails that the others may connect to. */
+/** Fill in the rails that this rank announces to the group. */
 void rails_announce(const tryst_ctx *ctx, struct host_identity *identity);
-/** Transports that this process could use, a bit for each kind; loads no module. */
+/** Return the transports that this process could use, a bit for each kind. Loads no
+ *  module. */
 uint32_t rails_available(tryst_ctx *ctx);
 
-/** rendezvous needs transport `kind` (rendezvous_params.rails_open). */
+/** Open the rails of transport `kind` for rendezvous (rendezvous_params.rails_open).
+ *  TRYST_OK; TRYST_IN_PROGRESS: a thread opens them; else the reason is in `text`. */
 tryst_status rails_open(void *owner, int kind, char *text);
-/** The endpoints are gone: wait for starts that are under way, TRYST_PEER_TIMEOUT at most, and leave to their
- *  threads those that go on. With the lock. */
+/** Wait for starts under way, TRYST_PEER_TIMEOUT at most; longer ones are left to
+ *  their threads. The endpoints are closed, and the caller holds the progress lock. */
 void rails_settle(tryst_ctx *ctx);
+/** Close all rails. */
 void rails_close(tryst_ctx *ctx);
-/** In a forked child: give back the descriptors that the rails hold. */
+/** Release the descriptors that the rails hold, in a forked child. */
 void rails_forked(const tryst_ctx *ctx);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a roster to the graph of its machines (roster_graph.h).
+ * The graph of a roster's machines (roster_graph.h).
  *
- * Idea: the roster keeps each identity once (`hosts`); identities with one host id are one machine, which the builder of
- * topology/machine draws. Machines are numbered by their first rank, so all ranks make the same graph.
- * Callers: group_plan.c.
+ * Idea: the roster holds each identity once (`hosts`); identities with one host id are
+ * one machine, which the builder of topology/machine adds to the graph. Machines are
+ * numbered in the order of `hosts`, so all ranks build the same graph.
  */
 #include "roster_graph.h"
 
@@ -21,27 +21,27 @@
 #define BYTES_PER_MBIT (1000000 / 8)
 
 struct site {
-    uint32_t host;  /* its first in roster->hosts */
-    uint32_t ranks; /* on it */
-    uint32_t node;  /* of the graph */
+    uint32_t host;  /* index of the machine's first identity in roster->hosts */
+    uint32_t ranks; /* ranks on the machine */
+    uint32_t node;  /* the machine's node in the graph */
     uint64_t mbit_per_s;
-    bool known; /* of each of its rails */
+    bool known; /* the rate of each rail is known */
 };
 
 struct making {
-    struct arrays arrays; /* all below */
+    struct arrays arrays; /* memory of the arrays below */
     const struct roster *roster;
     uint32_t hosts_count, sites_count;
-    uint32_t *site_of; /* by host of the roster */
+    uint32_t *site_of; /* index in `sites`, by index in roster->hosts */
     struct site *sites;
-    uint32_t least_mbit_per_s; /* the slowest rail that is known; 0: none */
+    uint32_t least_mbit_per_s; /* the least known rate of a rail; 0: none is known */
     struct graph *graph;
     struct err *err;
 };
 
-/* ---- machines ------------------------------------------------------------------------------ */
+/* ---- machines ---------------------------------------------------------------------- */
 
-/* Find the site of a host: that of the first with its id, or the next. */
+/* Return the site with the id of `host`; sites_count: there is none yet. */
 static uint32_t site_find(const struct making *making, uint32_t host)
 {
     const struct host_identity *hosts = making->roster->hosts;
@@ -64,7 +64,7 @@ static void sites_find(struct making *making)
         making->sites[making->site_of[roster->ranks[rank].host]].ranks++;
 }
 
-/* ---- rates of NICs ------------------------------------------------------------------------- */
+/* ---- rates of NICs ----------------------------------------------------------------- */
 
 static void least_find(struct making *making)
 {
@@ -83,7 +83,7 @@ static bool rail_same(const struct rail_address *a, const struct rail_address *b
     return a->family == b->family && memcmp(a->ip, b->ip, sizeof a->ip) == 0;
 }
 
-/* True if an earlier host of the same machine announced that rail. */
+/* True if an earlier identity of the same machine announced `rail`. */
 static bool rail_counted(const struct making *making, uint32_t host,
                          const struct rail_address *rail)
 {
@@ -121,7 +121,7 @@ static void rates_find(struct making *making)
                          host->rails[i].speed_mbit_per_s);
     }
     for (uint32_t s = 0; s < making->sites_count; s++)
-        if (!making->sites[s].mbit_per_s) /* no rail */
+        if (!making->sites[s].mbit_per_s) /* no rail was announced */
             rail_add(making, &making->sites[s], 0);
 }
 
@@ -135,7 +135,7 @@ static bool all_alike(const struct making *making)
     return true;
 }
 
-/* ---- graph --------------------------------------------------------------------------------- */
+/* ---- graph ------------------------------------------------------------------------- */
 
 static const struct graph_number unknown = MACHINE_UNKNOWN;
 
@@ -198,7 +198,7 @@ static tryst_status graph_build(struct making *making)
     return status ? status : graph_seal(making->graph, making->err);
 }
 
-/* ---- open ---------------------------------------------------------------------------------- */
+/* ---- open -------------------------------------------------------------------------- */
 
 static tryst_status making_init(struct making *making)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a user reads and sets without any peer: configuration, version, counters, trace, dump.
- * Callers: users.
+ * The public calls that need no peer: configuration, version, counters, trace, dump.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -44,7 +43,7 @@ const char *tryst_version_string(void)
         TRYST_VERSION_PATCH);
 }
 
-/* ---- configuration ------------------------------------------------------------------------ */
+/* ---- configuration ----------------------------------------------------------------- */
 
 static tryst_status result(tryst_status status, const struct err *err)
 {
@@ -124,7 +123,7 @@ tryst_status tryst_config_get(const tryst_config *config, const char *name,
         return refuse_unsized("read a setting", "item_p");
     if (!config_find(config->config, name, &item))
         return refuse(TRYST_E_CONFIG,
-                      "cannot read a setting: there is none named %.60s; "
+                      "cannot read a setting: no setting is named %.60s; "
                       "tryst-info -c lists all",
                       name);
     (void)tryst_sized_write(item_p, &item, sizeof item);
@@ -137,7 +136,7 @@ int tryst_config_visit(const tryst_config *config,
     return config && fn ? config_visit(config->config, fn, arg) : 0;
 }
 
-/* ---- seeing ------------------------------------------------------------------------------- */
+/* ---- seeing ------------------------------------------------------------------------ */
 
 static bool is_forked(const tryst_ctx *ctx)
 {
@@ -195,7 +194,7 @@ tryst_status tryst_trace_write(tryst_ctx *ctx, int fd)
             close(own);
         return status;
     }
-    /* relaxed: it only names the process in the picture. */
+    /* relaxed: the rank only names the process in the trace. */
     int rank = atomic_load_explicit(&ctx->log.rank, memory_order_relaxed);
     struct trace_shift shift;
     struct sigpipe_guard guard;
@@ -212,7 +211,8 @@ tryst_status tryst_trace_write(tryst_ctx *ctx, int fd)
     return status;
 }
 
-/* The peer is the progress domain's. A thread that is stuck in there for longer keeps it still. */
+/* The progress domain owns the peer. Without the lock after DUMP_NS, the thread that
+ * holds the lock is stuck, and the peer is read all the same. */
 tryst_status tryst_group_peer(const tryst_group *group, int rank, tryst_peer_info *info_p)
 {
     tryst_peer_info info;
@@ -242,8 +242,8 @@ void tryst_dump(tryst_ctx *ctx, int fd)
         rendezvous_dump(ctx->rdv, fd);
         progress_lock_put(ctx);
     } else {
-        dprintf(fd, "tryst: another thread has held the progress lock for 100 ms; is it "
-                    "stuck?\n");
+        dprintf(fd, "tryst: cannot dump: another thread has held the progress lock for "
+                    "100 ms; check whether it is stuck\n");
     }
     sigpipe_guard_end(&guard);
 }

@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The acknowledgement timer: a thread that sends what stayed behind when the last thread left.
+ * The acknowledgement timer: a thread that sends the acknowledgements which the last
+ * thread delayed when it left the library.
  *
- * Idea: where ranks answer each other, the acknowledgement of a small tensor stays for the answer when the
- * waiting thread leaves the library (rendezvous.c). Should that thread compute instead, this one
- * sends it after TRYST_ACK_DELAY, as TCP's delayed acknowledgement does (RFC 1122). It is made
- * at the first call, runs while there is anything to send, and rests otherwise: a program that never
- * plays ping-pong has no such thread.
+ * Idea: where two ranks exchange small tensors, a thread that leaves the library delays
+ * an acknowledgement, so that the next tensor to the same peer carries it (rendezvous.c).
+ * If the thread computes instead, the timer thread sends the acknowledgement after
+ * TRYST_ACK_DELAY, as TCP's delayed acknowledgement does (RFC 1122). The timer thread is
+ * created at the first call, ticks until several ticks in a row had nothing to send, and
+ * sleeps then: a program without ping-pong has no such thread.
  *
- *            ack_timer_call                   rendezvous_ack_timer says enough
- *   none ──────────────────▶ ticks ◀────────────────────────▶ rests
- *                                           ack_timer_call
+ *            ack_timer_call          rendezvous_ack_timer returns false
+ *   none ──────────────────▶ ticks ─────────────────────────────────────▶ sleeps
+ *                              ▲                                            │
+ *                              └───────────── ack_timer_call ───────────────┘
  *
- * Invariant: `called` changes only under the progress lock (and `mutex`), together with the engine's
- * ack_timer_runs; so no call is lost between "enough" and the rest. A turn that finds the lock
- * taken is left out: whoever holds it sends the same.
- * Callers: context.c, rendezvous.c (through rendezvous_params).
+ * Invariant: `called` changes only under the progress lock (and `mutex`), together with
+ * the engine's ack_timer_runs. So no call is lost between the last tick and the sleep. A
+ * tick that finds the progress lock taken does nothing: the thread that holds the lock
+ * sends the acknowledgements.
  */
 #include "ctx.h"
 #include "rendezvous/rendezvous.h"
@@ -60,7 +63,7 @@ static void timer_turn(tryst_ctx *ctx)
     progress_leave(ctx);
 }
 
-/** As long as nobody calls, and then for the delay. With the lock. */
+/** Sleep until ack_timer_call, then for the delay. The caller holds `mutex`. */
 static void timer_wait(struct ack_timer *timer)
 {
     while (!timer->stop && !timer->called)

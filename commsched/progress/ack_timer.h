@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file ack_timer.h
- *  The thread that sends acknowledgements that stayed behind; the idea is told in ack_timer.c.
+ *  The thread that sends delayed acknowledgements (ack_timer.c).
  */
 #ifndef COMMSCHED_PROGRESS_ACK_TIMER_H
 #define COMMSCHED_PROGRESS_ACK_TIMER_H
@@ -11,20 +11,21 @@
 
 #include "tryst/tryst.h"
 
-/** It runs from the first call on, and rests between calls. */
+/** The thread exists from the first ack_timer_call on, and sleeps between calls. */
 struct ack_timer {
-    pthread_mutex_t mutex; /**< guards the rest */
+    pthread_mutex_t mutex; /**< guards all other members but delay_ns */
     pthread_cond_t wake;
     pthread_t thread;
-    uint64_t delay_ns; /**< 0: there is none; constant */
-    bool runs;
-    bool called;
+    uint64_t delay_ns; /**< TRYST_ACK_DELAY, constant; 0: no timer */
+    bool runs;         /**< the thread exists */
+    bool called;       /**< the thread ticks; false: it sleeps until the next call */
     bool stop;
 };
 
 tryst_status ack_timer_open(tryst_ctx *ctx);
 void ack_timer_close(tryst_ctx *ctx);
-/** With the lock: begin to run. False: there is none, or no thread could be made. */
+/** Start the ticks, and the thread unless it exists. False: TRYST_ACK_DELAY is 0, or
+ *  the thread cannot be created. The caller holds the progress lock. */
 bool ack_timer_call(void *ctx);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file ctx.h
- *  The context as the files of commsched see it. Wired together in context/context.c.
+ *  The context as the files of commsched see it; context/context.c opens its parts.
  */
 #ifndef COMMSCHED_PROGRESS_CTX_H
 #define COMMSCHED_PROGRESS_CTX_H
@@ -33,7 +33,7 @@ struct tryst_ctx {
     bool cut; /**< the group's endpoints were closed by force, but not all have ended */
     struct progress progress;
     struct fork_handler fork;
-    struct wiring *wiring; /**< what only context/ knows: host table, memory, rails */
+    struct wiring *wiring; /**< of context/ alone: host table, memory, rails */
 };
 
 #endif

@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Progress: one thread at a time drives the engine; the others sleep until it is their turn or
- * their operation is done.
+ * Progress: one thread at a time drives the engine; the others sleep until they get the
+ * lock or their operation is done.
  *
- * Idea: whoever waits drives. A thread that finds the progress lock taken joins the waiters with a
- * condition variable of its own, so exactly the threads whose operations are done are woken, and the
- * lock is handed to the first waiter when its holder leaves.
+ * Idea: a thread that waits drives. A thread that finds the progress lock taken becomes a
+ * waiter with a condition variable of its own, so the holder wakes exactly the threads
+ * that wait for finished operations, and signals the first waiter when it leaves.
  *
- * Invariant: while the lock is free, there is no waiter that has not been signalled.
+ * Invariant: while the lock is free, every waiter has been signalled.
  *
- * Memory order. Two patterns of store, then load, on both sides (Dekker) keep wake-ups from being
- * lost:
- *   - holder: `held` = false, then load `waiters_count`; a thread joining: that + 1, then try
- *     `held`. Either the holder sees the thread and signals it, or the thread sees the lock free.
- *     All four are seq_cst.
- *   - holder: store outcomes (op.c, release), then add 0 to `waiters_count`; a thread joining: that
- *     + 1, then load the outcome. Both are acq_rel read-modify-writes of one word, so one comes
- *     first: either the holder reads the thread's 1, or the thread sees the outcomes. One for all
- *     that completed in a pass. A holder that leaves right after it needs none: by the first
- *     pattern it sees the thread and signals it, or the thread sees the lock free, and by that
- *     acquire the outcomes too.
- * Taking the lock is an acquire, giving it a release: all that the progress domain holds passes
- * from one holder to the next.
- *
- * Callers: wait.c, tryst_progress, the background thread, open and close.
+ * Memory order. Two pairs of a store followed by a load on both sides (Dekker) keep
+ * wake-ups from being lost:
+ *   - The holder stores `held` = false, then loads `waiters_count`; a new waiter adds 1
+ *     to `waiters_count`, then loads `held`. Either the holder reads the waiter's 1 and
+ *     signals the waiter, or the waiter reads that the lock is free. All four are
+ *     seq_cst.
+ *   - The holder stores outcomes (op.c, release), then adds 0 to `waiters_count`; a new
+ *     waiter adds 1 to `waiters_count`, then loads its outcome. Both additions are
+ *     read-modify-writes of one word (the holder's acq_rel, the waiter's seq_cst), so one
+ *     comes first: either the holder reads the waiter's 1, or the waiter reads the
+ *     outcomes. One addition serves all operations that completed in a pass. A holder
+ *     that releases the lock after the pass needs no addition: by the first pair it reads
+ *     the waiter's 1 and signals the waiter, or the waiter reads that the lock is free
+ *     and, by the acquire of that load, the outcomes.
+ * Taking the lock is an acquire and releasing it a release, so all state of the progress
+ * domain passes from one holder to the next.
  */
 #include <errno.h>
 #include <sched.h>
@@ -39,20 +40,21 @@
 #include "rendezvous/submission.h"
 #include "thread.h"
 
-/** A pass that finds nothing costs about 0.1 µs, an epoll call about 1 µs: look at the
- *  descriptors in one pass of so many. */
+/** One of this many passes polls the descriptors: an idle pass costs about 0.1 µs, an
+ *  epoll call about 1 µs. */
 enum { PASSES_PER_POLL = 256 };
-/** Passes between two looks at the clock, at most; and idle ones before the processor is offered to
- *  others. */
+/** PASSES_PER_CLOCK: the most passes of a wait between two readings of the clock.
+ *  PASSES_PER_YIELD: idle passes before the thread yields its processor. */
 enum { PASSES_PER_CLOCK = 64, PASSES_PER_YIELD = 256 };
-/** Fewer where so many take longer than this: a pass that moves bulk by system calls takes half a
- *  millisecond, and a wait is to end in time. */
+/** The number of passes between two readings shrinks where they take longer than this:
+ *  a pass that moves bulk by system calls takes half a millisecond, and a wait must
+ *  end in time. */
 #define CLOCK_NS (1 * NS_PER_MS)
-/** Calls of tryst_progress that find nothing look at the descriptors this often. */
+/** How often calls of tryst_progress without an event poll the descriptors. */
 #define POLL_NS (1 * NS_PER_MS)
-/** Longest sleep; everything that matters wakes the poller before. */
+/** The longest sleep of a driver; events and timers end it earlier. */
 #define SLEEP_MAX_NS (60 * NS_PER_S)
-/** A waiter looks again after this long, whatever happens. */
+/** The longest sleep of a waiter without a signal. */
 #define WAIT_MAX_NS (1 * NS_PER_S)
 
 struct waiter {
@@ -62,6 +64,7 @@ struct waiter {
     bool signalled;
 };
 
+/** Return the end of the wait; the first call computes it from `now_ns`. */
 static uint64_t wait_until_ns(struct wait *wait, uint64_t now_ns)
 {
     if (!wait->until_ns)
@@ -104,16 +107,17 @@ void progress_close(tryst_ctx *ctx)
     pthread_mutex_destroy(&ctx->progress.thread_mutex);
 }
 
-/* ---- lock --------------------------------------------------------------------------------- */
+/* ---- lock -------------------------------------------------------------------------- */
 
-/** The lock that this thread took last and still has. A callback may be told in one and need
- *  another's, so they form a chain. initial-exec: one load instead of a call. */
+/** The progress lock that this thread took last and still holds. A callback runs under
+ *  the lock of one context and may take another context's, so the locks form a chain.
+ *  initial-exec: one load instead of a call. */
 static _Thread_local struct progress *lock_mine
     __attribute__((tls_model("initial-exec")));
 
 static bool lock_try(struct progress *progress)
 {
-    /* relaxed: a cheap look before the exchange. */
+    /* relaxed: a cheap test before the exchange. */
     if (atomic_load_explicit(&progress->held, memory_order_relaxed) ||
         atomic_exchange_explicit(&progress->held, true, memory_order_seq_cst))
         return false;
@@ -130,7 +134,7 @@ bool progress_lock_is_mine(const tryst_ctx *ctx)
     return progress != NULL;
 }
 
-/** Signal the first waiter that nobody has signalled; threads that want the lock itself first. */
+/** Signal the first waiter without a signal; waiters for the lock itself come first. */
 static void waiters_wake_first(struct progress *progress)
 {
     struct waiter *first = NULL;
@@ -147,7 +151,7 @@ static void waiters_wake_first(struct progress *progress)
     }
 }
 
-/** Signal the waiters whose operations have completed. */
+/** Signal the waiters for operations that have completed. */
 static void waiters_wake_done(struct progress *progress)
 {
     list_for_each_safe (&progress->waiters, node, after) {
@@ -159,11 +163,11 @@ static void waiters_wake_done(struct progress *progress)
     }
 }
 
-/** The lock is free; a waiter may take it. */
+/** Release the lock and signal waiters. */
 static void lock_give(struct progress *progress)
 {
     progress->wakeups_pending = false;
-    lock_mine = progress->outer; /* locks are given back in reverse order */
+    lock_mine = progress->outer; /* a thread releases its locks in reverse order */
     atomic_store_explicit(&progress->held, false, memory_order_seq_cst);
     if (!atomic_load_explicit(&progress->waiters_count, memory_order_seq_cst))
         return;
@@ -180,7 +184,8 @@ void progress_lock_put(tryst_ctx *ctx)
     rendezvous_live_leave(ctx->rdv);
     if (!progress->armed)
         rendezvous_awake(ctx->rdv);
-    /* Its rails are no longer armed, and submissions will not wake it. */
+    /* The loop sleeps, but its rails are no longer armed and submissions would not
+     * wake it. */
     if (progress->loop_sleeps && !progress->armed)
         poller_wake(&ctx->poller);
     lock_give(progress);
@@ -196,11 +201,12 @@ void progress_leave(void *ctx)
     lock_give(&((tryst_ctx *)ctx)->progress);
 }
 
-/** Wake the waiters whose operations have completed since this was last done. Lock held. */
+/** Signal the waiters for operations that have completed since the last call. The caller
+ *  holds the lock. */
 static void waiters_wake_pending(struct progress *progress)
 {
     progress->wakeups_pending = false;
-    /* acq_rel: see above. */
+    /* acq_rel: the second pair of the file's header. */
     if (!atomic_fetch_add_explicit(&progress->waiters_count, 0, memory_order_acq_rel))
         return;
     pthread_mutex_lock(&progress->waiters_mutex);
@@ -227,8 +233,8 @@ static void waiter_wait(struct progress *progress, struct wait *wait)
         rc = pthread_cond_timedwait(&waiter.wake, &progress->waiters_mutex, &at);
     atomic_fetch_sub_explicit(&progress->waiters_count, 1, memory_order_seq_cst);
     list_remove(&waiter.node);
-    /* A signal that was meant to pass the lock on must not end with a thread that does not
-     * take it. */
+    /* A signal that hands the lock on must not end with a thread that does not take
+     * the lock. */
     bool takes = rc == 0 && !waiter_is_done(&waiter);
     bool pass_on = waiter.signalled && !takes &&
                    !atomic_load_explicit(&progress->held, memory_order_seq_cst);
@@ -244,7 +250,7 @@ bool progress_lock_take(tryst_ctx *ctx, uint64_t timeout_ns)
     struct wait wait = {.timeout_ns = timeout_ns};
     if (lock_try(progress))
         return true;
-    /* relaxed: a hint to the holder; the waiters do the rest. */
+    /* relaxed: a hint to the holder; correctness rests on the waiters. */
     atomic_fetch_add_explicit(&progress->urgent, 1, memory_order_relaxed);
     poller_wake(&ctx->poller);
     bool got = lock_try(progress);
@@ -256,10 +262,9 @@ bool progress_lock_take(tryst_ctx *ctx, uint64_t timeout_ns)
     return got;
 }
 
-/* ---- driving ------------------------------------------------------------------------------ */
+/* ---- driving ----------------------------------------------------------------------- */
 
-/** Waiters hear of it before the next one, or when the lock is
- *  given. */
+/** Waiters are signalled before the next pass, or when the lock is released. */
 int progress_pass(tryst_ctx *ctx)
 {
     struct progress *progress = &ctx->progress;
@@ -276,6 +281,7 @@ int progress_pass(tryst_ctx *ctx)
     return count;
 }
 
+/** Return how long a driver may sleep; `armed` is the result of arming the rails. */
 static uint64_t sleep_ns(tryst_ctx *ctx, uint64_t now_ns, uint64_t until_ns,
                          tryst_status armed)
 {
@@ -290,14 +296,15 @@ static uint64_t sleep_ns(tryst_ctx *ctx, uint64_t now_ns, uint64_t until_ns,
     return until_ns - now_ns < most ? until_ns - now_ns : most;
 }
 
-/** Does another thread want the lock itself? */
+/** True if another thread waits for the lock itself. */
 static bool lock_is_wanted(const tryst_ctx *ctx)
 {
-    /* relaxed: a hint; seen one pass later it does as well. */
+    /* relaxed: a hint, which may arrive a pass later. */
     return atomic_load_explicit(&ctx->progress.urgent, memory_order_relaxed) != 0;
 }
 
-/** Sleep on the descriptors until an event or the end of `wait`, if the rails can be armed. Lock held. */
+/** Arm the rails, and sleep on the descriptors until an event or the end of `wait`
+ *  (idle.h). The caller holds the lock. */
 static void sleep_armed(tryst_ctx *ctx, struct wait *wait, struct idle *idle)
 {
     uint64_t now_ns = clock_monotonic_ns();
@@ -313,7 +320,8 @@ static void sleep_armed(tryst_ctx *ctx, struct wait *wait, struct idle *idle)
     rendezvous_awake(ctx->rdv);
 }
 
-/** `passes` took `spent_ns`: after how many to look at the clock again. */
+/** Return after how many passes the clock is read again, when the last `passes` took
+ *  `spent_ns`. */
 static uint32_t clock_stride(uint32_t passes, uint64_t spent_ns)
 {
     if (spent_ns > CLOCK_NS)
@@ -321,7 +329,8 @@ static uint32_t clock_stride(uint32_t passes, uint64_t spent_ns)
     return spent_ns < CLOCK_NS / 4 && passes < PASSES_PER_CLOCK ? 2 * passes : passes;
 }
 
-/** Drive until `wait` is done or over, or another thread wants the lock. Lock held. */
+/** Drive until `wait` is done or over, or another thread waits for the lock itself.
+ *  The caller holds the lock. */
 static bool drive_until(tryst_ctx *ctx, struct wait *wait)
 {
     uint64_t spin_ns = ctx->progress.spin_ns;
@@ -347,7 +356,7 @@ static bool drive_until(tryst_ctx *ctx, struct wait *wait)
             break;
         if (idle_look(&idle, now_ns)) {
             sleep_armed(ctx, wait, &idle);
-            looked_ns = 0; /* the time asleep is no pass's */
+            looked_ns = 0; /* the sleep does not count as passes */
         }
     }
     return wait->done(wait->arg);
@@ -382,7 +391,8 @@ static void await(tryst_ctx *ctx, struct wait *wait)
     }
 }
 
-/** Without a clock reading in the usual case: the lock is free and the wait ends in time. */
+/** Where the lock is free and the wait ends soon, the usual case, the clock is not
+ *  read. */
 void progress_await(tryst_ctx *ctx, struct wait *wait)
 {
     bool wanted = true;
@@ -395,10 +405,10 @@ void progress_await(tryst_ctx *ctx, struct wait *wait)
         await(ctx, wait);
 }
 
-/* ---- public ------------------------------------------------------------------------------- */
+/* ---- public ------------------------------------------------------------------------ */
 
-/** A caller that comes seldom must not need PASSES_PER_POLL calls to hear of a death, nor the
- *  engine's number of them to look at the clock. */
+/** Poll the descriptors, and let the engine read the clock, every POLL_NS: a program
+ *  that calls seldom must not need PASSES_PER_POLL calls to detect a death. */
 static int poll_when_due(tryst_ctx *ctx)
 {
     struct progress *progress = &ctx->progress;
@@ -452,7 +462,7 @@ tryst_status tryst_arm(tryst_ctx *ctx)
     ctx->progress.armed = true;
     ctx->progress.loop_sleeps = true;
     rendezvous_live_wait(ctx->rdv, NULL, TRYST_LIVE_ARMED, now_ns);
-    /* Unlike progress_lock_put: submissions must go on waking the descriptor. */
+    /* Not progress_lock_put: submissions must still wake the descriptor. */
     lock_give(&ctx->progress);
     return TRYST_OK;
 }

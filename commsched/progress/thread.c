@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The background thread: holds the progress lock as long as nobody wants it more.
- * Invariants: all signals are blocked in it; it alone is moved (TRYST_BIND), never a thread of the host's.
- * Callers: open (TRYST_PROGRESS_THREAD), close; users, who let a stream wait.
+ * The background thread: holds the progress lock until another thread waits for the lock
+ * itself.
+ *
+ * Invariants: all signals are blocked in this thread; TRYST_BIND binds this thread alone,
+ * never a thread of the program.
  */
 #include <errno.h>
 #include <signal.h>
@@ -23,7 +25,8 @@ static bool stop_asked(void *arg)
     return atomic_load_explicit(&ctx->progress.thread_stop, memory_order_acquire);
 }
 
-/* Where it cannot be moved it works all the same, so that is logged and no more. */
+/** Bind the thread as TRYST_BIND describes. A failure is logged only: the thread works
+ *  without a binding. */
 static void thread_bind(tryst_ctx *ctx)
 {
     struct err err = ERR_INIT;
@@ -34,7 +37,7 @@ static void thread_bind(tryst_ctx *ctx)
     if (status == TRYST_OK)
         LOG_INFO(&ctx->log, "the progress thread is %s", text);
     else
-        LOG_WARN(&ctx->log, "TRYST_BIND: the progress thread stays where it is: %s",
+        LOG_WARN(&ctx->log, "cannot bind the progress thread (TRYST_BIND): %s",
                  *err.text ? err.text : tryst_status_str(status));
 }
 
@@ -101,25 +104,26 @@ void progress_thread_stop(tryst_ctx *ctx)
     progress->thread_runs = false;
 }
 
-/** Nobody waits in the host program: a thread of ours sees to it that the stream goes on. */
+/** Start the background thread, too: no thread of the program may wait while the
+ *  stream does. */
 tryst_status tryst_op_stream_wait(tryst_op *op, int32_t device, void *stream)
 {
     if (!op)
-        return refuse_null("let a stream wait", "op");
+        return refuse_null("make a stream wait", "op");
     tryst_status status = rendezvous_usable(op->rdv);
     if (status != TRYST_OK)
-        return refuse_unusable("let a stream wait", status);
+        return refuse_unusable("make a stream wait", status);
     if (tryst_op_test(op) != TRYST_IN_PROGRESS)
-        return TRYST_OK; /* there is nothing to wait for */
+        return TRYST_OK; /* the operation is complete already */
     status = progress_thread_start(rendezvous_owner(op->rdv));
     if (status != TRYST_OK)
-        return refuse(status, "cannot let a stream wait: cannot create a thread: %s",
+        return refuse(status, "cannot make a stream wait: cannot create a thread: %s",
                       err_reason(errno));
     status = rendezvous_stream_wait(op, device, stream);
     if (status != TRYST_OK)
         return refuse(status,
-                      "cannot let a stream of device %d wait: %s; the log has the "
-                      "driver's words",
+                      "cannot make a stream of device %d wait: %s; the log has the "
+                      "driver's error",
                       (int)device, tryst_status_str(status));
     return status;
 }

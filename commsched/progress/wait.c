@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tryst_wait, tryst_wait_all, tryst_wait_any: what each waits for. How a thread waits is progress.c's.
+ * tryst_wait, tryst_wait_all and tryst_wait_any. How a thread waits is in progress.c.
  *
  * Invariant: a call uses its time-out once, however often the driving thread changes.
  */
@@ -10,7 +10,8 @@
 #include "rendezvous/rendezvous.h"
 #include "rendezvous/submission.h"
 
-/** TRYST_E_INVALID: `name` is NULL, or where it is not, the call came from a callback. */
+/** Refuse a wait with TRYST_E_INVALID: its argument `name` is NULL or, where it is
+ *  not, the call came from a callback. */
 static tryst_status refuse_wait(const void *argument, const char *name)
 {
     if (!argument)
@@ -25,7 +26,8 @@ static tryst_ctx *op_ctx(const tryst_op *op)
     return rendezvous_owner(op->rdv);
 }
 
-/** True if `arg`, an operation, is complete. Its outcome is stored after its callback has run. */
+/** True if the operation `arg` is complete. The outcome is stored after the callback
+ *  has run. */
 static bool op_is_done(void *arg)
 {
     const tryst_op *op = arg;
@@ -47,7 +49,7 @@ tryst_status tryst_wait(tryst_op *op, uint64_t timeout_ns)
     return status == TRYST_IN_PROGRESS ? TRYST_E_TIMEOUT : status;
 }
 
-/** Compute the rest of a time-out that began at `begin_ns`. */
+/** Return how much is left of a time-out that began at `begin_ns`. */
 static uint64_t timeout_left_ns(uint64_t timeout_ns, uint64_t begin_ns)
 {
     if (timeout_ns == TRYST_FOREVER)
@@ -76,17 +78,18 @@ tryst_status tryst_wait_all(tryst_op *const *ops, size_t ops_count, uint64_t tim
     return first;
 }
 
-/** The operations of one tryst_wait_any. They are scanned again only when some operation of the context
- *  has completed since the last scan, so a pass costs the same for one operation and for thousands. */
+/** The operations of one tryst_wait_any. A pass scans them only if an operation of the
+ *  context has completed since the last scan, so a pass costs the same for one
+ *  operation and for thousands. */
 struct any {
     tryst_op *const *ops;
     size_t count;
     const struct rendezvous *rdv;
-    uint64_t completions; /**< of the context, when `ops` were last scanned */
-    size_t index;         /**< the first that was complete, else `count` */
+    uint64_t completions; /**< of the context, at the last scan of `ops` */
+    size_t index;         /**< the first complete operation; `count`: none */
 };
 
-/** Find the first operation that is complete; `index` is `count` if there is none. */
+/** Set `index` to the first operation that is complete, or to `count`. */
 static void any_scan(struct any *any)
 {
     for (any->index = 0; any->index < any->count; any->index++)
@@ -97,7 +100,8 @@ static void any_scan(struct any *any)
 static bool any_is_done(void *arg)
 {
     struct any *any = arg;
-    /* Read before the scan: an operation that completes during the scan raises it afterwards. */
+    /* Read before the scan: an operation that completes during the scan raises the
+     * counter. */
     uint64_t completions = rendezvous_completions(any->rdv);
     if (completions != any->completions)
         any_scan(any);
@@ -105,7 +109,8 @@ static bool any_is_done(void *arg)
     return any->index < any->count;
 }
 
-/** The context that all of `ops` belong to. False where two differ; NULL without an operation. */
+/** Find the context that all of `ops` belong to, NULL if `ops` has no operation.
+ *  False: two contexts. */
 static bool ops_owner(tryst_op *const *ops, size_t count, tryst_ctx **ctx_p)
 {
     tryst_ctx *ctx = NULL;

@@ -1,29 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A token bucket with debt, and the estimate of the link that fills it; pace.h has the
- * idea and its sources.
- *
- * Callers: sched.c, and tests with a clock of their own.
+ * A token bucket with debt, and the estimate of the link that scales its rate; pace.h
+ * has the idea and its sources.
  */
 #include "pace.h"
 
 #include <string.h>
 
-/** The base is learnt from so many round trips, at this part of the rate, in this time at
- *  most: half a second of a slow lane's slices would cost more than a base that is a
- *  little too long. */
+/** The base is measured in LEARN_TRIPS round trips at LEARN_SCALE of the rate, for
+ *  LEARN_NS at most: on a slow lane, half a second of slices would cost more than a base
+ *  that is slightly too long. */
 enum { LEARN_TRIPS = 6 };
 #define LEARN_SCALE 0.25
 #define LEARN_NS    (150 * NS_PER_MS)
-/** Of each measured queue, this part counts at once. */
+/** The weight of a new sample in the smoothed queue. */
 #define QUEUE_PART 0.5
-/** The estimate stays within these: beyond, the graph is not of this network. */
+/** Limits of the scale: a graph that is wrong by more does not describe this network. */
 #define SCALE_MIN 0.25
 #define SCALE_MAX 2.0
-/** Training's part of a byte of background. */
+/** The tokens that a byte of background costs; a byte of training costs one. */
 #define BACKGROUND_COST (20.0 / 19)
-/** A window covers a queue of at least this: DONEs come in bunches, and path.h has two
- *  slices of 1.3 ms. */
+/** The least queue that a window covers: two slices of 1.3 ms, as in path.h, since
+ *  DONEs come in bunches. */
 #define WINDOW_QUEUE_NS (2600 * NS_PER_US)
 
 static double larger(double a, double b)
@@ -36,9 +34,9 @@ static double smaller(double a, double b)
     return a < b ? a : b;
 }
 
-/* ---- the bucket
- * --------------------------------------------------------------------------- */
+/* ---- the bucket -------------------------------------------------------------------- */
 
+/** Begin to measure the base. */
 static void learn(struct pace *pace)
 {
     pace->learning = LEARN_TRIPS;
@@ -68,7 +66,7 @@ uint64_t pace_rate(const struct pace *pace)
     return (uint64_t)rate_of(pace);
 }
 
-/** Returns the most tokens of an idle lane. */
+/** Return the most tokens of an idle lane. */
 static double burst_of(const struct pace *pace)
 {
     return larger(PACE_BURST, rate_of(pace) * PACE_BURST_NS * 1e-9);
@@ -88,15 +86,16 @@ uint64_t pace_start_ns(const struct pace *pace, uint64_t now_ns)
     return lacking <= 0 ? now_ns : now_ns + 1 + (uint64_t)(lacking / rate_of(pace) * 1e9);
 }
 
-/** Bring the tokens to `now_ns`, before the rate changes. */
+/** Add the tokens that arrived until `now_ns`, before the rate changes. */
 static void tokens_settle(struct pace *pace, uint64_t now_ns)
 {
     pace->tokens = tokens_at(pace, now_ns);
     pace->tokens_ns = now_ns;
 }
 
-/** The next slice waits for up to half of `bytes` at random, and what it waits for stays
- *  in the bucket. (A linear congruential generator: Numerical Recipes' constants.) */
+/** Delay the next start at random, until the bucket has up to half of `bytes` as
+ *  tokens. The start does not take these tokens. (A linear congruential generator with
+ *  the constants of Numerical Recipes.) */
 static void start_move(struct pace *pace, uint64_t bytes)
 {
     pace->random = pace->random * 1664525u + 1013904223u;
@@ -104,17 +103,16 @@ static void start_move(struct pace *pace, uint64_t bytes)
     pace->least_tokens = 1 + most * ((double)pace->random * 0x1p-32);
 }
 
-/* ---- the link
- * ----------------------------------------------------------------------------- */
+/* ---- the link ---------------------------------------------------------------------- */
 
-/** The time of `bytes` at the link's rate in the graph. */
+/** Return the time of `bytes` at the link's rate in the graph. */
 static double link_ns(const struct pace *pace, uint64_t bytes)
 {
     return (double)bytes / (double)pace->link_bytes_per_s * 1e9;
 }
 
-/** Two slices: slices of other lanes are in front of a lane's also without a standing
- *  queue. */
+/** Return the target queue. Two slices at least: even without a standing queue, slices
+ *  of other lanes are in front of a lane's slice. */
 static double target_ns(const struct pace *pace)
 {
     double bytes = larger(PACE_QUEUE, 2 * (double)pace->timed_bytes);
@@ -135,7 +133,8 @@ uint64_t pace_trip_ns(const struct pace *pace)
     return base_ns ? base_ns + (uint64_t)queue_ns : 0;
 }
 
-/** Has a new age begun? All lanes of a host measure their bases again. */
+/** Begin a new age if `now_ns` is in one. All lanes of a host do so at once, and
+ *  measure their bases again. */
 static void age_follow(struct pace *pace, uint64_t now_ns)
 {
     uint64_t age = now_ns / PACE_AGE_NS;
@@ -160,7 +159,7 @@ static void scale_follow(struct pace *pace, uint64_t now_ns, double own_ns)
         pace->scale = smaller(larger(scale, SCALE_MIN), SCALE_MAX);
 }
 
-/** The timed slice is back. */
+/** End the measurement: the timed slice has been acknowledged. */
 static void trip_take(struct pace *pace, uint64_t now_ns)
 {
     double own_ns = link_ns(pace, pace->timed_bytes);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The window of a rail; rail.h says how. */
+/* The window of a rail (rail.h). */
 #include "rail.h"
 
 #include <stdbool.h>

@@ -2,10 +2,12 @@
 /*
  * The preemptive scheduler; see sched.h for the order and the invariants.
  *
- * Shape: for each class a rail queues its lanes, ordered by the most urgent transfer that could start a slice, and a lane
- * queues these transfers. So the next slice belongs to the first transfer of the first lane. A lane without window
- * leaves its queue until its next credit, a transfer without a posted slice until the next one is posted, and a lane
+ * Shape: for each class a rail queues its lanes, ordered by the most urgent transfer that
+ * could start a slice, and a lane queues these transfers. So the next slice belongs to
+ * the first transfer of the first lane. A lane without window leaves its queue until its
+ * next credit, a transfer without a posted slice until the next one is posted, and a lane
  * without room at the transport until the next run.
+ *
  * Thread: the progress domain.
  */
 #include "sched.h"
@@ -77,7 +79,7 @@ uint64_t sched_rail_bytes(const struct sched *sched, uint32_t rail)
     return sched->rails[rail].bytes;
 }
 
-/* ---- trace -------------------------------------------------------------------------------- */
+/* ---- trace ------------------------------------------------------------------------- */
 
 static void lane_trace_name(const struct sched *sched, struct dispatch_lane *lane)
 {
@@ -95,7 +97,7 @@ static void lane_trace(const struct sched *sched, const struct dispatch_lane *la
                   lane->path.window_bytes, lane->path.slice_bytes);
 }
 
-/* ---- stalled peers ------------------------------------------------------------------------ */
+/* ---- stalled peers ----------------------------------------------------------------- */
 
 /** Return how long a lane may go without credit before it counts as stalled. */
 static uint64_t stall_limit_ns(const struct dispatch_lane *lane)
@@ -104,8 +106,8 @@ static uint64_t stall_limit_ns(const struct dispatch_lane *lane)
     return srtts_ns > SCHED_STALL_NS ? srtts_ns : SCHED_STALL_NS;
 }
 
-/** Add a sample to the lane's srtt. The sample is capped, since a peer that was stopped must not count as a slow one: the
- *  limit at most doubles. */
+/** Add a sample to the lane's srtt. The sample is capped, since a peer that was
+ *  stopped must not count as a slow one: the limit at most doubles. */
 static void srtt_update(struct dispatch_lane *lane, uint64_t sample_ns)
 {
     uint64_t most_ns = 2 * stall_limit_ns(lane);
@@ -156,7 +158,7 @@ static uint64_t on_next_ns(const void *arg)
     return next_ns;
 }
 
-/* ---- queues ------------------------------------------------------------------------------- */
+/* ---- queues ------------------------------------------------------------------------ */
 
 static struct transfer *ready_first(struct dispatch_lane *lane, enum urgency_class kind)
 {
@@ -171,8 +173,8 @@ static void lane_unqueue(struct dispatch_lane *lane)
         (void)urgent_remove(&lane->nodes[kind]);
 }
 
-/** Queue the lane at its rail by its most urgent transfers. Called after each change of lane->ready and when a lane that
- *  had left the queues may start again. */
+/** Queue the lane at its rail by its most urgent transfers. Called after each change
+ *  of lane->ready and when a lane that had left the queues may start again. */
 static void lane_queue(struct sched *sched, struct dispatch_lane *lane)
 {
     for (int kind = 0; kind < URGENCY_CLASSES; kind++) {
@@ -205,7 +207,7 @@ static void transfer_unqueue(struct sched *sched, struct transfer *transfer)
     lane_queue(sched, transfer->lane);
 }
 
-/* ---- pace ---------------------------------------------------------------------------------- */
+/* ---- pace -------------------------------------------------------------------------- */
 
 static void held_until(struct sched *sched, uint64_t until_ns)
 {
@@ -213,7 +215,7 @@ static void held_until(struct sched *sched, uint64_t until_ns)
         sched->held_ns = until_ns;
 }
 
-/** Queue held lanes again whose wait is over. */
+/** Queue again the held lanes that may start now. */
 static void held_release(struct sched *sched)
 {
     uint64_t now_ns = clock_now_ns(sched->params.clock);
@@ -238,7 +240,8 @@ static void lane_path_follow(struct dispatch_lane *lane)
               is_paced ? pace_trip_ns(&lane->pace) : 0);
 }
 
-/** Hold the lane until its bucket has a token, and count its path as limited. Returns false if a slice may start now. */
+/** Hold the lane until its bucket has a token, and count its path as limited. Returns
+ *  false if a slice may start now. */
 __attribute__((noinline)) static bool lane_hold(struct sched *sched,
                                                 struct dispatch_lane *lane)
 {
@@ -261,7 +264,7 @@ static void on_pace(void *arg, struct dispatch_lane *lane, const struct pace_pla
     lane_queue(arg, lane);
 }
 
-/* ---- events of rendezvous ----------------------------------------------------------------- */
+/* ---- events of rendezvous ---------------------------------------------------------- */
 
 static void on_lane_init(void *arg, struct dispatch_lane *lane)
 {
@@ -385,7 +388,7 @@ static void on_pause(void *arg, struct dispatch_lane *lane)
         lane_sample_drop(container_of(node, struct dispatch_lane, busy));
 }
 
-/* ---- starting slices ---------------------------------------------------------------------- */
+/* ---- starting slices --------------------------------------------------------------- */
 
 enum start { STARTED, LANE_FULL, LANE_PACED, RAIL_FULL, TRANSPORT_FULL };
 
@@ -395,8 +398,8 @@ static bool window_has_room(uint64_t in_flight, uint64_t bytes, uint64_t window)
     return in_flight == 0 || in_flight + bytes <= window;
 }
 
-/** True if the rail has room. A lane with nothing in flight may overdraw the rail by the rail's most urgent slice, one
- *  lane at a time. */
+/** True if the rail has room. A lane with nothing in flight may overdraw the rail by
+ *  the rail's most urgent slice, one lane at a time. */
 static bool rail_has_room(const struct sched *sched, const struct dispatch_lane *lane,
                           uint64_t bytes)
 {
@@ -439,8 +442,8 @@ static struct transfer *rail_first(struct rail_window *rail, enum urgency_class 
                : NULL;
 }
 
-/** Return the rail's next transfer, or NULL. Background comes next when training has nothing to start, and when its
- *  deficit covers a slice. */
+/** Return the rail's next transfer, or NULL. Background comes next when training has
+ *  nothing to start, and when its deficit covers a slice. */
 static struct transfer *rail_next(struct rail_window *rail)
 {
     struct transfer *training = rail_first(rail, URGENCY_TRAINING);
@@ -451,8 +454,9 @@ static struct transfer *rail_next(struct rail_window *rail)
     return rail->deficit_bytes >= bytes * (BACKGROUND_SHARE - 1) ? background : training;
 }
 
-/** Update the background's deficit (deficit round robin): `bytes` of `kind` started while the other class waited. Bytes
- *  of training add to it, and a slice of the background takes fifteen times its bytes: the background gets a sixteenth. */
+/** Update the background's deficit (deficit round robin): `bytes` of `kind` started
+ *  while the other class waited. Bytes of training add to it, and a slice of the
+ *  background takes fifteen times its bytes: the background gets a sixteenth. */
 static void deficit_update(struct rail_window *rail, enum urgency_class kind,
                            uint64_t bytes)
 {
@@ -477,14 +481,14 @@ static enum start slice_start(struct sched *sched, struct transfer *transfer)
         return RAIL_FULL;
     if (sched->params.start(transfer) != TRYST_OK)
         return TRANSPORT_FULL;
-    transfer
-        ->next++; /* when all slices are in flight, a DONE finds the transfer through its want */
+    /* When all slices are in flight, a DONE finds the transfer through its want. */
+    transfer->next++;
     bytes_start(sched, transfer, bytes);
     return STARTED;
 }
 
-/** Queue a flow behind flows and lanes of equal urgency after each of its slices, so that all trees of a collective
- *  move. */
+/** Queue a flow behind flows and lanes of equal urgency after each of its slices, so
+ *  that all trees of a collective move. */
 static void turn_end(struct sched *sched, struct transfer *transfer)
 {
     struct dispatch_lane *lane = transfer->lane;
@@ -493,7 +497,8 @@ static void turn_end(struct sched *sched, struct transfer *transfer)
     urgent_turn(&lane->nodes[urgency_class(&transfer->urgency)]);
 }
 
-/** Start slices of the rail's lanes while any may start. Lanes without room at the transport go into `later`. */
+/** Start slices of the rail's lanes while any may start. Lanes without room at the
+ *  transport go into `later`. */
 static int rail_run(struct sched *sched, struct rail_window *rail, struct list *later)
 {
     struct transfer *transfer;
@@ -539,9 +544,10 @@ __attribute__((noinline)) static int rails_run(struct sched *sched)
     return started;
 }
 
-/* ---- why a transfer waits ----------------------------------------------------------------- */
+/* ---- why a transfer waits ---------------------------------------------------------- */
 
-/** Return the transfer of the lane or the rail that starts before this one, which is ready; NULL: none does. */
+/** Return the transfer of the lane or the rail that starts before this one, which is
+ *  ready; NULL: none does. */
 static const struct transfer *turn_before(struct sched *sched,
                                           const struct transfer *transfer)
 {

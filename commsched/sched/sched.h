@@ -1,25 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file sched.h
- *  The preemptive scheduler: matched transfers start slice by slice, the most urgent first, under byte
- *  windows.
+ *  The preemptive scheduler: matched transfers start slice by slice, the most urgent
+ *  first, under byte windows.
  *
- *  Idea: bytes in flight are bounded per peer (its lane) and per rail, and a slice's window returns with the receiver's
- *  DONE. A more urgent transfer (core/urgency.h) therefore waits for one window at most, even behind a transfer of a
- *  gigabyte. The scheduler passes over a transfer whose receiver has no slice posted, but not one that lacks window:
- *  smaller slices must not starve a large one. Background gets the bytes that training leaves, and a sixteenth where
- *  both have slices to start.
+ *  Idea: bytes in flight are bounded per peer (its lane) and per rail, and a slice's
+ *  window returns with the receiver's DONE. A more urgent transfer
+ *  (core/memory/urgency.h) therefore waits for one window at most, even behind a transfer
+ *  of a gigabyte. The scheduler passes over a transfer without a posted slice, but not
+ *  one that lacks window: smaller slices must not starve a large one. Background gets the
+ *  bytes that training leaves, and a sixteenth where both have slices to start.
  *
- *  No peer stalls another. A lane without credit for SCHED_STALL_SRTTS of its srtt is stalled: its bytes in flight do
- *  not count against the rail until the next credit, and its own window still bounds them. The most urgent slice may
- *  overdraw its rail where its lane has nothing in flight, one lane of a rail at a time.
+ *  No peer stalls another. A lane without credit for SCHED_STALL_SRTTS times its srtt is
+ *  stalled: its bytes in flight do not count against the rail until the next credit, and
+ *  its own window still bounds them. The most urgent slice may overdraw its rail where
+ *  its lane has nothing in flight, one lane of a rail at a time.
  *
- *  Invariants: no slice starts while a more urgent one of its rail is posted and fits its lane's window (but for the
- *  background's share). lane->in_flight_bytes is the sum of the bytes of the lane's transfers that were started and not
- *  credited; the sum exceeds the lane's window only while a single slice is in flight. A rail's bytes are the sum over its
- *  lanes that are not stalled; the sum exceeds the rail's window by the bytes of lanes that were stalled, and by one
- *  slice.
+ *  Invariants: no slice starts while a more urgent one of its rail is posted and fits its
+ *  lane's window (but for the background's share). lane->in_flight_bytes is the sum of
+ *  the bytes of the lane's transfers that were started and not credited; the sum exceeds
+ *  the lane's window only while a single slice is in flight. A rail's bytes are the sum
+ *  over its lanes that are not stalled; the sum exceeds the rail's window by the bytes of
+ *  lanes that were stalled, and by one slice.
  *
- *  With rank and step of every urgency zero (TRYST_SCHED=fifo) transfers start in the order of submission.
+ *  With rank and step of every urgency zero (TRYST_SCHED=fifo) transfers start in the
+ *  order of submission.
  */
 #ifndef COMMSCHED_SCHED_H
 #define COMMSCHED_SCHED_H
@@ -39,8 +43,9 @@ struct sched_params {
     tryst_status (*start)(struct transfer *transfer);
 };
 
-/** A lane is stalled without credit for SCHED_STALL_SRTTS of its srtt, and for SCHED_STALL_NS at least: a peer whose
- *  thread was only descheduled has run again by then. */
+/** A lane is stalled without credit for SCHED_STALL_SRTTS times its srtt, and for
+ *  SCHED_STALL_NS at least: a peer with a thread that was only descheduled has run
+ *  again by then. */
 enum { SCHED_STALL_SRTTS = 4 };
 #define SCHED_STALL_NS (20 * NS_PER_MS)
 

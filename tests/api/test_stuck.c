@@ -36,7 +36,7 @@ static void stuck_main(struct harness_rank *rank)
     tryst_group_close(rank->group);
     uint64_t took_ms = (harness_now_ns() - begin_ns) / 1000000;
     CHECK(took_ms >= 9000); /* the fabric had its time */
-    snprintf(text, sizeof text, "has not let go of the endpoint to rank %d (", peer);
+    snprintf(text, sizeof text, "has not released the endpoint to rank %d (", peer);
     if (!strstr(logged, text))
         harness_fail(__FILE__, __LINE__, "what was said: %s", logged);
     size_t said = strlen(logged);

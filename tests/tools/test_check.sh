@@ -54,14 +54,14 @@ done
 export LD_LIBRARY_PATH=$dir/lib
 says warn 'transport ucx' 'no tryst_ucx.so' 'libucx-dev' -- "$info" --check
 says warn 'other machines' 'neither' 'libfabric-dev' -- "$info" --check
-says FAIL 'transport ofi' 'TRYST_TRANSPORT asks' 'libfabric-dev' -- env TRYST_TRANSPORT=ofi "$info" --check
+says FAIL 'transport ofi' 'TRYST_TRANSPORT requires' 'libfabric-dev' -- env TRYST_TRANSPORT=ofi "$info" --check
 echo junk >"$dir/lib/tryst/tryst_ucx.so"
 says warn 'transport ucx' 'file too short' "$none" -- "$info" --check
 rm "$dir/lib/tryst/tryst_ucx.so"
 
 # --- by environment ---
 says FAIL settings 'TRYST_WINDOW_BYTES' 'tryst-info -c' -- env TRYST_WINDOW_BYTES=many "$info" --check
-says FAIL launcher 'but not RANK' 'manual' -- env WORLD_SIZE=2 MASTER_ADDR=h "$info" --check
+says FAIL launcher 'but not RANK' 'launchers' -- env WORLD_SIZE=2 MASTER_ADDR=h "$info" --check
 says ok launcher 'hydra: PMI_RANK=1, 3 ranks' "$none" -- \
     env PMI_RANK=1 PMI_SIZE=3 TRYST_BOOTSTRAP=h:1 "$info" --check
 says FAIL token 'no job token' 'TRYST_TOKEN' -- \
@@ -104,7 +104,7 @@ else
     says FAIL interfaces 'none is up' 'ip link' -- on : sys_boot
     says warn interfaces 'loopback alone' 'ip link' -- on 'ip link set lo up' sys_boot
     rdma='mount -t tmpfs none /sys/class; mkdir /sys/class/infiniband'
-    says FAIL 'locked memory' '64 KiB, and there are RDMA' 'memlock' -- on "$rdma; ulimit -l 64" ipc_lock
+    says FAIL 'locked memory' '64 KiB, and this host' 'memlock' -- on "$rdma; ulimit -l 64" ipc_lock
     if (ulimit -l unlimited) 2>/dev/null; then # else the hard limit is below, and we may not raise it
         says warn 'locked memory' '100000 KiB' 'unlimited' -- on "$rdma; ulimit -l 100000" ipc_lock
         says ok 'locked memory' 'unlimited' "$none" -- on "$rdma; ulimit -l unlimited" ipc_lock

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The blocks of a tensor; see blocks.h.
+ * The blocks of a tensor (blocks.h).
  *
  * Invariant: all ends of blocks, times the size of any element, fit 63 bits, and no two
  * blocks overlap.
@@ -19,8 +19,8 @@
 static const char prepare_call[] = "prepare a collective";
 #define ELEMENTS_MAX (UINT64_MAX / 2 / DTYPE_BYTES_MAX)
 
-/** True if this tensor has a block for each rank: at the root alone, where there is a
- *  root. */
+/** True if the tensor has a block for each rank. With a root, only the root's tensor
+ *  has. */
 static bool has_blocks(const tryst_coll_params *params, bool of_out, int32_t rank)
 {
     switch (params->kind) {
@@ -52,7 +52,7 @@ static tryst_status too_many(bool of_out)
                   prepare_call, of_out ? "out" : "in", ELEMENTS_MAX);
 }
 
-/** Sum counts and find the end. False: they are too large. */
+/** Compute the total, the end and is_dense from counts and offsets. False: too large. */
 static bool blocks_sum(struct coll_blocks *blocks, int32_t size)
 {
     blocks->is_dense = true;
@@ -105,7 +105,7 @@ static tryst_status blocks_apart(const struct coll_blocks *blocks, bool of_out,
 
 /* ---- open -------------------------------------------------------------------------- */
 
-/** Copy the arrays; without offsets the blocks follow one another. False: no memory. */
+/** Copy the arrays; without `offsets` the blocks follow one another. False: no memory. */
 static bool arrays_copy(struct coll_blocks *blocks, const uint64_t *counts,
                         const uint64_t *offsets, int32_t size)
 {
@@ -142,8 +142,10 @@ tryst_status coll_blocks_open(const tryst_coll_params *params, bool of_out, int3
     if (!blocks->is_given)
         return TRYST_OK;
     if (!counts && offsets)
-        return refuse(TRYST_E_INVALID, "cannot %s: %s_offsets is set and %s_counts NULL",
-                      prepare_call, of_out ? "out" : "in", of_out ? "out" : "in");
+        return refuse(
+            TRYST_E_INVALID,
+            "cannot %s: %s_offsets is set and %s_counts is NULL; set both or neither",
+            prepare_call, of_out ? "out" : "in", of_out ? "out" : "in");
     if (!counts)
         return equal_open(blocks, of_out, params->count, size);
     if (!arrays_copy(blocks, counts, offsets, size))
@@ -160,7 +162,7 @@ void coll_blocks_close(struct coll_blocks *blocks)
     blocks->counts = NULL;
 }
 
-/* ---- which blocks these are -------------------------------------------------------- */
+/* ---- comparison -------------------------------------------------------------------- */
 
 bool coll_blocks_same(const struct coll_blocks *blocks, const tryst_coll_params *params,
                       bool of_out, int32_t size)

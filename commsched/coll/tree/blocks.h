@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file blocks.h
- *  Collectives of blocks, one for each rank: where the blocks are in `in` and in `out`.
+ *  The positions of the blocks in `in` and `out`, for collectives with a block for each
+ *  rank.
  */
 #ifndef COMMSCHED_COLL_BLOCKS_H
 #define COMMSCHED_COLL_BLOCKS_H
@@ -14,11 +15,11 @@
 struct coll_blocks {
     bool is_given;     /**< the tensor has a block for each rank */
     bool is_dense;     /**< the blocks follow one another in the order of ranks */
-    uint64_t count;    /**< of each block, where `counts` is NULL */
-    uint64_t *counts;  /**< of each rank's block; NULL: `count`, and dense */
-    uint64_t *offsets; /**< in the allocation of `counts` */
-    uint64_t total;    /**< of all blocks */
-    uint64_t end;      /**< behind the last block */
+    uint64_t count;    /**< count of each block, where `counts` is NULL */
+    uint64_t *counts;  /**< count of each rank's block; NULL: `count`, and dense */
+    uint64_t *offsets; /**< offset of each block, in the allocation of `counts` */
+    uint64_t total;    /**< sum of all counts */
+    uint64_t end;      /**< first element behind all blocks */
 };
 
 static inline uint64_t coll_block_count(const struct coll_blocks *blocks, int32_t rank)
@@ -44,18 +45,19 @@ static inline bool coll_kind_is_list(tryst_coll_kind kind)
 }
 
 /** Find the blocks of a collective's `in` (`of_out`: of its `out`) at `rank` of `size`
- *  ranks. TRYST_OK, TRYST_E_INVALID,
- *  TRYST_E_NOMEM, with a text for tryst_last_error. */
+ *  ranks. TRYST_OK, TRYST_E_INVALID, TRYST_E_NOMEM; writes a text for
+ *  tryst_last_error. */
 tryst_status coll_blocks_open(const tryst_coll_params *params, bool of_out, int32_t rank,
                               int32_t size, struct coll_blocks *blocks);
 void coll_blocks_close(struct coll_blocks *blocks);
 /** True if `blocks` are those that `params` describe. */
 bool coll_blocks_same(const struct coll_blocks *blocks, const tryst_coll_params *params,
                       bool of_out, int32_t size);
-/** Return the root in the shape of an all-gather or reduce-scatter, which has none: -1 where all blocks have one count,
- *  which the total gives, else a negative digest of the counts. */
+/** Return the digest that the shape of an all-gather or reduce-scatter holds as root:
+ *  -1 where all blocks have one count, since the total gives this count, else a
+ *  negative hash of the counts. */
 int32_t coll_blocks_digest(const struct coll_blocks *blocks, int32_t size);
-/** Return a hash of the arrays that count at `rank`. */
+/** Return a hash of the arrays that `rank` uses. */
 uint64_t coll_blocks_hash(const tryst_coll_params *params, int32_t rank, int32_t size);
 
 #endif

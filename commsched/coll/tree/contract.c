@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The plan of some ranks of a group; see contract.h.
+ * The plan of a subgroup (contract.h).
  *
- * Idea: each tree of the group is contracted. The parent of a member is its nearest ancestor that is a
- * member, so members that were near in the tree stay near, and every member computes the same trees from
- * the plan that all ranks have agreed on: nothing is sent, and nothing is rounded.
- * A tree with a root outside the subgroup falls apart; the root of its first piece becomes the parent of the
- * other pieces' roots. A class leaves such trees out if another of its trees has a member as its root. Tree 0 stays in every
- * class, since every collective uses its edges; there its share becomes zero.
- * Invariant: the trees span the members; tree 0 has the same edges in every class, as in the group's plan.
+ * Idea: each tree of the group is contracted: the parent of a member is its nearest
+ * ancestor among the members. So members that are near in the tree stay near, and every
+ * member computes the same trees from the plan that all ranks have agreed on: nothing is
+ * sent, and nothing is rounded. A tree with a root outside the subgroup falls into
+ * pieces; the root of the first piece becomes the parent of the other pieces' roots. A
+ * class leaves out such trees if another of its trees has a member as root. Tree 0 stays
+ * in every class, since every collective uses its edges, with a share of zero in such a
+ * class.
+ *
+ * Invariant: the trees span the members; tree 0 has the same edges in every class, as in
+ * the group's plan.
  */
 #include "contract.h"
 
@@ -21,13 +25,13 @@ struct contraction {
     const int32_t *members;
     uint32_t count;
     uint32_t rank;
-    int32_t *places; /**< by rank of the group: its position in `members`, or -1 */
-    int32_t *left;   /**< memory for the parents and children of further trees */
+    int32_t *places; /**< by rank of the group: position in `members`, or -1 */
+    int32_t *left;   /**< unused memory for parents and children */
 };
 
-/* ---- one half of a tree ------------------------------------------------------------------- */
+/* ---- one half of a tree ------------------------------------------------------------ */
 
-/** The position of the nearest ancestor that is a member, -1: there is none. */
+/** Return the position of the nearest ancestor among the members; -1: none. */
 static int32_t parent_find(const struct contraction *c, const int32_t *parents,
                            uint32_t place)
 {
@@ -37,7 +41,7 @@ static int32_t parent_find(const struct contraction *c, const int32_t *parents,
     return at < 0 ? -1 : c->places[at];
 }
 
-/** Contract a half. Returns the root. */
+/** Contract one half, up or down, of a tree into `out`. Returns the root. */
 static int32_t half_contract(struct contraction *c, const int32_t *parents, int32_t *out)
 {
     int32_t root = -1;
@@ -51,7 +55,7 @@ static int32_t half_contract(struct contraction *c, const int32_t *parents, int3
     return root;
 }
 
-/** Append the children of this rank. Returns how many there are. */
+/** Write the children of this rank to `left`. Returns their number. */
 static uint32_t children_take(struct contraction *c, const int32_t *parents)
 {
     uint32_t children = 0;
@@ -68,7 +72,7 @@ static int32_t *ints_take(struct contraction *c, uint32_t count)
     return taken;
 }
 
-/* ---- trees and classes -------------------------------------------------------------------- */
+/* ---- trees and classes ------------------------------------------------------------- */
 
 static void tree_contract(struct contraction *c, const struct coll_tree_plan *from,
                           struct coll_tree_plan *out)
@@ -76,7 +80,9 @@ static void tree_contract(struct contraction *c, const struct coll_tree_plan *fr
     bool is_whole = c->places[from->root] >= 0;
     int32_t *up = ints_take(c, c->count), *down = up;
     out->root = half_contract(c, from->up_parents, up);
-    if (is_whole) { /* else the pieces of the halves may have other roots: one half serves both */
+    /* If the root is not a member, the pieces of the two halves may have different roots,
+     * so the contracted up half serves both. */
+    if (is_whole) {
         down = ints_take(c, c->count);
         (void)half_contract(c, from->down_parents, down);
     }
@@ -92,7 +98,7 @@ static void tree_contract(struct contraction *c, const struct coll_tree_plan *fr
     (void)ints_take(c, out->down_children_count);
 }
 
-/** The share of a tree, / 2^32. */
+/** Return the share of a tree, as a numerator over 2^32. */
 static uint64_t share_of(const struct coll_class *class, uint32_t tree)
 {
     uint64_t end =
@@ -100,7 +106,7 @@ static uint64_t share_of(const struct coll_class *class, uint32_t tree)
     return end - (tree ? class->trees[tree - 1].cum_share : 0);
 }
 
-/** The sum of the shares of trees with a member as their root. */
+/** Return the sum of the shares of the trees with a member as root. */
 static uint64_t rooted_share(const struct contraction *c, const struct coll_class *class)
 {
     uint64_t sum = 0;
@@ -128,7 +134,7 @@ static void class_contract(struct contraction *c, const struct coll_class *from,
     out->slice_bytes = from->slice_bytes;
 }
 
-/* ---- the plan ----------------------------------------------------------------------------- */
+/* ---- the plan ---------------------------------------------------------------------- */
 
 static void plan_fill(struct contraction *c, struct coll_plan *plan,
                       struct coll_tree_plan *trees)
@@ -152,7 +158,8 @@ static uint32_t trees_count(const struct coll_plan *plan)
     return count;
 }
 
-/** Parents of all members in both halves, and this rank's children in both, at most. */
+/** Return the most integers of a tree: in both halves the parents of all members, and
+ *  the children of this rank. */
 static size_t tree_ints(uint32_t count)
 {
     return 4 * (size_t)count;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Neighbours in a tree, and a plan of binary trees; see edges.h.
+ * Neighbours in a tree, and a plan of binary trees (edges.h).
  *
- * Invariant: what one rank finds fits what its neighbours find: a is a child of b exactly where b is the
- * parent of a, for every root.
+ * Invariant: the results of two neighbours agree: for every root, a is a child of b
+ * exactly if b is the parent of a.
  */
 #include "edges.h"
 
@@ -11,7 +11,7 @@
 
 #include "core/alloc.h"
 
-/* ---- neighbours --------------------------------------------------------------------------- */
+/* ---- neighbours -------------------------------------------------------------------- */
 
 uint32_t coll_edges_max(const struct coll_tree_plan *tree)
 {
@@ -19,7 +19,8 @@ uint32_t coll_edges_max(const struct coll_tree_plan *tree)
     return (up > down ? up : down) + 1;
 }
 
-/** The neighbour of `rank` on the path down to `root`, -1 where `root` is not below `rank`. */
+/** Return the child of `rank` on the path down to `root`; -1: `root` is not below
+ *  `rank`. */
 static int32_t step_towards(const int32_t *parents, int32_t rank, int32_t root)
 {
     int32_t at = root;
@@ -34,7 +35,8 @@ void coll_edges_find(const struct coll_plan *plan, const struct coll_tree_plan *
     const int32_t *children = up ? tree->up_children : tree->down_children;
     uint32_t count = up ? tree->up_children_count : tree->down_children_count;
     int32_t parent = up ? tree->up_parent : tree->down_parent;
-    bool is_above = root >= 0 && root != tree->root; /* is this rank, of that root? */
+    /* True if this rank is on the path between the two roots. */
+    bool is_above = root >= 0 && root != tree->root;
     int32_t towards = -1;
     if (is_above && root != plan->rank)
         towards =
@@ -54,12 +56,13 @@ void coll_parents_find(const struct coll_plan *plan, const struct coll_tree_plan
 {
     const int32_t *planned = up ? tree->up_parents : tree->down_parents;
     memcpy(parents, planned, plan->size * sizeof *parents);
-    /* Each rank on the way from the new root to the plan's gets the rank below it. */
+    /* On the path from the new root to the plan's root, the parent of each rank is the
+     * rank below it. */
     for (int32_t at = root, below = -1; at >= 0; below = at, at = planned[at])
         parents[at] = below;
 }
 
-/* ---- binary trees ------------------------------------------------------------------------- */
+/* ---- binary trees ------------------------------------------------------------------ */
 
 enum { SIMPLE_TREES = 2, SIMPLE_CLASSES = 2 };
 #define SIMPLE_SMALL_BYTES (64u << 10)
@@ -70,11 +73,12 @@ struct simple_plan {
     struct coll_class classes[SIMPLE_CLASSES];
     struct coll_tree_plan trees[SIMPLE_TREES];
     int32_t children[SIMPLE_TREES][2];
-    int32_t parents[]; /* SIMPLE_TREES times size */
+    int32_t parents[]; /* SIMPLE_TREES arrays of `size` parents */
 };
 
-/** Number the ranks from the tree's root: tree 0 from the first rank on, tree 1 from the last one back, so
- *  most ranks are leaves of one. The same function turns a number back into a rank. */
+/** Return the number of a rank in a tree. The root has number 0: rank 0 in tree 0, the
+ *  last rank in tree 1, so most ranks are leaves of one tree. The same function turns
+ *  a number back into a rank. */
 static uint32_t simple_number(uint32_t size, uint32_t tree, uint32_t rank)
 {
     return tree ? size - 1 - rank : rank;

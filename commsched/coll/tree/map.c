@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranges and slices; see map.h.
+ * Ranges and slices (map.h).
  *
- * Idea: the end of a tree's range is count * cumulative share, in 128 bits, rounded down to a cache line;
- * the begin of the next range is the same number, so ranges can neither overlap nor leave a gap.
+ * Idea: the end of a tree's range is count * cumulative share, in 128 bits, rounded down
+ * to a cache line. The next range begins at the same number, so ranges neither overlap
+ * nor leave a gap.
  */
 #include "map.h"
 
@@ -23,7 +24,7 @@ const struct coll_class *coll_class_of(const struct coll_plan *plan, uint64_t by
     return &plan->classes[at];
 }
 
-/** The first element behind the range of `tree`. */
+/** Return the first element behind the range of `tree`. */
 static uint64_t range_end(const struct coll_class *class, uint32_t tree, uint64_t count,
                           size_t element_bytes)
 {

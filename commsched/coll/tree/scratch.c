@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Slots of scratch; see scratch.h.
+ * Slots of scratch (scratch.h).
  *
- * Idea: a slot is a power of two bytes; free slots of a size are a list inside their own memory, so a warm
- * engine allocates nothing. Slots of other sizes are freed only when the bound leaves no other room.
- * Invariant: bytes is the sum of all slots, lent and free. It exceeds the limit only where the single slot is
- * larger than the limit, and after its return until the next slot of another size is allocated.
+ * Idea: the bytes of a slot are a power of two. The free slots of a size are a list
+ * inside their own memory, so a warm engine allocates nothing. Free slots are freed only
+ * when the bound leaves no room for a new one.
+ *
+ * Invariant: `bytes` is the sum of all slots, lent and free. The sum exceeds the limit
+ * only by a single slot that is larger than the limit, and after the return of this slot
+ * until the next slot of another size is allocated.
  */
 #include "scratch.h"
 
@@ -31,7 +34,7 @@ void scratch_init(struct scratch *scratch, uint64_t limit_bytes)
     urgent_init(&scratch->waiters);
 }
 
-/** Free the free slots of all sizes until at most `bytes` are allocated. */
+/** Free unused slots of all sizes until at most `bytes` are allocated. */
 static void scratch_trim(struct scratch *scratch, uint64_t bytes)
 {
     for (unsigned i = 0; i < SCRATCH_SIZES; i++) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The counters of one tree at one rank; see tree.h.
+ * The counters of one tree at one rank (tree.h).
  *
- * Invariant: for each child added <= granted <= told, granted - added <= COLL_GRANTS_MAX, and added of a
- * child is never ahead of the child before it.
+ * Invariant: for each child added <= granted <= told and granted - added <=
+ * COLL_GRANTS_MAX; `added` of a child is at most `added` of the child before.
  */
 #include "tree.h"
 
@@ -23,7 +23,8 @@ void coll_tree_reset(struct coll_tree *tree)
     tree->finished = tree->sent = tree->arrived = 0;
 }
 
-/** Slices that have been added before `child` in the order of addition. */
+/** Return how many slices were added in the step before `child` in the order of
+ *  addition. */
 static uint32_t added_before(const struct coll_tree *tree, uint32_t child)
 {
     return child ? tree->children[child - 1].added : tree->own;
@@ -47,9 +48,10 @@ bool coll_tree_is_done(const struct coll_tree *tree)
            (!tree->finishes || tree->finished == tree->slices);
 }
 
-/* ---- up: from the children ---------------------------------------------------------------- */
+/* ---- up: from the children --------------------------------------------------------- */
 
-/** Slices that have scratch, or have been added, before `child` in the order of addition. */
+/** Return how many slices were granted in the step before `child` in the order of
+ *  addition. */
 static uint32_t granted_before(const struct coll_tree *tree, uint32_t child)
 {
     return child ? tree->children[child - 1].granted : tree->own;
@@ -86,7 +88,7 @@ void coll_tree_taken(struct coll_tree *tree, uint32_t child, void *payload)
     from->slots[0] = payload;
 }
 
-/** True if the next slice of `child` is there and has its turn. */
+/** True if the next slice of `child` has landed and is next in the order of addition. */
 static bool child_is_due(const struct coll_tree *tree, uint32_t child)
 {
     const struct coll_child *from = &tree->children[child];
@@ -128,7 +130,7 @@ void coll_tree_advance(struct coll_tree *tree, const struct coll_unit *unit)
     }
 }
 
-/* ---- up: to the parent, and down ---------------------------------------------------------- */
+/* ---- up: to the parent, and down --------------------------------------------------- */
 
 void coll_tree_sent(struct coll_tree *tree, uint32_t index)
 {
