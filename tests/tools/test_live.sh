@@ -106,7 +106,7 @@ behind)
     ;;
 stopped)
     ranks 2
-    sentence "^rank 1 $waited 0 to send act;0:0 of step 1, which has not sent it: rank 0 \(pid $pid_0\) is stopped \(by SIGSTOP or its like, about [0-9.]+ s ago; kill -CONT $pid_0 lets it go on\), its newest step is 1" \
+    sentence "^rank 1 $waited 0 to send act;0:0 of step 1, which has not sent it: rank 0 \(pid $pid_0\) is stopped \(by a signal, about [0-9.]+ s ago; kill -CONT $pid_0 lets it continue\), its newest step is 1" \
         --job "$pid_1"
     sentence '' "$pid_0" # and its page can be read
     says '^rank 0 of 2'
@@ -137,7 +137,7 @@ thread)
     TRYST_PROGRESS_THREAD=1
     export TRYST_PROGRESS_THREAD
     ranks 2
-    sentence "^rank 0 $waited 1 to send act;0:0 of step 1, which has not sent it: rank 1 \(pid $pid_1\) sleeps inside the library, ready for whatever comes, and its first thread is asleep in the kernel.*; its newest step is 1" \
+    sentence "^rank 0 $waited 1 to send act;0:0 of step 1, which has not sent it: rank 1 \(pid $pid_1\) sleeps inside the library, ready for any event, and its first thread is asleep in the kernel.*; its newest step is 1" \
         --job "$pid_0"
     ;;
 met)
@@ -223,7 +223,7 @@ killed)
     kill -STOP "$pid_1"
     kill -KILL "$pid_0"
     sentence "^no rank of this host waits for another: rank 1 \(pid $pid_1\) is stopped" --job "$pid_1"
-    refused 'there is no process|has no Tryst group open' "$pid_0"
+    refused 'has ended|has no Tryst group open' "$pid_0"
     kill -CONT "$pid_1"
     ;;
 gather)
@@ -268,10 +268,10 @@ pages)
         layout) refused 'has layout 3 \(library 9\.8\.7\), this tryst-info reads 2: use the tryst-info of that library' "$pid_0" ;;
         damaged | unsealed) refused 'its live page is damaged' "$pid_0" ;;
         copy) refused 'has no Tryst group open' "$pid_0" ;;
-        young) refused 'is not ready yet; look again' "$pid_0" ;;
+        young) refused 'is not ready yet; try again' "$pid_0" ;;
         esac
     done
-    refused 'there is no process 2147483647: it has ended, or runs in a container' 2147483647
+    refused 'no process 2147483647: it has ended, or runs in a container' 2147483647
     sleep 60 &
     pids="$pids $!"
     refused "process $! \(.*\) has no Tryst group open" $!
