@@ -65,8 +65,8 @@ static void test_refuses(void **state)
         {"--recompute", "the host's stages keep their activations"},
         {"--device-memory 40X", "must be bytes, as 40G"},
         {"--device cuda --model sleep:1,1", "stages that sleep need none"},
-        {"--json /nonexistent/x.json", "/nonexistent/x.json: cannot be written"},
-        {"--timeline /nonexistent/x.svg", "/nonexistent/x.svg: cannot be written"},
+        {"--json /nonexistent/x.json", "/nonexistent/x.json: cannot write"},
+        {"--timeline /nonexistent/x.svg", "/nonexistent/x.svg: cannot write"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const run *self = bench(rows[i].words);

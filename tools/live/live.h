@@ -34,7 +34,7 @@ struct live_proc {
     bool call_refused; /**< the kernel did not permit reading the call */
 };
 
-/** What a rank is doing, as seen from outside. */
+/** The activity of a rank, as seen from outside. */
 enum live_place {
     LIVE_ENDED,   /**< a zombie */
     LIVE_STOPPED, /**< by a stop signal such as SIGSTOP */

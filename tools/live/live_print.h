@@ -11,7 +11,7 @@ void live_print_rank(FILE *out, const struct live_rank *rank);
  *  phrases. */
 const char *live_kind_text(const struct live_op *op);
 const char *live_missing_text(const struct live_rank *rank, const struct live_op *op);
-/** Return the send whose turn comes before `op`; NULL: none, or it is not on the page. */
+/** Return the send that `op` queues behind; NULL: none, or it is not on the page. */
 const struct live_op *live_behind(const struct live_rank *rank, const struct live_op *op);
 /** Write a phrase about what the rank is doing: "is stopped (…)". */
 void live_place_text(const struct live_rank *rank, char *text, size_t capacity);

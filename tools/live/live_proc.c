@@ -57,7 +57,7 @@ int live_proc_own_pid(pid_t pid)
                : -1;
 }
 
-/* Return the thread whose id in its own namespace is `own_tid`, else the first one. */
+/* Return the thread with the id `own_tid` in its own namespace, else the first one. */
 static pid_t thread_find(pid_t pid, int32_t own_tid)
 {
     char path[64], status[4096];

@@ -3,7 +3,7 @@
  *
  * Idea: a slice that leaves a host waits for the windows of all edges that leave this
  * host through the same port; the port sends them at its rate. A route of one link is a
- * wire of its own and shares no port. */
+ * separate wire and shares no port. */
 #include "perf_hops.h"
 
 #include <math.h>

@@ -29,7 +29,7 @@ struct perf_kind {
 
     tryst_coll_kind coll; /**< TRYST_COLL_INVALID: a measurement of two ranks */
     enum perf_result result;
-    /** The operation whose plan gives the bound; TRYST_PLAN_ALLREDUCE:
+    /** The operation planned for the bound; TRYST_PLAN_ALLREDUCE:
      *  tryst_coll_estimate gives the bound, if there is one. */
     tryst_plan_op plan;
     bool reduces;  /**< --op gives the reduction */

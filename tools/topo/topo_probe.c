@@ -30,14 +30,14 @@
 
 enum { RANKS_MAX = 64, INTERFACES_MAX = 16 };
 
-/* What one rank sends about its host. */
+/* The identity of one rank's host, sent to rank 0. */
 struct identity {
     char host[96]; /* name and network namespace: equal for ranks that share a network */
     char name[72];
     char interfaces[400]; /* "eth0 10000, eth1 25000", sorted */
 };
 
-/* What rank 0 sends back to all ranks. */
+/* The verdict of rank 0, sent to all ranks. */
 struct verdict {
     int32_t hosts[RANKS_MAX];
     int32_t known; /* 1: the graph is in the cache, so nothing is measured */
@@ -159,8 +159,8 @@ static void hosts_number(const struct identity *identities, int size, int32_t *h
 
 /* ---- the cache --------------------------------------------------------------------- */
 
-/* Hash (FNV-1a) the names, hosts and interfaces for which the figures are true. The
- * number of a namespace changes with each boot, so it is left out. */
+/* Hash (FNV-1a) the names, hosts and interfaces for which the figures are true. Namespace
+ * numbers are left out: each new namespace gets another one. */
 static uint64_t identities_hash(const struct probe *probe)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
