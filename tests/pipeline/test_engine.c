@@ -464,7 +464,7 @@ static void test_open_refuses(void **state)
     canary_init(&own, program, 0, 37);
     params.feed = NULL;
     assert_int_equal(tryst_engine_open(&params, &engine), TRYST_E_INVALID);
-    assert_non_null(strstr(tryst_last_error(), "no feed was given"));
+    assert_non_null(strstr(tryst_last_error(), "there is no feed"));
     assert_null(engine);
     assert_int_equal(fake_world_close(world), 0);
     assert_int_equal(fake_world_close(fitting), 0);
