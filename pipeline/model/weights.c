@@ -108,13 +108,13 @@ void tryst_weights_digest(const float *weights, uint64_t weights_count,
              (unsigned long long)hash.high64, (unsigned long long)hash.low64);
 }
 
-/* ---- safetensors --------------------------------------------------------------------------- *
+/* ---- safetensors -------------------------------------------------------------------
  *
  *  8 bytes    n, little-endian: bytes of the header
- *  n bytes    JSON, padded with spaces so that what follows is aligned to 8 bytes:
- *             {"__metadata__":{…},"name":{"dtype":"F32","shape":[…],"data_offsets":[begin,end]},…}
- *  the rest   the tensors, without gaps, at these offsets
- */
+ *  n bytes    JSON, padded with spaces so that the data are aligned to 8 bytes:
+ *             {"__metadata__":{…},"name":{"dtype":"F32","shape":[…],
+ *              "data_offsets":[begin,end]},…}
+ *  the rest   the tensors, without gaps, at these offsets */
 
 typedef struct safetensors_header {
     FILE *out;

@@ -593,7 +593,7 @@ static void test_deadline(void **state)
     assert_int_equal(stage->ops->parameter_visit(stage, collect_one, &all),
                      TRYST_E_DEADLINE);
     assert_int_equal(all.count, 0);
-    assert_non_null(strstr(stage->ops->error(stage), "a look at parameters"));
+    assert_non_null(strstr(stage->ops->error(stage), "a visit of parameters"));
     assert_int_equal(stage->ops->update(stage, 1, NULL), TRYST_E_DEADLINE);
     tryst_stage_close(stage);
     stuck_reclaim();
