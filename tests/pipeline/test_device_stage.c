@@ -581,8 +581,7 @@ static void test_deadline(void **state)
     assert_null(stage);
     print_message("%s\n", tryst_last_error());
     assert_non_null(strstr(tryst_last_error(),
-                           "initial weights: its weight lane has not come to its "
-                           "end for 0.02 s"));
+                           "initial weights: its weight lane has not ended for 0.02 s"));
     assert_non_null(strstr(tryst_last_error(), "stuck 0: "));
     stuck_reclaim();
 

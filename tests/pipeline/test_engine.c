@@ -595,7 +595,7 @@ static void test_one_place(void **state)
     self->stages[1].base.info.device = 1;
     job_run(self);
     assert_int_equal(self->ranks[0].status, TRYST_E_INVALID);
-    assert_non_null(strstr(self->ranks[0].error, "stage 1 is not where"));
+    assert_non_null(strstr(self->ranks[0].error, "stage 1 is not in the memory"));
     assert_int_equal(job_close(self), 0);
     free(self);
     tryst_program_close(program);

@@ -87,7 +87,7 @@ never)
     says 'receive from rank 1: /job:worker/replica:0/task:1/device:CPU:0;[0-9a-f]{16};/job:worker/replica:0/task:0/device:CPU:0;late;0:0 \(step 1, number 0, 8 bytes\)'
     sentence '' live_rank
     says '^rank 1 of 2: live_rank, pid '
-    says '; the thread sleeps on this one'
+    says '; the thread sleeps on this operation'
     says '    rank 0: alive, linked, endpoint opening over shm' # it never came by to answer
     ;;
 collective)
@@ -97,7 +97,7 @@ collective)
         --job "$pid_2"
     "$info" --live "$pid_0" >"$dir/out" 2>"$dir/err"
     "$info" --live "$pid_1" >>"$dir/out" 2>>"$dir/err"
-    says '  collective: gradient \(step 1, 256 bytes\); waits for the part of rank 2; the thread sleeps on this one'
+    says '  collective: gradient \(step 1, 256 bytes\); waits for the part of rank 2; the thread sleeps on this operation'
     ;;
 behind)
     ranks 2
@@ -113,7 +113,7 @@ stopped)
     # the one that waits is stopped as well: what it waited for is still seen
     kill -STOP "$pid_1"
     line 'it is stopped' "$pid_1"
-    says 'act;0:0 .*; the thread sleeps on this one'
+    says 'act;0:0 .*; the thread sleeps on this operation'
     kill -CONT "$pid_0" "$pid_1"
     ;;
 mutual)
@@ -121,7 +121,7 @@ mutual)
     sentence "^ranks (0 and 1|1 and 0) wait for each other: rank . $waited . to send (up|down);0:0 of step 1, and rank . $waited . to send (up|down);0:0 of step 1; none of them has done it" \
         --job "$pid_0"
     line '^  it waits inside the library, its newest step is 1' "$pid_0" # also where a transport cannot sleep
-    says '; the thread sleeps on this one'
+    says '; the thread sleeps on this operation'
     ;;
 circle)
     ranks 3
