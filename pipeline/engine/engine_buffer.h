@@ -44,10 +44,9 @@ typedef struct buffer_class {
     size_t bytes;
     bool travels;
     size_t made_count;
-    buffer *free,
-        /* the block to be taken next, and the last one; last_free is set only if there is
-         * one */
-        *last_free;
+    /* the block to be taken next, and the last one; last_free is set only if there is
+     * one */
+    buffer *free, *last_free;
     buffer_chunk *chunks;
 } buffer_class;
 

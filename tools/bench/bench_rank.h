@@ -55,8 +55,8 @@ typedef struct bench_run {
     tryst_stage **stages; /* [stages]; NULL on other ranks */
     tryst_engine *engine;
     double *losses; /* [steps]: on rank 0 and on the rank of the last stage */
-    tryst_op *
-        *loss_ops; /* [steps]: send or receive of each loss; NULL once it has ended */
+    /* [steps]: send or receive of each loss; NULL once it has ended */
+    tryst_op **loss_ops;
     uint64_t losses_ended;
     double *seconds; /* [steps] */
     uint64_t begin_ns;

@@ -24,8 +24,8 @@ typedef struct figures {
     double tokens_per_s;
     double *measured;  /* [ranks] bubble */
     double *predicted; /* [ranks] */
-    double
-        *waiting_s; /* [ranks] waits of the simulated schedule, in the measured steps */
+    /* [ranks] waits of the simulated schedule, in the measured steps */
+    double *waiting_s;
     double measured_mean;
     double predicted_mean;
     int cores_count; /* cores that all ranks share; 0: several hosts */

@@ -17,8 +17,8 @@ struct sink {
     bool discards; /* true: the time for writing is over, text is dropped */
     char *data;
     size_t bytes, capacity;
-    struct stream
-        *open; /* stream whose line the text ends with; NULL: all lines are finished */
+    /* stream whose line the text ends with; NULL: all lines are finished */
+    struct stream *open;
 };
 
 /* One stream of one rank, which enters a sink line by line. */

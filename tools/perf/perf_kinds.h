@@ -36,10 +36,9 @@ struct perf_kind {
     bool has_in;   /**< an input apart from the result, unless --inplace */
     bool preempts; /**< measures urgent operations among others */
     bool has_root; /**< has --root; only the root of a reduction has the result */
-    bool in_blocks,
-        /** the tensor has one block for each rank, and --sizes gives the bytes of all of
-         *  them */
-        out_blocks;
+    /** the tensor has one block for each rank, and --sizes gives the bytes of all of
+     *  them */
+    bool in_blocks, out_blocks;
     /** Return the bus factor: bus bandwidth is algorithm bandwidth times this, as
      *  nccl-tests define it. */
     double (*bus_factor)(int ranks);

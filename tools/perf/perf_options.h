@@ -40,8 +40,8 @@ struct perf_options {
     bool inplace; /**< the input and the result are the same memory */
     bool check;   /**< compare each result with the pattern's */
     tryst_op_params params; /**< flags and priority from --priority */
-    const char *sizes_text, *memory_text,
-        *op_text; /**< as given; the kind decides their meaning */
+    /** as given; the kind decides their meaning */
+    const char *sizes_text, *memory_text, *op_text;
 };
 
 /** Return the name that --op takes: "sum", "prod". */

@@ -32,9 +32,9 @@ enum { OUTSTANDING = 2, ITERS_DEFAULT = 100, WARMUP_DEFAULT = 5, LOW_PRIORITY = 
 struct figure {
     uint64_t bytes, iters;
     double unloaded_s, median_s, p95_s, p99_s, bound_s;
-    double bytes_per_s,
-        alone_bytes_per_s; /* of all ranks: both kinds together; the background alone */
-    double wait_s;         /* part of the bound: the waits at the hops */
+    /* of all ranks: both kinds together; the background alone */
+    double bytes_per_s, alone_bytes_per_s;
+    double wait_s; /* part of the bound: the waits at the hops */
     /* true: the bound uses measured rates; false: those of TRYST_TOPOLOGY */
     bool is_measured;
 };
@@ -51,10 +51,9 @@ struct preempt {
     uint64_t steps;
     tryst_op *moving[OUTSTANDING]; /* the background's operations, in turn */
     unsigned oldest;
-    double *samples, *moved,
-        /* seconds of each iteration; bytes a second to each rank; wait_s of
-         * perf_hops.h */
-        *waits;
+    /* seconds of each iteration; bytes a second to each rank; wait_s of
+     * perf_hops.h */
+    double *samples, *moved, *waits;
     uint64_t *sent; /* bytes sent to each rank when the measured part of a phase began */
     struct figure figures[PERF_SIZES_MAX];
 };

@@ -8,8 +8,8 @@
 
 struct setup {
     int ranks, hosts;
-    char transports
-        [64]; /* transports to other ranks: "shm", "shm and ucx"; "" for one rank */
+    /* transports to other ranks: "shm", "shm and ucx"; "" for one rank */
+    char transports[64];
     const char *topology;
 };
 

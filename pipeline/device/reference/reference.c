@@ -134,8 +134,8 @@ static void reference_embedding_backward(const device_lane *lane, int32_t rows,
 /* With n = (x − mean) · rstd and g = dy · gain, row by row:
  *
  *     y  = n · gain + bias
- *     dx = rstd · (g − mean(g) − n · mean(g · n))        dgain = Σ dy · n,  dbias = Σ
- * dy */
+ *     dx = rstd · (g − mean(g) − n · mean(g · n))
+ *     dgain = Σ dy · n,  dbias = Σ dy */
 static void reference_norm_forward(const device_lane *lane, int32_t rows, int32_t width,
                                    const void *x, const void *gain, const void *bias,
                                    void *y, void *mean, void *rstd)
