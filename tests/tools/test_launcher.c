@@ -159,8 +159,7 @@ static void bootstrap_obeys_the_port_range(void **state)
     snprintf(range, sizeof range, "--env=TRYST_PORT_RANGE=%d-%d", port, port);
     struct command first, second;
     run_script(&first, "1", range, "echo started");
-    expect(&first, LAUNCHER_FAILED,
-           "every port of TRYST_PORT or TRYST_PORT_RANGE");
+    expect(&first, LAUNCHER_FAILED, "every port of TRYST_PORT or TRYST_PORT_RANGE");
     command_free(&first);
     close(own);
 
