@@ -11,7 +11,7 @@
 
 enum { ROWS_MAX = 64, LONG_FIRST = 256 };
 
-/* Digits alone, up to `most`. */
+/* Parse `length` digits as a number of at most `most`. */
 static bool digits_parse(const char *text, size_t length, uint64_t most,
                          uint64_t *whole_p)
 {
@@ -63,9 +63,9 @@ __attribute__((format(printf, 4, 5))) static bool refuse(const struct tool *tool
     va_list args;
     fprintf(stderr, "%s: ", tool->name);
     if (row->name)
-        fprintf(stderr, "--%s %s: wants ", row->name, text);
+        fprintf(stderr, "--%s %s: must be ", row->name, text);
     else
-        fprintf(stderr, "-%c %s: wants ", row->letter, text);
+        fprintf(stderr, "-%c %s: must be ", row->letter, text);
     va_start(args, wants);
     vfprintf(stderr, wants, args);
     va_end(args);
@@ -109,13 +109,15 @@ static bool row_take(const struct tool *tool, const struct tool_option *row,
     }
 }
 
-/* For getopt: row i is the option LONG_FIRST + i, or its letter. */
+/* Fill getopt's tables: row i is the option LONG_FIRST + i, or its letter. */
 static void getopt_fill(const struct tool *tool, struct option *longs, char *letters)
 {
     int count = 0;
     if (tool->words_end)
         *letters++ = '+';
-    *letters++ = ':'; /* a missing value is told apart, and both are said here */
+    /* getopt returns ':' for a missing value; getopt_long prints nothing itself (opterr
+     * is 0) */
+    *letters++ = ':';
     for (int i = 0; i < tool->rows_count; i++) {
         const struct tool_option *row = &tool->rows[i];
         const int argument = row->kind == TOOL_FLAG ? no_argument : required_argument;
@@ -147,7 +149,7 @@ static bool is_allowed(const struct tool *tool, const struct tool_option *row)
         name++;
     if (!name || *name)
         return true;
-    fprintf(stderr, "%s: --%s does not belong here; see --help\n", tool->name, row->name);
+    fprintf(stderr, "%s: --%s is not allowed here; see --help\n", tool->name, row->name);
     return false;
 }
 
@@ -167,7 +169,7 @@ enum tool_next tool_options_read(const struct tool *tool, int argc, char **argv,
         }
         if (!row)
             fprintf(stderr, "%s: %s %s; see %s --help\n", tool->name, argv[optind - 1],
-                    what == ':' ? "wants a value" : "is no option, or takes no value",
+                    what == ':' ? "needs a value" : "is unknown, or takes no value",
                     tool->name);
         if (!row || !is_allowed(tool, row) || !row_take(tool, row, optarg, options))
             return TOOL_REFUSED;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file options.h
- *  A tool's command line as a table.
+ *  Reads a tool's command line from a table.
  *
- *  Idea: one row is an option: its names, what its value is, and where that goes in the tool's own
- *  structure of options. What is wrong with a value is said the same way in every tool.
- */
+ *  Idea: one row is an option: its names, the kind of its value, and the place of that
+ *  value in the tool's own structure of options. Every tool refuses a bad value with the
+ *  same words. */
 #ifndef TRYST_TOOLS_OPTIONS_H
 #define TRYST_TOOLS_OPTIONS_H
 
@@ -12,45 +12,47 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** What an option's value is. */
+/** The kind of an option's value. */
 enum tool_value {
-    TOOL_FLAG,   /**< none: a bool becomes true */
+    TOOL_FLAG,   /**< no value: a bool becomes true */
     TOOL_TEXT,   /**< const char * */
     TOOL_COUNT,  /**< int, from `least` to `most` */
     TOOL_NUMBER, /**< uint64_t, from `least` to `most` */
     TOOL_BYTES,  /**< uint64_t, from `least` to `most`: "1500", "64K", "1MiB", "40G" */
     TOOL_RATE,   /**< double above 0 */
-    TOOL_OTHER   /**< `read` takes it */
+    TOOL_OTHER   /**< `read` parses and stores it */
 };
 
 struct tool_option {
-    const char *name; /**< long name; NULL: it has none */
-    char letter;      /**< 0: it has none */
+    const char *name; /**< long name; NULL: none */
+    char letter;      /**< 0: none */
     enum tool_value kind;
-    size_t offset; /**< of its place in the options */
+    size_t offset; /**< offset of the value in the tool's structure of options */
     uint64_t least, most;
-    /** Of TOOL_OTHER; false: it said what is wrong. */
+    /** Parse and store a value of TOOL_OTHER. False if it is refused, after a message on
+     *  stderr. */
     bool (*read)(const char *text, void *options);
 };
 
 struct tool {
     const char *name, *help;
-    const struct tool_option *rows; /**< without --help, which every tool has */
+    const struct tool_option *rows; /**< all options but --help, which every tool has */
     int rows_count;
-    const char *const *allowed; /**< long names of those that may be given; NULL: all */
-    bool words_end;             /**< options end at the first word */
+    /** long names of the options that may be given, NULL at the end; NULL: all */
+    const char *const *allowed;
+    bool words_end; /**< true: options end at the first word */
 };
 
-/** What main does next. */
+/** The next step of main: run, end with 0, or end with the status for bad usage. */
 enum tool_next { TOOL_GO, TOOL_DONE, TOOL_REFUSED };
 
-/** Read the options; words begin at getopt's `optind`. TOOL_DONE: help was asked for and printed.
- *  TOOL_REFUSED: what is wrong was said on stderr. */
+/** Read the options; words begin at getopt's `optind`. TOOL_DONE: --help was given and
+ *  the help printed. TOOL_REFUSED: a message is on stderr. */
 enum tool_next tool_options_read(const struct tool *tool, int argc, char **argv,
                                  void *options);
 
-/** The whole of `text` as a whole number, or as bytes with K, M, G or T as powers of 1024; false: it is
- *  none, or not from `least` to `most`. */
+/** Parse all of `text` as a whole number, or as bytes with K, M, G or T as powers of
+ *  1024. False if it does not parse or is not from `least` to `most`. */
 bool tool_number_parse(const char *text, uint64_t least, uint64_t most,
                        uint64_t *number_p);
 bool tool_bytes_parse(const char *text, uint64_t least, uint64_t most, uint64_t *bytes_p);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tools' standard files. */
+/* Implements standard_files.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 void standard_files_open(void)
 {
-    /* For reading alone: a write fails with EBADF. */
+    /* Opened for reading only, so that a write fails with EBADF. */
     int fd = open("/dev/null", O_RDONLY);
     while (fd >= 0 && fd < 3)
         fd = open("/dev/null", O_RDONLY);
@@ -20,7 +20,7 @@ void standard_files_open(void)
 
 void standard_output_refused(const char *tool, int error)
 {
-    fprintf(stderr, "%s: standard output cannot be written: %s\n", tool,
+    fprintf(stderr, "%s: cannot write standard output: %s\n", tool,
             error ? strerror(error) : "an earlier write failed");
 }
 

@@ -256,7 +256,7 @@ typedef struct tryst_sim {
  *
  *  Owns:    the caller owns `*sim_p`, for tryst_sim_free.
  *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (a negative cost, no costs),
- *           TRYST_E_PROGRAM (the program cannot come to its end)
+ *           TRYST_E_PROGRAM (the program does not reach its end)
  */
 TRYST_API tryst_status tryst_program_simulate(const tryst_program *program,
                                               const tryst_sim_params *params,

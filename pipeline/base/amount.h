@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes for people. */
+/* Formats bytes for people. */
 #ifndef PIPELINE_AMOUNT_H
 #define PIPELINE_AMOUNT_H
 
 #include <stdint.h>
 #include <stdio.h>
 
-/* "1.50 GiB", "12.00 KiB". */
+/* A text such as "1.50 GiB" or "12.00 KiB". */
 typedef struct amount {
     char text[24];
 } amount;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Open files at descriptors above 2.
+/* Opens files at descriptors above 2.
  *
- * A program may close these numbers and still write to them: its text would go into the
- * file. core/os/fd.h does the same for libtryst, and is not visible here. */
+ * A program may close descriptors 0 to 2 and still write to them: its text would go into
+ * the file. core/os/fd.h does the same for libtryst, and cannot be included here. */
 #ifndef PIPELINE_BASE_FILE_H
 #define PIPELINE_BASE_FILE_H
 
@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* Move `fd` above 2 if it is below; the low number is closed. -1 and errno: `fd` was
- * negative, or no descriptor is left. */
+/* Move `fd` above 2 if it is below, and close the low number. Returns -1 with errno if
+ * `fd` is negative or no descriptor is left. */
 static inline int file_move(int fd)
 {
     if (fd < 0 || fd > STDERR_FILENO)
@@ -24,7 +24,7 @@ static inline int file_move(int fd)
     return moved;
 }
 
-/* fopen; NULL and errno. */
+/* Call fopen, with a descriptor above 2. Returns NULL with errno. */
 static inline FILE *file_open(const char *path, const char *mode)
 {
     FILE *file = fopen(path, mode);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Aligned, zeroed memory for weights and activations. */
+/* Allocates aligned, zeroed memory for weights and activations. */
 #ifndef PIPELINE_MEMORY_H
 #define PIPELINE_MEMORY_H
 
@@ -10,8 +10,8 @@
 /* Every matrix starts at a multiple of this. */
 #define MEMORY_ALIGN_BYTES 64u
 
-/* Zeroed, MEMORY_ALIGN_BYTES-aligned memory, or NULL; give it to free. 0 bytes give a valid
- * pointer too. */
+/* Return zeroed memory aligned to MEMORY_ALIGN_BYTES, or NULL. The caller frees it with
+ * free. 0 bytes give a valid pointer too. */
 static inline void *memory_alloc_aligned(uint64_t bytes)
 {
     const uint64_t unit = MEMORY_ALIGN_BYTES;

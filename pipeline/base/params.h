@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Structs of callers, of any version (tryst/sized.h), with the sentence for those that
- * are refused. */
+/* Reads the callers' structs, of any version (tryst/sized.h), and writes the sentence for
+ * those that are refused. */
 #ifndef PIPELINE_PARAMS_H
 #define PIPELINE_PARAMS_H
 
@@ -10,8 +10,8 @@
 #include <tryst/stage.h>
 #include <tryst/tryst.h>
 
-/* Copy the input struct `from` (NULL: all defaults) to `to`, this version's of `bytes`
- * bytes. `name` is the type's, for tryst_last_error. */
+/* Copy the input struct `from` (NULL: all defaults) to `to`, which has this version's
+ * `bytes` bytes. `name` is the type's name, for tryst_last_error. */
 static inline tryst_status params_read(void *to, size_t bytes, const void *from,
                                        const char *name)
 {
@@ -22,7 +22,7 @@ static inline tryst_status params_read(void *to, size_t bytes, const void *from,
     return TRYST_E_INVALID;
 }
 
-/* The same for params without which the call cannot do anything. */
+/* Copy the input struct `from` as params_read does, but refuse NULL. */
 static inline tryst_status params_read_given(void *to, size_t bytes, const void *from,
                                              const char *name)
 {
@@ -33,8 +33,8 @@ static inline tryst_status params_read_given(void *to, size_t bytes, const void 
     return TRYST_E_INVALID;
 }
 
-/* True if the caller's output struct `to` can be written; else tryst_last_error gives the
- * reason. */
+/* True if the caller's output struct `to` can be written; otherwise tryst_last_error
+ * gives the reason. */
 static inline bool params_writable(const void *to, const char *name)
 {
     if (to && tryst_sized_is_set(to)) {
@@ -45,16 +45,16 @@ static inline bool params_writable(const void *to, const char *name)
     return false;
 }
 
-/* Why the table or the info of a stage, perhaps a caller's own, cannot be used; NULL
- * where both can. */
+/* Return the reason why the table or the info of a stage, which may be a caller's own,
+ * cannot be used; NULL if both can. */
 static inline const char *params_stage_reason(const tryst_stage *stage)
 {
     tryst_stage_ops ops;
     tryst_stage_info info;
     if (!TRYST_SIZED_HAS(stage->ops, tryst_stage_ops, error))
-        return "the struct_size of its tryst_stage_ops is not set: set it with sizeof";
+        return "the struct_size of its tryst_stage_ops is not set; set it with sizeof";
     if (!TRYST_SIZED_HAS(&stage->info, tryst_stage_info, device))
-        return "the struct_size of its tryst_stage_info is not set: set it with sizeof";
+        return "the struct_size of its tryst_stage_info is not set; set it with sizeof";
     if (!tryst_sized_read(&ops, sizeof ops, stage->ops))
         return tryst_sized_reason(stage->ops);
     return tryst_sized_read(&info, sizeof info, &stage->info)

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Seeded numbers by position: the i-th number of a stream is a pure function of the stream's
- * name and i, so any rank can compute any of them alone. Written down in README.md. */
+/* Seeded numbers by position: number i of a stream is a pure function of the stream's
+ * name and i, so any rank can compute any number alone. pipeline/model/README.md has the
+ * formula. */
 #ifndef PIPELINE_RANDOM_H
 #define PIPELINE_RANDOM_H
 
 #include <stdint.h>
 
-/* splitmix64's increment (2^64 / golden ratio) and finaliser: Steele, Lea and Flood, 2014. */
+/* splitmix64's increment (2^64 / golden ratio) and finaliser: Steele, Lea and Flood,
+ * 2014. */
 #define RANDOM_GOLDEN UINT64_C(0x9e3779b97f4a7c15)
 
 static inline uint64_t random_mix(uint64_t x)
@@ -16,7 +18,7 @@ static inline uint64_t random_mix(uint64_t x)
     return x ^ (x >> 31);
 }
 
-/* The stream that (seed, a, b) name. */
+/* Return the stream with the name (seed, a, b). */
 static inline uint64_t random_stream(uint64_t seed, uint64_t a, uint64_t b)
 {
     uint64_t stream = random_mix(seed + RANDOM_GOLDEN);
@@ -24,20 +26,20 @@ static inline uint64_t random_stream(uint64_t seed, uint64_t a, uint64_t b)
     return random_mix(stream + b + RANDOM_GOLDEN);
 }
 
-/* 64 random bits: number `index` of `stream`. */
+/* Return number `index` of `stream`: 64 random bits. */
 static inline uint64_t random_at(uint64_t stream, uint64_t index)
 {
     return random_mix(stream + (index + 1) * RANDOM_GOLDEN);
 }
 
-/* Uniform in [-1, 1): 24 bits, so the value is exact in fp32. */
+/* Map bits uniformly to [-1, 1). 24 bits are used, so the value is exact in fp32. */
 static inline float random_signed_unit(uint64_t bits)
 {
     return ((float)(bits >> 40) - 8388608.0f) / 8388608.0f;
 }
 
-/* Uniform in [0, bound): the high half of a 128-bit product (Lemire, without rejection: the bias
- * is below bound / 2^64). */
+/* Map bits uniformly to [0, bound): the high half of a 128-bit product (Lemire, without
+ * rejection: the bias is below bound / 2^64). */
 static inline uint64_t random_below(uint64_t bits, uint64_t bound)
 {
     __extension__ typedef unsigned __int128 wide;

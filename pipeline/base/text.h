@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sentences built piece by piece in a buffer.
+/* Builds sentences piece by piece in a buffer.
  *
- * A text that does not fit is cut and stays terminated; a NULL or empty buffer swallows
- * all. Where the text is an error, tryst_last_error_set takes it when it is complete. */
+ * A text that does not fit is cut and stays terminated; a NULL or empty buffer drops all
+ * text. A complete error text goes to tryst_last_error_set. */
 #ifndef TRYST_PIPELINE_TEXT_H
 #define TRYST_PIPELINE_TEXT_H
 
@@ -10,13 +10,13 @@
 #include <stdio.h>
 #include <tryst/types.h>
 
-/* A buffer of this size takes every text: tryst_last_error keeps as much. */
+/* A buffer of this size holds every text: tryst_last_error keeps as many bytes. */
 #define TRYST_PIPELINE_TEXT_MAX 65536
 
 typedef struct text {
     char *data;
     size_t capacity;
-    size_t used; /* characters wanted so far, the cut ones included */
+    size_t used; /* characters of all pieces so far, the cut ones included */
 } text;
 
 static inline text text_begin(char *data, size_t capacity)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bfloat16: the upper half of a float. Rounded to nearest, ties to even, as hardware does.
+/* bfloat16: the upper half of a float. Rounded to nearest, ties to even, as hardware
+ * does.
  *
- * Read by the reference (C) and by the kernels (CUDA C++), so that both round alike. */
+ * The reference (C) and the kernels (CUDA C++) include this file, so both round alike. */
 #ifndef PIPELINE_DEVICE_BF16_H
 #define PIPELINE_DEVICE_BF16_H
 
@@ -32,7 +33,7 @@ BF16_CALL bf16 bf16_from_float(float number)
     bf16 value;
     memcpy(&bits, &number, sizeof(bits));
     if ((bits & 0x7fffffffu) > 0x7f800000u) {
-        bits |= 0x00400000u; /* not a number stays one when its lower half goes */
+        bits |= 0x00400000u; /* NaN stays NaN when its lower half is dropped */
     } else {
         bits += 0x7fffu + ((bits >> 16) & 1u);
     }

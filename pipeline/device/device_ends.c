@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The two ends of every byte model: the embedding before the first layer, and the final norm, the
- * untied head and the cross-entropy behind the last.
+/* Implements the two ends of every byte model: the embedding before the first layer, and
+ * the final norm, the untied head and the cross-entropy behind the last.
  *
- * On a device the head runs over chunks of rows: logits are made in fp32 for DEVICE_CHUNK_ROWS rows,
- * become a loss and a log-sum-exp, and are made once more by backward, so that they are never kept.
- * On the host, where a product costs more than memory, they are. Called
- * through layer_ops. */
+ * On a device the head runs over chunks of rows: fp32 logits of DEVICE_CHUNK_ROWS rows
+ * become a loss and a log-sum-exp, and backward computes them again, so that they are
+ * never kept. On the host, where a product costs more than memory, they are kept. */
 #include "device_layer.h"
 
 /* Initial embeddings are uniform in ±this: a standard deviation of 0.05. */
 #define EMBEDDING_BOUND 0.0866
 
-/* ---- embedding ----------------------------------------------------------------------------- */
+/* ---- embedding --------------------------------------------------------------------- */
 
 enum { EMBEDDING_TOKEN, EMBEDDING_POSITION };
 
@@ -85,7 +84,7 @@ const layer_ops layer_embedding = {
     .flops = embedding_flops,
 };
 
-/* ---- final norm, head and loss ------------------------------------------------------------- */
+/* ---- final norm, head and loss ----------------------------------------------------- */
 
 enum { HEAD_NORM_GAIN, HEAD_NORM_BIAS, HEAD_WEIGHT, HEAD_TENSORS };
 
@@ -140,7 +139,7 @@ static bool head_chunk_next(const device_pass *pass, head_chunk *chunk)
     return chunk->rows > 0;
 }
 
-/* Element `row`·`columns` of an array. */
+/* Return the address of element `row`·`columns` of an array. */
 static void *head_row(const void *data, tryst_dtype dtype, int32_t row, int32_t columns)
 {
     return (char *)(uintptr_t)data +

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Implements device_finish.h: asks both lanes, sleeps a moment, asks again. */
+/* Implements device_finish.h: polls both lanes, with a pause between. */
 #include "device_finish.h"
 
 #include <stdio.h>
 #include <time.h>
 
-/* Between two looks at a device: as long as a small copy takes. */
+/* Pause between two polls of a device: as long as a small copy takes. */
 #define LOOK_PAUSE_NS 20000
 
 static uint64_t now_ns(void)
@@ -29,9 +29,9 @@ static void session_fail_late(device_session *session, uint64_t patience_ns,
     const bool computes = !lane_is_idle(session, DEVICE_COMPUTE);
     session->status = TRYST_E_DEADLINE;
     snprintf(session->text, sizeof(session->text),
-             "%s %d: %s: its %s lane has not come to its end for %.6g s; a kernel hangs, "
-             "what it waits for never came, or others keep the device busy (nvidia-smi "
-             "shows who)",
+             "%s %d: %s: its %s lane has not ended for %.6g s; a kernel hangs, "
+             "an event never came, or other programs keep the device busy (nvidia-smi "
+             "lists them)",
              session->kernels->name, (int)session->device, what,
              computes ? "compute" : "weight", (double)patience_ns / 1e9);
 }

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One transformer block, pre-norm:
+/* Implements one transformer block, pre-norm:
  *
  *     a = x + project(attend(qkv(norm1(x))))
  *     y = a + down(gelu(up(norm2(a))))
  *
- * with causal attention over `heads` heads of hidden / heads columns each. Rows of `qkv` hold q, k and v
- * side by side, each [heads, head_width].
+ * with causal attention over `heads` heads of hidden / heads columns each. Rows of `qkv`
+ * hold q, k and v side by side, each [heads, head_width].
  *
- * One idea: forward saves every matrix that a weight gradient multiplies with; backward_input keeps
- * every gradient it is multiplied by; backward_weight is then four products and sums. The residual sums
- * and the GELUs are part of the products; attention saves its rows' log-sum-exp in place of
- * probabilities. Called through layer_ops. */
+ * One idea: forward saves one factor of every weight gradient, backward_input keeps the
+ * other; backward_weight is then four products and sums. The residual sums and the GELUs
+ * are part of the products; attention saves its rows' log-sum-exp in place of
+ * probabilities. */
 #include "device_layer.h"
 
 enum {
@@ -34,20 +34,20 @@ enum { GPT_WIDEN = 4 };
 
 /* H = hidden. */
 enum {
-    /* What forward leaves behind. */
+    /* Saved by forward. */
     GPT_MEAN1,    /* wide [rows] */
     GPT_RSTD1,    /* wide [rows] */
     GPT_NORMED1,  /* [rows, H] */
     GPT_QKV,      /* [rows, 3H] */
     GPT_LSE,      /* wide [batch, heads, seq] */
     GPT_ATTENDED, /* [rows, H] */
-    GPT_MIDDLE,   /* [rows, H]: a above */
+    GPT_MIDDLE,   /* [rows, H]: a in the formula above */
     GPT_MEAN2,    /* wide [rows] */
     GPT_RSTD2,    /* wide [rows] */
     GPT_NORMED2,  /* [rows, H] */
     GPT_UP,       /* [rows, 4H], before the GELU */
-    GPT_WIDENED,  /* [rows, 4H], behind it */
-    /* What backward_input leaves for backward_weight: the gradient of each of these. */
+    GPT_WIDENED,  /* [rows, 4H], after the GELU */
+    /* Kept by backward_input for backward_weight: the gradients of the arrays named. */
     GPT_DNORMED1, /* [rows, H] */
     GPT_DQKV,     /* [rows, 3H] */
     GPT_DMIDDLE,  /* [rows, H] */
@@ -83,8 +83,8 @@ static int32_t gpt_arrays(const tryst_model *model, bool keeps_logits,
     return GPT_ARRAYS;
 }
 
-/* The products that end in a residual sum start smaller, the more of them there are, so that
- * the sum's variance does not grow with depth (GPT-2). */
+/* List the tensors. Products that end in a residual sum start smaller with more layers,
+ * so that the sum's variance does not grow with depth (GPT-2). */
 static int32_t gpt_tensors(const tryst_model *model, layer_tensor *tensors)
 {
     const int32_t hidden = model->hidden, wide = hidden * GPT_WIDEN;
@@ -147,7 +147,7 @@ static void gpt_forward(const device_pass *pass)
     }
 }
 
-/* From the block's output back to `middle`. */
+/* Run backward from the block's output to `middle`. */
 static void gpt_backward_feed(const device_pass *pass)
 {
     const device_kernels *k = pass->kernels;
@@ -211,10 +211,10 @@ static void gpt_backward_weight(const device_pass *pass)
                                   dw[GPT_DOWN_WEIGHT], dw[GPT_DOWN_BIAS]);
 }
 
-/* ---- cost ---------------------------------------------------------------------------------- */
+/* ---- cost -------------------------------------------------------------------------- */
 
-/* The four weight matrices are 12·H² weights, a multiplication and an addition each per row; one product of
- * attention goes over all heads and windows. */
+/* Count flops. The four weight matrices are 12·H² weights, with a multiplication and an
+ * addition each per row; one product of attention covers all heads and windows. */
 static layer_flops gpt_flops(const tryst_model *model)
 {
     const double count = 2.0 * (double)layer_activation_count(model);

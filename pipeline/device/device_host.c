@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Implements device_host.h. Called through the tables of the rows `host` and `reference`. */
+/* Implements device_host.h, for the tables of the rows `host` and `reference`. */
 #include "device_host.h"
 
 #include "pipeline/base/memory.h"
@@ -12,7 +12,7 @@ tryst_status device_host_open(const device_kernels *kernels, int32_t device,
 {
     if (device != 0) {
         snprintf(error, error_capacity,
-                 "device %d does not exist for the %s kernels; the host is 0",
+                 "device %d does not exist for the %s kernels; must be 0, the host",
                  (int)device, kernels->name);
         return TRYST_E_UNSUPPORTED;
     }

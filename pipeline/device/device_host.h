@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What rows in host memory share: sessions whose calls are done when they return. So the lanes are one,
- * events have always passed, and nothing fails but an allocation. device_kernels.h says what each does. */
+/* The shared part of rows in host memory: sessions whose calls are done when they return.
+ * So both lanes are one, events have always passed, and only an allocation can fail.
+ * device_kernels.h documents the functions. */
 #ifndef PIPELINE_DEVICE_HOST_H
 #define PIPELINE_DEVICE_HOST_H
 
@@ -9,14 +10,15 @@
 /* Rows of a head's scores that the host's attention holds at one time. */
 enum { DEVICE_HOST_SCORE_ROWS = 64 };
 
-/* What that takes of a lane's workspace: scores and their gradients, in any type. */
+/* Return the bytes of a lane's workspace for these: scores and their gradients, in any
+ * type. */
 static inline uint64_t device_host_workspace_bytes(int32_t seq)
 {
     const int32_t rows = seq < DEVICE_HOST_SCORE_ROWS ? seq : DEVICE_HOST_SCORE_ROWS;
     return 2 * (uint64_t)rows * (uint64_t)seq * sizeof(double);
 }
 
-/* A session of `kernels`, whose `open` this is but for them. */
+/* Open a session of `kernels`: their `open` calls this with their own table. */
 tryst_status device_host_open(const device_kernels *kernels, int32_t device,
                               tryst_precision precision, device_session **session_p,
                               char *error, size_t error_capacity);

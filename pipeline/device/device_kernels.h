@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a device stage computes with: one table of operations, with one row for each kind of
- * device. The row `reference` (plain C, on the host) says what each operation means; a device's
- * row must do the same, and tests hold it to that.
+/* The operations of a device stage: one table, with one row for each kind of device. The
+ * row `reference` (plain C, on the host) defines each operation; a device's row must
+ * compute the same, and tests check that.
  *
- * One idea: everything about *what* a stage computes is C over this table, so that all of it is
- * tested where there is no device; a row is arithmetic and nothing else.
+ * One idea: everything about *what* a stage computes is C over this table, so all of it
+ * is tested without a device; a row is arithmetic and nothing else.
  *
- * Types. `T` is the session's dtype (BF16, F32; F64 in the reference alone), `wide` its sums'
- * (F32, or F64 under F64): means, losses, gradients, master weights and moments are wide. All
- * matrices are row-major and dense; `rows` are positions, columns are features. Gradients of
- * weights are added to, everything else is overwritten.
+ * Types. `T` is the session's dtype (BF16, F32; F64 in the reference and in a test of the
+ * host's row), `wide` that of its sums (F32, or F64 under F64): means, losses, gradients,
+ * master weights and moments are wide. All matrices are row-major and dense; `rows` are
+ * positions, columns are features. Gradients of weights are added to, everything else is
+ * overwritten.
  *
- * Lanes. A session has two streams: COMPUTE, whose work is urgent, and WEIGHT, which fills what
- * that leaves. Operations on one lane happen in the order of the calls. None waits, none
- * allocates in the device, and all return nothing: the session keeps its first failure, and
- * `status` tells it. After a failure further work may be dropped.
+ * Lanes. A session has two streams: COMPUTE, for urgent work, and WEIGHT, which uses the
+ * time left. Operations on one lane happen in the order of the calls. None waits, none
+ * allocates in the device, and none returns a status: the session keeps its first
+ * failure, and `status` returns it. After a failure further work may be dropped.
  *
- * Invariant: equal arguments give equal bits on one device (no sum's order depends on time).
+ * Invariant: equal arguments give equal bits on one device (no sum's order depends on
+ * time).
  *
- * Thread: a session is used by one thread at a time. Part of the module's ABI (stage_module.h). */
+ * Thread: one thread at a time uses a session. Part of the module's ABI
+ * (stage_module.h). */
 #ifndef PIPELINE_DEVICE_KERNELS_H
 #define PIPELINE_DEVICE_KERNELS_H
 
@@ -32,14 +35,16 @@ typedef struct device_session device_session;
 
 enum { DEVICE_COMPUTE, DEVICE_WEIGHT, DEVICE_LANES };
 
-/* What a product may use as scratch, per lane of a real device: cuBLAS's advice for Hopper. */
+/* Scratch of a product, per lane of a real device: NVIDIA's advice for cuBLAS on
+ * Hopper. */
 #define DEVICE_WORKSPACE_BYTES (32u << 20)
 
 /* One stream of a session. The row fills in `stream`, the stage the workspace. */
 typedef struct device_lane {
     device_session *session;
     void *stream;
-    void *workspace; /* DEVICE_WORKSPACE_BYTES; NULL on the host */
+    /* DEVICE_WORKSPACE_BYTES; on the host device_host_workspace_bytes or NULL */
+    void *workspace;
     int32_t index;
 } device_lane;
 
@@ -51,15 +56,16 @@ struct device_session {
     tryst_dtype dtype; /* T */
     tryst_dtype wide;
     int32_t device;
-    uint64_t timeout_ns; /* of a wait for its lanes (device_finish.h), by the stage */
-    tryst_status status; /* the first failure, with its sentence */
+    /* limit of a wait for the lanes (device_finish.h); set by the stage */
+    uint64_t timeout_ns;
+    tryst_status status; /* the first failure, with its sentence in `text` */
     char text[256];
 };
 
 typedef enum device_epilogue {
     DEVICE_EPILOGUE_NONE,
-    DEVICE_EPILOGUE_GELU, /* aux = what would be D; D = gelu(that) */
-    DEVICE_EPILOGUE_DGELU /* D = what would be D · gelu'(aux) */
+    DEVICE_EPILOGUE_GELU, /* aux = D without epilogue; D = gelu(aux) */
+    DEVICE_EPILOGUE_DGELU /* D = D without epilogue · gelu'(aux) */
 } device_epilogue;
 
 /* D [m, n] = A [m, k] · B [k, n] + add + bias, sums in wide, rounded once. */
@@ -72,34 +78,34 @@ typedef struct device_product {
     const void *a, *b;        /* T */
     const void *bias;         /* T [n]; NULL: none */
     const void *add;          /* [m, n]; may be D; NULL: none */
-    void *aux;                /* T [m, n]; of the GELUs alone */
+    void *aux;                /* T [m, n]; used by the GELUs only */
     void *d;
 } device_product;
 
-/* Causal attention over [batch] windows of `seq` rows. Rows of `qkv` hold q, k and v side by
- * side, each [heads, width]. */
+/* Causal attention over [batch] windows of `seq` rows. Rows of `qkv` hold q, k and v side
+ * by side, each [heads, width]. */
 typedef struct device_attention {
     int32_t batch, seq, heads, width;
     const void *qkv; /* T [batch·seq, 3·heads·width] */
     void *attended;  /* T [batch·seq, heads·width] */
     void *lse;       /* wide [batch, heads, seq]: log of the sum of exp(scale · score) */
-    const void *dattended; /* backward: as attended */
-    void *delta;           /* backward's scratch, as lse */
-    void *dqkv;            /* backward: as qkv */
+    const void *dattended; /* backward: layout of `attended` */
+    void *delta;           /* backward's scratch: layout of `lse` */
+    void *dqkv;            /* backward: layout of `qkv` */
 } device_attention;
 
-/* One update of a whole arena. The scalars are optimizer_step's (optimizer.h). */
+/* One update of a whole arena. optimizer.h has the scalars. */
 typedef struct device_update {
-    bool adam; /* else SGD with momentum */
+    bool adam; /* false: SGD with momentum */
     uint64_t count;
-    double scale; /* of the gradients */
+    double scale; /* factor of the gradients */
     double lr, momentum;
     double rate, root, beta1, beta1_rest, beta2, beta2_rest, epsilon;
     const void *from;     /* wide: weights before */
-    void *to;             /* wide: after; may be `from` */
-    void *rounded;        /* T: after; NULL where T is wide */
+    void *to;             /* wide: weights after; may be `from` */
+    void *rounded;        /* T: weights after; NULL where T is wide */
     void *gradients;      /* wide; cleared */
-    void *first, *second; /* wide: moments; second of Adam alone */
+    void *first, *second; /* wide: moments; `second` with Adam only */
 } device_update;
 
 struct device_kernels {
@@ -108,45 +114,53 @@ struct device_kernels {
     tryst_memory_kind memory;
     int32_t head_width_max; /* widest attention head */
 
-    /* ---- sessions and memory --------------------------------------------------------------- */
+    /* ---- sessions and memory ------------------------------------------------------- */
 
-    /* Set up on `device`. Where it cannot, a sentence says why: TRYST_E_UNSUPPORTED (no driver,
-     * no such device, a precision it lacks), TRYST_E_NOMEM, TRYST_E_SYSTEM. */
+    /* Open a session on `device`. On failure `error` has a sentence: TRYST_E_UNSUPPORTED
+     * (no driver, no such device, a precision that it lacks), TRYST_E_NOMEM,
+     * TRYST_E_SYSTEM. */
     tryst_status (*open)(int32_t device, tryst_precision precision,
                          device_session **session_p, char *error, size_t error_capacity);
-    /* When both lanes are idle, or have been given up. Not between enter and leave. */
+    /* Close a session after both lanes are idle or have been given up. Not between enter
+     * and leave. */
     void (*close)(device_session *session);
-    /* Between these the calling thread's device context is the session's; all that follows is
-     * called there alone. Behind leave the caller's own is back. */
+    /* Make the session's device context the calling thread's; leave restores the
+     * caller's. All operations below are called between enter and leave. */
     void (*enter)(device_session *session);
     void (*leave)(device_session *session);
-    /* The first failure so far, of enqueueing or of what ran; does not wait. */
+    /* Return the first failure so far, of enqueueing or of enqueued work. Does not
+     * wait. */
     tryst_status (*status)(device_session *session);
-    /* Does not wait: TRYST_OK when the lane has come to the end of what was queued, also where that
-     * failed (the session keeps it), else TRYST_IN_PROGRESS. */
+    /* Return TRYST_OK if the lane has ended its queued work, also if that failed (the
+     * session keeps the failure), else TRYST_IN_PROGRESS. Does not wait. */
     tryst_status (*idle)(const device_lane *lane);
-    /* Bytes that could be allocated now, and those that the device has; 0, 0: not known. */
+    /* Get the bytes that could be allocated now, and those of the device; 0, 0:
+     * unknown. */
     void (*memory_left)(device_session *session, uint64_t *free_p, uint64_t *total_p);
-    /* Zeroed when COMPUTE comes to it. TRYST_OK or TRYST_E_NOMEM. */
+    /* Allocate memory, zeroed on COMPUTE. Returns TRYST_OK or TRYST_E_NOMEM. */
     tryst_status (*alloc)(device_session *session, uint64_t bytes, void **data_p);
-    /* Both lanes are idle. NULL is allowed. */
+    /* Free memory. Both lanes must be idle. NULL is allowed. */
     void (*free)(device_session *session, void *data);
-    /* Host memory that the device copies from and to by itself. As alloc and free. */
+    /* Allocate and free host memory that the device can copy from and to by itself. Rules
+     * of alloc and free. */
     tryst_status (*pinned_alloc)(device_session *session, uint64_t bytes, void **data_p);
     void (*pinned_free)(device_session *session, void *data);
-    /* Host to device or back, on COMPUTE; from and to pageable memory the driver may wait. */
+    /* Copy from host to device or back, on COMPUTE; with pageable memory the driver may
+     * wait. */
     void (*copy)(device_session *session, void *to, const void *from, uint64_t bytes);
 
-    /* ---- order ----------------------------------------------------------------------------- */
+    /* ---- order --------------------------------------------------------------------- */
 
-    /* An event of ours; it has passed until it is first recorded. TRYST_OK, _E_NOMEM, _E_SYSTEM */
+    /* Open an event; it counts as passed until it is first recorded. Returns TRYST_OK,
+     * TRYST_E_NOMEM or TRYST_E_SYSTEM. */
     tryst_status (*event_open)(device_session *session, void **event_p);
     void (*event_close)(device_session *session, void *event);
-    /* For events of ours and of callers. */
+    /* Record an event, or wait for it on the device: events of a stage or of its
+     * caller. */
     void (*event_record)(const device_lane *lane, void *event);
     void (*event_wait)(const device_lane *lane, void *event);
 
-    /* ---- arithmetic ------------------------------------------------------------------------ */
+    /* ---- arithmetic ---------------------------------------------------------------- */
 
     void (*product)(const device_lane *lane, const device_product *product);
 
@@ -158,7 +172,8 @@ struct device_kernels {
     void (*embedding_forward)(const device_lane *lane, int32_t rows, int32_t seq,
                               int32_t hidden, const uint8_t *bytes, const void *token,
                               const void *position, void *y);
-    /* Both added to in the order of rows; dposition may be NULL. `vocabulary` rows in dtoken. */
+    /* Adds to both tables in the order of rows; dposition may be NULL. dtoken has
+     * `vocabulary` rows. */
     void (*embedding_backward)(const device_lane *lane, int32_t rows, int32_t seq,
                                int32_t hidden, int32_t vocabulary, const uint8_t *bytes,
                                const void *dy, void *dtoken, void *dposition);
@@ -176,7 +191,7 @@ struct device_kernels {
                                  const void *x, const void *mean, const void *rstd,
                                  const void *dy, void *dgain, void *dbias);
 
-    /* Never makes a [seq, seq] matrix. */
+    /* Attention never allocates a [seq, seq] matrix. */
     void (*attention_forward)(const device_lane *lane, const device_attention *attention);
     void (*attention_backward)(const device_lane *lane,
                                const device_attention *attention);
@@ -184,11 +199,11 @@ struct device_kernels {
     /* GELU in its tanh form: dx = dy · gelu'(x); dx may be dy. */
     void (*gelu_backward)(const device_lane *lane, uint64_t count, const void *x,
                           const void *dy, void *dx);
-    /* y = a + b; y may be either. */
+    /* y = a + b; y may be a or b. */
     void (*add)(const device_lane *lane, uint64_t count, const void *a, const void *b,
                 void *y);
 
-    /* y = x; they do not overlap. */
+    /* y = x; the arrays do not overlap. */
     void (*duplicate)(const device_lane *lane, uint64_t count, const void *x, void *y);
 
     /* losses [rows] = lse − logits[target], lse [rows] = log Σ exp(logits); all wide. */
@@ -199,7 +214,7 @@ struct device_kernels {
     void (*cross_entropy_backward)(const device_lane *lane, int32_t rows, int32_t classes,
                                    double weight, const void *logits,
                                    const uint8_t *target, const void *lse, void *dlogits);
-    /* One double: the mean of `losses` (wide), summed in fp64. */
+    /* *mean = the mean of `losses` (wide), summed in fp64. */
     void (*loss_mean)(const device_lane *lane, int32_t rows, const void *losses,
                       double *mean);
 
@@ -208,13 +223,13 @@ struct device_kernels {
     void (*round)(const device_lane *lane, uint64_t count, const void *wide, void *y);
 };
 
-/* Bytes of an element; of the types that stages use. */
+/* Return the bytes of an element, for the types that stages use. */
 static inline uint64_t device_dtype_bytes(tryst_dtype dtype)
 {
     return dtype == TRYST_DTYPE_F64 ? 8u : dtype == TRYST_DTYPE_BF16 ? 2u : 4u;
 }
 
-/* T and wide of a precision. */
+/* Return T, and wide, of a precision. */
 static inline tryst_dtype device_precision_dtype(tryst_precision precision)
 {
     switch (precision) {
@@ -229,7 +244,7 @@ static inline tryst_dtype device_precision_wide(tryst_precision precision)
     return precision == TRYST_PRECISION_F64 ? TRYST_DTYPE_F64 : TRYST_DTYPE_F32;
 }
 
-/* Keep a session's first failure. */
+/* Record a session's first failure. */
 static inline void device_session_fail(device_session *session, tryst_status status)
 {
     if (session->status == TRYST_OK) {
@@ -237,7 +252,7 @@ static inline void device_session_fail(device_session *session, tryst_status sta
     }
 }
 
-/* The row of plain C. */
+/* The row in plain C. */
 extern const device_kernels device_kernels_reference;
 
 #endif

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which layer stands where in a model, what its tensors are called, and the one product of the kernels' table
- * as layers use it. Weights are [out, in]. Every model is
+/* Orders the layers of a model, names their tensors, and builds their products. Weights
+ * are [out, in]. Every model is
  *
- *     embedding (-1) · block 0 · … · block layers−1 · norm, head and loss (layers)
- *
- * Called by the layers, device_layout.c, device_stage.c and weights.c. */
+ *     embedding (-1) · block 0 · … · block layers−1 · norm, head and loss (layers) */
 #include "device_layer.h"
 
 #include <stdio.h>
@@ -46,7 +44,7 @@ tryst_parameter layer_parameter(const layer_ops *ops, int32_t index,
                              .count = layer_tensor_count(tensor)};
 }
 
-/* ---- products as layers use them ------------------------------------------------------------ */
+/* ---- products of layers ------------------------------------------------------------ */
 
 void device_linear_forward(const device_pass *pass, int32_t in, int32_t out,
                            const void *x, const void *weight, const void *bias,

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A layer: the piece from which stages are built, computed by device kernels. A stage chains layers: the
- * output of one is the input of the next, and its backward runs them in reverse.
+/* A layer: the piece from which stages are built, computed by device kernels. A stage is
+ * a chain of layers: the output of one is the input of the next, and its backward runs
+ * them in reverse.
  *
- * Backward is always split. backward_input computes grad_input and leaves in arrays that are kept what
- * backward_weight needs to add the weight gradients, so the whole and the split backward of a stage run
- * the same arithmetic in the same order per weight.
+ * Backward is always split. backward_input computes grad_input and stores, in arrays that
+ * are kept, the factors with which backward_weight adds the weight gradients, so the
+ * whole and the split backward of a stage run the same arithmetic in the same order per
+ * weight.
  *
- * Layers hold no state: they list their tensors and their arrays, and all they touch comes in a
+ * Layers hold no state: they list their tensors and their arrays, and get all data in a
  * device_pass. */
 #ifndef PIPELINE_DEVICE_LAYER_H
 #define PIPELINE_DEVICE_LAYER_H
@@ -15,10 +17,11 @@
 
 #include <math.h>
 
-/* Every array in a stage's memory, and in `saved` and `kept`, begins at a multiple of this. */
+/* The offset of every array in a stage's memory, in `saved` and in `kept` is a multiple
+ * of this. */
 #define DEVICE_ALIGN_BYTES 256u
 
-/* Rows whose logits are in memory at one time, where they are not kept. */
+/* Rows of logits in memory at one time, where logits are not kept. */
 enum { DEVICE_CHUNK_ROWS = 1024 };
 
 enum {
@@ -32,13 +35,13 @@ typedef struct layer_tensor {
     const char *name;
     int32_t rank;
     uint64_t shape[2];
-    /* Initial values: uniform in [-bound, bound) where bound > 0, else `constant`. */
+    /* Initial values: uniform in [-bound, bound) if bound > 0, else `constant`. */
     double bound;
     double constant;
 } layer_tensor;
 
-/* Where an array of a layer lies: forward leaves `saved`, backward_input leaves `kept`, and `scratch` is
- * undefined at the start of every call. */
+/* The part of a layer's arrays: forward fills `saved`, backward_input fills `kept`, and
+ * `scratch` is undefined at the start of every call. */
 typedef enum layer_part {
     LAYER_SAVED,
     LAYER_KEPT,
@@ -48,7 +51,7 @@ typedef enum layer_part {
 
 typedef struct layer_array {
     layer_part part;
-    bool is_wide; /* else T */
+    bool is_wide; /* false: T */
     uint64_t count;
 } layer_array;
 
@@ -56,7 +59,7 @@ typedef struct layer_array {
 typedef struct device_carver {
     char *base;
     uint64_t used;
-    uint64_t t_bytes, wide_bytes; /* of an element */
+    uint64_t t_bytes, wide_bytes; /* bytes of an element */
 } device_carver;
 
 static inline uint64_t device_aligned(uint64_t bytes)
@@ -89,31 +92,33 @@ static inline void *device_carve_wide(device_carver *carver, uint64_t count)
     return device_carve(carver, count * carver->wide_bytes);
 }
 
-/* What one call of a layer works on. Pointers that a call does not need are NULL. */
+/* Data of one call of a layer. Pointers that a call does not need are NULL. */
 typedef struct device_pass {
     const device_kernels *kernels;
     const device_lane *lane;
     const tryst_model *model;
-    bool
-        keeps_logits; /* in `saved`; else backward makes them once more, in chunks of rows */
+    /* logits are in `saved`; false: backward computes them again, in chunks of rows */
+    bool keeps_logits;
     const void *weights[LAYER_TENSORS_MAX]; /* T */
     void *gradients[LAYER_TENSORS_MAX];     /* wide */
     void *arrays[LAYER_ARRAYS_MAX];
     const void *input; /* T [rows, hidden]; bytes for the embedding */
     const uint8_t *target;
-    void *output; /* T [rows, hidden]; one double for the head; NULL: `saved` is all */
+    /* T [rows, hidden]; one double for the head; NULL: only `saved` is needed */
+    void *output;
     const void *grad_output;
     void *grad_input;
 } device_pass;
 
-/* What a micro-batch costs. */
+/* Flops of a micro-batch. */
 typedef struct layer_flops {
     double forward, backward_input, backward_weight;
 } layer_flops;
 
 typedef struct layer_ops {
-    const char *prefix; /* of tensor names; "#" stands for the layer's index */
-    /* Fill a zeroed list of LAYER_TENSORS_MAX or LAYER_ARRAYS_MAX, return how many there are. */
+    const char *prefix; /* prefix of tensor names; "#" is replaced by the layer's index */
+    /* Fill a zeroed list of LAYER_TENSORS_MAX or LAYER_ARRAYS_MAX; return the number of
+     * items. */
     int32_t (*tensors)(const tryst_model *model, layer_tensor *tensors);
     int32_t (*arrays)(const tryst_model *model, bool keeps_logits, layer_array *arrays);
     void (*forward)(const device_pass *pass);
@@ -128,34 +133,34 @@ extern const layer_ops layer_head;      /* device_ends.c */
 extern const layer_ops layer_gpt;       /* device_gpt.c */
 extern const layer_ops layer_mlp;       /* device_mlp.c */
 
-/* The layer at `index` of a resolved model: -1 is the embedding, `layers` the head. */
+/* Return the layer at `index` of a resolved model: -1 is the embedding, `layers` the
+ * head. */
 const layer_ops *layer_at(const tryst_model *model, int32_t index);
 
-/* `tensor` of the layer at `index` as the public visits show it, without value and gradient, of
- * dtype F32.
- * Its name ("blocks.3.norm1.weight") is written to `name`. */
+/* Describe `tensor` of the layer at `index` for the public visits: without value and
+ * gradient, of dtype F32. Its name ("blocks.3.norm1.weight") is written to `name`. */
 tryst_parameter layer_parameter(const layer_ops *ops, int32_t index,
                                 const layer_tensor *tensor, char name[LAYER_NAME_MAX]);
 
-/* Elements of a tensor. */
+/* Return the elements of a tensor. */
 static inline uint64_t layer_tensor_count(const layer_tensor *tensor)
 {
     return tensor->shape[0] * (tensor->rank == 2 ? tensor->shape[1] : 1);
 }
 
-/* Positions in a micro-batch: the rows of every activation matrix. */
+/* Return the positions in a micro-batch: the rows of every activation matrix. */
 static inline int32_t layer_rows(const tryst_model *model)
 {
     return model->microbatch_size * model->seq;
 }
 
-/* Elements of an activation between two layers. */
+/* Return the elements of an activation between two layers. */
 static inline uint64_t layer_activation_count(const tryst_model *model)
 {
     return (uint64_t)layer_rows(model) * (uint64_t)model->hidden;
 }
 
-/* A weight matrix [out, in], uniform in ±scale/√in. */
+/* Describe a weight matrix [out, in], uniform in ±scale/√in. */
 static inline layer_tensor layer_matrix(const char *name, int32_t out, int32_t in,
                                         double scale)
 {
@@ -165,7 +170,7 @@ static inline layer_tensor layer_matrix(const char *name, int32_t out, int32_t i
                           .bound = scale / sqrt((double)in)};
 }
 
-/* A vector [width] of one value. */
+/* Describe a vector [width] of one value. */
 static inline layer_tensor layer_vector(const char *name, int32_t width, double constant)
 {
     return (layer_tensor){
@@ -197,14 +202,14 @@ static inline layer_array layer_scratch_wide(uint64_t count)
     return (layer_array){.part = LAYER_SCRATCH, .is_wide = true, .count = count};
 }
 
-/* ---- products as layers use them -------------------------------------------------------- */
+/* ---- products of layers ------------------------------------------------------------ */
 
-/* y [rows, out] = x · weightᵀ + bias + add; bias and add may be NULL. With `before` the same through a
- * GELU, whose input is left there; `add` is NULL then. */
+/* y [rows, out] = x · weightᵀ + bias + add; bias and add may be NULL. With `before`, that
+ * array receives this sum and y = gelu(before); `add` is NULL then. */
 void device_linear_forward(const device_pass *pass, int32_t in, int32_t out,
                            const void *x, const void *weight, const void *bias,
                            const void *add, void *before, void *y);
-/* dx = dy · weight; with `before` that times gelu'(before). */
+/* dx = dy · weight; with `before`, times gelu'(before). */
 void device_linear_backward_input(const device_pass *pass, int32_t in, int32_t out,
                                   const void *dy, const void *weight, void *before,
                                   void *dx);

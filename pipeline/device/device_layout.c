@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The layout of a stage. All parameters are one flat arena, and a weight version, the gradients and
- * each moment are arrays of the same layout. So an update is one loop.
+/* Computes the layout of a stage. All parameters are one flat arena, and a weight
+ * version, the gradients and each moment are arrays of the same layout. So an update is
+ * one loop.
  *
- * Masters are wide. Where T is wide they are the weight versions themselves (version v in slot
- * v mod versions_count); else there is one master, the newest, and the versions are rounded copies.
- *
- * Called by device_open.c. */
+ * Masters are wide. Where T is wide they are the weight versions themselves (version v in
+ * slot v mod versions_count); else there is one master, the newest, and the versions are
+ * rounded copies. */
 #include "device_layout.h"
 
 #include "device_host.h"
@@ -13,7 +13,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* Tensors begin at multiples of this many elements: 128 bytes and more in any type. */
+/* Tensors begin at multiples of this many elements: 128 bytes or more in any type. */
 enum { ARENA_ALIGN = 64 };
 
 static uint64_t max_u64(uint64_t a, uint64_t b)
@@ -57,7 +57,7 @@ static void layout_tensors(device_layout *layout, device_layer *layer)
     }
 }
 
-/* Offset of a run of `count` elements that is carved now. */
+/* Reserve a run of `count` elements and return its offset. */
 static uint64_t place_t(device_carver *carver, uint64_t count)
 {
     const uint64_t offset = carver->used;
@@ -93,7 +93,7 @@ static void layout_arrays(const device_layout *layout, device_layer *layer)
     }
 }
 
-/* Lay out one layer behind what has been laid out so far. */
+/* Lay out one layer behind the layers before. */
 static void layout_layer(device_layout *layout, int32_t i)
 {
     const tryst_model *model = &layout->model;
@@ -131,7 +131,8 @@ static void layout_parameters(device_layout *layout, device_carver *carver)
     layout->memory.moments_bytes = carver->used - places->moments;
 }
 
-/* The second lane runs forwards alone, and those only to compute `saved` once more. */
+/* Lay out the scratch of both lanes. WEIGHT needs it only for forwards that compute
+ * `saved` again. */
 static void layout_scratch(device_layout *layout, device_carver *carver)
 {
     device_places *places = &layout->places;
@@ -170,13 +171,14 @@ static void layout_fill(device_layout *layout)
     layout->memory.kept_bytes = layout->info.kept_bytes;
 }
 
-/* The row `host`: neither a device nor the reference, which stands for one. */
+/* True for the row `host`: neither a device nor the reference, which acts as one. */
 static bool is_host(const tryst_stage_params *params)
 {
     return params->memory == TRYST_MEMORY_HOST && !params->reference;
 }
 
-/* What rows use as scratch: a device's products, the host's attention; the reference nothing. */
+/* Return the scratch of the rows: a device's products, the host's attention; none for the
+ * reference. */
 static uint64_t workspace_bytes(const tryst_model *model,
                                 const tryst_stage_params *params)
 {

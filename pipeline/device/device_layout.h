@@ -1,27 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where everything of a device stage lies: in its one allocation, in an arena of parameters, in
- * `saved` and in `kept`. Plain arithmetic on a model, so that a stage's need is known before there
- * is a device. */
+/* The layout of a device stage: in its one allocation, in an arena of parameters, in
+ * `saved` and in `kept`. Plain arithmetic on a model, so a stage's need is known without
+ * a device. */
 #ifndef PIPELINE_DEVICE_LAYOUT_H
 #define PIPELINE_DEVICE_LAYOUT_H
 
 #include "device_layer.h"
 #include "optimizer.h"
 
-/* One layer of the stage and where its parts begin. */
+/* One layer of the stage and the begins of its parts. */
 typedef struct device_layer {
     const layer_ops *ops;
-    int32_t index; /* in the model: -1 embedding, `layers` head */
+    int32_t index; /* index in the model: -1 embedding, `layers` head */
     int32_t tensors_count;
     layer_tensor tensors[LAYER_TENSORS_MAX];
-    uint64_t offsets[LAYER_TENSORS_MAX]; /* of the tensors in an arena, in elements */
+    /* offsets of the tensors in an arena, in elements */
+    uint64_t offsets[LAYER_TENSORS_MAX];
     int32_t arrays_count;
     layer_array arrays[LAYER_ARRAYS_MAX];
-    uint64_t places[LAYER_ARRAYS_MAX]; /* of the arrays in the layer's part, in bytes */
-    uint64_t bytes[LAYER_PARTS];       /* of each part */
-    uint64_t saved;                    /* of its part of `saved`, in bytes */
-    uint64_t output;                   /* of its output there; the last has none */
-    uint64_t kept;                     /* of its part of `kept` */
+    /* offsets of the arrays in the layer's part, in bytes */
+    uint64_t places[LAYER_ARRAYS_MAX];
+    uint64_t bytes[LAYER_PARTS]; /* bytes of each part */
+    uint64_t saved;              /* offset of the layer's part of `saved`, in bytes */
+    /* offset of the layer's output in `saved`; the last layer has none */
+    uint64_t output;
+    uint64_t kept; /* offset of the layer's part of `kept` */
 } device_layer;
 
 /* Offsets in the stage's allocation, in bytes. */
@@ -30,10 +33,10 @@ typedef struct device_places {
     uint64_t rounded;   /* T: `versions_count` arenas; none where T is wide */
     uint64_t gradients; /* wide: one arena */
     uint64_t moments;   /* wide: `moments_count` arenas */
-    uint64_t kept;      /* of one layer, for the whole backward */
+    uint64_t kept;      /* `kept` of one layer, for the whole backward */
     uint64_t ping[2];   /* gradients between layers */
     uint64_t scratch[DEVICE_LANES];
-    uint64_t recomputed[DEVICE_LANES]; /* one layer's `saved`, when it is not kept */
+    uint64_t recomputed[DEVICE_LANES]; /* `saved` of one layer, with recompute */
     uint64_t workspace[DEVICE_LANES];
 } device_places;
 
@@ -54,16 +57,17 @@ typedef struct device_layout {
     tryst_stage_memory memory;
 } device_layout;
 
-/* Lay out the stage of `layers` of a resolved byte model; `params` are resolved too. Allocates
- * `layers` of the layout (device_layout_close). Returns TRYST_OK or TRYST_E_NOMEM. */
+/* Lay out the stage of `layers` of a resolved byte model; `params` are resolved too.
+ * Allocates `layers` of the layout (device_layout_close frees it). Returns TRYST_OK or
+ * TRYST_E_NOMEM. */
 tryst_status device_layout_open(const tryst_model *model, tryst_layers layers,
                                 const tryst_stage_params *params,
                                 const optimizer_state *optimizer,
                                 device_layout *layout_p);
 void device_layout_close(device_layout *layout);
 
-/* How many of the stage's layers, from its first, a stage would have that needs at most `bytes`
- * for itself; 0: not one. */
+/* Return how many of the stage's layers, from its first, would fit into `bytes` as a
+ * stage; 0: none. */
 int32_t device_layout_fitting(const device_layout *layout,
                               const tryst_stage_params *params,
                               const optimizer_state *optimizer, uint64_t bytes);

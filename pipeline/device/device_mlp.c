@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One layer of the MLP: y = x + gelu(x·Wᵀ + b), position by position. The smallest model that
- * trains, for tests and for looking at schedules; it sees one byte at a time.
- *
- * Called through layer_ops. */
+/* Implements one layer of the MLP: y = x + gelu(x·Wᵀ + b), position by position. The
+ * smallest model that trains, for tests and for studying schedules; each position depends
+ * on one byte only. */
 #include "device_layer.h"
 
 enum { MLP_WEIGHT, MLP_BIAS, MLP_TENSORS };
-/* The linear part's output, its gradient, and the GELU's output. */
+/* Output of the linear part, its gradient, and the output of the GELU. */
 enum { MLP_LINEAR, MLP_DLINEAR, MLP_GELU, MLP_ARRAYS };
 
 static int32_t mlp_tensors(const tryst_model *model, layer_tensor *tensors)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loader of device stage modules: libtryst_pipeline's own, as transports/module_load.c is
- * libtryst's.
+/* Loads device stage modules for libtryst_pipeline, as transports/module_load.c does for
+ * libtryst.
  *
- * Idea: a module is foreign code with foreign constructors (cuBLAS comes with it), so signal
- * dispositions and the thread's mask are as before when it has been loaded, and what it returns is
- * believed only when both sides were built from the same headers. Called by stage.c. */
+ * Idea: a module is foreign code with foreign constructors (it loads cuBLAS), so signal
+ * dispositions and the thread's mask are restored after a load, and the module's record
+ * is used only if both sides were built from the same headers. */
 #include "device_module.h"
 #include "pipeline/base/refuse.h"
 
@@ -25,15 +25,15 @@
 
 enum { SIGNALS = 65 }; /* Linux: 1 to 64 */
 
-/* The one kind of device there is. */
+/* The only kind of device so far. */
 #define MODULE_KIND TRYST_MEMORY_CUDA
 #define MODULE_NAME "tryst_stage_cuda"
 
-/* What has been loaded; guarded by load_lock, which is held during a load. */
+/* The loaded kernels; guarded by load_lock, which is held during a load. */
 static const device_kernels *loaded;
 static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* ---- signals ------------------------------------------------------------------------------- */
+/* ---- signals ----------------------------------------------------------------------- */
 
 typedef struct signals {
     struct sigaction actions[SIGNALS];
@@ -47,7 +47,7 @@ static void signals_keep(signals *kept)
     (void)pthread_sigmask(SIG_SETMASK, &all, &kept->mask);
     for (int number = 1; number < SIGNALS; number++) {
         if (sigaction(number, NULL, &kept->actions[number]) != 0) {
-            kept->actions[number].sa_handler = SIG_ERR; /* the C library's own */
+            kept->actions[number].sa_handler = SIG_ERR; /* a signal of the C library */
         }
     }
 }
@@ -65,7 +65,7 @@ static void signals_restore(const signals *kept)
     (void)pthread_sigmask(SIG_SETMASK, &kept->mask, NULL);
 }
 
-/* ---- finding ------------------------------------------------------------------------------- */
+/* ---- finding ----------------------------------------------------------------------- */
 
 static bool file_try(char path[PATH_MAX], const char *folder, size_t folder_bytes,
                      const char *below)
@@ -78,7 +78,7 @@ static bool file_try(char path[PATH_MAX], const char *folder, size_t folder_byte
     return written > 0 && written < PATH_MAX && access(path, R_OK) == 0;
 }
 
-/* Beside the shared library that this code is in; a program's own folder is no such place. */
+/* Look beside the shared library that holds this code, but not beside a program. */
 static bool file_try_beside(char path[PATH_MAX])
 {
     Dl_info info;
@@ -114,7 +114,7 @@ static bool file_find(char path[PATH_MAX])
            file_try_list(path, getenv("TRYST_MODULE_PATH"));
 }
 
-/* ---- loading ------------------------------------------------------------------------------- */
+/* ---- loading ----------------------------------------------------------------------- */
 
 static const tryst_stage_module *module_open(const char *path)
 {
@@ -126,14 +126,14 @@ static const tryst_stage_module *module_open(const char *path)
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     void *symbol = handle ? dlsym(handle, TRYST_STAGE_MODULE_ENTRY) : NULL;
     const char *reason = symbol ? NULL : dlerror();
-    memcpy(&entry, &symbol, sizeof(entry)); /* POSIX lets it be read as a function */
+    memcpy(&entry, &symbol, sizeof(entry)); /* POSIX permits this use as a function */
     if (entry) {
         module = entry(&host);
     }
     signals_restore(&kept);
     if (!module) {
         (void)refuse(TRYST_E_MODULE, "cannot load module %s: %s", path,
-                     reason ? reason : "it gave no record");
+                     reason ? reason : "it returned no record");
     }
     return module;
 }
@@ -142,11 +142,10 @@ static tryst_status module_load(void)
 {
     char path[PATH_MAX];
     if (!file_find(path)) {
-        return refuse(
-            TRYST_E_UNSUPPORTED,
-            "cannot load " MODULE_NAME
-            ": the file is not beside libtryst_pipeline, in " TRYST_MODULE_DIR
-            " or in TRYST_MODULE_PATH; it is built where CUDA's toolkit is found");
+        return refuse(TRYST_E_UNSUPPORTED,
+                      "cannot load " MODULE_NAME
+                      ": the file is not beside libtryst_pipeline, in " TRYST_MODULE_DIR
+                      " or in TRYST_MODULE_PATH; build it with CUDA's toolkit");
     }
     const tryst_stage_module *module = module_open(path);
     if (!module) {
@@ -174,8 +173,7 @@ tryst_status device_module_kernels(tryst_memory_kind memory,
     tryst_status status = TRYST_OK;
     if (memory != MODULE_KIND) {
         return refuse(TRYST_E_INVALID,
-                      "cannot open a stage: there are none for memory kind %d",
-                      (int)memory);
+                      "cannot open a stage: no kernels for memory kind %d", (int)memory);
     }
     pthread_mutex_lock(&load_lock);
     if (!loaded) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening a device stage: what it needs is known first and allocated in one piece, so that a stage
- * that does not fit says so, and what would, before it has taken anything.
+/* Opens a device stage. Its need is computed first and allocated in one piece, so a stage
+ * that does not fit fails before it takes anything, with a sentence about what would fit.
  *
- * Initial weights are pure functions of their place (random.h), made on the host. Called by stage.c. */
+ * Initial weights are pure functions of their place (random.h), computed on the host. */
 #include "device_finish.h"
 #include "device_stage.h"
 
@@ -15,15 +15,16 @@
 #include <string.h>
 #include <tryst/tryst.h>
 
-/* ---- memory -------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------ */
 
-/* Whose the room is, and how much of it there is. */
+/* Memory for a stage, and the text that explains its limit. */
 typedef struct stage_room {
     uint64_t bytes;
     char whose[96];
 } stage_room;
 
-/* Why that is not enough, and what would fit there. */
+/* Fail because `room` is too small; the sentence has the number of layers that would
+ * fit. */
 static tryst_status fail_room(const device_stage *stage, const tryst_stage_params *params,
                               const stage_room *room)
 {
@@ -59,7 +60,7 @@ static stage_room room_given(const tryst_stage_params *params)
     return room;
 }
 
-/* What the device has. Where it does not tell, no limit. */
+/* Return the free memory of the device; no limit if that is unknown. */
 static stage_room room_left(const device_stage *stage)
 {
     stage_room room = {.bytes = UINT64_MAX};
@@ -73,7 +74,8 @@ static stage_room room_left(const device_stage *stage)
     return room;
 }
 
-/* Though there seemed to be room: other ranks took it just now, or it is in pieces. */
+/* Fail because an allocation was refused in spite of enough free memory: other ranks took
+ * it, or it is fragmented. */
 static tryst_status fail_refused(const device_stage *stage,
                                  const tryst_stage_params *params)
 {
@@ -115,7 +117,8 @@ static tryst_status stage_allocate(device_stage *stage, const tryst_stage_params
     return TRYST_OK;
 }
 
-/* Host copies of the largest tensor and its gradient, where the host cannot read the device. */
+/* Allocate host copies of the largest tensor and its gradient, if the host cannot read
+ * the device's memory. */
 static tryst_status stage_mirror(device_stage *stage, const tryst_stage_params *params)
 {
     const uint64_t count = stage->layout.tensor_count_max;
@@ -143,11 +146,11 @@ static tryst_status stage_events(device_stage *stage, const tryst_stage_params *
     }
     return status == TRYST_OK
                ? TRYST_OK
-               : refuse(status, "cannot open a stage: %s %d gives no events for it",
+               : refuse(status, "cannot open a stage: cannot create events on %s %d",
                         kernels->name, (int)params->device);
 }
 
-/* ---- initial weights ----------------------------------------------------------------------- */
+/* ---- initial weights --------------------------------------------------------------- */
 
 static void tensor_fill(const device_stage *stage, const device_layer *layer, int32_t t,
                         void *values)
@@ -198,11 +201,11 @@ static tryst_status stage_initialise(device_stage *stage,
                ? TRYST_OK
                : refuse(
                      status,
-                     "cannot open a stage: the initial weights did not get to %s %d: %s",
+                     "cannot open a stage: cannot copy the initial weights to %s %d: %s",
                      stage->kernels->name, (int)params->device, stage->session->text);
 }
 
-/* ---- open and close ------------------------------------------------------------------------ */
+/* ---- open and close ---------------------------------------------------------------- */
 
 static tryst_status stage_check(const tryst_model *model, const device_kernels *kernels)
 {
@@ -216,7 +219,8 @@ static tryst_status stage_check(const tryst_model *model, const device_kernels *
     return TRYST_OK;
 }
 
-/* What is the device's, once it has come to an end; else it is left to the device for ever. */
+/* Free the device's objects once its work has ended; otherwise leave them to the device
+ * forever. */
 static void stage_close_session(device_stage *stage)
 {
     const device_kernels *kernels = stage->kernels;
@@ -246,7 +250,7 @@ void device_stage_close(tryst_stage *base)
     free(stage);
 }
 
-/* What the stage has in a session that is open. */
+/* Allocate and initialise the stage in its open session. */
 static tryst_status stage_fill(device_stage *stage, const tryst_stage_params *params)
 {
     stage->session->timeout_ns = params->timeout_ns;
@@ -265,7 +269,7 @@ static tryst_status stage_fill(device_stage *stage, const tryst_stage_params *pa
     return status;
 }
 
-/* What can fail before there is a session. */
+/* Do all that can fail without a session. */
 static tryst_status stage_plan(device_stage *stage, const tryst_model *model,
                                tryst_layers layers, const tryst_stage_params *params)
 {
@@ -280,10 +284,10 @@ static tryst_status stage_plan(device_stage *stage, const tryst_model *model,
     stage->base.info = stage->layout.info;
     return status == TRYST_OK
                ? TRYST_OK
-               : refuse(status, "cannot open a stage: no memory on the host for it");
+               : refuse(status, "cannot open a stage: out of memory on the host");
 }
 
-/* Open the session. The row may be a module's, which does not link libtryst: it gets a
+/* Open the session. The row may be a module's, which does not link libtryst, so it gets a
  * buffer for its sentence. */
 static tryst_status stage_session_open(device_stage *stage,
                                        const tryst_stage_params *params)
@@ -302,7 +306,7 @@ tryst_status device_stage_open(const tryst_model *model, tryst_layers layers,
 {
     device_stage *stage = calloc(1, sizeof(*stage));
     if (!stage) {
-        return refuse(TRYST_E_NOMEM, "cannot open a stage: no memory on the host for it");
+        return refuse(TRYST_E_NOMEM, "cannot open a stage: out of memory on the host");
     }
     stage->base.ops = &device_stage_ops;
     stage->kernels = kernels;

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stage of byte-model layers over a table of kernels, whose calls only enqueue: it owns the weights,
- * their versions, the gradients and the optimiser's moments, and chains the layers' passes.
+/* A stage of byte-model layers over a table of kernels. Its calls only enqueue. The stage
+ * owns the weights, their versions, the gradients and the optimiser's moments, and chains
+ * the layers' passes.
  *
- * One idea: two lanes. Forward, backward and backward_input go to COMPUTE; backward_weight goes to
- * WEIGHT, which yields to COMPUTE, so that it fills what bubbles leave. What ties them together:
- *   - backward_weight waits for the end of its own backward_input (a mark, found by `kept`), not
- *     for what was enqueued behind that, which may still wait for a peer;
- *   - gradients are added to in the order of calls, on whichever lane: a call that touches them
- *     waits for the one before it where that was on the other lane (`accumulated`).
- * update is such a call, and the weights it makes are read behind it on COMPUTE, and on WEIGHT only
- * by calls that wait for it. So equal programs give equal bits, split or whole.
+ * One idea: two lanes. Forward, backward and backward_input go to COMPUTE;
+ * backward_weight goes to WEIGHT, which yields to COMPUTE and so fills the bubbles. Two
+ * rules connect the lanes:
+ *   - backward_weight waits for its own backward_input (a mark, found by `kept`), not for
+ *     later work, which may still wait for a peer;
+ *   - gradients are added to in the order of calls, on whichever lane: a call that
+ *     touches them waits for the one before if that was on the other lane
+ *     (`accumulated`).
+ * update is such a call; COMPUTE reads the new weights after it, WEIGHT only in calls
+ * that wait for it. So equal programs give equal bits, split or whole.
  *
- * With recompute, `saved` holds the layers' inputs alone; each lane has room for one layer's
- * saved part, which its forward fills once more before backward reads it.
- *
- * Opened by device_open.c; called through tryst_stage_ops. */
+ * With recompute, `saved` holds only the layers' inputs; each lane has room for one
+ * layer's saved part, which the layer's forward fills again before backward reads it. */
 #include "device_stage.h"
 #include "device_finish.h"
 
@@ -25,7 +26,7 @@
 #include <tryst/sized.h>
 #include <tryst/tryst.h>
 
-/* ---- passes -------------------------------------------------------------------------------- */
+/* ---- passes ------------------------------------------------------------------------ */
 
 static bool stage_holds(const device_stage *stage, uint64_t version)
 {
@@ -48,8 +49,8 @@ static tryst_status refuse_version(const device_stage *stage, uint64_t version)
         (unsigned long long)stage->newest);
 }
 
-/* A pass of layer `i` on `lane`: everything but outputs and gradients between layers. `kept`
- * is the layer's, NULL for a forward. */
+/* Return a pass of layer `i` on `lane`: everything but outputs and gradients between
+ * layers. `kept` is the layer's, NULL for a forward. */
 static device_pass stage_pass(const device_stage *stage, int32_t lane, int32_t i,
                               const tryst_stage_work *work, char *kept)
 {
@@ -83,7 +84,7 @@ static device_pass stage_pass(const device_stage *stage, int32_t lane, int32_t i
     return pass;
 }
 
-/* Fill `saved` of a layer again, where forward did not leave it. */
+/* Fill `saved` of a layer again, if forward did not store it. */
 static void pass_recompute(const device_stage *stage, const device_layer *layer,
                            const device_pass *pass)
 {
@@ -92,7 +93,7 @@ static void pass_recompute(const device_stage *stage, const device_layer *layer,
     }
 }
 
-/* ---- order --------------------------------------------------------------------------------- */
+/* ---- order ------------------------------------------------------------------------- */
 
 static void work_check(const tryst_stage *base, const tryst_stage_work *work)
 {
@@ -104,7 +105,8 @@ static void work_check(const tryst_stage *base, const tryst_stage_work *work)
     (void)work;
 }
 
-/* Every call that enqueues lies between these two. False: the stage does not hold that version. */
+/* Begin a call that enqueues; stage_end ends it. False if the stage does not hold the
+ * version. */
 static bool stage_begin(const device_stage *stage, int32_t lane,
                         const tryst_stage_work *work)
 {
@@ -126,7 +128,7 @@ static void stage_record(const device_stage *stage, int32_t lane, void *event)
     }
 }
 
-/* `done` passes behind all of the call. */
+/* End a call. `done` passes after all of its work. */
 static tryst_status stage_end(const device_stage *stage, int32_t lane, void *done)
 {
     stage_record(stage, lane, done);
@@ -134,7 +136,7 @@ static tryst_status stage_end(const device_stage *stage, int32_t lane, void *don
     return stage->kernels->status(stage->session);
 }
 
-/* Behind this, the caller's gradients and weights are those of the call before. */
+/* Wait until the gradients and weights have the result of the call before. */
 static void stage_accumulate_begin(device_stage *stage, int32_t lane)
 {
     if (stage->accumulated_lane != lane) {
@@ -158,8 +160,8 @@ static device_mark *stage_mark_find(device_stage *stage, const void *kept)
     return NULL;
 }
 
-/* Note that what COMPUTE has been given so far leaves `kept`. With more halves open than there are
- * marks the oldest place is taken anew: its event then passes later than it had to. */
+/* Mark the work on COMPUTE so far as the one that fills `kept`. If all marks are in use,
+ * the oldest is replaced: its wait then ends later than necessary. */
 static void stage_mark(device_stage *stage, const void *kept)
 {
     device_mark *mark = stage_mark_find(stage, kept);
@@ -171,7 +173,8 @@ static void stage_mark(device_stage *stage, const void *kept)
     stage->kernels->event_record(&stage->session->lanes[DEVICE_COMPUTE], mark->event);
 }
 
-/* WEIGHT waits for the mark of `kept`; where that was taken anew, for all of COMPUTE so far. */
+/* Let WEIGHT wait for the mark of `kept`; if that was replaced, for all of COMPUTE so
+ * far. */
 static void stage_mark_wait(device_stage *stage, const void *kept)
 {
     device_mark *mark = stage_mark_find(stage, kept);
@@ -185,7 +188,7 @@ static void stage_mark_wait(device_stage *stage, const void *kept)
     mark->kept = NULL;
 }
 
-/* ---- forward and backward ------------------------------------------------------------------ */
+/* ---- forward and backward ---------------------------------------------------------- */
 
 static tryst_status device_stage_forward(tryst_stage *base, const tryst_stage_work *given)
 {
@@ -210,15 +213,16 @@ static tryst_status device_stage_forward(tryst_stage *base, const tryst_stage_wo
     return stage_end(stage, DEVICE_COMPUTE, work->done);
 }
 
-/* Where layer `i`'s input gradient goes: out of the stage, or to the other ping buffer. */
+/* Return the target of layer `i`'s input gradient: the stage's, or one of the two ping
+ * buffers. */
 static void *stage_grad_input(const device_stage *stage, int32_t i,
                               const tryst_stage_work *work)
 {
     return i == 0 ? work->grad_input : stage->memory + stage->layout.places.ping[i % 2];
 }
 
-/* Layer by layer from the last; with `whole` each layer's weight half follows at once, and `kept`
- * is the stage's own, reused by every layer. */
+/* Run backward layer by layer from the last. With `whole` each layer's weight half
+ * follows at once, and all layers share the stage's own `kept`. */
 static void stage_backward_layers(device_stage *stage, const tryst_stage_work *work,
                                   bool whole)
 {
@@ -308,7 +312,7 @@ static tryst_status device_stage_backward_weight(tryst_stage *base,
     return stage_end(stage, DEVICE_WEIGHT, work->done);
 }
 
-/* ---- update and the rest ------------------------------------------------------------------- */
+/* ---- update, parameters, cost ------------------------------------------------------ */
 
 static device_update stage_update_scalars(device_stage *stage, int32_t microbatches)
 {
@@ -365,7 +369,7 @@ static void device_stage_versions(const tryst_stage *base, uint64_t *oldest_p,
     *newest_p = newest;
 }
 
-/* Value and gradient of a tensor where the host can read them. */
+/* Make value and gradient of a tensor readable by the host. */
 static tryst_status stage_parameter_fetch(device_stage *stage, const device_layer *layer,
                                           int32_t t, tryst_parameter *parameter)
 {
@@ -384,10 +388,10 @@ static tryst_status stage_parameter_fetch(device_stage *stage, const device_laye
     parameter->gradient = mirror + layout->tensor_count_max * wide;
     stage->kernels->copy(stage->session, parameter->value, value, bytes);
     stage->kernels->copy(stage->session, parameter->gradient, gradient, bytes);
-    return device_session_finish(stage->session, "a parameter's way to the host");
+    return device_session_finish(stage->session, "copying a parameter to the host");
 }
 
-/* One parameter to the visitor; the context is the caller's while that runs. */
+/* Show one parameter to the visitor, which runs in the caller's context. */
 static int stage_parameter_show(device_stage *stage, const device_layer *layer, int32_t t,
                                 tryst_parameter_fn fn, void *arg)
 {
@@ -407,7 +411,7 @@ static int device_stage_parameter_visit(tryst_stage *base, tryst_parameter_fn fn
     device_stage *stage = (device_stage *)base;
     stage->kernels->enter(stage->session);
     const tryst_status status =
-        device_session_finish(stage->session, "the work before a look at parameters");
+        device_session_finish(stage->session, "the work before a visit of parameters");
     stage->kernels->leave(stage->session);
     if (status != TRYST_OK) {
         return status;

@@ -5,10 +5,10 @@
 
 #include "device_layout.h"
 
-/* Marks of backward_input's ends that are held at one time (device_stage.c). */
+/* Limit of the marks of backward_input's ends (device_stage.c). */
 enum { DEVICE_MARKS_MAX = 64 };
 
-/* backward_input of the micro-batch with this `kept` ended at this event. */
+/* The end of the backward_input of the micro-batch with this `kept`. */
 typedef struct device_mark {
     const void *kept; /* NULL: free */
     void *event;
@@ -25,23 +25,24 @@ typedef struct device_stage {
     device_mark marks[DEVICE_MARKS_MAX];
     uint32_t marks_next;
     void *accumulated;        /* event: the last call that touched gradients or weights */
-    int32_t accumulated_lane; /* where that was */
-    void *mirror;             /* host copies of one tensor and its gradient */
+    int32_t accumulated_lane; /* lane of that call */
+    void *mirror; /* host copies of one tensor and its gradient; NULL in host memory */
 } device_stage;
 
 extern const tryst_stage_ops device_stage_ops; /* device_stage.c */
 
-/* Open the stage for `layers` of a resolved byte model over `kernels`. Arguments have been
- * resolved and checked, but for params->optimizer. As tryst_stage_open. (device_open.c) */
+/* Open the stage for `layers` of a resolved byte model over `kernels`, as
+ * tryst_stage_open does. All arguments but params->optimizer are resolved and checked.
+ * (device_open.c) */
 tryst_status device_stage_open(const tryst_model *model, tryst_layers layers,
                                const tryst_stage_params *params,
                                const device_kernels *kernels, tryst_stage **stage_p);
 
-/* Give all of it back, also when it was opened in part. (device_open.c) */
+/* Close a stage, also one that was opened in part. (device_open.c) */
 void device_stage_close(tryst_stage *base);
 
-/* An arena: of the master weights in `slot`, of the weights that products read at `version`, of
- * the gradients, of a moment. */
+/* Return an arena: of the master weights in `slot`, of the weights that products read at
+ * `version`, of the gradients, of a moment. */
 static inline void *device_stage_wide(const device_stage *stage, uint64_t place,
                                       uint64_t slot)
 {

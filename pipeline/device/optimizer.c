@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SGD with momentum and Adam: settings and scalars; the loop over a stage's flat weights is the rows'.
+/* Implements SGD with momentum and Adam: settings and scalars; the rows have the loop
+ * over a stage's flat weights.
  *
  *     sgd   v = momentum·v + g;  w = w − lr·v                      (PyTorch's form)
  *     adam  m = β1·m + (1−β1)·g;  v = β2·v + (1−β2)·g²
  *           w = w − (lr / (1−β1ᵗ)) · m / (√v / √(1−β2ᵗ) + ε)       (Kingma and Ba, 2015)
  *
- * Invariant: every weight is treated alone, so results do not depend on how layers are cut into
- * stages. Scalars are computed in double and rounded once. Called by device_open.c, device_layout.c
- * and device_stage.c. */
+ * Invariant: every weight is updated on its own, so results do not depend on the split of
+ * layers into stages. Scalars are computed in double and rounded once. */
 #include "optimizer.h"
 
 #include "pipeline/base/params.h"
@@ -15,13 +15,13 @@
 
 #include <math.h>
 
-/* Zero is the default, negative is zero (stage.h). */
+/* Return a setting: zero means the default, negative means zero (stage.h). */
 static double optimizer_value(double value, double fallback)
 {
     if (value < 0) {
         return 0;
     }
-    return value == 0 ? fallback : value; /* not a number stays one, for the check */
+    return value == 0 ? fallback : value; /* NaN stays NaN, for the check */
 }
 
 static tryst_status optimizer_check(const tryst_optimizer *s)

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ABI of a device stage module: what a loadable row of kernels sees of us, and we of it.
+/* The ABI of a device stage module: the interface between a loadable row of kernels and
+ * the library.
  *
- * A module exports one symbol, TRYST_STAGE_MODULE_ENTRY, and links nothing of ours. Its ABI id is
- * our version plus a hash of the headers that make the ABI (this one, device_kernels.h,
- * tryst/stage.h, tryst/types.h, tryst/status.h), computed by the build into TRYST_STAGE_ABI_ID;
- * one that differs is refused. Modules are never unloaded. */
+ * A module exports one symbol, TRYST_STAGE_MODULE_ENTRY, and links no Tryst library. Its
+ * ABI id is our version plus a hash of the headers that make the ABI (this one,
+ * device_kernels.h, tryst/stage.h, tryst/types.h, tryst/status.h), computed by the build
+ * into TRYST_STAGE_ABI_ID; a module with another id is refused. Modules are never
+ * unloaded. */
 #ifndef PIPELINE_DEVICE_STAGE_MODULE_H
 #define PIPELINE_DEVICE_STAGE_MODULE_H
 
@@ -12,18 +14,19 @@
 
 #define TRYST_STAGE_MODULE_ENTRY "tryst_stage_module_v1"
 
-/* What the library offers. The first field is where it is for ever. */
+/* Data that the library gives to a module. The first field never moves. */
 typedef struct tryst_stage_host {
     const char *abi_id; /* TRYST_STAGE_ABI_ID of the library */
 } tryst_stage_host;
 
-/* What a module gives back: static data. Its first field, too, is where it is for ever. */
+/* A module's record: static data. Its first field never moves either. */
 typedef struct tryst_stage_module {
-    const char *abi_id; /* TRYST_STAGE_ABI_ID that it was built with */
+    const char *abi_id; /* TRYST_STAGE_ABI_ID that the module was built with */
     const device_kernels *kernels;
 } tryst_stage_module;
 
-/* The entry's type. It starts nothing: the device is first touched by kernels->open. */
+/* Type of the entry, which starts nothing: kernels->open is the first call that touches
+ * the device. */
 typedef const tryst_stage_module *(*tryst_stage_module_fn)(const tryst_stage_host *host);
 
 #endif

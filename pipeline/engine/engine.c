@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine: runs one rank's part of a program, step after step.
+/* Implements the engine: runs one rank's part of a program, step after step.
  *
  * The one idea: a step is a loop over the rank's actions; before each, the engine posts
- * receives ahead and waits for nothing but what this action needs. Transfers meet by key,
- * so the loop knows nothing of other ranks' order, and any program that the checker
- * passed runs.
+ * receives ahead and waits only for the items that this action needs. Transfers meet by
+ * key, so the loop is independent of other ranks' order, and any program that passed the
+ * checker runs.
  *
- * A program can name the same stage on one rank only; stages of the same rank hand
- * tensors over without a transfer. Called by frameworks and tools through
- * tryst/pipeline.h. */
+ * A stage is on one rank only; stages of the same rank pass tensors to each other without
+ * a transfer. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,10 +22,9 @@
 
 #define RECEIVES_AHEAD_DEFAULT 4 /* in 1F1B: two activations and two gradients */
 #define TIMEOUT_DEFAULT_NS     (600ull * 1000 * 1000 * 1000)
-/* How long a device may take to come to the end of what is queued: a few actions. */
+/* Limit of the wait until a device ends its queued work: a few actions. */
 #define DEVICE_STOP_NS (60ull * 1000 * 1000 * 1000)
-/* Calls of tryst_progress between two actions: enough that what was just posted leaves.
- */
+/* Calls of tryst_progress between two actions: enough that posted operations start. */
 #define PROGRESS_CALLS_MAX 8
 
 tryst_status engine_fail(tryst_engine *engine, tryst_status status, const char *format,
@@ -45,16 +43,14 @@ tryst_status engine_fail(tryst_engine *engine, tryst_status status, const char *
 
 void engine_span(tryst_engine *engine, tryst_span span)
 {
-    /* the last step's sends that end in this one are not this one's */
+    /* the last step's sends that end in this step belong to the last one */
     if (span.begin_ns >= engine->step_begin_ns &&
         engine->spans_count < engine->spans_capacity) {
         engine->spans[engine->spans_count++] = span;
     }
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  Open and close
- * ----------------------------------------------------------------------------------- */
+/* ---- open and close ---------------------------------------------------------------- */
 
 static tryst_status engine_start(tryst_engine *engine)
 {
@@ -87,7 +83,7 @@ tryst_status tryst_engine_open(const tryst_engine_params *params, tryst_engine *
     }
     tryst_engine *engine = calloc(1, sizeof *engine);
     if (!engine) {
-        return refuse(TRYST_E_NOMEM, "cannot open the engine: no memory");
+        return refuse(TRYST_E_NOMEM, "cannot open the engine: out of memory");
     }
     engine->params = own;
     engine->pool.ctx = own.ctx;
@@ -126,11 +122,9 @@ void tryst_engine_close(tryst_engine *engine)
     free(engine);
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  A step
- * ----------------------------------------------------------------------------------- */
+/* ---- a step ------------------------------------------------------------------------ */
 
-/* Let what was posted leave before a long computation. */
+/* Start the posted operations before a long computation. */
 static void push(tryst_engine *engine)
 {
     for (int i = 0; i < PROGRESS_CALLS_MAX && tryst_progress(engine->params.ctx) > 0;
@@ -188,7 +182,7 @@ static void note_step(tryst_engine *engine)
                      engine->frame->id);
 }
 
-/* The failure of an engine, for tryst_last_error too. */
+/* Set tryst_last_error to the engine's failure and return its status. */
 static tryst_status last_error_set(const tryst_engine *engine)
 {
     return refuse(engine->failed, "%s", engine->error);
@@ -240,9 +234,7 @@ void tryst_engine_abort(tryst_engine *engine, tryst_status status, const char *r
     engine_abandon(engine);
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  Seeing
- * ----------------------------------------------------------------------------------- */
+/* ---- results ----------------------------------------------------------------------- */
 
 const char *tryst_engine_error(const tryst_engine *engine)
 {

@@ -2,12 +2,11 @@
 /* The engine's own structures, shared by its files:
  *
  *   engine.c           open, step, finish, close: the loop over a rank's actions
- *   engine_plan.c      fixed at open: which items travel, to whom, under which keys
+ *   engine_plan.c      fixed at open: transferred items, their peers and keys
  *   engine_transfer.c  sends, receives, waits and their failures
  *   engine_action.c    one action: its buffers before, during and after
  *   engine_buffer.c    the buffers
- *   engine_device.c    events instead of waits, where the stages compute on a device
- */
+ *   engine_device.c    events instead of waits, where the stages compute on a device */
 #ifndef TRYST_PIPELINE_ENGINE_H
 #define TRYST_PIPELINE_ENGINE_H
 
@@ -18,7 +17,7 @@
 
 #define ENGINE_ERROR_MAX 1024
 
-/* What one micro-batch holds at one stage of this rank. Each pointer is one use. */
+/* The buffers of one micro-batch at one stage of this rank. Each pointer is one use. */
 typedef struct engine_cell {
     buffer *input;
     buffer *target;
@@ -27,29 +26,31 @@ typedef struct engine_cell {
     buffer *grad_output;
 } engine_cell;
 
-/* An item that crosses to or from another rank. Fixed at open but for the last four. */
+/* An item that is sent to or received from another rank. All members up to `event` are
+ * fixed at open. */
 typedef struct engine_transfer {
     program_item item;
     int peer;
-    size_t action; /* index of the action that makes or needs it */
+    size_t action; /* index of the action that makes or needs the item */
     tryst_key *key;
     tryst_dtype dtype;
     uint64_t count;
-    void *
-        event; /* device: a send's bytes are there; a receive's have arrived. Else NULL */
+    /* device: event that a send's bytes are there, or a receive's have arrived; NULL on
+     * the host */
+    void *event;
     buffer *memory;
     tryst_op *op; /* NULL: not posted, or ended */
     uint64_t begin_ns;
     bool ended; /* its end was seen and its span written */
 } engine_transfer;
 
-/* One open scope. The sends of step k may end while step k + 1 runs: two are enough. */
+/* One open scope. Two are enough: the sends of step k may end while step k + 1 runs. */
 typedef struct engine_frame {
     tryst_step *step; /* NULL: closed */
     uint64_t id;
     engine_transfer *sends; /* in program order */
     size_t posted_count;
-    size_t first_open; /* all sends before have ended */
+    size_t first_open; /* all sends before this index have ended */
 } engine_frame;
 
 struct tryst_engine {
@@ -58,9 +59,9 @@ struct tryst_engine {
     const program_list *list;
     int stages_count;
     int microbatches_count;
-    tryst_stage **stages;      /* [stages]: NULL where another rank's */
+    tryst_stage **stages;      /* [stages]; NULL on other ranks */
     int *owners;               /* [stages]: rank */
-    uint64_t *versions;        /* [stages]: newest when the step began */
+    uint64_t *versions;        /* [stages]: newest version when the step began */
     int32_t *pending;          /* [stages]: gradients since the last update */
     engine_cell *cells;        /* [stages × micro-batches] */
     double *losses;            /* [micro-batches], on the rank of the last stage */
@@ -68,8 +69,8 @@ struct tryst_engine {
     size_t receives_count;
     size_t receives_posted;
     size_t receives_taken;
-    size_t receives_open; /* all before have ended */
-    size_t fed_count;     /* forwards among so many actions have their data */
+    size_t receives_open; /* all receives before this index have ended */
+    size_t fed_count; /* the forwards among the first fed_count actions have their data */
     size_t sends_count;
     engine_frame frames[2];
     engine_frame *frame; /* the current one */
@@ -83,9 +84,11 @@ struct tryst_engine {
     tryst_engine_stats stats;
     tryst_status failed;
     bool told_ahead;
-    bool unquiet; /* operations could not be ended: memory that travels stays */
+    /* some operations could not be ended: memory for transfers is never freed */
+    bool unquiet;
     char error[ENGINE_ERROR_MAX];
-    char cause[ENGINE_ERROR_MAX]; /* another rank's sentence, where it stopped us */
+    /* the sentence of the rank that aborted this one; "": none did */
+    char cause[ENGINE_ERROR_MAX];
 };
 
 static inline engine_cell *engine_cell_of(tryst_engine *engine, int stage, int microbatch)
@@ -94,8 +97,7 @@ static inline engine_cell *engine_cell_of(tryst_engine *engine, int stage, int m
                           (size_t)microbatch];
 }
 
-/* Remember the first failure; returns `status`. The sentence is cut where it is too long.
- */
+/* Record the first failure; return `status`. A sentence that is too long is cut. */
 TRYST_PRINTF(3, 4)
 tryst_status engine_fail(tryst_engine *engine, tryst_status status, const char *format,
                          ...);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One action: get its buffers, call the stage, hand on what it made, free what it used
- * up.
+/* Runs one action: gets its buffers, calls the stage, passes on the result, frees the
+ * used buffers.
  *
  * The life of a micro-batch's buffers at a stage:
  *
@@ -8,10 +8,12 @@
  *   input      read       read, dropped           read         read, dropped
  *   target     read       read, dropped           read         dropped
  *   saved      made       read, dropped           read         read, dropped
- *   output     made, handed on
+ *   output     made, sent
  *   grad_output           read, dropped           read, dropped
- *   grad_input            made, handed on         made, handed on
- *   kept                                          made         read, dropped */
+ *   grad_input            made, sent              made, sent
+ *   kept                                          made         read, dropped
+ *
+ * "sent" also means: put into the cell of the next stage on this rank. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -39,7 +41,7 @@ static void drop(buffer **self)
     *self = NULL;
 }
 
-/* What fits: micro-batches that this rank's stages hold now. */
+/* Count the micro-batches that have saved activations at this rank's stages. */
 static int held_count(const tryst_engine *engine)
 {
     int count = 0;
@@ -73,7 +75,7 @@ tryst_status engine_no_memory(tryst_engine *engine, tryst_status status, uint64_
         held_count(engine));
 }
 
-/* A buffer where `bytes` are wanted at all; `what` for. */
+/* Get a buffer for `what`; NULL for 0 bytes. */
 static tryst_status get(tryst_engine *engine, uint64_t bytes, bool travels,
                         const char *what, buffer **buffer_p)
 {
@@ -85,9 +87,7 @@ static tryst_status get(tryst_engine *engine, uint64_t bytes, bool travels,
     return status == TRYST_OK ? status : engine_no_memory(engine, status, bytes, what);
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  The stage's functions, measured
- * ----------------------------------------------------------------------------------- */
+/* ---- calls of the stage, measured -------------------------------------------------- */
 
 static const char *const trace_names[] = {
     "", "forward", "backward", "input grad", "weight grad", "update", "reduce grad"};
@@ -172,9 +172,7 @@ static tryst_status call_stage(tryst_engine *engine, size_t index,
     return TRYST_OK;
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  Faults that tests put in
- * ----------------------------------------------------------------------------------- */
+/* ---- faults for tests -------------------------------------------------------------- */
 
 static bool fault_is(const tryst_engine *engine, tryst_engine_fault fault,
                      const tryst_action *action, int stage)
@@ -202,8 +200,8 @@ static int clear_gradient(void *arg, const tryst_parameter *parameter)
     return 0;
 }
 
-/* The first micro-batch's gradient is all that has been added so far: clearing drops it.
- */
+/* Drop the first micro-batch's gradient: it is the only one added so far, so clearing all
+ * gradients drops it. */
 static void maybe_drop_gradient(tryst_engine *engine, const tryst_action *action)
 {
     if (fault_is(engine, TRYST_ENGINE_FAULT_DROP, action, 0)) {
@@ -212,11 +210,10 @@ static void maybe_drop_gradient(tryst_engine *engine, const tryst_action *action
     }
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  The actions
- * ----------------------------------------------------------------------------------- */
+/* ---- the actions ------------------------------------------------------------------- */
 
-/* Into a buffer that the device is through with, data need not wait. Nothing where none are taken. */
+/* Get a buffer for data, if possible one that the device no longer uses, so that the copy
+ * need not wait. NULL for 0 bytes. */
 static tryst_status get_data(tryst_engine *engine, uint64_t bytes, buffer **buffer_p)
 {
     const tryst_status status =
@@ -226,7 +223,7 @@ static tryst_status get_data(tryst_engine *engine, uint64_t bytes, buffer **buff
                : engine_no_memory(engine, status, bytes, "a micro-batch's data");
 }
 
-/* Buffers for the data of a micro-batch, filled by the caller's feed. */
+/* Get buffers for the data of a micro-batch, and fill them by the caller's feed. */
 static tryst_status feed_cell(tryst_engine *engine, size_t index)
 {
     const tryst_action *action = &engine->list->actions[index];
@@ -264,7 +261,7 @@ static tryst_status feed_cell(tryst_engine *engine, size_t index)
                              action->microbatch, tryst_status_str(status));
 }
 
-/* See that all forwards up to action `index` have their data. */
+/* Feed all forwards up to action `index`. */
 static tryst_status feed_until(tryst_engine *engine, size_t index)
 {
     tryst_status status = TRYST_OK;
@@ -276,8 +273,8 @@ static tryst_status feed_until(tryst_engine *engine, size_t index)
     return status;
 }
 
-/* On a device the data of the next forward come while this one computes, and into a buffer that
- * no action in between has yet to give back. */
+/* Feed the next forward on a device while this action computes, into a buffer that no
+ * action in between still uses. */
 static tryst_status feed_next(tryst_engine *engine, size_t index)
 {
     for (size_t i = index + 1; engine->device.used && i < engine->list->count; i++) {
@@ -288,7 +285,7 @@ static tryst_status feed_next(tryst_engine *engine, size_t index)
     return TRYST_OK;
 }
 
-/* What a stage gets of a cell, in every action. */
+/* Return a stage's work, with the members that all actions share. */
 static tryst_stage_work work_of(const tryst_engine *engine, const tryst_action *action,
                                 const engine_cell *cell)
 {
@@ -301,7 +298,8 @@ static tryst_stage_work work_of(const tryst_engine *engine, const tryst_action *
                               .kept = data_of(cell->kept)};
 }
 
-/* On a device: whose turn each buffer is. `made` is the one that is handed on. */
+/* On a device, order the action's buffers by events. `made` is the buffer that is passed
+ * on. */
 static void use(tryst_engine *engine, size_t index, engine_cell *cell, buffer *made,
                 tryst_stage_work *work)
 {
@@ -348,7 +346,7 @@ static tryst_status run_forward(tryst_engine *engine, size_t index)
     return engine_hand_on(engine, index, item, output);
 }
 
-/* Its gradients have been added: nothing of the micro-batch is needed here any more. */
+/* Free a micro-batch's buffers at this stage once its gradients are added. */
 static void end_microbatch(tryst_engine *engine, const tryst_action *action,
                            engine_cell *cell)
 {
@@ -360,7 +358,7 @@ static void end_microbatch(tryst_engine *engine, const tryst_action *action,
     maybe_drop_gradient(engine, action);
 }
 
-/* B, and I, which leaves some for W. */
+/* Run B, or I, which keeps buffers for W. */
 static tryst_status run_backward(tryst_engine *engine, size_t index)
 {
     const tryst_action *action = &engine->list->actions[index];

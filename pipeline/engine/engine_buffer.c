@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Implements engine_buffer.h; see there for the idea. */
+/* Implements engine_buffer.h; the idea is described there. */
 #include "engine_buffer.h"
 
 #include <assert.h>
@@ -7,10 +7,11 @@
 
 #define BUFFER_ALIGN_BYTES  64
 #define CHUNK_BUFFERS_FIRST 4
-/* A chunk of several blocks is no larger: at most so much of each size is made ahead. */
+/* Limit of a chunk of several blocks, and so of the memory made ahead of need for each
+ * size. */
 #define CHUNK_BYTES_MAX (64u << 20)
 
-/* Behind all others, or before them. */
+/* Insert a free block at the end of the list, or at its front. */
 static void class_put(buffer_class *self, buffer *block, bool behind)
 {
     if (behind && self->free) {
@@ -51,8 +52,8 @@ static tryst_status chunk_allocate(buffer_class *self, size_t bytes, buffer_chun
                                                                    : TRYST_OK;
 }
 
-/* How many blocks the next chunk should have: as many as all before together, and that fit. 0: none
- * does. */
+/* Return the number of blocks of the next chunk: as many as all chunks before have,
+ * within CHUNK_BYTES_MAX and the pool's limit. 0: no block fits the limit. */
 static size_t class_growth(const buffer_class *self)
 {
     const buffer_pool *pool = self->pool;
@@ -99,7 +100,7 @@ static tryst_status class_add(buffer_class *self, size_t count)
     return TRYST_OK;
 }
 
-/* On a device: where many do not fit, fewer may. */
+/* Add a chunk. On a device, try fewer blocks if many do not fit. */
 static tryst_status class_grow(buffer_class *self)
 {
     size_t count = class_growth(self);
@@ -128,7 +129,7 @@ tryst_status buffer_get_idle(buffer_pool *pool, size_t bytes, buffer **buffer_p)
     const buffer *next = self->free;
     if (next && next->after &&
         tryst_event_test(pool->handle, next->after) == TRYST_IN_PROGRESS) {
-        (void)class_grow(self); /* without it the next one is as good */
+        (void)class_grow(self); /* failure: a busy buffer serves too */
     }
     return buffer_get(pool, bytes, false, buffer_p);
 }

@@ -2,15 +2,17 @@
 /* Buffers of an engine: blocks of a few sizes, each counted by its users and reused at
  * once.
  *
- * Blocks are cut from chunks that double while they are small, so that an engine has few regions;
- * large ones come one by one, so that none is made that nobody needs, and a chunk that does not
- * fit any more shrinks to what does. In the steady state none is made. Blocks that travel, and all blocks of a device, are cut from
- * tryst_mem_alloc's memory, which peers of one machine can map; the others (saved
- * activations on the host) from plain memory.
+ * Blocks are cut from chunks that double while they are small, so that an engine has few
+ * regions. Large blocks are allocated one by one, so that none is made in vain; a chunk
+ * that does not fit any more shrinks to what fits. In the steady state no chunk is added.
+ * Blocks for transfers, and all blocks of a device, are cut from memory of
+ * tryst_mem_alloc, which peers on the same machine can map; the others (saved activations
+ * on the host) from plain memory.
  *
- * A device's block can be free while the device still works on it: `after` is the event
- * behind which it is its next user's (engine_device.h). So there the one that has been free for
- * longest is taken next; on the host the last one, which caches still hold. */
+ * A device's block can be free while the device still works on it: its next user has to
+ * wait for the event `after` (engine_device.h). So on a device the block that has been
+ * free for longest is taken next; on the host the one freed last, which caches still
+ * hold. */
 #ifndef TRYST_PIPELINE_ENGINE_BUFFER_H
 #define TRYST_PIPELINE_ENGINE_BUFFER_H
 
@@ -21,9 +23,9 @@
 typedef struct buffer {
     void *data;
     tryst_mem *mem; /* NULL in plain memory */
-    size_t bytes;   /* the class: what was asked for, rounded up */
+    size_t bytes;   /* size of the class: the requested size, rounded up */
     int uses;       /* 0: free */
-    void *after;    /* device: event that its next user waits for; NULL: none */
+    void *after;    /* device: event that the next user waits for; NULL: none */
     struct buffer_class *owner;
     struct buffer *next_free;
 } buffer;
@@ -42,35 +44,38 @@ typedef struct buffer_class {
     size_t bytes;
     bool travels;
     size_t made_count;
-    buffer *free,
-        *last_free; /* the next to be taken, and the last; last_free only where there is one */
+    /* the block to be taken next, and the last one; last_free is set only if there is
+     * one */
+    buffer *free, *last_free;
     buffer_chunk *chunks;
 } buffer_class;
 
 typedef struct buffer_pool {
     tryst_ctx *ctx;
-    tryst_memory_kind memory; /* of all blocks; host unless a device's stages run here */
+    /* memory of all blocks; host unless stages compute on a device here */
+    tryst_memory_kind memory;
     int32_t device;
-    tryst_device *handle; /* of that device; NULL on the host */
+    tryst_device *handle; /* handle of that device; NULL on the host */
     buffer_class *classes;
     uint64_t bytes_used;
     uint64_t bytes_peak;
     uint64_t allocations_count;
-    uint64_t bytes_made; /* of all chunks */
-    uint64_t bytes_max;  /* that they may come to; 0: no limit */
+    uint64_t bytes_made; /* bytes of all chunks */
+    uint64_t bytes_max;  /* limit of bytes_made; 0: none */
 } buffer_pool;
 
-/* A buffer with one use, 64-byte aligned. Returns TRYST_OK or an allocation's error: TRYST_E_NOMEM also
- * where it would pass the limit. */
+/* Get a buffer with one use, 64-byte aligned. Returns TRYST_OK or an allocation's error:
+ * TRYST_E_NOMEM also if the limit would be passed. */
 tryst_status buffer_get(buffer_pool *pool, size_t bytes, bool travels, buffer **buffer_p);
-/* The same, and where the device still works on every free one, rather a new one. */
+/* Get a buffer as buffer_get does; but allocate a new one if the device still works on
+ * every free one. */
 tryst_status buffer_get_idle(buffer_pool *pool, size_t bytes, buffer **buffer_p);
-/* One user less; the last one's drop frees it. NULL is allowed. */
+/* Drop one use; the last drop frees the buffer. NULL is allowed. */
 void buffer_drop(buffer *self);
-/* Every event that a buffer names has passed: forget them. */
+/* Forget the events of all buffers, which have passed. */
 void buffer_pool_settle(buffer_pool *pool);
-/* Free all memory. With `leave`, memory that travels is left to the library for ever:
- * some operation may still touch it. */
+/* Free all memory. With `leave`, memory for transfers is never freed: some operation may
+ * still touch it. */
 void buffer_pool_close(buffer_pool *pool, bool leave);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Implements engine_device.h; see there for the idea and the invariants. */
+/* Implements engine_device.h; idea and invariants are described there. */
 #include "engine_device.h"
 
 #include <assert.h>
@@ -10,14 +10,13 @@
 #include "engine_action.h"
 #include "engine_transfer.h"
 
-/* Between two looks at a device that works, and at which nothing else happens. */
+/* Pause between two polls of a device that works, while nothing else happens. */
 #define LOOK_PAUSE_NS 20000
 
-/* ----------------------------------------------------------------------------------- *
- *  Open and close
- * ----------------------------------------------------------------------------------- */
+/* ---- open and close ---------------------------------------------------------------- */
 
-/* All stages of a rank lie in one place: what one makes is read by the next. */
+/* Find the memory of this rank's stages. All must share one memory: each reads the output
+ * of the one before. */
 static tryst_status find_place(tryst_engine *engine)
 {
     engine_device *self = &engine->device;
@@ -31,7 +30,7 @@ static tryst_status find_place(tryst_engine *engine)
                       first->info.device != stage->info.device)) {
             return engine_fail(
                 engine, TRYST_E_INVALID,
-                "stage %d is not where the stages before it are: all stages "
+                "stage %d is not in the memory of the stages before: all stages "
                 "of a rank must be on the host, or on one device",
                 i);
         }
@@ -56,7 +55,8 @@ static size_t rounded(size_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-/* Lay out the pinned memory of all moments from `base` on (NULL: only count). */
+/* Lay out the pinned memory of all moments from `base` on (NULL: only count its
+ * bytes). */
 static size_t lay_out(tryst_engine *engine, char *base)
 {
     engine_device *self = &engine->device;
@@ -99,7 +99,8 @@ static tryst_status open_pinned(tryst_engine *engine)
     return TRYST_OK;
 }
 
-/* Of both frames: a send may still be under way when its action runs again in the next step. */
+/* Return one of the sends of both frames: a send may be in flight while its action runs
+ * again in the next step. */
 static engine_transfer *send_at(tryst_engine *engine, size_t i)
 {
     return &engine->frames[i % 2].sends[i / 2];
@@ -134,8 +135,8 @@ static tryst_status open_handle(tryst_engine *engine)
     tryst_status status =
         tryst_device_open(engine->params.ctx, self->memory, self->ordinal, &self->handle);
     if (status != TRYST_OK) {
-        return engine_fail(engine, status, "device %d cannot be used: %s",
-                           (int)self->ordinal, tryst_last_error());
+        return engine_fail(engine, status, "cannot use device %d: %s", (int)self->ordinal,
+                           tryst_last_error());
     }
     engine->pool.handle = self->handle;
     status = tryst_stream_open(self->handle, 1, &self->gate);
@@ -185,7 +186,7 @@ static void close_events(tryst_engine *engine)
 void engine_device_close(tryst_engine *engine)
 {
     engine_device *self = &engine->device;
-    if (engine->unquiet) { /* the device may still come to them */
+    if (engine->unquiet) { /* the device may still use these */
         engine->losses = self->pinned ? NULL : engine->losses;
         return;
     }
@@ -196,15 +197,13 @@ void engine_device_close(tryst_engine *engine)
     }
     if (self->pinned) {
         tryst_pinned_free(self->handle, self->pinned, self->pinned_bytes);
-        engine->losses = NULL; /* they lay there */
+        engine->losses = NULL; /* they were in the pinned memory */
     }
     tryst_device_close(self->handle);
     free(self->moments);
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  What has passed
- * ----------------------------------------------------------------------------------- */
+/* ---- events that have passed ------------------------------------------------------- */
 
 static tryst_status device_failed(tryst_engine *engine, tryst_status status)
 {
@@ -217,7 +216,7 @@ static tryst_status device_failed(tryst_engine *engine, tryst_status status)
         engine_stage_text(engine->stages[action->stage], status));
 }
 
-/* Note what has passed by now. */
+/* Record the actions that have passed by now. */
 static tryst_status look(tryst_engine *engine)
 {
     engine_device *self = &engine->device;
@@ -241,7 +240,8 @@ static tryst_status look(tryst_engine *engine)
     return TRYST_OK;
 }
 
-/* Nothing has passed for too long: a transfer is missing, else the device hangs. */
+/* Report that nothing has passed for too long: a transfer is missing, or the device
+ * hangs. */
 static tryst_status device_late(tryst_engine *engine)
 {
     char name[32];
@@ -251,7 +251,7 @@ static tryst_status device_late(tryst_engine *engine)
                ? status
                : engine_fail(
                      engine, TRYST_E_DEADLINE,
-                     "step %llu, rank %d: %s has all it needs, and has not ended on "
+                     "step %llu, rank %d: %s has all its data, but has not ended on "
                      "device %d for %llu s",
                      (unsigned long long)engine->frame->id, engine->rank,
                      tryst_action_format(action, name, sizeof name),
@@ -259,7 +259,8 @@ static tryst_status device_late(tryst_engine *engine)
                      (unsigned long long)(engine->params.timeout_ns / 1000000000));
 }
 
-/* Wait until all but `left` of the queued actions have passed, while transfers go on. */
+/* Wait until all but `left` of the queued actions have passed, and drive transfers
+ * meanwhile. */
 static tryst_status wait_until_left(tryst_engine *engine, size_t left)
 {
     const struct timespec pause = {.tv_nsec = LOOK_PAUSE_NS};
@@ -282,7 +283,7 @@ static tryst_status wait_until_left(tryst_engine *engine, size_t left)
     }
 }
 
-/* An event that passes when `stream` is empty, and the last of the queued actions. */
+/* True if gate and feeder are empty and all queued actions have ended, well or not. */
 static bool is_idle(const engine_device *self)
 {
     bool idle = tryst_event_test(self->handle, self->idle[0]) != TRYST_IN_PROGRESS &&
@@ -297,7 +298,7 @@ bool engine_device_stop(tryst_engine *engine, uint64_t timeout_ns)
 {
     const struct timespec pause = {.tv_nsec = LOOK_PAUSE_NS};
     engine_device *self = &engine->device;
-    if (!self->idle[1]) { /* it never began */
+    if (!self->idle[1]) { /* opening failed before any work */
         return true;
     }
     tryst_event_record(self->handle, self->gate, self->idle[0]);
@@ -330,9 +331,7 @@ tryst_status engine_device_drain(tryst_engine *engine)
     return status;
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  What goes in and out
- * ----------------------------------------------------------------------------------- */
+/* ---- receives and data ------------------------------------------------------------- */
 
 tryst_status engine_device_gate(tryst_engine *engine, tryst_op *op, void *arrived,
                                 buffer *memory)
@@ -379,9 +378,7 @@ tryst_status engine_device_feed(tryst_engine *engine, size_t index, buffer *inpu
                : status;
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  One action
- * ----------------------------------------------------------------------------------- */
+/* ---- one action -------------------------------------------------------------------- */
 
 void engine_device_use(tryst_engine *engine, size_t index, buffer *memory)
 {

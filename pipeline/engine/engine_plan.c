@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an engine fixes at open: the items that cross to or from other ranks, in program
- * order, with their peers, shapes and prepared keys, so that a step builds no string and
- * looks up nothing.
+/* Plans an engine's transfers at open: the items that are sent to or received from other
+ * ranks, in program order, with their peers, shapes and prepared keys, so that a step
+ * builds no string and searches nothing.
  *
  * An item's key is the edge "act<stage>" or "grad<stage>" (the stage that makes it), with
  * the micro-batch as the iteration; the step is the scope. */
@@ -17,9 +17,7 @@ static bool stage_is_here(const tryst_engine *engine, int stage)
     return engine->stages[stage] != NULL;
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  Do the stages fit the program?
- * ----------------------------------------------------------------------------------- */
+/* ---- fit of the stages ------------------------------------------------------------- */
 
 static tryst_status check_stage(tryst_engine *engine, int stage)
 {
@@ -28,7 +26,7 @@ static tryst_status check_stage(tryst_engine *engine, int stage)
     const bool last = stage == engine->stages_count - 1;
     const char *reason = params_stage_reason(self);
     if (reason) {
-        return engine_fail(engine, TRYST_E_INVALID, "stage %d cannot be used: %s", stage,
+        return engine_fail(engine, TRYST_E_INVALID, "cannot use stage %d: %s", stage,
                            reason);
     }
     if (info->is_first != (stage == 0) || info->is_last != last) {
@@ -42,7 +40,8 @@ static tryst_status check_stage(tryst_engine *engine, int stage)
     const uint64_t data_count = (stage == 0 ? info->input_count : 0) + info->target_count;
     if (data_count > 0 && !engine->params.feed) {
         return engine_fail(engine, TRYST_E_INVALID,
-                           "stage %d reads data, but no feed was given", stage);
+                           "stage %d reads data, but there is no feed; set params.feed",
+                           stage);
     }
     if (last || !stage_is_here(engine, stage + 1)) {
         return TRYST_OK;
@@ -102,11 +101,10 @@ static tryst_status check_fits(tryst_engine *engine)
     return status;
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  Transfers
- * ----------------------------------------------------------------------------------- */
+/* ---- transfers --------------------------------------------------------------------- */
 
-/* Shape of an item, told by whichever of its stages is here. */
+/* Return the shape of an item, from its maker's stage or its user's, whichever is on this
+ * rank. */
 static void item_shape(const tryst_engine *engine, program_item item,
                        tryst_dtype *dtype_p, uint64_t *count_p)
 {
@@ -139,7 +137,7 @@ static tryst_status prepare_key(tryst_engine *engine, engine_transfer *self, boo
     return TRYST_OK;
 }
 
-/* The items that action `index` takes from (or makes for) other ranks. */
+/* List the items that action `index` takes from other ranks, or makes for them. */
 static int crossing_items(const tryst_engine *engine, size_t index, bool sends,
                           program_item items[PROGRAM_ITEMS_MAX])
 {
@@ -239,7 +237,7 @@ void engine_plan_close(tryst_engine *engine)
         tryst_key_release(engine->receives[i].key);
     }
     for (size_t i = 0; i < engine->sends_count; i++) {
-        tryst_key_release(engine->frames[0].sends[i].key); /* frame 1 shares them */
+        tryst_key_release(engine->frames[0].sends[i].key); /* frame 1 shares these keys */
     }
     free(engine->receives);
     free(engine->frames[0].sends);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file engine_plan.h
- *  What an engine plans before its first frame (engine_plan.c).
- */
+ *  Plans an engine's transfers before the first frame (engine_plan.c). */
 #ifndef PIPELINE_ENGINE_ENGINE_PLAN_H
 #define PIPELINE_ENGINE_ENGINE_PLAN_H
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sends, receives, and the waits for them.
+/* Posts sends and receives, and waits for them.
  *
  * The one idea: a receive is posted as soon as the window of receives_ahead_max has room,
- * in the order in which the program will need them; a send is posted when its bytes exist
- * and never waited for until the step after. So the only wait is for what the next action
- * needs, and no order of transfers can hang a program that the checker passed.
+ * in the order of need; a send is posted when its bytes exist and not waited for until
+ * the step after. So the only wait is for the items of the next action, and no order of
+ * transfers can hang a program that passed the checker.
  *
- * Invariant: a buffer that travels keeps a use until its operation has ended. */
+ * Invariant: a buffer of a transfer keeps one use until its operation has ended. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,15 +16,13 @@
 #include "engine_action.h"
 #include "engine_transfer.h"
 
-/* How long a failed step may take to give its buffers back: the peer timeout and then
- * some. */
+/* Limit of the wait for the buffers of a failed step: the peer timeout and some more. */
 #define ABANDON_TIMEOUT_NS (30ull * 1000 * 1000 * 1000)
-/* How long the cause of an abort may come behind its first sign: it takes another way. */
+/* Limit of the wait for the cause of an abort after its first sign: the cause takes
+ * another path. */
 #define CAUSE_WAIT_MS 500
 
-/* ----------------------------------------------------------------------------------- *
- *  Ends of operations
- * ----------------------------------------------------------------------------------- */
+/* ---- ends of operations ------------------------------------------------------------ */
 
 static const char *item_text(const engine_transfer *self, bool sends, char words[96])
 {
@@ -40,9 +38,9 @@ static bool step_cause(const tryst_step *step, tryst_error *error_p)
     return step && tryst_step_status(step, error_p) != TRYST_OK;
 }
 
-/* How long to look for the cause of a failure elsewhere: a death that was seen here is one
- * itself, but a cancelled operation, a step that its peer has closed, or a peer that went away
- * while we were connecting, can be the first sign of an abort. */
+/* Return how long to search for the cause of a failure at other ranks. A death seen here
+ * is a cause itself, but a cancelled operation, a step that its peer has closed, or a
+ * peer that left while this rank connected can be the first sign of an abort. */
 static int cause_wait_ms(tryst_status status)
 {
     return status == TRYST_E_ABORTED || status == TRYST_E_CANCELED ||
@@ -51,7 +49,7 @@ static int cause_wait_ms(tryst_status status)
                : 1;
 }
 
-/* Why a scope of ours was aborted, when another rank did it. */
+/* Find out why another rank aborted a scope of this rank. False if none did. */
 static bool find_cause(tryst_engine *engine, tryst_status status, tryst_error *error_p)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
@@ -68,7 +66,7 @@ static bool find_cause(tryst_engine *engine, tryst_status status, tryst_error *e
     return false;
 }
 
-/* The engine fails with what became of a transfer. */
+/* Fail with the transfer and the reason. */
 static tryst_status say_failed(tryst_engine *engine, const engine_transfer *self,
                                bool sends, tryst_status status, const char *reason)
 {
@@ -79,7 +77,8 @@ static tryst_status say_failed(tryst_engine *engine, const engine_transfer *self
                        reason && *reason ? reason : tryst_status_str(status));
 }
 
-/* A transfer failed with `status` and, where the library said one, a reason. */
+/* Fail because a transfer failed with `status`. `reason` is the library's text, or
+ * NULL. */
 static tryst_status transfer_failed(tryst_engine *engine, const engine_transfer *self,
                                     bool sends, tryst_status status, const char *reason)
 {
@@ -104,7 +103,7 @@ static tryst_status op_failed(tryst_engine *engine, const engine_transfer *self,
     return transfer_failed(engine, self, sends, status, details.text);
 }
 
-/* A span of a transfer, which ends now. Returns when that is. */
+/* Record a span of a transfer that ends now, and return its end. */
 static uint64_t note_span(tryst_engine *engine, const engine_transfer *self,
                           tryst_span_kind kind, uint64_t begin_ns)
 {
@@ -119,8 +118,7 @@ static uint64_t note_span(tryst_engine *engine, const engine_transfer *self,
     return end_ns;
 }
 
-/* Look at one operation; when it has ended well, note it, and a send gives its buffer
- * back. */
+/* Poll one operation. After its end, record it and drop a send's buffer. */
 static tryst_status look_at(tryst_engine *engine, engine_transfer *self, bool sends)
 {
     if (!self->op || self->ended) {
@@ -176,9 +174,7 @@ tryst_status engine_reap(tryst_engine *engine)
     return status;
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  Waits
- * ----------------------------------------------------------------------------------- */
+/* ---- waits ------------------------------------------------------------------------- */
 
 static void note_wait(tryst_engine *engine, const engine_transfer *self,
                       uint64_t begin_ns)
@@ -235,11 +231,10 @@ static tryst_status wait_for(tryst_engine *engine, engine_transfer *self, bool s
     return say_failed(engine, self, sends, status, NULL);
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  Receives
- * ----------------------------------------------------------------------------------- */
+/* ---- receives ---------------------------------------------------------------------- */
 
-/* `ready_event`: device memory: what its bytes wait for, NULL: nothing. */
+/* Return the tensor of a transfer. `ready_event`, on a device: the event that its bytes
+ * wait for; NULL: none. */
 static tryst_tensor tensor_of(const tryst_engine *engine, const engine_transfer *self,
                               void *ready_event)
 {
@@ -258,8 +253,8 @@ static uint64_t bytes_of(const engine_transfer *self)
     return self->count * tryst_dtype_bytes(self->dtype);
 }
 
-/* What stages hand on goes before all else of a step, and what the program needs first before the rest; who
- * needs it says so, and the sender says nothing. */
+/* Priorities of transfers between stages: before all other operations of a step, and
+ * among them in the order of need. Only the receiver sets them; the sender sets none. */
 #define PRIORITY_FIRST (INT32_MIN / 2)
 
 static tryst_status post_receive(tryst_engine *engine, engine_transfer *self)
@@ -304,7 +299,7 @@ static void put_into_cell(tryst_engine *engine, program_item item, buffer *memor
     }
 }
 
-/* The device waits for it: the host goes on, and sees its end in engine_reap. */
+/* Let the device wait for a receive; engine_reap sees its end. */
 static tryst_status gate(tryst_engine *engine, engine_transfer *self)
 {
     if (self->ended) {
@@ -337,12 +332,10 @@ tryst_status engine_take_receives(tryst_engine *engine, size_t index)
     return TRYST_OK;
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  Sends
- * ----------------------------------------------------------------------------------- */
+/* ---- sends ------------------------------------------------------------------------- */
 
-/* The key under which a send goes: its own, but for the fault that tests put in:
- * micro-batches 0 and 1 change places where they leave stage 0. */
+/* Return the key of a send. Under the fault "swap" of tests, micro-batches 0 and 1
+ * exchange their keys where they leave stage 0. */
 static const tryst_key *key_of(const tryst_engine *engine, const engine_transfer *self)
 {
     const program_item item = self->item;
@@ -391,7 +384,7 @@ tryst_status engine_hand_on(tryst_engine *engine, size_t index, program_item ite
                             buffer *memory)
 {
     engine_transfer *next = engine_send_of(engine, index);
-    if (!next) { /* its user is a stage of this rank */
+    if (!next) { /* the user is a stage of this rank */
         put_into_cell(engine, item, memory);
         return TRYST_OK;
     }
@@ -401,9 +394,7 @@ tryst_status engine_hand_on(tryst_engine *engine, size_t index, program_item ite
     return status;
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  Scopes
- * ----------------------------------------------------------------------------------- */
+/* ---- scopes ------------------------------------------------------------------------ */
 
 tryst_status engine_frame_open(tryst_engine *engine, uint64_t step)
 {
@@ -426,7 +417,7 @@ tryst_status engine_frame_open(tryst_engine *engine, uint64_t step)
     status = tryst_step_open(engine->params.group, step, &frame->step);
     if (status != TRYST_OK) {
         frame->step = NULL;
-        return engine_fail(engine, status, "step %llu cannot be opened: %s",
+        return engine_fail(engine, status, "cannot open step %llu: %s",
                            (unsigned long long)step, tryst_status_str(status));
     }
     return TRYST_OK;
@@ -448,7 +439,7 @@ tryst_status engine_frame_finish(tryst_engine *engine, engine_frame *frame)
     frame->first_open = frame->posted_count;
     const tryst_status status = tryst_step_close(step, NULL);
     if (status != TRYST_OK) {
-        return engine_fail(engine, status, "step %llu cannot be closed: %s",
+        return engine_fail(engine, status, "cannot close step %llu: %s",
                            (unsigned long long)frame->id, tryst_status_str(status));
     }
     return TRYST_OK;
@@ -482,9 +473,10 @@ static void abandon_frame(tryst_engine *engine, engine_frame *frame)
     }
 }
 
-/* Ranks that are ahead of this one wait in scopes that are not open here: abort these
- * too, or they would learn only that this rank has left, not why. Nobody is more than two
- * ahead, because a scope is opened only when all but the one before are closed. */
+/* Abort a later scope that other ranks may have opened. Ranks that are ahead wait in
+ * scopes that are not open here; without the abort they would see only that this rank has
+ * left, but not why. No rank is more than two scopes ahead, because a scope is opened
+ * only when all but the one before are closed. */
 static void abort_ahead(tryst_engine *engine, uint64_t step)
 {
     tryst_step *ahead = NULL;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One thread per product. OpenBLAS splits a product over its threads, and the split decides the
- * order of sums; with one thread equal calls give equal bits on one machine, whatever
- * OPENBLAS_NUM_THREADS says. Other CBLAS libraries have other switches: the symbols are weak.
+/* Limits BLAS to one thread per product. OpenBLAS splits a product over its threads, and
+ * the split decides the order of sums; with one thread equal calls give equal bits on one
+ * machine, whatever OPENBLAS_NUM_THREADS is. Other CBLAS libraries have other switches,
+ * so the symbols are weak.
  *
- * Called by tryst_stage_open; the setting is the process's, and OpenBLAS has no narrower one. */
+ * The setting holds for the whole process: OpenBLAS has no narrower one. */
 #include "blas.h"
 
 #include <pthread.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the BLAS in use must be told. */
+/* Sets the threads of the BLAS in use. */
 #ifndef PIPELINE_BLAS_H
 #define PIPELINE_BLAS_H
 
-/* Make every matrix product run on the thread that calls it. Any thread, any number of times. */
+/* Make every matrix product run on its calling thread. Any thread may call, any number of
+ * times. */
 void blas_use_one_thread(void);
 
 #endif

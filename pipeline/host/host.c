@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The row `host` of device kernels: what stages on processors compute with. Matrix products are BLAS's,
- * the rest is written by hand.
+/* Implements the row `host` of device kernels, with which stages on processors compute.
+ * BLAS multiplies matrices, the rest is written by hand.
  *
- * One idea: loops that the compiler can vectorise without being allowed to reorder anything (real_row.h).
+ * One idea: the loops can be vectorised without reordering any sum (real_row.h).
  *
- * Invariant: no function reads or keeps state; equal arguments give equal bits. T and wide are `real`.
- * Called through the table alone. tests/pipeline/test_gradient.c compiles this file with real = double
+ * Invariant: no function reads or keeps state; equal arguments give equal bits. T and
+ * wide are `real`. tests/pipeline/test_gradient.c compiles this file with real = double
  * and checks it against finite differences. */
 #include "host.h"
 
@@ -33,9 +33,9 @@ static tryst_status host_open(int32_t device, tryst_precision precision,
                             error_capacity);
 }
 
-/* ---- whole arrays -------------------------------------------------------------------------- */
+/* ---- whole arrays ------------------------------------------------------------------ */
 
-/* y = a + b; y may be either. */
+/* y = a + b; y may be a or b. */
 static void real_add(uint64_t count, const real *a, const real *b, real *y)
 {
     for (uint64_t i = 0; i < count; i++) {
@@ -67,7 +67,7 @@ static void host_column_sum(const device_lane *lane, int32_t rows, int32_t colum
     }
 }
 
-/* ---- GELU ---------------------------------------------------------------------------------- */
+/* ---- GELU -------------------------------------------------------------------------- */
 
 static inline real gelu_sigmoid(real x)
 {
@@ -103,9 +103,9 @@ static void host_gelu_backward(const device_lane *lane, uint64_t count, const vo
     gelu_slope_multiply(count, x, dx);
 }
 
-/* ---- matrix products ----------------------------------------------------------------------- */
+/* ---- matrix products --------------------------------------------------------------- */
 
-/* What the product is added to. Returns whether there is anything. */
+/* Fill `d` with the addend of the product. True if there is one. */
 static bool product_begin(const device_product *p, real *d)
 {
     const size_t m = (size_t)p->m, n = (size_t)p->n;
@@ -142,7 +142,7 @@ static void host_product(const device_lane *lane, const device_product *p)
     }
 }
 
-/* ---- embedding ----------------------------------------------------------------------------- */
+/* ---- embedding --------------------------------------------------------------------- */
 
 static void host_embedding_forward(const device_lane *lane, int32_t rows, int32_t seq,
                                    int32_t hidden, const uint8_t *bytes,
@@ -161,7 +161,8 @@ static void host_embedding_forward(const device_lane *lane, int32_t rows, int32_
     }
 }
 
-/* A scatter-add in row order, so as reproducible as the matrix products. */
+/* Add gradients in row order, so that the result is as reproducible as the matrix
+ * products. */
 static void host_embedding_backward(const device_lane *lane, int32_t rows, int32_t seq,
                                     int32_t hidden, int32_t vocabulary,
                                     const uint8_t *bytes, const void *dy, void *dtoken,
@@ -181,7 +182,7 @@ static void host_embedding_backward(const device_lane *lane, int32_t rows, int32
     }
 }
 
-/* ---- layer norm ---------------------------------------------------------------------------- */
+/* ---- layer norm -------------------------------------------------------------------- */
 
 static void norm_row_forward(int width, const real *x, const real *gain, const real *bias,
                              real *y, real *mean_p, real *rstd_p)
@@ -207,7 +208,8 @@ static void host_norm_forward(const device_lane *lane, int32_t rows, int32_t wid
     }
 }
 
-/* One row: with n = (x − mean)·rstd and g = dy·gain, dx = rstd·(g − mean(g) − n·mean(g·n)). */
+/* One row: with n = (x − mean)·rstd and g = dy·gain, dx = rstd·(g − mean(g) −
+ * n·mean(g·n)). */
 static void norm_row_backward(int width, const real *x, const real *gain, real mean,
                               real rstd, const real *dy, const real *residual, real *dx)
 {
@@ -260,7 +262,7 @@ static void host_norm_backward_weight(const device_lane *lane, int32_t rows,
     }
 }
 
-/* ---- loss ---------------------------------------------------------------------------------- */
+/* ---- loss -------------------------------------------------------------------------- */
 
 static void host_cross_entropy_forward(const device_lane *lane, int32_t rows,
                                        int32_t classes, const void *logits,
@@ -305,7 +307,7 @@ static void host_loss_mean(const device_lane *lane, int32_t rows, const void *lo
     *mean = sum / rows;
 }
 
-/* ---- update -------------------------------------------------------------------------------- */
+/* ---- update ------------------------------------------------------------------------ */
 
 static void update_sgd(const device_update *u, real *restrict weights,
                        real *restrict gradients, real *restrict velocity)
@@ -349,12 +351,12 @@ static void host_update(const device_lane *lane, const device_update *u)
     } else {
         update_sgd(u, u->to, u->gradients, u->first);
     }
-    if (u->rounded) { /* to what it is: T is wide */
+    if (u->rounded) { /* a plain copy: T is wide */
         memcpy(u->rounded, u->to, u->count * sizeof(real));
     }
 }
 
-/* ---- the table ----------------------------------------------------------------------------- */
+/* ---- the table --------------------------------------------------------------------- */
 
 const device_kernels device_kernels_host = {
     .struct_size = sizeof(device_kernels),

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Causal attention on processors; reference/attention.c has the formulae.
+/* Computes causal attention on processors; reference/attention.c has the formulae.
  *
- * One idea: a head is a strided matrix that BLAS reads in place, and it goes by blocks of rows. A block of
- * rows sees the columns up to its last row alone, so nearly half of all scores are never made, and those of
- * one block are all that is in memory. Called through the row's table. */
+ * One idea: a head is a strided matrix that BLAS reads in place, block by block of rows.
+ * A block uses only the columns up to its last row, so nearly half of all scores are
+ * never computed, and only those of one block are in memory. */
 #include "host_attention.h"
 #include "real_row.h"
 
@@ -11,17 +11,17 @@
 
 /* One head of one window. */
 typedef struct head {
-    int seq, width, hidden, stride; /* of rows in qkv */
+    int seq, width, hidden, stride; /* stride: of rows in qkv */
     real scale;
     const real *q, *k, *v;
-    real *out;              /* its columns of attended, rows of `hidden` */
+    real *out;              /* the head's columns of `attended`, rows of `hidden` */
     real *lse, *delta;      /* [seq] */
-    const real *dout;       /* as out */
-    real *dq, *dk, *dv;     /* as q, k, v */
+    const real *dout;       /* layout of `out` */
+    real *dq, *dk, *dv;     /* layout of q, k, v */
     real *scores, *dscores; /* of one block */
 } head;
 
-/* Rows [first, end) of a head, and the columns [0, end) that they see. */
+/* Rows [first, end) of a head, which use the columns [0, end). */
 typedef struct block {
     int first, end, rows;
 } block;
@@ -50,7 +50,7 @@ static head head_at(const device_lane *lane, const device_attention *a, int wind
     return h;
 }
 
-/* The same with what backward works on. */
+/* Return the head with the arrays of backward. */
 static head head_gradients_at(const device_lane *lane, const device_attention *a,
                               int window, int index)
 {
@@ -72,13 +72,14 @@ static bool block_next(const head *h, block *b)
     return b->rows > 0;
 }
 
-/* The block's rows of a matrix whose rows are `stride` apart. */
+/* Return the offset of the block's rows in a matrix with rows `stride` apart. */
 static size_t block_at(const block *b, int stride)
 {
     return (size_t)b->first * (size_t)stride;
 }
 
-/* Row `i` of the block in scores: `*count_p` columns count, the others get zero. */
+/* Return row `i` of the block in scores: its first `*count_p` columns count, the others
+ * are set to zero. */
 static real *score_row(const block *b, real *scores, int i, int *count_p)
 {
     real *row = scores + (size_t)i * (size_t)b->end;
@@ -87,7 +88,7 @@ static real *score_row(const block *b, real *scores, int i, int *count_p)
     return row;
 }
 
-/* to [block, columns seen] = x · yᵀ */
+/* to [block, columns used] = x · yᵀ */
 static void block_products(const head *h, const block *b, const real *x, int x_stride,
                            const real *y, real *to)
 {
@@ -103,7 +104,7 @@ static void block_sum(const head *h, const block *b, const real *scores, const r
               scores, b->end, x, h->stride, 0, to + block_at(b, to_stride), to_stride);
 }
 
-/* to [columns seen, width] += scoresᵀ · x; the first block begins them. */
+/* to [columns used, width] += scoresᵀ · x; the first block overwrites. */
 static void block_scatter(const head *h, const block *b, const real *scores,
                           const real *x, int x_stride, real *to)
 {
@@ -129,8 +130,8 @@ static void head_forward(const head *h)
     }
 }
 
-/* Probabilities once more, from scores and lse, and the scores' gradients from those of
- * probabilities. */
+/* Compute the probabilities again, from scores and lse, and the scores' gradients from
+ * the probabilities'. */
 static void block_backward(const head *h, const block *b)
 {
     for (int i = 0; i < b->rows; i++) {
@@ -150,7 +151,8 @@ static void block_backward(const head *h, const block *b)
 
 static void head_backward(const head *h)
 {
-    for (int i = DEVICE_HOST_SCORE_ROWS; i < h->seq; i++) { /* what later blocks add to */
+    /* later blocks add to these rows */
+    for (int i = DEVICE_HOST_SCORE_ROWS; i < h->seq; i++) {
         const size_t row = (size_t)i * (size_t)h->stride;
         memset(h->dk + row, 0, (size_t)h->width * sizeof(real));
         memset(h->dv + row, 0, (size_t)h->width * sizeof(real));

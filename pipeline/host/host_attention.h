@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention, of the row `host` (host_attention.c); device_kernels.h says what each does. */
+/* Attention of the row `host` (host_attention.c); device_kernels.h documents the
+ * functions. */
 #ifndef PIPELINE_HOST_ATTENTION_H
 #define PIPELINE_HOST_ATTENTION_H
 

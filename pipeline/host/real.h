@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The number type of the host stages: float in the library, double in the test that checks the
- * hand-written gradients against finite differences. Both builds compile the same sources, so
- * what is checked is what trains.
+/* The number type of the host stages: float in the library, double in the test that
+ * checks the hand-written gradients against finite differences. Both builds compile the
+ * same sources, so the checked code is the code that trains.
  *
- * Invariant: nothing here may let results depend on vector width or thread count; sums run over
- * a fixed number of lanes (real_row.h). */
+ * Invariant: no result depends on vector width or thread count; sums run over a fixed
+ * number of lanes (real_row.h). */
 #ifndef PIPELINE_REAL_H
 #define PIPELINE_REAL_H
 

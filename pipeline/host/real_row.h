@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums over a row that run fast without being allowed to reorder anything: LANES sums with a fixed order at
- * the end, so the bits are the same on every build and machine that rounds like IEEE 754. */
+/* Sums over a row, fast without reordering: LANES sums with a fixed order at the end, so
+ * the bits are the same on every build and machine that rounds like IEEE 754. */
 #ifndef PIPELINE_REAL_ROW_H
 #define PIPELINE_REAL_ROW_H
 
 #include "real_exp.h"
 
-/* 16 floats are one AVX-512 register or four SSE ones; fixed for ever, because it decides the
+/* 16 floats are one AVX-512 register or four SSE ones. Never change it: it decides the
  * order of sums. */
 enum { LANES = 16 };
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stage that sleeps instead of computing: it makes a schedule's shape visible without its
- * arithmetic, and the measured bubble comparable with the simulator's.
+/* Implements a stage that sleeps instead of computing: it shows a schedule's shape
+ * without its arithmetic, and makes the measured bubble comparable with the simulator's.
  *
- * One idea: a sleep is a plain relative sleep, so late wake-ups add up as they would for real
- * work. Activations are zeros, the loss is 0, and there are no parameters; weight versions are
- * counted and checked all the same. Called through tryst_stage_ops. */
+ * One idea: each call is a relative sleep, so late wake-ups add up as they would for real
+ * work. Activations are zeros, the loss is 0, and there are no parameters; weight
+ * versions are still counted and checked. */
 #include "sleep_stage.h"
 #include "pipeline/base/refuse.h"
 
@@ -67,7 +67,7 @@ static tryst_status sleep_stage_forward(tryst_stage *base, const tryst_stage_wor
     return TRYST_OK;
 }
 
-/* Any backward; where it makes an input's gradient, that is zero. */
+/* Run any backward; an input's gradient, if any, is zero. */
 static tryst_status sleep_stage_back(tryst_stage *base, const tryst_stage_work *given,
                                      uint64_t duration_ns)
 {

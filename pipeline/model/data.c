@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows of a data file, at offsets that every rank computes by itself.
+/* Reads windows of a data file, at offsets that every rank computes alone.
  *
- * One idea: the offset of a window is a pure function of (seed, step, micro-batch, row), so the
- * first and the last stage read the same windows without a word between them. The file is read
- * with pread, not mapped: one that shrinks while we train is an error, not a SIGBUS.
- *
- * Public functions of data.h. */
+ * One idea: the offset of a window is a pure function of (seed, step, micro-batch, row),
+ * so the first and the last stage read the same windows without a message. The file is
+ * read with pread, not mapped: a file that shrinks during the training is an error, not a
+ * SIGBUS. */
 #include <tryst/data.h>
 
 #include "pipeline/base/file.h"
@@ -27,7 +26,8 @@ struct tryst_data {
     uint64_t bytes;
 };
 
-/* Open without blocking on what is no file (a FIFO without a writer, say). */
+/* Open the file. Opening does not block if `path` is another kind of file, such as a FIFO
+ * without a writer. */
 static tryst_status data_open_file(const char *path, int32_t seq, int *fd_p,
                                    uint64_t *bytes_p)
 {
@@ -74,7 +74,7 @@ tryst_status tryst_data_open(const char *path, int32_t seq, uint64_t seed,
     }
     tryst_data *data = calloc(1, sizeof(*data));
     if (!data) {
-        return refuse(TRYST_E_NOMEM, "cannot use the data file: no memory");
+        return refuse(TRYST_E_NOMEM, "cannot use the data file: out of memory");
     }
     tryst_status status = data_open_file(path, seq, &data->fd, &data->bytes);
     if (status != TRYST_OK) {
@@ -90,7 +90,7 @@ tryst_status tryst_data_open(const char *path, int32_t seq, uint64_t seed,
 uint64_t tryst_data_offset(const tryst_data *data, uint64_t step, uint64_t microbatch,
                            int32_t row)
 {
-    /* The complement, so that windows and initial weights of one seed have nothing in common. */
+    /* The complement, so that windows and initial weights of one seed are independent. */
     const uint64_t stream = random_stream(~data->seed, step, microbatch);
     return random_below(random_at(stream, (uint64_t)row),
                         data->bytes - (uint64_t)data->seq);

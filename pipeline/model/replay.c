@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The oracle: a program run by one loop in one process.
+/* Implements the oracle: runs a program by one loop in one process.
  *
- * One idea: an action is ready when the arrays that it reads are there. The loop takes one ready
- * action from each rank in turn until all lists are at their ends; a turn in which nobody can go on
- * is a program that cannot run. Nothing here comes from the engine, not even its idea of what an
- * action needs: that is written once more, in cell_is_ready and the run_ functions.
+ * One idea: an action is ready when the arrays that it reads are there. The loop takes
+ * one ready action from each rank in turn until all lists are at their ends; a turn
+ * without a ready action means that the program cannot run. The oracle shares no code
+ * with the engine: cell_is_ready and the run_ functions state the needs of actions a
+ * second time.
  *
- * Stages on a device get the same arrays in its memory, and each action is waited for before the next
- * one begins: nothing is ever under way (replay_memory.h).
+ * Stages on a device get the same arrays in its memory, and the loop waits for each
+ * action before the next one begins: at most one action is in flight (replay_memory.h).
  *
- * Invariant: an array in a cell has no data until its maker ran and again after its last reader.
- * Public functions of replay.h; called by pp_bench --check and by tests. */
+ * Invariant: an array in a cell has no data until its maker ran, and again none after its
+ * last reader. */
 #include <tryst/replay.h>
 
 #include <stdio.h>
@@ -22,7 +23,7 @@
 #include "replay_memory.h"
 #include <tryst/weights.h>
 
-/* One micro-batch at one stage. */
+/* The arrays of one micro-batch at one stage. */
 typedef struct replay_cell {
     replay_array input;
     replay_array target;
@@ -39,8 +40,8 @@ typedef struct replay_run {
     int microbatches_count;
     uint64_t step;
     replay_cell *cells; /* [stages_count][microbatches_count] */
-    uint64_t *versions; /* [stages_count]: newest when the step began */
-    int32_t *gradients; /* [stages_count]: summed since the last update */
+    uint64_t *versions; /* [stages_count]: newest version when the step began */
+    int32_t *gradients; /* [stages_count]: gradients summed since the last update */
     size_t *positions;  /* [ranks_count]: actions done */
     double *losses;     /* [microbatches_count] */
 } replay_run;
@@ -59,7 +60,7 @@ static void cell_clear(replay_cell *cell)
     replay_array_close(&cell->kept);
 }
 
-/* ---- one action ---------------------------------------------------------------------------- */
+/* ---- one action -------------------------------------------------------------------- */
 
 static bool cell_is_ready(const replay_run *r, const tryst_action *action)
 {
@@ -98,13 +99,13 @@ static uint64_t activation_bytes(tryst_dtype dtype, uint64_t count)
     return count * tryst_dtype_bytes(dtype);
 }
 
-/* A call was made with `status`: it counts when its work is done. */
+/* Wait for the work of a call that returned `status`. */
 static tryst_status finished(replay_run *r, tryst_status status)
 {
     return status == TRYST_OK ? replay_memory_wait(&r->memory) : status;
 }
 
-/* Windows for the ends of the pipeline. */
+/* Feed windows to the first and the last stage. */
 static tryst_status cell_feed(replay_run *r, const tryst_action *action)
 {
     const tryst_stage_info *info = &r->params->stages[action->stage]->info;
@@ -233,7 +234,7 @@ static tryst_status run_action(replay_run *r, const tryst_action *action)
     }
 }
 
-/* ---- the loop ------------------------------------------------------------------------------ */
+/* ---- the loop ---------------------------------------------------------------------- */
 
 /* Run the next action of `rank` if it is ready. */
 static tryst_status replay_turn(replay_run *r, int rank, bool *moved)
@@ -256,7 +257,8 @@ static tryst_status replay_turn(replay_run *r, int rank, bool *moved)
     return TRYST_OK;
 }
 
-/* TRYST_OK when every list is at its end; else name the first rank that is stuck. */
+/* Return TRYST_OK if every list is at its end; otherwise name the first rank that is
+ * stuck. */
 static tryst_status replay_finished(const replay_run *r)
 {
     for (int rank = 0; rank < r->ranks_count; rank++) {
@@ -267,7 +269,7 @@ static tryst_status replay_finished(const replay_run *r)
             char name[32];
             return refuse(
                 TRYST_E_PROGRAM,
-                "cannot replay: step %llu: no rank can go on; rank %d waits for the "
+                "cannot replay: step %llu: no rank can continue; rank %d waits for the "
                 "inputs of "
                 "%s",
                 (unsigned long long)r->step, rank,
@@ -305,15 +307,16 @@ static tryst_status replay_step(replay_run *r, double *loss_p)
     return replay_finished(r);
 }
 
-/* The stages are those of one model, in order, so that gradients and outputs find a neighbour. */
+/* True if the stages are those of one model, in order, so that outputs and gradients have
+ * a neighbour. */
 static tryst_status replay_check(const replay_run *r)
 {
     for (int s = 0; s < r->stages_count; s++) {
         const tryst_stage *stage = r->params->stages[s];
         const char *reason = stage ? params_stage_reason(stage) : NULL;
         if (reason) {
-            return refuse(TRYST_E_INVALID, "cannot replay: stage %d cannot be used: %s",
-                          s, reason);
+            return refuse(TRYST_E_INVALID, "cannot replay: stage %d is not usable: %s", s,
+                          reason);
         }
         if (!stage || stage->info.is_first != (s == 0) ||
             stage->info.is_last != (s + 1 == r->stages_count)) {
@@ -371,9 +374,9 @@ tryst_status tryst_replay(const tryst_replay_params *params)
     return status == TRYST_OK ? replay(&own) : status;
 }
 
-/* ---- comparison ---------------------------------------------------------------------------- */
+/* ---- comparison -------------------------------------------------------------------- */
 
-/* Bits, not values: a NaN equals itself, and zero is not minus zero. */
+/* True if all bits are equal: a NaN equals itself, and zero differs from minus zero. */
 static bool bits_equal(const void *a, const void *b, size_t bytes)
 {
     return memcmp(a, b, bytes) == 0;
@@ -414,12 +417,12 @@ static bool results_equal(const tryst_model *model, uint64_t first_step,
 {
     for (uint64_t i = 0; i < steps_count; i++) {
         if (!bits_equal(&run->losses[i], &replay->losses[i], sizeof(double))) {
-            snprintf(
-                text, capacity,
-                "step %llu is the first whose loss differs: %.17g, and %.17g in the "
-                "replay (what went wrong is in this step's forwards, or in the backwards "
-                "and the update before)",
-                (unsigned long long)first_step + i, run->losses[i], replay->losses[i]);
+            snprintf(text, capacity,
+                     "step %llu is the first with another loss: %.17g, and %.17g in the "
+                     "replay (the error is in this step's forwards, or in the backwards "
+                     "and the update before)",
+                     (unsigned long long)first_step + i, run->losses[i],
+                     replay->losses[i]);
             return false;
         }
     }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Models as users describe them: parsing, defaults, checks, the split into stages; and the one
- * place that picks the stage for a model.
+/* Implements models as users describe them: parsing, defaults, checks, the split into
+ * stages; and picks the stage for a model.
  *
- * Invariant: behind tryst_model_resolve no field is zero or out of range, so the stages check
- * nothing again. Public functions of stage.h. */
+ * Invariant: behind tryst_model_resolve no field is zero or out of range, so the stages
+ * check nothing again. */
 #include <tryst/stage.h>
 
 #include "pipeline/base/params.h"
@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- model --------------------------------------------------------------------------------- */
+/* ---- model ------------------------------------------------------------------------- */
 
 const char *tryst_model_kind_name(tryst_model_kind kind)
 {
@@ -30,7 +30,8 @@ const char *tryst_model_kind_name(tryst_model_kind kind)
     return "invalid";
 }
 
-/* "12.5" and what follows it, to nanoseconds; NULL where it is no time. */
+/* Convert "12.5" at the beginning of `text` to nanoseconds. Returns the rest of the text,
+ * or NULL if there is no valid time. */
 static const char *parse_ms(const char *text, uint64_t *time_ns_p)
 {
     char *end = NULL;
@@ -73,7 +74,7 @@ static tryst_status model_parse(const char *text, tryst_model *model)
         return TRYST_OK;
     }
     return refuse(TRYST_E_CONFIG,
-                  "cannot parse the model \"%s\": it is not known; use mlp, gpt, or "
+                  "cannot parse the model \"%s\": unknown kind; use mlp, gpt, or "
                   "sleep:F_ms,B_ms with the "
                   "milliseconds of a forward and of a backward (sleep:10,20)",
                   text);
@@ -110,8 +111,9 @@ static void model_fill(tryst_model *model)
     }
 }
 
-/* BLAS counts in int, and so do we: every matrix of a stage must have fewer elements. The
- * largest are [rows, 4·hidden], [4·hidden, hidden], [rows, vocabulary] and [seq, seq]. */
+/* True if a matrix of a stage would have 2^31 elements or more: BLAS and the stages count
+ * in int. The largest are [rows, 4·hidden], [4·hidden, hidden], [rows, vocabulary] and
+ * [seq, seq]. */
 static int model_is_too_large(const tryst_model *model)
 {
     const double rows = (double)model->microbatch_size * model->seq;
@@ -164,7 +166,7 @@ static tryst_status model_check(const tryst_model *model)
     return TRYST_OK;
 }
 
-/* Resolve `model` into this version's struct, of which struct_size is set here. */
+/* Resolve `model` into this version's struct, with its struct_size set. */
 static tryst_status model_resolve(const tryst_model *model, tryst_model *resolved_p)
 {
     tryst_status status =
@@ -216,10 +218,10 @@ tryst_status tryst_model_split(const tryst_model *model, int32_t stages, int32_t
     return TRYST_OK;
 }
 
-/* ---- stage --------------------------------------------------------------------------------- */
+/* ---- stage ------------------------------------------------------------------------- */
 
-/* Model, layers and params as the stages get them: checked, and with every default filled in.
- * What is left to a kind of stage is the optimiser. */
+/* Check model, layers and params and fill in every default, except those of the
+ * optimiser, which each kind of stage resolves. */
 static tryst_status stage_resolve(const tryst_model *model, tryst_layers layers,
                                   const tryst_stage_params *params, tryst_model *resolved,
                                   tryst_stage_params *p)
@@ -253,7 +255,7 @@ static int stage_is_device(const tryst_stage_params *p)
     return p->memory != TRYST_MEMORY_HOST || p->reference;
 }
 
-/* The same for what device stages alone have. */
+/* Check and resolve the params that only device stages have. */
 static tryst_status stage_resolve_device(const tryst_model *resolved,
                                          tryst_stage_params *p)
 {
@@ -263,7 +265,7 @@ static tryst_status stage_resolve_device(const tryst_model *resolved,
     if (resolved->kind == TRYST_MODEL_SLEEP) {
         return refuse(
             TRYST_E_INVALID,
-            "cannot open a stage: one that sleeps does so on the host, not on a device");
+            "cannot open a stage: a sleep stage runs on the host, not on a device");
     }
     if (p->reference && p->memory != TRYST_MEMORY_HOST) {
         return refuse(TRYST_E_INVALID,
@@ -281,7 +283,7 @@ static tryst_status stage_resolve_device(const tryst_model *resolved,
     return TRYST_OK;
 }
 
-/* What only device stages can do is no default of the others. */
+/* Refuse params that only device stages support. */
 static tryst_status stage_check_host(const tryst_stage_params *p)
 {
     if (p->recompute || p->memory_bytes_max ||
@@ -290,7 +292,7 @@ static tryst_status stage_check_host(const tryst_stage_params *p)
         return refuse(
             TRYST_E_UNSUPPORTED,
             "cannot open a stage: host stages compute in f32, keep what forward saves "
-            "and know no "
+            "and have no "
             "memory limit; a device stage does the rest (memory, or reference)");
     }
     return TRYST_OK;
@@ -371,7 +373,7 @@ tryst_status tryst_stage_memory_need(const tryst_model *model, tryst_layers laye
     if (status == TRYST_OK && !stage_is_device(&p)) {
         return refuse(
             TRYST_E_UNSUPPORTED,
-            "cannot give a stage's need of memory: it is known for device stages alone");
+            "cannot give a stage's need of memory: it is known for device stages only");
     }
     if (status == TRYST_OK) {
         status = stage_resolve_device(&resolved, &p);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All weights of a model as one array: gathered from stages, named, digested, saved.
+/* Holds all weights of a model as one array: gathered from stages, named, digested,
+ * saved.
  *
- * One idea: names, shapes and places follow from the model alone, so whoever holds the array (rank
- * 0, say, which got it in pieces) can write it without having seen a stage.
- *
- * Public functions of weights.h. */
+ * One idea: names, shapes and places follow from the model alone, so any owner of the
+ * array (such as rank 0, which received it in pieces) can write it without a stage. */
 #include <tryst/weights.h>
 
 #define XXH_INLINE_ALL
@@ -21,9 +20,10 @@
 #include "pipeline/base/refuse.h"
 #include "pipeline/device/device_layer.h"
 
-/* ---- gathering and visiting ---------------------------------------------------------------- */
+/* ---- gathering and visiting -------------------------------------------------------- */
 
-/* Result of a visit that was refused here; a stage that failed gives its positive status. */
+/* Result of a visit that this file refused; a stage that failed returns its positive
+ * status. */
 #define COPY_REFUSED (-1)
 
 typedef struct weights_copy {
@@ -98,7 +98,7 @@ uint64_t tryst_model_weights_count(const tryst_model *model)
     return stopped ? 0 : count;
 }
 
-/* ---- digest -------------------------------------------------------------------------------- */
+/* ---- digest ------------------------------------------------------------------------ */
 
 void tryst_weights_digest(const float *weights, uint64_t weights_count,
                           char digest[TRYST_DIGEST_TEXT_BYTES])
@@ -108,17 +108,17 @@ void tryst_weights_digest(const float *weights, uint64_t weights_count,
              (unsigned long long)hash.high64, (unsigned long long)hash.low64);
 }
 
-/* ---- safetensors --------------------------------------------------------------------------- *
+/* ---- safetensors -------------------------------------------------------------------
  *
  *  8 bytes    n, little-endian: bytes of the header
- *  n bytes    JSON, padded with spaces so that what follows is aligned to 8 bytes:
- *             {"__metadata__":{…},"name":{"dtype":"F32","shape":[…],"data_offsets":[begin,end]},…}
- *  the rest   the tensors, without gaps, at these offsets
- */
+ *  n bytes    JSON, padded with spaces so that the data are aligned to 8 bytes:
+ *             {"__metadata__":{…},"name":{"dtype":"F32","shape":[…],
+ *              "data_offsets":[begin,end]},…}
+ *  the rest   the tensors, without gaps, at these offsets */
 
 typedef struct safetensors_header {
     FILE *out;
-    uint64_t used_bytes; /* of the data so far */
+    uint64_t used_bytes; /* bytes of data so far */
 } safetensors_header;
 
 static int safetensors_describe(void *arg, const tryst_parameter *parameter)
@@ -147,7 +147,7 @@ static void safetensors_metadata(const tryst_model *model, FILE *out)
             (unsigned long long)model->seed);
 }
 
-/* The padded header; the caller frees it. */
+/* Build the padded header. The caller frees it. */
 static tryst_status safetensors_header_make(const tryst_model *model, char **text_p,
                                             size_t *bytes_p)
 {
@@ -174,7 +174,7 @@ static tryst_status safetensors_header_make(const tryst_model *model, char **tex
     return TRYST_OK;
 }
 
-/* Write everything to `out` and close it. Returns 0, or an errno. */
+/* Write all parts to `out` and close it. Returns 0, or an errno. */
 static int safetensors_write(FILE *out, const char *header, size_t header_bytes,
                              const float *weights, uint64_t weights_count)
 {
@@ -190,15 +190,15 @@ static int safetensors_write(FILE *out, const char *header, size_t header_bytes,
     return error;
 }
 
-/* Write beside `path` and rename, so that a reader never sees half a file. */
+/* Write to another name beside `path`, then rename, so that a reader never sees half a
+ * file. */
 static tryst_status weights_write_file(const char *path, const char *header,
                                        size_t header_bytes, const float *weights,
                                        uint64_t weights_count)
 {
     char *partial = NULL;
     if (asprintf(&partial, "%s.partial.%ld", path, (long)getpid()) < 0) {
-        return refuse(TRYST_E_NOMEM,
-                      "cannot write the weights: no memory for a file name");
+        return refuse(TRYST_E_NOMEM, "cannot write the weights: out of memory");
     }
     FILE *out = file_open(partial, "wbxe");
     int failed =

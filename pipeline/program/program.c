@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programs: lists of compute actions, one per rank.
+/* Implements programs: lists of compute actions, one per rank.
  *
- * The one idea: transfers are not in a program. program_needs and program_makes say what
- * data an action takes and leaves; all else (checker, simulator, engine) follows from
- * these two, so a new schedule is a new generator and nothing more.
+ * The one idea: a program has no transfers. program_needs and program_makes give the data
+ * that an action takes and leaves; checker, simulator and engine follow from these two
+ * functions, so a new schedule is a new generator and nothing more.
  *
- * Invariant: every action's rank, stage and micro-batch are in range (append refuses
- * others). */
+ * Invariant: every action's rank, stage and micro-batch are in range: append refuses
+ * others, and the CSV loader raises the counts. */
 #include "program.h"
 
 #include <stdlib.h>
@@ -191,8 +191,8 @@ int tryst_program_rank_of(const tryst_program *program, int stage)
     return -1;
 }
 
-/* Whether what `list` holds from `first` on is what program_append_updates would append to what
- * stands before. */
+/* True if the actions of `list` from `first` on are exactly those that
+ * program_append_updates would append to the actions before. */
 static bool ends_as_usual(const program_list *list, size_t first, int stages_count)
 {
     const program_list before = {list->actions, first, first};
@@ -227,9 +227,7 @@ bool program_is_synchronous(const tryst_program *program)
     return true;
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  What actions need and make
- * ----------------------------------------------------------------------------------- */
+/* ---- data that actions need and make ----------------------------------------------- */
 
 int program_needs(const tryst_program *program, const tryst_action *action,
                   program_item items[PROGRAM_ITEMS_MAX])
@@ -253,8 +251,7 @@ int program_needs(const tryst_program *program, const tryst_action *action,
     case TRYST_ACTION_WEIGHT_GRAD:
         items[count++] = (program_item){PROGRAM_GRAD, stage, microbatch};
         break;
-    default: /* UPDATE and REDUCE_GRAD take what their own rank has added up: program
-                order */
+    default: /* UPDATE and REDUCE_GRAD read the sums of their own rank: program order */
         break;
     }
     return count;

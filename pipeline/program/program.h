@@ -16,10 +16,11 @@ struct tryst_program {
     int ranks_count;
     int stages_count;
     int microbatches_count;
-    program_list *lists; /* one per rank */
+    program_list *lists; /* one list per rank */
 };
 
-/* What actions make and others need, one *item* per stage and micro-batch. */
+/* Data that one action makes and others need: one *item* per kind, stage and
+ * micro-batch. */
 typedef enum program_item_kind {
     PROGRAM_OUTPUT = 0,      /* made by F */
     PROGRAM_GRAD = 1,        /* gradient of the stage's input, made by B or I */
@@ -35,23 +36,23 @@ typedef struct program_item {
 
 #define PROGRAM_ITEMS_MAX 2
 
-/* What `action` needs; returns how many (at most PROGRAM_ITEMS_MAX). */
+/* List the items that `action` needs; return their number (at most PROGRAM_ITEMS_MAX). */
 int program_needs(const tryst_program *program, const tryst_action *action,
                   program_item items[PROGRAM_ITEMS_MAX]);
-/* What `action` makes. */
+/* List the items that `action` makes; return their number. */
 int program_makes(const tryst_action *action, program_item items[PROGRAM_ITEMS_MAX]);
 
-/* The stage that uses an item besides its maker's own, -1 where none does. */
+/* Return the stage that uses an item of another stage; -1: none does. */
 int program_item_user(const tryst_program *program, program_item item);
 
 size_t program_items_count(const tryst_program *program);
 size_t program_item_index(const tryst_program *program, program_item item);
 
-/* True when every action reads version 0, and after them each rank has what
- * program_append_updates appends, and nothing else: only then can a file leave the UPDATEs out. */
+/* True if every action reads version 0, and each rank's list ends with exactly the
+ * UPDATEs that program_append_updates appends: only then can a file omit them. */
 bool program_is_synchronous(const tryst_program *program);
 
-/* Append, whatever the program's numbers are so far. */
+/* Append an action without a check of its range. */
 tryst_status program_list_add(program_list *list, const tryst_action *action);
 
 /* Append one UPDATE for each stage of `rank`, in ascending order. */

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The checker: is this program one that can run, and what does it hold at most?
+/* Checks a program: can it run, and how much does each rank hold at most?
  *
- * Four passes, each of which may assume what the ones before have proved:
+ * Four passes, each of which relies on the passes before:
  *   placing   a stage's actions are on one rank, no action twice, B and I/W not mixed
  *   counting  every stage has every micro-batch's forward and backward
- *   dry run   all ranks walk their lists, an action only when what it needs is made; if
- *             nobody can move before the end, the program waits for itself
- *   versions  rank by rank: what is read exists then, gradients reach an UPDATE; peaks
+ *   dry run   all ranks walk their lists, an action only when its items are made; if no
+ *             rank can move before the end, the program waits for itself
+ *   versions  rank by rank: each version read exists then, gradients reach an UPDATE;
+ *             peaks
  *
- * The first error ends it: a sentence, then the grid with the place marked. */
+ * The first error ends the check: a sentence, then the grid with the place marked. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,14 +22,14 @@
 typedef struct check {
     const tryst_program *program;
     tryst_check_params params;
-    char *room; /* [TRYST_PIPELINE_TEXT_MAX], of `out` */
+    char *room; /* [TRYST_PIPELINE_TEXT_MAX], memory of `out` */
     text out;
-    int *owners;               /* [stages]: rank, -1 not seen */
-    uint8_t *made;             /* [items]: in placing, seen; in the dry run, made */
-    size_t *positions;         /* [ranks]: dry run */
-    int32_t *updates;          /* [stages] */
+    int *owners;   /* [stages]: rank; -1: none so far */
+    uint8_t *made; /* [items]: in placing, 1 once listed; in the dry run, 1 once made */
+    size_t *positions;         /* [ranks]: next action of the dry run */
+    int32_t *updates;          /* [stages]: UPDATEs so far */
     int32_t *pending;          /* [stages]: gradients since the last UPDATE */
-    tryst_program_peak *peaks; /* [ranks] or NULL */
+    tryst_program_peak *peaks; /* [ranks], or NULL */
 } check;
 
 static tryst_status fail_at(check *state, int rank, size_t position)
@@ -38,7 +39,7 @@ static tryst_status fail_at(check *state, int rank, size_t position)
     return refuse(TRYST_E_PROGRAM, "%s", state->room);
 }
 
-/* How a sentence about an action begins. */
+/* Begin a sentence about an action: its rank, position and name. */
 static void say_place(check *state, int rank, size_t position)
 {
     char name[32];
@@ -47,9 +48,7 @@ static void say_place(check *state, int rank, size_t position)
                                  sizeof name));
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  Placing and counting
- * ----------------------------------------------------------------------------------- */
+/* ---- placing and counting ---------------------------------------------------------- */
 
 static tryst_status place_action(check *state, int rank, size_t position)
 {
@@ -128,11 +127,10 @@ static tryst_status check_counting(check *state)
     return TRYST_OK;
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  Dry run
- * ----------------------------------------------------------------------------------- */
+/* ---- dry run ----------------------------------------------------------------------- */
 
-/* The first item that `action` lacks; false where it lacks none. */
+/* Find the first item that `action` needs and that is not made. False if there is
+ * none. */
 static bool first_lacking(const check *state, const tryst_action *action,
                           program_item *item_p)
 {
@@ -177,7 +175,7 @@ static tryst_status say_stuck(check *state)
             !first_lacking(state, &list->actions[position], &item)) {
             continue;
         }
-        text_add(&state->out, first < 0 ? "no rank can go on: " : "; ");
+        text_add(&state->out, first < 0 ? "no rank can continue: " : "; ");
         say_place(state, rank, position);
         text_add(&state->out, " waits for %s of stage %d, micro-batch %d",
                  what[item.kind], item.stage, item.microbatch);
@@ -202,9 +200,7 @@ static tryst_status check_dry_run(check *state)
     return ended ? TRYST_OK : say_stuck(state);
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  Versions and peaks
- * ----------------------------------------------------------------------------------- */
+/* ---- versions and peaks ------------------------------------------------------------ */
 
 static tryst_status check_update(check *state, int rank, size_t position)
 {
@@ -307,9 +303,7 @@ static tryst_status check_versions(check *state)
     return TRYST_OK;
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  All of it
- * ----------------------------------------------------------------------------------- */
+/* ---- the whole check --------------------------------------------------------------- */
 
 static void check_close(check *state)
 {

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programs as CSV files, in the compute-only form of torch.distributed.pipelining: one
- * row per rank, one cell per time slot, empty cells idle.
+/* Reads and writes programs as CSV files, in the compute-only form of
+ * torch.distributed.pipelining: one row per rank, one cell per time slot, empty cells
+ * idle.
  *
  *   0F0,0F1,,0B0,0B1
  *   ,1F0,1B0,1F1,1B1
  *
- * A cell may be a pair, "(0F2;0B1)OVERLAP_F_B": its actions in their order. What that form lacks
- * is written only where it is needed: "0UPDATE" cells, and a version behind an action ("0F2v1"). The one idea: a row is a rank's list, and the numbers of ranks, stages
- * and micro-batches grow with what is read; whether they fit is known only at the file's end. */
+ * A cell may be a pair, "(0F2;0B1)OVERLAP_F_B": its actions in their order. Two things
+ * that the form lacks are written only where needed: "0UPDATE" cells, and a version
+ * behind an action ("0F2v1"). The one idea: a row is a rank's list, and the numbers of
+ * ranks, stages and micro-batches grow with the cells that are read; whether they fit is
+ * known only at the file's end. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,25 +20,23 @@
 #include "pipeline/base/refuse.h"
 #include "program.h"
 
-/* Larger numbers in a cell are a slip, not a schedule. */
+/* A larger number in a cell is an error. */
 #define CELL_NUMBER_MAX 999999
 
-/* Some ten million actions. What is larger is no schedule, or has no end. */
+/* About ten million actions. A larger file is not a schedule, or never ends. */
 #define FILE_BYTES_MAX (64u << 20)
 
 typedef struct csv {
     const char *path;
-    tryst_program *program; /* what has been read so far */
+    tryst_program *program; /* the actions read so far */
     int rows_count;
     size_t actions_count;
     size_t updates_count;
 } csv;
 
-/* ----------------------------------------------------------------------------------- *
- *  One cell
- * ----------------------------------------------------------------------------------- */
+/* ---- one cell ---------------------------------------------------------------------- */
 
-/* Read digits at *cursor_p; false where there is none or the number is absurd. */
+/* Read digits at *cursor_p. False if there is none or the number is too large. */
 static bool read_number(const char **cursor_p, int32_t *number_p)
 {
     const char *cursor = *cursor_p;
@@ -64,7 +65,8 @@ static bool take(const char **cursor_p, const char *word)
     return true;
 }
 
-/* NULL, or why `cursor` begins with a word of PyTorch's that has no place here. */
+/* Return the reason if `cursor` begins with a word of PyTorch's that is not supported
+ * here; otherwise NULL. */
 static const char *refusal(const char *cursor)
 {
     static const char *const communication[] = {"SEND_F", "RECV_F", "SEND_B", "RECV_B"};
@@ -76,7 +78,7 @@ static const char *refusal(const char *cursor)
         }
     }
     if (strncmp(cursor, "UNSHARD", 7) == 0 || strncmp(cursor, "RESHARD", 7) == 0) {
-        return "is sharding, which this engine has not: save the schedule in the "
+        return "is sharding, which this engine lacks: save the schedule in the "
                "compute_only form";
     }
     if (strncmp(cursor, "REDUCE_GRAD", 11) == 0) {
@@ -99,7 +101,7 @@ static bool read_kind(const char **cursor_p, tryst_action_kind *kind_p)
     return false;
 }
 
-/* NULL where `cell` is an action, else what is wrong with it. */
+/* Read an action; return NULL, or the reason why `cell` is not one. */
 static const char *read_action(const char *cell_text, tryst_action *action)
 {
     const char *cursor = cell_text;
@@ -129,9 +131,7 @@ static const char *read_action(const char *cell_text, tryst_action *action)
     return *cursor ? "has something behind its last number" : NULL;
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  Loading
- * ----------------------------------------------------------------------------------- */
+/* ---- loading ----------------------------------------------------------------------- */
 
 static tryst_status add_ranks(tryst_program *program, int ranks_count)
 {
@@ -147,7 +147,8 @@ static tryst_status add_ranks(tryst_program *program, int ranks_count)
     return TRYST_OK;
 }
 
-/* Rows beyond any stage number are counted alone: check_size refuses them. */
+/* Add one action. Actions of rows beyond any stage number are only counted: check_size
+ * refuses them. */
 static tryst_status add_action(csv *file, int row, const tryst_action *action)
 {
     tryst_program *program = file->program;
@@ -184,7 +185,7 @@ static char *trim(char *field)
     return field;
 }
 
-/* Report what is wrong with a cell. */
+/* Report an invalid cell. */
 static tryst_status refuse_cell(const csv *file, int row, int column, const char *content,
                                 const char *reason)
 {
@@ -201,8 +202,9 @@ static tryst_status load_action(csv *file, int row, int column, const char *cont
                   : add_action(file, row, &action);
 }
 
-/* Load "(1F1;0B0)OVERLAP_F_B": the actions between the parentheses, in their order. The engine runs one action of a
- * rank at a time, and transfers overlap with all of them. */
+/* Load a pair, "(1F1;0B0)OVERLAP_F_B": the actions between the parentheses, in their
+ * order. The engine runs one action of a rank at a time, and transfers overlap with all
+ * of them. */
 static tryst_status load_pair(csv *file, int row, int column, char *content)
 {
     char *end = strchr(content, ')');
@@ -250,7 +252,7 @@ static tryst_status load_row(csv *file, char *line)
     return status;
 }
 
-/* What is read next: behind `bytes`, of a text that has room for it and for the zero at its end. */
+/* Make room behind `bytes` for the next read and for the zero at the end. */
 static bool make_room(char **content_p, size_t bytes, size_t *room_p)
 {
     if (bytes + 1 < *room_p) {
@@ -265,7 +267,8 @@ static bool make_room(char **content_p, size_t bytes, size_t *room_p)
     return content != NULL;
 }
 
-/* The whole file, terminated; it may be a pipe. *content_p is the caller's to free, also on failure. */
+/* Read the whole file, which may be a pipe, and terminate it. The caller frees
+ * *content_p, also after a failure. */
 static tryst_status read_file(csv *file, FILE *stream, char **content_p)
 {
     size_t bytes = 0, room = 0, got;
@@ -310,8 +313,8 @@ static tryst_status load_rows(csv *file, FILE *stream)
     return status;
 }
 
-/* Every stage has a forward of every micro-batch, so the numbers cannot outgrow the
- * cells. */
+/* Refuse numbers that are too large for the cells: every stage has a forward of every
+ * micro-batch. */
 static tryst_status check_size(csv *file)
 {
     const tryst_program *program = file->program;
@@ -331,7 +334,7 @@ static tryst_status check_size(csv *file)
                       "%d; every rank needs one",
                       file->path, file->rows_count, program->stages_count - 1);
     }
-    /* Not counting UPDATEs, which the same program may be saved without. */
+    /* UPDATEs do not count: the same program may be saved without them. */
     if (forwards > file->actions_count - file->updates_count) {
         return refuse(
             TRYST_E_PROGRAM,
@@ -355,7 +358,7 @@ tryst_status tryst_program_load_csv(const char *path, tryst_program **program_p)
     if (status == TRYST_OK) {
         status = check_size(&file);
     }
-    if (status == TRYST_OK) { /* rows at the end may be empty */
+    if (status == TRYST_OK) { /* the last rows may be empty */
         status = add_ranks(file.program, file.rows_count);
     }
     for (int rank = 0; status == TRYST_OK && file.updates_count == 0 &&
@@ -376,9 +379,7 @@ tryst_status tryst_program_load_csv(const char *path, tryst_program **program_p)
     return status;
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  Saving
- * ----------------------------------------------------------------------------------- */
+/* ---- saving ------------------------------------------------------------------------ */
 
 static void save_row(FILE *stream, const program_list *list, bool synchronous)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The schedules that have a name: one function each, which writes one rank's list.
+/* Generates the named schedules: one function each, which writes one rank's list.
  *
- * The one idea: a generator only orders a rank's compute actions; it knows nothing of
- * transfers. Adding a schedule is adding a function and its row in the table. */
+ * The one idea: a generator only orders a rank's compute actions, without any transfer. A
+ * new schedule is a function and a row in the table. */
 #include <string.h>
 
 #include "pipeline/base/refuse.h"
@@ -16,7 +16,7 @@ static tryst_status append(tryst_program *program, int rank, tryst_action_kind k
     return tryst_program_append(program, rank, &action);
 }
 
-/* Forwards of [first, last), or backwards: `kind` of each micro-batch in order. */
+/* Append `kind` of the micro-batches [first, last) in order. */
 static tryst_status append_run(tryst_program *program, int rank, tryst_action_kind kind,
                                int first, int last)
 {
@@ -27,7 +27,7 @@ static tryst_status append_run(tryst_program *program, int rank, tryst_action_ki
     return status;
 }
 
-/* F(first + lead), B(first), F(first + lead + 1), B(first + 1), …: `count` pairs. */
+/* Append `count` pairs: F(lead), B(0), F(lead + 1), B(1), … */
 static tryst_status append_pairs(tryst_program *program, int rank, int lead, int count)
 {
     tryst_status status = TRYST_OK;

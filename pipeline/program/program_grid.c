@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program as a grid of text, one row per position and one column per rank, with one
- * cell marked: how every error of the checker shows its place.
+/* Draws a program as a grid of text, one row per position and one column per rank, with
+ * one cell marked: every error of the checker shows its place this way.
  *
- * Long programs show the rows around the mark only. */
+ * A long program is cut to the rows around the mark. */
 #include "program_grid.h"
 
 #include <string.h>
 
 #define CELL_MAX    40
-#define ROWS_AROUND 24 /* a screenful either side of the mark */
+#define ROWS_AROUND 24 /* a screenful on each side of the mark */
 
 static size_t rows_count(const tryst_program *program)
 {
@@ -59,7 +59,7 @@ void program_grid_add(text *out, const tryst_program *program, program_place pla
 {
     size_t rows = rows_count(program);
     if (place.rank >= 0 && place.position >= rows) {
-        rows = place.position + 1; /* the mark stands behind the last action */
+        rows = place.position + 1; /* the mark is behind the last action */
     }
     size_t first = 0;
     size_t last = rows;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program as a grid of text with one place marked. */
+/* Draws a program as a grid of text with one place marked. */
 #ifndef TRYST_PIPELINE_PROGRAM_GRID_H
 #define TRYST_PIPELINE_PROGRAM_GRID_H
 
 #include "pipeline/base/text.h"
 #include "program.h"
 
-/* More columns than this say nothing to a reader. */
+/* A grid of more columns is unreadable. */
 #define PROGRAM_GRID_RANKS_MAX 64
 
-/* The position-th action of a rank; rank -1 is no place. */
+/* One action of a rank's list; rank -1: no place. */
 typedef struct program_place {
     int rank;
     size_t position;

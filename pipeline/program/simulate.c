@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The simulator: what a program costs, from the costs of its actions.
+/* Simulates a program: computes its time from the costs of its actions.
  *
  * A discrete-event simulation of all ranks. An action starts when its rank is free and
- * what it needs has arrived; running actions share the cores equally (each at rate min(1,
- * cores/running)); a link carries one transfer at a time in the order in which they
- * became ready, at bytes / bandwidth, and latency comes on top.
+ * its items have arrived; running actions share the cores equally (each at rate min(1,
+ * cores/running)); a link carries one transfer at a time, in the order in which they
+ * became ready, at bytes / bandwidth, and latency is added.
  *
- * The one idea: time jumps to the next moment at which something can change (an action
- * ends or something arrives), so a result is exact, deterministic and independent of any
+ * The one idea: time advances to the next moment at which something can change (an action
+ * ends or an item arrives), so a result is exact, deterministic and independent of any
  * time step. */
 #include <math.h>
 #include <stdlib.h>
@@ -33,15 +33,13 @@ typedef struct simulation {
     tryst_sim *sim;
     sim_rank *ranks;
     int *owners;       /* [stages] */
-    double *made_s;    /* [items]: when the maker had it */
-    double *arrived_s; /* [items]: when its user on another stage has it */
-    double *link_s;    /* [ranks × ranks]: when the link is free */
+    double *made_s;    /* [items]: time when the item was made */
+    double *arrived_s; /* [items]: time when the item is at its user on another stage */
+    double *link_s;    /* [ranks × ranks]: time when the link is free */
     double now_s;
 } simulation;
 
-/* ----------------------------------------------------------------------------------- *
- *  Costs and transfers
- * ----------------------------------------------------------------------------------- */
+/* ---- costs and transfers ----------------------------------------------------------- */
 
 static double action_cost(const simulation *state, const tryst_action *action)
 {
@@ -56,11 +54,12 @@ static double action_cost(const simulation *state, const tryst_action *action)
     }
 }
 
-/* When an item made now is at its user. */
+/* Return the time at which an item made now is at its user. */
 static double transfer(simulation *state, program_item item)
 {
     const int user = program_item_user(state->program, item);
-    const int boundary = user < item.stage ? user : item.stage; /* the stage before it */
+    /* stage before the boundary */
+    const int boundary = user < item.stage ? user : item.stage;
     const int from = state->owners[item.stage];
     if (user < 0 || state->owners[user] == from) {
         return state->now_s;
@@ -88,7 +87,8 @@ static void make_items(simulation *state, const tryst_action *action)
     }
 }
 
-/* When all that `action` needs is there; NEVER while some of it is not made. */
+/* Return the time when all items that `action` needs are there; NEVER while one is not
+ * made. */
 static double ready_time(const simulation *state, const tryst_action *action)
 {
     program_item items[PROGRAM_ITEMS_MAX];
@@ -103,9 +103,7 @@ static double ready_time(const simulation *state, const tryst_action *action)
     return ready_s;
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  Time
- * ----------------------------------------------------------------------------------- */
+/* ---- time -------------------------------------------------------------------------- */
 
 static const tryst_action *next_action(const simulation *state, int rank)
 {
@@ -150,7 +148,8 @@ static void end_action(simulation *state, int rank)
     self->next++;
 }
 
-/* Start what can start now. Returns the first moment at which something else arrives. */
+/* Start all actions that can start now. Returns the first time at which a further item
+ * arrives. */
 static double start_ready(simulation *state, int *running_p)
 {
     double next_s = NEVER;
@@ -181,8 +180,8 @@ static double shortest_remaining(const simulation *state)
     return shortest_s;
 }
 
-/* Work `work_s` off every running action; end those that are done. What is within a
- * rounding error of the shortest ends with it. */
+/* Advance every running action by `work_s`, and end those that are done: also actions
+ * within a rounding error of the shortest. */
 static void work_off(simulation *state, double work_s)
 {
     const double slack_s = 1e-12 * (work_s + state->now_s);
@@ -221,19 +220,16 @@ static tryst_status run(simulation *state)
     }
     for (int rank = 0; rank < state->program->ranks_count; rank++) {
         if (next_action(state, rank)) {
-            return refuse(
-                TRYST_E_PROGRAM,
-                "cannot simulate the program: rank %d does not come to its end; "
-                "tryst_program_check shows why",
-                rank);
+            return refuse(TRYST_E_PROGRAM,
+                          "cannot simulate the program: rank %d does not reach its end; "
+                          "tryst_program_check shows why",
+                          rank);
         }
     }
     return TRYST_OK;
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  Results
- * ----------------------------------------------------------------------------------- */
+/* ---- results ----------------------------------------------------------------------- */
 
 static double idle_part(double busy_s, double whole_s)
 {
@@ -357,7 +353,7 @@ static tryst_status params_check(const tryst_program *program,
               costs->update_s >= 0)) {
             return refuse(TRYST_E_INVALID,
                           "cannot simulate the program: a cost of stage %d "
-                          "is negative or no number",
+                          "is negative or not a number",
                           stage);
         }
     }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A timeline as a self-contained SVG: one row per rank, compute as a bar with micro-batch
- * numbers, sends and receives as two thin lanes below it, because they overlap it.
+/* Draws a timeline as a self-contained SVG: one row per rank, compute as a bar with
+ * micro-batch numbers, sends and receives as two thin lanes below it, because they
+ * overlap with it.
  *
- * The one idea: all that is drawn are tryst_span records, whether they were measured or
- * come from a simulation; this file does not depend on which.
+ * The one idea: the drawing is made of tryst_span records alone, measured or simulated.
  *
- * Invariant: all shares of time are over one window, from the begin of the first action on any rank to the end of the
- * last one. Time zero is its begin; what is drawn outside it (waits for the first forward, mostly) is shaded. */
+ * Invariant: all shares of time are over one window, from the begin of the first action
+ * on any rank to the end of the last one. Time zero is the window's begin; the parts
+ * outside it (mostly waits for the first forward) are shaded. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -35,16 +36,16 @@ enum {
 };
 
 #define TICKS_WANTED 8
-/* Of the window: more of what came before it is cut off. */
+/* Limit of the time drawn before the window, as a part of the window. */
 #define BEFORE_MAX 0.15
 
 typedef struct drawing {
     FILE *out;
     const tryst_timeline_params *params;
-    uint64_t begin_ns; /* of what is drawn */
+    uint64_t begin_ns; /* begin of the drawn time */
     uint64_t end_ns;
-    uint64_t first_ns; /* the window: begin of the first action */
-    uint64_t last_ns;  /* and end of the last one */
+    uint64_t first_ns; /* begin of the window: of the first action */
+    uint64_t last_ns;  /* end of the window: of the last action */
 } drawing;
 
 typedef struct span_style {
@@ -52,7 +53,7 @@ typedef struct span_style {
     const char *colour;
 } span_style;
 
-/* Forward, backward and its halves in the colours that pipeline papers use. */
+/* Forward, backward and its halves have the colours that pipeline papers use. */
 static const span_style styles[TRYST_SPAN_KINDS] = {
     [TRYST_SPAN_FORWARD] = {"forward", "#3f7fca"},
     [TRYST_SPAN_BACKWARD] = {"backward", "#ef9f3c"},
@@ -88,12 +89,9 @@ static int row_top(int rank)
     return TOP + rank * ROW_HEIGHT;
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  Around the rows
- * ----------------------------------------------------------------------------------- */
+/* ---- axis, head and legend --------------------------------------------------------- */
 
-/* The largest of 1, 2, 5 times a power of ten that gives at least TICKS_WANTED / 2 ticks.
- */
+/* Return 1, 2 or 5 times a power of ten that gives 6 to 14 ticks. */
 static double tick_step(double span)
 {
     const double rough = span / TICKS_WANTED;
@@ -151,7 +149,7 @@ static bool is_action(int kind)
     return !is_transfer(kind) && kind != TRYST_SPAN_WAIT;
 }
 
-/* Part of the window in which a rank runs an action. */
+/* Return the part of the window in which a rank runs an action. */
 static double compute_part(const drawing *self, int rank)
 {
     const tryst_timeline_rank *row = &self->params->ranks[rank];
@@ -198,9 +196,7 @@ static void draw_head(const drawing *self)
             x);
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  Rows
- * ----------------------------------------------------------------------------------- */
+/* ---- rows -------------------------------------------------------------------------- */
 
 static void draw_transfer(const drawing *self, int rank, const tryst_span *span)
 {
@@ -267,7 +263,7 @@ static void draw_row(const drawing *self, int rank)
             100 * (1 - part));
 }
 
-/* Shade what lies outside the window, in all rows. */
+/* Shade the time outside the window, in all rows. */
 static void draw_shade(const drawing *self, double left, double right, const char *what)
 {
     const int bottom = row_top(self->params->ranks_count);
@@ -293,9 +289,7 @@ static void draw_outside(const drawing *self)
             zero, TOP - 8, zero, row_top(self->params->ranks_count));
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  All of it
- * ----------------------------------------------------------------------------------- */
+/* ---- the whole drawing ------------------------------------------------------------- */
 
 static void widen(const tryst_span *span, uint64_t *begin_ns, uint64_t *end_ns)
 {
@@ -303,7 +297,8 @@ static void widen(const tryst_span *span, uint64_t *begin_ns, uint64_t *end_ns)
     *end_ns = span->end_ns > *end_ns ? span->end_ns : *end_ns;
 }
 
-/* False: a span is none, or all of them take no time. Without actions the window is all. */
+/* Find the window. False if a span is invalid, or if all spans together take no time.
+ * Without actions the window covers all spans. */
 static bool find_bounds(drawing *self)
 {
     self->begin_ns = self->first_ns = UINT64_MAX;

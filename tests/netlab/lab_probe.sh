@@ -16,7 +16,7 @@ trap 'rm -rf "$dir"' EXIT
 "$NETLAB" ranks bash -c 'TRYST_FAULT=clock_us=$((TRYST_RANK * 700000 + 1)) exec "$0" "$@"' \
     "$topo" --probe --transport "$transport" --probe-cache "$dir/cache.json" --format json \
     -o "$dir/graph.json" 2>&1 | tee "$dir/said"
-grep -q 'flows are as the graph says' "$dir/said"
+grep -q 'flows match the graph' "$dir/said"
 cmp "$dir/graph.json" "$dir/cache.json"
 
 # What is to be found: "from to Mbit/s"; `-` for a switch, whichever it is called.
@@ -71,5 +71,5 @@ paste -d' ' "$dir/a" "$dir/b" | awk '
 
 # Nothing is measured twice.
 "$NETLAB" ranks "$topo" --probe --transport "$transport" --probe-cache "$dir/cache.json" --format json \
-    -o "$dir/again.json" 2>&1 | grep -q 'as measured before'
+    -o "$dir/again.json" 2>&1 | grep -q 'the graph is from the cache'
 cmp "$dir/graph.json" "$dir/again.json"

@@ -250,9 +250,9 @@ static void test_faults(void **state)
     static const struct {
         tryst_engine_fault fault;
         const char *words;
-    } faults[] = {{TRYST_ENGINE_FAULT_SWAP, "step 1 is the first whose loss differs"},
-                  {TRYST_ENGINE_FAULT_STALE, "step 1 is the first whose loss differs"},
-                  {TRYST_ENGINE_FAULT_DROP, "step 2 is the first whose loss differs"}};
+    } faults[] = {{TRYST_ENGINE_FAULT_SWAP, "step 1 is the first with another loss"},
+                  {TRYST_ENGINE_FAULT_STALE, "step 1 is the first with another loss"},
+                  {TRYST_ENGINE_FAULT_DROP, "step 2 is the first with another loss"}};
     for (int s = 0; tryst_program_schedule_name(s); s++) {
         for (int i = 0; i < 3; i++) {
             char text[256];

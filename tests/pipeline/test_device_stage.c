@@ -581,8 +581,7 @@ static void test_deadline(void **state)
     assert_null(stage);
     print_message("%s\n", tryst_last_error());
     assert_non_null(strstr(tryst_last_error(),
-                           "initial weights: its weight lane has not come to its "
-                           "end for 0.02 s"));
+                           "initial weights: its weight lane has not ended for 0.02 s"));
     assert_non_null(strstr(tryst_last_error(), "stuck 0: "));
     stuck_reclaim();
 
@@ -593,7 +592,7 @@ static void test_deadline(void **state)
     assert_int_equal(stage->ops->parameter_visit(stage, collect_one, &all),
                      TRYST_E_DEADLINE);
     assert_int_equal(all.count, 0);
-    assert_non_null(strstr(stage->ops->error(stage), "a look at parameters"));
+    assert_non_null(strstr(stage->ops->error(stage), "a visit of parameters"));
     assert_int_equal(stage->ops->update(stage, 1, NULL), TRYST_E_DEADLINE);
     tryst_stage_close(stage);
     stuck_reclaim();

@@ -464,7 +464,7 @@ static void test_open_refuses(void **state)
     canary_init(&own, program, 0, 37);
     params.feed = NULL;
     assert_int_equal(tryst_engine_open(&params, &engine), TRYST_E_INVALID);
-    assert_non_null(strstr(tryst_last_error(), "no feed was given"));
+    assert_non_null(strstr(tryst_last_error(), "there is no feed"));
     assert_null(engine);
     assert_int_equal(fake_world_close(world), 0);
     assert_int_equal(fake_world_close(fitting), 0);
@@ -595,7 +595,7 @@ static void test_one_place(void **state)
     self->stages[1].base.info.device = 1;
     job_run(self);
     assert_int_equal(self->ranks[0].status, TRYST_E_INVALID);
-    assert_non_null(strstr(self->ranks[0].error, "stage 1 is not where"));
+    assert_non_null(strstr(self->ranks[0].error, "stage 1 is not in the memory"));
     assert_int_equal(job_close(self), 0);
     free(self);
     tryst_program_close(program);

@@ -327,7 +327,7 @@ static void test_comparison(void **state)
     run_chain(3, &plain);
     assert_int_equal(run_replay(program, 1, &f, &replayed), TRYST_OK);
     assert_false(equal(&plain, &replayed, text, sizeof(text)));
-    assert_non_null(strstr(text, "step 2 is the first whose loss differs"));
+    assert_non_null(strstr(text, "step 2 is the first with another loss"));
     outcome_free(&replayed);
 
     f.swapped = 0;

@@ -54,7 +54,7 @@ expect 0 "6 ranks on devices 2 on 0, 1 on 2, 2 on 1, 1 on 3;" -n 6 --layers 6 --
 expect 0 "no link between them is known" -n 2 --device cuda
 expect 0 "" -n 2 --device cuda:3
 grep -q "ranks on" "$dir/err" && { echo "cuda:3 was chosen, not found"; exit 1; }
-expect 1 "there are 4 here, from 0" -n 1 --device cuda:4
+expect 1 "must be below 4" -n 1 --device cuda:4
 expect 2 "add --device cuda" -n 2 --topology "$dir/box.json"
 expect 2 "--topology: " -n 2 --device cuda --topology "$dir/none.json"
 

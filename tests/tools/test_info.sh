@@ -45,7 +45,7 @@ refused() { # <status> <pattern> <options…>
     [ "$status" -eq "$wanted" ] || bad "'$*' ends with $status, not $wanted"
     grep -q "$pattern" "$dir/err" || bad "'$*' does not say '$pattern'"
 }
-refused 2 'what is' extra
+refused 2 'unexpected word' extra
 refused 2 'no-such' --no-such
 TRYST_WINDOW_BYTES=many refused 1 'TRYST_WINDOW_BYTES' -c
 exit $fail

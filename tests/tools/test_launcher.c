@@ -135,7 +135,7 @@ static void bootstrap_obeys_the_port_range(void **state)
         int status;
     } wrong[] = {{"TRYST_PORT_RANGE=9-1", "TRYST_PORT_RANGE='9-1'", LAUNCHER_FAILED},
                  {"TRYST_PORT_RANGE=7x", "TRYST_PORT_RANGE='7x'", LAUNCHER_FAILED},
-                 {"TRYST_PORT_RANGE=0-5", "write a port", LAUNCHER_FAILED},
+                 {"TRYST_PORT_RANGE=0-5", "must be a port", LAUNCHER_FAILED},
                  {"TRYST_PORT=70000", "TRYST_PORT='70000'", LAUNCHER_FAILED}};
     const char *wait_for_input = "echo port ${TRYST_BOOTSTRAP##*:}; read line";
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
@@ -159,8 +159,7 @@ static void bootstrap_obeys_the_port_range(void **state)
     snprintf(range, sizeof range, "--env=TRYST_PORT_RANGE=%d-%d", port, port);
     struct command first, second;
     run_script(&first, "1", range, "echo started");
-    expect(&first, LAUNCHER_FAILED,
-           "every port that TRYST_PORT or TRYST_PORT_RANGE names");
+    expect(&first, LAUNCHER_FAILED, "every port of TRYST_PORT or TRYST_PORT_RANGE");
     command_free(&first);
     close(own);
 
@@ -231,8 +230,8 @@ static void programs_that_do_not_run(void **state)
     } cases[] = {
         {{"-n", "3", "no-such-program", NULL}, 127, "cannot run 'no-such-program'"},
         {{"-n", "2", "/etc/passwd", NULL}, 126, "cannot run '/etc/passwd'"},
-        {{"-n", "2", NULL}, 125, "which program?"},
-        {{"true", NULL}, 125, "how many ranks?"},
+        {{"-n", "2", NULL}, 125, "no program given"},
+        {{"true", NULL}, 125, "no number of ranks"},
         {{"-n", "0", "true", NULL}, 125, "not '0'"},
         {{"-n", "2x", "true", NULL}, 125, "not '2x'"},
         {{"-n", "2", "--env", "NOVALUE", "true", NULL}, 125, "not 'NOVALUE'"},

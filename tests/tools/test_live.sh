@@ -87,7 +87,7 @@ never)
     says 'receive from rank 1: /job:worker/replica:0/task:1/device:CPU:0;[0-9a-f]{16};/job:worker/replica:0/task:0/device:CPU:0;late;0:0 \(step 1, number 0, 8 bytes\)'
     sentence '' live_rank
     says '^rank 1 of 2: live_rank, pid '
-    says '; the thread sleeps on this one'
+    says '; the thread sleeps on this operation'
     says '    rank 0: alive, linked, endpoint opening over shm' # it never came by to answer
     ;;
 collective)
@@ -97,7 +97,7 @@ collective)
         --job "$pid_2"
     "$info" --live "$pid_0" >"$dir/out" 2>"$dir/err"
     "$info" --live "$pid_1" >>"$dir/out" 2>>"$dir/err"
-    says '  collective: gradient \(step 1, 256 bytes\); waits for the part of rank 2; the thread sleeps on this one'
+    says '  collective: gradient \(step 1, 256 bytes\); waits for the part of rank 2; the thread sleeps on this operation'
     ;;
 behind)
     ranks 2
@@ -106,14 +106,14 @@ behind)
     ;;
 stopped)
     ranks 2
-    sentence "^rank 1 $waited 0 to send act;0:0 of step 1, which has not sent it: rank 0 \(pid $pid_0\) is stopped \(by SIGSTOP or its like, about [0-9.]+ s ago; kill -CONT $pid_0 lets it go on\), its newest step is 1" \
+    sentence "^rank 1 $waited 0 to send act;0:0 of step 1, which has not sent it: rank 0 \(pid $pid_0\) is stopped \(by a signal, about [0-9.]+ s ago; kill -CONT $pid_0 lets it continue\), its newest step is 1" \
         --job "$pid_1"
     sentence '' "$pid_0" # and its page can be read
     says '^rank 0 of 2'
     # the one that waits is stopped as well: what it waited for is still seen
     kill -STOP "$pid_1"
     line 'it is stopped' "$pid_1"
-    says 'act;0:0 .*; the thread sleeps on this one'
+    says 'act;0:0 .*; the thread sleeps on this operation'
     kill -CONT "$pid_0" "$pid_1"
     ;;
 mutual)
@@ -121,7 +121,7 @@ mutual)
     sentence "^ranks (0 and 1|1 and 0) wait for each other: rank . $waited . to send (up|down);0:0 of step 1, and rank . $waited . to send (up|down);0:0 of step 1; none of them has done it" \
         --job "$pid_0"
     line '^  it waits inside the library, its newest step is 1' "$pid_0" # also where a transport cannot sleep
-    says '; the thread sleeps on this one'
+    says '; the thread sleeps on this operation'
     ;;
 circle)
     ranks 3
@@ -137,7 +137,7 @@ thread)
     TRYST_PROGRESS_THREAD=1
     export TRYST_PROGRESS_THREAD
     ranks 2
-    sentence "^rank 0 $waited 1 to send act;0:0 of step 1, which has not sent it: rank 1 \(pid $pid_1\) sleeps inside the library, ready for whatever comes, and its first thread is asleep in the kernel.*; its newest step is 1" \
+    sentence "^rank 0 $waited 1 to send act;0:0 of step 1, which has not sent it: rank 1 \(pid $pid_1\) sleeps inside the library, ready for any event, and its first thread is asleep in the kernel.*; its newest step is 1" \
         --job "$pid_0"
     ;;
 met)
@@ -223,7 +223,7 @@ killed)
     kill -STOP "$pid_1"
     kill -KILL "$pid_0"
     sentence "^no rank of this host waits for another: rank 1 \(pid $pid_1\) is stopped" --job "$pid_1"
-    refused 'there is no process|has no Tryst group open' "$pid_0"
+    refused 'has ended|has no Tryst group open' "$pid_0"
     kill -CONT "$pid_1"
     ;;
 gather)
@@ -268,10 +268,10 @@ pages)
         layout) refused 'has layout 3 \(library 9\.8\.7\), this tryst-info reads 2: use the tryst-info of that library' "$pid_0" ;;
         damaged | unsealed) refused 'its live page is damaged' "$pid_0" ;;
         copy) refused 'has no Tryst group open' "$pid_0" ;;
-        young) refused 'is not ready yet; look again' "$pid_0" ;;
+        young) refused 'is not ready yet; try again' "$pid_0" ;;
         esac
     done
-    refused 'there is no process 2147483647: it has ended, or runs in a container' 2147483647
+    refused 'no process 2147483647: it has ended, or runs in a container' 2147483647
     sleep 60 &
     pids="$pids $!"
     refused "process $! \(.*\) has no Tryst group open" $!

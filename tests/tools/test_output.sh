@@ -15,7 +15,7 @@ bad() { echo "output: $*"; fail=1; }
 # ended <status> <what> <how>: what it said and with which status
 ended() {
     [ "$status" -eq "$1" ] || bad "$2 ends with $status, not $1, where standard output is $3: $(cat "$dir/err")"
-    [ "$(grep -c 'standard output cannot be written: ' "$dir/err")" -eq 1 ] ||
+    [ "$(grep -c 'cannot write standard output: ' "$dir/err")" -eq 1 ] ||
         bad "$2 does not say once that standard output is $3: $(cat "$dir/err")"
 }
 

@@ -185,25 +185,25 @@ refused 'name.json:1:42: "c" is neither in' plan --input name.json --json -
 refused 'cut.json: the ranks are not connected: no route from {a} to {b}' plan --input cut.json
 refused 'syntax.json:2:' plan --input syntax.json
 refused 'cannot open missing.json' plan --input missing.json
-refused 'there is allreduce, broadcast' plan --input slow.json --op allsum
+refused 'must be allreduce, broadcast' plan --input slow.json --op allsum
 refused "has no rank 'h9'" plan --input slow.json --op broadcast --root h9
 refused "has no rank '4'" plan --input slow.json --ranks 0,4
 refused 'goes with --op' plan --input slow.json --root h1
 refused 'not among --ranks' plan --input slow.json --op reduce --ranks 0,1 --root h2
 refused 'twice' plan --input slow.json --ranks 0,0
 refused 'trees-max' plan --input slow.json --trees-max many
-refused 'wants bytes' plan --input slow.json --size much
-refused 'what is' plan --input slow.json extra
-refused 'does not belong' plan --input slow.json --from h0
+refused 'must be bytes' plan --input slow.json --size much
+refused 'unexpected word' plan --input slow.json extra
+refused 'is not allowed here' plan --input slow.json --from h0
 refused 'no-such' plan --no-such
-refused 'there is no .planet' planet
+refused 'unknown command .planet' planet
 refused 'verify needs' verify --input slow.json
-refused 'missing.plan cannot be read' verify missing.plan --input slow.json
+refused 'cannot read missing.plan' verify missing.plan --input slow.json
 refused 'needs --from' explain --input slow.json --to h1
 refused 'to itself' explain --input slow.json --from h1 --to 1
 refused 'sum-rate' plan --input slow.json --size 1 --sum-rate 0
 refused 'size' explain --input slow.json --from h1 --to h2 --size 1X
 refused 'no route' explain --input cut.json --from a --to b
 refused 'unknown format' --input slow.json --format cuneiform
-refused 'cannot be written' plan --input slow.json --json no/such/folder.json
+refused 'cannot write no.such' plan --input slow.json --json no/such/folder.json
 exit $fail

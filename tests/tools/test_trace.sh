@@ -64,7 +64,7 @@ refused() { # <pattern> <file>
     "$info" --merge-traces "$2" >"$dir/out" 2>"$dir/err" && fail=1
     grep -q "$1" "$dir/err" || { echo "trace: it does not say '$1'"; fail=1; }
 }
-refused 'no trace that' "$check"
+refused 'not a trace of' "$check"
 head -c 1000 "$dir/trace.0" >"$dir/half"
 refused 'ends early' "$dir/half"
 refused 'No such file' "$dir/none"

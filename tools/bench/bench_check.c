@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --check: replay the run in this process with a plain loop over the program, and demand
- * that every loss and every weight has equal bits. */
+/* Implements --check: replays the run in this process with a plain loop over the program;
+ * every loss and every weight must have equal bits. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "bench_check.h"
 #include "bench_progress.h"
 
-/* The model once more, all of it here. */
+/* All stages of the model a second time, in this process. */
 typedef struct second_run {
     const bench_options *options;
     const tryst_data *data;
@@ -48,7 +48,7 @@ static tryst_status open_all(second_run *self, uint64_t weights_count)
     self->losses = calloc((size_t)self->options->steps, sizeof *self->losses);
     self->weights = calloc(weights_count + 1, sizeof *self->weights);
     if (!self->stages || !self->losses || !self->weights) {
-        return tryst_last_error_set(TRYST_E_NOMEM, "no memory for the replay");
+        return tryst_last_error_set(TRYST_E_NOMEM, "cannot replay: out of memory");
     }
     tryst_status status = TRYST_OK;
     for (int i = 0; i < self->stages_count && status == TRYST_OK; i++) {
@@ -67,7 +67,7 @@ static void close_all(second_run *self)
     free(self->weights);
 }
 
-/* A part of the steps at a time, so that a person sees that it goes on. */
+/* Replay the steps in twenty parts, so that a terminal shows progress. */
 static tryst_status replay(second_run *self)
 {
     const uint64_t steps = (uint64_t)self->options->steps;
@@ -112,7 +112,7 @@ static tryst_status copy_weights(second_run *self)
     return TRYST_OK;
 }
 
-/* The sentence of the comparison goes to people; the status says which way it went. */
+/* Compare the run with the replay and print the result as a sentence. */
 static tryst_status compare(const second_run *self, bench_result *result)
 {
     char words[512];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --check: the run once more in one process. */
+/* --check: runs the program once more in one process. */
 #ifndef TRYST_TOOLS_BENCH_CHECK_H
 #define TRYST_TOOLS_BENCH_CHECK_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Everything to rank 0, by key: first the facts, which say how much else there is, then
- * spans, weights and traces. */
+/* Gathers all results at rank 0, by key: first the facts, which hold the sizes of the
+ * rest, then spans, weights and traces. */
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 
 #define GATHER_TIMEOUT_NS (120ull * 1000 * 1000 * 1000)
 
-/* Operations under way, waited for together. */
+/* Operations in flight, which are waited for together. */
 typedef struct gathering {
     tryst_op **ops;
     size_t count;
@@ -44,10 +44,12 @@ tryst_status bench_post(bench_run *run, bool sends, int peer, const char *edge,
 static tryst_status gathering_open(bench_run *run, size_t most, gathering *self)
 {
     *self = (gathering){.ops = calloc(most ? most : 1, sizeof *self->ops)};
-    return self->ops ? TRYST_OK : bench_fail(run, TRYST_E_NOMEM, "no memory to gather");
+    return self->ops ? TRYST_OK
+                     : bench_fail(run, TRYST_E_NOMEM,
+                                  "cannot gather the results: out of memory");
 }
 
-/* Post one transfer; nothing where there are no bytes. */
+/* Post one transfer, unless it has no bytes. */
 static tryst_status gathering_add(bench_run *run, gathering *self, bool sends, int peer,
                                   const char *edge, uint64_t iter, void *data,
                                   uint64_t bytes)
@@ -61,7 +63,7 @@ static tryst_status gathering_add(bench_run *run, gathering *self, bool sends, i
     return status;
 }
 
-/* Wait for all, release all. `status` is what posting them came to. */
+/* Wait for all operations and release them. `status` is the result of posting them. */
 static tryst_status gathering_close(bench_run *run, gathering *self, tryst_status status)
 {
     for (size_t i = 0; i < self->count; i++) {
@@ -77,9 +79,7 @@ static tryst_status gathering_close(bench_run *run, gathering *self, tryst_statu
     return status;
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  What this rank has
- * ----------------------------------------------------------------------------------- */
+/* ---- what this rank sends ---------------------------------------------------------- */
 
 typedef struct own {
     bench_facts facts;
@@ -108,7 +108,7 @@ static tryst_status read_whole(int fd, char **text_p, uint64_t *bytes_p)
     return TRYST_OK;
 }
 
-/* The context's trace as one block of memory. */
+/* Read the context's trace into one block of memory. */
 static tryst_status read_trace(bench_run *run, char **trace_p, uint64_t *bytes_p)
 {
     tryst_status status = TRYST_E_SYSTEM;
@@ -121,7 +121,7 @@ static tryst_status read_trace(bench_run *run, char **trace_p, uint64_t *bytes_p
         close(fd);
     }
     return status == TRYST_OK ? status
-                              : bench_fail(run, status, "the trace cannot be read: %s",
+                              : bench_fail(run, status, "cannot read the trace: %s",
                                            tryst_status_str(status));
 }
 
@@ -147,9 +147,9 @@ static tryst_status copy_weights(bench_run *run, own *self)
         status = self->weights[i] ? tryst_stage_weights_copy(stage, self->weights[i])
                                   : TRYST_E_NOMEM;
     }
-    return status == TRYST_OK
-               ? status
-               : bench_fail(run, status, "the weights: %s", tryst_status_str(status));
+    return status == TRYST_OK ? status
+                              : bench_fail(run, status, "cannot copy the weights: %s",
+                                           tryst_status_str(status));
 }
 
 static void own_close(const bench_run *run, own *self)
@@ -178,11 +178,9 @@ static tryst_status own_open(bench_run *run, own *self)
     return status;
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  Send and receive
- * ----------------------------------------------------------------------------------- */
+/* ---- send and receive -------------------------------------------------------------- */
 
-/* Post all that this rank has, also where it is rank 0 itself. */
+/* Send all results of this rank; rank 0 sends to itself. */
 static tryst_status send_all(bench_run *run, const own *self, gathering *under_way)
 {
     const int stages = tryst_program_stages(run->options->program);
@@ -225,8 +223,8 @@ static tryst_status receive_rank(bench_run *run, bench_result *result, int rank,
     result->spans[rank] = malloc(spans_bytes + 1);
     result->traces[rank] = calloc(facts->trace_bytes + 1, 1);
     if (!result->spans[rank] || !result->traces[rank]) {
-        return bench_fail(run, TRYST_E_NOMEM, "no memory for the results of rank %d",
-                          rank);
+        return bench_fail(run, TRYST_E_NOMEM,
+                          "cannot gather the results of rank %d: out of memory", rank);
     }
     tryst_status status = gathering_add(run, under_way, false, rank, "spans", 0,
                                         result->spans[rank], spans_bytes);
@@ -256,8 +254,8 @@ static int count_parameter(void *arg, const tryst_parameter *parameter)
     return 0;
 }
 
-/* Parameters of one stage, told by the model alone: the stage itself is on another rank.
- */
+/* Count the parameters of one stage from the model alone: the stage itself is on another
+ * rank. */
 static uint64_t stage_weights(const bench_run *run, int stage)
 {
     const tryst_model *model = &run->options->model;
@@ -270,7 +268,7 @@ static uint64_t stage_weights(const bench_run *run, int stage)
     return self.count;
 }
 
-/* Weights of the stages in front of `stage`: where its own begin. */
+/* Count the weights of all stages before `stage`, which is where its own begin. */
 static uint64_t weights_before(const bench_run *run, int stage)
 {
     uint64_t count = 0;
@@ -306,8 +304,8 @@ static tryst_status result_open(bench_run *run, bench_result *result)
     result->traces = calloc(ranks, sizeof *result->traces);
     result->weights = calloc(result->weights_count + 1, sizeof *result->weights);
     if (!result->facts || !result->spans || !result->traces || !result->weights) {
-        return bench_fail(run, TRYST_E_NOMEM, "no memory for the results of %zu ranks",
-                          ranks);
+        return bench_fail(run, TRYST_E_NOMEM,
+                          "cannot gather the results of %zu ranks: out of memory", ranks);
     }
     result->losses = run->losses;
     result->seconds = run->seconds;
@@ -327,7 +325,7 @@ static tryst_status receive_all(bench_run *run, bench_result *result,
     return status == TRYST_OK ? receive_weights(run, result, under_way) : status;
 }
 
-/* Each rank sends, rank 0 to itself too, and rank 0 receives. */
+/* Send this rank's results, and receive those of all ranks if this is rank 0. */
 static tryst_status gather(bench_run *run, const own *self, bench_result *result)
 {
     const size_t stages = (size_t)tryst_program_stages(run->options->program);

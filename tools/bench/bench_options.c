@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads and checks pp_bench's command line, so that what can be wrong is said at once,
- * before any rank starts. */
+/* Reads and checks pp_bench's command line, so that errors are reported before any rank
+ * starts. */
 #include "bench_options.h"
 
 #include <errno.h>
@@ -22,50 +22,42 @@
 
 static const char help[] =
     "Usage: pp_bench [options]\n"
-    "Train a small model on the bytes of a file, its layers spread over ranks (pipeline\n"
-    "parallelism), and say what it cost. Started by tryst-run, torchrun or mpirun it is "
-    "one\n"
-    "rank; else it starts its ranks on this machine itself.\n"
+    "Train a small model on the bytes of a file, its layers spread over ranks\n"
+    "(pipeline parallelism), and report the cost. Started by tryst-run, torchrun or\n"
+    "mpirun, pp_bench is one rank; else it starts its ranks on this machine itself.\n"
     "\n"
     "  -n RANKS                 ranks to start here (default 4)\n"
-    "      --model MODEL        gpt, mlp, or sleep:F_MS,B_MS, whose stages only sleep "
-    "(gpt)\n"
+    "      --model MODEL        gpt, mlp, or sleep:F_MS,B_MS, with stages that only\n"
+    "                           sleep (gpt)\n"
     "      --layers N           layers, at least one for each stage (8)\n"
     "      --hidden N           width of an activation (64)\n"
     "      --heads N            attention heads, a divisor of hidden (4)\n"
     "      --seq N              bytes in a window (64)\n"
-    "      --schedule NAME      naive, gpipe, 1f1b, or a FILE.csv in PyTorch's "
-    "compute_only\n"
-    "                           form, which sets ranks and micro-batches (1f1b)\n"
+    "      --schedule NAME      naive, gpipe, 1f1b, or a FILE.csv in PyTorch's\n"
+    "                           compute_only form, which sets ranks and micro-batches\n"
+    "                           (1f1b)\n"
     "      --microbatches N     micro-batches in a step (8)\n"
     "      --microbatch-size N  windows in a micro-batch (4)\n"
     "      --steps N            training steps (60)\n"
     "      --optimizer NAME     adam or sgd (adam)\n"
     "      --lr RATE            learning rate (adam 0.001, sgd 0.1)\n"
     "      --seed N             of weights and data (0)\n"
-    "      --device PLACE       host, cuda, cuda:N, or reference: cuda's stages over "
-    "plain C\n"
-    "                           kernels on the host (host). The ranks of a host share "
-    "its\n"
-    "                           devices: stages that follow each other get the best "
-    "links\n"
-    "                           (NVLink, PCIe switch, bridge, package), or one device "
-    "where\n"
-    "                           there are more ranks; a line says which and why\n"
-    "      --topology FILE      what joins the devices of each host, as tryst-topo "
-    "reads it\n"
-    "                           (what is detected)\n"
+    "      --device PLACE       host, cuda, cuda:N, or reference: cuda's stages over\n"
+    "                           plain C kernels on the host (host). The ranks of a host\n"
+    "                           share its devices: consecutive stages get the best\n"
+    "                           links (NVLink, PCIe switch, bridge, package), or one\n"
+    "                           device if there are more ranks than devices; a line on\n"
+    "                           stderr explains the choice\n"
+    "      --topology FILE      links between the devices of each host, in a format of\n"
+    "                           tryst-topo (detected)\n"
     "      --precision NAME     of a device: bf16, fp32 or tf32 (bf16)\n"
-    "      --recompute          on a device, compute activations anew in the backward\n"
-    "      --device-memory SIZE what a rank may take there for weights and activations, "
-    "as 40G\n"
-    "                           (what is free)\n"
+    "      --recompute          on a device, compute activations again in the backward\n"
+    "      --device-memory SIZE limit of a rank's weights and activations there, such\n"
+    "                           as 40G (all that is free)\n"
     "      --data FILE          text to learn (" DATA_DEFAULT ", else Tryst's LICENSE)\n"
-    "      --transport NAME     auto, shm, ucx, ofi; self runs the ranks as threads of "
-    "one "
-    "process\n"
-    "                           (TRYST_TRANSPORT, else auto)\n"
-    "      --check              replay the run in one process and demand equal bits\n"
+    "      --transport NAME     auto, shm, ucx, ofi; self runs the ranks as threads of\n"
+    "                           one process (TRYST_TRANSPORT, else auto)\n"
+    "      --check              replay the run in one process and compare all bits\n"
     "      --trace FILE         write a trace for Perfetto (ui.perfetto.dev)\n"
     "      --timeline FILE.svg  draw the last step\n"
     "      --save-weights FILE  write the trained weights as safetensors\n"
@@ -85,9 +77,7 @@ TRYST_PRINTF(1, 2) static bool refuse(const char *format, ...)
     return false;
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  Values
- * ----------------------------------------------------------------------------------- */
+/* ---- values ------------------------------------------------------------------------ */
 
 static bool read_optimizer(const char *value, void *to)
 {
@@ -95,7 +85,7 @@ static bool read_optimizer(const char *value, void *to)
     const bool is_sgd = strcmp(value, "sgd") == 0;
     options->optimizer.kind = is_sgd ? TRYST_OPTIMIZER_SGD : TRYST_OPTIMIZER_ADAM;
     return is_sgd || strcmp(value, "adam") == 0 ||
-           refuse("--optimizer %s: wants adam or sgd", value);
+           refuse("--optimizer %s: must be adam or sgd", value);
 }
 
 static bool read_fault(const char *value, void *to)
@@ -120,7 +110,8 @@ static bool read_fault(const char *value, void *to)
             }
         }
     }
-    return refuse("--fault %s: wants swap, stale or drop, and :STEP", value);
+    return refuse("--fault %s: must be swap, stale or drop, or one of them with :STEP",
+                  value);
 }
 
 static bool read_model(const char *value, void *to)
@@ -144,11 +135,11 @@ static bool read_device(const char *value, void *to)
         uint64_t ordinal = 0;
         const bool known = tool_number_parse(value + 5, 0, 1023, &ordinal);
         device->ordinal = (int)ordinal;
-        return known ||
-               refuse("--device cuda %s: wants a whole number from 0 to 1023", value + 5);
+        return known || refuse("--device cuda %s: must be a whole number from 0 to 1023",
+                               value + 5);
     }
     return cuda || device->reference || strcmp(value, "host") == 0 ||
-           refuse("--device %s: wants host, cuda, cuda:N or reference", value);
+           refuse("--device %s: must be host, cuda, cuda:N or reference", value);
 }
 
 static bool read_precision(const char *value, void *to)
@@ -166,7 +157,7 @@ static bool read_precision(const char *value, void *to)
             return true;
         }
     }
-    return refuse("--precision %s: wants bf16, fp32 or tf32", value);
+    return refuse("--precision %s: must be bf16, fp32 or tf32", value);
 }
 
 #define AT(member) .offset = offsetof(bench_options, member)
@@ -199,9 +190,7 @@ static const struct tool_option rows[] = {
     {"fault", 0, TOOL_OTHER, .read = read_fault}, /* for tests: swap|stale|drop[:STEP] */
 };
 #undef AT
-/* ----------------------------------------------------------------------------------- *
- *  Do the values go together?
- * ----------------------------------------------------------------------------------- */
+/* ---- options that depend on each other --------------------------------------------- */
 
 static bool is_generator(const char *schedule)
 {
@@ -295,7 +284,8 @@ static bool check_data(bench_options *options)
     return true;
 }
 
-/* A file that cannot be written should be known before the training, not after it. */
+/* True if the file can be written; a failure should end the run before the training, not
+ * after it. */
 static bool check_output(const char *name, const char *path)
 {
     char folder[4096];
@@ -307,7 +297,7 @@ static bool check_output(const char *name, const char *path)
     }
     const bool exists = access(path, F_OK) == 0;
     if (access(exists ? path : dirname(folder), W_OK) != 0) {
-        return refuse("--%s %s: cannot be written: %s", name, path, strerror(errno));
+        return refuse("--%s %s: cannot write: %s", name, path, strerror(errno));
     }
     return true;
 }
@@ -332,8 +322,7 @@ static bool check_topology(const bench_device *device)
         return true;
     }
     if (device->memory == TRYST_MEMORY_HOST || device->ordinal_given) {
-        return refuse(
-            "--topology: it is for placing ranks on devices: add --device cuda");
+        return refuse("--topology: places ranks on devices; add --device cuda");
     }
     if (tryst_topo_load(device->topology, &topo) != TRYST_OK) {
         return refuse("--topology: %s", tryst_last_error());
@@ -342,7 +331,7 @@ static bool check_topology(const bench_device *device)
     return true;
 }
 
-/* What only device stages know. */
+/* True if the options of device stages fit the device. */
 static bool check_device(const bench_options *options)
 {
     const bench_device *device = &options->device;
@@ -358,7 +347,7 @@ static bool check_device(const bench_options *options)
             "cuda or --device reference");
     }
     if (!on_host && options->model.kind == TRYST_MODEL_SLEEP) {
-        return refuse("--device: stages that sleep need none");
+        return refuse("--device: stages that sleep need none; leave it out");
     }
     return check_topology(device);
 }
@@ -369,7 +358,7 @@ static bool check_faults(const bench_options *options)
     if (swaps && (options->ranks < 2 || options->microbatches < 2 ||
                   strcmp(options->schedule, "naive") == 0)) {
         return refuse(
-            "--fault swap needs two ranks, two micro-batches under way and gpipe or "
+            "--fault swap needs two ranks, two micro-batches in flight and gpipe or "
             "1f1b");
     }
     return true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pp_bench's command line, read and checked: what comes out of here can run. */
+/* pp_bench's command line, read and checked: options from here can run. */
 #ifndef TRYST_TOOLS_BENCH_OPTIONS_H
 #define TRYST_TOOLS_BENCH_OPTIONS_H
 
@@ -9,16 +9,18 @@
 
 #include "tools/options.h"
 
-/* Where and in which numbers the stages compute. All zero: on the host, in fp32. */
+/* Device and number format of the stages. All zero: on the host, in fp32. */
 typedef struct bench_device {
     tryst_memory_kind memory;
     bool ordinal_given;
-    int ordinal;          /* else ranks of a host are placed by what joins its devices */
-    const char *topology; /* a file that says that; NULL: detected */
-    bool reference;       /* the device stages' code over plain C kernels, on the host */
+    /* device of all ranks; without ordinal_given each rank's device is chosen by
+     * topology */
+    int ordinal;
+    const char *topology; /* file with the topology of each host; NULL: detected */
+    bool reference;       /* run the device stages over plain C kernels on the host */
     tryst_precision precision;
     bool recompute;
-    uint64_t memory_bytes_max; /* 0: what is free */
+    uint64_t memory_bytes_max; /* 0: all free memory */
 } bench_device;
 
 typedef struct bench_options {
@@ -29,20 +31,20 @@ typedef struct bench_options {
     const char *schedule; /* a generator's name or a file */
     int microbatches;
     int steps;
-    const char *data;      /* path; NULL where the model reads none */
-    const char *transport; /* NULL: the configuration's */
+    const char *data;      /* path; NULL if the model reads no data */
+    const char *transport; /* NULL: that of the configuration */
     bool check;
     const char *trace;
     const char *timeline;
     const char *save_weights;
     const char *json;
     tryst_engine_fault fault;
-    uint64_t fault_step;    /* counted from 1, as steps are printed */
+    uint64_t fault_step;    /* counted from 1, as printed */
     tryst_program *program; /* checked */
 } bench_options;
 
-/* Read and check the command line. `size` is the number of ranks that a launcher gave, 0
- * where there is none. Says on stderr what is wrong; `--help` prints on stdout. */
+/* Read and check the command line. `size` is the number of ranks from a launcher, 0
+ * without one. Errors go to stderr, `--help` to stdout. */
 enum tool_next bench_options_read(int argc, char **argv, int size,
                                   bench_options *options_p);
 void bench_options_close(bench_options *options);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which device a rank computes on: --device cuda:N says it; else the ranks of a host are placed by
- * what joins its devices (tryst_topo_place), so that stages that follow each other talk over the
- * best links.
+/* Chooses the device of a rank: --device cuda:N names it; otherwise the ranks of a host
+ * are placed by the topology of its devices (tryst_topo_place), so that consecutive
+ * stages communicate over the best links.
  *
- * Every rank of a host decides by itself, from the same: the program, the driver's devices, the
- * topology. Ranks that a launcher shows one device each see only that one, and take it. */
+ * Every rank of a host computes the same choice from the same data: the program, the
+ * driver's devices, the topology. A rank that sees one device only, because of its
+ * launcher, takes that one. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,9 +20,9 @@ typedef struct place_work {
     const char **bus_ids;     /* [devices] */
     tryst_place_pair *pairs;  /* [stages] */
     int32_t pairs_count;
-    bool paired; /* pairs are known: else each rank talks to the next */
-    int *locals; /* [size]: by rank, its number on this host; -1: elsewhere */
-    int32_t *of; /* [ranks here]: device */
+    bool paired; /* pairs are known; false: each rank sends to the next */
+    int *locals; /* [size]: number of each rank on this host; -1: on another host */
+    int32_t *of; /* [local ranks]: device */
     tryst_topo *topo;
 } place_work;
 
@@ -49,9 +50,7 @@ static void work_close(place_work *work)
     free(work->of);
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  What there is
- * ----------------------------------------------------------------------------------- */
+/* ---- devices and topology ---------------------------------------------------------- */
 
 static tryst_status find_devices(place_work *work, bench_run *run)
 {
@@ -76,7 +75,7 @@ static tryst_status find_devices(place_work *work, bench_run *run)
     return TRYST_OK;
 }
 
-/* Number the ranks of this host. False where that does not agree with what the launcher said. */
+/* Number the ranks of this host. False if the numbers differ from the launcher's. */
 static bool find_locals(place_work *work, const bench_run *run)
 {
     tryst_peer_info self = {.struct_size = sizeof self},
@@ -95,7 +94,8 @@ static bool find_locals(place_work *work, const bench_run *run)
            work->locals[run->rank] == tryst_group_local_rank(run->group);
 }
 
-/* Stages that follow each other send each way, once for each micro-batch. */
+/* Pair the ranks of consecutive stages: they send in both directions, once for each
+ * micro-batch. */
 static void find_pairs(place_work *work, const bench_run *run)
 {
     const tryst_program *program = run->options->program;
@@ -110,7 +110,8 @@ static void find_pairs(place_work *work, const bench_run *run)
     }
 }
 
-/* A topology that was named must be good; without one that is found, the driver's order is. */
+/* Load or detect the topology. A file named by --topology must load; if detection fails,
+ * the driver's order of devices is used. */
 static tryst_status find_topology(place_work *work, bench_run *run)
 {
     const char *path = run->options->device.topology;
@@ -124,15 +125,13 @@ static tryst_status find_topology(place_work *work, bench_run *run)
         return bench_fail(run, status, "--topology: %s", tryst_last_error());
     }
     if (tryst_group_local_rank(run->group) == 0) {
-        fprintf(stderr, "pp_bench: the topology of this machine is not known: %s\n",
+        fprintf(stderr, "pp_bench: cannot detect the topology of this machine: %s\n",
                 tryst_last_error());
     }
     return TRYST_OK;
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  The choice
- * ----------------------------------------------------------------------------------- */
+/* ---- the choice -------------------------------------------------------------------- */
 
 static tryst_status choose(place_work *work, bench_run *run)
 {
@@ -162,7 +161,8 @@ static tryst_status place_among(bench_run *run, int32_t devices_count)
     place_work work = {0};
     tryst_status status = TRYST_OK;
     if (!work_open(&work, run, devices_count)) {
-        status = bench_fail(run, TRYST_E_NOMEM, "no memory to place ranks on devices");
+        status = bench_fail(run, TRYST_E_NOMEM,
+                            "cannot place ranks on devices: out of memory");
     }
     if (status == TRYST_OK) {
         find_pairs(&work, run);
@@ -193,9 +193,10 @@ tryst_status bench_place_on_device(bench_run *run)
                           "--device: no device here: %s", text);
     }
     if (device->ordinal_given && device->ordinal >= count) {
-        return bench_fail(run, TRYST_E_INVALID,
-                          "--device cuda:%d: there are %d here, from 0 (%s)",
-                          device->ordinal, count, text);
+        return bench_fail(
+            run, TRYST_E_INVALID,
+            "--device cuda:%d: must be below %d, the number of devices here (%s)",
+            device->ordinal, count, text);
     }
     run->ordinal = device->ordinal_given ? device->ordinal : 0;
     return device->ordinal_given || count == 1 ? TRYST_OK : place_among(run, count);

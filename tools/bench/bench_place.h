@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which device this rank computes on. */
+/* Chooses the device that a rank computes on. */
 #ifndef TRYST_TOOLS_BENCH_PLACE_H
 #define TRYST_TOOLS_BENCH_PLACE_H
 
 #include "bench_rank.h"
 
-/* Which device this rank computes on, into `ordinal`. */
+/* Choose this rank's device and store it in run->ordinal. */
 tryst_status bench_place_on_device(bench_run *run);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What people see while pp_bench trains: what is trained, then on a terminal one line
+/* Prints progress while pp_bench trains: first the model, then on a terminal one line
  * that is rewritten, elsewhere ten lines. */
 #include <stdio.h>
 #include <string.h>

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One rank of pp_bench: open everything, train, gather, report, close everything.
+/* Runs one rank of pp_bench: opens everything, trains, gathers, reports, closes
+ * everything.
  *
- * Steps are counted from 0 inside and from 1 where people read. The engine opens scope k
- * + 1 for step k, so that its messages count from 1 too. Scope 0 is the bench's own and
- * stays open: losses go to rank 0 through it while the training runs, everything else at
- * its end. */
+ * Steps count from 0 inside and from 1 in printed text. The engine opens scope k + 1 for
+ * step k, so that its messages count from 1 too. Scope 0 belongs to pp_bench and stays
+ * open: it carries the losses to rank 0 during the training, and all other results at its
+ * end. */
 #include "bench_rank.h"
 #include "bench_check.h"
 #include "bench_gather.h"
@@ -21,18 +22,18 @@
 
 #define SCOPE_ID       0
 #define SCOPE_OF_STEP0 1
-/* After the last step: ranks differ by less than a step, and rank 0 by what it has to
- * gather. */
+/* Limit of the waits after the last step. Ranks are less than a step apart, and rank 0
+ * has to gather. */
 #define GATHER_TIMEOUT_NS (120ull * 1000 * 1000 * 1000)
 
 static const char *memory_hint(const bench_run *run, tryst_status status)
 {
     return status == TRYST_E_NOMEM && run->options->device.memory_bytes_max > 0
-               ? " (--device-memory is what it may take)"
+               ? " (--device-memory is the limit)"
                : "";
 }
 
-/* The engine failed: say its sentence here, and tell the others the cause alone. */
+/* Print the engine's sentence here, and abort the scope with the cause alone. */
 static tryst_status engine_failed(bench_run *run, tryst_status status)
 {
     fprintf(stderr, "pp_bench: rank %d: %s%s\n", run->rank,
@@ -60,8 +61,8 @@ tryst_status bench_fail(bench_run *run, tryst_status status, const char *format,
     return status;
 }
 
-/* A death stops the scope on every rank, and then the words of whoever saw it say more than
- * those of the transfer. */
+/* Fail with the error of the scope if it has one: a dead rank aborts the scope on every
+ * rank, and that error explains more than the transfer's. */
 tryst_status bench_transfer_fail(bench_run *run, tryst_status status, const tryst_op *op,
                                  const char *what)
 {
@@ -73,9 +74,7 @@ tryst_status bench_transfer_fail(bench_run *run, tryst_status status, const trys
     return bench_fail(run, status, "%s: %s", what, details.text);
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  Open and close
- * ----------------------------------------------------------------------------------- */
+/* ---- open and close ---------------------------------------------------------------- */
 
 static tryst_status open_job(bench_run *run)
 {
@@ -112,7 +111,7 @@ tryst_stage_params bench_stage_params(const bench_options *options, int32_t ordi
                                 .memory_bytes_max = device->memory_bytes_max};
 }
 
-/* What a stage took of the rank's memory is not the next one's, nor the engine's. */
+/* Take the memory of a stage off the limit, for the next stage and the engine. */
 static void note_memory(bench_run *run, tryst_layers layers,
                         const tryst_stage_params *params)
 {
@@ -152,7 +151,8 @@ static tryst_status open_stages(bench_run *run)
     run->memory_bytes_left = run->options->device.memory_bytes_max;
     run->stages = calloc((size_t)stages, sizeof *run->stages);
     if (!run->stages) {
-        return bench_fail(run, TRYST_E_NOMEM, "no memory for %d stages", stages);
+        return bench_fail(run, TRYST_E_NOMEM, "cannot open %d stages: out of memory",
+                          stages);
     }
     tryst_status status = TRYST_OK;
     for (int stage = 0; stage < stages && status == TRYST_OK; stage++) {
@@ -207,7 +207,8 @@ static tryst_status allocate(bench_run *run)
     run->loss_ops = calloc(steps, sizeof *run->loss_ops);
     run->seconds = calloc(steps, sizeof *run->seconds);
     if (!run->losses || !run->loss_ops || !run->seconds) {
-        return bench_fail(run, TRYST_E_NOMEM, "no memory for %zu steps", steps);
+        return bench_fail(run, TRYST_E_NOMEM, "cannot train %zu steps: out of memory",
+                          steps);
     }
     return TRYST_OK;
 }
@@ -237,9 +238,7 @@ static void run_close(bench_run *run)
     free(run->seconds);
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  Training
- * ----------------------------------------------------------------------------------- */
+/* ---- training ---------------------------------------------------------------------- */
 
 static int last_rank(const bench_run *run)
 {
@@ -247,7 +246,8 @@ static int last_rank(const bench_run *run)
     return tryst_program_rank_of(program, tryst_program_stages(program) - 1);
 }
 
-/* Take note of the losses that have come (or gone) by now, in order. */
+/* Record the losses that have arrived (rank 0) or left (last stage's rank) by now, in
+ * order. */
 static tryst_status note_losses(bench_run *run, uint64_t steps_count, bool wait)
 {
     while (run->losses_ended < steps_count) {
@@ -272,7 +272,7 @@ static tryst_status note_losses(bench_run *run, uint64_t steps_count, bool wait)
     return TRYST_OK;
 }
 
-/* The loss of a step is made on the last stage's rank and told to rank 0. */
+/* Send the loss of a step from the last stage's rank to rank 0. */
 static tryst_status share_loss(bench_run *run, uint64_t step, double loss)
 {
     const int maker = last_rank(run);
@@ -327,9 +327,7 @@ static tryst_status train(bench_run *run)
     return note_losses(run, steps, true);
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  All of it
- * ----------------------------------------------------------------------------------- */
+/* ---- the whole run ----------------------------------------------------------------- */
 
 static tryst_status run_open(bench_run *run)
 {

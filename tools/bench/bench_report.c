@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What pp_bench leaves behind on rank 0: a table for people, and the files that were
- * asked for.
+/* Writes pp_bench's results on rank 0: a table, and the files named by options.
  *
  * Bubble, measured: the part of a rank's time in which it ran no action, from the end of
  * the first step (caches, buffers, connections) to the end of the last. Predicted: the
- * simulator's, from the measured costs of the actions and the cores that the ranks share,
- * with free communication; so the difference is what communication and the machine add.
- * Waiting: the time in which a rank had nothing to compute until data came. The schedule itself waits too: what the
- * simulated one waits is no communication, and exposed communication is the rest.
- */
+ * simulator's bubble, from the measured costs of the actions and the cores that the ranks
+ * share, with free communication; so the difference is the cost of communication and of
+ * the machine.
+ * Waiting: the time in which a rank had nothing to compute until data arrived. The
+ * schedule itself contains waits: those of the simulated schedule are not communication,
+ * and exposed communication is the rest. */
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
@@ -24,18 +24,16 @@ typedef struct figures {
     double tokens_per_s;
     double *measured;  /* [ranks] bubble */
     double *predicted; /* [ranks] */
-    double
-        *waiting_s; /* [ranks] what the simulated schedule waits, in the measured steps */
+    /* [ranks] waits of the simulated schedule, in the measured steps */
+    double *waiting_s;
     double measured_mean;
     double predicted_mean;
-    int cores_count; /* that all ranks share; 0: several hosts */
+    int cores_count; /* cores that all ranks share; 0: several hosts */
 } figures;
 
-/* ----------------------------------------------------------------------------------- *
- *  Figures
- * ----------------------------------------------------------------------------------- */
+/* ---- figures ----------------------------------------------------------------------- */
 
-/* A stage that sleeps needs no core: what it costs is wall time. */
+/* True if actions need cores. A stage that sleeps needs none: its cost is wall time. */
 static bool needs_cores(const bench_run *run)
 {
     return run->options->model.kind != TRYST_MODEL_SLEEP;
@@ -50,8 +48,8 @@ static double mean_cost(const bench_run *run, const tryst_engine_stats *stats,
     return count > 0 ? (double)total / (double)count / 1e9 : 0;
 }
 
-/* Of several steps that follow each other, a rank waits in each for what is left of the makespan; of a single one, until
- * its last action. */
+/* Return the waits of the simulated schedule. In each of several consecutive steps a rank
+ * waits for the rest of the makespan; in a single one, until its last action. */
 static double simulated_wait(const tryst_sim *sim, int rank, uint64_t steps)
 {
     const tryst_sim_rank *self = &sim->ranks[rank];
@@ -64,7 +62,8 @@ static double waiting_s(const bench_result *result, int rank)
     return (double)result->facts[rank].stats.wait_ns / 1e9;
 }
 
-/* Exposed communication: the part of the waiting that the schedule does not explain. */
+/* Return exposed communication: the part of the waiting that the schedule does not
+ * explain. */
 static double exposed_s(const bench_result *result, const figures *self, int rank)
 {
     const double exposed = waiting_s(result, rank) - self->waiting_s[rank];
@@ -148,9 +147,7 @@ static void figures_close(figures *self)
     free(self->waiting_s);
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  The table
- * ----------------------------------------------------------------------------------- */
+/* ---- table ------------------------------------------------------------------------- */
 
 static const char *bytes_text(uint64_t bytes, char words[16])
 {
@@ -195,7 +192,7 @@ static void say_table(const bench_run *run, const bench_result *result,
     }
     fprintf(out, "%s\n",
             steps > 1
-                ? "(without the first step, which fills caches and makes connections)"
+                ? "(without the first step, which fills caches and opens connections)"
                 : "(of a single step)");
     if (self->cores_count > 0 && run->size > self->cores_count && needs_cores(run)) {
         fprintf(out,
@@ -211,11 +208,9 @@ static void say_table(const bench_run *run, const bench_result *result,
     fprintf(out, "   weights %s\n", result->digest);
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  JSON
- * ----------------------------------------------------------------------------------- */
+/* ---- JSON -------------------------------------------------------------------------- */
 
-/* JSON has no NaN and no infinity. */
+/* Return a JSON number; null for NaN and infinity, which JSON lacks. */
 static json_t *number(double value)
 {
     return isfinite(value) ? json_real(value) : json_null();
@@ -294,21 +289,19 @@ static tryst_status write_json(bench_run *run, const bench_result *result,
     json_t *document = json_document(run, result, self);
     int failed = !document;
     if (!failed && strcmp(path, "-") == 0) {
-        /* main looks whether stdout took it */
+        /* main checks stdout (standard_output_end) */
         failed = json_dumpf(document, stdout, flags) != 0 && !ferror(stdout);
         putchar('\n');
     } else if (!failed) {
         failed = json_dump_file(document, path, flags) != 0;
     }
     json_decref(document);
-    return failed ? bench_fail(run, TRYST_E_IO, "--json %s: cannot be written: %s", path,
+    return failed ? bench_fail(run, TRYST_E_IO, "--json %s: cannot write: %s", path,
                                strerror(errno))
                   : TRYST_OK;
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  Timeline
- * ----------------------------------------------------------------------------------- */
+/* ---- timeline ---------------------------------------------------------------------- */
 
 static const tryst_span *find_send(const bench_result *result, int from, int to,
                                    const tryst_span *receive)
@@ -324,10 +317,10 @@ static const tryst_span *find_send(const bench_result *result, int from, int to,
     return NULL;
 }
 
-/* A receive is posted long before its bytes move, and a send's end is noticed only when
- * its rank looks. Both ends together say when the transfer ran: from the send's begin to
- * the receive's end. (On one host all ranks have one clock; elsewhere what does not fit
- * is left as it is.) */
+/* Set the times of transfers from both ends: from the send's begin to the receive's end.
+ * A receive is posted long before its bytes move, and a send's end is noticed only when
+ * its rank polls. All ranks of one host have one clock; times of other hosts that do not
+ * fit are left unchanged. */
 static void pair_transfers(const bench_result *result)
 {
     for (int rank = 0; rank < result->ranks_count; rank++) {
@@ -359,7 +352,7 @@ static tryst_status write_timeline(bench_run *run, const bench_result *result,
     char subtitle[200];
     char steps[48];
     if (!ranks) {
-        return bench_fail(run, TRYST_E_NOMEM, "no memory for the timeline");
+        return bench_fail(run, TRYST_E_NOMEM, "cannot draw the timeline: out of memory");
     }
     pair_transfers(result);
     for (int rank = 0; rank < run->size; rank++) {
@@ -390,12 +383,10 @@ static tryst_status write_timeline(bench_run *run, const bench_result *result,
                : bench_fail(run, status, "--timeline: %s", tryst_last_error());
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  Trace
- * ----------------------------------------------------------------------------------- */
+/* ---- trace ------------------------------------------------------------------------- */
 
-/* Each rank's trace is a document {"…":…,"traceEvents":[…]}; one document takes all
- * events. */
+/* Write one document with the events of all ranks. Each rank's trace is a document
+ * {"…":…,"traceEvents":[…]}. */
 static tryst_status write_trace(bench_run *run, const bench_result *result)
 {
     const char *path = run->options->trace;
@@ -458,7 +449,7 @@ tryst_status bench_report(bench_run *run, const bench_result *result)
     tryst_status status = figures_open(run, result, &self);
     if (status != TRYST_OK) {
         figures_close(&self);
-        return bench_fail(run, status, "the report: %s", tryst_status_str(status));
+        return bench_fail(run, status, "cannot report: %s", tryst_status_str(status));
     }
     say_table(run, result, &self);
     if (options->timeline) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What people and programs get at the end. */
+/* Reports results on rank 0. */
 #ifndef TRYST_TOOLS_BENCH_REPORT_H
 #define TRYST_TOOLS_BENCH_REPORT_H
 
 #include "bench_rank.h"
 
-/* The table and the files. */
+/* Print the table and write the files. */
 tryst_status bench_report(bench_run *run, const bench_result *result);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pp_bench: train a small model with its layers spread over ranks, and say what it cost.
+/* pp_bench: trains a small model with its layers spread over ranks, and reports the cost.
  *
- * Ranks are processes of a launcher, processes that it starts itself, or with --transport
- * self threads of this process. What a rank does is in bench_rank.c; this file decides
- * only who is one. */
+ * Ranks are processes of a launcher, processes that pp_bench starts itself, or with
+ * --transport self threads of this process. bench_rank.c runs a rank; this file only
+ * decides what a rank is. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,19 +14,17 @@
 #include "tools/launch/launcher.h"
 #include "tools/standard_files.h"
 
-/* Ranks end by themselves within two seconds of another's death; but those that were still
- * waiting for it to come at all would do so until the bootstrap's deadline. */
+/* Ranks end by themselves within two seconds of another's death; but ranks still in the
+ * bootstrap would wait for the dead one until its deadline. */
 #define GRACE_NS (3ull * 1000 * 1000 * 1000)
 
-/* ----------------------------------------------------------------------------------- *
- *  Ranks as threads
- * ----------------------------------------------------------------------------------- */
+/* ---- ranks as threads -------------------------------------------------------------- */
 
 typedef struct thread_ranks {
     const bench_options *options;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    unsigned char *table; /* the all-gather under way */
+    unsigned char *table; /* the current all-gather; NULL: none */
     int arrived_count;
     int left_count;
     uint64_t round;
@@ -39,15 +37,15 @@ typedef struct thread_rank {
     int exit_status;
 } thread_rank;
 
-/* All-gather between threads: the last to arrive opens the round, the last to leave ends
- * it. */
+/* Gather between threads. The last thread to arrive opens the round, the last to leave
+ * ends it. */
 static int thread_allgather(void *arg, const void *mine, void *all, size_t bytes)
 {
     thread_rank *self = arg;
     thread_ranks *ranks = self->owner;
     const int size = ranks->options->ranks;
     pthread_mutex_lock(&ranks->lock);
-    while (ranks->left_count > 0) { /* the last round is being read */
+    while (ranks->left_count > 0) { /* the round before is still being read */
         pthread_cond_wait(&ranks->changed, &ranks->lock);
     }
     if (ranks->arrived_count == 0) {
@@ -98,14 +96,15 @@ static int run_threads(const bench_options *options)
     thread_rank *all = calloc((size_t)options->ranks, sizeof *all);
     int exit_status = 0;
     if (!all) {
-        fprintf(stderr, "pp_bench: no memory for %d ranks\n", options->ranks);
+        fprintf(stderr, "pp_bench: cannot start %d ranks: out of memory\n",
+                options->ranks);
         return 1;
     }
     for (int rank = 0; rank < options->ranks; rank++) {
         all[rank] = (thread_rank){.owner = &ranks, .rank = rank};
         if (pthread_create(&all[rank].thread, NULL, thread_main, &all[rank]) != 0) {
-            /* the ranks that have started wait for this one and cannot be told */
-            fprintf(stderr, "pp_bench: rank %d: no thread for it\n", rank);
+            /* the started ranks wait for this one and cannot be ended in order */
+            fprintf(stderr, "pp_bench: cannot start rank %d: no thread\n", rank);
             exit(1);
         }
     }
@@ -117,9 +116,7 @@ static int run_threads(const bench_options *options)
     return exit_status;
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  Ranks as processes
- * ----------------------------------------------------------------------------------- */
+/* ---- ranks as processes ------------------------------------------------------------ */
 
 static int process_main(void *arg, int rank)
 {
@@ -136,7 +133,7 @@ static int run_processes(bench_options *options)
                : 1;
 }
 
-/* `rank` -1: no launcher has made this process one. */
+/* Run as rank `rank`; -1: no launcher started this process, so start ranks. */
 static int run(bench_options *options, int rank)
 {
     if (rank >= 0) {
@@ -146,14 +143,14 @@ static int run(bench_options *options, int rank)
     return threads ? run_threads(options) : run_processes(options);
 }
 
-/* OpenBLAS chose its kernels when it was loaded. Where it chose ones far below the
- * processor, start over with the right ones named; ranks and the replay inherit the
+/* Execute this program again with better OpenBLAS kernels, if OpenBLAS chose ones far
+ * below the processor: it chose when it was loaded. Ranks and the replay inherit the
  * choice. */
 static void use_best_kernels(char **argv)
 {
     const char *core = tryst_blas_core_hint();
     if (core && setenv("OPENBLAS_CORETYPE", core, 1) == 0) {
-        execv("/proc/self/exe", argv); /* else go on, slowly */
+        execv("/proc/self/exe", argv); /* failure: go on with slow kernels */
     }
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tryst-info --merge-traces: the traces of several ranks (tryst_trace_write) as one document.
+/* tryst-info --merge-traces: joins the traces of several ranks (tryst_trace_write) into
+ * one document.
  *
- * Their times are on one clock already, so this only joins the arrays of events; a file is copied
- * in blocks, whatever its size. Caller: tryst_info.c. */
+ * Their times are on one clock already, so only the arrays of events are joined. A file
+ * of any size is copied in blocks. */
 #include "trace_merge.h"
 
 #include <errno.h>
@@ -19,22 +20,23 @@ static bool refuse(const char *path, const char *why)
     return false;
 }
 
-/* Copies what stands between the head, which was read, and the tail. */
+/* Copy the bytes between the head, already read, and the tail. */
 static bool events_copy(FILE *in, FILE *out, const char *path)
 {
     char block[65536 + sizeof tail + 1];
-    size_t kept = 0; /* bytes of the last block: the tail may be among them */
+    size_t kept = 0; /* bytes of the last block, which may hold the tail */
     size_t got;
     while ((got = fread(block + kept, 1, 65536, in)) > 0) {
         size_t bytes = kept + got;
-        kept = bytes < sizeof tail ? bytes : sizeof tail; /* and its newline */
+        kept = bytes < sizeof tail ? bytes : sizeof tail; /* the tail and its newline */
         fwrite(block, 1, bytes - kept, out);
         memmove(block, block + bytes - kept, kept);
     }
     block[kept] = '\0';
     char *end = strstr(block, tail);
     if (ferror(in) || !end)
-        return refuse(path, "it ends early: was tryst_trace_write interrupted?");
+        return refuse(path,
+                      "the file ends early; write the trace again (tryst_trace_write)");
     fwrite(block, 1, (size_t)(end - block), out);
     return true;
 }
@@ -50,7 +52,7 @@ static bool file_merge(const char *path, bool first, FILE *out)
     if (ours)
         fputs(first ? head : ",", out);
     bool good = ours ? events_copy(in, out, path)
-                     : refuse(path, "no trace that tryst_trace_write has written");
+                     : refuse(path, "not a trace of tryst_trace_write");
     fclose(in);
     return good;
 }

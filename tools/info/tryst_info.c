@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tryst-info: what this build is, what it can use here, how it is configured, what its statuses
- * mean. All of it comes from the library through the public API; nothing is known twice. */
+/* tryst-info: prints version, transports, settings and statuses of this build. All of it
+ * comes from the library through the public API; nothing is written down twice. */
 #include <getopt.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -17,37 +17,35 @@
 static const char help[] =
     "usage: tryst-info [option]\n"
     "\n"
-    "Without an option: version, build options and transports, with what was found "
+    "Without an option: version, build options, and the transports with their state\n"
     "here.\n"
     "\n"
-    "      --check       before a job: what of this machine and its settings stands in "
-    "its way,\n"
-    "                    and how to mend it\n"
-    "  -c, --config      every setting: its variable, value, where that came from, "
-    "default\n"
-    "      --markdown    the settings as a Markdown table of names, defaults and "
-    "meanings\n"
+    "      --check       before a job: test this machine and its settings, and print a\n"
+    "                    fix for each problem\n"
+    "  -c, --config      every setting: its variable, value, origin of the value,\n"
+    "                    default\n"
+    "      --markdown    the settings as a Markdown table of names, defaults and\n"
+    "                    meanings\n"
     "      --status      every status code, by band\n"
     "\n"
-    "  --live PID|NAME   what the ranks of a process are doing: peers, operations that "
-    "wait, for\n"
-    "                    whom and since when; also of one that hangs or is stopped\n"
+    "  --live PID|NAME   what the ranks of a process are doing: peers, waiting\n"
+    "                    operations with rank and age; also of a process that hangs or\n"
+    "                    is stopped\n"
     "  --live --job [PID|NAME]\n"
-    "                    all ranks of that job on this host, and who waits for whom\n"
-    "      --json        the same for programs\n"
+    "                    all ranks of that job on this host, and which rank waits for\n"
+    "                    which\n"
+    "      --json        the same as JSON\n"
     "\n"
     "  --merge-traces FILE...\n"
-    "                    the traces of several ranks (tryst_trace_write) as one, to "
-    "standard output\n"
+    "                    the traces of several ranks (tryst_trace_write) as one, to\n"
+    "                    standard output\n"
     "  -h, --help        print this\n"
     "\n"
-    "Exit status: 0 done, 1 a setting or the library is broken, or there is nothing to "
-    "look at, or standard\noutput cannot be written; 2 the command line is wrong; of "
-    "--check 0 all is well, 3 with warnings, 4 "
-    "with "
-    "failures.\n";
+    "Exit status: 0 done; 1 a setting or the library is broken, nothing was found, or\n"
+    "standard output cannot be written; 2 the command line is wrong. With --check: 0\n"
+    "all is well, 3 with warnings, 4 with failures.\n";
 
-/* ---- settings ----------------------------------------------------------------------------- */
+/* ---- settings ---------------------------------------------------------------------- */
 
 static int config_row(void *arg, const tryst_config_item *item)
 {
@@ -61,7 +59,7 @@ static int config_row(void *arg, const tryst_config_item *item)
     return 0;
 }
 
-/* A bar would end a table's cell. */
+/* Print the text of a table cell with its bars escaped: a bare bar would end the cell. */
 static void cell_print(const char *text)
 {
     for (; *text; text++) {
@@ -110,7 +108,7 @@ static int markdown_print(void)
     return config_print(markdown_row);
 }
 
-/* ---- preflight ---------------------------------------------------------------------------- */
+/* ---- preflight --------------------------------------------------------------------- */
 
 static int check_row(void *arg, const tryst_check_item *item)
 {
@@ -131,7 +129,7 @@ static int check_print(void)
     return worst == TRYST_CHECK_OK ? 0 : worst == TRYST_CHECK_WARN ? 3 : 4;
 }
 
-/* ---- statuses ----------------------------------------------------------------------------- */
+/* ---- statuses ---------------------------------------------------------------------- */
 
 static const char *band_of(tryst_status status)
 {
@@ -159,7 +157,7 @@ static int statuses_print(void)
     return 0;
 }
 
-/* ---- version, build, transports ----------------------------------------------------------- */
+/* ---- version, build, transports ---------------------------------------------------- */
 
 static int transport_row(void *arg, const tryst_transport_info *info)
 {
@@ -169,7 +167,7 @@ static int transport_row(void *arg, const tryst_transport_info *info)
     return 0;
 }
 
-/* The host's memory is always there, and says nothing. */
+/* Print the kinds of memory. Host memory is always available and needs no reason. */
 static void devices_print(tryst_ctx *ctx)
 {
     char text[160] = "";
@@ -199,13 +197,13 @@ static int overview_print(void)
     return 0;
 }
 
-/* ---- the command line --------------------------------------------------------------------- */
+/* ---- the command line -------------------------------------------------------------- */
 
 struct choice {
     bool config, markdown, check, status, live, job, json, merge;
 };
 
-/* What main does next. */
+/* Read the options and return the next step of main. */
 static enum tool_next options_read(int argc, char **argv, struct choice *choice)
 {
 #define AT(member) TOOL_FLAG, .offset = offsetof(struct choice, member)
@@ -227,7 +225,8 @@ static enum tool_next options_read(int argc, char **argv, struct choice *choice)
     return TOOL_REFUSED;
 }
 
-/* Words follow the options only where something is to be named. */
+/* True if the words after the options fit the choice; otherwise a message is on
+ * stderr. */
 static bool words_check(int argc, char **argv, const struct choice *choice)
 {
     int words = argc - optind;
@@ -237,12 +236,12 @@ static bool words_check(int argc, char **argv, const struct choice *choice)
         return words > 0;
     }
     if (words > choice->live) {
-        fprintf(stderr, "tryst-info: what is '%s'? See tryst-info --help\n",
+        fprintf(stderr, "tryst-info: unexpected word '%s'; see tryst-info --help\n",
                 argv[optind + choice->live]);
         return false;
     }
     if (choice->live && !words && !choice->job) {
-        fprintf(stderr, "tryst-info: --live needs a PID or a NAME, or --job\n");
+        fprintf(stderr, "tryst-info: --live needs a PID, a NAME or --job\n");
         return false;
     }
     return true;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The launcher's event loop: deaths, signals, output, and the phases of an ending. See
- * launcher.h for the picture.
+/* Runs the launcher's event loop: deaths, signals, output, and the phases of an ending.
+ * launcher.h draws the phases.
  *
- * One idea: everything that happens is a descriptor (pidfd, signalfd, pipe) or the end of the
- * phase that we are in; each turn looks at all of them once.
- * Invariant: after the first failure each phase has an end, so the launcher has one too. */
+ * One idea: every event is a descriptor (pidfd, signalfd, pipe) or the end of the current
+ * phase; each turn handles all of them once.
+ * Invariant: after the first failure each phase has an end, so the launcher has one
+ * too. */
 #include "launcher.h"
 
 #include <errno.h>
@@ -27,15 +28,16 @@
 
 #define MS     1000000ull
 #define SECOND (1000 * MS)
-/* From TERM to KILL: enough to write a last line, short for who waits. */
+/* From SIGTERM to SIGKILL: enough to write a last line, short for a waiting user. */
 #define TERM_NS (2 * SECOND)
-/* From KILL to giving up: a process that the kernel cannot end (a dead disk) stays. */
+/* From SIGKILL to giving up: a process that the kernel cannot end (a dead disk) stays. */
 #define KILL_NS (5 * SECOND)
-/* Output of processes that ranks left behind is read for this long, then they are killed. */
+/* Output of processes that ranks left behind is read for this time, then they are
+ * killed. */
 #define LEFTOVER_NS (SECOND / 2)
-/* After a failure, how long a reader of ours that does not read is waited for. */
+/* After a failure, the longest wait for a reader of our output that does not read. */
 #define DRAIN_NS (5 * SECOND)
-/* Without pidfds deaths are looked for this often. */
+/* Interval of the search for deaths without pidfds. */
 #define LOOK_NS (20 * MS)
 
 /* Descriptors of one turn: the signals, two sinks, and three for each rank. */
@@ -46,14 +48,14 @@ enum phase {
     PHASE_GRACE, /* a rank failed; the others may end by themselves */
     PHASE_TERM,
     PHASE_KILL,
-    PHASE_OUTPUT /* all have ended; what they wrote goes out */
+    PHASE_OUTPUT /* all ranks have ended; their output is written */
 };
 
 struct loop {
     struct launcher *launcher;
     enum phase phase;
     uint64_t phase_end_ns; /* UINT64_MAX: none */
-    int failed_rank;       /* the first one, -1: none */
+    int failed_rank;       /* the first rank that failed; -1: none */
     bool leftovers_killed;
     struct pollfd *polls;
 };
@@ -84,7 +86,7 @@ static int running_count(const struct loop *loop)
     return count;
 }
 
-/* "0, 2, 5 and 3 more" of the ranks that still run. */
+/* Write the ranks that still run: "0, 2, 5 and 3 more". */
 static void running_text(const struct loop *loop, char *text, size_t bytes)
 {
     size_t used = 0;
@@ -100,7 +102,7 @@ static void running_text(const struct loop *loop, char *text, size_t bytes)
         snprintf(text + used, bytes - used, " and %d more", count - told);
 }
 
-/* ---- ending ranks ---- */
+/* ---- ending ranks ------------------------------------------------------------------ */
 
 static void group_signal(const struct rank *rank, int number)
 {
@@ -127,7 +129,7 @@ static void seconds_text(uint64_t ns, char *text, size_t bytes)
     snprintf(text, bytes, "%.4g s", (double)(ns / MS) / 1000.0);
 }
 
-/* "…before… rank 3…after…" of those that still run. */
+/* Report the ranks that still run: "<before> ranks 0, 2<after>". */
 static void running_say(struct loop *loop, const char *before, const char *after)
 {
     char ranks[128];
@@ -143,7 +145,8 @@ static void term_begin(struct loop *loop)
     snprintf(before, sizeof before, "still running after %s of grace:", seconds);
     running_say(loop, before, "; sending SIGTERM");
     running_signal(loop, SIGTERM);
-    running_signal(loop, SIGCONT); /* a stopped process would sleep through it */
+    /* a stopped process acts on SIGTERM only once it continues */
+    running_signal(loop, SIGCONT);
     phase_set(loop, PHASE_TERM, TERM_NS);
 }
 
@@ -160,7 +163,8 @@ static void give_up(struct loop *loop)
     phase_set(loop, PHASE_OUTPUT, LEFTOVER_NS);
 }
 
-/* What ranks left in their groups goes; the leaders' zombies keep the group ids ours. */
+/* Kill the processes that ranks left in their groups; the leaders' zombies keep the group
+ * ids from reuse. */
 static void leftovers_kill(struct loop *loop)
 {
     for (int i = 0; i < ranks_count(loop); i++)
@@ -189,7 +193,7 @@ static void phase_step(struct loop *loop)
     }
 }
 
-/* ---- deaths ---- */
+/* ---- deaths ------------------------------------------------------------------------ */
 
 static bool ended_well(const struct rank *rank)
 {
@@ -224,7 +228,7 @@ static void death_tell(struct loop *loop, int index)
                  (int)rank->pid, how, left, left == 1 ? "" : "s", seconds);
 }
 
-/* What it wrote last comes before the line about its end. */
+/* Report a failure, after the rank's last output. */
 static void failure_note(struct loop *loop, int index)
 {
     struct rank *rank = &loop->launcher->ranks[index];
@@ -240,7 +244,7 @@ static void failure_note(struct loop *loop, int index)
         phase_set(loop, PHASE_GRACE, loop->launcher->params->grace_ns);
 }
 
-/* Looks without reaping: the zombie keeps pid and group from being used again. */
+/* Find a death without reaping: the zombie keeps pid and group from reuse. */
 static bool death_look(struct rank *rank)
 {
     siginfo_t how = {.si_pid = 0};
@@ -254,7 +258,7 @@ static bool death_look(struct rank *rank)
     return true;
 }
 
-/* Of deaths seen in one turn those by a signal go first: who fails because another died
+/* Handle new deaths, those by a signal first: a rank that fails because another one died
  * exits by itself, with its reason. */
 static void deaths_handle(struct loop *loop)
 {
@@ -275,7 +279,7 @@ static void deaths_handle(struct loop *loop)
         phase_set(loop, PHASE_OUTPUT, LEFTOVER_NS);
 }
 
-/* ---- signals ---- */
+/* ---- signals ----------------------------------------------------------------------- */
 
 static void signals_forward(struct loop *loop)
 {
@@ -291,7 +295,7 @@ static void signals_forward(struct loop *loop)
     }
 }
 
-/* ---- the loop ---- */
+/* ---- the loop ---------------------------------------------------------------------- */
 
 static size_t polls_fill(struct loop *loop)
 {
@@ -324,7 +328,7 @@ static bool looks_for_deaths(const struct loop *loop)
     return false;
 }
 
-/* The beginnings of lines that are due next. */
+/* Return the earliest time at which the beginning of a line is due. */
 static uint64_t lines_due_ns(const struct loop *loop, uint64_t now)
 {
     uint64_t first = UINT64_MAX;
@@ -401,11 +405,12 @@ static void loop_run(struct loop *loop)
     }
 }
 
-/* ---- beginning and end ---- */
+/* ---- beginning and end ------------------------------------------------------------- */
 
 static const int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 
-/* Signals come by descriptor from here on; the ranks get what the caller had. */
+/* Receive signals by descriptor from here on, and save the caller's mask and action for
+ * the ranks. */
 static bool signals_take(struct launcher *launcher)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN};
@@ -427,7 +432,8 @@ static void signals_give_back(struct launcher *launcher)
     sigprocmask(SIG_SETMASK, &launcher->mask, NULL);
 }
 
-/* Three descriptors per rank; the ranks themselves get the caller's limit back. */
+/* Raise the limit of descriptors: each rank takes three. The ranks themselves get the
+ * caller's limit back. */
 static void files_raise(struct launcher *launcher)
 {
     struct rlimit raised;
@@ -466,7 +472,7 @@ static void ranks_free(struct launcher *launcher)
     free(launcher->ranks);
 }
 
-/* All groups are killed before their leaders are reaped. */
+/* Kill all groups, then reap their leaders. */
 static void ranks_reap(struct loop *loop)
 {
     leftovers_kill(loop);
@@ -485,7 +491,7 @@ static int exit_status(const struct loop *loop)
     return how->si_code == CLD_EXITED ? how->si_status : 128 + how->si_status;
 }
 
-/* Starts all ranks; when one cannot be started the others are killed at once. */
+/* Start all ranks; if one cannot be started, kill the others at once. */
 static int ranks_start(struct loop *loop)
 {
     struct launcher *launcher = loop->launcher;
@@ -518,7 +524,8 @@ static int launcher_go(struct launcher *launcher)
     return status ? status : exit_status(&loop);
 }
 
-/* True if standard output and error are one terminal, pipe or file, where their lines must not mix either. */
+/* True if standard output and error are one terminal, pipe or file, where their lines
+ * must not mix either. */
 static bool outputs_are_one(void)
 {
     struct stat output, error;
@@ -526,7 +533,7 @@ static bool outputs_are_one(void)
            output.st_dev == error.st_dev && output.st_ino == error.st_ino;
 }
 
-/* What the ranks wrote for our standard output is ours to deliver. */
+/* Return the final status: the launcher fails if it could not write the ranks' output. */
 static int output_end(const struct launcher *launcher, int status)
 {
     int error = launcher->sinks[0].error;
@@ -543,7 +550,7 @@ int launcher_run(const struct launcher_params *params)
                                 .listen_fd = -1};
     int status = LAUNCHER_FAILED;
     if (params->ranks < 1 || params->ranks > LAUNCHER_RANKS_MAX) {
-        fprintf(stderr, "%s: the number of ranks is 1 to %d, not %d\n", params->name,
+        fprintf(stderr, "%s: cannot start ranks: must be 1 to %d, not %d\n", params->name,
                 LAUNCHER_RANKS_MAX, params->ranks);
         return status;
     }

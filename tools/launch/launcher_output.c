@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines of output with the rank in front.
+/* Writes the ranks' output as lines that begin with the rank.
  *
- * One idea: text of two ranks never shares a line. A whole line enters the sink at once. The beginning of a line
- * (a prompt, a progress bar) enters it after SHOW_NS or at its carriage return, and that stream is then the sink's
- * open one: the same stream continues the line, other text first ends it with a newline. The sink is written
- * only while poll reports room, so a slow reader blocks the ranks (their pipes fill) but never the launcher.
- * Invariant: each line on the screen begins with one prefix; so the prefix comes again after a carriage return,
- * which makes a terminal write over the first one. */
+ * One idea: text of two ranks never shares a line. A whole line enters the sink at once.
+ * The beginning of a line (a prompt, a progress bar) enters the sink after SHOW_NS or at
+ * its carriage return, and that stream is then the sink's open one: the same stream
+ * continues the line, other text first ends the line with a newline. The sink is written
+ * only while poll reports room, so a slow reader blocks the ranks (their pipes fill) but
+ * never the launcher.
+ * Invariant: each line on the screen begins with one prefix; so the prefix is repeated
+ * after a carriage return, after which a terminal overwrites the first one. */
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -20,14 +22,16 @@
 
 /* The beginning of a line enters the sink after this time. */
 #define SHOW_NS (100 * 1000 * 1000ull)
-/* Most that is kept of one line; the rest of a longer line passes through as it comes. */
+/* Limit of the bytes kept of one line; the rest of a longer line enters the sink as it
+ * arrives. */
 #define LINE_BYTES_MAX 65536
-/* A longer line holds the sink until it ends, pauses for SHOW_NS or has so many bytes: binary data, probably. */
+/* A longer line holds the sink until it ends, pauses for SHOW_NS or has this many bytes:
+ * it is probably binary data. */
 #define HOLD_BYTES_MAX (4u << 20)
-/* More than this is not read from the ranks while it waits for our reader. */
+/* No more is read from the ranks while this many bytes wait for our reader. */
 #define SINK_BYTES_MAX (256 * 1024)
 #define READ_BYTES     16384
-/* poll's promise for a pipe is room for PIPE_BUF bytes; a terminal promises less. */
+/* poll reports room of PIPE_BUF bytes for a pipe, less for a terminal. */
 #define WRITE_BYTES          4096
 #define WRITE_BYTES_TERMINAL 256
 
@@ -46,7 +50,7 @@ static bool room_make(char **data, size_t *capacity, size_t wanted)
     return true;
 }
 
-/* Makes `bytes` bytes of text wait for the sink; dropped without memory. */
+/* Append `bytes` bytes of text to the sink. Without memory the text is dropped. */
 static void sink_add(struct sink *sink, const char *text, size_t bytes)
 {
     if (bytes == 0 || sink->error || sink->discards)
@@ -57,13 +61,14 @@ static void sink_add(struct sink *sink, const char *text, size_t bytes)
     sink->bytes += bytes;
 }
 
-/* Room for `bytes` more, so that what follows enters whole or not at all; false without memory. */
+/* Reserve room for `bytes` more, so that the next text enters whole or not at all. False
+ * without memory. */
 static bool sink_reserve(struct sink *sink, size_t bytes)
 {
     return room_make(&sink->data, &sink->capacity, sink->bytes + bytes);
 }
 
-/* End the unfinished line of whatever stream wrote last. */
+/* End the unfinished line of the sink, if there is one. */
 static void sink_line_end(struct sink *sink)
 {
     if (!sink->open)
@@ -91,7 +96,8 @@ static bool sink_has_room(const struct sink *sink)
     return sink->bytes < SINK_BYTES_MAX;
 }
 
-/* A socket can be told not to wait; for the rest poll has promised `bytes`. */
+/* Write without blocking: send() can refuse to wait on a socket; for other files poll has
+ * reported room for `bytes`. */
 static ssize_t write_some(int fd, const char *data, size_t bytes)
 {
     ssize_t wrote = send(fd, data, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -108,7 +114,7 @@ static bool takes_bytes(int fd)
 
 void sink_flush(struct sink *sink, uint64_t now_ns)
 {
-    /* While the sink was full, the open line did not pause: its pipe was not read. */
+    /* the open line did not pause while the sink was full: its pipe was not read */
     if (sink->open && !sink_has_room(sink))
         sink->open->read_ns = now_ns;
     size_t done = 0, most = isatty(sink->fd) ? WRITE_BYTES_TERMINAL : WRITE_BYTES;
@@ -131,16 +137,16 @@ void sink_flush(struct sink *sink, uint64_t now_ns)
     sink->bytes -= done;
 }
 
-/* ---- lines ---- */
+/* ---- lines ------------------------------------------------------------------------- */
 
-/* The first byte of `text` behind a carriage return, or its end. */
+/* Return the bytes of `text` up to and with the first carriage return, or all of them. */
 static size_t segment_bytes(const char *text, size_t bytes)
 {
     const char *end = memchr(text, '\r', bytes);
     return end ? (size_t)(end - text) + 1 : bytes;
 }
 
-/* Text without a carriage return but at its end. */
+/* Add text whose only carriage return, if any, is its last byte. */
 static void segment_add(struct stream *stream, const char *text, size_t bytes)
 {
     char prefix[24];
@@ -160,7 +166,8 @@ static void segment_add(struct stream *stream, const char *text, size_t bytes)
     stream->returned = text[bytes - 1] == '\r';
 }
 
-/* A carriage return that begins a line on the screen moves nothing, and is left out. */
+/* Add text. A carriage return at the beginning of a line on the screen has no effect and
+ * is dropped. */
 static void text_add(struct stream *stream, const char *text, size_t bytes)
 {
     for (; stream->sink->open != stream && bytes > 1 && *text == '\r'; bytes--)
@@ -173,14 +180,14 @@ static void text_add(struct stream *stream, const char *text, size_t bytes)
     }
 }
 
-/* Move what is kept of the line into the sink. */
+/* Move the kept part of the line into the sink. */
 static void line_show(struct stream *stream)
 {
     text_add(stream, stream->line, stream->bytes);
     stream->bytes = 0;
 }
 
-/* A newline came. Where other text has ended the line already, nothing is left to do. */
+/* Handle a newline. Nothing is left to do if other text has ended the line already. */
 static void line_end(struct stream *stream)
 {
     struct sink *sink = stream->sink;
@@ -196,7 +203,8 @@ static void line_end(struct stream *stream)
     stream->spilled = 0;
 }
 
-/* Keep the beginning of a line; what is too long, or has no memory, enters the sink as it is. */
+/* Keep the beginning of a line. A line that is too long, or for which there is no memory,
+ * enters the sink as it is. */
 static void line_keep(struct stream *stream, const char *text, size_t bytes,
                       uint64_t now_ns)
 {
@@ -216,7 +224,7 @@ static void line_keep(struct stream *stream, const char *text, size_t bytes,
     stream->bytes += bytes;
 }
 
-/* True if something is there that a screen would show. */
+/* True if the kept part has a character that a screen shows. */
 static bool line_shows(const struct stream *stream)
 {
     for (size_t i = 0; i < stream->bytes; i++)
@@ -225,7 +233,7 @@ static bool line_shows(const struct stream *stream)
     return false;
 }
 
-/* Text without a newline. */
+/* Take text without a newline. */
 static void rest_take(struct stream *stream, const char *text, size_t bytes,
                       uint64_t now_ns)
 {
@@ -258,9 +266,9 @@ static void stream_take(struct stream *stream, const char *text, size_t bytes,
     }
 }
 
-/* ---- streams ---- */
+/* ---- streams ----------------------------------------------------------------------- */
 
-/* True if the stream's line is longer than what is kept, and still comes. */
+/* True if the stream's line is longer than LINE_BYTES_MAX and still arriving. */
 static bool stream_holds(const struct stream *stream, uint64_t now_ns)
 {
     return stream->spilled && stream->spilled < HOLD_BYTES_MAX &&

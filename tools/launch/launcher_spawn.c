@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Starts one rank: environment, pipes, fork, exec.
  *
- * One idea: all that needs memory is made before the fork; the child only rearranges
- * descriptors and signals. Its failure to start comes back through a pipe that exec closes.
- * Invariant: a rank is in its group, in the watcher's table and bound to our death before
- * any code of its own runs. */
+ * One idea: everything that needs memory is allocated before the fork; the child only
+ * rearranges descriptors and signals. A failure of exec returns through a pipe that a
+ * successful exec closes.
+ * Invariant: before its own code runs, a rank is in its group, in the watcher's
+ * table, and set to be killed with the launcher. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -23,14 +24,15 @@
 #include "tools/options.h"
 #include "tools/standard_files.h"
 
-/* ---- what all ranks share ---- */
+/* ---- shared by all ranks ----------------------------------------------------------- */
 
 static int loopback_listen(const struct sockaddr *at, socklen_t bytes)
 {
     int on = 1, fd = socket(at->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -1;
-    /* Accepted sockets inherit it, so that the port serves a second session at once. */
+    /* Accepted sockets inherit SO_REUSEADDR, so that the port serves a second session at
+     * once. */
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (bind(fd, at, bytes) == 0 && listen(fd, LAUNCHER_RANKS_MAX) == 0)
         return fd;
@@ -40,7 +42,8 @@ static int loopback_listen(const struct sockaddr *at, socklen_t bytes)
     return -1;
 }
 
-/* What the ranks will see of a variable: --env's value, else ours; "" when there is none. */
+/* Return the value of a variable that the ranks will get: that of --env, else ours; "":
+ * none. */
 static const char *rank_variable(const struct launcher *launcher, const char *name)
 {
     size_t bytes = strlen(name);
@@ -51,7 +54,7 @@ static const char *rank_variable(const struct launcher *launcher, const char *na
     return value ? value : "";
 }
 
-/* "first-last", or one port. */
+/* Parse "first-last", or one port. */
 static bool range_parse(const char *range, uint64_t *first_p, uint64_t *last_p)
 {
     char text[16];
@@ -64,7 +67,8 @@ static bool range_parse(const char *range, uint64_t *first_p, uint64_t *last_p)
            tool_number_parse(dash ? dash : text, *first_p, UINT16_MAX, last_p);
 }
 
-/* TRYST_PORT, or TRYST_PORT_RANGE; 0 to 0: any. False when one of them is no such thing. */
+/* Read TRYST_PORT or TRYST_PORT_RANGE; 0 to 0: any port. False if the one that counts
+ * does not parse. */
 static bool ports_read(const struct launcher *launcher, uint64_t *first_p,
                        uint64_t *last_p)
 {
@@ -78,7 +82,8 @@ static bool ports_read(const struct launcher *launcher, uint64_t *first_p,
     return good;
 }
 
-/* At loopback, at one of the ports: anywhere among them, as other jobs begin elsewhere. */
+/* Listen on loopback at one of the ports. The search starts at a random one, because
+ * other jobs use the same range. */
 static bool ports_listen(struct launcher *launcher, struct sockaddr *at, socklen_t bytes,
                          const char *host, uint64_t first, uint64_t last)
 {
@@ -122,33 +127,33 @@ bool spawn_prepare(struct launcher *launcher)
     uint64_t first, last;
     const char *name = launcher->params->name;
     if (getrandom(secret, sizeof secret, 0) != (ssize_t)sizeof secret) {
-        sink_say(launcher->errors, name, "no random bytes for a token: %s",
-                 strerror(errno));
+        sink_say(launcher->errors, name, "cannot draw a token: %s", strerror(errno));
         return false;
     }
     for (size_t i = 0; i < sizeof secret; i++)
         snprintf(launcher->token + 2 * i, 3, "%02x", secret[i]);
     if (!ports_read(launcher, &first, &last)) {
-        sink_say(launcher->errors, name,
-                 "TRYST_PORT='%.40s', TRYST_PORT_RANGE='%.40s': write a port, and "
-                 "first-last, for example 30000-30099",
-                 rank_variable(launcher, "TRYST_PORT"),
-                 rank_variable(launcher, "TRYST_PORT_RANGE"));
+        sink_say(
+            launcher->errors, name,
+            "cannot use TRYST_PORT='%.40s', TRYST_PORT_RANGE='%.40s': must be a port, or "
+            "first-last, for example 30000-30099",
+            rank_variable(launcher, "TRYST_PORT"),
+            rank_variable(launcher, "TRYST_PORT_RANGE"));
         return false;
     }
     if (listen_prepare(launcher, first, last))
         return true;
-    sink_say(launcher->errors, name, "no loopback socket for the bootstrap: %s%s",
+    sink_say(launcher->errors, name, "cannot listen on loopback for the bootstrap: %s%s",
              strerror(errno),
              first && errno == EADDRINUSE
-                 ? " (every port that TRYST_PORT or TRYST_PORT_RANGE names)"
+                 ? " (every port of TRYST_PORT or TRYST_PORT_RANGE)"
                  : "");
     return false;
 }
 
-/* ---- environment ---- */
+/* ---- environment ------------------------------------------------------------------- */
 
-/* A list of "K=V" strings; `owned` are to be freed. */
+/* A list of "K=V" strings; those in `owned` must be freed. */
 struct environment {
     char **items;
     size_t count;
@@ -191,7 +196,8 @@ static bool environment_add_number(struct environment *environment, const char *
     return environment_add(environment, name, text);
 }
 
-/* Ours takes the place of whatever another launcher, or the user's shell, had set. */
+/* True if the variable of another launcher, or of the user's shell, must not reach the
+ * ranks. */
 static bool is_replaced(const char *item)
 {
     static const char *const names[] = {
@@ -239,13 +245,13 @@ static bool environment_make(const struct launcher *launcher, int rank,
     return made;
 }
 
-/* ---- the child ---- */
+/* ---- the child --------------------------------------------------------------------- */
 
 struct child {
     struct launcher *launcher;
     int rank;
     pid_t launcher_pid;
-    int outputs[2]; /* write ends for stdout and stderr, -1: keep ours */
+    int outputs[2]; /* write ends for stdout and stderr; -1: keep ours */
     int error_fd;   /* exec closes it; an errno in it means that exec failed */
     char **environment;
 };
@@ -262,7 +268,8 @@ static void child_input(int rank)
         close(fd);
 }
 
-/* Exec would close these; a main_fn has none. The watcher's pipe is the one that matters. */
+/* Close the launcher's descriptors for a main_fn, which has no exec that closes them. The
+ * watcher's pipe is the important one: an open copy keeps the watcher asleep. */
 static void child_close(const struct child *child)
 {
     struct launcher *launcher = child->launcher;
@@ -286,7 +293,8 @@ static void child_signals(const struct launcher *launcher)
     sigprocmask(SIG_SETMASK, &launcher->mask, NULL);
 }
 
-/* Dies with the launcher; if that is dead already, now. */
+/* Ask the kernel to kill this rank with the launcher; end at once if the launcher is dead
+ * already. */
 static void child_bind(const struct child *child)
 {
     pid_t self = getpid();
@@ -333,7 +341,7 @@ static void child_run(struct child *child)
     _exit(LAUNCHER_FAILED);
 }
 
-/* ---- the parent ---- */
+/* ---- the parent -------------------------------------------------------------------- */
 
 static bool pipes_open(struct launcher *launcher, int rank, struct child *child)
 {
@@ -359,7 +367,7 @@ static int pid_fd_open(pid_t pid)
 #endif
 }
 
-/* Waits for exec, which is when the pipe closes. 0, or why it failed. */
+/* Wait until exec closes the pipe. Returns 0, or the errno of the failure. */
 static int exec_error(int fd)
 {
     int error = 0;
@@ -372,8 +380,8 @@ static int exec_error(int fd)
 
 static int not_started(struct launcher *launcher, int rank, const char *what, int error)
 {
-    sink_say(launcher->errors, launcher->params->name,
-             "rank %d could not be started: %s: %s", rank, what, strerror(error));
+    sink_say(launcher->errors, launcher->params->name, "cannot start rank %d: %s: %s",
+             rank, what, strerror(error));
     return LAUNCHER_FAILED;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ranks of a launcher, and how each is started: environment, socket, fork and exec. */
+/* The ranks of a launcher, and the start of each: environment, socket, fork and exec. */
 #ifndef TRYST_TOOLS_LAUNCHER_SPAWN_H
 #define TRYST_TOOLS_LAUNCHER_SPAWN_H
 
@@ -12,8 +12,8 @@
 #include "launcher_watch.h"
 
 struct rank {
-    pid_t pid;  /* also its process group; 0: not started */
-    int pid_fd; /* -1: the kernel has none */
+    pid_t pid;  /* also the process group; 0: not started */
+    int pid_fd; /* -1: the kernel has no pidfds */
     bool ended;
     siginfo_t how; /* si_code CLD_EXITED, CLD_KILLED, CLD_DUMPED */
     struct stream streams[2];
@@ -23,19 +23,19 @@ struct launcher {
     const struct launcher_params *params;
     struct rank *ranks;
     struct sink sinks[2]; /* stdout, stderr */
-    struct sink *errors;  /* the second; the first where both are one file */
+    struct sink *errors;  /* sinks[1]; sinks[0] if both are one file */
     struct watch watch;
     int signal_fd, listen_fd;
     char address[64], token[40];
-    /* as the caller had them, for the ranks */
+    /* The caller's settings, restored in the ranks. */
     sigset_t mask;
     struct sigaction pipe_action;
     struct rlimit files;
 };
 
-/* Token and listening socket; false after a message. */
+/* Create token and listening socket. False after a message. */
 bool spawn_prepare(struct launcher *launcher);
-/* One rank; 0, or the exit status to end with, after a message. */
+/* Start one rank. Returns 0, or the exit status of the launcher after a message. */
 int spawn_rank(struct launcher *launcher, int rank);
 
 #endif

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The process that ends the ranks when the launcher itself is killed.
+/* Runs the process that ends the ranks when the launcher itself is killed.
  *
- * One idea: the kernel closes a dead process's pipes whatever killed it. The watcher sleeps
- * on the other end; end of file there means that nobody is left to end the ranks, and their
- * process groups are killed, grandchildren included.
- * Invariant: it lives in a session of its own with all signals blocked, so what kills the
- * launcher's group does not reach it, and it holds no descriptor but its pipe. */
+ * One idea: the kernel closes a dead process's pipes, however that process died. The
+ * watcher sleeps on the other end of a pipe from the launcher; end of file there means
+ * that the launcher is dead, and the watcher kills the ranks' process groups,
+ * grandchildren included.
+ * Invariant: the watcher is in a separate session with all signals blocked, so a signal
+ * that kills the launcher's group does not end the watcher, and it holds no descriptor
+ * but its pipe. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -18,7 +20,7 @@
 
 #include "launcher_watch.h"
 
-/* A rank that was just being forked may set its group after the first round. */
+/* More than one round: a rank just being forked may set its group after the first. */
 #define KILL_ROUNDS     5
 #define DESCRIPTORS_MAX 65536
 
@@ -27,7 +29,8 @@ static void groups_kill(const struct watch_table *table)
     const struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
     for (int round = 0; round < KILL_ROUNDS; round++) {
         for (int rank = 0; rank < table->ranks; rank++) {
-            /* Relaxed: a pid, written once; the pipe's end orders what matters. */
+            /* Relaxed: a pid, written once; the end of file on the pipe orders the
+             * rest. */
             pid_t group =
                 atomic_load_explicit(&table->groups[rank], memory_order_relaxed);
             if (group > 0)
@@ -102,7 +105,7 @@ bool watch_open(int ranks, struct watch *watch)
 void watch_close(struct watch *watch)
 {
     ssize_t wrote = write(watch->fd, "q", 1);
-    (void)wrote; /* it was killed: then it does nothing either */
+    (void)wrote; /* failure: the watcher was killed, and kills no group either */
     close(watch->fd);
     while (waitpid(watch->pid, NULL, 0) < 0 && errno == EINTR)
         continue;

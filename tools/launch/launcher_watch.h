@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The process that outlives the launcher for a moment, and kills what is left. */
+/* The watcher: a process that outlives a killed launcher and kills the ranks that are
+ * left. */
 #ifndef TRYST_TOOLS_LAUNCHER_WATCH_H
 #define TRYST_TOOLS_LAUNCHER_WATCH_H
 
@@ -7,24 +8,24 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Shared with the watcher and the ranks. */
+/* Memory shared with the watcher and the ranks. */
 struct watch_table {
     int ranks;
-    _Atomic pid_t
-        groups[]; /* relaxed; 0: not started. Written by the rank itself before it
-                               does anything else, read when the launcher is dead */
+    /* Process group of each rank; 0: not started. Each rank stores its own before it does
+     * anything else; the watcher loads them after the launcher is dead. Relaxed. */
+    _Atomic pid_t groups[];
 };
 
 struct watch {
     struct watch_table *table;
     size_t table_bytes;
-    int fd; /* while the launcher holds this open it lives */
+    int fd; /* held open as long as the launcher lives */
     pid_t pid;
 };
 
-/* False with errno. */
+/* Start the watcher. False with errno. */
 bool watch_open(int ranks, struct watch *watch);
-/* The launcher ends in order: the watcher goes, and kills nobody. */
+/* End the watcher without killing a group: the launcher ends in order. */
 void watch_close(struct watch *watch);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tryst-run: starts N local ranks of a program. The work is launcher.c's; here are the
- * command line and its errors. */
+/* tryst-run: starts N local ranks of a program. launcher.c does the work; this file has
+ * the command line and its errors. */
 #include <errno.h>
 #include <getopt.h>
 #include <stddef.h>
@@ -12,35 +12,29 @@
 #include "tools/options.h"
 #include "tools/standard_files.h"
 
-/* As env(1), timeout(1) and others say "the wrapper itself failed". */
+/* Status 125 means "the wrapper itself failed", as in env(1) and timeout(1). */
 #define USAGE_STATUS LAUNCHER_FAILED
 
 static const char help[] =
     "usage: tryst-run -n N [options] program [arguments]\n"
     "\n"
-    "Starts N ranks of a program on this machine, with all that they need to come "
-    "together\n"
-    "(TRYST_RANK, TRYST_SIZE, TRYST_BOOTSTRAP, a fresh TRYST_TOKEN).\n"
+    "Starts N ranks of a program on this machine, with the environment that they need\n"
+    "to connect (TRYST_RANK, TRYST_SIZE, TRYST_BOOTSTRAP, a fresh TRYST_TOKEN).\n"
     "\n"
-    "  -n, --ranks N      how many ranks\n"
+    "  -n, --ranks N      number of ranks\n"
     "  -e, --env K=V      set a variable for all ranks (may be repeated)\n"
-    "  -g, --grace TIME   when a rank fails, the others have this long to end by "
-    "themselves,\n"
-    "                     then they get SIGTERM, 2 s later SIGKILL (default 10s; 500ms, "
-    "2m)\n"
-    "      --no-prefix    ranks write to our stdout and stderr themselves\n"
-    "  -h, --help         this text\n"
+    "  -g, --grace TIME   when a rank fails, the others have this time to end by\n"
+    "                     themselves, then they get SIGTERM, 2 s later SIGKILL\n"
+    "                     (default 10s; 500ms, 2m)\n"
+    "      --no-prefix    ranks write to stdout and stderr themselves\n"
+    "  -h, --help         print this\n"
     "\n"
-    "Each line of output is preceded by its rank: \"[2] text\"; prompts and progress "
-    "bars "
-    "are shown\n"
-    "after 100 ms. SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are passed on. The exit "
-    "status is\n"
-    "that of the rank that failed first (128 plus the signal if it was killed), 0 when "
-    "all went well,\n"
-    "125 when tryst-run itself failed, 126 or 127 when the program cannot be run or "
-    "found. If\n"
-    "tryst-run is killed, its ranks are too.\n";
+    "Each line of output is preceded by its rank: \"[2] text\"; prompts and progress\n"
+    "bars are shown after 100 ms. SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are\n"
+    "passed on. The exit status is that of the rank that failed first (128 plus the\n"
+    "signal if it was killed), 0 if none failed, 125 if tryst-run itself failed, 126\n"
+    "or 127 if the program cannot be run or found. If tryst-run is killed, its ranks\n"
+    "are killed too.\n";
 
 struct options {
     struct launcher_params params;
@@ -55,7 +49,7 @@ static int usage_error(const char *what, const char *value)
     return USAGE_STATUS;
 }
 
-/* "10", "10s", "500ms", "2m", "1.5". */
+/* Parse a time: "10", "10s", "500ms", "2m", "1.5". */
 static bool time_parse(const char *text, uint64_t *ns_p)
 {
     static const struct {
@@ -79,7 +73,7 @@ static bool ranks_read(const char *text, void *to)
 {
     uint64_t ranks;
     if (!tool_number_parse(text, 1, LAUNCHER_RANKS_MAX, &ranks))
-        return !usage_error("-n takes a number of ranks from 1 to 4096, not", text);
+        return !usage_error("--ranks must be a whole number from 1 to 4096, not", text);
     ((struct options *)to)->params.ranks = (int)ranks;
     return true;
 }
@@ -88,7 +82,7 @@ static bool env_read(const char *text, void *to)
 {
     struct options *options = to;
     if (text[0] == '=' || !strchr(text, '='))
-        return !usage_error("--env takes NAME=VALUE, not", text);
+        return !usage_error("--env must be NAME=VALUE, not", text);
     options->env[options->env_count++] = (char *)(uintptr_t)text;
     return true;
 }
@@ -96,10 +90,11 @@ static bool env_read(const char *text, void *to)
 static bool grace_read(const char *text, void *to)
 {
     return time_parse(text, &((struct options *)to)->params.grace_ns) ||
-           !usage_error("--grace takes a time such as 10s, 500ms or 2m, not", text);
+           !usage_error("--grace must be a time such as 10s, 500ms or 2m, not", text);
 }
 
-/* 0, or the exit status after a message; *done_p: nothing is to be run (help). */
+/* Read the options. Returns 0, or the exit status after a message; *done_p: help was
+ * printed and nothing is to run. */
 static int options_parse(int argc, char **argv, struct options *options, bool *done_p)
 {
     static const struct tool_option rows[] = {
@@ -118,9 +113,9 @@ static int options_parse(int argc, char **argv, struct options *options, bool *d
     if (next != TOOL_GO)
         return next == TOOL_DONE ? 0 : USAGE_STATUS;
     if (options->params.ranks == 0)
-        return usage_error("how many ranks? give -n N", NULL);
+        return usage_error("no number of ranks; give -n N", NULL);
     if (optind == argc)
-        return usage_error("which program? none was given", NULL);
+        return usage_error("no program given", NULL);
     options->params.argv = argv + optind;
     return 0;
 }

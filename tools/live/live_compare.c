@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Separates a rank that waits from one that works, by two samples.
  *
- * Idea: the pages of two ranks are read one after the other, so in a fast job each page can hold a wait for the other
- * rank that has ended meanwhile. Operations that are the same in two samples were pending on all ranks at one time.
- * Callers: live_job.c, live_main.c. */
+ * Idea: the pages of two ranks are read one after the other, so in a fast job each page
+ * can hold a wait for the other rank that has ended meanwhile. Operations that are the
+ * same in two samples were pending on all ranks at one time. */
 #include "live_compare.h"
 
 static const struct live_rank *rank_same(const struct live_ranks *ranks,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who waits for whom: the ranks of one job, merged into one sentence.
+/* Finds which rank of a job waits for which, and writes one sentence about it.
  *
- * Idea: a rank that is blocked points at the rank whose move is missing. Follow these arrows from
- * the one that has waited longest: they end at a rank that does something else (it computes, is
- * stopped, is gone, is on another host), which is the answer, or they close a circle.
- * Caller: live_main.c. */
+ * Idea: a blocked rank points at the rank whose action is missing. These arrows are
+ * followed from the rank that has waited longest: they end at a rank that does something
+ * else (it computes, is stopped, is gone, is on another host), which is the answer, or
+ * they close a circle. */
 #include "live_job.h"
 #include "live_compare.h"
 #include "live_print.h"
@@ -36,7 +36,7 @@ __attribute__((format(printf, 2, 3))) static void say(struct text *text,
         text->used += (size_t)bytes;
 }
 
-/* ---- which job ---------------------------------------------------------------------------- */
+/* ---- which job --------------------------------------------------------------------- */
 
 static bool sessions_differ(const struct live_ranks *ranks, char *error, size_t capacity)
 {
@@ -49,11 +49,11 @@ static bool sessions_differ(const struct live_ranks *ranks, char *error, size_t 
             continue;
         last = rank->header.session;
         if (!jobs++)
-            say(&text, "several jobs run here: name one process of yours:");
+            say(&text, "several jobs run here; give the PID of one of their processes:");
         if (jobs <= JOBS_SHOWN)
             say(&text, "%s %s, %d ranks%s, pid %d", jobs > 1 ? ";" : "",
                 rank->proc.command, rank->header.size,
-                last ? "" : " that have not come together", (int)rank->pid);
+                last ? "" : " still in tryst_group_open", (int)rank->pid);
     }
     return jobs > 1;
 }
@@ -75,7 +75,7 @@ bool live_job_choose(struct live_ranks *ranks, uint64_t session, char *error,
     return true;
 }
 
-/* ---- arrows ------------------------------------------------------------------------------- */
+/* ---- arrows ------------------------------------------------------------------------ */
 
 static const struct live_rank *rank_find(const struct live_ranks *ranks, int32_t number)
 {
@@ -85,7 +85,7 @@ static const struct live_rank *rank_find(const struct live_ranks *ranks, int32_t
     return NULL;
 }
 
-/* The other half of `op` on its peer: same key, step and number. */
+/* Find the other half of `op` on its peer: same key, step and number. */
 static const struct live_op *counterpart(const struct live_rank *peer,
                                          const struct live_op *op)
 {
@@ -100,12 +100,14 @@ static const struct live_op *counterpart(const struct live_rank *peer,
 
 struct chain {
     const struct live_rank *ranks[CHAIN_MAX];
-    const struct live_op *ops[CHAIN_MAX]; /* what each of them waits for */
+    const struct live_op *ops[CHAIN_MAX]; /* operation that each of them waits for */
     int count;
-    int circle;                   /* the first rank of the circle, -1: there is none */
-    const struct live_rank *last; /* where it ends, NULL: a rank that is not here */
+    int circle; /* index of the first rank of the circle; -1: none */
+    /* rank at the end of the chain; NULL: not on this host */
+    const struct live_rank *last;
     int32_t last_rank;
-    const struct live_op *met; /* the other half is there: nothing is missing */
+    /* the other half of the last operation, if posted: then nothing is missing */
+    const struct live_op *met;
 };
 
 static int chain_find(const struct chain *chain, const struct live_rank *rank)
@@ -134,7 +136,7 @@ static void chain_follow(const struct live_ranks *ranks, const struct live_rank 
     }
 }
 
-/* ---- the sentence ------------------------------------------------------------------------- */
+/* ---- the sentence ------------------------------------------------------------------ */
 
 static void say_wait(struct text *text, const struct live_op *op)
 {
@@ -163,7 +165,7 @@ static bool has_joined(const struct live_rank *peer, const struct live_op *op)
     return false;
 }
 
-/* What rank `peer`, which is here, has not done for `op`. */
+/* Say what rank `peer`, which is on this host, has not done for `op`. */
 static void say_missing(struct text *text, const struct live_rank *peer,
                         const struct live_op *op)
 {
@@ -197,7 +199,7 @@ static void say_absent(struct text *text, const struct chain *chain)
             number);
 }
 
-/* Frames that one says it has sent and the other that it has not read. */
+/* Count the frames that `from` has sent and `to` has not read. */
 static uint64_t frames_unread(const struct live_rank *from, const struct live_rank *to)
 {
     if ((uint32_t)to->header.rank >= from->header.peers_count ||
@@ -208,7 +210,7 @@ static uint64_t frames_unread(const struct live_rank *from, const struct live_ra
     return sent > read ? sent - read : 0;
 }
 
-/* What is on the way between two ranks of which each has done its part. */
+/* Say what is in flight between two ranks that have both posted the operation. */
 static void say_under_way(struct text *text, const struct live_rank *a,
                           const struct live_rank *b, const struct live_op *op)
 {
@@ -293,7 +295,7 @@ static void say_chain(struct text *text, const struct chain *chain)
     }
 }
 
-/* Ranks that are in tryst_group_open, and those that are not here. */
+/* Say how many ranks are in tryst_group_open, and which ones are not on this host. */
 static void say_gathering(struct text *text, const struct live_ranks *ranks)
 {
     int size = ranks->items[0].header.size;
@@ -312,10 +314,10 @@ static void say_gathering(struct text *text, const struct live_ranks *ranks)
     if (missing > 16)
         say(text, " and %d more", missing - 16);
     if (!missing)
-        say(text, "; all of them are on this host: they are coming together");
+        say(text, "; all of them are on this host and still connecting");
 }
 
-/* No rank waits: name the one that has been away longest. */
+/* No rank waits: name the rank that has been away from the library longest. */
 static void say_idle(struct text *text, const struct live_ranks *ranks)
 {
     const struct live_rank *odd = NULL;

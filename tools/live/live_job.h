@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file live_job.h
- *  Who waits for whom: the ranks of one job. */
+ *  Finds which rank of a job waits for which. */
 #ifndef TOOLS_LIVE_JOB_H
 #define TOOLS_LIVE_JOB_H
 
 #include "live.h"
 
-/** Keep the ranks of one job. False with a sentence when it is not clear which. */
+/** Keep the ranks of one job. False, with a sentence in `error`, if several jobs
+ *  match. */
 bool live_job_choose(struct live_ranks *ranks, uint64_t session, char *error,
                      size_t capacity);
-/** Shorter waits are usual while a job runs. */
+/** Shorter waits are normal while a job runs. */
 #define LIVE_JOB_WAIT_S 1.0
-/** True if the sentence needs no further sample: no rank waits for another, or the wait that the sentence begins with
- *  is in two samples (live_compare) and has lasted for LIVE_JOB_WAIT_S. */
+/** True if the sentence needs no further sample: no rank waits for another, or the wait
+ *  that begins the sentence is in two samples (live_compare) and has lasted
+ *  LIVE_JOB_WAIT_S. */
 bool live_job_is_clear(const struct live_ranks *ranks);
-/** Who waits for whom, for which key, and where that rank is: one sentence. */
+/** Write one sentence: which rank waits for which, for which key, and what the last of
+ *  them is doing. */
 void live_job_sentence(const struct live_ranks *ranks, char *text, size_t capacity);
 
 #endif

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The same for programs: one object, with everything that the pages hold.
- * Caller: live_main.c. */
+/* Prints the ranks as JSON: one object with everything that the pages hold. */
 #include "live_json.h"
 #include "live_print.h"
 
 #include <jansson.h>
 
-/* Numbers of the page are unsigned; JSON's here are signed. */
+/* Convert an unsigned number of the page: JSON integers are signed here. */
 static json_int_t number(uint64_t value)
 {
     return value > INT64_MAX ? INT64_MAX : (json_int_t)value;

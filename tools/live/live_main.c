@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command line of tryst-info --live: which processes, and in which form.
- * Caller: tryst_info.c. */
+/* Runs tryst-info --live: finds the processes, samples a job, prints. */
 #include "live.h"
 #include "live_compare.h"
 #include "live_job.h"
@@ -21,7 +20,7 @@ static pid_t pid_of(const char *target)
     return target && tool_number_parse(target, 1, INT32_MAX, &pid) ? (pid_t)pid : 0;
 }
 
-/* The job of the ranks found, with those of its ranks that are in other processes. */
+/* Read the ranks of the job that `target` belongs to, also those in other processes. */
 static bool job_read(const char *target, struct live_ranks *ranks, char *error,
                      size_t capacity)
 {
@@ -33,8 +32,7 @@ static bool job_read(const char *target, struct live_ranks *ranks, char *error,
             return false;
         bool clear = live_job_choose(&found, 0, error, capacity);
         session = found.items[0].header.session;
-        if (!clear ||
-            !session) { /* those that have not come together are told by name only */
+        if (!clear || !session) { /* ranks without a session are found by name only */
             *ranks = found;
             return clear;
         }
@@ -51,7 +49,8 @@ static double now_s(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* Read the job again `apart_s` after the first sample at `first_s`, and compare both. False: it has ended. */
+/* Read the job again `apart_s` after the first sample at `first_s`, and compare both.
+ * False if the job has ended. */
 static bool job_sample(const struct live_ranks *first, double first_s, double apart_s,
                        struct live_ranks *ranks)
 {
@@ -69,8 +68,9 @@ static bool job_sample(const struct live_ranks *first, double first_s, double ap
     return true;
 }
 
-/* Replace the first sample, taken at `first_s`, by a later one that separates waits from work. The last sample is left
- * out for a job that runs, and for ranks that have slept on the same operations for long. */
+/* Replace the first sample, taken at `first_s`, by a later one that separates waits from
+ * work. The last sample is skipped for a job that runs, and for ranks that have slept on
+ * the same operations for long. */
 static void job_watch(struct live_ranks *ranks, double first_s)
 {
     static const double samples_s[] = {0.1, LIVE_JOB_WAIT_S + 0.2};
@@ -108,7 +108,7 @@ int live_main(const char *target, bool job, bool json)
     bool good = job ? job_read(target, &ranks, error, sizeof error)
                     : live_read(pid, pid ? NULL : target, &ranks, error, sizeof error);
     if (!good || !ranks.count) {
-        fprintf(stderr, "tryst-info: %s\n", error[0] ? error : "no rank is left");
+        fprintf(stderr, "tryst-info: %s\n", error[0] ? error : "no rank found");
         live_free(&ranks);
         return 1;
     }

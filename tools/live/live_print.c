@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints one rank for people, and holds the phrases that all views share.
- * Callers: live_main.c, live_job.c, live_json.c. */
+/* Prints one rank as text, and defines the phrases that all views share. */
 #include "live_print.h"
 
 #include <inttypes.h>
@@ -14,7 +13,7 @@ static const char *const endpoints[] = {"no endpoint", "endpoint opening", "read
 #define NAME_OF(names, value) \
     ((size_t)(value) < sizeof(names) / sizeof *(names) ? (names)[value] : "?")
 
-/* ---- phrases ------------------------------------------------------------------------------ */
+/* ---- phrases ----------------------------------------------------------------------- */
 
 const char *live_kind_text(const struct live_op *op)
 {
@@ -40,8 +39,8 @@ static const char *hold_text(const struct tryst_live_op *record)
         "the consumer to take bytes that are in flight: its window is full",
         "bytes that are in flight to other peers: its interface's window is full",
         "room in the transport",
-        "more of its bytes, which its rank has not summed yet",
-        "its turn by the pace of the path to the peer, which the plan sets"};
+        "more of its bytes, which this rank has not reduced yet",
+        "its turn at the rate that the plan sets for the path to the peer"};
     return NAME_OF(texts, record->hold);
 }
 
@@ -55,7 +54,7 @@ const char *live_missing_text(const struct live_rank *rank, const struct live_op
     if (record->kind == TRYST_LIVE_COLL)
         return peer ? "the part of its peer" : "the other ranks of its group";
     if (record->state == TRYST_LIVE_ENDING)
-        return "the transport, to let its buffer go: it has failed";
+        return "the transport to release its buffer: the operation has failed";
     if (peer && peer->endpoint != READY)
         return "a connection to the peer";
     if (record->kind == TRYST_LIVE_RECV && record->state == TRYST_LIVE_DEFERRED)
@@ -93,7 +92,7 @@ void live_key_short(const struct live_op *op, char *text, size_t capacity)
                  (int)key.frame_iter.bytes, key.frame_iter.data);
 }
 
-/* "asleep in the kernel call futex (futex_wait_queue)". */
+/* Write a phrase: "asleep in the kernel call futex (futex_wait_queue)". */
 static void activity_text(const struct live_proc *proc, char *text, size_t capacity)
 {
     char where[sizeof proc->wchan + 4] = "";
@@ -108,7 +107,7 @@ static void activity_text(const struct live_proc *proc, char *text, size_t capac
         snprintf(text, capacity, "running on a processor");
     else if (proc->state == 'S' || proc->state == 'D')
         snprintf(text, capacity, "%s the kernel%s%s", sleeps, where,
-                 proc->call_refused ? " (which call, only root may see)" : "");
+                 proc->call_refused ? " (only root may read which call)" : "");
     else
         snprintf(text, capacity, "state %c", proc->state ? proc->state : '?');
 }
@@ -134,11 +133,10 @@ void live_place_text(const struct live_rank *rank, char *text, size_t capacity)
         snprintf(text, capacity, "has ended: process %d is a zombie", pid);
         break;
     case LIVE_STOPPED:
-        snprintf(
-            text, capacity,
-            "is stopped (by SIGSTOP or its like, about %.1f s ago; kill -CONT %d lets "
-            "it go on), %s",
-            rank->place_s, pid, step);
+        snprintf(text, capacity,
+                 "is stopped (by a signal, about %.1f s ago; kill -CONT %d lets "
+                 "it continue), %s",
+                 rank->place_s, pid, step);
         break;
     case LIVE_TRACED:
         snprintf(text, capacity, "is held by a debugger (process %d), %s",
@@ -153,9 +151,9 @@ void live_place_text(const struct live_rank *rank, char *text, size_t capacity)
     case LIVE_WAITS:
         if (rank->waits_for)
             snprintf(text, capacity, "waits inside the library, %s", step);
-        else /* nobody sleeps on one operation: that is how the progress thread sleeps */
+        else /* the progress thread sleeps on no single operation */
             snprintf(text, capacity,
-                     "sleeps inside the library, ready for whatever comes, and its first "
+                     "sleeps inside the library, ready for any event, and its first "
                      "thread is %s; %s",
                      activity, step);
         break;
@@ -188,7 +186,7 @@ void live_transports_text(const struct live_rank *rank, char *text, size_t capac
                                      used ? " " : "", names[i]);
 }
 
-/* ---- a rank ------------------------------------------------------------------------------- */
+/* ---- a rank ------------------------------------------------------------------------ */
 
 static bool peer_is_used(const struct tryst_live_peer *peer)
 {
@@ -196,7 +194,7 @@ static bool peer_is_used(const struct tryst_live_peer *peer)
            peer->frames_read;
 }
 
-/* Window and slice, and what they follow from; ends the line. */
+/* Print window, slice, rate and round trip, and end the line. */
 static void path_print(FILE *out, const struct tryst_live_peer *peer)
 {
     if (peer->window_bytes)
@@ -240,7 +238,7 @@ static void peers_print(FILE *out, const struct live_rank *rank)
         fprintf(out, "    %d other rank%s not used so far\n", unused,
                 unused == 1 ? "" : "s");
     if (header->peers_count < (uint32_t)header->size)
-        fprintf(out, "    and %u more, which the page has no room for\n",
+        fprintf(out, "    and %u more, for which the page has no room\n",
                 (uint32_t)header->size - header->peers_count);
 }
 
@@ -266,8 +264,9 @@ static void op_print(FILE *out, const struct live_rank *rank, const struct live_
     if (live_behind(rank, op))
         fprintf(out, ": %s", live_behind(rank, op)->key);
     if (record->done_bytes)
-        fprintf(out, "; %" PRIu64 " bytes are through", record->done_bytes);
-    fprintf(out, "%s%s\n", op == rank->waits_for ? "; the thread sleeps on this one" : "",
+        fprintf(out, "; %" PRIu64 " bytes have moved", record->done_bytes);
+    fprintf(out, "%s%s\n",
+            op == rank->waits_for ? "; the thread sleeps on this operation" : "",
             op->torn ? "; the process ended while it wrote this line, which may be wrong"
                      : "");
 }

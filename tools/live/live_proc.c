@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What /proc says of a process: its name, whether it runs, sleeps or is stopped, and in which
- * kernel call. Nothing here needs the process's help, and every file may be refused or gone.
- * Caller: live_read.c. */
+/* Reads /proc: a process's name, whether it runs, sleeps or is stopped, and in which
+ * kernel call. The process need not cooperate; the kernel may refuse any file, and any
+ * file may be gone. */
 #include "live_proc.h"
 
 #include <ctype.h>
@@ -12,7 +12,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* The beginning of a small file, terminated; false: refused or gone. */
+/* Read the beginning of a small file, and terminate it. False if it is refused or
+ * gone. */
 static bool file_read(const char *path, char *text, size_t capacity, size_t *bytes_p)
 {
     FILE *file = fopen(path, "re");
@@ -35,7 +36,8 @@ static bool proc_file_read(pid_t pid, pid_t tid, const char *name, char *text,
     return file_read(path, text, capacity, NULL);
 }
 
-/* The number behind the last tab of the line that begins with `field`; -1: there is none. */
+/* Return the number behind the last tab of the line that begins with `field`; -1:
+ * none. */
 static int status_last(const char *status, const char *field)
 {
     const char *line = strstr(status, field);
@@ -55,7 +57,7 @@ int live_proc_own_pid(pid_t pid)
                : -1;
 }
 
-/* The thread that calls itself `own_tid`, else the first one. */
+/* Return the thread with the id `own_tid` in its own namespace, else the first one. */
 static pid_t thread_find(pid_t pid, int32_t own_tid)
 {
     char path[64], status[4096];
@@ -74,7 +76,7 @@ static pid_t thread_find(pid_t pid, int32_t own_tid)
     return found;
 }
 
-/* ---- the kernel call ---------------------------------------------------------------------- */
+/* ---- the kernel call --------------------------------------------------------------- */
 
 static const struct {
     long number;
@@ -117,7 +119,7 @@ static const struct {
     {SYS_mprotect, "mprotect"},
     {SYS_msync, "msync"},
     {SYS_getdents64, "getdents64"},
-#ifdef SYS_poll /* older ones, which newer machines leave out */
+#ifdef SYS_poll /* older calls that newer machines lack */
     {SYS_poll, "poll"},
     {SYS_select, "select"},
     {SYS_epoll_wait, "epoll_wait"},
@@ -154,7 +156,7 @@ static void wchan_read(pid_t pid, pid_t tid, struct live_proc *proc)
     memcpy(proc->wchan, text, sizeof proc->wchan);
 }
 
-/* ---- the process -------------------------------------------------------------------------- */
+/* ---- the process ------------------------------------------------------------------- */
 
 void live_text_clean(char *text)
 {
@@ -169,7 +171,8 @@ static const char *base_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* "pp_bench", "python3 train.py": what it was called, since its own name may be "exe". */
+/* Read how the process was started: "pp_bench", "python3 train.py". Its own name may be
+ * "exe". */
 static void command_read(pid_t pid, struct live_proc *proc)
 {
     char path[64], words[1024] = "";
@@ -213,7 +216,8 @@ static bool word_is(const char *word, const char *name)
     return strcmp(word, name) == 0 || strcmp(base_of(word), name) == 0;
 }
 
-/* Its own name, or that of the program or script among its first words: "python3 train.py". */
+/* True if `name` is the process's own name, or that of the program or script among its
+ * first three words: "python3 train.py". */
 bool live_proc_is_called(pid_t pid, const char *name)
 {
     char path[64], text[2048] = "";

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file live_proc.h
- *  What the kernel says of a process, through /proc. */
+ *  Reads the state of a process from /proc. */
 #ifndef TOOLS_LIVE_PROC_H
 #define TOOLS_LIVE_PROC_H
 
 #include "live.h"
 
-/** What people see goes to a terminal: nothing in it may steer that. */
+/** Replace unprintable characters, so that no text from a process steers a terminal. */
 void live_text_clean(char *text);
 void live_proc_read(pid_t pid, int32_t tid, struct live_proc *proc_p);
-/** The process's pid as it sees itself (its own namespace), or -1. */
+/** Return the pid of the process in its own namespace; -1: unknown. */
 int live_proc_own_pid(pid_t pid);
 bool live_proc_is_called(pid_t pid, const char *name);
-/** One byte of its memory: 0 or 1, or -1 when we may not look. */
+/** Read one byte of the process's memory: 0 for zero, 1 for nonzero, -1 without
+ *  permission. */
 int live_proc_byte(pid_t pid, uint64_t address);
 
 #endif

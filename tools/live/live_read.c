@@ -2,10 +2,10 @@
 /* Finds live pages through /proc/PID/fd and copies them, record by record.
  *
  * Idea: the page is mapped read-only only while it is copied; all else works on the copy.
- * Invariant: what leaves this file is within bounds, whatever the page said: offsets and counts
- * were checked against its size, which is sealed, and texts are terminated.
- * Memory order: rendezvous/live/page.c explains it; the reader's half is record_copy.
- * Caller: live_main.c. */
+ * Invariant: every value that leaves this file is within bounds, whatever the page holds:
+ * offsets and counts are checked against the page's size, which is sealed, and texts are
+ * terminated.
+ * Memory order: see rendezvous/live/page.c; the reader's half is record_copy. */
 #include "live_read.h"
 #include "live_proc.h"
 #include "live_tree.h"
@@ -22,16 +22,17 @@
 #include <unistd.h>
 
 #define LINK_PREFIX "/memfd:" TRYST_LIVE_NAME
-/* A record is written in well under a microsecond; who is stopped inside never ends it. */
+/* Tries before a record counts as torn: a write takes well under a microsecond, but a
+ * process stopped inside one never ends it. */
 enum { COPY_TRIES = 20000 };
-/* No page of ours is larger; bounds what a stranger's can cost us. */
+/* Limits on the memory that an invalid page can cost; no valid page reaches them. */
 enum { PEERS_MOST = 1 << 16, OPS_MOST = 1 << 16 };
-/* The engine's housekeeping runs every half second while it is driven at all. */
+/* An engine that is driven runs its housekeeping every half second. */
 #define SEEN_RECENTLY_S 1.5
 #define SILENT_S        5.0
-/* The command name of tryst-run's guard (launcher_watch.c). */
+/* Command name of tryst-run's guard (launcher_watch.c). */
 #define GUARD_NAME "tryst-watch"
-/* Ranks that an error names. */
+/* Number of ranks that an error names. */
 enum { RANKS_NAMED = 8 };
 
 typedef _Atomic(uint64_t) live_word;
@@ -49,9 +50,9 @@ static double age_of(uint64_t ns)
     return age > 0 ? age : 0;
 }
 
-/* ---- copying ------------------------------------------------------------------------------ */
+/* ---- copying ----------------------------------------------------------------------- */
 
-/* True: `out` is one whole record. False: somebody stopped while writing it. */
+/* Copy one record. False if its writer stopped inside it, so that `out` may be torn. */
 static bool record_copy(const void *record, void *out, size_t bytes)
 {
     live_word *words = (live_word *)(uintptr_t)record;
@@ -106,7 +107,7 @@ static void peers_copy(struct live_rank *rank, const char *page)
     }
 }
 
-/* False: the place is free. */
+/* False if the place is free. */
 static bool op_copy(struct live_op *op, const char *at)
 {
     struct tryst_live_op *record = &op->record;
@@ -146,7 +147,7 @@ static void ops_copy(struct live_rank *rank, const char *page)
         qsort(rank->ops, rank->ops_count, sizeof *rank->ops, op_order);
 }
 
-/* ---- where it is -------------------------------------------------------------------------- */
+/* ---- where it is ------------------------------------------------------------------- */
 
 static void place_since(struct live_rank *rank, enum live_place place, uint64_t ns)
 {
@@ -162,7 +163,8 @@ static const struct live_op *op_at_place(const struct live_rank *rank, uint64_t 
     return NULL;
 }
 
-/* What is seen of the process counts more than what it wrote before. */
+/* Find what the rank is doing. The kernel's view of the process overrides what the rank
+ * wrote before. */
 static void place_find(struct live_rank *rank)
 {
     const struct tryst_live_header *header = &rank->header;
@@ -172,7 +174,8 @@ static void place_find(struct live_rank *rank)
         if (rank->ops[i].record.since_ns > seen_ns)
             seen_ns = rank->ops[i].record.since_ns;
     bool lively = age_of(seen_ns) < SEEN_RECENTLY_S;
-    /* Whoever waits for other ranks wakes up every half second; alone there is no need to. */
+    /* An engine that waits for other ranks wakes up every half second; one alone need
+     * not. */
     bool silent = header->size > 1 && age_of(seen_ns) > SILENT_S;
     if (where->waits == TRYST_LIVE_IN_WAIT)
         rank->waits_for = op_at_place(rank, where->op);
@@ -199,7 +202,7 @@ static void place_find(struct live_rank *rank)
         place_since(rank, LIVE_OUTSIDE, seen_ns);
 }
 
-/* ---- one page ----------------------------------------------------------------------------- */
+/* ---- one page ---------------------------------------------------------------------- */
 
 static bool rank_allocate(struct live_rank *rank)
 {
@@ -214,7 +217,7 @@ void live_rank_free(struct live_rank *rank)
     free(rank->ops);
 }
 
-/* The words that are written after the header was, each for itself. */
+/* Copy the words that are written after the header, each on its own. */
 static void header_words_copy(struct tryst_live_header *header, const void *page)
 {
     const size_t from = offsetof(struct tryst_live_header, session) / sizeof(live_word);
@@ -230,11 +233,10 @@ static bool page_copy(struct live_rank *rank, const char *page, size_t bytes, ch
                       size_t capacity)
 {
     struct tryst_live_header *header = &rank->header;
-    /* acquire: partner of the writer's last store when it made the page. */
+    /* acquire: partner of the writer's last store when it created the page. */
     if (atomic_load_explicit((live_word *)(uintptr_t)page, memory_order_acquire) !=
         TRYST_LIVE_MAGIC) {
-        snprintf(error, capacity,
-                 "process %d: its live page is not ready yet; look again",
+        snprintf(error, capacity, "process %d: its live page is not ready yet; try again",
                  (int)rank->pid);
         return false;
     }
@@ -286,12 +288,12 @@ static bool rank_read(struct live_rank *rank, const char *path, char *error,
         return false;
     live_proc_read(rank->pid, rank->header.where.tid, &rank->proc);
     place_find(rank);
-    if (rank->place == LIVE_WAITS && !rank->waits_for) /* what else does it do? */
+    if (rank->place == LIVE_WAITS && !rank->waits_for) /* read the first thread */
         live_proc_read(rank->pid, 0, &rank->proc);
     return true;
 }
 
-/* ---- processes ---------------------------------------------------------------------------- */
+/* ---- processes --------------------------------------------------------------------- */
 
 static bool rank_add(struct live_ranks *ranks, const struct live_rank *rank)
 {
@@ -308,12 +310,12 @@ static void page_take(pid_t pid, const char *path, struct live_ranks *ranks, cha
 {
     struct live_rank rank = {.pid = pid};
     bool good = rank_read(&rank, path, error, capacity);
-    /* A child that was forked a moment ago still holds its parent's. */
+    /* A child forked a moment ago still holds its parent's page. */
     if (!good || rank.header.pid != live_proc_own_pid(pid) || !rank_add(ranks, &rank))
         live_rank_free(&rank);
 }
 
-/* Adds the pages of one process. False: its descriptors cannot be looked at (errno). */
+/* Add the pages of one process. False if its descriptors cannot be read (errno). */
 static bool process_read(pid_t pid, struct live_ranks *ranks, char *error,
                          size_t capacity)
 {
@@ -344,14 +346,13 @@ static void process_refused(pid_t pid, int reason, char *error, size_t capacity)
     snprintf(path, sizeof path, "/proc/%d", (int)pid);
     live_proc_read(pid, 0, &proc);
     if (proc.state == 'Z' || proc.state == 'X')
-        snprintf(
-            error, capacity,
-            "there is no process %d any more: it has ended, and whoever started it has "
-            "not looked yet",
-            (int)pid);
+        snprintf(error, capacity,
+                 "process %d has ended, and its parent has not reaped it "
+                 "yet",
+                 (int)pid);
     else if (stat(path, &owner) != 0)
         snprintf(error, capacity,
-                 "there is no process %d: it has ended, or runs in a container (run "
+                 "no process %d: it has ended, or runs in a container (run "
                  "tryst-info inside)",
                  (int)pid);
     else if (owner.st_uid != geteuid())
@@ -359,10 +360,8 @@ static void process_refused(pid_t pid, int reason, char *error, size_t capacity)
                  "process %d belongs to user %u: run tryst-info as that user, or as root",
                  (int)pid, (unsigned)owner.st_uid);
     else
-        snprintf(
-            error, capacity,
-            "process %d does not let itself be looked at (%s): run tryst-info as root",
-            (int)pid, strerror(reason));
+        snprintf(error, capacity, "cannot read process %d: %s; run tryst-info as root",
+                 (int)pid, strerror(reason));
 }
 
 static bool all_read(const char *name, struct live_ranks *ranks, char *error,
@@ -384,15 +383,15 @@ static bool all_read(const char *name, struct live_ranks *ranks, char *error,
     if (name)
         snprintf(error, capacity,
                  "no process called '%s' has a Tryst group open%s; tryst-info --live "
-                 "--job looks at all",
-                 name, refused ? " that this user may look at" : "");
+                 "--job shows all",
+                 name, refused ? " that this user may read" : "");
     else
         snprintf(error, capacity, "no process%s has a Tryst group open on this host",
-                 refused ? " that this user may look at" : "");
+                 refused ? " that this user may read" : "");
     return false;
 }
 
-/* The pages of the processes below `pid`; returns how many processes these are. */
+/* Add the pages of the processes below `pid`; return the number of these processes. */
 static size_t below_read(struct live_tree *tree, pid_t pid, struct live_ranks *ranks,
                          char *error, size_t capacity)
 {
@@ -402,11 +401,11 @@ static size_t below_read(struct live_tree *tree, pid_t pid, struct live_ranks *r
     return count;
 }
 
-/* The nearest process above `pid` that is a rank: `pid` is a worker that it forked. */
+/* Add the pages of the nearest rank above `pid`, a worker that the rank forked. */
 static void above_read(const struct live_tree *tree, pid_t pid, struct live_ranks *ranks,
                        char *error, size_t capacity)
 {
-    size_t steps = 0; /* parents that are read at different times could form a circle */
+    size_t steps = 0; /* bound: parents read at different times could form a circle */
     pid = live_tree_parent(tree, pid);
     while (pid > 1 && !ranks->count && steps++ < tree->count) {
         (void)process_read(pid, ranks, error, capacity);
@@ -414,8 +413,9 @@ static void above_read(const struct live_tree *tree, pid_t pid, struct live_rank
     }
 }
 
-/* The pages of the ranks that a process has started, directly or not: it is a launcher, or a shell. A launcher's
- * guard has none of them below itself, but beside. Returns how many processes are below `pid`. */
+/* Add the pages of the ranks that launcher or shell `pid` has started, directly or not. A
+ * launcher's guard has no ranks below itself, but beside. Returns the number of processes
+ * below `pid`. */
 static size_t family_read(pid_t pid, struct live_ranks *ranks, char *error,
                           size_t capacity)
 {
@@ -429,7 +429,8 @@ static size_t family_read(pid_t pid, struct live_ranks *ranks, char *error,
     return below;
 }
 
-/* "; ranks of this host: rank 0 of 2 in process 4711 (train)": what could be meant instead. */
+/* Name ranks that could be meant instead: "; on this host rank 0 of 2 is process 4711
+ * (train)". */
 static void ranks_name(char *text, size_t capacity)
 {
     static char ignored[256];

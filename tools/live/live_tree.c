@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads the tree of processes: one pass over /proc for all parents.
  *
- * Idea: the processes that were found below `pid` are the front of the list; each of them moves its children
- * from the rest to the end of that front, until none is left to ask.
- * Caller: live_read.c. */
+ * Idea: the processes found below `pid` are the front of the list. Each of them moves its
+ * children from the rest to the end of the front, until the front is done. */
 #include "live_tree.h"
 
 #include <dirent.h>
@@ -12,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* 0: the process is gone. Its name may hold anything, parentheses too. */
+/* Return the parent; 0: the process is gone. A process's name may hold any character,
+ * parentheses too. */
 static pid_t parent_read(pid_t pid)
 {
     char path[64], text[512];
@@ -71,7 +71,8 @@ pid_t live_tree_parent(const struct live_tree *tree, pid_t pid)
     return 0;
 }
 
-/* Move the children of `pid` behind the first `found`; returns how many are in front now. */
+/* Move the children of `pid` to the places from `found` on; return the new length of the
+ * front. */
 static size_t children_move(struct live_tree *tree, size_t found, pid_t pid)
 {
     for (size_t i = found; i < tree->count; i++) {

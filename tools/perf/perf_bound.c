@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Implements perf_bound.h: the certificate of a plan for the same operation, over the same links. */
+/* Implements perf_bound.h: the bound is the certificate of a plan for the same operation
+ * over the same links. */
 #include "perf_bound.h"
 
 #include <stdlib.h>
 #include <tryst/topo.h>
 
-/* Of a large group the last per cent of a plan takes most of the time; its bound is true all the same. */
+/* Above RANKS_EXACT ranks the planner may stop GAP_LARGE short of the optimum, because
+ * the last per cent takes most of the planning time. The certificate stays a true
+ * bound. */
 #define RANKS_EXACT 64
 #define GAP_LARGE   0.01
 

@@ -6,8 +6,9 @@
 
 #include "perf_rank.h"
 
-/** Seconds for a byte of --sizes that no plan of trees on these links goes below; 0: unknown, or another rank than 0.
- *  An all-reduce's is tryst_coll_estimate's. Blocks while it plans. */
+/** Return the seconds for a byte of --sizes below which no plan of trees on these links
+ *  goes; 0: unknown, or this rank is not rank 0. The bound of an all-reduce is
+ *  tryst_coll_estimate's. Blocks while the planner runs. */
 double perf_bound_s_per_byte(const struct perf_rank *rank);
 
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives of one kind, size by size; see perf_coll.h.
+/* Measures collectives of one kind, size by size; see perf_coll.h.
  *
- * Idea: one prepared collective of each size is started again and again, one at a time. Each rank keeps its own
- * times, and an all-reduce finds the greatest of each iteration, so no rank needs a route to any other.
- * Invariant: all ranks make the same calls in the same order: what decides on the next call is an option, or a
- * number that all ranks have from an all-reduce. */
+ * Idea: one prepared collective of each size is started again and again, one at a time.
+ * Each rank keeps its own times, and an all-reduce finds the greatest time of each
+ * iteration, so no rank needs a route to every other rank.
+ * Invariant: all ranks make the same calls in the same order: the next call depends only
+ * on options and on numbers that an all-reduce gave to all ranks. */
 #include "perf_coll.h"
 
 #include <inttypes.h>
@@ -15,9 +16,9 @@
 #include "perf_pattern.h"
 #include "perf_report.h"
 
-/* Something is wrong when one operation takes longer. */
+/* A collective that takes longer fails the measurement. */
 #define WAIT_NS 600000000000ull
-/* Without --iterations: as many as fit in so long. */
+/* Without --iterations, a size gets as many iterations as fit into BUDGET_S. */
 #define BUDGET_S    1.0
 #define ITERS_MOST  10000
 #define ITERS_LEAST 10
@@ -30,11 +31,11 @@ struct bench {
     tryst_step *step;
     tryst_coll *coll, *barrier;
     tryst_op_params params;
-    tryst_tensor in, out; /* struct_size 0: this rank has none */
-    void *memory[2];      /* of malloc */
+    tryst_tensor in, out; /* struct_size 0: this rank has no such tensor */
+    void *memory[2];      /* from malloc; NULL with --memory mapped */
     tryst_mem *mem[2];
     double *samples;
-    struct perf_pattern *pattern; /* --check */
+    struct perf_pattern *pattern; /* NULL without --check */
     uint64_t round;               /* operations so far */
     struct perf_coll_figure *figure;
 };
@@ -44,9 +45,9 @@ static tryst_status fail(const struct bench *bench, const char *what, tryst_stat
     return perf_fail(bench->all->rank, what, status, tryst_last_error());
 }
 
-/* ---- agreement of all ranks ---------------------------------------------------------------- */
+/* ---- agreement of all ranks -------------------------------------------------------- */
 
-/* The greatest of all ranks, of each number; or their sums. */
+/* Reduce each number over all ranks, in place: their greatest value or their sum. */
 static tryst_status numbers_reduce(const struct bench *bench, void *numbers,
                                    uint64_t count, tryst_dtype dtype,
                                    tryst_reduce_op reduce)
@@ -61,7 +62,7 @@ static tryst_status numbers_reduce(const struct bench *bench, void *numbers,
     return perf_op_end(bench->all->rank, op, "figures", WAIT_NS);
 }
 
-/* ---- one operation ------------------------------------------------------------------------- */
+/* ---- one operation ----------------------------------------------------------------- */
 
 static const tryst_tensor *tensor_or_null(const tryst_tensor *tensor)
 {
@@ -90,10 +91,10 @@ static bool is_block_in_place(const struct perf_options *options)
     return options->inplace && options->kind->in_blocks;
 }
 
-/* ---- checks -------------------------------------------------------------------------------- */
+/* ---- checks ------------------------------------------------------------------------ */
 
-/* Write this rank's term where the collective reads it, and into the rest of the result bytes that no pattern
- * has. */
+/* Write this rank's term where the collective reads it, and 0xa5 into all other bytes of
+ * the result: no pattern contains that byte everywhere. */
 static void tensors_fill(const struct bench *bench)
 {
     const tryst_tensor *in = &bench->in, *out = &bench->out;
@@ -139,7 +140,7 @@ static void tensors_check(const struct bench *bench)
             perf_pattern_check(bench->pattern, bench->round, out->data, out->count));
 }
 
-/* The ranks write and compare for unlike times, so they meet before the clock runs. */
+/* Hold a barrier before the clock runs: ranks write and compare for different times. */
 static tryst_status meet(const struct bench *bench)
 {
     tryst_op *op;
@@ -163,7 +164,7 @@ static tryst_status one_round(struct bench *bench, double *seconds_p)
     return status;
 }
 
-/* ---- rounds -------------------------------------------------------------------------------- */
+/* ---- rounds ------------------------------------------------------------------------ */
 
 static tryst_status warm_up(struct bench *bench)
 {
@@ -214,7 +215,7 @@ static tryst_status wrong_sum(struct bench *bench)
                           TRYST_REDUCE_SUM);
 }
 
-/* ---- one size ------------------------------------------------------------------------------ */
+/* ---- one size ---------------------------------------------------------------------- */
 
 static uint64_t blocks_of(const struct bench *bench)
 {
@@ -222,7 +223,8 @@ static uint64_t blocks_of(const struct bench *bench)
     return kind->in_blocks || kind->out_blocks ? (uint64_t)bench->all->size : 1;
 }
 
-/* Memory of a tensor, written once: its pages exist before the clock runs. */
+/* Allocate a tensor's memory and write it once, so that its pages exist before the clock
+ * runs. */
 static tryst_status memory_get(struct bench *bench, int which, bool has_blocks,
                                tryst_tensor *tensor)
 {
@@ -245,7 +247,7 @@ static tryst_status memory_get(struct bench *bench, int which, bool has_blocks,
     return status;
 }
 
-/* This rank's block of a tensor that has one for each rank. */
+/* Return this rank's block of a tensor that has one block for each rank. */
 static tryst_tensor own_block(const struct bench *bench, const tryst_tensor *whole)
 {
     tryst_tensor block = *whole;
@@ -255,7 +257,7 @@ static tryst_tensor own_block(const struct bench *bench, const tryst_tensor *who
     return block;
 }
 
-/* The tensors that this rank's part has. */
+/* Allocate the tensors that the collective uses on this rank. */
 static tryst_status tensors_get(struct bench *bench)
 {
     const struct perf_options *options = bench->options;
@@ -357,10 +359,10 @@ static tryst_status size_run(struct bench *bench, uint64_t step_id)
     return status;
 }
 
-/* ---- a rank -------------------------------------------------------------------------------- */
+/* ---- a rank ------------------------------------------------------------------------ */
 
-/* Whole elements, and as many in each block, of about the bytes of --sizes. False: these are the bytes of
- * the size before. */
+/* Set count and bytes of the figure: whole elements, equally many in each block, near the
+ * bytes of --sizes. False if these are the bytes of the size before. */
 static bool figure_size(struct bench *bench, uint64_t bytes)
 {
     const struct perf_coll *all = bench->all;
@@ -378,7 +380,7 @@ static bool figure_size(struct bench *bench, uint64_t bytes)
 
 int perf_coll(const struct perf_rank *rank)
 {
-    static struct perf_coll all; /* large, for the figures of all sizes */
+    static struct perf_coll all; /* static: too large for the stack */
     const struct perf_options *options = rank->options;
     tryst_status status = TRYST_OK;
     uint64_t wrong = 0;

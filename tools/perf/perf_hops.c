@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bound of preempt --op allreduce; see perf_hops.h.
+/* Computes the bound of preempt --op allreduce; see perf_hops.h.
  *
- * Idea: a slice that leaves a host waits for the windows of all edges that leave this host by
- * the same port, which the port sends at its rate. A neighbour on a wire apart (a route of one
- * link) shares no port. */
+ * Idea: a slice that leaves a host waits for the windows of all edges that leave this
+ * host through the same port; the port sends them at its rate. A route of one link is a
+ * separate wire and shares no port. */
 #include "perf_hops.h"
 
 #include <math.h>
@@ -17,7 +17,8 @@ static double window_of(const struct perf_rank *rank, int peer)
     return (double)info.window_bytes;
 }
 
-/* Of the routes from this rank; the rate of its port is that of the fastest one. */
+/* Fill this rank's row from the routes of `topo`. The rate of the host's port is that of
+ * its fastest route. */
 static void routes_fill(const struct perf_rank *rank, const tryst_topo *topo,
                         const double *moved, struct perf_hops *hops)
 {
@@ -42,7 +43,8 @@ static void routes_fill(const struct perf_rank *rank, const tryst_topo *topo,
     }
 }
 
-/* Without a topology: what the background moved is the host's rate. */
+/* Fill this rank's row without a topology: the bytes a second that the background moved
+ * are the host's rate. */
 static void measured_fill(const struct perf_rank *rank, const double *moved,
                           struct perf_hops *hops)
 {
@@ -74,7 +76,7 @@ tryst_status perf_hops_fill(const struct perf_rank *rank, const double *moved,
     return TRYST_OK;
 }
 
-/* From `leaf` to the root, or back. */
+/* Add up the waits on the path from `leaf` to the root, or from the root to `leaf`. */
 static double path_wait(const struct perf_hops *hops, const int32_t *parents, int leaf,
                         bool is_up)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file perf_hops.h
- *  How long an urgent slice waits at each hop of its trees behind what is in flight. */
+ *  Computes how long an urgent slice waits at each hop of its trees behind bytes in
+ *  flight. */
 #ifndef TRYST_TOOLS_PERF_HOPS_H
 #define TRYST_TOOLS_PERF_HOPS_H
 
@@ -10,16 +11,16 @@ struct perf_hops {
     /** [from * ranks + to]: bytes in flight before a slice, divided by the host's rate */
     double *wait_s;
     int ranks;
-    /** The hosts' rates are those of the background; false: those of TRYST_TOPOLOGY. */
+    /** true: the background gave the hosts' rates; false: TRYST_TOPOLOGY did */
     bool is_measured;
 };
 
-/** Fill in the row of this rank, of zeros before: a rank with `moved` bytes a second is one of
- *  its neighbours. */
+/** Fill in this rank's row, which holds zeros before. A rank with `moved` > 0 bytes a
+ *  second is a neighbour of this rank. */
 tryst_status perf_hops_fill(const struct perf_rank *rank, const double *moved,
                             struct perf_hops *hops);
-/** Find the longest sum of waits on a path between root and leaf, over all trees of `params`.
- *  All rows are filled in. */
+/** Find the longest sum of waits on a path between root and leaf, over all trees of
+ *  `params`. All rows are filled in before. */
 tryst_status perf_hops_longest(const struct perf_rank *rank,
                                const tryst_coll_params *params,
                                const struct perf_hops *hops, double *seconds_p);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of subcommands; see perf_kinds.h. */
+/* Holds the table of subcommands; see perf_kinds.h. */
 #include "perf_kinds.h"
 
 #include <stdio.h>

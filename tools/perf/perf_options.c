@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tryst-perf's command line; see perf_options.h. */
+/* Reads tryst-perf's command line; see perf_options.h. */
 #include "perf_options.h"
 
 #include <getopt.h>
@@ -12,17 +12,17 @@
 #include "tools/launch/launcher.h"
 #include "tools/options.h"
 
-/* As many transfers as ucx_perftest's tag_bw is given in tests/perf/compare.sh. */
+/* The default window is that which tests/perf/compare.sh gives to ucx_perftest's
+ * tag_bw. */
 enum { WINDOW_DEFAULT = 32, WINDOW_MAX = 4096 };
 #define BYTES_MAX (1ull << 40)
 
 static const char help[] =
     "usage: tryst-perf KIND [options]\n"
     "\n"
-    "Measures between ranks of this machine, which it starts (-n), or between those "
-    "that\n"
-    "tryst-run, mpirun, srun or torchrun started, or TRYST_RANK and TRYST_SIZE "
-    "describe.\n"
+    "Measures between ranks of this machine, which tryst-perf starts (-n), or between\n"
+    "ranks that tryst-run, mpirun, srun or torchrun started, or that TRYST_RANK and\n"
+    "TRYST_SIZE describe.\n"
     "\n"
     "Two ranks, transfers by prepared key:\n"
     "  pingpong             one tensor there and back: time for one way\n"
@@ -42,12 +42,11 @@ static const char help[] =
     "\n"
     "All kinds:\n"
     "  -n, --ranks N        ranks to start here (2)\n"
-    "  -s, --sizes A:B      bytes of a tensor, of all blocks: A, 2A … B; or A,B,C "
-    "(pairs\n"
-    "                       8:64M, preempt 4K,64K,1M; collectives 4:64M, preempt 1M;\n"
-    "                       K, M, G are powers of 1024)\n"
+    "  -s, --sizes A:B      bytes of a tensor, of all blocks: A, 2A … B; or A,B,C\n"
+    "                       (pairs 8:64M, preempt 4K,64K,1M; collectives 4:64M, preempt\n"
+    "                       1M; K, M, G are powers of 1024)\n"
     "  -f, --factor N       from one size of A:B to the next (2)\n"
-    "  -i, --iterations N   operations that count, of each size (pairs by size, 10000\n"
+    "  -i, --iterations N   operations measured for each size (pairs by size, 10000\n"
     "                       small ones, fewer large ones; collectives as many as fit in\n"
     "                       1 s, 10 to 10000; preempt 100); also --iters\n"
     "  -w, --warmup N       operations before those (pairs a tenth, at least 10;\n"
@@ -71,7 +70,7 @@ static const char help[] =
     "Preempt:\n"
     "      --background B   bytes of each tensor of the background; with --op allreduce\n"
     "                       of the two together (1G)\n"
-    "      --every MS       an urgent one each so many milliseconds (50)\n"
+    "      --every MS       milliseconds between two urgent operations (50)\n"
     "      --fifo           first come, first served (TRYST_SCHED=fifo), to compare\n"
     "\n"
     "Pairs: seconds are the median, p99 the 99th percentile; bandwidth: from one\n"
@@ -79,7 +78,7 @@ static const char help[] =
     "the urgent send to its completion, beside a bound: the window at the\n"
     "background's rate, and the urgent tensor alone.\n"
     "Collectives: from a rank's submission to its completion; the slowest rank of\n"
-    "each iteration counts, and no barrier is between iterations. Bandwidths as in\n"
+    "each iteration counts; there is no barrier between iterations. Bandwidths as in\n"
     "nccl-tests: alg is size / median; bus is that times 2(n-1)/n for allreduce,\n"
     "(n-1)/n for allgather, reducescatter, alltoall, else 1. bound, where\n"
     "the rates of links are known: the least time of these payload bytes over\n"
@@ -169,7 +168,7 @@ static bool transport_read(const char *text, void *to)
 {
     ((struct perf_options *)to)->transport = text;
     return transport_is_known(text) ||
-           !usage("--transport %s: wants auto, shm, ucx or ofi", text);
+           !usage("--transport %s: must be auto, shm, ucx or ofi", text);
 }
 
 static bool dtype_read(const char *text, void *to)
@@ -180,10 +179,11 @@ static bool dtype_read(const char *text, void *to)
             return true;
         }
     return !usage(
-        "--dtype %s: wants one of u8 i8 u16 i16 u32 i32 u64 i64 f16 bf16 f32 f64", text);
+        "--dtype %s: must be one of u8 i8 u16 i16 u32 i32 u64 i64 f16 bf16 f32 f64",
+        text);
 }
 
-/* A smaller number is more urgent. */
+/* Read --priority: a smaller number is more urgent. */
 static bool priority_read(const char *text, void *to)
 {
     tryst_op_params *params = &((struct perf_options *)to)->params;
@@ -194,7 +194,7 @@ static bool priority_read(const char *text, void *to)
         return true;
     }
     if (!tool_number_parse(text + below, 0, INT32_MAX, &number))
-        return !usage("--priority %s: wants a whole number of 32 bits, or background",
+        return !usage("--priority %s: must be a whole number of 32 bits or background",
                       text);
     params->flags = TRYST_OP_PRIORITY;
     params->priority = below ? -(int32_t)number : (int32_t)number;
@@ -225,17 +225,18 @@ static const struct tool_option rows[] = {
 };
 #undef AT
 
-/* ---- what the kind makes of them ------------------------------------------------------------ */
+/* ---- options that depend on the kind ----------------------------------------------- */
 
 static int kind_take(int argc, char **argv, struct perf_options *options)
 {
     if (optind >= argc)
-        return usage("what is to be measured: one of %s", perf_kinds_names());
+        return usage("nothing to measure; give one of %s", perf_kinds_names());
     if (optind + 1 < argc)
-        return usage("what is '%s'?", argv[optind + 1]);
+        return usage("unexpected word '%s'", argv[optind + 1]);
     options->kind = perf_kind_find(argv[optind]);
     return options->kind ? 0
-                         : usage("'%s' is none of %s", argv[optind], perf_kinds_names());
+                         : usage("cannot measure '%s'; give one of %s", argv[optind],
+                                 perf_kinds_names());
 }
 
 static bool sizes_check(struct perf_options *options)
@@ -244,12 +245,12 @@ static bool sizes_check(struct perf_options *options)
     uint64_t element = options->kind->coll ? tryst_dtype_bytes(options->dtype) : 1;
     bool has_blocks = options->kind->in_blocks || options->kind->out_blocks;
     if (!options->kind->sizes) {
-        options->sizes_count = 1; /* of no bytes */
+        options->sizes_count = 1; /* one row, of no bytes */
         return true;
     }
     if (!sizes_parse(options, given ? given : options->kind->sizes))
         return !usage(
-            "--sizes %s: wants bytes from 1 as A:B or A,B,C, at most %d of them", given,
+            "--sizes %s: must be bytes from 1 as A:B or A,B,C, at most %d of them", given,
             PERF_SIZES_MAX);
     int kept = 0;
     for (int i = 0; i < options->sizes_count; i++) {
@@ -272,9 +273,9 @@ static bool memory_check(struct perf_options *options)
     options->mapped = strcmp(text, "mapped") == 0;
     if (options->kind->coll)
         return options->mapped || strcmp(text, "plain") == 0 ||
-               !usage("--memory %s: wants plain or mapped", text);
+               !usage("--memory %s: must be plain or mapped", text);
     return memory_parse(text, options->memory) ||
-           !usage("--memory %s: wants host, cuda, or two of them as cuda:host", text);
+           !usage("--memory %s: must be host, cuda, or two of them, as cuda:host", text);
 }
 
 static const char *const reduce_names[] = {
@@ -295,17 +296,17 @@ static bool is_float(tryst_dtype dtype)
            dtype == TRYST_DTYPE_F32 || dtype == TRYST_DTYPE_F64;
 }
 
-/* As tryst_reduce_op lists them. */
+/* True if the reduction takes this dtype; the rules are those of tryst_reduce_op. */
 static bool reduce_check(const struct perf_options *options)
 {
     bool is_bits = options->reduce >= TRYST_REDUCE_AND;
     bool is_scaled = options->reduce == TRYST_REDUCE_PREMULTIPLIED_SUM;
     const char *op = options->op_text;
     if (is_bits && is_float(options->dtype))
-        return !usage("--op %s: wants a --dtype of whole numbers, not %s", op,
+        return !usage("--op %s: must be used with a --dtype of whole numbers, not %s", op,
                       tryst_dtype_name(options->dtype));
     return !is_scaled || is_float(options->dtype) ||
-           !usage("--op %s: wants a --dtype of floating point, not %s", op,
+           !usage("--op %s: must be used with a --dtype of floating point, not %s", op,
                   tryst_dtype_name(options->dtype));
 }
 
@@ -320,7 +321,7 @@ static bool op_check(struct perf_options *options)
             options->reduce = (tryst_reduce_op)op;
             return reduce_check(options);
         }
-    return !usage("--op %s: wants one of sum prod min max avg premul and or xor", text);
+    return !usage("--op %s: must be one of sum prod min max avg premul and or xor", text);
 }
 
 static bool ranks_check(struct perf_options *options)
@@ -328,27 +329,29 @@ static bool ranks_check(struct perf_options *options)
     const struct perf_kind *kind = options->kind;
     if (options->ranks < kind->ranks_least || options->ranks > kind->ranks_most)
         return !usage(kind->ranks_least == kind->ranks_most
-                          ? "-n %d: %s is between %d ranks"
+                          ? "-n %d: %s takes exactly %d ranks"
                           : "-n %d: %s takes %d to %d ranks",
                       options->ranks, kind->name, kind->ranks_least, kind->ranks_most);
     return true;
 }
 
-/* The environment decides how many ranks there are where these are not started here. */
+/* Where other programs start the ranks, their number is unknown until the group is
+ * open. */
 bool perf_options_start_check(const struct perf_options *options)
 {
     return !options->kind->has_root || options->root < options->ranks ||
-           !usage("--root %d: the ranks are 0 to %d", options->root, options->ranks - 1);
+           !usage("--root %d: must be a rank, 0 to %d", options->root,
+                  options->ranks - 1);
 }
 
-/* Of preempt, --op is the operation that is urgent. */
+/* Take preempt's --op: the operation that is urgent. */
 static bool preempt_take(struct perf_options *options)
 {
     const char *op = options->op_text;
     if (!options->kind->preempts || !op || strcmp(op, "send") == 0)
         return true;
     if (strcmp(op, "allreduce") != 0)
-        return !usage("--op %s: preempt wants send or allreduce", op);
+        return !usage("--op %s: must be send or allreduce for preempt", op);
     options->kind = perf_kind_find("preempt --op allreduce");
     options->inplace = true;
     return true;
@@ -373,7 +376,7 @@ int perf_options_read(int argc, char **argv, struct perf_options *options_p)
         return next == TOOL_DONE ? -1 : 2;
     if (kind_take(argc, argv, &options) != 0 || !preempt_take(&options))
         return 2;
-    /* Once more: which options it has is the kind's. */
+    /* Read the options again: the kind decides which options are allowed. */
     tool.allowed = options.kind->options;
     optind = 0;
     if (tool_options_read(&tool, argc, argv, &options) != TOOL_GO ||

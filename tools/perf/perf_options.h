@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file perf_options.h
- *  What tryst-perf was asked to measure.
- *
- *  Callers: tryst_perf.c reads the command line once, before any rank starts. */
+ *  The command line of tryst-perf, read and checked before any rank starts. */
 #ifndef TRYST_TOOLS_PERF_OPTIONS_H
 #define TRYST_TOOLS_PERF_OPTIONS_H
 
@@ -16,40 +14,45 @@ enum { PERF_SIZES_MAX = 64 };
 
 struct perf_options {
     const struct perf_kind *kind;
-    int ranks; /**< to start on this machine */
+    int ranks; /**< ranks to start on this machine */
     uint64_t sizes[PERF_SIZES_MAX];
     int sizes_count;
-    uint64_t iters;  /**< 0: as many as suit each size */
-    uint64_t warmup; /**< UINT64_MAX: a tenth of iters */
-    int window;      /**< bandwidth: transfers outstanding */
-    uint64_t
-        background_bytes; /**< preempt: of each tensor behind which the urgent ones wait */
-    uint64_t every_ms;    /**< preempt: between two urgent ones */
-    bool fifo;            /**< without the order of urgency */
+    uint64_t iters; /**< operations measured for each size; 0: as many as suit the size */
+    /** UINT64_MAX: the default of the kind (pairs a tenth of iters, at least 10;
+     *  collectives and preempt 5) */
+    uint64_t warmup;
+    int window; /**< bandwidth: transfers in flight */
+    /** preempt: bytes of each background tensor; of preempt --op allreduce, of both
+     *  together */
+    uint64_t background_bytes;
+    uint64_t every_ms; /**< preempt: time between two urgent operations */
+    bool fifo;         /**< first come, first served: no order of urgency */
     const char *transport;
-    tryst_memory_kind memory[2]; /**< where rank 0's and rank 1's tensors lie */
-    const char *json;            /**< a file, "-", or NULL */
-    uint64_t factor;             /**< from one size of a range to the next */
+    tryst_memory_kind memory[2]; /**< memory of rank 0's and of rank 1's tensors */
+    const char *json;            /**< a file name, "-" for stdout, or NULL */
+    uint64_t factor;             /**< ratio of one size of a range to the size before */
 
-    /* Collectives. */
+    /* The members below are for collectives, except the texts. */
     tryst_dtype dtype;
     tryst_reduce_op reduce;
     int root;
     bool mapped;  /**< tensors are in memory of tryst_mem_alloc, not of malloc */
-    bool inplace; /**< the input is where the result will be */
+    bool inplace; /**< the input and the result are the same memory */
     bool check;   /**< compare each result with the pattern's */
-    tryst_op_params params; /**< what --priority gives */
-    const char *sizes_text, *memory_text,
-        *op_text; /**< as given: their meaning is the kind's */
+    tryst_op_params params; /**< flags and priority from --priority */
+    /** as given; the kind decides their meaning */
+    const char *sizes_text, *memory_text, *op_text;
 };
 
-/** "sum", "prod": as --op takes it. */
+/** Return the name that --op takes: "sum", "prod". */
 const char *perf_reduce_name(tryst_reduce_op reduce);
 
-/** True if options.ranks fits the other options, once it is known; else that was reported. */
+/** True if options.ranks fits the other options; otherwise the reason is on stderr. Call
+ *  once options.ranks is final. */
 bool perf_options_start_check(const struct perf_options *options);
 
-/** 0: go on. 2: bad usage, said on stderr. -1: help was printed, all is done. */
+/** Read the command line. Returns 0: go on; 2: bad usage, reported on stderr; -1: help
+ *  was printed, end with 0. */
 int perf_options_read(int argc, char **argv, struct perf_options *options_p);
 
 #endif

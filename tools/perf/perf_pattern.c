@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pattern of --check; see perf_pattern.h. */
+/* Implements the pattern of --check; see perf_pattern.h. */
 #include "perf_pattern.h"
 
 #include <string.h>
@@ -7,9 +7,9 @@
 
 enum { PERIOD = PERF_PATTERN_PERIOD };
 
-/* ---- terms: whole numbers from 0 ------------------------------------------------------------ */
+/* ---- terms: whole numbers from 0 --------------------------------------------------- */
 
-/* After the finalizer of MurmurHash3. */
+/* The finalizer of MurmurHash3 over a combination of both numbers. */
 static uint64_t mix(uint64_t a, uint64_t b)
 {
     uint64_t x = a * 0x9e3779b97f4a7c15u + b + 1;
@@ -18,7 +18,7 @@ static uint64_t mix(uint64_t a, uint64_t b)
     return x ^ x >> 33;
 }
 
-/* All whole numbers up to this one are exact in the dtype. */
+/* Return the largest number up to which the dtype holds all whole numbers exactly. */
 static uint64_t exact_max(tryst_dtype dtype)
 {
     switch (dtype) {
@@ -32,7 +32,8 @@ static uint64_t exact_max(tryst_dtype dtype)
     }
 }
 
-/* The sum over all ranks is at most `most`: where there are more ranks than that, only some have a term. */
+/* Return the term of a sum. The sum over all ranks is at most `most`: where there are
+ * more ranks than that, only some of them have a term. */
 static uint64_t sum_term(uint64_t most, uint64_t ranks, uint64_t rank, uint64_t i)
 {
     uint64_t every = ranks > most ? ranks / most + 1 : 1;
@@ -40,7 +41,8 @@ static uint64_t sum_term(uint64_t most, uint64_t ranks, uint64_t rank, uint64_t 
     return rank % every == mix(i, 0) % every ? mix(i, rank) % (top + 1) : 0;
 }
 
-/* The sum is a multiple of the ranks: two neighbours are above and below the average by the same. */
+/* Return the term of an average. The sum is a multiple of the ranks: of each two
+ * neighbours one is above the average and the other below, by the same amount. */
 static uint64_t average_term(uint64_t most, uint64_t ranks, uint64_t rank, uint64_t i)
 {
     uint64_t top = most / ranks;
@@ -53,7 +55,7 @@ static uint64_t average_term(uint64_t most, uint64_t ranks, uint64_t rank, uint6
     return rank % 2 == above ? average + 1 : average - 1;
 }
 
-/* Two ranks have a factor, the others 1. */
+/* Return the term of a product: two ranks have a factor, the others 1. */
 static uint64_t product_term(uint64_t ranks, uint64_t rank, uint64_t i)
 {
     uint64_t first = mix(i, 0) % ranks;
@@ -108,9 +110,9 @@ static uint64_t reduced(const struct perf_pattern *pattern, uint64_t i)
                                                    : result;
 }
 
-/* ---- as elements ---------------------------------------------------------------------------- */
+/* ---- as elements ------------------------------------------------------------------- */
 
-/* A whole number of at most 2048. */
+/* Encode a whole number of at most 2048. */
 static uint64_t f16_bits(uint64_t number)
 {
     uint64_t exponent = 0;
@@ -152,7 +154,7 @@ static uint64_t bits_of(const struct perf_pattern *pattern, uint64_t number)
     }
 }
 
-/* Little-endian hosts alone run the library. */
+/* Only little-endian hosts run the library, so the first bytes are the low ones. */
 static void table_put(const struct perf_pattern *pattern, unsigned char *table,
                       uint64_t i, uint64_t number)
 {
@@ -177,9 +179,9 @@ void perf_pattern_fill_tables(struct perf_pattern *pattern)
         table_put(pattern, pattern->reduced, i, reduced(pattern, i));
 }
 
-/* ---- tensors -------------------------------------------------------------------------------- */
+/* ---- tensors ----------------------------------------------------------------------- */
 
-/* Elements from `at` of the tensor until the table ends. */
+/* Count the elements from `at` of the tensor until the table or the tensor ends. */
 static uint64_t run_of(uint64_t at, uint64_t count, uint64_t *table_at_p, uint64_t shift)
 {
     *table_at_p = (at + shift) % PERIOD;
@@ -235,7 +237,7 @@ struct perf_wrong perf_pattern_own_check(const struct perf_pattern *pattern,
     return wrong;
 }
 
-/* Blocks of the other ranks, each from its term at `shift`. */
+/* Compare each rank's block with that rank's term from `shift`. */
 static void blocks_compare(const struct perf_pattern *pattern, uint64_t shift,
                            const void *data, uint64_t count, struct perf_wrong *wrong)
 {

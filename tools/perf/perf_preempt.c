@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tryst-perf preempt: an urgent tensor every so often, behind tensors of a gigabyte to the same rank.
+/* Measures tryst-perf preempt: an urgent tensor every so often, behind tensors of a
+ * gigabyte to the same rank.
  *
- * Idea: three phases for each size: urgent tensors alone, background alone, both. Rank 0 keeps two
- * sends of the background under way, so that there is always one to be overtaken, and times each urgent
- * send from its submission to its completion, which is the receiver's word. Rank 1 keeps receives of both
- * posted. At the end of a phase rank 0 gives up what is left of the background, between two slices, and
- * each closes the phase's step, which ends what rank 1 still has posted.
+ * Idea: each size has three phases: urgent tensors alone, background alone, both. Rank 0
+ * keeps two sends of the background in flight, so that an urgent tensor always has one to
+ * overtake, and times each urgent send from its submission to its completion, which the
+ * receiver acknowledges. Rank 1 keeps receives of both kinds posted. At the end of a
+ * phase rank 0 cancels the rest of the background, between two slices, and both ranks
+ * close the phase's step, which ends the receives that rank 1 still has posted.
  * Invariant: no callback submits once `over` is set. */
 #include "perf_preempt.h"
 
@@ -14,8 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Something is wrong when an urgent tensor takes longer; first come, first served, it waits for two
- * tensors of the background. */
+/* An urgent tensor that takes longer fails the measurement. First come, first served, it
+ * waits for two tensors of the background. */
 #define WAIT_NS 600000000000ull
 #define S_NS    1e9
 
@@ -27,7 +29,8 @@ struct figure {
     double bytes_per_s, background_bytes_per_s, background_alone_bytes_per_s;
 };
 
-/* Receives of one kind: rank 1 keeps some posted, each of which posts the next. */
+/* Receives of one kind on rank 1: some are posted, and each one that completes posts the
+ * next. */
 struct stream {
     struct preempt *preempt;
     const tryst_key *key;
@@ -42,12 +45,12 @@ struct preempt {
     tryst_mem *mem[2];
     tryst_tensor urgent, background;
     tryst_step *step;
-    uint64_t steps;                /* opened so far */
+    uint64_t steps;                /* steps opened so far */
     tryst_op *moving[OUTSTANDING]; /* rank 0: sends of the background, in turn */
     unsigned oldest;
-    struct stream
-        streams[2]; /* rank 1: urgent, background; until the phase's step is closed */
-    bool over;      /* rank 1: the phase is */
+    /* rank 1: urgent, background; in use until the phase's step is closed */
+    struct stream streams[2];
+    bool over; /* rank 1: the phase has ended */
     double *samples;
     struct figure figures[PERF_SIZES_MAX];
 };
@@ -57,7 +60,7 @@ static uint64_t warmup_of(const struct perf_options *options)
     return options->warmup == UINT64_MAX ? WARMUP_DEFAULT : options->warmup;
 }
 
-/* ---- receiving ---------------------------------------------------------------------------- */
+/* ---- receiving --------------------------------------------------------------------- */
 
 static const tryst_op_params urgent_params = {
     .struct_size = sizeof urgent_params, .flags = TRYST_OP_PRIORITY, .priority = -1};
@@ -75,10 +78,11 @@ static void receive_again(void *arg, tryst_op *op, tryst_status status)
     struct stream *stream = arg;
     (void)op;
     if (status == TRYST_OK && !stream->preempt->over)
-        (void)receive(stream); /* where that fails the sender says so */
+        (void)receive(stream); /* if this fails, the send fails and rank 0 reports that */
 }
 
-/* A phase has ended after so long: each of its urgent tensors may take as long as rank 0 waits for one. */
+/* Return the longest time that a phase may take: each of its urgent tensors may take
+ * WAIT_NS. */
 static uint64_t phase_most_ns(const struct perf_options *options, uint64_t iters)
 {
     uint64_t rounds = iters + warmup_of(options) + 2;
@@ -86,7 +90,7 @@ static uint64_t phase_most_ns(const struct perf_options *options, uint64_t iters
     return rounds > UINT64_MAX / round_ns ? UINT64_MAX : rounds * round_ns;
 }
 
-/* Rank 1's part of a phase: it lasts until rank 0 says that it is over. */
+/* Run rank 1's part of a phase, until rank 0's tensor `over` arrives. */
 static tryst_status phase_receive(struct preempt *preempt, uint64_t iters, bool urgent,
                                   bool background)
 {
@@ -124,7 +128,7 @@ static tryst_status phase_receive(struct preempt *preempt, uint64_t iters, bool 
     return status;
 }
 
-/* ---- sending ------------------------------------------------------------------------------ */
+/* ---- sending ----------------------------------------------------------------------- */
 
 static tryst_status background_begin(struct preempt *preempt, tryst_op **op_p)
 {
@@ -134,7 +138,7 @@ static tryst_status background_begin(struct preempt *preempt, tryst_op **op_p)
                               : perf_fail(preempt->rank, "send", status, "background");
 }
 
-/* Let the background move until `until_s`; two of its sends are under way then. */
+/* Let the background move until `until_s`; two of its sends are in flight on return. */
 static tryst_status background_move(struct preempt *preempt, double until_s)
 {
     for (;;) {
@@ -174,7 +178,7 @@ static uint64_t bytes_sent(const struct preempt *preempt)
     return info.bytes_sent;
 }
 
-/* What is left of the background is given up, and rank 1 told that the phase is over. */
+/* Cancel the rest of the background, and send `over` to rank 1. */
 static tryst_status phase_end(struct preempt *preempt, tryst_status status)
 {
     tryst_tensor over = preempt->urgent;
@@ -197,8 +201,9 @@ static tryst_status phase_end(struct preempt *preempt, tryst_status status)
     return status;
 }
 
-/* Rank 0's part of a phase: `iters` urgent tensors, or as long without them. *background_p: bytes of the
- * background a second, over the time that counts; *urgent_s_p: that time. */
+/* Run rank 0's part of a phase: `iters` urgent tensors, or the same time without them.
+ * *background_p and *urgent_p: bytes a second of the background and of urgent tensors,
+ * over the iterations that count. */
 static tryst_status phase_send(struct preempt *preempt, uint64_t iters, bool urgent,
                                bool background, double *background_p, double *urgent_p)
 {
@@ -231,7 +236,7 @@ static tryst_status phase_send(struct preempt *preempt, uint64_t iters, bool urg
     return phase_end(preempt, status);
 }
 
-/* ---- one size ----------------------------------------------------------------------------- */
+/* ---- one size ---------------------------------------------------------------------- */
 
 static tryst_status phase(struct preempt *preempt, uint64_t iters, bool urgent,
                           bool background, double *background_p, double *urgent_p)
@@ -286,7 +291,7 @@ static tryst_status size_run(struct preempt *preempt, struct figure *figure)
     return status;
 }
 
-/* ---- output ------------------------------------------------------------------------------- */
+/* ---- output ------------------------------------------------------------------------ */
 
 static void table_head(const struct perf_rank *rank)
 {
@@ -298,7 +303,7 @@ static void table_head(const struct perf_rank *rank)
            " ms, background of %s%s\n",
            info.transport, *info.mechanism ? ", " : "", info.mechanism,
            rank->options->every_ms, background,
-           rank->options->fifo ? ", first come first served" : "");
+           rank->options->fifo ? ", first come, first served" : "");
     printf("%12s %9s %11s %11s %11s %11s %11s %15s %15s\n", "size", "transfers",
            "alone, ms", "median, ms", "p95, ms", "p99, ms", "bound, ms",
            "background MB/s", "alone MB/s");
@@ -345,7 +350,7 @@ static void json_figures(FILE *file, const void *what)
     fprintf(file, "\n]}\n");
 }
 
-/* ---- a rank ------------------------------------------------------------------------------- */
+/* ---- a rank ------------------------------------------------------------------------ */
 
 static tryst_status preempt_open(struct preempt *preempt)
 {
@@ -387,7 +392,7 @@ static void preempt_close(struct preempt *preempt)
 
 int perf_preempt(const struct perf_rank *rank)
 {
-    static struct preempt preempt; /* large, for the figures of all sizes */
+    static struct preempt preempt; /* static: too large for the stack */
     const struct perf_options *options = rank->options;
     bool table = rank->rank == 0 && !(options->json && strcmp(options->json, "-") == 0);
     preempt.rank = rank;
@@ -395,7 +400,7 @@ int perf_preempt(const struct perf_rank *rank)
     for (int i = 0; i < options->sizes_count && status == TRYST_OK; i++) {
         status = size_run(&preempt, &preempt.figures[i]);
         if (status == TRYST_OK && table && i == 0)
-            table_head(rank); /* only now is it known what carries the bytes */
+            table_head(rank); /* the transport is known only after the first transfers */
         if (status == TRYST_OK && table)
             table_row(&preempt.figures[i]);
     }

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tryst-perf preempt --op allreduce: an urgent all-reduce every so often, under large ones of low priority.
+/* Measures tryst-perf preempt --op allreduce: an urgent all-reduce every so often, under
+ * large ones of low priority.
  *
- * Idea: three phases for each size: urgent alone, background alone, both. All ranks act alike and
- * by their own clocks: urgent all-reduce k starts every_ms * k after a barrier. Of each, the slowest
- * rank's time counts. Two all-reduces of the background are always under way; the rest of them is
- * canceled at the end of a phase.
- * Invariant: all ranks start equally many urgent all-reduces in a phase, in a step of its own. Of the
- * background, one rank may have started one more than another; the cancel ends that one too. */
+ * Idea: each size has three phases: urgent alone, background alone, both. All ranks act
+ * alike and by their own clocks: urgent all-reduce k starts every_ms * k after a barrier.
+ * Of each urgent all-reduce the slowest rank's time counts. Two all-reduces of the
+ * background are always in flight; the end of a phase cancels the rest of them.
+ * Invariant: all ranks start equally many urgent all-reduces in a phase, in a step of its
+ * own. Of the background, one rank may have started one more than another rank; the
+ * cancel ends that one too. */
 #include "perf_preempt_coll.h"
 
 #include <inttypes.h>
@@ -18,7 +20,7 @@
 #include "perf_hops.h"
 #include "perf_setup.h"
 
-/* Something is wrong when one operation takes longer. */
+/* An operation that takes longer fails the measurement. */
 #define WAIT_NS 600000000000ull
 #define S_NS    1e9
 #define IDLE_NS 100000
@@ -30,10 +32,11 @@ enum { OUTSTANDING = 2, ITERS_DEFAULT = 100, WARMUP_DEFAULT = 5, LOW_PRIORITY = 
 struct figure {
     uint64_t bytes, iters;
     double unloaded_s, median_s, p95_s, p99_s, bound_s;
-    double bytes_per_s,
-        alone_bytes_per_s; /* of all ranks: both kinds, the background alone */
-    double wait_s;         /* of the bound: at the hops */
-    bool is_measured;      /* by hosts' rates that were measured */
+    /* of all ranks: both kinds together; the background alone */
+    double bytes_per_s, alone_bytes_per_s;
+    double wait_s; /* part of the bound: the waits at the hops */
+    /* true: the bound uses measured rates; false: those of TRYST_TOPOLOGY */
+    bool is_measured;
 };
 
 struct preempt {
@@ -46,11 +49,12 @@ struct preempt {
     void *memory[1 + OUTSTANDING];
     tryst_step *step;
     uint64_t steps;
-    tryst_op *moving[OUTSTANDING]; /* in turn */
+    tryst_op *moving[OUTSTANDING]; /* the background's operations, in turn */
     unsigned oldest;
-    double *samples, *moved,
-        *waits;     /* of iterations; bytes a second to each rank; see perf_hops.h */
-    uint64_t *sent; /* to each rank, when a phase began to count */
+    /* seconds of each iteration; bytes a second to each rank; wait_s of
+     * perf_hops.h */
+    double *samples, *moved, *waits;
+    uint64_t *sent; /* bytes sent to each rank when the measured part of a phase began */
     struct figure figures[PERF_SIZES_MAX];
 };
 
@@ -72,7 +76,7 @@ static uint64_t warmup_of(const struct perf_options *options)
     return options->warmup == UINT64_MAX ? WARMUP_DEFAULT : options->warmup;
 }
 
-/* ---- operations ---------------------------------------------------------------------------- */
+/* ---- operations -------------------------------------------------------------------- */
 
 static tryst_status background_begin(struct preempt *preempt, unsigned which)
 {
@@ -82,7 +86,8 @@ static tryst_status background_begin(struct preempt *preempt, unsigned which)
     return status == TRYST_OK ? status : fail(preempt, "background", status);
 }
 
-/* Let the background move until `until_s`; all of it is under way then. */
+/* Let the background move until `until_s`; OUTSTANDING of its operations are in flight on
+ * return. */
 static tryst_status background_move(struct preempt *preempt, double until_s)
 {
     for (;;) {
@@ -102,7 +107,8 @@ static tryst_status background_move(struct preempt *preempt, double until_s)
     }
 }
 
-/* Nothing is under way here, but others may need this rank's progress. */
+/* Drive progress until `until_s`: other ranks may need it although nothing is in flight
+ * here. */
 static void idle(const struct preempt *preempt, double until_s)
 {
     const struct timespec pause = {.tv_nsec = IDLE_NS};
@@ -147,7 +153,7 @@ static tryst_status meet(const struct preempt *preempt, const char *name)
                               : fail(preempt, "barrier", status);
 }
 
-/* ---- a phase ------------------------------------------------------------------------------- */
+/* ---- a phase ----------------------------------------------------------------------- */
 
 static uint64_t bytes_sent(const struct preempt *preempt, int to)
 {
@@ -171,8 +177,9 @@ static void count_end(struct preempt *preempt, double took_s)
                 : (double)(bytes_sent(preempt, to) - preempt->sent[to]) / took_s;
 }
 
-/* Give up what is left of the background, and end the step. A cancel ends the all-reduce at every rank, so it comes
- * after the last barrier, when no rank waits for the background. */
+/* Cancel the rest of the background and close the step. A cancel ends the all-reduce at
+ * every rank, so phase_end comes after the last barrier, when no rank waits for the
+ * background. */
 static tryst_status phase_end(struct preempt *preempt, tryst_status status)
 {
     tryst_op *op;
@@ -208,7 +215,8 @@ static tryst_status phase_open(struct preempt *preempt, int what)
     return status;
 }
 
-/* Times of the urgent ones are in `samples` after it, and what this rank moved in `moved`. */
+/* Run a phase. On return `samples` has the seconds of the urgent all-reduces and `moved`
+ * the bytes a second to each rank. */
 static tryst_status phase(struct preempt *preempt, uint64_t iters, int what)
 {
     const struct perf_options *options = preempt->rank->options;
@@ -237,14 +245,14 @@ static tryst_status phase(struct preempt *preempt, uint64_t iters, int what)
     return phase_end(preempt, status);
 }
 
-/* ---- one size ------------------------------------------------------------------------------ */
+/* ---- one size ---------------------------------------------------------------------- */
 
 static double quantile(const double *sorted, uint64_t count, uint64_t percent)
 {
     return sorted[(count - 1) - (count - 1) * (100 - percent) / 100];
 }
 
-/* A step for what all ranks have to agree on after a phase. */
+/* Open a step and agree on a phase's figures: greatest samples, summed rates. */
 static tryst_status agree(struct preempt *preempt, struct figure *figure, double *rate_p)
 {
     *rate_p = 0;
@@ -262,7 +270,8 @@ static tryst_status agree(struct preempt *preempt, struct figure *figure, double
     return phase_end(preempt, status);
 }
 
-/* After the background alone: how long a slice waits at each hop, and on the longest path. */
+/* Compute the bound after the phase of the background alone: the waits at each hop, and
+ * their longest sum on a path. */
 static tryst_status bound_find(struct preempt *preempt, struct figure *figure)
 {
     size_t count = (size_t)preempt->ranks * (size_t)preempt->ranks;
@@ -322,7 +331,7 @@ static tryst_status figure_measure(struct preempt *preempt, struct figure *figur
     return status;
 }
 
-/* ---- tensors ------------------------------------------------------------------------------- */
+/* ---- tensors ----------------------------------------------------------------------- */
 
 static tryst_status tensor_get(struct preempt *preempt, int which, uint64_t bytes,
                                const char *name, tryst_coll_params *params,
@@ -379,7 +388,7 @@ static tryst_status size_run(struct preempt *preempt, struct figure *figure)
     return status;
 }
 
-/* ---- output -------------------------------------------------------------------------------- */
+/* ---- output ------------------------------------------------------------------------ */
 
 static void head_print(const struct preempt *preempt, const struct figure *figure)
 {
@@ -417,7 +426,8 @@ static void row_print(const struct figure *figure)
     fflush(stdout);
 }
 
-/* JSON has no infinity: where no background came about, what is divided by its rate is null. */
+/* Write null for an infinite or undefined number, which JSON lacks: without background
+ * its rate is 0 and divides others. */
 static void number_print(FILE *file, const char *name, double value)
 {
     if (isfinite(value))
@@ -460,7 +470,7 @@ static void json_print(FILE *file, const void *what)
     fprintf(file, "\n]}\n");
 }
 
-/* ---- a rank -------------------------------------------------------------------------------- */
+/* ---- a rank ------------------------------------------------------------------------ */
 
 static tryst_status preempt_open(struct preempt *preempt)
 {
@@ -498,7 +508,7 @@ static void preempt_close(struct preempt *preempt)
 
 int perf_preempt_coll(const struct perf_rank *rank)
 {
-    static struct preempt preempt; /* large, for the figures of all sizes */
+    static struct preempt preempt; /* static: too large for the stack */
     const struct perf_options *options = rank->options;
     bool table = rank->rank == 0 && !(options->json && strcmp(options->json, "-") == 0);
     preempt.rank = rank;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all measurements share; see perf_rank.h. */
+/* Implements perf_rank.h. */
 #include "perf_rank.h"
 
 #include <inttypes.h>
@@ -93,7 +93,7 @@ int perf_json_write(const char *path, void (*print)(FILE *file, const void *what
     }
     print(file, what);
     if (is_stdout)
-        return 0; /* main looks whether that was written */
+        return 0; /* main checks stdout (standard_output_end) */
     bool failed = ferror(file) != 0;
     failed = fclose(file) != 0 || failed;
     if (failed)

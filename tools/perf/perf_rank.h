@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file perf_rank.h
- *  A rank of tryst-perf, and what all its measurements share. Callers: tryst_perf.c, perf_preempt.c. */
+ *  A rank of tryst-perf, and the helpers that all its measurements share. */
 #ifndef TRYST_TOOLS_PERF_RANK_H
 #define TRYST_TOOLS_PERF_RANK_H
 
@@ -16,33 +16,33 @@ struct perf_rank {
     int rank;
 };
 
-/** Says on stderr what failed; returns `status`. */
+/** Report on stderr that `what` failed and why; return `status`. */
 tryst_status perf_fail(const struct perf_rank *rank, const char *what,
                        tryst_status status, const char *text);
 
-/** Wait for `op`, at most `timeout_ns`, say how it failed, and release it. */
+/** Wait for `op`, at most `timeout_ns`, report a failure on stderr, and release `op`. */
 tryst_status perf_op_end(const struct perf_rank *rank, tryst_op *op, const char *what,
                          uint64_t timeout_ns);
 
-/** Prepare the key of `edge` from rank `src` to the other one. */
+/** Prepare the key of `edge` from rank `src` to the other rank. */
 tryst_status perf_key(const struct perf_rank *rank, int src, const char *edge,
                       tryst_key **key_p);
 
-/** Memory for tensors where --memory wants it, written once. */
+/** Allocate memory for tensors where --memory places them, and write host memory once. */
 tryst_status perf_memory(const struct perf_rank *rank, uint64_t bytes, void **data_p,
                          tryst_mem **mem_p);
 
-/** tryst_now_ns, in seconds. */
+/** Return tryst_now_ns in seconds. */
 double perf_now_s(const struct perf_rank *rank);
 
-/** Sorts `samples`, smallest first. */
+/** Sort `samples`, smallest first. */
 void perf_sort(double *samples, uint64_t count);
 
-/** "4 KiB" */
+/** Format a size: "4 KiB". */
 void perf_bytes_text(uint64_t bytes, char *text, size_t capacity);
 
-/** Let `print` write `what` into the file, or onto stdout where `path` is "-"; 1 if that failed, which is
- *  said. */
+/** Call `print` with the file at `path` and `what`; stdout where `path` is "-". Returns 1
+ *  if that failed, after a message on stderr. */
 int perf_json_write(const char *path, void (*print)(FILE *file, const void *what),
                     const void *what);
 

@@ -47,7 +47,7 @@ void perf_progress(const struct perf_coll *all, const struct perf_coll_figure *f
             all->rank->options->kind->name, size, done, figure->iters);
 }
 
-/* ---- table --------------------------------------------------------------------------------- */
+/* ---- table ------------------------------------------------------------------------- */
 
 static void head_print(const struct perf_coll *all)
 {
@@ -82,9 +82,9 @@ void perf_report_row(const struct perf_coll *all, const struct perf_coll_figure 
     fflush(stdout);
 }
 
-/* ---- JSON ---------------------------------------------------------------------------------- */
+/* ---- JSON -------------------------------------------------------------------------- */
 
-/* A number, or null where there is none. */
+/* Write a number, or null where it is not above 0. */
 static void number_print(FILE *file, const char *name, double number)
 {
     if (number > 0)

@@ -8,8 +8,8 @@
 
 struct setup {
     int ranks, hosts;
-    char transports
-        [64]; /* of rank 0's neighbours: "shm", "shm and ucx"; "" for one rank */
+    /* transports to other ranks: "shm", "shm and ucx"; "" for one rank */
+    char transports[64];
     const char *topology;
 };
 
@@ -25,7 +25,7 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* 0: no memory to count them. */
+/* Count the hosts of the group; 0 without memory to count them. */
 static int hosts_count(const struct perf_rank *rank, int ranks)
 {
     const char **hosts = calloc((size_t)ranks, sizeof *hosts);
@@ -94,14 +94,15 @@ void perf_setup_print(const struct perf_rank *rank)
         priority_text(&options->params, priority, sizeof priority);
         printf("; priority %s", priority);
     }
-    printf("\n# trees planned for %s%s\n",
-           setup.topology ? "TRYST_TOPOLOGY=" : "the ranks' machines and NICs",
-           setup.topology
-               ? setup.topology
-               : " (TRYST_TOPOLOGY is unset); no bound is known where all are alike");
+    printf(
+        "\n# trees planned for %s%s\n",
+        setup.topology ? "TRYST_TOPOLOGY=" : "the ranks' machines and NICs",
+        setup.topology
+            ? setup.topology
+            : " (TRYST_TOPOLOGY is unset); no bound is known if all machines are alike");
 }
 
-/* A JSON string. */
+/* Write a JSON string. */
 static void string_print(FILE *file, const char *text)
 {
     fputc('"', file);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tryst-perf: latency and bandwidth between two ranks, by prepared key.
+/* tryst-perf: measures latency and bandwidth between two ranks, by prepared key.
  *
- * Idea: every transfer of one size uses one prepared key per direction again and again; number i
- * meets number i, so nothing is parsed, allocated or agreed on while the clock runs.
- * Rank 0 measures, prints and writes; rank 1 only answers. */
+ * Idea: every transfer of one size uses one prepared key per direction again and again;
+ * number i meets number i, so nothing is parsed, allocated or agreed on while the clock
+ * runs.
+ * Rank 0 measures, prints and writes; rank 1 only replies. */
 #include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
@@ -20,11 +21,11 @@
 #include "tools/launch/launcher.h"
 #include "tools/standard_files.h"
 
-/* Bytes that one size may move, unless --iters says otherwise. */
+/* Without --iterations one size moves at most about this many bytes. */
 #define BUDGET_BYTES (4ull << 30)
 #define ITERS_MOST   10000ull
 #define ITERS_LEAST  50ull
-/* Something is wrong when one transfer takes longer. */
+/* A transfer that takes longer fails the measurement. */
 #define WAIT_NS 30000000000ull
 
 struct figure {
@@ -36,12 +37,12 @@ struct perf {
     struct perf_rank at;
     tryst_step *step;
     tryst_key *there, *back;
-    tryst_op *sent; /* pingpong: not yet waited for */
+    tryst_op *sent; /* pingpong: the last send, not yet waited for */
     void *data;
     tryst_mem *mem;
     double *samples; /* seconds per transfer, `samples_count` of them */
     uint64_t samples_count;
-    double elapsed_s; /* bandwidth: of all transfers that count */
+    double elapsed_s; /* bandwidth: seconds of all transfers that count */
     struct figure figures[PERF_SIZES_MAX];
 };
 
@@ -65,7 +66,7 @@ static uint64_t warmup_of(const struct perf_options *options, uint64_t iters)
     return iters / 10 > 10 ? iters / 10 : 10;
 }
 
-/* ---- transfers ---------------------------------------------------------------------------- */
+/* ---- transfers --------------------------------------------------------------------- */
 
 static tryst_tensor tensor_of(const struct perf *perf, uint64_t bytes)
 {
@@ -82,13 +83,14 @@ static tryst_status op_end(const struct perf *perf, tryst_op *op, const char *wh
     return perf_op_end(&perf->at, op, what, WAIT_NS);
 }
 
-/* The last send; its answer comes with the next message or soon. */
+/* End the send before: its acknowledgement came with the peer's message or follows
+ * soon. */
 static tryst_status ping_sent(struct perf *perf, tryst_op *op)
 {
     return op ? op_end(perf, op, "send") : TRYST_OK;
 }
 
-/* Send, and only then look after the send before. */
+/* Send, and only then wait for the send before. */
 static tryst_status ping_send(struct perf *perf, const tryst_key *key,
                               const tryst_tensor *tensor)
 {
@@ -101,8 +103,8 @@ static tryst_status ping_send(struct perf *perf, const tryst_key *key,
     return status == TRYST_OK ? ended : status;
 }
 
-/* There and back once. Each rank posts its receive, and looks at the clock, while its message is on
- * the way: from one *left_s_p to the next is one round trip. */
+/* Run one round trip. Each rank posts its receive, and reads the clock, while its message
+ * is in flight: from one *left_s_p to the next is one round trip. */
 static tryst_status pingpong_once(struct perf *perf, const tryst_tensor *tensor,
                                   double *left_s_p)
 {
@@ -131,7 +133,7 @@ static tryst_status pingpong(struct perf *perf, uint64_t bytes, uint64_t iters)
     uint64_t warmup = warmup_of(perf->at.options, iters);
     tryst_status status = TRYST_OK;
     double before = 0, left = 0;
-    /* Once more than is counted: a round trip ends where the next begins. */
+    /* One round more than is counted: a round trip ends where the next one begins. */
     for (uint64_t i = 0; i <= warmup + iters && status == TRYST_OK; i++) {
         status = pingpong_once(perf, &tensor, &left);
         if (i > warmup)
@@ -144,8 +146,9 @@ static tryst_status pingpong(struct perf *perf, uint64_t bytes, uint64_t iters)
     return status == TRYST_OK ? ended : status;
 }
 
-/* Times of completion become times per transfer, each over the window that ends there: the ones in
- * between come in bursts, which say nothing. Between two times are `stride` transfers, or what is left. */
+/* Turn times of completion into times per transfer, each averaged over the window that
+ * ends there: single completions come in bursts, so their distances are meaningless.
+ * Between two times are `stride` transfers; before the last, perhaps fewer. */
 static void samples_difference(struct perf *perf, double start_s, uint64_t stride,
                                uint64_t iters)
 {
@@ -160,8 +163,9 @@ static void samples_difference(struct perf *perf, double start_s, uint64_t strid
     }
 }
 
-/* `window` operations are always under way: the oldest is waited for, then the next submitted. The
- * clock is read sixteen times a window: it costs as much as a tenth of a small transfer. */
+/* Keep `window` operations in flight: wait for the oldest, then submit the next. The
+ * clock is read sixteen times a window, because reading it costs as much as a tenth of a
+ * small transfer. */
 static tryst_status bandwidth(struct perf *perf, uint64_t bytes, uint64_t iters)
 {
     const int window = perf->at.options->window;
@@ -170,7 +174,7 @@ static tryst_status bandwidth(struct perf *perf, uint64_t bytes, uint64_t iters)
     tryst_tensor tensor = tensor_of(perf, bytes);
     tryst_op **ops = calloc((size_t)window, sizeof *ops);
     tryst_status status = ops ? TRYST_OK : TRYST_E_NOMEM;
-    double start_s = perf_now_s(&perf->at); /* unless there is a warm-up */
+    double start_s = perf_now_s(&perf->at); /* overwritten at the end of a warm-up */
     perf->samples_count = 0;
     for (uint64_t i = 0; ended < all && status == TRYST_OK; i++) {
         tryst_op **op = &ops[i % (uint64_t)window];
@@ -201,7 +205,7 @@ static tryst_status bandwidth(struct perf *perf, uint64_t bytes, uint64_t iters)
 static void figure_make(struct perf *perf, struct figure *figure)
 {
     uint64_t n = perf->samples_count;
-    if (n == 0) /* it failed before */
+    if (n == 0) /* the measurement failed */
         return;
     perf_sort(perf->samples, n);
     figure->seconds = (perf->samples[n / 2] + perf->samples[(n - 1) / 2]) / 2;
@@ -212,7 +216,7 @@ static void figure_make(struct perf *perf, struct figure *figure)
                                      : figure->seconds);
 }
 
-/* ---- one size ----------------------------------------------------------------------------- */
+/* ---- one size ---------------------------------------------------------------------- */
 
 static tryst_status size_run(struct perf *perf, int index)
 {
@@ -241,7 +245,7 @@ static tryst_status size_run(struct perf *perf, int index)
     return status;
 }
 
-/* ---- output ------------------------------------------------------------------------------- */
+/* ---- output ------------------------------------------------------------------------ */
 
 static void table_head(const struct perf *perf)
 {
@@ -288,7 +292,7 @@ static void json_figures(FILE *file, const void *what)
     fprintf(file, "\n]}\n");
 }
 
-/* ---- a rank ------------------------------------------------------------------------------- */
+/* ---- a rank ------------------------------------------------------------------------ */
 
 static int measure(struct perf *perf)
 {
@@ -301,7 +305,7 @@ static int measure(struct perf *perf)
     for (int i = 0; i < options->sizes_count && status == TRYST_OK; i++) {
         status = size_run(perf, i);
         if (status == TRYST_OK && table && i == 0)
-            table_head(perf); /* only now is it known what carries the bytes */
+            table_head(perf); /* the transport is known only after the first transfers */
         if (status == TRYST_OK && table)
             table_row(&perf->figures[i]);
     }
@@ -341,8 +345,8 @@ static int rank_main(void *arg, int rank)
     return exit_status;
 }
 
-/* Bind a rank to one of the processors that the tool was given, where there is one for each: two ranks that
- * spin on one processor measure the scheduler. */
+/* Bind a rank to one of the processors that the tool was given, if each rank gets one:
+ * two ranks that spin on one processor measure the kernel's scheduler. */
 static void rank_bind(int rank, int ranks)
 {
     cpu_set_t given, mine;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Flows of a probe.
+/* Runs the flows of a probe.
  *
- * One idea: the receiver measures, by its own clock alone: what came over a time that is the same for all flows of
- * a round, after what the queues on the way could swallow at the start. The sender decides when a flow is over and
- * says so in the last tensor; receives that were posted beyond it are cancelled.
- * Invariant: nothing waits for ever: a round that makes no progress for STALL_NS fails.
- * Callers: topo_probe.c. */
+ * One idea: only the receiver measures, by its own clock: the bytes that arrived in a
+ * time that is the same for all flows of a round, and that starts after the queues on the
+ * way may have filled. The sender decides when a flow is over and marks the last tensor;
+ * receives posted beyond it are cancelled.
+ * Invariant: every wait is bounded: a round that makes no progress for STALL_NS fails. */
 #include "topo_flows.h"
 
 #include <poll.h>
@@ -16,8 +16,8 @@
 
 #define STALL_NS UINT64_C(20000000000)
 
-/* Of a round's time: what the start is not counted of (bursts that shapers let through, TCP's slow start), and
- * how late an arrival may stand for the end. */
+/* Parts of a round's time: the start up to SKIP is not counted (bursts that shapers let
+ * pass, TCP's slow start); an arrival after LATE counts as the end. */
 #define SKIP 0.3
 #define LATE 0.9
 
@@ -38,7 +38,7 @@ static tryst_tensor tensor_of(void *data, size_t bytes)
                           .dtype = TRYST_DTYPE_U8};
 }
 
-/* The first that fails is remembered: what follows from it says less. */
+/* Remember the first flow that fails: later failures follow from it. */
 static tryst_status flow_judge(struct flows *flows, int from, int to, tryst_status status)
 {
     if (status != TRYST_OK && flows->failed_from < 0) {
@@ -51,7 +51,7 @@ static tryst_status flow_judge(struct flows *flows, int from, int to, tryst_stat
 static tryst_status op_end(tryst_op *op)
 {
     tryst_status status = tryst_wait(op, STALL_NS);
-    if (status == TRYST_E_TIMEOUT) { /* its buffer goes with the caller */
+    if (status == TRYST_E_TIMEOUT) { /* the caller frees the operation's buffer */
         (void)tryst_op_cancel(op);
         (void)tryst_wait(op, STALL_NS);
     }
@@ -75,9 +75,9 @@ static tryst_status key_open(const struct flows *flows, int from, int to,
     return status == TRYST_OK ? tryst_key_prepare(flows->group, key, key_p) : status;
 }
 
-/* ---- single messages ----------------------------------------------------------------------- */
+/* ---- single messages --------------------------------------------------------------- */
 
-/* This rank's end of one message in `step`; *op_p NULL where it has none. */
+/* Post this rank's end of one message in `step`; *op_p is NULL if this rank has none. */
 static tryst_status end_post(const struct flows *flows, tryst_step *step, int from,
                              int to, void *data, size_t bytes, tryst_op **op_p)
 {
@@ -110,7 +110,7 @@ tryst_status flows_move(struct flows *flows, int from, int to, void *data, size_
     return status == TRYST_OK ? closed : status;
 }
 
-/* Each rank's word to rank 0, or its answer to each. */
+/* Send one byte from each rank to rank 0, or from rank 0 to each rank. */
 static tryst_status words_pass(struct flows *flows, tryst_step *step, bool back)
 {
     char word[2] = {0};
@@ -190,16 +190,17 @@ tryst_status flows_ping(struct flows *flows, int a, int b, double *latency_ns_p)
     return TRYST_OK;
 }
 
-/* ---- flows --------------------------------------------------------------------------------- */
+/* ---- flows ------------------------------------------------------------------------- */
 
 struct stream {
     tryst_probe_flow *flow;
-    bool sends, last; /* the last tensor is submitted, or has come */
+    bool sends, last; /* the last tensor is submitted, or has arrived */
     tryst_key *key;
     uint8_t *data;
     tryst_op *ops[FLOW_WINDOW];
     uint64_t submitted, ended;
-    /* Receiving: all tensors and when some were found last; those that count, from when to when. */
+    /* Receiver: all tensors and the time of the last find; the tensors that count, with
+     * the times of the first and the last. */
     uint64_t arrived, last_ns, counted, first_ns, counted_ns;
 };
 
@@ -208,7 +209,7 @@ struct round {
     tryst_step *step;
     struct stream *streams;
     int count;
-    uint64_t begin_ns, moved_ns; /* when something ended last */
+    uint64_t begin_ns, moved_ns; /* when an operation ended last */
 };
 
 static tryst_status stream_submit(struct round *round, struct stream *stream, bool last)
@@ -226,14 +227,14 @@ static tryst_status stream_submit(struct round *round, struct stream *stream, bo
     return status;
 }
 
-/* The time that counts, from its begin: all flows of a round are judged over the same one, or what two took in
- * turn would add up to more than their wire has. */
+/* Return the time at `part` of the round. All flows of a round are measured over the same
+ * time: otherwise two that share a wire in turn would add up to more than its rate. */
 static uint64_t middle_ns(const struct round *round, double part)
 {
     return round->begin_ns + (uint64_t)(part * (double)round->flows->flow_ns);
 }
 
-/* `count` tensors were found to have come: since the time of the find before. */
+/* Count `count` tensors that arrived since the time of the find before. */
 static void arrivals_count(const struct round *round, struct stream *stream,
                            uint64_t count)
 {
@@ -255,8 +256,8 @@ static double rate_of(uint64_t count, uint64_t ns)
     return ns ? (double)count * FLOW_BYTES / (double)ns * 1e9 : 0;
 }
 
-/* Until the last find, if that was near the end; else until the end. Of a flow that had nothing then, the mean over
- * all of it. */
+/* Return the rate up to the last find, if that was near the end, else up to the end. A
+ * flow without arrivals in the time that counts gets the mean over all of its time. */
 static double stream_rate(const struct round *round, const struct stream *stream)
 {
     uint64_t end_ns = stream->counted_ns >= middle_ns(round, LATE) ? stream->counted_ns
@@ -273,7 +274,7 @@ static void receives_cancel(const struct stream *stream)
             (void)tryst_op_cancel(stream->ops[i]);
 }
 
-/* Ends what is complete, in order. */
+/* End the complete operations, in order. */
 static tryst_status stream_reap(struct round *round, struct stream *stream)
 {
     uint64_t arrived = 0;
@@ -287,7 +288,7 @@ static tryst_status stream_reap(struct round *round, struct stream *stream)
         round->moved_ns = now_ns();
         if (!stream->sends && stream->last &&
             (status == TRYST_E_CANCELED || status == TRYST_E_CLOSED))
-            continue; /* posted for what the sender did not send any more */
+            continue; /* posted beyond the sender's last tensor */
         if (status != TRYST_OK)
             return status;
         arrived += !stream->sends;
@@ -317,7 +318,7 @@ static bool stream_is_over(const struct stream *stream)
     return stream->last && stream->ended == stream->submitted;
 }
 
-/* Until something has happened, or a little later. */
+/* Sleep until an event, or for 1 ms. */
 static void round_sleep(const struct round *round)
 {
     struct pollfd poll_fd = {.fd = tryst_event_fd(round->flows->ctx), .events = POLLIN};

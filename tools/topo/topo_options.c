@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tryst-topo: its command line, files in and out. */
+/* Reads tryst-topo's command line, reads and writes its files. */
 #include "topo_tool.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@ int topo_fail(int exit_status, const char *fmt, ...)
     return exit_status;
 }
 
-/* ---- options ------------------------------------------------------------------------------ */
+/* ---- options ----------------------------------------------------------------------- */
 
 static bool gap_read(const char *text, void *to)
 {
@@ -31,7 +31,7 @@ static bool gap_read(const char *text, void *to)
     *gap = strtod(text, &end);
     if (end != text && !*end && *gap >= 0 && *gap < 1e6)
         return true;
-    topo_fail(0, "--gap %s: a number of 0 and up is needed (0.01 is 1 %%)", text);
+    topo_fail(0, "--gap %s: must be a number from 0 to below 1e6 (0.01 is 1 %%)", text);
     return false;
 }
 
@@ -76,13 +76,13 @@ enum tool_next topo_options_read(int argc, char **argv, const char *help,
     if (optind < argc && file)
         options->file = argv[optind++];
     if (optind < argc)
-        topo_fail(0, "what is '%s'? See --help", argv[optind]);
+        topo_fail(0, "unexpected word '%s'; see --help", argv[optind]);
     return optind < argc ? TOOL_REFUSED : TOOL_GO;
 }
 
-/* ---- ranks -------------------------------------------------------------------------------- */
+/* ---- ranks ------------------------------------------------------------------------- */
 
-/* By name, or by number where no rank has that name; -1. */
+/* Find a rank by name, or by number if no rank has that name; -1: none. */
 static int rank_find(const tryst_topo *topo, const char *text, size_t length)
 {
     char name[512];
@@ -101,7 +101,8 @@ static int rank_find(const tryst_topo *topo, const char *text, size_t length)
 static int rank_unknown(const tryst_topo *topo, const char *text, size_t length,
                         const char *input)
 {
-    topo_fail(0, "%s has no rank '%.*s': ranks go by name (%s) or number (0 to %d)",
+    topo_fail(0,
+              "%s has no rank '%.*s': must be a name (such as %s) or a number (0 to %d)",
               input, (int)length, text, tryst_topo_rank_name(topo, 0),
               tryst_topo_ranks(topo) - 1);
     return -1;
@@ -113,7 +114,8 @@ int topo_rank_parse(const tryst_topo *topo, const char *text, const char *input)
     return rank >= 0 ? rank : rank_unknown(topo, text, strlen(text), input);
 }
 
-/* One item, "h3", "3" or "3-5", as first and last; false: there is none of that name. */
+/* Parse one item, "h3", "3" or "3-5", as first and last rank. False if a rank is
+ * unknown. */
 static bool item_parse(const tryst_topo *topo, const char *text, size_t length,
                        int *first_p, int *last_p)
 {
@@ -134,7 +136,7 @@ bool topo_ranks_parse(const tryst_topo *topo, const char *text, const char *inpu
     int32_t count = 0, room = tryst_topo_ranks(topo);
     int32_t *ranks = calloc((size_t)room + 1, sizeof *ranks);
     if (!ranks) {
-        topo_fail(0, "no memory for %d ranks", room);
+        topo_fail(0, "cannot read --ranks: no memory for %d ranks", room);
         return false;
     }
     for (const char *item = text; item; item = strchr(item, ',')) {
@@ -148,7 +150,7 @@ bool topo_ranks_parse(const tryst_topo *topo, const char *text, const char *inpu
         }
         for (; first <= last; first++) {
             if (count == room) {
-                topo_fail(0, "--ranks %s: a rank is named twice", text);
+                topo_fail(0, "--ranks %s: lists a rank twice", text);
                 free(ranks);
                 return false;
             }
@@ -160,26 +162,25 @@ bool topo_ranks_parse(const tryst_topo *topo, const char *text, const char *inpu
     return true;
 }
 
-/* ---- files -------------------------------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------------------- */
 
 int topo_text_put(const char *text, const char *path)
 {
     if (!path || strcmp(path, "-") == 0) {
-        fputs(text, stdout); /* main looks whether that was written */
+        fputs(text, stdout); /* main checks stdout (standard_output_end) */
         return TOPO_FINE;
     }
     FILE *file = fopen(path, "we");
     bool fine = file && fputs(text, file) >= 0;
     fine = file && fclose(file) == 0 && fine;
-    return fine
-               ? TOPO_FINE
-               : topo_fail(TOPO_USAGE, "%s cannot be written: %s", path, strerror(errno));
+    return fine ? TOPO_FINE
+                : topo_fail(TOPO_USAGE, "cannot write %s: %s", path, strerror(errno));
 }
 
-/* A plan is no larger than the topologies that the library reads. */
+/* Plans are limited like the topologies that the library reads. */
 #define FILE_BYTES_MAX (1ul << 30)
 
-/* NULL: it said what is wrong. */
+/* Read all of `file`. NULL after a message. */
 static char *stream_read(FILE *file, const char *path, size_t *bytes_p)
 {
     size_t bytes = 0, room = 1 << 16, got;
@@ -187,7 +188,7 @@ static char *stream_read(FILE *file, const char *path, size_t *bytes_p)
     while (text && (got = fread(text + bytes, 1, room - bytes - 1, file)) > 0) {
         bytes += got;
         if (bytes >= FILE_BYTES_MAX) {
-            topo_fail(0, "%s is larger than 1 GiB", path);
+            topo_fail(0, "cannot read %s: it is larger than 1 GiB", path);
             free(text);
             return NULL;
         }
@@ -199,7 +200,7 @@ static char *stream_read(FILE *file, const char *path, size_t *bytes_p)
         text = grown;
     }
     if (!text || ferror(file)) {
-        topo_fail(0, "%s cannot be read: %s", path, strerror(errno));
+        topo_fail(0, "cannot read %s: %s", path, strerror(errno));
         free(text);
         return NULL;
     }
@@ -213,7 +214,7 @@ char *topo_file_get(const char *path, size_t *bytes_p)
     bool standard = strcmp(path, "-") == 0;
     FILE *file = standard ? stdin : fopen(path, "rbe");
     if (!file) {
-        topo_fail(0, "%s cannot be read: %s", path, strerror(errno));
+        topo_fail(0, "cannot read %s: %s", path, strerror(errno));
         return NULL;
     }
     char *text = stream_read(file, path, bytes_p);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tryst-topo --probe.
+/* Runs tryst-topo --probe.
  *
- * One idea: rank 0 keeps the list, the ranks do the work. Who is on which host is told to rank 0 once; from then on
- * every rank computes the same rounds for itself, runs the flows that it is an end of, and hands its
- * figures to rank 0 when all is done. The library fits the graph to them (tryst_topo_fit).
- * The result is kept in a file named after the hosts and interfaces that it is true for.
- * Invariants: off unless asked for; bounded in time by --probe-seconds, and in bytes by it and the wires; no clock
- * of one rank is ever compared with another's.
- * Callers: tryst_topo.c. */
+ * One idea: rank 0 collects, the ranks work. Each rank sends its host's identity to rank
+ * 0 once, and gets the numbers of all hosts. From then on every rank computes the same
+ * rounds, runs its own flows, and sends its figures to rank 0 at the end. The library
+ * fits the graph to the figures (tryst_topo_fit). The result is kept in a file named
+ * after the hosts and interfaces for which it is true.
+ * Invariants: runs only on request; bounded in time by --probe-seconds, and in bytes by
+ * that time and the wires; no clock of one rank is compared with another rank's. */
 #include "topo_probe.h"
 
 #include <ctype.h>
@@ -30,30 +30,29 @@
 
 enum { RANKS_MAX = 64, INTERFACES_MAX = 16 };
 
-/* What a rank says of itself. */
+/* The identity of one rank's host, sent to rank 0. */
 struct identity {
-    char host
-        [96]; /* equal for ranks that share a network: name, and the network namespace */
+    char host[96]; /* name and network namespace: equal for ranks that share a network */
     char name[72];
     char interfaces[400]; /* "eth0 10000, eth1 25000", sorted */
 };
 
-/* What rank 0 makes of it. */
+/* The verdict of rank 0, sent to all ranks. */
 struct verdict {
     int32_t hosts[RANKS_MAX];
-    int32_t known; /* the cache has it: nothing is measured */
+    int32_t known; /* 1: the graph is in the cache, so nothing is measured */
 };
 
 struct probe {
     const struct probe_options *options;
     struct flows flows;
-    struct identity identities[RANKS_MAX]; /* rank 0: of all */
+    struct identity identities[RANKS_MAX]; /* rank 0: of all ranks */
     struct verdict verdict;
-    char cache[4096]; /* rank 0: its path; empty: none */
+    char cache[4096]; /* rank 0: path of the cache; empty: none */
     tryst_probe_flow *schedule;
     int schedule_count;
-    int round;          /* under way, from 1 */
-    double *latency_ns; /* [from × size + to], below 0: not measured here */
+    int round;          /* the current round, from 1 */
+    double *latency_ns; /* [from × size + to]; below 0: not measured on this rank */
 };
 
 static int fail(const struct probe *probe, const char *what, tryst_status status,
@@ -63,7 +62,7 @@ static int fail(const struct probe *probe, const char *what, tryst_status status
                      tryst_status_str(status), *text ? ": " : "", text);
 }
 
-/* ---- who is where --------------------------------------------------------------------------- */
+/* ---- hosts ------------------------------------------------------------------------- */
 
 static long interface_speed(const char *name)
 {
@@ -118,7 +117,8 @@ static void identity_make(struct identity *identity)
     interfaces_list(identity->interfaces, sizeof identity->interfaces);
 }
 
-/* What another process wrote ends, and nothing in it steers a terminal. */
+/* Terminate a text from another process, and replace unprintable characters: they could
+ * steer a terminal. */
 static void text_close(char *text, size_t capacity)
 {
     text[capacity - 1] = '\0';
@@ -134,7 +134,7 @@ static void identity_close(struct identity *identity)
     text_close(identity->interfaces, sizeof identity->interfaces);
 }
 
-/* A host name is a rank's where it is nobody else's. */
+/* Make names unique: a host name that several ranks share gets ":<rank>" at its end. */
 static void names_make(struct identity *identities, int size)
 {
     bool shared[RANKS_MAX] = {false};
@@ -157,9 +157,10 @@ static void hosts_number(const struct identity *identities, int size, int32_t *h
     }
 }
 
-/* ---- the cache ------------------------------------------------------------------------------ */
+/* ---- the cache --------------------------------------------------------------------- */
 
-/* FNV-1a over what the figures are true for. A namespace's number is another one each time. */
+/* Hash (FNV-1a) the names, hosts and interfaces for which the figures are true. Namespace
+ * numbers are left out: each new namespace gets another one. */
 static uint64_t identities_hash(const struct probe *probe)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
@@ -189,7 +190,7 @@ static void cache_name(struct probe *probe)
                  identities_hash(probe));
 }
 
-/* Whether a graph of a cache is one of these ranks. */
+/* True if a cached graph has exactly these ranks. */
 static bool cache_fits(const struct probe *probe, const tryst_topo *topo)
 {
     if (tryst_topo_ranks(topo) != probe->flows.size)
@@ -206,17 +207,18 @@ static tryst_topo *cache_get(const struct probe *probe)
     if (!*probe->cache || probe->options->again || access(probe->cache, F_OK) != 0)
         return NULL;
     if (tryst_topo_load(probe->cache, &topo) != TRYST_OK) {
-        topo_fail(0, "the cache is left alone, and measured anew: %s",
-                  tryst_last_error());
+        topo_fail(0, "cannot use the cache, measuring again: %s", tryst_last_error());
         return NULL;
     }
     if (cache_fits(probe, topo)) {
-        fprintf(stderr,
-                "tryst-topo: as measured before (%s; --probe-again measures anew)\n",
-                probe->cache);
+        fprintf(
+            stderr,
+            "tryst-topo: the graph is from the cache %s (--probe-again measures again)\n",
+            probe->cache);
         return topo;
     }
-    topo_fail(0, "%s is of other ranks; measuring anew", probe->cache);
+    topo_fail(0, "cannot use the cache %s: it is of other ranks; measuring again",
+              probe->cache);
     tryst_topo_close(topo);
     return NULL;
 }
@@ -229,12 +231,12 @@ static void folders_make(const char *path)
         if (*c != '/')
             continue;
         *c = '\0';
-        (void)mkdir(folder, 0777); /* what is missing shows when the file is opened */
+        (void)mkdir(folder, 0777); /* opening the file reports a missing folder */
         *c = '/';
     }
 }
 
-/* Whole or not at all. */
+/* Write the cache whole or not at all: to another name, then rename. */
 static void cache_put(const struct probe *probe, const tryst_topo *topo)
 {
     char part[4200], *text = NULL;
@@ -243,13 +245,13 @@ static void cache_put(const struct probe *probe, const tryst_topo *topo)
     folders_make(probe->cache);
     snprintf(part, sizeof part, "%s.%ld", probe->cache, (long)getpid());
     if (tryst_topo_write(topo, "json", NULL, &text) != TRYST_OK)
-        topo_fail(0, "no cache is written: %s", tryst_last_error());
+        topo_fail(0, "cannot write the cache: %s", tryst_last_error());
     else if (topo_text_put(text, part) == TOPO_FINE && rename(part, probe->cache) != 0)
-        topo_fail(0, "%s cannot be written: %s", probe->cache, strerror(errno));
+        topo_fail(0, "cannot write %s: %s", probe->cache, strerror(errno));
     tryst_text_free(text);
 }
 
-/* ---- measuring ------------------------------------------------------------------------------ */
+/* ---- measuring --------------------------------------------------------------------- */
 
 static int round_end(const struct probe *probe, int begin)
 {
@@ -260,7 +262,7 @@ static int round_end(const struct probe *probe, int begin)
     return end;
 }
 
-/* How long each round's flows run: all rounds fit into the time that there is. */
+/* Set the time of each round's flows so that all rounds fit into --probe-seconds. */
 static int time_divide(struct probe *probe)
 {
     int rounds = probe->schedule[probe->schedule_count - 1].round + 1;
@@ -269,15 +271,16 @@ static int time_divide(struct probe *probe)
     if (probe->flows.flow_ns >= FLOW_NS_LEAST)
         return TOPO_FINE;
     if (probe->flows.rank == 0)
-        topo_fail(
-            0, "%d rounds do not fit into %g s: --probe-seconds %.0f leaves each %g ms",
-            rounds, probe->options->seconds_max,
-            (double)rounds * (double)FLOW_NS_LEAST * 1e-9 + 1,
-            (double)FLOW_NS_LEAST * 1e-6);
+        topo_fail(0,
+                  "%d rounds do not fit into %g s; --probe-seconds %.0f gives each %g ms",
+                  rounds, probe->options->seconds_max,
+                  (double)rounds * (double)FLOW_NS_LEAST * 1e-9 + 1,
+                  (double)FLOW_NS_LEAST * 1e-6);
     return TOPO_USAGE;
 }
 
-/* Round trips of the pairs of a round in which each pair is alone, where this rank is one of two. */
+/* Measure round trips in a round in which each pair is alone, if this rank is in a
+ * pair. */
 static tryst_status round_ping(struct probe *probe, int begin, int end)
 {
     tryst_status status = TRYST_OK;
@@ -288,7 +291,8 @@ static tryst_status round_ping(struct probe *probe, int begin, int end)
         if (a < b && (a == rank || b == rank))
             status = flows_ping(&probe->flows, a, b, &probe->latency_ns[a * size + b]);
     }
-    probe->flows.step_id = step_id + 1; /* whoever had none passed a number by */
+    /* the same id on all ranks, also those without a pair */
+    probe->flows.step_id = step_id + 1;
     return status;
 }
 
@@ -298,7 +302,7 @@ static void progress_tell(const struct probe *probe, int done, int all)
         fprintf(stderr, "\rprobe: round %d of %d%s", done, all, done == all ? "\n" : "");
 }
 
-/* Which round and which two ranks it was that failed. */
+/* Report the round, and the two ranks of the flow, that failed. */
 static int fail_measuring(const struct probe *probe, tryst_status status)
 {
     const struct flows *flows = &probe->flows;
@@ -312,14 +316,15 @@ static int fail_measuring(const struct probe *probe, tryst_status status)
     return fail(probe, what, status, "");
 }
 
-/* What this will cost, before it does. */
+/* Announce the number and the time of the rounds before they run. */
 static void measuring_tell(const struct probe *probe)
 {
     int rounds = probe->schedule[probe->schedule_count - 1].round + 1;
     if (probe->flows.rank == 0)
         fprintf(stderr,
-                "tryst-topo: measuring %d ranks in %d rounds of %.2g s; what is on these "
-                "wires now will notice\n",
+                "tryst-topo: measuring %d ranks in %d rounds of %.2g s; other traffic on "
+                "these "
+                "wires will slow down\n",
                 probe->flows.size, rounds, (double)probe->flows.flow_ns * 1e-9);
 }
 
@@ -331,7 +336,7 @@ static tryst_status rounds_run(struct probe *probe)
     for (int begin = 0, end; begin < count && status == TRYST_OK; begin = end) {
         end = round_end(probe, begin);
         probe->round = probe->schedule[begin].round + 1;
-        if (begin < size * (size - 1)) /* each pair once, apart from the others */
+        if (begin < size * (size - 1)) /* first each pair once, apart from others */
             status = round_ping(probe, begin, end);
         if (status == TRYST_OK)
             status = flows_meet(&probe->flows);
@@ -342,7 +347,7 @@ static tryst_status rounds_run(struct probe *probe)
     return status == TRYST_OK ? flows_meet(&probe->flows) : status;
 }
 
-/* Each rank's figures, as it has them, to rank 0, which keeps those that are that rank's own. */
+/* Send each rank's figures to rank 0, which keeps those that this rank measured. */
 static tryst_status figures_gather(struct probe *probe)
 {
     int size = probe->flows.size, count = probe->schedule_count;
@@ -380,8 +385,8 @@ static int graph_make(struct probe *probe, tryst_topo **topo_p)
                        probe->latency_ns, &info, topo_p);
     if (status != TRYST_OK)
         return fail(probe, "fitting a graph", status, tryst_last_error());
-    fprintf(stderr, "tryst-topo: %d of %d flows are as the graph says (%s",
-            info.explained, info.flows, info.mesh ? "a wire for each pair" : "switches");
+    fprintf(stderr, "tryst-topo: %d of %d flows match the graph (%s", info.explained,
+            info.flows, info.mesh ? "a wire for each pair" : "switches");
     if (!info.mesh)
         fprintf(stderr, "; %d wires that ranks share", info.groups);
     fprintf(stderr, ")\n");
@@ -389,9 +394,9 @@ static int graph_make(struct probe *probe, tryst_topo **topo_p)
     return TOPO_FINE;
 }
 
-/* ---- a rank ---------------------------------------------------------------------------------- */
+/* ---- a rank ------------------------------------------------------------------------ */
 
-/* Rank 0 learns who is where and tells what it makes of it. */
+/* Send all identities to rank 0, and its verdict to all ranks. */
 static tryst_status ranks_know(struct probe *probe, tryst_topo **topo_p)
 {
     struct flows *flows = &probe->flows;
@@ -446,7 +451,7 @@ int probe_run(const struct probe_options *options, tryst_topo **topo_p)
     struct probe *probe = calloc(1, sizeof *probe);
     *topo_p = NULL;
     if (!probe)
-        return topo_fail(TOPO_WRONG, "no memory for a probe");
+        return topo_fail(TOPO_WRONG, "cannot probe: out of memory");
     probe->options = options;
     probe->flows.step_id = 1;
     probe->flows.failed_from = probe->flows.failed_to = -1;
@@ -460,10 +465,10 @@ int probe_run(const struct probe_options *options, tryst_topo **topo_p)
     probe->flows.rank = tryst_group_rank(probe->flows.group);
     probe->flows.size = tryst_group_size(probe->flows.group);
     if (probe->flows.size < 2 || probe->flows.size > RANKS_MAX)
-        result = topo_fail(TOPO_USAGE, "--probe takes 2 to %d ranks, this job has %d",
+        result = topo_fail(TOPO_USAGE, "--probe takes 2 to %d ranks; this job has %d",
                            RANKS_MAX, probe->flows.size);
     else if ((status = ranks_know(probe, topo_p)) != TRYST_OK)
-        result = fail(probe, "telling rank 0 who is where", status, "");
+        result = fail(probe, "gathering the hosts at rank 0", status, "");
     else
         result = probe->verdict.known ? TOPO_FINE : probe_measure(probe, topo_p);
     tryst_probe_flows_free(probe->schedule);

@@ -9,13 +9,14 @@
 
 struct probe_options {
     const char *transport; /* NULL: TRYST_TRANSPORT */
-    const char *cache;     /* a file, "none", NULL: one of the user's */
-    double seconds_max;    /* for all rounds */
-    bool again;            /* measure even where the cache has it */
+    const char *cache;  /* a file, "none", or NULL: a file in the user's cache folder */
+    double seconds_max; /* limit for all rounds together */
+    bool again;         /* measure even if the cache has the graph */
 };
 
-/* Collective over the job that a launcher started this process in. At rank 0, *topo_p is the graph; elsewhere
- * it is NULL. Returns the exit status; what went wrong was said. */
+/* Measure the network of the job that a launcher started this process in. Collective. At
+ * rank 0, *topo_p is the graph; elsewhere it is NULL. Returns the exit status, after a
+ * message on stderr if that is not 0. */
 int probe_run(const struct probe_options *options, tryst_topo **topo_p);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tryst-topo: what its words share. All that it knows comes from tryst/topo.h. */
+/* The parts that the commands of tryst-topo share. All data come from tryst/topo.h. */
 #ifndef TRYST_TOOLS_TOPO_TOOL_H
 #define TRYST_TOOLS_TOPO_TOOL_H
 
@@ -12,7 +12,7 @@
 /* Exit statuses. */
 enum { TOPO_FINE = 0, TOPO_WRONG = 1, TOPO_USAGE = 2 };
 
-/* The command line of any word; what a word does not know is refused. */
+/* The options of all commands; a command refuses those that it does not have. */
 struct topo_options {
     const char *input, *format, *output, *json;
     const char *op, *root, *ranks, *from, *to;
@@ -30,24 +30,26 @@ struct topo_options {
 
 extern const char topo_help[], topo_help_plan[], topo_help_verify[], topo_help_explain[];
 
-/* Reads argv behind the word, of which `allowed` are the options (their names, NULL at the end) and `help` is
- * the page. */
+/* Read the command line after the command. `allowed` are the names of its options, NULL
+ * at the end; `help` is its page. */
 enum tool_next topo_options_read(int argc, char **argv, const char *help,
                                  const char *const *allowed,
                                  struct topo_options *options);
 
-/* A rank by its name or number; -1: it said what is wrong. */
+/* Find a rank by its name or number; -1 after a message. */
 int topo_rank_parse(const tryst_topo *topo, const char *text, const char *input);
-/* "0,2-4", "h0,h2"; the caller frees. False: it said what is wrong. */
+/* Parse ranks: "0,2-4", "h0,h2". The caller frees *ranks_p. False after a message. */
 bool topo_ranks_parse(const tryst_topo *topo, const char *text, const char *input,
                       int32_t **ranks_p, int32_t *count_p);
 
-/* One sentence on stderr; returns `exit_status`. */
+/* Print one sentence on stderr; return `exit_status`. */
 int topo_fail(int exit_status, const char *fmt, ...) TRYST_PRINTF(2, 3);
 
-/* All of `text` into the file `path`, or to stdout ("-" or NULL). Returns the exit status. */
+/* Write all of `text` to the file `path`, or to stdout ("-" or NULL). Returns the exit
+ * status, after a message on failure. */
 int topo_text_put(const char *text, const char *path);
-/* The whole file ("-": standard input), terminated, the caller's to free; NULL: it said what is wrong. */
+/* Read a whole file ("-": standard input) and terminate its text. The caller frees it;
+ * NULL after a message. */
 char *topo_file_get(const char *path, size_t *bytes_p);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tryst-topo: sees a machine or a cluster, plans trees on it, checks plans, explains routes. All of it is the
- * library's, through tryst/topo.h. */
+/* tryst-topo: shows a machine or a cluster, plans trees on it, checks plans, explains
+ * routes. The library does all of it, through tryst/topo.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static const char *input_name(const struct topo_options *options)
     return options->input ? options->input : "this machine";
 }
 
-/* `text` is the library's, and is given back. */
+/* Print `text`, which the library allocated, and free it. */
 static int text_end(tryst_status status, char *text, const char *path)
 {
     if (status != TRYST_OK)
@@ -38,7 +38,7 @@ static int text_end(tryst_status status, char *text, const char *path)
     return result;
 }
 
-/* ---- show --------------------------------------------------------------------------------- */
+/* ---- show -------------------------------------------------------------------------- */
 
 static int topo_put(const tryst_topo *topo, const struct topo_options *options,
                     const tryst_plan *plan)
@@ -59,11 +59,12 @@ static int probe_options_make(const struct topo_options *options,
                                                        : PROBE_SECONDS_USUAL,
                                     .again = options->probe_again};
     if (options->input)
-        return topo_fail(TOPO_USAGE, "--input reads and --probe measures: one of them");
+        return topo_fail(TOPO_USAGE,
+                         "cannot combine --input and --probe; give one of them");
     return TOPO_FINE;
 }
 
-/* One rank of the job; rank 0 has the graph. */
+/* Run one rank of the job; rank 0 prints the graph. */
 static int probe_rank(void *arg, int rank)
 {
     const struct topo_options *options = arg;
@@ -91,7 +92,7 @@ static int probe_main(struct topo_options *options)
         return probe_rank(options, rank);
     if (options->local_ranks < 2)
         return topo_fail(TOPO_USAGE,
-                         "--probe measures between ranks: start it by tryst-run, "
+                         "--probe measures between ranks; start it by tryst-run, "
                          "mpirun, srun or torchrun, or with -n 2 or more");
     int result = probe_options_make(options, &probe);
     if (result != TOPO_FINE)
@@ -117,7 +118,7 @@ static int show_main(struct topo_options *options)
     return result;
 }
 
-/* ---- plan --------------------------------------------------------------------------------- */
+/* ---- plan -------------------------------------------------------------------------- */
 
 static bool op_parse(const char *text, tryst_plan_op *op_p)
 {
@@ -128,13 +129,13 @@ static bool op_parse(const char *text, tryst_plan_op *op_p)
             return true;
         }
     topo_fail(0,
-              "--op %s: there is allreduce, broadcast, reduce, allgather and "
+              "--op %s: must be allreduce, broadcast, reduce, allgather or "
               "reduce_scatter",
               text);
     return false;
 }
 
-/* The root's place in the group. */
+/* Set the root to its place in the group. */
 static bool root_parse(const tryst_topo *topo, const struct topo_options *options,
                        tryst_plan_params *params)
 {
@@ -142,7 +143,7 @@ static bool root_parse(const tryst_topo *topo, const struct topo_options *option
     if (!options->root)
         return true;
     if (!rooted) {
-        topo_fail(0, "--root goes with --op broadcast or reduce");
+        topo_fail(0, "--root goes with --op broadcast or reduce only");
         return false;
     }
     int rank = topo_rank_parse(topo, options->root, input_name(options));
@@ -159,7 +160,7 @@ static bool root_parse(const tryst_topo *topo, const struct topo_options *option
     return !params->ranks;
 }
 
-/* *ranks_p is the caller's to free, also on failure. */
+/* Fill in `params`. The caller frees *ranks_p, also after a failure. */
 static bool params_read(const tryst_topo *topo, const struct topo_options *options,
                         tryst_plan_params *params, int32_t **ranks_p)
 {
@@ -213,7 +214,7 @@ static int plan_main(struct topo_options *options)
     return result;
 }
 
-/* ---- verify ------------------------------------------------------------------------------- */
+/* ---- verify ------------------------------------------------------------------------ */
 
 static int verify_main(struct topo_options *options)
 {
@@ -238,7 +239,7 @@ static int verify_main(struct topo_options *options)
     return result;
 }
 
-/* ---- explain ------------------------------------------------------------------------------ */
+/* ---- explain ----------------------------------------------------------------------- */
 
 static int explain_main(struct topo_options *options)
 {
@@ -261,7 +262,7 @@ static int explain_main(struct topo_options *options)
     return result;
 }
 
-/* ---- the command line --------------------------------------------------------------------- */
+/* ---- the command line -------------------------------------------------------------- */
 
 static const char *const show_options[] = {
     "input",     "format",      "output",        "probe",       "local-ranks",
@@ -295,10 +296,10 @@ static int topo_main(int argc, char **argv)
                 word = &words[w];
         if (!word)
             return topo_fail(TOPO_USAGE,
-                             "there is no '%s': plan, verify, explain; see "
+                             "unknown command '%s': must be plan, verify or explain; see "
                              "tryst-topo --help",
                              argv[1]);
-        argc--; /* the word is what getopt passes over */
+        argc--; /* getopt skips argv[0], here the command */
         argv++;
     }
     const enum tool_next next =

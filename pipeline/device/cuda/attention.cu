@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention.c on a GPU, by tiles (Dao, FlashAttention-2, 2023): scores exist in shared memory for
- * one tile of queries and one of keys at a time; forward keeps a running maximum and sum for each
- * row, backward makes the probabilities once more from lse.
+/* Computes reference/attention.c on a GPU, by tiles (Dao, FlashAttention-2, 2023): scores
+ * exist in shared memory for one tile of queries and one of keys at a time; forward keeps
+ * a running maximum and sum for each row, backward computes the probabilities again from
+ * lse.
  *
- * A block of 16×16 threads has one tile of one head. Tiles have WIDTH columns (a head's, padded
- * with zeros) and as many rows as make 4096 elements. Thread (x, y) computes rows y, y + 16, …, and
- * of the scores columns x, x + 16, …, of the results columns x, x + 16, … Backward is two kernels,
- * one with a tile of queries (dq), one with a tile of keys (dk, dv), so that each result is summed
- * by one thread in a fixed order. */
+ * A block of 16×16 threads has one tile of one head. Tiles have WIDTH columns (a head's,
+ * padded with zeros) and 4096 / WIDTH rows. Thread (x, y) computes rows y, y + 16, …, and
+ * in them columns x, x + 16, … of scores and of results. Backward is two kernels, one
+ * with a tile of queries (dq), one with a tile of keys (dk, dv), so that one thread sums
+ * each result in a fixed order. */
 #include "cuda_kernel.h"
 
 enum { ATTENTION_SIDE = 16, ATTENTION_THREADS = ATTENTION_SIDE * ATTENTION_SIDE };
@@ -17,14 +18,13 @@ template <int WIDTH> struct tile {
     static const int ROWS = 4096 / WIDTH;
     static const int ROWS_EACH = ROWS / ATTENTION_SIDE;     /* of one thread */
     static const int COLUMNS_EACH = WIDTH / ATTENTION_SIDE; /* of one thread */
-    static const int PITCH =
-        WIDTH + 1; /* odd: threads beside each other meet no bank twice */
+    static const int PITCH = WIDTH + 1; /* odd: adjacent threads use different banks */
     static const int FLOATS = ROWS * PITCH;
     static const int SCORES_PITCH = ROWS + 1;
     static const int SCORES_FLOATS = ROWS * SCORES_PITCH;
 };
 
-/* One head of one window, as a block sees it. */
+/* One head of one window. */
 template <typename T> struct head {
     int seq, width;
     float scale;
@@ -60,7 +60,8 @@ template <typename T> __device__ static inline head<T> head_at(const device_atte
     return h;
 }
 
-/* Rows [first, first + ROWS) of a matrix into shared memory; zero where there is none. */
+/* Load rows [first, first + ROWS) of a matrix into shared memory; zero beyond the
+ * matrix. */
 template <typename T, int WIDTH>
 __device__ static inline void tile_load(const T *from, size_t stride, int first, int rows,
                                         int width, float *to)
@@ -74,7 +75,7 @@ __device__ static inline void tile_load(const T *from, size_t stride, int first,
     }
 }
 
-/* Row `i` of a · row `j` of b. */
+/* Return row `i` of a · row `j` of b. */
 template <int WIDTH>
 __device__ static inline float tile_dot(const float *a, int i, const float *b, int j)
 {
@@ -86,7 +87,8 @@ __device__ static inline float tile_dot(const float *a, int i, const float *b, i
     return sum;
 }
 
-/* sum[r][c] += Σ_j scores[row r][j] · values[j][column c]; with `down` it is scores[j][row r]. */
+/* sum[r][c] += Σ_j scores[row r][j] · values[j][column c]; with DOWN, scores[j][row
+ * r]. */
 template <int WIDTH, bool DOWN>
 __device__ static inline void tile_product(
     const float *scores, const float *values,
@@ -109,7 +111,7 @@ __device__ static inline void tile_product(
     }
 }
 
-/* This thread's part of a tile of results to memory, each row times a factor. */
+/* Store this thread's part of a tile of results, each row times a factor. */
 template <typename T, int WIDTH>
 __device__ static inline void tile_store(
     const float sum[tile<WIDTH>::ROWS_EACH][tile<WIDTH>::COLUMNS_EACH],
@@ -130,10 +132,10 @@ __device__ static inline void tile_store(
     }
 }
 
-/* ---- forward ------------------------------------------------------------------------------- */
+/* ---- forward ----------------------------------------------------------------------- */
 
-/* Scores of a tile of keys to probabilities that still want dividing by `sum`; what was summed
- * before is scaled to the new maximum. */
+/* Turn scores of a tile of keys into probabilities that are not yet divided by `sum`;
+ * earlier sums are scaled to the new maximum. */
 template <int WIDTH>
 __device__ static inline void tile_softmax(
     const float *q, const float *k, float scale, int query, int key,
@@ -155,8 +157,8 @@ __device__ static inline void tile_softmax(
                        : -INFINITY;
             largest = fmaxf(largest, s[c]);
         }
-        /* The 16 threads of a row are one half of a warp. The first tile of keys has key 0, which
-         * every query sees, so the maximum is finite from then on. */
+        /* The 16 threads of a row are one half of a warp. The first tile of keys has key
+         * 0, which every query uses, so the maximum is finite from then on. */
         largest = fmaxf(max[r], warp_max(largest, ATTENTION_SIDE / 2));
 #pragma unroll
         for (int c = 0; c < size::ROWS_EACH; c++) {
@@ -216,18 +218,18 @@ __global__ static void __launch_bounds__(ATTENTION_THREADS)
     tile_store<T, WIDTH>(out, sum, h.out_stride, query, h.seq, h.width, h.out);
 }
 
-/* ---- backward ------------------------------------------------------------------------------ */
+/* ---- backward ---------------------------------------------------------------------- */
 
 enum { DELTA_WARPS = 4 };
 
-/* One warp has one row of one head. */
+/* Compute delta: one warp has one row of one head. */
 template <typename T> __global__ static void attention_delta_kernel(device_attention a)
 {
     const head<T> h = head_at<T>(a);
     const int row = (int)(blockIdx.x * DELTA_WARPS + threadIdx.x / WARP);
     float sum = 0;
     if (row >= h.seq) {
-        return; /* the whole warp does */
+        return; /* the whole warp returns */
     }
     for (int d = (int)(threadIdx.x % WARP); d < h.width; d += WARP) {
         const size_t at = (size_t)row * h.out_stride + d;
@@ -239,8 +241,8 @@ template <typename T> __global__ static void attention_delta_kernel(device_atten
     }
 }
 
-/* Probabilities and their scores' gradients (times scale) of one tile of queries and one of keys
- * to shared memory; nothing where a key lies behind its query. */
+/* Store probabilities and their scores' gradients (times scale) of one tile of queries
+ * and one of keys to shared memory; zeros where a key is behind its query. */
 template <typename T, int WIDTH>
 __device__ static inline void tile_dscores(const head<T> &h, int query, int key,
                                            const float *q, const float *k, const float *v,
@@ -359,7 +361,7 @@ __global__ static void __launch_bounds__(ATTENTION_THREADS)
     tile_store<T, WIDTH>(dv, one, h.qkv_stride, key, h.seq, h.width, h.dv);
 }
 
-/* ---- launching ----------------------------------------------------------------------------- */
+/* ---- launching --------------------------------------------------------------------- */
 
 static dim3 attention_grid(const device_attention *a, int32_t rows)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums of columns on a GPU: a block has 32 columns, each of its 32 rows of threads adds every 32nd
- * row, and the first adds the 32 sums in their order. */
+/* Sums columns on a GPU: a block has 32 columns, each of its 32 rows of threads adds
+ * every 32nd row, and the first row adds the 32 sums in their order. */
 #include "cuda_kernel.h"
 
 enum { COLUMN_TILE = 32 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cross-entropy on a GPU: one warp has one row; the mean is one block's, in fp64. */
+/* Computes cross-entropy on a GPU: one warp has one row; one block computes the mean, in
+ * fp64. */
 #include "cuda_kernel.h"
 
 enum { LOSS_WARPS = 4, LOSS_THREADS = 256 };
@@ -12,7 +13,7 @@ __global__ static void cross_entropy_forward_kernel(int rows, int classes,
     const int row = (int)(blockIdx.x * LOSS_WARPS + threadIdx.x / WARP);
     const int lane = (int)(threadIdx.x % WARP);
     if (row >= rows) {
-        return; /* the whole warp does */
+        return; /* the whole warp returns */
     }
     const float *x = logits + (size_t)row * classes;
     float max = -INFINITY, sum = 0;
@@ -43,7 +44,7 @@ __global__ static void cross_entropy_backward_kernel(uint64_t count, int classes
     }
 }
 
-/* Sums of every LOSS_THREADS-th loss, halved together in a fixed order. */
+/* Add every LOSS_THREADS-th loss, then add the sums in halves, in a fixed order. */
 __global__ static void loss_mean_kernel(int rows, const float *losses, double *mean)
 {
     __shared__ double sums[LOSS_THREADS];

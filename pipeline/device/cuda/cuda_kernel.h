@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kernels share: loads and stores of either type, sums over a warp, launching.
+/* Shared parts of the kernels: loads and stores of either type, sums over a warp,
+ * launching.
  *
- * Kernels compute in fp32, sum in an order that depends on shapes alone (no atomics), and are
- * plain: tiles in shared memory where data is read more than once, and no more than that. nvcc
- * compiles them for devices; tests compile the same sources as C++, behind an emulation of the few
- * things of CUDA that they use (tests/support/emulated_cuda.h), so that their logic is tested
- * where there is no device. */
+ * Kernels compute in fp32, sum in an order that depends on shapes alone (no atomics), and
+ * are plain: tiles in shared memory where data are read more than once, and no more. nvcc
+ * compiles them for devices; tests compile the same sources as C++, over an emulation of
+ * the few parts of CUDA that they use (tests/support/emulated_cuda.h), so that their
+ * logic is tested without a device. */
 #ifndef PIPELINE_DEVICE_CUDA_KERNEL_H
 #define PIPELINE_DEVICE_CUDA_KERNEL_H
 
@@ -25,13 +26,13 @@ extern "C" {
         cuda_launched((lane), (what));                                              \
     } while (0)
 
-/* Let `kernel` use more shared memory than the 48 KiB that need no asking. */
+/* Let `kernel` use more shared memory than the default limit of 48 KiB. */
 #define CUDA_SHARED_BYTES(kernel, bytes)                                    \
     (void)cudaFuncSetAttribute((const void *)(kernel),                      \
                                cudaFuncAttributeMaxDynamicSharedMemorySize, \
                                (int)(bytes))
 
-/* The block's shared memory, whose size the launch gives. */
+/* The block's shared memory; the launch gives its size. */
 #define CUDA_SHARED(name)                                       \
     extern __shared__ __align__(16) float cuda_shared_memory[]; \
     float *name = cuda_shared_memory
@@ -65,7 +66,8 @@ template <> __device__ inline bf16 rounded<bf16>(float x)
     return bf16_from_float(x);
 }
 
-/* Of all lanes, in all lanes: `first` 16 for a whole warp, 8 for each half of one. */
+/* Reduce over lanes and return the result in all of them: `first` is 16 for a whole warp,
+ * 8 for each half of one. */
 __device__ static inline float warp_sum(float x, int first = WARP / 2)
 {
     for (int step = first; step > 0; step /= 2) {
@@ -82,7 +84,7 @@ __device__ static inline float warp_max(float x, int first = WARP / 2)
     return x;
 }
 
-/* The first element of this thread, and how far apart its elements are. */
+/* Return the first element of this thread, and the distance between its elements. */
 __device__ static inline uint64_t grid_first(void)
 {
     return (uint64_t)blockIdx.x * blockDim.x + threadIdx.x;
@@ -95,7 +97,7 @@ __device__ static inline uint64_t grid_stride(void)
 
 enum { ELEMENT_THREADS = 256, ELEMENT_BLOCKS_MAX = 4096 };
 
-/* Blocks for a walk over `count` elements. */
+/* Return the number of blocks for a loop over `count` elements. */
 static inline unsigned element_blocks(uint64_t count)
 {
     uint64_t blocks = (count + ELEMENT_THREADS - 1) / ELEMENT_THREADS;
@@ -108,7 +110,7 @@ static inline unsigned blocks_of(int32_t count, int32_t each)
     return (unsigned)((count + each - 1) / each);
 }
 
-/* The statements once, with T the session's dtype. */
+/* Run the statements with T the session's dtype. */
 #define CUDA_FOR_TYPE(lane, ...)                          \
     do {                                                  \
         if ((lane)->session->dtype == TRYST_DTYPE_BF16) { \

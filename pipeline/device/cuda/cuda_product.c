@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* product.c by cuBLASLt.
+/* Multiplies matrices by cuBLASLt.
  *
- * Its matrices are column-major, so that a row-major D [m, n] = A · B is the column-major
- * Dᵀ [n, m] = Bᵀ · Aᵀ: its first factor is our B, its second our A, and its bias, one number for
- * each of its rows, is one for each of our columns.
+ * cuBLASLt's matrices are column-major, so a row-major D [m, n] = A · B is the
+ * column-major Dᵀ [n, m] = Bᵀ · Aᵀ: its first factor is our B, its second our A, and its
+ * bias, one number for each of its rows, is one for each of our columns.
  *
- * A shape is set up once (a plan): the algorithm is the first that the library's own heuristic
- * names for it, so it is the same on each run; partial sums of a split k are added in fp32 only. The
- * heuristic sees no address, only the alignment that all arrays have, so that equal shapes get equal
- * algorithms wherever a stage begins. Where no algorithm has the epilogue that is asked for (odd
- * widths, say), or not even the bias, the product goes without, and our kernels follow. Called through
- * the row's table. */
+ * A shape is set up once (a plan): the algorithm is the first that the library's own
+ * heuristic returns, so it is the same on each run; partial sums of a split k are added
+ * in fp32 only. The heuristic gets no address, only the alignment of all arrays, so equal
+ * shapes get equal algorithms wherever a stage begins. Where no algorithm has the
+ * epilogue (for odd widths, for example), or not even the bias, the product runs without
+ * it, and our kernels follow. */
 #include "cuda_product.h"
 #include "cuda_session.h"
 
@@ -37,9 +37,9 @@ static cublasLtEpilogue_t epilogue_of(const cuda_plan *plan)
                                                        : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-/* ---- plans --------------------------------------------------------------------------------- */
+/* ---- plans ------------------------------------------------------------------------- */
 
-/* One attribute of a plan's product, unless one before it failed. */
+/* Set one attribute of a plan's product, unless an earlier one failed. */
 static void product_set(cuda_plan *plan, cublasLtMatmulDescAttributes_t attribute,
                         const void *value, size_t bytes, cublasStatus_t *status)
 {
@@ -73,7 +73,8 @@ static cublasStatus_t plan_describe(cuda_plan *plan, const device_session *sessi
     const cublasOperation_t second = key->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     const cublasLtEpilogue_t epilogue = epilogue_of(plan);
     const int64_t aux_ld = key->n;
-    void *aligned = (void *)(uintptr_t)PRODUCT_ALIGN_BYTES; /* stands for any of them */
+    /* any aligned address */
+    void *aligned = (void *)(uintptr_t)PRODUCT_ALIGN_BYTES;
     cublasStatus_t status = cublasLtMatmulDescInit(&plan->product, compute, CUDA_R_32F);
     product_set(plan, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof(first), &status);
     product_set(plan, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof(second), &status);
@@ -158,7 +159,8 @@ static cublasStatus_t plan_make(cuda_plan *plan, cuda_session *session,
     return status == CUBLAS_STATUS_SUCCESS ? plan_choose(plan, session->lt) : status;
 }
 
-/* With as much fused as there is an algorithm for, and no more than `fusion`. */
+/* Make the plan with as much fused as an algorithm supports, but no more than
+ * `fusion`. */
 static cublasStatus_t plan_settle(cuda_plan *plan, cuda_session *session,
                                   cuda_fusion fusion)
 {
@@ -183,7 +185,8 @@ static cuda_plan_key key_of(const device_product *p)
                            .epilogue = (uint8_t)p->epilogue};
 }
 
-/* The plan of this shape, made now where it is new. With more shapes than places the oldest goes. */
+/* Return the plan of this shape, made now if it is new. A new shape replaces the oldest
+ * plan if all are in use. */
 static cuda_plan *plan_get(cuda_session *session, const device_product *p,
                            cublasStatus_t *status)
 {
@@ -201,9 +204,9 @@ static cuda_plan *plan_get(cuda_session *session, const device_product *p,
     return plan;
 }
 
-/* ---- running ------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------- */
 
-/* A GELU that kernels do works on what the product leaves in aux. */
+/* Return the product's target: aux if a kernel computes the GELU from it. */
 static void *product_target(const cuda_plan *plan, const device_product *p)
 {
     return plan->fusion != CUDA_FUSED && p->epilogue == DEVICE_EPILOGUE_GELU ? p->aux
@@ -225,7 +228,7 @@ static cublasStatus_t product_run(const device_lane *lane, cuda_plan *plan,
                           DEVICE_WORKSPACE_BYTES, (cudaStream_t)lane->stream);
 }
 
-/* What the product leaves to kernels of ours. */
+/* Run the kernels for those parts that the product left out. */
 static void product_finish(const device_lane *lane, const cuda_plan *plan,
                            const device_product *p)
 {
@@ -243,7 +246,7 @@ static void product_finish(const device_lane *lane, const cuda_plan *plan,
     }
 }
 
-/* An algorithm that was named and does not run after all; nothing has been enqueued. */
+/* True if the chosen algorithm does not run after all; nothing has been enqueued then. */
 static bool is_refusal(cublasStatus_t status)
 {
     return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_ARCH_MISMATCH;

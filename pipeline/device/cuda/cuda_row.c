@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CUDA row of device kernels, and the entry of the module that it comes in (tryst_stage_cuda.so).
+/* Implements the CUDA row of device kernels, and the entry of its module
+ * (tryst_stage_cuda.so).
  *
- * A session has two non-blocking streams on the device's primary context: COMPUTE in the middle of
- * the range of priorities (copies of ours between devices are above), WEIGHT at its end. Between
- * enter and leave that context is the thread's, and the caller's own is back afterwards. Nothing
- * here waits for a stream: who must know asks whether it is idle, and has the deadline
- * (device_finish.c).
+ * A session has two non-blocking streams on the device's primary context: COMPUTE in the
+ * middle of the range of priorities (the library's copies between devices are above),
+ * WEIGHT at its end. Between enter and leave the thread has that context; leave restores
+ * the caller's own. No call here waits for a stream: device_finish.c polls whether a lane
+ * is idle, and has the deadline.
  *
- * The runtime is linked statically and finds the driver when a session is first opened; cuBLASLt
- * comes with the module. Never unloaded. */
+ * The runtime is linked statically and finds the driver when a session is first opened;
+ * cuBLASLt is loaded with the module. The module is never unloaded. */
 #include "cuda_product.h"
 #include "cuda_session.h"
 
@@ -30,7 +31,7 @@ static cudaStream_t stream_of(const device_lane *lane)
     return (cudaStream_t)lane->stream;
 }
 
-/* Keep the first failure, with its sentence. Returns whether all is well. */
+/* Record the first failure, with its sentence. True if `error` is none. */
 static bool session_check(device_session *session, cudaError_t error, const char *what)
 {
     if (error == cudaSuccess) {
@@ -65,19 +66,19 @@ void cuda_product_failed(const device_lane *lane, const device_product *p,
     }
 }
 
-/* ---- the thread's context ------------------------------------------------------------------ */
+/* ---- the thread's context ---------------------------------------------------------- */
 
 static void session_enter(device_session *base)
 {
     cuda_session *session = session_of(base);
     session->entered = session->calls.push(session->context) == 0;
     if (!session->entered) {
-        session_check(base, cudaErrorDeviceUninitialized,
-                      "its context cannot be entered");
+        session_check(base, cudaErrorDeviceUninitialized, "cannot enter its context");
     }
 }
 
-/* Where it could not be entered, what is on top is the caller's. */
+/* Pop the session's context. If it could not be entered, the top one is the caller's and
+ * stays. */
 static void session_leave(device_session *base)
 {
     void *context;
@@ -97,7 +98,8 @@ static void *driver_call(const char *name, unsigned version)
     return error == cudaSuccess && found == cudaDriverEntryPointSuccess ? call : NULL;
 }
 
-/* The versions are those of which these calls have been what they are. */
+/* Find the driver's calls. Each version is the one since which the call has had this
+ * form. */
 static bool context_calls_find(struct cuda_context_calls *calls)
 {
     void *found[4] = {driver_call("cuDevicePrimaryCtxRetain", 7000),
@@ -114,7 +116,7 @@ static bool context_calls_find(struct cuda_context_calls *calls)
     return true;
 }
 
-/* ---- open and close ------------------------------------------------------------------------ */
+/* ---- open and close ---------------------------------------------------------------- */
 
 typedef struct open_error {
     char *text;
@@ -125,13 +127,12 @@ static tryst_status open_fail(open_error to, tryst_status status, int32_t device
                               const char *why)
 {
     if (to.text && to.capacity > 0) {
-        snprintf(to.text, to.capacity, "CUDA device %d cannot be used: %s", (int)device,
-                 why);
+        snprintf(to.text, to.capacity, "cannot use CUDA device %d: %s", (int)device, why);
     }
     return status;
 }
 
-/* Is there a driver, the device, and what the precision needs? */
+/* Check that there is a driver, the device, and support for the precision. */
 static tryst_status device_check(int32_t device, tryst_precision precision, open_error to)
 {
     int count = 0, major = 0;
@@ -139,7 +140,7 @@ static tryst_status device_check(int32_t device, tryst_precision precision, open
     if (error == cudaErrorInsufficientDriver) {
         return open_fail(
             to, TRYST_E_UNSUPPORTED, device,
-            "there is no CUDA driver (libcuda.so.1), or it is older than the "
+            "no CUDA driver is installed (libcuda.so.1), or it is older than the "
             "toolkit that the module was built with");
     }
     if (error != cudaSuccess) {
@@ -147,12 +148,12 @@ static tryst_status device_check(int32_t device, tryst_precision precision, open
     }
     if (device < 0 || device >= count) {
         char why[64];
-        snprintf(why, sizeof(why), "the driver has %d, counted from 0", count);
+        snprintf(why, sizeof(why), "must be below %d, the number of devices", count);
         return open_fail(to, TRYST_E_UNSUPPORTED, device, why);
     }
     if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) !=
         cudaSuccess) {
-        return open_fail(to, TRYST_E_SYSTEM, device, "it does not tell its capability");
+        return open_fail(to, TRYST_E_SYSTEM, device, "its compute capability is unknown");
     }
     if (major < 8 && precision != TRYST_PRECISION_F32) {
         return open_fail(to, TRYST_E_UNSUPPORTED, device,
@@ -200,15 +201,15 @@ static void cuda_close(device_session *base)
     free(session);
 }
 
-/* With the context entered: all that a session has. The empty launch at the end finds out whether
- * this binary has code for the device. */
+/* Open streams and cuBLASLt, with the context entered. The empty launch at the end shows
+ * whether this binary has code for the device. */
 static tryst_status session_fill(cuda_session *session)
 {
     device_session *base = &session->base;
     if (lanes_open(session)) {
         if (cublasLtCreate(&session->lt) != CUBLAS_STATUS_SUCCESS) {
             session->lt = NULL;
-            session_check(base, cudaErrorUnknown, "cuBLASLt did not start");
+            session_check(base, cudaErrorUnknown, "cannot start cuBLASLt");
         } else {
             cuda_duplicate(&base->lanes[DEVICE_COMPUTE], 0, NULL, NULL);
         }
@@ -227,7 +228,7 @@ static tryst_status cuda_open(int32_t device, tryst_precision precision,
     }
     cuda_session *session = calloc(1, sizeof(*session));
     if (!session) {
-        return open_fail(to, TRYST_E_NOMEM, device, "no memory on the host");
+        return open_fail(to, TRYST_E_NOMEM, device, "out of memory on the host");
     }
     session->base = (device_session){.kernels = &device_kernels_cuda,
                                      .precision = precision,
@@ -238,7 +239,7 @@ static tryst_status cuda_open(int32_t device, tryst_precision precision,
         session->calls.retain(&session->context, device) != 0) {
         free(session);
         return open_fail(to, TRYST_E_UNSUPPORTED, device,
-                         "the driver gives no primary context");
+                         "the driver has no primary context for it");
     }
     session_enter(&session->base);
     status = session_fill(session);
@@ -252,7 +253,7 @@ static tryst_status cuda_open(int32_t device, tryst_precision precision,
     return TRYST_OK;
 }
 
-/* ---- memory and order ---------------------------------------------------------------------- */
+/* ---- memory and order -------------------------------------------------------------- */
 
 static tryst_status cuda_status(device_session *session)
 {
@@ -263,7 +264,7 @@ static tryst_status cuda_idle(const device_lane *lane)
 {
     const cudaError_t error = cudaStreamQuery(stream_of(lane));
     if (error == cudaErrorNotReady) {
-        (void)cudaGetLastError(); /* no failure of a launch's */
+        (void)cudaGetLastError(); /* clear the error: no launch failed */
         return TRYST_IN_PROGRESS;
     }
     session_check(lane->session, error, "work that was enqueued before");
@@ -275,7 +276,7 @@ static void cuda_memory_left(device_session *session, uint64_t *free_p, uint64_t
     size_t left = 0, total = 0;
     (void)session;
     if (cudaMemGetInfo(&left, &total) != cudaSuccess) {
-        (void)cudaGetLastError(); /* no launch's */
+        (void)cudaGetLastError(); /* clear the error: no launch failed */
         left = total = 0;
     }
     *free_p = left;
@@ -287,7 +288,7 @@ static tryst_status cuda_alloc(device_session *session, uint64_t bytes, void **d
     void *data = NULL;
     const device_lane *lane = &session->lanes[DEVICE_COMPUTE];
     if (cudaMalloc(&data, bytes) != cudaSuccess) {
-        (void)cudaGetLastError(); /* told by the status */
+        (void)cudaGetLastError(); /* the status reports it */
         return TRYST_E_NOMEM;
     }
     session_check(session, cudaMemsetAsync(data, 0, bytes, stream_of(lane)), "zeroes");
@@ -306,7 +307,7 @@ static tryst_status cuda_pinned_alloc(device_session *session, uint64_t bytes,
 {
     (void)session;
     if (cudaHostAlloc(data_p, bytes, cudaHostAllocDefault) != cudaSuccess) {
-        (void)cudaGetLastError(); /* told by the status */
+        (void)cudaGetLastError(); /* the status reports it */
         return TRYST_E_NOMEM;
     }
     return TRYST_OK;
@@ -357,7 +358,7 @@ static void cuda_event_wait(const device_lane *lane, void *event)
                   "waiting for an event");
 }
 
-/* ---- the row and the module ---------------------------------------------------------------- */
+/* ---- the row and the module -------------------------------------------------------- */
 
 static const device_kernels device_kernels_cuda = {
     .struct_size = sizeof(device_kernels),

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The operations of the CUDA row; device_kernels.h says what each does. The reference
- * (../reference) has each by the same name. Called through the row's table alone (cuda_row.c). */
+/* The operations of the CUDA row; device_kernels.h documents them. The reference
+ * (../reference) has the same operations by the same names. They are called through the
+ * row's table only (cuda_row.c). */
 #ifndef PIPELINE_DEVICE_CUDA_ROW_H
 #define PIPELINE_DEVICE_CUDA_ROW_H
 
 #include "pipeline/device/device_kernels.h"
 
-/* The widest head that attention's tiles hold. */
+/* Limit of a head's width: that of attention's tiles. */
 enum { CUDA_HEAD_WIDTH_MAX = 256 };
 
 void cuda_column_sum(const device_lane *lane, int32_t rows, int32_t columns,
@@ -49,7 +50,7 @@ void cuda_loss_mean(const device_lane *lane, int32_t rows, const void *losses,
 void cuda_update(const device_lane *lane, const device_update *update);
 void cuda_round(const device_lane *lane, uint64_t count, const void *wide, void *y);
 
-/* Behind every launch: keep its failure, with the name of what was launched. */
+/* Record the failure of a launch, with its name. Call after every launch. */
 void cuda_launched(const device_lane *lane, const char *what);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A session of the CUDA row: what cuda_row.c sets up and cuda_product.c uses. */
+/* A session of the CUDA row: cuda_row.c sets it up and cuda_product.c uses it. */
 #ifndef PIPELINE_DEVICE_CUDA_SESSION_H
 #define PIPELINE_DEVICE_CUDA_SESSION_H
 
@@ -8,20 +8,21 @@
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 
-/* Shapes of products that a session remembers; a stage has about twenty. */
+/* Plans of products that a session keeps; a stage has about twenty shapes. */
 enum { CUDA_PLANS_MAX = 64 };
 
-/* What decides which of cuBLASLt's algorithms runs. */
+/* The properties that decide which of cuBLASLt's algorithms runs. */
 typedef struct cuda_plan_key {
     int32_t m, n, k;
     uint8_t a_transposed, b_transposed, d_wide, biased, added, epilogue;
     uint8_t reserved[2];
 } cuda_plan_key;
 
-/* How much of what follows a product it does itself, from most to least; kernels do the rest. */
+/* How much of the work after a product cuBLASLt does itself, from most to least; kernels
+ * do the rest. */
 typedef enum cuda_fusion { CUDA_FUSED, CUDA_FUSED_BIAS, CUDA_UNFUSED } cuda_fusion;
 
-/* A product of this shape, set up. */
+/* A product of one shape, set up. */
 typedef struct cuda_plan {
     cuda_plan_key key;
     bool used;
@@ -34,8 +35,9 @@ typedef struct cuda_plan {
 typedef struct cuda_session {
     device_session base;
     cublasLtHandle_t lt;
-    void *context;              /* the device's primary context, retained */
-    struct cuda_context_calls { /* of the driver, by the runtime's own look-up */
+    void *context; /* the device's primary context, retained */
+    /* the driver's calls, found by the runtime's own look-up */
+    struct cuda_context_calls {
         int (*retain)(void **context_p, int device);
         int (*release)(int device);
         int (*push)(void *context);
@@ -47,7 +49,7 @@ typedef struct cuda_session {
     uint32_t plans_next;
 } cuda_session;
 
-/* Keep a failure of cuBLASLt. */
+/* Record a failure of cuBLASLt. */
 void cuda_product_failed(const device_lane *lane, const device_product *product,
                          cublasStatus_t status);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole arrays on a GPU. The bias stands in where a product has none of its own. */
+/* Computes over whole arrays on a GPU. bias_add follows a product without a bias. */
 #include "cuda_kernel.h"
 
 template <typename T>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The embedding on a GPU. Backward is no scatter: a block owns one row of a table and walks all rows
- * of dy that belong there, in their order, so that sums need no atomics. */
+/* Computes the embedding on a GPU. Backward does not scatter: a thread has one element of
+ * a table and adds all rows of dy that belong to it, in their order, so sums need no
+ * atomics. */
 #include "cuda_kernel.h"
 
 enum { EMBEDDING_THREADS = 128 };

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GELU on a GPU. The forward form stands in where a product has no GELU of its own. */
+/* Computes GELU on a GPU. gelu_forward follows a product without a GELU. */
 #include "cuda_kernel.h"
 
 #define GELU_A 0.79788456080286535588f /* sqrt(2 / pi) */
 #define GELU_B 0.044715f
 
-/* GELU(x) = x · sigmoid(2u), u = GELU_A · (x + GELU_B · x³): the tanh form without the difference
- * that loses its digits where x is far below zero. */
+/* GELU(x) = x · sigmoid(2u), u = GELU_A · (x + GELU_B · x³): the tanh form without the
+ * difference that loses its digits for x far below zero. */
 __device__ static inline float gelu_sigmoid(float x)
 {
     return 1 / (1 + expf(-2 * GELU_A * (x + GELU_B * x * x * x)));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Layer norm on a GPU: one warp has one row; the weights' gradients are sums down the columns, as in
- * column_sum.cu. */
+/* Computes layer norm on a GPU: one warp has one row; the weights' gradients are sums of
+ * columns, as in column_sum.cu. */
 #include "cuda_kernel.h"
 
 /* Added to the variance, as in PyTorch's LayerNorm. */
@@ -8,7 +8,7 @@
 
 enum { NORM_WARPS = 4, NORM_TILE = 32 };
 
-/* The row of this warp; `rows` or more where there is none. */
+/* Return the row of this warp; it may be `rows` or more. */
 __device__ static inline int norm_row(void)
 {
     return (int)(blockIdx.x * NORM_WARPS + threadIdx.x / WARP);
@@ -20,7 +20,7 @@ __global__ static void norm_forward_kernel(int rows, int width, const T *x, cons
 {
     const int row = norm_row(), lane = (int)(threadIdx.x % WARP);
     if (row >= rows) {
-        return; /* the whole warp does */
+        return; /* the whole warp returns */
     }
     const size_t at = (size_t)row * width;
     float sum = 0, square = 0;

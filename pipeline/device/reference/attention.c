@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Causal attention, one row at a time. With s_ij = scale · q_i·k_j for j ≤ i, else nothing:
+/* Computes causal attention, one row at a time. With s_ij = scale · q_i·k_j for j ≤ i
+ * only:
  *
  *     lse_i = log Σ_j exp(s_ij),  p_ij = exp(s_ij − lse_i),  o_i = Σ_j p_ij v_j
  *     delta_i = do_i·o_i,  ds_ij = p_ij (do_i·v_j − delta_i)
  *     dq_i = scale Σ_j ds_ij k_j,  dk_j = scale Σ_i ds_ij q_i,  dv_j = Σ_i p_ij do_i
  *
- * Forward leaves lse alone, and backward computes p once more from it, so no [seq, seq] matrix is
- * ever made (Dao et al., FlashAttention, 2022). Backward walks rows for dq and columns for dk and
- * dv, so that each result is one sum in a fixed order. */
+ * Forward stores only lse, and backward computes p again from it, so no [seq, seq] matrix
+ * exists (Dao et al., FlashAttention, 2022). Backward loops over rows for dq and over
+ * columns for dk and dv, so that each result is one sum in a fixed order. */
 #include "attention.h"
 #include "number.h"
 
@@ -18,9 +19,10 @@ typedef struct head {
     const device_attention *a;
     tryst_dtype dtype, wide;
     size_t width, hidden, seq;
-    size_t q;    /* its q of row 0 in qkv; k lies hidden further, v 2·hidden */
-    size_t out;  /* its columns of row 0 in attended */
-    size_t sums; /* its row 0 in lse and delta */
+    /* offset of the head's q of row 0 in qkv; k is `hidden` further, v 2·hidden */
+    size_t q;
+    size_t out;  /* offset of the head's columns of row 0 in attended */
+    size_t sums; /* offset of the head's row 0 in lse and delta */
     double scale;
 } head;
 
@@ -41,7 +43,7 @@ static head head_at(const device_lane *lane, const device_attention *a, size_t w
                   .scale = 1 / sqrt((double)a->width)};
 }
 
-/* Where row `i` of q (part 0), k (1) or v (2) begins in qkv. */
+/* Return the offset in qkv of row `i` of q (part 0), k (1) or v (2). */
 static size_t head_row(const head *h, size_t i, size_t part)
 {
     return h->q + (i * 3 + part) * h->hidden;
@@ -105,7 +107,7 @@ static void head_forward(const head *h)
     }
 }
 
-/* do_i · v_j, or do_i · o_i. */
+/* Return do_i · v_j, or do_i · o_i. */
 static double head_dot(const head *h, size_t i, const void *other, size_t at)
 {
     double sum = 0;
@@ -116,7 +118,7 @@ static double head_dot(const head *h, size_t i, const void *other, size_t at)
     return sum;
 }
 
-/* p_ij, and scale · ds_ij. */
+/* Return scale · ds_ij, and p_ij. */
 static double head_dscore(const head *h, size_t i, size_t j, double *probability_p)
 {
     const double p = head_probability(h, i, j);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention, of the reference row (attention.c); device_kernels.h says what each does. */
+/* Attention of the reference row (attention.c); device_kernels.h documents the
+ * functions. */
 #ifndef PIPELINE_DEVICE_REFERENCE_ATTENTION_H
 #define PIPELINE_DEVICE_REFERENCE_ATTENTION_H
 
 #include "pipeline/device/device_kernels.h"
 
-/* The widest head that the reference's rows on the stack hold. */
+/* The widest head for which the reference has room on the stack. */
 enum { REFERENCE_HEAD_WIDTH_MAX = 2048 };
 
 void reference_attention_forward(const device_lane *lane,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Elements of arrays whose type is known at run time, read and written as doubles: the reference
- * kernels compute in fp64 and round each result once, so that what a device's kernel differs by is
- * the device's. */
+/* Reads and writes elements of arrays, of a type known at run time, as doubles: the
+ * reference kernels compute in fp64 and round each result once, so any difference to a
+ * device's kernel is the device's error. */
 #ifndef PIPELINE_DEVICE_NUMBER_H
 #define PIPELINE_DEVICE_NUMBER_H
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reference row of device kernels: plain C, in host memory (device_host.h).
+/* Implements the reference row of device kernels: plain C, in host memory
+ * (device_host.h).
  *
- * Every operation is as short as its definition, in fp64 rounded once: what the CUDA kernels of the
- * same names are compared with, as in Karpathy's llm.c. Called by device_stage.c through the table. */
+ * Every operation is as short as its definition, in fp64 rounded once: the CUDA kernels
+ * of the same names are compared with these, as in Karpathy's llm.c. */
 #include "attention.h"
 #include "number.h"
 
@@ -24,7 +25,7 @@ static tryst_status reference_open(int32_t device, tryst_precision precision,
                             error, error_capacity);
 }
 
-/* ---- sums, copies and roundings of whole arrays ----------------------------------------- */
+/* ---- sums, copies and roundings of whole arrays ------------------------------------ */
 
 static void reference_add(const device_lane *lane, uint64_t count, const void *a,
                           const void *b, void *y)
@@ -49,7 +50,7 @@ static void reference_round(const device_lane *lane, uint64_t count, const void 
     }
 }
 
-/* ---- gradients of biases: sums down the columns ----------------------------------------- */
+/* ---- gradients of biases: sums down the columns ------------------------------------ */
 
 static void reference_column_sum(const device_lane *lane, int32_t rows, int32_t columns,
                                  const void *dy, void *dbias)
@@ -63,7 +64,7 @@ static void reference_column_sum(const device_lane *lane, int32_t rows, int32_t 
     }
 }
 
-/* ---- the embedding: a row of each table for each byte, and the scatter-add back --------- */
+/* ---- the embedding: a row of each table for each byte, and the scatter-add back ---- */
 
 static void reference_embedding_forward(const device_lane *lane, int32_t rows,
                                         int32_t seq, int32_t hidden, const uint8_t *bytes,
@@ -81,7 +82,7 @@ static void reference_embedding_forward(const device_lane *lane, int32_t rows,
     }
 }
 
-/* Sum of one column of dy over the rows of a byte. */
+/* Sum one column of dy over the rows of a byte. */
 static double embedding_token_sum(const device_lane *lane, int32_t rows, size_t width,
                                   const uint8_t *bytes, size_t byte, const void *dy,
                                   size_t column)
@@ -128,12 +129,13 @@ static void reference_embedding_backward(const device_lane *lane, int32_t rows,
     }
 }
 
-/* ---- layer norm ------------------------------------------------------------------------- */
+/* ---- layer norm -------------------------------------------------------------------- */
 
 /* With n = (x − mean) · rstd and g = dy · gain, row by row:
  *
  *     y  = n · gain + bias
- *     dx = rstd · (g − mean(g) − n · mean(g · n))        dgain = Σ dy · n,  dbias = Σ dy */
+ *     dx = rstd · (g − mean(g) − n · mean(g · n))
+ *     dgain = Σ dy · n,  dbias = Σ dy */
 static void reference_norm_forward(const device_lane *lane, int32_t rows, int32_t width,
                                    const void *x, const void *gain, const void *bias,
                                    void *y, void *mean, void *rstd)
@@ -207,7 +209,7 @@ static void reference_norm_backward_weight(const device_lane *lane, int32_t rows
     }
 }
 
-/* ---- GELU in its tanh form, its derivative ---------------------------------------------- */
+/* ---- GELU in its tanh form, its derivative ----------------------------------------- */
 
 static double reference_gelu(double x)
 {
@@ -230,7 +232,7 @@ static void reference_gelu_backward(const device_lane *lane, uint64_t count,
     }
 }
 
-/* ---- matrix products, as defined -------------------------------------------------------- */
+/* ---- matrix products, as defined --------------------------------------------------- */
 
 static double product_element(const device_product *p, tryst_dtype dtype, size_t i,
                               size_t j)
@@ -266,7 +268,7 @@ static void reference_product(const device_lane *lane, const device_product *p)
     }
 }
 
-/* ---- softmax and cross-entropy of a chunk of rows, and the mean of all rows' losses ----- */
+/* ---- softmax and cross-entropy of a chunk of rows, and the mean of all rows' losses  */
 
 static double row_lse(const void *logits, tryst_dtype dtype, size_t at, size_t classes)
 {
@@ -320,9 +322,9 @@ static void reference_loss_mean(const device_lane *lane, int32_t rows, const voi
     *mean = sum / rows;
 }
 
-/* ---- SGD with momentum and Adam over a whole arena; optimizer.c has the formulae -------- */
+/* ---- SGD with momentum and Adam over a whole arena; optimizer.c has the formulae --- */
 
-/* The step of one weight; its moments go on. */
+/* Return the step of one weight, and update its moments. */
 static double update_step(const device_update *u, tryst_dtype wide, size_t i)
 {
     const double g = u->scale * number_get(u->gradients, wide, i);
@@ -352,7 +354,7 @@ static void reference_update(const device_lane *lane, const device_update *u)
     }
 }
 
-/* ---- the table -------------------------------------------------------------------------- */
+/* ---- the table --------------------------------------------------------------------- */
 
 const device_kernels device_kernels_reference = {
     .struct_size = sizeof(device_kernels),
