@@ -5,7 +5,7 @@
  *  A module exports one symbol, TRYST_MODULE_ENTRY, links nothing of ours, and reaches
  * core only through this table, so one file works with the shared library, the static
  * one, and a library that was loaded RTLD_LOCAL. Its ABI id is the version below plus a
- * hash of the module headers (transport.h, memory/memory.h, memory/memory_ops.h, module.h, core/poller.h,
+ * hash of the module headers (transport.h, memory/memory.h, memory/memory_ops.h, module.h, core/os/poller.h,
  * tryst/device.h, tryst/types.h, tryst/status.h), computed by the build into TRYST_MODULE_ABI_ID; one
  * that differs is refused. Modules are never unloaded. Built-in transports receive the
  * same table, so that both kinds are written alike.

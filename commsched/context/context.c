@@ -8,7 +8,7 @@
  * Callers: users.
  */
 #include "context.h"
-#include "core/refuse.h"
+#include "core/text/refuse.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -19,9 +19,9 @@
 #include "commsched/progress/progress.h"
 #include "commsched/progress/thread.h"
 #include "commsched/sched/sched.h"
-#include "core/alloc.h"
-#include "core/descriptors.h"
-#include "core/params.h"
+#include "core/memory/alloc.h"
+#include "core/os/descriptors.h"
+#include "core/text/params.h"
 #include "rails.h"
 #include "rendezvous/live_context.h"
 #include "rendezvous/membership.h"

@@ -15,7 +15,7 @@
  *
  *  Ownership: the record is its creator's until opener_start, the thread's while the state is RUNS or LEFT,
  *  and the progress domain's once it is ENDED. The thread hands the record over by a submission, so `ended`
- *  runs in a pass; the push is a release, the drain an acquire (core/mpsc.h), which orders all that `run`
+ *  runs in a pass; the push is a release, the drain an acquire (core/memory/mpsc.h), which orders all that `run`
  *  wrote before all that `ended` reads. `state` alone is shared: `mutex` guards it. The push happens under
  *  the mutex, so a reader of ENDED finds the submission in the queue, and after LEFT the thread touches
  *  neither the engine nor its poller.
@@ -27,8 +27,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/err.h"
-#include "core/log.h"
+#include "core/log/log.h"
+#include "core/text/err.h"
 #include "rendezvous/op/op.h"
 #include "transports/module.h"
 #include "tryst/tryst.h"

@@ -21,7 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/clock.h"
+#include "core/os/clock.h"
 #include "tryst/status.h"
 
 /** Length of a nap, and for how long one spins before the first: longer where spin_ns is. */

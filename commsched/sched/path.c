@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "core/clock.h"
+#include "core/os/clock.h"
 
 /** A round trip that was measured so long ago gives way to a new one, */
 #define RTT_AGE_NS (10 * NS_PER_S)

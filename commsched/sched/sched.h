@@ -4,7 +4,7 @@
  *  windows.
  *
  *  Idea: bytes in flight are bounded per peer (its lane) and per rail, and a slice's window comes back
- *  with the receiver's DONE. Whatever is more urgent (core/urgency.h) therefore waits for one window at
+ *  with the receiver's DONE. Whatever is more urgent (core/memory/urgency.h) therefore waits for one window at
  *  most, even behind a transfer of a gigabyte. A transfer whose receiver has no slice posted is passed
  *  over, one that only lacks window is not: a large slice must not be starved by smaller ones.
  *  Background gets what training leaves, and a sixteenth of what both want.
@@ -25,8 +25,8 @@
 #ifndef COMMSCHED_SCHED_H
 #define COMMSCHED_SCHED_H
 
-#include "core/clock.h"
-#include "core/trace.h"
+#include "core/log/trace.h"
+#include "core/os/clock.h"
 #include "rendezvous/op/transfer.h"
 
 struct sched;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Log lines; see log.h. A line is put together on the stack, cleaned, and handed over
  * whole. */
-#include "core/log.h"
+#include "core/log/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/sigpipe.h"
-#include "core/text.h"
+#include "core/os/sigpipe.h"
+#include "core/text/text.h"
 
 struct line {
     char text[LOG_LINE_BYTES]; /* always terminated */
@@ -73,7 +73,7 @@ void log_stderr_take(struct log *log)
     struct stat about;
     int flags = fcntl(STDERR_FILENO, F_GETFL);
     log->standard = (struct log_stderr){.taken = true};
-    /* A placeholder (core/fd.h) is a closed number too. */
+    /* A placeholder (core/os/fd.h) is a closed number too. */
     log->standard.closed =
         flags < 0 || (flags & O_PATH) || fstat(STDERR_FILENO, &about) != 0;
     if (log->standard.closed)

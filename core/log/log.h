@@ -15,7 +15,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "core/clock.h"
+#include "core/os/clock.h"
 #include "tryst/tryst.h"
 
 /* Longest line; what is beyond it is cut, and the line then ends in "...". */

@@ -10,7 +10,7 @@
 
 #include <inttypes.h>
 
-#include "core/text.h"
+#include "core/text/text.h"
 #include "trace_ring.h"
 
 /* Readers keep numbers as doubles: beyond this they would be rounded. */

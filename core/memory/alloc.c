@@ -2,7 +2,7 @@
 /* The allocator; see alloc.h. Sizes are asked back from malloc (malloc_usable_size)
  * rather than kept in a header of ours, so alignment and tools that watch malloc stay
  * undisturbed. */
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 
 #include <malloc.h>
 #include <stdatomic.h>

@@ -7,13 +7,13 @@
  * *Growing*: a region is twice as large for each that stands, within the limit; where the backend has no
  * such region, nine tenths of it, and so on down to the request.
  */
-#include "core/bfc.h"
+#include "core/memory/bfc.h"
 
 #include <assert.h>
 
 #include "bfc_chunk.h"
-#include "core/alloc.h"
-#include "core/list.h"
+#include "core/memory/alloc.h"
+#include "core/memory/list.h"
 
 #define REGION_BYTES (UINT64_C(2) << 20) /* what drivers hand out at least */
 enum { LOSS_SHARE = 8 };

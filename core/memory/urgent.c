@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The heap of an urgent queue; see urgent.h. */
-#include "core/urgent.h"
+#include "core/memory/urgent.h"
 
 /** The more urgent of two trees takes the other among its children. */
 static struct urgent_node *trees_meld(struct urgent_node *a, struct urgent_node *b)

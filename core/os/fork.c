@@ -3,7 +3,7 @@
  *
  * The lock is taken before a fork and let go on both sides after it, so the child finds
  * the list whole whatever other threads of the parent were doing to it. */
-#include "core/fork.h"
+#include "core/os/fork.h"
 
 #include <assert.h>
 #include <pthread.h>

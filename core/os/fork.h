@@ -14,7 +14,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "core/list.h"
+#include "core/memory/list.h"
 #include "tryst/status.h"
 
 /* 0 in a process that was not forked since the library first looked. Any thread. */

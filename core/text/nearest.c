@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Implements nearest.h: the restricted edit distance (an insertion, a deletion, a change, or two neighbours swapped), one
  * row of the matrix at a time. The last row holds the distance to each beginning of the candidate. */
-#include "core/nearest.h"
+#include "core/text/nearest.h"
 
 #include <ctype.h>
 #include <stdbool.h>

@@ -4,7 +4,7 @@
  * A sentence lies in thread-local memory of the general model, not initial-exec: 512 bytes would use up
  * what glibc keeps for libraries that are loaded late. A longer text (the grid of a pipeline program) is
  * allocated, and freed by the next refusal or the thread's end. */
-#include "core/refuse.h"
+#include "core/text/refuse.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -12,8 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/text.h"
+#include "core/memory/alloc.h"
+#include "core/text/text.h"
 #include "tryst/tryst.h"
 
 /** Longest text that is kept. */

@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #include "commsched/context/group_plan.h"
-#include "core/clock.h"
-#include "core/config.h"
-#include "core/log.h"
-#include "rendezvous/bootstrap/bootstrap.h"
+#include "core/config/config.h"
+#include "core/log/log.h"
+#include "core/os/clock.h"
+#include "rendezvous/bootstrap/session/bootstrap.h"
 
 enum { RANKS_MAX = 64 };
 

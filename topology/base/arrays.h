@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "tryst/status.h"
 
 /* In front of each array; as large as malloc aligns. */

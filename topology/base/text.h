@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "core/err.h"
+#include "core/text/err.h"
 
 struct text {
     char *data; /* mem_alloc's; NULL: nothing yet */

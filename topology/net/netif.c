@@ -12,8 +12,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "core/alloc.h"
-#include "core/fd.h"
+#include "core/memory/alloc.h"
+#include "core/os/fd.h"
 #include "netif_scan.h"
 
 /* A dump that other changes interrupt is asked for again this often; they are rare. */

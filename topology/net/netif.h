@@ -15,7 +15,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#include "core/err.h"
+#include "core/text/err.h"
 
 #define NETIF_NAME_BYTES 16 /* IFNAMSIZ, with its terminator */
 #define NETIF_TEXT_BYTES 64 /* what netif_address_text may need */

@@ -8,8 +8,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "core/alloc.h"
-#include "core/fd.h"
+#include "core/memory/alloc.h"
+#include "core/os/fd.h"
 
 /* The kernel answers within the call that asks; 2 s is for a machine that swaps. */
 #define ANSWER_SECONDS 2

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "core/err.h"
+#include "core/text/err.h"
 
 /* One answer; a status other than TRYST_OK ends the exchange with it. */
 typedef tryst_status (*netlink_fn)(void *arg, const struct nlmsghdr *message);

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/err.h"
+#include "core/text/err.h"
 
 /** Moves the calling thread, of the process that is number `place` on this machine (the rank of that number modulo
  *  how many the machine has). `told` gets what was decided, in words. Detects the machine, so it takes a tenth of

@@ -2,7 +2,7 @@
 /* The decision of bind.h, as a pure function; see bind_decide.h. */
 #include "bind_decide.h"
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "topology/base/path.h"
 
 /* The nearest NIC to a node over anything but a network; of several as near, the (turn mod count)th. */

@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/err.h"
+#include "core/text/err.h"
 
 /* What a solve costs beside its pivots, in pivots: Clp factorises the basis anew. Measured at 256 rows. */
 #define LP_SOLVE_PIVOTS 100

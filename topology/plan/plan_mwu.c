@@ -16,7 +16,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 
 /* Rankings of the trees in use before the oracle is asked again: fewer where they cost more than it. */
 #define RANKS_MAX 64

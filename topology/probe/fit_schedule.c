@@ -12,8 +12,8 @@
 
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/random.h"
+#include "core/memory/alloc.h"
+#include "core/os/random.h"
 
 /* With every rank's neighbour at the same distance, racks of equal size load each other's wires equally, and
  * one wire fewer explains it all; mixed rounds tell. Below MIXED_RANKS there is one way to split ranks in two. */

@@ -12,7 +12,7 @@
 
 #include <assert.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 
 /* Failures in a row of one copy's event until the device counts as lost. */
 enum { FAILS_MAX = 16 };

@@ -14,7 +14,7 @@
 
 #include <stdbool.h>
 
-#include "core/list.h"
+#include "core/memory/list.h"
 #include "transports/memory/memory.h"
 
 /** While a copy is under way, who sleeps looks again after this long: some 3 µs go by on a stream

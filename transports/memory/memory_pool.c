@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tryst/pool.h: core/bfc.h over the memory of a device, of a driver's pinned memory, or of our own
+ * tryst/pool.h: core/memory/bfc.h over the memory of a device, of a driver's pinned memory, or of our own
  * regions.
  *
  * Idea: the policy is in bfc.c and knows no memory; here are the places that regions and events come
@@ -11,15 +11,15 @@
  * Callers: users; the context opens pools.
  */
 #include "transports/memory/memory_pool.h"
-#include "core/refuse.h"
+#include "core/text/refuse.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/bfc.h"
-#include "core/params.h"
+#include "core/memory/alloc.h"
+#include "core/memory/bfc.h"
+#include "core/text/params.h"
 #include "transports/memory/memory.h"
 
 enum { NAME_BYTES = 48 };

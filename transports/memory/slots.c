@@ -12,7 +12,7 @@
 
 #include <assert.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 
 /* The smallest slot holds any tensor that travels inside a frame; they come 16 at a time, since
  * a pinned allocation costs as much as some of them are worth. */

@@ -21,8 +21,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/alloc.h"
-#include "pair_bulk.h"
+#include "core/memory/alloc.h"
+#include "transports/pair/pair_bulk.h"
 
 /* An area in common: freed by the last of its holders. */
 struct self_area {

@@ -8,7 +8,7 @@
 
 #include <stddef.h>
 
-#include "core/urgent.h"
+#include "core/memory/urgent.h"
 #include "tryst/status.h"
 
 enum { SCRATCH_SIZES = 32 }; /* powers of two, in bytes */
