@@ -9,12 +9,13 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 cd "${SOURCE:-$here/../..}"
 list=${LIST:-$here/words.list}
-folders=
-for folder in $(sed -n 's/^limit \([a-z]*\) .*/\1/p' "$list"); do
-    [ ! -d "$folder" ] || folders="$folders $folder"
-done
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
+folders=
+sed -n 's/^limit \([a-z]*\) .*/\1/p' "$list" >"$dir/limits"
+while read -r folder; do
+    [ ! -d "$folder" ] || folders="$folders $folder"
+done <"$dir/limits"
 # shellcheck disable=SC2086 # a list of folders
 find -L ${1:-$folders} -type f \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.cc' \) |
     grep -v '^tests/api/abi/' | LC_ALL=C sort >"$dir/files"
