@@ -14,8 +14,8 @@
 # folder with a link for each header that lies in it and in none of its sub-layers.
 #
 # A layer can also have its files in folders that are no layers (tryst_part, as core): each folder sees
-# of the others what its DEPS say, and everybody else sees the layer as if it lay flat: core/memory/pool.h
-# is "core/pool.h" for all, so a header keeps its name where it moves.
+# of the others what its DEPS say, and other layers see what all folders publish. An include names the
+# path from the repository's root ("core/memory/pool.h"), or a header of the same folder ("pool.h").
 #
 # A relative include ("../core/x.h") gets past this; tests/build/ reads the compiler's dependency
 # output for it.
@@ -50,25 +50,18 @@ function(tryst_link target link)
     file(CREATE_LINK ${target} ${link} SYMBOLIC)
 endfunction()
 
-# Make folder `tree` hold a link to each of these headers (paths from the current folder), and nothing
-# else. What lies in one of `parts` is named as if it lay in the current folder.
+# Make folder `tree` hold a link to each of these headers (paths from the current folder), and nothing else.
 function(tryst_link_headers tree)
     if(IS_SYMLINK ${tree}) # to the sources, from when the layer had no sub-layers
         file(REMOVE ${tree})
     endif()
     file(MAKE_DIRECTORY ${tree})
     file(GLOB_RECURSE links LIST_DIRECTORIES false RELATIVE ${tree} ${tree}/*)
-    set(names "")
     foreach(header IN LISTS ARGN)
-        set(name ${header})
-        foreach(part IN LISTS parts)
-            string(REGEX REPLACE "^${part}/" "" name ${name})
-        endforeach()
-        list(APPEND names ${name})
-        tryst_link(${CMAKE_CURRENT_SOURCE_DIR}/${header} ${tree}/${name})
+        tryst_link(${CMAKE_CURRENT_SOURCE_DIR}/${header} ${tree}/${header})
     endforeach()
     foreach(link IN LISTS links)
-        if(NOT link IN_LIST names)
+        if(NOT link IN_LIST ARGN)
             file(REMOVE ${tree}/${link})
         endif()
     endforeach()
@@ -144,12 +137,12 @@ endfunction()
 
 # tryst_part(<layer> <folder> [PUBLISH <headers>…] [SOURCES <files>…] [DEPS <layer>/<folder>…] [LIBS <targets>…])
 #
-# A folder of a layer, from its own CMakeLists.txt: what it publishes the layer publishes, under the
-# layer's name. It sees its own private headers by their names alone. tryst_layer comes after all parts.
+# A folder of a layer, from its own CMakeLists.txt: what it publishes the layer publishes. It sees its own
+# private headers by their names alone. tryst_layer comes after all parts.
 function(tryst_part layer folder)
     cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "PUBLISH;SOURCES;DEPS;LIBS")
     tryst_layer_id(${layer}/${folder} id)
-    tryst_link_headers(${PROJECT_BINARY_DIR}/publish/${id}/${layer} ${arg_PUBLISH})
+    tryst_link_headers(${PROJECT_BINARY_DIR}/publish/${id}/${layer}/${folder} ${arg_PUBLISH})
     list(TRANSFORM arg_PUBLISH PREPEND ${folder}/)
     set_property(GLOBAL APPEND PROPERTY TRYST_PUBLISH_${layer} ${arg_PUBLISH})
     set_property(GLOBAL APPEND PROPERTY TRYST_PARTS_${layer} ${folder})
@@ -165,6 +158,18 @@ function(tryst_backend layer name)
     cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "SOURCES;DEPS;LIBS")
     tryst_objects(tryst_layer_${layer}_${name} ${layer} SOURCES ${arg_SOURCES}
                   DEPS ${layer} ${arg_DEPS} LIBS ${arg_LIBS})
+endfunction()
+
+# tryst_shared_headers(<layer> <folder> <target> <PRIVATE|INTERFACE> <headers>…)
+#
+# `target` alone sees these headers of a folder of the layer, as "<layer>/<folder>/x.h".
+function(tryst_shared_headers layer folder target scope)
+    tryst_layer_id(${layer}/${folder} id)
+    set(publish ${PROJECT_BINARY_DIR}/publish/${id})
+    foreach(header IN LISTS ARGN)
+        tryst_link(${PROJECT_SOURCE_DIR}/${layer}/${folder}/${header} ${publish}/${layer}/${folder}/${header})
+    endforeach()
+    target_include_directories(${target} ${scope} ${publish})
 endfunction()
 
 # An ABI id: our version plus a hash of the headers that make the ABI.

@@ -10,10 +10,10 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/hash.h"
-#include "core/refuse.h"
-#include "core/trace_text.h"
+#include "core/log/trace_text.h"
+#include "core/memory/alloc.h"
+#include "core/text/hash.h"
+#include "core/text/refuse.h"
 #include "rendezvous/op/deadline.h"
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/abort.h"

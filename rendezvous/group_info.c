@@ -5,7 +5,7 @@
  */
 
 #include "group_info.h"
-#include "core/refuse.h"
+#include "core/text/refuse.h"
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/peer.h"
 #include "submission.h"

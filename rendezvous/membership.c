@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/alloc.h"
-#include "core/hash.h"
+#include "core/memory/alloc.h"
+#include "core/text/hash.h"
 #include "membership.h"
 #include "rendezvous.h"
 #include "rendezvous/op/engine.h"

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "core/err.h"
+#include "core/text/err.h"
 
 struct rendezvous;
 struct tryst_group;

@@ -4,8 +4,8 @@
  *
  * Callers: users, any thread.
  */
-#include "core/fork.h"
-#include "core/refuse.h"
+#include "core/os/fork.h"
+#include "core/text/refuse.h"
 #include "rendezvous/op/engine.h"
 #include "submission.h"
 #include "tryst/sized.h"

@@ -14,10 +14,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/descriptors.h"
-#include "core/fork.h"
-#include "core/random.h"
+#include "core/memory/alloc.h"
+#include "core/os/descriptors.h"
+#include "core/os/fork.h"
+#include "core/os/random.h"
 #include "late.h"
 #include "live_gather.h"
 #include "membership.h"
@@ -39,7 +39,7 @@
 #include "rendezvous/protocol/recv_run.h"
 #include "rendezvous/protocol/send_run.h"
 #include "rendezvous/protocol/want.h"
-#include "rendezvous/protocol/wire.h"
+#include "rendezvous/protocol/wire/wire.h"
 #include "step.h"
 #include "stream_wait.h"
 #include "submission.h"

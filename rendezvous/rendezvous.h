@@ -11,12 +11,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/clock.h"
-#include "core/config.h"
-#include "core/err.h"
-#include "core/log.h"
-#include "core/poller.h"
-#include "core/trace.h"
+#include "core/config/config.h"
+#include "core/log/log.h"
+#include "core/log/trace.h"
+#include "core/os/clock.h"
+#include "core/os/poller.h"
+#include "core/text/err.h"
 #include "rendezvous/op/above.h"
 #include "rendezvous/op/transfer.h"
 #include "tryst/live.h"

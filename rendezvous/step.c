@@ -9,7 +9,7 @@
  * Callers: users; abort.c; rendezvous_group_leave.
  */
 #include "step.h"
-#include "core/refuse.h"
+#include "core/text/refuse.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -14,7 +14,7 @@
 
 #include <time.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "rendezvous/op/engine.h"
 #include "rendezvous/protocol/op_device.h"
 #include "submission.h"

@@ -5,7 +5,7 @@
 #ifndef RENDEZVOUS_STREAM_WAIT_H
 #define RENDEZVOUS_STREAM_WAIT_H
 
-#include "core/log.h"
+#include "core/log/log.h"
 #include "tryst/types.h"
 
 struct gates;

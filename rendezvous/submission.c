@@ -9,7 +9,7 @@
  * Callers: users' calls (submit.c, step.c, op_calls.c); a pass.
  */
 #include "submission.h"
-#include "core/fork.h"
+#include "core/os/fork.h"
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/peer.h"
 #include "rendezvous/protocol/frames.h"

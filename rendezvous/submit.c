@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "core/refuse.h"
+#include "core/text/refuse.h"
 #include "live_gather.h"
 #include "rendezvous/op/deadline.h"
 #include "rendezvous/op/dtype.h"

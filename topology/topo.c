@@ -10,9 +10,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/params.h"
-#include "core/refuse.h"
+#include "core/memory/alloc.h"
+#include "core/text/params.h"
+#include "core/text/refuse.h"
 #include "topo_own.h"
 #include "topology/draw/graph_write.h"
 #include "topology/formats/graph_read.h"

@@ -7,9 +7,9 @@
 
 #include <assert.h>
 
-#include "core/alloc.h"
-#include "core/params.h"
-#include "core/refuse.h"
+#include "core/memory/alloc.h"
+#include "core/text/params.h"
+#include "core/text/refuse.h"
 #include "topo_own.h"
 #include "topology/base/text.h"
 #include "topology/base/words.h"

@@ -5,9 +5,9 @@
  */
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/params.h"
-#include "core/refuse.h"
+#include "core/memory/alloc.h"
+#include "core/text/params.h"
+#include "core/text/refuse.h"
 #include "topo_own.h"
 #include "topology/probe/fit.h"
 #include "topology/probe/fit_schedule.h"

@@ -8,13 +8,13 @@
  * least one device have answered.
  */
 #include "transports/device.h"
-#include "core/refuse.h"
+#include "core/text/refuse.h"
 #include "tryst/tryst.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "transports/module_load.h"
 #include "tryst/device.h"
 #include "tryst/sized.h"

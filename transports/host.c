@@ -8,13 +8,13 @@
  */
 #include "transports/module.h"
 
-#include "core/alloc.h"
-#include "core/clock.h"
-#include "core/config.h"
-#include "core/descriptors.h"
-#include "core/log.h"
-#include "core/poller.h"
-#include "core/random.h"
+#include "core/config/config.h"
+#include "core/log/log.h"
+#include "core/memory/alloc.h"
+#include "core/os/clock.h"
+#include "core/os/descriptors.h"
+#include "core/os/poller.h"
+#include "core/os/random.h"
 #include "transports/memory/memory.h"
 
 #ifndef TRYST_MODULE_ABI_ID

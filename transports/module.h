@@ -7,7 +7,7 @@
  *  core only through this table. So one file works with the shared library, the static
  *  one, and a library that was loaded RTLD_LOCAL. Its ABI id is the version below plus a
  *  hash of the module headers (transport.h, memory/memory.h, memory/memory_ops.h,
- *  module.h, core/poller.h, tryst/device.h, tryst/types.h, tryst/status.h), which the
+ *  module.h, core/os/poller.h, tryst/device.h, tryst/types.h, tryst/status.h), which the
  *  build computes into TRYST_MODULE_ABI_ID. A module with another id is refused. Modules
  *  are never unloaded. Built-in transports receive the same table, so that both kinds are
  *  written alike.

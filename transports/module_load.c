@@ -9,7 +9,7 @@
  */
 #include "transports/module_load.h"
 
-#include "core/fork.h"
+#include "core/os/fork.h"
 #include "transports/memory/memory_ops.h"
 #include "transports/signal_guard.h"
 #include "transports/transport.h"
@@ -22,7 +22,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/descriptors.h"
+#include "core/os/descriptors.h"
 
 #ifndef TRYST_MODULE_DIR
 #define TRYST_MODULE_DIR ""

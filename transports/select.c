@@ -15,11 +15,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/config.h"
-#include "core/fd.h"
-#include "core/fork.h"
-#include "core/hash.h"
-#include "core/random.h"
+#include "core/config/config.h"
+#include "core/os/fd.h"
+#include "core/os/fork.h"
+#include "core/os/random.h"
+#include "core/text/hash.h"
 
 #if TRANSPORT_FD_LOST != LINK_FD_LOST
 #error "ep_message receives a link's descriptors unchanged"

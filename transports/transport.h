@@ -53,7 +53,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "core/urgency.h"
+#include "core/memory/urgency.h"
 #include "transports/memory/memory.h"
 #include "tryst/types.h"
 

@@ -4,7 +4,7 @@
  * the collective (calls.c).
  */
 #include "calls.h"
-#include "core/refuse.h"
+#include "core/text/refuse.h"
 #include "rendezvous/coll_op.h"
 #include "subgroup.h"
 #include "tryst/sized.h"

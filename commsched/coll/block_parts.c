@@ -18,9 +18,9 @@
 
 #include <inttypes.h>
 
-#include "commsched/coll/map.h"
-#include "core/alloc.h"
-#include "core/refuse.h"
+#include "commsched/coll/tree/map.h"
+#include "core/memory/alloc.h"
+#include "core/text/refuse.h"
 #include "parts.h"
 
 /* ---- a tree for each root ---------------------------------------------------------- */

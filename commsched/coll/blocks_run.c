@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "calls.h"
-#include "core/refuse.h"
+#include "core/text/refuse.h"
 #include "parts.h"
 #include "rendezvous/op/dtype.h"
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "cache.h"
-#include "core/hash.h"
+#include "core/text/hash.h"
 #include "prepare.h"
 #include "run.h"
 #include "subgroup.h"

@@ -17,8 +17,8 @@
 
 #include "blocks_run.h"
 #include "cache.h"
-#include "commsched/coll/edges.h"
-#include "core/alloc.h"
+#include "commsched/coll/tree/edges.h"
+#include "core/memory/alloc.h"
 #include "explain.h"
 #include "hooks.h"
 #include "prepare.h"

@@ -5,8 +5,8 @@
 #ifndef COMMSCHED_COLL_COLL_H
 #define COMMSCHED_COLL_COLL_H
 
-#include "commsched/coll/plan.h"
-#include "core/config.h"
+#include "commsched/coll/tree/plan.h"
+#include "core/config/config.h"
 #include "rendezvous/op/above.h"
 #include "tryst/types.h"
 

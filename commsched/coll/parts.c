@@ -12,8 +12,8 @@
 #include <stdio.h>
 
 #include "block_parts.h"
-#include "core/alloc.h"
-#include "core/refuse.h"
+#include "core/memory/alloc.h"
+#include "core/text/refuse.h"
 #include "rendezvous/coll_op.h"
 #include "subgroup.h"
 

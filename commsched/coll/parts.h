@@ -6,7 +6,7 @@
 #ifndef COMMSCHED_COLL_PARTS_H
 #define COMMSCHED_COLL_PARTS_H
 
-#include "commsched/coll/edges.h"
+#include "commsched/coll/tree/edges.h"
 #include "run.h"
 
 /** The phase of a flow, which is the last letter of the flow's key. */

@@ -8,8 +8,8 @@
  */
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/refuse.h"
+#include "core/memory/alloc.h"
+#include "core/text/refuse.h"
 #include "parts.h"
 #include "prepare.h"
 #include "rendezvous/coll_op.h"

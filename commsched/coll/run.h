@@ -17,14 +17,14 @@
 #include <stdatomic.h>
 
 #include "coll.h"
-#include "commsched/coll/blocks.h"
-#include "commsched/coll/map.h"
-#include "commsched/coll/scratch.h"
-#include "commsched/coll/tree.h"
-#include "core/hash_table.h"
-#include "core/list.h"
-#include "core/reduce.h"
-#include "core/urgent.h"
+#include "commsched/coll/tree/blocks.h"
+#include "commsched/coll/tree/map.h"
+#include "commsched/coll/tree/scratch.h"
+#include "commsched/coll/tree/tree.h"
+#include "core/memory/hash_table.h"
+#include "core/memory/list.h"
+#include "core/memory/urgent.h"
+#include "core/reduce/reduce.h"
 #include "rendezvous/protocol/flow.h"
 #include "tryst/coll.h"
 

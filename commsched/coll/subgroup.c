@@ -10,10 +10,10 @@
 #include <string.h>
 
 #include "cache.h"
-#include "commsched/coll/contract.h"
-#include "core/alloc.h"
-#include "core/hash.h"
-#include "core/refuse.h"
+#include "commsched/coll/tree/contract.h"
+#include "core/memory/alloc.h"
+#include "core/text/hash.h"
+#include "core/text/refuse.h"
 #include "prepare.h"
 #include "rendezvous/coll_op.h"
 #include "subgroup.h"

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "commsched/coll/plan.h"
+#include "commsched/coll/tree/plan.h"
 #include "tryst/coll.h"
 
 struct colls;

@@ -9,7 +9,7 @@
  * failure half-way.
  */
 #include "context.h"
-#include "core/refuse.h"
+#include "core/text/refuse.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -20,9 +20,9 @@
 #include "commsched/progress/progress.h"
 #include "commsched/progress/thread.h"
 #include "commsched/sched/sched.h"
-#include "core/alloc.h"
-#include "core/descriptors.h"
-#include "core/params.h"
+#include "core/memory/alloc.h"
+#include "core/os/descriptors.h"
+#include "core/text/params.h"
 #include "rails.h"
 #include "rendezvous/live_context.h"
 #include "rendezvous/membership.h"

@@ -6,7 +6,7 @@
 #define COMMSCHED_CONTEXT_CONTEXT_H
 
 #include "commsched/progress/ctx.h"
-#include "core/err.h"
+#include "core/text/err.h"
 #include "devices.h"
 #include "rails.h"
 #include "transports/module.h"

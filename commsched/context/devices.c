@@ -13,7 +13,7 @@
 
 #include "commsched/progress/progress.h"
 #include "context.h"
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "opener.h"
 #include "rendezvous/rendezvous.h"
 #include "transports/device.h"

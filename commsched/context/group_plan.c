@@ -12,10 +12,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/config.h"
-#include "core/hash.h"
-#include "rendezvous/bootstrap/bootstrap.h"
+#include "core/config/config.h"
+#include "core/memory/alloc.h"
+#include "core/text/hash.h"
+#include "rendezvous/bootstrap/session/bootstrap.h"
 #include "roster_graph.h"
 #include "topology/formats/graph_read.h"
 #include "topology/sized/compiled_make.h"

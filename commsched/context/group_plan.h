@@ -28,7 +28,7 @@
 #ifndef COMMSCHED_CONTEXT_GROUP_PLAN_H
 #define COMMSCHED_CONTEXT_GROUP_PLAN_H
 
-#include "core/err.h"
+#include "core/text/err.h"
 #include "plan_take.h"
 
 struct bootstrap;

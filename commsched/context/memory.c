@@ -5,7 +5,7 @@
  */
 #include "transports/memory/memory.h"
 #include "context.h"
-#include "core/refuse.h"
+#include "core/text/refuse.h"
 #include "rendezvous/rendezvous.h"
 #include "rendezvous/submission.h"
 #include "transports/device.h"

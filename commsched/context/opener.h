@@ -17,7 +17,7 @@
  *  Ownership: the creator owns the record until opener_start, the thread while the state
  *  is RUNS or LEFT, and the progress domain once the state is ENDED. The thread hands the
  *  record over by a submission, so `ended` runs in a pass. The push is a release and the
- *  drain an acquire (core/mpsc.h), which orders all writes of `run` before all reads of
+ *  drain an acquire (core/memory/mpsc.h), which orders all writes of `run` before all reads of
  *  `ended`. Only `state` is shared, guarded by `mutex`. The push happens under the mutex,
  *  so a reader of ENDED finds the submission in the queue, and after LEFT the thread
  *  touches neither the engine nor its poller.
@@ -29,8 +29,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/err.h"
-#include "core/log.h"
+#include "core/log/log.h"
+#include "core/text/err.h"
 #include "rendezvous/op/op.h"
 #include "transports/module.h"
 #include "tryst/tryst.h"

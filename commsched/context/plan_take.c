@@ -6,7 +6,7 @@
  */
 #include "plan_take.h"
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "rendezvous/op/transfer.h"
 
 struct taking {

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "commsched/coll/plan.h"
+#include "commsched/coll/tree/plan.h"
 #include "topology/sized/compiled.h"
 
 struct group_plan {

@@ -25,8 +25,8 @@
 
 #include "commsched/progress/progress.h"
 #include "context.h"
-#include "core/alloc.h"
-#include "core/descriptors.h"
+#include "core/memory/alloc.h"
+#include "core/os/descriptors.h"
 #include "opener.h"
 #include "plan_take.h"
 #include "rendezvous/peer/group.h"

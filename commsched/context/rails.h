@@ -6,7 +6,7 @@
 #ifndef COMMSCHED_CONTEXT_RAILS_H
 #define COMMSCHED_CONTEXT_RAILS_H
 
-#include "core/err.h"
+#include "core/text/err.h"
 #include "transports/link/link_listen.h"
 #include "transports/select.h"
 #include "tryst/tryst.h"

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "rendezvous/bootstrap/roster.h"
+#include "rendezvous/bootstrap/roster/roster.h"
 #include "topology/base/arrays.h"
 #include "topology/base/graph.h"
 #include "topology/machine/machine_build.h"

@@ -22,7 +22,7 @@
 
 #include <stdbool.h>
 
-#include "core/err.h"
+#include "core/text/err.h"
 
 /** The most ranks of a group with a graph. A plan for 1,024 ranks took 2 s of
  *  processor time (128 machines, 2026-11-25), and the cost grows with the square. */

@@ -6,11 +6,11 @@
 #define COMMSCHED_PROGRESS_CTX_H
 
 #include "ack_timer.h"
-#include "core/config.h"
-#include "core/fork.h"
-#include "core/log.h"
-#include "core/poller.h"
-#include "core/trace.h"
+#include "core/config/config.h"
+#include "core/log/log.h"
+#include "core/log/trace.h"
+#include "core/os/fork.h"
+#include "core/os/poller.h"
 #include "progress.h"
 #include "tryst/tryst.h"
 

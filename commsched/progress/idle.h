@@ -22,7 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/clock.h"
+#include "core/os/clock.h"
 #include "tryst/status.h"
 
 /** Length of a nap, and of the spin before the first nap. A longer spin_ns replaces

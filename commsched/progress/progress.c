@@ -31,7 +31,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/refuse.h"
+#include "core/text/refuse.h"
 #include "ctx.h"
 #include "idle.h"
 #include "rendezvous/live_context.h"

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/list.h"
+#include "core/memory/list.h"
 #include "tryst/tryst.h"
 
 /** The progress lock, and the threads that wait for the lock or for an operation.

@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <signal.h>
 
-#include "core/refuse.h"
+#include "core/text/refuse.h"
 #include "ctx.h"
 #include "rendezvous/op/op.h"
 #include "rendezvous/rendezvous.h"

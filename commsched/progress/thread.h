@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <time.h>
 
-#include "core/clock.h"
+#include "core/os/clock.h"
 #include "tryst/tryst.h"
 
 /** Start the background thread unless it runs. TRYST_E_SYSTEM, with errno, if it

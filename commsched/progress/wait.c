@@ -4,7 +4,7 @@
  *
  * Invariant: a call uses its time-out once, however often the driving thread changes.
  */
-#include "core/refuse.h"
+#include "core/text/refuse.h"
 #include "ctx.h"
 #include "rendezvous/op/op.h"
 #include "rendezvous/rendezvous.h"

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "core/clock.h"
+#include "core/os/clock.h"
 
 /** The age at which a round trip is measured again. */
 #define RTT_AGE_NS (10 * NS_PER_S)

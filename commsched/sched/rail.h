@@ -20,7 +20,7 @@
 
 #include <stdint.h>
 
-#include "core/clock.h"
+#include "core/os/clock.h"
 
 /** Chosen on links of 400 Mbit/s: 5 ms cost all-reduces 11 %, 10 ms let urgent ones
  *  wait longer (tests/perf/RESULTS.md). */

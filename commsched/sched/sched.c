@@ -12,12 +12,12 @@
  */
 #include "sched.h"
 
-#include "core/trace_text.h"
+#include "core/log/trace_text.h"
 
 #include <assert.h>
 #include <stdio.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "pace.h"
 #include "path.h"
 #include "rail.h"

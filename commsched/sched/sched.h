@@ -28,8 +28,8 @@
 #ifndef COMMSCHED_SCHED_H
 #define COMMSCHED_SCHED_H
 
-#include "core/clock.h"
-#include "core/trace.h"
+#include "core/log/trace.h"
+#include "core/os/clock.h"
 #include "rendezvous/op/transfer.h"
 
 struct sched;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A set of configuration values; see config.h. The table becomes an array of rows, and
  * each function below is a walk over it. */
-#include "core/config.h"
+#include "core/config/config.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "config_value.h"
-#include "core/alloc.h"
-#include "core/hash.h"
-#include "core/nearest.h"
+#include "core/memory/alloc.h"
+#include "core/text/hash.h"
+#include "core/text/nearest.h"
 
 #define ENVIRONMENT_PREFIX "TRYST_"
 #define TEST_PREFIX        "TRYST_TEST_"

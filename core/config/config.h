@@ -14,9 +14,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "core/config_table.h"
-#include "core/err.h"
-#include "core/log.h"
+#include "core/config/config_table.h"
+#include "core/log/log.h"
+#include "core/text/err.h"
 #include "tryst/tryst.h"
 
 enum config_id {

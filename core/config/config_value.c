@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/config.h"
-#include "core/hash.h"
-#include "core/number.h"
+#include "core/config/config.h"
+#include "core/text/hash.h"
+#include "core/text/number.h"
 
 struct unit {
     const char *name;

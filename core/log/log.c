@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Log lines; see log.h. A line is built on the stack, cleaned, and passed on whole. */
-#include "core/log.h"
+#include "core/log/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/sigpipe.h"
-#include "core/text.h"
+#include "core/os/sigpipe.h"
+#include "core/text/text.h"
 
 struct line {
     char text[LOG_LINE_BYTES]; /* always terminated */
@@ -72,7 +72,7 @@ void log_stderr_take(struct log *log)
     struct stat about;
     int flags = fcntl(STDERR_FILENO, F_GETFL);
     log->standard = (struct log_stderr){.taken = true};
-    /* A placeholder (core/fd.h) counts as a closed number. */
+    /* A placeholder (core/os/fd.h) counts as a closed number. */
     log->standard.closed =
         flags < 0 || (flags & O_PATH) || fstat(STDERR_FILENO, &about) != 0;
     if (log->standard.closed)

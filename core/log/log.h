@@ -15,7 +15,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "core/clock.h"
+#include "core/os/clock.h"
 #include "tryst/tryst.h"
 
 /* Longest line; a longer one is cut and ends in "...". */

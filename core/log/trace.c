@@ -15,7 +15,7 @@
  * lock, and prefers the ring of a thread that has ended: a short-lived thread then needs
  * no new ring, and continues that thread's row of the timeline. Rings live until the
  * trace closes. */
-#include "core/trace.h"
+#include "core/log/trace.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -25,7 +25,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "trace_ring.h"
 #include "trace_text.h"
 

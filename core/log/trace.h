@@ -17,7 +17,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "core/clock.h"
+#include "core/os/clock.h"
 #include "tryst/status.h"
 
 #define TRACE_ARGS_MAX 3

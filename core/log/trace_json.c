@@ -9,7 +9,7 @@
 
 #include <inttypes.h>
 
-#include "core/text.h"
+#include "core/text/text.h"
 #include "trace_ring.h"
 
 /* Readers store numbers as doubles: larger ones would be rounded. */

@@ -11,8 +11,8 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
-#include "core/hash_table.h"
-#include "core/trace.h"
+#include "core/log/trace.h"
+#include "core/memory/hash_table.h"
 
 #define TRACE_WORDS      8
 #define TRACE_NAME_BYTES 32

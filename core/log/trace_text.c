@@ -5,9 +5,9 @@
  * the trace closes, in a table under the trace's lock. */
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/hash.h"
-#include "core/list.h"
+#include "core/memory/alloc.h"
+#include "core/memory/list.h"
+#include "core/text/hash.h"
 #include "trace_ring.h"
 #include "trace_text.h"
 

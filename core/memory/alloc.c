@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The allocator; see alloc.h. malloc_usable_size gives the sizes, so no header precedes
  * the caller's bytes: alignment, and tools that intercept malloc, stay undisturbed. */
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 
 #include <malloc.h>
 #include <stdatomic.h>

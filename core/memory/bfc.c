@@ -8,13 +8,13 @@
  * exists, within the limit. Where the backend has no region of that size, nine tenths of
  * it are tried, and so on down to the request.
  */
-#include "core/bfc.h"
+#include "core/memory/bfc.h"
 
 #include <assert.h>
 
 #include "bfc_chunk.h"
-#include "core/alloc.h"
-#include "core/list.h"
+#include "core/memory/alloc.h"
+#include "core/memory/list.h"
 
 #define REGION_BYTES (UINT64_C(2) << 20) /* the smallest allocation of drivers */
 enum { LOSS_SHARE = 8 };

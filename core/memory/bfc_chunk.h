@@ -7,9 +7,9 @@
 #ifndef TRYST_CORE_BFC_CHUNK_H
 #define TRYST_CORE_BFC_CHUNK_H
 
-#include "core/bfc.h"
-#include "core/hash_table.h"
-#include "core/list.h"
+#include "core/memory/bfc.h"
+#include "core/memory/hash_table.h"
+#include "core/memory/list.h"
 
 enum { BFC_SIZES = 4 * 48 };
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Intrusive hash table; see hash_table.h. */
-#include "core/hash_table.h"
+#include "core/memory/hash_table.h"
 
 #include <string.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 
 void hash_table_init(struct hash_table *table)
 {

@@ -11,14 +11,14 @@
  *
  * Under AddressSanitizer an object in the pool is poisoned after its link, so a use after
  * pool_put is reported where it happens. */
-#include "core/pool.h"
+#include "core/memory/pool.h"
 
 #include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)

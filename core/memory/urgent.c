@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The heap of an urgent queue; see urgent.h. */
-#include "core/urgent.h"
+#include "core/memory/urgent.h"
 
 /** Meld two trees: the less urgent root becomes a child of the other. Returns the root.
  */

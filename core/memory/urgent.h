@@ -12,8 +12,8 @@
 #ifndef TRYST_CORE_URGENT_H
 #define TRYST_CORE_URGENT_H
 
-#include "core/list.h"
-#include "core/urgency.h"
+#include "core/memory/list.h"
+#include "core/memory/urgency.h"
 
 struct urgent_node {
     struct list_node node; /* in one of the queue's lists, or among a parent's children */

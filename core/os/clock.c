@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The machine's clocks; see clock.h. */
-#include "core/clock.h"
+#include "core/os/clock.h"
 
 #include <assert.h>
 #include <time.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See descriptors.h. */
-#include "core/descriptors.h"
-#include "core/fd.h"
+#include "core/os/descriptors.h"
+#include "core/os/fd.h"
 
 #include <assert.h>
 #include <stdatomic.h>

@@ -20,7 +20,7 @@ enum { DESCRIPTORS_ASKED_MAX = 128 };
 bool descriptors_left(unsigned count);
 
 /* Keep the numbers 0 to 2 from a foreign library that makes descriptors, as fabrics do:
- * while any hold is active, each closed number has a placeholder (core/fd.h). `refresh`
+ * while any hold is active, each closed number has a placeholder (core/os/fd.h). `refresh`
  * adds placeholders for numbers that the program has closed since. Any thread; each hold
  * has its release. */
 void descriptors_low_hold(void);

@@ -3,7 +3,7 @@
  *
  * The lock is taken before a fork and released on both sides after it, so the child's
  * list of handlers is whole whatever other threads of the parent were changing. */
-#include "core/fork.h"
+#include "core/os/fork.h"
 
 #include <assert.h>
 #include <pthread.h>

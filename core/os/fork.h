@@ -13,7 +13,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "core/list.h"
+#include "core/memory/list.h"
 #include "tryst/status.h"
 
 /* Return the fork count: 0 in a process that was not forked since the first call of this

@@ -6,8 +6,8 @@
  * function may remove (and free) any source; events that epoll has already returned for
  * that source are then removed from the batch.
  */
-#include "core/poller.h"
-#include "core/fd.h"
+#include "core/os/poller.h"
+#include "core/os/fd.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -18,8 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/clock.h"
-#include "core/list.h"
+#include "core/memory/list.h"
+#include "core/os/clock.h"
 
 enum { POLLER_BATCH = 32 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Random numbers; sources of the algorithms are named in random.h. */
-#include "core/random.h"
+#include "core/os/random.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/reduce.h"
+#include "core/reduce/reduce.h"
 
 /** True if the manual allows `op` for `dtype`. */
 bool reference_allows(tryst_dtype dtype, tryst_reduce_op op);

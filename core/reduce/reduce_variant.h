@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "core/reduce.h"
+#include "core/reduce/reduce.h"
 
 enum {
     REDUCE_DTYPES = TRYST_DTYPE_U64 + 1,

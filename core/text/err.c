@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A status and its sentence; see err.h. The text is formatted aside first, because
  * arguments may point into the text that it replaces. */
-#include "core/err.h"
+#include "core/text/err.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "core/text.h"
+#include "core/text/text.h"
 
 const char *err_reason(int error)
 {

@@ -2,12 +2,12 @@
 /* XXH3; see hash.h. The header-only form, in this file alone, so that nothing of xxHash
  * is exported or linked. */
 #define XXH_INLINE_ALL
-#include "core/hash.h"
+#include "core/text/hash.h"
 
 #include <stdio.h>
 #include <xxhash.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 
 struct hash_stream {
     XXH3_state_t state; /* must be 64-byte aligned */

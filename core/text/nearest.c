@@ -2,7 +2,7 @@
 /* Suggestions; see nearest.h. The restricted edit distance (an insertion, a deletion, a
  * change, or two neighbours swapped), one row of the matrix at a time. The last row holds
  * the distance to each prefix of the candidate. */
-#include "core/nearest.h"
+#include "core/text/nearest.h"
 
 #include <ctype.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole numbers in text; see number.h. */
-#include "core/number.h"
+#include "core/text/number.h"
 
 static bool is_digit(char c)
 {

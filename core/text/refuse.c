@@ -5,7 +5,7 @@
  * bytes would use up the space that glibc reserves for libraries that are loaded late. A
  * longer text (the grid of a pipeline program) is allocated, and freed by the next
  * refusal or at the thread's end. */
-#include "core/refuse.h"
+#include "core/text/refuse.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -13,8 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/text.h"
+#include "core/memory/alloc.h"
+#include "core/text/text.h"
 #include "tryst/tryst.h"
 
 /** Longest text that is kept, with its terminator. */

@@ -8,7 +8,7 @@
 #ifndef TRYST_CORE_REFUSE_H
 #define TRYST_CORE_REFUSE_H
 
-#include "core/err.h"
+#include "core/text/err.h"
 #include "tryst/status.h"
 
 /* Write this thread's text and evaluate to `status`. A macro, so that the compiler and

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names and sentences of statuses, from the one list in tryst/status.h. */
-#include "core/status.h"
+#include "core/text/status.h"
 #include "tryst/tryst.h"
 
 static const struct row {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Text of other processes; see text.h. */
-#include "core/text.h"
+#include "core/text/text.h"
 
 #include <ctype.h>
 #include <stdarg.h>

@@ -19,7 +19,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "transports/memory/memfd.h"
 #include "tryst/tryst.h"
 

@@ -12,12 +12,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/hash.h"
-#include "core/refuse.h"
+#include "core/memory/alloc.h"
+#include "core/text/hash.h"
+#include "core/text/refuse.h"
 #include "prepared.h"
-#include "rendezvous/bootstrap/device_name.h"
-#include "rendezvous/bootstrap/roster.h"
+#include "rendezvous/bootstrap/roster/device_name.h"
+#include "rendezvous/bootstrap/roster/roster.h"
 #include "tryst/sized.h"
 
 enum { KEY_PARTS = 5, INCARNATION_DIGITS_MAX = 16 };

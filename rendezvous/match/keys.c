@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/list.h"
+#include "core/memory/alloc.h"
+#include "core/memory/list.h"
 
 struct key_place {
     struct hash_node node; /* keys->index, while it has a key */

@@ -17,7 +17,7 @@
 
 #include <pthread.h>
 
-#include "core/hash_table.h"
+#include "core/memory/hash_table.h"
 #include "prepared.h"
 
 /** A power of two. */

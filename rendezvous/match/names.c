@@ -3,7 +3,7 @@
  * protocol.c. */
 #include "names.h"
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 
 /* ---- the consumer ------------------------------------------------------------------------- */
 

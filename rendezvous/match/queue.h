@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-#include "core/list.h"
+#include "core/memory/list.h"
 
 /** Embedded in what is queued. list_remove(&node) takes it out. */
 struct queue_node {

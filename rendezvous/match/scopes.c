@@ -11,7 +11,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "scopes.h"
 #include "table.h"
 

@@ -11,9 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/hash_table.h"
-#include "core/list.h"
-#include "core/pool.h"
+#include "core/memory/hash_table.h"
+#include "core/memory/list.h"
+#include "core/memory/pool.h"
 #include "keys.h"
 #include "tryst/types.h"
 

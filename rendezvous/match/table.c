@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "names.h"
-#include "rendezvous/bootstrap/roster.h"
+#include "rendezvous/bootstrap/roster/roster.h"
 
 static bool queue_is_empty(const struct queue *queue)
 {

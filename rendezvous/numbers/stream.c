@@ -5,7 +5,7 @@
  */
 #include "rendezvous/numbers/stream.h"
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 
 tryst_status stream_out_open(struct stream_out *out)
 {

@@ -29,7 +29,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/list.h"
+#include "core/memory/list.h"
 #include "tryst/status.h"
 
 /** Numbers that a header speaks of one by one: base and its mask. */

@@ -28,7 +28,7 @@ struct above {
     /** Fail an operation of kind OP_COLL: deadlines, aborts, closes, the user. Called inside walks of the
      *  step's operations, so it only marks; the operation ends in `run`. */
     void (*fail)(void *arg, tryst_op *op, struct cause cause, const char *text);
-    /** An operation of kind OP_COLL has become more urgent: `rank` of core/urgency.h. */
+    /** An operation of kind OP_COLL has become more urgent: `rank` of core/memory/urgency.h. */
     void (*raise)(void *arg, tryst_op *op, uint64_t rank);
     /** Describe a collective, for the text of a mismatch. The shape may come from a peer:
      *  any values. */

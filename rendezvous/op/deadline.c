@@ -7,7 +7,7 @@
  */
 #include "deadline.h"
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "engine.h"
 
 static void heap_put(struct rendezvous *rdv, size_t at, tryst_op *op)

@@ -7,7 +7,7 @@
  */
 #include "engine.h"
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 
 /* ---- the end ------------------------------------------------------------------------------ */
 

@@ -11,9 +11,9 @@
 #include <assert.h>
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/status.h"
-#include "core/trace_text.h"
+#include "core/log/trace_text.h"
+#include "core/memory/alloc.h"
+#include "core/text/status.h"
 #include "deadline.h"
 #include "engine.h"
 

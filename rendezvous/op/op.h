@@ -47,10 +47,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/hash_table.h"
-#include "core/list.h"
-#include "core/mpsc.h"
-#include "core/urgent.h"
+#include "core/memory/hash_table.h"
+#include "core/memory/list.h"
+#include "core/memory/mpsc.h"
+#include "core/memory/urgent.h"
 #include "rendezvous/match/flow_shape.h"
 #include "rendezvous/match/prepared.h"
 #include "rendezvous/match/queue.h"
@@ -110,7 +110,7 @@ struct cause {
 struct op_events {
     /** Cancel it, or fail it: deadlines, aborts, the user, a flow's owner. */
     void (*fail)(tryst_op *op, struct cause cause, const char *text);
-    /** It becomes more urgent: `rank` of core/urgency.h. Its flags and its priority say so already. */
+    /** It becomes more urgent: `rank` of core/memory/urgency.h. Its flags and its priority say so already. */
     void (*raise)(tryst_op *op, uint64_t rank);
     /** Nobody holds it any more: free its op_device. Any thread. */
     void (*device_close)(tryst_op *op);

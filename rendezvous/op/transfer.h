@@ -12,9 +12,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/clock.h"
-#include "core/list.h"
-#include "core/urgent.h"
+#include "core/memory/list.h"
+#include "core/memory/urgent.h"
+#include "core/os/clock.h"
 #include "tryst/status.h"
 
 /** See dispatch_ops.pause. */
@@ -167,7 +167,7 @@ struct dispatch_ops {
     /** More slices are posted or ready (transfer->posted or ->ready has grown), or none is posted any more
      *  (transfer->posted is transfer->next): nothing further starts, and remove follows. */
     void (*posted)(void *arg, struct transfer *transfer);
-    /** One of its ends finds it more urgent: `rank` of core/urgency.h; a lesser one changes nothing. */
+    /** One of its ends finds it more urgent: `rank` of core/memory/urgency.h; a lesser one changes nothing. */
     void (*raise)(void *arg, struct transfer *transfer, uint64_t rank);
     /** `bytes` of it have arrived: their window is free again. */
     void (*credit)(void *arg, struct transfer *transfer, uint64_t bytes);

@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/text.h"
+#include "core/text/text.h"
 #include "fault.h"
 #include "messages.h"
 #include "rendezvous/peer/peer.h"

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "hello.h"
 #include "link.h"
 #include "messages.h"

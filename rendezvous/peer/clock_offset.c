@@ -19,8 +19,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/fd.h"
-#include "core/hash.h"
+#include "core/os/fd.h"
+#include "core/text/hash.h"
 #include "messages.h"
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/peer.h"

@@ -16,9 +16,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/alloc.h"
-#include "core/descriptors.h"
-#include "core/text.h"
+#include "core/memory/alloc.h"
+#include "core/os/descriptors.h"
+#include "core/text/text.h"
 #include "fault.h"
 #include "link.h"
 #include "liveness.h"

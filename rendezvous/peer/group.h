@@ -8,8 +8,8 @@
 #include <pthread.h>
 #include <stdint.h>
 
-#include "core/list.h"
-#include "rendezvous/bootstrap/roster.h"
+#include "core/memory/list.h"
+#include "rendezvous/bootstrap/roster/roster.h"
 #include "tryst/types.h"
 
 struct group_plan;

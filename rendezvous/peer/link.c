@@ -13,8 +13,8 @@
 
 #include "abort.h"
 #include "clock_offset.h"
-#include "core/descriptors.h"
-#include "core/text.h"
+#include "core/os/descriptors.h"
+#include "core/text/text.h"
 #include "endpoint.h"
 #include "hello.h"
 #include "liveness.h"

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "clock_offset.h"
-#include "core/fd.h"
+#include "core/os/fd.h"
 #include "endpoint.h"
 #include "link.h"
 #include "rendezvous/op/engine.h"

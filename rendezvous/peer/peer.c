@@ -13,9 +13,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/alloc.h"
-#include "core/random.h"
-#include "core/text.h"
+#include "core/memory/alloc.h"
+#include "core/os/random.h"
+#include "core/text/text.h"
 #include "endpoint.h"
 #include "link.h"
 #include "rendezvous/op/engine.h"

@@ -27,8 +27,8 @@
 #ifndef RENDEZVOUS_PEER_PEER_H
 #define RENDEZVOUS_PEER_PEER_H
 
-#include "core/list.h"
-#include "core/poller.h"
+#include "core/memory/list.h"
+#include "core/os/poller.h"
 #include "rendezvous/match/names.h"
 #include "rendezvous/numbers/stream.h"
 #include "rendezvous/op/op.h"

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "closed.h"
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "flow_op.h"
 #include "frames.h"
 #include "producer.h"

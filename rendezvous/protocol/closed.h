@@ -6,7 +6,7 @@
 #define RENDEZVOUS_PROTOCOL_CLOSED_H
 
 #include "rendezvous/peer/peer.h"
-#include "rendezvous/protocol/wire.h"
+#include "rendezvous/protocol/wire/wire.h"
 
 /** Answers to questions about steps that may be queued at once: who asks for more asks again. */
 enum { ASKS_MAX = 1024 };

@@ -15,8 +15,8 @@
 #include <string.h>
 
 #include "consumer.h"
-#include "core/alloc.h"
-#include "core/status.h"
+#include "core/memory/alloc.h"
+#include "core/text/status.h"
 #include "eager.h"
 #include "flow_op.h"
 #include "frames.h"
@@ -26,9 +26,9 @@
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/endpoint.h"
 #include "rendezvous/peer/fault.h"
-#include "rendezvous/protocol/cause.h"
-#include "rendezvous/protocol/shape.h"
-#include "rendezvous/protocol/wire_decode.h"
+#include "rendezvous/protocol/outcome/cause.h"
+#include "rendezvous/protocol/outcome/shape.h"
+#include "rendezvous/protocol/wire/wire_decode.h"
 
 /** Deferred receives that ask again at each tick: their producer may have closed its step. */
 enum { REANNOUNCED = 16 };

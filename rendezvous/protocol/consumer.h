@@ -6,7 +6,7 @@
 #define RENDEZVOUS_PROTOCOL_CONSUMER_H
 
 #include "rendezvous/peer/peer.h"
-#include "rendezvous/protocol/wire.h"
+#include "rendezvous/protocol/wire/wire.h"
 
 void consumer_submit(tryst_op *op);
 /** WANTs of receives that wait are queued, as far as there is quota, each with an id and with its first

@@ -13,15 +13,15 @@
 #include <string.h>
 
 #include "consumer.h"
-#include "core/pool.h"
+#include "core/memory/pool.h"
 #include "frames.h"
 #include "op_device.h"
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/abort.h"
 #include "rendezvous/peer/fault.h"
 #include "rendezvous/peer/peer.h"
-#include "rendezvous/protocol/cause.h"
-#include "rendezvous/protocol/wire_decode.h"
+#include "rendezvous/protocol/outcome/cause.h"
+#include "rendezvous/protocol/wire/wire_decode.h"
 
 /** DATA that is being read: a receive that is posted needs `arrived` alone. */
 struct incoming {

@@ -7,7 +7,7 @@
 #define RENDEZVOUS_EAGER_H
 
 #include "rendezvous/match/table.h"
-#include "rendezvous/protocol/wire.h"
+#include "rendezvous/protocol/wire/wire.h"
 
 struct peer;
 

@@ -20,7 +20,7 @@
 #include "rendezvous/op/dtype.h"
 #include "rendezvous/peer/fault.h"
 #include "rendezvous/peer/group.h"
-#include "rendezvous/protocol/cause.h"
+#include "rendezvous/protocol/outcome/cause.h"
 #include "want.h"
 
 /* ---- start -------------------------------------------------------------------------------- */

@@ -15,7 +15,7 @@
 #include "recv_run.h"
 #include "rendezvous/peer/endpoint.h"
 #include "rendezvous/peer/fault.h"
-#include "rendezvous/protocol/wire.h"
+#include "rendezvous/protocol/wire/wire.h"
 
 /* ---- records are queued ------------------------------------------------------------------- */
 

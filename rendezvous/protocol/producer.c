@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "closed.h"
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "eager.h"
 #include "flow_op.h"
 #include "frames.h"
@@ -24,8 +24,8 @@
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/abort.h"
 #include "rendezvous/peer/fault.h"
-#include "rendezvous/protocol/shape.h"
-#include "rendezvous/protocol/wire_decode.h"
+#include "rendezvous/protocol/outcome/shape.h"
+#include "rendezvous/protocol/wire/wire_decode.h"
 #include "send_run.h"
 #include "want.h"
 

@@ -6,7 +6,7 @@
 #define RENDEZVOUS_PROTOCOL_PRODUCER_H
 
 #include "rendezvous/peer/peer.h"
-#include "rendezvous/protocol/wire.h"
+#include "rendezvous/protocol/wire/wire.h"
 
 struct want;
 

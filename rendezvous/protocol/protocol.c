@@ -10,12 +10,12 @@
 
 #include "closed.h"
 #include "consumer.h"
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "flow_op.h"
 #include "frames.h"
 #include "op_device.h"
 #include "producer.h"
-#include "rendezvous/protocol/wire.h"
+#include "rendezvous/protocol/wire/wire.h"
 #include "want.h"
 
 /* ---- operations --------------------------------------------------------------------------- */

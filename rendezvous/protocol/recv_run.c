@@ -12,12 +12,12 @@
 #include <string.h>
 
 #include "consumer.h"
-#include "core/pool.h"
+#include "core/memory/pool.h"
 #include "flow_op.h"
 #include "frames.h"
 #include "op_device.h"
 #include "rendezvous/op/engine.h"
-#include "rendezvous/protocol/wire.h"
+#include "rendezvous/protocol/wire/wire.h"
 
 /** True if slice `index` is ready at the sender, by an OFFER or by bulk. */
 static bool slice_is_told(const struct recv_run *run, uint32_t index)

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "flow_op.h"
 #include "frames.h"
 #include "op_device.h"

@@ -12,7 +12,7 @@
 #define RENDEZVOUS_SEND_RUN_H
 
 #include "rendezvous/peer/peer.h"
-#include "rendezvous/protocol/wire.h"
+#include "rendezvous/protocol/wire/wire.h"
 
 /** Of one slice under way, for the pool that they come from. */
 extern const size_t send_slice_bytes;

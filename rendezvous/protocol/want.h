@@ -8,8 +8,8 @@
 
 #include "rendezvous/match/table.h"
 #include "rendezvous/op/transfer.h"
-#include "rendezvous/protocol/cause.h"
-#include "rendezvous/protocol/wire.h"
+#include "rendezvous/protocol/outcome/cause.h"
+#include "rendezvous/protocol/wire/wire.h"
 
 struct peer;
 

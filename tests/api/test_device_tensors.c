@@ -14,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fake_cuda.h"
+#include "support/fake_cuda/fake_cuda.h"
 #ifdef TEST_FAKE_FABRIC
-#include "fake_fabric.h"
+#include "support/fake_fabric/fake_fabric.h"
 #endif
 
 enum { CUDA_ERROR = 700 };

@@ -21,7 +21,7 @@ struct meeting {
     char blobs[2][RANKS][BLOB_MAX]; /* a turn's are read until the next one has ended */
 };
 
-/* A rank's entry begins with wire version and byte order (rendezvous/bootstrap/roster.h). */
+/* A rank's entry begins with wire version and byte order (rendezvous/bootstrap/roster/roster.h). */
 static void version_lower(char *blob, size_t bytes)
 {
     uint32_t words[2];

@@ -13,7 +13,7 @@
 #include <tryst/pool.h>
 #include <tryst/tryst.h>
 
-#include "fake_cuda.h"
+#include "support/fake_cuda/fake_cuda.h"
 
 enum { MIB = 1 << 20 };
 

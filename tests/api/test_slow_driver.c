@@ -11,7 +11,7 @@
 
 #include <cuda.h>
 
-#include "fake_cuda.h"
+#include "support/fake_cuda/fake_cuda.h"
 
 #define MS 1000000ull
 

@@ -64,7 +64,7 @@ find $folders -name '*.c' -o -name '*.h' -o -name '*.cu' -o -name '*.cc' | sort 
                 gsub(/[^A-Za-z0-9_]/, "", name)
                 text = substr(text, RSTART + RLENGTH)
                 if (index(" " allowed " ", " " file ":" name " ")) continue
-                print "descriptors: " file ": " name " may give 0, 1 or 2: put it into FD_MAKE (core/fd.h) or file_move"
+                print "descriptors: " file ": " name " may give 0, 1 or 2: put it into FD_MAKE (core/os/fd.h) or file_move"
                 bad = 1
             }
             exit bad

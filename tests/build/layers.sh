@@ -45,17 +45,17 @@ try() { # <folder> <header> <yes or no>
     fail=1
 }
 
-try core/config/ core/log.h yes
-try core/log/ core/trace_ring.h no
-try core/memory/ core/clock.h no
-try core/os/ core/log.h no
-try core/text/ core/config.h no
-try core/log/ core/config.h no
-try core/reduce/ core/log.h no
+try core/config/ core/log/log.h yes
+try core/log/ core/log/trace_ring.h no
+try core/memory/ core/os/clock.h no
+try core/os/ core/log/log.h no
+try core/text/ core/config/config.h no
+try core/log/ core/config/config.h no
+try core/reduce/ core/log/log.h no
 try core/config/ topology/net/netif.h no
 try core/config/ transports/transport.h no
 try core/config/ include/tryst/tryst.h no
-try topology/base/ core/log.h yes
+try topology/base/ core/log/log.h yes
 try topology/base/ topology/machine/machine.h no
 try topology/formats/ topology/machine/machine.h yes
 try topology/formats/ topology/machine/sysfs.h no
@@ -66,7 +66,7 @@ try topology/topo transports/transport.h no
 try transports/ topology/net/netif.h yes
 try transports/ topology/net/netlink.h no
 try transports/ topology/base/graph.h no
-try transports/ rendezvous/bootstrap/bootstrap.h no
+try transports/ rendezvous/bootstrap/session/bootstrap.h no
 try transports/ transports/link/link.h yes
 try transports/ transports/link/link_private.h no
 try transports/link/ topology/net/netif.h yes
@@ -74,15 +74,15 @@ try transports/link/ transports/memory/memory.h no
 try transports/link/ transports/transport.h no
 try transports/memory/ transports/link/link.h no
 try transports/memory/ transports/transport.h no
-try rendezvous/bootstrap/session/ core/log.h yes
-try rendezvous/bootstrap/session/ rendezvous/bootstrap/roster.h no
-try rendezvous/bootstrap/launch/ rendezvous/bootstrap/bootstrap.h yes
-try rendezvous/bootstrap/launch/ rendezvous/bootstrap/bootstrap_server.h no
+try rendezvous/bootstrap/session/ core/log/log.h yes
+try rendezvous/bootstrap/session/ rendezvous/bootstrap/roster/roster.h no
+try rendezvous/bootstrap/launch/ rendezvous/bootstrap/session/bootstrap.h yes
+try rendezvous/bootstrap/launch/ rendezvous/bootstrap/session/bootstrap_server.h no
 try rendezvous/bootstrap/roster/ transports/select.h yes
 try rendezvous/bootstrap/roster/ rendezvous/op/engine.h no
 try rendezvous/bootstrap/session/ rendezvous/rendezvous.h no
-try rendezvous/ rendezvous/bootstrap/roster.h yes
-try rendezvous/ rendezvous/bootstrap/bootstrap_server.h no
+try rendezvous/ rendezvous/bootstrap/roster/roster.h yes
+try rendezvous/ rendezvous/bootstrap/session/bootstrap_server.h no
 try rendezvous/ transports/transport.h yes
 try rendezvous/match/ rendezvous/op/op.h no
 try rendezvous/op/ rendezvous/peer/peer.h no
@@ -102,9 +102,9 @@ try commsched/progress/ transports/transport.h no
 try commsched/context/ commsched/sched/sched.h yes
 try commsched/context/ commsched/progress/ctx.h yes
 try commsched/context/ commsched/progress/idle.h no
-try commsched/context/ rendezvous/bootstrap/launch.h yes
+try commsched/context/ rendezvous/bootstrap/launch/launch.h yes
 try commsched/context/ transports/transport.h yes
-try pipeline/engine/ core/log.h no
+try pipeline/engine/ core/log/log.h no
 try pipeline/engine/ pipeline/program/program.h yes
 try pipeline/engine/ pipeline/host/host.h no
 try pipeline/program/ pipeline/engine/engine.h no
@@ -113,7 +113,7 @@ try pipeline/device/ pipeline/host/host.h no
 try pipeline/device/reference/ pipeline/device/device_kernels.h yes
 try pipeline/device/reference/ pipeline/host/host.h no
 try pipeline/model/ pipeline/device/device_stage.h yes
-try tools/ core/log.h no
+try tools/ core/log/log.h no
 try tools/ transports/transport.h no
 try tools/launch/ tools/standard_files.h yes
 try tools/bench/ tools/launch/launcher.h yes
@@ -121,5 +121,5 @@ try tools/bench/ tools/launch/launcher_spawn.h no
 try tools/topo/ tools/live/live.h no
 try tools/info/ tools/live/live.h yes
 try tools/info/ tools/launch/launcher.h no
-try tools/live/ core/log.h no
+try tools/live/ core/log/log.h no
 exit $fail

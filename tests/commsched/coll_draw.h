@@ -7,9 +7,9 @@
 #define TESTS_COMMSCHED_COLL_DRAW_H
 
 #include "commsched/coll/coll.h"
-#include "commsched/coll/edges.h"
-#include "commsched/coll/map.h"
-#include "core/reduce.h"
+#include "commsched/coll/tree/edges.h"
+#include "commsched/coll/tree/map.h"
+#include "core/reduce/reduce.h"
 
 enum { RANKS_MAX = 8, TREES_MAX = 3, CLASSES = 2 };
 

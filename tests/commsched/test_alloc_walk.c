@@ -28,8 +28,8 @@
 #include <tryst/tryst.h>
 #include <unistd.h>
 
-#include "core/alloc.h"
-#include "core/clock.h"
+#include "core/memory/alloc.h"
+#include "core/os/clock.h"
 
 enum { SMALL = 200, LARGE = 200000, SMALLS = 6, RANKS_MAX = 2, OPS_MAX = 48 };
 enum { COLLS = 6, COLL_LARGE = LARGE / sizeof(float), COLL_SMALL = 100 };

@@ -10,7 +10,7 @@
 #include <tryst/coll.h>
 
 #include "coll_rounds.h"
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "rendezvous/coll_op.h"
 #include "support/unit.h"
 

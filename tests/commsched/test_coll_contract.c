@@ -2,8 +2,8 @@
 /* Plans of some ranks of a group: random plans, random members. */
 #include <string.h>
 
-#include "commsched/coll/contract.h"
-#include "core/alloc.h"
+#include "commsched/coll/tree/contract.h"
+#include "core/memory/alloc.h"
 #include "support/unit.h"
 
 enum { SIZE = 12, TREES = 5, CLASSES = 3, ROUNDS = 3000 };

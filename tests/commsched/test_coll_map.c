@@ -2,10 +2,10 @@
 /* Ranges, slices, neighbours in trees with any root, and scratch. */
 #include <string.h>
 
-#include "commsched/coll/edges.h"
-#include "commsched/coll/map.h"
-#include "commsched/coll/scratch.h"
-#include "core/alloc.h"
+#include "commsched/coll/tree/edges.h"
+#include "commsched/coll/tree/map.h"
+#include "commsched/coll/tree/scratch.h"
+#include "core/memory/alloc.h"
 #include "support/unit.h"
 
 enum { TREES = 5, SIZE_MAX_TESTED = 17 };

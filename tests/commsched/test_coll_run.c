@@ -9,8 +9,8 @@
 #include <tryst/coll.h>
 
 #include "coll_rounds.h"
-#include "core/alloc.h"
-#include "core/reduce.h"
+#include "core/memory/alloc.h"
+#include "core/reduce/reduce.h"
 #include "rendezvous/coll_op.h"
 #include "support/unit.h"
 

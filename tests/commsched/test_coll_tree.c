@@ -4,8 +4,8 @@
  * fold, and nothing gets stuck. With any one rule broken, some seed shows it. */
 #include <string.h>
 
-#include "commsched/coll/tree.h"
-#include "core/random.h"
+#include "commsched/coll/tree/tree.h"
+#include "core/os/random.h"
 #include "support/unit.h"
 
 enum { RANKS_MAX = 6, TREES = 2, COLLS = 3, SLICES_MAX = 7, PARTS = COLLS * TREES };

@@ -9,11 +9,11 @@
 #include <unistd.h>
 
 #include "commsched/context/group_plan.h"
-#include "core/clock.h"
-#include "core/config.h"
-#include "core/log.h"
-#include "rendezvous/bootstrap/bootstrap.h"
-#include "rendezvous/bootstrap/bootstrap_wire.h"
+#include "core/config/config.h"
+#include "core/log/log.h"
+#include "core/os/clock.h"
+#include "rendezvous/bootstrap/session/bootstrap.h"
+#include "rendezvous/bootstrap/session/bootstrap_wire.h"
 #include "sites.h"
 #include "topology/sized/compiled_make.h"
 #include "topology/sized/compiled_wire.h"

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <tryst/tryst.h>
 
-#include "core/clock.h"
-#include "rendezvous/bootstrap/bootstrap_wire.h"
-#include "rendezvous/bootstrap/roster_gather.h"
+#include "core/os/clock.h"
+#include "rendezvous/bootstrap/roster/roster_gather.h"
+#include "rendezvous/bootstrap/session/bootstrap_wire.h"
 
 enum { RANKS = 4096, RANKS_PER_HOST = 8, TIMES = 5 };
 enum {

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/random.h"
+#include "core/os/random.h"
 #include "support/unit.h"
 
 enum { EDGES_MAX = 8, UNDER_WAY_MAX = 4096, LINKS = 2 };

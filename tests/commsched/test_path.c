@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/clock.h"
+#include "core/os/clock.h"
 #include "support/unit.h"
 
 enum { UNDER_WAY_MAX = 4096 };

@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "commsched/context/roster_graph.h"
-#include "core/clock.h"
+#include "core/os/clock.h"
 #include "sites.h"
 #include "topology/routes/overlay.h"
 #include "topology/sized/compiled_make.h"

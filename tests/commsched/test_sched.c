@@ -2,8 +2,8 @@
 /* The scheduler's policy, on plain structs and with a start function of the test's own. */
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/random.h"
+#include "core/memory/alloc.h"
+#include "core/os/random.h"
 #include "sched_bench.h"
 
 /* Make the first `slices` slices of a flow ready. */

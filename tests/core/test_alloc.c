@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "tryst/status.h"
 
 static void counters_return_to_where_they_were(void **state)

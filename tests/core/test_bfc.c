@@ -5,9 +5,9 @@
 
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/bfc.h"
-#include "core/random.h"
+#include "core/memory/alloc.h"
+#include "core/memory/bfc.h"
+#include "core/os/random.h"
 
 enum {
     STREAMS = 4,

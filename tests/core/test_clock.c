@@ -2,7 +2,7 @@
 #include "support/fake_clock.h"
 #include "support/unit.h"
 
-#include "core/clock.h"
+#include "core/os/clock.h"
 
 static void the_machines_clock_goes_forward(void **state)
 {

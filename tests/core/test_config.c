@@ -6,9 +6,9 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/config.h"
-#include "core/config_value.h"
+#include "core/config/config.h"
+#include "core/config/config_value.h"
+#include "core/memory/alloc.h"
 
 extern char **environ;
 

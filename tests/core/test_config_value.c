@@ -4,9 +4,9 @@
 
 #include <string.h>
 
-#include "core/clock.h"
-#include "core/config.h"
-#include "core/config_value.h"
+#include "core/config/config.h"
+#include "core/config/config_value.h"
+#include "core/os/clock.h"
 
 #define REFUSED UINT64_C(0xdeadbeefdeadbeef)
 #define K       UINT64_C(1024)

@@ -9,8 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/descriptors.h"
-#include "core/fd.h"
+#include "core/os/descriptors.h"
+#include "core/os/fd.h"
 
 /* With `left` descriptors that may still be made: exactly so many are there, and stay there. */
 static int child(unsigned left)

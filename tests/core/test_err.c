@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/err.h"
+#include "core/text/err.h"
 
 static void it_keeps_status_and_sentence(void **state)
 {

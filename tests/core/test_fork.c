@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/fork.h"
+#include "core/os/fork.h"
 
 static int child_status(pid_t child)
 {

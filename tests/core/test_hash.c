@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/unit.h"
 
-#include "core/alloc.h"
-#include "core/hash.h"
-#include "core/random.h"
+#include "core/memory/alloc.h"
+#include "core/os/random.h"
+#include "core/text/hash.h"
 
 enum { DATA_BYTES = 100000 };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The hash table against a plain array that does the same slowly. */
-#include "core/alloc.h"
-#include "core/hash_table.h"
-#include "core/list.h"
-#include "core/random.h"
+#include "core/memory/alloc.h"
+#include "core/memory/hash_table.h"
+#include "core/memory/list.h"
+#include "core/os/random.h"
 #include "support/unit.h"
 
 enum { ITEMS = 600 };

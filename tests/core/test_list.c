@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "core/list.h"
-#include "core/random.h"
+#include "core/memory/list.h"
+#include "core/os/random.h"
 
 struct thing {
     int value;

@@ -8,8 +8,8 @@
 #include <sched.h>
 #include <semaphore.h>
 
-#include "core/alloc.h"
-#include "core/mpsc.h"
+#include "core/memory/alloc.h"
+#include "core/memory/mpsc.h"
 
 enum { PRODUCERS = 4, EACH = 20000 };
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "core/nearest.h"
+#include "core/text/nearest.h"
 
 static const char *const names[] = {"bind",          "size",         "net",
                                     "window_bytes",  "wants_max",    "shm_mech",

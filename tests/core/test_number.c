@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "core/number.h"
+#include "core/text/number.h"
 
 #define REFUSED UINT64_C(0xdeadbeefdeadbeef)
 

@@ -7,8 +7,8 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "core/clock.h"
-#include "core/poller.h"
+#include "core/os/clock.h"
+#include "core/os/poller.h"
 
 #define LONG_NS (20 * NS_PER_S)
 

@@ -5,10 +5,10 @@
 #include <sched.h>
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/mpsc.h"
-#include "core/pool.h"
-#include "core/random.h"
+#include "core/memory/alloc.h"
+#include "core/memory/mpsc.h"
+#include "core/memory/pool.h"
+#include "core/os/random.h"
 
 static struct pool *pool_of(size_t item_bytes, size_t align)
 {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "core/random.h"
+#include "core/os/random.h"
 
 /* First outputs of xoshiro256** from the state 1, 2, 3, 4, as its authors' code gives
  * them. */

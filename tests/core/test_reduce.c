@@ -11,11 +11,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/float_mode.h"
-#include "core/random.h"
-#include "core/reduce.h"
-#include "core/reduce_reference.h"
-#include "core/reduce_variant.h"
+#include "core/os/random.h"
+#include "core/reduce/float_mode.h"
+#include "core/reduce/reduce.h"
+#include "core/reduce/reduce_reference.h"
+#include "core/reduce/reduce_variant.h"
 
 enum { LENGTH_MAX = 130, OFFSETS = 64, LARGE = 300007, GUARD = 96, WIDTH_MAX = 8 };
 enum { SHORT_BYTES = OFFSETS + LENGTH_MAX * WIDTH_MAX + GUARD };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tryst_last_error: one text for each thread, of any length up to 64 KiB. */
-#include "core/refuse.h"
+#include "core/text/refuse.h"
 
 #include "support/unit.h"
 
@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "tryst/tryst.h"
 
 static void test_sentences(void **state)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What comes from elsewhere is shown without control characters, as valid UTF-8, and never cut in
  * the middle of a character. */
-#include "core/text.h"
+#include "core/text/text.h"
 
-#include "core/random.h"
+#include "core/os/random.h"
 #include "support/unit.h"
 
 #include <string.h>

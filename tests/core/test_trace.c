@@ -9,11 +9,11 @@
 #include <sched.h>
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/trace.h"
-#include "core/trace_json.h"
-#include "core/trace_ring.h"
-#include "core/trace_text.h"
+#include "core/log/trace.h"
+#include "core/log/trace_json.h"
+#include "core/log/trace_ring.h"
+#include "core/log/trace_text.h"
+#include "core/memory/alloc.h"
 
 static const struct trace_labels labels3 = {.arg = {"a", "b", "c"}};
 static const struct trace_labels labels1 = {.arg = {"bytes"}};

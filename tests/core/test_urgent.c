@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "core/random.h"
-#include "core/urgent.h"
+#include "core/memory/urgent.h"
+#include "core/os/random.h"
 
 struct thing {
     struct urgency urgency;

@@ -11,8 +11,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "core/alloc.h"
-#include "rendezvous/bootstrap/bootstrap_server.h"
+#include "core/memory/alloc.h"
+#include "rendezvous/bootstrap/session/bootstrap_server.h"
 #include "support/fake_clock.h"
 
 enum { PEERS = 6, COMMANDS_MAX = 100, RANKS = 3, RUN_MAX = 6000 };

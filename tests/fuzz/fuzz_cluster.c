@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "topology/draw/graph_write.h"
 #include "topology/formats/graph_read.h"
 #include "topology/graph_equal.h"

@@ -2,7 +2,7 @@
 /* Any bytes are a compiled plan that encodes to bytes of a plan, or are refused with a sentence. */
 #include "fuzz.h"
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "topology/sized/compiled_wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

@@ -6,7 +6,7 @@
 
 #include <arpa/inet.h>
 
-#include "core/config.h"
+#include "core/config/config.h"
 #include "topology/net/netif.h"
 #include "topology/net/netif_choose.h"
 #include "topology/net/port_range.h"

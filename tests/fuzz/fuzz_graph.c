@@ -3,7 +3,7 @@
  * picture can be made, and its dump reads back as the same topology. The first byte chooses the format. */
 #include "fuzz.h"
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "topology/draw/graph_write.h"
 #include "topology/formats/graph_read.h"
 

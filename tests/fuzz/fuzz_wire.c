@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-#include "rendezvous/protocol/wire_decode.h"
-#include "rendezvous/protocol/wire_encode.h"
+#include "rendezvous/protocol/wire/wire_decode.h"
+#include "rendezvous/protocol/wire/wire_encode.h"
 #include "support/wire_check.h"
 
 enum { SIZE = 5, RECORDS_MAX = 4096 };

@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/reduce_variant.h"
+#include "core/reduce/reduce_variant.h"
 
 enum { TURNS_MAX = 9, L2_BYTES_USUAL = 1 << 20, LARGE_BYTES = 64 << 20 };
 

@@ -14,10 +14,10 @@
 #include <tryst/tryst.h>
 #include <unistd.h>
 
-#include "fake_cuda.h"
 #include "pipeline/device/device_module.h"
 #include "pipeline/device/device_stage.h"
 #include "support/child.h"
+#include "support/fake_cuda/fake_cuda.h"
 #include "support/unit.h"
 
 /* Functions, and whether what fails there may go unheard (it frees, or there is another way). */

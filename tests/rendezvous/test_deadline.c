@@ -2,8 +2,8 @@
 /* The heap of deadlines: order, removal from anywhere, and the failure of its memory. */
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/random.h"
+#include "core/memory/alloc.h"
+#include "core/os/random.h"
 #include "rendezvous/late.h"
 #include "rendezvous/op/deadline.h"
 #include "rendezvous/op/engine.h"

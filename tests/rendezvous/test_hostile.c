@@ -4,7 +4,7 @@
  * up for its fault or the frame was harmless, and memory stays bounded.
  *
  * TRYST_TEST_SEED replays; TRYST_TEST_FRAMES sets how many random frames are tried. */
-#include "core/text.h"
+#include "core/text/text.h"
 #include "rendezvous/protocol/want.h"
 #include "world.h"
 

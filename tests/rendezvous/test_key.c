@@ -2,9 +2,9 @@
 /* Keys: TensorFlow's grammar with our strictness, as one table; builder, prefixes. */
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/hash.h"
-#include "core/random.h"
+#include "core/memory/alloc.h"
+#include "core/os/random.h"
+#include "core/text/hash.h"
 #include "rendezvous/match/prepared.h"
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/group.h"

@@ -4,7 +4,7 @@
  * the bytes travel; the next number of the key meets as if nothing had been. */
 #include "world.h"
 
-#include "rendezvous/protocol/shape.h"
+#include "rendezvous/protocol/outcome/shape.h"
 
 enum { SMALL = 64, LARGE = 20000 };
 

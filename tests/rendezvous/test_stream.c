@@ -4,8 +4,8 @@
  * and in the end all of it. And the short names of keys. */
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/random.h"
+#include "core/memory/alloc.h"
+#include "core/os/random.h"
 #include "rendezvous/match/names.h"
 #include "rendezvous/numbers/stream.h"
 #include "support/unit.h"

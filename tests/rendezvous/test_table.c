@@ -2,9 +2,9 @@
 /* The table: scopes by id, entries by hash and whole key, queues in order of number. */
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/hash.h"
-#include "core/random.h"
+#include "core/memory/alloc.h"
+#include "core/os/random.h"
+#include "core/text/hash.h"
 #include "rendezvous/match/table.h"
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/peer.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The encoders against the decoders: what is written is what wire.h says, byte by byte; frames of records drawn
  * at random pass the checks, and give back every field; a record that does not fit leaves no trace. */
-#include "core/random.h"
-#include "rendezvous/protocol/wire_decode.h"
-#include "rendezvous/protocol/wire_encode.h"
+#include "core/os/random.h"
+#include "rendezvous/protocol/wire/wire_decode.h"
+#include "rendezvous/protocol/wire/wire_encode.h"
 #include "support/unit.h"
 #include "support/wire_check.h"
 #include "tryst/status.h"

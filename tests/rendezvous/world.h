@@ -13,8 +13,8 @@
 
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/random.h"
+#include "core/memory/alloc.h"
+#include "core/os/random.h"
 #include "rendezvous/dump.h"
 #include "rendezvous/group_info.h"
 #include "rendezvous/late.h"
@@ -28,7 +28,7 @@
 #include "rendezvous/peer/peer.h"
 #include "rendezvous/protocol/closed.h"
 #include "rendezvous/protocol/frames.h"
-#include "rendezvous/protocol/wire.h"
+#include "rendezvous/protocol/wire/wire.h"
 #include "rendezvous/rendezvous.h"
 #include "rendezvous/step.h"
 #include "rendezvous/submission.h"

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "core/urgency.h"
+#include "core/memory/urgency.h"
 
 enum sim_event {
     /* Of operation `which`, at `rank`. */

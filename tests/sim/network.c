@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/clock.h"
+#include "core/os/clock.h"
 #include "support/unit.h"
 
 void net_init(struct net *net, int nodes, int ends, uint32_t packet_bytes)

@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/list.h"
+#include "core/memory/list.h"
 
 struct net_message {
     struct list_node node; /* in the order in which its pair sent */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "cluster.h"
-#include "core/clock.h"
+#include "core/os/clock.h"
 #include "planned.h"
 #include "sim.h"
 

@@ -6,7 +6,7 @@
 
 #include <stdatomic.h>
 
-#include "core/clock.h"
+#include "core/os/clock.h"
 
 struct clock_fake {
     struct clock clock;

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rendezvous/bootstrap/device_name.h"
-#include "rendezvous/bootstrap/roster.h"
+#include "rendezvous/bootstrap/roster/device_name.h"
+#include "rendezvous/bootstrap/roster/roster.h"
 
 static inline int entries_by_prefix(const void *a, const void *b)
 {

@@ -41,7 +41,7 @@ static inline uint64_t unit_cases(uint64_t count)
 /* Runs `attempt` (an expression that is a tryst_status and undoes what it did when that
  * is TRYST_OK) with its first allocation failing, then its second, … until one run meets
  * no failure. Each failed run must say TRYST_E_NOMEM and leave nothing behind. Needs
- * core/alloc.h. */
+ * core/memory/alloc.h. */
 #define WALK_ALLOCATIONS(attempt)                                                \
     do {                                                                         \
         uint64_t before_ = alloc_live_count();                                   \

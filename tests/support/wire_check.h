@@ -3,7 +3,7 @@
 #ifndef TESTS_SUPPORT_WIRE_CHECK_H
 #define TESTS_SUPPORT_WIRE_CHECK_H
 
-#include "rendezvous/protocol/wire_decode.h"
+#include "rendezvous/protocol/wire/wire_decode.h"
 #include "tryst/status.h"
 
 static inline const char *wire_check(const struct record_header *record, int size)

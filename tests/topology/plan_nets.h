@@ -3,7 +3,7 @@
 #ifndef TRYST_TESTS_PLAN_NETS_H
 #define TRYST_TESTS_PLAN_NETS_H
 
-#include "core/random.h"
+#include "core/os/random.h"
 #include "topology/base/graph.h"
 
 enum net_family {

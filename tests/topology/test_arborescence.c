@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/random.h"
+#include "core/memory/alloc.h"
+#include "core/os/random.h"
 #include "topology/plan/arborescence.h"
 
 #define NODES_MAX 6

@@ -6,7 +6,7 @@
 #include <sched.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "topology/base/index_set.h"
 #include "topology/formats/graph_read.h"
 #include "topology/place/bind.h"

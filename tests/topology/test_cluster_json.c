@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "topology/formats/cluster_json.h"
 
 static tryst_status text_read(const char *text, struct err *err, struct graph **graph_p)

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "graph_new.h"
 #include "plan_nets.h"
 #include "topology/sized/compiled_make.h"

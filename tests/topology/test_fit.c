@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/random.h"
+#include "core/memory/alloc.h"
+#include "core/os/random.h"
 #include "topology/probe/fit.h"
 #include "topology/probe/fit_cuts.h"
 #include "topology/probe/fit_schedule.h"

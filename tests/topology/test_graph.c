@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "graph_equal.h"
 #include "topology/base/graph.h"
 

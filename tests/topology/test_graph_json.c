@@ -7,7 +7,7 @@
 #include <locale.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "graph_equal.h"
 #include "topology/base/text.h"
 #include "topology/formats/graph_read.h"

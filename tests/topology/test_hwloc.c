@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "topology/base/text.h"
 #include "topology/formats/graph_read.h"
 #include "topology/formats/json_write.h"

@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "graph_equal.h"
 #include "topology/draw/graph_write.h"
 #include "topology/formats/graph_read.h"

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "topology/net/netif.h"
 
 static bool in_namespace;

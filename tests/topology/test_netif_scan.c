@@ -6,8 +6,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/random.h"
+#include "core/memory/alloc.h"
+#include "core/os/random.h"
 #include "netlink_captured.h"
 #include "topology/net/netif_scan.h"
 

@@ -6,9 +6,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/clock.h"
-#include "core/random.h"
+#include "core/memory/alloc.h"
+#include "core/os/clock.h"
+#include "core/os/random.h"
 #include "graph_new.h"
 #include "topology/routes/overlay_price.h"
 

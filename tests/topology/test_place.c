@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "topology/draw/graph_write.h"
 #include "topology/formats/graph_read.h"
 #include "topology/place/place.h"

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#include "core/random.h"
+#include "core/os/random.h"
 #include "overlay_fake.h"
 #include "plan_check.h"
 #include "topology/plan/lp.h"

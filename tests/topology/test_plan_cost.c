@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "graph_new.h"
 #include "topology/report/plan_report.h"
 

@@ -9,7 +9,7 @@
 #include <sys/personality.h>
 #include <sys/wait.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "plan_nets.h"
 #include "support/child.h"
 #include "topology/report/plan_json.h"

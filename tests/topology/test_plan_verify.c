@@ -7,8 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/random.h"
+#include "core/memory/alloc.h"
+#include "core/os/random.h"
 #include "graph_new.h"
 #include "topology/report/cheapest_tree.h"
 #include "topology/report/plan_json.h"

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "topology/base/link_table.h"
 #include "topology/machine/machine.h"
 #include "topology/machine/nvml.h"

@@ -6,10 +6,10 @@
 #ifndef MODULE_RANK_H
 #define MODULE_RANK_H
 
-#include "core/clock.h"
-#include "core/config.h"
-#include "core/log.h"
-#include "core/poller.h"
+#include "core/config/config.h"
+#include "core/log/log.h"
+#include "core/os/clock.h"
+#include "core/os/poller.h"
 #include "transports/module_load.h"
 #include "transports/transport.h"
 

@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "support/patience.h"
 #include "transports/memory/memory.h"
 

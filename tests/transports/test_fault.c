@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "pair_pump.h"
 #include "transports/fault.h"
 #include "transports/fault_script.h"

@@ -16,8 +16,8 @@
 
 #include <cmocka.h>
 
-#include "core/alloc.h"
-#include "core/random.h"
+#include "core/memory/alloc.h"
+#include "core/os/random.h"
 #include "pair_pump.h"
 #include "support/descriptors.h"
 #include "transports/device.h"

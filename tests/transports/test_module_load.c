@@ -3,10 +3,10 @@
  * The module loader and the host table, with modules made for the purpose
  * (fake_module.c), whose folder is handed over in TRYST_MODULE_PATH.
  */
-#include "core/alloc.h"
-#include "core/clock.h"
-#include "core/config.h"
-#include "core/log.h"
+#include "core/config/config.h"
+#include "core/log/log.h"
+#include "core/memory/alloc.h"
+#include "core/os/clock.h"
 #include "transports/module_load.h"
 #include "transports/signal_guard.h"
 

@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "core/alloc.h"
-#include "core/random.h"
+#include "core/memory/alloc.h"
+#include "core/os/random.h"
 #include "pair_pump.h"
 
 #define SLEEP_MS 20000 /* long enough to be no accident on a busy machine */

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "core/random.h"
+#include "core/os/random.h"
 #include "pair_pump.h"
 #include "support/descriptors.h"
 #include "transports/pair/pair.h"

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "core/random.h"
+#include "core/os/random.h"
 #include "transports/pair/pair_ring.h"
 
 #define RING_BYTES UINT64_C(8192)

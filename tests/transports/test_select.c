@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "core/config.h"
-#include "core/random.h"
+#include "core/config/config.h"
+#include "core/os/random.h"
 #include "transports/select.h"
 
 #define SELF  (1u << TRANSPORT_SELF)

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "pair_pump.h"
 #include "support/descriptors.h"
 

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "transports/memory/hand_device.h"
 #include "transports/stage.h"
 

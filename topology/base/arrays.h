@@ -15,7 +15,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "tryst/status.h"
 
 /* The header in front of each array; its size keeps the array at malloc's alignment. */

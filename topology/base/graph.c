@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/hash.h"
+#include "core/memory/alloc.h"
+#include "core/text/hash.h"
 
 #define FIRST_ROOM 16u
 

@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/err.h"
+#include "core/text/err.h"
 
 #define GRAPH_NONE    UINT32_MAX /* no node, no link, no rank */
 #define GRAPH_UNKNOWN (-1.0)     /* a bandwidth or a latency */

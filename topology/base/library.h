@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-#include "core/err.h"
+#include "core/text/err.h"
 
 struct library_symbol {
     const char *name; /* NULL ends the list */

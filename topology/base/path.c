@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 
 static bool bit_has(uint32_t bits, enum graph_link_kind kind)
 {

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/text.h"
+#include "core/memory/alloc.h"
+#include "core/text/text.h"
 
 #define ROOM_FIRST 1024
 

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "core/err.h"
+#include "core/text/err.h"
 
 struct text {
     char *data; /* from mem_alloc; NULL: empty */

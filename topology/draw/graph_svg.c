@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/text.h"
+#include "core/text/text.h"
 #include "look.h"
 #include "svg_network.h"
 #include "svg_trees.h"

@@ -21,7 +21,7 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 
 #define STEPS_MAX 5
 

@@ -23,7 +23,7 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "json_write.h"
 
 #define STEPS_MAX 5

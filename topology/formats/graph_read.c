@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "cluster_json.h"
-#include "core/fd.h"
+#include "core/os/fd.h"
 #include "graph_json.h"
 #include "hwloc_xml.h"
 #include "nccl_xml.h"

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "topology/base/decimal.h"
 #include "topology/base/index_set.h"
 #include "topology/base/text.h"

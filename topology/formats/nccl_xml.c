@@ -29,7 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "topology/base/index_set.h"
 #include "topology/base/link_table.h"
 #include "topology/machine/machine.h"

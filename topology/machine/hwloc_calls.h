@@ -10,7 +10,7 @@
 
 #include <hwloc.h>
 
-#include "core/err.h"
+#include "core/text/err.h"
 
 #define HWLOC_CALLS(X)                    \
     X(hwloc_topology_init)                \

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 
 #define SKIP_BYTES 256 /* longer reasons are cut */
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/fd.h"
+#include "core/os/fd.h"
 
 bool sysfs_line(char *line, size_t bytes, const char *fmt, ...)
 {

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/fd.h"
+#include "core/os/fd.h"
 #include "pci_class.h"
 #include "sysfs_file.h"
 #include "topology/base/index_set.h"

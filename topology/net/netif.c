@@ -12,8 +12,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "core/alloc.h"
-#include "core/fd.h"
+#include "core/memory/alloc.h"
+#include "core/os/fd.h"
 #include "netif_scan.h"
 
 /* Tries for a dump that a change of the tables interrupts; such changes are rare. */

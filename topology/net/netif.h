@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#include "core/err.h"
+#include "core/text/err.h"
 
 #define NETIF_NAME_BYTES 16 /* IFNAMSIZ, including the NUL */
 #define NETIF_TEXT_BYTES 64 /* room for netif_address_text */

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 
 /* Bridges that container and VM managers create with the same private subnet on every
  * host: two hosts seem to share this subnet but do not. TRYST_NET can name these bridges;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 
 static void link_attribute(void *arg, const struct rtattr *attribute)
 {

@@ -7,8 +7,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "core/alloc.h"
-#include "core/fd.h"
+#include "core/memory/alloc.h"
+#include "core/os/fd.h"
 
 /* The kernel answers during the request's system call; 2 s allow for a machine that
  * swaps. */

@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "core/err.h"
+#include "core/text/err.h"
 
 /* Handle one answer; a status other than TRYST_OK ends the exchange with that
  * status. */

@@ -2,7 +2,7 @@
 /* Parse TRYST_PORT_RANGE; see port_range.h. */
 #include "port_range.h"
 
-#include "core/number.h"
+#include "core/text/number.h"
 
 bool port_read(const char **text_p, uint16_t *port_p)
 {

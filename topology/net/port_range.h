@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/err.h"
+#include "core/text/err.h"
 
 /* first and last 0: the kernel chooses */
 struct port_range {

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "bind_decide.h"
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "topology/machine/detect.h"
 
 #define SET_BYTES CPU_ALLOC_SIZE(INDEX_SET_MAX)

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/err.h"
+#include "core/text/err.h"
 
 /** Bind the calling thread. `place` is the number of its process on this machine; its
  *  rank is `place` modulo the number of the machine's ranks. `told` receives the decision

@@ -2,7 +2,7 @@
 /* See bind_decide.h. */
 #include "bind_decide.h"
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "topology/base/path.h"
 
 /* Return the nearest NIC to a node, except over a network; of several equally near,

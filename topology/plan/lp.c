@@ -19,8 +19,8 @@
 #include <pthread.h>
 #include <signal.h>
 
-#include "core/alloc.h"
-#include "core/log.h"
+#include "core/log/log.h"
+#include "core/memory/alloc.h"
 
 #define LIBRARY   "libClp.so.1"
 #define TOLERANCE 1e-10 /* Clp's primal and dual tolerance; values are about 1 */

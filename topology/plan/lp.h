@@ -20,7 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/err.h"
+#include "core/text/err.h"
 
 /* The fixed cost of a solve, in pivots: Clp factorises the basis anew. Measured at 256
  * rows. */

@@ -11,8 +11,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/hash.h"
+#include "core/memory/alloc.h"
+#include "core/text/hash.h"
 #include "plan_columns.h"
 #include "plan_mend.h"
 #include "plan_mwu.h"

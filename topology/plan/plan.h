@@ -18,7 +18,7 @@
 #ifndef TRYST_TOPOLOGY_PLAN_H
 #define TRYST_TOPOLOGY_PLAN_H
 
-#include "core/hash.h"
+#include "core/text/hash.h"
 #include "topology/base/arrays.h"
 #include "topology/routes/overlay.h"
 

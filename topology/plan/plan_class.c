@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/hash.h"
+#include "core/text/hash.h"
 
 #define ROUNDS 6 /* trees of switches are rarely deeper */
 

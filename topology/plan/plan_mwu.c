@@ -18,7 +18,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 
 /* Rankings of the trees in use between two calls of the oracle: RANK_WORK × ranks² ÷
  * values of the trees in use, within these limits. */

@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/clock.h"
-#include "core/hash.h"
-#include "core/random.h"
+#include "core/memory/alloc.h"
+#include "core/os/clock.h"
+#include "core/os/random.h"
+#include "core/text/hash.h"
 #include "plan_class.h"
 #include "topology/routes/overlay_price.h"
 

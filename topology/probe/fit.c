@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "fit_cuts.h"
 
 enum { LATENCY_ROUNDS = 300 };

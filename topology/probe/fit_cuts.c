@@ -15,7 +15,7 @@
 
 #include <stdlib.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 
 enum { EXACT_RANKS = 14, ROUNDS_MIN = 2 };
 

@@ -12,8 +12,8 @@
 
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/random.h"
+#include "core/memory/alloc.h"
+#include "core/os/random.h"
 
 /* If each rank sends to the rank at the same distance, racks of equal size load each
  * other's wires equally, and one wire fewer would explain all flows; rounds of random

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "cheapest_tree.h"
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "plan_report.h"
 #include "plan_ring.h"
 #include "plan_told.h"

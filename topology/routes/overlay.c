@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "overlay_origin.h"
 
 static const char *member_name(const struct overlay_private *own, uint32_t member)

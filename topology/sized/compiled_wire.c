@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "compiled_own.h"
-#include "core/hash.h"
+#include "core/text/hash.h"
 
 #define MAGIC          0x4e504354u /* "TCPN" in memory order */
 #define RANKS_MAX      (1u << 20)

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "candidates.h"
-#include "core/alloc.h"
-#include "core/hash.h"
+#include "core/memory/alloc.h"
+#include "core/text/hash.h"
 #include "sum_rate.h"
 
 /* A set with more trees must be faster by WORTH_SET, and by WORTH_TREE for each further

@@ -2,7 +2,7 @@
 /* Shallow trees over an order; see shapes.h. */
 #include "shapes.h"
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "topology/base/graph.h"
 
 /* ---- intervals --------------------------------------------------------------------- */

@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/fd.h"
+#include "core/os/fd.h"
 #include "transports/signal_guard.h"
 
 struct cuda_driver cuda_driver;

@@ -19,8 +19,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/list.h"
-#include "core/poller.h"
+#include "core/memory/list.h"
+#include "core/os/poller.h"
 #include "ep_table.h"
 #include "transports/module.h"
 #include "transports/transport.h"

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 
 static struct fault_ep *inner_ep(const struct endpoint *inner)
 {

@@ -17,9 +17,9 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "core/alloc.h"
-#include "core/clock.h"
-#include "core/fd.h"
+#include "core/memory/alloc.h"
+#include "core/os/clock.h"
+#include "core/os/fd.h"
 
 enum { FRAMES_MAX = 64, PASSED_MAX = 4 };
 

@@ -6,9 +6,9 @@
 
 #include <stddef.h>
 
-#include "core/list.h"
-#include "core/poller.h"
-#include "core/random.h"
+#include "core/memory/list.h"
+#include "core/os/poller.h"
+#include "core/os/random.h"
 #include "transports/fault.h"
 #include "transports/fault_script.h"
 #include "transports/module.h"

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/number.h"
-#include "core/text.h"
+#include "core/text/number.h"
+#include "core/text/text.h"
 
 enum type {
     NUMBER,      /* digits */

@@ -26,10 +26,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "core/alloc.h"
-#include "core/clock.h"
-#include "core/fd.h"
-#include "core/log.h"
+#include "core/log/log.h"
+#include "core/memory/alloc.h"
+#include "core/os/clock.h"
+#include "core/os/fd.h"
 #include "topology/net/netif.h"
 
 enum {

@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/poller.h"
+#include "core/os/poller.h"
 #include "tryst/types.h"
 
 /** Largest payload of one message. */

@@ -21,11 +21,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "core/alloc.h"
-#include "core/clock.h"
-#include "core/fd.h"
-#include "core/log.h"
-#include "core/random.h"
+#include "core/log/log.h"
+#include "core/memory/alloc.h"
+#include "core/os/clock.h"
+#include "core/os/fd.h"
+#include "core/os/random.h"
 #include "topology/net/netif.h"
 
 enum {

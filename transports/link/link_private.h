@@ -16,7 +16,7 @@
 #include <netinet/in.h>
 #include <sys/un.h>
 
-#include "core/list.h"
+#include "core/memory/list.h"
 #include "transports/link/link.h"
 #include "transports/link/link_wire.h"
 

@@ -11,7 +11,7 @@
 
 #include <assert.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 
 /* Consecutive failures of one copy's event after which the device counts as lost. */
 enum { FAILS_MAX = 16 };

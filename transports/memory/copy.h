@@ -14,7 +14,7 @@
 
 #include <stdbool.h>
 
-#include "core/list.h"
+#include "core/memory/list.h"
 #include "transports/memory/memory.h"
 
 /** How long a sleeper may sleep between two polls while a copy is under way: a copy on an

@@ -14,8 +14,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/fork.h"
+#include "core/memory/alloc.h"
+#include "core/os/fork.h"
 
 struct memory_place {
     struct tryst_mem *mem;

@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "transports/memory/memfd.h"
 #include "transports/memory/memory_ops.h"
 

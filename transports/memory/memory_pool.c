@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tryst/pool.h: core/bfc.h over the memory of a device, a driver's pinned memory, or
+ * tryst/pool.h: core/memory/bfc.h over the memory of a device, a driver's pinned memory, or
  * registered host memory.
  *
  * Idea: bfc.c has the policy and touches no memory; this file supplies regions and
@@ -11,15 +11,15 @@
  * registered; `dropped` lists regions that the pool does not use and must still free.
  */
 #include "transports/memory/memory_pool.h"
-#include "core/refuse.h"
+#include "core/text/refuse.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/bfc.h"
-#include "core/params.h"
+#include "core/memory/alloc.h"
+#include "core/memory/bfc.h"
+#include "core/text/params.h"
 #include "transports/memory/memory.h"
 
 enum { NAME_BYTES = 48 };

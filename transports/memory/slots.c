@@ -11,7 +11,7 @@
 
 #include <assert.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 
 /* The smallest slot holds any tensor that is sent inside a frame. These come 16 at a
  * time, since one pinned allocation is slow. */

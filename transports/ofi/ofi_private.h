@@ -18,9 +18,9 @@
 #include <rdma/fi_tagged.h>
 
 #undef container_of /* fabric.h defines an equal one */
-#include "fabric_base.h"
 #include "ofi_posted.h"
 #include "ofi_wire.h"
+#include "transports/fabric/fabric_base.h"
 
 enum {
     OFI_FRAME_MAX = TRANSPORT_FRAME_BYTES,

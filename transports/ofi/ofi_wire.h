@@ -39,7 +39,7 @@
 #ifndef OFI_WIRE_H
 #define OFI_WIRE_H
 
-#include "fabric_base.h"
+#include "transports/fabric/fabric_base.h"
 
 #define OFI_CONNECT_MAGIC 0x49464f54u /* "TOFI" */
 #define OFI_WIRE_VERSION  1u

@@ -13,7 +13,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "pair_bulk.h"
 #include "pair_device.h"
 

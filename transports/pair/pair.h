@@ -22,7 +22,7 @@
 #ifndef TRANSPORTS_PAIR_H
 #define TRANSPORTS_PAIR_H
 
-#include "core/list.h"
+#include "core/memory/list.h"
 #include "pair_ring.h"
 #include "transports/memory/copy.h"
 #include "transports/memory/slots.h"

@@ -15,7 +15,7 @@
  */
 #include "pair_device.h"
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "pair_bulk.h"
 
 static struct pair_job *job_new(struct pair_ep *ep, struct bulk *bulk)

@@ -116,7 +116,7 @@ struct pair_offer {
     uint64_t region; /* id, of PAIR_MECH_MAP and, between processes, PAIR_MECH_DEVICE */
     uint32_t slot;   /* the sender's; named in the answer */
     uint32_t mech;
-    uint64_t rank; /* how urgent (core/urgency.h) */
+    uint64_t rank; /* how urgent (core/memory/urgency.h) */
 };
 
 struct pair_first {

@@ -19,8 +19,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/alloc.h"
-#include "pair_bulk.h"
+#include "core/memory/alloc.h"
+#include "transports/pair/pair_bulk.h"
 
 /* A common area: freed by its last holder. */
 struct self_area {

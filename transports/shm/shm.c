@@ -13,13 +13,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/alloc.h"
-#include "pair_bulk.h"
+#include "core/memory/alloc.h"
 #include "shm_closer.h"
 #include "shm_connect.h"
 #include "shm_copy.h"
 #include "shm_region.h"
 #include "transports/memory/memfd.h"
+#include "transports/pair/pair_bulk.h"
 
 /* Up to these sizes two copies through the ring take less time than an offer and its
  * answer, with one copy from a mapping (a plain memcpy) or by a system call. Measured:

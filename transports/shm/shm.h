@@ -11,8 +11,8 @@
 #ifndef TRANSPORTS_SHM_H
 #define TRANSPORTS_SHM_H
 
-#include "pair.h"
 #include "shm_wire.h"
+#include "transports/pair/pair.h"
 
 /* Most regions of one peer that are mapped: each costs a mapping, of which a process has
  * 65,530 by default. Further regions are read by process_vm_readv. */

@@ -13,8 +13,8 @@
 #include <pthread.h>
 #include <time.h>
 
-#include "core/alloc.h"
-#include "core/clock.h"
+#include "core/memory/alloc.h"
+#include "core/os/clock.h"
 #include "shm_closer.h"
 #include "transports/signal_guard.h"
 

@@ -17,8 +17,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "core/alloc.h"
-#include "core/fd.h"
+#include "core/memory/alloc.h"
+#include "core/os/fd.h"
 #include "shm_closer.h"
 #include "shm_connect.h"
 #include "shm_copy.h"

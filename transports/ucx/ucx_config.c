@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/fd.h"
+#include "core/os/fd.h"
 
 struct setting {
     const char *name, *value;

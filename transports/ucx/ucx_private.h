@@ -10,8 +10,8 @@
 #include <stdint.h>
 #include <ucp/api/ucp.h>
 
-#include "core/list.h"
-#include "fabric_base.h"
+#include "core/memory/list.h"
+#include "transports/fabric/fabric_base.h"
 #include "ucx_wire.h"
 
 enum {

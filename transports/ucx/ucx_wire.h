@@ -31,7 +31,7 @@
 #ifndef UCX_WIRE_H
 #define UCX_WIRE_H
 
-#include "fabric_base.h"
+#include "transports/fabric/fabric_base.h"
 
 #define UCX_CONNECT_MAGIC 0x58435554u /* "TUCX" */
 /** 3: the sizes of segments over TCP and in shared memory, which UCX does not negotiate;

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/hash.h"
-#include "core/refuse.h"
+#include "core/memory/alloc.h"
+#include "core/text/hash.h"
+#include "core/text/refuse.h"
 #include "rendezvous/op/dtype.h"
 
 static const char prepare_call[] = "prepare a collective";

@@ -18,7 +18,7 @@
 
 #include <stdbool.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 
 struct contraction {
     const struct coll_plan *from;

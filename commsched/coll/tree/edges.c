@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 
 /* ---- neighbours -------------------------------------------------------------------- */
 

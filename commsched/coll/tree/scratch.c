@@ -14,7 +14,7 @@
 
 #include <assert.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 
 enum { LINE_BYTES = 64 };
 

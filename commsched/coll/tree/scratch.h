@@ -8,7 +8,7 @@
 
 #include <stddef.h>
 
-#include "core/urgent.h"
+#include "core/memory/urgent.h"
 #include "tryst/status.h"
 
 /** Number of slot sizes: 2^0 to 2^31 bytes. */

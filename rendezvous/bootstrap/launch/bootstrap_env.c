@@ -14,13 +14,13 @@
 
 #include "bootstrap_env.h"
 #include "bootstrap_pmix.h"
-#include "core/fd.h"
-#include "core/hash.h"
-#include "core/number.h"
-#include "core/random.h"
+#include "core/os/fd.h"
+#include "core/os/random.h"
+#include "core/text/hash.h"
+#include "core/text/number.h"
 #include "launch.h"
-#include "rendezvous/bootstrap/bootstrap_auth.h"
-#include "rendezvous/bootstrap/bootstrap_net.h"
+#include "rendezvous/bootstrap/session/bootstrap_auth.h"
+#include "rendezvous/bootstrap/session/bootstrap_net.h"
 #include "topology/net/port_range.h"
 
 #define TOKEN_LINE \

@@ -5,7 +5,7 @@
 #ifndef TRYST_RENDEZVOUS_BOOTSTRAP_ENV_H
 #define TRYST_RENDEZVOUS_BOOTSTRAP_ENV_H
 
-#include "rendezvous/bootstrap/bootstrap.h"
+#include "rendezvous/bootstrap/session/bootstrap.h"
 
 struct config;
 

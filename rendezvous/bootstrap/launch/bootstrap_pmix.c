@@ -12,11 +12,11 @@
 #include <time.h>
 
 #include "bootstrap_env.h"
-#include "core/alloc.h"
-#include "core/clock.h"
-#include "core/descriptors.h"
-#include "rendezvous/bootstrap/bootstrap.h"
-#include "rendezvous/bootstrap/bootstrap_auth.h"
+#include "core/memory/alloc.h"
+#include "core/os/clock.h"
+#include "core/os/descriptors.h"
+#include "rendezvous/bootstrap/session/bootstrap.h"
+#include "rendezvous/bootstrap/session/bootstrap_auth.h"
 #include "transports/signal_guard.h"
 
 /* PMIx 3 to 5 carry this name. */

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/err.h"
+#include "core/text/err.h"
 
 #define BOOTSTRAP_PMIX_TEXT_BYTES 1536
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/number.h"
-#include "core/text.h"
+#include "core/text/number.h"
+#include "core/text/text.h"
 #include "topology/net/port_range.h"
 
 #define RANKS_MAX (1 << 20) /* TRYST_SIZE's own limit */

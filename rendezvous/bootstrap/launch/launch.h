@@ -13,9 +13,9 @@
 
 #include <stdbool.h>
 
-#include "core/config.h"
-#include "core/err.h"
-#include "rendezvous/bootstrap/bootstrap.h"
+#include "core/config/config.h"
+#include "core/text/err.h"
+#include "rendezvous/bootstrap/session/bootstrap.h"
 
 /* In the order in which they count: the first may run inside the later ones. */
 enum launcher {

@@ -8,9 +8,9 @@
 
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/hash.h"
-#include "core/hash_table.h"
+#include "core/memory/alloc.h"
+#include "core/memory/hash_table.h"
+#include "core/text/hash.h"
 #include "device_name.h"
 
 /* ---- hosts -------------------------------------------------------------------------------- */

@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/text.h"
+#include "core/memory/alloc.h"
+#include "core/text/text.h"
 #include "device_name.h"
-#include "rendezvous/bootstrap/bootstrap.h"
+#include "rendezvous/bootstrap/session/bootstrap.h"
 
 #define ROSTER_BYTE_ORDER 0x01020304u
 

@@ -5,8 +5,8 @@
 #ifndef RENDEZVOUS_ROSTER_GATHER_H
 #define RENDEZVOUS_ROSTER_GATHER_H
 
-#include "core/config.h"
-#include "core/err.h"
+#include "core/config/config.h"
+#include "core/text/err.h"
 #include "roster.h"
 
 struct bootstrap;

@@ -15,9 +15,9 @@
 
 #include "bootstrap_client.h"
 #include "bootstrap_server.h"
-#include "core/alloc.h"
-#include "core/fd.h"
-#include "core/random.h"
+#include "core/memory/alloc.h"
+#include "core/os/fd.h"
+#include "core/os/random.h"
 
 #define TIMEOUT_DEFAULT_NS (60 * NS_PER_S)
 

@@ -33,10 +33,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/clock.h"
-#include "core/config.h"
-#include "core/err.h"
-#include "core/log.h"
+#include "core/config/config.h"
+#include "core/log/log.h"
+#include "core/os/clock.h"
+#include "core/text/err.h"
 #include "tryst/tryst.h"
 
 #define BOOTSTRAP_COOKIE_BYTES 16

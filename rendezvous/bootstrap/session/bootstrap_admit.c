@@ -14,8 +14,8 @@
 #include "bootstrap_admit.h"
 #include "bootstrap_serve.h"
 #include "bootstrap_server.h"
-#include "core/random.h"
-#include "core/text.h"
+#include "core/os/random.h"
+#include "core/text/text.h"
 
 /* For the sentence that names missing ranks: one of those may have been turned away. */
 static void refused_note(struct server *server, const struct conn *conn, const char *why)

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "bootstrap_text.h"
-#include "core/random.h"
-#include "core/text.h"
+#include "core/os/random.h"
+#include "core/text/text.h"
 
 /* Between attempts: long enough to be no burden, short against a human's patience. */
 #define RETRY_FIRST_NS (10 * NS_PER_MS)

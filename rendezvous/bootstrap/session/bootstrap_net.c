@@ -11,8 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/fd.h"
-#include "core/random.h"
+#include "core/os/fd.h"
+#include "core/os/random.h"
 #include "topology/net/netif.h"
 #include "topology/net/netif_choose.h"
 

@@ -12,10 +12,10 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 
-#include "core/clock.h"
-#include "core/err.h"
-#include "core/log.h"
-#include "rendezvous/bootstrap/bootstrap.h"
+#include "core/log/log.h"
+#include "core/os/clock.h"
+#include "core/text/err.h"
+#include "rendezvous/bootstrap/session/bootstrap.h"
 #include "topology/net/port_range.h"
 
 #define BOOTSTRAP_LISTENERS_MAX   4

@@ -13,8 +13,8 @@
 #include "bootstrap_serve.h"
 #include "bootstrap_server.h"
 #include "bootstrap_text.h"
-#include "core/alloc.h"
-#include "core/text.h"
+#include "core/memory/alloc.h"
+#include "core/text/text.h"
 
 /* ---- failing ---- */
 

@@ -14,8 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/alloc.h"
-#include "core/fd.h"
+#include "core/memory/alloc.h"
+#include "core/os/fd.h"
 #include "transports/signal_guard.h"
 
 /* Accepted per turn, so that a flood of connections cannot starve the members. */

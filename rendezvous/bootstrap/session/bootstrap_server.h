@@ -32,7 +32,7 @@
 #include "bootstrap_auth.h"
 #include "bootstrap_net.h"
 #include "bootstrap_wire.h"
-#include "core/list.h"
+#include "core/memory/list.h"
 
 /* Connections that have not proved the token, beyond one per rank. */
 #define SERVER_UNPROVED_EXTRA 64

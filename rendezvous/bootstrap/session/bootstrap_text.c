@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "core/text.h"
+#include "core/text/text.h"
 
 /* The numbers alone, without "ranks " and " and N more". */
 #define LIST_BYTES (RANKS_TEXT_BYTES - 32)

@@ -24,8 +24,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/err.h"
-#include "rendezvous/bootstrap/bootstrap.h"
+#include "core/text/err.h"
+#include "rendezvous/bootstrap/session/bootstrap.h"
 
 #define BOOTSTRAP_WIRE_MAGIC   0x5453425453595254ULL /* "TRYSTBST" in memory */
 #define BOOTSTRAP_WIRE_VERSION 1u

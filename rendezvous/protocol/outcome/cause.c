@@ -7,8 +7,8 @@
  */
 #include "cause.h"
 
-#include "core/alloc.h"
-#include "core/status.h"
+#include "core/memory/alloc.h"
+#include "core/text/status.h"
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/group.h"
 #include "rendezvous/peer/peer.h"

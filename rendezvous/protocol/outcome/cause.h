@@ -8,7 +8,7 @@
 #define RENDEZVOUS_PROTOCOL_CAUSE_H
 
 #include "rendezvous/op/op.h"
-#include "rendezvous/protocol/wire.h"
+#include "rendezvous/protocol/wire/wire.h"
 
 struct peer;
 

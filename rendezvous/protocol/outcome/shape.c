@@ -6,11 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/group.h"
 #include "rendezvous/peer/peer.h"
-#include "rendezvous/protocol/wire_decode.h"
+#include "rendezvous/protocol/wire/wire_decode.h"
 
 enum { SHAPE_TEXT_BYTES = 96, TEXT_BYTES = 384 };
 

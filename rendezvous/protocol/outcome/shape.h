@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "rendezvous/op/op.h"
-#include "rendezvous/protocol/wire.h"
+#include "rendezvous/protocol/wire/wire.h"
 
 struct shape {
     uint64_t bytes;

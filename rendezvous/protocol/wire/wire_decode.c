@@ -8,7 +8,7 @@
  */
 #include "wire_decode.h"
 
-#include "core/status.h"
+#include "core/text/status.h"
 
 static size_t shape_bytes(const struct record_header *header)
 {

@@ -15,8 +15,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "core/alloc.h"
-#include "rendezvous/bootstrap/bootstrap.h"
+#include "core/memory/alloc.h"
+#include "rendezvous/bootstrap/session/bootstrap.h"
 
 #define JOB_RANKS_MAX 16
 #define JOB_TOKEN     "a token for tests only"

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "rendezvous/bootstrap/bootstrap.h"
-#include "rendezvous/bootstrap/bootstrap_env.h"
+#include "rendezvous/bootstrap/launch/bootstrap_env.h"
+#include "rendezvous/bootstrap/session/bootstrap.h"
 
 static int exchange(struct bootstrap *bootstrap, const struct bootstrap_params *params)
 {

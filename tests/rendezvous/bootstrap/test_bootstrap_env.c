@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "rendezvous/bootstrap/bootstrap.h"
-#include "rendezvous/bootstrap/bootstrap_env.h"
+#include "rendezvous/bootstrap/launch/bootstrap_env.h"
+#include "rendezvous/bootstrap/session/bootstrap.h"
 
 #define TOKEN "0123456789abcdef0123456789abcdef"
 

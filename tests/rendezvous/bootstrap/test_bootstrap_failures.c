@@ -5,8 +5,8 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include "rendezvous/bootstrap/bootstrap_net.h"
-#include "rendezvous/bootstrap/bootstrap_text.h"
+#include "rendezvous/bootstrap/session/bootstrap_net.h"
+#include "rendezvous/bootstrap/session/bootstrap_text.h"
 #include "support/fake_clock.h"
 #include "support/patience.h"
 

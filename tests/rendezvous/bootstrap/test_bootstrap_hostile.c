@@ -7,9 +7,9 @@
 #include <fcntl.h>
 #include <poll.h>
 
-#include "core/random.h"
-#include "rendezvous/bootstrap/bootstrap_auth.h"
-#include "rendezvous/bootstrap/bootstrap_wire.h"
+#include "core/os/random.h"
+#include "rendezvous/bootstrap/session/bootstrap_auth.h"
+#include "rendezvous/bootstrap/session/bootstrap_wire.h"
 #include "support/fake_clock.h"
 #include "support/patience.h"
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "rendezvous/bootstrap/launch.h"
+#include "rendezvous/bootstrap/launch/launch.h"
 
 enum { VARIABLES_MAX = 10 };
 

@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/config.h"
-#include "core/random.h"
-#include "rendezvous/bootstrap/bootstrap.h"
-#include "rendezvous/bootstrap/device_name.h"
-#include "rendezvous/bootstrap/roster_gather.h"
+#include "core/config/config.h"
+#include "core/memory/alloc.h"
+#include "core/os/random.h"
+#include "rendezvous/bootstrap/roster/device_name.h"
+#include "rendezvous/bootstrap/roster/roster_gather.h"
+#include "rendezvous/bootstrap/session/bootstrap.h"
 #include "support/unit.h"
 
 enum { RANKS = 12, MANY = 4096 };

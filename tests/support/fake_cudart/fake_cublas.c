@@ -21,8 +21,8 @@
 
 #include <cublasLt.h>
 
-#include "fake_private.h"
 #include "fake_runtime.h"
+#include "support/fake_cuda/fake_private.h"
 
 enum { MAGIC_LAYOUT = 0x4c61796f, MAGIC_PRODUCT, MAGIC_WISHES, MAGIC_ALGORITHM };
 enum { WORKSPACE_ALIGN = 256, SPLIT_FROM = 48, AUX_LD_MULTIPLE = 8 };

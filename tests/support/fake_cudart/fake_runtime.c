@@ -18,7 +18,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "fake_private.h"
+#include "support/fake_cuda/fake_private.h"
 
 /* What a device of compute capability 9.0 takes. */
 enum {

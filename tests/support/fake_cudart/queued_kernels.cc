@@ -6,7 +6,7 @@
 #include <tuple>
 
 extern "C" {
-#include "fake_cuda.h"
+#include "support/fake_cuda/fake_cuda.h"
 #include "pipeline/device/cuda/cuda_row.h"
 }
 #include "fake_runtime.h"

@@ -20,7 +20,7 @@
 
 #include <cuda.h>
 
-#include "fake_cuda.h"
+#include "support/fake_cuda/fake_cuda.h"
 
 #define EXPORT __attribute__((visibility("default")))
 

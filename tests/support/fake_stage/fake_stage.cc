@@ -16,7 +16,7 @@
 #include <cuda.h>
 
 extern "C" {
-#include "fake_cuda.h"
+#include "support/fake_cuda/fake_cuda.h"
 #include "pipeline/device/stage_module.h"
 }
 #include "support/attention_pointers.h"

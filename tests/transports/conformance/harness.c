@@ -13,8 +13,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "core/alloc.h"
-#include "core/clock.h"
+#include "core/memory/alloc.h"
+#include "core/os/clock.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 const unsigned conf_patience = 5;

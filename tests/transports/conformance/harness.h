@@ -18,10 +18,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/clock.h"
-#include "core/config.h"
-#include "core/log.h"
-#include "core/random.h"
+#include "core/config/config.h"
+#include "core/log/log.h"
+#include "core/os/clock.h"
+#include "core/os/random.h"
 #include "place.h"
 #include "support/patience.h"
 #include "transports/device.h"

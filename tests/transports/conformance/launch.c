@@ -22,8 +22,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/alloc.h"
-#include "core/clock.h"
+#include "core/memory/alloc.h"
+#include "core/os/clock.h"
 #include "support/descriptors.h"
 
 uint64_t conf_round;

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/alloc.h"
-#include "core/clock.h"
+#include "core/memory/alloc.h"
+#include "core/os/clock.h"
 #include "harness.h"
 
 static const struct transport_ops *good;

@@ -5,10 +5,10 @@
 
 #include <cuda.h>
 
-#include "core/config.h"
-#include "core/err.h"
-#include "core/log.h"
-#include "fake_cuda.h"
+#include "core/config/config.h"
+#include "core/log/log.h"
+#include "core/text/err.h"
+#include "support/fake_cuda/fake_cuda.h"
 #include "support/patience.h"
 #include "support/unit.h"
 #include "transports/device.h"

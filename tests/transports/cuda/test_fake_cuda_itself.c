@@ -6,8 +6,8 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include "fake_cuda.h"
 #include "support/child.h"
+#include "support/fake_cuda/fake_cuda.h"
 #include "support/unit.h"
 
 static CUcontext context;

@@ -24,10 +24,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/alloc.h"
-#include "core/clock.h"
-#include "core/log.h"
-#include "core/random.h"
+#include "core/log/log.h"
+#include "core/memory/alloc.h"
+#include "core/os/clock.h"
+#include "core/os/random.h"
 #include "support/descriptors.h"
 #include "support/patience.h"
 #include "transports/link/link_listen.h"

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "core/alloc.h"
+#include "core/memory/alloc.h"
 #include "hand_device.h"
 #include "transports/memory/copy.h"
 

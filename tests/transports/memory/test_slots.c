@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/random.h"
+#include "core/memory/alloc.h"
+#include "core/os/random.h"
 #include "hand_device.h"
 #include "transports/memory/slots.h"
 

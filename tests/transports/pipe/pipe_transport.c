@@ -18,7 +18,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "core/poller.h"
+#include "core/os/poller.h"
 #include "transports/module.h"
 
 enum { FRAMES, BULK, PIPES };
