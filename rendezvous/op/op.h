@@ -104,7 +104,7 @@ struct submission {
 };
 
 /** The cause of a failure: the status that both ends report, the rank where the failure
- *  began (-1: this one), and the status that this rank reported. */
+ *  began (-1: this one), and the status reported there. */
 struct cause {
     tryst_status status;
     int32_t origin_rank;

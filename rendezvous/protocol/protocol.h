@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file protocol.h
- *  What the rooms below call up for: the protocol's share of an operation's and of a peer's life
- *  (struct op_events, struct peer_events).
+ *  The protocol's share of an operation's and of a peer's life: the functions behind
+ *  struct op_events and struct peer_events.
  */
 #ifndef RENDEZVOUS_PROTOCOL_PROTOCOL_H
 #define RENDEZVOUS_PROTOCOL_PROTOCOL_H

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What came is checked, field by field; see wire_decode.h.
+ * Checks of received frames and records, field by field; see wire_decode.h.
  *
- * Invariant: what passes can be read without another look at sizes; ids, names and numbers are looked up by
- * who acts on the record.
- * Callers: records.c; tests check it against the encoders.
+ * Invariant: a record that passes can be read without further checks of sizes. Ids, names
+ * and numbers are looked up by the functions that act on the record.
  */
 #include "wire_decode.h"
 
@@ -47,10 +46,10 @@ const char *wire_offer_check(const struct record_offer *offer)
     return offer->want || offer->key_bytes ? NULL : "OFFER: neither key nor want";
 }
 
-/** True if `rank` may be the origin of a failure; -1 is an unknown one. */
+/** True if `rank` may be the origin of a failure; -1: unknown. */
 static bool origin_is_valid(int32_t rank, int size)
 {
-    return rank >= -1 && rank < size; /* users index by it */
+    return rank >= -1 && rank < size; /* users index arrays by it */
 }
 
 const char *wire_answer_check(const struct record_answer *answer, int size)
