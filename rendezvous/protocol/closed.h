@@ -27,7 +27,7 @@ void consumer_asked(struct peer *peer, uint64_t step);
 void consumer_asks_answered(struct peer *peer);
 /** Drop the answers to ASK: the peer is gone, or none is left. */
 void consumer_asks_forget(struct peer *peer);
-/** Answer the peers that sent ASK for the closing `scope` and whose receives in it have
+/** Answer the peers that sent ASK for the closing `scope`, if their receives in it have
  *  all ended. */
 void consumer_askers_answer(struct rendezvous *rdv, struct scope *scope);
 

@@ -100,7 +100,7 @@ static bool cause_is_coming(const tryst_op *op, tryst_status status)
            op->scope->state == SCOPE_OPEN;
 }
 
-/** Fail a receive whose id has ended without all bytes; the buffer is free when nothing
+/** Fail a receive: its id has ended without all bytes. The buffer is free when nothing
  *  is posted in it. The answer to a CANCEL carries the cause of the CANCEL, or the
  *  producer's own cause if the producer was failing first. */
 static void recv_ending(tryst_op *op, struct cause cause, uint32_t upto, unsigned records)
@@ -159,8 +159,7 @@ static void slice_not_in_place(tryst_op *op, tryst_status status)
     if (op->done_status != TRYST_OK)
         return;
     op->done_status = status;
-    op->text =
-        op->text ? op->text : mem_strdup("its bytes could not be copied to the device");
+    op->text = op->text ? op->text : mem_strdup("cannot copy the tensor to the device");
 }
 
 /** Fail a receive that was failing while its id was live: the id has ended. */
@@ -252,7 +251,8 @@ static void recv_announce(tryst_op *op)
     if (bulk) {
         tryst_status status = recv_run_open(op);
         if (status != TRYST_OK) { /* WANT(VOID) reports the failure */
-            consumer_fail(op, cause_own(op->rdv, status), "no memory to receive");
+            consumer_fail(op, cause_own(op->rdv, status),
+                          "cannot receive: out of memory");
             return;
         }
     }
@@ -363,7 +363,7 @@ static void data_done_later(tryst_op *op, tryst_status status)
 void consumer_placed(tryst_op *op, tryst_status status)
 {
     op_report(op, status, status == TRYST_OK ? -1 : op->rdv->group->roster.rank, status,
-              status == TRYST_OK ? NULL : "its bytes could not be copied to the device");
+              status == TRYST_OK ? NULL : "cannot copy the tensor to the device");
     /* The ring of answers has no place for DATA that cost no credit. */
     if (status != TRYST_OK || stream_in_has_passed(&op->peer->in.stream, op->number)) {
         data_done_later(op, status);
@@ -467,7 +467,9 @@ static void offer_shape(tryst_op *op, const struct record_offer *offer)
         return;
     if (op_shape_was_refused(op))
         op_refusal_explain(op, (struct shape){offer->bytes, offer->dtype, NULL});
-    consumer_fail(op, cause_own(op->rdv, status), "its shape was refused");
+    consumer_fail(op, cause_own(op->rdv, status),
+                  "cannot receive the offered tensor: its shape, or the memory from the "
+                  "alloc callback, is not valid");
 }
 
 /** Fail the receive: the producer compares the shapes of WANT and send, so this OFFER is
@@ -554,7 +556,7 @@ static void recv_deferred(tryst_op *op)
         recv_fail_late(op);
 }
 
-/** End a receive whose WANT was not met. The text of its own failure is dropped if the
+/** End a receive: its WANT was not met. The text of its own failure is dropped if the
  *  producer failed for another reason. */
 static void recv_answered(tryst_op *op, struct cause cause, uint32_t upto)
 {

@@ -28,7 +28,7 @@
 /** A DATA that is being read; a posted receive needs only `arrived`. */
 struct incoming {
     struct arrived arrived;
-    struct record_failure failure; /**< payload of DATA whose key found no memory */
+    struct record_failure failure; /**< the payload, if there was no memory for the key */
     uint64_t seq, step;
     struct name *name;
     struct entry *entry; /**< the entry of the key in its step, or NULL */
@@ -167,9 +167,9 @@ __attribute__((noinline)) static struct entry *name_lead(struct peer *peer,
     return entry;
 }
 
-/** Find an entry for a DATA whose key found no memory when it was declared. The entry has
- *  the same hash, so it may be of another key; a receive that meets the DATA ends with
- *  TRYST_E_NOMEM. */
+/** Find an entry for a DATA: there was no memory for its key at the declaration. The
+ *  entry has the same hash, so it may be of another key; a receive that meets the DATA
+ *  ends with TRYST_E_NOMEM. */
 static struct entry *nameless_entry(struct peer *peer, const struct name *name,
                                     uint64_t step, struct incoming *incoming)
 {
@@ -229,7 +229,7 @@ static bool data_number(struct peer *peer, uint64_t *number_p)
 }
 
 /** A posted receive always takes its DATA, also when its step is being closed or aborted:
- *  the producer does not answer a WANT whose DATA is in flight. */
+ *  the producer does not answer a WANT while its DATA is in flight. */
 void eager_data(struct peer *peer, const struct record_data *data,
                 const struct record_name *declared, const void *payload)
 {

@@ -51,7 +51,7 @@ struct flow_ops {
     /** Receive: the bytes of slice `index` are in its memory. In any order. */
     void (*arrived)(struct flow *flow, uint32_t index);
     /** Receive, where the flow came as DATA: add or keep the payload, which is valid
-     *  during the call; stands for `arrived` of slice 0. NULL: the payload is copied to
+     *  during the call; replaces `arrived` of slice 0. NULL: the payload is copied to
      *  tensor.data. */
     void (*take)(struct flow *flow, const void *payload, size_t bytes);
     /** Send: the transport no longer reads slice `index`. In order. */

@@ -2,7 +2,7 @@
 /*
  * Operations on device memory (op_device.h).
  *
- * Invariant: a held operation, or one that copies, has a hold of its own (op_hold).
+ * Invariant: a held operation, or one that copies, has its own hold (op_hold).
  */
 #include "op_device.h"
 
@@ -21,7 +21,7 @@ static void row_missing_log(struct rendezvous *rdv, tryst_memory_kind kind,
                             const char *text)
 {
     LOG_WARN_LIMITED(rdv->log, &rdv->devices_limit, DEVICES_LOG_NS,
-                     "a tensor in memory of kind %d cannot be used: %s", (int)kind, text);
+                     "cannot use a tensor in memory of kind %d: %s", (int)kind, text);
 }
 
 tryst_status op_device_row(struct rendezvous *rdv, tryst_memory_kind kind,
@@ -57,12 +57,12 @@ static void tensor_tell(struct rendezvous *rdv, const tryst_tensor *tensor,
 {
     char why[TRANSPORT_TEXT_MAX];
     if (located == TRYST_OK)
-        (void)snprintf(why, sizeof why, "it is device %d's", (int)device);
+        (void)snprintf(why, sizeof why, "its memory is on device %d", (int)device);
     else
         (void)snprintf(why, sizeof why, "%s", memory->error_text());
     LOG_WARN_LIMITED(rdv->log, &rdv->devices_limit, DEVICES_LOG_NS,
-                     "the tensor at %p is not in memory of %s device %d, as its fields "
-                     "memory and device say: %s",
+                     "cannot use the tensor at %p: not in memory of %s device %d, which "
+                     "its fields memory and device name: %s",
                      tensor->data, memory->name, (int)tensor->device, why);
 }
 
@@ -70,8 +70,8 @@ static void region_tell(struct rendezvous *rdv, const tryst_tensor *tensor, size
 {
     LOG_WARN_LIMITED(
         rdv->log, &rdv->devices_limit, DEVICES_LOG_NS,
-        "the tensor of %zu bytes at %p is refused: its field mem is no region "
-        "of this context, kind and device of memory that covers it",
+        "cannot use the tensor of %zu bytes at %p: its field mem must be a region "
+        "of this context that covers it, of the same kind and device of memory",
         bytes, tensor->data);
 }
 
@@ -200,8 +200,9 @@ static void held_done(struct copy *copy, tryst_status status)
 
 const char *op_device_why(const tryst_op *op)
 {
-    return op->device->why ? op->device->why
-                           : "its ready event failed: the device has an error";
+    return op->device->why
+               ? op->device->why
+               : "the tensor's ready event failed: the device reported an error";
 }
 
 /** Hold an operation, which has a number already, until the driver has started and the
@@ -229,7 +230,7 @@ static void loads_end(struct op_device *device, const struct memory_ops *memory,
     device->why = "cannot use device memory: the driver did not start; see the log";
     if (memory) {
         status = device_locate(op->rdv, &op->tensor, memory);
-        device->why = "its bytes are not in memory of the device that it names";
+        device->why = "cannot use the tensor: not in memory of the device that it names";
     }
     device->unchecked = false;
     if (status == TRYST_OK)
@@ -399,7 +400,7 @@ bool op_device_copy_failed(tryst_status status)
            status == TRYST_E_INVALID || status == TRYST_E_UNSUPPORTED;
 }
 
-/* ---- what the stage asks ----------------------------------------------------------- */
+/* ---- events of the stage ----------------------------------------------------------- */
 
 static bool stage_wanted(void *arg, const struct bulk *bulk)
 {

@@ -3,7 +3,7 @@
  *  Operations on device memory.
  *
  *  Idea: the protocol is the same; only the time differs at which the host may act on the
- *  bytes. So an operation on device memory carries a record of its own, and differs at
+ *  bytes. So an operation on device memory carries its own record, and differs at
  *  four places:
  *
  *    submitted    the ready event has not passed: the operation has its number and is
@@ -77,7 +77,7 @@ tryst_status op_memory_check_now(struct rendezvous *rdv, const tryst_tensor *ten
 /** Add the record of a device tensor to `op`; `unchecked`: the tensor is checked later.
  *  Any thread. Returns TRYST_OK or TRYST_E_NOMEM. */
 tryst_status op_device_open(tryst_op *op, bool unchecked);
-/** Release the operations whose driver has started. */
+/** Release the operations for which the driver has started. */
 void op_devices_go_on(struct rendezvous *rdv);
 /** Release the operations that wait for the driver of `kind`: its start has ended with
  *  `status`. */

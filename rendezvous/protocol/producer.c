@@ -264,7 +264,7 @@ void producer_fetched(tryst_op *op, tryst_status status)
 {
     if (status != TRYST_OK && op->fail == TRYST_OK)
         op_cause_set(op, cause_own(op->rdv, status),
-                     "its bytes could not be copied from the device");
+                     "cannot copy the tensor from the device");
     if (op->fail != TRYST_OK) {
         op_device_slot_drop(op);
         op_report_fail(op);
@@ -472,7 +472,7 @@ void producer_raise(struct peer *peer, const struct record_answer *raise)
 
 /* ---- acknowledgements -------------------------------------------------------------- */
 
-/** Return the eager credit of a send whose DATA was answered. */
+/** Return the eager credit of a send after the answer to its DATA. */
 static void eager_return(tryst_op *op)
 {
     if (op->eager)
@@ -480,7 +480,7 @@ static void eager_return(tryst_op *op)
     op->eager = false;
 }
 
-/** Report a send whose DATA the consumer has finished with. */
+/** Report a send: the consumer has finished with its DATA. */
 static inline void send_done(tryst_op *op, struct cause cause)
 {
     eager_return(op);
@@ -513,9 +513,8 @@ void producer_data_done(struct peer *peer, const struct record_answer *done)
     else if (status == TRYST_E_MISMATCH)
         op_mismatch_explain(op, answer_shape(done));
     if (status != TRYST_OK)
-        name_withdraw(&peer->out.names,
-                      /* The consumer may have had no memory for the key. */
-                      op->entry);
+        /* The consumer may have had no memory for the key. */
+        name_withdraw(&peer->out.names, op->entry);
     send_done(op, status == TRYST_OK ? cause_own(op->rdv, TRYST_OK)
                                      : cause_in_answer(peer, done));
     if (status == TRYST_E_NOMEM && !done->upto && op->scope->state != SCOPE_CLOSING) {

@@ -23,7 +23,7 @@ void producer_data_kept(struct peer *peer, uint64_t number);
 /** Handle CANCELED of a DATA: the consumer has dropped its bytes, and its receive, if one
  *  comes, ends with the cause of the CANCEL. */
 void producer_data_canceled(struct peer *peer, uint64_t number);
-/** End a send whose DATA a header acknowledged. */
+/** End a send: a header has acknowledged its DATA. */
 void producer_acked(struct stream_send *send);
 /** Part of producer_unblock. */
 void producer_unblock_some(struct peer *peer);
@@ -46,7 +46,7 @@ void producer_fetched(tryst_op *op, tryst_status status);
 /** End a send, or drop all WANTs and unexpected DATA, of a peer that is gone. */
 void producer_peer_gone(tryst_op *op);
 void producer_wants_drop(struct peer *peer);
-/** End the id of `want`, whose answer has been packed. */
+/** End the id of `want`: its answer has been packed. */
 void producer_want_answered(struct want *want);
 /** Answer and free all WANTs and unexpected DATA of peers in `scope`, which is closed or
  *  aborted. */

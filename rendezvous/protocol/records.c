@@ -502,7 +502,7 @@ static const char *record_read(struct peer *peer, const struct record_header *re
         if (!wrong)
             answer_read(peer, whole);
         return wrong;
-    default: return "a type that is not known";
+    default: return "unknown record type";
     }
 }
 
@@ -579,8 +579,8 @@ void records_read(struct peer *peer, const void *frame, size_t bytes)
     if (bytes < sizeof *header || header->cookie != rdv->cookie) {
         rdv->counters.wrong_cookies++;
         LOG_WARN_LIMITED(rdv->log, &rdv->cookies_limit, COOKIES_LOG_NS,
-                         "dropped a frame without this session's cookie, which came by "
-                         "the endpoint to rank %d",
+                         "dropped a frame on the endpoint to rank %d: its cookie is not "
+                         "of this session",
                          peer->rank);
         return;
     }

@@ -88,7 +88,7 @@ void recv_run_wait(tryst_op *op);
 /** Withdraw the posted slices from `upto` on: the id has ended after `upto` slices were
  *  started. */
 void recv_run_withdraw(tryst_op *op, uint32_t upto);
-/** Note that a slice is no longer posted. */
+/** Free the slot of a slice that has come back. */
 void recv_run_slot_back(struct peer *peer, struct recv_slice *slice);
 /** Note that a slice is in place: advance `upto` to the first gap, and free the slots
  *  below. */

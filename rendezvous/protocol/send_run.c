@@ -121,7 +121,7 @@ static void slice_unsent(struct want *want, uint32_t index, tryst_status status)
     tryst_op *op = want->send;
     if (op->state == OP_MATCHED)
         matched_stop(op, cause_own(op->rdv, status),
-                     "its bytes could not be copied from the device");
+                     "cannot copy the tensor from the device");
     if (index >= want->transfer.next)
         return;
     send_run_forget(want);

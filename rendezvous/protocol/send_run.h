@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file send_run.h
- *  The slices of one send whose WANT has come: the dispatch starts them one by one
+ *  The slices of one send after its WANT has come: the dispatch starts them one by one
  *  (transfer_start, transfer.h), the transport sends them, the consumer acknowledges
  *  them.
  *

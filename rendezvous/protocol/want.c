@@ -2,8 +2,8 @@
 /*
  * WANTs of peers at their producer; see want.h.
  *
- * Invariant: all wants are in peer->in.wants_list, and a want whose id is not answered is
- * found by its id in peer->in.wants.
+ * Invariant: all wants are in peer->in.wants_list, and until its id is
+ * answered, a want is found by this id in peer->in.wants.
  */
 #include "want.h"
 #include "rendezvous/op/engine.h"

@@ -24,7 +24,7 @@ struct want {
     /** RECORD_VOID, _ALLOC, _PRIORITY, _BACKGROUND, _SHAPE, _DEVICE. */
     uint8_t flags;
     uint8_t rail;
-    bool answered; /**< the id has ended, and is no longer in peer->in.wants */
+    bool answered; /**< the id has ended and has left peer->in.wants */
     bool early;    /**< counted in peer->in.early_wants */
     /** The send has failed, and slices from device memory are still in flight. */
     bool unanswered;

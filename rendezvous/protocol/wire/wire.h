@@ -243,7 +243,7 @@ static_assert(sizeof(struct record_offer) == 56, "offer");
 
 /** DONE, KEPT, CANCEL, CANCELED, DEFERRED, CLOSED, ASK, RAISE. With a status:
  *  `origin_rank` is the rank where the failure began (-1: unknown), and `origin_status`
- *  the status reported there; a value with which no operation can end stands for the
+ *  the status reported there; a value with which no operation can end means the
  *  record's own status. In a DONE of RECORD_SEND with
  *  TRYST_E_MISMATCH, `upto` and `posted` are the low and the high half of the receive's
  *  bytes, and `origin_status` is its dtype. */

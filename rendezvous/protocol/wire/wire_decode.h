@@ -59,11 +59,11 @@ static inline const char *wire_data_check(const struct record_data *data)
 {
     size_t bytes = data->header.bytes;
     if (bytes < sizeof *data)
-        return "DATA: short";
+        return "DATA: too short";
     const struct record_name *name = wire_data_name(data);
     size_t head = sizeof *data;
     if (name && bytes < head + sizeof *name)
-        return "DATA: short";
+        return "DATA: too short";
     if (name && (!name->key_bytes || !name->key_hash))
         return "DATA: no key";
     if (name && name->flags & ~NAME_SHAPE)

@@ -65,7 +65,7 @@ static inline struct record_header wire_header(uint8_t type,
                                   header->status};
 }
 
-/** Write one whole record. False: nothing was written, since there is no room. The
+/** Write one whole record. False: nothing was written for lack of room. The
  *  encoder uses the status and the flags of `header` (of an answer its type too) and
  *  computes its other fields. `key` has as many bytes as the record's field says.
  *  `shape`: read where the flags have RECORD_SHAPE. */
@@ -85,7 +85,7 @@ bool wire_offer(struct wire_writer *writer, const struct record_offer *offer,
 bool wire_data_named(struct wire_writer *writer, const struct record_data *data,
                      const struct record_name *name, const char *key,
                      const struct flow_shape *shape, const void *payload);
-/** Write a DATA whose key was declared before. Inline, since every small tensor passes
+/** Write a DATA; its key was declared before. Inline, since every small tensor passes
  *  here. */
 static inline bool wire_data(struct wire_writer *writer, const struct record_data *data,
                              const void *payload)
