@@ -5,8 +5,9 @@
  * Idea: one pass over the string that yields views into it. The grammar is TensorFlow's
  * (framework/rendezvous.cc, util/device_name_utils.cc), but strict where TensorFlow's
  * leniency would let one string mean different things to two ranks (tryst/key.h lists
- * these places). Invariant: parsing allocates nothing and reads no byte behind the given
- * length.
+ * these places).
+ *
+ * Invariant: parsing allocates nothing and reads no byte behind the given length.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -6,10 +6,10 @@
  *  a search starts where the last one ended: at the cursor, a list node without an item,
  *  which stays when the item that was found leaves the queue.
  *
- *  Invariant: all items before the cursor have smaller numbers than the cursor, and no
- *  item behind it has: where a search moves the cursor, the cursor takes the number of
- *  that search. The cursor is in the list from the first search of a queue that is not
- *  empty.
+ *  Invariant: all items before the cursor have smaller numbers than the cursor, and all
+ *  items behind the cursor have numbers that are not smaller: a search that moves the
+ *  cursor gives it the number of that search. The cursor is in the list from the first
+ *  search of a queue that is not empty.
  */
 #ifndef RENDEZVOUS_MATCH_QUEUE_H
 #define RENDEZVOUS_MATCH_QUEUE_H

@@ -173,8 +173,8 @@ struct tryst_op {
     uint32_t flags;
     int32_t priority;
     int32_t fail; /**< the status with which the operation is failing; TRYST_OK: none */
-    /** Send in INLINE: the status for which a CANCEL requests the DATA back; TRYST_OK:
-     *  none. */
+    /** Send in INLINE: the status of the CANCEL that requests the consumer to drop the
+     *  DATA; TRYST_OK: none. */
     int32_t take_back;
     int32_t done_status;
     uint32_t done_posted; /**< receive: slices posted, for the next DONE */

@@ -194,10 +194,10 @@ struct dispatch_ops {
     /** Raise the transfer to `rank` of core/urgency.h, for either end; a less urgent rank
      *  changes nothing. */
     void (*raise)(void *arg, struct transfer *transfer, uint64_t rank);
-    /** Return the window of `bytes` of the transfer, which have arrived. */
+    /** Release the window of `bytes` of the transfer, which have arrived. */
     void (*credit)(void *arg, struct transfer *transfer, uint64_t bytes);
     /** Remove the transfer: nothing further starts. The window of its bytes in flight is
-     *  returned here, since no DONE will come. */
+     *  released here, since no DONE will come. */
     void (*remove)(void *arg, struct transfer *transfer);
     /** Note that this rank (`lane` NULL) or the lane's peer was outside of the library
      *  for PAUSE_NS or longer: samples from that time do not measure the path. */

@@ -14,9 +14,9 @@ enum { ASKS_MAX = 1024 };
 
 /** Queue ASK for the step, in which a send waits for a WANT, for the next idle pass. */
 void producer_ask_later(struct peer *peer, struct scope *scope);
-/** Send ASK for the newest of these steps. */
+/** Send ASK for the newest steps that producer_ask_later queued. */
 void producer_ask_new(struct peer *peer);
-/** Send ASK for all steps in which sends to the peer wait. */
+/** Queue ASK for all steps in which sends to the peer wait. */
 void producer_ask(struct peer *peer);
 /** Fail the sends of a step for which no WANT came: the peer has closed the step (after
  *  an abort, if the status is TRYST_E_ABORTED). */

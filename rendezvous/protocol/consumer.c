@@ -205,10 +205,9 @@ void recv_slice_arrived(struct bulk *bulk, tryst_status status, size_t bytes)
 
 /* ---- announcing -------------------------------------------------------------------- */
 
-/** Queue or skip the announcement of a receive. A small receive is not announced at
- *  first, since its DATA comes without a WANT. It is announced when the peer lacks
- *  credit, before a thread sleeps, or at a tick, in case the producer has closed the step
- *  or has sent a different tensor. */
+/** Announce a receive, now or later. A small receive waits, since its DATA comes without
+ *  a WANT. It is announced when the peer lacks credit, before a thread sleeps, or at a
+ *  tick, in case the producer has closed the step or has sent a different tensor. */
 static void recv_expect(tryst_op *op)
 {
     struct peer *peer = op->peer;

@@ -228,8 +228,8 @@ static bool data_number(struct peer *peer, uint64_t *number_p)
     return true;
 }
 
-/** A posted receive always takes its DATA, also when its step is being closed or aborted:
- *  the producer does not answer a WANT while its DATA is in flight. */
+/** Handle a DATA. A posted receive always takes its DATA, also when its step is being
+ *  closed or aborted: the producer does not answer a WANT while its DATA is in flight. */
 void eager_data(struct peer *peer, const struct record_data *data,
                 const struct record_name *declared, const void *payload)
 {

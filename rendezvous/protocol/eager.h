@@ -19,7 +19,7 @@ struct unexpected {
     uint64_t number; /**< number of the DATA in the producer's stream */
     uint8_t dtype;
     bool shaped;             /**< `shape` is valid */
-    bool given_back;         /**< returned to the producer: its receive gets no bytes */
+    bool given_back;         /**< dropped for a CANCEL: its receive gets no bytes */
     int32_t status;          /**< why there are no bytes, or TRYST_OK */
     uint32_t bytes;          /**< size of the tensor */
     struct flow_shape shape; /**< the shape of a collective's edge */
@@ -46,7 +46,7 @@ void eager_data(struct peer *peer, const struct record_data *data,
                 const struct record_name *name, const void *payload);
 /** Give the kept DATA to its receive. */
 void eager_take(tryst_op *op, struct unexpected *unexpected);
-/** Return a DATA that the producer gives up, if no receive has taken it. */
+/** Drop a DATA for a CANCEL of its producer, if no receive has taken it. */
 void eager_cancel(struct peer *peer, const struct record_answer *cancel);
 
 #endif

@@ -211,7 +211,7 @@ void flow_offered(tryst_op *op, uint32_t ready)
         peer_fault(op->peer, PEER_FAULT_OFFER_READY, NULL);
         return;
     }
-    /* Older than an earlier OFFER, or of no use. */
+    /* An OFFER that is not newer, or for a failing receive, changes nothing. */
     if (ready <= flow->told || op->fail != TRYST_OK)
         return;
     flow->told = ready;

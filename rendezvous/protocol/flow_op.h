@@ -38,7 +38,7 @@ bool flow_offer_is_due(const tryst_op *op);
 /** Note that the transport no longer reads slice `index` of the send. */
 void flow_slice_sent(tryst_op *op, uint32_t index);
 
-/** Handle an OFFER for a receive with posted slices or a run of them. */
+/** Handle an OFFER for a receive that has a run. */
 void flow_offered(tryst_op *op, uint32_t ready);
 /** Request memory for the next slice, once. True: the slice has memory. */
 bool flow_slice_place(tryst_op *op, struct recv_run *run);

@@ -9,14 +9,14 @@
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/peer.h"
 
-/** Small tensors that may be done without an acknowledgement, however busy this rank
+/** The most small tensors that are done and not acknowledged, however busy this rank
  *  is. */
 enum { ACK_MAX = 32 };
 
 /** Queue records (enum op_records) of `op` for its peer. */
 void records_queue(tryst_op *op, unsigned records);
-/** Mark the peer for the next idle pass. Acknowledgements, BLOCKED and ASK wait for any
- *  frame, for an idle pass, for the moment when this thread leaves the engine, or for a
+/** Mark the peer for the next idle pass. Acknowledgements, BLOCKED and ASK leave with any
+ *  frame, and at the latest in an idle pass, when this thread leaves the engine, or at a
  *  tick. */
 void peer_idle_later(struct peer *peer);
 /** Queue what has waited for an idle pass: the pass is idle, or this thread leaves. */
@@ -56,7 +56,8 @@ static inline bool peer_has_records(const struct peer *peer)
 {
     return !urgent_empty(&peer->out.pending) || peer_has_answers(peer);
 }
-/** True if the peer has half of its frame or WANT credit to get back from this rank. */
+/** True if a header must return credit: half of the peer's frames or WANTs have been read
+ *  or taken up since the last one. */
 bool peer_credit_is_due(const struct peer *peer);
 /** Return the most answers without an operation that can be queued at once. */
 uint32_t peer_answers_max(const struct peer *peer);

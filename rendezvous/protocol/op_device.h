@@ -23,8 +23,7 @@
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/peer.h"
 
-/** The interval in which the log reports at most once why device memory cannot be
- *  used. */
+/** Device memory that cannot be used is logged once in this interval. */
 #define DEVICES_LOG_NS (10 * NS_PER_S)
 
 enum device_doing {

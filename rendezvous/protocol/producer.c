@@ -78,7 +78,7 @@ static void send_offer_shape(struct want *want, tryst_op *op)
     records_queue(op, QUEUED_OFFER);
 }
 
-/** True if the peer's slices are those of the plan, for a flow with slices. */
+/** True unless the flow has slices and the peer cuts them differently than the plan. */
 static bool flow_is_cut_so(const tryst_op *op, const struct want *want)
 {
     return !op->flow || op->bytes <= op->rdv->set.eager_max_bytes ||
@@ -204,7 +204,7 @@ static bool send_number(tryst_op *op)
     return true;
 }
 
-/** Called once for each send, and again when a held send is released. */
+/** Submit a send; called again when a held send is released. */
 void producer_submit(tryst_op *op)
 {
     if (op->state == OP_SUBMITTED && send_number(op))
@@ -472,7 +472,7 @@ void producer_raise(struct peer *peer, const struct record_answer *raise)
 
 /* ---- acknowledgements -------------------------------------------------------------- */
 
-/** Return the eager credit of a send after the answer to its DATA. */
+/** Release the eager credit of a send: its DATA has been answered. */
 static void eager_return(tryst_op *op)
 {
     if (op->eager)
@@ -558,8 +558,8 @@ static void fail_fetching(tryst_op *op, struct cause cause, const char *text)
         op_cause_set(op, cause, text);
 }
 
-/** Request DATA that has left back from the consumer, which returns it if no receive has
- *  taken it. DATA that answers a WANT is always taken. */
+/** Request the consumer to drop DATA that has left; it does so if no receive has taken
+ *  the DATA. DATA that answers a WANT is always taken. */
 static void data_take_back(tryst_op *op, struct cause cause, const char *text)
 {
     if (!op->eager || op->reported || op->take_back != TRYST_OK)

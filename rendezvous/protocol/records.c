@@ -6,9 +6,9 @@
  * Idea: no bytes are queued. A queued record is a mark on its operation or its want, or
  * an entry in the peer's bounded ring of answers, and becomes bytes only when a frame
  * leaves. So small ready pieces for one peer leave together, and the memory of the queue
- * does not grow with them. Packing allocates nothing but a larger index of names. It ends
- * the ids of answered WANTs and frees the answers that were packed; an operation ends
- * after the frame with its last record is packed. Receives are announced before packing.
+ * does not grow with them. Packing allocates nothing but a larger index of names. It
+ * frees answered WANTs and the list of answered steps; an operation ends after the frame
+ * with its last record is packed. Receives are announced before packing.
  *
  * Invariant: a frame's lengths and counts are checked before any record of it acts, and
  * each record is checked before it acts; a malformed frame or record ends the peer.
@@ -158,7 +158,7 @@ static bool pack_want(struct packer *packer, tryst_op *op)
         .seq = op->queued.seq,
         .key_hash = op->key->hash,
         .bytes = op->bytes,
-        /* DISPATCH_SLICE_FIRST: valid, and of no meaning without bulk. */
+        /* Without a run the slice size has no effect, but must be valid. */
         .slice_bytes = op->run ? op->run->slice_bytes : DISPATCH_SLICE_FIRST,
         .posted = op->run ? op->done_posted : 0,
         .priority = op->priority,

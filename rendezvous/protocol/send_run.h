@@ -29,7 +29,7 @@ void send_run_fail(tryst_op *op, struct cause cause, const char *text);
  *  operation that is not a send with its WANT. HOLD_BEHIND: `*before_p` goes first; else
  *  it is NULL. */
 enum transfer_hold send_run_held_by(const tryst_op *op, const tryst_op **before_p);
-/** Remove the transfer from the dispatch, and return the window of its started slices; a
+/** Remove the transfer from the dispatch, and release the window of its started slices; a
  *  second call does nothing. */
 void send_run_forget(struct want *want);
 /** True if this slice, which has started, is still to be sent. */

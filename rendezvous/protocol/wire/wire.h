@@ -30,16 +30,15 @@
  *                                 acknowledge most DATA that ends well.
  *  KEPT      consumer → producer  (RECORD_SEND) DATA number `id` waits for its receive: a
  *                                 DONE will acknowledge it, not a header.
- *  CANCEL    consumer → producer  Return want `id` if possible; `status` is the reason. A
+ *  CANCEL    consumer → producer  Cancel want `id` if possible; `status` is the reason. A
  *                                 record with a status carries its origin too: the rank
  *                                 where the failure began, not always the sender, and the
  *                                 status reported there.
- *            producer → consumer  (RECORD_SEND) Return DATA number `id` if no receive has
+ *            producer → consumer  (RECORD_SEND) Drop DATA number `id` if no receive has
  *                                 taken it.
  *  CANCELED  producer → consumer  Want `id` ends with `status` after `upto` slices
  *                                 started.
- *            consumer → producer  (RECORD_SEND) DATA number `id` is returned: its bytes
- *                                 are dropped. DONE follows.
+ *            consumer → producer  (RECORD_SEND) DATA number `id` was dropped. DONE follows.
  *  DEFERRED  producer → consumer  Want `id` ends: no room; an OFFER will come.
  *  CLOSED    producer → consumer  Want `id` ends: its step is closed at the producer.
  *            consumer → producer  (RECORD_STEP) Step `id` is closed at the consumer for
@@ -100,9 +99,9 @@ enum record_type {
 #define FRAME_BLOCKED 2u
 /** frame_header.flags: the sender probes the path: reply with a frame that counts. */
 #define FRAME_PROBE 4u
-/** frame_header.flags, three bits: the slice size that suits the path from this frame's
- *  sender, for slices that its peer requests: FRAME_SLICE_UNIT << n bytes; n = 0:
- *  unknown. */
+/** frame_header.flags, three bits: the slice size that suits the path from the frame's
+ *  sender to its receiver: FRAME_SLICE_UNIT << n bytes; n = 0: unknown. WANTs of the
+ *  receiver request slices of this size. */
 #define FRAME_SLICE_SHIFT 3u
 #define FRAME_SLICE_MASK  7u
 #define FRAME_SLICE_UNIT  (32u << 10)
@@ -115,9 +114,9 @@ enum record_type {
 
 struct frame_header {
     uint64_t cookie; /**< first half of the session cookie */
-    /** Bit i: number done_base + 1 + i of the receiver's DATA is done. */
+    /** Bit i: DATA number done_base + 1 + i, from the frame's receiver, is done. */
     uint64_t done_mask;
-    /** All numbers below are done, or records report their end (numbers/stream.h). */
+    /** All numbers below are done, or records report how they end (numbers/stream.h). */
     uint32_t done_base;
     /** The receiver's frames that the sender has read, cumulative. */
     uint32_t frames_read;
@@ -141,8 +140,7 @@ static_assert(sizeof(struct record_header) == 8, "record header");
 
 /** WANT: the receive was given up before it was announced, and only consumes its number.
  *  `status` is the reason; `priority` is then the rank where the failure began (-1:
- *  unknown), `bytes` the status
- *  reported there. */
+ *  unknown), and `bytes` the status reported there. */
 #define RECORD_VOID 1u
 /** WANT: dtype and size are unknown; the receive requests an OFFER, or takes DATA. WANT
  *  with RECORD_VOID and a dtype, and a failed DONE with RECORD_SEND: the receive's alloc
@@ -243,10 +241,9 @@ static_assert(sizeof(struct record_offer) == 56, "offer");
 
 /** DONE, KEPT, CANCEL, CANCELED, DEFERRED, CLOSED, ASK, RAISE. With a status:
  *  `origin_rank` is the rank where the failure began (-1: unknown), and `origin_status`
- *  the status reported there; a value with which no operation can end means the
- *  record's own status. In a DONE of RECORD_SEND with
- *  TRYST_E_MISMATCH, `upto` and `posted` are the low and the high half of the receive's
- *  bytes, and `origin_status` is its dtype. */
+ *  the status reported there; a value with which no operation can end means the record's
+ *  own status. In a DONE of RECORD_SEND with TRYST_E_MISMATCH, `upto` and `posted` are
+ *  the low and the high half of the receive's bytes, and `origin_status` is its dtype. */
 struct record_answer {
     struct record_header header;
     uint64_t id;

@@ -65,10 +65,10 @@ static inline struct record_header wire_header(uint8_t type,
                                   header->status};
 }
 
-/** Write one whole record. False: nothing was written for lack of room. The
- *  encoder uses the status and the flags of `header` (of an answer its type too) and
- *  computes its other fields. `key` has as many bytes as the record's field says.
- *  `shape`: read where the flags have RECORD_SHAPE. */
+/** Write one whole record. False: nothing was written for lack of room. The encoder uses
+ *  the status and the flags of `header` (of an answer its type too) and computes its
+ *  other fields. `key` has as many bytes as the record's field says. `shape`: read where
+ *  the flags have RECORD_SHAPE. */
 bool wire_answer_shaped(struct wire_writer *writer, const struct record_answer *answer,
                         const struct flow_shape *shape);
 static inline bool wire_answer(struct wire_writer *writer,
