@@ -14,7 +14,7 @@
 #include "core/list.h"
 
 struct key_place {
-    struct hash_node node; /* keys->index, while `key` is set */
+    struct hash_node node; /* in keys->index, while `key` is set */
     tryst_key *key;
 };
 

@@ -105,7 +105,7 @@ void name_bind(struct name *name, struct entry *entry);
 /* ---- the producer ------------------------------------------------------------------ */
 
 struct declared {
-    struct hash_node node; /**< names_out->index, while `key` is set */
+    struct hash_node node; /**< in names_out->index, while `key` is set */
     tryst_key *key;        /**< a reference */
     uint64_t count;        /**< the name is the lower half; 0: the place is free */
     uint64_t plain_high;   /**< equal to seq_high; PLAIN_NONE with a shape */

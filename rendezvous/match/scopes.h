@@ -31,10 +31,10 @@ struct scope {
     uint64_t *askers;
     size_t askers_words;
 
-    struct list_node node;       /**< scopes->all */
-    struct list_node early_node; /**< scopes->early */
-    struct list_node reap_node;  /**< scopes->reap */
-    struct hash_node by_id;      /**< scopes->index */
+    struct list_node node;       /**< in scopes->all */
+    struct list_node early_node; /**< in scopes->early */
+    struct list_node reap_node;  /**< in scopes->reap */
+    struct hash_node by_id;      /**< in scopes->index */
     struct scopes *scopes;       /**< the table of steps that holds this one */
     uint64_t id;
     uint8_t state;
@@ -76,6 +76,7 @@ void scopes_close(struct scopes *scopes);
 
 /** Make a scope that is not in the index yet; scope_add adds it. Any thread. */
 tryst_status scope_open(struct scopes *scopes, uint64_t id, struct scope **scope_p);
+/** Add the scope to the table and to the index. */
 void scope_add(struct scope *scope);
 /** Free a scope without operations and with empty queues in all its entries. Any thread,
  *  if the scope was never added. */

@@ -25,7 +25,7 @@
 struct declared;
 
 struct entry {
-    struct hash_node node; /**< scope->entries, by the hash of `key` */
+    struct hash_node node; /**< in scope->entries, by the hash of `key` */
     struct scope *scope;
     tryst_key *key;
     /** The number of the next send. In a closed step: a send from this number on may have

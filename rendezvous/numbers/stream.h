@@ -4,9 +4,9 @@
  *
  *  Idea: DATA records have dense numbers in the order of packing. Frames arrive in order,
  *  so the numbers are not sent. Each frame's header acknowledges: all numbers below
- *  `base` are done, and so are those of the 64 numbers behind `base` whose bit is set in
- *  a mask (bit i: base + 1 + i). Tensors of different keys are done in any order, so no
- *  key waits for the receive of another.
+ *  `base` are done, and number base + 1 + i is done if bit i of a 64-bit mask is set.
+ *  Tensors of different keys are done in any order, so no key waits for the receive of
+ *  another.
  *
  *     number     ...  base-1 │ base │ base+1 ... base+64 │ ... next
  *     consumer         done    not      mask says            WINDOW behind: base is KEPT

@@ -11,6 +11,7 @@
 
 struct rendezvous;
 
+/** Add `op` to the heap. Returns TRYST_OK or TRYST_E_NOMEM. */
 tryst_status deadline_add(struct rendezvous *rdv, tryst_op *op);
 /** Remove the operation from the heap, if it is there. */
 void deadline_remove(struct rendezvous *rdv, tryst_op *op);

@@ -205,7 +205,7 @@ void op_report(tryst_op *op, tryst_status status, int32_t origin_rank,
     op_hold(op);
     list_push_back(&rdv->completed, &op->done_node);
     if (op->scope && op->scope->state == SCOPE_CLOSING)
-        rendezvous_reap_later(op->rdv, op->scope); /* its close may end */
+        rendezvous_reap_later(op->rdv, op->scope); /* the close of the step may end now */
 }
 
 void op_end(tryst_op *op)

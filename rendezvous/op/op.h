@@ -141,7 +141,7 @@ struct tryst_op {
      *  this rank. */
     struct urgency urgency;
     tryst_tensor tensor;
-    struct hash_node by_id; /**< rdv->ids, while `id` is not 0 */
+    struct hash_node by_id; /**< in rdv->ids, while `id` is not 0 */
     _Atomic(uint32_t) refs; /**< the user's handle, all holds together, a queued cancel */
     _Atomic(int32_t) outcome; /**< TRYST_IN_PROGRESS until the completion is visible */
     size_t heap_index; /**< index in the deadline heap; SIZE_MAX: not in the heap */
@@ -192,16 +192,16 @@ struct tryst_op {
     tryst_op_fn callback;
     tryst_alloc_fn alloc;
 
-    struct list_node scope_node; /**< scope->ops or scope->warned */
+    struct list_node scope_node; /**< in scope->ops or scope->warned */
     /** Holds the sequence number; in entry->sends or entry->recvs. */
     struct queue_node queued;
     /** In peer->out.pending, out.wants_waiting or in.unannounced. */
     struct urgent_node pending_node;
-    struct urgent_node slot_node; /**< peer->in.slots_waiting */
+    struct urgent_node slot_node; /**< in peer->in.slots_waiting */
     /** Receive: in peer->out.deferred_ops. Send: in out.posted_sends or
      *  out.blocked_sends. */
     struct urgent_node deferred_node;
-    struct list_node done_node; /**< rdv->completed */
+    struct list_node done_node; /**< in rdv->completed */
 
     uint64_t want_id;     /**< send: the WANT that an OFFER answers; 0: none */
     struct want *want;    /**< send in MATCHED or ENDING */
@@ -222,7 +222,10 @@ static inline tryst_op *op_find(struct queue *queue, uint64_t seq)
     return found ? container_of(found, tryst_op, queued) : NULL;
 }
 
+/** Open an operation with two references (the user's handle, and the holds together) and
+ *  the protocol's hold. NULL: no memory. */
 tryst_op *op_open(struct rendezvous *rdv, enum op_kind kind);
+/** Take a reference. Any thread. */
 void op_ref(tryst_op *op);
 /** Free `op`: no reference is left. Any thread. */
 void op_free(tryst_op *op);
@@ -256,6 +259,7 @@ void op_report(tryst_op *op, tryst_status status, int32_t origin_rank,
 void op_end(tryst_op *op);
 /** Change the state; illegal transitions assert. */
 void op_state_set(tryst_op *op, enum op_state state);
+/** Return the name of the state, for logs. */
 const char *op_state_name(const tryst_op *op);
 /** Return the status with which the other end ends where this end fails with `status`.
  *  The close of a group concerns this rank alone: the peers' groups stay open, and their

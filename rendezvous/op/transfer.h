@@ -130,7 +130,7 @@ struct dispatch_lane {
 };
 
 struct transfer {
-    struct urgent_node node; /**< lane->ready */
+    struct urgent_node node; /**< in lane->ready */
     struct urgency urgency;  /**< the more urgent one of both ends */
     struct dispatch_lane *lane;
     uint64_t bytes;

@@ -198,7 +198,7 @@ void recv_slice_arrived(struct bulk *bulk, tryst_status status, size_t bytes)
         else if (op->fail != TRYST_OK)
             recv_fail_late(op);
         else if (op->state == OP_POSTED)
-            want_queue(op); /* announced again only now */
+            want_queue(op); /* announced again only now, without posted slices */
     }
     consumer_slots_serve(peer);
 }
@@ -505,7 +505,7 @@ static void offer_deferred(struct peer *peer, const struct record_offer *offer,
         scope ? entry_find(scope, offer->key_hash, key, offer->key_bytes) : NULL;
     tryst_op *op = entry ? op_find(&entry->recvs, offer->seq) : NULL;
     if (!op || op->peer != peer)
-        return; /* its own WANT is still to come */
+        return; /* the receive's WANT is still to come */
     if (op->state == OP_DEFERRED) {
         consumer_reannounce(op);
     } else if (op->state == OP_VOID && !op->id && !(op->records & QUEUED_WANT)) {

@@ -8,6 +8,7 @@
 #include "rendezvous/peer/peer.h"
 #include "rendezvous/protocol/wire.h"
 
+/** Submit a receive: give it its number, then the DATA that has come, or announce it. */
 void consumer_submit(tryst_op *op);
 /** Assign ids to waiting receives within the WANT quota, post their first slices and
  *  queue their WANTs. The endpoint is ready. */
@@ -20,8 +21,8 @@ void consumer_placed(tryst_op *op, tryst_status status);
 /** A small tensor as it came. */
 struct arrived {
     uint64_t number;
-    const void *payload; /**< of a failure: its record_failure */
-    int32_t status;      /**< why it has no bytes, or TRYST_OK */
+    const void *payload; /**< the bytes; of a failure, its record_failure */
+    int32_t status;      /**< of a failed send; TRYST_OK: none */
     uint32_t bytes;
     uint8_t dtype;
     /** The shape of a collective's edge; NULL: an ordinary send. */
@@ -32,9 +33,13 @@ void consumer_take(tryst_op *op, const struct arrived *arrived);
 /** Announce the oldest deferred receives again, in case the producer has closed their
  *  step. */
 void consumer_tick(struct peer *peer);
+/** Handle an OFFER; `key` is read where the OFFER names no WANT. */
 void consumer_offer(struct peer *peer, const struct record_offer *offer, const char *key);
+/** End the id of a receive: CANCELED, CLOSED or DEFERRED has come. */
 void consumer_ended(struct peer *peer, const struct record_answer *answer);
+/** Cancel a receive, or fail it, with this cause. */
 void consumer_fail(tryst_op *op, struct cause cause, const char *text);
+/** End a receive: its peer is gone. */
 void consumer_peer_gone(tryst_op *op);
 /** Handle the end of a posted slice. */
 void recv_slice_arrived(struct bulk *bulk, tryst_status status, size_t bytes);

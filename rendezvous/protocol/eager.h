@@ -20,7 +20,7 @@ struct unexpected {
     uint8_t dtype;
     bool shaped;             /**< `shape` is valid */
     bool given_back;         /**< dropped for a CANCEL: its receive gets no bytes */
-    int32_t status;          /**< why there are no bytes, or TRYST_OK */
+    int32_t status;          /**< of a failed send; TRYST_OK: none */
     uint32_t bytes;          /**< size of the tensor */
     struct flow_shape shape; /**< the shape of a collective's edge */
     /** The tensor's bytes or a record_failure, with room for either. */
@@ -38,6 +38,7 @@ static inline size_t unexpected_class_bytes(unsigned class)
 {
     return sizeof(struct unexpected) + ((size_t)64 << class);
 }
+/** Free the DATA, and its part of peer->in.unexpected_bytes. */
 void unexpected_free(struct unexpected *unexpected);
 
 /** Handle a DATA: give it to its posted receive, or keep it. `name`: the declaration in

@@ -91,6 +91,7 @@ void op_device_close(tryst_op *op);
  *  producer_released or consumer_released follows, unless op_device_unhold comes
  *  first. */
 bool op_device_hold(tryst_op *op);
+/** End the hold of an operation that was given up. */
 void op_device_unhold(tryst_op *op);
 /** Fetch the bytes into a slot; producer_fetched follows, which queues DATA. */
 void op_device_fetch(tryst_op *op);

@@ -10,10 +10,13 @@
 
 struct want;
 
+/** Submit a send, or continue a held one. */
 void producer_submit(tryst_op *op);
 /** Give a number to a small send of a flow that is not ready; producer_submit follows. */
 void producer_submit_held(tryst_op *op);
+/** Handle a WANT with its key. */
 void producer_want(struct peer *peer, const struct record_want *want, const char *key);
+/** Handle a CANCEL of a WANT. */
 void producer_cancel(struct peer *peer, const struct record_answer *cancel);
 /** Raise the send of a peer's receive, which has become more urgent. */
 void producer_raise(struct peer *peer, const struct record_answer *raise);

@@ -10,6 +10,7 @@
 
 extern const struct op_events protocol_op_events;
 
+/** The functions of struct peer_events (peer.h). */
 void protocol_peer_open(struct peer *peer);
 bool protocol_peer_connect(struct peer *peer);
 void protocol_peer_tick(struct peer *peer);

@@ -40,7 +40,7 @@ static inline bool post_share_has_room(uint64_t window_bytes, uint32_t senders,
 struct recv_slice {
     struct bulk bulk;
     tryst_op *op;
-    struct list_node node; /**< run->slots */
+    struct list_node node; /**< in run->slots */
     uint32_t index;
     bool posted;
     bool staged;  /**< moves through a pinned slot (stage.h) */

@@ -18,7 +18,7 @@
 struct send_slice {
     struct bulk bulk;
     struct want *want;
-    struct list_node node; /**< want->leaving, of a flow */
+    struct list_node node; /**< in want->leaving, of a flow */
     uint32_t index;
     bool left; /**< sent, while an earlier slice is in flight */
 };

@@ -15,11 +15,11 @@ struct peer;
 
 struct want {
     struct queue_node queued;   /**< in entry->wants while parked */
-    struct list_node peer_node; /**< peer->in.wants_list */
+    struct list_node peer_node; /**< in peer->in.wants_list */
     struct peer *peer;
     struct entry *entry;
     uint64_t id;            /**< the consumer's id */
-    struct hash_node by_id; /**< peer->in.wants, until `answered` */
+    struct hash_node by_id; /**< in peer->in.wants, until `answered` */
     uint8_t dtype;
     /** RECORD_VOID, _ALLOC, _PRIORITY, _BACKGROUND, _SHAPE, _DEVICE. */
     uint8_t flags;
@@ -32,7 +32,7 @@ struct want {
     int32_t priority;        /**< the receive's priority; valid with RECORD_PRIORITY */
     struct cause cause;      /**< the cause in the answer, or of RECORD_VOID */
     struct flow_shape shape; /**< valid with RECORD_SHAPE */
-    struct list_node answer_node; /**< peer->out.want_answers */
+    struct list_node answer_node; /**< in peer->out.want_answers */
     tryst_op *send;               /**< the send, once matched */
     uint32_t in_flight;           /**< slices handed to the transport and not complete */
     uint32_t reported; /**< of a flow: `sent` was called for slices [0, reported) */
@@ -64,6 +64,7 @@ void want_unpark(struct want *want);
 /** Stop counting the WANT in peer->in.early_wants: its step was opened here, or the WANT
  *  leaves the table. */
 void want_settle(struct want *want);
+/** Take the WANT out of all lists and free it. */
 void want_free(struct want *want);
 /** Free the WANT unless a send, a slice in flight, a queued answer or its entry still
  *  needs it. */

@@ -44,8 +44,8 @@ static void shape_text(const struct rendezvous *rdv, struct shape shape,
                        shape.bytes, shape.dtype);
 }
 
-/** Set the text of two ranks that call different collectives, or one with different
- *  parameters. */
+/** Set the text of a mismatch: two ranks call different collectives, or one collective
+ *  with different parameters. */
 static void flow_mismatch_explain(tryst_op *op, const char *own, const char *theirs)
 {
     char text[TEXT_BYTES];

@@ -38,7 +38,8 @@
  *                                 taken it.
  *  CANCELED  producer → consumer  Want `id` ends with `status` after `upto` slices
  *                                 started.
- *            consumer → producer  (RECORD_SEND) DATA number `id` was dropped. DONE follows.
+ *            consumer → producer  (RECORD_SEND) DATA number `id` was dropped. DONE
+ *                                 follows.
  *  DEFERRED  producer → consumer  Want `id` ends: no room; an OFFER will come.
  *  CLOSED    producer → consumer  Want `id` ends: its step is closed at the producer.
  *            consumer → producer  (RECORD_STEP) Step `id` is closed at the consumer for

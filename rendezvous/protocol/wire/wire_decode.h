@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file wire_decode.h
- *  Checks that frames and records are as wire.h describes: pure functions, called before
- *  any record acts (wire_decode.c). Any thread.
+ *  Checks that frames and records are as wire.h describes: pure functions, called for a
+ *  frame, and for each record before it acts (wire_decode.c). Any thread.
  */
 #ifndef RENDEZVOUS_PROTOCOL_WIRE_DECODE_H
 #define RENDEZVOUS_PROTOCOL_WIRE_DECODE_H
