@@ -128,19 +128,20 @@ struct rendezvous {
     bool ack_timer_runs;
     /** Consecutive turns of the timer without such acknowledgements. */
     uint32_t ack_timer_idle;
-    struct list unannounced_peers; /**< peer->in.unannounced_node */
+    /** peer->in.unannounced_node: peers with small receives that are not announced. */
+    struct list unannounced_peers;
     struct {
         tryst_op **items;
         size_t count, capacity;
     } deadlines;
 
+    /** The rails in the order of their opening, and the stage. */
     struct {
         struct rail *rail;
         uint32_t kind;  /**< enum transport_kind */
         uint32_t place; /**< the index of its interface within the kind, as announced */
         /** The peers with posted slices on this rail that they have ready to send. */
         uint32_t senders;
-        /** The rails in the order of their opening, and the stage. */
     } rails[TRANSPORT_KINDS * PLACES_MAX + 1];
     uint32_t rails_count;
     /** Interfaces of each kind, with or without a rail. */
