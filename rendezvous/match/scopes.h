@@ -46,7 +46,7 @@ struct scope {
     bool sends_wait;    /**< a send of this step has waited for its WANT */
     tryst_op *close_op; /**< OP_STEP_CLOSE, while closing */
     bool asked;         /**< `askers` is valid */
-    /** Early: this rank's early_aborts counts the abort; -1: none. */
+    /** Early: rank of the peer with this abort in its in.early_aborts; -1: none. */
     int32_t aborted_by;
     /* Why the step was aborted; status TRYST_OK: not aborted. */
     int32_t abort_status;
