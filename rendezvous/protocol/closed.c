@@ -145,7 +145,7 @@ static bool over_grow(struct peer *peer)
     return true;
 }
 
-/** Queue the answer. False: there is no room now. */
+/** Queue the answer. False: no room now. */
 static bool asker_answer(struct peer *peer, uint64_t step)
 {
     if (peer->life >= PEER_GIVING_UP || !over_grow(peer))

@@ -555,7 +555,7 @@ static void recv_deferred(tryst_op *op)
         recv_fail_late(op);
 }
 
-/** End a receive: its WANT was not met. The text of its own failure is dropped if the
+/** End a receive: its WANT was not met. The text of an earlier failure is dropped if the
  *  producer failed for another reason. */
 static void recv_answered(tryst_op *op, struct cause cause, uint32_t upto)
 {
@@ -639,7 +639,7 @@ void consumer_fail(tryst_op *op, struct cause cause, const char *text)
     case OP_DEFERRED:
         fail_set(op, cause, text);
         if (op->run)
-            /* Its slices are being withdrawn; then this function is called again. */
+            /* The slices are being withdrawn; then this function is called again. */
             break;
         if (op_device_is_held(op)) {
             op_device_unhold(op);

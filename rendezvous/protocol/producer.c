@@ -550,8 +550,8 @@ void producer_data_canceled(struct peer *peer, uint64_t number)
 
 /* ---- failure ----------------------------------------------------------------------- */
 
-/** Note the failure of a send whose bytes are being copied out of the caller's memory: it
- *  fails when the copy has ended. */
+/** Note the failure of a send while its bytes are copied out of the caller's memory: the
+ *  send fails when the copy has ended. */
 static void fail_fetching(tryst_op *op, struct cause cause, const char *text)
 {
     if (op->fail == TRYST_OK)

@@ -3,7 +3,7 @@
  * Checks of received frames and records, field by field; see wire_decode.h.
  *
  * Invariant: a record that passes can be read without further checks of sizes. Ids, names
- * and numbers are looked up by the functions that act on the record.
+ * and numbers are checked by the functions that act on the record.
  */
 #include "wire_decode.h"
 

@@ -67,7 +67,7 @@ static inline struct record_header wire_header(uint8_t type,
 
 /** Write one whole record. False: nothing was written for lack of room. The encoder uses
  *  the status and the flags of `header` (of an answer its type too) and computes its
- *  other fields. `key` has as many bytes as the record's field says. `shape`: read where
+ *  other fields. The record's key_bytes bytes of `key` are copied. `shape`: read where
  *  the flags have RECORD_SHAPE. */
 bool wire_answer_shaped(struct wire_writer *writer, const struct record_answer *answer,
                         const struct flow_shape *shape);
