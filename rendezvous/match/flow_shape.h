@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file flow_shape.h
- *  What both ends of a tree edge of a collective must agree on. Travels as it is, in declarations of names, in
- *  WANT and in OFFER, and is compared bytewise.
+ *  The parameters of a collective on which both ends of a tree edge must agree. A
+ *  flow_shape is sent unchanged in declarations of names, in WANT and in OFFER, and is
+ *  compared bytewise.
  */
 #ifndef RENDEZVOUS_MATCH_FLOW_SHAPE_H
 #define RENDEZVOUS_MATCH_FLOW_SHAPE_H
@@ -18,7 +19,7 @@ struct flow_shape {
 };
 static_assert(sizeof(struct flow_shape) == 16, "travels");
 
-/** True if both are the same, or there is neither (NULL). */
+/** True if both are the same, or both are NULL. */
 static inline bool flow_shapes_equal(const struct flow_shape *a,
                                      const struct flow_shape *b)
 {

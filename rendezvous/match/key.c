@@ -2,11 +2,12 @@
 /*
  * Keys: parser, builder and prepared keys.
  *
- * Idea: one pass over the string that yields views into it; the grammar is TensorFlow's
- * (framework/rendezvous.cc, util/device_name_utils.cc), made strict where TensorFlow's leniency
- * would let two ranks mean different things by one string (tryst/key.h lists where).
+ * Idea: one pass over the string that yields views into it. The grammar is TensorFlow's
+ * (framework/rendezvous.cc, util/device_name_utils.cc), but strict where TensorFlow's
+ * leniency would let one string mean different things to two ranks (tryst/key.h lists
+ * these places).
+ *
  * Invariant: parsing allocates nothing and reads no byte behind the given length.
- * Callers: users; keys.c, for all keys that are used.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -30,7 +31,7 @@ static tryst_status key_fail(tryst_key_error *error_p, size_t position,
     return TRYST_E_KEY;
 }
 
-/* ---- parser ------------------------------------------------------------------------------- */
+/* ---- parser ------------------------------------------------------------------------ */
 
 static int hex_digit(char c)
 {
@@ -127,7 +128,7 @@ tryst_status tryst_key_parse(const char *key, tryst_parsed_key *parsed_p,
     return status;
 }
 
-/* ---- builder ------------------------------------------------------------------------------ */
+/* ---- builder ----------------------------------------------------------------------- */
 
 static tryst_status key_rank_check(const struct roster *roster, const char *end, int rank)
 {
@@ -172,7 +173,7 @@ tryst_status key_build(const struct roster *roster, int src_rank, int dst_rank,
     return TRYST_OK;
 }
 
-/* ---- prepared keys ------------------------------------------------------------------------ */
+/* ---- prepared keys ----------------------------------------------------------------- */
 
 uint64_t prepared_hash(const char *string, size_t bytes)
 {
@@ -215,14 +216,15 @@ tryst_status prepared_open(const struct roster *roster, const char *string, size
 
 tryst_key *prepared_ref(tryst_key *key)
 {
-    /* relaxed: who makes a reference holds one already. */
+    /* relaxed: the caller holds a reference already. */
     atomic_fetch_add_explicit(&key->refs, 1, memory_order_relaxed);
     return key;
 }
 
 void prepared_unref(tryst_key *key)
 {
-    /* acq_rel: the last one sees every other's use before it frees. */
+    /* acq_rel: the thread that drops the last reference sees all uses of the others
+     * before it frees. */
     if (key && atomic_fetch_sub_explicit(&key->refs, 1, memory_order_acq_rel) == 1)
         mem_free(key);
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The keys that were used last; see keys.h.
+ * The most recently used keys; see keys.h.
  *
- * Invariant: a key is in the index as long as its place holds a reference to it, by the hash of its string,
- * which is computed here: a peer's word for a hash only finds, and never files.
+ * Invariant: a key is in the index while its place holds a reference to the key. The
+ * index uses the hash that was computed here; a hash from a peer is used for searches
+ * only.
  */
 #include "keys.h"
 
@@ -13,7 +14,7 @@
 #include "core/memory/list.h"
 
 struct key_place {
-    struct hash_node node; /* keys->index, while it has a key */
+    struct hash_node node; /* in keys->index, while `key` is set */
     tryst_key *key;
 };
 
@@ -53,7 +54,7 @@ static tryst_key *key_find(const struct keys *keys, const char *string, size_t b
     return NULL;
 }
 
-/** In the place of the oldest one. */
+/** Store a reference in the oldest place. */
 static void key_keep(struct keys *keys, tryst_key *key)
 {
     if (!keys->places)
@@ -82,9 +83,9 @@ tryst_key *keys_find(struct keys *keys, const char *string, size_t bytes, uint64
 void keys_keep(struct keys *keys, tryst_key *key)
 {
     pthread_mutex_lock(&keys->lock);
-    key_keep(
-        keys,
-        key); /* twice, where two threads prepare it at once: the older one leaves first */
+    /* Two threads that prepare a key at once store it twice; the older entry is replaced
+     * first. */
+    key_keep(keys, key);
     pthread_mutex_unlock(&keys->lock);
 }
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tables of short names for keys, at both ends; see names.h. Callers: eager.c, records.c, producer.c,
- * protocol.c. */
+/* The tables of short names for keys, at both ends; see names.h. */
 #include "names.h"
 
 #include "core/memory/alloc.h"
 
-/* ---- the consumer ------------------------------------------------------------------------- */
+/* ---- the consumer ------------------------------------------------------------------ */
 
 static void name_forget(struct name *name)
 {
@@ -31,7 +30,8 @@ void names_in_close(struct names_in *names)
     names->places = NULL;
 }
 
-/** Without memory for the large table the newest NAMES_FIRST stay valid. */
+/** Move the names to the large table. Out of memory: the newest NAMES_FIRST names stay
+ *  valid. */
 static void names_in_grow(struct names_in *names)
 {
     struct name *places = mem_zalloc_array(NAMES_MAX, sizeof *places);
@@ -71,15 +71,15 @@ struct name *name_declare(struct names_in *names, uint32_t name, uint64_t hash,
 void name_bind(struct name *name, struct entry *entry)
 {
     if (name->entry)
-        name->entry->name = NULL; /* of another step */
+        name->entry->name = NULL; /* the entry of an earlier step */
     if (entry->name)
-        entry->name->entry = NULL; /* declared anew: the old name has no use */
+        entry->name->entry = NULL; /* the key was declared anew: the old name is unused */
     name->entry = entry;
     name->step = (uint32_t)entry->scope->id;
     entry->name = name;
 }
 
-/* ---- the producer ------------------------------------------------------------------------- */
+/* ---- the producer ------------------------------------------------------------------ */
 
 tryst_status names_out_open(struct names_out *names)
 {
@@ -127,8 +127,8 @@ void names_out_grow(struct names_out *names)
         *place = *old;
         hash_table_remove(&names->index, &old->node);
         hash_table_add(&names->index, &place->node, place->key->hash);
-        *old =
-            (struct declared){0}; /* entries that had it find the new place by its key */
+        /* Entries that point here find the new place by key. */
+        *old = (struct declared){0};
     }
     names->first = names->places;
     names->places = places;

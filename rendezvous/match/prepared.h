@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file prepared.h
- *  Keys by their ranks, and a prepared key: parsed, resolved to ranks and hashed once; counted references.
+ *  Prepared keys: parsed, resolved to ranks and hashed once, with counted references; and
+ *  the builder of keys from ranks.
  *
- *  Operations, table entries and the caller's handle share one object, so a hot loop copies and
- *  parses nothing. Immutable after its making; references from any thread.
+ *  Operations, table entries and the caller's handle share one object, so a hot loop
+ *  copies and parses nothing. A prepared key never changes; any thread may take and drop
+ *  references.
  */
 #ifndef RENDEZVOUS_MATCH_PREPARED_H
 #define RENDEZVOUS_MATCH_PREPARED_H
@@ -23,32 +25,34 @@ struct tryst_key {
     int32_t src_rank;
     int32_t dst_rank;
     uint16_t bytes;
-    uint16_t edge; /**< where the edge name begins in `string` */
+    uint16_t edge; /**< offset of the edge name in `string` */
     uint64_t src_incarnation;
     uint64_t hash; /**< XXH3-64 of the string; never 0 */
-    char string[]; /**< terminated */
+    char string[]; /**< NUL-terminated */
 };
 
-/** An edge name that begins with this is the library's: users' calls refuse it (tryst/key.h). */
+/** The first character of the library's own edge names; calls of users refuse it
+ *  (tryst/key.h). */
 #define KEY_RESERVED '~'
 
-/** tryst_key_build, with the roster of its group; the library's edges too. */
+/** Build a key as tryst_key_build does, with the roster of its group; the library's own
+ *  edges are allowed. */
 tryst_status key_build(const struct roster *roster, int src_rank, int dst_rank,
                        const char *edge, uint64_t frame, uint64_t iter, char *key,
                        size_t capacity);
 
-/** True if the edge of `key` is the library's. */
+/** True if the edge of `key` is one of the library's own. */
 static inline bool key_is_reserved(const tryst_key *key)
 {
     return key->string[key->edge] == KEY_RESERVED;
 }
 
-/** The hash of a key's string; never 0. */
+/** Return the hash of a key's string; never 0. */
 uint64_t prepared_hash(const char *string, size_t bytes);
 
-/** Parse `string` (`bytes` long, terminated or not) and resolve it in `roster`. `err` (may be NULL) receives
- *  the sentence of a failure.
- *  TRYST_OK, TRYST_E_KEY, TRYST_E_NOMEM. */
+/** Parse `string` (`bytes` long, terminated or not) and resolve its devices in `roster`.
+ *  `err` (may be NULL) receives the text of a failure. Returns TRYST_OK, TRYST_E_KEY or
+ *  TRYST_E_NOMEM. */
 tryst_status prepared_open(const struct roster *roster, const char *string, size_t bytes,
                            struct err *err, tryst_key **key_p);
 tryst_key *prepared_ref(tryst_key *key);

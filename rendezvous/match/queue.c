@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Queues in order of number; see queue.h. Callers: the protocol, for the queues of a table's entry. */
+/* Queues by sequence number; see queue.h. */
 #include "queue.h"
 
 static uint64_t seq_of(const struct list_node *node)

@@ -2,11 +2,11 @@
 /*
  * Steps by id; see scopes.h.
  *
- * Invariants: a step is in scopes->all, in the index, and while it is EARLY in scopes->early. What
- * peers make us keep of steps that are not open is bounded for each of them by itself: WANTs by
- * early_max, DATA by eager credit, aborts by EARLY_ABORTS_MAX; an early step holds some of these, or
- * it is dropped. So no peer takes another's place.
- * Callers: step.c, producer.c, eager.c, abort.c.
+ * Invariants: a step is in scopes->all and in the index, and while it is EARLY in
+ * scopes->early. The memory that peers can make this rank hold for steps that are not
+ * open here is bounded for each peer by itself: WANTs by early_max, DATA by eager credit,
+ * aborts by EARLY_ABORTS_MAX. An early step that holds none of these is dropped. So no
+ * peer takes the place of another.
  */
 #include <assert.h>
 #include <string.h>
@@ -15,13 +15,13 @@
 #include "scopes.h"
 #include "table.h"
 
-/* ---- memory ------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------ */
 
-/** Take the memory of a scope that has ended; NULL: there is none. */
+/** Take the memory of a freed scope; NULL: none is spare. */
 static struct scope *spare_take(struct scopes *scopes)
 {
     for (int i = 0; i < SCOPES_SPARE; i++) {
-        /* relaxed: a look before the exchange. acquire: partner of spare_give. */
+        /* relaxed: a check before the exchange. acquire: partner of spare_give. */
         if (!atomic_load_explicit(&scopes->spare[i], memory_order_relaxed))
             continue;
         struct scope *scope =
@@ -32,7 +32,7 @@ static struct scope *spare_take(struct scopes *scopes)
     return NULL;
 }
 
-/** False: there are enough. */
+/** Keep the memory of a scope for a later one. False: all places are taken. */
 static bool spare_give(struct scopes *scopes, struct scope *scope)
 {
     for (int i = 0; i < SCOPES_SPARE; i++) {
@@ -82,7 +82,7 @@ tryst_status scope_open(struct scopes *scopes, uint64_t id, struct scope **scope
     return TRYST_OK;
 }
 
-/* ---- the index ---------------------------------------------------------------------------- */
+/* ---- the index --------------------------------------------------------------------- */
 
 tryst_status scopes_init(struct scopes *scopes)
 {
@@ -134,7 +134,7 @@ struct scope *scope_find(struct scopes *scopes, uint64_t id)
     return node ? container_of(node, struct scope, by_id) : NULL;
 }
 
-/* ---- states ------------------------------------------------------------------------------- */
+/* ---- states ------------------------------------------------------------------------ */
 
 struct scope *scope_open_early(struct scopes *scopes, uint64_t id)
 {

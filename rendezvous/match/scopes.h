@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file scopes.h
- *  Steps by id, each a table of key entries: those that are open here, that close, and that only peers
- *  know of yet.
+ *  Steps by id, each a table of key entries: steps that are open here, that are closing,
+ *  and that only peers have opened so far.
  */
 #ifndef RENDEZVOUS_MATCH_SCOPES_H
 #define RENDEZVOUS_MATCH_SCOPES_H
@@ -19,32 +19,36 @@
 
 enum scope_state { SCOPE_EARLY, SCOPE_OPEN, SCOPE_CLOSING };
 
-/** Freed scopes with memory for later steps: as many as are usually open at once. */
+/** Memory of freed scopes, kept for later steps: as many as are usually open at
+ *  once. */
 enum { SCOPES_SPARE = 16 };
 
 struct scope {
-    /* Kept while the scope is spare: a step that repeats another allocates nothing. */
+    /* These fields are kept while the scope is spare: a step that repeats another
+     * allocates nothing. */
     struct hash_table entries; /**< by key (table.h) */
-    uint64_t *askers; /**< bit per rank: it asked whether the step is closed; or NULL */
+    /** Bit per rank: the rank has sent ASK for this step; NULL: not allocated. */
+    uint64_t *askers;
     size_t askers_words;
 
-    struct list_node node;       /**< scopes->all */
-    struct list_node early_node; /**< scopes->early */
-    struct list_node reap_node;  /**< scopes->reap */
-    struct hash_node by_id;      /**< scopes->index */
-    struct scopes *scopes;       /**< those that it is one of */
+    struct list_node node;       /**< in scopes->all */
+    struct list_node early_node; /**< in scopes->early */
+    struct list_node reap_node;  /**< in scopes->reap */
+    struct hash_node by_id;      /**< in scopes->index */
+    struct scopes *scopes;       /**< the table of steps that holds this one */
     uint64_t id;
     uint8_t state;
 
-    /* What follows is its users', above this room. */
+    /* The fields below belong to the layers above match/. */
     tryst_step *step;   /**< NULL while early, and again once closed */
     struct list ops;    /**< unfinished operations, oldest first */
-    struct list warned; /**< the same, after they were warned about */
-    bool sends_wait;    /**< a send has waited in it for its WANT */
+    struct list warned; /**< unfinished operations that the log has warned about */
+    bool sends_wait;    /**< a send of this step has waited for its WANT */
     tryst_op *close_op; /**< OP_STEP_CLOSE, while closing */
-    bool asked;         /**< `askers` counts */
-    int32_t aborted_by; /**< early: the rank that told us, whose early_aborts it is; -1 */
-    /* Why it was aborted; status TRYST_OK while it was not. */
+    bool asked;         /**< `askers` is valid */
+    /** Early: rank of the peer with this abort in its in.early_aborts; -1: none. */
+    int32_t aborted_by;
+    /* Why the step was aborted; status TRYST_OK: not aborted. */
     int32_t abort_status;
     int32_t abort_rank;
     uint64_t abort_time_ns;
@@ -54,41 +58,44 @@ struct scope {
 /** Steps by id. */
 struct scopes {
     struct list all;
-    struct list early;       /**< those not open here yet */
-    struct list reap;        /**< closing, and perhaps at their end */
-    struct hash_table index; /**< all of them by id */
+    struct list early;       /**< steps that are not open here yet */
+    struct list reap;        /**< closing steps that may have ended */
+    struct hash_table index; /**< all steps, by id */
     struct pool *entries;    /**< struct entry, of all steps */
     struct keys keys;
-    _Atomic(struct scope *) spare[SCOPES_SPARE]; /**< or NULL */
-    uint64_t end;  /**< 1 + newest step id that was opened here, 0: none */
-    uint64_t open; /**< how many are */
+    _Atomic(struct scope *) spare[SCOPES_SPARE]; /**< freed scopes, or NULL */
+    uint64_t end;  /**< 1 + the newest step id that was opened here; 0: none */
+    uint64_t open; /**< number of open steps */
 };
 
-/** TRYST_OK, TRYST_E_NOMEM: scopes_close still follows. */
+/** Initialize. Returns TRYST_OK or TRYST_E_NOMEM; scopes_close must follow in both
+ *  cases. */
 tryst_status scopes_init(struct scopes *scopes);
-/** All are freed already. */
+/** Free the table: all scopes have been freed. */
 void scopes_close(struct scopes *scopes);
 
-/** Not in the index yet (scope_add). Any thread. */
+/** Make a scope that is not in the index yet; scope_add adds it. Any thread. */
 tryst_status scope_open(struct scopes *scopes, uint64_t id, struct scope **scope_p);
+/** Add the scope to the table and to the index. */
 void scope_add(struct scope *scope);
-/** No operation is left, and nothing in the queues of its entries. One that was never added: any thread. */
+/** Free a scope without operations and with empty queues in all its entries. Any thread,
+ *  if the scope was never added. */
 void scope_free(struct scope *scope);
-/** A scope, in the index, for what a peer says of a step that is not open here yet; the caller
- *  bounds that. NULL: no memory. */
+/** Make and add a scope for records of a step that is not open here yet; the caller
+ *  bounds their number. NULL: no memory. */
 struct scope *scope_open_early(struct scopes *scopes, uint64_t id);
-/** Nothing was put into an early scope after all? Then it goes. */
+/** Free an early scope if it holds nothing. */
 void scope_drop_early(struct scope *scope);
-/** EARLY, then OPEN, then CLOSING; a state may be left out. */
+/** Advance the state: EARLY, OPEN, CLOSING; a state may be skipped. */
 void scope_state_set(struct scope *scope, enum scope_state state);
-/** NULL when there is none. */
+/** Return the scope of a step, or NULL. */
 struct scope *scope_find(struct scopes *scopes, uint64_t id);
-/** Whether `id`, which has no scope, was opened and closed here (or skipped). */
+/** True if `id`, which has no scope, was opened and closed here, or skipped. */
 static inline bool scope_is_closed(const struct scopes *scopes, uint64_t id)
 {
     return id < scopes->end;
 }
-/** It is closing, and may have come to an end: onto scopes->reap, once. */
+/** Queue a closing scope, which may have ended, in scopes->reap, once. */
 void scope_reap_later(struct scope *scope);
 
 #endif

@@ -3,7 +3,6 @@
  * The table of a step: key entries; see table.h.
  *
  * Idea: a hash table per step; the hash selects the bucket, the whole key decides.
- * Callers: submit.c, producer.c, consumer.c, eager.c.
  */
 #include "table.h"
 
@@ -69,7 +68,7 @@ struct entry *entry_hashed(struct scope *scope, uint64_t hash, int32_t src_rank)
     return NULL;
 }
 
-/** An entry of a key that has none, or NULL. */
+/** Make the entry of a key that has none. NULL: no memory. */
 static struct entry *entry_open(struct scope *scope, tryst_key *key)
 {
     struct entry *entry = pool_get(scope->scopes->entries);
@@ -104,7 +103,8 @@ __attribute__((noinline)) static struct entry *entry_get_named(struct scope *sco
 struct entry *entry_get(struct scope *scope, tryst_key *key)
 {
     struct hash_node *node = hash_table_bucket(&scope->entries, key->hash);
-    bool same = node && entry_of(node)->key == key; /* as where the caller prepared it */
+    /* The usual case: a prepared key, or a string that came before. */
+    bool same = node && entry_of(node)->key == key;
     return __builtin_expect(same, 1) ? entry_of(node) : entry_get_named(scope, key);
 }
 

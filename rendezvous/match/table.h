@@ -2,15 +2,18 @@
 /** @file table.h
  *  The table of one scope: key entries, where sends and receives meet.
  *
- *  Idea: a key is a FIFO channel of numbered sends and receives. Number i meets number i, on
- *  whichever side the match happens, so nothing depends on the order of arrival. An entry keeps the
- *  next numbers until its step closes; its queues hold only what is unfinished.
+ *  Idea: a key is a FIFO channel of numbered sends and receives. Number i of one side
+ *  meets number i of the other, on whichever side the match happens, so nothing depends
+ *  on the order of arrival. An entry keeps the next numbers until its step closes; its
+ *  queues hold only what is unfinished.
  *
- *  Invariants: an entry is found by hash *and* whole key. A number is in at most one of sends/wants
- *  and one of recvs/unexpected, except while its operation here waits for a device.
+ *  Invariants: an entry is found by hash *and* whole key. A number is in at most one of
+ *  sends and wants, and in at most one of recvs and unexpected, except while its
+ *  operation here waits for a device.
  *
- *  One owner: the progressing thread. There is no shard lock to hold while a status is checked,
- *  because checking and queueing happen in the same thread (rendezvous/README.md).
+ *  One owner: the thread that holds the progress lock. A status is checked and the
+ *  operation queued in the same thread, so no shard lock is needed
+ *  (rendezvous/README.md).
  */
 #ifndef RENDEZVOUS_MATCH_TABLE_H
 #define RENDEZVOUS_MATCH_TABLE_H
@@ -22,53 +25,57 @@
 struct declared;
 
 struct entry {
-    struct hash_node node; /**< scope->entries, by the hash of its key */
+    struct hash_node node; /**< in scope->entries, by the hash of `key` */
     struct scope *scope;
     tryst_key *key;
-    uint64_t
-        send_next; /**< closed: from this number on a send may have ended that its peer has not met */
+    /** The number of the next send. In a closed step: a send from this number on may have
+     *  ended before it met its WANT. */
+    uint64_t send_next;
     uint64_t recv_next;
-    uint64_t declared; /**< as producer: the name of its key, if `declared_at` has it */
-    const struct declared *declared_at; /**< or NULL (names.h) */
-    struct name
-        *name; /**< as consumer: the name by which its producer knows it, or NULL */
-    struct queue sends;      /**< operations: POSTED or VOID */
-    struct queue recvs;      /**< operations: every receive that has not ended */
-    struct queue wants;      /**< receives of its consumer, parked */
+    /** Producer: the name of `key`, valid if `declared_at` holds it. */
+    uint64_t declared;
+    const struct declared *declared_at; /**< NULL: no name (names.h) */
+    /** Consumer: the name under which the producer declared `key`, or NULL. */
+    struct name *name;
+    struct queue sends;      /**< sends of this rank: POSTED or VOID */
+    struct queue recvs;      /**< receives of this rank that have not ended */
+    struct queue wants;      /**< parked receives of the consumer */
     struct queue unexpected; /**< tensors that came before their receive */
 };
 
-/** The one behind `entry` (NULL: the first) of all entries, in no order; or NULL. */
+/** Return the entry behind `entry` (NULL: the first) in no defined order, or NULL. */
 struct entry *entry_next(const struct scope *scope, const struct entry *entry);
 
-/** Part of scope_free. */
+/** Free all entries: part of scope_free. */
 void scope_entries_free(struct scope *scope);
 
-/** The entry of `key`, made if need be. NULL: no memory. */
+/** Return the entry of `key`, which is made if it does not exist. NULL: no memory. */
 struct entry *entry_get(struct scope *scope, tryst_key *key);
-/** The entry of `key`, or NULL. */
+/** Return the entry of `key`, or NULL. */
 struct entry *entry_known(struct scope *scope, const tryst_key *key);
-/** The entry of a key that came in a record, or NULL. */
+/** Return the entry of a key that came in a record, or NULL. */
 struct entry *entry_find(struct scope *scope, uint64_t hash, const char *key,
                          size_t key_bytes);
 
-/** An entry of a key with this hash whose source is `src_rank`, or NULL. */
+/** Return an entry of some key with this hash and the source `src_rank`, or NULL. */
 struct entry *entry_hashed(struct scope *scope, uint64_t hash, int32_t src_rank);
 
-/** A key as a record names it, and the ranks that it must name for the record to be right. */
+/** A key in a record, and the ranks that a valid record's key must have. */
 struct record_key {
     uint64_t hash;
     const char *string;
     size_t bytes;
     int32_t src_rank, dst_rank;
 };
-/** Prepare such a key, or find it among scopes->keys; `keep`: the table keeps it for later.
- *  TRYST_OK, TRYST_E_KEY, TRYST_E_INCARNATION (this rank is the source, in another life), TRYST_E_NOMEM. */
+/** Find the key of a record in scopes->keys, or prepare it; `keep`: scopes->keys then
+ *  keeps it. Returns TRYST_OK, TRYST_E_KEY, TRYST_E_INCARNATION (this rank is the source,
+ *  but another incarnation of it) or TRYST_E_NOMEM. */
 tryst_status record_key_open(struct scopes *scopes, const struct roster *roster,
                              const struct record_key *named, bool keep,
                              tryst_key **key_p);
-/** The entry of such a key, made if need be and if `may_make`. NULL with *status_p: as record_key_open
- *  (TRYST_E_NOMEM also where it may not be made). What is wrong leaves no entry behind. */
+/** Return the entry of a record's key, which is made if it does not exist and `may_make`
+ *  is set. NULL: *status_p is as of record_key_open, or TRYST_E_NOMEM where `may_make` is
+ *  false. An invalid key makes no entry. */
 struct entry *entry_take(struct scope *scope, const struct roster *roster,
                          const struct record_key *named, bool may_make,
                          tryst_status *status_p);

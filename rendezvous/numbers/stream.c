@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The producer's end of a stream of small tensors; see stream.h for the idea and the invariants.
- * Callers: records.c (headers), producer.c (records about single numbers), peer.c.
+ * The producer's end of a stream of small tensors; see stream.h for the idea and the
+ * invariants.
  */
 #include "rendezvous/numbers/stream.h"
 
@@ -33,7 +33,7 @@ static struct list *late_of(const struct stream_out *out, uint64_t number)
     return &out->ring->late[number % STREAM_LATE_LISTS];
 }
 
-/* ---- headers ------------------------------------------------------------------------------ */
+/* ---- headers ----------------------------------------------------------------------- */
 
 bool stream_out_check(const struct stream_out *out, uint32_t base, uint64_t mask)
 {
@@ -41,7 +41,7 @@ bool stream_out_check(const struct stream_out *out, uint32_t base, uint64_t mask
     uint64_t news = (uint32_t)(base - (uint32_t)out->acked);
     if (news > under_way)
         return false;
-    uint64_t behind = under_way - news; /* base itself, and those behind it */
+    uint64_t behind = under_way - news; /* base itself, and the numbers behind base */
     unsigned bits = mask ? 64u - (unsigned)__builtin_clzll(mask) : 0;
     return !bits || bits < behind;
 }
@@ -60,7 +60,7 @@ void stream_out_acked(struct stream_out *out, uint32_t base, uint64_t mask,
                       void (*done)(struct stream_send *send))
 {
     uint32_t news = base - (uint32_t)out->acked;
-    uint64_t old = news < 64 ? out->mask >> news : 0; /* bits that were said before */
+    uint64_t old = news < 64 ? out->mask >> news : 0; /* bits of earlier headers */
     out->mask = mask;
     for (; news; news--)
         number_acked(out, out->acked++, done);
@@ -68,7 +68,7 @@ void stream_out_acked(struct stream_out *out, uint32_t base, uint64_t mask,
         number_acked(out, out->acked + 1 + (uint64_t)__builtin_ctzll(bits), done);
 }
 
-/* ---- single numbers ----------------------------------------------------------------------- */
+/* ---- single numbers ---------------------------------------------------------------- */
 
 static struct stream_send *late_find(const struct stream_out *out, uint64_t number)
 {

@@ -1,26 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file stream.h
- *  Small tensors between two ranks as an acknowledged stream: one direction of it, at either end.
+ *  Small tensors between two ranks as an acknowledged stream: one direction, both ends.
  *
- *  Idea: DATA records take dense numbers, in the order in which they are packed; frames arrive in
- *  order, so no number travels with them. Each frame's header says back what is done: all numbers
- *  below `base`, and those of the 64 behind it whose bit is set in a mask (bit i: base + 1 + i).
- *  Tensors of different keys are done in any order, so no key waits for another's receive.
+ *  Idea: DATA records have dense numbers in the order of packing. Frames arrive in order,
+ *  so the numbers are not sent. Each frame's header acknowledges: all numbers below
+ *  `base` are done, and number base + 1 + i is done if bit i of a 64-bit mask is set.
+ *  Tensors of different keys are done in any order, so no key waits for the receive of
+ *  another.
  *
  *     number     ...  base-1 │ base │ base+1 ... base+64 │ ... next
- *     consumer         done    not      mask says            WINDOW or more behind base: KEPT
+ *     consumer         done    not      mask says            WINDOW behind: base is KEPT
  *
- *  A number that is not done when WINDOW others have come behind it gets a record (KEPT): the
- *  producer takes its send out of the ring into `late`, `base` goes past it, and a record (DONE)
- *  says when it is done. So `base` always moves on, whatever the receives do, and a ring of more than
- *  WINDOW sends never blocks for good. What fails gets a record too.
+ *  A number that is not done when WINDOW numbers behind it have come gets a KEPT record:
+ *  the producer moves the send from the ring to `late`, `base` passes the number, and a
+ *  DONE record reports its end. So `base` always advances, whatever the receives do, and
+ *  a ring of more than WINDOW sends never blocks for good. A DATA that fails gets a
+ *  record too.
  *
- *  Invariants: the header speaks of a number only when the record that belongs to it has left, in the
- *  same frame or before; the producer reads the records of a frame before its header's words
- *  on numbers. A send ends once, by the first that speaks of it:
- *  a record of its number, or the header. tests/model/stream.pml is the model that spin checks; names as in TCP's selective acknowledgement (RFC 2018).
+ *  Invariants: a header covers a number only if the record of that number, where there is
+ *  one, has left in the same frame or before. The producer reads the records of a frame
+ *  before the acknowledgements in its header. A send ends once, by the first of a record
+ *  of its number and a header. tests/model/stream.pml is a model of the protocol that
+ *  spin checks. Names follow TCP's selective acknowledgement (RFC 2018).
  *
- *  One owner: the thread that has the progress lock.
+ *  One owner: the thread that holds the progress lock.
  */
 #ifndef RENDEZVOUS_NUMBERS_STREAM_H
 #define RENDEZVOUS_NUMBERS_STREAM_H
@@ -32,37 +35,39 @@
 #include "core/memory/list.h"
 #include "tryst/status.h"
 
-/** Numbers that a header speaks of one by one: base and its mask. */
+/** Numbers that a header acknowledges one by one: base and the 64 of its mask. */
 #define STREAM_WINDOW 65u
-/** Sends that may be under way, not counting late ones; a power of two above STREAM_WINDOW. */
+/** The most sends in flight, late ones apart; a power of two above STREAM_WINDOW. */
 #define STREAM_RING 256u
 static_assert(STREAM_RING > STREAM_WINDOW && !(STREAM_RING & (STREAM_RING - 1)), "ring");
-/** Late sends hang in lists by number. */
+/** Lists of late sends; a send is in the list of its number modulo this. */
 enum { STREAM_LATE_LISTS = 64 };
 
-/* ---- the consumer's end ------------------------------------------------------------------- */
+/* ---- the consumer's end ------------------------------------------------------------ */
 
 struct stream_in {
-    uint64_t got;                    /**< DATA that came: the number of the next one */
-    uint64_t base;                   /**< all below are done, or a record says so */
-    uint64_t mask;                   /**< base + 1 + i is done */
-    uint64_t acked_base, acked_mask; /**< as last sent */
+    uint64_t got;  /**< DATA records that came; the number of the next one */
+    uint64_t base; /**< all numbers below are done or passed (KEPT) */
+    uint64_t mask; /**< bit i: number base + 1 + i is done */
+    uint64_t acked_base, acked_mask; /**< base and mask in the last header */
 };
 
-/** A DATA came. False: its producer had no place for it in the ring. */
+/** Count a DATA that came, and give its number. False: the producer's ring had no place
+ *  for it. */
 static inline bool stream_in_take(struct stream_in *in, uint64_t *number_p)
 {
     *number_p = in->got++;
     return *number_p - in->acked_base < STREAM_RING;
 }
 
-/** Has WINDOW of DATA come behind `base`? Then stream_in_pass, before the newest is done. */
+/** True if WINDOW numbers behind `base` have come: call stream_in_pass before the newest
+ *  number is done. */
 static inline bool stream_in_overdue(const struct stream_in *in)
 {
     return in->got - in->base > STREAM_WINDOW;
 }
 
-/** `base` is done or passed: it goes on to the next number that is neither. */
+/** Move `base`, which is done or passed, to the next number that is neither. */
 static inline void stream_in_advance(struct stream_in *in)
 {
     int ones = in->mask == UINT64_MAX ? 64 : __builtin_ctzll(~in->mask);
@@ -70,7 +75,8 @@ static inline void stream_in_advance(struct stream_in *in)
     in->mask = ones >= 63 ? 0 : in->mask >> (ones + 1);
 }
 
-/** `base` goes past a number that is not done: which. Its KEPT must leave. */
+/** Move `base` past a number that is not done, and return that number. The caller sends
+ *  KEPT. */
 static inline uint64_t stream_in_pass(struct stream_in *in)
 {
     uint64_t number = in->base;
@@ -78,13 +84,14 @@ static inline uint64_t stream_in_pass(struct stream_in *in)
     return number;
 }
 
-/** Has `base` gone past it? Then a record says what becomes of it. */
+/** True if `base` has passed `number`: a record must report its end. */
 static inline bool stream_in_has_passed(const struct stream_in *in, uint64_t number)
 {
     return number < in->base;
 }
 
-/** `number` is done. False: `base` has gone past it, and a record must say so. */
+/** Note that `number` is done. False: `base` has passed it, and a record must report its
+ *  end. */
 static inline bool stream_in_done(struct stream_in *in, uint64_t number)
 {
     if (stream_in_has_passed(in, number))
@@ -97,8 +104,8 @@ static inline bool stream_in_done(struct stream_in *in, uint64_t number)
     return true;
 }
 
-/** What a header says. `all`: every record about numbers has left by this frame; else the header
- *  repeats what the last one said. */
+/** Set the acknowledgements of the next header. `all`: every record about numbers has
+ *  left with or before this frame; else the header repeats the last one. */
 static inline void stream_in_ack(struct stream_in *in, bool all)
 {
     if (!all)
@@ -112,30 +119,30 @@ static inline bool stream_in_is_owed(const struct stream_in *in)
     return in->base != in->acked_base || in->mask != in->acked_mask;
 }
 
-/* ---- the producer's end ------------------------------------------------------------------- */
+/* ---- the producer's end ------------------------------------------------------------ */
 
-/** A send that has left and is not done; part of its owner. */
+/** A send in flight; embedded in its owner. */
 struct stream_send {
     uint64_t number;
-    struct list_node late_node; /**< in stream_ring.late, while it is late */
+    struct list_node late_node; /**< in stream_ring.late, while the send is late */
 };
 
-/** Memory of stream_out, made when the peer is first connected. */
+/** The memory of stream_out, allocated when the peer is first connected. */
 struct stream_ring {
-    struct stream_send *sends[STREAM_RING]; /**< by number; NULL: done, or late */
+    struct stream_send *sends[STREAM_RING]; /**< by number; NULL: done or late */
     struct list late[STREAM_LATE_LISTS];
 };
 
 struct stream_out {
     uint64_t next;  /**< number of the next DATA */
-    uint64_t acked; /**< all below are done or late */
-    uint64_t mask;  /**< as last heard */
+    uint64_t acked; /**< all numbers below are done or late */
+    uint64_t mask;  /**< the mask in the newest header from the consumer */
     struct stream_ring *ring;
 };
 
-/** TRYST_OK, TRYST_E_NOMEM. */
+/** Allocate the ring. Returns TRYST_OK or TRYST_E_NOMEM. */
 tryst_status stream_out_open(struct stream_out *out);
-/** Forgets all sends, which others end. */
+/** Free the ring. The sends in it are ended by the caller. */
 void stream_out_close(struct stream_out *out);
 
 static inline bool stream_out_has_place(const struct stream_out *out)
@@ -143,30 +150,33 @@ static inline bool stream_out_has_place(const struct stream_out *out)
     return out->next - out->acked < STREAM_RING;
 }
 
-/** `send` leaves as DATA with the next number. */
+/** Give the next number to `send`, which leaves as DATA. */
 static inline void stream_out_push(struct stream_out *out, struct stream_send *send)
 {
     send->number = out->next;
     out->ring->sends[out->next++ & (STREAM_RING - 1)] = send;
 }
 
-/** Does a header that says this say anything new? (A rank hears itself before its header comes.) */
+/** True if a header with these values acknowledges something new. (A rank applies its own
+ *  acknowledgements before their header arrives.) */
 static inline bool stream_out_is_news(const struct stream_out *out, uint32_t base,
                                       uint64_t mask)
 {
     int32_t ahead = (int32_t)(base - (uint32_t)out->acked);
     return ahead > 0 || (ahead == 0 && mask != out->mask);
 }
-/** Does a header hold together that says this? */
+/** True if a header with these values acknowledges only numbers that were sent. */
 bool stream_out_check(const struct stream_out *out, uint32_t base, uint64_t mask);
-/** Give all sends that this says are done to `done`, which may end them. */
+/** Call `done`, which may end the send, for each send that these values acknowledge. */
 void stream_out_acked(struct stream_out *out, uint32_t base, uint64_t mask,
                       void (*done)(struct stream_send *send));
-/** The send with this number that is not done, or NULL. */
+/** Return the send with this number, if it is not done, or NULL. */
 struct stream_send *stream_out_find(const struct stream_out *out, uint64_t number);
-/** KEPT: its end comes by record. False: there is no such send in the ring. */
+/** Mark a send as late, for KEPT: a record will end it. False: the ring has no such
+ *  send. */
 bool stream_out_keep(struct stream_out *out, uint64_t number);
-/** The send that a record ends: out of the ring or the late ones; or NULL. */
+/** Remove the send that a record ends from the ring or the late lists, and return it; or
+ *  NULL. */
 struct stream_send *stream_out_take(struct stream_out *out, uint64_t number);
 
 #endif

@@ -3,7 +3,6 @@
  * Deadlines: a binary heap of operations by the time at which their cancel starts.
  *
  * Invariant: items[i]->heap_index == i, and no child is earlier than its parent.
- * Callers: producer.c and consumer.c on submission, op.c on completion, the progress pass.
  */
 #include "deadline.h"
 

@@ -11,12 +11,13 @@
 
 struct rendezvous;
 
+/** Add `op` to the heap. Returns TRYST_OK or TRYST_E_NOMEM. */
 tryst_status deadline_add(struct rendezvous *rdv, tryst_op *op);
-/** One that has none is left as it is. */
+/** Remove the operation from the heap, if it is there. */
 void deadline_remove(struct rendezvous *rdv, tryst_op *op);
-/** Take out one whose time has come, or NULL. */
+/** Remove and return an operation with a passed deadline, or NULL. */
 tryst_op *deadline_take(struct rendezvous *rdv, uint64_t now_ns);
-/** When the first one comes, 0: there is none. */
+/** Return the earliest deadline; 0: none. */
 uint64_t deadline_next(const struct rendezvous *rdv);
 
 #endif

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The types of elements; see dtype.h.
- *
- * Callers: users; submit.c, consumer.c.
+ * Element types; see dtype.h.
  */
 #include "dtype.h"
 

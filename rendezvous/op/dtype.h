@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file dtype.h
- *  The types of elements: tryst_dtype_bytes and tryst_dtype_name (dtype.c), and the first inline.
+ *  Element types: the table behind tryst_dtype_bytes and tryst_dtype_name (dtype.c), and
+ *  an inline form of the first.
  */
 #ifndef RENDEZVOUS_OP_DTYPE_H
 #define RENDEZVOUS_OP_DTYPE_H
@@ -14,7 +15,7 @@ enum { DTYPES = TRYST_DTYPE_U64 + 1, DTYPE_BYTES_MAX = 8 };
 
 struct dtype {
     const char *name;
-    uint8_t bytes; /**< of an element; 0: no type */
+    uint8_t bytes; /**< size of an element; 0: not a type */
 };
 extern const struct dtype dtypes[DTYPES];
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An engine's operations: ids, failures, and memory for as long as one of them is held.
+ * The ids of an engine's operations, and the engine's memory, which lasts as long as a
+ * user holds an operation.
  *
  * Invariant: ids of live runs do not overlap, also after the ids have wrapped.
- * Callers: consumer.c (a WANT's ids), op.c, rendezvous.c.
  */
 #include "engine.h"
 
 #include "core/memory/alloc.h"
 
-/* ---- the end ------------------------------------------------------------------------------ */
+/* ---- the end ----------------------------------------------------------------------- */
 
 void engine_free(struct rendezvous *rdv)
 {
@@ -25,15 +25,16 @@ void engine_free(struct rendezvous *rdv)
 
 void engine_orphan_gone(struct rendezvous *rdv)
 {
-    /* acq_rel: whoever frees sees every other's release. */
+    /* acq_rel: the thread that frees sees the releases of all others. */
     if (atomic_fetch_sub_explicit(&rdv->orphans, 1, memory_order_acq_rel) == 1)
         engine_free(rdv);
 }
 
-/* ---- ids ---------------------------------------------------------------------------------- */
+/* ---- ids --------------------------------------------------------------------------- */
 
-/** id_next stands before a live run or the end: find how far it may go, or step behind the run.
- *  Only after a wrap is there any. */
+/** Find the free ids from id_next on, which is at a live run or at the end: set
+ *  ids_clear_end to the next live run, or move id_next behind the run. Live runs are met
+ *  only after a wrap. */
 static void ids_search(struct rendezvous *rdv, uint64_t n)
 {
     uint64_t begin = rdv->id_mask + 1;

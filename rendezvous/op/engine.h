@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file engine.h
- *  The state of one engine, which operations, peers and the protocol share. What commsched sees is
- *  rendezvous.h.
+ *  The state of one engine, shared by operations, peers and the protocol. commsched
+ *  includes rendezvous.h instead.
  */
 #ifndef RENDEZVOUS_OP_ENGINE_H
 #define RENDEZVOUS_OP_ENGINE_H
@@ -36,39 +36,41 @@ struct peer_events;
 struct tryst_group;
 struct tryst_host;
 
-/** Aborts of steps that are closed here, kept for links that come up later: those of the newest
- *  steps, one each (abort.c). */
+/** Aborts of closed steps, kept for links that come up later: one for each of the newest
+ *  steps (abort.c). */
 enum { ABORT_NOTES = 8 };
 struct abort_note {
     uint64_t step;
     uint64_t time_ns; /**< wall clock of the origin */
     int32_t status;
-    int32_t rank; /**< the origin */
+    int32_t rank; /**< the rank where the abort began */
     char text[256];
 };
 
-/** Words in pinned memory that streams wait for (stream_wait.c). */
+/** Words in pinned memory on which streams wait (stream_wait.c). */
 struct gates {
-    pthread_mutex_t lock; /**< guards all; not held while a device is waited for */
-    struct list free;     /**< struct gate, the one that was set longest ago first */
+    /** Guards `free` and `pages`; released during waits for a device. */
+    pthread_mutex_t lock;
+    struct list free; /**< struct gate, the one that was set longest ago first */
     struct list pages;
 };
 
-/** Housekeeping period: heartbeats, stalls, connect deadlines. */
+/** The period of heartbeats, stall checks and connect deadlines. */
 #define TICK_NS (500 * NS_PER_MS)
 
-/** Interfaces that one kind of transport uses. */
+/** The interfaces that one kind of transport may use. */
 enum { PLACES_MAX = 8 };
 
 static_assert(TRANSPORT_KINDS * PLACES_MAX + 1 <= DISPATCH_RAILS_MAX, "a window each");
 
-/** DATA that came before its receive has memory of 64 << class bytes, or less, for its payload. */
+/** Unexpected DATA has a payload buffer of 64 << class bytes, in the smallest class that
+ *  fits. */
 enum { UNEXPECTED_CLASSES = 8 };
 
-/** Settings, read once. */
+/** Settings, read once at the start. */
 struct rendezvous_settings {
     uint64_t eager_max_bytes, eager_credit_bytes;
-    uint64_t slice_bytes; /**< 0: as its sender finds fit for the path */
+    uint64_t slice_bytes; /**< 0: the slice size that the sender finds fit for the path */
     uint64_t peer_timeout_ns, connect_timeout_ns, stall_warn_ns;
     uint32_t posted_slices, wants_max, parked_max, early_max, frame_credits;
     uint64_t urgency_mask; /**< 0: first come, first served */
@@ -103,108 +105,122 @@ struct rendezvous {
     struct rendezvous_settings set;
 
     struct mpsc submissions;
-    _Atomic(uint32_t) sleeping; /**< the progressing thread sleeps, or is about to */
+    _Atomic(uint32_t) sleeping; /**< 1: the progressing thread sleeps, or is about to */
     _Atomic(bool) closing;
-    /** Count of operations with a stored outcome. Released after those stores, acquired by tryst_wait_any. */
+    /** The number of operations with a stored outcome. Released after those stores,
+     *  acquired by tryst_wait_any. */
     _Atomic(uint64_t) completions;
     _Atomic(size_t) orphans; /**< after the close: operations that users still hold */
     uint64_t fork_generation;
 
     struct live *live; /**< NULL: no group, or no page */
     struct pool *ops, *wants, *slices, *devices, *steps;
-    struct pool *unexpected[UNEXPECTED_CLASSES]; /**< by payload (eager.h) */
+    struct pool *unexpected[UNEXPECTED_CLASSES]; /**< by payload class (eager.h) */
     struct pool *recv_runs, *recv_slices;
-    struct hash_table ids; /**< receives that were announced, by id */
+    struct hash_table ids; /**< announced receives, by id */
     uint64_t id_next, id_mask;
-    struct scopes scopes; /**< the steps */
+    struct scopes scopes; /**< the steps of the group */
     struct list completed;
     struct list flush;
-    struct list
-        idle_peers; /**< peer->idle_node: something of theirs waits for an idle pass */
-    bool ack_timer_runs;     /**< acknowledgements may stay behind a thread that leaves */
-    uint32_t ack_timer_idle; /**< turns of it in which none had */
-    struct list unannounced_peers; /**< peer->unannounced_node */
+    /** peer->out.idle_node: peers with records or headers for the next idle pass. */
+    struct list idle_peers;
+    /** True: acknowledgements may wait when a thread leaves the engine. */
+    bool ack_timer_runs;
+    /** Consecutive turns of the timer without such acknowledgements. */
+    uint32_t ack_timer_idle;
+    /** peer->in.unannounced_node: peers with small receives that are not announced. */
+    struct list unannounced_peers;
     struct {
         tryst_op **items;
         size_t count, capacity;
     } deadlines;
 
+    /** The rails in the order of their opening, and the stage. */
     struct {
         struct rail *rail;
-        uint32_t kind;    /**< enum transport_kind */
-        uint32_t place;   /**< of its interface among those of this kind, as announced */
-        uint32_t senders; /**< peers with posted slices here that they have ready */
-    } rails[TRANSPORT_KINDS * PLACES_MAX + 1]; /**< as they were opened; and the stage */
+        uint32_t kind;  /**< enum transport_kind */
+        uint32_t place; /**< the index of its interface within the kind, as announced */
+        /** The peers with posted slices on this rail that they have ready to send. */
+        uint32_t senders;
+    } rails[TRANSPORT_KINDS * PLACES_MAX + 1];
     uint32_t rails_count;
-    uint32_t places[TRANSPORT_KINDS]; /**< interfaces of a kind, with or without a rail */
+    /** Interfaces of each kind, with or without a rail. */
+    uint32_t places[TRANSPORT_KINDS];
     struct link_listener *listener;
-    struct reach_scopes scopes_here; /**< of the listener's addresses */
+    struct reach_scopes scopes_here; /**< the scopes of the listener's addresses */
     const tryst_host *host;          /**< loads kinds of memory; NULL: none */
     struct memory_cache *memory;     /**< registered regions; NULL: none */
     struct stage stage;              /**< bulk of device memory */
-    struct gates gates;              /**< streams that wait for operations */
-    bool stage_listed;               /**< it is in `rails` */
-    bool copies_busy;                /**< arming: a rail waits for a device */
-    struct list device_loads;        /**< op_device.loads_node: they wait for a driver */
-    struct list hello_links;         /**< accepted links that have not sent HELLO */
+    struct gates gates;              /**< words for streams that wait for operations */
+    bool stage_listed;               /**< `stage` is in `rails` */
+    bool copies_busy;                /**< set while arming: a rail waits for a device */
+    /** op_device.loads_node: operations that wait for a driver. */
+    struct list device_loads;
+    struct list hello_links; /**< accepted links that have not sent HELLO */
     struct tryst_group *group;
-    uint64_t cookie; /**< first half of the session cookie: opens every frame */
+    uint64_t cookie; /**< first half of the session cookie; every frame begins with it */
 
     struct abort_note aborts[ABORT_NOTES];
     uint32_t aborts_count;
 
-    uint64_t ids_clear_end; /**< ids in [id_next, ids_clear_end) are no live run's */
-    int64_t clock_skew_ns;  /**< for tests: what this rank's clock is ahead */
+    uint64_t ids_clear_end; /**< ids in [id_next, ids_clear_end) belong to no live run */
+    int64_t clock_skew_ns;  /**< for tests: added to this rank's clock */
     uint64_t clock_id;
-    int32_t root_rank;               /**< from whom rank 0's time was taken, -1 */
-    _Atomic(int64_t) root_ns;        /**< rank 0's clock minus ours */
-    _Atomic(uint64_t) root_error_ns; /**< UINT64_MAX: not known */
+    int32_t root_rank; /**< the rank from which rank 0's time was taken; -1: none */
+    _Atomic(int64_t) root_ns;        /**< rank 0's clock minus this rank's */
+    _Atomic(uint64_t) root_error_ns; /**< error bound of root_ns; UINT64_MAX: unknown */
 
     bool stirred; /**< a submission has run since the last pass */
-    bool
-        start_failed; /**< since the last pass the transport, or the pool, had no room for a slice to send */
+    /** Since the last pass the transport, or the pool, had no room for a slice to
+     *  send. */
+    bool start_failed;
     uint32_t passes;
     uint64_t moving;     /**< slices that are posted, or started and not acknowledged */
-    uint64_t moved_ns;   /**< when the last pass began with some of them, 0: not known */
-    uint32_t pauses;     /**< so often the next pass came PAUSE_NS later */
-    bool awaiting_cause; /**< some receive may await the reason of an abort */
+    uint64_t moved_ns;   /**< the start of the last pass with `moving` > 0; 0: unknown */
+    uint32_t pauses;     /**< passes that came PAUSE_NS or more after the one before */
+    bool awaiting_cause; /**< some receive may await the cause of an abort */
     bool leaving;        /**< the group is being closed */
-    bool join_again;     /**< our parent in the control tree found no memory */
-    bool
-        leave_sent; /**< and LEAVE was sent to the others; who links up later gets it then */
-    bool cut;       /**< and all peers are given up: ranks that connect now become none */
-    bool reap;      /**< rendezvous_reap has something to do */
-    uint64_t tick_ns;     /**< when housekeeping runs next */
-    uint64_t looked_ns;   /**< when timers_run was here last */
-    uint64_t stamp_ns;    /**< the coarse clock, as read for the last submissions */
-    uint32_t stamps_left; /**< and so many more before the next pass */
-    uint64_t pass_ns; /**< the clock, as this pass or event first read it; 0 not yet */
+    /** There was no memory for the parent in the control tree: each tick joins again. */
+    bool join_again;
+    /** LEAVE was sent to all links that were up. A link that comes up later sends LEAVE
+     *  then. */
+    bool leave_sent;
+    bool cut;           /**< all peers were given up; no new rank becomes a peer */
+    bool reap;          /**< rendezvous_reap has work */
+    uint64_t tick_ns;   /**< the time of the next housekeeping */
+    uint64_t looked_ns; /**< the time of the last timers_run */
+    uint64_t stamp_ns;  /**< the coarse clock, as read for the last submissions */
+    /** Submissions that may use stamp_ns before it is read again. */
+    uint32_t stamps_left;
+    /** The clock as this pass or event first read it; 0: not read yet. */
+    uint64_t pass_ns;
     struct log_limit links_limit, cookies_limit, devices_limit;
     struct rendezvous_counters counters;
 };
 
-/** How large slices over `rail` are where the user allows `most` bytes. */
+/** Return the slice size for `rail` where the user allows `most` bytes. */
 static inline uint64_t rail_slice_bytes(const struct rail *rail, uint64_t most)
 {
     return rail->slice_bytes && rail->slice_bytes < most ? rail->slice_bytes : most;
 }
 
-/** A slice is posted, or starts. */
+/** Count a slice that was posted or has started. */
 static inline void rendezvous_moves(struct rendezvous *rdv)
 {
     if (rdv->moving++ == 0)
         rdv->moved_ns = 0;
 }
 
-/** n consecutive ids that no live run uses. */
+/** Return the first of n consecutive ids that no live run uses. */
 uint64_t engine_ids(struct rendezvous *rdv, uint64_t n);
-/** No operation is left. */
+/** Free the engine's memory: no operation is left. */
 void engine_free(struct rendezvous *rdv);
-/** One of the operations that outlived the context was released. Any thread. */
+/** Count down the operations that outlived the context; the last release frees the
+ *  engine. Any thread. */
 void engine_orphan_gone(struct rendezvous *rdv);
 
-/** Fail `op`, whatever its kind. Both ends end with this cause, unless `op` is failing already or it is too
- *  late. */
+/** Fail `op`, whatever its kind. Both ends end with this cause, unless `op` is failing
+ *  already or the failure comes too late. */
 static inline void op_fail_from(tryst_op *op, struct cause cause, const char *text)
 {
     op->rdv->op_events->fail(op, cause, text);
@@ -216,13 +232,13 @@ static inline void op_fail(tryst_op *op, tryst_status status, const char *text)
     op_fail_from(op, (struct cause){status, -1, status}, text);
 }
 
-/** The scope is closing, and may have come to an end: looked at when the pass ends. */
+/** Check at the end of the pass whether the closing scope can end. */
 static inline void rendezvous_reap_later(struct rendezvous *rdv, struct scope *scope)
 {
     scope_reap_later(scope);
     rdv->reap = true;
 }
-/** Let the engine of collectives work: how much it did. */
+/** Run the engine of collectives; returns the number of runs that advanced. */
 static inline int above_run(struct rendezvous *rdv)
 {
     const struct above *above = &rdv->above;

@@ -2,9 +2,9 @@
 /*
  * The life of an operation: references, completion, and the states that op.h draws.
  *
- * Invariants: an operation is reported exactly once, and ended only after it was reported;
- * `outcome` is the last thing written before its user may see it, after its callback has run.
- * Callers: the protocol, step.c; op_complete_all once per progress pass.
+ * Invariants: an operation is reported exactly once, and ended only after it was
+ * reported; `outcome` is the last field written before its user may see the completion,
+ * after its callback has run.
  */
 #include "op.h"
 
@@ -17,13 +17,14 @@
 #include "deadline.h"
 #include "engine.h"
 
-/* The operation whose callback this thread is running: it may read its own outcome early.
- * initial-exec: one load instead of a call; a library that is loaded late has room for it. */
+/* The operation whose callback this thread runs: the callback may read the outcome early.
+ * initial-exec: one load instead of a call; a library that is loaded late has room for
+ * it. */
 static _Thread_local const tryst_op *op_in_callback
     __attribute__((tls_model("initial-exec")));
 
-/** All that is zero until it is needed. In pieces that the compiler makes stores of: for more it takes a
- *  string instruction, which processors start slowly. */
+/** Zero all fields from `kind` on. Cut into pieces small enough for plain stores: for
+ *  larger ones the compiler takes a string instruction, which processors start slowly. */
 static inline void op_clear(tryst_op *op)
 {
     enum { CLEARED = sizeof *op - offsetof(tryst_op, kind), PIECE = 64 };
@@ -43,8 +44,8 @@ __attribute__((flatten)) tryst_op *op_open(struct rendezvous *rdv, enum op_kind 
     op->bytes = op->number = op->submitted_ns = 0;
     op->key = NULL;
     op->step = NULL;
-    atomic_init(&op->refs, 2); /* the user's handle and the progress domain */
-    op->holds = 1;             /* the protocol */
+    atomic_init(&op->refs, 2); /* the user's handle, and all holds together */
+    op->holds = 1;             /* the protocol's life */
     atomic_init(&op->outcome, TRYST_IN_PROGRESS);
     op->kind = kind;
     op->state = OP_SUBMITTED;
@@ -56,7 +57,7 @@ __attribute__((flatten)) tryst_op *op_open(struct rendezvous *rdv, enum op_kind 
 
 void op_ref(tryst_op *op)
 {
-    /* relaxed: who makes a reference holds one already. */
+    /* relaxed: the caller holds a reference already. */
     atomic_fetch_add_explicit(&op->refs, 1, memory_order_relaxed);
 }
 
@@ -69,12 +70,12 @@ void op_free(tryst_op *op)
     if (op->device)
         rdv->op_events->device_close(op);
     pool_put(rdv->ops, op);
-    /* relaxed: set before tryst_close returns, and no call may race with that. */
+    /* relaxed: set before tryst_close returns, and no call may race with the close. */
     if (atomic_load_explicit(&rdv->orphans, memory_order_relaxed))
         engine_orphan_gone(rdv);
 }
 
-/* ---- states ------------------------------------------------------------------------------- */
+/* ---- states ------------------------------------------------------------------------ */
 
 static const char *const state_names[] = {"submitted", "posted",  "wanted", "deferred",
                                           "inline",    "matched", "ending", "taken",
@@ -110,7 +111,7 @@ const char *op_state_name(const tryst_op *op)
     return state_names[op->state];
 }
 
-/* ---- trace -------------------------------------------------------------------------- */
+/* ---- trace ------------------------------------------------------------------------- */
 
 void op_trace_flow(const tryst_op *op, uint64_t at_ns)
 {
@@ -121,7 +122,7 @@ void op_trace_flow(const tryst_op *op, uint64_t at_ns)
     bool send = op->kind == OP_SEND;
     uint64_t id = op->key->hash ^ (op->queued.seq + 1) * 0x9e3779b97f4a7c15ull ^
                   (op->step_id + 1) * 0xbf58476d1ce4e5b9ull;
-    /* Arrows join spans: each has one of its own, wherever the engine was called from. */
+    /* Arrows join spans: each end draws a span of its own, whatever called the engine. */
     trace_span(trace, send ? "leaves" : "arrives", &labels, at_ns,
                trace_now_ns(trace) + 1, op->bytes,
                (uint64_t)op->rdv->op_events->peer_rank(op), op->step_id);
@@ -142,7 +143,7 @@ void op_trace_slice(const tryst_op *op, uint32_t index)
                       (uint64_t)(uintptr_t)trace_text(trace, op->key->string));
 }
 
-/** The operation as the user saw it: from its submission to its completion. */
+/** Trace the operation as its user sees it: from submission to completion. */
 static void op_trace_life(const tryst_op *op)
 {
     static const struct trace_labels labels = {.arg = {"bytes", "peer", "key"},
@@ -156,22 +157,22 @@ static void op_trace_life(const tryst_op *op)
                 (uint64_t)(uintptr_t)trace_text(trace, op->key->string));
 }
 
-/* ---- completion --------------------------------------------------------------------------- */
+/* ---- completion -------------------------------------------------------------------- */
 
-/** Apart from op_report, which most operations pass with nothing of this to do. */
+/** Do the rare parts of op_report: failures, flows, the trace. */
 __attribute__((noinline)) static void op_report_details(tryst_op *op, const char *text)
 {
     struct rendezvous_counters *counters = &op->rdv->counters;
     assert(op->final == TRYST_OK || status_is_outcome(op->final));
-    /* What was aborted says why, not only that. */
+    /* The outcome of an aborted operation carries the cause of the abort. */
     if (op->final == TRYST_E_ABORTED && op->scope &&
         op->scope->abort_status != TRYST_OK) {
         op->origin_status = op->scope->abort_status;
         op->origin_rank = op->scope->abort_rank;
     }
     if (text && !op->text)
-        op->text = mem_strdup(text); /* without memory the status alone must do */
-    if (op->flow) {                  /* a part of an operation, and not counted as one */
+        op->text = mem_strdup(text); /* out of memory: the status remains */
+    if (op->flow) {                  /* a part of an operation; not counted as one */
         op->rdv->op_events->flow_ended(op);
         counters->operations--;
     } else {
@@ -204,7 +205,7 @@ void op_report(tryst_op *op, tryst_status status, int32_t origin_rank,
     op_hold(op);
     list_push_back(&rdv->completed, &op->done_node);
     if (op->scope && op->scope->state == SCOPE_CLOSING)
-        rendezvous_reap_later(op->rdv, op->scope); /* its close may end */
+        rendezvous_reap_later(op->rdv, op->scope); /* the close of the step may end now */
 }
 
 void op_end(tryst_op *op)
@@ -222,7 +223,7 @@ void op_end(tryst_op *op)
     op->scope = NULL;
     op->entry = NULL;
     if (scope && scope->state == SCOPE_CLOSING)
-        /* Freed at the end of the pass, when nobody walks it. */
+        /* Freed at the end of the pass: callers may be walking the scope. */
         rendezvous_reap_later(op->rdv, scope);
     op_let_go(op);
 }
@@ -239,12 +240,13 @@ int op_complete_all(struct rendezvous *rdv)
             op->callback(op->callback_arg, op, op->final);
             op_in_callback = outer;
         }
-        /* release: of all results, to tryst_op_test and tryst_wait. */
+        /* release: all results, to tryst_op_test and tryst_wait. */
         atomic_store_explicit(&op->outcome, op->final, memory_order_release);
         op_let_go(op);
         count++;
     }
-    /* relaxed load: this thread alone writes it. release: partner of rendezvous_completions. */
+    /* relaxed load: this thread alone writes `completions`. release: partner of
+     * rendezvous_completions. */
     uint64_t before = atomic_load_explicit(&rdv->completions, memory_order_relaxed);
     atomic_store_explicit(&rdv->completions, before + (uint64_t)count,
                           memory_order_release);

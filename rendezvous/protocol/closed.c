@@ -2,15 +2,18 @@
 /*
  * Steps that one side has closed while the other still sends in them.
  *
- * Idea: a send that waits for its WANT has put nothing on the wire that could be answered CLOSED. So its
- * producer asks (ASK), once nothing else happens, and the consumer notes who asked and answers when
- * the step is closed for good.
- * Invariant: it is answered only when no WANT of the step is under way to the asker and none will
- * come, so what the producer has not been asked for by then it never will be.
- * Failures of flows outlive the close here: as DATA with a status, within eager credit, or as a send in
- * `blocked_sends` that leaves with its WANT or with credit, at most FAILURES_MAX for each peer. Of more, the newest are dropped:
- * their WANTs are answered CLOSED.
- * Callers: the tick and peer_idle (ask), records.c (ASK and its answer), reap (a step closes).
+ * Idea: a send that waits for its WANT has put nothing on the wire that CLOSED could
+ * answer. So its producer sends ASK in an idle pass. The consumer notes the question, and
+ * answers when the step is closed for good.
+ *
+ * Invariant: the answer leaves only when no WANT of the step is in flight to the asking
+ * peer and none will come. A send for which no WANT came before the answer never gets
+ * one.
+ *
+ * Failures of flows outlive the close of a step here: as DATA with a status, within eager
+ * credit, or as a send in `blocked_sends` that leaves with its WANT or with credit, at
+ * most FAILURES_MAX for each peer. Beyond that the newest failures are dropped: their
+ * WANTs are answered CLOSED.
  */
 #include <stdio.h>
 #include <string.h>
@@ -22,12 +25,12 @@
 #include "producer.h"
 #include "rendezvous/op/engine.h"
 
-/** Answers that there is room for at first. */
+/** The first capacity of the array of answers. */
 enum { OVER_FIRST = 16 };
 
-/* ---- the producer ------------------------------------------------------------------------- */
+/* ---- the producer ------------------------------------------------------------------ */
 
-/** Does anything wait for the peer? */
+/** True if sends wait for the peer. */
 static bool ask_is_due(const struct peer *peer)
 {
     return (!urgent_empty(&peer->out.posted_sends) ||
@@ -42,7 +45,7 @@ void producer_ask_later(struct peer *peer, struct scope *scope)
     scope->sends_wait = true;
     if (count && peer->out.asks_new[(count - 1) % ASKS_NEW_MAX] == step)
         return;
-    /* Of too many the oldest wait for a tick. */
+    /* If there are too many steps, the oldest wait for a tick. */
     peer->out.asks_new[count % ASKS_NEW_MAX] = step;
     peer->out.asks_new_count++;
     peer_idle_later(peer);
@@ -63,12 +66,13 @@ void producer_ask(struct peer *peer)
     if (!ask_is_due(peer))
         return;
     if (!peer->out.ask)
-        peer->out.ask_from = 0; /* else the last round still waits for room: it goes on */
+        /* Else the last round still waits for room, and continues. */
+        peer->out.ask_from = 0;
     peer->out.ask = true;
     peer_flush_later(peer);
 }
 
-/** Sends of a step to the peer that wait for a WANT, or for credit. */
+/** Fail the sends of a step to the peer that wait for a WANT, or for credit. */
 static void sends_fail(struct list *ops, struct peer *peer, tryst_status status,
                        int32_t rank)
 {
@@ -102,9 +106,9 @@ void producer_step_closed(struct peer *peer, const struct record_answer *closed)
     sends_fail(&scope->warned, peer, status, rank);
 }
 
-/* ---- the consumer ------------------------------------------------------------------------- */
+/* ---- the consumer ------------------------------------------------------------------ */
 
-/** Does a receive from the peer still wait for an answer of its own? */
+/** True if a receive from the peer still waits for its own answer. */
 static bool scope_receives_from(const struct list *ops, const struct peer *peer)
 {
     list_for_each_safe (ops, node, after) {
@@ -115,15 +119,16 @@ static bool scope_receives_from(const struct list *ops, const struct peer *peer)
     return false;
 }
 
-/** Is `scope` closed to the peer for good: no WANT of it is under way, and none will come? While it
- *  closes, receives may have WANTs under way, whose answers must not be missing. */
+/** True if `scope` is closed to the peer for good: no WANT of it is in flight, and none
+ *  will come. While the scope closes, receives may have WANTs in flight that need their
+ *  own answers. */
 static bool scope_is_over(const struct scope *scope, const struct peer *peer)
 {
     return scope->state == SCOPE_CLOSING && !scope_receives_from(&scope->ops, peer) &&
            !scope_receives_from(&scope->warned, peer);
 }
 
-/** Room for one more answer? */
+/** Make room for one more answer. False: the limit is reached, or no memory. */
 static bool over_grow(struct peer *peer)
 {
     if (peer->in.closed_count < peer->in.closed_capacity)
@@ -140,7 +145,7 @@ static bool over_grow(struct peer *peer)
     return true;
 }
 
-/** False: no room now. */
+/** Queue the answer. False: no room now. */
 static bool asker_answer(struct peer *peer, uint64_t step)
 {
     if (peer->life >= PEER_GIVING_UP || !over_grow(peer))
@@ -163,7 +168,7 @@ void consumer_asks_forget(struct peer *peer)
     peer->in.closed_count = peer->in.closed_capacity = 0;
 }
 
-/** Bits for all ranks, none of which is set. False: no memory. */
+/** Clear the bits of all ranks. False: no memory. */
 static bool askers_begin(struct scope *scope, size_t words)
 {
     if (scope->askers_words < words) {
@@ -182,7 +187,7 @@ static void asker_note(struct scope *scope, const struct peer *peer)
     size_t words = (size_t)peer->rdv->group->roster.size / 64 + 1;
     if (!scope->asked)
         scope->asked = askers_begin(scope, words);
-    if (scope->asked) /* no memory: the peer repeats its question at its next tick */
+    if (scope->asked) /* no memory: the peer sends ASK again at its next tick */
         scope->askers[peer->rank / 64] |= 1ull << peer->rank % 64;
 }
 

@@ -8,25 +8,27 @@
 #include "rendezvous/peer/peer.h"
 #include "rendezvous/protocol/wire/wire.h"
 
-/** Answers to questions about steps that may be queued at once: who asks for more asks again. */
+/** The most answers to ASK that may be queued at once; further questions are repeated at
+ *  a tick. */
 enum { ASKS_MAX = 1024 };
 
-/** A send of the step waits for a WANT: ask the peer about it, once nothing else happens. */
+/** Queue ASK for the step, in which a send waits for a WANT, for the next idle pass. */
 void producer_ask_later(struct peer *peer, struct scope *scope);
-/** Ask about those steps. */
+/** Send ASK for the newest steps that producer_ask_later queued. */
 void producer_ask_new(struct peer *peer);
-/** Ask the peer about all steps in which sends wait. */
+/** Queue ASK for all steps in which sends to the peer wait. */
 void producer_ask(struct peer *peer);
-/** The peer has closed a step (after an abort, if the status says so): what it has not asked for
- *  fails. */
+/** Fail the sends of a step for which no WANT came: the peer has closed the step (after
+ *  an abort, if the status is TRYST_E_ABORTED). */
 void producer_step_closed(struct peer *peer, const struct record_answer *closed);
-/** The producer asks whether `step` is closed here: answered once it is. */
+/** Answer an ASK for `step`, now or once the step is closed here. */
 void consumer_asked(struct peer *peer, uint64_t step);
-/** All answers have left. */
+/** Note that all answers to ASK have been packed. */
 void consumer_asks_answered(struct peer *peer);
-/** The peer has gone. */
+/** Drop the answers to ASK: the peer is gone, or none is left. */
 void consumer_asks_forget(struct peer *peer);
-/** `scope` closes: answer those who asked and whose receives in it have all ended. */
+/** Answer the peers that sent ASK for the closing `scope`, if their receives in it have
+ *  all ended. */
 void consumer_askers_answer(struct rendezvous *rdv, struct scope *scope);
 
 #endif

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The consuming side: receives announce themselves and take what comes.
+ * The consuming side: receives are announced and take the bytes that come.
  *
- * Idea: the receiver initiates. A receive goes out as a WANT that names it (id, and id + i for
- * slice i), with a bounded run of slices posted before the WANT leaves. The bytes come as DATA or
- * as bulk; slices are reposted as they arrive, and DONE tells how far it has come.
+ * Idea: the receiver initiates. A receive leaves as a WANT that names it (id, and id + i
+ * for slice i), with a bounded run of slices posted before the WANT leaves. The bytes
+ * come as DATA or as bulk. Slices are reposted as they arrive, and DONE reports the
+ * progress.
  *
- * Invariants: a buffer is reported free only when no receive is posted in it; an id that was
- * announced ends exactly once (its bulk, DATA, CANCELED, CLOSED, DEFERRED, or an OFFER of shape).
- * Callers: submit.c (new receives), frames.c (before it packs a frame), records.c (records), op_fail,
- * peer.c.
+ * Invariants: a buffer is reported free only when no receive is posted in it. An
+ * announced id ends exactly once: by its bulk, DATA, CANCELED, CLOSED, DEFERRED, or an
+ * OFFER of the shape.
  */
 #include <assert.h>
 #include <string.h>
@@ -30,18 +30,19 @@
 #include "rendezvous/protocol/outcome/shape.h"
 #include "rendezvous/protocol/wire/wire_decode.h"
 
-/** Deferred receives that ask again at each tick: their producer may have closed its step. */
+/** Deferred receives that are announced again at each tick: their producer may have
+ *  closed the step. */
 enum { REANNOUNCED = 16 };
 
-/* ---- ends --------------------------------------------------------------------------------- */
+/* ---- ends -------------------------------------------------------------------------- */
 
-/** It has been announced, and its WANT has not left yet. */
+/** True if the receive has an id, and its WANT has not left yet. */
 static bool want_is_packed_next(const tryst_op *op)
 {
     return op->id && op->records & QUEUED_WANT;
 }
 
-/** The id no longer stands for this receive. */
+/** End the id of the receive here. */
 static void id_drop(tryst_op *op)
 {
     if (op->id)
@@ -52,12 +53,12 @@ static void id_drop(tryst_op *op)
 static inline void marks_clear(tryst_op *op)
 {
     if (want_is_packed_next(op))
-        op->peer->out.wants_sent--; /* it never leaves */
+        op->peer->out.wants_sent--; /* the WANT will not leave */
     op->records = 0;
     urgent_remove(&op->pending_node);
 }
 
-/** It is announced when there is quota. */
+/** Queue the receive to be announced within the WANT quota. */
 static void want_queue(tryst_op *op)
 {
     assert(!op->id && !(op->records & ~QUEUED_WANT));
@@ -67,7 +68,7 @@ static void want_queue(tryst_op *op)
     peer_flush_later(op->peer);
 }
 
-/** Report, and end unless DONE is to be sent. */
+/** Report the receive, and end it unless DONE is queued. */
 static void recv_finish(tryst_op *op, struct cause cause)
 {
     op_report(op, cause.status, cause.origin_rank, cause.origin_status, op->text);
@@ -77,7 +78,8 @@ static void recv_finish(tryst_op *op, struct cause cause)
         op_end(op);
 }
 
-/** Nothing is posted any more: finish, unless the reason is still on its way. */
+/** Finish a failing receive if no slice of it is posted, unless its cause is still in
+ *  flight. */
 static void recv_settle(tryst_op *op)
 {
     if (op->state != OP_ENDING)
@@ -90,18 +92,20 @@ static void recv_settle(tryst_op *op)
         recv_finish(op, op_fail_cause(op));
 }
 
-/** The answer says ABORTED, but the ABORT itself, with its sentence, has not come yet. */
+/** True if the answer has the status ABORTED, but the ABORT message with the cause has
+ *  not come yet. */
 static bool cause_is_coming(const tryst_op *op, tryst_status status)
 {
     return status == TRYST_E_ABORTED && op->scope->abort_status == TRYST_OK &&
            op->scope->state == SCOPE_OPEN;
 }
 
-/** The id has ended without all bytes; the buffer comes back when nothing is posted in it. The answer to a CANCEL
- *  returns the cause of that, or the producer's own where the producer was failing first. */
+/** Fail a receive: its id has ended without all bytes. The buffer is free when nothing
+ *  is posted in it. The answer to a CANCEL carries the cause of the CANCEL, or the
+ *  producer's own cause if the producer was failing first. */
 static void recv_ending(tryst_op *op, struct cause cause, uint32_t upto, unsigned records)
 {
-    /* The close of this group is the outcome, whatever the peer still answers. */
+    /* The close of this group is the outcome, whatever the peer answers. */
     if (op->fail != TRYST_E_CONTEXT)
         op_cause_set(op, cause, NULL);
     op->awaits_cause = cause_is_coming(op, op->fail);
@@ -124,7 +128,8 @@ void consumer_cause(tryst_op *op, struct cause cause, const char *text)
     recv_settle(op);
 }
 
-/** A slice is in place. */
+/** Note that a slice is in place: report the flow's slice, repost, acknowledge,
+ *  finish. */
 static void slice_in_place(tryst_op *op, struct recv_slice *slice)
 {
     struct recv_run *run = op->run;
@@ -147,17 +152,17 @@ static void slice_in_place(tryst_op *op, struct recv_slice *slice)
     recv_finish(op, cause_own(op->rdv, op->done_status));
 }
 
-/** Its message has come, but not to the device: the rest is taken, and then both ends fail. */
+/** Note that a slice has come, but not to the device: the remaining slices are received,
+ *  then both ends fail. */
 static void slice_not_in_place(tryst_op *op, tryst_status status)
 {
     if (op->done_status != TRYST_OK)
         return;
     op->done_status = status;
-    op->text =
-        op->text ? op->text : mem_strdup("its bytes could not be copied to the device");
+    op->text = op->text ? op->text : mem_strdup("cannot copy the tensor to the device");
 }
 
-/** Its id has ended while it was failing: now it can. */
+/** Fail a receive that was failing while its id was live: the id has ended. */
 static void recv_fail_late(tryst_op *op)
 {
     bool offered = op->state == OP_POSTED;
@@ -165,9 +170,9 @@ static void recv_fail_late(tryst_op *op)
     if (op->state != OP_VOID)
         return;
     if (offered)
-        want_queue(op); /* its OFFER has been: nobody asks again */
+        want_queue(op); /* its OFFER has come: there will be no other one */
     else if (op->scope->state == SCOPE_CLOSING)
-        op_end(op); /* the sweep of the close went by before */
+        op_end(op); /* the close has already swept its operations */
 }
 
 void recv_slice_arrived(struct bulk *bulk, tryst_status status, size_t bytes)
@@ -193,16 +198,16 @@ void recv_slice_arrived(struct bulk *bulk, tryst_status status, size_t bytes)
         else if (op->fail != TRYST_OK)
             recv_fail_late(op);
         else if (op->state == OP_POSTED)
-            want_queue(op); /* announced again only now */
+            want_queue(op); /* announced again only now, without posted slices */
     }
     consumer_slots_serve(peer);
 }
 
-/* ---- announcing --------------------------------------------------------------------------- */
+/* ---- announcing -------------------------------------------------------------------- */
 
-/** A small receive says nothing at first, since its DATA comes without being asked for: it is announced
- *  when the peer lacks credit, and before anybody sleeps or at a tick, in case that its producer has
- *  closed the step, or sent something else. */
+/** Announce a receive, now or later. A small receive waits, since its DATA comes without
+ *  a WANT. It is announced when the peer lacks credit, before a thread sleeps, or at a
+ *  tick, in case the producer has closed the step or has sent a different tensor. */
 static void recv_expect(tryst_op *op)
 {
     struct peer *peer = op->peer;
@@ -217,7 +222,8 @@ static void recv_expect(tryst_op *op)
         list_push_back(&op->rdv->unannounced_peers, &peer->in.unannounced_node);
 }
 
-/** It has its number, and its memory may be written: it takes what has come, or waits for it. */
+/** Let a receive with a number and writable memory take the DATA that has come, or wait
+ *  for it. */
 static void recv_enter(tryst_op *op)
 {
     struct unexpected *unexpected = unexpected_find(op->entry, op->queued.seq);
@@ -243,8 +249,9 @@ static void recv_announce(tryst_op *op)
                 op->bytes > op->rdv->set.eager_max_bytes;
     if (bulk) {
         tryst_status status = recv_run_open(op);
-        if (status != TRYST_OK) { /* its WANT(VOID) says so */
-            consumer_fail(op, cause_own(op->rdv, status), "no memory to receive");
+        if (status != TRYST_OK) { /* WANT(VOID) reports the failure */
+            consumer_fail(op, cause_own(op->rdv, status),
+                          "cannot receive: out of memory");
             return;
         }
     }
@@ -266,23 +273,25 @@ void consumer_announce(struct peer *peer)
     while ((node = urgent_first(&peer->out.wants_waiting)) != NULL &&
            peer->out.wants_sent - peer->out.wants_acked < peer->rdv->set.wants_max) {
         tryst_op *op = container_of(node, tryst_op, pending_node);
-        if (op->run) /* slices of its last id are being withdrawn: queued again after that */
+        /* Slices of its last id are being withdrawn; it is queued again after that. */
+        if (op->run)
             urgent_remove(node);
         else
             recv_announce(op);
     }
 }
 
-/* ---- bytes arrive ------------------------------------------------------------------------- */
+/* ---- bytes arrive ------------------------------------------------------------------ */
 
-/** True if a refusal may end both ends with `status`: no deadline has passed, and no group was closed. */
+/** True if `status` of an alloc callback may end both ends: it is neither a deadline nor
+ *  the close of a group. */
 static bool alloc_may_return(tryst_status status)
 {
     return status_is_outcome(status) && status != TRYST_E_DEADLINE &&
            status != TRYST_E_CONTEXT;
 }
 
-/** dtype and size are known: provide memory through the caller. */
+/** Request memory from the alloc callback: dtype and size are known. */
 static tryst_status recv_allocate(tryst_op *op, uint8_t dtype, uint64_t bytes)
 {
     size_t element = dtype_bytes((tryst_dtype)dtype);
@@ -301,7 +310,8 @@ static tryst_status recv_allocate(tryst_op *op, uint8_t dtype, uint64_t bytes)
     tensor.count = bytes / element;
     tensor.dtype = (tryst_dtype)dtype;
     status = op_memory_check(op->rdv, &tensor, bytes);
-    /* The callback has used the device, so the driver runs already; DATA cannot be held here. */
+    /* The callback has used the device, so the driver runs already. A DATA that is being
+     * read cannot be held. */
     if (status == TRYST_IN_PROGRESS)
         status = op_memory_check_now(op->rdv, &tensor);
     if (status != TRYST_OK)
@@ -311,7 +321,8 @@ static tryst_status recv_allocate(tryst_op *op, uint8_t dtype, uint64_t bytes)
     return tensor.memory == TRYST_MEMORY_HOST ? TRYST_OK : op_device_open(op, false);
 }
 
-/** Copy DATA's bytes, or say why not. TRYST_IN_PROGRESS: consumer_placed follows. */
+/** Copy the bytes of a DATA. Returns the status of the failure, or TRYST_IN_PROGRESS:
+ *  consumer_placed follows. */
 static tryst_status data_place(tryst_op *op, const struct arrived *arrived)
 {
     if (arrived->status != TRYST_OK)
@@ -331,7 +342,7 @@ static tryst_status data_place(tryst_op *op, const struct arrived *arrived)
         return flow_take(op, arrived->payload, arrived->bytes);
     if (__builtin_expect(op->device != NULL, 0) && arrived->bytes) {
         if (op->run)
-            return TRYST_E_MISMATCH; /* bulk was wanted */
+            return TRYST_E_MISMATCH; /* the receive waits for bulk */
         bool placed = op_device_place(op, arrived->payload, arrived->bytes);
         return placed ? TRYST_IN_PROGRESS : TRYST_E_NOMEM;
     }
@@ -340,7 +351,7 @@ static tryst_status data_place(tryst_op *op, const struct arrived *arrived)
     return TRYST_OK;
 }
 
-/** What became of DATA is a record's to say, and the operation's to carry. */
+/** Queue a DONE for the DATA; the operation carries the record. */
 static void data_done_later(tryst_op *op, tryst_status status)
 {
     op->done_status = status;
@@ -351,8 +362,8 @@ static void data_done_later(tryst_op *op, tryst_status status)
 void consumer_placed(tryst_op *op, tryst_status status)
 {
     op_report(op, status, status == TRYST_OK ? -1 : op->rdv->group->roster.rank, status,
-              status == TRYST_OK ? NULL : "its bytes could not be copied to the device");
-    /* The ring of answers has no place for what cost no credit. */
+              status == TRYST_OK ? NULL : "cannot copy the tensor to the device");
+    /* The ring of answers has no place for DATA that cost no credit. */
     if (status != TRYST_OK || stream_in_has_passed(&op->peer->in.stream, op->number)) {
         data_done_later(op, status);
         return;
@@ -361,7 +372,7 @@ void consumer_placed(tryst_op *op, tryst_status status)
     op_end(op);
 }
 
-/** Put into the text of `op` what its DATA, which failed with `status`, was. */
+/** Describe in the text of `op` the DATA that failed with `status`. */
 static void data_explain(tryst_op *op, const struct arrived *arrived, tryst_status status)
 {
     struct shape send = {arrived->bytes, arrived->dtype, arrived->shape};
@@ -397,15 +408,16 @@ void consumer_take(tryst_op *op, const struct arrived *arrived)
 {
     marks_clear(op);
     urgent_remove(&op->deferred_node);
-    list_remove(&op->queued.node); /* nobody looks for its number again */
+    list_remove(&op->queued.node); /* no search for its number follows */
     op->number = arrived->number;
     if (op->state == OP_VOID) {
         id_drop(op);
-        data_done_later(op, op_peer_status(op->final)); /* and ends when that is packed */
+        /* Ends when that DONE is packed. */
+        data_done_later(op, op_peer_status(op->final));
         return;
     }
     tryst_status status = data_place(op, arrived);
-    if (status == TRYST_IN_PROGRESS) { /* taken, but reported only when it is in place */
+    if (status == TRYST_IN_PROGRESS) { /* taken; reported when its bytes are in place */
         id_drop(op);
         op_state_set(op, OP_TAKEN);
     } else if (status != TRYST_OK || op->run) {
@@ -417,7 +429,7 @@ void consumer_take(tryst_op *op, const struct arrived *arrived)
     }
 }
 
-/** Our receive with this id, if it is one that this peer may answer. */
+/** Return this rank's receive with this id, if the peer may answer it. */
 static tryst_op *recv_by_id(struct peer *peer, uint64_t id)
 {
     struct hash_node *node = hash_table_find(&peer->rdv->ids, hash_of_id(id));
@@ -426,19 +438,19 @@ static tryst_op *recv_by_id(struct peer *peer, uint64_t id)
     return said ? op : NULL;
 }
 
-/* ---- OFFER and the ends of an id ---------------------------------------------------------- */
+/* ---- OFFER and the ends of an id --------------------------------------------------- */
 
-/** The producer's bytes are ready and we had posted nothing: post now. */
+/** Post slices now: the producer's bytes are ready, and none was posted. */
 static void offer_ready(tryst_op *op)
 {
     recv_run_tell(op->peer, op->run, op->run->slices);
     if (op->run->next > 0)
-        return; /* posted meanwhile, and DONE has said so */
+        return; /* posted meanwhile, and reported by a DONE */
     recv_run_wait(op);
     consumer_slots_serve(op->peer);
 }
 
-/** The shape that an ALLOC receive asked for: allocate and announce anew. */
+/** Allocate the shape that an ALLOC receive requested, and announce the receive anew. */
 static void offer_shape(tryst_op *op, const struct record_offer *offer)
 {
     marks_clear(op);
@@ -447,16 +459,20 @@ static void offer_shape(tryst_op *op, const struct record_offer *offer)
     tryst_status status =
         op->fail != TRYST_OK ? op->fail : recv_allocate(op, offer->dtype, offer->bytes);
     if (status == TRYST_OK && op->device && op_device_hold(op))
-        return;     /* announced when its memory may be written */
-    want_queue(op); /* a refusal is told by WANT(VOID) */
+        /* Announced when its memory may be written. */
+        return;
+    want_queue(op); /* WANT(VOID) reports a refusal */
     if (status == TRYST_OK)
         return;
     if (op_shape_was_refused(op))
         op_refusal_explain(op, (struct shape){offer->bytes, offer->dtype, NULL});
-    consumer_fail(op, cause_own(op->rdv, status), "its shape was refused");
+    consumer_fail(op, cause_own(op->rdv, status),
+                  "cannot receive the offered tensor: its shape, or the memory from the "
+                  "alloc callback, is not valid");
 }
 
-/** The producer compares the shapes of WANT and send, so this is not the send that it was matched with. */
+/** Fail the receive: the producer compares the shapes of WANT and send, so this OFFER is
+ *  not of the send that the receive was matched with. */
 static void offer_mismatch(tryst_op *op, struct shape other)
 {
     op_mismatch_explain(op, other);
@@ -464,7 +480,7 @@ static void offer_mismatch(tryst_op *op, struct shape other)
                   NULL);
 }
 
-/** A deferred receive announces itself again. */
+/** Announce a deferred receive again. */
 static void consumer_reannounce(tryst_op *op)
 {
     urgent_remove(&op->deferred_node);
@@ -480,7 +496,7 @@ void consumer_tick(struct peer *peer)
         consumer_reannounce(container_of(node, tryst_op, deferred_node));
 }
 
-/** A tensor is ready for a receive that was deferred. */
+/** Handle the OFFER of a tensor that is ready for a deferred receive. */
 static void offer_deferred(struct peer *peer, const struct record_offer *offer,
                            const char *key)
 {
@@ -489,7 +505,7 @@ static void offer_deferred(struct peer *peer, const struct record_offer *offer,
         scope ? entry_find(scope, offer->key_hash, key, offer->key_bytes) : NULL;
     tryst_op *op = entry ? op_find(&entry->recvs, offer->seq) : NULL;
     if (!op || op->peer != peer)
-        return; /* its own WANT is still to come */
+        return; /* the receive's WANT is still to come */
     if (op->state == OP_DEFERRED) {
         consumer_reannounce(op);
     } else if (op->state == OP_VOID && !op->id && !(op->records & QUEUED_WANT)) {
@@ -505,7 +521,7 @@ void consumer_offer(struct peer *peer, const struct record_offer *offer, const c
     }
     tryst_op *op = recv_by_id(peer, offer->want);
     if (!op || op->state != OP_WANTED)
-        return; /* crossed with its end */
+        return; /* crossed with the end of the receive */
     const struct flow_shape *shape = wire_shape(&offer->header);
     if (!flow_shapes_equal(shape, op_shape_of(op)))
         offer_mismatch(op, (struct shape){offer->bytes, offer->dtype, shape});
@@ -521,12 +537,12 @@ void consumer_offer(struct peer *peer, const struct record_offer *offer, const c
 
 static void recv_deferred(tryst_op *op)
 {
-    marks_clear(op); /* what was queued was about that id */
+    marks_clear(op); /* the queued records were about the ended id */
     id_drop(op);
     if (op->state == OP_VOID) {
         if (op->scope->state == SCOPE_CLOSING)
             op_end(op);
-        return; /* else an OFFER will ask for its number again */
+        return; /* else an OFFER will request its number again */
     }
     if (op->run) {
         recv_run_withdraw(op, 0);
@@ -539,7 +555,8 @@ static void recv_deferred(tryst_op *op)
         recv_fail_late(op);
 }
 
-/** The WANT was not met. The text of an own failure is dropped where the producer failed for another reason. */
+/** End a receive: its WANT was not met. The text of an earlier failure is dropped if the
+ *  producer failed for another reason. */
 static void recv_answered(tryst_op *op, struct cause cause, uint32_t upto)
 {
     if (op->fail != TRYST_OK && op->fail != TRYST_E_CONTEXT && op->fail != cause.status) {
@@ -566,9 +583,9 @@ void consumer_ended(struct peer *peer, const struct record_answer *answer)
     }
 }
 
-/* ---- failure ------------------------------------------------------------------------------ */
+/* ---- failure ----------------------------------------------------------------------- */
 
-/** Remember why it fails; false when it was failing already. */
+/** Set the cause of the failure. False: the receive was failing already. */
 static bool fail_set(tryst_op *op, struct cause cause, const char *text)
 {
     if (op->fail != TRYST_OK)
@@ -577,7 +594,8 @@ static bool fail_set(tryst_op *op, struct cause cause, const char *text)
     return true;
 }
 
-/** Report it; its number stays to be consumed, unless its step is being closed. */
+/** Report the failure; VOID keeps the number to be consumed, unless the step is being
+ *  closed. */
 static void recv_void(tryst_op *op)
 {
     op_report_fail(op);
@@ -586,13 +604,14 @@ static void recv_void(tryst_op *op)
     if (op->scope->state == SCOPE_CLOSING)
         op_end(op);
     else if (op->records & QUEUED_WANT)
-        want_queue(op); /* it may have left the list to wait for its slices */
+        want_queue(op); /* it may have left this queue to wait for its slices */
 }
 
-/** A held receive was given up: its number is told to the producer, or to what has come of it. */
+/** Fail a held receive: announce its number to the producer, or give it to the DATA that
+ *  has come. */
 static void recv_void_announce(tryst_op *op)
 {
-    op_hold(op); /* taking what has come may end it */
+    op_hold(op); /* taking the DATA may end the receive */
     recv_void(op);
     struct unexpected *unexpected =
         op->state == OP_VOID ? unexpected_find(op->entry, op->queued.seq) : NULL;
@@ -620,7 +639,8 @@ void consumer_fail(tryst_op *op, struct cause cause, const char *text)
     case OP_DEFERRED:
         fail_set(op, cause, text);
         if (op->run)
-            break; /* its slices are being withdrawn; then here again */
+            /* The slices are being withdrawn; then this function is called again. */
+            break;
         if (op_device_is_held(op)) {
             op_device_unhold(op);
             recv_void_announce(op);

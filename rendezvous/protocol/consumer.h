@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file consumer.h
- *  The side that receives (consumer.c).
+ *  The receiving side (consumer.c).
  */
 #ifndef RENDEZVOUS_PROTOCOL_CONSUMER_H
 #define RENDEZVOUS_PROTOCOL_CONSUMER_H
@@ -8,35 +8,42 @@
 #include "rendezvous/peer/peer.h"
 #include "rendezvous/protocol/wire/wire.h"
 
+/** Submit a receive: give it its number, then the DATA that has come, or announce it. */
 void consumer_submit(tryst_op *op);
-/** WANTs of receives that wait are queued, as far as there is quota, each with an id and with its first
- *  slices posted. Its endpoint is ready. */
+/** Assign ids to waiting receives within the WANT quota, post their first slices and
+ *  queue their WANTs. The endpoint is ready. */
 void consumer_announce(struct peer *peer);
-/** The ready event of a held receive has passed, or failed (`status`). */
+/** Continue a held receive: its ready event has passed, or has failed with `status`. */
 void consumer_released(tryst_op *op, tryst_status status);
-/** The bytes of a small receive are on its device, or could not be copied there. */
+/** Complete a small receive: its bytes are on the device, or the copy failed with
+ *  `status`. */
 void consumer_placed(tryst_op *op, tryst_status status);
 /** A small tensor as it came. */
 struct arrived {
     uint64_t number;
-    const void *payload; /**< of a failure: its record_failure */
-    int32_t status;      /**< why it has no bytes, or TRYST_OK */
+    const void *payload; /**< the bytes; of a failure, its record_failure */
+    int32_t status;      /**< of a failed send; TRYST_OK: none */
     uint32_t bytes;
     uint8_t dtype;
-    const struct flow_shape
-        *shape; /**< of a collective's edge; NULL: of an ordinary send */
+    /** The shape of a collective's edge; NULL: an ordinary send. */
+    const struct flow_shape *shape;
 };
-/** It is this receive's: copy, report, answer. */
+/** Give the tensor to the receive: copy, report, acknowledge. */
 void consumer_take(tryst_op *op, const struct arrived *arrived);
-/** Announce the oldest deferred receives again, in case the producer's step was closed. */
+/** Announce the oldest deferred receives again, in case the producer has closed their
+ *  step. */
 void consumer_tick(struct peer *peer);
+/** Handle an OFFER; `key` is read where the OFFER names no WANT. */
 void consumer_offer(struct peer *peer, const struct record_offer *offer, const char *key);
+/** End the id of a receive: CANCELED, CLOSED or DEFERRED has come. */
 void consumer_ended(struct peer *peer, const struct record_answer *answer);
+/** Cancel a receive, or fail it, with this cause. */
 void consumer_fail(tryst_op *op, struct cause cause, const char *text);
+/** End a receive: its peer is gone. */
 void consumer_peer_gone(tryst_op *op);
-/** A posted slice is complete. */
+/** Handle the end of a posted slice. */
 void recv_slice_arrived(struct bulk *bulk, tryst_status status, size_t bytes);
-/** A receive that waits to hear why its step was aborted now knows. */
+/** Set the cause of a receive that awaits the cause of its step's abort. */
 void consumer_cause(tryst_op *op, struct cause cause, const char *text);
 
 #endif

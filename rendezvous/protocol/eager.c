@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small tensors (DATA), at their consumer.
+ * Small tensors (DATA) at their consumer.
  *
- * Idea: a small send with credit does not wait to be asked. A receive that is posted takes its DATA at
- * once; else the bytes are kept beside their key, under their number, until the receive comes.
- * Invariant: what a peer has here without a receive is bounded by the eager credit that it was given, and
- * each DATA is answered once: a header says that it is done, or a record how it ended.
- * Callers: records.c (DATA, CANCEL), consumer.c (a receive finds what came before it).
+ * Idea: a small send with credit does not wait for a WANT. A posted receive takes its
+ * DATA at once; otherwise the bytes are kept beside their key, under their number, until
+ * the receive is posted.
+ *
+ * Invariant: the DATA that a peer has here without a receive is bounded by its eager
+ * credit, and each DATA is answered once: a header acknowledges it, or a record reports
+ * how it ended.
  */
 #include "eager.h"
 
@@ -23,18 +25,18 @@
 #include "rendezvous/protocol/outcome/cause.h"
 #include "rendezvous/protocol/wire/wire_decode.h"
 
-/** DATA that is being read: a receive that is posted needs `arrived` alone. */
+/** A DATA that is being read; a posted receive needs only `arrived`. */
 struct incoming {
     struct arrived arrived;
-    struct record_failure failure; /**< of DATA that meets no memory: `arrived.payload` */
+    struct record_failure failure; /**< the payload, if there was no memory for the key */
     uint64_t seq, step;
     struct name *name;
-    struct entry *entry; /**< of its key in its step, or NULL */
+    struct entry *entry; /**< the entry of the key in its step, or NULL */
     bool held;           /**< its receive waits for a device */
 };
 
-/** Where memory for so many bytes of payload comes from: at most twice as many, so what a peer can make us keep
- *  stays near its eager credit. */
+/** Return the pool for a payload: of at most twice its bytes, so the memory that a peer
+ *  can use here stays near its eager credit. */
 static struct pool *unexpected_pool(struct rendezvous *rdv, uint32_t bytes)
 {
     static_assert(FRAME_BYTES_MAX <= 64u << (UNEXPECTED_CLASSES - 1), "any payload");
@@ -82,7 +84,7 @@ static void unexpected_keep(struct peer *peer, struct entry *entry,
     list_push_back(&peer->in.unexpected, &unexpected->peer_node);
 }
 
-/** The entry of the key in a step in which it has none yet; NULL: no memory. */
+/** Make the entry of the key in a step that has none. NULL: no memory. */
 static struct entry *unexpected_entry(struct peer *peer, struct scope *scope,
                                       const struct incoming *incoming)
 {
@@ -97,7 +99,7 @@ static struct entry *unexpected_entry(struct peer *peer, struct scope *scope,
     return entry;
 }
 
-/** No receive is posted for it: keep it until one is, or say why not. */
+/** Keep a DATA without a posted receive, or refuse it with a status. */
 static void unexpected_read(struct peer *peer, const struct incoming *incoming)
 {
     struct rendezvous *rdv = peer->rdv;
@@ -121,7 +123,8 @@ static void unexpected_read(struct peer *peer, const struct incoming *incoming)
         unexpected_keep(peer, entry, incoming);
 }
 
-/** Learn the key that DATA declares: from an entry that has it, else prepared. TRYST_OK, or why it is refused. */
+/** Set the key that a DATA declares: from an entry that has it, else prepared. Returns
+ *  TRYST_OK, or the status of the refusal. */
 static tryst_status key_learn(struct peer *peer, struct name *name, const char *string,
                               size_t bytes, const struct entry *entry)
 {
@@ -134,7 +137,7 @@ static tryst_status key_learn(struct peer *peer, struct name *name, const char *
     return record_key_open(&peer->rdv->scopes, roster, &named, true, &name->key);
 }
 
-/** A key is declared: a name for it, with its entry if there is one in this step. */
+/** Declare a name, and link it with the key's entry in this step, if there is one. */
 static struct name *name_learn(struct peer *peer, const struct record_data *data,
                                const struct record_name *declared)
 {
@@ -152,7 +155,8 @@ static struct name *name_learn(struct peer *peer, const struct record_data *data
     return name;
 }
 
-/** The entry of the name's key in a step in which the name was not used last, or NULL. */
+/** Return the entry of the name's key in another step than that of the last use, or
+ *  NULL. */
 __attribute__((noinline)) static struct entry *name_lead(struct peer *peer,
                                                          struct name *name, uint64_t step)
 {
@@ -163,8 +167,9 @@ __attribute__((noinline)) static struct entry *name_lead(struct peer *peer,
     return entry;
 }
 
-/** An entry for DATA whose key was declared when there was no memory for it: of its hash, so it may be
- *  another key's, and a receive that meets it ends with TRYST_E_NOMEM. */
+/** Find an entry for a DATA: there was no memory for its key at the declaration. The
+ *  entry has the same hash, so it may be of another key; a receive that meets the DATA
+ *  ends with TRYST_E_NOMEM. */
 static struct entry *nameless_entry(struct peer *peer, const struct name *name,
                                     uint64_t step, struct incoming *incoming)
 {
@@ -178,7 +183,7 @@ static struct entry *nameless_entry(struct peer *peer, const struct name *name,
     return scope ? entry_hashed(scope, name->hash, peer->rank) : NULL;
 }
 
-/** The name of DATA, declared by it or before; NULL: it was never declared. */
+/** Return the name of a DATA, declared by it or before; NULL: never declared. */
 static inline struct name *data_name(struct peer *peer, const struct record_data *data,
                                      const struct record_name *declared)
 {
@@ -186,7 +191,7 @@ static inline struct name *data_name(struct peer *peer, const struct record_data
                                                  : name_find(&peer->in.names, data->name);
 }
 
-/** The entry of DATA in its step, or NULL. */
+/** Return the entry of a DATA in its step, or NULL. */
 static inline struct entry *data_entry(struct peer *peer, const struct record_data *data,
                                        bool declares, struct name *name,
                                        struct incoming *incoming)
@@ -199,7 +204,7 @@ static inline struct entry *data_entry(struct peer *peer, const struct record_da
     return declares ? NULL : nameless_entry(peer, name, step, incoming);
 }
 
-/** The receive for it, if one is posted. */
+/** Return the posted receive for a DATA, or NULL. */
 static inline tryst_op *data_receive(const struct peer *peer, struct entry *entry,
                                      uint64_t seq)
 {
@@ -209,7 +214,8 @@ static inline tryst_op *data_receive(const struct peer *peer, struct entry *entr
     return takes ? op : NULL;
 }
 
-/** It has its number; the oldest that is not done may be passed by that. */
+/** Give the DATA its number, and answer KEPT for the oldest number that is not done, if
+ *  WINDOW is exceeded. False: the peer has exceeded its eager credit. */
 static bool data_number(struct peer *peer, uint64_t *number_p)
 {
     struct stream_in *in = &peer->in.stream;
@@ -222,13 +228,14 @@ static bool data_number(struct peer *peer, uint64_t *number_p)
     return true;
 }
 
-/** A receive that is posted takes it in any case, also when its step is being closed or aborted: the
- *  producer answers no WANT whose DATA is under way. */
+/** Handle a DATA. A posted receive always takes its DATA, also when its step is being
+ *  closed or aborted: the producer does not answer a WANT while its DATA is in flight. */
 void eager_data(struct peer *peer, const struct record_data *data,
                 const struct record_name *declared, const void *payload)
 {
     struct name *name = data_name(peer, data, declared);
-    struct incoming incoming; /* field by field: zeroing it first is a tenth of the way */
+    /* Set field by field: zeroing it first takes a tenth of the time of this path. */
+    struct incoming incoming;
     struct arrived *arrived = &incoming.arrived;
     if (!name || !data_number(peer, &arrived->number)) {
         peer_fault(peer, name ? PEER_FAULT_EAGER_COUNT : PEER_FAULT_DATA_NAME, NULL);
@@ -257,7 +264,6 @@ void eager_data(struct peer *peer, const struct record_data *data,
     }
 }
 
-/** What came before its receive. */
 void eager_take(tryst_op *op, struct unexpected *unexpected)
 {
     struct arrived arrived = {.number = unexpected->number,
@@ -287,5 +293,5 @@ void eager_cancel(struct peer *peer, const struct record_answer *cancel)
                                            .type = RECORD_CANCELED});
         return;
     }
-    /* Else it was taken, and that is on its way: too late. */
+    /* Else a receive has taken it, and the acknowledgement is in flight: too late. */
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file eager.h
- *  Small tensors (DATA) at their consumer (eager.c): those that found no receive are kept, as MPI's
- *  unexpected messages.
+ *  Small tensors (DATA) at their consumer (eager.c). A tensor without a posted receive is
+ *  kept, as MPI's unexpected messages are.
  */
 #ifndef RENDEZVOUS_EAGER_H
 #define RENDEZVOUS_EAGER_H
@@ -11,42 +11,43 @@
 
 struct peer;
 
-/** DATA that came before its receive; holds the sender's eager credit. */
+/** DATA that came before its receive; holds eager credit of the sender. */
 struct unexpected {
     struct queue_node queued; /**< in entry->unexpected */
     struct list_node peer_node;
     struct peer *peer;
-    uint64_t number; /**< in the producer's stream */
+    uint64_t number; /**< number of the DATA in the producer's stream */
     uint8_t dtype;
-    bool shaped;     /**< `shape` counts */
-    bool given_back; /**< to its producer: the receive of its number gets none of it */
-    int32_t status;  /**< why it has no bytes, or TRYST_OK */
-    uint32_t bytes;  /**< of the tensor */
-    struct flow_shape shape; /**< of a collective's edge */
+    bool shaped;             /**< `shape` is valid */
+    bool given_back;         /**< dropped for a CANCEL: its receive gets no bytes */
+    int32_t status;          /**< of a failed send; TRYST_OK: none */
+    uint32_t bytes;          /**< size of the tensor */
+    struct flow_shape shape; /**< the shape of a collective's edge */
     /** The tensor's bytes or a record_failure, with room for either. */
     _Alignas(8) uint8_t payload[];
 };
 
-/** The one with this number, or NULL. */
+/** Return the unexpected DATA with this number, or NULL. */
 static inline struct unexpected *unexpected_find(struct entry *entry, uint64_t seq)
 {
     struct queue_node *found = queue_find(&entry->unexpected, seq);
     return found ? container_of(found, struct unexpected, queued) : NULL;
 }
-/** Of a class of payloads, with its header. */
+/** Return the size of a payload class, with the header. */
 static inline size_t unexpected_class_bytes(unsigned class)
 {
     return sizeof(struct unexpected) + ((size_t)64 << class);
 }
+/** Free the DATA, and its part of peer->in.unexpected_bytes. */
 void unexpected_free(struct unexpected *unexpected);
 
-/** A tensor in a frame: for the receive of its number, or kept for it. `name`: what it declares, or
- *  NULL; its key follows. */
+/** Handle a DATA: give it to its posted receive, or keep it. `name`: the declaration in
+ *  it, followed by the key, or NULL. */
 void eager_data(struct peer *peer, const struct record_data *data,
                 const struct record_name *name, const void *payload);
-/** The receive takes what came before it. */
+/** Give the kept DATA to its receive. */
 void eager_take(tryst_op *op, struct unexpected *unexpected);
-/** The producer gives up this DATA: if no receive has taken it, none will get its bytes. */
+/** Drop a DATA for a CANCEL of its producer, if no receive has taken it. */
 void eager_cancel(struct peer *peer, const struct record_answer *cancel);
 
 #endif

@@ -2,11 +2,12 @@
 /*
  * Flows; see flow.h.
  *
- * Idea: a flow is an ordinary operation with op->flow. The producer's and the consumer's files move it like
- * every other one and call here where a flow differs: its slices have no bytes yet, or no memory.
- * Invariant: op->flow and flow->op point at each other from flow_send or flow_recv until the operation is
- * reported, and `ended` is called there.
- * Callers: the engine of collectives; producer.c, send_run.c, consumer.c, recv_run.c, records.c, op_report.
+ * Idea: a flow is an ordinary operation with op->flow. The producer's and the consumer's
+ * files move it like every other one, and call this file where a flow differs: its slices
+ * have no bytes yet, or no memory.
+ *
+ * Invariant: op->flow and flow->op point at each other from flow_send or flow_recv until
+ * the operation is reported, and the report calls `ended`.
  */
 #include "flow.h"
 
@@ -23,7 +24,7 @@
 #include "rendezvous/protocol/outcome/cause.h"
 #include "want.h"
 
-/* ---- start -------------------------------------------------------------------------------- */
+/* ---- start ------------------------------------------------------------------------- */
 
 /** End a flow that cannot start: its step or its peer has failed. True if so. */
 static bool flow_refused(struct flow *flow, const struct scope *scope,
@@ -44,7 +45,8 @@ static bool flow_refused(struct flow *flow, const struct scope *scope,
     return true;
 }
 
-/** Count the slices of the flow. False: there are too many, or its memory is not the host's. */
+/** Count the slices of the flow. False: there are too many, or its memory is not host
+ *  memory. */
 static bool flow_cut(struct flow *flow, const tryst_tensor *tensor)
 {
     uint64_t bytes = tensor->count * dtype_bytes(tensor->dtype);
@@ -56,7 +58,7 @@ static bool flow_cut(struct flow *flow, const tryst_tensor *tensor)
     return true;
 }
 
-/** Set the urgency and the flags that a submission of a user would have. */
+/** Set the urgency and the flags as the submission of a user does. */
 static void op_urgency_put(tryst_op *op, const struct urgency *urgency)
 {
     op->urgency = *urgency;
@@ -68,7 +70,8 @@ static void op_urgency_put(tryst_op *op, const struct urgency *urgency)
     op->priority = urgency_priority(urgency);
 }
 
-/** Put the flow's operation into its step. It has no handle: the protocol alone holds it. */
+/** Put the flow's operation into its step. The operation has no handle: the protocol
+ *  alone holds it. */
 static void op_fill(tryst_op *op, struct flow *flow, const struct flow_params *params)
 {
     op->key = prepared_ref(params->key);
@@ -86,7 +89,7 @@ static void op_fill(tryst_op *op, struct flow *flow, const struct flow_params *p
     op_unref(op);
 }
 
-/** *op_p NULL with TRYST_OK: the flow has ended. */
+/** Open the operation of a flow. *op_p NULL with TRYST_OK: the flow has ended. */
 static tryst_status flow_start(struct rendezvous *rdv, enum op_kind kind,
                                struct flow *flow, const struct flow_params *params,
                                tryst_op **op_p)
@@ -139,7 +142,7 @@ tryst_status flow_recv(struct rendezvous *rdv, struct flow *flow,
     return status;
 }
 
-/* ---- send --------------------------------------------------------------------------------- */
+/* ---- send -------------------------------------------------------------------------- */
 
 void flow_matched(tryst_op *op)
 {
@@ -190,9 +193,9 @@ void flow_raise(struct flow *flow, int32_t priority)
                                       op->rdv->set.urgency_mask);
 }
 
-/* ---- receive ------------------------------------------------------------------------------ */
+/* ---- receive ----------------------------------------------------------------------- */
 
-/** Post what may be posted, in its turn. */
+/** Post slices in order of urgency. */
 static void slots_ask(tryst_op *op)
 {
     if (op->run->next >= op->run->slices)
@@ -208,8 +211,9 @@ void flow_offered(tryst_op *op, uint32_t ready)
         peer_fault(op->peer, PEER_FAULT_OFFER_READY, NULL);
         return;
     }
+    /* An OFFER that is not newer, or for a failing receive, changes nothing. */
     if (ready <= flow->told || op->fail != TRYST_OK)
-        return; /* older than what has come: it changes nothing */
+        return;
     flow->told = ready;
     recv_run_tell(op->peer, op->run, ready);
     if (flow->ops->told)
@@ -227,8 +231,9 @@ void flow_place_again(struct flow *flow)
 bool flow_slice_place(tryst_op *op, struct recv_run *run)
 {
     struct flow *flow = op->flow;
+    /* The transport had no room for this slice: its memory is still valid. */
     if (__builtin_expect(!flow, 1) || !flow->ops->place || run->placed > run->next)
-        return true; /* as it answered before, where the transport had no room then */
+        return true;
     run->place_mem = NULL;
     if (flow->ops->place(flow, run->next, &run->place_data, &run->place_mem) != TRYST_OK)
         return false;
@@ -236,8 +241,8 @@ bool flow_slice_place(tryst_op *op, struct recv_run *run)
     return true;
 }
 
-/** Drop bytes that came for a receive which is failing, and keep its cause: its report with all bytes would lose it.
- *  True if so. */
+/** Drop bytes that came for a failing receive, and keep its cause, which a report with
+ *  all bytes would lose. True if so. */
 static bool flow_drops(const tryst_op *op)
 {
     struct flow *flow = op->flow;
@@ -253,7 +258,7 @@ void flow_slice_arrived(tryst_op *op, uint32_t index)
     if (flow_drops(op))
         return;
     if (flow->told <= index)
-        flow->told = index + 1; /* it was posted ahead of the OFFER */
+        flow->told = index + 1; /* posted ahead of the OFFER */
     op_trace_slice(op, index);
     if (flow->ops->arrived)
         flow->ops->arrived(flow, index);
@@ -263,7 +268,7 @@ tryst_status flow_take(tryst_op *op, const void *payload, size_t bytes)
 {
     struct flow *flow = op->flow;
     if (op->run)
-        return TRYST_E_MISMATCH; /* bulk was wanted */
+        return TRYST_E_MISMATCH; /* the receive waits for bulk */
     if (flow_drops(op))
         return TRYST_OK;
     if (flow->ops->take)
@@ -273,13 +278,13 @@ tryst_status flow_take(tryst_op *op, const void *payload, size_t bytes)
     return TRYST_OK;
 }
 
-/* ---- evidence of the other end ------------------------------------------------------------- */
+/* ---- evidence of the other end ----------------------------------------------------- */
 
 static bool send_has_met(const tryst_op *op)
 {
     switch (op->state) {
     case OP_POSTED: return want_find(op->entry, op->queued.seq) != NULL;
-    case OP_INLINE: return !op->eager; /* it answers a WANT */
+    case OP_INLINE: return !op->eager; /* the DATA answers a WANT */
     default: return true;
     }
 }
@@ -304,7 +309,7 @@ enum flow_sight flow_sight(const struct flow *flow)
     return endpoint->peer_starts ? FLOW_STARTS_THERE : FLOW_UNCONNECTED;
 }
 
-/* ---- end ---------------------------------------------------------------------------------- */
+/* ---- end --------------------------------------------------------------------------- */
 
 void flow_fail(struct flow *flow, struct cause cause, const char *text)
 {
@@ -312,8 +317,9 @@ void flow_fail(struct flow *flow, struct cause cause, const char *text)
         op_fail_from(flow->op, cause, text);
 }
 
-/** An operation that was failing and ended well after all, since its bytes were on their way, ends the flow
- *  with its failure: `arrived` or `take` was not called for them. */
+/** End the flow of an operation. If the operation was failing, but ended well since its
+ *  bytes were in flight, the flow ends with the failure: `arrived` or `take` was not
+ *  called for these bytes. */
 void flow_op_ended(tryst_op *op)
 {
     struct flow *flow = op->flow;

@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file flow.h
- *  A flow: a keyed transfer with slices that become ready one by one. A tree edge of a collective is
- *  two flows, one up and one down.
+ *  A flow: a keyed transfer with slices that become ready one by one. A tree edge of a
+ *  collective is two flows, one up and one down.
  *
- *  On the wire a flow is a transfer like all others: WANT, bulk, DONE, and OFFER, which carries the
- *  ready count, cumulatively, and repeats. A flow of at most TRYST_EAGER_MAX has one slice and
- *  travels as DATA.
+ *  On the wire a flow is a transfer like all others: WANT, bulk, DONE, and OFFER, which
+ *  carries the ready count, cumulatively, and repeats. A flow of at most TRYST_EAGER_MAX
+ *  has one slice and travels as DATA.
  *
- *      sender                                receiver
- *        flow_ready(n) ───── OFFER{n} ─────▶   told ─▶ place(i); after TRYST_AGAIN flow_place_again
- *        slice i starts ──── bulk id + i ──▶   arrived(i)
- *        sent(i)       ◀──── DONE ───────────
- *        ended                                 ended
+ *      sender                              receiver
+ *        flow_ready(n) ─── OFFER{n} ─────▶   told ─▶ place(i)
+ *                                                   (TRYST_AGAIN: after flow_place_again)
+ *        slice i starts ── bulk id + i ──▶   arrived(i)
+ *        sent(i)       ◀── DONE ───────────
+ *        ended                               ended
  *
- *  Invariants: a slice starts only when ready and posted. A receiver with `place` posts only slices that the
- *  sender has announced. `ended` is the last call of a flow, exactly one, once no transport reads or
- *  writes the flow's memory.
+ *  Invariants: a slice starts only when it is ready and posted. A receiver with `place`
+ *  posts only slices that the sender has announced. `ended` is the last call of a flow,
+ *  made exactly once, when no transport reads or writes the flow's memory any more.
  *
- *  All in the progress domain. The hooks run inside walks of the protocol, so a hook only marks work:
- *  no hook calls a function of this header or ends an operation. The owner works in above.run.
+ *  All in the progress domain. The hooks run inside walks of the protocol, so a hook only
+ *  marks work: it must not call a function of this header or end an operation. The owner
+ *  works in above.run.
  */
 #ifndef RENDEZVOUS_PROTOCOL_FLOW_H
 #define RENDEZVOUS_PROTOCOL_FLOW_H
@@ -32,50 +34,53 @@ struct rendezvous;
 struct scope;
 struct tryst_mem;
 
-/** NULL slots: `place` see there; the others are not called. `ended` is never NULL. */
+/** The hooks of a flow. A slot may be NULL except `ended`: `place` describes its own
+ *  NULL; other NULL slots are not called. */
 struct flow_ops {
-    /** Receive: memory for slice `index`. Called in rising order, once for each slice, and only for
-     *  index < flow->told. TRYST_OK: the transport may write the memory until `arrived` or `ended`.
-     *  TRYST_AGAIN: the next call for this slice follows flow_place_again, a later OFFER or an arrival. NULL:
-     *  slice i is at tensor.data + i * slice_bytes, and slices may be posted ahead of the OFFER (at most
-     *  half of the peer's slots).
-     *  mem_p: the registration that covers the slice, or NULL (set before the call). */
+    /** Receive: provide memory for slice `index`. Called in rising order, once for each
+     *  slice, and only for index < flow->told. TRYST_OK: the transport may write the
+     *  memory until `arrived` or `ended`. TRYST_AGAIN: the next call for this slice
+     *  follows flow_place_again, a later OFFER or an arrival. NULL: slice i is at
+     *  tensor.data + i * slice_bytes, and slices may be posted ahead of the OFFER (in at
+     *  most half of the peer's slots). mem_p: the registration that covers the slice, or
+     *  NULL (set before the call). */
     tryst_status (*place)(struct flow *flow, uint32_t index, void **data_p,
                           struct tryst_mem **mem_p);
     /** Receive: an OFFER has raised flow->told. */
     void (*told)(struct flow *flow);
     /** Receive: the bytes of slice `index` are in its memory. In any order. */
     void (*arrived)(struct flow *flow, uint32_t index);
-    /** Receive, where the flow came as DATA: add or keep the payload, which is valid during the call, as
-     *  an `arrived` of slice 0. NULL: it is copied to tensor.data. */
+    /** Receive, where the flow came as DATA: add or keep the payload, which is valid
+     *  during the call; replaces `arrived` of slice 0. NULL: the payload is copied to
+     *  tensor.data. */
     void (*take)(struct flow *flow, const void *payload, size_t bytes);
     /** Send: the transport no longer reads slice `index`. In order. */
     void (*sent)(struct flow *flow, uint32_t index);
-    /** Return the cause with which the flow's owner is failing; its status is TRYST_OK: it is not. NULL: it never
-     *  does. The close of the step fails the flow with this cause, so that a peer receives the cause
-     *  that the owner reports. */
+    /** Return the cause with which the flow's owner is failing; status TRYST_OK: the
+     *  owner is not failing. NULL: the owner never fails. The close of the step fails the
+     *  flow with this cause, so a peer receives the cause that the owner reports. */
     struct cause (*failing)(const struct flow *flow);
-    /** The last call: nothing reads or writes the flow's memory any more, and flow->op is NULL. The status is
-     *  TRYST_OK where nothing failed. `text` (NULL: none) is valid during the call. After flow_fail no other
-     *  hook is called. */
+    /** The last call: nothing reads or writes the flow's memory any more, and flow->op is
+     *  NULL. The status is TRYST_OK if nothing failed. `text` (NULL: none) is valid
+     *  during the call. After flow_fail only this hook is called. */
     void (*ended)(struct flow *flow, struct cause cause, const char *text);
 };
 
 /** Embedded in its owner's record, and valid until `ended`. */
 struct flow {
     const struct flow_ops *ops;
-    tryst_op *op; /**< the protocol's; NULL before the start and once ended */
-    uint32_t
-        slice_bytes; /**< the plan's, 4 KiB at least: a WANT with another is refused */
+    tryst_op *op; /**< the protocol's; NULL before the start and after the end */
+    /** The plan's slice size, 4 KiB at least: a WANT with another size is refused. */
+    uint32_t slice_bytes;
     uint32_t slices; /**< set by flow_send and flow_recv; 1 where there are no bytes */
     uint32_t ready; /**< send: slices [0, ready) may start; may be set before flow_send */
     uint32_t told;  /**< receive: slices that the sender has announced as ready */
     struct flow_shape shape; /**< set before the start: both ends must have the same */
-    /** The protocol's: bytes were dropped since the receive was failing with this cause; its status is TRYST_OK:
-     *  none were. */
+    /** The protocol's: bytes were dropped since the receive was failing with this cause;
+     *  status TRYST_OK: no bytes were dropped. */
     struct cause late;
-    uint64_t
-        pace_bytes_per_s; /**< send: planned rate to this peer; 0: none (transfer.h) */
+    /** Send: the planned rate to this peer; 0: none (transfer.h). */
+    uint64_t pace_bytes_per_s;
 };
 
 struct flow_params {
@@ -86,10 +91,11 @@ struct flow_params {
     const tryst_tensor *tensor; /**< host memory; copied */
 };
 
-/** Start a flow to key->dst_rank, or from key->src_rank. Its number is taken now, so the flows of one key
- *  meet in the order of these calls at both ends, also those that travel as DATA and are not ready yet.
- *  TRYST_OK: `ended` follows, within this call for a flow that cannot start (its peer is gone, the step was
- *  aborted or is closed). TRYST_E_NOMEM: nothing happened. TRYST_E_UNSUPPORTED: device memory, or
+/** Start a flow to key->dst_rank, or from key->src_rank. Its number is taken in this
+ *  call, so the flows of one key meet in the order of these calls at both ends, also
+ *  flows that travel as DATA and are not ready yet. Returns TRYST_OK: `ended` follows,
+ *  within this call for a flow that cannot start (its peer is gone, the step was aborted
+ *  or is closed). TRYST_E_NOMEM: nothing happened. TRYST_E_UNSUPPORTED: device memory, or
  *  more than 2^31 slices; nothing happened. */
 tryst_status flow_send(struct rendezvous *rdv, struct flow *flow,
                        const struct flow_params *params);
@@ -97,22 +103,26 @@ tryst_status flow_recv(struct rendezvous *rdv, struct flow *flow,
                        const struct flow_params *params);
 /** Send: slices [0, ready) may start; cumulative. Does nothing after `ended`. */
 void flow_ready(struct flow *flow, uint32_t ready);
-/** Receive: ask `place` again, and post what it gives memory for. Does nothing after `ended`. */
+/** Receive: call `place` again, and post the slices that get memory. Does nothing after
+ *  `ended`. */
 void flow_place_again(struct flow *flow);
-/** Either end: it has become more urgent, in the training class. Does nothing after `ended`. */
+/** Raise the flow, at either end, to this priority in the training class. Does nothing
+ *  after `ended`. */
 void flow_raise(struct flow *flow, int32_t priority);
-/** End the flow with this cause, towards the peer too: `ended` follows, within this call or with the
- *  peer's answer. Does nothing after `ended` and where the flow fails already. */
+/** End the flow with this cause, at the peer too: `ended` follows, within this call or
+ *  with the peer's answer. Does nothing after `ended` and where the flow fails
+ *  already. */
 void flow_fail(struct flow *flow, struct cause cause, const char *text);
 
-/** Evidence of a flow's other end, at this rank. The best evidence that the peer has not submitted its part comes
- *  first: a fabric that still starts may hide what the peer has sent. */
+/** The evidence of a flow's other end at this rank. The strongest evidence that the peer
+ *  has not submitted its part comes first: a fabric that still starts may hide what the
+ *  peer has sent. */
 enum flow_sight {
-    FLOW_SILENT,       /**< it is connected, and no record of the flow has come */
-    FLOW_STARTS_HERE,  /**< this rank's fabric to it still starts */
-    FLOW_STARTS_THERE, /**< its fabric still starts */
+    FLOW_SILENT,       /**< connected, and no record of the flow has come */
+    FLOW_STARTS_HERE,  /**< this rank's fabric to the peer still starts */
+    FLOW_STARTS_THERE, /**< the peer's fabric still starts */
     FLOW_UNCONNECTED,
-    FLOW_MET /**< the peer has submitted its part; also where the flow has ended */
+    FLOW_MET /**< the peer has submitted its part, or the flow has ended */
 };
 enum flow_sight flow_sight(const struct flow *flow);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file flow_op.h
- *  What the protocol does for operations that move a flow (flow.h): op->flow is not NULL until the operation is
- *  reported.
+ *  Functions of the protocol for operations that move a flow (flow.h): op->flow is not
+ *  NULL until the operation is reported.
  */
 #ifndef RENDEZVOUS_PROTOCOL_FLOW_OP_H
 #define RENDEZVOUS_PROTOCOL_FLOW_OP_H
@@ -10,8 +10,9 @@
 #include "recv_run.h"
 #include "rendezvous/op/engine.h"
 
-/** True if `op` is a send of a small flow that is not ready. It has its number and is in the table. Its WANT waits
- *  beside it, unless the WANT was given up or is of a different collective. */
+/** True if `op` is a send of a small flow that is not ready. The send has its number and
+ *  is in the table. A WANT for it waits beside it, unless the WANT was given up or is of
+ *  a different collective. */
 static inline bool flow_is_held(const tryst_op *op)
 {
     return __builtin_expect(op->flow != NULL, 0) && op->kind == OP_SEND &&
@@ -19,7 +20,7 @@ static inline bool flow_is_held(const tryst_op *op)
            op->bytes <= op->rdv->set.eager_max_bytes;
 }
 
-/** True if the next slice of the receive may be posted, as far as its flow goes. */
+/** True if the flow of the receive, if any, permits another posted slice. */
 static inline bool flow_may_post(const tryst_op *op, const struct recv_run *run)
 {
     const struct flow *flow = op->flow;
@@ -30,20 +31,21 @@ static inline bool flow_may_post(const tryst_op *op, const struct recv_run *run)
 /** Call `ended`: `op` has been reported. */
 void flow_op_ended(tryst_op *op);
 
-/** The send meets its WANT: give the transfer its ready count. */
+/** Copy the flow's ready count to the transfer: the send has met its WANT. */
 void flow_matched(tryst_op *op);
 /** True if more slices of the send are ready than posted: its OFFER is still needed. */
 bool flow_offer_is_due(const tryst_op *op);
-/** The transport no longer reads slice `index` of the send. */
+/** Note that the transport no longer reads slice `index` of the send. */
 void flow_slice_sent(tryst_op *op, uint32_t index);
 
-/** An OFFER has come for the receive, which has a run. */
+/** Handle an OFFER for a receive that has a run. */
 void flow_offered(tryst_op *op, uint32_t ready);
-/** Ask for the memory of the next slice, once. True: it is there. */
+/** Request memory for the next slice, once. True: the slice has memory. */
 bool flow_slice_place(tryst_op *op, struct recv_run *run);
-/** Slice `index` of the receive is in place. */
+/** Note that slice `index` of the receive is in place. */
 void flow_slice_arrived(tryst_op *op, uint32_t index);
-/** The receive's payload came as DATA. */
+/** Give the payload of a DATA to the receive's flow. Returns TRYST_OK or
+ *  TRYST_E_MISMATCH. */
 tryst_status flow_take(tryst_op *op, const void *payload, size_t bytes);
 
 #endif

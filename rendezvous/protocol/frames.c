@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is queued for a peer, and the frames that it leaves in.
+ * The records that are queued for a peer, and the frames that carry them.
  *
- * Idea: records are queued as what they speak of (an operation, a want, an answer in a ring), and a frame
- * is built in the transport's own memory, when that has room and the peer has credit for it.
+ * Idea: a record is queued as its subject (an operation, a want, an answer in a ring). A
+ * frame is built in the transport's own memory, when the transport has room and the peer
+ * has credit.
+ *
  * Invariant: at most frame_credits counted frames are unread at the peer.
- * Callers: the rest of this room; a pass (flush, idle).
  */
 #include "frames.h"
 
@@ -17,7 +18,7 @@
 #include "rendezvous/peer/fault.h"
 #include "rendezvous/protocol/wire/wire.h"
 
-/* ---- records are queued ------------------------------------------------------------------- */
+/* ---- records are queued ------------------------------------------------------------ */
 
 void records_queue(tryst_op *op, unsigned records)
 {
@@ -30,7 +31,7 @@ void records_queue(tryst_op *op, unsigned records)
 uint32_t peer_answers_max(const struct peer *peer)
 {
     const struct rendezvous_settings *set = &peer->rdv->set;
-    /* For each DATA under way: KEPT, CANCELED and DONE, once each. */
+    /* KEPT, CANCELED and DONE, once each for each DATA in flight. */
     return set->wants_max + STREAM_RING +
            2 * (uint32_t)(set->eager_credit_bytes / EAGER_OVERHEAD_BYTES) + 1;
 }
@@ -49,7 +50,7 @@ void peer_answer(struct peer *peer, const struct answer *answer)
     peer_flush_later(peer);
 }
 
-/* ---- what may wait a little --------------------------------------------------------------- */
+/* ---- what may wait a little -------------------------------------------------------- */
 
 void peer_idle_later(struct peer *peer)
 {
@@ -89,7 +90,8 @@ void peer_data_refuse(struct peer *peer, uint64_t number, tryst_status status,
                                        .status = (int16_t)status,
                                        .origin_rank = origin_rank,
                                        .type = RECORD_DONE});
-    (void)stream_in_done(&peer->in.stream, number); /* told when that record has left */
+    /* Acknowledged when that record has left. */
+    (void)stream_in_done(&peer->in.stream, number);
 }
 
 void peer_announce(struct peer *peer)
@@ -105,7 +107,7 @@ void peer_announce(struct peer *peer)
     peer_flush_later(peer);
 }
 
-/* ---- frames ------------------------------------------------------------------------------- */
+/* ---- frames ------------------------------------------------------------------------ */
 
 bool peer_credit_is_due(const struct peer *peer)
 {
@@ -116,14 +118,15 @@ bool peer_credit_is_due(const struct peer *peer)
     return frames >= (set->frame_credits + 1) / 2 || wants >= (set->wants_max + 1) / 2;
 }
 
-/** Does the header alone say something that is due? */
+/** True if the header alone must leave. */
 static bool header_is_due(const struct peer *peer)
 {
     return peer->in.ack_alone || (peer_is_blocked(peer) && !peer->out.blocked_sent) ||
            peer_credit_is_due(peer);
 }
 
-/** Build the next frame where the transport has room for it; its bytes, 0: there is nothing to say. */
+/** Build the next frame in memory of the transport. Returns its bytes; 0: there is
+ *  nothing to send. */
 static size_t frame_build(struct peer *peer, void *frame, bool records)
 {
     uint32_t unread = (uint32_t)peer->out.frames_sent - peer->out.frames_acked;
@@ -134,7 +137,7 @@ static size_t frame_build(struct peer *peer, void *frame, bool records)
     if (bytes) {
         peer->out.frames_sent++;
     } else if (header_is_due(peer)) {
-        /* The peer reads all counted frames before it believes that we have left. */
+        /* The peer must read all counted frames before LEAVE takes effect. */
         bool leaves = peer->rdv->leaving && peer->in.ack_alone;
         bool counts = credit && (leaves || peer->in.counted);
         unsigned probe = peer->in.probe ? FRAME_PROBE : 0;
@@ -146,7 +149,7 @@ static size_t frame_build(struct peer *peer, void *frame, bool records)
     return bytes;
 }
 
-/** True if a frame has left. `records`: there are some for it. */
+/** Send one frame. `records`: records are queued. True if a frame has left. */
 static bool frame_push(struct peer *peer, bool records)
 {
     const struct transport_ops *ops = peer->endpoint.ep->rail->ops;
@@ -169,7 +172,7 @@ static bool frame_push(struct peer *peer, bool records)
     return true;
 }
 
-/** Do frames for it leave? */
+/** True if frames can leave to the peer. */
 static bool peer_takes_frames(const struct peer *peer)
 {
     return peer->endpoint.state == PEER_EP_READY && peer->life <= PEER_LEFT &&
@@ -189,8 +192,8 @@ int peer_flush(struct peer *peer)
     bool records = peer_has_records(peer);
     bool more = records || header_is_due(peer);
     while (more && peer_takes_frames(peer) && frame_push(peer, records)) {
-        more = records =
-            peer_has_records(peer); /* a new header has said all that was due */
+        /* Each header carries all acknowledgements that are due. */
+        more = records = peer_has_records(peer);
         count++;
     }
     return count;

@@ -2,8 +2,7 @@
 /*
  * Operations on device memory (op_device.h).
  *
- * Invariant: an operation that is held, or copies, is kept alive for it (op_hold).
- * Callers: submit.c, producer.c, consumer.c, records.c; the stage.
+ * Invariant: a held operation, or one that copies, has its own hold (op_hold).
  */
 #include "op_device.h"
 
@@ -16,13 +15,13 @@
 #include "send_run.h"
 #include "transports/device.h"
 
-/* ---- submitted ---------------------------------------------------------------------------- */
+/* ---- submitted --------------------------------------------------------------------- */
 
 static void row_missing_log(struct rendezvous *rdv, tryst_memory_kind kind,
                             const char *text)
 {
     LOG_WARN_LIMITED(rdv->log, &rdv->devices_limit, DEVICES_LOG_NS,
-                     "a tensor in memory of kind %d cannot be used: %s", (int)kind, text);
+                     "cannot use a tensor in memory of kind %d: %s", (int)kind, text);
 }
 
 tryst_status op_device_row(struct rendezvous *rdv, tryst_memory_kind kind,
@@ -40,7 +39,7 @@ tryst_status op_device_row(struct rendezvous *rdv, tryst_memory_kind kind,
     return status;
 }
 
-/** As op_device_row, where the caller must not block: TRYST_IN_PROGRESS while the driver starts. */
+/** Do as op_device_row without blocking: TRYST_IN_PROGRESS while the driver starts. */
 static tryst_status row_ask(struct rendezvous *rdv, const tryst_tensor *tensor,
                             const struct memory_ops **memory_p)
 {
@@ -51,19 +50,19 @@ static tryst_status row_ask(struct rendezvous *rdv, const tryst_tensor *tensor,
     return status == TRYST_OK ? op_device_row(rdv, tensor->memory, memory_p) : status;
 }
 
-/** What the caller said, and what the driver knows. */
+/** Log the difference between the tensor's fields and the driver's answer. */
 static void tensor_tell(struct rendezvous *rdv, const tryst_tensor *tensor,
                         const struct memory_ops *memory, tryst_status located,
                         int32_t device)
 {
     char why[TRANSPORT_TEXT_MAX];
     if (located == TRYST_OK)
-        (void)snprintf(why, sizeof why, "it is device %d's", (int)device);
+        (void)snprintf(why, sizeof why, "its memory is on device %d", (int)device);
     else
         (void)snprintf(why, sizeof why, "%s", memory->error_text());
     LOG_WARN_LIMITED(rdv->log, &rdv->devices_limit, DEVICES_LOG_NS,
-                     "the tensor at %p is not in memory of %s device %d, as its fields "
-                     "memory and device say: %s",
+                     "cannot use the tensor at %p: not in memory of %s device %d, which "
+                     "its fields memory and device name: %s",
                      tensor->data, memory->name, (int)tensor->device, why);
 }
 
@@ -71,12 +70,13 @@ static void region_tell(struct rendezvous *rdv, const tryst_tensor *tensor, size
 {
     LOG_WARN_LIMITED(
         rdv->log, &rdv->devices_limit, DEVICES_LOG_NS,
-        "the tensor of %zu bytes at %p is refused: its field mem is no region "
-        "of this context, kind and device of memory that covers it",
+        "cannot use the tensor of %zu bytes at %p: its field mem must be a region "
+        "of this context that covers it, of the same kind and device of memory",
         bytes, tensor->data);
 }
 
-/** Its region, if it names one, must be one of ours that all its bytes are in. */
+/** True if the tensor names no region, or names one of this context that covers all its
+ *  bytes. */
 static inline bool region_fits(const struct rendezvous *rdv, const tryst_tensor *tensor,
                                size_t bytes)
 {
@@ -85,7 +85,8 @@ static inline bool region_fits(const struct rendezvous *rdv, const tryst_tensor 
                          tensor->data, bytes);
 }
 
-/** Whether the driver of `memory` agrees with what the tensor's fields say. TRYST_OK, TRYST_E_INVALID. */
+/** Check that the driver of `memory` agrees with the tensor's fields. Returns TRYST_OK or
+ *  TRYST_E_INVALID. */
 static tryst_status device_locate(struct rendezvous *rdv, const tryst_tensor *tensor,
                                   const struct memory_ops *memory)
 {
@@ -99,7 +100,7 @@ static tryst_status device_locate(struct rendezvous *rdv, const tryst_tensor *te
     return TRYST_E_INVALID;
 }
 
-/** Of a tensor on a device. */
+/** Check a tensor in device memory. */
 __attribute__((noinline)) static tryst_status device_check(struct rendezvous *rdv,
                                                            const tryst_tensor *tensor)
 {
@@ -117,7 +118,8 @@ tryst_status op_memory_check_named(struct rendezvous *rdv, const tryst_tensor *t
     }
     if (tensor->memory != TRYST_MEMORY_HOST)
         return device_check(rdv, tensor);
-    return tensor->ready_event ? TRYST_E_INVALID : TRYST_OK; /* an event of nothing */
+    /* Host memory has no ready event. */
+    return tensor->ready_event ? TRYST_E_INVALID : TRYST_OK;
 }
 
 tryst_status op_memory_check_now(struct rendezvous *rdv, const tryst_tensor *tensor)
@@ -150,14 +152,15 @@ void op_device_close(tryst_op *op)
     op->device = NULL;
 }
 
-/* ---- one copy at a time ------------------------------------------------------------------- */
+/* ---- one copy at a time ------------------------------------------------------------ */
 
-/** The stage makes progress from its first use on. */
+/** Return the stage; its first use adds it to the rails, so passes progress it. */
 static struct stage *stage_of(struct rendezvous *rdv)
 {
     if (!rdv->stage_listed) {
         rdv->rails[rdv->rails_count].rail = &rdv->stage.rail;
-        rdv->rails[rdv->rails_count++].kind = TRANSPORT_KINDS; /* no peer is behind it */
+        /* No peer is on the stage's rail. */
+        rdv->rails[rdv->rails_count++].kind = TRANSPORT_KINDS;
         rdv->stage_listed = true;
     }
     return &rdv->stage;
@@ -197,12 +200,14 @@ static void held_done(struct copy *copy, tryst_status status)
 
 const char *op_device_why(const tryst_op *op)
 {
-    return op->device->why ? op->device->why
-                           : "its ready event failed: the device has an error";
+    return op->device->why
+               ? op->device->why
+               : "the tensor's ready event failed: the device reported an error";
 }
 
-/** Hold an operation, which has a number already, until the driver has started and the tensor can be checked.
- *  Where the driver has started since the submission, the end of this pass checks it. */
+/** Hold an operation, which has a number already, until the driver has started and the
+ *  tensor can be checked. Where the driver has started since the submission, the end of
+ *  this pass checks it. */
 static void loads_hold(tryst_op *op)
 {
     struct op_device *device = op->device;
@@ -225,7 +230,7 @@ static void loads_end(struct op_device *device, const struct memory_ops *memory,
     device->why = "cannot use device memory: the driver did not start; see the log";
     if (memory) {
         status = device_locate(op->rdv, &op->tensor, memory);
-        device->why = "its bytes are not in memory of the device that it names";
+        device->why = "cannot use the tensor: not in memory of the device that it names";
     }
     device->unchecked = false;
     if (status == TRYST_OK)
@@ -289,7 +294,7 @@ void op_device_unhold(tryst_op *op)
         op_let_go(op);
 }
 
-/* ---- small tensors ------------------------------------------------------------------------ */
+/* ---- small tensors ----------------------------------------------------------------- */
 
 static bool slot_take(tryst_op *op, enum copy_way way, size_t bytes)
 {
@@ -364,7 +369,7 @@ bool op_device_place(tryst_op *op, const void *payload, size_t bytes)
     return true;
 }
 
-/* ---- bulk --------------------------------------------------------------------------------- */
+/* ---- bulk -------------------------------------------------------------------------- */
 
 static void bulk_set(const tryst_op *op, struct bulk *bulk)
 {
@@ -395,7 +400,7 @@ bool op_device_copy_failed(tryst_status status)
            status == TRYST_E_INVALID || status == TRYST_E_UNSUPPORTED;
 }
 
-/* ---- what the stage asks ------------------------------------------------------------------ */
+/* ---- events of the stage ----------------------------------------------------------- */
 
 static bool stage_wanted(void *arg, const struct bulk *bulk)
 {
@@ -412,7 +417,7 @@ static void stage_room(void *arg)
         consumer_slots_serve(container_of(node, struct peer, node));
 }
 
-/** A peer may have waited to be gone. */
+/** The end of a peer may have waited for the copies: check at the end of the pass. */
 static void stage_idle(void *arg)
 {
     ((struct rendezvous *)arg)->reap = true;

@@ -2,13 +2,13 @@
 /*
  * The producing side: sends meet the WANTs of their consumer.
  *
- * Idea: a send goes out in one of three ways. Small and with credit: as DATA, ahead of any WANT.
- * Small and wanted: as DATA that answers the WANT. Large and wanted: as a transfer that the
- * dispatch starts slice by slice. Everything that can go wrong with a send travels as DATA with
- * a status and no bytes, so its operation itself carries the answer and no queue can fill.
- * Invariant: every WANT that is read here is answered exactly once: by DATA, by its bulk, by an
- * OFFER (unknown shape), or by CANCELED, CLOSED or DEFERRED.
- * Callers: submit.c (new sends), records.c (WANT, CANCEL, DONE), op_fail, peer.c.
+ * Idea: a send leaves in one of three ways. Small and with credit: as DATA, ahead of any
+ * WANT. Small and wanted: as DATA that answers the WANT. Large and wanted: as a transfer
+ * that the dispatch starts slice by slice. Every failure of a send travels as DATA with a
+ * status and no bytes, so the operation itself carries the answer and no queue can fill.
+ *
+ * Invariant: every WANT that is read here is answered exactly once: by DATA, by its bulk,
+ * by an OFFER (unknown shape), or by CANCELED, CLOSED or DEFERRED.
  */
 #include <assert.h>
 #include <string.h>
@@ -36,14 +36,15 @@ void producer_want_answered(struct want *want)
     want_maybe_free(want);
 }
 
-/* ---- sends leave -------------------------------------------------------------------------- */
+/* ---- sends leave ------------------------------------------------------------------- */
 
-/** DATA will go out, with `status` instead of bytes if that is not TRYST_OK. */
+/** Queue DATA; a `status` other than TRYST_OK replaces the bytes. */
 static inline void send_inline(tryst_op *op, tryst_status status)
 {
     list_remove(&op->queued.node);
     op->fail = status;
-    op->records &= (uint8_t)~QUEUED_OFFER; /* the WANT that it asked for has come */
+    /* The WANT that the OFFER requested has come. */
+    op->records &= (uint8_t)~QUEUED_OFFER;
     op_state_set(op, OP_INLINE);
     if (__builtin_expect(op->device != NULL, 0) && status == TRYST_OK && op->bytes)
         op_device_fetch(op); /* DATA leaves when its bytes are in host memory */
@@ -51,7 +52,7 @@ static inline void send_inline(tryst_op *op, tryst_status status)
         records_queue(op, QUEUED_DATA);
 }
 
-/** It waits for a WANT of its number. */
+/** Let the send wait for a WANT of its number. */
 static void send_post(tryst_op *op)
 {
     if (op->state == OP_SUBMITTED) {
@@ -63,11 +64,12 @@ static void send_post(tryst_op *op)
     urgent_push(small ? &peer->out.blocked_sends : &peer->out.posted_sends,
                 &op->deferred_node, &op->urgency);
     if (small)
-        peer_idle_later(peer); /* says BLOCKED then, if it is still so */
+        peer_idle_later(peer); /* the idle pass sends BLOCKED if the send still waits */
     producer_ask_later(peer, op->scope);
 }
 
-/** The receive asked for the shape: tell it, and wait for the WANT that follows. */
+/** Send the shape to the receive that requested it, and wait for the WANT that
+ *  follows. */
 static void send_offer_shape(struct want *want, tryst_op *op)
 {
     op->want_id = want->id;
@@ -76,14 +78,15 @@ static void send_offer_shape(struct want *want, tryst_op *op)
     records_queue(op, QUEUED_OFFER);
 }
 
-/** True if the peer cuts the flow into the plan's slices, as far as there are some. */
+/** True unless the flow has slices and the peer cuts them differently than the plan. */
 static bool flow_is_cut_so(const tryst_op *op, const struct want *want)
 {
     return !op->flow || op->bytes <= op->rdv->set.eager_max_bytes ||
            want->transfer.slice_bytes == op->flow->slice_bytes;
 }
 
-/** What of the send contradicts the WANT, as the status of both ends. */
+/** Compare the send with the WANT. Returns the status with which both ends fail, or
+ *  TRYST_OK. */
 static tryst_status match_check(const struct want *want, const tryst_op *op)
 {
     if (op->state == OP_VOID)
@@ -104,7 +107,7 @@ static struct shape want_shape(const struct want *want)
     return (struct shape){want->transfer.bytes, want->dtype, want_flow_shape(want)};
 }
 
-/** The receive of this number was given up: so is the send. */
+/** Fail the send: the receive of its number was given up. */
 static void match_void(struct want *want, tryst_op *op)
 {
     if (want->dtype != TRYST_DTYPE_INVALID && want->flags & RECORD_ALLOC)
@@ -139,7 +142,8 @@ static void producer_match(struct want *want, tryst_op *op)
     }
 }
 
-/** Bytes of credit that DATA ahead of its WANT costs. A large tensor is such DATA only as a failure. */
+/** Return the eager credit that DATA ahead of its WANT takes. A large tensor is such DATA
+ *  only as a failure. */
 static uint64_t eager_charge(const tryst_op *op)
 {
     bool empty = op->flags & TRYST_OP_DEAD || op->bytes > op->rdv->set.eager_max_bytes;
@@ -161,7 +165,8 @@ static inline bool send_eager(tryst_op *op)
     return true;
 }
 
-/** Send the failure of a flow's send ahead of its WANT, as DATA with a status. False: no eager credit is left. */
+/** Send the failure of a flow's send ahead of its WANT, as DATA with a status. False: no
+ *  eager credit is left. */
 static bool failure_send(tryst_op *op)
 {
     struct peer *peer = op->peer;
@@ -187,7 +192,7 @@ void producer_unblock_some(struct peer *peer)
     }
 }
 
-/** It takes its number. Is it to wait for its ready event? */
+/** Give the send its number. True: the send is held, and waits for its ready event. */
 static bool send_number(tryst_op *op)
 {
     op->queued.seq = op->entry->send_next++;
@@ -199,7 +204,7 @@ static bool send_number(tryst_op *op)
     return true;
 }
 
-/** Once; and again when a send that was held is released. */
+/** Submit a send; called again when a held send is released. */
 void producer_submit(tryst_op *op)
 {
     if (op->state == OP_SUBMITTED && send_number(op))
@@ -216,9 +221,10 @@ void producer_submit(tryst_op *op)
     }
 }
 
-/** True if a WANT with these flags and this shape waits until the held send `op` is ready. A WANT that was given up
- *  does not wait. A WANT of a different collective does not either, since its rank may wait for a part that this rank's
- *  collective does not have: both operations end now. */
+/** True if a WANT with these flags and this shape waits until the held send `op` is
+ *  ready. A WANT that was given up does not wait. Neither does a WANT of a different
+ *  collective: its rank may wait for a part that this rank's collective does not have, so
+ *  both operations end now. */
 static bool held_waits(const tryst_op *op, uint8_t flags, const struct flow_shape *shape)
 {
     return !(flags & RECORD_VOID) && flow_shapes_equal(shape, op_shape_of(op));
@@ -235,7 +241,7 @@ void producer_submit_held(tryst_op *op)
         producer_match(want, op);
 }
 
-/** A held send was given up: it meets the WANT that was parked beside it. */
+/** Match a held send, which has failed, with the WANT that was parked beside it. */
 static void send_void_match(tryst_op *op)
 {
     struct want *want = want_find(op->entry, op->queued.seq);
@@ -258,7 +264,7 @@ void producer_fetched(tryst_op *op, tryst_status status)
 {
     if (status != TRYST_OK && op->fail == TRYST_OK)
         op_cause_set(op, cause_own(op->rdv, status),
-                     "its bytes could not be copied from the device");
+                     "cannot copy the tensor from the device");
     if (op->fail != TRYST_OK) {
         op_device_slot_drop(op);
         op_report_fail(op);
@@ -266,7 +272,7 @@ void producer_fetched(tryst_op *op, tryst_status status)
     records_queue(op, QUEUED_DATA);
 }
 
-/* ---- WANTs arrive ------------------------------------------------------------------------- */
+/* ---- WANTs arrive ------------------------------------------------------------------ */
 
 static void want_refuse(struct peer *peer, uint64_t id, uint8_t type, tryst_status status,
                         int32_t origin_rank)
@@ -327,7 +333,7 @@ static void want_park(struct want *want)
         want_answer(want, RECORD_CANCELED, want->cause);
 }
 
-/** `scope` NULL: not open here yet. */
+/** True if another WANT may be parked. `scope` NULL: the step is not open here yet. */
 static bool want_has_room(const struct peer *peer, const struct scope *scope)
 {
     const struct rendezvous_settings *set = &peer->rdv->set;
@@ -336,19 +342,20 @@ static bool want_has_room(const struct peer *peer, const struct scope *scope)
            (!early || peer->in.early_wants < set->early_max);
 }
 
-/** A WANT for a live scope: match it, park it or defer it. */
+/** Match, park or defer a WANT of a live scope. */
 static void want_take(struct peer *peer, struct entry *entry,
                       const struct record_want *rec)
 {
     bool sent = rec->seq < entry->send_next;
     tryst_op *op = sent ? op_find(&entry->sends, rec->seq) : NULL;
+    /* The send's DATA is in flight and answers this WANT. */
     if (sent && !op)
-        return; /* its DATA is under way and answers this WANT */
+        return;
     bool held = op && (op_device_is_held(op) ||
                        (flow_is_held(op) &&
                         held_waits(op, rec->header.flags, wire_shape(&rec->header))));
     if (held)
-        op = NULL; /* not ready: the WANT is parked as if nothing had been sent */
+        op = NULL; /* not ready: the WANT is parked as if the send did not exist */
     if (!op && want_find(entry, rec->seq)) {
         peer_fault(peer, PEER_FAULT_WANT_TWICE, NULL);
         return;
@@ -357,7 +364,8 @@ static void want_take(struct peer *peer, struct entry *entry,
         op || want_has_room(peer, entry->scope) ? want_open(peer, entry, rec) : NULL;
     if (!want) {
         want_refuse(peer, rec->id, RECORD_DEFERRED, TRYST_OK, -1);
-        if (op) { /* no memory for the want, but its send is ready: ask it to come again */
+        /* No memory for the want, but its send is ready: request another WANT. */
+        if (op) {
             op->want_id = 0;
             records_queue(op, QUEUED_OFFER);
         }
@@ -370,7 +378,8 @@ static void want_take(struct peer *peer, struct entry *entry,
         want_park(want);
 }
 
-/** Match a WANT of a closing step with its send, which failed or has DATA in flight. False: no such send exists. */
+/** Match a WANT of a closing step with its send, which failed or has DATA in flight.
+ *  False: no such send exists. */
 static bool want_closing(struct peer *peer, struct scope *scope,
                          const struct record_want *rec, const char *key)
 {
@@ -394,7 +403,7 @@ void producer_want(struct peer *peer, const struct record_want *rec, const char 
         return;
     }
     peer->in.wants_got++;
-    peer_flush_later(peer); /* sends wants_taken once there are enough */
+    peer_flush_later(peer); /* sends wants_taken once half of the quota is due */
     if (status == TRYST_E_CLOSED && scope && want_closing(peer, scope, rec, key))
         return;
     if (status != TRYST_OK) {
@@ -410,7 +419,7 @@ void producer_want(struct peer *peer, const struct record_want *rec, const char 
         want_refuse(peer, rec->id, RECORD_DEFERRED, TRYST_OK, -1);
         return;
     }
-    /* Without room no entry is made: it would hold no send either. */
+    /* Without room for a WANT no entry is made: it would hold no send either. */
     struct record_key named = {rec->key_hash, key, rec->key_bytes,
                                rdv->group->roster.rank, peer->rank};
     struct entry *entry = entry_take(scope, &rdv->group->roster, &named, room, &status);
@@ -429,9 +438,10 @@ void producer_cancel(struct peer *peer, const struct record_answer *cancel)
     struct want *want = want_by_id(peer, cancel->id);
     struct cause cause = cause_in_answer(peer, cancel);
     if (!want || list_linked(&want->answer_node))
-        return; /* the answer is on its way */
+        return; /* the answer is queued */
     if (want->send) {
-        /* Between two slices; once all are on their way it is too late, and the bulk is the answer. */
+        /* Cancelled between two slices. Once all slices have started, the cancel is too
+         * late, and the bulk is the answer. */
         if (want->transfer.next < want->transfer.slices)
             op_fail_from(want->send, cause, "the consumer gave up its receive");
         return;
@@ -439,7 +449,7 @@ void producer_cancel(struct peer *peer, const struct record_answer *cancel)
     want->flags |= RECORD_VOID;
     want_answer(want, RECORD_CANCELED, cause);
     tryst_op *op = op_find(&want->entry->sends, want->queued.seq);
-    /* A flow ends without delay: its rank may not be ready for long. */
+    /* A flow ends at once: its rank may not be ready for long. */
     if (op && flow_is_held(op))
         producer_match(want, op);
 }
@@ -449,7 +459,7 @@ void producer_raise(struct peer *peer, const struct record_answer *raise)
     struct want *want = want_by_id(peer, raise->id);
     int32_t priority = (int32_t)raise->posted;
     if (!want)
-        return; /* it has ended */
+        return; /* the receive has ended */
     bool spoke = want->flags & RECORD_PRIORITY && !(want->flags & RECORD_BACKGROUND);
     if (!spoke || priority < want->priority)
         want->priority = priority;
@@ -460,9 +470,9 @@ void producer_raise(struct peer *peer, const struct record_answer *raise)
                                        peer->rdv->set.urgency_mask);
 }
 
-/* ---- acknowledgements ---------------------------------------------------------------------- */
+/* ---- acknowledgements -------------------------------------------------------------- */
 
-/** The send's DATA was answered: its eager credit is free again. */
+/** Release the eager credit of a send: its DATA has been answered. */
 static void eager_return(tryst_op *op)
 {
     if (op->eager)
@@ -470,7 +480,7 @@ static void eager_return(tryst_op *op)
     op->eager = false;
 }
 
-/** The consumer is through with its DATA. */
+/** Report a send: the consumer has finished with its DATA. */
 static inline void send_done(tryst_op *op, struct cause cause)
 {
     eager_return(op);
@@ -503,12 +513,12 @@ void producer_data_done(struct peer *peer, const struct record_answer *done)
     else if (status == TRYST_E_MISMATCH)
         op_mismatch_explain(op, answer_shape(done));
     if (status != TRYST_OK)
-        name_withdraw(&peer->out.names,
-                      op->entry); /* perhaps there was no memory for the key there */
+        /* The consumer may have had no memory for the key. */
+        name_withdraw(&peer->out.names, op->entry);
     send_done(op, status == TRYST_OK ? cause_own(op->rdv, TRYST_OK)
                                      : cause_in_answer(peer, done));
     if (status == TRYST_E_NOMEM && !done->upto && op->scope->state != SCOPE_CLOSING) {
-        /* No receive took it: its number is still to be consumed. */
+        /* No receive took the DATA: its number is still to be consumed. */
         op_state_set(op, OP_VOID);
         queue_insert(&op->entry->sends, &op->queued);
     } else {
@@ -529,7 +539,8 @@ void producer_data_canceled(struct peer *peer, uint64_t number)
     tryst_op *op = sent_op(stream_out_find(&peer->out.stream, number));
     if (!op)
         return;
-    /* Its credit stays taken until DONE: the number still waits for its receive there. */
+    /* The credit stays taken until DONE: at the consumer the number still waits for its
+     * receive. */
     if (op->take_back == TRYST_OK)
         peer_fault(peer, PEER_FAULT_DATA_RETURNED, NULL);
     else
@@ -537,17 +548,18 @@ void producer_data_canceled(struct peer *peer, uint64_t number)
                   NULL);
 }
 
-/* ---- failure ------------------------------------------------------------------------------ */
+/* ---- failure ----------------------------------------------------------------------- */
 
-/** Its bytes are being copied out of the caller's memory: it fails when that has ended. */
+/** Note the failure of a send while its bytes are copied out of the caller's memory: the
+ *  send fails when the copy has ended. */
 static void fail_fetching(tryst_op *op, struct cause cause, const char *text)
 {
     if (op->fail == TRYST_OK)
         op_cause_set(op, cause, text);
 }
 
-/** Its DATA has left: what becomes of it is the consumer's to say, who gives it back if no receive has
- *  taken it. (DATA that answers a WANT is taken in any case.) */
+/** Request the consumer to drop DATA that has left; it does so if no receive has taken
+ *  the DATA. DATA that answers a WANT is always taken. */
 static void data_take_back(tryst_op *op, struct cause cause, const char *text)
 {
     if (!op->eager || op->reported || op->take_back != TRYST_OK)
@@ -557,8 +569,9 @@ static void data_take_back(tryst_op *op, struct cause cause, const char *text)
     records_queue(op, QUEUED_CANCEL);
 }
 
-/** True if the peer is to receive the failure of `op`: a failure of the whole step reaches it another way, and after the
- *  close its WANT is answered CLOSED where this rank's own cancel is the cause. */
+/** True if the peer is to receive the failure of `op`. An abort reaches the peer by
+ *  another way. After the close of the step, CLOSED answers the WANT if this rank's own
+ *  cancel is the cause. */
 static bool failure_is_sent(const tryst_op *op)
 {
     const struct scope *scope = op->scope;
@@ -577,8 +590,9 @@ void producer_failure_drop(tryst_op *op)
         entry->send_next = op->queued.seq;
 }
 
-/** A flow that failed before its WANT came sends its failure ahead, since its rank may close the step before that.
- *  Without eager credit the failure waits for credit or for the WANT, also after the close (closed.c). */
+/** Send the failure of a flow ahead of its WANT, since its rank may close the step before
+ *  the WANT comes. Without eager credit the failure waits for credit or for the WANT,
+ *  also after the close (closed.c). */
 static void flow_send_failure(tryst_op *op)
 {
     struct peer *peer = op->peer;
@@ -591,7 +605,7 @@ static void flow_send_failure(tryst_op *op)
     producer_ask_later(peer, op->scope);
 }
 
-/** It leaves its number behind. */
+/** Fail a posted send; VOID keeps its number. */
 static void fail_posted(tryst_op *op, struct cause cause, const char *text)
 {
     bool flow = op->flow != NULL, device = op_device_is_held(op);
@@ -612,8 +626,7 @@ void producer_fail(tryst_op *op, struct cause cause, const char *text)
     bool gives_up = status == TRYST_E_CANCELED || status == TRYST_E_DEADLINE;
     switch (op->state) {
     case OP_POSTED:
-        /* An OFFER that is queued still leaves: the receive that it wakes is answered by the
-         * WANT that follows. */
+        /* A queued OFFER still leaves; the WANT that follows it gets the answer. */
         fail_posted(op, cause, text);
         break;
     case OP_INLINE:
@@ -624,12 +637,13 @@ void producer_fail(tryst_op *op, struct cause cause, const char *text)
             op_report(op, status, cause.origin_rank, cause.origin_status, text);
         } else if (gives_up) {
             data_take_back(op, cause, text);
-        } else { /* the bytes were copied */
+        } else { /* the bytes were copied: the buffer is free */
             op_report(op, status, cause.origin_rank, cause.origin_status, text);
         }
         break;
     case OP_MATCHED:
-        /* Between two slices; once all are on their way it is too late. */
+        /* Cancelled between two slices. Once all slices have started, the cancel is too
+         * late. */
         if (!gives_up || op->want->transfer.next < op->want->transfer.slices)
             send_run_fail(op, cause, text);
         break;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file producer.h
- *  The side that sends (producer.c).
+ *  The sending side (producer.c).
  */
 #ifndef RENDEZVOUS_PROTOCOL_PRODUCER_H
 #define RENDEZVOUS_PROTOCOL_PRODUCER_H
@@ -10,43 +10,49 @@
 
 struct want;
 
+/** Submit a send, or continue a held one. */
 void producer_submit(tryst_op *op);
-/** A small send of a flow that is not ready: it takes its number; producer_submit follows. */
+/** Give a number to a small send of a flow that is not ready; producer_submit follows. */
 void producer_submit_held(tryst_op *op);
+/** Handle a WANT with its key. */
 void producer_want(struct peer *peer, const struct record_want *want, const char *key);
+/** Handle a CANCEL of a WANT. */
 void producer_cancel(struct peer *peer, const struct record_answer *cancel);
-/** A receive of the peer has become more urgent. */
+/** Raise the send of a peer's receive, which has become more urgent. */
 void producer_raise(struct peer *peer, const struct record_answer *raise);
-/** Records about a DATA, by its number. */
+/** Handle a record about a DATA, by its number. */
 void producer_data_done(struct peer *peer, const struct record_answer *done);
 void producer_data_kept(struct peer *peer, uint64_t number);
-/** The consumer has dropped this DATA's bytes; its receive, if one comes, ends as cancelled. */
+/** Handle CANCELED of a DATA: the consumer has dropped its bytes, and its receive, if one
+ *  comes, ends with the cause of the CANCEL. */
 void producer_data_canceled(struct peer *peer, uint64_t number);
-/** A header says that this DATA is done. */
+/** End a send: a header has acknowledged its DATA. */
 void producer_acked(struct stream_send *send);
 /** Part of producer_unblock. */
 void producer_unblock_some(struct peer *peer);
-/** Eager credit may have come back: small sends that waited for it leave. */
+/** Send small tensors that wait for eager credit, as far as there is credit. */
 static inline void producer_unblock(struct peer *peer)
 {
     if (!urgent_empty(&peer->out.blocked_sends))
         producer_unblock_some(peer);
 }
-/** Cancel a send, or fail it with `status`. */
+/** Cancel a send, or fail it, with this cause. */
 void producer_fail(tryst_op *op, struct cause cause, const char *text);
-/** Drop the failure of a send: in a step that is closed here its WANT, if one comes, is answered CLOSED. The send ends
- *  next. */
+/** Drop the failure of a send: in a step that is closed here its WANT, if one comes, is
+ *  answered CLOSED. The caller then ends the send. */
 void producer_failure_drop(tryst_op *op);
-/** The ready event of a held send has passed, or failed (`status`). */
+/** Continue a held send: its ready event has passed, or has failed with `status`. */
 void producer_released(tryst_op *op, tryst_status status);
-/** The bytes of a small send on a device are in its slot, or cannot be had. */
+/** Queue the DATA of a small device send: its bytes are in the slot, or the copy failed
+ *  with `status`. */
 void producer_fetched(tryst_op *op, tryst_status status);
-/** The peer is gone: drop its wants, end the send. */
+/** End a send, or drop all WANTs and unexpected DATA, of a peer that is gone. */
 void producer_peer_gone(tryst_op *op);
 void producer_wants_drop(struct peer *peer);
-/** The answer of `want` has been packed. */
+/** End the id of `want`: its answer has been packed. */
 void producer_want_answered(struct want *want);
-/** Answer and drop all that peers have parked in `scope` (closed or aborted). */
+/** Answer and free all WANTs and unexpected DATA of peers in `scope`, which is closed or
+ *  aborted. */
 void producer_scope_answer(struct scope *scope, uint8_t type, tryst_status status,
                            int32_t origin_rank);
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The protocol's share of an operation's and of a peer's life; see protocol.h.
- *
- * Callers: the rooms below, through the tables that rendezvous.c installs.
  */
 #include "protocol.h"
 
@@ -18,9 +16,10 @@
 #include "rendezvous/protocol/wire/wire.h"
 #include "want.h"
 
-/* ---- operations --------------------------------------------------------------------------- */
+/* ---- operations -------------------------------------------------------------------- */
 
-/** The cause of a flow that the close of its step cancels: its owner's first one. */
+/** Return the cause of a flow that the close of its step cancels: the first cause of its
+ *  owner, if any. */
 static struct cause flow_cancel_cause(const struct flow *flow, struct cause cause)
 {
     struct cause first = cause;
@@ -48,7 +47,7 @@ static int32_t op_peer_rank(const tryst_op *op)
     return op->peer ? op->peer->rank : -1;
 }
 
-/** In every queue that it waits in, here and, where its WANT has left, at its producer. */
+/** Raise the operation in every queue here and, if its WANT has left, at its producer. */
 static void op_raise(tryst_op *op, uint64_t rank)
 {
     enum { NODES = 3 };
@@ -78,7 +77,7 @@ const struct op_events protocol_op_events = {.raise = op_raise,
                                              .peer_rank = op_peer_rank,
                                              .flow_ended = flow_op_ended};
 
-/* ---- peers -------------------------------------------------------------------------------- */
+/* ---- peers ------------------------------------------------------------------------- */
 
 void protocol_peer_open(struct peer *peer)
 {
@@ -109,7 +108,7 @@ bool protocol_peer_connect(struct peer *peer)
     return peer->out.answers;
 }
 
-/** Is there something that the path has still to bring, or to take? */
+/** True if the path still has to deliver something, in either direction. */
 static bool peer_waits_for_path(const struct peer *peer)
 {
     return peer->out.stream.next != peer->out.stream.acked ||
@@ -117,10 +116,11 @@ static bool peer_waits_for_path(const struct peer *peer)
            !urgent_empty(&peer->out.pending) || !urgent_empty(&peer->out.wants_waiting);
 }
 
-/** A path that dies is found by the frames that one rank says, over the link, to have sent, and that do not
- *  come. Bulk, and headers that leave alone, are not among them: where we wait, and the peer says that it
- *  has read all that we sent, it gets a frame more, and is asked for one. So one of us misses a frame,
- *  whichever direction it is that has died. */
+/** Probe an idle path on which this rank waits, although the peer has reported (over the
+ *  link) that it has read every counted frame. A dead path is found by counted frames
+ *  that a rank reports as sent and that do not come. Bulk and header-only frames are not
+ *  counted. So this rank sends a counted frame and requests one: then one of the two
+ *  ranks misses a frame, in whichever direction the path has died. */
 static void path_probe(struct peer *peer)
 {
     if (peer->is_self || peer->endpoint.state != PEER_EP_READY ||
@@ -133,8 +133,8 @@ static void path_probe(struct peer *peer)
 void protocol_peer_tick(struct peer *peer)
 {
     path_probe(peer);
-    if (!urgent_empty(
-            &peer->out.wants_waiting)) /* there may have been no memory for one */
+    /* There may have been no memory for a WANT. */
+    if (!urgent_empty(&peer->out.wants_waiting))
         peer_flush_later(peer);
     consumer_tick(peer);
     producer_ask(peer);
@@ -180,7 +180,7 @@ void protocol_peer_close(struct peer *peer)
     peer->out.answers = NULL;
 }
 
-/* ---- aborts ------------------------------------------------------------------------------- */
+/* ---- aborts ------------------------------------------------------------------------ */
 
 static void abort_ops(struct scope *scope, struct list *ops)
 {

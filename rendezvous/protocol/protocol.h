@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file protocol.h
- *  What the rooms below call up for: the protocol's share of an operation's and of a peer's life
- *  (struct op_events, struct peer_events).
+ *  The protocol's share of an operation's and of a peer's life: the functions behind
+ *  struct op_events and struct peer_events.
  */
 #ifndef RENDEZVOUS_PROTOCOL_PROTOCOL_H
 #define RENDEZVOUS_PROTOCOL_PROTOCOL_H
@@ -10,6 +10,7 @@
 
 extern const struct op_events protocol_op_events;
 
+/** The functions of struct peer_events (peer.h). */
 void protocol_peer_open(struct peer *peer);
 bool protocol_peer_connect(struct peer *peer);
 void protocol_peer_tick(struct peer *peer);

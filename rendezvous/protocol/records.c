@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records: packing what is queued for a peer into frames, and reading frames that came.
+ * Records: packing the records that are queued for a peer into frames, and reading frames
+ * that came.
  *
- * Idea: nothing is queued as bytes. What is to be said hangs on its operation, on its want, or
- * in the peer's bounded ring of answers, and becomes bytes only when a frame leaves, so small ready
- * pieces for one peer leave together and memory does not grow with it.
- * Packing ends nothing, and allocates nothing but a larger index of names: receives are announced before it,
- * and an operation ends after the frame that has its last record.
- * Invariant: a frame is checked whole, field by field, before any record of it acts; a frame that
- * does not hold together ends the peer.
- * Callers: peer_flush, and the frame event of the transports.
+ * Idea: no bytes are queued. A queued record is a mark on its operation or its want, or
+ * an entry in the peer's bounded ring of answers, and becomes bytes only when a frame
+ * leaves. So small ready pieces for one peer leave together, and the memory of the queue
+ * does not grow with them. Packing allocates nothing but a larger index of names. It
+ * frees answered WANTs and the list of answered steps; an operation ends after the frame
+ * with its last record is packed. Receives are announced before packing.
+ *
+ * Invariant: a frame's lengths and counts are checked before any record of it acts, and
+ * each record is checked before it acts; a malformed frame or record ends the peer.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -34,16 +36,16 @@
 #include "send_run.h"
 #include "want.h"
 
-/** Frames with a wrong cookie are logged once in this time. */
+/** Frames with a wrong cookie are logged once in this interval. */
 #define COOKIES_LOG_NS (10 * NS_PER_S)
 
-/* ---- packing ------------------------------------------------------------------------------ */
+/* ---- packing ----------------------------------------------------------------------- */
 
-/** The frame that is packed, and for whom. */
+/** The frame that is being packed, and its peer. */
 struct packer {
     struct peer *peer;
     struct wire_writer writer;
-    struct list through; /**< operations that end when it is packed */
+    struct list through; /**< operations that end when the frame is packed */
 };
 
 static bool pack_answer(struct packer *packer, uint8_t type, uint8_t flags,
@@ -76,7 +78,7 @@ static bool pack_answers(struct packer *packer)
     return true;
 }
 
-/** Of steps that it asked about. */
+/** Pack the answers to ASK. */
 static bool pack_over(struct packer *packer)
 {
     struct peer *peer = packer->peer;
@@ -113,8 +115,8 @@ static bool pack_ask(struct packer *packer, uint64_t step)
     return pack_answer(packer, RECORD_ASK, 0, &(struct record_answer){.id = step});
 }
 
-/** Ask about the steps in which sends wait, or did: as many as there is room for, the others in the next
- *  frame. */
+/** Pack ASK for the steps in which sends wait, or have waited: as many as fit, the others
+ *  in the next frame. */
 static void pack_asks(struct packer *packer)
 {
     struct peer *peer = packer->peer;
@@ -137,7 +139,7 @@ static void pack_asks(struct packer *packer)
     peer->out.ask = false;
 }
 
-/** As all that follow for an operation: false where the frame is full. */
+/** Pack one record of `op`, as the pack functions below do. False: the frame is full. */
 static bool pack_want(struct packer *packer, tryst_op *op)
 {
     assert(op->id);
@@ -156,8 +158,8 @@ static bool pack_want(struct packer *packer, tryst_op *op)
         .seq = op->queued.seq,
         .key_hash = op->key->hash,
         .bytes = op->bytes,
-        .slice_bytes =
-            op->run ? op->run->slice_bytes : DISPATCH_SLICE_FIRST, /* of no bulk */
+        /* Without a run the slice size has no effect, but must be valid. */
+        .slice_bytes = op->run ? op->run->slice_bytes : DISPATCH_SLICE_FIRST,
         .posted = op->run ? op->done_posted : 0,
         .priority = op->priority,
         .dtype = (uint8_t)op->tensor.dtype,
@@ -177,7 +179,8 @@ static struct record_data data_fields(const tryst_op *op, size_t payload_bytes)
                                 .dtype = (uint8_t)op->tensor.dtype};
 }
 
-/** The first of its key in a step, or with another shape: the key may have a name, or DATA declares it. */
+/** Pack the first DATA of a key in a step, or with another shape: the key may have a
+ *  valid name, or this DATA declares one. */
 __attribute__((noinline)) static bool pack_unnamed(struct packer *packer, tryst_op *op,
                                                    const void *payload, size_t bytes)
 {
@@ -201,7 +204,7 @@ __attribute__((noinline)) static bool pack_unnamed(struct packer *packer, tryst_
     return true;
 }
 
-/** The payload of a failed DATA; returns its bytes. */
+/** Write the payload of a failed DATA; returns its bytes. */
 static size_t failure_put(const tryst_op *op, struct record_failure *failure)
 {
     *failure = (struct record_failure){.bytes = op->bytes};
@@ -244,7 +247,7 @@ static bool pack_data(struct packer *packer, tryst_op *op)
 static bool pack_offer(struct packer *packer, tryst_op *op)
 {
     if (op->flow && !flow_offer_is_due(op))
-        return true; /* posted meanwhile */
+        return true; /* the slices were posted meanwhile */
     const struct flow_shape *shape = op_shape_of(op);
     struct record_offer record = {.header = {.flags = shape ? RECORD_SHAPE : 0},
                                   .want = op->want_id,
@@ -265,8 +268,8 @@ static bool pack_cancel(struct packer *packer, tryst_op *op)
 {
     uint8_t flags = op->kind == OP_SEND ? RECORD_SEND : 0;
     tryst_status why = op->kind == OP_SEND ? op->take_back : op->fail;
-    if (op->reported &&
-        op->final != TRYST_OK) /* aborted since: its origin is that of the abort */
+    /* Aborted since: the origin of the abort counts. */
+    if (op->reported && op->final != TRYST_OK)
         why = op->final;
     struct record_answer fields = {.id = op->kind == OP_SEND ? op->sent.number : op->id};
     cause_put_answer(&fields, op_cause(op, why));
@@ -280,7 +283,8 @@ static bool pack_raise(struct packer *packer, tryst_op *op)
                                       .id = op->id, .posted = (uint32_t)op->priority});
 }
 
-/** Put the failure into a DONE, with the shape that goes behind it; returns the flags for them. */
+/** Write the failure into a DONE, and set the shape that follows it; returns the flags
+ *  for both. */
 static uint8_t done_failure_put(const tryst_op *op, struct record_answer *fields,
                                 const struct flow_shape **shape_p)
 {
@@ -311,7 +315,8 @@ static bool pack_done(struct packer *packer, tryst_op *op)
     if (!wire_answer_shaped(&packer->writer, &fields, shape))
         return false;
     if (op->took_data)
-        (void)stream_in_done(&op->peer->in.stream, op->number); /* this record says how */
+        /* This record reports the end. */
+        (void)stream_in_done(&op->peer->in.stream, op->number);
     return true;
 }
 
@@ -327,7 +332,7 @@ static bool pack_record(struct packer *packer, tryst_op *op, unsigned record)
     }
 }
 
-/** Was that the last of an operation that has been reported? */
+/** True if the packed record was the last of an operation that has been reported. */
 static bool op_is_through(const tryst_op *op)
 {
     if (op->state != OP_VOID)
@@ -342,7 +347,7 @@ static void pack_pending(struct packer *packer)
     struct urgent_node *node;
     while ((node = urgent_first(&packer->peer->out.pending)) != NULL) {
         tryst_op *op = container_of(node, tryst_op, pending_node);
-        while (op->records) { /* none: what it had to say was withdrawn */
+        while (op->records) { /* none left: the records were withdrawn */
             unsigned record = op->records & -op->records;
             if (!pack_record(packer, op, record))
                 return;
@@ -361,7 +366,8 @@ static void ops_end(struct list *through)
         op_end(container_of(node, tryst_op, pending_node.node));
 }
 
-/** Records that no operation waits to send, before all others: false where the frame is full. */
+/** Pack the records that belong to no pending operation, before all others. False: the
+ *  frame is full. */
 __attribute__((noinline)) static bool pack_rest(struct packer *packer)
 {
     const struct peer *peer = packer->peer;
@@ -386,7 +392,8 @@ size_t records_pack(struct peer *peer, uint8_t *frame, size_t capacity)
     return (size_t)(packer.writer.at - frame);
 }
 
-/** We were outside of the library while bulk was under way, and this peer was not told yet. */
+/** Return FRAME_PAUSED, once for each peer: this rank was outside of the library while
+ *  bulk was in flight. */
 __attribute__((noinline)) static unsigned pause_tell(struct peer *peer)
 {
     peer->out.pauses_told = peer->rdv->pauses;
@@ -416,7 +423,7 @@ void frame_header_put(struct peer *peer, uint8_t *frame, unsigned records, unsig
     peer->in.wants_acked = header->wants_taken;
 }
 
-/* ---- reading ------------------------------------------------------------------------------ */
+/* ---- reading ----------------------------------------------------------------------- */
 
 static void data_read(struct peer *peer, const struct record_data *data)
 {
@@ -424,7 +431,7 @@ static void data_read(struct peer *peer, const struct record_data *data)
     eager_data(peer, data, name, wire_data_payload(data));
 }
 
-/** The answer is about a DATA, by its number. */
+/** Handle an answer about a DATA, by its number. */
 static void data_answer_read(struct peer *peer, const struct record_answer *answer)
 {
     switch (answer->header.type) {
@@ -457,7 +464,7 @@ static void answer_read(struct peer *peer, const struct record_answer *answer)
     }
 }
 
-/** Act on one record; the reason when it is malformed. */
+/** Act on one record. Returns NULL, or a description of the violation. */
 static const char *record_read(struct peer *peer, const struct record_header *record)
 {
     const void *whole = record;
@@ -495,17 +502,17 @@ static const char *record_read(struct peer *peer, const struct record_header *re
         if (!wrong)
             answer_read(peer, whole);
         return wrong;
-    default: return "a type that is not known";
+    default: return "unknown record type";
     }
 }
 
-/** Credit and take-ups that the header returns; false when it returns what was not taken. */
+/** Apply the credit in the header. False: it acknowledges more than was sent. */
 static bool header_read(struct peer *peer, const struct frame_header *header)
 {
     uint32_t unacked = (uint32_t)peer->out.frames_sent - peer->out.frames_acked;
     uint32_t acked = header->frames_read - peer->out.frames_acked;
     uint32_t taken = header->wants_taken - peer->out.wants_acked;
-    if (peer->is_self) /* it may have heard more since that left: acks_apply_own */
+    if (peer->is_self) /* acks_apply_own may have applied more */
         acked = (int32_t)acked > 0 ? acked : 0;
     else if (!stream_out_check(&peer->out.stream, header->done_base, header->done_mask))
         return false;
@@ -533,7 +540,8 @@ __attribute__((noinline)) static void header_asks(struct peer *peer, unsigned fl
         names_out_grow(&peer->out.names);
 }
 
-/** What the header says of DATA, and asks; after the records of its frame. */
+/** Apply the acknowledgements of DATA and the flags in the header, after the records of
+ *  its frame. */
 static void acks_read(struct peer *peer, const struct frame_header *header)
 {
     peer->in.header_flags = header->flags;
@@ -545,11 +553,11 @@ static void acks_read(struct peer *peer, const struct frame_header *header)
         if (!urgent_empty(&peer->out.pending)) /* DATA may have waited for a place */
             peer_flush_later(peer);
     }
-    producer_unblock(peer); /* a record may have brought credit too */
+    producer_unblock(peer); /* a record may have returned credit too */
 }
 
-/** A rank applies its acknowledgements of its own DATA at once, without a frame, unless a record is on its
- *  way that must come first. */
+/** Apply acknowledgements of a rank's own DATA at once, without a frame, unless a record
+ *  in flight must come first. */
 static void acks_apply_own(struct peer *peer)
 {
     bool on_way =
@@ -571,8 +579,8 @@ void records_read(struct peer *peer, const void *frame, size_t bytes)
     if (bytes < sizeof *header || header->cookie != rdv->cookie) {
         rdv->counters.wrong_cookies++;
         LOG_WARN_LIMITED(rdv->log, &rdv->cookies_limit, COOKIES_LOG_NS,
-                         "dropped a frame without this session's cookie, which came by "
-                         "the endpoint to rank %d",
+                         "dropped a frame on the endpoint to rank %d: its cookie is not "
+                         "of this session",
                          peer->rank);
         return;
     }

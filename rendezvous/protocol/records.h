@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file records.h
- *  Frames of records, packed and read (records.c).
+ *  Packing and reading of records in frames (records.c).
  */
 #ifndef RENDEZVOUS_PROTOCOL_RECORDS_H
 #define RENDEZVOUS_PROTOCOL_RECORDS_H
 
 #include "rendezvous/peer/peer.h"
 
+/** Check a frame and act on its records; a malformed frame ends the peer. */
 void records_read(struct peer *peer, const void *frame, size_t bytes);
-/** Pack what is queued for the peer into `frame`; returns its bytes, 0 when there is nothing to say. */
+/** Pack the records that are queued for the peer into `frame`. Returns the frame's bytes;
+ *  0: no record is queued. */
 size_t records_pack(struct peer *peer, uint8_t *frame, size_t capacity);
+/** Write the header of a frame with `records` records and these flags, and count its
+ *  acknowledgements and credit as sent. */
 void frame_header_put(struct peer *peer, uint8_t *frame, unsigned records,
                       unsigned flags);
 

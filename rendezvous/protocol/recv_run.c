@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs of posted slices; recv_run.h says what bounds them.
+ * Runs of posted slices; recv_run.h describes their bounds.
  *
- * Idea: runs and slots come from pools, and a slot goes back when all slices before it have arrived.
- * Invariants: the slots of a run are those of its slices [upto, next); a peer's slots_ahead and slots_ready count the slices posted for it.
- * Callers: consumer.c.
+ * Idea: runs and slots come from pools, and a slot is freed when all slices before it
+ * have arrived.
+ *
+ * Invariants: the slots of a run are those of its slices [upto, next); a peer's
+ * slots_ahead and slots_ready count the slices posted for it.
  */
 #include "recv_run.h"
 
@@ -25,8 +27,8 @@ static bool slice_is_told(const struct recv_run *run, uint32_t index)
     return index < run->told;
 }
 
-/** Add `count` posted slices of a run that their sender has ready, and count the peer among its rail's senders
- *  while there are any. */
+/** Add `count` to the posted slices that their sender has ready; while a peer has such
+ *  slices, it counts among its rail's senders. */
 static void slots_ready_add(struct peer *peer, const struct recv_run *run, int32_t count)
 {
     uint32_t before = peer->in.slots_ready;
@@ -36,7 +38,7 @@ static void slots_ready_add(struct peer *peer, const struct recv_run *run, int32
     *senders += (uint32_t)(peer->in.slots_ready > 0) - (uint32_t)(before > 0);
 }
 
-/** Count the posted slices below `told` that count in slots_ahead. */
+/** Return the number of posted slices below `told` that count in slots_ahead. */
 static uint32_t ahead_below(const struct recv_run *run, uint32_t told)
 {
     uint32_t count = 0;
@@ -62,15 +64,17 @@ void recv_run_tell(struct peer *peer, struct recv_run *run, uint32_t told)
     run->told = told;
 }
 
-/** What goes through a slot holds it as long as it is posted: not before its sender is ready. */
+/** True if the slices of the run move through pinned slots. A posted slice holds its
+ *  slot, so it is posted only when its sender is ready. */
 static bool run_is_staged(const tryst_op *op)
 {
     return op->device && (op->run->refused ||
                           stage_is_needed(op->peer->endpoint.ep, op->device->memory));
 }
 
-/** True if a slice of the run fits into the peer's share of the rail's window (recv_run.h). Where it does not, at least
- *  two slices are posted that their sender has ready: one comes back, and consumer_slots_serve runs then. */
+/** True if a slice of the run fits into the peer's share of the rail's window
+ *  (recv_run.h). Where it does not, at least two slices are posted that their sender has
+ *  ready: one comes back, and consumer_slots_serve runs then. */
 static bool share_has_room(const struct peer *peer, const struct recv_run *run)
 {
     const struct rendezvous *rdv = peer->rdv;
@@ -89,7 +93,7 @@ static bool run_may_post(const struct peer *peer, const struct recv_run *run)
            peer->endpoint.state == PEER_EP_READY;
 }
 
-/** Try again in the next pass: what waits for its turn is served then (peer_flush). */
+/** Try again in the next pass, which serves the queue of runs (peer_flush). */
 static void post_later(struct peer *peer)
 {
     peer->in.post_refused = true;
@@ -140,8 +144,9 @@ static tryst_status slice_post(tryst_op *op, struct recv_run *run, uint32_t inde
     return TRYST_OK;
 }
 
-/** How many slices are posted at once: enough to begin with as long as the sender is not known to have the next
- *  one ready, so that others can be posted ahead too. */
+/** Return the most slices that are posted at once: a small number while the next slice is
+ *  not known to be ready at the sender, so that other receives can be posted ahead
+ *  too. */
 static uint32_t run_reach(const tryst_op *op, const struct recv_run *run)
 {
     uint32_t ahead = 2 * op->rdv->set.posted_slices;
@@ -168,14 +173,15 @@ bool recv_run_post(tryst_op *op, struct recv_run *run)
             break; /* flow_place_again calls this again */
         else if (slice_post(op, run, run->next) == TRYST_OK)
             run->next++;
-        else /* no room; or what goes through a slot now waits until the sender is ready */
+        else /* no room; or a staged slice now waits until the sender is ready */
             full = was_refused || !run->refused || !slice_is_told(run, run->next);
     }
     op->done_posted = run->next;
     return full && slice_is_told(run, run->next); /* else its OFFER is to come */
 }
 
-/** What the peer finds fit for the path from it. */
+/** Return the slice size that suits the path from the peer, as the peer's headers report
+ *  it. */
 static uint64_t slice_bytes_wished(const struct peer *peer)
 {
     unsigned code = peer->in.header_flags >> FRAME_SLICE_SHIFT & FRAME_SLICE_MASK;
@@ -185,8 +191,8 @@ static uint64_t slice_bytes_wished(const struct peer *peer)
     return bytes < DISPATCH_SLICE_MAX ? bytes : DISPATCH_SLICE_MAX;
 }
 
-/** The slice size of a flow is its plan's. Else TRYST_SLICE_BYTES counts, else the sender's wish, and neither
- *  exceeds the rail's. */
+/** Return the slice size: of a flow the plan's; else TRYST_SLICE_BYTES, else the sender's
+ *  size, at most the rail's. */
 static uint32_t slice_bytes_for(const tryst_op *op)
 {
     uint64_t set = op->rdv->set.slice_bytes;
@@ -196,7 +202,8 @@ static uint32_t slice_bytes_for(const tryst_op *op)
                                       set ? set : slice_bytes_wished(op->peer));
 }
 
-/** As many bytes are posted whatever their slices, if the rail takes so many. */
+/** Return the most slices posted at once: as many bytes whatever the slice size, if the
+ *  rail takes so many slices. */
 static uint64_t run_depth(const tryst_op *op, uint64_t slice_bytes)
 {
     const struct rendezvous_settings *set = &op->rdv->set;
@@ -260,7 +267,7 @@ void recv_run_withdraw(tryst_op *op, uint32_t upto)
 
 void consumer_slots_serve(struct peer *peer)
 {
-    struct list passed_over; /* no pinned slot: others need none */
+    struct list passed_over; /* no pinned slot: other receives may need none */
     struct urgent_node *node;
     struct list_node *passed;
     if (peer->endpoint.state != PEER_EP_READY)
@@ -278,7 +285,8 @@ void consumer_slots_serve(struct peer *peer)
             records_queue(op, QUEUED_DONE);
         else if (full)
             list_push_back(&passed_over, &node->node);
-        /* Else the flow has no memory for its next slice; flow_place_again queues it again. */
+        /* Else the flow has no memory for its next slice; flow_place_again queues it
+         * again. */
     }
     while ((passed = list_pop_front(&passed_over)) != NULL) {
         node = urgent_node_of(passed);

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file recv_run.h
- *  The slices of one receive that are posted at the transport, a bounded run of them.
+ *  The slices of one receive that are posted at the transport: a bounded run.
  *
- *  Posted slices are bounded per peer. At most half of the slots hold slices that are not announced as ready; the
- *  rest is kept for slices that are ready at the sender (an OFFER or bulk has come). So
- *  slices posted early, in any order, never keep a ready slice from being posted. An ordinary send is ready
- *  as a whole; of a flow (flow.h), each slice by itself.
+ *  Posted slices are bounded per peer. At most half of the slots hold slices that are not
+ *  announced as ready; the rest is kept for slices that are ready at the sender (an OFFER
+ *  or bulk has come). So slices posted early, in any order, never keep a ready slice from
+ *  being posted. An ordinary send is ready as a whole; of a flow (flow.h), each slice by
+ *  itself.
  *
- *  Where several peers send (a reduction, an incast), the slices posted over all peers with ready slices are one
- *  window of the rail, in equal parts, so that the senders have no more in flight than the receiver's own link moves
- *  in a round trip, whatever their windows are. Each peer has two slices at least: one arrives while the DONE of the one
- *  before it is on its way. A share depends on the number of senders only, never on what another peer has posted, so a
- *  stalled peer keeps no other from moving.
+ *  Where several peers send (a reduction, an incast), the slices posted for all peers
+ *  with ready slices share one window of the rail in equal parts. So the senders have no
+ *  more in flight than the receiver's own link moves in a round trip, whatever their
+ *  windows are. Each peer has two slices at least: one arrives while the DONE of the one
+ *  before is in flight. A share depends on the number of senders only, never on the
+ *  posted slices of another peer, so a stalled peer keeps no other from moving.
  *
- *  Invariant: an operation has a run from before its WANT leaves until nothing of it is posted and
- *  its id has ended.
+ *  Invariant: an operation has a run from before its WANT leaves until none of its slices
+ *  is posted and its id has ended.
  */
 #ifndef RENDEZVOUS_RECV_RUN_H
 #define RENDEZVOUS_RECV_RUN_H
@@ -24,8 +26,9 @@
 /** Slices of a peer that overlap: one in flight, one acknowledged. */
 enum { POST_SHARE_LEAST = 2 };
 
-/** True if one of `senders` peers with ready slices, of which `slots` are posted, with `bytes`, may have
- *  another of `slice_bytes` posted on a rail with this window. */
+/** True if one more slice of `slice_bytes` may be posted for a peer that has `slots`
+ *  ready slices posted, with `bytes`, where `senders` peers with ready slices share a
+ *  rail with this window. */
 static inline bool post_share_has_room(uint64_t window_bytes, uint32_t senders,
                                        uint32_t slots, uint64_t bytes,
                                        uint64_t slice_bytes)
@@ -37,11 +40,11 @@ static inline bool post_share_has_room(uint64_t window_bytes, uint32_t senders,
 struct recv_slice {
     struct bulk bulk;
     tryst_op *op;
-    struct list_node node; /**< run->slots */
+    struct list_node node; /**< in run->slots */
     uint32_t index;
     bool posted;
-    bool staged;  /**< through a pinned slot (stage.h) */
-    bool arrived; /**< out of order: waits for the ones before it */
+    bool staged;  /**< moves through a pinned slot (stage.h) */
+    bool arrived; /**< arrived out of order: an earlier slice is missing */
 };
 
 /** The posted slices of one receive. */
@@ -49,45 +52,49 @@ struct recv_run {
     struct list slots; /**< struct recv_slice from `upto` on, in order */
     uint32_t slices;
     uint32_t slice_bytes;
-    uint32_t depth;       /**< so many slots at most */
+    uint32_t depth;       /**< the most slices between `upto` and `next` */
     uint32_t next;        /**< first slice that was never posted */
-    uint32_t upto;        /**< all before it have arrived */
+    uint32_t upto;        /**< all slices below have arrived */
     uint32_t outstanding; /**< posted and not complete */
-    uint32_t
-        told; /**< slices that are ready at the sender: their slots count in slots_ready */
-    uint32_t
-        ahead; /**< outstanding slices beyond `told`: their slots count in slots_ahead */
-    bool withdrawn; /**< the id ended: nothing more is posted */
-    bool refused;   /**< the transport does not take this device memory after all */
-    /* For a flow with `place`: slices whose memory is given, and the memory of the newest, placed - 1. */
+    /** Slices that are ready at the sender: their slots count in slots_ready. */
+    uint32_t told;
+    /** Outstanding slices beyond `told`: their slots count in slots_ahead. */
+    uint32_t ahead;
+    bool withdrawn; /**< the id has ended: no further slice is posted */
+    bool refused;   /**< the transport has refused this device memory */
+    /* For a flow with `place`: the slices with memory, and the memory of the newest,
+     * placed - 1. */
     uint32_t placed;
     void *place_data;
     struct tryst_mem *place_mem;
 };
 
-/** For a receive of bulk: `op->run`, nothing posted yet. TRYST_OK, TRYST_E_NOMEM,
- *  TRYST_E_UNSUPPORTED (too many slices). */
+/** Open `op->run` for a receive of bulk; nothing is posted yet. Returns TRYST_OK,
+ *  TRYST_E_NOMEM or TRYST_E_UNSUPPORTED (too many slices). */
 tryst_status recv_run_open(tryst_op *op);
-/** Nothing of it is posted. */
+/** Free the run: none of its slices is posted. */
 void recv_run_close(tryst_op *op);
-/** Post as many slices as there is room for. True if a slice that the sender has ready is not posted: no slot is
- *  free, or the transport has no room. */
+/** Post as many slices as there is room for. True if a slice that the sender has ready is
+ *  not posted: no slot is free, or the transport has no room. */
 bool recv_run_post(tryst_op *op, struct recv_run *run);
-/** Count the first `told` slices as ready at the sender, and their posted slots in slots_ready. */
+/** Count the first `told` slices as ready at the sender, and their posted slots in
+ *  slots_ready. */
 void recv_run_tell(struct peer *peer, struct recv_run *run, uint32_t told);
-/** A slice has come back: post the next ones, after receives from the same peer that wait for slots and are not less
- *  urgent. */
+/** Post further slices after one has come back. Receives from the same peer that wait for
+ *  slots and are not less urgent go first. */
 void recv_run_repost(tryst_op *op, struct recv_run *run);
-/** Give the run the next slots, in its turn (consumer_slots_serve). */
+/** Queue the run for slots, in order of urgency (consumer_slots_serve). */
 void recv_run_wait(tryst_op *op);
-/** The id has ended after `upto` slices were started: withdraw the others. */
+/** Withdraw the posted slices from `upto` on: the id has ended after `upto` slices were
+ *  started. */
 void recv_run_withdraw(tryst_op *op, uint32_t upto);
-/** A slice is no longer posted. */
+/** Free the slot of a slice that has come back. */
 void recv_run_slot_back(struct peer *peer, struct recv_slice *slice);
-/** The slice's bytes are in place: `upto` moves as far as there is no gap, and slots end. */
+/** Note that a slice is in place: advance `upto` to the first gap, and free the slots
+ *  below. */
 void recv_run_advance(struct recv_run *run, struct recv_slice *slice);
 
-/** Post slices for receives whose senders are ready. */
+/** Post slices for the receives that wait for slots. */
 void consumer_slots_serve(struct peer *peer);
 
 #endif

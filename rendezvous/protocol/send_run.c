@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What happens to a want between its match and its end: send_run.h. */
+/* A want between its match and its end; see send_run.h. */
 #include "send_run.h"
 
 #include <string.h>
@@ -14,16 +14,17 @@
 #include "rendezvous/peer/fault.h"
 #include "want.h"
 
-/** One slice under way. */
+/** One slice in flight. */
 struct send_slice {
     struct bulk bulk;
     struct want *want;
-    struct list_node node; /**< want->leaving, of a flow */
+    struct list_node node; /**< in want->leaving, of a flow */
     uint32_t index;
-    bool left; /**< sent, while a slice before it is in flight */
+    bool left; /**< sent, while an earlier slice is in flight */
 };
 
-/** Of both ends, the more urgent counts; an end that says nothing leaves it to the other. */
+/** Return the urgency of the transfer: the more urgent of both ends counts; an end
+ *  without a priority takes that of the other. */
 static struct urgency matched_urgency(const struct want *want, const tryst_op *op)
 {
     const unsigned says = RECORD_PRIORITY | RECORD_BACKGROUND;
@@ -49,7 +50,7 @@ void send_run_begin(struct want *want, tryst_op *op)
     want->transfer.urgency = matched_urgency(want, op);
     want->transfer.in_turn = op->flow != NULL;
     want->transfer.pace_bytes_per_s = op->flow ? op->flow->pace_bytes_per_s : 0;
-    /* A consumer that could not post ahead is told that the bytes are ready. */
+    /* An OFFER reports ready bytes to a consumer that could not post ahead. */
     if (op->flow) {
         list_init(&want->leaving);
         flow_matched(op);
@@ -68,7 +69,7 @@ void send_run_forget(struct want *want)
     want->transfer.upto = want->transfer.next;
 }
 
-/** All slices have arrived and left the transport? */
+/** Finish the send if all slices have arrived and left the transport. */
 static void send_maybe_finish(struct want *want)
 {
     tryst_op *op = want->send;
@@ -89,10 +90,10 @@ static void send_maybe_finish(struct want *want)
     want_maybe_free(want);
 }
 
-/** Nothing further of it starts. What is under way holds its window until the transport is through with
- *  it: else each cancel would put another window's bytes before what is urgent. Its WANT is answered when the
- *  slices that are on their way have been sent, or have not: only then is it known how many the consumer
- *  has to wait for. */
+/** Stop the transfer: no further slice starts. Slices in flight hold their window until
+ *  they have left the transport; otherwise each cancel would put another window of bytes
+ *  ahead of urgent ones. The WANT is answered later, when the number of slices that the
+ *  consumer receives is known (matched_answer). */
 static void matched_stop(tryst_op *op, struct cause cause, const char *text)
 {
     op_cause_set(op, cause, text);
@@ -103,8 +104,8 @@ static void matched_stop(tryst_op *op, struct cause cause, const char *text)
     op->want->unanswered = true;
 }
 
-/** What the host sends is on its way once the transport has taken it; what a device sends is not
- *  before its copy. */
+/** Answer the WANT of a stopped transfer. Slices from host memory count as sent once the
+ *  transport has taken them; slices from a device only after their copy. */
 static void matched_answer(struct want *want)
 {
     tryst_op *op = want->send;
@@ -114,20 +115,21 @@ static void matched_answer(struct want *want)
     want_answer(want, RECORD_CANCELED, op_cause(op, op->fail));
 }
 
-/** A slice of a device's tensor was not sent, and none behind it will be. */
+/** Note that a slice of a device tensor was not sent; no later slice will be. */
 static void slice_unsent(struct want *want, uint32_t index, tryst_status status)
 {
     tryst_op *op = want->send;
     if (op->state == OP_MATCHED)
         matched_stop(op, cause_own(op->rdv, status),
-                     "its bytes could not be copied from the device");
+                     "cannot copy the tensor from the device");
     if (index >= want->transfer.next)
         return;
     send_run_forget(want);
     want->transfer.upto = want->transfer.next = index;
 }
 
-/** Call `sent` for the slices of a flow in order; for none behind a slice that the transport did not send. */
+/** Call `sent` for the slices of a flow in order, up to the first that the transport did
+ *  not send. */
 static void flow_slice_left(struct want *want, struct send_slice *slice, bool sent)
 {
     struct list_node *node;
@@ -240,7 +242,8 @@ tryst_status transfer_start(struct transfer *transfer)
     return TRYST_OK;
 }
 
-/** The path is found to be another: the peer, who cuts, is told, by a frame of its own if there is none. */
+/** Send the slice size in the flags of the next header, if it has changed; the header
+ *  leaves alone if no frame does. */
 static void slice_tell(struct peer *peer)
 {
     uint64_t bytes = peer->lane.path.slice_bytes;
@@ -257,16 +260,15 @@ void send_run_done(struct peer *peer, const struct record_answer *done)
 {
     struct want *want = want_by_id(peer, done->id);
     if (!want || !want->send || want->send->state != OP_MATCHED)
-        return; /* ended meanwhile: we failed it */
+        return; /* this rank has failed the send meanwhile */
     struct transfer *transfer = &want->transfer;
     if (done->upto > transfer->next || done->upto < transfer->upto ||
         done->posted > transfer->slices || done->posted < done->upto) {
         peer_fault(peer, PEER_FAULT_SLICES_DONE, NULL);
         return;
     }
-    if (done->upto ==
-            transfer->slices && /* the consumer has all, but perhaps not in place */
-        done->header.status != TRYST_OK)
+    /* The consumer has all slices, but could not put all of them in place. */
+    if (done->upto == transfer->slices && done->header.status != TRYST_OK)
         op_cause_set(want->send, cause_in_answer(peer, done), NULL);
     const struct dispatch_ops *dispatch = peer->rdv->dispatch;
     while (transfer->upto < done->upto) {

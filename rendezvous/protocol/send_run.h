@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file send_run.h
- *  The slices of one send whose WANT has come: started one by one by the dispatch (transfer_start,
- *  transfer.h), sent by the transport, acknowledged by the consumer.
+ *  The slices of one send after its WANT has come: the dispatch starts them one by one
+ *  (transfer_start, transfer.h), the transport sends them, the consumer acknowledges
+ *  them.
  *
- *  Invariant: the send ends when its last slice has left the transport, and not before the consumer has
- *  acknowledged all, or the consumer has been told how many were started.
+ *  Invariant: the send ends when its last slice has left the transport, and not before
+ *  the consumer has acknowledged all slices, or an answer reports how many were started.
  *
  *  All in the progress domain.
  */
@@ -14,21 +15,24 @@
 #include "rendezvous/peer/peer.h"
 #include "rendezvous/protocol/wire/wire.h"
 
-/** Of one slice under way, for the pool that they come from. */
+/** The size of the record of one slice in flight, for its pool. */
 extern const size_t send_slice_bytes;
 
-/** The send meets its WANT and goes to the dispatch. */
+/** Match the send with its WANT and add the transfer to the dispatch. */
 void send_run_begin(struct want *want, tryst_op *op);
-/** DONE has come for the want that it names. */
+/** Handle a DONE, for the want that it names. */
 void send_run_done(struct peer *peer, const struct record_answer *done);
-/** No slice starts any more; the send ends with `status` once those under way have left. */
+/** Fail the send: start no further slice, and end with `cause` once the slices in flight
+ *  have left. */
 void send_run_fail(tryst_op *op, struct cause cause, const char *text);
-/** Why does the next slice of this operation not leave? HOLD_NONE too where it is no send that has its
- *  WANT. HOLD_BEHIND: `*before_p`, else NULL, has its turn before. */
+/** Return why the next slice of this operation does not start. HOLD_NONE also for an
+ *  operation that is not a send with its WANT. HOLD_BEHIND: `*before_p` goes first; else
+ *  it is NULL. */
 enum transfer_hold send_run_held_by(const tryst_op *op, const tryst_op **before_p);
-/** It leaves the dispatch, with the window of what was started; a second time changes nothing. */
+/** Remove the transfer from the dispatch, and release the window of its started slices; a
+ *  second call does nothing. */
 void send_run_forget(struct want *want);
-/** Is this slice still to leave, which was started? */
+/** True if this slice, which has started, is still to be sent. */
 bool send_run_slice_wanted(const struct bulk *bulk);
 
 #endif

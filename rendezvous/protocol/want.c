@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What peers want here; see want.h.
+ * WANTs of peers at their producer; see want.h.
  *
- * Invariant: as long as its id lives, a want is found by it in peer->wants, and all are in
- * peer->wants_list.
- * Callers: producer.c, send_run.c, step.c.
+ * Invariant: all wants are in peer->in.wants_list, and until its id is
+ * answered, a want is found by this id in peer->in.wants.
  */
 #include "want.h"
 #include "rendezvous/op/engine.h"

@@ -2,8 +2,8 @@
 /*
  * Causes of failures in operations and in records; see cause.h.
  *
- * Invariant: a cause that was read names a rank of the group and a status with which an operation may end.
- * Callers: the rest of this folder.
+ * Invariant: a cause from a record names a rank of the group, and a status with which an
+ * operation may end.
  */
 #include "cause.h"
 
@@ -13,7 +13,7 @@
 #include "rendezvous/peer/group.h"
 #include "rendezvous/peer/peer.h"
 
-/* ---- of operations ------------------------------------------------------------------------ */
+/* ---- of operations ----------------------------------------------------------------- */
 
 struct cause cause_own(const struct rendezvous *rdv, tryst_status status)
 {
@@ -46,7 +46,7 @@ void op_cause_set(tryst_op *op, struct cause cause, const char *text)
     op->fail = cause.status;
 }
 
-/* ---- in records --------------------------------------------------------------------------- */
+/* ---- in records -------------------------------------------------------------------- */
 
 static struct cause cause_read(const struct peer *peer, tryst_status status,
                                int32_t origin_rank, int32_t origin_status)
@@ -59,7 +59,8 @@ static struct cause cause_read(const struct peer *peer, tryst_status status,
 struct cause cause_in_answer(const struct peer *peer, const struct record_answer *answer)
 {
     tryst_status status = answer->header.status;
-    /* A DONE of a mismatch has the receive's dtype in the place of the origin's status (shape.h). */
+    /* A DONE of a mismatch carries the receive's dtype instead of the origin's status
+     * (shape.h). */
     bool shape = status == TRYST_E_MISMATCH && answer->header.type == RECORD_DONE;
     return cause_read(peer, status, answer->origin_rank,
                       shape ? (int32_t)status : answer->origin_status);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file cause.h
- *  The cause of a failure as two ranks exchange it: the status that the other end ends with, the rank where the
- *  failure began, and the status that this rank reported. CANCEL, CANCELED, a failed DONE, a failed DATA and a
- *  WANT with RECORD_VOID carry one. All in the progress domain.
+ *  The cause of a failure as two ranks exchange it: the status with which the other end
+ *  ends, the rank where the failure began, and the status reported there. CANCEL,
+ *  CANCELED, a failed DONE, a failed DATA and a WANT with RECORD_VOID carry a cause. All
+ *  in the progress domain.
  */
 #ifndef RENDEZVOUS_PROTOCOL_CAUSE_H
 #define RENDEZVOUS_PROTOCOL_CAUSE_H
@@ -12,17 +13,21 @@
 
 struct peer;
 
-/** The cause of a failure that began at this rank; with TRYST_OK of none. */
+/** Return the cause of a failure that began at this rank; TRYST_OK: no failure. */
 struct cause cause_own(const struct rendezvous *rdv, tryst_status status);
-/** The cause of `op`, which failed or is failing with `status`, for its other end. */
+/** Return the cause of `op`, which failed or is failing with `status`, for its other
+ *  end. */
 struct cause op_cause(const tryst_op *op, tryst_status status);
-/** Make the cause the reason for which `op` is failing. `text` (NULL: none) is copied unless `op` has one. */
+/** Set the cause with which `op` is failing. `text` (NULL: none) is copied unless `op`
+ *  has one. */
 void op_cause_set(tryst_op *op, struct cause cause, const char *text);
-/** Note the origin alone: `op` is to fail once its DATA has been returned. */
+/** Set the origin of the failure alone: `op` fails once the consumer has dropped its
+ *  DATA. */
 void op_origin_set(tryst_op *op, struct cause cause, const char *text);
 
-/** The cause in a record of `peer`. An origin of -1 is replaced by the rank of `peer`, and an origin status that
- *  no operation ends with by the record's status. */
+/** Return the cause in a record of `peer`. An origin of -1 is replaced by the rank of
+ *  `peer`, and an origin status with which no operation can end by the record's
+ *  status. */
 struct cause cause_in_answer(const struct peer *peer, const struct record_answer *answer);
 struct cause cause_in_want(const struct peer *peer, const struct record_want *want);
 struct cause cause_in_data(const struct peer *peer, tryst_status status,
@@ -33,19 +38,19 @@ void cause_put_answer(struct record_answer *answer, struct cause cause);
 void cause_put_want(struct record_want *want, struct cause cause);
 void cause_put_data(struct record_failure *failure, struct cause cause);
 
-/** The status that the origin reported where `op` fails with `status`. */
+/** Return the status that the origin reported where `op` fails with `status`. */
 static inline tryst_status op_origin_status(const tryst_op *op, tryst_status status)
 {
     return op->origin_fail != TRYST_OK ? op->origin_fail : status;
 }
 
-/** The reason for which `op` is failing; TRYST_OK while it is not. */
+/** Return the cause with which `op` is failing; status TRYST_OK: it is not failing. */
 static inline struct cause op_fail_cause(const tryst_op *op)
 {
     return (struct cause){op->fail, op->origin_rank, op_origin_status(op, op->fail)};
 }
 
-/** Report `op` with the reason for which it is failing. */
+/** Report `op` with the cause with which it is failing. */
 static inline void op_report_fail(tryst_op *op)
 {
     op_report(op, op->fail, op->origin_rank, op_origin_status(op, op->fail), op->text);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What came is checked, field by field; see wire_decode.h.
+ * Checks of received frames and records, field by field; see wire_decode.h.
  *
- * Invariant: what passes can be read without another look at sizes; ids, names and numbers are looked up by
- * who acts on the record.
- * Callers: records.c; tests check it against the encoders.
+ * Invariant: a record that passes can be read without further checks of sizes. Ids, names
+ * and numbers are checked by the functions that act on the record.
  */
 #include "wire_decode.h"
 
@@ -19,7 +18,7 @@ const char *wire_want_check(const struct record_want *want)
 {
     size_t bytes = want->header.bytes;
     if (bytes < sizeof *want)
-        return "WANT: short";
+        return "WANT: too short";
     size_t rest = wire_padded(want->key_bytes) + shape_bytes(&want->header);
     if (bytes != sizeof *want + rest || !want->key_bytes)
         return "WANT: key does not fit";
@@ -30,7 +29,7 @@ const char *wire_want_check(const struct record_want *want)
     if (want->bytes / want->slice_bytes >= UINT32_MAX / 2)
         return "WANT: too many slices";
     if (want->header.flags & RECORD_VOID && want->header.status < 100)
-        return "WANT: given up without a failure";
+        return "WANT: given up without an error status";
     uint64_t slices =
         want->bytes / want->slice_bytes + !!(want->bytes % want->slice_bytes);
     return want->posted <= slices ? NULL : "WANT: more slices posted than there are";
@@ -40,17 +39,17 @@ const char *wire_offer_check(const struct record_offer *offer)
 {
     size_t bytes = offer->header.bytes;
     if (bytes < sizeof *offer)
-        return "OFFER: short";
+        return "OFFER: too short";
     size_t rest = wire_padded(offer->key_bytes) + shape_bytes(&offer->header);
     if (bytes != sizeof *offer + rest)
         return "OFFER: key does not fit";
     return offer->want || offer->key_bytes ? NULL : "OFFER: neither key nor want";
 }
 
-/** True if `rank` may be the origin of a failure; -1 is an unknown one. */
+/** True if `rank` may be the origin of a failure; -1: unknown. */
 static bool origin_is_valid(int32_t rank, int size)
 {
-    return rank >= -1 && rank < size; /* users index by it */
+    return rank >= -1 && rank < size; /* users index arrays by it */
 }
 
 const char *wire_answer_check(const struct record_answer *answer, int size)
@@ -60,13 +59,13 @@ const char *wire_answer_check(const struct record_answer *answer, int size)
         type == RECORD_CANCEL || type == RECORD_CANCELED || type == RECORD_CLOSED;
     bool shaped = answer->header.flags & RECORD_SHAPE;
     if (shaped && (type != RECORD_DONE || !(answer->header.flags & RECORD_SEND)))
-        return "answer: a shape";
+        return "answer: unexpected shape";
     if (answer->header.bytes != sizeof *answer + shape_bytes(&answer->header))
         return "answer: wrong size";
     if (fails && answer->header.status == TRYST_OK)
-        return "answer: a failure without a status";
+        return "answer: failure without an error status";
     if (!origin_is_valid(answer->origin_rank, size))
-        return "answer: no rank of the group";
+        return "answer: origin not a rank of the group";
     return NULL;
 }
 
@@ -78,22 +77,23 @@ static const char *data_failure_check(const struct record_data *data, int size)
     if (wrong)
         return wrong;
     if (data->payload_bytes != bytes)
-        return "DATA: a failure without its cause";
+        return "DATA: failure without a cause";
     const struct record_failure *failure = (const void *)wire_data_payload(data);
-    return origin_is_valid(failure->origin_rank, size) ? NULL
-                                                       : "DATA: no rank of the group";
+    return origin_is_valid(failure->origin_rank, size)
+               ? NULL
+               : "DATA: origin not a rank of the group";
 }
 
 const char *wire_failure_check(const struct record_header *record, int size)
 {
     const struct record_want *want = (const void *)record;
     if (!status_is_outcome((tryst_status)record->status))
-        return "a status that no operation ends with";
+        return "not a valid status of an operation";
     if (record->type == RECORD_DATA)
         return data_failure_check((const void *)record, size);
     if (record->type == RECORD_WANT && record->flags & RECORD_VOID &&
         record->bytes >= sizeof *want && !origin_is_valid(want->priority, size))
-        return "WANT: no rank of the group";
+        return "WANT: origin not a rank of the group";
     return NULL;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file wire_decode.h
- *  Whether what came is what wire.h says: pure, before anything acts on it (wire_decode.c). Any thread.
+ *  Checks that frames and records are as wire.h describes: pure functions, called for a
+ *  frame, and for each record before it acts (wire_decode.c). Any thread.
  */
 #ifndef RENDEZVOUS_PROTOCOL_WIRE_DECODE_H
 #define RENDEZVOUS_PROTOCOL_WIRE_DECODE_H
@@ -10,16 +11,19 @@
 
 #include "wire.h"
 
-/** Whether `records` records tile this frame of at least a header exactly. */
+/** True if exactly `records` records fill the frame, which has at least a header. */
 bool wire_frame_check(const void *frame, size_t bytes, unsigned records);
-/** What is wrong with a record of such a frame, by its type, or NULL. An answer: in a group of `size` ranks. */
+/** Check a record of such a frame, by its type, in a group of `size` ranks. Return NULL,
+ *  or a description of the violation. */
 const char *wire_want_check(const struct record_want *want);
 const char *wire_offer_check(const struct record_offer *offer);
 const char *wire_answer_check(const struct record_answer *answer, int size);
 
-/** Check the status of a record that failed, and the cause in it: NULL, or the reason of a violation. */
+/** Check the status of a failed record, and its cause. Return NULL, or a description of
+ *  the violation. */
 const char *wire_failure_check(const struct record_header *record, int size);
-/** The shape behind a WANT's or an OFFER's key, or behind an answer; NULL: there is none. */
+/** Return the shape behind the key of a WANT or an OFFER, or behind an answer; NULL:
+ *  none. */
 static inline const struct flow_shape *wire_shape(const struct record_header *header)
 {
     const uint8_t *end = (const uint8_t *)header + header->bytes;
@@ -27,13 +31,13 @@ static inline const struct flow_shape *wire_shape(const struct record_header *he
                                         : NULL;
 }
 
-/** What DATA declares, or NULL. */
+/** Return the declaration in a DATA, or NULL. */
 static inline const struct record_name *wire_data_name(const struct record_data *data)
 {
     return data->header.flags & RECORD_NAMED ? (const void *)(data + 1) : NULL;
 }
 
-/** The shape that a declaration carries, or NULL. */
+/** Return the shape in a declaration, or NULL. */
 static inline const struct flow_shape *wire_name_shape(const struct record_name *name)
 {
     const uint8_t *key = (const uint8_t *)(name + 1);
@@ -41,7 +45,7 @@ static inline const struct flow_shape *wire_name_shape(const struct record_name 
                                     : NULL;
 }
 
-/** The payload of DATA, behind what it declares. */
+/** Return the payload of a DATA, which follows the declaration. */
 static inline const uint8_t *wire_data_payload(const struct record_data *data)
 {
     const struct record_name *name = wire_data_name(data);
@@ -49,16 +53,17 @@ static inline const uint8_t *wire_data_payload(const struct record_data *data)
     return name ? at + wire_name_bytes(name) : at;
 }
 
-/** Inline: every small tensor passes here. */
+/** Check a DATA. Return NULL, or a description of the violation. Inline, since every
+ *  small tensor passes this check. */
 static inline const char *wire_data_check(const struct record_data *data)
 {
     size_t bytes = data->header.bytes;
     if (bytes < sizeof *data)
-        return "DATA: short";
+        return "DATA: too short";
     const struct record_name *name = wire_data_name(data);
     size_t head = sizeof *data;
     if (name && bytes < head + sizeof *name)
-        return "DATA: short";
+        return "DATA: too short";
     if (name && (!name->key_bytes || !name->key_hash))
         return "DATA: no key";
     if (name && name->flags & ~NAME_SHAPE)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records are written into a frame; see wire_encode.h.
+ * Encoders of records; see wire_encode.h.
  *
- * Invariant: what is written passes wire_decode.c, if its fields are in range.
- * Callers: records.c; tests/fuzz/fuzz_wire.c.
+ * Invariant: a record that was written passes wire_decode.c, if its fields are in range.
  */
 #include "wire_encode.h"
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file wire_encode.h
- *  Records are written into a frame: pure, values in and bytes out (wire_encode.c). Any thread.
+ *  Encoders that write records into a frame: pure functions, values in and bytes out
+ *  (wire_encode.c). Any thread.
  *
- *  Frames are aligned to 8 bytes and records padded to them, so fields are written where they travel: a copy of
- *  what was just written field by field would wait for those stores to end.
+ *  Frames are aligned to 8 bytes and records padded to 8, so fields are written at their
+ *  place in the frame: a copy of a struct that was just written field by field would wait
+ *  for those stores to end.
  */
 #ifndef RENDEZVOUS_PROTOCOL_WIRE_ENCODE_H
 #define RENDEZVOUS_PROTOCOL_WIRE_ENCODE_H
@@ -20,7 +22,7 @@ struct wire_writer {
     unsigned records;
 };
 
-/** Behind the header of `frame`, which has `capacity` bytes. */
+/** Start behind the header of `frame`, which has `capacity` bytes. */
 static inline struct wire_writer wire_begin(uint8_t *frame, size_t capacity)
 {
     return (struct wire_writer){.at = frame + sizeof(struct frame_header),
@@ -30,9 +32,9 @@ static inline bool wire_has_room(const struct wire_writer *writer, size_t bytes)
 {
     return bytes <= writer->room;
 }
-/* Of what all are made. */
+/* Parts of all encoders. */
 
-/** Room for one record of `bytes`, or NULL. */
+/** Take room for one record of `bytes`. NULL: there is none. */
 static inline void *wire_take(struct wire_writer *writer, size_t bytes)
 {
     uint8_t *at = writer->at;
@@ -44,7 +46,7 @@ static inline void *wire_take(struct wire_writer *writer, size_t bytes)
     return at;
 }
 
-/** Copy and pad with zeros; returns what lies behind. */
+/** Copy and pad with zeros; return the end. */
 static inline uint8_t *wire_put_padded(uint8_t *at, const void *data, size_t bytes)
 {
     size_t whole = wire_padded(bytes);
@@ -63,9 +65,10 @@ static inline struct record_header wire_header(uint8_t type,
                                   header->status};
 }
 
-/** Each writes one record whole, or, false, nothing: there is no room. Of `header` status and flags count (and of
- *  an answer its type); the encoder computes the other fields. Of `key` as many bytes as the record has room for.
- *  `shape`: where the flags have RECORD_SHAPE. */
+/** Write one whole record. False: nothing was written for lack of room. The encoder uses
+ *  the status and the flags of `header` (of an answer its type too) and computes its
+ *  other fields. The record's key_bytes bytes of `key` are copied. `shape`: read where
+ *  the flags have RECORD_SHAPE. */
 bool wire_answer_shaped(struct wire_writer *writer, const struct record_answer *answer,
                         const struct flow_shape *shape);
 static inline bool wire_answer(struct wire_writer *writer,
@@ -77,12 +80,13 @@ bool wire_want(struct wire_writer *writer, const struct record_want *want,
                const char *key, const struct flow_shape *shape);
 bool wire_offer(struct wire_writer *writer, const struct record_offer *offer,
                 const char *key, const struct flow_shape *shape);
-/** The same that declares its key. `shape`: NULL unless name->flags have NAME_SHAPE. `payload`:
- *  data->payload_bytes of it. */
+/** Write a DATA that declares its key. `shape`: NULL unless name->flags have NAME_SHAPE.
+ *  `payload`: data->payload_bytes are read. */
 bool wire_data_named(struct wire_writer *writer, const struct record_data *data,
                      const struct record_name *name, const char *key,
                      const struct flow_shape *shape, const void *payload);
-/** Of a key that is declared already. Inline: every small tensor passes here. */
+/** Write a DATA; its key was declared before. Inline, since every small tensor passes
+ *  here. */
 static inline bool wire_data(struct wire_writer *writer, const struct record_data *data,
                              const void *payload)
 {
