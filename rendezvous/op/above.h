@@ -32,7 +32,7 @@ struct above {
      *  Called inside walks of the step's operations, so the hook only marks; the
      *  operation ends in `run`. */
     void (*fail)(void *arg, tryst_op *op, struct cause cause, const char *text);
-    /** Raise an operation of kind OP_COLL in all queues: `rank` of core/urgency.h. */
+    /** Raise an operation of kind OP_COLL in all queues: `rank` of core/memory/urgency.h. */
     void (*raise)(void *arg, tryst_op *op, uint64_t rank);
     /** Describe a collective for the text of a mismatch. A shape from a peer may hold any
      *  values. */

@@ -52,10 +52,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/hash_table.h"
-#include "core/list.h"
-#include "core/mpsc.h"
-#include "core/urgent.h"
+#include "core/memory/hash_table.h"
+#include "core/memory/list.h"
+#include "core/memory/mpsc.h"
+#include "core/memory/urgent.h"
 #include "rendezvous/match/flow_shape.h"
 #include "rendezvous/match/prepared.h"
 #include "rendezvous/match/queue.h"
@@ -115,7 +115,7 @@ struct cause {
 struct op_events {
     /** Cancel or fail `op`, for a deadline, an abort, the user or a flow's owner. */
     void (*fail)(tryst_op *op, struct cause cause, const char *text);
-    /** Move `op` forward in all queues: `rank` of core/urgency.h. The operation's flags
+    /** Move `op` forward in all queues: `rank` of core/memory/urgency.h. The operation's flags
      *  and priority have been set. */
     void (*raise)(tryst_op *op, uint64_t rank);
     /** Free op->device: no reference to `op` is left. Any thread. */

@@ -13,9 +13,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/clock.h"
-#include "core/list.h"
-#include "core/urgent.h"
+#include "core/memory/list.h"
+#include "core/memory/urgent.h"
+#include "core/os/clock.h"
 #include "tryst/status.h"
 
 /** The shortest absence from the library that dispatch_ops.pause reports. */
@@ -191,7 +191,7 @@ struct dispatch_ops {
      *  set to transfer->next. In the second case nothing further starts, and `remove`
      *  follows. */
     void (*posted)(void *arg, struct transfer *transfer);
-    /** Raise the transfer to `rank` of core/urgency.h, for either end; a less urgent rank
+    /** Raise the transfer to `rank` of core/memory/urgency.h, for either end; a less urgent rank
      *  changes nothing. */
     void (*raise)(void *arg, struct transfer *transfer, uint64_t rank);
     /** Release the window of `bytes` of the transfer, which have arrived. */
