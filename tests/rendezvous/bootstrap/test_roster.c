@@ -201,7 +201,7 @@ static const struct row rows[] = {
     {"a prefix that no key has",
      spoil_name,
      TRYST_E_GROUP,
-     {"rank 4", "the device prefix \"x\"", "expected \"/job:NAME\"", "whole parts"}},
+     {"rank 4", "invalid device prefix: \"x\"", "expected \"/job:NAME\"", "whole parts"}},
     {"a prefix of control characters",
      spoil_controls,
      TRYST_E_GROUP,
