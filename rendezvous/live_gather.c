@@ -130,8 +130,8 @@ static tryst_op *op_victim(struct rendezvous *rdv)
     return NULL;
 }
 
-/** Give a place to an operation that a thread waits for, if need be that of another
- *  operation. */
+/** Give a place to an operation that a thread waits for, if need
+ *  be that of another operation. */
 static void op_ensure(struct rendezvous *rdv, tryst_op *op)
 {
     struct live *live = rdv->live;

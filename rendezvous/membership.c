@@ -58,8 +58,8 @@ tryst_status rendezvous_group_open(struct rendezvous *rdv, struct tryst_group *g
     rendezvous_clock_open(rdv);
     peer_tree_join(rdv);
     if (rdv->live) {
-        /* The page identifies the ranks of one group, but must not show the cookie
-         * itself. */
+        /* The page identifies the ranks of one group, but must
+         * not show the cookie itself. */
         live_session(rdv->live, hash_bytes(group->cookie, sizeof group->cookie));
         live_phase(rdv->live, TRYST_LIVE_OPEN);
     }

@@ -9,8 +9,8 @@
 #include "submission.h"
 #include "tryst/sized.h"
 
-/** True in a forked child: the operation is the parent's, and only outcomes stored before
- *  the fork can be read. */
+/** True in a forked child: the operation is the parent's, and only outcomes stored
+ *  before the fork can be read. */
 static bool is_forked(const tryst_op *op)
 {
     return op->rdv->fork_generation != fork_generation_now();

@@ -48,8 +48,8 @@
 enum { PASSES_PER_CLOCK = 64 };
 /** Turns of the acknowledgement timer with nothing to send, after which it stops. */
 enum { ACK_TIMER_IDLE = 50 };
-/** Largest number of polls (of 32 events each) that a rank makes after a long gap, before
- *  its timers run. */
+/** Largest number of polls (of 32 events each) that a rank makes after a long
+ *  gap, before its timers run. */
 enum { LATE_POLLS = 64 };
 /** Largest number of accepted connections whose HELLO has not come. */
 enum { LINKS_PENDING_MAX = 64 };
@@ -277,8 +277,8 @@ static int flush_all(struct rendezvous *rdv)
     return count;
 }
 
-/** Report the receives whose failure still awaits the reason of an abort, which has not
- *  come within a tick. */
+/** Report the receives whose failure still awaits the reason of an abort, which
+ *  has not come within a tick. */
 static void causes_settle(struct list *ops)
 {
     list_for_each_safe (ops, node, after) {

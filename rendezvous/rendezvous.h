@@ -3,8 +3,7 @@
  *  The rendezvous engine of one context: operations meet by key and become transfers.
  *
  *  Domain: all functions are called by the thread that holds the context's progress lock,
- *  except rendezvous_usable, rendezvous_owner, rendezvous_completions and
- *  rendezvous_eager_max.
+ *  except rendezvous_owner, rendezvous_completions and rendezvous_eager_max.
  */
 #ifndef RENDEZVOUS_RENDEZVOUS_H
 #define RENDEZVOUS_RENDEZVOUS_H
@@ -85,9 +84,9 @@ void rendezvous_close(struct rendezvous *rdv);
 int rendezvous_progress(struct rendezvous *rdv);
 /** Make the next pass read the clock. */
 void rendezvous_clock_due(struct rendezvous *rdv);
-/** Send, when a thread leaves, all that is queued or waits to go with other frames,
- *  except acknowledgements that are delayed for a reply. Call it before the lock is
- *  released. */
+/** Send, when a thread leaves, all that is queued or waits to go with other
+ *  frames, except acknowledgements that are delayed for a reply. Call it
+ *  before the lock is released. */
 void rendezvous_settle(struct rendezvous *rdv);
 /** Send the delayed acknowledgements. With the lock. False: none were delayed for a
  *  while; stop until the next ack_timer_call. */

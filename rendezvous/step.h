@@ -31,8 +31,8 @@ struct tryst_step {
     char asked_text[256];
 };
 
-/** Fail the operations of a scope that was aborted, and make the cause readable from its
- *  step. */
+/** Fail the operations of a scope that was aborted, and make the
+ *  cause readable from its step. */
 void step_aborted(struct scope *scope);
 /** Close the scope on this side: answer parked WANTs, fail what is pending. */
 void scope_close(struct rendezvous *rdv, struct scope *scope, tryst_status status,

@@ -178,12 +178,12 @@ static tryst_status gate_get(struct gates *gates, const struct memory_ops *memor
     return TRYST_OK;
 }
 
-/** Set the word, so that the stream continues. Another operation may take the word at
- *  once. */
+/** Set the word, so that the stream continues. Another
+ *  operation may take the word at once. */
 static void gate_open(struct gates *gates, struct gate *gate)
 {
-    /* release: the operation's results come before the word. Pairs with the stream's
-     * read. */
+    /* release: the operation's results come before the word.
+     * Pairs with the stream's read. */
     __atomic_store_n(gate->word, 1, __ATOMIC_RELEASE);
     free_put(gates, gate);
 }

@@ -27,8 +27,8 @@
 
 /* ---- in the progress domain -------------------------------------------------------- */
 
-/** Fail the operation if its scope is closing or aborted, or its peer has failed; true if
- *  so. */
+/** Fail the operation if its scope is closing or aborted, or its
+ *  peer has failed; true if so. */
 static bool submit_refused(tryst_op *op)
 {
     const struct scope *scope = op->scope;
@@ -176,8 +176,8 @@ static tryst_status params_check(struct rendezvous *rdv, enum op_kind kind,
     return tensor_check(rdv, tensor, params && (params->flags & TRYST_OP_DEAD));
 }
 
-/** Check that the key names this rank on this side, and the present incarnation of the
- *  producer. */
+/** Check that the key names this rank on this side, and the present
+ *  incarnation of the producer. */
 static tryst_status key_check(enum op_kind kind, const tryst_group *group,
                               const tryst_key *key)
 {

@@ -85,9 +85,9 @@ static inline void live_what_put(live_word *record, uint32_t what, int32_t rank)
     live_put(&record[LIVE_WHAT], what | (uint64_t)(uint32_t)rank << 32);
 }
 
-/** Take a place for an operation that was submitted. Each operation costs some forty
- *  instructions here. Returns the place; NULL: none is free, and the operation is only
- *  counted. */
+/** Take a place for an operation that was submitted. Each operation costs
+ *  some forty instructions here. Returns the place; NULL: none is free, and
+ *  the operation is only counted. */
 __attribute__((always_inline)) static inline live_word *live_op_add(
     struct live *live, const struct live_op *op)
 {
@@ -144,8 +144,8 @@ static inline bool live_waits_so(const struct live *live, enum tryst_live_wait h
 {
     return live->waits == how && live->waits_for == op;
 }
-/** Show that the thread waits in this way for `op`, whose place is `record` (NULL: it has
- *  none). */
+/** Show that the thread waits in this way for `op`, whose place is
+ *  `record` (NULL: it has none). */
 void live_wait(struct live *live, enum tryst_live_wait how, const void *op,
                const live_word *record, uint64_t now_ns);
 /** Show that the thread has left the engine. */

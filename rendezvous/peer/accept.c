@@ -23,8 +23,8 @@
 
 static const struct link_events hello_events;
 
-/** An accepted link whose HELLO has not come, or a duplicate link, which may still bring
- *  LEAVE. */
+/** An accepted link whose HELLO has not come, or a duplicate link,
+ *  which may still bring LEAVE. */
 struct hello_link {
     struct list_node node;
     struct rendezvous *rdv;
@@ -38,8 +38,8 @@ static void hello_link_free(struct hello_link *hello)
     mem_free(hello);
 }
 
-/** Keep reading a duplicate link: the peer closes it, but may leave before it reads
- *  DUPLICATE. */
+/** Keep reading a duplicate link: the peer closes it, but may
+ *  leave before it reads DUPLICATE. */
 static void link_linger(struct peer *peer, struct link *link)
 {
     struct rendezvous *rdv = peer->rdv;
@@ -60,8 +60,8 @@ static void link_linger(struct peer *peer, struct link *link)
     link_events_set(link, &hello_events, hello);
 }
 
-/** Send the reason to a living peer that was given up here. HELLO comes first, as on each
- *  link. */
+/** Send the reason to a living peer that was given up here. HELLO
+ *  comes first, as on each link. */
 static void link_give_up(struct peer *peer, struct link *link)
 {
     const char *text = peer->liveness.gone_text;

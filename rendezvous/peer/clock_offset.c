@@ -27,8 +27,8 @@
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/peer.h"
 
-/** Number of messages that are answered at once; after them the messages of the ticks
- *  suffice. */
+/** Number of messages that are answered at once; after them the
+ *  messages of the ticks suffice. */
 enum { PROMPT_ANSWERS = 16 };
 /** Clocks of two machines drift apart by at most 100 in a million, usually by far
  *  less. */
@@ -96,7 +96,7 @@ static void bounds_take(struct peer_clock *clock, uint64_t now, int64_t at_least
     else
         clock->high_ns += slack;
     clock->known = true;
-    if (clock->low_ns > clock->high_ns) { /* a clock has jumped: begin anew */
+    if (clock->low_ns > clock->high_ns) { /* a clock has jumped: begin again */
         clock->low_ns = at_least;
         clock->high_ns = at_most;
     }
@@ -140,9 +140,7 @@ void peer_clock_read(struct peer *peer, const void *data, size_t bytes)
     clock->read_ns = now;
     if (read.clock_id && read.clock_id == rdv->clock_id)
         bounds_take(clock, now, 0, 0);
-    else if (
-        /* the peer sent this message after it had read the echoed one */
-        read.echo_ns)
+    else if (read.echo_ns) /* sent after the echoed message was read */
         bounds_take(clock, now, (int64_t)(read.now_ns - now),
                     (int64_t)(read.now_ns - read.held_ns - read.echo_ns));
     if (clock->known)
@@ -172,8 +170,8 @@ void rendezvous_clock_skew(struct rendezvous *rdv, int64_t skew_ns)
 bool rendezvous_clock(const struct rendezvous *rdv, int64_t *shift_ns_p,
                       int64_t *offset_ns_p, uint64_t *error_ns_p)
 {
-    /* relaxed: as in root_take. Two values of different messages are as good as two of
-     * one. */
+    /* relaxed: as in root_take. Two values of different
+     * messages are as good as two of one. */
     int64_t root_ns = atomic_load_explicit(&rdv->root_ns, memory_order_relaxed);
     uint64_t error_ns = atomic_load_explicit(&rdv->root_error_ns, memory_order_relaxed);
     *offset_ns_p = root_ns;

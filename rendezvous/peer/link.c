@@ -90,8 +90,8 @@ static void connect_later(struct peer *peer)
         rdv->tick_ns = rendezvous_now(rdv) + RECONNECT_NS;
 }
 
-/** Handle a peer without an address that can be dialled from here. Its own connection may
- *  still come. */
+/** Handle a peer without an address that can be dialled from here. Its
+ *  own connection may still come. */
 static void connect_nowhere(struct peer *peer, const char *text)
 {
     char why[PEER_TEXT_MAX];
@@ -272,8 +272,8 @@ static void peer_closed(void *arg, struct link *link, tryst_status status,
     bool connecting = peer->link.state == PEER_LINK_CONNECTING;
     bool unix_failed = connecting && link_is_unix(link) && !peer->link.via_tcp &&
                        roster->ranks[peer->rank].link.family != 0;
-    /* The peer listens, and has dropped this connection among unauthenticated ones: no
-     * proof of a death. */
+    /* The peer listens, and has dropped this connection among
+     * unauthenticated ones: no proof of a death. */
     bool dropped = connecting && status == TRYST_E_PEER && link_has_met(link) &&
                    !peer->link.duplicate && !peer->left;
     char reason[PEER_TEXT_MAX];

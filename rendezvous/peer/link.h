@@ -10,8 +10,8 @@
 void peer_link_connect(struct peer *peer);
 /** Write "no TCP link to 10.0.0.2:4567 for ucx: `text`" into `why`. */
 void peer_link_why(const struct peer *peer, const char *text, char why[PEER_TEXT_MAX]);
-/** Begin to use a link on which both HELLOs were exchanged: send clock, aborts and
- *  leaves. */
+/** Begin to use a link on which both HELLOs were exchanged:
+ *  send clock, aborts and leaves. */
 void peer_link_up(struct peer *peer);
 void peer_link_close(struct peer *peer);
 /** Send the counts of frames if they have changed since the last heartbeat;

@@ -22,9 +22,9 @@
 #include "rendezvous/op/engine.h"
 #include "tree.h"
 
-/** Grace for other news. REFUSED counts from the moment when the rank that would report a
- *  leave is linked. LOST: a LEAVE that was sent before has arrived by then, even if TCP
- *  had to retransmit it. */
+/** Grace for other news. REFUSED counts from the moment when the rank that would
+ *  report a leave is linked. LOST: a LEAVE that was sent before has arrived by then,
+ *  even if TCP had to retransmit it. */
 static const uint64_t graces_ns[SUSPICION_REASONS] = {
     [SUSPICION_REFUSED] = 500 * NS_PER_MS,
     [SUSPICION_UNREACHED] = 200 * NS_PER_MS,
@@ -164,8 +164,8 @@ void peer_link_short(struct peer *peer, const char *text)
     peer_give_up(peer, TRYST_E_UNREACHABLE, reason);
 }
 
-/** Restart the grace of refused links: the link to the parent, which reports leaves, has
- *  just come up. */
+/** Restart the grace of refused links: the link to the parent, which
+ *  reports leaves, has just come up. */
 void peer_refused_again(struct rendezvous *rdv)
 {
     list_for_each_safe (&rdv->group->met, node, after) {
@@ -177,9 +177,9 @@ void peer_refused_again(struct rendezvous *rdv)
 
 /* ---- housekeeping ------------------------------------------------------------------ */
 
-/** Return how long frames may be missing. The heartbeat that reports them and the check
- *  that finds them come up to a tick late each; the peer is to be named within
- *  TRYST_PEER_TIMEOUT. */
+/** Return how long frames may be missing. The heartbeat that reports them and
+ *  the check that finds them come up to a tick late each; the peer is to be
+ *  named within TRYST_PEER_TIMEOUT. */
 static uint64_t behind_limit_ns(uint64_t timeout_ns)
 {
     return timeout_ns > 4 * TICK_NS ? timeout_ns - 2 * TICK_NS : timeout_ns / 2;
@@ -200,8 +200,8 @@ static void data_path_check(struct peer *peer, uint64_t passed_ns)
                      "has sent frames that do not arrive: its data path is dead");
 }
 
-/** True if the peer's kernel has answered: the connection stands, or waits for a place in
- *  the listener's queue. */
+/** True if the peer's kernel has answered: the connection stands, or waits for a
+ *  place in the listener's queue. */
 static bool connect_is_answered(const struct peer *peer)
 {
     return peer->link.link ? link_has_met(peer->link.link) : peer->link.queue_full;
@@ -274,8 +274,9 @@ static void suspicion_holds(struct peer *peer)
     }
 }
 
-/** True if a suspicion was decided or is waited for. A refused link is not decided on
- *  before the parent in the control tree can have reported that the peer has left. */
+/** Decide a suspicion whose grace is over. True if it was decided, or if a refused link
+ *  still waits: the tick then does nothing more. A refused link is not decided on before
+ *  the parent in the control tree can have reported that the peer has left. */
 static bool suspicion_tick(struct peer *peer, uint64_t now_ns, bool late)
 {
     const struct suspicion *suspicion = &peer->liveness.suspicion;
@@ -299,8 +300,8 @@ static bool has_ended(const struct peer *peer)
     return peer->left && peer->in.frames_read >= peer->liveness.leave_sent;
 }
 
-/** End a connect that has timed out. A peer that accepted and dropped each connection was
- *  reached. */
+/** End a connect that has timed out. A peer that accepted and dropped
+ *  each connection was reached. */
 static void connect_end(struct peer *peer)
 {
     char why[PEER_TEXT_MAX];

@@ -18,15 +18,15 @@ static inline bool peer_is_refused(const struct peer *peer)
 {
     return peer->liveness.suspicion.reason == SUSPICION_REFUSED;
 }
-/** Give up a peer whose link has closed: it has left, or died. `text` describes the
- *  link's end. */
+/** Give up a peer whose link has closed: it has left, or died.
+ *  `text` describes the link's end. */
 void peer_link_gone(struct peer *peer, const char *text);
 /** Handle a peer to which no connection comes about. */
 void peer_link_refused(struct peer *peer, const char *text);
 /** Give up a living peer, because one of the two processes lacks what a link needs. */
 void peer_link_short(struct peer *peer, const char *text);
-/** Restart the grace of refused links: leaves can come from the parent in the control
- *  tree from now on. */
+/** Restart the grace of refused links: leaves can come from the parent in
+ *  the control tree from now on. */
 void peer_refused_again(struct rendezvous *rdv);
 /** Read frames that have already arrived, before an end is acted on. */
 void peer_last_frames_read(struct peer *peer);

@@ -62,8 +62,8 @@ struct link_abort {
 };
 static_assert(sizeof(struct link_abort) == 32, "abort");
 
-/** Sent by ranks that trace, at each tick and when the link comes up. Clocks are the
- *  traces'. */
+/** Sent by ranks that trace, at each tick and when the link comes
+ *  up. Clocks are the traces'. */
 struct link_clock {
     uint64_t now_ns; /**< time of sending, by the sender's clock */
     /** now_ns of the receiver's last message that was read; 0: none yet. */

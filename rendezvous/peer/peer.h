@@ -99,12 +99,12 @@ struct peer_link {
     struct link *link;
     uint8_t state; /**< enum peer_link_state */
     bool via_tcp;  /**< connecting by the Unix socket failed: TCP is used */
-    /** CONNECTING: the listener's queue was full, or it dropped the connection: the next
-     *  tick tries again. */
+    /** CONNECTING: the listener's queue was full, or it dropped the
+     *  connection: the next tick tries again. */
     bool again;
     bool by_unix; /**< CONNECTING: by the Unix socket */
-    /** TCP was accepted once, or the Unix socket was refused: a later failure means
-     *  death. */
+    /** TCP was accepted once, or the Unix socket was refused:
+     *  a later failure means death. */
     bool met;
     uint32_t attempt; /**< index of the address `dialled` (reach.h) */
     struct link_address dialled;
@@ -114,8 +114,8 @@ struct peer_link {
     bool duplicate;
     bool tree_parent; /**< the link belongs to the control tree */
     uint64_t nonce, peer_nonce;
-    /** CONNECTING: time in which this rank made passes and the peer's kernel did not
-     *  answer. */
+    /** CONNECTING: time in which this rank made passes and the
+     *  peer's kernel did not answer. */
     uint64_t unanswered_ns;
 };
 
@@ -285,8 +285,8 @@ struct peer {
 
 /** Functions that the protocol above offers to a peer. */
 struct peer_events {
-    /** Initialize a new peer, which is zeroed but for the members that this layer has
-     *  set. */
+    /** Initialize a new peer, which is zeroed but for the
+     *  members that this layer has set. */
     void (*open)(struct peer *peer);
     /** Allocate memory for frames before the endpoint is opened; false: out of memory. */
     bool (*connect)(struct peer *peer);
@@ -299,15 +299,15 @@ struct peer_events {
     void (*gone)(struct peer *peer);
     /** Free the protocol's state: the peer is being freed. */
     void (*close)(struct peer *peer);
-    /** Fail the operations of a scope that was just aborted, and answer the ranks that
-     *  wait. */
+    /** Fail the operations of a scope that was just aborted, and
+     *  answer the ranks that wait. */
     void (*aborted)(struct scope *scope);
 };
 
 /** Create the peer for peer_get. */
 struct peer *peer_make(struct tryst_group *group, int rank);
-/** Return the peer of this rank, which is allocated at the first call; NULL: out of
- *  memory. */
+/** Return the peer of this rank, which is allocated at the
+ *  first call; NULL: out of memory. */
 static inline struct peer *peer_get(struct tryst_group *group, int rank)
 {
     struct peer *peer = group->peers[rank];

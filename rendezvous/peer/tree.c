@@ -156,8 +156,8 @@ static bool left_is_news(const struct tryst_group *group, int rank)
     return rank != group->roster.rank && (!peer || peer->link.state != PEER_LINK_UP);
 }
 
-/** Mark the ranks of a run as left. Those that were not marked before join `news`, which
- *  is sent when full. */
+/** Mark the ranks of a run as left. Those that were not marked before join
+ *  `news`, which is sent when full. */
 static void left_run_read(struct peer *from, const struct link_left *run,
                           struct left_ranks *news)
 {

@@ -7,8 +7,8 @@
 
 #include "rendezvous/peer/peer.h"
 
-/** Return the parent of `rank` in the control tree, given the ranks known to live; -1:
- *  none. */
+/** Return the parent of `rank` in the control tree, given the
+ *  ranks known to live; -1: none. */
 int peer_tree_parent(const struct tryst_group *group, int rank);
 /** True if one of the two ranks is the other's parent in the control tree. */
 bool peer_tree_neighbours(const struct tryst_group *group, int a, int b);

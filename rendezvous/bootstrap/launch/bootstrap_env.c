@@ -58,8 +58,7 @@ static tryst_status token_file_check(int fd, const char *path, struct err *err)
     if (about.st_uid != geteuid())
         return err_set(err, TRYST_E_TOKEN,
                        "TRYST_TOKEN_FILE=%.200s belongs to user %u, but this process "
-                       "runs as user %u; make "
-                       "your own copy",
+                       "runs as user %u; make your own copy",
                        path, about.st_uid, geteuid());
     if (about.st_mode & 077)
         return err_set(

@@ -50,8 +50,8 @@ struct meeting {
     char why[256];
 };
 
-/* The text that this process has published or received; it does not change until the
- * process ends. */
+/* The text that this process has published or received; it does not
+ * change until the process ends. */
 static struct {
     pthread_mutex_t lock;
     int size; /* 0: nothing yet */
@@ -311,10 +311,11 @@ tryst_status bootstrap_pmix_meet(const char *tell, uint64_t timeout_ns, struct e
             err, TRYST_E_BOOTSTRAP, "%s within %llu ms; %s",
             asked ? "rank 0 has published no address by PMIx" : "PMIx has not answered",
             (unsigned long long)(timeout_ns / NS_PER_MS),
-            asked ? "see rank 0's output: it has not opened its group "
-                    "(raise TRYST_BOOTSTRAP_TIMEOUT to wait longer)"
-                  : "check that the launcher runs (TRYST_BOOTSTRAP and TRYST_TOKEN "
-                    "do without PMIx)");
+            asked
+                ? "see rank 0's output: it has not opened its group "
+                  "(raise TRYST_BOOTSTRAP_TIMEOUT to wait longer)"
+                : "check that the launcher runs, or set TRYST_BOOTSTRAP and TRYST_TOKEN "
+                  "to run without PMIx");
     tryst_status status = meeting->status;
     if (status == TRYST_OK) {
         heard_set(meeting);
@@ -322,7 +323,7 @@ tryst_status bootstrap_pmix_meet(const char *tell, uint64_t timeout_ns, struct e
         *size_p = meeting->size;
     } else {
         (void)err_set(err, status,
-                      "PMIx: %s; TRYST_BOOTSTRAP and TRYST_TOKEN do without PMIx",
+                      "PMIx: %s; set TRYST_BOOTSTRAP and TRYST_TOKEN to run without PMIx",
                       meeting->why);
     }
     meeting_free(meeting);

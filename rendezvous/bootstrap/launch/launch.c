@@ -199,8 +199,8 @@ static tryst_status torchrun_port(struct detecting *self, int *port_p)
     return status;
 }
 
-/* Derive the address from MASTER_ADDR. torchrun's own store has MASTER_PORT; Tryst uses
- * the port above it. */
+/* Derive the address from MASTER_ADDR. torchrun's own store has MASTER_PORT;
+ * Tryst uses the port above it. */
 static tryst_status torchrun_address(struct detecting *self)
 {
     const char *host = value_of(self, "MASTER_ADDR");
@@ -260,9 +260,9 @@ static tryst_status sizes_read(struct detecting *self, const struct launcher_row
                               : status;
 }
 
-/* Read the numbers of the row below PMIx. PMIx itself has the number of ranks, and Open
- * MPI and Slurm set a variable with it as well. Open MPI may run inside a Slurm step,
- * whose variables then describe another job. */
+/* Read the numbers from the launcher that uses PMIx. PMIx itself has the number of ranks,
+ * and Open MPI and Slurm set a variable with it as well. Open MPI may run inside a Slurm
+ * step, whose variables then describe another job. */
 static tryst_status pmix_numbers(struct detecting *self)
 {
     const char *name_space = value_of(self, "PMIX_NAMESPACE");

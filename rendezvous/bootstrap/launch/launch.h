@@ -40,9 +40,9 @@ struct launch {
     char why[LAUNCH_WHY_BYTES];
 };
 
-/* Find the launcher. `get` is getenv, or a test's function. TRYST_E_CONFIG: half set,
- * contradicting, or not numbers; the text names the variables and how to set what is
- * missing. */
+/* Find the launcher. `get` is getenv, or a test's function. TRYST_E_CONFIG:
+ * half set, contradicting, or not numbers; the text names the variables and
+ * how to set what is missing. */
 tryst_status launch_detect(const struct config *config, char *(*get)(const char *name),
                            struct err *err, struct launch *launch_p);
 

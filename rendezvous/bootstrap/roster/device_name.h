@@ -15,8 +15,8 @@
  *  its parts; else the reason, with the place in *at_p. Pure; any thread. */
 const char *device_name_check(tryst_view device, bool partly, size_t *at_p);
 
-/** True if `prefix` covers `device`: both are the same, or `device` begins with `prefix`
- *  by whole components. */
+/** True if `prefix` covers `device`: both are the same, or `device` begins with
+ *  `prefix` by whole components. */
 bool device_name_covers(tryst_view prefix, tryst_view device);
 /** Compare names: below, equal to or above 0. In this order the names that a name covers
  *  come directly after it ('/' precedes every other character). */

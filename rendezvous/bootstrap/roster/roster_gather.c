@@ -47,13 +47,13 @@ static tryst_status versions_check(const struct announced *roster, struct err *e
                 theirs->library_version & 255, theirs->agreed_count, roster->rank,
                 mine->agreed_count);
         if (theirs->wire_version != mine->wire_version)
-            return err_set(
-                err, TRYST_E_HANDSHAKE,
-                "rank %d speaks wire version %u (library %u.%u.%u), rank %d speaks "
-                "%u; install one version of tryst on all hosts",
-                i, theirs->wire_version, theirs->library_version >> 16,
-                theirs->library_version >> 8 & 255, theirs->library_version & 255,
-                roster->rank, mine->wire_version);
+            return err_set(err, TRYST_E_HANDSHAKE,
+                           "rank %d has wire version %u (library %u.%u.%u), rank %d has "
+                           "%u; install one version of tryst on all hosts",
+                           i, theirs->wire_version, theirs->library_version >> 16,
+                           theirs->library_version >> 8 & 255,
+                           theirs->library_version & 255, roster->rank,
+                           mine->wire_version);
     }
     return TRYST_OK;
 }

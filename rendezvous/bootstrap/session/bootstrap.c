@@ -82,8 +82,8 @@ static void params_copy(struct bootstrap *bootstrap,
  * kernel may have given it to an outgoing connection. */
 #define LISTEN_TRIES_NS (2 * NS_PER_S)
 
-/* Get rank 0's listeners: the descriptor that it was given if that is a listening socket,
- * else new sockets. */
+/* Get rank 0's listeners: the descriptor that it was given if that is a
+ * listening socket, else new sockets. */
 static tryst_status listeners_get(const struct bootstrap_params *params, struct err *err,
                                   struct bootstrap_listeners *listeners_p)
 {

@@ -85,9 +85,9 @@ struct bootstrap;
 tryst_status bootstrap_open(const struct bootstrap_params *params, struct err *err,
                             struct bootstrap **bootstrap_p);
 
-/* Gather `bytes` bytes of every rank (the same number on each; may be 0) in rank order
- * into `all` (size × bytes). Errors are those of bootstrap_open; after one the object can
- * only be closed. */
+/* Gather `bytes` bytes of every rank (the same number on each; may be 0) in rank
+ * order into `all` (size × bytes). Errors are those of bootstrap_open; after one
+ * the object can only be closed. */
 tryst_status bootstrap_allgather(struct bootstrap *bootstrap, const void *mine,
                                  size_t bytes, void *all, struct err *err);
 

@@ -16,8 +16,8 @@
 #include "core/random.h"
 #include "core/text.h"
 
-/* Note a refused connection, for the sentence that names missing ranks: it may have been
- * one of them. */
+/* Note a refused connection, for the sentence that names missing ranks:
+ * it may have been one of them. */
 static void refused_note(struct server *server, const struct conn *conn, const char *why)
 {
     char peer[BOOTSTRAP_PEER_TEXT_BYTES];

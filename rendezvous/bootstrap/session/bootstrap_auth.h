@@ -16,8 +16,8 @@ struct bootstrap_token {
     size_t bytes;
 };
 
-/* Initialize libsodium. Must have succeeded once before the other functions are called.
- * TRYST_E_SYSTEM. */
+/* Initialize libsodium. Must have succeeded once before the other functions
+ * are called. TRYST_E_SYSTEM. */
 tryst_status bootstrap_auth_init(struct err *err);
 
 /* Compute a MAC; `code` is 0 for the client's. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One rank's connection to the bootstrap server: see bootstrap_client.h, and bootstrap.h
- * for its states. */
+/* One rank's connection to the bootstrap server: see bootstrap_client.h, and
+ * bootstrap.h for its states. */
 #include "bootstrap_client.h"
 
 #include <errno.h>
@@ -16,8 +16,8 @@
 /* Pause between attempts: long enough to be no load, short for the user. */
 #define RETRY_FIRST_NS (10 * NS_PER_MS)
 #define RETRY_MOST_NS  (250 * NS_PER_MS)
-/* Time of one attempt, from connect to verdict; the server keeps a half-open connection
- * as long. */
+/* Time of one attempt, from connect to verdict; the server keeps a
+ * half-open connection as long. */
 #define ATTEMPT_NS (5 * NS_PER_S)
 /* The server ends a request at this rank's deadline and names the missing ranks; the
  * answer may take this much longer to arrive. */

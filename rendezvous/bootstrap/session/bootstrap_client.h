@@ -2,8 +2,8 @@
 /* One rank's connection to the bootstrap server.
  *
  * One idea: connect and prove until that works or the deadline passes; then one request
- * and one reply at a time. Invariant: a failed session stays failed; the server answers
- * every later request with the failure. */
+ * and one reply at a time. Invariant: after a failure the connection can only be
+ * closed. */
 #ifndef TRYST_RENDEZVOUS_BOOTSTRAP_CLIENT_H
 #define TRYST_RENDEZVOUS_BOOTSTRAP_CLIENT_H
 

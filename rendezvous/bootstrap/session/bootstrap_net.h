@@ -42,15 +42,15 @@ struct bootstrap_address {
 /* Return the port that an address ends with; 0: none. NULL is allowed. */
 uint16_t bootstrap_address_port(const char *address);
 
-/* Parse an address and resolve its host; free the result with freeaddrinfo. The resolver
- * has its own time limits (resolv.conf). TRYST_E_CONFIG with a sentence: not an address,
- * or no such host. */
+/* Parse an address and resolve its host; free the result with freeaddrinfo. The
+ * resolver has its own time limits (resolv.conf). TRYST_E_CONFIG with a sentence: not
+ * an address, or no such host. */
 tryst_status bootstrap_resolve(const char *text, struct err *err,
                                struct bootstrap_address *address_p,
                                struct addrinfo **found_p);
 
-/* Make one attempt, at most until `until_ns`. On failure return -1 with an errno in
- * *error_p. */
+/* Make one attempt, at most until `until_ns`. On failure return
+ * -1 with an errno in *error_p. */
 int bootstrap_connect(const struct bootstrap_wait *wait, const struct addrinfo *to,
                       uint64_t until_ns, int *error_p);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rank 0's bootstrap server: slots, accept, the poll loop and its thread. See
- * bootstrap_server.h. */
+/* Rank 0's bootstrap server: slots, accept, the poll loop and its
+ * thread. See bootstrap_server.h. */
 #include "bootstrap_server.h"
 #include "bootstrap_admit.h"
 #include "bootstrap_serve.h"
@@ -196,9 +196,9 @@ static void accept_one(struct server *server, int fd, const struct sockaddr_stor
         return;
     }
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    /* Inherited from the listener, unless the connection came before the listener was
-     * adopted. Without it, a connection that this end closes first keeps the port for a
-     * minute. */
+    /* Inherited from the listener, unless the connection came before the
+     * listener was adopted. Without it, a connection that this end closes first
+     * keeps the port for a minute. */
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     conn->peer = *peer;
 }

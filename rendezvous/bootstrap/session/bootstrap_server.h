@@ -145,8 +145,8 @@ tryst_status server_start(const struct bootstrap_params *params,
                           const struct bootstrap_listeners *listeners, int own_fd,
                           struct err *err, struct server **server_p);
 
-/* Wait until the server ends: rank 0 has left, and all others have left or had their
- * time. */
+/* Wait until the server ends: rank 0 has left, and all others
+ * have left or had their time. */
 void server_join(struct server *server);
 
 /* Run the server without a thread, for tests: server_turn polls all connections once

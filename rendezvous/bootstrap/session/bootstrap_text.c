@@ -9,8 +9,8 @@
 /* Bytes of the numbers alone, without "ranks " and " and N more". */
 #define LIST_BYTES (RANKS_TEXT_BYTES - 32)
 
-/* Append "5", "5, 6" or "5..7" for the run first … last, after a comma unless it is the
- * first run. */
+/* Append "5", "5, 6" or "5..7" for the run first … last, after a comma
+ * unless it is the first run. */
 static void run_add(char *text, int runs, int first, int last)
 {
     text_append(text, LIST_BYTES, "%s%d", runs ? ", " : "", first);

@@ -182,7 +182,7 @@ static const struct row rows[] = {
     {"wire version",
      spoil_wire,
      TRYST_E_HANDSHAKE,
-     {"rank 7", "speaks wire version 4", "rank 0 speaks 3", "install"}},
+     {"rank 7", "has wire version 4", "rank 0 has 3", "install"}},
     {"number of settings",
      spoil_count,
      TRYST_E_HANDSHAKE,
