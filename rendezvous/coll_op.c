@@ -158,9 +158,9 @@ static void begin_check(tryst_op *op)
                   scope->abort_text);
 }
 
-/** Abort the step if there is no memory for the operation's deadline. This rank's part
- *  then does not start, and its flows take no numbers, so the step fails on all ranks, as
- *  in submit.c. True if so; the operation has ended. */
+/** Arm the operation's deadline. Without memory for it this rank's part does not start,
+ *  and its flows take no numbers, so the step is aborted on all ranks, as in submit.c.
+ *  True if aborted; the operation has then ended. */
 static bool begin_starved(tryst_op *op)
 {
     static const char text[] =

@@ -15,7 +15,7 @@ struct rendezvous;
 
 /** Write a sentence about the wait of `op` into `text`. */
 void op_describe(const tryst_op *op, uint64_t now_ns, char *text, size_t capacity);
-/** Fail every operation whose deadline has passed; return the number of them. */
+/** Fail every operation after its deadline; return the number of them. */
 int deadlines_run(struct rendezvous *rdv, uint64_t now_ns);
 /** Warn, once for each, about operations that have waited for TRYST_STALL_WARN. */
 void stalls_warn(struct rendezvous *rdv, uint64_t now_ns);

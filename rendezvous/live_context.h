@@ -15,7 +15,7 @@ struct rendezvous;
 
 /** Create the page that tryst-info --live reads, before the bootstrap. `held` is the
  *  byte that is nonzero while a thread is inside the engine. Without memory or
- *  descriptors there is no page. */
+ *  descriptors no page is made. */
 void rendezvous_live_open(struct rendezvous *rdv, int rank, int size, const void *held);
 void rendezvous_live_closing(struct rendezvous *rdv);
 void rendezvous_live_close(struct rendezvous *rdv);

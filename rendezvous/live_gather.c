@@ -12,8 +12,8 @@
 #include <stdio.h>
 
 /** Largest number of operations that a tick visits; those on the page are usually among
- *  the oldest. The rank that a collective waits for is looked up for the oldest
- *  collectives only, since that walks over the collective's flows. */
+ *  the oldest. The rank that delays a collective is searched for the oldest collectives
+ *  only, since that walks over the collective's flows. */
 enum { TICK_OPS_MAX = 1024, TICK_COLLS_MAX = 4 };
 
 #define STATE_IS(name) _Static_assert((int)OP_##name == (int)TRYST_LIVE_##name, "state")

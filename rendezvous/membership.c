@@ -130,8 +130,8 @@ bool rendezvous_group_read(const struct rendezvous *rdv)
 }
 
 /** Create the peers of this rank's neighbours in the control tree, so that LEAVE goes
- *  also to those without a link. A neighbour for which there is no memory may learn of
- *  the leave from others. */
+ *  also to those without a link. A neighbour that cannot be created may learn of the
+ *  leave from other ranks. */
 static void neighbours_meet(struct tryst_group *group)
 {
     for (int i = 0; i < group->roster.size; i++)

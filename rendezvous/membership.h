@@ -31,7 +31,7 @@ bool rendezvous_group_read(const struct rendezvous *rdv);
 void rendezvous_group_leave_send(struct rendezvous *rdv);
 void rendezvous_group_cut(struct rendezvous *rdv);
 bool rendezvous_group_gone(const struct rendezvous *rdv);
-/** List the peers whose endpoints are not closed: "rank 1 (ucx), rank 3 (ucx)". */
+/** List the peers with endpoints that are not closed: "rank 1 (ucx), rank 3 (ucx)". */
 void rendezvous_group_held(const struct rendezvous *rdv, char *text, size_t capacity);
 void rendezvous_group_close(struct rendezvous *rdv);
 

@@ -51,7 +51,7 @@ enum { ACK_TIMER_IDLE = 50 };
 /** Largest number of polls (of 32 events each) that a rank makes after a long
  *  gap, before its timers run. */
 enum { LATE_POLLS = 64 };
-/** Largest number of accepted connections whose HELLO has not come. */
+/** Largest number of accepted connections before their HELLO. */
 enum { LINKS_PENDING_MAX = 64 };
 
 /** Functions that the folders below call. */
@@ -277,8 +277,8 @@ static int flush_all(struct rendezvous *rdv)
     return count;
 }
 
-/** Report the receives whose failure still awaits the reason of an abort, which
- *  has not come within a tick. */
+/** End the wait of failed receives for the reason of an abort, with a general text: no
+ *  reason has come within a tick. */
 static void causes_settle(struct list *ops)
 {
     list_for_each_safe (ops, node, after) {

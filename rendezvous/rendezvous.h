@@ -98,8 +98,8 @@ tryst_status rendezvous_arm(struct rendezvous *rdv);
 uint64_t rendezvous_next_ns(const struct rendezvous *rdv);
 
 /** Add a rail of transport `kind` (enum transport_kind). The rail belongs to the caller,
- *  who closes it after rendezvous_group_close. `rail` NULL: an interface that was
- *  announced, but whose rail could not be opened; it counts as a place. */
+ *  and is closed after rendezvous_group_close. `rail` NULL: the rail of an announced
+ *  interface could not be opened; the interface counts as a place. */
 tryst_status rendezvous_rail_add(struct rendezvous *rdv, int kind, struct rail *rail);
 /** Open the endpoints that wait for rails of `kind`: the start has ended, and the rails
  *  were added, or `text` is the reason of the error. */

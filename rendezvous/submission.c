@@ -5,8 +5,8 @@
  * Idea: a thread that finds the lock free runs its submission itself; else the submission
  * is pushed on a lock-free list, and the next pass runs it.
  *
- * Invariants: submissions of one thread run in their order; none stays on the list of an
- * engine whose thread sleeps.
+ * Invariants: submissions of one thread run in their order; none stays on the list while
+ * the engine's thread sleeps.
  */
 #include "submission.h"
 #include "core/fork.h"

@@ -51,7 +51,7 @@ struct live {
     char *page; /**< the header's address, to count in bytes */
     size_t page_bytes;
     int fd;
-    /* The thread whose id was read last; a copy in a forked child is useless. */
+    /* The last thread and its id; a copy in a forked child is useless. */
     int32_t tid;
     pthread_t thread;
 };
@@ -144,8 +144,7 @@ static inline bool live_waits_so(const struct live *live, enum tryst_live_wait h
 {
     return live->waits == how && live->waits_for == op;
 }
-/** Show that the thread waits in this way for `op`, whose place is
- *  `record` (NULL: it has none). */
+/** Show that the thread waits in this way for `op`, at place `record` (NULL: none). */
 void live_wait(struct live *live, enum tryst_live_wait how, const void *op,
                const live_word *record, uint64_t now_ns);
 /** Show that the thread has left the engine. */

@@ -190,9 +190,9 @@ void abort_note_take(struct rendezvous *rdv, struct scope *scope)
         (void)scope_abort(rdv, scope, note);
 }
 
-/** Return the scope to abort. For a step that is not open here an early scope
- *  is made, at most EARLY_ABORTS_MAX for each peer. NULL: the step is closed
- *  here, or there is no memory. */
+/** Return the scope to abort. For a step that is not open here an early
+ *  scope is made, at most EARLY_ABORTS_MAX for each peer. NULL: the step is
+ *  closed here, or memory is short. */
 static struct scope *abort_scope(struct rendezvous *rdv, uint64_t step, struct peer *from)
 {
     struct scope *scope = scope_find(&rdv->scopes, step);

@@ -23,8 +23,8 @@
 
 static const struct link_events hello_events;
 
-/** An accepted link whose HELLO has not come, or a duplicate link,
- *  which may still bring LEAVE. */
+/** An accepted link before its HELLO, or a duplicate link, which may still bring
+ *  LEAVE. */
 struct hello_link {
     struct list_node node;
     struct rendezvous *rdv;

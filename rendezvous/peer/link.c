@@ -23,7 +23,7 @@
 #include "transports/reach.h"
 #include "tree.h"
 
-/** A listener whose queue is full is tried again after this time. */
+/** Pause before a listener with a full queue is tried again. */
 #define RECONNECT_NS (20 * NS_PER_MS)
 
 /* ---- connecting -------------------------------------------------------------------- */

@@ -49,7 +49,7 @@ static void suspicion_look(struct rendezvous *rdv, const struct suspicion *suspi
         rdv->tick_ns = suspicion_end_ns(suspicion);
 }
 
-/** Of two reasons, keep the one whose grace ends first. */
+/** Of two reasons, keep the one with the earlier end of grace. */
 void peer_suspect(struct peer *peer, enum suspicion_reason reason)
 {
     struct suspicion *suspicion = &peer->liveness.suspicion;
@@ -200,7 +200,7 @@ static void data_path_check(struct peer *peer, uint64_t passed_ns)
                      "has sent frames that do not arrive: its data path is dead");
 }
 
-/** True if the peer's kernel has answered: the connection stands, or waits for a
+/** True if the peer's kernel has answered: the connection is established, or waits for a
  *  place in the listener's queue. */
 static bool connect_is_answered(const struct peer *peer)
 {
@@ -208,7 +208,7 @@ static bool connect_is_answered(const struct peer *peer)
 }
 
 /** Count `passed_ns` more; true if the peer's kernel gave no sign for
- *  TRYST_CONNECT_TIMEOUT. A connection that stands will be read, or breaks (keep-alive,
+ *  TRYST_CONNECT_TIMEOUT. An established connection will be read, or breaks (keep-alive,
  *  TRYST_PEER_TIMEOUT), however long the peer computes. */
 static bool connect_time_count(struct peer *peer, uint64_t passed_ns)
 {
@@ -274,9 +274,9 @@ static void suspicion_holds(struct peer *peer)
     }
 }
 
-/** Decide a suspicion whose grace is over. True if it was decided, or if a refused link
- *  still waits: the tick then does nothing more. A refused link is not decided on before
- *  the parent in the control tree can have reported that the peer has left. */
+/** Decide a suspicion when its grace is over. True if it was decided, or if a refused
+ *  link still waits: the tick then does nothing more. A refused link is not decided on
+ *  before the parent in the control tree can have reported that the peer has left. */
 static bool suspicion_tick(struct peer *peer, uint64_t now_ns, bool late)
 {
     const struct suspicion *suspicion = &peer->liveness.suspicion;

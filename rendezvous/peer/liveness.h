@@ -18,7 +18,7 @@ static inline bool peer_is_refused(const struct peer *peer)
 {
     return peer->liveness.suspicion.reason == SUSPICION_REFUSED;
 }
-/** Give up a peer whose link has closed: it has left, or died.
+/** Give up a peer because its link has closed: it has left, or died.
  *  `text` describes the link's end. */
 void peer_link_gone(struct peer *peer, const char *text);
 /** Handle a peer to which no connection comes about. */

@@ -3,8 +3,8 @@
  * The control tree, and ranks that have left.
  *
  * Idea: a binary tree of links reaches every rank with news for all: aborts, and ranks
- * that have left. A rank whose parent is gone joins the next living ancestor. A leave in
- * good order is forwarded along the tree, since a rank without a link to the one that
+ * that have left. A rank joins the next living ancestor when its parent is gone. A leave
+ * in good order is forwarded along the tree, since a rank without a link to the one that
  * left would take it for dead.
  */
 #include "tree.h"

@@ -152,8 +152,8 @@ static tryst_status half_refuse(struct detecting *self, const struct launcher_ro
         "with it, or export the missing ones%s, or unset the rest (TRYST_SIZE=1 "
         "runs one process alone)",
         row->name, there, missing,
-        is_torch ? " (MASTER_ADDR: the host of rank 0; TRYST_PORT may stand in "
-                   "for MASTER_PORT)"
+        is_torch ? " (MASTER_ADDR: the host of rank 0; TRYST_PORT can replace "
+                   "MASTER_PORT)"
                  : "");
 }
 
@@ -262,7 +262,7 @@ static tryst_status sizes_read(struct detecting *self, const struct launcher_row
 
 /* Read the numbers from the launcher that uses PMIx. PMIx itself has the number of ranks,
  * and Open MPI and Slurm set a variable with it as well. Open MPI may run inside a Slurm
- * step, whose variables then describe another job. */
+ * step; Slurm's variables then describe another job. */
 static tryst_status pmix_numbers(struct detecting *self)
 {
     const char *name_space = value_of(self, "PMIX_NAMESPACE");

@@ -37,7 +37,7 @@ struct roster_rank {
     int32_t pid;
     uint32_t prefix; /**< offset in `text` */
     uint32_t host;   /**< index in `hosts` */
-    /** Not this rank's own: element i holds the rank whose prefix is number i. */
+    /** Not this rank's own: element i holds the rank of prefix number i. */
     uint32_t by_prefix;
 };
 
@@ -57,9 +57,9 @@ tryst_status roster_keep(struct roster *roster, const struct roster_entry *entri
                          const struct roster_entry *const *by_prefix);
 void roster_close(struct roster *roster);
 
-/** Return the rank whose prefix covers `device` by whole path components, or -1. */
+/** Return the rank with a prefix that covers `device` by whole path components, or -1. */
 int roster_rank_of(const struct roster *roster, const char *device, size_t bytes);
-/** Return a rank's host as it was announced. */
+/** Return a rank's host, as the rank announced it. */
 struct host_identity roster_host(const struct roster *roster, int rank);
 
 static inline const char *roster_prefix(const struct roster *roster, int rank)

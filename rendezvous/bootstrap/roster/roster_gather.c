@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The roster: gather every rank's announcement, and refuse a job whose ranks contradict.
+ * The roster: gather every rank's announcement, and refuse a job if its ranks contradict.
  *
  * Idea: every rank checks all entries by the same rules, so all reach the same verdict
  * without a message.
@@ -100,7 +100,7 @@ static tryst_status prefixes_sort(struct announced *roster)
     return TRYST_OK;
 }
 
-/** Return the lowest rank whose prefix covers another's; the size if there is none.
+/** Return the lowest rank with a prefix that covers another rank's; the size: none.
  *  Comparing neighbours is enough: what a prefix covers comes directly after it, and an
  *  equal prefix also before it. */
 static int covering_first(const struct announced *roster)

@@ -2,7 +2,7 @@
 /* The bootstrap object in front of rank 0's server, or of the caller's all-gather: see
  * bootstrap.h.
  *
- * One idea: rank 0 is a client of its own server, so there is one path for all ranks; the
+ * One idea: rank 0 too is a client of the server, so all ranks share one path; the
  * caller's all-gather differs in one function. Invariant: the all-gather of
  * bootstrap_open (versions, ranks, sizes, the cookie) is the same whatever carries it. */
 #include "bootstrap.h"

@@ -7,7 +7,7 @@
 
 /* Read a request's header, in state CONN_HEADER or CONN_WAITING. */
 void serve_header(struct server *server, struct conn *conn);
-/* Serve a request whose payload is complete. */
+/* Serve a request after its payload has come. */
 void serve_payload(struct server *server, struct conn *conn);
 /* Handle the end of a member's connection. */
 void serve_ended(struct server *server, struct conn *conn);

@@ -94,7 +94,7 @@ struct gather {
     uint64_t sequence;
     int given_count;
     size_t bytes;   /* per rank, once first_rank is set */
-    int first_rank; /* the rank whose part set `bytes`; -1: none has begun */
+    int first_rank; /* the rank of the part that set `bytes`; -1: none has begun */
     uint8_t *in, *out;
     size_t in_capacity, out_capacity;
 };
