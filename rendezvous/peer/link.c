@@ -90,7 +90,7 @@ static void connect_later(struct peer *peer)
         rdv->tick_ns = rendezvous_now(rdv) + RECONNECT_NS;
 }
 
-/** Handle a peer without an address that can be dialled from here. Its
+/** Suspect a peer without an address that can be dialled from here; its
  *  own connection may still come. */
 static void connect_nowhere(struct peer *peer, const char *text)
 {

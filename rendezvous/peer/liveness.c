@@ -49,7 +49,7 @@ static void suspicion_look(struct rendezvous *rdv, const struct suspicion *suspi
         rdv->tick_ns = suspicion_end_ns(suspicion);
 }
 
-/** Of two reasons, keep the one with the earlier end of grace. */
+/** Keep, of two reasons, the one with the earlier end of grace. */
 void peer_suspect(struct peer *peer, enum suspicion_reason reason)
 {
     struct suspicion *suspicion = &peer->liveness.suspicion;

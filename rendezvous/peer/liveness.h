@@ -21,7 +21,7 @@ static inline bool peer_is_refused(const struct peer *peer)
 /** Give up a peer because its link has closed: it has left, or died.
  *  `text` describes the link's end. */
 void peer_link_gone(struct peer *peer, const char *text);
-/** Handle a peer to which no connection comes about. */
+/** Suspect a peer to which no connection comes about. */
 void peer_link_refused(struct peer *peer, const char *text);
 /** Give up a living peer, because one of the two processes lacks what a link needs. */
 void peer_link_short(struct peer *peer, const char *text);

@@ -9,7 +9,7 @@
 void serve_header(struct server *server, struct conn *conn);
 /* Serve a request after its payload has come. */
 void serve_payload(struct server *server, struct conn *conn);
-/* Handle the end of a member's connection. */
+/* Fail the session if a member's connection has ended before the member left. */
 void serve_ended(struct server *server, struct conn *conn);
 /* Fail the session because a waiting member's deadline has passed. */
 void serve_overdue(struct server *server, const struct conn *conn);
