@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operations of collectives, as rendezvous has them; see coll_op.h.
+ * Operations of collectives in rendezvous; see coll_op.h.
  *
- * Idea: a collective is one operation in its step's scope, without a peer, so that aborts, closes and
- * deadlines find it as all others; what it does is the engine's above.
+ * Idea: a collective is one operation in its step's scope, without a peer, so aborts,
+ * closes and deadlines apply to it as to all others. Its work is done by the engine
+ * above.
  */
 #include "coll_op.h"
 
@@ -21,7 +22,7 @@
 #include "step.h"
 #include "submission.h"
 
-/* ---- steps, groups and keys --------------------------------------------------------------- */
+/* ---- steps, groups and keys -------------------------------------------------------- */
 
 tryst_group *step_group(const tryst_step *step)
 {
@@ -57,7 +58,8 @@ tryst_status group_key(const tryst_group *group, int src, int dst, const char *e
         key_build(&group->roster, src, dst, edge, 0, 0, string, sizeof string);
     if (status != TRYST_OK)
         return status;
-    /* Among the keys used last: a WANT that comes first finds the same object. */
+    /* Take the key from the cache of recent keys: a WANT that comes first
+     * then finds the same object. */
     status = keys_get(&group->rdv->scopes.keys, &group->roster, string, strlen(string),
                       &err, key_p);
     return status == TRYST_OK ? status : refuse_err(&err, status);
@@ -77,12 +79,12 @@ tryst_key *name_key(const char *name)
     return key;
 }
 
-/* ---- any thread --------------------------------------------------------------------------- */
+/* ---- any thread -------------------------------------------------------------------- */
 
 tryst_status coll_op_open(tryst_step *step, tryst_key *label,
                           const tryst_op_params *params, void *coll, tryst_op **op_p)
 {
-    /* acquire: partner of the releases in step.c. */
+    /* acquire: pairs with the releases in step.c. */
     if (atomic_load_explicit(&step->status, memory_order_acquire) != TRYST_OK)
         return refuse(TRYST_E_ABORTED,
                       "cannot submit: step %" PRIu64
@@ -99,7 +101,7 @@ tryst_status coll_op_open(tryst_step *step, tryst_key *label,
     if (params) {
         op->flags = params->flags;
         op->priority = params->flags & TRYST_OP_PRIORITY ? params->priority : 0;
-        op->deadline_at_ns = params->deadline_ns; /* relative until it is drained */
+        op->deadline_at_ns = params->deadline_ns; /* relative until op_submit_run */
         op->callback = params->callback;
         op->callback_arg = params->arg;
     }
@@ -116,7 +118,7 @@ void coll_op_submit(tryst_op *op, bool detached,
         op_unref(op);
 }
 
-/* ---- in the progress domain --------------------------------------------------------------- */
+/* ---- in the progress domain -------------------------------------------------------- */
 
 static void urgency_set(tryst_op *op, uint64_t tie)
 {
@@ -124,7 +126,8 @@ static void urgency_set(tryst_op *op, uint64_t tie)
     enum urgency_class kind =
         op->flags & TRYST_OP_BACKGROUND ? URGENCY_BACKGROUND : URGENCY_TRAINING;
     uint64_t mask = rdv->set.urgency_mask;
-    /* Without a mask (TRYST_SCHED=fifo) numbers alone count, in the order of submission. */
+    /* Without a mask (TRYST_SCHED=fifo) only the number counts,
+     * in the order of submission. */
     op->urgency = (struct urgency){.rank = urgency_rank(kind, op->priority) & mask,
                                    .step = op->step_id & mask,
                                    .number = mask ? tie : rdv->counters.submitted};
@@ -141,7 +144,8 @@ static void deadline_set(tryst_op *op)
                                  : op->deadline_at_ns + op->submitted_ns;
 }
 
-/** Report what keeps the operation from starting; then op->reported. */
+/** Report a closed or aborted step as the operation's outcome; op->reported is then
+ *  set. */
 static void begin_check(tryst_op *op)
 {
     const struct rendezvous *rdv = op->rdv;
@@ -154,11 +158,13 @@ static void begin_check(tryst_op *op)
                   scope->abort_text);
 }
 
-/** Without its deadline this rank's part does not start, and its flows take no numbers: the step fails, on all ranks, as
- *  in submit.c. True if so; the operation has ended. */
+/** Arm the operation's deadline. Without memory for it this rank's part does not start,
+ *  and its flows take no numbers, so the step is aborted on all ranks, as in submit.c.
+ *  True if aborted; the operation has then ended. */
 static bool begin_starved(tryst_op *op)
 {
-    static const char text[] = "no memory for the deadline of a collective";
+    static const char text[] =
+        "cannot start a collective: out of memory for its deadline";
     struct rendezvous *rdv = op->rdv;
     int32_t rank = rdv->group->roster.rank;
     uint64_t step_id = op->step_id;

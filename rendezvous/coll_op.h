@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file coll_op.h
- *  What the engine of collectives needs of steps, groups and operations. It sees nothing else of rendezvous
- *  but flows (protocol/flow.h) and op/op.h.
+ *  The interface of steps, groups and operations for the engine of collectives. That
+ *  engine includes nothing else of rendezvous but flows (protocol/flow.h) and op/ (op.h,
+ *  above.h, dtype.h).
  */
 #ifndef RENDEZVOUS_COLL_OP_H
 #define RENDEZVOUS_COLL_OP_H
@@ -11,40 +12,45 @@
 
 #include "rendezvous/op/op.h"
 
-/** Any thread. */
+/** Return the group of a step. Any thread. */
 tryst_group *step_group(const tryst_step *step);
-/** The `arg` of the group's `above` table, NULL: none is installed. Any thread. */
+/** Return the `arg` of the group's `above` table; NULL: none is installed. Any thread. */
 void *group_above(const tryst_group *group);
 /** True if the group's ranks are on more than one host. Any thread. */
 bool group_is_spread(const tryst_group *group);
-/** Refuse a call in a forked child and in a context that closes: "cannot <call>: ...". Any thread. */
+/** Refuse a call in a forked child and in a context that closes:
+ *  "cannot <call>: ...". Any thread. */
 tryst_status group_check(const tryst_group *group, const char *call);
-/** Prepare the key of `edge`, one of the library's, from `src` to `dst`. TRYST_OK, TRYST_E_INVALID (too long),
- *  TRYST_E_NOMEM, with a text for tryst_last_error. Any thread. */
+/** Prepare the key of `edge`, a reserved name, from `src` to `dst`. TRYST_OK,
+ *  TRYST_E_INVALID (too long), TRYST_E_NOMEM, with a text for
+ *  tryst_last_error. Any thread. */
 tryst_status group_key(const tryst_group *group, int src, int dst, const char *edge,
                        tryst_key **key_p);
-/** Prepare a key that no transfer has: the name of an operation, for errors and logs. NULL: no memory. */
+/** Prepare a key that no transfer has: the name of an operation, for
+ *  errors and logs. NULL: no memory. */
 tryst_key *name_key(const char *name);
 
-/** Open an operation of kind OP_COLL in `step`, with what `params` (this version's, or NULL) ask for. The
- *  label is its key; a reference is taken. TRYST_OK, TRYST_E_ABORTED, TRYST_E_NOMEM, with a text for
- *  tryst_last_error. Any thread. */
+/** Open an operation of kind OP_COLL in `step`, as `params` (this version's, or NULL)
+ *  require. `label` is its key, of which a reference is taken. TRYST_OK, TRYST_E_ABORTED,
+ *  TRYST_E_NOMEM, with a text for tryst_last_error. Any thread. */
 tryst_status coll_op_open(tryst_step *step, tryst_key *label,
                           const tryst_op_params *params, void *coll, tryst_op **op_p);
-/** Hand it in: `run` is called in the progress domain, now or later. `detached`: the caller keeps no handle.
- *  Any thread. */
+/** Submit the operation: `run` is called in the progress domain, now or later.
+ *  `detached`: the caller keeps no handle. Any thread. */
 void coll_op_submit(tryst_op *op, bool detached,
                     void (*run)(struct rendezvous *rdv, struct submission *submission));
-/** First act of that `run`: put the operation into its scope. `tie`: what orders it among operations of equal
- *  priority in one step, the same on all ranks. False: its step is closed or aborted, or memory is short, which aborts
- *  the step; the operation has ended, and the caller must not touch it again. */
+/** Put the operation into its scope, as the first act of its `run`. `tie` orders it among
+ *  operations of equal priority in one step, and is the same on all ranks. False: its
+ *  step is closed or aborted, or memory is short, which aborts the step; the operation
+ *  has then ended, and the caller must not touch it again. */
 bool coll_op_begin(tryst_op *op, uint64_t tie);
-/** Abort the step on all ranks: this rank's part could not start, so later uses of its name would meet wrong
- *  ones. */
+/** Abort the step on all ranks. This rank's part could not start, so later uses of its
+ *  name would meet wrong ones. */
 void coll_op_abort(tryst_op *op, tryst_status status, const char *text);
-/** Record the operation in the trace, as one span from its submission until now. `kind` outlives the trace. */
+/** Record the operation in the trace, as one span from its submission until
+ *  now. `kind` outlives the trace. */
 void coll_op_trace(const tryst_op *op, const char *kind, uint32_t trees);
-/** This rank. Any thread. */
+/** Return this rank. Any thread. */
 int32_t coll_op_rank(const tryst_op *op);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tryst_dump's text: every peer, and every operation that is not complete, with what it waits for.
+ * The text of tryst_dump: every peer, and every operation that is not complete, with the
+ * reason for its wait.
  *
- * Invariant: reads only; it may run while the engine is stuck.
- * Callers: tryst_dump (commsched/context/settings.c).
+ * Invariant: nothing is changed; the dump may run while the engine is stuck.
  */
 #include "dump.h"
 #include "late.h"
@@ -34,7 +34,7 @@ static void dump_peer(int fd, const struct peer *peer)
     static const char *const lives[] = {"alive", "left", "giving up", "gone"};
     static const char *const links[] = {"no link", "connecting", "linked"};
     static const char *const eps[] = {"no endpoint", "opening", "ready",
-                                      "closing",     "refused", "its fabric starts"};
+                                      "closing",     "refused", "fabric starting"};
     dprintf(
         fd,
         "  rank %d: %s, %s, %s (%s: %s); frames sent %" PRIu64 " acked %u read %" PRIu64
@@ -63,7 +63,7 @@ void rendezvous_dump(struct rendezvous *rdv, int fd)
         if (rdv->group->peers[i])
             dump_peer(fd, rdv->group->peers[i]);
         else
-            dprintf(fd, "  rank %d: %s, nothing was to be done with it\n", i,
+            dprintf(fd, "  rank %d: %s, not used yet\n", i,
                     group_has_left(rdv->group, i) ? "left" : "alive");
     dprintf(fd, "pending operations:\n");
     list_for_each_safe (&rdv->scopes.all, node, after) {

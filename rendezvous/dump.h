@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file dump.h
- *  tryst_dump's text (dump.c).
+ *  The text of tryst_dump (dump.c).
  */
 #ifndef RENDEZVOUS_DUMP_H
 #define RENDEZVOUS_DUMP_H
 
 struct rendezvous;
 
-/** Every peer, and every operation that is not complete, onto `fd`. Reads only. */
+/** Write every peer, and every operation that is not complete, to `fd`. Changes
+ *  nothing. */
 void rendezvous_dump(struct rendezvous *rdv, int fd);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a user may ask a group, also for keys of it, and the engine's counters.
- * Callers: users, at any time between tryst_group_open and tryst_group_close.
+ * Queries on a group for users, keys of the group, and the engine's counters. Any thread,
+ * between tryst_group_open and tryst_group_close.
  */
 
 #include "group_info.h"
@@ -43,19 +43,19 @@ tryst_status tryst_key_build(const tryst_group *group, int src_rank, int dst_ran
         return refuse(
             TRYST_E_KEY,
             "cannot build a key: the name \"%.64s\" begins with '~'; such names "
-            "are the library's, choose another",
+            "are reserved, choose another",
             edge);
     return key_build(&group->roster, src_rank, dst_rank, edge, frame, iter, key,
                      capacity);
 }
 
-/** Refuse a key of the library's, and drop the reference. */
+/** Refuse a reserved key, and drop the reference. */
 static tryst_status key_refuse_reserved(tryst_key *key)
 {
     tryst_status status = refuse(
         TRYST_E_KEY,
         "cannot use the key: its edge begins with '~', at byte %u of %s; such names "
-        "are the library's, choose another",
+        "are reserved, choose another",
         key->edge, key->string);
     prepared_unref(key);
     return status;
@@ -111,13 +111,13 @@ tryst_status rendezvous_group_peer(const tryst_group *group, int rank,
                                 .host = roster_host_name(&group->roster, rank),
                                 .transport = "",
                                 .mechanism = ""};
-    if (!peer) /* nothing was to be done with it yet */
+    if (!peer) /* not used yet */
         return TRYST_OK;
     info_p->alive = peer->life == PEER_ALIVE;
     info_p->bytes_sent = peer->bytes_sent;
     info_p->bytes_received = peer->bytes_received;
     info_p->window_bytes = peer->lane.path.window_bytes;
-    /* What was used stays known when the peer is gone. */
+    /* The transport of a peer stays known after the peer is gone. */
     if (peer->endpoint.state == PEER_EP_READY || peer->out.frames_sent ||
         peer->in.frames_read) {
         info_p->transport =

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Operations that take long; see late.h.
- *
- * Callers: the tick and the timers of a pass; dump.c.
  */
 #include "late.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file late.h
- *  Operations that take long: what they wait for, deadlines that pass, warnings. All in the progress
- *  domain.
+ *  Operations that take long: the reason for their wait, deadlines, warnings. All in the
+ *  progress domain.
  */
 #ifndef RENDEZVOUS_LATE_H
 #define RENDEZVOUS_LATE_H
@@ -13,11 +13,11 @@
 
 struct rendezvous;
 
-/** A sentence on what `op` waits for, into `text`. */
+/** Write a sentence about the wait of `op` into `text`. */
 void op_describe(const tryst_op *op, uint64_t now_ns, char *text, size_t capacity);
-/** Start the cancel of every operation whose time has come; how many. */
+/** Fail every operation after its deadline; return the number of them. */
 int deadlines_run(struct rendezvous *rdv, uint64_t now_ns);
-/** Warn once of each operation that has waited for TRYST_STALL_WARN. */
+/** Warn, once for each, about operations that have waited for TRYST_STALL_WARN. */
 void stalls_warn(struct rendezvous *rdv, uint64_t now_ns);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file live_context.h
- *  What the context tells its live page (tryst/live.h): written by live_gather.c.
+ *  The live page (tryst/live.h) as the context opens, updates and closes it; written by
+ *  live_gather.c.
  */
 #ifndef RENDEZVOUS_LIVE_CONTEXT_H
 #define RENDEZVOUS_LIVE_CONTEXT_H
@@ -12,16 +13,17 @@
 
 struct rendezvous;
 
-/** Make the page that tryst-info --live reads, before the ranks come together. `held` is the byte
- *  that says whether a thread is inside the engine. Without memory or descriptors there is none. */
+/** Create the page that tryst-info --live reads, before the bootstrap. `held` is the
+ *  byte that is nonzero while a thread is inside the engine. Without memory or
+ *  descriptors no page is made. */
 void rendezvous_live_open(struct rendezvous *rdv, int rank, int size, const void *held);
 void rendezvous_live_closing(struct rendezvous *rdv);
 void rendezvous_live_close(struct rendezvous *rdv);
-/** The thread has spun in vain, and will sleep for `op` (NULL: for whatever comes) where the transports
- *  allow it. Said again as often as one likes. */
+/** Show that the thread has polled without an event and is to sleep for `op` (NULL: for
+ *  any event), where the transports allow that. May be repeated at any time. */
 void rendezvous_live_wait(struct rendezvous *rdv, tryst_op *op, enum tryst_live_wait how,
                           uint64_t now_ns);
-/** It leaves the engine. */
+/** Show that the thread leaves the engine. */
 void rendezvous_live_leave(struct rendezvous *rdv);
 
 #endif

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What stands on the live page, gathered from operations, steps and peers; see live_gather.h.
- *
- * Callers: submit.c and step.c (operations), the peers' files, rendezvous.c (tick), commsched (open,
- * close, sleep).
+ * Values of operations, steps and peers, gathered for the live page; see live_gather.h.
  */
 #include "live_gather.h"
 #include "live_context.h"
@@ -14,8 +11,9 @@
 #include "rendezvous/protocol/want.h"
 #include <stdio.h>
 
-/** Operations that a tick visits: all that are on the page are among the oldest, usually. The rank that a
- *  collective waits for is found for the oldest ones alone, since that is a walk over its flows. */
+/** Largest number of operations that a tick visits; those on the page are usually among
+ *  the oldest. The rank that delays a collective is searched for the oldest collectives
+ *  only, since that walks over the collective's flows. */
 enum { TICK_OPS_MAX = 1024, TICK_COLLS_MAX = 4 };
 
 #define STATE_IS(name) _Static_assert((int)OP_##name == (int)TRYST_LIVE_##name, "state")
@@ -34,7 +32,7 @@ _Static_assert((int)OP_STEP_CLOSE == (int)TRYST_LIVE_CLOSE, "kind");
 _Static_assert((int)OP_COLL == (int)TRYST_LIVE_COLL, "kind");
 _Static_assert(offsetof(tryst_op, state) == offsetof(tryst_op, kind) + 1, "one load");
 
-/* ---- operations --------------------------------------------------------------------------- */
+/* ---- operations -------------------------------------------------------------------- */
 
 static struct live_hold hold_of(const tryst_op *op)
 {
@@ -64,7 +62,7 @@ static void op_refresh(const tryst_op *op, int32_t rank)
     live_op_put(op->live, &now, slices * slice_bytes, &hold);
 }
 
-/** Refresh those that have a place, and give places that are free to others. */
+/** Refresh the operations that have a place, and give free places to others. */
 static void ops_tick(struct live *live, const struct list *ops, int *left, int *colls)
 {
     list_for_each_safe (ops, node, after) {
@@ -88,7 +86,7 @@ static void scopes_tick(struct live *live, struct rendezvous *rdv)
     }
 }
 
-/* ---- peers and the rest ------------------------------------------------------------------- */
+/* ---- peers and the rest ------------------------------------------------------------ */
 
 static void counts_put(struct live *live, const struct rendezvous *rdv, uint64_t now_ns)
 {
@@ -96,7 +94,7 @@ static void counts_put(struct live *live, const struct rendezvous *rdv, uint64_t
                 rdv->counters.operations, now_ns);
 }
 
-/** Of one with which nothing was to be done yet: whether it has left. */
+/** Write a rank's record; for a rank that was not used yet, only whether it has left. */
 static void rank_show(struct live *live, const struct tryst_group *group, int rank)
 {
     const struct peer *peer = group->peers[rank];
@@ -116,9 +114,9 @@ void live_tick(struct live *live, struct rendezvous *rdv, uint64_t now_ns)
     counts_put(live, rdv, now_ns);
 }
 
-/* ---- waiting ------------------------------------------------------------------------------ */
+/* ---- waiting ----------------------------------------------------------------------- */
 
-/** Any operation that has a place; there is one. */
+/** Return any operation that has a place; NULL: none is in `ops`. */
 static tryst_op *op_victim(struct rendezvous *rdv)
 {
     list_for_each_safe (&rdv->scopes.all, node, after) {
@@ -132,7 +130,8 @@ static tryst_op *op_victim(struct rendezvous *rdv)
     return NULL;
 }
 
-/** An operation that somebody waits for has a place, if need be another's. */
+/** Give a place to an operation that a thread waits for, if need
+ *  be that of another operation. */
 static void op_ensure(struct rendezvous *rdv, tryst_op *op)
 {
     struct live *live = rdv->live;
@@ -164,14 +163,14 @@ void rendezvous_live_leave(struct rendezvous *rdv)
         live_leave(rdv->live);
 }
 
-/* ---- open and close ----------------------------------------------------------------------- */
+/* ---- open and close ---------------------------------------------------------------- */
 
 void rendezvous_live_open(struct rendezvous *rdv, int rank, int size, const void *held)
 {
     tryst_status status =
         live_open(rank, size, held, clock_now_ns(rdv->clock), &rdv->live);
     if (status != TRYST_OK)
-        LOG_INFO(rdv->log, "no live page (tryst-info --live): %s",
+        LOG_INFO(rdv->log, "cannot create the live page (tryst-info --live): %s",
                  tryst_status_str(status));
 }
 

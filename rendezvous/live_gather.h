@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file live_gather.h
- *  What operations and peers are doing, for the live page (live/page.h).
+ *  Values of operations and peers for the live page (live/page.h).
  *
- *  Idea: an operation has a place on the page from its submission to its completion, or none while
- *  all are taken; a tick gives it one that has become free.
+ *  Idea: an operation has a place on the page from its submission to its completion. If
+ *  all places are taken, a tick gives it one that has become free.
  */
 #ifndef RENDEZVOUS_LIVE_GATHER_H
 #define RENDEZVOUS_LIVE_GATHER_H
@@ -19,7 +19,7 @@ static inline uint16_t live_kind_state(const tryst_op *op)
     return kind_state;
 }
 
-/** It was submitted, and has not completed. */
+/** Give a place to an operation that was submitted and has not completed. */
 __attribute__((always_inline)) static inline void live_op_begin(struct live *live,
                                                                 tryst_op *op,
                                                                 const tryst_key *key,
@@ -34,7 +34,7 @@ __attribute__((always_inline)) static inline void live_op_begin(struct live *liv
                                                    .key = key});
 }
 
-/** Housekeeping: everything anew. */
+/** Refresh all records, at a tick. */
 void live_tick(struct live *live, struct rendezvous *rdv, uint64_t now_ns);
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This rank in its group: it joins, leaves in good order, is cut off, and forgets.
+ * This rank in its group: it joins, leaves in good order, cuts its connections, and frees
+ * the peers.
  *
- * Idea: leaving takes steps, each of which commsched lets take its time: end what is under way (leave),
- * wait until the others have what they were sent (quiet, read), say so (tell), close by force what is
- * left (cut), and wait until no fabric touches our memory (gone).
- * Callers: commsched/context/group_open.c.
+ * Idea: leaving takes steps, and commsched gives time to each: end all operations
+ * (leave), wait until the peers have what was sent to them (quiet, read), send LEAVE
+ * (leave_send), close by force what is left (cut), and wait until no fabric touches this
+ * rank's memory (gone).
  */
 #include <stdio.h>
 #include <string.h>
@@ -23,10 +24,11 @@
 #include "rendezvous/peer/tree.h"
 #include "step.h"
 
-/** So often is read what has come, at most, before this rank says that it leaves. */
+/** Largest number of polls that read what has come, before this rank sends LEAVE. */
 enum { LAST_POLLS = 64 };
 
-/** Forget the end of the group before: its ranks have left, its steps were closed, and aborts are of its steps. */
+/** Reset the state that the previous group has left: leaving, its steps and its
+ *  aborts. */
 static void group_begin(struct rendezvous *rdv)
 {
     rdv->join_again = rdv->leaving = rdv->leave_sent = rdv->cut = false;
@@ -45,7 +47,8 @@ tryst_status rendezvous_group_open(struct rendezvous *rdv, struct tryst_group *g
         mem_free(group->peers);
         mem_free(group->left);
         group->peers = NULL;
-        return err_set(err, TRYST_E_NOMEM, "no memory for %zu peers", size);
+        return err_set(err, TRYST_E_NOMEM,
+                       "cannot open the group: out of memory for %zu peers", size);
     }
     list_init(&group->met);
     pthread_mutex_init(&group->step_lock, NULL);
@@ -55,15 +58,16 @@ tryst_status rendezvous_group_open(struct rendezvous *rdv, struct tryst_group *g
     rendezvous_clock_open(rdv);
     peer_tree_join(rdv);
     if (rdv->live) {
-        /* What shows which ranks belong together must not show the cookie itself. */
+        /* The page identifies the ranks of one group, but must
+         * not show the cookie itself. */
         live_session(rdv->live, hash_bytes(group->cookie, sizeof group->cookie));
         live_phase(rdv->live, TRYST_LIVE_OPEN);
     }
     return TRYST_OK;
 }
 
-/** What has come from the peer is acknowledged once more, by a frame that counts: those
- *  that carry no record may be on their way still when LEAVE comes. */
+/** Acknowledge all DATA from the peer once more, by a frame that counts: acknowledgements
+ *  in frames without records may still be in flight when LEAVE comes. */
 static void acks_count(struct peer *peer)
 {
     if (peer->endpoint.state != PEER_EP_READY || !peer->in.stream.got)
@@ -84,10 +88,10 @@ void rendezvous_group_leave(struct rendezvous *rdv)
     list_for_each_safe (&rdv->group->met, node, after)
         acks_count(container_of(node, struct peer, node));
     rdv->leaving = true;
-    rdv->scopes.end = UINT64_MAX; /* whatever comes now is answered CLOSED */
+    rdv->scopes.end = UINT64_MAX; /* all later records are answered CLOSED */
 }
 
-/** Nothing is left to be sent to the peer. */
+/** True if nothing is left to send to the peer. */
 static bool peer_is_quiet(const struct peer *peer)
 {
     if (peer->life == PEER_GONE || !peer->endpoint.ep)
@@ -97,7 +101,7 @@ static bool peer_is_quiet(const struct peer *peer)
            !peer->in.closed_count && !peer->in.unacked && !peer->in.ack_alone;
 }
 
-/** The peer has read all that was sent; it says so in answer to LEAVE. */
+/** True if the peer has read all that was sent, as its answer to LEAVE reports. */
 static bool peer_has_read(const struct peer *peer)
 {
     return peer->life == PEER_GONE || !peer->endpoint.ep ||
@@ -125,8 +129,9 @@ bool rendezvous_group_read(const struct rendezvous *rdv)
     return all;
 }
 
-/** Our neighbours in the control tree hear from us that we leave, also those that have not looked yet. Without
- *  memory for one, that one may hear it from others. */
+/** Create the peers of this rank's neighbours in the control tree, so that LEAVE goes
+ *  also to those without a link. A neighbour that cannot be created may learn of the
+ *  leave from other ranks. */
 static void neighbours_meet(struct tryst_group *group)
 {
     for (int i = 0; i < group->roster.size; i++)
@@ -137,7 +142,7 @@ static void neighbours_meet(struct tryst_group *group)
 
 void rendezvous_group_leave_send(struct rendezvous *rdv)
 {
-    /* Who has left before us may have told nobody else. */
+    /* A rank that has left before may have sent its LEAVE to this rank only. */
     for (int i = 0; i < LAST_POLLS && poller_run(rdv->poller, 0) > 0; i++)
         continue;
     rdv->leave_sent = true;
@@ -154,9 +159,9 @@ void rendezvous_group_cut(struct rendezvous *rdv)
     rdv->cut = true;
     list_for_each_safe (&rdv->group->met, node, after) {
         struct peer *peer = container_of(node, struct peer, node);
-        peer->liveness.end_expected = true; /* it is we who go */
+        peer->liveness.end_expected = true; /* the end is this rank's doing */
         peer_give_up(peer, TRYST_E_CONTEXT,
-                     "is no longer reached: this context is closing");
+                     "cannot be reached any more: this context is closing");
     }
 }
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What users call on an operation: has it completed, how, cancel it, release it.
- *
- * Callers: users, any thread.
+ * The users' calls on an operation: test, cancel, reprioritize, read, release. Any
+ * thread.
  */
 #include "core/os/fork.h"
 #include "core/text/refuse.h"
@@ -10,13 +9,14 @@
 #include "submission.h"
 #include "tryst/sized.h"
 
-/** It is the parent's: what was complete can be read, and that is all. */
+/** True in a forked child: the operation is the parent's, and only outcomes stored
+ *  before the fork can be read. */
 static bool is_forked(const tryst_op *op)
 {
     return op->rdv->fork_generation != fork_generation_now();
 }
 
-/** Not complete, or never in this process. */
+/** True if the operation is not complete, or will never be in this process. */
 static bool is_pending(tryst_status status)
 {
     return status == TRYST_IN_PROGRESS || status == TRYST_E_FORKED;
@@ -26,7 +26,7 @@ tryst_status tryst_op_test(const tryst_op *op)
 {
     if (!op)
         return refuse_null("test an operation", "op");
-    /* acquire: partner of the store in op_complete_all. */
+    /* acquire: pairs with the store in op_complete_all. */
     tryst_status status = atomic_load_explicit(&op->outcome, memory_order_acquire);
     if (status != TRYST_IN_PROGRESS)
         return status;
@@ -57,7 +57,7 @@ tryst_status tryst_op_cancel(tryst_op *op)
     tryst_status usable = rendezvous_usable(op->rdv);
     if (usable != TRYST_OK)
         return refuse_unusable("cancel", usable);
-    /* relaxed: only decides who submits; the submission carries the rest. */
+    /* relaxed: only decides which thread submits; the submission carries the rest. */
     if (atomic_exchange_explicit(&op->cancel_asked, true, memory_order_relaxed))
         return TRYST_OK;
     op_ref(op);
@@ -66,7 +66,7 @@ tryst_status tryst_op_cancel(tryst_op *op)
     return TRYST_OK;
 }
 
-/** It is more urgent than it was: here it counts from now on. */
+/** Raise the operation to a more urgent priority, in this process from now on. */
 static void op_raise(tryst_op *op, int32_t priority)
 {
     uint64_t rank = urgency_rank(URGENCY_TRAINING, priority) & op->rdv->set.urgency_mask;
@@ -82,8 +82,8 @@ static void op_raise_run(struct rendezvous *rdv, struct submission *submission)
 {
     tryst_op *op = container_of(submission, tryst_op, raise);
     (void)rdv;
-    /* relaxed: the word is all that is told; who finds 0 from here on submits again, and the submission
-     * orders that. */
+    /* relaxed: the word carries all the data. A thread that finds 0 from here on submits
+     * again, and the submission orders that. */
     uint64_t to = atomic_exchange_explicit(&op->raise_to, 0, memory_order_relaxed);
     op_raise(op, (int32_t)(INT32_MAX + INT64_C(1) - (int64_t)to));
     op_unref(op);
@@ -97,14 +97,16 @@ tryst_status tryst_op_reprioritize(tryst_op *op, int32_t priority)
     if (usable != TRYST_OK)
         return refuse_unusable("reprioritize", usable);
     uint64_t to = (uint64_t)(INT32_MAX + INT64_C(1) - priority);
-    /* relaxed, all: only decides who submits, and with what. */
+    /* relaxed, all three: they only decide which thread submits, and with which
+     * priority. */
     uint64_t before = atomic_load_explicit(&op->raise_to, memory_order_relaxed);
     while (before < to && !atomic_compare_exchange_weak_explicit(&op->raise_to, &before,
                                                                  to, memory_order_relaxed,
                                                                  memory_order_relaxed))
         ;
     if (before)
-        return TRYST_OK; /* on its way, with the more urgent of the two */
+        /* a submission is under way, with the more urgent of the two */
+        return TRYST_OK;
     op_ref(op);
     op->raise.run = op_raise_run;
     rendezvous_submit(op->rdv, &op->raise);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rendezvous engine: one pass of it does everything that is due.
+ * The rendezvous engine: one pass does everything that is due.
  *
- * Idea: a pass takes what users submitted, lets the rails deliver, settles what ended, lets the
- * dispatch start slices, packs what is queued into frames and then completes operations, in this
- * order: what becomes ready in a pass leaves in the same pass.
- * Invariant: completions and endings run only at the places marked below, so no handler finds
- * an object gone under its hands.
- * Callers: commsched (progress, open, close).
+ * Idea: a pass runs submissions, lets the rails deliver, frees what ended, lets the
+ * dispatch start slices, packs queued records into frames and then completes operations,
+ * in this order: what becomes ready in a pass leaves in the same pass.
+ *
+ * Invariant: operations complete at the end of a pass, and peers and scopes end in
+ * rendezvous_reap, so no handler finds an object freed while using it.
  */
 #include "rendezvous/rendezvous.h"
 
@@ -44,16 +44,17 @@
 #include "stream_wait.h"
 #include "submission.h"
 
-/** The clock is read in one pass of so many when nothing happens. */
+/** Passes between two reads of the clock. */
 enum { PASSES_PER_CLOCK = 64 };
-/** Turns of the acknowledgement timer with nothing to do, after which it rests. */
+/** Turns of the acknowledgement timer with nothing to send, after which it stops. */
 enum { ACK_TIMER_IDLE = 50 };
-/** Polls (of 32 events) that a rank makes first that has not looked for long. */
+/** Largest number of polls (of 32 events each) that a rank makes after a long
+ *  gap, before its timers run. */
 enum { LATE_POLLS = 64 };
-/** Accepted connections that have not said who they are. */
+/** Largest number of accepted connections before their HELLO. */
 enum { LINKS_PENDING_MAX = 64 };
 
-/** Where the rooms below call up. */
+/** Functions that the folders below call. */
 static const struct peer_events peer_events = {.open = protocol_peer_open,
                                                .connect = protocol_peer_connect,
                                                .frame = records_read,
@@ -62,7 +63,7 @@ static const struct peer_events peer_events = {.open = protocol_peer_open,
                                                .close = protocol_peer_close,
                                                .aborted = step_aborted};
 
-/* ---- open and close ----------------------------------------------------------------------- */
+/* ---- open and close ---------------------------------------------------------------- */
 
 uint64_t rendezvous_eager_max(const struct config *config)
 {
@@ -118,7 +119,7 @@ tryst_status rendezvous_open(const struct rendezvous_params *params, struct err 
     struct rendezvous *rdv = mem_zalloc(sizeof *rdv);
     uint64_t start;
     if (!rdv)
-        return err_set(err, TRYST_E_NOMEM, "no memory for the context");
+        return err_set(err, TRYST_E_NOMEM, "cannot open the context: out of memory");
     rdv->owner = params->owner;
     rdv->rails_open = params->rails_open;
     rdv->enter = params->enter;
@@ -155,7 +156,8 @@ tryst_status rendezvous_open(const struct rendezvous_params *params, struct err 
     if (status != TRYST_OK || pools_open(rdv) != TRYST_OK ||
         random_secret(&start, sizeof start) != TRYST_OK) {
         rendezvous_close(rdv);
-        return err_set(err, TRYST_E_NOMEM, "no memory for the context's pools");
+        return err_set(err, TRYST_E_NOMEM,
+                       "cannot open the context's pools: out of memory");
     }
     rdv->id_next = 1 + (start & (rdv->id_mask >> 1));
     rdv->ids_clear_end = rdv->id_mask + 1;
@@ -179,7 +181,7 @@ void rendezvous_close(struct rendezvous *rdv)
         engine_free(rdv);
         return;
     }
-    /* Handles stay readable: the last one that is released frees the rest. */
+    /* Handles stay readable: the release of the last one frees the rest. */
     LOG_INFO(rdv->log, "%zu operations were not released before tryst_close", held);
     rdv->log = NULL;
     /* relaxed: no call of this context is under way. */
@@ -193,11 +195,11 @@ void *rendezvous_owner(const struct rendezvous *rdv)
 
 uint64_t rendezvous_completions(const struct rendezvous *rdv)
 {
-    /* acquire: partner of the store in op_complete_all. */
+    /* acquire: pairs with the store in op_complete_all. */
     return atomic_load_explicit(&rdv->completions, memory_order_acquire);
 }
 
-/* ---- a pass ------------------------------------------------------------------------------- */
+/* ---- a pass ------------------------------------------------------------------------ */
 
 static int rails_progress(struct rendezvous *rdv)
 {
@@ -233,8 +235,9 @@ static bool ops_reported(const struct list *ops)
     return true;
 }
 
-/** What is left of a closing scope may wait for a peer's step to close (a small send that nobody has
- *  received, and was given back): its close need not. */
+/** Report the close of a step when all its operations are reported. A failed send may
+ *  stay in the scope until the peer closes its step, which the close need not wait
+ *  for. */
 static void close_settle(struct scope *scope)
 {
     if (!ops_reported(&scope->ops) || !ops_reported(&scope->warned))
@@ -243,7 +246,7 @@ static void close_settle(struct scope *scope)
     scope->close_op = NULL;
 }
 
-/** Close endpoints, finish peers, free scopes: nobody else is walking them now. */
+/** Close endpoints, finish peers, free scopes: nothing else is walking them now. */
 void rendezvous_reap(struct rendezvous *rdv)
 {
     struct list_node *node;
@@ -268,13 +271,14 @@ static int flush_all(struct rendezvous *rdv)
     struct list_node *node;
     int count = 0;
     list_init(&now);
-    list_append(&now, &rdv->flush); /* who has no room joins the next pass */
+    list_append(&now, &rdv->flush); /* a peer without room joins the next pass */
     while ((node = list_first(&now)) != NULL)
         count += peer_flush(container_of(node, struct peer, out.flush_node));
     return count;
 }
 
-/** The reason of an abort did not come within a tick: say what is known. */
+/** End the wait of failed receives for the reason of an abort, with a general text: no
+ *  reason has come within a tick. */
 static void causes_settle(struct list *ops)
 {
     list_for_each_safe (ops, node, after) {
@@ -286,7 +290,7 @@ static void causes_settle(struct list *ops)
     }
 }
 
-/** What has waited for other frames leaves now. */
+/** Send what has waited to go with other frames. */
 static void idle_release(struct rendezvous *rdv)
 {
     struct list_node *node;
@@ -294,7 +298,7 @@ static void idle_release(struct rendezvous *rdv)
         peer_idle(container_of(node, struct peer, out.idle_node));
 }
 
-/** Small receives that wait for long, or in their sleep, are announced. */
+/** Send the WANTs of small receives, before the thread sleeps and at each tick. */
 static void announce_all(struct rendezvous *rdv)
 {
     struct list_node *node;
@@ -326,8 +330,7 @@ __attribute__((cold, noinline)) static void tick(struct rendezvous *rdv, uint64_
         live_tick(rdv->live, rdv, now_ns);
 }
 
-/** Nobody has looked for long, so time-outs may have passed for which the answers have come: those
- *  first. */
+/** Drain input after a long gap, before time-outs are judged: answers may have come. */
 static void look_first(struct rendezvous *rdv)
 {
     for (int i = 0; i < LATE_POLLS && poller_run(rdv->poller, 0) > 0; i++)
@@ -350,7 +353,7 @@ static int timers_run(struct rendezvous *rdv)
     return count;
 }
 
-/** Ask for somebody who sends what stays behind, if nobody does: false when there is none. */
+/** Start the acknowledgement timer unless it runs; false: it cannot run. */
 static bool ack_timer_ask(struct rendezvous *rdv)
 {
     if (!rdv->ack_timer_runs && rdv->ack_timer_call)
@@ -358,8 +361,9 @@ static bool ack_timer_ask(struct rendezvous *rdv)
     return rdv->ack_timer_runs;
 }
 
-/** A thread leaves: true when acknowledgements stay for an answer, where we have answered what came before:
- *  a small tensor has left for the peer since a thread left last. */
+/** Decide, when a thread leaves, whether acknowledgements to the peer wait for a reply:
+ *  true if a small tensor was sent to the peer since a thread last left, so that the next
+ *  one can carry them, and the timer runs. */
 static bool acks_defer(struct peer *peer)
 {
     if (!peer->in.unacked || peer->out.asks_new_count ||
@@ -401,7 +405,8 @@ bool rendezvous_ack_timer(struct rendezvous *rdv)
     return false;
 }
 
-/** While bulk is under way: was it long since the last pass? What came meanwhile waited for us. */
+/** Detect a long gap between passes while bulk is in flight: what came meanwhile waited,
+ *  so samples of the path are invalid. */
 __attribute__((noinline)) static void pause_check(struct rendezvous *rdv)
 {
     uint64_t before_ns = rdv->moved_ns;
@@ -446,7 +451,7 @@ int rendezvous_progress(struct rendezvous *rdv)
 {
     uint64_t begin_ns = trace_now_ns(rdv->trace);
     int count = pass(rdv);
-    rdv->pass_ns = 0; /* events may come before the next one, long after this */
+    rdv->pass_ns = 0; /* events may come long before the next pass */
     if (rdv->trace && count)
         trace_span(rdv->trace, "progress", NULL, begin_ns, trace_now_ns(rdv->trace), 0, 0,
                    0);
@@ -456,7 +461,7 @@ int rendezvous_progress(struct rendezvous *rdv)
 tryst_status rendezvous_arm(struct rendezvous *rdv)
 {
     tryst_status worst = TRYST_OK;
-    /* seq_cst: partner of rendezvous_submit. */
+    /* seq_cst: pairs with the load in rendezvous_queue. */
     atomic_store_explicit(&rdv->sleeping, 1, memory_order_seq_cst);
     if (!mpsc_empty(&rdv->submissions) || rdv->stirred)
         return TRYST_AGAIN;
@@ -468,7 +473,7 @@ tryst_status rendezvous_arm(struct rendezvous *rdv)
     if (rdv->above.busy && rdv->above.busy(rdv->above.arg))
         return TRYST_AGAIN;
     rdv->copies_busy = false;
-    rdv->moved_ns = 0; /* who sleeps until something comes does look */
+    rdv->moved_ns = 0; /* sleeping until an event is not a pause */
     for (uint32_t i = 0; i < rdv->rails_count; i++) {
         struct rail *rail = rdv->rails[i].rail;
         tryst_status status = rail->ops->arm(rail);
@@ -478,11 +483,11 @@ tryst_status rendezvous_arm(struct rendezvous *rdv)
             worst = status;
         rdv->copies_busy |= rail->copies_busy > 0;
     }
-    /* Frames and slices that the transport had no room for are tried again soon. */
+    /* Frames and slices for which the transport had no room are tried again soon. */
     return list_empty(&rdv->flush) && !rdv->start_failed ? worst : TRYST_E_UNSUPPORTED;
 }
 
-/** The earlier of two times, of which 0 is none. */
+/** Return the earlier of two times, of which 0 means none. */
 static uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
 {
     return !a_ns || (b_ns && b_ns < a_ns) ? b_ns : a_ns;
@@ -501,7 +506,7 @@ uint64_t rendezvous_next_ns(const struct rendezvous *rdv)
     return next_ns;
 }
 
-/* ---- rails and listener -------------------------------------------------------------------- */
+/* ---- rails and listener ------------------------------------------------------------ */
 
 const struct rail_events *const rendezvous_rail_events = &peer_rail_events;
 const uint32_t rendezvous_wire_version = WIRE_VERSION;
@@ -574,6 +579,7 @@ void rendezvous_listen_stop(struct rendezvous *rdv)
 
 void rendezvous_awake(struct rendezvous *rdv)
 {
-    /* relaxed: a submission that still sees 1 wakes once too often, which does no harm. */
+    /* relaxed: a submission that still reads 1 wakes once too often, which is
+     * harmless. */
     atomic_store_explicit(&rdv->sleeping, 0, memory_order_relaxed);
 }

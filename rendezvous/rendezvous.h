@@ -2,8 +2,8 @@
 /** @file rendezvous.h
  *  The rendezvous engine of one context: operations meet by key and become transfers.
  *
- *  Domain: everything here is called by the thread that holds the context's progress lock, but
- *  rendezvous_usable, rendezvous_owner, rendezvous_completions and rendezvous_eager_max.
+ *  Domain: all functions are called by the thread that holds the context's progress lock,
+ *  except rendezvous_owner, rendezvous_completions and rendezvous_eager_max.
  */
 #ifndef RENDEZVOUS_RENDEZVOUS_H
 #define RENDEZVOUS_RENDEZVOUS_H
@@ -38,91 +38,95 @@ struct rendezvous_params {
     const struct clock *clock;
     struct poller *poller;
     struct trace *trace; /**< NULL: off */
-    /** Where kinds of memory are loaded from, and regions found. NULL: host memory only. */
+    /** The host, which loads kinds of memory. NULL: host memory only. */
     const struct tryst_host *host;
     struct memory_cache *memory;
     const struct dispatch_ops *dispatch;
     void *dispatch_arg;
     struct above above; /**< all zero: no collectives */
-    /** Open the rails of transport `kind` (enum transport_kind) and add them: called at the first
-     *  need, in the progress domain. TRYST_OK; TRYST_IN_PROGRESS: they open in another thread, and
-     *  rendezvous_rails_opened follows; asked again meanwhile, the answer may become an error. Else
-     *  `text` (TRANSPORT_TEXT_MAX) receives the reason of a failure. */
+    /** Open the rails of transport `kind` (enum transport_kind) and add them: called at
+     *  the first need, in the progress domain. TRYST_OK; TRYST_IN_PROGRESS: they open in
+     *  another thread, and rendezvous_rails_opened follows (a call before that may return
+     *  an error). Else `text` (TRANSPORT_TEXT_MAX) receives the reason of a failure. */
     tryst_status (*rails_open)(void *owner, int kind, char *text);
-    /** Take the progress lock if it is free, and put it: for submissions, from any thread. NULL:
-     *  submissions are always queued. */
+    /** Take the progress lock if it is free, and release it, for submissions. Any thread.
+     *  NULL: submissions are always queued. */
     bool (*enter)(void *owner);
     void (*leave)(void *owner);
-    /** Called with the lock when an acknowledgement stays behind the thread that leaves: from now on
-     *  another thread calls rendezvous_ack_timer every TRYST_ACK_DELAY until that says enough. False:
-     *  none can; NULL: nothing stays behind. */
+    /** Have another thread call rendezvous_ack_timer every TRYST_ACK_DELAY, until that
+     *  returns false. Called with the lock, when a thread that leaves delays
+     *  acknowledgements. False: no thread can; NULL: no acknowledgement is delayed. */
     bool (*ack_timer_call)(void *owner);
-    /** Start the driver of devices of `kind`, in another thread, `device` first. Any thread; never blocks.
-     *  TRYST_OK (started already), TRYST_IN_PROGRESS: rendezvous_device_started follows; or an error. NULL:
-     *  the first use of a device starts the driver, and blocks. */
+    /** Start the driver of devices of `kind`, in another thread, `device` first. Any
+     *  thread; never blocks. TRYST_OK (started already), TRYST_IN_PROGRESS:
+     *  rendezvous_device_started follows; or an error. NULL: the first use of a device
+     *  starts the driver, and blocks. */
     tryst_status (*device_start)(void *owner, tryst_memory_kind kind, int32_t device);
 };
 
 /** The events that the rails of this context are opened with. */
 extern const struct rail_events *const rendezvous_rail_events;
-/** WIRE_VERSION, which all ranks of a group must share: its roster compares it. */
+/** WIRE_VERSION, which must be equal on all ranks of a group: the roster compares it. */
 extern const uint32_t rendezvous_wire_version;
 
-/** Return the most bytes that travel as DATA: TRYST_EAGER_MAX, or the room of a frame if that is less. Any thread. */
+/** Return the most bytes that travel as DATA: TRYST_EAGER_MAX, or the room of a frame if
+ *  that is less. Any thread. */
 uint64_t rendezvous_eager_max(const struct config *config);
 
 tryst_status rendezvous_open(const struct rendezvous_params *params, struct err *err,
                              struct rendezvous **rdv_p);
-/** No group is left. Handles that the user still holds stay readable; the object itself stays
- *  with them. */
+/** Close the engine; no group is left. Handles that the user still holds stay readable;
+ *  the object itself stays with them. */
 void rendezvous_close(struct rendezvous *rdv);
 
-/** One pass: submissions, rails, deadlines, housekeeping, frames out, completions. The poller
- *  is run by the caller. Returns the number of events. */
+/** Make one pass: submissions, rails, deadlines, ticks, frames to send, completions. The
+ *  caller runs the poller. Returns the number of events. */
 int rendezvous_progress(struct rendezvous *rdv);
-/** The next pass looks at the clock. */
+/** Make the next pass read the clock. */
 void rendezvous_clock_due(struct rendezvous *rdv);
-/** A thread leaves: what waits for other frames leaves now, but for acknowledgements that stay for
- *  the answer. Call it before the lock is put. */
+/** Send, when a thread leaves, all that is queued or waits to go with other
+ *  frames, except acknowledgements that are delayed for a reply. Call it
+ *  before the lock is released. */
 void rendezvous_settle(struct rendezvous *rdv);
-/** Acknowledgements that stayed behind leave. With the lock. False: none has for a while; rest until the
- *  next ack_timer_call. */
+/** Send the delayed acknowledgements. With the lock. False: none were delayed for a
+ *  while; stop until the next ack_timer_call. */
 bool rendezvous_ack_timer(struct rendezvous *rdv);
-/** Whether the caller may sleep on the poller: TRYST_OK, TRYST_AGAIN, or TRYST_E_UNSUPPORTED
- *  (sleep in short naps). */
+/** Return whether the caller may sleep on the poller: TRYST_OK, TRYST_AGAIN (make a pass
+ *  first), or TRYST_E_UNSUPPORTED (sleep in short naps). */
 tryst_status rendezvous_arm(struct rendezvous *rdv);
-/** When something must run at the latest (CLOCK_MONOTONIC ns), 0 none. */
+/** Return the time at which the next timer must run (CLOCK_MONOTONIC ns), 0: none. */
 uint64_t rendezvous_next_ns(const struct rendezvous *rdv);
 
-/** Give the engine a rail of transport `kind` (enum transport_kind); it stays the caller's, who
- *  closes it after rendezvous_group_close. `rail` NULL: an interface that was announced, of
- *  which no rail could be made; the next place counts for the next one. */
+/** Add a rail of transport `kind` (enum transport_kind). The rail belongs to the caller,
+ *  and is closed after rendezvous_group_close. `rail` NULL: the rail of an announced
+ *  interface could not be opened; the interface counts as a place. */
 tryst_status rendezvous_rail_add(struct rendezvous *rdv, int kind, struct rail *rail);
-/** Open the endpoints that wait for rails of `kind`: the start has ended, and the rails were added, or `text` is the
- * reason of the error. */
+/** Open the endpoints that wait for rails of `kind`: the start has ended, and the rails
+ *  were added, or `text` is the reason of the error. */
 void rendezvous_rails_opened(struct rendezvous *rdv, int kind, tryst_status status,
                              const char *text);
-/** Release the operations that wait for the driver of `kind`: the start has ended, and its functions are known, or
- * `text` is the reason of the error. */
+/** Release the operations that wait for the driver of `kind`: the start has ended, and
+ *  its functions are known, or `text` is the reason of the error. */
 void rendezvous_device_started(struct rendezvous *rdv, tryst_memory_kind kind,
                                tryst_status status, const char *text);
-/** None of transport `kind` could be opened: asked for again, rails_open may try anew. */
+/** Reset the places of transport `kind`, of which no rail could be opened: the next need
+ *  calls rails_open again. */
 void rendezvous_rails_none(struct rendezvous *rdv, int kind);
-/** The rails are about to be closed, or were. */
+/** Forget all rails: they are about to be closed, or were. */
 void rendezvous_rails_forget(struct rendezvous *rdv);
 /** Listen for links; `tcp` NULL: on this host only. The address goes to all peers. */
 tryst_status rendezvous_listen(struct rendezvous *rdv, const struct link_tcp *tcp,
                                struct link_address *address_p);
 void rendezvous_listen_stop(struct rendezvous *rdv);
-/** The sleeper is awake: submissions need not wake it. */
+/** Note that the sleeper is awake, so that submissions need not wake it. */
 void rendezvous_awake(struct rendezvous *rdv);
-/** Close endpoints, finish peers, free scopes: nobody else is walking them now. Part of a pass, and of
- *  rendezvous_group_close. */
+/** Close endpoints, finish peers, free scopes: nothing else is walking them now. Part of
+ *  a pass, and of rendezvous_group_close. */
 void rendezvous_reap(struct rendezvous *rdv);
-/** Any thread. */
+/** Return the owner. Any thread. */
 void *rendezvous_owner(const struct rendezvous *rdv);
-/** How many operations of the context have completed. Any thread: what an unchanged value means is that
- *  no outcome was stored in between. */
+/** Return the number of completed operations of the context. Any thread: if the value is
+ *  unchanged, no outcome was stored in between. */
 uint64_t rendezvous_completions(const struct rendezvous *rdv);
 
 #endif

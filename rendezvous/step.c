@@ -2,11 +2,12 @@
 /*
  * Steps: scopes for keys, their abort and their close.
  *
- * Idea: the user's calls only hand in a submission; the scope changes in the progress domain,
- * where nothing can slip between a check of its status and an insertion into its table.
- * Invariant: after a scope is aborted or closing, an operation that reaches it is failed by the
- * one who drains it, so no operation is queued behind the sweep.
- * Callers: users; abort.c; rendezvous_group_leave.
+ * Idea: the user's calls only submit; the scope changes in the progress domain, where
+ * nothing can come between a check of its status and an insertion into its table.
+ *
+ * Invariant: an operation that reaches an aborted or closing scope is failed by the
+ * thread that runs its submission, so no operation is queued after the scope's operations
+ * were failed.
  */
 #include "step.h"
 #include "core/text/refuse.h"
@@ -26,7 +27,7 @@
 #include "submission.h"
 #include "tryst/sized.h"
 
-/* ---- aborted ------------------------------------------------------------------------------ */
+/* ---- aborted ----------------------------------------------------------------------- */
 
 static void publish_abort(struct tryst_step *step, const struct scope *scope)
 {
@@ -36,7 +37,8 @@ static void publish_abort(struct tryst_step *step, const struct scope *scope)
     step->origin_status = scope->abort_status;
     step->origin_rank = scope->abort_rank;
     snprintf(step->text, sizeof step->text, "%s", scope->abort_text);
-    /* release: the fields above before the flag; partner: the acquire in tryst_step_status. */
+    /* release: the fields above before the flag; pairs with the
+     * acquire in tryst_step_status. */
     atomic_store_explicit(&step->described, true, memory_order_release);
     atomic_store_explicit(&step->status, TRYST_E_ABORTED, memory_order_release);
 }
@@ -48,9 +50,10 @@ void step_aborted(struct scope *scope)
     protocol_scope_aborted(scope);
 }
 
-/* ---- open --------------------------------------------------------------------------------- */
+/* ---- open -------------------------------------------------------------------------- */
 
-/** What came before the step was opened no longer counts against the early bound. */
+/** Stop counting the scope's parked WANTs against the early bound,
+ *  since the step is open now. */
 static void early_wants_settle(struct scope *scope)
 {
     for (struct entry *entry = NULL; (entry = entry_next(scope, entry)) != NULL;) {
@@ -60,7 +63,8 @@ static void early_wants_settle(struct scope *scope)
     }
 }
 
-/** It is not early any more: who told us that it was aborted may tell us of another. */
+/** Change the scope's state from early. The peer that reported its
+ *  abort may then report another. */
 static void scope_move(struct rendezvous *rdv, struct scope *scope,
                        enum scope_state state)
 {
@@ -70,7 +74,8 @@ static void scope_move(struct rendezvous *rdv, struct scope *scope,
     scope_state_set(scope, state);
 }
 
-/** Ids only increase: what peers said of steps before `id` that were not opened is answered. */
+/** Close the early steps below `id`: ids only increase, so they will not be opened here.
+ *  Their records are answered. */
 static void skipped_close(struct rendezvous *rdv, uint64_t id)
 {
     list_for_each_safe (&rdv->scopes.early, node, after) {
@@ -85,7 +90,7 @@ static void step_open_run(struct rendezvous *rdv, struct submission *submission)
     tryst_step *step = container_of(submission, tryst_step, open);
     struct scope *scope = scope_find(&rdv->scopes, step->id);
     if (scope) {
-        scope_free(step->scope); /* peers were here first: their scope has content */
+        scope_free(step->scope); /* peers were first: their scope has content */
         step->scope = scope;
         early_wants_settle(scope);
     } else {
@@ -104,7 +109,8 @@ static void step_open_run(struct rendezvous *rdv, struct submission *submission)
         publish_abort(step, scope);
 }
 
-/** Ids increase: take the step's if it is above the newest, and hand the step in. */
+/** Take the step's id if it is above the newest, and submit the
+ *  step; false: it is not above. */
 static bool step_hand_in(tryst_group *group, tryst_step *step)
 {
     pthread_mutex_lock(&group->step_lock);
@@ -154,7 +160,7 @@ free_step:
     return status;
 }
 
-/* ---- abort -------------------------------------------------------------------------------- */
+/* ---- abort ------------------------------------------------------------------------- */
 
 static void step_abort_run(struct rendezvous *rdv, struct submission *submission)
 {
@@ -177,7 +183,7 @@ tryst_status tryst_step_abort(tryst_step *step, tryst_status status, const char 
     tryst_status usable = rendezvous_usable(step->rdv);
     if (usable != TRYST_OK)
         return refuse_unusable("abort a step", usable);
-    /* relaxed: decides who writes the request; the submission publishes it. */
+    /* relaxed: decides which thread writes the request; the submission publishes it. */
     if (atomic_exchange_explicit(&step->abort_asked, true, memory_order_relaxed))
         return TRYST_OK;
     step->asked_status = status;
@@ -198,7 +204,7 @@ tryst_status tryst_step_status(const tryst_step *step, tryst_error *error_p)
         return refuse_unsized("read a step's status", "error_p");
     if (rendezvous_usable(step->rdv) == TRYST_E_FORKED)
         return refuse_unusable("read a step's status", TRYST_E_FORKED);
-    /* acquire: partners of the releases in step_publish_abort and tryst_step_abort. */
+    /* acquire: pairs with the releases in publish_abort and tryst_step_abort. */
     tryst_status status = atomic_load_explicit(&step->status, memory_order_acquire);
     bool described = atomic_load_explicit(&step->described, memory_order_acquire);
     const tryst_error error = {.status = status,
@@ -213,11 +219,12 @@ tryst_status tryst_step_status(const tryst_step *step, tryst_error *error_p)
     return status;
 }
 
-/* ---- close -------------------------------------------------------------------------------- */
+/* ---- close ------------------------------------------------------------------------- */
 
-/** End `op`, which has failed, unless it still has something to send to its peer: DONE, the OFFER that answers a WANT,
- *  and, unless the group ends, the failure of a flow and the WANT(VOID) of what was given up before, unannounced: its
- *  send ends with it. */
+/** End `op`, which has failed, unless it still has to send to its peer: DONE;
+ *  the OFFER that answers a WANT; and, unless the group ends, the failure of a
+ *  flow, or the WANT(VOID) of a receive that was given up before it was
+ *  announced, which ends the send. */
 static void void_close(tryst_op *op, bool group_ends)
 {
     unsigned needed = group_ends ? QUEUED_DONE : QUEUED_DONE | QUEUED_WANT;
@@ -248,7 +255,8 @@ void scope_close(struct rendezvous *rdv, struct scope *scope, tryst_status statu
         live_steps(rdv->live, rdv->scopes.end, rdv->scopes.open);
     scope_move(rdv, scope, SCOPE_CLOSING);
     scope->step = NULL;
-    close_ops(&scope->ops, status, text); /* the cause of a held send answers its WANT */
+    /* the cause of a held send answers its WANT */
+    close_ops(&scope->ops, status, text);
     close_ops(&scope->warned, status, text);
     producer_scope_answer(scope, RECORD_CLOSED, TRYST_E_CLOSED, rank);
     rendezvous_reap_later(rdv, scope);

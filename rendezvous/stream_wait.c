@@ -2,13 +2,13 @@
 /*
  * Streams that wait for operations.
  *
- * Idea: the stream waits for a word in pinned memory, which the operation's completion sets: no
- * thread waits for the device, and the device waits for no thread. The completion finds the word as
- * the operation's callback, in front of the user's, so operations that no stream waits for cost
- * nothing.
- * Invariant: a word is used again, and its page given back, only when every stream that was told to
- * wait for it has gone past: an event behind the wait says so.
- * Callers: commsched (tryst_op_stream_wait), rendezvous.c.
+ * Idea: the stream waits for a word in pinned memory, which the operation's completion
+ * sets: no thread waits for the device, and the device waits for no thread. The
+ * completion runs as the operation's callback, in front of the user's, so operations
+ * without a waiting stream cost nothing.
+ *
+ * Invariant: a word is used again, and its page freed, only when every stream that waits
+ * for it has passed it: an event queued behind the wait reports so.
  */
 #include "stream_wait.h"
 
@@ -21,18 +21,18 @@
 
 /* One word a cache line: the device polls it. */
 enum { GATE_STRIDE = 64, GATES_PER_PAGE = 64 };
-/* At the end, streams get this long to go past words that have been set. */
+/* Time at the close for streams to pass words that have been set. */
 #define GATES_CLOSE_NS (2 * NS_PER_S)
 
 struct gate {
-    struct list_node node; /* gates->free */
+    struct list_node node; /* in gates->free */
     struct submission submit;
     tryst_op *op;
     tryst_op_fn callback; /* the user's */
     void *callback_arg;
     struct gate_page *page;
     uint32_t *word;
-    void *event; /* behind the wait; opened at the first use */
+    void *event; /* queued behind the wait; opened at the first use */
     bool has_event;
 };
 
@@ -41,7 +41,8 @@ struct gate_page {
     const struct memory_ops *memory;
     int32_t device;
     void *data;
-    bool lost; /* a stream may wait there for ever, for all that we know */
+    /* no event could be recorded: a stream may wait for a word of this page forever */
+    bool lost;
     struct gate gates[GATES_PER_PAGE];
 };
 
@@ -59,7 +60,7 @@ static bool gate_passed(const struct gate *gate)
            page->memory->event_query(page->device, gate->event) == TRYST_OK;
 }
 
-/* ---- pages -------------------------------------------------------------------------------- */
+/* ---- pages ------------------------------------------------------------------------- */
 
 static bool page_passed(const struct gate_page *page)
 {
@@ -80,8 +81,8 @@ static void page_close(struct gate_page *page)
     mem_free(page);
 }
 
-/** A page, all but its first gate among the free ones. Not under the lock: pinning may wait for the
- *  device, and so for a word that is set under it. */
+/** Open a page, and put all but its first gate into the free list. Without the lock:
+ *  pinning may wait for the device, and so for a word that is set under the lock. */
 static tryst_status page_open(struct gates *gates, const struct memory_ops *memory,
                               int32_t device, struct gate **first_p)
 {
@@ -122,16 +123,17 @@ void gates_close(struct gates *gates, const struct log *log)
         if (page_passed(page))
             page_close(page);
         else
-            LOG_WARN(log,
-                     "a stream has not gone past operations that are complete: 4 KiB of "
-                     "pinned memory, which it looks at, stay until the process ends");
+            LOG_WARN(
+                log,
+                "a stream still waits for completed operations: 4 KiB of "
+                "pinned memory, which the stream polls, stay until the process ends");
     }
     pthread_mutex_destroy(&gates->lock);
 }
 
-/* ---- words -------------------------------------------------------------------------------- */
+/* ---- words ------------------------------------------------------------------------- */
 
-/** Take the oldest free one of this device, if no stream looks at it any more. */
+/** Take the oldest free gate of this device, if its stream has passed it. */
 static struct gate *free_take(struct gates *gates, int32_t device)
 {
     struct gate *found = NULL;
@@ -171,22 +173,24 @@ static tryst_status gate_get(struct gates *gates, const struct memory_ops *memor
         return status;
     }
     gate->has_event = true;
-    *gate->word = 0; /* nobody looks */
+    *gate->word = 0; /* no stream waits for it */
     *gate_p = gate;
     return TRYST_OK;
 }
 
-/** Let the stream go. The word may be another operation's at once. */
+/** Set the word, so that the stream continues. Another
+ *  operation may take the word at once. */
 static void gate_open(struct gates *gates, struct gate *gate)
 {
-    /* release: what the operation has brought comes before it. Partner: the stream. */
+    /* release: the operation's results come before the word.
+     * Pairs with the stream's read. */
     __atomic_store_n(gate->word, 1, __ATOMIC_RELEASE);
     free_put(gates, gate);
 }
 
-/* ---- operations --------------------------------------------------------------------------- */
+/* ---- operations -------------------------------------------------------------------- */
 
-/** In the place of the operation's callback. */
+/** Open the gate, as the operation's callback, and call the user's. */
 static void gate_called(void *arg, tryst_op *op, tryst_status status)
 {
     struct gate *gate = arg;
@@ -201,7 +205,7 @@ static void gate_run(struct rendezvous *rdv, struct submission *submission)
 {
     struct gate *gate = container_of(submission, struct gate, submit);
     tryst_op *op = gate->op;
-    /* relaxed: written by this domain. */
+    /* relaxed: only the progress domain writes it. */
     if (atomic_load_explicit(&op->outcome, memory_order_relaxed) != TRYST_IN_PROGRESS) {
         gate_open(&rdv->gates, gate);
     } else {

@@ -11,10 +11,11 @@
 struct gates;
 
 void gates_open(struct gates *gates);
-/** All operations are complete. Waits a little for streams that are still to go past. */
+/** Close the set when all operations are complete. Waits a little for streams that have
+ *  not passed their words. */
 void gates_close(struct gates *gates, const struct log *log);
-/** What is queued in `stream` from here on waits until `op` is complete. Any thread; somebody must make
- *  progress. As tryst_op_stream_wait. */
+/** Make what is queued in `stream` from here on wait until `op` is complete, as
+ *  tryst_op_stream_wait. Any thread; a thread must make progress. */
 tryst_status rendezvous_stream_wait(tryst_op *op, int32_t device, void *stream);
 
 #endif

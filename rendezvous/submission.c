@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Submissions: how what users ask for gets into the progress domain.
+ * Submissions: the way of users' calls into the progress domain.
  *
- * Idea: a thread that finds the lock free runs its submission itself; else it is pushed on a list
- * without locks, and the next pass runs it.
- * Invariants: submissions of one thread run in their order; none is left on the list of an engine whose
- * thread sleeps.
- * Callers: users' calls (submit.c, step.c, op_calls.c); a pass.
+ * Idea: a thread that finds the lock free runs its submission itself; else the submission
+ * is pushed on a lock-free list, and the next pass runs it.
+ *
+ * Invariants: submissions of one thread run in their order; none stays on the list while
+ * the engine's thread sleeps.
  */
 #include "submission.h"
 #include "core/os/fork.h"
@@ -18,7 +18,8 @@ tryst_status rendezvous_usable(const struct rendezvous *rdv)
 {
     if (rdv->fork_generation != fork_generation_now())
         return TRYST_E_FORKED;
-    /* relaxed: a racing close is the user's error; this is for callbacks during it. */
+    /* relaxed: a racing close is the user's error; this check is
+     * for callbacks during a close. */
     return atomic_load_explicit(&rdv->closing, memory_order_relaxed) ? TRYST_E_CONTEXT
                                                                      : TRYST_OK;
 }
@@ -30,13 +31,13 @@ int submissions_run(struct rendezvous *rdv)
     while (node) {
         struct submission *submission = container_of(node, struct submission, node);
         node = node->next;
-        submission->run(rdv, submission); /* which may be the end of it */
+        submission->run(rdv, submission); /* may end the submission */
         count++;
     }
     return count;
 }
 
-/** Frames for those peers that wait for nothing of ours: they have read all. */
+/** Flush the peers without unacknowledged frames. */
 static void flush_prompt(struct rendezvous *rdv)
 {
     struct list now;
@@ -54,11 +55,13 @@ static void flush_prompt(struct rendezvous *rdv)
     }
 }
 
-/** A submission by a thread that finds the lock free, and no other before it, needs no queue, and what
- *  it has to say to a peer that has read all that it was sent leaves at once; to others it leaves with the
- *  next pass, packed with its like. A transfer that it completes starts at once, if nothing more urgent
- *  does. Nobody is called back here: what completes is told by the next pass; so tryst_arm asks for one.
- *  False: the lock is taken, or its last holder sleeps outside (tryst_arm) and must be woken. */
+/** Run a submission in the calling thread if the lock is free and no other submission
+ *  is queued. Records for peers without unacknowledged frames leave at once; those
+ *  for others leave with the next pass, packed with more. A transfer that the
+ *  submission completes starts at once, unless more urgent ones take the window.
+ *  Callbacks do not run here: completions are delivered by the next pass, so
+ *  tryst_arm requires one. False: the lock is taken, or its last holder sleeps
+ *  outside (tryst_arm) and must be woken. */
 static bool submission_run_here(struct rendezvous *rdv, struct submission *submission)
 {
     if (!rdv->enter || !rdv->enter(rdv->owner))
@@ -69,7 +72,7 @@ static bool submission_run_here(struct rendezvous *rdv, struct submission *submi
     if (runs) {
         rdv->pass_ns = 0;
         rdv->stirred = true;
-        submission->run(rdv, submission); /* which may be the end of it */
+        submission->run(rdv, submission); /* may end the submission */
         flush_prompt(rdv);
         rdv->dispatch->run(rdv->dispatch_arg);
     }
@@ -81,7 +84,8 @@ static bool submission_run_here(struct rendezvous *rdv, struct submission *submi
 void rendezvous_queue(struct rendezvous *rdv, struct submission *submission)
 {
     mpsc_push(&rdv->submissions, &submission->node);
-    /* seq_cst: Dekker with rendezvous_arm (push, then load; store, then look for pushes). */
+    /* seq_cst: Dekker with rendezvous_arm (push, then load;
+     * store, then check for pushes). */
     if (atomic_load_explicit(&rdv->sleeping, memory_order_seq_cst))
         poller_wake(rdv->poller);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file submission.h
- *  How what users ask for gets into the progress domain (submission.c).
+ *  Submissions: the way of users' calls into the progress domain (submission.c).
  */
 #ifndef RENDEZVOUS_SUBMISSION_H
 #define RENDEZVOUS_SUBMISSION_H
@@ -10,15 +10,16 @@
 struct rendezvous;
 struct submission;
 
-/** TRYST_OK, TRYST_E_FORKED or TRYST_E_CONTEXT. Any thread. */
+/** Return TRYST_OK, TRYST_E_FORKED or TRYST_E_CONTEXT. Any thread. */
 tryst_status rendezvous_usable(const struct rendezvous *rdv);
 /** Refuse submissions from now on. */
 void rendezvous_refuse(struct rendezvous *rdv);
-/** Run a submission, here if the progress lock is free, else hand it over. Any thread. */
+/** Run a submission, here if the progress lock is free, else queue it
+ *  for the next pass. Any thread. */
 void rendezvous_submit(struct rendezvous *rdv, struct submission *submission);
-/** The same for one that calls the user back: it runs in a pass. */
+/** Queue a submission that calls the user back: it runs in a pass. Any thread. */
 void rendezvous_queue(struct rendezvous *rdv, struct submission *submission);
-/** Run what was handed over; how many. Part of a pass. */
+/** Run the queued submissions; return their number. Part of a pass. */
 int submissions_run(struct rendezvous *rdv);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tryst_send and tryst_recv: check the caller's arguments, make the operation, hand it in.
+ * tryst_send and tryst_recv: check the caller's arguments, open the operation, submit it.
  *
- * Idea: a submission is one allocation from a pool and a run in the progress domain: here and now
- * where that is free, else after one push on a lock-free list.
- * Invariant: what is refused here has left no trace; what is accepted completes exactly once.
- * Callers: users.
+ * Idea: a submission is one allocation from a pool and a run in the progress domain: at
+ * once if the lock is free, else after one push on a lock-free list.
+ *
+ * Invariant: a refused call leaves no trace; an accepted one completes exactly once.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -25,9 +25,10 @@
 #include "submission.h"
 #include "tryst/sized.h"
 
-/* ---- in the progress domain --------------------------------------------------------------- */
+/* ---- in the progress domain -------------------------------------------------------- */
 
-/** Not this operation's turn any more: its scope or its peer has failed. True if so. */
+/** Fail the operation if its scope is closing or aborted, or its
+ *  peer has failed; true if so. */
 static bool submit_refused(tryst_op *op)
 {
     const struct scope *scope = op->scope;
@@ -44,8 +45,9 @@ static bool submit_refused(tryst_op *op)
     return op->reported;
 }
 
-/** Without its peer or entry an operation has no number, and all later ones of its key would meet the
- *  wrong ones: so the step fails, on all ranks. True if so. */
+/** Bind the operation to its entry and arm its deadline. Without peer, entry or deadline
+ *  it has no number, so all later operations of its key would meet wrong ones: the step
+ *  fails on all ranks. True if so; the operation has ended. */
 static bool submit_starved(tryst_op *op)
 {
     struct rendezvous *rdv = op->rdv;
@@ -55,21 +57,20 @@ static bool submit_starved(tryst_op *op)
     if (op->entry && (!op->deadline_at_ns || deadline_add(rdv, op) == TRYST_OK))
         return false;
     op_report(op, TRYST_E_NOMEM, rdv->group->roster.rank, TRYST_E_NOMEM,
-              "no memory for its key, peer or deadline");
+              "cannot queue the operation: out of memory for its key, peer or deadline");
     op_end(op);
-    rendezvous_abort(rdv, step_id, TRYST_E_NOMEM, rdv->group->roster.rank,
-                     clock_wall_ns(),
-                     "no memory for an operation's key, peer or deadline", NULL);
+    rendezvous_abort(
+        rdv, step_id, TRYST_E_NOMEM, rdv->group->roster.rank, clock_wall_ns(),
+        "cannot queue an operation: out of memory for its key, peer or deadline", NULL);
     return true;
 }
 
-/** When it was submitted. For "has waited for 60 s" the coarse clock does, read once for those that come
- *  between two passes: reading it for each was a tenth of the way of 8 bytes. */
+/** Return the time of submission. The coarse clock is exact enough for warnings of waits.
+ *  It is read once for all submissions between two passes: reading it for each took a
+ *  tenth of the time of an 8-byte message. */
 static uint64_t submitted_ns(struct rendezvous *rdv, bool exact)
 {
-    enum {
-        STAMPS = 32
-    }; /* and again after so many, in case that nobody lets us progress */
+    enum { STAMPS = 32 }; /* read again after this many, in case no pass runs */
     if (exact)
         return rendezvous_now(rdv);
     if (rdv->stamps_left-- == 0) {
@@ -114,12 +115,12 @@ static void op_submit_run(struct rendezvous *rdv, struct submission *submission)
         producer_submit(op);
     else
         consumer_submit(op);
-    /* What has completed is told by passes only, and kept until then: it is alive. */
+    /* Completions are delivered at the end of a pass, so `op` is still valid here. */
     if (rdv->live && !op->reported)
         live_op_begin(rdv->live, op, op->key, op->peer->rank);
 }
 
-/* ---- arguments ---------------------------------------------------------------------------- */
+/* ---- arguments --------------------------------------------------------------------- */
 
 static tryst_status tensor_check(struct rendezvous *rdv, const tryst_tensor *tensor,
                                  bool dead)
@@ -175,7 +176,8 @@ static tryst_status params_check(struct rendezvous *rdv, enum op_kind kind,
     return tensor_check(rdv, tensor, params && (params->flags & TRYST_OP_DEAD));
 }
 
-/** The key must name this rank on our side, and a live incarnation of the producer. */
+/** Check that the key names this rank on this side, and the present
+ *  incarnation of the producer. */
 static tryst_status key_check(enum op_kind kind, const tryst_group *group,
                               const tryst_key *key)
 {
@@ -190,7 +192,7 @@ static tryst_status key_check(enum op_kind kind, const tryst_group *group,
     if (__builtin_expect(there >= roster->size, 0))
         return refuse(TRYST_E_KEY,
                       "cannot %s: the key names rank %d, and this group has %d ranks: "
-                      "make keys anew in each group: %s",
+                      "make new keys for each group: %s",
                       kind == OP_SEND ? "send" : "receive", there, roster->size,
                       key->string);
     uint64_t incarnation = roster->ranks[key->src_rank].incarnation;
@@ -198,12 +200,13 @@ static tryst_status key_check(enum op_kind kind, const tryst_group *group,
         return TRYST_OK;
     return refuse(TRYST_E_INCARNATION,
                   "cannot %s: the key has incarnation %016" PRIx64
-                  ", rank %d has %016" PRIx64 ": make keys anew in each group",
+                  ", rank %d has %016" PRIx64 ": make new keys for each group",
                   kind == OP_SEND ? "send" : "receive", key->src_incarnation,
                   key->src_rank, incarnation);
 }
 
-/** What may go as bulk is looked for among the registered regions, if the caller names none. */
+/** Take the tensor. If the caller names no memory handle, one is searched among the
+ *  registered regions for what may go as bulk. */
 static void tensor_take(tryst_op *op, const tryst_tensor *tensor)
 {
     op->tensor = *tensor;
@@ -223,7 +226,7 @@ static void op_params_take(tryst_op *op, const tryst_tensor *tensor,
         return;
     op->flags = params->flags;
     op->priority = params->flags & TRYST_OP_PRIORITY ? params->priority : 0;
-    op->deadline_at_ns = params->deadline_ns; /* relative until it is drained */
+    op->deadline_at_ns = params->deadline_ns; /* relative until op_submit_run */
     op->callback = params->callback;
     op->callback_arg = params->arg;
     op->alloc = params->alloc;
@@ -234,7 +237,7 @@ static tryst_status op_submit(enum op_kind kind, tryst_step *step, tryst_key *ke
                               const tryst_tensor *tensor, const tryst_op_params *params,
                               tryst_op **op_p);
 
-/** Submit structs of another version as this version's. */
+/** Submit structs of another version, converted to this version's. */
 static __attribute__((noinline)) tryst_status op_submit_converted(
     enum op_kind kind, tryst_step *step, tryst_key *key, const tryst_tensor *tensor,
     const tryst_op_params *params, tryst_op **op_p)
@@ -262,12 +265,13 @@ static tryst_status op_submit(enum op_kind kind, tryst_step *step, tryst_key *ke
         (params && !tryst_sized_is_current(params, sizeof *params)))
         return op_submit_converted(kind, step, key, tensor, params, op_p);
     status = params_check(rdv, kind, tensor, params);
-    bool unchecked = status == TRYST_IN_PROGRESS; /* its device's driver starts */
+    /* the device's driver is starting */
+    bool unchecked = status == TRYST_IN_PROGRESS;
     if (status == TRYST_OK || unchecked)
         status = key_check(kind, step->group, key);
     if (status != TRYST_OK)
         return status;
-    /* acquire: partner of the releases in step.c. */
+    /* acquire: pairs with the releases in step.c. */
     if (atomic_load_explicit(&step->status, memory_order_acquire) != TRYST_OK)
         return refuse(TRYST_E_ABORTED,
                       "cannot submit: step %" PRIu64
@@ -312,7 +316,7 @@ static tryst_status op_submit_string(enum op_kind kind, tryst_step *step,
     return status;
 }
 
-/* ---- public ------------------------------------------------------------------------------- */
+/* ---- public ------------------------------------------------------------------------ */
 
 tryst_status tryst_send(tryst_step *step, const char *key, const tryst_tensor *tensor,
                         const tryst_op_params *params, tryst_op **op_p)

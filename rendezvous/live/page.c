@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The live page; page.h says what it is, tryst/live.h how it is laid out.
+ * The live page. page.h describes its use, tryst/live.h its layout.
  *
- * Memory order, the same as that of trace.c: the writer stores `begun` = n + 1 (relaxed), each word
- * with release, `ended` = n + 1 with release. A reader loads ended (acquire), each word (acquire),
- * begun (acquire). If one of its words came from a later write m, the acquire of that word has
- * synchronised with its release, so begun = m is visible, and differs from the ended that it read.
- * If begun equals ended, every word is of that write. On x86 all of these are plain moves.
- *
- * Callers: live_gather.c, and who submits, completes, opens or leaves.
+ * Memory order, as in trace.c: the writer stores `begun` = n + 1 (relaxed), each word
+ * with release, and `ended` = n + 1 with release. A reader loads ended (acquire), each
+ * word (acquire), begun (acquire). If one of its words came from a later write m, the
+ * acquire of that word has synchronised with its release, so begun = m is visible, and
+ * differs from the `ended` that was read. If begun equals ended, every word belongs to
+ * that write. On x86 all of these are plain moves.
  */
 #include "page.h"
 
@@ -23,7 +22,7 @@
 #include "transports/memory/memfd.h"
 #include "tryst/tryst.h"
 
-/** Peers that are shown: at most 152 KiB of page. */
+/** Largest number of peers on the page: 184 KiB. */
 enum { PEERS_MAX = 1024 };
 
 #define WORD        sizeof(uint64_t)
@@ -46,7 +45,7 @@ WORD_IS(key_bytes, LIVE_KEY_BYTES);
 WORD_IS(key, LIVE_KEY);
 WORD_IS(behind, LIVE_BEHIND);
 
-/* ---- words and records -------------------------------------------------------------------- */
+/* ---- words and records ------------------------------------------------------------- */
 
 static inline live_word *word_of(uint64_t *field)
 {
@@ -55,7 +54,7 @@ static inline live_word *word_of(uint64_t *field)
 
 static void record_begin(live_word *record)
 {
-    /* relaxed: this thread alone writes it, and the words' release comes after. */
+    /* relaxed: this thread is the only writer, and the words' release comes after. */
     uint64_t n = atomic_load_explicit(&record[0], memory_order_relaxed);
     atomic_store_explicit(&record[0], n + 1, memory_order_relaxed);
 }
@@ -65,7 +64,8 @@ static void record_end(live_word *record)
     live_put(&record[1], atomic_load_explicit(&record[0], memory_order_relaxed));
 }
 
-/** All of `bytes` at once; `value` opens with the two words that are not its own. */
+/** Write a record of `bytes`. The first two words of `value` are skipped:
+ *  they are `begun` and `ended`. */
 static void record_put(void *at, const void *value, size_t bytes)
 {
     live_word *record = at;
@@ -78,7 +78,7 @@ static void record_put(void *at, const void *value, size_t bytes)
     record_end(record);
 }
 
-/* ---- operations --------------------------------------------------------------------------- */
+/* ---- operations -------------------------------------------------------------------- */
 
 __attribute__((cold)) void live_key_put(live_word *record, const tryst_key *key)
 {
@@ -99,13 +99,14 @@ void live_op_put(live_word *record, const struct live_op *op, uint64_t done_byte
 {
     record_begin(record);
     live_what_put(record, op->kind_state | (uint32_t)hold->why << 16, op->rank);
-    live_put(&record[LIVE_BYTES], op->bytes); /* a receive may have learnt its shape */
+    /* a receive may have got its shape meanwhile */
+    live_put(&record[LIVE_BYTES], op->bytes);
     live_put(&record[LIVE_DONE], done_bytes < op->bytes ? done_bytes : op->bytes);
     live_put(&record[LIVE_BEHIND], hold->behind);
     record_end(record);
 }
 
-/* ---- peers and the rest ------------------------------------------------------------------- */
+/* ---- peers and the rest ------------------------------------------------------------ */
 
 void live_peer_put(struct live *live, const struct tryst_live_peer *peer)
 {
@@ -143,9 +144,10 @@ void live_session(struct live *live, uint64_t session)
     live_put(word_of(&live->header->session), session);
 }
 
-/* ---- waiting ------------------------------------------------------------------------------ */
+/* ---- waiting ----------------------------------------------------------------------- */
 
-/** gettid costs a kernel call: asked once for each thread that takes turns. */
+/** Return the thread's id. gettid costs a system call, so the id
+ *  of the last thread is kept. */
 static int32_t thread_id(struct live *live)
 {
     if (!live->tid || !pthread_equal(live->thread, pthread_self())) {
@@ -155,7 +157,7 @@ static int32_t thread_id(struct live *live)
     return live->tid;
 }
 
-/** 1 + the place of `record`, 0: NULL. */
+/** Return 1 + the place of `record`; 0 for NULL. */
 static uint64_t place_of(const struct live *live, const live_word *record)
 {
     const char *ops = live->page + live->header->ops_offset;
@@ -186,7 +188,7 @@ void live_leave(struct live *live)
     record_put(&live->header->where, &where, sizeof where);
 }
 
-/* ---- open and close ----------------------------------------------------------------------- */
+/* ---- open and close ---------------------------------------------------------------- */
 
 static void header_put(struct live *live, int rank, int size, const void *held,
                        uint64_t now_ns)
@@ -216,7 +218,7 @@ static void header_put(struct live *live, int rank, int size, const void *held,
     live->places_count = LIVE_OPS_MAX;
     snprintf(header->version, sizeof header->version, "%d.%d.%d", TRYST_VERSION_MAJOR,
              TRYST_VERSION_MINOR, TRYST_VERSION_PATCH);
-    /* Last: a page without it is being made. */
+    /* The magic comes last: a page without it is incomplete. */
     live_put(word_of(&header->magic), TRYST_LIVE_MAGIC);
 }
 
@@ -233,7 +235,7 @@ static tryst_status page_map(struct live *live, int rank)
         close(live->fd);
         return TRYST_E_NOMEM;
     }
-    memfd_seal_writes(live->fd); /* who finds it can only read */
+    memfd_seal_writes(live->fd); /* other processes can only read the page */
     live->page = page;
     live->header = page;
     return TRYST_OK;

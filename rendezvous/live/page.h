@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file page.h
- *  The writer of the live page (tryst/live.h): what a rank is doing, for whoever looks from
- *  outside.
+ *  The writer of the live page (tryst/live.h), which shows a rank's work to other
+ *  processes.
  *
- *  Idea: an operation has a place on the page from its submission to its completion, so the page
- *  is right whenever the process is stopped, and wherever it hangs. What the place says is some ten
- *  words; its key is copied only where another key stood there before.
- *  Invariant: one writer at a time, the holder of the progress lock. A page that could not be made
- *  is missing, and nothing else is.
+ *  Idea: an operation has a place on the page from its submission to its completion, so
+ *  the page is right whenever the process is stopped, and wherever it hangs. A place
+ *  takes some ten words; the key is copied only if the place held another key before.
+ *  Invariant: one writer at a time, the holder of the progress lock. A page that could
+ *  not be created is missing, with no other effect.
  */
 #ifndef RENDEZVOUS_LIVE_PAGE_H
 #define RENDEZVOUS_LIVE_PAGE_H
@@ -20,7 +20,7 @@
 #include "rendezvous/match/prepared.h"
 #include "tryst/live.h"
 
-/** Places for operations: 64 KiB of page. */
+/** Places for operations: 59 KiB of page. */
 enum { LIVE_OPS_MAX = 128 };
 
 typedef _Atomic(uint64_t) live_word;
@@ -42,59 +42,59 @@ enum live_at {
 };
 
 struct live {
-    live_word
-        *places[LIVE_OPS_MAX]; /**< records that are free: the first `places_count` */
+    live_word *places[LIVE_OPS_MAX]; /**< free records: the first `places_count` */
     uint32_t places_count;
-    uint8_t waits;         /**< enum tryst_live_wait, as it stands on the page */
-    const void *waits_for; /**< likewise: whose record; only compared */
+    uint8_t waits;         /**< enum tryst_live_wait, as on the page */
+    const void *waits_for; /**< operation that the thread waits for; only compared */
     uint32_t peers_count;
     struct tryst_live_header *header;
-    char *page; /**< the same, in bytes */
+    char *page; /**< the header's address, to count in bytes */
     size_t page_bytes;
     int fd;
-    /* The thread whose id was asked for last; a copy in a forked child is of no use. */
+    /* The last thread and its id; a copy in a forked child is useless. */
     int32_t tid;
     pthread_t thread;
 };
 
-/** Its key is not the one that stood in this place before. */
+/** Write a key that differs from the one that the place held before. */
 void live_key_put(live_word *record, const tryst_key *key);
 
-/* release: partner of a reader's acquires; page.c has the argument. */
+/* release: pairs with a reader's acquires; page.c has the argument. */
 static inline void live_put(live_word *word, uint64_t value)
 {
     atomic_store_explicit(word, value, memory_order_release);
 }
 
-/** An operation that begins. */
+/** Values of an operation that begins. */
 struct live_op {
     uint16_t kind_state; /**< the kind, and the state above it */
-    int32_t rank;        /**< of the peer; -1: none */
+    int32_t rank;        /**< rank of the peer; -1: none */
     uint64_t step, number, bytes, since_ns;
     const tryst_key *key; /**< or NULL */
 };
 
-/** Why the next slice of a send does not leave. */
+/** Reason why the next slice of a send does not start. */
 struct live_hold {
     uint16_t why;    /**< enum tryst_live_hold */
     uint64_t behind; /**< hash of a key, or 0 */
 };
 
-/** Kind, state, above them the hold, and the rank of the peer. */
+/** Write the word of kind, state and (above them) hold, and the peer's rank. */
 static inline void live_what_put(live_word *record, uint32_t what, int32_t rank)
 {
     live_put(&record[LIVE_WHAT], what | (uint64_t)(uint32_t)rank << 32);
 }
 
-/** It was submitted, and has not completed. Every operation comes by here: some forty
- *  instructions. Returns its place; NULL: none is free, so it is counted only. */
+/** Take a place for an operation that was submitted. Each operation costs
+ *  some forty instructions here. Returns the place; NULL: none is free, and
+ *  the operation is only counted. */
 __attribute__((always_inline)) static inline live_word *live_op_add(
     struct live *live, const struct live_op *op)
 {
     if (!live->places_count)
         return NULL;
     live_word *record = live->places[--live->places_count];
-    /* relaxed: one thread writes at a time, and the lock hands over what it wrote. */
+    /* relaxed: one thread writes at a time, and the lock passes its writes on. */
     uint64_t n = atomic_load_explicit(&record[LIVE_BEGUN], memory_order_relaxed) + 1;
     atomic_store_explicit(&record[LIVE_BEGUN], n, memory_order_relaxed);
     live_what_put(record, op->kind_state, op->rank);
@@ -110,44 +110,46 @@ __attribute__((always_inline)) static inline live_word *live_op_add(
     return record;
 }
 
-/** It has completed. One word is enough: all that stands there was true until now. The place is
- *  another's from now on. */
+/** Free the place of an operation that has completed. One word is enough: all others were
+ *  true until now. Another operation may take the place from now on. */
 static inline void live_op_forget(struct live *live, live_word *record)
 {
     live->places[live->places_count++] = record;
     live_put(&record[LIVE_WHAT], 0);
 }
 
-/** What of it changes while it is pending: state and bytes of `op`, how many are done, and what holds it. */
+/** Write the values that change while an operation is pending: state and bytes of `op`,
+ *  bytes done, and the hold. */
 void live_op_put(live_word *record, const struct live_op *op, uint64_t done_bytes,
                  const struct live_hold *hold);
 
-/** Make the page of a rank. `held` is the byte that says whether a thread is inside the engine.
- *  TRYST_OK, or why there is none: no memory, or no descriptor. */
+/** Create the page of a rank. `held` is the byte that is nonzero while a thread is inside
+ *  the engine. Returns TRYST_OK, or the reason for no page: no memory, or no
+ *  descriptor. */
 tryst_status live_open(int rank, int size, const void *held, uint64_t now_ns,
                        struct live **live_p);
 void live_close(struct live *live);
-/** `peer->rank` is below peers_count. */
+/** Write a peer's record; `peer->rank` is below peers_count. */
 void live_peer_put(struct live *live, const struct tryst_live_peer *peer);
 void live_counts(struct live *live, uint64_t pending, uint64_t completed,
                  uint64_t now_ns);
-/** The newest step (1 + its id), and how many are open. */
+/** Write 1 + the id of the newest step, and the number of open steps. */
 void live_steps(struct live *live, uint64_t end, uint64_t open);
 void live_transport(struct live *live, int kind);
 void live_phase(struct live *live, enum tryst_live_phase phase);
 void live_session(struct live *live, uint64_t session);
-/** Does the page say already that the thread waits so, for `op`? */
+/** True if the page shows already that the thread waits in this way for `op`. */
 static inline bool live_waits_so(const struct live *live, enum tryst_live_wait how,
                                  const void *op)
 {
     return live->waits == how && live->waits_for == op;
 }
-/** The thread waits so, for `op`, whose place is `record` (NULL: it has none). */
+/** Show that the thread waits in this way for `op`, at place `record` (NULL: none). */
 void live_wait(struct live *live, enum tryst_live_wait how, const void *op,
                const live_word *record, uint64_t now_ns);
-/** It leaves the engine. */
+/** Show that the thread has left the engine. */
 void live_leave(struct live *live);
-/** In a forked child (async-signal-safe). */
+/** Close the page's descriptor in a forked child (async-signal-safe). */
 void live_forked(struct live *live);
 
 #endif

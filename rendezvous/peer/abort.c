@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Aborts of steps, told from rank to rank.
+ * Aborts of steps, passed from rank to rank.
  *
- * Idea: an abort floods over every link that is up. For links that come up later it is read off the
- * step while that is open, and off a note when it has been closed; a rank that has no use for an abort
- * any more passes it on along the control tree all the same.
- * Invariants: of two causes of one step's abort the earlier (origin time, rank) counts, in the step and in
- * its one note; the notes are those of the newest steps. What is no news is not passed on, so nothing goes
- * round for ever.
- * Callers: step.c (an abort; a step opens or ends), the link (it came up, ABORT came), the protocol (what
- * records are refused with).
+ * Idea: an abort floods over every link that is up. For a link that comes up later, the
+ * abort is read from the step while the step is open, and from a note once the step has
+ * been closed. A rank that has closed the step still forwards the abort along the control
+ * tree.
+ *
+ * Invariants: of two causes of one step's abort the earlier (origin time, rank) counts,
+ * in the step and in its one note; the notes are those of the newest steps. A cause that
+ * is not new is not forwarded, so the flood ends.
  */
 #include "abort.h"
 
@@ -37,7 +37,7 @@ static void note_make(const struct scope *scope, struct abort_note *note)
     snprintf(note->text, sizeof note->text, "%s", scope->abort_text);
 }
 
-/* ---- notes -------------------------------------------------------------------------------- */
+/* ---- notes ------------------------------------------------------------------------- */
 
 static const struct abort_note *note_find(const struct rendezvous *rdv, uint64_t step)
 {
@@ -47,8 +47,8 @@ static const struct abort_note *note_find(const struct rendezvous *rdv, uint64_t
     return NULL;
 }
 
-/** Where a note of `step` goes: over the one that it has, a free place, or that of the oldest step.
- *  NULL: all that are kept are of newer steps. */
+/** Return the place for a note of `step`: the note that the step has, a free place, or
+ *  the note of the oldest step. NULL: all notes are of newer steps. */
 static struct abort_note *note_place(struct rendezvous *rdv, uint64_t step)
 {
     struct abort_note *oldest = &rdv->aborts[0];
@@ -64,7 +64,7 @@ static struct abort_note *note_place(struct rendezvous *rdv, uint64_t step)
     return oldest->step < step ? oldest : NULL;
 }
 
-/** True when it is news, and kept. */
+/** Keep the note; true if its cause is new and there was a place for it. */
 static bool note_keep(struct rendezvous *rdv, const struct abort_note *note)
 {
     const struct abort_note *known = note_find(rdv, note->step);
@@ -103,7 +103,7 @@ tryst_status step_refuses(const struct rendezvous *rdv, const struct scope *scop
     return closed ? TRYST_E_CLOSED : TRYST_OK;
 }
 
-/* ---- telling ------------------------------------------------------------------------------ */
+/* ---- send -------------------------------------------------------------------------- */
 
 static void note_send(struct peer *peer, const struct abort_note *note)
 {
@@ -149,13 +149,15 @@ static void tell_all(struct rendezvous *rdv, const struct abort_note *note,
     }
 }
 
-/** The step is not open here any more: it may be, behind us in the control tree. */
+/** Forward the abort of a step that is closed here along the control tree, where
+ *  the step may still be open. */
 static void pass_on(struct rendezvous *rdv, const struct abort_note *note,
                     const struct peer *from)
 {
     const struct tryst_group *group = rdv->group;
     if (!note_keep(rdv, note))
-        return; /* all behind us know, or it is too old to matter */
+        /* the neighbours have it already, or the step is too old for a note */
+        return;
     list_for_each_safe (&group->met, node, after) {
         struct peer *to = container_of(node, struct peer, node);
         if (to != from && peer_tree_neighbours(group, group->roster.rank, to->rank))
@@ -163,9 +165,9 @@ static void pass_on(struct rendezvous *rdv, const struct abort_note *note,
     }
 }
 
-/* ---- a step is aborted -------------------------------------------------------------------- */
+/* ---- a step is aborted ------------------------------------------------------------- */
 
-/** True when this cause is news. */
+/** Abort the scope; true if this cause is new. */
 static bool scope_abort(struct rendezvous *rdv, struct scope *scope,
                         const struct abort_note *cause)
 {
@@ -188,7 +190,9 @@ void abort_note_take(struct rendezvous *rdv, struct scope *scope)
         (void)scope_abort(rdv, scope, note);
 }
 
-/** The step to be aborted: for one that is not open here a place is kept, so many for each peer. */
+/** Return the scope to abort. For a step that is not open here an early
+ *  scope is made, at most EARLY_ABORTS_MAX for each peer. NULL: the step is
+ *  closed here, or memory is short. */
 static struct scope *abort_scope(struct rendezvous *rdv, uint64_t step, struct peer *from)
 {
     struct scope *scope = scope_find(&rdv->scopes, step);
@@ -215,7 +219,7 @@ void rendezvous_abort(struct rendezvous *rdv, uint64_t step, tryst_status status
         .step = step, .time_ns = time_ns, .status = status, .rank = rank};
     struct scope *scope = abort_scope(rdv, step, from);
     snprintf(cause.text, sizeof cause.text, "%s", text);
-    if (!scope) /* closed here; or no memory, and it opens later: a note */
+    if (!scope) /* closed here, or no memory for an early scope: keep a note */
         pass_on(rdv, &cause, from);
     else if (scope_abort(rdv, scope, &cause))
         tell_all(rdv, &cause, from);

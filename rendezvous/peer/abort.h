@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file abort.h
- *  Aborts of steps, told from rank to rank (abort.c).
+ *  Aborts of steps: their flood from rank to rank, and notes of closed steps (abort.c).
  */
 #ifndef RENDEZVOUS_PEER_ABORT_H
 #define RENDEZVOUS_PEER_ABORT_H
@@ -10,27 +10,29 @@
 
 struct peer;
 
-/** Aborted steps, not open here yet, that one peer may tell us of. Each costs a struct scope and its
- *  first buckets. */
+/** Largest number of aborted steps, not open here yet, that one peer may report. Each
+ *  costs a struct scope and its first buckets. */
 enum { EARLY_ABORTS_MAX = 1 << 16 };
 
-/** Abort a step by id, also one that is not open here yet, and tell all peers but `from`. The earliest
- *  (time, rank) wins. */
+/** Abort a step by id, also one that is not open here yet, and send ABORT to all peers
+ *  but `from`. Of several causes the earliest (time, rank) counts. */
 void rendezvous_abort(struct rendezvous *rdv, uint64_t step, tryst_status status,
                       int32_t rank, uint64_t time_ns, const char *text,
                       struct peer *from);
-/** LINK_ABORT has come. */
+/** Read a LINK_ABORT message. */
 void abort_read(struct peer *peer, const void *data, size_t bytes);
-/** What a record of a step is refused with, and by whom: TRYST_E_ABORTED, also when the abort was
- *  followed by the close (as far back as ABORT_NOTES remember), else TRYST_E_CLOSED. TRYST_OK: the
- *  step takes it, or is not open here yet. `scope`: scope_find's answer. */
+/** Return the status that refuses a record of a step, with the rank that began it:
+ *  TRYST_E_ABORTED, also when the abort was followed by the close (as far back as
+ *  ABORT_NOTES reach), else TRYST_E_CLOSED. TRYST_OK: the step is open, or not open here
+ *  yet. `scope` is scope_find's result. */
 tryst_status step_refuses(const struct rendezvous *rdv, const struct scope *scope,
                           uint64_t step, int32_t *origin_rank_p);
-/** A link came up: all that it has missed. */
+/** Send all aborts that the peer missed, since its link has just come up. */
 void abort_send_all(struct peer *peer);
-/** An aborted scope is being freed: links that come up later are told of it all the same. */
+/** Keep a note of an aborted scope that is being freed, for links that come up later. */
 void abort_note_scope(struct rendezvous *rdv, const struct scope *scope);
-/** A step opens here: if it was aborted before, and only a note of that could be kept, it is now. */
+/** Abort a step that opens here if a note of its abort was kept (when no scope could
+ *  be). */
 void abort_note_take(struct rendezvous *rdv, struct scope *scope);
 
 #endif

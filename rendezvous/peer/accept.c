@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections that others have made to us, until their HELLO has shown whose they are.
+ * Connections that other ranks have opened to this one, until HELLO shows their rank.
  *
- * Invariants: when both ranks connect at once, the lower rank's connection stays. One that does not stay is
- * read until the peer closes it: it may say LEAVE there.
- * Callers: the listener (rendezvous.c); membership.c.
+ * Invariants: when both ranks connect at once, the lower rank's connection stays. A
+ * connection that does not stay is read until the peer closes it, since LEAVE may come on
+ * it.
  */
 #include "accept.h"
 
@@ -18,12 +18,13 @@
 #include "rendezvous/op/engine.h"
 #include "tree.h"
 
-/** Unauthenticated connections are logged once in this time, with how many there were. */
+/** Refused connections are logged once in this time, with their number. */
 #define REFUSED_LOG_NS (10 * NS_PER_S)
 
 static const struct link_events hello_events;
 
-/** An accepted link whose HELLO has not come, or one that does not stay: it may still say LEAVE. */
+/** An accepted link before its HELLO, or a duplicate link, which may still bring
+ *  LEAVE. */
 struct hello_link {
     struct list_node node;
     struct rendezvous *rdv;
@@ -37,7 +38,8 @@ static void hello_link_free(struct hello_link *hello)
     mem_free(hello);
 }
 
-/** A link that does not stay: the peer closes it, but may leave before it reads that. */
+/** Keep reading a duplicate link: the peer closes it, but may
+ *  leave before it reads DUPLICATE. */
 static void link_linger(struct peer *peer, struct link *link)
 {
     struct rendezvous *rdv = peer->rdv;
@@ -46,7 +48,7 @@ static void link_linger(struct peer *peer, struct link *link)
         struct hello_link *other = container_of(node, struct hello_link, node);
         if (other->peer != peer)
             continue;
-        link_close(other->link); /* one for each peer is enough */
+        link_close(other->link); /* one duplicate link per peer is enough */
         hello_link_free(other);
     }
     if (!hello) {
@@ -58,7 +60,8 @@ static void link_linger(struct peer *peer, struct link *link)
     link_events_set(link, &hello_events, hello);
 }
 
-/** The peer lives, and is given up here: it shall know why. HELLO comes first, as on each link. */
+/** Send the reason to a living peer that was given up here. HELLO
+ *  comes first, as on each link. */
 static void link_give_up(struct peer *peer, struct link *link)
 {
     const char *text = peer->liveness.gone_text;
@@ -67,8 +70,8 @@ static void link_give_up(struct peer *peer, struct link *link)
     link_close(link);
 }
 
-/** This rank has left, as the peer may not have read: all that it needs to know, in the order in which it takes
- *  it (HELLO first), and the end. */
+/** Answer a peer that may not have read this rank's LEAVE: HELLO, LEAVE, then close. The
+ *  peer reads them in this order. */
 static void link_farewell(struct peer *peer, struct link *link)
 {
     static const struct link_heartbeat nothing;
@@ -77,7 +80,7 @@ static void link_farewell(struct peer *peer, struct link *link)
     link_close(link);
 }
 
-/** An accepted link has shown whose it is: take it, unless ours is to stay. */
+/** Take an accepted link as the peer's, unless this rank's own connection stays. */
 static void link_adopt(struct peer *peer, struct link *link)
 {
     int32_t rank = peer->rdv->group->roster.rank;
@@ -108,7 +111,7 @@ static void link_adopt(struct peer *peer, struct link *link)
     peer_link_up(peer);
 }
 
-/** A connection that proved to be no peer's. */
+/** Count and log a connection that is not a peer's. */
 static void refused_note(struct rendezvous *rdv, const struct link *link,
                          const char *what)
 {

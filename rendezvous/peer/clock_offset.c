@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How far the clocks of linked ranks are apart, so that their traces can be drawn on one: rank 0's.
+ * Offsets between the clocks of linked ranks, so that all traces can be drawn on rank 0's
+ * clock.
  *
- * Idea: beside the heartbeats, ranks that trace tell each other what time it is. A message cannot
- * come before it was sent, so each one bounds the offset from one side: what the peer's clock said
- * when it left is at most what it says when it is read here. Its echo bounds it from the other side.
- * The tightest bounds count, however long other messages lay unread. Ranks take rank 0's time from
- * linked ranks below them, who add what they know of it themselves.
+ * Idea: ranks that trace exchange their times beside the heartbeats. A message cannot
+ * arrive before it was sent, so each message bounds the offset from one side: the peer's
+ * clock at the send is at most the peer's clock at the read. The echo of an earlier
+ * message bounds the offset from the other side. The tightest bounds count, however long
+ * other messages lay unread. A rank takes rank 0's time from linked lower ranks, which
+ * add the error of their own offset.
  *
- * Invariant: low_ns <= true offset <= high_ns, if no clock runs wrong by more than DRIFT. Where both
- * ranks read the same clock (one kernel) they say so, and the offset is zero without error.
- * Callers: link.c, liveness.c; trace_write through rendezvous_clock.
+ * Invariant: low_ns <= true offset <= high_ns, if no clock drifts by more than DRIFT. Two
+ * ranks that read the same clock (one kernel) find equal clock ids, and the offset is
+ * zero without error.
  */
 #include "clock_offset.h"
 
@@ -25,11 +27,14 @@
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/peer.h"
 
-/** Messages that are answered at once, after which those of the ticks will do. */
+/** Number of messages that are answered at once; after them the
+ *  messages of the ticks suffice. */
 enum { PROMPT_ANSWERS = 16 };
-/** Clocks of machines run apart by at most 100 in a million, usually by far less. */
+/** Clocks of two machines drift apart by at most 100 in a million, usually by far
+ *  less. */
 #define DRIFT(ns) ((int64_t)((ns) / 10000))
-/** Nobody's clock is off by more (73 years): keeps sums of what peers say in range. */
+/** Largest offset that is accepted (73 years): sums of values from peers stay in
+ *  range. */
 #define OFFSET_MAX (INT64_MAX / 4)
 
 static uint64_t clock_id(int64_t skew_ns)
@@ -49,13 +54,13 @@ static uint64_t clock_id(int64_t skew_ns)
     return got > 0 ? hash_bytes(&clock, sizeof clock) : 0;
 }
 
-/** What the traces of this rank are written in. */
+/** Return the time in which this rank's traces are written. */
 static uint64_t now_ns(const struct rendezvous *rdv)
 {
     return trace_now_ns(rdv->trace) + (uint64_t)rdv->clock_skew_ns;
 }
 
-/* ---- send --------------------------------------------------------------------------------- */
+/* ---- send -------------------------------------------------------------------------- */
 
 void peer_clock_send(struct peer *peer)
 {
@@ -68,15 +73,15 @@ void peer_clock_send(struct peer *peer)
         .echo_ns = peer->clock.their_ns,
         .held_ns = clock_since_ns(peer->clock.read_ns, now),
         .clock_id = rdv->clock_id,
-        /* relaxed: this thread writes them. */
+        /* relaxed: this thread is the only writer. */
         .root_ns = atomic_load_explicit(&rdv->root_ns, memory_order_relaxed),
         .root_error_ns = atomic_load_explicit(&rdv->root_error_ns, memory_order_relaxed)};
     (void)link_send(peer->link.link, LINK_CLOCK, &clock, sizeof clock, -1);
 }
 
-/* ---- read --------------------------------------------------------------------------------- */
+/* ---- read -------------------------------------------------------------------------- */
 
-/** `at_least` <= offset <= `at_most`, as of now. */
+/** Narrow the bounds: `at_least` <= offset <= `at_most`, as of now. */
 static void bounds_take(struct peer_clock *clock, uint64_t now, int64_t at_least,
                         int64_t at_most)
 {
@@ -91,13 +96,14 @@ static void bounds_take(struct peer_clock *clock, uint64_t now, int64_t at_least
     else
         clock->high_ns += slack;
     clock->known = true;
-    if (clock->low_ns > clock->high_ns) { /* a clock has jumped: begin anew */
+    if (clock->low_ns > clock->high_ns) { /* a clock has jumped: begin again */
         clock->low_ns = at_least;
         clock->high_ns = at_most;
     }
 }
 
-/** Rank 0's time through a peer that knows it: if that is better than what we have. */
+/** Take rank 0's time from a lower peer if the error is smaller than that of the present
+ *  one, or the present one came from this peer. */
 static void root_take(struct peer *peer, const struct link_clock *read)
 {
     struct rendezvous *rdv = peer->rdv;
@@ -105,7 +111,7 @@ static void root_take(struct peer *peer, const struct link_clock *read)
     int64_t offset = clock->low_ns + (clock->high_ns - clock->low_ns) / 2;
     uint64_t width = (uint64_t)(clock->high_ns - clock->low_ns);
     uint64_t error = read->root_error_ns + width / 2 + width % 2;
-    /* relaxed: this thread writes them; who reads them only draws. */
+    /* relaxed: this thread is the only writer; other threads only draw the values. */
     uint64_t known = atomic_load_explicit(&rdv->root_error_ns, memory_order_relaxed);
     bool below = peer->rank < rdv->group->roster.rank;
     bool told = read->root_error_ns <= (uint64_t)OFFSET_MAX &&
@@ -134,8 +140,7 @@ void peer_clock_read(struct peer *peer, const void *data, size_t bytes)
     clock->read_ns = now;
     if (read.clock_id && read.clock_id == rdv->clock_id)
         bounds_take(clock, now, 0, 0);
-    else if (
-        read.echo_ns) /* it left there behind, and was echoed before, what is told here */
+    else if (read.echo_ns) /* sent after the echoed message was read */
         bounds_take(clock, now, (int64_t)(read.now_ns - now),
                     (int64_t)(read.now_ns - read.held_ns - read.echo_ns));
     if (clock->known)
@@ -144,14 +149,14 @@ void peer_clock_read(struct peer *peer, const void *data, size_t bytes)
         peer_clock_send(peer);
 }
 
-/* ---- what is known ------------------------------------------------------------------------ */
+/* ---- result ------------------------------------------------------------------------ */
 
 void rendezvous_clock_open(struct rendezvous *rdv)
 {
     bool root = rdv->group->roster.rank == 0;
     rdv->clock_id = clock_id(rdv->clock_skew_ns);
     rdv->root_rank = -1;
-    /* relaxed: see root_take. */
+    /* relaxed: as in root_take. */
     atomic_store_explicit(&rdv->root_ns, 0, memory_order_relaxed);
     atomic_store_explicit(&rdv->root_error_ns, root ? 0 : UINT64_MAX,
                           memory_order_relaxed);
@@ -165,7 +170,8 @@ void rendezvous_clock_skew(struct rendezvous *rdv, int64_t skew_ns)
 bool rendezvous_clock(const struct rendezvous *rdv, int64_t *shift_ns_p,
                       int64_t *offset_ns_p, uint64_t *error_ns_p)
 {
-    /* relaxed: see root_take. A pair that is torn between two messages is as good as either. */
+    /* relaxed: as in root_take. Two values of different
+     * messages are as good as two of one. */
     int64_t root_ns = atomic_load_explicit(&rdv->root_ns, memory_order_relaxed);
     uint64_t error_ns = atomic_load_explicit(&rdv->root_error_ns, memory_order_relaxed);
     *offset_ns_p = root_ns;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file clock_offset.h
- *  How far the ranks' clocks are apart (clock_offset.c).
+ *  Offsets between the clocks of ranks, for traces (clock_offset.c).
  */
 #ifndef RENDEZVOUS_PEER_CLOCK_OFFSET_H
 #define RENDEZVOUS_PEER_CLOCK_OFFSET_H
@@ -12,16 +12,18 @@
 struct peer;
 struct rendezvous;
 
-/** The group is open: whose clock is whose. */
+/** Begin to measure clock offsets: the group is open. */
 void rendezvous_clock_open(struct rendezvous *rdv);
-/** Tell the peer what time it is here, if this rank traces. */
+/** Send this rank's time to the peer, if this rank traces. */
 void peer_clock_send(struct peer *peer);
 void peer_clock_read(struct peer *peer, const void *data, size_t bytes);
 
-/** For tests: this rank's clock is to be ahead by `skew_ns`. Before rendezvous_group_open. */
+/** For tests: advance this rank's clock by `skew_ns`. Call before
+ *  rendezvous_group_open. */
 void rendezvous_clock_skew(struct rendezvous *rdv, int64_t skew_ns);
-/** Rank 0's clock minus ours, and how far that may be off; false: not known, so 0. `*shift_ns_p`
- *  makes rank 0's time of the trace's (the two differ under rendezvous_clock_skew). Any thread. */
+/** Rank 0's clock minus this rank's, and the bound of its error; false: not known, and
+ *  the offset is then 0. Adding `*shift_ns_p` to a time of the trace gives rank 0's time
+ *  (the shift differs from the offset under rendezvous_clock_skew). Any thread. */
 bool rendezvous_clock(const struct rendezvous *rdv, int64_t *shift_ns_p,
                       int64_t *offset_ns_p, uint64_t *error_ns_p);
 

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A peer's endpoint: candidates are tried in the order that both ranks compute alike, and the
- * transports' events end here.
+ * A peer's endpoint: the candidates are tried in an order that both ranks compute alike,
+ * and the transports' events end here.
  *
- * Invariants: at most one endpoint per peer is open, and none is opened unless the peer is ALIVE; connect
- * messages for a candidate that is not open here yet are held until it is. None stays OPENING while both ranks
- * look for longer than TRYST_CONNECT_TIMEOUT; time in which either rank's fabric starts (STARTING) does not
- * count.
- * Callers: peer_need, the link (EP_* messages), the transports.
+ * Invariants: at most one endpoint per peer is open, and none is opened unless the peer
+ * is ALIVE. Connect messages for a candidate that is not open here yet are held until it
+ * is. No endpoint stays OPENING for longer than TRYST_CONNECT_TIMEOUT in which both ranks
+ * make passes; time in which either rank's fabric starts (STARTING) does not count.
  */
 #include "endpoint.h"
 
@@ -25,9 +24,9 @@
 #include "messages.h"
 #include "rendezvous/op/engine.h"
 
-/** Connect messages for candidates that are not open here yet, per peer: a few of each candidate are
- *  usual. */
-enum { HELD_MAX = 64 }; /* as PEER_FAULT_CONNECT_FLOOD has it */
+/** Connect messages held per peer, for candidates that are not open here yet; a few of
+ *  each candidate are usual. PEER_FAULT_CONNECT_FLOOD names this number. */
+enum { HELD_MAX = 64 };
 
 static void ep_link_send(struct peer *peer, uint8_t type, uint32_t candidate,
                          const void *data, size_t bytes, int fd, tryst_status *status_p)
@@ -45,9 +44,10 @@ static void ep_link_send(struct peer *peer, uint8_t type, uint32_t candidate,
         *status_p = status;
 }
 
-/* ---- candidates --------------------------------------------------------------------------- */
+/* ---- candidates -------------------------------------------------------------------- */
 
-/** Which interfaces of both ends join the two (select_rails); false: none is known to. */
+/** Find the interfaces of both ends that join the two
+ *  (select_rails); false: none is known. */
 static bool peer_rails(const struct peer *peer, uint32_t *mine_p, uint32_t *theirs_p)
 {
     const struct roster *roster = &peer->rdv->group->roster;
@@ -57,14 +57,14 @@ static bool peer_rails(const struct peer *peer, uint32_t *mine_p, uint32_t *thei
                         theirs_p);
 }
 
-/** The transport of the candidate that is being opened. */
+/** Return the transport of the present candidate. */
 static enum transport_kind candidate_kind(const struct peer *peer)
 {
     return peer->endpoint.candidates[peer->endpoint.candidate];
 }
 
-/** The rail on the interface that leads to the peer. Where that one could not be opened, the
- *  first that could: the kernel may know a way from there. */
+/** Return the rail on the interface that leads to the peer. If that rail could not be
+ *  opened, return the first that could: the kernel may have a route from there. */
 static struct rail *candidate_rail(struct peer *peer)
 {
     struct rendezvous *rdv = peer->rdv;
@@ -107,13 +107,15 @@ static void held_deliver(struct peer *peer)
     }
 }
 
-/** What a transport says of the path may hold what the peer's end of it said. */
+/** Store a transport's text about the path. The text may contain bytes from
+ *  the peer, so it is escaped. */
 static void mechanism_set(struct peer *peer, const char *text, size_t bytes)
 {
     text_escape(text, bytes, peer->endpoint.mechanism, sizeof peer->endpoint.mechanism);
 }
 
-/** Leave this candidate: no frame goes over it from here on. The end of the pass closes it. */
+/** Leave this candidate: no frame goes over it from here on.
+ *  The end of the pass closes it. */
 static void candidate_leave(struct peer *peer)
 {
     assert(peer->life < PEER_GIVING_UP);
@@ -123,11 +125,11 @@ static void candidate_leave(struct peer *peer)
     peer->rdv->reap = true;
 }
 
-/** Send EP_REFUSED for this candidate, and go on with the next one. */
+/** Send EP_REFUSED for this candidate, and go on to the next one. */
 static void candidate_refuse(struct peer *peer, const char *text)
 {
     mechanism_set(peer, text, strlen(text));
-    LOG_INFO(peer->rdv->log, "rank %d is not reached over %s: %s", peer->rank,
+    LOG_INFO(peer->rdv->log, "cannot reach rank %d over %s: %s", peer->rank,
              transport_kind_name(peer->endpoint.candidates[peer->endpoint.candidate]),
              peer->endpoint.mechanism);
     ep_link_send(peer, LINK_EP_REFUSED, (uint32_t)peer->endpoint.candidate,
@@ -142,7 +144,7 @@ void peer_ep_ask(struct peer *peer)
                  NULL);
 }
 
-/** The candidate's rails are there. */
+/** Open the endpoint: the candidate's rails are open. */
 static void candidate_open(struct peer *peer)
 {
     const struct roster *roster = &peer->rdv->group->roster;
@@ -171,8 +173,8 @@ static void candidate_open(struct peer *peer)
     held_deliver(peer);
 }
 
-/** The fabric starts in another thread. Both ranks are alive meanwhile, and neither counts the time: EP_STARTING
- *  informs the peer now, and again with each answer to EP_OPEN. */
+/** Wait for the fabric, which starts in another thread. Neither rank counts the time:
+ *  EP_STARTING informs the peer now, and again with each answer to EP_OPEN. */
 static void starting_begin(struct peer *peer)
 {
     char text[64];
@@ -190,10 +192,10 @@ void peer_ep_starting_send(struct peer *peer)
                      -1, NULL);
 }
 
-/** The start has ended, or has had its time. */
+/** Continue after the fabric's start has ended or has timed out. */
 static void starting_end(struct peer *peer, tryst_status status, const char *text)
 {
-    if (peer->life != PEER_ALIVE) { /* it has left meanwhile */
+    if (peer->life != PEER_ALIVE) { /* the peer has left meanwhile */
         candidate_leave(peer);
         return;
     }
@@ -227,7 +229,8 @@ void peer_ep_open(struct peer *peer, int candidate)
         return;
     }
     if (candidate >= peer->endpoint.candidates_count) {
-        /* A fabric may see a death before our link does, which says so: wait for that a moment. */
+        /* A fabric may notice a death before the link does,
+         * which reports it: wait a moment. */
         peer_suspect(peer, SUSPICION_UNREACHED);
         return;
     }
@@ -257,7 +260,7 @@ void peer_ep_open(struct peer *peer, int candidate)
 void peer_ep_unreached(struct peer *peer)
 {
     char text[2 * TRANSPORT_TEXT_MAX];
-    snprintf(text, sizeof text, "is not reached by any transport: %s",
+    snprintf(text, sizeof text, "cannot be reached by any transport: %s",
              peer->endpoint.mechanism);
     peer_give_up(peer, TRYST_E_UNREACHABLE, text);
 }
@@ -300,7 +303,7 @@ void peer_ep_refused(struct peer *peer, uint32_t candidate, const char *text,
 {
     if (candidate >= (uint32_t)peer->endpoint.candidates_count)
         return;
-    /* It may be ahead, while we still close what came before. */
+    /* EP_REFUSED may be for a later candidate, while an earlier one is still closing. */
     if (peer->endpoint.refused_ahead <= (int)candidate)
         peer->endpoint.refused_ahead = (int)candidate + 1;
     if (candidate != (uint32_t)peer->endpoint.candidate)
@@ -317,7 +320,8 @@ void peer_ep_refused(struct peer *peer, uint32_t candidate, const char *text,
     }
 }
 
-/** It has had its time. If the peer found it ready and uses it, there is no way back for it. */
+/** End an OPENING that has timed out. If the peer already uses the endpoint, no other
+ *  candidate can follow, and the peer is given up. */
 static void opening_end(struct peer *peer, const char *why)
 {
     char text[TRANSPORT_TEXT_MAX];
@@ -331,7 +335,8 @@ static void opening_end(struct peer *peer, const char *why)
         candidate_refuse(peer, text);
 }
 
-/** A start that has had its time: the rank with the slow fabric goes on with the next transport. */
+/** Check whether a start has ended or timed out. After a time-out the rank with the slow
+ *  fabric goes on to the next transport. */
 static void starting_look(struct peer *peer)
 {
     struct rendezvous *rdv = peer->rdv;
@@ -343,7 +348,8 @@ static void starting_look(struct peer *peer)
         starting_end(peer, status, text);
 }
 
-/** Who lacks descriptors says so a little before the other, who cannot know why, says anything. */
+/** A rank without descriptors reports the time-out two ticks before the other rank, which
+ *  cannot name the reason. */
 void peer_ep_tick(struct peer *peer, uint64_t passed_ns)
 {
     uint64_t limit_ns = peer->rdv->set.connect_timeout_ns;
@@ -367,7 +373,8 @@ void peer_ep_tick(struct peer *peer, uint64_t passed_ns)
     }
 }
 
-/** Close the endpoint unless that has begun; true once it is closed and no copy for it runs. */
+/** Close the endpoint unless closing has begun; true once it is
+ *  closed and no copy for it runs. */
 static bool ep_shut(struct peer *peer)
 {
     stage_lane_close(&peer->stage);
@@ -378,7 +385,8 @@ static bool ep_shut(struct peer *peer)
     return !peer->endpoint.ep && !peer->stage.busy;
 }
 
-/** The candidate is closed. A peer that has left opens no other. */
+/** Open the next candidate after one has been closed. No other is
+ *  opened to a peer that has left. */
 static void candidate_next(struct peer *peer)
 {
     if (peer->life == PEER_ALIVE)
@@ -387,7 +395,7 @@ static void candidate_next(struct peer *peer)
         peer->endpoint.state = PEER_EP_NONE;
 }
 
-/** End of the pass: close what must be closed, open what follows. */
+/** Close what must be closed, and open what follows, at the end of the pass. */
 void peer_ep_reap(struct peer *peer)
 {
     if (peer->endpoint.state == PEER_EP_CLOSING) {
@@ -399,12 +407,12 @@ void peer_ep_reap(struct peer *peer)
         if (ep_shut(peer))
             candidate_next(peer);
     } else if (peer->endpoint.wanted && peer->link.state == PEER_LINK_UP) {
-        peer_need(peer); /* its link came up in this pass */
+        peer_need(peer); /* the link came up in this pass */
     }
 }
 
-/** A path that breaks while the link is up may be that of a peer that has left: its LEAVE travels on another
- *  connection, and comes a moment later. Housekeeping waits for that. */
+/** Wait for LEAVE before giving the peer up, if the link is up: LEAVE travels on another
+ *  connection and may come a moment after the path breaks. The tick decides. */
 void peer_ep_lost(struct peer *peer, const char *text)
 {
     const char *what = text ? text : "was lost: a message did not get through";
@@ -422,7 +430,7 @@ void peer_ep_lost(struct peer *peer, const char *text)
     peer->rdv->tick_ns = 0;
 }
 
-/* ---- events of the transports ------------------------------------------------------------- */
+/* ---- events of the transports ------------------------------------------------------ */
 
 static void ep_frame(struct endpoint *ep, const void *data, size_t bytes)
 {
@@ -445,7 +453,7 @@ static void ep_ready(struct endpoint *ep, tryst_status status, const char *text)
                                     rail_index(peer->rdv, ep->rail),
                                     ep->rail->window_bytes, ep->rail->bytes_per_s);
     mechanism_set(peer, text, strlen(text));
-    LOG_DEBUG(peer->rdv->log, "rank %d is reached over %s: %s", peer->rank,
+    LOG_DEBUG(peer->rdv->log, "reached rank %d over %s: %s", peer->rank,
               transport_kind_name(peer->endpoint.candidates[peer->endpoint.candidate]),
               peer->endpoint.mechanism);
     peer_show(peer);

@@ -12,22 +12,24 @@ void peer_ep_message(struct peer *peer, uint32_t candidate, const void *data,
                      size_t bytes, int fd);
 void peer_ep_refused(struct peer *peer, uint32_t candidate, const char *text,
                      size_t bytes);
-/** The start of transport `kind`'s rails has ended: open an endpoint that waits for them, or go on. */
+/** Continue after the start of transport `kind`'s rails has ended: open the endpoint if
+ *  it waits for them, or go on to the next candidate. */
 void peer_ep_rails_opened(struct peer *peer, int kind, tryst_status status,
                           const char *text);
-/** While STARTING, inform the peer, which then does not count the time. */
+/** Send EP_STARTING while the endpoint is STARTING, so that the
+ *  peer does not count the time. */
 void peer_ep_starting_send(struct peer *peer);
-/** Ask the peer whether it looks (`answered`); that it does is what makes time count. */
+/** Send EP_OPEN and clear `answered`: time counts once the peer has replied. */
 void peer_ep_ask(struct peer *peer);
-/** Housekeeping: an endpoint that does not become ready, after `passed_ns` more in which both ranks
- *  looked. */
+/** Check an endpoint that is not ready, after `passed_ns` more in
+ *  which both ranks made passes. */
 void peer_ep_tick(struct peer *peer, uint64_t passed_ns);
-/** No candidate works, and the peer lives: give it up. */
+/** Give up a living peer for which no candidate works. */
 void peer_ep_unreached(struct peer *peer);
-/** The data path to the peer broke, for the reason in `text`, which is read behind "rank 3 " (NULL: not known):
- *  the peer is given up, unless its LEAVE or the end of its link comes first. */
+/** Give up the peer because its data path broke, unless LEAVE or the end of its link
+ *  comes first. `text`, the reason, is read after "rank 3 "; NULL: not known. */
 void peer_ep_lost(struct peer *peer, const char *text);
-/** End of a pass: close, reopen or finish giving up. */
+/** At the end of a pass: close, reopen, or finish giving up. */
 void peer_ep_reap(struct peer *peer);
 extern const struct rail_events peer_rail_events;
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Faults of a peer against the protocol, which a sound library of the same build does not commit.
+ * Faults of a peer against the protocol. A correct library of the same build commits
+ * none.
  *
- * Idea: all texts are in one table, so that a test prints and reads them all.
- * Callers: endpoint.c, abort.c; protocol/, which checks what comes.
+ * Idea: all texts are in one table, so that a test prints and checks them all.
  */
 #include "fault.h"
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file fault.h
- *  What a peer can do against the protocol: a table of the texts, and the end of the peer for it (fault.c).
+ *  Faults of a peer against the protocol: the table of their texts (fault.c).
  */
 #ifndef RENDEZVOUS_PEER_FAULT_H
 #define RENDEZVOUS_PEER_FAULT_H
 
 #include "rendezvous/peer/peer.h"
 
-/** Each text is read behind "rank 3 ", and before the details in brackets, if there are some. */
+/** Each text follows "rank 3 " and precedes the details, if any, in parentheses. */
 #define PEER_FAULTS(FAULT)                                                               \
     FAULT(FRAME, "sent a malformed frame: its lengths or counts contradict each other")  \
     FAULT(RECORD, "sent a malformed record")                                             \
@@ -24,7 +24,7 @@
     FAULT(DATA_ANSWER, "answered DATA with a record that answers a WANT")                \
     FAULT(DATA_DONE, "acknowledged DATA that was not sent")                              \
     FAULT(DATA_KEPT, "reported DATA as kept that was not sent")                          \
-    FAULT(DATA_RETURNED, "returned DATA that was not asked back")                        \
+    FAULT(DATA_RETURNED, "returned DATA that no CANCEL requested")                       \
     FAULT(SLICE, "sent a slice of the wrong size")                                       \
     FAULT(SLICES_DONE, "acknowledged slices that were not sent")                         \
     FAULT(BULK, "sent bulk that no receive is posted for")                               \
@@ -47,7 +47,8 @@ enum peer_fault {
         PEER_FAULTS_COUNT
 };
 
-/** Give the peer up for this fault, TRYST_E_PROTOCOL. `details` (or NULL) are about this one case. */
+/** Give the peer up for this fault, with TRYST_E_PROTOCOL. `details`, or
+ *  NULL, describe this one case. */
 __attribute__((cold)) void peer_fault(struct peer *peer, enum peer_fault fault,
                                       const char *details);
 

@@ -21,13 +21,15 @@ struct tryst_group {
     struct rendezvous *rdv;
     struct roster roster;
     uint8_t cookie[16];
-    pthread_mutex_t step_lock; /**< ids are taken and handed in in one order */
-    uint64_t steps_end;        /**< 1 + newest id that the user opened; under step_lock */
-    /** By rank; our own is the loopback peer. NULL: nothing was to be done with that one yet. */
+    /** Makes steps take their ids and enter the library in one order. */
+    pthread_mutex_t step_lock;
+    uint64_t steps_end; /**< 1 + newest id that the user opened; under step_lock */
+    /** By rank; this rank's own entry is the loopback peer. NULL: not needed yet. */
     struct peer **peers;
-    struct list met; /**< peer->node: those that there are, in the order of their need */
-    struct group_plan *plan; /**< of the context; NULL: one rank */
-    uint64_t *left;          /**< bit per rank: it has left in good order */
+    /** peer->node: the peers that exist, in the order of their first use. */
+    struct list met;
+    struct group_plan *plan; /**< the context's; NULL: one rank */
+    uint64_t *left;          /**< one bit per rank: the rank has left in good order */
 };
 
 static inline bool group_has_left(const struct tryst_group *group, int rank)

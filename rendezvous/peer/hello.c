@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * HELLO: who is at the other end of a link.
+ * HELLO identifies the rank at the other end of a link.
  *
- * Invariant: nothing of a link is believed before its HELLO has shown cookie, rank and incarnation.
- * Callers: link.c (connections of ours), accept.c (those of others).
+ * Invariant: nothing from a link is trusted before its HELLO has shown cookie, rank and
+ * incarnation.
  */
 #include "hello.h"
 
@@ -26,30 +26,30 @@ void hello_send(struct peer *peer, struct link *link)
     (void)link_send(link, LINK_HELLO, &hello, sizeof hello, -1);
 }
 
-/** The peer that a HELLO proves to come from, or NULL with what is wrong with it. */
+/** Return the peer that a HELLO identifies, or NULL with the reason in `*wrong_p`. */
 struct peer *hello_check(struct rendezvous *rdv, uint8_t type, const void *data,
                          size_t bytes, const char **wrong_p)
 {
     struct link_hello hello;
     const struct tryst_group *group = rdv->group;
-    *wrong_p = "did not say HELLO first";
+    *wrong_p = "its first message is not a HELLO";
     if (type != LINK_HELLO || bytes != sizeof hello || !group)
         return NULL;
     memcpy(&hello, data, sizeof hello);
     if (hello.magic != HELLO_MAGIC)
         return NULL;
-    *wrong_p = "speaks another wire version";
+    *wrong_p = "its wire version differs";
     if (hello.wire_version != WIRE_VERSION)
         return NULL;
     *wrong_p = "did not show this session's cookie";
     if (memcmp(hello.cookie, group->cookie, sizeof hello.cookie) != 0)
         return NULL;
-    *wrong_p = "is no rank of this group";
+    *wrong_p = "not a rank of this group";
     if (hello.rank < 0 || hello.rank >= group->roster.size ||
         hello.rank == group->roster.rank ||
         hello.incarnation != group->roster.ranks[hello.rank].incarnation)
         return NULL;
-    *wrong_p = "finds no memory here";
+    *wrong_p = "cannot create its peer: out of memory";
     struct peer *peer = peer_get(rdv->group, hello.rank);
     if (peer)
         peer->link.peer_nonce = hello.nonce;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A peer's link: it is connected, on demand, and what is said on it finds its reader.
+ * A peer's link: connect on demand, and hand each message to its reader.
  *
- * Invariant: when both ranks connect at once, the lower rank's connection stays (accept.c).
- * Callers: peer_need (connect), the tick (again), the link (messages, its end).
+ * Invariant: when both ranks connect at once, the lower rank's connection stays
+ * (accept.c).
  */
 #include "link.h"
 
@@ -23,21 +23,22 @@
 #include "transports/reach.h"
 #include "tree.h"
 
-/** A listener whose queue is full is tried again after this. */
+/** Pause before a listener with a full queue is tried again. */
 #define RECONNECT_NS (20 * NS_PER_MS)
 
-/* ---- connecting --------------------------------------------------------------------------- */
+/* ---- connecting -------------------------------------------------------------------- */
 
 void peer_link_up(struct peer *peer)
 {
     struct rendezvous *rdv = peer->rdv;
     peer->link.state = PEER_LINK_UP;
     peer->link.via_tcp = false;
-    peer->liveness.suspicion = (struct suspicion){0}; /* of its link */
+    /* the suspicion was about the link */
+    peer->liveness.suspicion = (struct suspicion){0};
     peer->link.again = false;
     if (peer->link.tree_parent)
         peer_refused_again(rdv);
-    descriptors_low_refresh(); /* the endpoint's, where a fabric makes it */
+    descriptors_low_refresh(); /* for the endpoint: a fabric opens descriptors */
     if (link_is_unix(peer->link.link))
         pidfd_open_peer(peer, link_peer_pid(peer->link.link));
     peer_show(peer);
@@ -46,7 +47,8 @@ void peer_link_up(struct peer *peer)
     peer_left_send_all(peer);
     if (rdv->leave_sent)
         peer_leave(peer);
-    /* Not here: what the peer says next may be LEAVE, and opening a rail may take a second. */
+    /* The endpoint is not opened here: the peer's next message may be LEAVE, and opening
+     * a rail may take a second. */
     if (peer->endpoint.wanted)
         rdv->reap = true;
 }
@@ -66,7 +68,7 @@ void peer_link_why(const struct peer *peer, const char *text, char why[PEER_TEXT
                  link_address_text(&peer->link.dialled, at), transport, text);
 }
 
-/** The address number `attempt`; NULL, or why there is none. */
+/** Find address number `attempt`; return NULL, or the reason why there is none. */
 static const char *peer_address(const struct peer *peer, uint32_t attempt,
                                 struct link_address *address_p)
 {
@@ -88,7 +90,8 @@ static void connect_later(struct peer *peer)
         rdv->tick_ns = rendezvous_now(rdv) + RECONNECT_NS;
 }
 
-/** No address of the peer can be dialled from here; its own connection may come all the same. */
+/** Suspect a peer without an address that can be dialled from here; its
+ *  own connection may still come. */
 static void connect_nowhere(struct peer *peer, const char *text)
 {
     char why[PEER_TEXT_MAX];
@@ -132,7 +135,7 @@ void peer_link_connect(struct peer *peer)
             "limit of open files (ulimit -n)");
 }
 
-/* ---- messages ----------------------------------------------------------------------------- */
+/* ---- messages ---------------------------------------------------------------------- */
 
 static void heartbeat_read(struct peer *peer, const void *data, size_t bytes)
 {
@@ -156,7 +159,7 @@ static void leave_read(struct peer *peer, const void *data, size_t bytes)
     peer_left_note(peer->rdv, peer->rank, peer);
 }
 
-/** The peer lives, and has closed what led to us. */
+/** Give up a peer that has given this rank up: it lives, and has closed its endpoint. */
 static void gave_up_read(struct peer *peer, const char *text, size_t bytes)
 {
     char reason[PEER_TEXT_MAX] = "gave up: ";
@@ -202,12 +205,12 @@ static void ep_link_read(struct peer *peer, uint8_t type, const void *data, size
     peer_heartbeat_answer(peer);
 }
 
-/** The first message on a connection of ours. */
+/** Read the first message on a connection that this rank has opened. */
 static void connect_answer(struct peer *peer, uint8_t type, const void *data,
                            size_t bytes)
 {
-    /* The peer's own connection is on its way here and stays. Until then ours is the one that
-     * LEAVE can go over, or the peer's end be seen by. */
+    /* DUPLICATE: the peer's own connection is on its way here and stays. Until it arrives
+     * this connection carries LEAVE, and shows the peer's end. */
     const char *wrong;
     if (type == LINK_DUPLICATE) {
         peer->link.duplicate = true;
@@ -242,13 +245,13 @@ static void peer_message(void *arg, struct link *link, uint8_t type, const void 
     case LINK_LEFT: peer_left_read(peer, data, bytes); break;
     case LINK_GAVE_UP: gave_up_read(peer, data, bytes); break;
     case LINK_CLOCK: peer_clock_read(peer, data, bytes); break;
-    default: break; /* DOORBELL: the poller has run, which was its purpose */
+    default: break; /* DOORBELL: it has woken the poller, its only purpose */
     }
     if (fd >= 0)
         close(fd);
 }
 
-/** Go on to the next address, if there is one that was not dialled. */
+/** Go on to the next address; false if all were dialled or the peer was met. */
 static bool peer_address_next(struct peer *peer)
 {
     struct link_address address;
@@ -269,7 +272,8 @@ static void peer_closed(void *arg, struct link *link, tryst_status status,
     bool connecting = peer->link.state == PEER_LINK_CONNECTING;
     bool unix_failed = connecting && link_is_unix(link) && !peer->link.via_tcp &&
                        roster->ranks[peer->rank].link.family != 0;
-    /* It listens, and has dropped us among others who did not speak: that proves no death. */
+    /* The peer listens, and has dropped this connection among
+     * unauthenticated ones: no proof of a death. */
     bool dropped = connecting && status == TRYST_E_PEER && link_has_met(link) &&
                    !peer->link.duplicate && !peer->left;
     char reason[PEER_TEXT_MAX];
@@ -312,7 +316,7 @@ void peer_link_close(struct peer *peer)
     pidfd_close_peer(peer);
 }
 
-/* ---- what we tell ------------------------------------------------------------------------- */
+/* ---- send -------------------------------------------------------------------------- */
 
 static void counts_send(struct peer *peer, uint8_t type)
 {
@@ -345,8 +349,8 @@ void peer_gave_up_send(struct peer *peer)
                         strlen(peer->liveness.gone_text), -1);
 }
 
-/** A neighbour in the control tree that has not looked since it opened its group hears it all the same,
- *  and through it those behind it: the kernel there keeps what we say. */
+/** Send LEAVE. Connect for that to a neighbour in the control tree that has no link yet:
+ *  its kernel keeps the message, and the neighbour forwards it to the ranks behind it. */
 void peer_leave(struct peer *peer)
 {
     static const struct link_heartbeat nothing;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether a peer is still there.
+ * Liveness of a peer.
  *
- * Idea: fabrics do not prove a death, so a socket of ours between the two ranks does. Its closing
- * means that the process is gone, unless LEAVE came before. HEARTBEAT carries how many frames
- * were sent and read, so a data path that swallows frames is noticed too. Silence of the
- * process itself proves nothing: a rank that computes is alive.
- * Callers: link.c (how links end), a pass (tick).
+ * Idea: fabrics do not prove a death, so a socket between the two ranks does. When it
+ * closes, the process is dead, unless LEAVE came before. HEARTBEAT carries the numbers of
+ * frames sent and read, so a data path that swallows frames is noticed too. Silence of
+ * the process itself proves nothing: a rank that computes is alive.
  */
 #include "liveness.h"
 
@@ -23,8 +22,9 @@
 #include "rendezvous/op/engine.h"
 #include "tree.h"
 
-/** How long other news are waited for. REFUSED counts from when we are linked with the one that would tell
- *  us that it has left. LOST: a LEAVE that was sent before is here by then, even if TCP had to repeat it. */
+/** Grace for other news. REFUSED counts from the moment when the rank that would
+ *  report a leave is linked. LOST: a LEAVE that was sent before has arrived by then,
+ *  even if TCP had to retransmit it. */
 static const uint64_t graces_ns[SUSPICION_REASONS] = {
     [SUSPICION_REFUSED] = 500 * NS_PER_MS,
     [SUSPICION_UNREACHED] = 200 * NS_PER_MS,
@@ -32,24 +32,24 @@ static const uint64_t graces_ns[SUSPICION_REASONS] = {
     [SUSPICION_DIED] = 200 * NS_PER_MS,
 };
 
-/** Passes of the rail that read what a dead peer has left in its frames. */
+/** Passes of the rail that read the last frames of a dead peer. */
 enum { LAST_PASSES = 64 };
 
-/* ---- suspicion ---------------------------------------------------------------------------- */
+/* ---- suspicion --------------------------------------------------------------------- */
 
 static uint64_t suspicion_end_ns(const struct suspicion *suspicion)
 {
     return suspicion->since_ns + graces_ns[suspicion->reason];
 }
 
-/** Housekeeping looks at the latest when the grace is over. */
+/** Have the next tick run when the grace is over, at the latest. */
 static void suspicion_look(struct rendezvous *rdv, const struct suspicion *suspicion)
 {
     if (rdv->tick_ns > suspicion_end_ns(suspicion))
         rdv->tick_ns = suspicion_end_ns(suspicion);
 }
 
-/** Of two reasons that stays whose grace is over first. */
+/** Keep, of two reasons, the one with the earlier end of grace. */
 void peer_suspect(struct peer *peer, enum suspicion_reason reason)
 {
     struct suspicion *suspicion = &peer->liveness.suspicion;
@@ -61,7 +61,7 @@ void peer_suspect(struct peer *peer, enum suspicion_reason reason)
     suspicion_look(peer->rdv, suspicion);
 }
 
-/* ---- the end of a process ----------------------------------------------------------------- */
+/* ---- the end of a process ---------------------------------------------------------- */
 
 static void pidfd_ready(struct poller_source *source, uint32_t events)
 {
@@ -72,7 +72,7 @@ static void pidfd_ready(struct poller_source *source, uint32_t events)
     peer_suspect(peer, SUSPICION_DIED);
 }
 
-/** Watch the peer's process, where the kernel lets us. */
+/** Watch the peer's process, where the kernel allows it. */
 void pidfd_open_peer(struct peer *peer, int32_t pid)
 {
     const struct roster *roster = &peer->rdv->group->roster;
@@ -97,9 +97,9 @@ void pidfd_close_peer(struct peer *peer)
     peer->liveness.pidfd.fd = -1;
 }
 
-/* ---- how a link ends ---------------------------------------------------------------------- */
+/* ---- how a link ends --------------------------------------------------------------- */
 
-/** Frames that were already received are read before a death is acted on. */
+/** Read frames that have already arrived, before a death is acted on. */
 void peer_last_frames_read(struct peer *peer)
 {
     for (int i = 0; i < LAST_PASSES && peer->endpoint.ep && peer->life <= PEER_LEFT; i++)
@@ -112,7 +112,8 @@ void peer_link_gone(struct peer *peer, const char *text)
     char reason[TRANSPORT_TEXT_MAX];
     peer_last_frames_read(peer);
     if (peer->left || peer->rdv->leaving) {
-        peer->liveness.end_expected = true; /* not `left`, which we would pass on */
+        /* not `left`, which would be forwarded to other ranks */
+        peer->liveness.end_expected = true;
         peer_give_up(peer, TRYST_E_PEER, "has left the group");
         return;
     }
@@ -120,7 +121,8 @@ void peer_link_gone(struct peer *peer, const char *text)
     peer_give_up(peer, TRYST_E_PEER, reason);
 }
 
-/** No connection came about, which proves no death: give the peer up as unreachable. `why` names the address. */
+/** Give the peer up as unreachable: no connection came about, which proves no death.
+ *  `why` names the address. */
 static void peer_link_unreached(struct peer *peer, const char *why)
 {
     char reason[PEER_TEXT_MAX];
@@ -136,8 +138,9 @@ static void peer_link_unreached(struct peer *peer, const char *why)
     peer_give_up(peer, TRYST_E_UNREACHABLE, reason);
 }
 
-/** No connection comes about. Wait for the word that the rank has left, which other ranks or earlier messages
- *  may bring in a moment; without it the peer is dead if it was met before, else not reached. */
+/** Suspect a peer to which no connection comes about. News that the rank has left may
+ *  come in a moment from other ranks or in earlier messages; without them the peer is
+ *  dead if it was met before, else unreachable. */
 void peer_link_refused(struct peer *peer, const char *text)
 {
     if (peer->left || peer->rdv->leaving) {
@@ -147,21 +150,22 @@ void peer_link_refused(struct peer *peer, const char *text)
     peer_suspect(peer, SUSPICION_REFUSED);
     snprintf(peer->liveness.gone_text, sizeof peer->liveness.gone_text, "%s", text);
     if (peer->link.tree_parent)
-        peer_tree_join(peer->rdv); /* its parent knows */
+        peer_tree_join(peer->rdv); /* the parent's parent has the news */
 }
 
-/** It lives, but one of the two processes lacks what a link needs. */
+/** Give up a living peer, because one of the two processes lacks what a link needs. */
 void peer_link_short(struct peer *peer, const char *text)
 {
     char reason[TRANSPORT_TEXT_MAX];
     bool connecting = peer->link.state == PEER_LINK_CONNECTING;
     peer_last_frames_read(peer);
     snprintf(reason, sizeof reason, "%s: %.130s",
-             connecting ? "cannot be connected to" : "is no longer reached", text);
+             connecting ? "cannot be connected to" : "cannot be reached any more", text);
     peer_give_up(peer, TRYST_E_UNREACHABLE, reason);
 }
 
-/** Only now can we hear from our parent who has left. */
+/** Restart the grace of refused links: the link to the parent, which
+ *  reports leaves, has just come up. */
 void peer_refused_again(struct rendezvous *rdv)
 {
     list_for_each_safe (&rdv->group->met, node, after) {
@@ -171,16 +175,17 @@ void peer_refused_again(struct rendezvous *rdv)
     }
 }
 
-/* ---- housekeeping ------------------------------------------------------------------------- */
+/* ---- housekeeping ------------------------------------------------------------------ */
 
-/** How long frames may be missing: the heartbeat that tells of them comes up to a tick late, and so
- *  does the look that finds it; the peer is to be named within TRYST_PEER_TIMEOUT. */
+/** Return how long frames may be missing. The heartbeat that reports them and
+ *  the check that finds them come up to a tick late each; the peer is to be
+ *  named within TRYST_PEER_TIMEOUT. */
 static uint64_t behind_limit_ns(uint64_t timeout_ns)
 {
     return timeout_ns > 4 * TICK_NS ? timeout_ns - 2 * TICK_NS : timeout_ns / 2;
 }
 
-/** `passed_ns` more have passed in which both ranks looked. */
+/** Check for missing frames, after `passed_ns` more in which both ranks made passes. */
 static void data_path_check(struct peer *peer, uint64_t passed_ns)
 {
     bool behind = peer->in.frames_read < peer->liveness.peer_sent;
@@ -195,14 +200,16 @@ static void data_path_check(struct peer *peer, uint64_t passed_ns)
                      "has sent frames that do not arrive: its data path is dead");
 }
 
-/** Its kernel has answered: the connection stands, or waits for a place in the listener's queue. */
+/** True if the peer's kernel has answered: the connection is established, or waits for a
+ *  place in the listener's queue. */
 static bool connect_is_answered(const struct peer *peer)
 {
     return peer->link.link ? link_has_met(peer->link.link) : peer->link.queue_full;
 }
 
-/** `passed_ns` more have passed: true when there was no sign of the peer for TRYST_CONNECT_TIMEOUT. A connection that stands says that somebody will
- *  read it, or else breaks (keep-alive, TRYST_PEER_TIMEOUT), however long the peer computes. */
+/** Count `passed_ns` more; true if the peer's kernel gave no sign for
+ *  TRYST_CONNECT_TIMEOUT. An established connection will be read, or breaks (keep-alive,
+ *  TRYST_PEER_TIMEOUT), however long the peer computes. */
 static bool connect_time_count(struct peer *peer, uint64_t passed_ns)
 {
     if (peer->link.state != PEER_LINK_CONNECTING)
@@ -212,7 +219,8 @@ static bool connect_time_count(struct peer *peer, uint64_t passed_ns)
     return peer->link.unanswered_ns >= peer->rdv->set.connect_timeout_ns;
 }
 
-/** So long have we looked since the last tick: our own absence is nobody else's silence. */
+/** Return the time since the last tick, a tick at most: time in which this rank made no
+ *  pass is not the peer's silence. */
 static uint64_t time_looked(struct peer *peer, uint64_t now_ns)
 {
     uint64_t passed_ns = clock_since_ns(peer->liveness.looked_ns, now_ns);
@@ -220,8 +228,8 @@ static uint64_t time_looked(struct peer *peer, uint64_t now_ns)
     return passed_ns < TICK_NS ? passed_ns : TICK_NS;
 }
 
-/** What waits for the peer to look: a peer that computes, or is stopped, is not late, and gets no
- *  second question before it has answered the first. */
+/** Check what waits for the peer to make passes. A peer that computes, or is stopped, is
+ *  not late, and receives no second EP_OPEN before it has answered the first. */
 static void waiting_tick(struct peer *peer, uint64_t passed_ns)
 {
     uint64_t both_ns = peer->liveness.answered ? passed_ns : 0;
@@ -232,8 +240,9 @@ static void waiting_tick(struct peer *peer, uint64_t passed_ns)
         peer_ep_ask(peer);
 }
 
-/** Nothing of what our parent in the control tree knows can have come: it has not answered yet. (It may
- *  compute; a parent that has died is refused as well, and then another one is.) */
+/** True if the parent in the control tree has not answered yet, so that none of its news
+ *  can have come. (It may compute. A parent that has died is refused as well, and the
+ *  next ancestor takes its place.) */
 static bool parent_is_silent(const struct tryst_group *group)
 {
     int parent = peer_tree_parent(group, group->roster.rank);
@@ -241,14 +250,14 @@ static bool parent_is_silent(const struct tryst_group *group)
     return peer && peer->link.state == PEER_LINK_CONNECTING;
 }
 
-/** No other news came: the peer has come to its end. */
+/** Give the peer up: no other news came within the grace. */
 static void suspicion_holds(struct peer *peer)
 {
     char text[PEER_TEXT_MAX];
     switch ((enum suspicion_reason)peer->liveness.suspicion.reason) {
     case SUSPICION_REFUSED:
         memcpy(text, peer->liveness.gone_text,
-               sizeof text); /* link_refused left it there */
+               sizeof text); /* peer_link_refused left it there */
         if (peer->link.met)
             peer_link_gone(peer, text);
         else
@@ -265,8 +274,9 @@ static void suspicion_holds(struct peer *peer)
     }
 }
 
-/** True if something is suspected of the peer, and it was decided or is waited for. A link that was refused
- *  is not decided on before our parent in the tree, who would know that it left, can have said so. */
+/** Decide a suspicion when its grace is over. True if it was decided, or if a refused
+ *  link still waits: the tick then does nothing more. A refused link is not decided on
+ *  before the parent in the control tree can have reported that the peer has left. */
 static bool suspicion_tick(struct peer *peer, uint64_t now_ns, bool late)
 {
     const struct suspicion *suspicion = &peer->liveness.suspicion;
@@ -284,13 +294,14 @@ static bool suspicion_tick(struct peer *peer, uint64_t now_ns, bool late)
     return over || suspicion->reason == SUSPICION_REFUSED;
 }
 
-/** It has left, and we have read all that it sent. */
+/** True if the peer has left and all its frames have been read. */
 static bool has_ended(const struct peer *peer)
 {
     return peer->left && peer->in.frames_read >= peer->liveness.leave_sent;
 }
 
-/** Connecting has had its time. A peer that accepted and dropped each connection was reached. */
+/** End a connect that has timed out. A peer that accepted and dropped
+ *  each connection was reached. */
 static void connect_end(struct peer *peer)
 {
     char why[PEER_TEXT_MAX];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file messages.h
- *  What two ranks say to each other on their link (transports/link). What they say in frames is in
- *  protocol/wire/wire.h; the two have one version.
+ *  The messages of a link between two ranks (transports/link). protocol/wire/wire.h has
+ *  the records of frames; both have one version.
  *
- *  All fields are little-endian and naturally aligned. Append, never reorder; a change of meaning raises
- *  WIRE_VERSION. Everything here is hostile until its reader has checked it.
+ *  All fields are little-endian and naturally aligned. Append, never reorder; a change of
+ *  meaning raises WIRE_VERSION. Every message is hostile until its reader has checked it.
  */
 #ifndef RENDEZVOUS_PEER_MESSAGES_H
 #define RENDEZVOUS_PEER_MESSAGES_H
@@ -16,7 +16,7 @@
 
 enum link_type {
     LINK_HELLO = 1,     /**< first message each way */
-    LINK_HEARTBEAT = 2, /**< how far the frames have come */
+    LINK_HEARTBEAT = 2, /**< numbers of frames sent and read */
     LINK_LEAVE =
         3, /**< this rank leaves after `sent` frames; closing is then no failure */
     LINK_ABORT = 4,   /**< a step was aborted; floods the group */
@@ -24,13 +24,14 @@ enum link_type {
     LINK_EP_MESSAGE = 6,
     LINK_EP_REFUSED = 7,
     LINK_DOORBELL = 8,
-    LINK_DUPLICATE = 9, /**< two links crossed: the lower rank's stays, this one closes */
-    LINK_LEFT = 10,     /**< other ranks have left; goes through the control tree */
-    LINK_CLOCK = 11,    /**< what time it is at the sender (clock_offset.c) */
+    /** Two links crossed: the lower rank's stays, this one closes. */
+    LINK_DUPLICATE = 9,
+    LINK_LEFT = 10,  /**< other ranks have left; goes through the control tree */
+    LINK_CLOCK = 11, /**< the sender's time (clock_offset.c) */
     LINK_GAVE_UP =
         12, /**< the sender has given the receiver up; the text has the reason */
-    LINK_EP_STARTING =
-        13 /**< the sender's fabric of candidate `n` starts: the endpoint opens later */
+    /** The sender's fabric of candidate `n` starts: the endpoint opens later. */
+    LINK_EP_STARTING = 13
 };
 
 #define HELLO_MAGIC 0x54535254u /* "TRST" */
@@ -42,13 +43,13 @@ struct link_hello {
     int32_t rank;
     int32_t size;
     uint64_t incarnation;
-    uint64_t nonce; /**< what the peer must find where shared memory is claimed */
+    uint64_t nonce; /**< expected in the segment where shared memory is claimed */
 };
 static_assert(sizeof(struct link_hello) == 48, "hello");
 
 struct link_heartbeat {
-    uint64_t sent; /**< frames of this side that were handed to the transport */
-    uint64_t read; /**< frames of the other side that were read */
+    uint64_t sent; /**< frames that this side has handed to the transport */
+    uint64_t read; /**< frames of the other side that this side has read */
 };
 
 struct link_abort {
@@ -56,27 +57,31 @@ struct link_abort {
     uint64_t time_ns; /**< wall clock of the origin: the earliest cause wins */
     int32_t status;
     int32_t origin_rank;
-    uint32_t text_bytes; /**< text follows, not terminated */
+    uint32_t text_bytes; /**< bytes of the text that follows, without a terminator */
     uint32_t reserved;
 };
 static_assert(sizeof(struct link_abort) == 32, "abort");
 
-/** Of ranks that trace, with each tick and when the link comes up. Clocks are the traces'. */
+/** Sent by ranks that trace, at each tick and when the link comes
+ *  up. Clocks are the traces'. */
 struct link_clock {
-    uint64_t now_ns;  /**< when this was sent, by the sender's clock */
-    uint64_t echo_ns; /**< now_ns of the receiver's last one that was read; 0: none yet */
-    uint64_t held_ns; /**< how long ago that was read */
-    uint64_t clock_id;      /**< equal: both read the same clock; 0: not known */
-    int64_t root_ns;        /**< rank 0's clock minus the sender's */
-    uint64_t root_error_ns; /**< how far that may be off; UINT64_MAX: not known */
+    uint64_t now_ns; /**< time of sending, by the sender's clock */
+    /** now_ns of the receiver's last message that was read; 0: none yet. */
+    uint64_t echo_ns;
+    uint64_t held_ns;  /**< time since the echoed message was read */
+    uint64_t clock_id; /**< equal ids: both ranks read the same clock; 0: not known */
+    int64_t root_ns;   /**< rank 0's clock minus the sender's */
+    /** Bound of the error of root_ns; UINT64_MAX: not known. */
+    uint64_t root_error_ns;
 };
 static_assert(sizeof(struct link_clock) == 48, "clock");
 
-/** Ranks that have left. A rank without a link to them would take a refused connection for a death. A message has
- *  1 to LINK_LEFTS_MAX of these, so the list for a late child of the tree fits its socket. */
+/** Ranks that have left, so that ranks without a link to them do not take a refused
+ *  connection for a death. A message has 1 to LINK_LEFTS_MAX of these, so the list for a
+ *  late child of the tree fits its socket. */
 struct link_left {
     int32_t rank;
-    uint32_t more; /**< the number of ranks that follow `rank` and have left too */
+    uint32_t more; /**< number of ranks that follow `rank` and have left too */
 };
 static_assert(sizeof(struct link_left) == 8, "left");
 enum { LINK_LEFTS_MAX = 512 };

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A peer begins and ends.
+ * The beginning and the end of a peer.
  *
- * Invariants: a peer that is given up fails its operations only when its endpoint has reported `closed`;
- * from then on it has no endpoint.
- * Callers: everybody in this room, and the rooms above.
+ * Invariant: a peer that is given up fails its operations only when its endpoint has
+ * reported `closed`; from then on it has no endpoint.
  */
 #include "peer.h"
 
@@ -21,7 +20,7 @@
 #include "rendezvous/op/engine.h"
 #include "tree.h"
 
-/* ---- open and close ----------------------------------------------------------------------- */
+/* ---- open and close ---------------------------------------------------------------- */
 
 static tryst_status peer_open(struct peer *peer, struct rendezvous *rdv, int rank)
 {
@@ -43,7 +42,7 @@ static tryst_status peer_open(struct peer *peer, struct rendezvous *rdv, int ran
     peer->left = group_has_left(rdv->group, rank);
     peer->life = rdv->cut ? PEER_GONE : peer->left ? PEER_LEFT : PEER_ALIVE;
     if (peer->left)
-        rdv->tick_ns = 0; /* which ends it */
+        rdv->tick_ns = 0; /* the next tick ends the peer */
     rdv->peer_events->open(peer);
     if (peer->is_self) {
         peer->endpoint.candidates[0] = TRANSPORT_SELF;
@@ -92,7 +91,8 @@ void peer_need(struct peer *peer)
     if (peer->life != PEER_ALIVE || peer->endpoint.state != PEER_EP_NONE)
         return;
     peer->endpoint.wanted = true;
-    if (peer->liveness.suspicion.reason) /* refused: when a link comes up all the same */
+    /* refused: peer_link_up continues if a link still comes up */
+    if (peer->liveness.suspicion.reason)
         return;
     if (peer->rank == peer->rdv->group->roster.rank || peer->link.state == PEER_LINK_UP)
         peer_ep_open(peer, 0);
@@ -107,7 +107,7 @@ void peer_flush_later(struct peer *peer)
         list_push_back(&peer->rdv->flush, &peer->out.flush_node);
 }
 
-/* ---- the end ------------------------------------------------------------------------------ */
+/* ---- the end ----------------------------------------------------------------------- */
 
 void peer_give_up(struct peer *peer, tryst_status status, const char *text)
 {
@@ -116,7 +116,8 @@ void peer_give_up(struct peer *peer, tryst_status status, const char *text)
     if (peer->life >= PEER_GIVING_UP)
         return;
     peer->life = PEER_GIVING_UP;
-    peer->endpoint.state = PEER_EP_CLOSING; /* whatever it was: no candidate follows */
+    /* whatever it was: no candidate follows */
+    peer->endpoint.state = PEER_EP_CLOSING;
     list_remove(&peer->out.flush_node);
     peer->liveness.gone_status = status;
     int head = snprintf(peer->liveness.gone_text, sizeof peer->liveness.gone_text,
@@ -144,7 +145,7 @@ void peer_gone(struct peer *peer)
     peer_tree_repair(peer);
 }
 
-/* ---- the live page ------------------------------------------------------------------------ */
+/* ---- the live page ----------------------------------------------------------------- */
 
 void peer_show(const struct peer *peer)
 {

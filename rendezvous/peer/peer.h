@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file peer.h
- *  One remote rank: its link, its endpoint, and what is sent and has come in both directions.
+ *  One remote rank: its link, its endpoint, and the protocol's state in both directions.
  *
  *  Life:
  *
@@ -8,10 +8,10 @@
  *       │ LEAVE                                           ▲
  *       └──────▶ LEFT ──all its frames read───────────────┘
  *
- *  Only GONE fails operations: by then nothing reads or writes our memory.
+ *  Only GONE fails operations: by then nothing reads or writes this rank's memory.
  *
- *  Link:  NONE ─need─▶ CONNECTING ─HELLO each way─▶ UP        whoever needs it first connects; when
- *         both do, the lower rank's connection stays.
+ *  Link:  NONE ─need─▶ CONNECTING ─HELLO each way─▶ UP     the rank that needs it first
+ *         connects; when both do, the lower rank's connection stays.
  *  Endpoint, one candidate after the other, while the peer is ALIVE:
  *
  *     NONE ──need──▶ OPENING ──ready──▶ READY
@@ -21,8 +21,9 @@
  *       └──closed──── REFUSED ◀───────────┘
  *         none is left, or the peer has left
  *
- *  Where the candidate's fabric has not started, STARTING comes before OPENING; a start that fails leads to
- *  REFUSED. CLOSING is GIVING_UP's only state, and NONE GONE's: from neither of them is an endpoint opened.
+ *  STARTING comes before OPENING if the candidate's fabric has not started; a start that
+ *  fails leads to REFUSED. CLOSING is GIVING_UP's only state, and NONE is GONE's: neither
+ *  opens an endpoint.
  */
 #ifndef RENDEZVOUS_PEER_PEER_H
 #define RENDEZVOUS_PEER_PEER_H
@@ -41,7 +42,7 @@
 
 struct want;
 
-/** Bytes of a text of a peer's end: an address, an errno and a hint have room in it. */
+/** Bytes of the text of a peer's end: room for an address, an errno and a hint. */
 enum { PEER_TEXT_MAX = 256 };
 
 enum peer_life { PEER_ALIVE, PEER_LEFT, PEER_GIVING_UP, PEER_GONE };
@@ -56,7 +57,7 @@ enum peer_ep_state {
     PEER_EP_STARTING
 };
 
-/** An answer that has no operation to hang on. */
+/** An answer without an operation that could hold it as a flag. */
 struct answer {
     uint64_t id;
     int32_t origin_rank;
@@ -65,11 +66,12 @@ struct answer {
     bool for_want;  /**< counts as a WANT not yet taken up until it is sent */
 };
 
-/** Steps with sends that were posted since the last question, as far as they are remembered. */
+/** Largest number of steps to remember that have had new sends since the last ASK. */
 enum { ASKS_NEW_MAX = 16 };
 
-/** Failures of flows that may wait for eager credit of a peer, or for their WANTs, also when their step was closed. Of more,
- *  the peer receives none ahead of its WANT: it ends with TRYST_E_CLOSED after the close. */
+/** Largest number of failures of flows that may wait for a peer's eager credit or for
+ *  their WANTs, also after their step was closed. Failures beyond it are dropped: their
+ *  WANTs end with TRYST_E_CLOSED after the close. */
 enum { FAILURES_MAX = 1024 };
 
 /** A connect message that came before its endpoint was open. */
@@ -81,158 +83,180 @@ struct held_message {
     uint8_t data[];
 };
 
-/** The peer's clock minus ours, between two bounds (clock_offset.c). */
+/** The peer's clock minus this rank's, between two bounds (clock_offset.c). */
 struct peer_clock {
     bool known;
     uint32_t answers; /**< messages that were answered at once */
     int64_t low_ns, high_ns;
-    uint64_t at_ns;    /**< of our clock, when they were true */
-    uint64_t their_ns; /**< what its last message said, */
-    uint64_t read_ns;  /**< and when that was read */
+    uint64_t at_ns;    /**< time, by this rank's clock, at which the bounds were true */
+    uint64_t their_ns; /**< the peer's time in its last message */
+    /** Time, by this rank's clock, at which that message was read. */
+    uint64_t read_ns;
 };
 
-/** Its link, and connecting (link.c, accept.c). */
+/** The link to the peer, and connecting (link.c, accept.c). */
 struct peer_link {
     struct link *link;
     uint8_t state; /**< enum peer_link_state */
-    bool via_tcp;  /**< the Unix socket did not lead there */
-    bool again; /**< CONNECTING: its listener was full, or dropped us: at the next tick */
+    bool via_tcp;  /**< connecting by the Unix socket failed: TCP is used */
+    /** CONNECTING: the listener's queue was full, or it dropped the
+     *  connection: the next tick tries again. */
+    bool again;
     bool by_unix; /**< CONNECTING: by the Unix socket */
-    bool
-        met; /**< TCP was accepted once, or the Unix socket was refused: to fail now is its end */
-    uint32_t attempt; /**< number of `dialled` (reach.h) */
+    /** TCP was accepted once, or the Unix socket was refused:
+     *  a later failure means death. */
+    bool met;
+    uint32_t attempt; /**< index of the address `dialled` (reach.h) */
     struct link_address dialled;
-    bool queue_full;  /**< CONNECTING: the former, so somebody listens there */
-    bool duplicate;   /**< it said that its own connection to us stays */
-    bool tree_parent; /**< it belongs to the control tree */
+    /** CONNECTING: the listener's queue was full, so a process listens there. */
+    bool queue_full;
+    /** DUPLICATE came: the peer's own connection to this rank stays. */
+    bool duplicate;
+    bool tree_parent; /**< the link belongs to the control tree */
     uint64_t nonce, peer_nonce;
-    uint64_t unanswered_ns; /**< CONNECTING: we looked, and its kernel did not answer */
+    /** CONNECTING: time in which this rank made passes and the
+     *  peer's kernel did not answer. */
+    uint64_t unanswered_ns;
 };
 
-/** Its endpoint, and the candidates for one (endpoint.c). */
+/** The endpoint to the peer, and its candidates (endpoint.c). */
 struct peer_endpoint {
     struct endpoint *ep;
     uint8_t state; /**< enum peer_ep_state */
-    bool wanted;   /**< something waits for it */
-    bool broken;   /**< READY, and nothing leaves any more */
+    bool wanted;   /**< an operation waits for the endpoint */
+    bool broken;   /**< READY, but nothing is sent any more */
     bool closing;  /**< ep_close was called on `ep`, and `closed` has not come */
     enum transport_kind candidates[TRANSPORT_KINDS];
     int candidates_count;
     int candidate;
-    int refused_ahead; /**< candidates below this one were refused by the peer before we tried them */
-    uint64_t opening_ns; /**< OPENING: so long did both look */
-    bool peer_starts; /**< since the last tick the peer reported that its fabric starts */
+    /** Candidates below this one were refused by the peer before they were tried. */
+    int refused_ahead;
+    uint64_t opening_ns; /**< OPENING: time in which both ranks made passes */
+    /** Since the last tick the peer reported that its fabric starts. */
+    bool peer_starts;
     struct list held; /**< struct held_message */
     uint32_t held_count;
     char mechanism[TRANSPORT_TEXT_MAX];
 };
 
-/** What we send it, and what comes back for that (the protocol). */
+/** State of the protocol for what this rank sends, and for the replies to it. */
 struct peer_out {
     uint64_t frames_sent;
     uint32_t frames_acked;
     struct list_node flush_node; /**< in rdv->flush */
     struct list_node idle_node;  /**< in rdv->idle_peers: see peer_idle_later */
     struct urgent_queue pending; /**< operations with records queued */
-    /* receives of ours */
-    struct urgent_queue wants_waiting; /**< for WANT quota */
-    struct urgent_queue deferred_ops;  /**< that it deferred */
+    /* this rank's receives */
+    struct urgent_queue wants_waiting; /**< receives that wait for WANT quota */
+    struct urgent_queue deferred_ops;  /**< receives that the peer has deferred */
     uint32_t wants_sent, wants_acked;
-    uint32_t pauses_told; /**< rdv->pauses, as a frame said last */
-    uint8_t
-        slice_flags; /**< of each frame: lane.path.slice_bytes as of the newest DONE */
-    /* sends of ours */
-    struct urgent_queue posted_sends; /**< POSTED and large, that it has not asked for */
-    struct urgent_queue
-        blocked_sends; /**< POSTED and small: for want of eager credit, or of a WANT */
-    uint32_t
-        failures_count; /**< and failures of flows that wait for either, at most FAILURES_MAX */
-    bool blocked;       /**< frames say that there are some */
-    bool blocked_sent;        /**< and the last one did */
-    struct stream_out stream; /**< DATA that has left */
-    struct names_out names;   /**< by which DATA names keys */
+    uint32_t pauses_told; /**< rdv->pauses as of the newest frame sent */
+    /** Flags for each frame's header: lane.path.slice_bytes as of the newest DONE. */
+    uint8_t slice_flags;
+    /* this rank's sends */
+    /** Large sends in state POSTED: their WANT has not come. */
+    struct urgent_queue posted_sends;
+    /** Small sends in state POSTED: they lack eager credit or a WANT. */
+    struct urgent_queue blocked_sends;
+    /** Failures of flows that wait for eager credit or a WANT, at most FAILURES_MAX. */
+    uint32_t failures_count;
+    bool blocked;      /**< blocked_sends are to be reported by BLOCKED in frames */
+    bool blocked_sent; /**< the newest frame carried BLOCKED */
+    struct stream_out stream; /**< DATA that was sent */
+    struct names_out names;   /**< names of keys in DATA that is sent */
     uint64_t eager_used;
-    bool ask; /**< ASK is queued: for all steps with sends that wait for a WANT, */
-    uint32_t ask_from;       /**< from this one on, in the order of scopes.all; */
-    uint32_t asks_queued;    /**< else for the newest ones: so many of asks_new, */
-    uint32_t asks_new_count; /**< which will be queued when nothing else happens */
+    bool ask; /**< ASK is queued for all steps with sends that wait for a WANT */
+    /** Under `ask`: first position in scopes.all that ASK has not covered yet. */
+    uint32_t ask_from;
+    uint32_t asks_queued; /**< number of asks_new for which ASK is queued */
+    /** Number of steps noted in asks_new, for which an idle pass queues ASK. */
+    uint32_t asks_new_count;
     uint64_t asks_new[ASKS_NEW_MAX];
-    /* answers to it */
+    /* answers to the peer */
     struct list want_answers; /**< struct want: CANCELED or CLOSED is queued */
     struct answer *answers;   /**< ring, allocated with the endpoint */
     uint32_t answers_head, answers_count;
 };
 
-/** What it sends us, and what goes back for that (the protocol). */
+/** State of the protocol for what the peer sends, and for the replies to it. */
 struct peer_in {
     uint64_t frames_read;
     uint32_t frames_acked;
     /* small tensors */
     struct stream_in stream; /**< DATA that has come */
-    uint32_t unacked;        /**< of it, done since our last header */
-    uint64_t
-        left_next; /**< out.stream.next when a thread that left last had some to send */
-    bool
-        ack_alone; /**< a header leaves for that, or for what follows, if no frame does, */
-    bool counted;  /**< and counts as a frame: */
-    bool probe;    /**< we ask whether the path lives, or answer that (protocol.c) */
-    uint8_t header_flags;      /**< of the newest frame (wire.h) */
-    struct names_in names;     /**< by which it names keys */
-    struct list unexpected;    /**< struct unexpected */
-    uint64_t unexpected_bytes; /**< of its eager credit, held by them */
-    struct urgent_queue
-        unannounced; /**< small receives that have not announced themselves */
-    struct list_node
-        unannounced_node; /**< in rdv->unannounced_peers since there was one */
-    /* its WANTs */
+    uint32_t unacked;        /**< DATA done since the last header that was sent */
+    /** out.stream.next when a thread last left the library with acks due. */
+    uint64_t left_next;
+    /** A header is to be sent for acks or for the flags below, even without records. */
+    bool ack_alone;
+    bool counted; /**< the header that ack_alone causes counts as a frame */
+    /** The header that ack_alone causes probes the path, or answers a probe
+     *  (protocol.c). */
+    bool probe;
+    uint8_t header_flags;   /**< flags of the newest frame (wire.h) */
+    struct names_in names;  /**< names of keys in the peer's DATA */
+    struct list unexpected; /**< struct unexpected */
+    /** Bytes of the peer's eager credit that `unexpected` holds. */
+    uint64_t unexpected_bytes;
+    struct urgent_queue unannounced; /**< small receives that have not sent a WANT */
+    /** In rdv->unannounced_peers while `unannounced` may have receives. */
+    struct list_node unannounced_node;
+    /* the peer's WANTs */
     uint32_t wants_got, wants_unanswered, wants_acked;
-    struct hash_table wants; /**< by its ids (want.h) */
+    struct hash_table wants; /**< by the peer's ids (want.h) */
     struct list wants_list;
     uint32_t parked_count;
-    uint32_t early_wants;  /**< of those, in steps not opened here yet */
-    uint32_t early_aborts; /**< steps not opened here yet of whose abort it told us */
-    uint64_t *
-        closed_steps; /**< that it asked about and that are closed here: answers queued */
-    uint32_t closed_count,
-        closed_capacity; /**< at most ASKS_MAX; little memory while none are */
+    uint32_t early_wants; /**< parked WANTs of steps not opened here yet */
+    /** Steps not opened here yet for which the peer sent ABORT. */
+    uint32_t early_aborts;
+    /** Steps closed here that the peer has sent ASK for: answers are queued. */
+    uint64_t *closed_steps;
+    /** At most ASKS_MAX; little memory while closed_count is 0. */
+    uint32_t closed_count, closed_capacity;
     /* posted slices */
     /** Receives that have ready slices at their sender, and wait for posted slots. */
     struct urgent_queue slots_waiting;
     /** The transport, or the pool, had no room for a slice: each pass tries again. */
     bool post_refused;
-    uint32_t slots_ahead; /**< receives posted for senders not known to be ready */
-    uint32_t slots_ready; /**< receives posted that the sender has ready */
-    uint64_t ready_bytes; /**< of those, the last slice of a tensor as a whole one */
+    uint32_t slots_ahead; /**< slices posted for senders not known to be ready */
+    uint32_t slots_ready; /**< slices posted that are ready at the sender */
+    /** Bytes of slots_ready; a tensor's last slice counts as a whole one. */
+    uint64_t ready_bytes;
 };
 
-/** What may be its end, and may have a cause of which we hear a moment later: it has left, or died. */
+/** Reasons to suspect that the peer has ended. News that distinguish a leave from a death
+ *  may follow a moment later. */
 enum suspicion_reason {
     SUSPICION_NONE,
     SUSPICION_REFUSED,   /**< no link comes about */
     SUSPICION_UNREACHED, /**< no candidate for an endpoint is left */
-    SUSPICION_LOST,      /**< its data path broke; the endpoint's mechanism says how */
-    SUSPICION_DIED, /**< its process has ended; its socket may hold what it said last */
+    SUSPICION_LOST,      /**< the data path broke; endpoint.mechanism has the reason */
+    /** The process has ended; its socket may hold its last messages. */
+    SUSPICION_DIED,
     SUSPICION_REASONS
 };
 struct suspicion {
-    uint8_t reason; /**< enum suspicion_reason; liveness.c has how long each is given */
+    uint8_t reason; /**< enum suspicion_reason; liveness.c has the grace of each */
     uint64_t since_ns;
 };
 
-/** Whether it is there (liveness.c). */
+/** Proofs that the peer lives or has ended (liveness.c). */
 struct peer_liveness {
     struct poller_source pidfd; /**< fd -1: none */
-    uint64_t heartbeat_sent;    /**< frames_sent as last told */
+    uint64_t heartbeat_sent;    /**< out.frames_sent in the last heartbeat */
     uint64_t heartbeat_read;
-    uint64_t peer_sent; /**< frames that the peer says it has sent */
-    uint64_t peer_read; /**< frames of ours that the peer says it has read */
-    uint64_t looked_ns; /**< time counts from here: the last tick, or when it began to */
-    bool answered;      /**< it has looked since we asked it (EP_OPEN) whether it does */
-    bool end_expected;  /**< its end is no news for us: we leave too */
-    bool behind;        /**< frames_read < peer_sent when that was last looked at; */
-    uint64_t behind_read; /**< frames_read then, */
-    uint64_t behind_ns;   /**< which has stayed so while both looked for so long */
-    uint64_t leave_sent;  /**< frames that it had sent when it left */
+    uint64_t peer_sent; /**< frames sent, as the peer last reported */
+    uint64_t peer_read; /**< frames read of this rank's, as the peer last reported */
+    /** Last tick, or the start of connecting or opening: time counts from here. */
+    uint64_t looked_ns;
+    bool answered; /**< the peer has made a pass since the last EP_OPEN */
+    /** The end is expected, not a failure: this rank leaves too. */
+    bool end_expected;
+    bool behind;          /**< in.frames_read < peer_sent at the last check */
+    uint64_t behind_read; /**< in.frames_read at the last check */
+    /** Time for which `behind` has held without progress while both ranks made passes. */
+    uint64_t behind_ns;
+    uint64_t leave_sent; /**< frames that the peer had sent when it left */
     struct suspicion suspicion;
     int32_t gone_status;
     char gone_text[PEER_TEXT_MAX];
@@ -240,62 +264,69 @@ struct peer_liveness {
 
 struct peer {
     struct rendezvous *rdv;
-    struct list_node node; /**< group->met */
+    struct list_node node; /**< in group->met */
     int32_t rank;
     uint8_t life; /**< enum peer_life */
     bool is_self;
-    bool left;     /**< LEAVE came, or somebody who knows it said so */
-    bool deferred; /**< some of its WANTs were: offer it what becomes ready */
+    bool left; /**< LEAVE came, or another rank reported it */
+    /** WANTs of the peer were deferred: OFFER each send when it is ready. */
+    bool deferred;
     struct peer_link link;
     struct peer_endpoint endpoint;
     struct peer_out out;
     struct peer_in in;
     struct peer_liveness liveness;
     struct dispatch_lane lane;
-    struct stage_lane stage; /**< of device memory, and its small tensors' copies */
+    /** Copies of device memory, and those of small tensors. */
+    struct stage_lane stage;
     struct peer_clock clock;
     uint64_t bytes_sent, bytes_received, wrong_cookies;
 };
 
-/** What the protocol above does for a peer. */
+/** Functions that the protocol above offers to a peer. */
 struct peer_events {
-    /** It is new: zeroed, but for what this layer has set. */
+    /** Initialize a new peer, which is zeroed but for the
+     *  members that this layer has set. */
     void (*open)(struct peer *peer);
-    /** Its endpoint is about to be opened: memory for frames. False: there is none. */
+    /** Allocate memory for frames before the endpoint is opened; false: out of memory. */
     bool (*connect)(struct peer *peer);
-    /** A frame has come, aligned to 8. */
+    /** Read a frame, aligned to 8. */
     void (*frame)(struct peer *peer, const void *frame, size_t bytes);
-    /** Housekeeping, each TICK_NS. */
+    /** Do a tick's work, each TICK_NS. */
     void (*tick)(struct peer *peer);
-    /** It is gone, and nothing of it reads or writes our memory: its operations end. */
+    /** End the operations of a peer that is gone: nothing reads or writes memory for
+     *  it. */
     void (*gone)(struct peer *peer);
-    /** It is freed. */
+    /** Free the protocol's state: the peer is being freed. */
     void (*close)(struct peer *peer);
-    /** `scope` was aborted, just now: its operations fail, and who asks is told. */
+    /** Fail the operations of a scope that was just aborted, and
+     *  answer the ranks that wait. */
     void (*aborted)(struct scope *scope);
 };
 
-/** Part of peer_get. */
+/** Create the peer for peer_get. */
 struct peer *peer_make(struct tryst_group *group, int rank);
-/** The peer of this rank, which has memory from the first call on; NULL: there is none for it. */
+/** Return the peer of this rank, which is allocated at the
+ *  first call; NULL: out of memory. */
 static inline struct peer *peer_get(struct tryst_group *group, int rank)
 {
     struct peer *peer = group->peers[rank];
     return __builtin_expect(peer != NULL, 1) ? peer : peer_make(group, rank);
 }
-/** Everything of it is closed already. */
+/** Free what a peer holds; its endpoint is closed already. */
 void peer_close(struct peer *peer);
 
 /** Connect on demand: the link, then the endpoint. */
 void peer_need(struct peer *peer);
-/** Something is to be said: frames leave at the end of this pass. */
+/** Have frames sent to the peer at the end of this pass. */
 void peer_flush_later(struct peer *peer);
 
-/** The peer is lost: close by force what leads to it; operations fail when that is done. */
+/** Give the peer up: close its endpoint by force; operations fail when that is done.
+ *  `text` is read after "rank 3 ". */
 void peer_give_up(struct peer *peer, tryst_status status, const char *text);
-/** Continue giving up once its endpoint is closed. */
+/** Continue giving up once the endpoint is closed. */
 void peer_gone(struct peer *peer);
-/** Its state has changed: onto the live page, if there is one. */
+/** Copy the peer's state to the live page, if there is one. */
 void peer_show(const struct peer *peer);
 
 #endif

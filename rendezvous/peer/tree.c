@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The control tree, and who has left.
+ * The control tree, and ranks that have left.
  *
- * Idea: a binary tree of links reaches every rank, for what all are to hear of (aborts, who has left);
- * a rank whose parent is gone joins the next living one. Who has left in good order is passed on
- * along it, since a rank without a link to that one would take it for dead.
- * Callers: joining and leaving a group, the link.
+ * Idea: a binary tree of links reaches every rank with news for all: aborts, and ranks
+ * that have left. A rank joins the next living ancestor when its parent is gone. A leave
+ * in good order is forwarded along the tree, since a rank without a link to the one that
+ * left would take it for dead.
  */
 #include "tree.h"
 
@@ -16,7 +16,7 @@
 #include "messages.h"
 #include "rendezvous/op/engine.h"
 
-/* ---- control tree ------------------------------------------------------------------------- */
+/* ---- control tree ------------------------------------------------------------------ */
 
 static bool is_alive(const struct tryst_group *group, int rank)
 {
@@ -25,8 +25,8 @@ static bool is_alive(const struct tryst_group *group, int rank)
                 : !group_has_left(group, rank);
 }
 
-/** The nearest living ancestor of `rank` in a binary tree; for a child of a dead root the lowest
- *  living rank. -1: none. */
+/** Return the nearest living ancestor of `rank` in a binary tree; for a child of a dead
+ *  root, the lowest living rank. -1: none. */
 int peer_tree_parent(const struct tryst_group *group, int rank)
 {
     for (int up = (rank - 1) / 2; rank > 0; up = (up - 1) / 2) {
@@ -67,7 +67,7 @@ void peer_tree_repair(struct peer *peer)
     peer->link.tree_parent = false;
 }
 
-/* ---- who has left ------------------------------------------------------------------------- */
+/* ---- ranks that have left ---------------------------------------------------------- */
 
 /** Ranks that have left, in ascending order, for one message. */
 struct left_ranks {
@@ -93,7 +93,8 @@ static bool left_add(struct left_ranks *ranks, int32_t rank)
 
 static void left_send(struct peer *to, const struct left_ranks *ranks)
 {
-    if (to->link.link && ranks->count && !to->left) /* read after our HELLO */
+    /* LEAVE came: the peer reads nothing more */
+    if (to->link.link && ranks->count && !to->left)
         (void)link_send(to->link.link, LINK_LEFT, ranks->runs,
                         ranks->count * sizeof *ranks->runs, -1);
 }
@@ -147,14 +148,16 @@ void peer_left_note(struct rendezvous *rdv, int rank, const struct peer *from)
         left_forward(rdv->group, &news, from);
 }
 
-/** True if the record counts: over a link that is up, the rank's own LEAVE comes last, behind its frames. */
+/** True if a report that the rank has left counts: over a link that is up, the rank's own
+ *  LEAVE comes last, behind its frames. */
 static bool left_is_news(const struct tryst_group *group, int rank)
 {
     const struct peer *peer = group->peers[rank];
     return rank != group->roster.rank && (!peer || peer->link.state != PEER_LINK_UP);
 }
 
-/** Mark the ranks of a run as left; those that were not marked before join `news`, which is sent when full. */
+/** Mark the ranks of a run as left. Those that were not marked before join
+ *  `news`, which is sent when full. */
 static void left_run_read(struct peer *from, const struct link_left *run,
                           struct left_ranks *news)
 {

@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file tree.h
- *  The control tree, and who has left (tree.c).
+ *  The control tree, and ranks that have left (tree.c).
  */
 #ifndef RENDEZVOUS_PEER_TREE_H
 #define RENDEZVOUS_PEER_TREE_H
 
 #include "rendezvous/peer/peer.h"
 
-/** The rank that this one's link in the control tree leads to, as far as we know who lives; -1: none. */
+/** Return the parent of `rank` in the control tree, given the
+ *  ranks known to live; -1: none. */
 int peer_tree_parent(const struct tryst_group *group, int rank);
-/** Is one of the two the other's parent there? */
+/** True if one of the two ranks is the other's parent in the control tree. */
 bool peer_tree_neighbours(const struct tryst_group *group, int a, int b);
-/** Connect to our parent; without memory for that a tick tries again (`join_again`). */
+/** Connect to this rank's parent; without memory a tick tries again (`join_again`). */
 void peer_tree_join(struct rendezvous *rdv);
-/** The peer is gone: if it was our parent, join another. */
+/** Join another parent if the peer, which is gone, was the parent. */
 void peer_tree_repair(struct peer *peer);
-/** The rank has left in good order, says `from`; all hear of it through the control tree, since a rank
- *  without a link to it would take it for dead. */
+/** Note that the rank has left in good order, as `from` reports, and forward that through
+ *  the control tree: a rank without a link to it would take it for dead. */
 void peer_left_note(struct rendezvous *rdv, int rank, const struct peer *from);
 void peer_left_read(struct peer *from, const void *data, size_t bytes);
-/** Tell the peer of all who have left. */
+/** Send the list of ranks that have left. */
 void peer_left_send_all(struct peer *to);
 
 #endif

@@ -58,11 +58,11 @@ static void says(const char *text, const char *part)
         harness_fail(__FILE__, __LINE__, "\"%s\" does not say \"%s\"", text, part);
 }
 
-/* The wire version that the sentence gives a rank: "rank 2 speaks wire version 4", "rank 0 speaks 5". */
+/* The wire version that the sentence gives a rank: "rank 2 has wire version 4", "rank 0 has 5". */
 static unsigned long version_of(const char *text, int rank)
 {
     char speaks[32];
-    snprintf(speaks, sizeof speaks, "rank %d speaks ", rank);
+    snprintf(speaks, sizeof speaks, "rank %d has ", rank);
     const char *at = strstr(text, speaks);
     if (!at)
         harness_fail(__FILE__, __LINE__, "\"%s\" does not say \"%s\"", text, speaks);
@@ -96,8 +96,8 @@ static void old_main(struct harness_rank *rank)
                                  .rank = rank->rank,
                                  .size = rank->size};
     CHECK_STATUS(tryst_group_open(ctx, &params, &group), TRYST_E_HANDSHAKE);
-    says(tryst_last_error(), "rank 2 speaks");
-    says(tryst_last_error(), "speaks wire version");
+    says(tryst_last_error(), "rank 2 has");
+    says(tryst_last_error(), "has wire version");
     CHECK_EQ(version_of(tryst_last_error(), 2) + 1,
              version_of(tryst_last_error(), rank->rank == 2 ? 0 : rank->rank));
     says(tryst_last_error(), "install one version of tryst on all hosts");

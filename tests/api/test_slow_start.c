@@ -198,7 +198,7 @@ static void fails_main(struct harness_rank *rank)
     CHECK(status == TRYST_E_UNREACHABLE || status == TRYST_E_PEER);
     CHECK(since_ms(begin_ns) >= 900);
     CHECK_STATUS(tryst_op_error(op, &error), status);
-    if (!strstr(error.text, "not reached by any transport"))
+    if (!strstr(error.text, "cannot be reached by any transport"))
         harness_fail(__FILE__, __LINE__, "not the reason: %s", error.text);
     tryst_op_release(op);
     harness_step_close(step);

@@ -87,9 +87,9 @@ static void stale_refused(tryst_step *step, tryst_key *const keys[2], tryst_stat
     tryst_tensor tensor = harness_tensor(&byte, 1);
     tryst_op *op = NULL;
     CHECK_STATUS(tryst_send_key(step, keys[0], &tensor, NULL, &op), wanted);
-    CHECK(strstr(tryst_last_error(), "keys anew in each group"));
+    CHECK(strstr(tryst_last_error(), "new keys for each group"));
     CHECK_STATUS(tryst_recv_key(step, keys[1], &tensor, NULL, &op), wanted);
-    CHECK(strstr(tryst_last_error(), "keys anew in each group"));
+    CHECK(strstr(tryst_last_error(), "new keys for each group"));
     CHECK(op == NULL);
 }
 

@@ -745,7 +745,7 @@ static void test_unreached(void **state)
                          dead ? TRYST_E_PEER : TRYST_E_UNREACHABLE);
         assert_non_null(
             strstr(error.text, dead ? "rank 1 died"
-                                    : "rank 1 is not reached by any transport: "
+                                    : "rank 1 cannot be reached by any transport: "
                                       "no such thing here"));
         tryst_op_release(send);
         tryst_step_close(step, NULL);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bootstrap parameters out of the configuration, the launcher's variables (launch.c) and, where
- * these say so, PMIx: see bootstrap_env_read in bootstrap.h.
+/* Bootstrap parameters from the configuration, the launcher's variables (launch.c) and,
+ * where these require it, PMIx: see bootstrap_env_read in bootstrap_env.h.
  *
- * One idea: a half-set environment is an error that names the other half; nothing is guessed.
- * Invariant: a job of several ranks has a token, unless the user has said TRYST_INSECURE=1. */
+ * One idea: a half-set environment is an error that names the other half; nothing is
+ * guessed. Invariant: a job of several ranks has a token, unless the user has set
+ * TRYST_INSECURE=1. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -26,7 +27,7 @@
 #define TOKEN_LINE \
     "export TRYST_TOKEN=$(head -c 16 /dev/urandom | od -An -tx1 | tr -d ' \\n')"
 
-/* ---- the token ---- */
+/* ---- the token --------------------------------------------------------------------- */
 
 static tryst_status token_take(struct bootstrap_env *env, const char *text, size_t bytes,
                                const char *from, struct err *err)
@@ -44,7 +45,7 @@ static tryst_status token_take(struct bootstrap_env *env, const char *text, size
     return TRYST_OK;
 }
 
-/* The file must be ours alone, or the secret is none. */
+/* Check that no other user can read the file, so that the token is secret. */
 static tryst_status token_file_check(int fd, const char *path, struct err *err)
 {
     struct stat about;
@@ -55,11 +56,10 @@ static tryst_status token_file_check(int fd, const char *path, struct err *err)
         return err_set(err, TRYST_E_TOKEN, "TRYST_TOKEN_FILE=%.200s is not a plain file",
                        path);
     if (about.st_uid != geteuid())
-        return err_set(
-            err, TRYST_E_TOKEN,
-            "TRYST_TOKEN_FILE=%.200s belongs to user %u, not to us (user %u); make "
-            "a copy of your own",
-            path, about.st_uid, geteuid());
+        return err_set(err, TRYST_E_TOKEN,
+                       "TRYST_TOKEN_FILE=%.200s belongs to user %u, but this process "
+                       "runs as user %u; make your own copy",
+                       path, about.st_uid, geteuid());
     if (about.st_mode & 077)
         return err_set(
             err, TRYST_E_TOKEN,
@@ -80,7 +80,7 @@ static tryst_status token_file_read(struct bootstrap_env *env, const char *path,
                        err_reason(errno));
     tryst_status status = token_file_check(fd, path, err);
     if (status == TRYST_OK)
-        got = read(fd, text, sizeof text); /* a plain file: all of it */
+        got = read(fd, text, sizeof text); /* a plain file: one read gets all of it */
     if (got < 0)
         status = err_set(err, TRYST_E_IO, "TRYST_TOKEN_FILE=%.200s: %s", path,
                          strerror(errno));
@@ -99,7 +99,7 @@ static tryst_status token_read(const struct config *config, const struct log *lo
     if (env->params.size == 1)
         return TRYST_OK;
     if (env->params.token_bytes > 0)
-        return TRYST_OK; /* PMIx has brought it */
+        return TRYST_OK; /* PMIx has brought the token */
     if (path[0])
         return token_file_read(env, path, err);
     if (token[0])
@@ -113,14 +113,14 @@ static tryst_status token_read(const struct config *config, const struct log *lo
             TOKEN_LINE);
     env->params.insecure = true;
     if (env->params.rank == 0)
-        LOG_WARN(
-            log,
-            "TRYST_INSECURE=1: this job has no token; whoever reaches %s can join it",
-            env->address);
+        LOG_WARN(log,
+                 "TRYST_INSECURE=1: this job has no token; every process that reaches %s "
+                 "can join",
+                 env->address);
     return TRYST_OK;
 }
 
-/* ---- by PMIx ---- */
+/* ---- by PMIx ----------------------------------------------------------------------- */
 
 #ifdef TRYST_HAVE_PMIX
 static bool has_token(const struct config *config)
@@ -128,12 +128,13 @@ static bool has_token(const struct config *config)
     return *config_str(config, CONFIG_TOKEN) || *config_str(config, CONFIG_TOKEN_FILE);
 }
 
-/* TRYST_PORT, TRYST_PORT_RANGE, or what the kernel gives to nobody unasked: a later session of this
- * process will want the same one. */
+/* Choose the ports for rank 0's listener: TRYST_PORT, TRYST_PORT_RANGE, or the ports
+ * below those that the kernel assigns by itself, since a later session of this process
+ * needs the same port again. */
 static tryst_status ports_choose(const struct config *config, struct err *err,
                                  struct port_range *ports_p)
 {
-    enum { LOWEST = 10240 }; /* below are other people's services */
+    enum { LOWEST = 10240 }; /* lower ports belong to other services */
     char text[64] = "";
     const char *at = text;
     uint64_t first = 0;
@@ -153,7 +154,8 @@ static tryst_status ports_choose(const struct config *config, struct err *err,
     return TRYST_OK;
 }
 
-/* Rank 0: a socket, unless TRYST_BOOTSTRAP says where; a token, unless the user has one. */
+/* Prepare rank 0: open a socket, unless TRYST_BOOTSTRAP has the address; draw a token,
+ * unless the user has set one. */
 static tryst_status root_prepare(const struct config *config, const struct launch *launch,
                                  struct err *err, struct bootstrap_env *env)
 {
@@ -173,8 +175,7 @@ static tryst_status root_prepare(const struct config *config, const struct launc
     if (status != TRYST_OK || has_token(config) || config_bool(config, CONFIG_INSECURE))
         return status;
     if (random_secret(&secret, sizeof secret) != TRYST_OK)
-        return err_set(err, TRYST_E_SYSTEM, "no random bytes for a token: %s",
-                       strerror(errno));
+        return err_set(err, TRYST_E_SYSTEM, "cannot draw a token: %s", strerror(errno));
     hash128_hex(secret, token);
     status = token_take(env, token, sizeof token - 1, "PMIx", err);
     bootstrap_wipe(&secret, sizeof secret);
@@ -182,7 +183,7 @@ static tryst_status root_prepare(const struct config *config, const struct launc
     return status;
 }
 
-/* "host:port token", or "host:port -": each has one of its own. */
+/* Write "host:port token", or "host:port -" if each rank has its own token. */
 static void root_text(const struct bootstrap_env *env,
                       char text_p[BOOTSTRAP_PMIX_TEXT_BYTES])
 {
@@ -196,10 +197,9 @@ static tryst_status root_text_take(const struct config *config, char *text,
 {
     char *token = strchr(text, ' ');
     if (!token || token - text >= BOOTSTRAP_ADDRESS_MAX)
-        return err_set(
-            err, TRYST_E_BOOTSTRAP,
-            "what rank 0 has published by PMIx is no address and token; do all "
-            "ranks run the same version of Tryst?");
+        return err_set(err, TRYST_E_BOOTSTRAP,
+                       "rank 0 has published no valid address and token by PMIx; run the "
+                       "same version of Tryst on all ranks");
     *token++ = '\0';
     if (!env->address[0])
         memcpy(env->address, text, strlen(text) + 1);
@@ -208,7 +208,7 @@ static tryst_status root_text_take(const struct config *config, char *text,
     return token_take(env, token, strlen(token), "PMIx", err);
 }
 
-/* What TRYST_SIZE says stays as it is. */
+/* Get address, token and size by PMIx. A size from TRYST_SIZE stays. */
 static tryst_status pmix_read(const struct config *config, const struct launch *launch,
                               struct err *err, struct bootstrap_env *env)
 {
@@ -228,11 +228,12 @@ static tryst_status pmix_read(const struct config *config, const struct launch *
     bootstrap_wipe(text, sizeof text);
     if (status != TRYST_OK)
         return status;
-    LOG_INFO(env->params.log, "PMIx says that rank 0 serves at %s", env->address);
+    LOG_INFO(env->params.log, "PMIx: rank 0 serves at %s", env->address);
     env->params.size = launch->size > 0 ? launch->size : size;
     if (launch->rank >= env->params.size)
-        return err_set(err, TRYST_E_CONFIG, "rank %d, but PMIx says that there are %d",
-                       launch->rank, env->params.size);
+        return err_set(err, TRYST_E_CONFIG,
+                       "rank %d is out of range: PMIx reports %d ranks", launch->rank,
+                       env->params.size);
     return status;
 }
 #endif
@@ -245,7 +246,7 @@ bool bootstrap_pmix_usable(char *text, size_t capacity)
 }
 #endif
 
-/* ---- all of it ---- */
+/* ---- all of it --------------------------------------------------------------------- */
 
 tryst_status bootstrap_env_read(const struct config *config, uint64_t timeout_ns,
                                 const struct log *log, struct err *err,

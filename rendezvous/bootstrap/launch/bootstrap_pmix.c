@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From rank 0 to the others through PMIx: see bootstrap_pmix.h. */
+/* One text from rank 0 to the others through PMIx: see bootstrap_pmix.h. */
 #include "bootstrap_pmix.h"
 
 #include <dlfcn.h>
@@ -19,12 +19,12 @@
 #include "rendezvous/bootstrap/session/bootstrap_auth.h"
 #include "transports/signal_guard.h"
 
-/* PMIx 3 to 5 carry this name. */
+/* the name of PMIx 3 to 5 */
 #define LIBRARY "libpmix.so.2"
 #define KEY     "tryst"
-/* What rank 0 has not published yet is asked for this often. */
+/* Time between two requests for what rank 0 has not published yet. */
 #define AGAIN_NS (20 * NS_PER_MS)
-/* One question; the server then says that it does not know, and we ask again. */
+/* Time-out of one request, in seconds; then the request is repeated. */
 #define ASK_S 1
 
 #define API_FUNCTIONS(X) X(Init) X(Finalize) X(Put) X(Commit) X(Get) X(Error_string)
@@ -35,13 +35,13 @@ struct pmix_api {
 #undef API_POINTER
 };
 
-/* Shared by the caller and its thread; who leaves last frees it. */
+/* Shared by the caller and its thread; the one that leaves last frees it. */
 struct meeting {
     pthread_mutex_t lock;
     pthread_cond_t ended;
-    bool done;      /* guarded by the lock, as all below that is written */
-    bool abandoned; /* the caller has gone */
-    bool asked;     /* PMIx works, and was asked for what rank 0 publishes */
+    bool done;      /* written under the lock, as are all fields below that change */
+    bool abandoned; /* the caller has timed out */
+    bool asked;     /* PMIx works, and has received the request for rank 0's text */
     uint64_t deadline_ns;
     bool publishes;
     char text[BOOTSTRAP_PMIX_TEXT_BYTES];
@@ -50,14 +50,15 @@ struct meeting {
     char why[256];
 };
 
-/* What this process has published or heard: the launcher's word, good until it ends. */
+/* The text that this process has published or received; it does not
+ * change until the process ends. */
 static struct {
     pthread_mutex_t lock;
     int size; /* 0: nothing yet */
     char text[BOOTSTRAP_PMIX_TEXT_BYTES];
 } heard = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* ---- the thread ---- */
+/* ---- the thread -------------------------------------------------------------------- */
 
 static tryst_status fail(struct meeting *meeting, const char *what, const char *why)
 {
@@ -71,7 +72,7 @@ static tryst_status api_load(struct meeting *meeting, struct pmix_api *api)
     const char *why = handle ? NULL : dlerror();
     void *symbol;
     if (!handle)
-        return fail(meeting, "the library cannot be loaded", why ? why : LIBRARY);
+        return fail(meeting, "cannot load its library", why ? why : LIBRARY);
 #define API_FIND(name)                                                 \
     symbol = dlsym(handle, "PMIx_" #name);                             \
     if (!symbol)                                                       \
@@ -96,12 +97,12 @@ static tryst_status size_get(struct meeting *meeting, const struct pmix_api *api
     job.rank = PMIX_RANK_WILDCARD;
     pmix_status_t code = api->Get(&job, PMIX_JOB_SIZE, NULL, 0, &value);
     if (code != PMIX_SUCCESS || !value)
-        return fail(meeting, "the number of ranks", api->Error_string(code));
+        return fail(meeting, "cannot read the number of ranks", api->Error_string(code));
     meeting->size = value->type == PMIX_UINT32 ? (int)value->data.uint32 : -1;
     free(value);
     return meeting->size > 0
                ? TRYST_OK
-               : fail(meeting, "the number of ranks", "PMIx does not know it");
+               : fail(meeting, "cannot read the number of ranks", "PMIx has none");
 }
 
 static tryst_status text_put(struct meeting *meeting, const struct pmix_api *api)
@@ -110,8 +111,9 @@ static tryst_status text_put(struct meeting *meeting, const struct pmix_api *api
     pmix_status_t code = api->Put(PMIX_GLOBAL, KEY, &value);
     if (code == PMIX_SUCCESS)
         code = api->Commit();
-    return code == PMIX_SUCCESS ? TRYST_OK
-                                : fail(meeting, "publishing", api->Error_string(code));
+    return code == PMIX_SUCCESS
+               ? TRYST_OK
+               : fail(meeting, "cannot publish", api->Error_string(code));
 }
 
 static bool gives_up(struct meeting *meeting)
@@ -123,7 +125,7 @@ static bool gives_up(struct meeting *meeting)
     return over;
 }
 
-/* Rank 0 may be slow: what it has not published is not found, until it is. */
+/* Get rank 0's text. Until rank 0 has published it, PMIx does not find it. */
 static tryst_status text_get(struct meeting *meeting, const struct pmix_api *api,
                              const pmix_proc_t *self)
 {
@@ -159,7 +161,7 @@ static tryst_status meet(struct meeting *meeting)
     struct signal_guard guard;
     struct pmix_api api = {0};
     pmix_proc_t self;
-    descriptors_low_hold(); /* the sockets to the PMIx server */
+    descriptors_low_hold(); /* for the sockets to the PMIx server */
     signal_guard_begin(&guard);
     tryst_status status = api_load(meeting, &api);
     if (status == TRYST_OK) {
@@ -203,7 +205,7 @@ static void *meeting_main(void *arg)
     return NULL;
 }
 
-/* ---- the caller ---- */
+/* ---- the caller -------------------------------------------------------------------- */
 
 static struct meeting *meeting_new(const char *tell, uint64_t timeout_ns)
 {
@@ -232,8 +234,8 @@ static int thread_start(struct meeting *meeting, pthread_t *thread_p)
     return error;
 }
 
-/* Whether the thread came to its end before the deadline; if not, all is its own, and *asked_p
- * says how far it was. */
+/* Wait for the thread's end; false: the deadline has passed, the thread now owns the
+ * record, and *asked_p is set if PMIx had received the request. */
 static bool meeting_wait(struct meeting *meeting, pthread_t thread, bool *asked_p)
 {
     const struct timespec end = {.tv_sec = (time_t)(meeting->deadline_ns / NS_PER_S),
@@ -279,7 +281,7 @@ bool bootstrap_pmix_usable(char *text, size_t capacity)
     struct meeting *meeting = meeting_new(NULL, 0);
     struct signal_guard guard;
     if (!meeting)
-        return true; /* no memory says nothing about PMIx */
+        return true; /* without memory, PMIx may still be usable */
     signal_guard_begin(&guard);
     bool usable = api_load(meeting, &api) == TRYST_OK;
     (void)signal_guard_end(&guard);
@@ -296,21 +298,24 @@ tryst_status bootstrap_pmix_meet(const char *tell, uint64_t timeout_ns, struct e
     bool asked = false;
     struct meeting *meeting = meeting_new(tell, timeout_ns);
     if (!meeting)
-        return err_set(err, TRYST_E_NOMEM, "no memory to ask PMIx");
+        return err_set(err, TRYST_E_NOMEM,
+                       "cannot send a request to PMIx: out of memory");
     int error = thread_start(meeting, &thread);
     if (error != 0) {
         meeting_free(meeting);
-        return err_set(err, TRYST_E_SYSTEM, "no thread to ask PMIx: %s", strerror(error));
+        return err_set(err, TRYST_E_SYSTEM, "cannot start a thread for PMIx: %s",
+                       strerror(error));
     }
     if (!meeting_wait(meeting, thread, &asked))
-        return err_set(err, TRYST_E_BOOTSTRAP, "%s within %llu ms; %s",
-                       asked ? "rank 0 has published no address by PMIx"
-                             : "PMIx has not answered",
-                       (unsigned long long)(timeout_ns / NS_PER_MS),
-                       asked ? "look at its own output: it has not opened its group "
-                               "(TRYST_BOOTSTRAP_TIMEOUT gives it longer)"
-                             : "is the launcher alive? (TRYST_BOOTSTRAP and TRYST_TOKEN "
-                               "go without it)");
+        return err_set(
+            err, TRYST_E_BOOTSTRAP, "%s within %llu ms; %s",
+            asked ? "rank 0 has published no address by PMIx" : "PMIx has not answered",
+            (unsigned long long)(timeout_ns / NS_PER_MS),
+            asked
+                ? "see rank 0's output: it has not opened its group "
+                  "(raise TRYST_BOOTSTRAP_TIMEOUT to wait longer)"
+                : "check that the launcher runs, or set TRYST_BOOTSTRAP and TRYST_TOKEN "
+                  "to run without PMIx");
     tryst_status status = meeting->status;
     if (status == TRYST_OK) {
         heard_set(meeting);
@@ -318,7 +323,7 @@ tryst_status bootstrap_pmix_meet(const char *tell, uint64_t timeout_ns, struct e
         *size_p = meeting->size;
     } else {
         (void)err_set(err, status,
-                      "PMIx: %s; TRYST_BOOTSTRAP and TRYST_TOKEN go without it",
+                      "PMIx: %s; set TRYST_BOOTSTRAP and TRYST_TOKEN to run without PMIx",
                       meeting->why);
     }
     meeting_free(meeting);

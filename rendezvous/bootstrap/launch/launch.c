@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What launched this process: see launch.h. */
+/* The launcher of this process: see launch.h. */
 #include "launch.h"
 
 #include <stdio.h>
@@ -10,19 +10,19 @@
 #include "core/text/text.h"
 #include "topology/net/port_range.h"
 
-#define RANKS_MAX (1 << 20) /* TRYST_SIZE's own limit */
+#define RANKS_MAX (1 << 20) /* the limit of TRYST_SIZE */
 
 struct launcher_row {
     enum launcher launcher;
     const char *name;
-    const char *gate; /* without this variable the row says nothing; may be NULL */
+    const char *gate; /* without this variable the row does not apply; may be NULL */
     const char *rank, *size;
     const char *local_rank, *local_size; /* may be NULL */
-    const char *export_by;               /* how its users give all ranks a variable */
+    const char *export_by; /* the user's command that gives all ranks a variable */
 };
 
-/* torchrun's agents are themselves started by others, and Hydra's by Slurm: who comes first
- * here is the inner one. */
+/* In the order in which they count, inner launchers first: torchrun's agents are
+ * themselves started by others, and Hydra's by Slurm. */
 static const struct launcher_row rows[] = {
     {LAUNCHER_TORCHRUN, "torchrun", NULL, "RANK", "WORLD_SIZE", "LOCAL_RANK",
      "LOCAL_WORLD_SIZE", "export TRYST_BOOTSTRAP=host:port on every host"},
@@ -32,7 +32,7 @@ static const struct launcher_row rows[] = {
     {LAUNCHER_OPENMPI, "openmpi", NULL, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
      "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE",
      "mpirun -x TRYST_BOOTSTRAP=host:port"},
-    /* a batch script has SLURM_PROCID too, but is no step */
+    /* a batch script has SLURM_PROCID too, but is not a step */
     {LAUNCHER_SLURM, "slurm", "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS",
      "SLURM_LOCALID", NULL,
      "srun --mpi=pmix, or srun --export=ALL,TRYST_BOOTSTRAP=host:port"},
@@ -48,9 +48,9 @@ struct detecting {
     struct launch launch;
 };
 
-/* ---- texts and numbers ---- */
+/* ---- texts and numbers ------------------------------------------------------------- */
 
-/* A variable that is set but empty counts as not set, as everywhere. */
+/* Return a variable's value; NULL if it is not set, or empty. */
 static const char *value_of(const struct detecting *self, const char *name)
 {
     const char *value = name ? self->get(name) : NULL;
@@ -60,14 +60,14 @@ static const char *value_of(const struct detecting *self, const char *name)
 #define WHY_ADD(launch, ...) \
     (void)text_append((launch)->why, sizeof(launch)->why, __VA_ARGS__)
 
-/* -1 when it is not set. */
+/* Read a number; -1: not set. */
 static tryst_status number_of(struct detecting *self, const char *name, int *value_p)
 {
     const char *text = value_of(self, name);
     uint64_t number = 0;
     if (text && !number_parse(text, RANKS_MAX, &number))
-        return err_set(self->err, TRYST_E_CONFIG, "%s='%.40s' is no number of ranks",
-                       name, text);
+        return err_set(self->err, TRYST_E_CONFIG,
+                       "%s='%.40s' is not a number from 0 to 1048576", name, text);
     *value_p = text ? (int)number : -1;
     return TRYST_OK;
 }
@@ -90,10 +90,10 @@ const char *launcher_name(enum launcher launcher)
     return launcher == LAUNCHER_TRYST ? "tryst" : "none";
 }
 
-/* ---- is it there? ---- */
+/* ---- presence ---------------------------------------------------------------------- */
 
-/* RANK and WORLD_SIZE are names that others use too: one of them alone, or an address that
- * somebody has exported, is no launcher. */
+/* RANK and WORLD_SIZE are names that other programs use too: one of them alone, or an
+ * exported MASTER_ADDR, does not indicate torchrun. */
 static enum found torchrun_find(const struct detecting *self)
 {
     static const char *const others[] = {"MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK",
@@ -125,7 +125,7 @@ static enum found row_find(const struct detecting *self, const struct launcher_r
     return rank && size ? WHOLE : rank || size ? HALF : ABSENT;
 }
 
-/* ---- half set ---- */
+/* ---- half set ---------------------------------------------------------------------- */
 
 static tryst_status half_refuse(struct detecting *self, const struct launcher_row *row)
 {
@@ -148,18 +148,18 @@ static tryst_status half_refuse(struct detecting *self, const struct launcher_ro
     }
     return err_set(
         self->err, TRYST_E_CONFIG,
-        "half of what %s sets is there: %s set, but not %s; start the ranks "
-        "with it, or export what is missing%s, or unset the rest (TRYST_SIZE=1 "
-        "makes a process alone)",
+        "only some variables of %s are set: %s set, but not %s; start the ranks "
+        "with it, or export the missing ones%s, or unset the rest (TRYST_SIZE=1 "
+        "runs one process alone)",
         row->name, there, missing,
-        is_torch ? " (MASTER_ADDR: the host of rank 0; TRYST_PORT may stand in "
-                   "for MASTER_PORT)"
+        is_torch ? " (MASTER_ADDR: the host of rank 0; TRYST_PORT can replace "
+                   "MASTER_PORT)"
                  : "");
 }
 
-/* ---- where rank 0 serves ---- */
+/* ---- rank 0's address -------------------------------------------------------------- */
 
-/* TRYST_BOOTSTRAP; false with the error: it is too long. */
+/* Take the address from TRYST_BOOTSTRAP; false with the error: it is too long. */
 static bool address_set(struct detecting *self)
 {
     const char *address = config_str(self->config, CONFIG_BOOTSTRAP);
@@ -199,7 +199,8 @@ static tryst_status torchrun_port(struct detecting *self, int *port_p)
     return status;
 }
 
-/* torchrun's own store has MASTER_PORT; the port above it is ours. */
+/* Derive the address from MASTER_ADDR. torchrun's own store has MASTER_PORT;
+ * Tryst uses the port above it. */
 static tryst_status torchrun_address(struct detecting *self)
 {
     const char *host = value_of(self, "MASTER_ADDR");
@@ -232,22 +233,22 @@ static tryst_status address_find(struct detecting *self, const struct launcher_r
                      config_bool(self->config, CONFIG_INSECURE);
         launch->by_pmix = !*address || !token || launch->size < 0;
         if (launch->by_pmix)
-            WHY_ADD(launch, "; PMIx says where rank 0 serves");
+            WHY_ADD(launch, "; PMIx has the address of rank 0");
     }
     if (*address || launch->by_pmix)
         return TRYST_OK;
     if (row->launcher == LAUNCHER_TORCHRUN)
         return torchrun_address(self);
     return err_set(self->err, TRYST_E_CONFIG,
-                   "%s started this process as rank %d of %d (%s, %s), but does not say "
-                   "where the ranks meet: TRYST_BOOTSTRAP is missing; for example: %s   "
+                   "%s started this process as rank %d of %d (%s, %s), but the address "
+                   "of rank 0 is unknown: TRYST_BOOTSTRAP is missing; for example: %s   "
                    "(the host of rank 0 and a free port there), and the same for "
                    "TRYST_TOKEN",
                    row->name, launch->rank, launch->size, row->rank, row->size,
                    row->export_by);
 }
 
-/* ---- a launcher's word ---- */
+/* ---- a launcher's variables -------------------------------------------------------- */
 
 static tryst_status sizes_read(struct detecting *self, const struct launcher_row *row)
 {
@@ -259,8 +260,9 @@ static tryst_status sizes_read(struct detecting *self, const struct launcher_row
                               : status;
 }
 
-/* PMIx itself says how many there are; who uses it says so in a variable as well. Another
- * Slurm step may lie around Open MPI's: then its variables are about something else. */
+/* Read the numbers from the launcher that uses PMIx. PMIx itself has the number of ranks,
+ * and Open MPI and Slurm set a variable with it as well. Open MPI may run inside a Slurm
+ * step; Slurm's variables then describe another job. */
 static tryst_status pmix_numbers(struct detecting *self)
 {
     const char *name_space = value_of(self, "PMIX_NAMESPACE");
@@ -289,11 +291,11 @@ static tryst_status numbers_read(struct detecting *self, const struct launcher_r
     if (launch->size >= 0)
         WHY_ADD(launch, "%d rank%s", launch->size, launch->size == 1 ? "" : "s");
     else
-        WHY_ADD(launch, "as many ranks as PMIx says");
+        WHY_ADD(launch, "the number of ranks comes from PMIx");
     return status;
 }
 
-/* What the user has set by our names stands in for what the launcher says. */
+/* Let the user's TRYST_* settings replace the launcher's values. */
 static void settings_win(struct detecting *self)
 {
     static const enum config_id ids[] = {CONFIG_RANK, CONFIG_SIZE, CONFIG_LOCAL_RANK,
@@ -337,7 +339,7 @@ static tryst_status row_take(struct detecting *self, const struct launcher_row *
     return status;
 }
 
-/* ---- by our own names ---- */
+/* ---- by TRYST_* -------------------------------------------------------------------- */
 
 static tryst_status own_refuse(struct detecting *self, const bool missing[3])
 {
@@ -351,7 +353,7 @@ static tryst_status own_refuse(struct detecting *self, const bool missing[3])
         self->err, TRYST_E_CONFIG,
         "%s %s set, but %s %s not: each process of a job needs TRYST_RANK, "
         "TRYST_SIZE and TRYST_BOOTSTRAP=host:port (where rank 0 runs); tryst-run "
-        "sets them, and a process alone has none",
+        "sets them; a single process needs none",
         lists[0], count == 2 ? "is" : "are", lists[1], count == 1 ? "is" : "are");
 }
 
@@ -365,7 +367,7 @@ static tryst_status own_take(struct detecting *self)
         launch->launcher = LAUNCHER_NONE;
         rank = 0;
         size = 1;
-        WHY_ADD(launch, "no launcher: this process is alone");
+        WHY_ADD(launch, "no launcher: one process alone");
     } else if (size == 1 && no_rank) {
         rank = 0;
     } else if (size != 0 && (no_rank || no_size || (no_address && size > 1))) {

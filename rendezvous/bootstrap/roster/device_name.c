@@ -2,9 +2,8 @@
 /*
  * Device names: TensorFlow's grammar (util/device_name_utils.cc), made strict.
  *
- * Idea: a name is consumed part by part, so a prefix is a name that ends where a part does.
- * Invariant: allocates nothing and reads no byte behind the given length.
- * Callers: roster.c for ranks' prefixes, rendezvous/match/key.c for the two devices of a key.
+ * Idea: a name is consumed part by part, so a prefix is a name that ends where a part
+ * does. Invariant: allocates nothing and reads no byte behind the given length.
  */
 #include "device_name.h"
 
@@ -17,7 +16,7 @@ static bool name_char(char c)
     return isalnum((unsigned char)c) || c == '_' || c == '-' || c == '.';
 }
 
-/** Length of the run of name characters (or digits) at `text`. */
+/** Return the length of the run of name characters (or digits) at `text`. */
 static size_t run_bytes(const char *text, size_t bytes, bool digits)
 {
     size_t n = 0;
@@ -27,7 +26,7 @@ static size_t run_bytes(const char *text, size_t bytes, bool digits)
     return n;
 }
 
-/** "/job:NAME", "/replica:N", "/task:N": bytes consumed, 0 where it does not fit. */
+/** Return the bytes of "/job:NAME", "/replica:N" or "/task:N" at `text`; 0: no match. */
 static size_t component_bytes(const char *text, size_t bytes, const char *head,
                               bool digits)
 {
@@ -38,7 +37,7 @@ static size_t component_bytes(const char *text, size_t bytes, const char *head,
     return value ? head_bytes + value : 0;
 }
 
-/** "/device:TYPE:ID": bytes consumed, or 0. */
+/** Return the bytes of "/device:TYPE:ID" at `text`; 0: no match. */
 static size_t device_bytes(const char *text, size_t bytes)
 {
     size_t type = component_bytes(text, bytes, "/device:", false);
@@ -48,15 +47,15 @@ static size_t device_bytes(const char *text, size_t bytes)
     return id ? type + 1 + id : 0;
 }
 
-/** "/cpu:0" and "/gpu:1", the names of old: bytes consumed, or 0. */
+/** Return the bytes of the legacy names "/cpu:0" and "/gpu:1" at `text`; 0: no match. */
 static size_t legacy_bytes(const char *text, size_t bytes)
 {
     size_t n = component_bytes(text, bytes, "/cpu:", true);
     return n ? n : component_bytes(text, bytes, "/gpu:", true);
 }
 
-/** NULL when the number that ends `component` fits TensorFlow's int, else the reason; *at_p, the place of the
- *  component, moves to the number. */
+/** Return NULL if the number that ends `component` fits TensorFlow's int, else the
+ *  reason; *at_p, the place of the component, then moves to the number. */
 static const char *number_check(const char *component, size_t bytes, size_t *at_p)
 {
     size_t first = bytes;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The roster as it is kept; see roster.h.
- *
- * Callers: roster_gather.c makes it; match/key.c looks ranks up; peers connect by it.
+ * The roster in memory; see roster.h.
  */
 #include "roster.h"
 
@@ -13,10 +11,10 @@
 #include "core/text/hash.h"
 #include "device_name.h"
 
-/* ---- hosts -------------------------------------------------------------------------------- */
+/* ---- hosts ------------------------------------------------------------------------- */
 
-/** The index of this host among `hosts`, where it is added if it is new; `nodes`, its parallel, has those
- *  in `seen`. */
+/** Return the index of this host in `hosts`, where a new one is added. `seen` holds
+ *  `nodes`, parallel to `hosts`. */
 static uint32_t host_index(struct hash_table *seen, struct hash_node *nodes,
                            struct host_identity *hosts, const struct host_identity *host)
 {
@@ -25,12 +23,13 @@ static uint32_t host_index(struct hash_table *seen, struct hash_node *nodes,
         if (memcmp(&hosts[node - nodes], host, sizeof *host) == 0)
             return (uint32_t)(node - nodes);
     size_t index = seen->count;
-    memcpy(&hosts[index], host, sizeof *host); /* with its padding, which is compared */
+    /* with its padding, which is compared */
+    memcpy(&hosts[index], host, sizeof *host);
     hash_table_add(seen, &nodes[index], hash);
     return (uint32_t)index;
 }
 
-/** Fills roster->hosts and each rank's `host`. */
+/** Fill roster->hosts and each rank's `host`. */
 static tryst_status hosts_keep(struct roster *roster, const struct roster_entry *entries)
 {
     size_t size = (size_t)roster->size;
@@ -55,7 +54,7 @@ static tryst_status hosts_keep(struct roster *roster, const struct roster_entry 
     return roster->hosts ? TRYST_OK : TRYST_E_NOMEM;
 }
 
-/* ---- keep --------------------------------------------------------------------------------- */
+/* ---- keep -------------------------------------------------------------------------- */
 
 static tryst_status prefixes_keep(struct roster *roster,
                                   const struct roster_entry *entries)
@@ -109,7 +108,7 @@ void roster_close(struct roster *roster)
     roster->text = NULL;
 }
 
-/* ---- questions ---------------------------------------------------------------------------- */
+/* ---- look-up ----------------------------------------------------------------------- */
 
 struct host_identity roster_host(const struct roster *roster, int rank)
 {

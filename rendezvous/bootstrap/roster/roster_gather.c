@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The roster: gather what every rank announces, and refuse a job that does not fit together.
+ * The roster: gather every rank's announcement, and refuse a job if its ranks contradict.
  *
- * Idea: every rank checks all entries by the same rules, so all come to the same verdict and
- * nobody has to be told.
- * Callers: tryst_group_open (commsched/context/group_open.c).
+ * Idea: every rank checks all entries by the same rules, so all reach the same verdict
+ * without a message.
  */
 #include "roster_gather.h"
 
@@ -20,14 +19,14 @@
 
 #define ROSTER_BYTE_ORDER 0x01020304u
 
-/** What came, until it is checked. */
+/** The announcements, until they are checked. */
 struct announced {
     int rank, size;
     struct roster_entry *entries;          /* by rank */
     const struct roster_entry **by_prefix; /* the same by device_name_compare */
 };
 
-/* ---- checks ------------------------------------------------------------------------------- */
+/* ---- checks ------------------------------------------------------------------------ */
 
 static tryst_status versions_check(const struct announced *roster, struct err *err)
 {
@@ -48,13 +47,13 @@ static tryst_status versions_check(const struct announced *roster, struct err *e
                 theirs->library_version & 255, theirs->agreed_count, roster->rank,
                 mine->agreed_count);
         if (theirs->wire_version != mine->wire_version)
-            return err_set(
-                err, TRYST_E_HANDSHAKE,
-                "rank %d speaks wire version %u (library %u.%u.%u), rank %d speaks "
-                "%u; install one version of tryst on all hosts",
-                i, theirs->wire_version, theirs->library_version >> 16,
-                theirs->library_version >> 8 & 255, theirs->library_version & 255,
-                roster->rank, mine->wire_version);
+            return err_set(err, TRYST_E_HANDSHAKE,
+                           "rank %d has wire version %u (library %u.%u.%u), rank %d has "
+                           "%u; install one version of tryst on all hosts",
+                           i, theirs->wire_version, theirs->library_version >> 16,
+                           theirs->library_version >> 8 & 255,
+                           theirs->library_version & 255, roster->rank,
+                           mine->wire_version);
     }
     return TRYST_OK;
 }
@@ -80,7 +79,7 @@ static tryst_view prefix_of(const struct roster_entry *entry)
     return (tryst_view){entry->device_prefix, strlen(entry->device_prefix)};
 }
 
-/** For qsort; equal prefixes by rank. */
+/** Compare for qsort; equal prefixes by rank. */
 static int entries_compare(const void *a, const void *b)
 {
     const struct roster_entry *const *left = a;
@@ -101,8 +100,9 @@ static tryst_status prefixes_sort(struct announced *roster)
     return TRYST_OK;
 }
 
-/** The lowest rank whose prefix covers another's; the size when there is none. Neighbours tell: what a
- *  prefix covers stands directly behind it, an equal one before it as well. */
+/** Return the lowest rank with a prefix that covers another rank's; the size: none.
+ *  Comparing neighbours is enough: what a prefix covers comes directly after it, and an
+ *  equal prefix also before it. */
 static int covering_first(const struct announced *roster)
 {
     int first = roster->size;
@@ -127,12 +127,11 @@ static tryst_status prefix_check(int rank, const char *prefix, struct err *err)
         device_name_check((tryst_view){prefix, strlen(prefix)}, true, &at);
     if (!reason)
         return TRYST_OK;
-    return err_set(
-        err, TRYST_E_GROUP,
-        "no key can name rank %d by the device prefix \"%s\" (%s, at byte %zu); "
-        "give it the beginning of a device name, by whole parts: "
-        "/job:NAME/replica:N/task:N",
-        rank, prefix, reason, at);
+    return err_set(err, TRYST_E_GROUP,
+                   "rank %d has an invalid device prefix: \"%s\" (%s, at byte %zu); "
+                   "set the beginning of a device name, by whole parts: "
+                   "/job:NAME/replica:N/task:N",
+                   rank, prefix, reason, at);
 }
 
 static tryst_status prefixes_check(struct announced *roster, struct err *err)
@@ -140,7 +139,8 @@ static tryst_status prefixes_check(struct announced *roster, struct err *err)
     const struct roster_entry *entries = roster->entries;
     tryst_status status = prefixes_sort(roster);
     if (status != TRYST_OK)
-        return err_set(err, status, "no memory for the roster of %d ranks", roster->size);
+        return err_set(err, status, "cannot make the roster of %d ranks: out of memory",
+                       roster->size);
     int first = covering_first(roster);
     for (int i = 0; i < roster->size && i <= first; i++) {
         status = prefix_check(i, entries[i].device_prefix, err);
@@ -160,7 +160,7 @@ static tryst_status prefixes_check(struct announced *roster, struct err *err)
                    entries[other].device_prefix);
 }
 
-/** Every rank's own as well, so that all hold the same. */
+/** Escape a text. A rank escapes its own entry too, so that all ranks hold the same. */
 static void string_clean(char *text, size_t capacity)
 {
     char came[ROSTER_PREFIX_MAX];
@@ -194,7 +194,7 @@ static void locals_count(const struct announced *all, struct roster *roster)
     }
 }
 
-/* ---- open --------------------------------------------------------------------------------- */
+/* ---- open -------------------------------------------------------------------------- */
 
 static void entry_fill(struct roster_entry *mine, const struct config *config)
 {
@@ -205,7 +205,7 @@ static void entry_fill(struct roster_entry *mine, const struct config *config)
         (uint32_t)config_agreed(config, mine->agreed, ROSTER_DIGESTS_MAX);
 }
 
-/** TRYST_OK: they fit together, and by_prefix is made. */
+/** Check the entries and sort by_prefix. */
 static tryst_status announced_check(struct announced *all, struct err *err)
 {
     entries_clean(all);
@@ -225,7 +225,8 @@ tryst_status roster_open(struct bootstrap *bootstrap, int rank, int size,
     entry_fill(mine, config);
     all.entries = mem_zalloc((size_t)size * sizeof *all.entries);
     if (!all.entries)
-        return err_set(err, TRYST_E_NOMEM, "no memory for the roster of %d ranks", size);
+        return err_set(err, TRYST_E_NOMEM,
+                       "cannot make the roster of %d ranks: out of memory", size);
     all.entries[rank] = *mine;
     if (bootstrap)
         status = bootstrap_allgather(bootstrap, mine, sizeof *mine, all.entries, err);
@@ -235,7 +236,8 @@ tryst_status roster_open(struct bootstrap *bootstrap, int rank, int size,
         locals_count(&all, &roster);
         status = roster_keep(&roster, all.entries, all.by_prefix);
         if (status != TRYST_OK)
-            err_set(err, status, "no memory for the roster of %d ranks", size);
+            err_set(err, status, "cannot make the roster of %d ranks: out of memory",
+                    size);
     }
     mem_free(all.by_prefix);
     mem_free(all.entries);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file roster_gather.h
- *  What every rank announces at the bootstrap, checked once (roster_gather.c).
+ *  The announcements of all ranks at the bootstrap, checked once (roster_gather.c).
  */
 #ifndef RENDEZVOUS_ROSTER_GATHER_H
 #define RENDEZVOUS_ROSTER_GATHER_H
@@ -11,9 +11,10 @@
 
 struct bootstrap;
 
-/** Gather all entries and check that they fit: versions, byte order, settings, prefixes.
- *  `mine` holds what config does not: wire version, prefix, incarnation, host. With size 1 `bootstrap` is
- *  NULL. TRYST_OK, TRYST_E_HANDSHAKE, TRYST_E_GROUP, TRYST_E_NOMEM, or what the bootstrap says. */
+/** Gather all entries and check that they agree: versions, byte order, settings,
+ *  prefixes. `mine` holds what config does not: wire version, prefix, incarnation, host.
+ *  With size 1 `bootstrap` is NULL. TRYST_OK, TRYST_E_HANDSHAKE, TRYST_E_GROUP,
+ *  TRYST_E_NOMEM, or the bootstrap's status. */
 tryst_status roster_open(struct bootstrap *bootstrap, int rank, int size,
                          const struct config *config, struct roster_entry *mine,
                          struct err *err, struct roster *roster_p);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the ranks come together: the object in front of rank 0's server, or of the caller's
- * all-gather. See bootstrap.h.
+/* The bootstrap object in front of rank 0's server, or of the caller's all-gather: see
+ * bootstrap.h.
  *
- * One idea: rank 0 is a client of its own server, so there is one path for all ranks; the
- * caller's all-gather differs in one function.
- * Invariant: bootstrap_open's own all-gather (versions, ranks, sizes, the cookie) is the same
- * whatever carries it. */
+ * One idea: rank 0 too is a client of the server, so all ranks share one path; the
+ * caller's all-gather differs in one function. Invariant: the all-gather of
+ * bootstrap_open (versions, ranks, sizes, the cookie) is the same whatever carries it. */
 #include "bootstrap.h"
 
 #include <errno.h>
@@ -25,13 +24,13 @@ struct bootstrap {
     struct bootstrap_params params; /* strings point into this record */
     uint8_t cookie[BOOTSTRAP_COOKIE_BYTES];
     struct bootstrap_client
-        client;            /* fd -1: not connected; over the caller's all-gather */
-    struct server *server; /* rank 0 */
+        client;            /* fd -1: not connected, or over the caller's all-gather */
+    struct server *server; /* rank 0 only */
     char address[BOOTSTRAP_ADDRESS_MAX];
     uint8_t token[BOOTSTRAP_TOKEN_MAX];
 };
 
-/* ---- opening ---- */
+/* ---- open -------------------------------------------------------------------------- */
 
 static struct bootstrap_wait wait_begin(const struct bootstrap *bootstrap)
 {
@@ -79,11 +78,12 @@ static void params_copy(struct bootstrap *bootstrap,
     bootstrap->client.fd = -1;
 }
 
-/* A port in use is tried again for this long: the job before may be leaving it, or a connection that
- * the kernel gave this port as its own end. */
+/* Time for which a port in use is retried. The previous job may be closing it, or the
+ * kernel may have given it to an outgoing connection. */
 #define LISTEN_TRIES_NS (2 * NS_PER_S)
 
-/* Rank 0: what it was handed if that is such a socket, else sockets of its own. */
+/* Get rank 0's listeners: the descriptor that it was given if that is a
+ * listening socket, else new sockets. */
 static tryst_status listeners_get(const struct bootstrap_params *params, struct err *err,
                                   struct bootstrap_listeners *listeners_p)
 {
@@ -99,7 +99,7 @@ static tryst_status listeners_get(const struct bootstrap_params *params, struct 
                             clock_monotonic_ns() + tries_ns, err, listeners_p);
 }
 
-/* The socket is ours, whatever comes of it. */
+/* Close the given listener, which belongs to the bootstrap also after a failure. */
 static void listener_drop(const struct bootstrap_params *params)
 {
     if (params->listen_fd >= 0 &&
@@ -116,7 +116,8 @@ static tryst_status serve(struct bootstrap *bootstrap, struct err *err)
         return status;
     if (fd_socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, pair) != 0) {
         bootstrap_listeners_close(&listeners);
-        return err_set(err, TRYST_E_SYSTEM, "no socket pair: %s", err_reason(errno));
+        return err_set(err, TRYST_E_SYSTEM, "cannot create a socket pair: %s",
+                       err_reason(errno));
     }
     status =
         server_start(&bootstrap->params, &listeners, pair[0], err, &bootstrap->server);
@@ -142,7 +143,7 @@ static tryst_status connect_all(struct bootstrap *bootstrap,
     return bootstrap_client_open(&bootstrap->client, &bootstrap->params, wait, err);
 }
 
-/* ---- the first all-gather ---- */
+/* ---- the first all-gather ---------------------------------------------------------- */
 
 static tryst_status allgather_until(struct bootstrap *bootstrap, const void *mine,
                                     size_t bytes, void *all,
@@ -155,13 +156,13 @@ static tryst_status member_check(const struct bootstrap_wire_member *member, int
         member->version != BOOTSTRAP_WIRE_VERSION)
         return err_set(
             err, TRYST_E_HANDSHAKE,
-            "rank %d speaks bootstrap version %u, we speak %u; run the same version "
+            "rank %d has bootstrap version %u, this rank has %u; run the same version "
             "of Tryst on all ranks",
             rank, member->version, BOOTSTRAP_WIRE_VERSION);
     if (member->size != (uint32_t)size)
         return err_set(err, TRYST_E_GROUP,
-                       "rank %d says that the job has %u ranks, we say %d", rank,
-                       member->size, size);
+                       "rank %d belongs to a job of %u ranks, this rank to one of %d",
+                       rank, member->size, size);
     if (member->rank != (uint32_t)rank)
         return err_set(
             err, TRYST_E_GROUP,
@@ -171,7 +172,7 @@ static tryst_status member_check(const struct bootstrap_wire_member *member, int
     return TRYST_OK;
 }
 
-/* Versions, ranks and sizes agree, and the cookie is rank 0's. */
+/* Check that versions, ranks and sizes agree, and take rank 0's cookie. */
 static tryst_status members_meet(struct bootstrap *bootstrap,
                                  const struct bootstrap_wait *wait, struct err *err)
 {
@@ -182,12 +183,12 @@ static tryst_status members_meet(struct bootstrap *bootstrap,
                                          .size = (uint32_t)size};
     struct bootstrap_wire_member *all = mem_zalloc_array((size_t)size, sizeof *all);
     if (!all)
-        return err_set(err, TRYST_E_NOMEM, "no memory for the bootstrap");
+        return err_set(err, TRYST_E_NOMEM, "cannot open the bootstrap: out of memory");
     tryst_status status = TRYST_OK;
     if (mine.rank == 0)
         status = random_secret(mine.cookie, sizeof mine.cookie);
     if (status != TRYST_OK)
-        err_set(err, status, "no random bytes: %s", strerror(errno));
+        err_set(err, status, "cannot get random bytes: %s", strerror(errno));
     if (status == TRYST_OK)
         status = allgather_until(bootstrap, &mine, sizeof mine, all, wait, err);
     for (int rank = 0; rank < size && status == TRYST_OK; rank++)
@@ -208,9 +209,9 @@ tryst_status bootstrap_open(const struct bootstrap_params *params, struct err *e
         status == TRYST_OK ? mem_zalloc(sizeof *bootstrap) : NULL;
     if (!bootstrap) {
         listener_drop(params);
-        return status == TRYST_OK
-                   ? err_set(err, TRYST_E_NOMEM, "no memory for the bootstrap")
-                   : status;
+        return status == TRYST_OK ? err_set(err, TRYST_E_NOMEM,
+                                            "cannot open the bootstrap: out of memory")
+                                  : status;
     }
     params_copy(bootstrap, params);
     struct bootstrap_wait wait = wait_begin(bootstrap);
@@ -225,7 +226,7 @@ tryst_status bootstrap_open(const struct bootstrap_params *params, struct err *e
     return err_set(err, status, "%s", why.text);
 }
 
-/* ---- using ---- */
+/* ---- use --------------------------------------------------------------------------- */
 
 static tryst_status allgather_caller(struct bootstrap *bootstrap, const void *mine,
                                      size_t bytes, void *all, struct err *err)
@@ -271,16 +272,16 @@ static tryst_status name_check(const struct bootstrap *bootstrap, const char *ke
 {
     char padded[BOOTSTRAP_WIRE_KEY_BYTES] = "";
     memcpy(padded, key,
-           strnlen(key, sizeof padded)); /* a full one is too long: refused */
+           strnlen(key, sizeof padded)); /* a full name is too long: refused */
     if (!bootstrap_name_decode(padded, name_p))
         return err_set(
             err, TRYST_E_INVALID,
-            "'%.70s' is no bootstrap key: 1 to %d printable characters without "
+            "'%.70s' is not a bootstrap key: 1 to %d printable characters without "
             "blanks",
             key, BOOTSTRAP_KEY_MAX);
     if (bootstrap->params.allgather)
         return err_set(err, TRYST_E_UNSUPPORTED,
-                       "over a caller's all-gather there is no key-value store");
+                       "a caller's all-gather has no key-value store");
     return TRYST_OK;
 }
 
@@ -326,9 +327,8 @@ tryst_status bootstrap_get(struct bootstrap *bootstrap, const char *key, void *v
     if (status != TRYST_OK)
         return status;
     if (bytes > capacity)
-        return err_set(err, TRYST_E_INVALID,
-                       "'%s' holds %zu bytes, there is room for %zu", name, bytes,
-                       capacity);
+        return err_set(err, TRYST_E_INVALID, "'%s' has %zu bytes, but the buffer has %zu",
+                       name, bytes, capacity);
     if (bytes)
         memcpy(value_p, value, bytes);
     *bytes_p = bytes;
@@ -340,7 +340,7 @@ const uint8_t *bootstrap_cookie(const struct bootstrap *bootstrap)
     return bootstrap->cookie;
 }
 
-/* ---- closing ---- */
+/* ---- close ------------------------------------------------------------------------- */
 
 void bootstrap_close(struct bootstrap *bootstrap, const struct err *why)
 {

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the ranks of a job come together: an all-gather and a small key-value store.
+/* The bootstrap of a job: an all-gather and a small key-value store for its ranks.
  *
- * One idea: whatever started the ranks, the code above sees one object that gathers blobs.
- * Behind it is rank 0's server (a thread of ours in rank 0's process; rank 0 itself is its
+ * One idea: whatever started the ranks, the code above sees one object that gathers
+ * blobs. Behind it is rank 0's server (a thread in rank 0's process; rank 0 itself is its
  * client over a socket pair) or the caller's own all-gather function.
- * Invariants: every wait ends at a deadline, and its error names the ranks that are missing;
- * the first failure is everybody's failure and reaches all ranks with the same sentence; who
- * has not proved the token is told nothing and holds one fixed-size slot for at most 5 s.
- * Callers: tryst_group_open (commsched/context/group_open.c). One thread at a time per object.
+ *
+ * Invariants: every wait ends at a deadline, and its error names the ranks that are
+ * missing. The first failure fails every rank, with the same sentence. A connection that
+ * has not proved the token receives nothing secret and holds one fixed-size slot for at
+ * most 5 s.
+ *
+ * One thread at a time per object.
  *
  * A client (what each rank goes through inside bootstrap_open):
  *
@@ -21,8 +24,8 @@
  *        │ ok                                                  again ──▶ wait, connect
  *        ▼
  *      member ── request ──▶ reply, one at a time; any reply may be FAILED{status, text}
- *        │ BYE                                    (another size, a rank taken twice: GROUP);
- *        ▼                                        end of file ──▶ "rank 0 died"
+ *        │ BYE                                  (other size, rank taken twice: GROUP);
+ *        ▼                                      end of file ──▶ "rank 0 died"
  *      closed
  */
 #ifndef TRYST_RENDEZVOUS_BOOTSTRAP_H
@@ -49,29 +52,31 @@
 #define BOOTSTRAP_GATHER_MAX   (64u << 20) /* size × bytes of one all-gather */
 
 struct bootstrap_params {
-    int rank, size;      /* at least 2: a rank alone has nobody to meet */
-    const char *address; /* "host:port", "[v6]:port": where rank 0 serves */
+    int rank, size;      /* at least 2: a single rank needs no bootstrap */
+    const char *address; /* address of rank 0: "host:port" or "[v6]:port" */
     int listen_fd;       /* rank 0: a listening socket for `address`, else -1 */
     const void *token;   /* the job's secret; may be NULL only with `insecure` */
     size_t token_bytes;
-    bool insecure;              /* no token: whoever reaches the port may join */
-    const char *bind_interface; /* rank 0: TRYST_NET's syntax; NULL: `address` decides */
-    uint64_t timeout_ns;        /* for each call below; 0: 60 s; at most a day */
+    bool insecure; /* no token: every process that reaches the port may join */
+    /* rank 0: TRYST_NET's syntax; NULL: `address` decides */
+    const char *bind_interface;
+    uint64_t timeout_ns; /* for each call below; 0: 60 s; at most a day */
     const struct log *log;
-    const struct clock *clock; /* NULL: the machine's */
-    const atomic_bool *cancel; /* may be NULL; set (relaxed) by anyone to give up soon */
+    const struct clock *clock; /* NULL: the machine's clock */
+    /* may be NULL; set (relaxed) by any thread to cancel soon */
+    const atomic_bool *cancel;
     tryst_allgather_fn
-        allgather; /* not NULL: use this, and no address, token or server */
+        allgather; /* not NULL: use this function, and no address, token or server */
     void *allgather_arg;
 };
 
 struct bootstrap;
 
-/* Brings the ranks together; returns when all have come. Parameters are copied. `listen_fd`
- * is taken over, also on failure, if it is a listening socket with the port of `address`; any
- * other descriptor is left alone and rank 0 listens at `address` itself.
- * TRYST_OK             a session cookie has been agreed on
- * TRYST_E_BOOTSTRAP    ranks did not arrive (named), died (named), or rank 0 was not reached
+/* Connect the ranks; return when all have joined. Parameters are copied. `listen_fd` is
+ * taken over, also on failure, if it is a listening socket with the port of `address`;
+ * any other descriptor is left alone and rank 0 listens at `address` itself.
+ * TRYST_OK             all ranks share a session cookie
+ * TRYST_E_BOOTSTRAP    ranks did not arrive or died (named), or rank 0 was not reached
  * TRYST_E_TOKEN        no token, or not the same one at both ends
  * TRYST_E_GROUP        sizes differ, or two processes claim one rank: both are named
  * TRYST_E_HANDSHAKE    another protocol version at the other end
@@ -80,27 +85,28 @@ struct bootstrap;
 tryst_status bootstrap_open(const struct bootstrap_params *params, struct err *err,
                             struct bootstrap **bootstrap_p);
 
-/* Every rank gives `bytes` bytes (the same number; may be 0) and gets those of all in rank
- * order into `all` (size × bytes). Same errors; after one the object can only be closed. */
+/* Gather `bytes` bytes of every rank (the same number on each; may be 0) in rank
+ * order into `all` (size × bytes). Errors are those of bootstrap_open; after one
+ * the object can only be closed. */
 tryst_status bootstrap_allgather(struct bootstrap *bootstrap, const void *mine,
                                  size_t bytes, void *all, struct err *err);
 
-/* A value under a name of 1 to BOOTSTRAP_KEY_MAX characters; a name is put once.
+/* Put a value under a name of 1 to BOOTSTRAP_KEY_MAX characters; a name is put once.
  * TRYST_E_INVALID (limits, put twice), TRYST_E_UNSUPPORTED over a caller's all-gather. */
 tryst_status bootstrap_put(struct bootstrap *bootstrap, const char *key,
                            const void *value, size_t bytes, struct err *err);
 
-/* Waits until someone has put `key`. TRYST_E_INVALID when `capacity` is too small (nothing
- * is written; BOOTSTRAP_VALUE_MAX always suffices). */
+/* Wait until a rank has put `key`. TRYST_E_INVALID if `capacity` is too small (nothing is
+ * written; BOOTSTRAP_VALUE_MAX always suffices). */
 tryst_status bootstrap_get(struct bootstrap *bootstrap, const char *key, void *value_p,
                            size_t capacity, size_t *bytes_p, struct err *err);
 
-/* 128 random bits that all ranks of this session share and nobody else knows. */
+/* Return 128 random bits that are shared by the ranks of this session only. */
 const uint8_t *bootstrap_cookie(const struct bootstrap *bootstrap);
 
-/* Leave. Rank 0 waits until all others have left too, at most the timeout (1 s after a
- * failure). With `why` (a failure of this rank's own, may be NULL) the others fail with its
- * sentence and our rank's name instead of going on. NULL bootstrap is allowed. */
+/* Leave. Rank 0 waits until all other ranks have left too, at most the timeout (1 s after
+ * a failure). With `why` (a failure of this rank, may be NULL) the other ranks fail with
+ * its sentence and this rank's name. NULL bootstrap is allowed. */
 void bootstrap_close(struct bootstrap *bootstrap, const struct err *why);
 
 #endif

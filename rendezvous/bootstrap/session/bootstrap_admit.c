@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who becomes a member of the bootstrap session.
+/* Admission to the bootstrap session.
  *
- * One idea: nothing that a connection says is believed, and nothing is told to it, before its
- * MAC has been checked; then it is one of ours, and what is wrong with it (another size, a
- * rank that is taken) is the job's failure and told to all.
- * Invariant: an unproved connection costs its slot and, once, one HMAC.
- * Callers: bootstrap_server.c. */
+ * One idea: nothing from a connection is trusted, and it receives nothing secret, before
+ * its MAC has been checked. After that it belongs to the job, and a contradiction
+ * (another size, a rank that is taken) is the job's failure and is reported to all.
+ * Invariant: an unproved connection costs its slot and, once, one HMAC. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +16,8 @@
 #include "core/os/random.h"
 #include "core/text/text.h"
 
-/* For the sentence that names missing ranks: one of those may have been turned away. */
+/* Note a refused connection, for the sentence that names missing ranks:
+ * it may have been one of them. */
 static void refused_note(struct server *server, const struct conn *conn, const char *why)
 {
     char peer[BOOTSTRAP_PEER_TEXT_BYTES];
@@ -25,7 +25,7 @@ static void refused_note(struct server *server, const struct conn *conn, const c
     snprintf(server->refused, sizeof server->refused, "%.60s %s",
              bootstrap_peer_text(&conn->peer, peer), why);
     if (server->refused_count == 1)
-        LOG_WARN(server->log, "bootstrap: turned a connection away: %s", server->refused);
+        LOG_WARN(server->log, "bootstrap: refused a connection: %s", server->refused);
 }
 
 void admit_hello(struct server *server, struct conn *conn)
@@ -35,14 +35,14 @@ void admit_hello(struct server *server, struct conn *conn)
                                                 .version = BOOTSTRAP_WIRE_VERSION};
     if (!bootstrap_greeting_decode(conn->in, &hello) ||
         random_secret(challenge.nonce, sizeof challenge.nonce) != TRYST_OK) {
-        refused_note(server, conn, "does not speak our protocol");
+        refused_note(server, conn, "sent no bootstrap HELLO");
         conn_close(conn);
         return;
     }
     bool same = hello.version == BOOTSTRAP_WIRE_VERSION;
     if (!same) {
         char why[64];
-        snprintf(why, sizeof why, "speaks bootstrap version %u, we speak %u",
+        snprintf(why, sizeof why, "has bootstrap version %u, this rank has %u",
                  hello.version, BOOTSTRAP_WIRE_VERSION);
         refused_note(server, conn, why);
     }
@@ -78,7 +78,7 @@ static void host_copy(char host_p[BOOTSTRAP_HOST_BYTES], const char *host)
                 BOOTSTRAP_HOST_BYTES);
 }
 
-/* Sentences about two processes of one job that contradict each other; true if they do. */
+/* Fail the session if two processes of the job contradict each other; true if they do. */
 static bool contradicts(struct server *server, const struct conn *conn,
                         const struct bootstrap_wire_proof *proof)
 {
@@ -87,23 +87,22 @@ static bool contradicts(struct server *server, const struct conn *conn,
     host_copy(host, proof->host);
     bootstrap_peer_text(&conn->peer, peer);
     if (proof->size != (uint32_t)server->size) {
-        serve_fail(
-            server, TRYST_E_GROUP,
-            "rank %u (pid %u on %s, %s) says that the job has %u ranks, rank 0 says %d; "
-            "give all ranks the same TRYST_SIZE",
-            proof->rank, proof->pid, host, peer, proof->size, server->size);
+        serve_fail(server, TRYST_E_GROUP,
+                   "rank %u (pid %u on %s, %s) belongs to a job of %u ranks, rank 0 to "
+                   "one of %d; give all ranks the same TRYST_SIZE",
+                   proof->rank, proof->pid, host, peer, proof->size, server->size);
         return true;
     }
     if (proof->rank >= (uint32_t)server->size) {
         serve_fail(server, TRYST_E_GROUP,
-                   "pid %u on %s (%s) says that it is rank %u of %d; ranks count from 0",
+                   "pid %u on %s (%s) claims rank %u of %d; ranks count from 0",
                    proof->pid, host, peer, proof->rank, server->size);
         return true;
     }
     if (server->members[proof->rank].joined) {
         serve_fail(server, TRYST_E_GROUP,
                    "two processes claim one rank: %s and pid %u on %s (%s); give each a "
-                   "TRYST_RANK of its own",
+                   "different TRYST_RANK",
                    member_text(server, (int)proof->rank, other), proof->pid, host, peer);
         return true;
     }
@@ -120,12 +119,12 @@ static void member_join(struct server *server, struct conn *conn, int rank, uint
     member->peer = conn->peer;
     host_copy(member->host, host);
     server->joined_count++;
-    LOG_INFO(server->log, "bootstrap: rank %d of %d is here (pid %u on %s), %d have come",
+    LOG_INFO(server->log, "bootstrap: rank %d of %d joined (pid %u on %s), %d so far",
              rank, server->size, pid, member->host, server->joined_count);
 }
 
-/* Whether the rank was here, has left in order, and now comes for the next session while
- * this one waits for others to leave. */
+/* True if the rank has left this session in order, and now connects for the next one
+ * while this one waits for others to leave. */
 static bool comes_again(const struct server *server,
                         const struct bootstrap_wire_proof *proof)
 {

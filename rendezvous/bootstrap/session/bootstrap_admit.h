@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* HELLO, PROOF, who becomes a member of the session (bootstrap_admit.c).
- *
- * Callers: bootstrap_server.c. */
+/* Admission to the session by HELLO and PROOF (bootstrap_admit.c). */
 #ifndef TRYST_RENDEZVOUS_BOOTSTRAP_ADMIT_H
 #define TRYST_RENDEZVOUS_BOOTSTRAP_ADMIT_H
 
@@ -9,7 +7,7 @@
 
 void admit_hello(struct server *server, struct conn *conn);
 void admit_proof(struct server *server, struct conn *conn);
-/* Rank 0's own socket is a member from the start. */
+/* Make rank 0's own socket a member. */
 void admit_own(struct server *server, struct conn *conn);
 
 #endif

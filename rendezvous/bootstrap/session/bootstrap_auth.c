@@ -11,7 +11,7 @@ tryst_status bootstrap_auth_init(struct err *err)
 {
     if (sodium_init() >= 0)
         return TRYST_OK;
-    return err_set(err, TRYST_E_SYSTEM, "libsodium could not be initialised");
+    return err_set(err, TRYST_E_SYSTEM, "cannot initialise libsodium");
 }
 
 void bootstrap_mac(const struct bootstrap_token *token, enum bootstrap_role role,

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The proof of the token, for both ends of a bootstrap connection.
  *
- * One idea: HMAC-SHA256 with the token as key over a transcript that holds both nonces, the
- * role, rank, size and the verdict, so no MAC serves twice, for another, or for the other
- * side. Who has no token can compute none; the server speaks second, so such a peer never
- * sees one either.
- * Invariant: comparisons take the same time whatever differs.
- * Callers: bootstrap_client.c, bootstrap_admit.c. */
+ * One idea: HMAC-SHA256 with the token as key over a transcript that holds both nonces,
+ * the role, rank, size and the verdict, so that no MAC is valid twice, for another rank,
+ * or for the other side. A peer without the token can compute no MAC; since the server
+ * proves second, such a peer never receives one either. Invariant: comparisons take the
+ * same time whatever differs. */
 #ifndef TRYST_RENDEZVOUS_BOOTSTRAP_AUTH_H
 #define TRYST_RENDEZVOUS_BOOTSTRAP_AUTH_H
 
 #include "bootstrap_wire.h"
 
 struct bootstrap_token {
-    const void *data; /* may be NULL when bytes is 0 (an insecure job) */
+    const void *data; /* may be NULL if bytes is 0 (an insecure job) */
     size_t bytes;
 };
 
-/* Must have succeeded once before the others. TRYST_E_SYSTEM. */
+/* Initialize libsodium. Must have succeeded once before the other functions
+ * are called. TRYST_E_SYSTEM. */
 tryst_status bootstrap_auth_init(struct err *err);
 
-/* `code` is 0 for the client's MAC. */
+/* Compute a MAC; `code` is 0 for the client's. */
 void bootstrap_mac(const struct bootstrap_token *token, enum bootstrap_role role,
                    const struct bootstrap_wire_proof *proof, uint32_t code,
                    const uint8_t client_nonce[BOOTSTRAP_NONCE_BYTES],
@@ -30,7 +30,7 @@ void bootstrap_mac(const struct bootstrap_token *token, enum bootstrap_role role
 bool bootstrap_mac_equal(const uint8_t a[BOOTSTRAP_MAC_BYTES],
                          const uint8_t b[BOOTSTRAP_MAC_BYTES]);
 
-/* Overwrites a secret so that the compiler cannot leave it out. */
+/* Overwrite a secret in a way that the compiler cannot remove. */
 void bootstrap_wipe(void *secret, size_t bytes);
 
 #endif

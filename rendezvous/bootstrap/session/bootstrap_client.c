@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One rank's connection to the bootstrap server: see bootstrap_client.h, and bootstrap.h for
- * the states that it goes through. */
+/* One rank's connection to the bootstrap server: see bootstrap_client.h, and
+ * bootstrap.h for its states. */
 #include "bootstrap_client.h"
 
 #include <errno.h>
@@ -13,19 +13,20 @@
 #include "core/os/random.h"
 #include "core/text/text.h"
 
-/* Between attempts: long enough to be no burden, short against a human's patience. */
+/* Pause between attempts: long enough to be no load, short for the user. */
 #define RETRY_FIRST_NS (10 * NS_PER_MS)
 #define RETRY_MOST_NS  (250 * NS_PER_MS)
-/* One attempt, from connect to verdict; as long as the server keeps a half-open connection. */
+/* Time of one attempt, from connect to verdict; the server keeps a
+ * half-open connection as long. */
 #define ATTEMPT_NS (5 * NS_PER_S)
-/* The server ends a request at our deadline and names who is missing; its answer may take
- * this much longer to come. */
+/* The server ends a request at this rank's deadline and names the missing ranks; the
+ * answer may take this much longer to arrive. */
 #define ANSWER_SLACK_NS (2 * NS_PER_S)
 
-/* ---- bytes ---- */
+/* ---- bytes ------------------------------------------------------------------------- */
 
-/* Reads or writes what the socket takes now. Bytes moved, 0 when it would block, -1 when the
- * connection is over (errno 0: closed in order). */
+/* Read or write what the socket takes now. Returns the bytes moved, 0 if the call would
+ * block, -1 if the connection has ended (errno 0: closed in order). */
 static ssize_t socket_move(int fd, void *data, size_t bytes, bool write)
 {
     ssize_t moved;
@@ -41,7 +42,7 @@ static ssize_t socket_move(int fd, void *data, size_t bytes, bool write)
     return -1;
 }
 
-/* TRYST_E_PEER when the connection ended. */
+/* Read or write all bytes. TRYST_E_PEER if the connection ended. */
 static tryst_status bytes_move(int fd, void *data, size_t bytes, bool write,
                                const struct bootstrap_wait *wait, uint64_t until_ns)
 {
@@ -62,18 +63,18 @@ static tryst_status bytes_move(int fd, void *data, size_t bytes, bool write,
     return TRYST_OK;
 }
 
-/* ---- coming in ---- */
+/* ---- connect and prove ------------------------------------------------------------- */
 
-/* What one attempt ended with, and what the next would need. */
+/* The state of repeated attempts. */
 struct attempt {
     const struct bootstrap_params *params;
     const struct bootstrap_wait *wait;
     struct err *err;
     uint64_t until_ns;
-    char last[160]; /* why the last attempt did not work */
+    char last[160]; /* reason why the last attempt failed */
 };
 
-/* TRYST_AGAIN: not this time, try again; the reason is kept. */
+/* Keep the reason and return TRYST_AGAIN: another attempt follows. */
 static tryst_status attempt_again(struct attempt *attempt, const char *why)
 {
     snprintf(attempt->last, sizeof attempt->last, "%s", why);
@@ -86,16 +87,16 @@ static tryst_status challenge_check(struct attempt *attempt, const void *data,
     const char *address = attempt->params->address;
     if (!bootstrap_greeting_decode(data, challenge_p))
         return err_set(attempt->err, TRYST_E_HANDSHAKE,
-                       "what answers at %s is no Tryst bootstrap server; check "
+                       "the server at %s is not a Tryst bootstrap server; check "
                        "TRYST_BOOTSTRAP",
                        address);
     if (challenge_p->version == BOOTSTRAP_WIRE_VERSION)
         return TRYST_OK;
-    return err_set(
-        attempt->err, TRYST_E_HANDSHAKE,
-        "rank 0 at %s speaks bootstrap version %u, this rank %d speaks version %u; "
-        "run the same version of Tryst on all ranks",
-        address, challenge_p->version, attempt->params->rank, BOOTSTRAP_WIRE_VERSION);
+    return err_set(attempt->err, TRYST_E_HANDSHAKE,
+                   "rank 0 at %s has bootstrap version %u, this rank %d has version %u; "
+                   "run the same version of Tryst on all ranks",
+                   address, challenge_p->version, attempt->params->rank,
+                   BOOTSTRAP_WIRE_VERSION);
 }
 
 static void proof_fill(const struct bootstrap_params *params,
@@ -130,7 +131,7 @@ static tryst_status verdict_check(struct attempt *attempt,
     struct bootstrap_token token = {params->token, params->token_bytes};
     if (!bootstrap_verdict_decode(data, &verdict))
         return err_set(attempt->err, TRYST_E_PROTOCOL,
-                       "rank 0 at %s answered our proof with nonsense", params->address);
+                       "rank 0 at %s sent an invalid verdict", params->address);
     if (verdict.code == BOOTSTRAP_VERDICT_DENIED)
         return verdict_denied(attempt);
     bootstrap_mac(&token, BOOTSTRAP_ROLE_SERVER, proof, verdict.code, client_nonce,
@@ -138,7 +139,7 @@ static tryst_status verdict_check(struct attempt *attempt,
     if (!bootstrap_mac_equal(mac, verdict.mac))
         return err_set(
             attempt->err, TRYST_E_TOKEN,
-            "the server at %s does not know the job's token; it is not rank 0 of "
+            "the server at %s does not have the job's token, so it is not rank 0 of "
             "this job (check TRYST_BOOTSTRAP)",
             params->address);
     if (verdict.code == BOOTSTRAP_VERDICT_AGAIN)
@@ -146,7 +147,7 @@ static tryst_status verdict_check(struct attempt *attempt,
     return TRYST_OK;
 }
 
-/* HELLO to VERDICT on a fresh connection. */
+/* Exchange HELLO to VERDICT on a new connection. */
 static tryst_status handshake(struct attempt *attempt, int fd)
 {
     struct bootstrap_wire_greeting hello = {.magic = BOOTSTRAP_WIRE_MAGIC,
@@ -158,7 +159,7 @@ static tryst_status handshake(struct attempt *attempt, int fd)
     const struct bootstrap_wait *wait = attempt->wait;
     uint64_t until_ns = attempt->until_ns;
     if (random_secret(hello.nonce, sizeof hello.nonce) != TRYST_OK)
-        return err_set(attempt->err, TRYST_E_SYSTEM, "no random bytes: %s",
+        return err_set(attempt->err, TRYST_E_SYSTEM, "cannot get random bytes: %s",
                        strerror(errno));
 
     tryst_status status = bytes_move(fd, &hello, sizeof hello, true, wait, until_ns);
@@ -167,7 +168,8 @@ static tryst_status handshake(struct attempt *attempt, int fd)
     if (status != TRYST_OK)
         return status == TRYST_E_CANCELED
                    ? status
-                   : attempt_again(attempt, "it took the connection but did not answer");
+                   : attempt_again(attempt,
+                                   "rank 0 accepted the connection but did not answer");
     status = challenge_check(attempt, answer, &challenge);
     if (status != TRYST_OK)
         return status;
@@ -181,11 +183,13 @@ static tryst_status handshake(struct attempt *attempt, int fd)
     if (status != TRYST_OK)
         return status == TRYST_E_CANCELED
                    ? status
-                   : attempt_again(attempt, "it closed before the token was checked");
+                   : attempt_again(
+                         attempt,
+                         "rank 0 closed the connection before checking the token");
     return verdict_check(attempt, &proof, hello.nonce, challenge.nonce, verdict);
 }
 
-/* One attempt at each address that the name has. */
+/* Make one attempt at each address of the name. */
 static tryst_status attempt_all(struct attempt *attempt, const struct addrinfo *found,
                                 int *fd_p)
 {
@@ -214,9 +218,8 @@ static tryst_status too_late(const struct attempt *attempt, struct err *err)
     char seconds[SECONDS_TEXT_BYTES];
     return err_set(
         err, TRYST_E_BOOTSTRAP,
-        "rank %d: rank 0 was not reached at %s within %s (%s); was rank 0 started, "
-        "is TRYST_BOOTSTRAP right, does a firewall stand between? "
-        "TRYST_BOOTSTRAP_TIMEOUT gives it longer",
+        "rank %d: rank 0 was not reached at %s within %s (%s); check that rank 0 runs, "
+        "TRYST_BOOTSTRAP and the firewall, or raise TRYST_BOOTSTRAP_TIMEOUT",
         attempt->params->rank, attempt->params->address,
         seconds_text(attempt->params->timeout_ns, seconds), attempt->last);
 }
@@ -264,10 +267,10 @@ void bootstrap_client_adopt(struct bootstrap_client *client, int fd)
     *client = (struct bootstrap_client){.fd = fd, .server = "this process"};
 }
 
-/* ---- asking ---- */
+/* ---- requests ---------------------------------------------------------------------- */
 
-/* A request on its way out while its reply may already be coming in (a session that fails
- * tells us in the middle of a large request). */
+/* A request that is being sent while its reply may already arrive: a session that fails
+ * reports so in the middle of a large request. */
 struct exchange {
     struct bootstrap_client *client;
     const struct bootstrap_wait *wait;
@@ -284,7 +287,7 @@ static tryst_status exchange_died(struct exchange *exchange)
     return err_set(
         exchange->err, TRYST_E_BOOTSTRAP,
         "rank 0 (%s) closed the bootstrap connection: its process died or gave up; "
-        "see its own output",
+        "see its output",
         exchange->client->server);
 }
 
@@ -295,16 +298,15 @@ static tryst_status exchange_waited(struct exchange *exchange, tryst_status stat
     if (status == TRYST_E_TIMEOUT)
         return err_set(
             exchange->err, TRYST_E_BOOTSTRAP,
-            "rank 0 (%s) took the connection but does not answer any more; is its "
-            "process stopped?",
+            "rank 0 (%s) accepted the connection but does not answer any more; check "
+            "whether its process is stopped",
             exchange->client->server);
     if (status == TRYST_E_PEER)
         return exchange_died(exchange);
-    return err_set(exchange->err, status, "waiting for rank 0 failed: %s",
-                   strerror(errno));
+    return err_set(exchange->err, status, "cannot wait for rank 0: %s", strerror(errno));
 }
 
-/* Sends until all is out, or a reply begins. */
+/* Send until all is sent, or a reply begins. */
 static tryst_status exchange_send(struct exchange *exchange)
 {
     int fd = exchange->client->fd;
@@ -315,7 +317,7 @@ static tryst_status exchange_send(struct exchange *exchange)
                                 true)
                   : 0;
         if (moved < 0)
-            return TRYST_OK; /* what the server said last is still to be read */
+            return TRYST_OK; /* the server's last message is still to be read */
         exchange->out[exchange->out_part].data =
             (const char *)exchange->out[exchange->out_part].data + moved;
         exchange->out[exchange->out_part].bytes -= (size_t)moved;
@@ -370,7 +372,7 @@ static tryst_status reply_read(struct exchange *exchange,
         request->type != BOOTSTRAP_FRAME_GATHER || frame.bytes == request->capacity;
     if (!known || !whole || frame.sequence != sequence)
         return err_set(exchange->err, TRYST_E_PROTOCOL,
-                       "rank 0 (%s) sent a reply that does not fit our request",
+                       "rank 0 (%s) sent a reply that does not fit the request",
                        exchange->client->server);
     status = exchange_read(exchange, request->result, (size_t)frame.bytes);
     if (status != TRYST_OK)
@@ -409,7 +411,7 @@ tryst_status bootstrap_client_ask(struct bootstrap_client *client,
     return reply_read(&exchange, request, frame.sequence, bytes_p);
 }
 
-/* ---- leaving ---- */
+/* ---- leave ------------------------------------------------------------------------- */
 
 void bootstrap_client_leave(struct bootstrap_client *client, const struct err *why)
 {
@@ -423,7 +425,8 @@ void bootstrap_client_leave(struct bootstrap_client *client, const struct err *w
         message.frame.bytes = strnlen(why->text, BOOTSTRAP_WIRE_TEXT_MAX);
         memcpy(message.text, why->text, (size_t)message.frame.bytes);
     }
-    /* An idle socket has room for it; one that has not is no session that could be left. */
+    /* An idle socket has room for the message; without room no orderly leave is
+     * possible. */
     size_t bytes = sizeof message.frame + (size_t)message.frame.bytes;
     if (!client->midway && send(client->fd, &message, bytes, MSG_NOSIGNAL) < 0)
         client->midway = true;

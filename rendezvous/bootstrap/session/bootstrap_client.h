@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One rank's connection to the bootstrap server.
  *
- * One idea: connect and prove until it works or the deadline passes, then one request and
- * one reply at a time.
- * Invariant: a failure of the session is remembered; every later request fails with it.
- * Callers: bootstrap.c. */
+ * One idea: connect and prove until that works or the deadline passes; then one request
+ * and one reply at a time. Invariant: after a failure the connection can only be
+ * closed. */
 #ifndef TRYST_RENDEZVOUS_BOOTSTRAP_CLIENT_H
 #define TRYST_RENDEZVOUS_BOOTSTRAP_CLIENT_H
 
@@ -15,21 +14,21 @@
 struct bootstrap_client {
     int fd;
     uint64_t gathers_count;
-    bool midway; /* a request is not wholly sent: no other message can follow it */
+    bool midway; /* a request was sent in part: no other message can follow it */
     char server[BOOTSTRAP_ADDRESS_MAX]; /* for messages */
 };
 
-/* Connects to `params->address` and proves the token. */
+/* Connect to `params->address` and prove the token. */
 tryst_status bootstrap_client_open(struct bootstrap_client *client,
                                    const struct bootstrap_params *params,
                                    const struct bootstrap_wait *wait, struct err *err);
 
-/* Rank 0's: a socket that is connected to its own server already. Takes the descriptor. */
+/* Take a socket that is already connected to rank 0's own server. */
 void bootstrap_client_adopt(struct bootstrap_client *client, int fd);
 
-/* Sends a request of `head` and `body` (either may be empty) and reads its reply into
- * `result` (at most `capacity` bytes); `*bytes_p` is how many came. For a RESULT with a
- * status of its own (a refused put) that status, without a sentence. */
+/* Send a request of `head` and `body` (either may be empty) and read its reply into
+ * `result` (at most `capacity` bytes); `*bytes_p` is the number of bytes that came. A
+ * RESULT that carries a status (a refused put) returns it without an error text. */
 struct bootstrap_request {
     enum bootstrap_frame_type type;
     const void *head, *body;
@@ -42,10 +41,10 @@ tryst_status bootstrap_client_ask(struct bootstrap_client *client,
                                   const struct bootstrap_wait *wait, struct err *err,
                                   size_t *bytes_p);
 
-/* Says BYE, or ABORT with `why`, if the socket takes it at once, and closes. */
+/* Send BYE, or ABORT with `why`, if the socket takes it at once, and close. */
 void bootstrap_client_close(struct bootstrap_client *client, const struct err *why);
 
-/* Says it without closing yet: rank 0 then waits for its server. */
+/* Send BYE or ABORT without closing yet: rank 0 then waits for its server. */
 void bootstrap_client_leave(struct bootstrap_client *client, const struct err *why);
 
 #endif

@@ -16,11 +16,11 @@
 #include "topology/net/netif.h"
 #include "topology/net/netif_choose.h"
 
-/* A cancel flag, or a clock that is not the kernel's, is looked at this often. */
+/* A cancel flag, or a clock other than the kernel's, is polled at this interval. */
 #define LOOK_MS 20
-/* Connections that the kernel keeps for us until we accept them. */
+/* Connections that the kernel queues until they are accepted. */
 #define BACKLOG 1024
-/* A port in use is tried again so often. */
+/* Pause before a port in use is tried again. */
 #define LISTEN_PAUSE_NS (20 * NS_PER_MS)
 
 static int wait_ms(const struct bootstrap_wait *wait, uint64_t left_ns)
@@ -115,9 +115,9 @@ tryst_status bootstrap_resolve(const char *text, struct err *err,
     if (code == 0)
         return TRYST_OK;
     if (code == EAI_MEMORY)
-        return err_set(err, TRYST_E_NOMEM, "no memory to resolve a name");
-    return err_set(err, TRYST_E_CONFIG, "TRYST_BOOTSTRAP: the host '%s' is not found: %s",
-                   address_p->host,
+        return err_set(err, TRYST_E_NOMEM, "cannot resolve a name: out of memory");
+    return err_set(err, TRYST_E_CONFIG,
+                   "TRYST_BOOTSTRAP: cannot resolve the host '%s': %s", address_p->host,
                    code == EAI_SYSTEM ? strerror(errno) : gai_strerror(code));
 }
 
@@ -135,8 +135,8 @@ static int connect_finish(const struct bootstrap_wait *wait, int fd, uint64_t un
     return error;
 }
 
-/** A port that nobody listens on may be the one that the kernel picks for this end: TCP then
- *  connects the socket with itself. */
+/** True if TCP has connected the socket to itself: without a listener on the port, the
+ *  kernel may pick that port for this end. */
 static bool is_connected_to_itself(int fd)
 {
     struct sockaddr_storage here = {0}, there = {0};
@@ -206,8 +206,8 @@ static bool is_numeric(const char *host)
 /* State of one bootstrap_listen. */
 struct listening {
     struct bootstrap_listeners listeners;
-    bool outside; /* at least one is not loopback */
-    int error;    /* of the last address that did not work */
+    bool outside; /* at least one listener is not on loopback */
+    int error;    /* errno of the last address that failed */
 };
 
 static void listening_add(struct listening *listening, const struct sockaddr *at,
@@ -234,7 +234,8 @@ static void port_put(struct sockaddr_storage *at, uint16_t port)
         ((struct sockaddr_in6 *)at)->sin6_port = htons(port);
 }
 
-/* The first address of each family among the interfaces that TRYST_NET (or nobody) chose. */
+/* Add the first address of each family among the interfaces that
+ * TRYST_NET, or the default, chooses. */
 static tryst_status chosen_add(struct listening *listening, const char *net,
                                uint16_t port, struct err *err)
 {
@@ -267,7 +268,7 @@ static tryst_status listening_refuse(const struct listening *listening,
     if (listening->error == EADDRNOTAVAIL)
         return err_set(
             err, TRYST_E_BOOTSTRAP,
-            "rank 0 cannot serve at %s: that is no address of this machine; start "
+            "rank 0 cannot serve at %s: not an address of this machine; start "
             "rank 0 there, or name the interface to listen on in TRYST_NET if the "
             "address is forwarded to this machine",
             address);
@@ -293,7 +294,7 @@ static tryst_status listening_start(struct listening *listening, const char *add
     if (named_loopback || forwarded)
         status = chosen_add(listening, net, parts.port, err);
     if (named_loopback && !(net && *net))
-        status = TRYST_OK; /* loopback alone will do */
+        status = TRYST_OK; /* loopback alone suffices */
     if (status == TRYST_OK && listening->listeners.count == 0)
         return listening_refuse(listening, address, err);
     return status;
@@ -326,9 +327,10 @@ void bootstrap_listeners_close(struct bootstrap_listeners *listeners)
     listeners->count = 0;
 }
 
-/* ---- at an address of our choice ---- */
+/* ---- at an address that Tryst chooses ---------------------------------------------- */
 
-/* Of the interfaces that `net` (or nobody) chose, the one of the default route. */
+/* Of the interfaces that `net`, or the default, chooses, take
+ * the one of the default route. */
 static tryst_status here_choose(bool loopback, const char *net, struct err *err,
                                 struct sockaddr_storage *at_p)
 {
@@ -350,7 +352,8 @@ static tryst_status here_choose(bool loopback, const char *net, struct err *err,
     return status;
 }
 
-/* Anywhere in the range, so that jobs which begin together rarely meet. -1 with errno. */
+/* Listen at a random port of the range, so that jobs that start together rarely collide.
+ * Returns -1 with errno. */
 static int here_bind(struct sockaddr_storage *at, struct port_range ports)
 {
     uint32_t count = port_range_count(ports), tries = count ? count : 1;
@@ -384,7 +387,8 @@ tryst_status bootstrap_listen_here(bool loopback, const char *net,
                            ? " (every port that TRYST_PORT or TRYST_PORT_RANGE names)"
                            : "");
     if (getsockname(fd, (struct sockaddr *)&at, &bytes) != 0) {
-        status = err_set(err, TRYST_E_SYSTEM, "a socket's address: %s", strerror(errno));
+        status = err_set(err, TRYST_E_SYSTEM, "cannot read a socket's address: %s",
+                         strerror(errno));
         close(fd);
         return status;
     }
@@ -414,7 +418,8 @@ bool bootstrap_listener_adopt(int fd, const char *address)
         return false;
     if (port_of(&at) == 0 || (address && port_of(&at) != bootstrap_address_port(address)))
         return false;
-    /* Accepted sockets inherit it; else they keep the port from this process's next session. */
+    /* Accepted sockets inherit SO_REUSEADDR; without it they keep the port from this
+     * process's next session. */
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     return fcntl(fd, F_SETFD, FD_CLOEXEC) == 0 && fcntl(fd, F_SETFL, O_NONBLOCK) == 0;
 }

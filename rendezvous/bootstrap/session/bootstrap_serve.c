@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What members of a bootstrap session ask for, and how a session fails.
+/* Requests of the members of a bootstrap session, and the session's failure.
  *
- * One idea: an all-gather is complete when the last part is in; then all who wait get the
- * same buffer. Everything that cannot come to that end (a rank is dead, late, gone, or says
- * something else than the others) fails the session once, for everybody, with names.
- * Callers: bootstrap_server.c, bootstrap_admit.c. */
+ * One idea: an all-gather is complete when the last part has arrived; then all waiting
+ * members get the same buffer. Whatever prevents that (a rank is dead, late, gone, or
+ * contradicts the others) fails the session once, for all ranks, with names. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,7 +15,7 @@
 #include "core/memory/alloc.h"
 #include "core/text/text.h"
 
-/* ---- failing ---- */
+/* ---- failure ----------------------------------------------------------------------- */
 
 char *member_text(const struct server *server, int rank, char text[MEMBER_TEXT_BYTES])
 {
@@ -52,7 +51,8 @@ void serve_tell(struct server *server, struct conn *conn)
                (size_t)frame.bytes, CONN_LINGER);
 }
 
-/* Once rank 0 has left, the others have this long to leave too, or to hear of the failure. */
+/* Set the time by which the others must have left, or received the
+ * failure, after rank 0 has left. */
 static void end_set(struct server *server)
 {
     bool failed = server->failure.status != TRYST_OK;
@@ -98,18 +98,17 @@ static void fail_absent(struct server *server, const char *absent, uint64_t wait
 {
     char seconds[SECONDS_TEXT_BYTES], refused[192] = "";
     if (server->accept_error)
-        snprintf(refused, sizeof refused, "; rank 0 could not take connections: %s",
+        snprintf(refused, sizeof refused, "; rank 0 could not accept connections: %s",
                  err_reason(server->accept_error));
     else if (server->refused_count)
         snprintf(refused, sizeof refused,
-                 "; %llu connections were turned away, the last: %s",
+                 "; rank 0 refused %llu connections, the last: %s",
                  (unsigned long long)server->refused_count, server->refused);
-    serve_fail(
-        server, TRYST_E_BOOTSTRAP,
-        "%s did not arrive at rank 0 (%s) within %s%s; look at their own output, and "
-        "check that they got this TRYST_BOOTSTRAP and can reach it "
-        "(TRYST_BOOTSTRAP_TIMEOUT gives them longer)",
-        absent, server->address, seconds_text(waited_ns, seconds), refused);
+    serve_fail(server, TRYST_E_BOOTSTRAP,
+               "%s did not arrive at rank 0 (%s) within %s%s; see their output, and "
+               "check that they got this TRYST_BOOTSTRAP and can reach it "
+               "(raise TRYST_BOOTSTRAP_TIMEOUT to wait longer)",
+               absent, server->address, seconds_text(waited_ns, seconds), refused);
 }
 
 void serve_overdue(struct server *server, const struct conn *conn)
@@ -119,7 +118,7 @@ void serve_overdue(struct server *server, const struct conn *conn)
     int count;
     if (conn->request.type == BOOTSTRAP_FRAME_GET) {
         serve_fail(server, TRYST_E_BOOTSTRAP,
-                   "nobody put '%s' within %s, for which rank %d waits", conn->name,
+                   "no rank put '%s' within %s, and rank %d waits for it", conn->name,
                    seconds_text(waited_ns, seconds), conn->rank);
         return;
     }
@@ -132,7 +131,7 @@ void serve_overdue(struct server *server, const struct conn *conn)
     serve_fail(
         server, TRYST_E_BOOTSTRAP,
         "%s arrived, but did not take part in step %llu of the bootstrap within %s; "
-        "%s stopped or busy elsewhere (look at the output, or attach a debugger)",
+        "%s stopped or busy elsewhere (see the output, or attach a debugger)",
         ranks, (unsigned long long)server->gather.sequence,
         seconds_text(waited_ns, seconds), count == 1 ? "it is" : "they are");
 }
@@ -146,10 +145,10 @@ static void fail_protocol(struct server *server, int rank, const char *what)
 
 static void fail_nomem(struct server *server)
 {
-    serve_fail(server, TRYST_E_NOMEM, "rank 0 has no memory for the bootstrap");
+    serve_fail(server, TRYST_E_NOMEM, "rank 0 cannot serve the bootstrap: out of memory");
 }
 
-/* ---- leaving ---- */
+/* ---- leave ------------------------------------------------------------------------- */
 
 static void member_leave(struct server *server, struct conn *conn)
 {
@@ -165,7 +164,7 @@ static void member_leave(struct server *server, struct conn *conn)
     conn->state = CONN_LINGER;
 }
 
-/* An all-gather that a rank which has left would have to take part in never ends. */
+/* Fail the session if an all-gather needs a rank that has left: it would never end. */
 static void check_left(struct server *server)
 {
     char ranks[RANKS_TEXT_BYTES];
@@ -188,7 +187,7 @@ void serve_ended(struct server *server, struct conn *conn)
     serve_fail(
         server, TRYST_E_BOOTSTRAP,
         "%s closed its connection before the bootstrap ended: its process died or gave "
-        "up; see its own output",
+        "up; see its output",
         member_text(server, conn->rank, text));
     member_leave(server, conn);
 }
@@ -214,7 +213,7 @@ static void bye_finish(struct server *server, struct conn *conn, bool waited)
         check_left(server);
 }
 
-/* ---- answering ---- */
+/* ---- replies ----------------------------------------------------------------------- */
 
 static void result_write(struct server *server, struct conn *conn, tryst_status status,
                          const void *body, size_t bytes)
@@ -233,7 +232,7 @@ static void wait_begin(struct server *server, struct conn *conn)
     conn->wait_end_ns = clock_now_ns(server->clock) + conn->request.timeout_ns;
 }
 
-/* ---- all-gather ---- */
+/* ---- all-gather -------------------------------------------------------------------- */
 
 static void gather_complete(struct server *server)
 {
@@ -255,7 +254,7 @@ static void gather_complete(struct server *server)
     }
 }
 
-/* The first part decides the size; room for all parts is made then. */
+/* Take the size from the first part, and allocate room for all parts. */
 static bool gather_begin(struct server *server, const struct conn *conn)
 {
     struct gather *gather = &server->gather;
@@ -272,14 +271,14 @@ static bool gather_begin(struct server *server, const struct conn *conn)
     return true;
 }
 
-/* Where the rank's part goes has been decided when its header came; it counts as given then,
- * so that a second part of the same rank is seen. */
+/* Choose where the rank's part is stored, when its header has come. `gave` is
+ * set when the part is complete. */
 static void gather_header(struct server *server, struct conn *conn)
 {
     struct gather *gather = &server->gather;
     struct member *member = &server->members[conn->rank];
     if (conn->request.sequence != gather->sequence || member->gave) {
-        fail_protocol(server, conn->rank, "an all-gather out of turn");
+        fail_protocol(server, conn->rank, "an all-gather with a wrong number");
         return;
     }
     if (gather->first_rank < 0 && !gather_begin(server, conn)) {
@@ -313,7 +312,7 @@ static void gather_finish(struct server *server, struct conn *conn)
     gather_complete(server);
 }
 
-/* ---- names and values ---- */
+/* ---- names and values -------------------------------------------------------------- */
 
 #define STORE_ENTRIES_MAX 16384
 #define STORE_BYTES_MAX   (16u << 20)
@@ -332,7 +331,7 @@ void serve_store_wipe(struct store *store)
         mem_free(container_of(node, struct store_entry, node));
 }
 
-/* NULL when nobody has put it yet. */
+/* Find an entry; NULL: no rank has put it yet. */
 static const struct store_entry *store_get(const struct store *store, const char *name)
 {
     list_for_each_safe (&store->entries, node, after) {
@@ -343,7 +342,8 @@ static const struct store_entry *store_get(const struct store *store, const char
     return NULL;
 }
 
-/* Copies. TRYST_E_INVALID (put twice, over a limit) or TRYST_E_NOMEM. */
+/* Copy a value into the store. TRYST_E_INVALID (put twice,
+ * over a limit) or TRYST_E_NOMEM. */
 static tryst_status store_put(struct store *store, const char *name, const void *value,
                               size_t bytes)
 {
@@ -365,7 +365,7 @@ static tryst_status store_put(struct store *store, const char *name, const void 
     return TRYST_OK;
 }
 
-/* A name was put: who waits for it gets its value. */
+/* Send the value of a new name to the members that wait for it. */
 static void waiters_answer(struct server *server, const char *name)
 {
     const struct store_entry *entry = store_get(&server->store, name);
@@ -400,7 +400,7 @@ static void get_finish(struct server *server, struct conn *conn)
         wait_begin(server, conn);
 }
 
-/* ---- requests ---- */
+/* ---- requests ---------------------------------------------------------------------- */
 
 static void scratch_header(struct server *server, struct conn *conn)
 {
@@ -419,7 +419,7 @@ static void request_begin(struct server *server, struct conn *conn)
     else if (conn->payload_bytes)
         scratch_header(server, conn);
     if (server->failure.status != TRYST_OK && !conn->payload)
-        return; /* told already */
+        return; /* the failure was sent already */
     conn->state = CONN_PAYLOAD;
     if (conn->payload_bytes == 0)
         serve_payload(server, conn);
@@ -434,7 +434,7 @@ void serve_header(struct server *server, struct conn *conn)
         frame.type == BOOTSTRAP_FRAME_BYE || frame.type == BOOTSTRAP_FRAME_ABORT;
     if (!known || (waited && !leaves)) {
         fail_protocol(server, conn->rank,
-                      known ? "a request before the answer to its last"
+                      known ? "a request before the reply to its last"
                             : "an unknown or oversized request");
         return;
     }
@@ -453,7 +453,7 @@ void serve_payload(struct server *server, struct conn *conn)
                  conn->request.type == BOOTSTRAP_FRAME_GET;
     conn->scratch = NULL;
     if (named && !bootstrap_name_decode(conn->payload, conn->name))
-        fail_protocol(server, conn->rank, "a name that is none");
+        fail_protocol(server, conn->rank, "an invalid name");
     else if (conn->request.type == BOOTSTRAP_FRAME_GATHER)
         gather_finish(server, conn);
     else if (conn->request.type == BOOTSTRAP_FRAME_PUT)

@@ -1,27 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What members ask the server for, and how a session fails (bootstrap_serve.c).
- *
- * Callers: bootstrap_server.c, bootstrap_admit.c. */
+/* Requests of members to the server, and the session's failure (bootstrap_serve.c). */
 #ifndef TRYST_RENDEZVOUS_BOOTSTRAP_SERVE_H
 #define TRYST_RENDEZVOUS_BOOTSTRAP_SERVE_H
 
 #include "bootstrap_server.h"
 
-/* A header has come, in state CONN_HEADER or CONN_WAITING. */
+/* Read a request's header, in state CONN_HEADER or CONN_WAITING. */
 void serve_header(struct server *server, struct conn *conn);
-/* The payload has come. */
+/* Serve a request after its payload has come. */
 void serve_payload(struct server *server, struct conn *conn);
-/* The connection of a member ended. */
+/* Fail the session if a member's connection has ended before the member left. */
 void serve_ended(struct server *server, struct conn *conn);
-/* The deadline of a waiting member passed. */
+/* Fail the session because a waiting member's deadline has passed. */
 void serve_overdue(struct server *server, const struct conn *conn);
-/* Everybody fails with this, unless something came before. */
+/* Fail the session for all ranks, unless it has failed before. */
 void serve_fail(struct server *server, tryst_status status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-/* Tell a member of the failure, if there is one and it can be told now. */
+/* Send the failure to a member, if there is one and the connection can take it now. */
 void serve_tell(struct server *server, struct conn *conn);
 
-/* Forget all names. */
+/* Free all names and values. */
 void serve_store_wipe(struct store *store);
 
 /* "rank 2 (pid 71 on node3, 10.0.0.3:4711)". */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rank 0's bootstrap server: slots, accept, the poll loop and its thread. See
- * bootstrap_server.h. */
+/* Rank 0's bootstrap server: slots, accept, the poll loop and its
+ * thread. See bootstrap_server.h. */
 #include "bootstrap_server.h"
 #include "bootstrap_admit.h"
 #include "bootstrap_serve.h"
@@ -20,12 +20,12 @@
 
 /* Accepted per turn, so that a flood of connections cannot starve the members. */
 #define ACCEPTS_PER_TURN 16
-/* When descriptors ran out, the next try. */
+/* Pause of accept after descriptors ran out. */
 #define ACCEPT_PAUSE_NS (100 * NS_PER_MS)
-/* A clock that is not the kernel's is looked at this often. */
+/* A clock other than the kernel's is polled at this interval. */
 #define LOOK_MS 20
 
-/* ---- slots ---- */
+/* ---- slots ------------------------------------------------------------------------- */
 
 void conn_close(struct conn *conn)
 {
@@ -50,7 +50,7 @@ static struct conn *slot_free(struct server *server)
     return NULL;
 }
 
-/* The unproved connection that has been here longest, and how many there are. */
+/* Return the oldest unproved connection, and the number of unproved ones. */
 static struct conn *unproved_oldest(struct server *server, size_t *count_p)
 {
     struct conn *oldest = NULL;
@@ -82,9 +82,9 @@ static struct conn *slot_take(struct server *server, int fd)
     return conn;
 }
 
-/* ---- bytes ---- */
+/* ---- bytes ------------------------------------------------------------------------- */
 
-/* Tries to send what is left; true when nothing is. */
+/* Send what is left, as far as the socket takes it; true if nothing is left. */
 static bool conn_flush(struct conn *conn)
 {
     for (;;) {
@@ -100,7 +100,9 @@ static bool conn_flush(struct conn *conn)
         if (sent < 0 && errno == EINTR)
             continue;
         if (sent < 0)
-            return false; /* full, or over: reading will tell */
+            /* the socket is full, or the connection has ended, which the next read
+             * finds */
+            return false;
         conn->sent_bytes += (size_t)sent;
     }
 }
@@ -157,7 +159,7 @@ static void conn_ended(struct server *server, struct conn *conn)
     conn_close(conn);
 }
 
-/* One read into wherever the state says; more comes with the next turn. */
+/* Read once into the buffer of the present state; the next turn reads more. */
 static void conn_read(struct server *server, struct conn *conn)
 {
     uint8_t waste[4096];
@@ -183,7 +185,7 @@ static void conn_read(struct server *server, struct conn *conn)
         in_complete(server, conn);
 }
 
-/* ---- accepting ---- */
+/* ---- accept ------------------------------------------------------------------------ */
 
 static void accept_one(struct server *server, int fd, const struct sockaddr_storage *peer)
 {
@@ -194,8 +196,9 @@ static void accept_one(struct server *server, int fd, const struct sockaddr_stor
         return;
     }
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    /* Inherited from the listener, unless the connection came before the listener was adopted. Without it,
-     * a connection that this end closes first keeps the port for a minute. */
+    /* Inherited from the listener, unless the connection came before the
+     * listener was adopted. Without it, a connection that this end closes first
+     * keeps the port for a minute. */
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     conn->peer = *peer;
 }
@@ -223,7 +226,7 @@ static void accept_some(struct server *server, int listener)
     }
 }
 
-/* ---- the loop ---- */
+/* ---- the loop ---------------------------------------------------------------------- */
 
 static void drop_overdue(struct server *server, uint64_t now_ns)
 {
@@ -269,7 +272,7 @@ static int poll_ms(const struct server *server, uint64_t now_ns)
     return (int)earlier((left_ns + NS_PER_MS - 1) / NS_PER_MS, most);
 }
 
-/* Listeners first, then one entry per open connection; returns how many. */
+/* Fill `polls`: listeners first, then one entry per open connection; return the count. */
 static size_t polls_fill(struct server *server, uint64_t now_ns)
 {
     size_t count = 0;
@@ -302,8 +305,8 @@ static void conn_event(struct server *server, struct conn *conn, short events)
     conn_read(server, conn);
 }
 
-/* A connection may be closed while others are handled (its slot is taken again only by the
- * accepts, which come last). */
+/* Handle the events. A connection may be closed while others are handled; its slot is
+ * taken again only by accepts, which come last. */
 static void polls_handle(struct server *server, size_t count)
 {
     for (size_t i = server->listeners.count; i < count; i++) {
@@ -326,7 +329,8 @@ static bool members_gone(const struct server *server)
     return true;
 }
 
-/* After a failure, ranks that are still on their way are given until end_ns to hear of it. */
+/* True if the server has ended. After a failure, ranks that are still connecting can
+ * receive it until end_ns. */
 static bool server_ended(const struct server *server, uint64_t now_ns)
 {
     if (!server->own_left)
@@ -360,7 +364,7 @@ static void *server_run(void *arg)
     return NULL;
 }
 
-/* ---- beginning and end ---- */
+/* ---- open and close ---------------------------------------------------------------- */
 
 void server_close(struct server *server)
 {
@@ -377,7 +381,7 @@ void server_close(struct server *server)
     mem_free(server);
 }
 
-/* All that unproved peers can ever make us hold is set aside here. */
+/* Allocate all memory that unproved peers can ever occupy. */
 static tryst_status slots_make(struct server *server, int own_fd)
 {
     size_t size = (size_t)server->size;
@@ -398,7 +402,7 @@ static tryst_status slots_make(struct server *server, int own_fd)
     return TRYST_OK;
 }
 
-/* Our threads start with all signals blocked: they are the application's. */
+/* Start the thread with all signals blocked: signals belong to the application. */
 static int thread_start(struct server *server)
 {
     sigset_t mask;
@@ -417,7 +421,7 @@ tryst_status server_open(const struct bootstrap_params *params,
         struct bootstrap_listeners all = *listeners;
         bootstrap_listeners_close(&all);
         close(own_fd);
-        err_set(err, TRYST_E_NOMEM, "no memory for the bootstrap server");
+        err_set(err, TRYST_E_NOMEM, "cannot start the bootstrap server: out of memory");
         return TRYST_E_NOMEM;
     }
     server->size = params->size;
@@ -435,7 +439,7 @@ tryst_status server_open(const struct bootstrap_params *params,
         if (!server->conns_count)
             close(own_fd);
         server_close(server);
-        err_set(err, status, "no memory for the bootstrap server");
+        err_set(err, status, "cannot start the bootstrap server: out of memory");
         return status;
     }
     *server_p = server;
@@ -453,20 +457,20 @@ tryst_status server_start(const struct bootstrap_params *params,
     int error = thread_start(server);
     if (error) {
         server_close(server);
-        return err_set(err, TRYST_E_SYSTEM, "no thread for the bootstrap server: %s",
-                       strerror(error));
+        return err_set(err, TRYST_E_SYSTEM,
+                       "cannot start the bootstrap server's thread: %s", strerror(error));
     }
     *server_p = server;
     return TRYST_OK;
 }
 
-/* The first was told when it came. */
+/* Log the connections beyond the first, which was logged when it came. */
 static void unauthenticated_tell(const struct server *server)
 {
     if (server->refused_count + server->silent_count > 1)
         LOG_WARN(server->log,
-                 "bootstrap: %llu connections were turned away (the last: %s), and %llu "
-                 "dropped that did not speak in time",
+                 "bootstrap: refused %llu connections (the last: %s), and dropped %llu "
+                 "that sent no proof in time",
                  (unsigned long long)server->refused_count,
                  server->refused_count ? server->refused : "none",
                  (unsigned long long)server->silent_count);

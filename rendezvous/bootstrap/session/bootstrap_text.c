@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks in sentences: see bootstrap_text.h. */
+/* Lists of ranks in sentences: see bootstrap_text.h. */
 #include "bootstrap_text.h"
 
 #include <stdio.h>
 
 #include "core/text/text.h"
 
-/* The numbers alone, without "ranks " and " and N more". */
+/* Bytes of the numbers alone, without "ranks " and " and N more". */
 #define LIST_BYTES (RANKS_TEXT_BYTES - 32)
 
-/* "5", "5, 6" or "5..7" for the run first … last, with a comma before all but the first. */
+/* Append "5", "5, 6" or "5..7" for the run first … last, after a comma
+ * unless it is the first run. */
 static void run_add(char *text, int runs, int first, int last)
 {
     text_append(text, LIST_BYTES, "%s%d", runs ? ", " : "", first);

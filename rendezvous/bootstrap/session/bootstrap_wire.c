@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decoders for what comes from the bootstrap's connections: see bootstrap_wire.h. */
+/* Decoders for the messages of the bootstrap's connections: see bootstrap_wire.h. */
 #include "bootstrap_wire.h"
 
 #include <string.h>
@@ -11,7 +11,8 @@ bool bootstrap_greeting_decode(const void *data,
     return greeting_p->magic == BOOTSTRAP_WIRE_MAGIC;
 }
 
-/* The host stays as it came: it is part of the MAC. Only its end is checked here. */
+/* Decode PROOF. The host stays unescaped, since it is part of the MAC; only its
+ * terminator is checked here. */
 bool bootstrap_proof_decode(const void *data, struct bootstrap_wire_proof *proof_p)
 {
     memcpy(proof_p, data, sizeof *proof_p);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the bootstrap puts on its TCP connections, field by field.
+/* The messages on the bootstrap's TCP connections, field by field.
  *
- * One idea: four fixed-size messages prove the token at both ends; after them come frames, a
- * header with a payload of bounded size, one request and one reply at a time.
- * Invariant: everything is hostile until a decoder has accepted it; a decoder reads at most
- * what it was given and checks every field that decides a size or an index.
+ * One idea: four fixed-size messages prove the token at both ends; after them come
+ * frames, a header with a payload of bounded size, one request and one reply at a time.
+ * Invariant: everything is hostile until a decoder has accepted it; a decoder reads at
+ * most the bytes that it is given and checks every field that decides a size or an index.
  * All integers are little-endian; append, never reorder. The first 16 bytes of HELLO and
  * CHALLENGE keep their form in every version, so that versions can name each other.
  *
  *     client                                         server (rank 0)
  *       HELLO{version, client nonce}          ──▶
  *                                             ◀──    CHALLENGE{version, server nonce}
- *       PROOF{rank, size, pid, host, MAC}     ──▶    (checks the MAC before it believes any)
+ *       PROOF{rank, size, pid, host, MAC}     ──▶    (checks the MAC before all else)
  *                                             ◀──    VERDICT{code, MAC}
  *       frame GATHER | PUT | GET              ──▶
  *                                             ◀──    frame RESULT | FAILED
@@ -33,20 +33,21 @@
 #define BOOTSTRAP_MAC_BYTES    32 /* HMAC-SHA256 */
 #define BOOTSTRAP_HOST_BYTES   64
 
-/* HELLO, client to server, at once after connecting; and CHALLENGE, server to client in answer, whatever
- * version HELLO names. */
+/* HELLO, client to server, at once after connecting; and CHALLENGE, the server's reply,
+ * whatever version HELLO names. */
 struct bootstrap_wire_greeting {
-    uint64_t magic;    /* BOOTSTRAP_WIRE_MAGIC; else the server closes in silence */
-    uint32_t version;  /* the sender's; the client gives up if unlike */
+    uint64_t magic;    /* BOOTSTRAP_WIRE_MAGIC; else the server closes without a reply */
+    uint32_t version;  /* the sender's; the client gives up if the two differ */
     uint32_t reserved; /* 0 */
-    uint8_t nonce[BOOTSTRAP_NONCE_BYTES]; /* random, of this connection: no replay */
+    /* random for this connection: prevents replay */
+    uint8_t nonce[BOOTSTRAP_NONCE_BYTES];
 };
 _Static_assert(sizeof(struct bootstrap_wire_greeting) == 48, "wire");
 
-/* Client to server: who it is, and that it knows the token. */
+/* PROOF, client to server: the client's identity, and proof that it has the token. */
 struct bootstrap_wire_proof {
     uint32_t rank;                    /* 1 … size-1 */
-    uint32_t size;                    /* ranks of the job, as the client knows it */
+    uint32_t size;                    /* ranks of the job, by the client's parameters */
     uint32_t pid;                     /* for messages only */
     uint32_t reserved;                /* 0 */
     char host[BOOTSTRAP_HOST_BYTES];  /* for messages only; terminated */
@@ -57,30 +58,30 @@ _Static_assert(sizeof(struct bootstrap_wire_proof) == 112, "wire");
 enum bootstrap_verdict {
     BOOTSTRAP_VERDICT_OK = 1,     /* a member now (or FAILED follows with the reason) */
     BOOTSTRAP_VERDICT_DENIED = 2, /* the MAC is wrong; the server's own MAC is zero */
-    BOOTSTRAP_VERDICT_AGAIN = 3 /* this rank's last session is still closing: try again */
+    /* this rank's last session is still closing: try again */
+    BOOTSTRAP_VERDICT_AGAIN = 3
 };
 
-/* Server to client; then the connection carries frames, or closes. */
+/* VERDICT, server to client; then the connection carries frames, or closes. */
 struct bootstrap_wire_verdict {
-    uint32_t code;     /* enum bootstrap_verdict */
-    uint32_t reserved; /* 0 */
-    uint8_t
-        mac[BOOTSTRAP_MAC_BYTES]; /* over the transcript, role server; 0 when denied */
+    uint32_t code;                    /* enum bootstrap_verdict */
+    uint32_t reserved;                /* 0 */
+    uint8_t mac[BOOTSTRAP_MAC_BYTES]; /* over the transcript, role server; 0 if denied */
 };
 _Static_assert(sizeof(struct bootstrap_wire_verdict) == 40, "wire");
 
 enum bootstrap_role { BOOTSTRAP_ROLE_CLIENT = 1, BOOTSTRAP_ROLE_SERVER = 2 };
 
-/* Never sent: what both MACs are computed over. The role keeps one from serving as the
- * other, the nonces keep both from serving twice. */
+/* The input of both MACs, never sent. The role keeps a MAC from passing as the other
+ * side's, the nonces keep it from being valid twice. */
 struct bootstrap_wire_transcript {
     char label[16];   /* "tryst bootstrap" */
     uint32_t version; /* BOOTSTRAP_WIRE_VERSION */
     uint32_t role;    /* enum bootstrap_role */
-    uint32_t rank;    /* of PROOF, as all below */
+    uint32_t rank;    /* PROOF's, as are size, pid and host */
     uint32_t size;
     uint32_t pid;
-    uint32_t code; /* of VERDICT; 0 in the client's */
+    uint32_t code; /* VERDICT's; 0 in the client's MAC */
     char host[BOOTSTRAP_HOST_BYTES];
     uint8_t client_nonce[BOOTSTRAP_NONCE_BYTES];
     uint8_t server_nonce[BOOTSTRAP_NONCE_BYTES];
@@ -88,60 +89,67 @@ struct bootstrap_wire_transcript {
 _Static_assert(sizeof(struct bootstrap_wire_transcript) == 168, "no padding in a MAC");
 
 enum bootstrap_frame_type {
-    BOOTSTRAP_FRAME_GATHER = 1, /* request: this rank's bytes for all-gather `sequence` */
-    BOOTSTRAP_FRAME_PUT = 2, /* request: name, padded with zeros to 64 bytes, and value */
-    BOOTSTRAP_FRAME_GET = 3, /* request: name, as above */
-    BOOTSTRAP_FRAME_BYE = 4, /* request: leaves; no reply */
-    BOOTSTRAP_FRAME_ABORT =
-        5, /* request: leaves with `status` and a sentence; no reply */
+    /* request: this rank's bytes for all-gather `sequence` */
+    BOOTSTRAP_FRAME_GATHER = 1,
+    /* request: name, padded with zeros to 64 bytes, and value */
+    BOOTSTRAP_FRAME_PUT = 2,
+    BOOTSTRAP_FRAME_GET = 3,   /* request: name, padded with zeros to 64 bytes */
+    BOOTSTRAP_FRAME_BYE = 4,   /* request: leave; no reply */
+    BOOTSTRAP_FRAME_ABORT = 5, /* request: leave with `status` and a sentence; no reply */
     BOOTSTRAP_FRAME_RESULT = 6, /* reply: all bytes, the value, or nothing */
     BOOTSTRAP_FRAME_FAILED = 7  /* reply: the session failed; the sentence follows */
 };
 
-/* In front of every payload. */
+/* Header of every payload. */
 struct bootstrap_wire_frame {
-    uint32_t type;        /* enum bootstrap_frame_type */
-    int32_t status;       /* RESULT, ABORT, FAILED: a tryst_status; else 0 */
-    uint64_t sequence;    /* GATHER: which one, from 0; RESULT: the same; else 0 */
-    uint64_t timeout_ns;  /* GATHER, GET: how much longer the client will wait; else 0 */
-    uint64_t patience_ns; /* the same, counted from the beginning; for messages only */
-    uint64_t bytes;       /* of the payload */
+    uint32_t type;  /* enum bootstrap_frame_type */
+    int32_t status; /* RESULT, ABORT, FAILED: a tryst_status; else 0 */
+    /* GATHER: number of the all-gather, from 0; RESULT: the same; else 0 */
+    uint64_t sequence;
+    /* GATHER, GET: remaining time that the client waits; else 0 */
+    uint64_t timeout_ns;
+    /* time that the client waits, from the beginning; for messages only */
+    uint64_t patience_ns;
+    uint64_t bytes; /* bytes of the payload */
 };
 _Static_assert(sizeof(struct bootstrap_wire_frame) == 40, "wire");
 
 #define BOOTSTRAP_WIRE_KEY_BYTES (BOOTSTRAP_KEY_MAX + 1)
 #define BOOTSTRAP_WIRE_TEXT_MAX  (ERR_TEXT_BYTES - 1)
-/* Longest wait that a client may ask for: the most that TRYST_BOOTSTRAP_TIMEOUT allows. */
+/* Longest wait that a client may request: the most that TRYST_BOOTSTRAP_TIMEOUT
+ * allows. */
 #define BOOTSTRAP_WIRE_TIMEOUT_MAX_NS (24 * 3600 * NS_PER_S)
 
-/* What each rank gives to the first all-gather, whatever carries it. */
+/* Each rank's part of the first all-gather, whatever carries it. */
 struct bootstrap_wire_member {
     uint64_t magic;   /* BOOTSTRAP_WIRE_MAGIC */
     uint32_t version; /* BOOTSTRAP_WIRE_VERSION */
-    uint32_t rank;    /* must be its place in the result */
-    uint32_t size;    /* must be everybody's */
+    uint32_t rank;    /* must equal the place in the result */
+    uint32_t size;    /* must be equal on all ranks */
     uint32_t reserved;
-    uint8_t cookie[BOOTSTRAP_COOKIE_BYTES]; /* rank 0's counts; zero from the others */
+    /* rank 0's counts; zero from the others */
+    uint8_t cookie[BOOTSTRAP_COOKIE_BYTES];
 };
 _Static_assert(sizeof(struct bootstrap_wire_member) == 40, "wire");
 
-/* Decoders: `data` holds exactly the struct's bytes, as they came. False: refuse. */
+/* Decoders: `data` holds exactly the struct's bytes, unchecked. False: refuse. */
 bool bootstrap_greeting_decode(const void *data,
                                struct bootstrap_wire_greeting *greeting_p);
 bool bootstrap_proof_decode(const void *data, struct bootstrap_wire_proof *proof_p);
 bool bootstrap_verdict_decode(const void *data, struct bootstrap_wire_verdict *verdict_p);
 
-/* A request as the server of `size` ranks may get it: type, payload limit, timeout. */
+/* Decode a request to the server of `size` ranks: type, payload limit, timeout. */
 bool bootstrap_request_decode(const void *data, uint32_t size,
                               struct bootstrap_wire_frame *frame_p);
-/* A reply as a client may get it that has room for `capacity` bytes of result. */
+/* Decode a reply to a client with room for `capacity` bytes of result. */
 bool bootstrap_reply_decode(const void *data, size_t capacity,
                             struct bootstrap_wire_frame *frame_p);
 
-/* A name out of its 64 padded bytes; false when empty, not terminated or unprintable. */
+/* Decode a name from its 64 padded bytes; false if empty, not terminated or
+ * unprintable. */
 bool bootstrap_name_decode(const void *data, char name_p[BOOTSTRAP_WIRE_KEY_BYTES]);
 
-/* One of the statuses that may end a session; everything else reads as a protocol error. */
+/* Return the status if it is one that may end a session, else TRYST_E_PROTOCOL. */
 tryst_status bootstrap_status_decode(int32_t status);
 
 #endif

@@ -105,7 +105,7 @@ static inline int job_listen(int family, char address[64])
 static inline void job_note(void *arg, tryst_log_level level, const char *line)
 {
     struct job *job = arg;
-    if (strstr(line, " is here "))
+    if (strstr(line, " joined "))
         atomic_fetch_add(&job->joined_count, 1);
     if (level <= TRYST_LOG_WARN)
         print_message("%s\n", line);

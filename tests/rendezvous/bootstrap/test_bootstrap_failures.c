@@ -189,7 +189,7 @@ static void sizes_that_differ(void **state)
     job.ranks[2].params.size = 5;
     job_run(&job);
     job_expect(&job, TRYST_E_GROUP, "rank 2 (pid");
-    job_expect(&job, TRYST_E_GROUP, "the job has 5 ranks, rank 0 says 3");
+    job_expect(&job, TRYST_E_GROUP, "a job of 5 ranks, rank 0 to one of 3");
 }
 
 static void rank_beyond_the_size(void **state)
@@ -565,7 +565,7 @@ static void parameters_that_make_no_sense(void **state)
          "between 1 and 65535"},
         {{.rank = 0, .size = 2, .address = "192.0.2.199:4711", .insecure = true},
          TRYST_E_BOOTSTRAP,
-         "no address of this machine"},
+         "not an address of this machine"},
         {{.rank = 0,
           .size = 2,
           .address = "192.0.2.199:4711",

@@ -310,7 +310,7 @@ static void another_version_is_told_ours(void **state)
     peer_expect_closed(peer.fd);
     close(peer.fd);
     job_join(&job);
-    job_expect(&job, TRYST_E_BOOTSTRAP, "speaks bootstrap version 99, we speak 1");
+    job_expect(&job, TRYST_E_BOOTSTRAP, "has bootstrap version 99, this rank has 1");
 }
 
 /* ---- members that misbehave ---- */
@@ -462,16 +462,16 @@ static void impostors_are_found_out(void **state)
         tryst_status status;
         const char *text;
     } cases[] = {
-        {{.magic = 1, .version = 1}, TRYST_E_HANDSHAKE, "no Tryst bootstrap server"},
+        {{.magic = 1, .version = 1}, TRYST_E_HANDSHAKE, "not a Tryst bootstrap server"},
         {{.magic = BOOTSTRAP_WIRE_MAGIC, .version = 9},
          TRYST_E_HANDSHAKE,
-         "speaks bootstrap version 9, this rank 1 speaks version 1"},
+         "has bootstrap version 9, this rank 1 has version 1"},
         {{.magic = BOOTSTRAP_WIRE_MAGIC, .version = 1, .code = BOOTSTRAP_VERDICT_OK},
          TRYST_E_TOKEN,
-         "does not know the job's token"},
+         "does not have the job's token"},
         {{.magic = BOOTSTRAP_WIRE_MAGIC, .version = 1, .code = BOOTSTRAP_VERDICT_AGAIN},
          TRYST_E_TOKEN,
-         "does not know the job's token"},
+         "does not have the job's token"},
         {{.magic = BOOTSTRAP_WIRE_MAGIC, .version = 1, .code = 77},
          TRYST_E_PROTOCOL,
          "nonsense"},
