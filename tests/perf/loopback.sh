@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Instructions per 8-byte message from a rank to itself (loopback.c), by valgrind's callgrind.
-# Usage: loopback.sh <perf_loopback> [most]   (exit status 1: it takes more than that)
+# Print the instructions per 8-byte message from a rank to itself (loopback.c), by
+# valgrind's callgrind.
+# usage: loopback.sh <perf_loopback> [most]   (exit status 1: more than `most`)
 set -eu
 command -v valgrind >/dev/null || { echo "skipped: valgrind is not installed (package valgrind)"; exit 77; }
 
