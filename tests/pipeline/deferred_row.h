@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A table of device kernels for tests, whose calls only enqueue, as on a device: the
+/* A table of device kernels for tests; as on a device, calls only enqueue: the
  * reference's operations run when a lane is finished, lane by lane in the requested
  * order, as far as events allow. A stage with a missing wait then computes with data that
  * is not there yet. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stand-in for a device behind tryst/device.h: streams are threads with queues, each
- * task has a random delay from a seed, and an event passes when its stream reaches it.
- * Memory is host memory, so that canaries can read it.
+/* A fake device behind tryst/device.h: streams are threads with queues, each task has a
+ * random delay from a seed, and an event passes when its stream reaches it. Memory is
+ * host memory, so that canaries can read it.
  *
  * The contract is implemented as loosely as allowed: a task runs only when its stream
  * reaches it, and streams run concurrently. So an engine with a missing event trains on

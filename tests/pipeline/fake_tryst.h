@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stand-in for libtryst: the public calls that the pipeline engine makes, between
- * threads of one process, with completions delayed and reordered by a seed.
+/* A fake libtryst: the public calls that the pipeline engine makes, between threads of
+ * one process, with completions delayed and reordered by a seed.
  *
  * The contract is implemented as loosely as allowed: bytes are copied at the last moment
  * (when the receiver polls its completed operation), and a send completes only after

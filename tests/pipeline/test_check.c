@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The check of pp_bench --check, without processes: the engine trains real stages on
- * threads over the stand-in for libtryst (delayed and reordered by TRYST_TEST_SEED), and
- * the replay must agree bit by bit. With a fault in the engine the replay must disagree
- * and name the step. */
+ * threads over the fake libtryst (delayed and reordered by TRYST_TEST_SEED), and the
+ * replay must agree bit by bit. With a fault in the engine the replay must disagree and
+ * name the step. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

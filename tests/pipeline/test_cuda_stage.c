@@ -193,7 +193,7 @@ static void training_run(training *t)
 /* ---- a case ------------------------------------------------------------------------ */
 
 /* Run a case in a child process. Exit status 0: as expected; 1: after printing the error;
- * a stand-in that finds an error ends the process otherwise. */
+ * a fake library that finds an error ends the process otherwise. */
 static void case_run(int function, unsigned nth)
 {
     training t = {0};
@@ -225,7 +225,7 @@ static void case_run(int function, unsigned nth)
         exit(1);
     }
     (void)cuCtxPopCurrent(&current);
-    exit(0); /* at exit the stand-ins check for leaks */
+    exit(0); /* at exit the fake libraries check for leaks */
 }
 
 static void case_expect(int function, unsigned nth)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Each allocation of programs, checker, simulator and engine fails in turn: every call
  * then returns TRYST_E_NOMEM, sets no output and leaks no memory (AddressSanitizer), and
- * a rank whose engine ran out of memory aborts the others.
+ * a rank without memory for its engine aborts the others.
  *
  * The linker redirects the archive's allocations here (--wrap); they fail by a countdown
  * of the calling thread. */

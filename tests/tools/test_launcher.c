@@ -354,7 +354,7 @@ static void signals_are_passed_on(void **state)
     }
 }
 
-/* ---- what is left behind ---- */
+/* ---- leftovers ---- */
 
 /* True if the process exists; a zombie counts as gone. */
 static bool is_alive(pid_t pid)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The fault wrapper over self: each fault occurs as the script says, and the rest of the
+ * The fault wrapper over self: each fault of the script occurs, and the rest of the
  * contract holds. (The conformance suite runs over the wrapper too.)
  */
 #include <setjmp.h>

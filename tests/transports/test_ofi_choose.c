@@ -67,7 +67,7 @@ static void the_best_is_taken(void **state)
         int score;
     } table[] = {
         {"efa", 0, false, true, "eth0", 6},
-        {"efa", 0, false, true, "lo", 0}, /* goes out of the host */
+        {"efa", 0, false, true, "lo", 0}, /* leaves the host */
         {"verbs;ofi_rxm", IP_OTHER, false, true, "eth0", 6},
         {"tcp", IP_OTHER, false, true, "eth0", 4},
         {"net", IP_OTHER, false, true, "eth0", 4},

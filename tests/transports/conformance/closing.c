@@ -40,7 +40,7 @@ static void flight_make(struct flight *flight, struct conf_peer *peer)
     }
 }
 
-/* Start as many transfers as the transport accepts. A failed peer is no error here. */
+/* Start as many transfers as the transport accepts. The peer may fail. */
 static void flight_push(struct flight *flight, struct conf_peer *peer)
 {
     while (flight->started < FLIGHT && !peer->closing) {

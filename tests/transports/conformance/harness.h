@@ -67,7 +67,7 @@ struct conf_peer {
     bool ready_called, ready, failed, closed, closing;
     bool left;        /* the peer reported that it closes its endpoint */
     bool link_closed; /* the link is closed */
-    bool may_fail;    /* the peer may die or be attacked: events->failed is no error */
+    bool may_fail;    /* the peer may die or be attacked: events->failed is allowed */
     tryst_status ready_status, failed_status;
     char text[TRANSPORT_TEXT_MAX];
     uint64_t frames_sent, frames_read;

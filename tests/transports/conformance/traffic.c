@@ -113,8 +113,8 @@ static tryst_status start_raw(struct traffic *traffic)
                             : ops->bulk_recv(ep, &traffic->bulk);
 }
 
-/* As in rendezvous/recv_run.c: a receive uses a slot where the rail cannot write to its
- * memory. */
+/* As in rendezvous/protocol/recv_run.c: a receive uses a slot where the rail cannot write
+ * to its memory. */
 static tryst_status start_staged(struct traffic *traffic)
 {
     struct conf_peer *peer = traffic->peer;

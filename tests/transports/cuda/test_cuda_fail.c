@@ -135,7 +135,7 @@ static bool is_silent(const char *function)
 
 static void outcome_check(const char *function, bool failed, tryst_status status)
 {
-    /* the owner of the memory is an extra query: when it fails, a copy goes on */
+    /* the query of the memory's owner is optional: when it fails, a copy goes on */
     bool is_extra = strcmp(function, "cuPointerGetAttributes") == 0;
     if (!failed) {
         assert_int_equal(status, TRYST_OK);

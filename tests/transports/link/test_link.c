@@ -494,7 +494,7 @@ static void test_backlog_tcp(void **state)
     backlog_run(false);
 }
 
-/* ---- the peer goes ---- */
+/* ---- death of the peer ---- */
 
 enum { LAST_WORDS = 50 };
 
@@ -1025,8 +1025,8 @@ static void test_no_descriptors(void **state)
     no_descriptors(false);
 }
 
-/* A message whose descriptor cannot be received arrives without it, and so do the
- * messages behind it. */
+/* If a descriptor cannot be received, its message still arrives, and the messages behind
+ * it do too. */
 static void test_descriptor_lost(void **state)
 {
     struct end near;

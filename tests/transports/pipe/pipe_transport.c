@@ -233,8 +233,7 @@ static void ep_close(struct endpoint *base)
     shut(ep_of(base), CLOSING, TRYST_E_CANCELED);
 }
 
-/* ---- output
- * ------------------------------------------------------------------------------- */
+/* ---- output ------------------------------------------------------------------------ */
 
 /** Write the queue of pipe `which`, as far as there is room. */
 static int out_flush(struct pipe_ep *ep, int which)
