@@ -88,8 +88,8 @@ never)
     says 'receive from rank 1: /job:worker/replica:0/task:1/device:CPU:0;[0-9a-f]{16};/job:worker/replica:0/task:0/device:CPU:0;late;0:0 \(step 1, number 0, 8 bytes\)'
     sentence '' live_rank
     says '^rank 1 of 2: live_rank, pid '
-    says '; the thread sleeps on this one'
-    says '    rank 0: alive, linked, endpoint opening over shm' # it never progressed to answer
+    says '; the thread sleeps on this operation'
+    says '    rank 0: alive, linked, endpoint opening over shm' # it never came by to answer
     ;;
 collective)
     ranks 3

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stands in for tryst_ucx.so and needs no fabric: this module calls the functions of the
+/* A test module in place of tryst_ucx.so, without a fabric: it calls the functions of the
  * host table and reports the result in its probe. */
 #include "transports/module.h"
 
