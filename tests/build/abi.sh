@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The public headers still have all that the frozen ones of this version have (tests/api/abi): each field at its
-# place and of its size, each value, each declaration. Structs with struct_size may have grown; others have not.
-# FROZEN and INCLUDE name other folders, for the planted faults.
+# The public headers still have everything in the frozen headers of this version
+# (tests/api/abi): each field with its offset and size, each value, each declaration. Only
+# structs with struct_size may have grown. FROZEN and INCLUDE select other folders, for
+# the planted faults.
 set -eu
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
@@ -16,7 +17,8 @@ frozen=${FROZEN:-$SOURCE/tests/api/abi/$version}
     exit 1
 }
 
-# FIELD(struct, field), SIZE(struct) or LEAST(struct), VALUE(name), from headers without comments.
+# Print FIELD(struct, field), SIZE(struct) or LEAST(struct), VALUE(name), from headers
+# without comments.
 layout() {
     awk '
     function names(text, struct,    i, n, part, name) {
@@ -66,7 +68,7 @@ layout() {
     ' "$@"
 }
 
-program() { # what is asked of both sides
+program() { # prints the same facts from either set of headers
     cat <<'C'
 #include <stddef.h>
 #include <stdio.h>
@@ -86,7 +88,8 @@ C
     echo "return 0; }"
 }
 
-# Declarations of functions, one a line, without what clang-format decides.
+# Print the declarations of functions, one a line, independent of clang-format's line
+# breaks.
 declarations() {
     sed 's|/\*.*\*/||' "$@" | awk '/^TRYST_API/ { text = "" ; on = 1 } on { text = text " " $0 }
         on && /;/ { gsub(/[ \t]+/, " ", text); gsub(/\( /, "(", text); print text; on = 0 }' | sort
@@ -101,7 +104,7 @@ fi
 program >"$dir/layout.c"
 "$CC" -std=c11 -I"$frozen" -o "$dir/then" "$dir/layout.c" || { echo "abi: the frozen headers do not compile"; exit 1; }
 "$CC" -std=c11 -I"$include" -o "$dir/now" "$dir/layout.c" || {
-    echo "abi: the headers lack what programs of $version use (see above)"
+    echo "abi: the headers lack facts that programs of $version use (see above)"
     exit 1
 }
 "$dir/then" | sort >"$dir/then.txt"

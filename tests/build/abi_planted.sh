@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# abi.sh sees each kind of change that breaks a built program, and none in what may change.
+# abi.sh finds each kind of change that breaks a built program, and accepts the changes
+# that are allowed.
 set -eu
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-# Measures the folders from what arrows.sh found out (files, deps, places and symbols in `dir`),
-# prints what `mode` asks for, and holds the figures against `list`.
+# Measures the folders from the results of arrows.sh (files, deps, places and symbols in
+# `dir`), prints the tables of `mode`, and compares the figures with `list`.
 #
-# A folder's place, from the lowest up, is where CMake first names a file of it, reading from the
-# first CMakeLists.txt on; an arrow to a later place goes up. An arrow is an #include line, from
-# the file that has it to the file that the preprocessor takes. The compiler's own lists prove
-# that no line was missed: arrows must lead to each file of ours that it read. Sources that this
-# build leaves out are read as text alone, so the figures are the same in every configuration.
+# A folder's position, from the lowest up, is where CMake first names a file of it,
+# reading from the first CMakeLists.txt on; an arrow to a later position goes up. An arrow
+# is an #include line, from its file to the file that the preprocessor includes. The
+# compiler's own lists prove that no line was missed: arrows must lead to each file of the
+# repository that the compiler read. Sources that this build leaves out are read as text
+# only, so the figures are the same in every configuration.
 
 function complain(text) {
     print "arrows: " text
@@ -18,21 +19,21 @@ function folder_of(file) {
     return file
 }
 
-# x.c, x.h and x.cu are one.
+# x.c, x.h and x.cu have the same stem.
 function stem_of(file) {
     sub(/^.*\//, "", file)
     sub(/\.[a-z]*$/, "", file)
     return file
 }
 
-# "a/b/../c.h" is "a/c.h".
+# Return the path without ".." parts: "a/b/../c.h" is "a/c.h".
 function plain(path) {
     while (match(path, /[^\/.][^\/]*\/\.\.\//))
         path = substr(path, 1, RSTART - 1) substr(path, RSTART + RLENGTH)
     return path
 }
 
-# --- what arrows.sh found -----------------------------------------------------------------------
+# --- input from arrows.sh ---------------------------------------------------------------
 
 function read_files(    file) {
     while ((getline file <(dir "/files")) > 0) {
@@ -44,18 +45,19 @@ function read_files(    file) {
     if (!files_count) complain("no sources found")
 }
 
-# place[path as the compiler says it] = path in the repository
+# place[path as the compiler prints it] = path in the repository
 function read_places(    line, fields) {
     while ((getline line <(dir "/places")) > 0) {
         split(line, fields, "\t")
         if (index(fields[2], root) != 1) continue
         place[fields[1]] = substr(fields[2], length(root) + 1)
-        # Under which name the build's links show it: publish/core/core/pool.h is "core/pool.h".
+        # The name of the file in the build's links: publish/core/core/pool.h is
+        # "core/pool.h".
         if (sub(/^(.*\/)?(own|publish)\/[^\/]*\//, "", fields[1])) link_of[fields[1]] = fields[2]
     }
 }
 
-# reads[source] = files of ours that the compiler read for it
+# reads[source] = files of the repository that the compiler read for it
 function read_deps(    line, object, source, path, skip) {
     while ((getline line <(dir "/deps")) > 0) {
         if (line !~ /^ /) {
@@ -114,9 +116,10 @@ function order_folders(    folder) {
 
 # --- arrows -------------------------------------------------------------------------------------
 
-# The file of ours that `name` means in `reader`; "" for none. Beside the reader first, as for any
-# quoted include; then by its path in the repository, as layers publish, or by the name of the
-# build's link; else what the compiler took.
+# Return the file of the repository that `name` means in `reader`; "" for none. The search
+# starts beside the reader, as for any quoted include; then by its path in the repository,
+# as layers publish, or by the name of the build's link; then the file that the compiler
+# read.
 function resolve(reader, name,    path, source, list, count, i, parts) {
     path = plain(folder_of(reader) "/" name)
     if (is_file[path]) return path
@@ -197,7 +200,7 @@ function follow_all(    i, j, count, list) {
     }
 }
 
-# in_cycle[folder, stem]: a file that includes itself by way of others
+# in_cycle[folder, stem]: a file that includes itself through others
 function find_cycles(    key, parts, queue, head, tail, seen, next_ones, count, i, folder, from) {
     for (key in stem) {
         split(key, parts, SUBSEP)
@@ -223,7 +226,7 @@ function find_cycles(    key, parts, queue, head, tail, seen, next_ones, count, 
 
 # --- headers that declare functions of several .c files -----------------------------------------
 
-# Each name in `text` that a "(" follows.
+# Collect each name in `text` that is followed by "(".
 function names_in(text, found,    count, name) {
     count = 0
     while (match(text, /[A-Za-z_][A-Za-z0-9_]* *\(/)) {
@@ -235,7 +238,7 @@ function names_in(text, found,    count, name) {
     return count
 }
 
-# A statement outside of braces: a prototype ends with ";", a definition with "{".
+# Handle a statement outside of braces: a prototype ends with ";", a definition with "{".
 function statement(file, text, end,    found, count, i) {
     if (text ~ /^[ \t]*(static|typedef|inline)[ \t]/) return
     count = names_in(text, found)
@@ -244,7 +247,7 @@ function statement(file, text, end,    found, count, i) {
     } else if (file ~ /\.c$/ && end == "{" && text !~ /=/ && count) written(found[1], file)
 }
 
-# `name` is defined in `file`, which was not compiled: what was compiled stands in for it.
+# `name` is defined in `file`, which was not compiled: its text replaces the symbols.
 function written(name, file) {
     if (!(name in by_text)) definers[name] = ""
     by_text[name] = 1
@@ -308,7 +311,7 @@ function read_definitions(    line, fields, source, i) {
         }
 }
 
-# shared[header] = the number of .c files that include it and define what it declares
+# shared[header] = the number of .c files that include it and define its declarations
 function find_shared(    i, j, k, count, many, list, sources, header, seen) {
     for (i = 1; i <= files_count; i++) {
         header = files[i]
@@ -330,7 +333,8 @@ function find_shared(    i, j, k, count, many, list, sources, header, seen) {
 
 # --- the list -----------------------------------------------------------------------------------
 
-# `what name` measured as `value`; up to `free` is right and stands in no list.
+# Compare `value` with the list's entry for `what name`; values up to `free` need no
+# entry.
 function hold(what, name, value, free, more,    key, said) {
     key = what " " name
     said = key " " value

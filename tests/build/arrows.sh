@@ -1,11 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Arrows between the product's folders and between the files of each, from what the compiler read;
-# files in each folder; headers that declare functions of several .c files. The public headers
-# (include/) belong to no folder. arrows.awk says how it measures, arrows.list what may be wrong.
+# Arrows between the product's folders and between the files of each, from the compiler's
+# dependency files; files in each folder; headers that declare functions of several .c
+# files. The public headers (include/) belong to no folder. arrows.awk describes the
+# measurement; arrows.list has the known deviations.
 # usage: tests/build/arrows.sh [--all | --check | --files FOLDER]
-#   --all           print it all and check (the same as no option)
-#   --check         say what is worse than arrows.list allows, and what is better
+#   --all           print all tables and check (the same as no option)
+#   --check         print values that are worse than arrows.list allows, or better
 #   --files FOLDER  print the arrows between the files of one folder
 # From the environment: SOURCE, BUILD (build/release), NINJA, NM, LIST (arrows.list).
 set -eu
@@ -33,8 +34,8 @@ cd "$source"
 find $(sed -n 's/^ *add_subdirectory(\([^ )]*\).*/\1/p' CMakeLists.txt | grep -vx tests) \
     -name '*.[ch]' -o -name '*.cu' | sort >"$dir/files"
 
-# What the compiler read: a line with the object, then the source and each file it read, indented.
-# Ninja keeps this itself; make leaves it beside the objects.
+# The compiler's dependencies: a line with the object, then the source and each file it
+# read, indented. Ninja keeps them itself; make writes them beside the objects.
 if [ -f "$build/build.ninja" ]; then
     "${NINJA:-ninja}" -C "$build" -t deps | sed '/^ninja: /d; s/: #deps .*//' >"$dir/deps"
 else
@@ -44,7 +45,8 @@ else
         { for (i = 1; i <= NF; i++) if ($i != "\\") print "    " $i }' {} +) >"$dir/deps"
 fi
 
-# The build reads headers through links to folders (cmake/TrystLayers.cmake): their own places.
+# The build reads headers through links to folders (cmake/TrystLayers.cmake): print the
+# real paths.
 sed -n 's/^    //p' "$dir/deps" | sort -u | grep -v '^/usr/' >"$dir/read" || true
 (cd "$build" && xargs -r -d '\n' readlink -m) <"$dir/read" >"$dir/real"
 paste "$dir/read" "$dir/real" >"$dir/places"

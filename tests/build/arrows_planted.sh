@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# arrows.sh does complain: small folders are compiled as make does it, with one fault after the
-# other. It has to name each fault and nothing else, and to accept it where the list says so.
+# arrows.sh reports faults: small folders are compiled as make does it, with one fault
+# after the other. arrows.sh must report each fault and nothing else, and accept the fault
+# if the list has it.
 set -eu
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
@@ -9,7 +10,7 @@ tree=$dir/tree
 arrows=$SOURCE/tests/build/arrows.sh
 fail=0
 
-put() { # <file> <line>…: and compile it, if it is a source
+put() { # <file> <line>…: write it; compile it if it is a source
     mkdir -p "$tree/${1%/*}" "$dir/build/${1%/*}"
     file=$1
     shift
@@ -23,7 +24,7 @@ remove() { # <file>
     rm -f "$tree/$1" "$dir/build/$1.o" "$dir/build/$1.o.d"
 }
 
-# check <description> <line of the list, or ""> <the one complaint, or "" for none>
+# check <description> <line of the list, or ""> <the only complaint, or "" for none>
 check() {
     printf '# a list\n%s\n' "$2" >"$dir/list"
     said=yes
@@ -35,12 +36,13 @@ check() {
     elif [ $said = no ] && [ "$complaints" = 1 ] && grep -qF "arrows: $3" "$dir/said"; then
         return 0
     fi
-    echo "arrows_planted: $1: expected '$3', and it said:"
+    echo "arrows_planted: $1: expected '$3', but the output is:"
     cat "$dir/said"
     fail=1
 }
 
-# Two folders and one inside the upper one, which stands below it; tests/ is no product.
+# Two folders, and one inside the upper one but below it in the order; tests/ is not part
+# of the product.
 put ./CMakeLists.txt 'add_subdirectory(low)' 'add_subdirectory(high)' 'add_subdirectory(tests)'
 put low/CMakeLists.txt 'layer(low SOURCES low.c) # ../high/high.c'
 put low/low.h 'int low_start(void);' 'int low_stop(void);'

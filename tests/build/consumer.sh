@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# A consumer builds and runs from what is installed: by find_package, shared and static, by
-# pkg-config, and by dlopen.
+# A consumer builds and runs with the installed files only: by find_package, shared and
+# static, by pkg-config, and by dlopen.
 set -eu
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
@@ -11,7 +11,7 @@ expect() { # <what> <command…>
     what=$1
     shift
     said=$("$@") || { echo "consumer: $what failed"; exit 1; }
-    [ "$said" = "$VERSION" ] || { echo "consumer: $what says '$said', not $VERSION"; exit 1; }
+    [ "$said" = "$VERSION" ] || { echo "consumer: $what prints '$said', not $VERSION"; exit 1; }
 }
 
 "$CMAKE" -S "$SOURCE/tests/build/consumer" -B "$dir/build" -G Ninja -DCMAKE_BUILD_TYPE=Release \

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# No descriptor of the product is ever 0, 1 or 2 (core/os/fd.h): a call that makes one stands inside
-# FD_MAKE or file_move, or in the two headers that have them. Tools hold the three numbers themselves:
-# each main begins with standard_files_open.
+# No descriptor of the product is ever 0, 1 or 2 (core/os/fd.h): a call that creates a
+# descriptor is inside FD_MAKE or file_move, or in the two headers that define them. Tools
+# keep the three numbers open: each main begins with standard_files_open.
 # usage: tests/build/descriptors.sh [SOURCE]
 set -eu
 cd "${1:-$SOURCE}"
@@ -11,14 +11,14 @@ fail=0
 said=$(mktemp)
 trap 'rm -f "$said"' EXIT
 
-# recvmsg: link.c moves what it receives; netlink has no descriptors to pass.
+# recvmsg is left out: link.c moves descriptors that it receives; netlink passes none.
 allowed='core/os/fd.h pipeline/base/file.h transports/link/link.c:recvmsg topology/net/netlink.c:recvmsg'
 
 # shellcheck disable=SC2086 # a list of folders
 find $folders -name '*.c' -o -name '*.h' -o -name '*.cu' -o -name '*.cc' | sort |
     while IFS= read -r file; do
         awk -v file="$file" -v allowed="$allowed" '
-        # Without comments and texts; what FD_MAKE(…) and file_move(…) hold is taken out.
+        # Remove comments and strings, and the arguments of FD_MAKE(…) and file_move(…).
         function code(text,    out, at, two, end) {
             while (match(text, /\/\*|\/\/|"/)) {
                 out = out substr(text, 1, RSTART - 1)

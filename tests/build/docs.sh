@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The design page speaks of the code as it is: each file, function, type and setting that docs/design.md
-# names is in the sources, and each comment that cites the page names one of its sections:
+# The design page matches the code: each file, function, type and setting that
+# docs/design.md names is in the sources, and each comment that cites the page names one
+# of its sections:
 #
 #   docs/design.md, "Life of a small tensor"
 #
-# The page of the collectives names files that are there.
-# $1: another tree (docs_planted.sh).
+# The page of the collectives names existing files. $1: another tree (docs_planted.sh).
 # shellcheck disable=SC2016,SC2086 # backquotes of Markdown; $folders is several words
 set -eu
 cd "${1:-$SOURCE}"

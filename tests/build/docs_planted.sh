@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# docs.sh does complain: of a file, a name and a section that are not there.
+# docs.sh reports a file, a name and a section that do not exist.
 set -eu
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
@@ -19,10 +19,10 @@ echo '/* docs/design.md, "A section of no page" */' >"$dir/tools/cites.c"
 echo 'See `gone_file.c` and `gone_function`.' >>"$dir/docs/design.md"
 
 if sh "$SOURCE/tests/build/docs.sh" "$dir" 2>"$dir/said"; then
-    echo "planted: docs.sh accepts what is not there"
+    echo "planted: docs.sh accepts names that do not exist"
     exit 1
 fi
 for what in gone_file.c gone_function gone_step.c 'A section of no page'; do
-    grep -qF "$what" "$dir/said" || { echo "planted: docs.sh does not name $what"; cat "$dir/said"; exit 1; }
+    grep -qF "$what" "$dir/said" || { echo "planted: docs.sh does not report $what"; cat "$dir/said"; exit 1; }
 done
-[ "$(wc -l <"$dir/said")" -eq 4 ] || { echo "planted: docs.sh says more than that:"; cat "$dir/said"; exit 1; }
+[ "$(wc -l <"$dir/said")" -eq 4 ] || { echo "planted: docs.sh reports more than four faults:"; cat "$dir/said"; exit 1; }

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# A project that has Tryst's sources in it, by add_subdirectory and by FetchContent: it links
-# tryst::tryst, builds and runs, and its own flags, build type and cache stay as they were; flags that
-# the user of Tryst alone gives stay, too.
+# A project that contains Tryst's sources, by add_subdirectory and by FetchContent: it
+# links tryst::tryst, builds and runs, and its flags, build type and cache stay unchanged;
+# flags that the user of Tryst alone sets stay unchanged, too.
 set -eu
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
@@ -17,10 +17,10 @@ configure() { # <folder> <arguments…>
         -DCMAKE_EXPORT_COMPILE_COMMANDS=ON "$@" >"$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
 }
 cached() { sed -n "s/^$2:[A-Z]*=//p" "$dir/$1/CMakeCache.txt"; }
-compiled() { # <folder> <source>: the command's own words
+compiled() { # <folder> <source>: print the compile command
     grep -E "\"command\": .* -c [^ ]*/$2\"" "$dir/$1/compile_commands.json"
 }
-has() { # <folder> <source> <flag> <flags that it must not have>
+has() { # <folder> <source> <flag> <flags that must be absent>
     command=$(compiled "$1" "$2") || { complain "$1 does not compile $2"; return; }
     case " $command " in *" $3 "*) ;; *) complain "$2 is compiled without $3: $command" ;; esac
     for flag in $4; do
@@ -28,7 +28,7 @@ has() { # <folder> <source> <flag> <flags that it must not have>
     done
 }
 
-# Not optimised, which is soon compiled. The second build finds all but the program done.
+# Not optimised, to compile quickly. The second build reuses everything but the program.
 for how in subdirectory fetch; do
     configure embedder -S "$SOURCE/tests/build/embed" -DHOW=$how \
         -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG="-O0 -DOF_THE_PARENT"
@@ -41,7 +41,8 @@ for how in subdirectory fetch; do
     rm "$dir/embedder/embedder"
 done
 
-# No build type: Tryst gives the project none. Asserts stay where the project's release has none.
+# No build type: Tryst sets none for the project. Asserts stay enabled unless the
+# project's release disables them.
 configure typeless -S "$SOURCE/tests/build/embed" -DTRYST_TOOLS=OFF
 [ -z "$(cached typeless CMAKE_BUILD_TYPE)" ] ||
     complain "CMAKE_BUILD_TYPE of the project becomes $(cached typeless CMAKE_BUILD_TYPE)"
@@ -50,7 +51,7 @@ configure release -S "$SOURCE/tests/build/embed" -DTRYST_TOOLS=OFF -DCMAKE_BUILD
 has release core/log/log.c "-O3 -DNDEBUG" "-O2 -g"
 compiled release core/log/log.c | grep -q -- '-DNDEBUG.* -UNDEBUG' || complain "a release has no asserts"
 
-# Alone: our flags unless the user gives others.
+# Tryst alone: its default flags apply unless the user sets others.
 alone() { configure "$@" -S "$SOURCE" -DTRYST_TESTS=OFF -DTRYST_TOOLS=OFF; }
 alone plain
 has plain core/log/log.c "-O2 -g" "-O3 -DNDEBUG"

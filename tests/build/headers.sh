@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Each installed header compiles alone, as C11 and as C++17, pedantically.
+# Each installed header compiles alone, as C11 and as C++17, with -Wpedantic.
 set -eu
 cxx=${CXX:-c++}
 count=0

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Installs into the build folder, for the tests that look at the result.
+# Install into the build folder, for the tests that check the installed files.
 set -eu
 rm -rf "$INSTALL"
 "$CMAKE" --install "$BUILD" --prefix "$INSTALL" >/dev/null

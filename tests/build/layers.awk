@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-# Reads `ninja -t deps` and complains about each include that the layer ladder forbids.
+# Reads `ninja -t deps` and reports each include that the layer ladder forbids.
 # usage: awk -v source=<repository> -v build=<build folder> -f layers.awk
 #
-# Include paths already keep upward and skipping includes from compiling; a relative include gets
-# past them, but not past the compiler's own list of what it read. A file's place decides: each
-# name below is a folder, a file's folder is the longest name that its path starts with, and it
-# may read its own folder's files, those of the folders listed, and include/. Of a sub-layer,
-# a layer in another one's folder (rendezvous/bootstrap), all but tests read what it publishes alone.
+# The include paths already prevent upward and skipping includes from compiling. A
+# relative include bypasses them, but it is in the compiler's own list of files. The
+# folder of a file decides: each name below is a folder, and the longest name that is a
+# prefix of the file's path is the file's folder. The file may read its own folder, the
+# folders listed, and include/. Of a sub-layer, which is a layer inside another one's
+# folder (rendezvous/bootstrap), all but tests may read only the published headers.
 
 BEGIN {
     may["core"] = ""
@@ -59,7 +60,8 @@ BEGIN {
     may["tools/info"] = "tools tools/live"
     pipeline = "pipeline/base pipeline/program pipeline/engine pipeline/host"
     pipeline = pipeline " pipeline/device pipeline/device/reference pipeline/device/cuda pipeline/model"
-    # A unit test reads what its layer reads, and the layer; a fuzzer any up to rendezvous.
+    # A unit test reads its layer, and everything that its layer reads; a fuzzer any layer
+    # up to rendezvous.
     may["tests"] = ""
     may["tests/build"] = "tests"
     may["tests/core"] = "tests core"
@@ -79,13 +81,14 @@ BEGIN {
     may["tests/fuzz"] = "tests tests/rendezvous tests/topology core " topology " " transports " " rendezvous
     may["tests/tools"] = "tests tools/launch tools/perf"
 
-    # Backends do not know each other; pair/ and fabric/ are none, but what two of them share.
+    # Backends do not include each other; pair/ and fabric/ are no backends, but parts
+    # that two backends share.
     shares["transports/self"] = "transports/pair"
     shares["transports/shm"] = "transports/pair"
     shares["transports/ucx"] = "transports/fabric"
     shares["transports/ofi"] = "transports/fabric"
 
-    # Headers of others that belong to some folders alone.
+    # Headers of other folders that only some folders may read.
     only["/uc[pst]/"] = "^(transports/ucx/|tests/transports/)"
     only["/rdma/fi_[^/]*\\.h$"] = "^(transports/ofi/|tests/transports/|tests/perf/|tests/support/)"
     only["/(cblas|openblas_config|f77blas)[^/]*\\.h$"] = "^(pipeline/(host|device|model)/|tests/pipeline/)"
@@ -93,7 +96,7 @@ BEGIN {
     only["/xxhash\\.h$"] = "^(core|pipeline|tests)/"
 }
 
-# "a/b/../c.h" is "a/c.h".
+# Return the path without ".." parts: "a/b/../c.h" is "a/c.h".
 function plain(path) {
     while (match(path, /[^\/.][^\/]*\/\.\.\//))
         path = substr(path, 1, RSTART - 1) substr(path, RSTART + RLENGTH)
@@ -101,9 +104,9 @@ function plain(path) {
 }
 
 # "own/core/core/log.h" and "publish/core/core/log.h" are links to core/log.h, and
-# "publish/rendezvous_bootstrap/rendezvous/bootstrap/roster.h" to rendezvous/bootstrap/roster.h.
-# `tree` is which of the two it was read through, or "". Under ccache's base_dir the compiler says
-# "../../core/log.h", from the build folder.
+# "publish/rendezvous_bootstrap/rendezvous/bootstrap/roster.h" to
+# rendezvous/bootstrap/roster.h. `tree` is the link tree that was used, or "". Under
+# ccache's base_dir the compiler prints "../../core/log.h", relative to the build folder.
 function place(path, parts) {
     tree = ""
     if (path ~ /^\.\.\//) path = plain(build "/" path)
@@ -115,8 +118,8 @@ function place(path, parts) {
         tree = parts[1]
         gsub(/_/, "/", parts[2])
         sub(/^(own|publish)\/[^\/]*\//, "", path)
-        # A relative include that left the layer's link tree. A part's headers are its layer's:
-        # publish/core_memory/core/pool.h.
+        # A relative include that left the layer's link tree. The headers of a part belong
+        # to its layer: publish/core_memory/core/pool.h.
         if (index(path, parts[2] "/") == 1) return path
         sub(/\/[^\/]*$/, "", parts[2])
         if (index(path, parts[2] "/") != 1) return "../" path
@@ -131,7 +134,8 @@ function folder(path, name, best) {
     return best
 }
 
-# Folder of a backend, "transports/shm"; "" for what is not in one, or in a sub-layer.
+# Return the folder of a backend, "transports/shm"; "" for files outside of backends, or
+# in a sub-layer.
 function backend(path) {
     if (folder(path) ~ /^transports\//) return ""
     return match(path, /^transports\/[^\/]+\//) ? substr(path, 1, RLENGTH - 1) : ""

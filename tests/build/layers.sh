@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The layer ladder holds: by what the compiler read (layers.awk), and by the include paths, under
-# which an upward, skipping or root-relative include does not even compile.
+# The layer ladder holds: by the compiler's list of files (layers.awk), and by the include
+# paths, under which an upward, skipping or root-relative include does not compile.
 set -eu
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
@@ -10,13 +10,14 @@ fail=0
 "$NINJA" -C "$BUILD" -t deps | grep -v '^ninja: ' >"$dir/deps"
 awk -v source="$SOURCE" -v build="$BUILD" -f "$SOURCE/tests/build/layers.awk" "$dir/deps" || fail=1
 
-# The -I options with which a file of this folder is compiled.
+# Print the -I options with which a file of this folder is compiled.
 options() { # <folder or file>
     grep "\"command\": .* -c $SOURCE/$1[^/ ]*\.c\"" "$BUILD/compile_commands.json" | head -n 1 |
         tr ' ' '\n' | grep '^-I' || true
 }
 
-# Is there such a header, as some layer sees it? Of one that has moved nothing would be tried.
+# True if some layer publishes such a header. A header that has moved would make the test
+# useless.
 known() {
     for header in "$SOURCE/$1" "$BUILD"/own/*/"$1" "$BUILD"/publish/*/"$1"; do
         [ ! -e "$header" ] || return 0
@@ -27,11 +28,11 @@ known() {
 try() { # <folder> <header> <yes or no>
     known "$2" || { echo "layers: there is no header \"$2\""; fail=1; return 0; }
     options=$(options "$1")
-    if [ -z "$options" ]; then # nothing of it is compiled here, or it has moved
+    if [ -z "$options" ]; then # no file of the folder is compiled here, or it has moved
         ls "$SOURCE/$1"*.c >/dev/null 2>&1 || { echo "layers: no .c file in $1"; fail=1; }
         return 0
     fi
-    [ "$3" = no ] || ls "$BUILD"/publish/*/"$2" >/dev/null 2>&1 || return 0 # nobody publishes it
+    [ "$3" = no ] || ls "$BUILD"/publish/*/"$2" >/dev/null 2>&1 || return 0 # no layer publishes the header
     echo "#include \"$2\"" >"$dir/try.c"
     # shellcheck disable=SC2086 # a list of options
     if "$CC" -std=c11 -D_GNU_SOURCE $options -fsyntax-only "$dir/try.c" 2>"$dir/said"; then
@@ -40,7 +41,7 @@ try() { # <folder> <header> <yes or no>
         said=no
     fi
     [ "$said" = "$3" ] && return 0
-    echo "layers: #include \"$2\" in $1 compiles: $said; should be: $3"
+    echo "layers: #include \"$2\" in $1 compiles: $said; expected: $3"
     cat "$dir/said"
     fail=1
 }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# layers.awk does complain: a small tree in which relative includes go where they must not is built
-# by ninja, and each of them has to be named; a tree without them has to pass.
+# layers.awk reports faults: ninja builds a small tree in which relative includes go to
+# forbidden places, and each of them must be reported; a tree without them must pass.
 set -eu
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
@@ -16,8 +16,8 @@ put() { # <file> <header to include>…
     echo "typedef int unit;" >>"$file"
 }
 
-# check <description> <yes or no> <source> [folder]: does layers.awk accept this source, which the
-# compiler is told by its place in `folder`, as it is seen from the build's?
+# check <description> <yes or no> <source> [folder]: does layers.awk accept this source?
+# The compiler gets the source's path as seen from `folder` (default: the build folder).
 check() {
     # shellcheck disable=SC2016 # ninja expands them
     printf 'rule cc\n  command = %s -I%s -I%s -I%s -MD -MF $out.d -c $in -o $out\n  depfile = $out.d\n  deps = gcc\nbuild x.o: cc %s\n' \
@@ -32,7 +32,7 @@ check() {
         said=no
     fi
     [ "$said" = "$2" ] && return 0
-    echo "planted: $1: accepted: $said; should be: $2"
+    echo "planted: $1: accepted: $said; expected: $2"
     cat "$dir/said" "$dir/deps"
     fail=1
 }

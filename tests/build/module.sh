@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# One module file works with the shared library, the static one, and a library that was loaded
-# RTLD_LOCAL; one that was built for other headers is refused with a reason.
+# One module file works with the shared library, the static one, and a library that was
+# loaded RTLD_LOCAL; a module that was built for other headers is refused with a reason.
 set -eu
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
@@ -29,16 +29,16 @@ expect() {
     said=$("$@" 2>"$dir/stderr") || { echo "module: $what: exit $?"; cat "$dir/stderr"; fail=1; }
     case $said in
     "$wanted"*) ;;
-    *) echo "module: $what says '$said', not '$wanted…'"; cat "$dir/stderr"; fail=1 ;;
+    *) echo "module: $what prints '$said', not '$wanted…'"; cat "$dir/stderr"; fail=1 ;;
     esac
-    # The library's own log, at its end of the table.
+    # The line reaches the library's log through the host table.
     case $wanted in
     available*) grep -q "abi-test: a line from the module" "$dir/stderr" ||
         { echo "module: $what did not log the module's line"; fail=1; } ;;
     esac
 }
 
-# Beside its library each time, in a copy that has no other module beside it.
+# Each time beside its library, in a copy of the folder without other modules.
 for kind in good other; do
     mkdir -p "$dir/$kind"
     cp "$BUILD/lib/libtryst.so.$VERSION" "$dir/$kind/libtryst.so.$SOVERSION"

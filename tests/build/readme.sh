@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The README's examples compile against what is installed, and run. Each is the fenced block that follows
-# its line in README.md:
+# The README's examples compile against the installed files, and run. Each example is the
+# fenced block that follows its line in README.md:
 #
 #   <!-- test: embed -->
 set -eu
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
-# example <name> <lines, at least> <lines, at most>: compiles it as $dir/<name>
+# example <name> <lines, at least> <lines, at most>: compile it as $dir/<name>
 example() {
     awk -v mark="<!-- test: $1 -->" '$0 == mark { armed = 1; next }
          armed && /^```/ { if (inside) exit; inside = 1; next }
@@ -25,17 +25,17 @@ example allreduce 10 40
 cd "$dir"
 timeout 120 ./embed
 
-# One line says what stops it.
-TRYST_WINDOW_BYTES=many timeout 120 ./embed 2>err && { echo "readme: a bad setting is taken"; exit 1; }
+# A failure to start is one line that names the cause.
+TRYST_WINDOW_BYTES=many timeout 120 ./embed 2>err && { echo "readme: an invalid setting is accepted"; exit 1; }
 if [ "$(wc -l <err)" -ne 1 ] || ! grep -q TRYST_WINDOW_BYTES err; then
-    echo "readme: of a bad setting it says: $(cat err)"
+    echo "readme: not one line about the invalid setting: $(cat err)"
     exit 1
 fi
 
 # Layer 1 averages 1, 2, 3 and 4.
 timeout 120 "$INSTALL/bin/tryst-run" -n 4 ./allreduce >out
 if [ "$(grep -c 'rank [0-3]: success, 2.5$' out)" -ne 4 ]; then
-    echo "readme: of the all-reduce the ranks say:"
+    echo "readme: the output of the all-reduce is wrong:"
     cat out
     exit 1
 fi

@@ -1,12 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# No program or library, in the build tree or installed, has an empty or a relative element in its
-# RUNPATH (or RPATH): for those the loader searches the current directory. A planted one is found.
+# No program or library, in the build tree or installed, has an empty or a relative
+# element in its RUNPATH (or RPATH): for such an element the loader searches the current
+# directory. A planted one is found.
 set -eu
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
-# Print "<file>: <runpath>" for each file below these folders whose runpath is at fault; count all to $dir/count.
+# Print "<file>: <runpath>" for each file below these folders with an invalid runpath;
+# write the name of each checked file to $dir/count.
 faults() {
     find "$@" -type f \( -perm -u+x -o -name '*.so*' \) >"$dir/files"
     : >"$dir/count"
@@ -22,7 +24,7 @@ mkdir "$dir/planted"
 echo 'int main(void) { return 0; }' >"$dir/main.c"
 "$CC" -o "$dir/planted/program" "$dir/main.c" -Wl,--enable-new-dtags,-rpath,/lib:
 "$CC" -o "$dir/planted/relative" "$dir/main.c" -Wl,--enable-new-dtags,-rpath,/lib:lib
-# shellcheck disable=SC2016 # the loader's word, not the shell's
+# shellcheck disable=SC2016 # $ORIGIN is for the loader, not for the shell
 "$CC" -o "$dir/planted/right" "$dir/main.c" -Wl,--enable-new-dtags,-rpath,'$ORIGIN/../lib:/lib'
 [ "$(faults "$dir/planted" | wc -l)" -eq 2 ] ||
     { echo "rpath: of three planted programs with two faults, found:"; faults "$dir/planted"; exit 1; }
@@ -33,6 +35,6 @@ found=$found$(faults "$INSTALL")
 [ "$(wc -l <"$dir/count")" -ge 5 ] || { echo "rpath: next to no program is installed"; exit 1; }
 [ -z "$found" ] || { echo "rpath: the loader would search the current directory for:"; echo "$found"; exit 1; }
 
-# Installed, a program runs from where it is, whatever the current directory holds.
+# Installed, a program runs whatever the current directory holds.
 cd "$dir"
 env -u LD_LIBRARY_PATH "$INSTALL/bin/tryst-info" >/dev/null

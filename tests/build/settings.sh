@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The README's table of settings is what `tryst-info -c --markdown` prints.
-# With --write it is put there instead of compared.
+# The README's table of settings is the output of `tryst-info -c --markdown`. With --write
+# the table is replaced instead of compared.
 set -eu
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT

@@ -1,17 +1,19 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Structs of the public headers grow by one rule (tryst/sized.h): struct_size is the first member of each that
-# is not listed here, only sized.h compares it, and a test calls with each struct shorter and longer.
+# Structs of the public headers grow by one rule (tryst/sized.h): struct_size is the first
+# member of each struct that is not listed here, only sized.h compares struct_size, and a
+# test calls with each struct shorter and longer.
 set -eu
 fail=0
 headers=$SOURCE/include/tryst
 tests="$SOURCE/tests/api/test_sized.c $SOURCE/tests/pipeline/test_sized_stage.c"
 
-# Elements of arrays, pairs that are passed by value, and a base that the caller's struct contains.
+# Without struct_size: elements of arrays, pairs that are passed by value, and a base that
+# the caller's struct contains.
 fixed="tryst_view tryst_layers tryst_stage tryst_action tryst_program_peak tryst_action_costs tryst_sim_rank
 tryst_sim_event tryst_span tryst_timeline_rank tryst_place_pair tryst_probe_flow"
 
-# Structs by name, and what their first member is.
+# Print the name and the first member of each struct.
 members=$(cat "$headers"/[a-km-z]*.h | awk '
     /^(typedef )?struct [a-z_]+ \{/ { name = $0; sub(/ \{.*/, "", name); sub(/.*struct /, "", name); next }
     name != "" && /;/ { print name, $1, $2; name = "" }')
@@ -34,7 +36,8 @@ for name in $(echo "$members" | cut -d' ' -f1); do
     }
 done
 
-# Modules are built with the library, so their tables are compared for equality.
+# Modules are built with the library, so struct_size of their tables is compared for
+# equality.
 comparison='struct_size *([!=]=|[<>])|([!=<>]=|[^-]>|<) *[a-z_.>-]*struct_size'
 cd "$SOURCE"
 compared=$(grep -rnE "$comparison" --include='*.c' --include='*.h' core topology transports rendezvous \

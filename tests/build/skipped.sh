@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The list with which ./run test ends (tests/skipped.awk): of planted tests, those that skip, each with its
-# own words, and those that leave something out; neither those that fail nor those that cannot be run.
+# The list at the end of ./run test (tests/skipped.awk): of planted tests, those that
+# skip, each with its reason, and those that leave parts out; neither those that fail nor
+# those that cannot be run.
 set -eu
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT

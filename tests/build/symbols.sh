@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Our libraries export tryst_* and nothing else, the static ones as the shared ones, so that no
-# name of ours can collide with one of a host program; modules export their entry alone. The
-# soname and the version node of all symbols carry the major version, and below 1.0 the minor version
-# too. libtryst needs neither BLAS nor a fabric.
+# The libraries export only tryst_*, the static ones as the shared ones, so that no
+# internal name can collide with a name of a host program; modules export only their
+# entry. The soname and the version node of all symbols contain the major version, and
+# below 1.0 the minor version too. libtryst needs neither BLAS nor a fabric.
 set -eu
 fail=0
 complain() { echo "symbols: $*"; fail=1; }
 
-# Names that are defined and global; @@VERSION goes.
+# Print the names that are defined and global, without @@VERSION.
 exported() { # <nm flags> <file>
     "$NM" "$1" --defined-only "$2" | awk 'NF == 3 && $2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort
 }

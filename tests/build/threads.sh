@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# No object of topology/ starts a thread: that is why its tests are left out under TSan
-# (tests/CMakeLists.txt). A layer that does start some shows that the search finds them.
+# No object of topology/ starts a thread; therefore its tests are left out under TSan
+# (tests/CMakeLists.txt). A layer that does start threads proves that the search finds
+# them.
 set -eu
 starts() { # <layer>
     find "$BUILD/$1" -name '*.o' -exec "$NM" -Au {} + |
@@ -9,7 +10,7 @@ starts() { # <layer>
 }
 
 if ! starts rendezvous/bootstrap >/dev/null; then
-    echo "threads: rendezvous/bootstrap starts one, and that is not seen"
+    echo "threads: the search does not find the thread of rendezvous/bootstrap"
     exit 1
 fi
 if starts topology; then

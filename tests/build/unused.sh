@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Exported but unused: functions that are not static, that no object of the product but their own
-# needs. They are either dead, or used by tests alone, or should be static. Public functions
-# (tryst_*) and main are for others.
-# What this build leaves out (a fabric that is missing) is read as text: a name in it is a use.
-# unused.list holds those of today, each with its reason; a line whose function is not found any
-# more has to go.
+# Exported but unused: functions that are not static, and that no object of the product
+# needs except their own. Such a function is dead, or used by tests alone, or should be
+# static. Public functions (tryst_*) and main are exempt. Sources that this build leaves
+# out (a missing fabric) are read as text: a name in them counts as a use. unused.list has
+# the known ones, each with its reason; a line whose function is not found any more must
+# be removed.
 # usage: tests/build/unused.sh
 # From the environment: SOURCE, BUILD (build/release), NINJA, NM, LIST (unused.list).
 set -eu
@@ -22,7 +22,8 @@ folders=$(sed -n 's/^ *add_subdirectory(\([^ )]*\).*/\1/p' CMakeLists.txt | grep
 # shellcheck disable=SC2086 # a list of folders
 find $folders -name '*.c' -o -name '*.cu' | sort >"$dir/sources"
 
-# Objects and their sources, from what the compiler read: the source comes first.
+# Print the objects and their sources, from the compiler's dependencies: the source comes
+# first.
 cd "$build"
 if [ -f build.ninja ]; then
     "${NINJA:-ninja}" -t deps | awk '/^[^ ]/ { sub(/: #deps .*/, ""); object = $0; next }
@@ -38,7 +39,7 @@ fi | grep -v '^tests/' | while IFS="$(printf '\t')" read -r object path; do
     esac
 done >"$dir/objects"
 
-# "object type name" of each global symbol that it defines or needs.
+# Print "object type name" for each global symbol that an object defines or needs.
 cut -f1 "$dir/objects" | xargs -r -d '\n' "${NM:-nm}" -A -g 2>/dev/null |
     sed -n 's/^\(.*\):[0-9a-f ]* \([A-Za-z]\) \([A-Za-z0-9_]*\)$/\1 \2 \3/p' >"$dir/symbols"
 cut -f2 "$dir/objects" | sort -u | comm -13 - "$dir/sources" >"$dir/left_out"
@@ -75,7 +76,7 @@ BEGIN {
         else if (index(place[name], listed[name] "/") != 1)
             complain(name ": the list says that it is in " listed[name])
     }
-    # What is left out here was not looked at.
+    # Functions of sources that this build leaves out were not checked.
     while ((getline line <(dir "/left_out")) > 0) folder[line] = 1
     for (name in listed)
         if (!(name in found) && (name in place || !(name in needed)))

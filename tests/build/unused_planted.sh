@@ -1,15 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# unused.sh does complain: a small product is built by ninja, and a function that nobody else uses
-# has to be named; one that is used, public, listed, or used where this build leaves a source out
-# has not. A line of the list that holds no more has to be named too.
+# unused.sh reports faults: ninja builds a small product, and a function that no other
+# file uses must be reported; a function that is used, public, listed, or used in a source
+# that this build leaves out must not. A line of the list that no longer applies must be
+# reported too.
 set -eu
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 mkdir -p "$dir/core" "$dir/tests" "$dir/build/tests"
 fail=0
 
-# check <description> <yes or no> <what it says, "" for anything>: does unused.sh accept it?
+# check <description> <yes or no> <part of the output, "" for anything>: does unused.sh
+# accept the product?
 check() {
     {
         # shellcheck disable=SC2016 # ninja expands them
@@ -27,7 +29,7 @@ check() {
         said=no
     fi
     [ "$said" = "$2" ] && grep -qF "$3" "$dir/said" && return 0
-    echo "planted: $1: accepted: $said; should be: $2, saying '$3'; it said:"
+    echo "planted: $1: accepted: $said; expected: $2, with '$3'; the output is:"
     cat "$dir/said"
     fail=1
 }

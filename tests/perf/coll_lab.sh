@@ -1,20 +1,24 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# All-reduce of 64 MiB of fp32 over uneven networks (network namespaces of this machine), beside the lower bound of its
-# plan, in goodput: a frame of 1,514 bytes carries 1,448.
+# All-reduce of 64 MiB of fp32 over uneven networks (network namespaces of this machine),
+# compared with the lower bound of its plan, in goodput: a frame of 1,514 bytes carries
+# 1,448.
 #
-# One idea: each network is one list of links, which becomes both the lab and the graph that ranks plan with.
+# One idea: each network is one list of links, from which both the lab and the graph of
+# the plan are made.
 #
 # usage: coll_lab.sh <netlab.sh> <tryst-perf> [ucx|ofi] [network…]
-#   COLL_LAB_ITERS   all-reduces that count, of each run (5)
-#   COLL_LAB_BYTES   of each (64M)
-#   COLL_LAB_SLOWER  all links have so many times less, in the network and in the graph (1): for a machine that is busy
+#   COLL_LAB_ITERS   counted all-reduces of each run (5)
+#   COLL_LAB_BYTES   bytes of each (64M)
+#   COLL_LAB_SLOWER  divide the rates of all links by this, in the network and in the graph
+#                    (1): for a busy machine
 #   COLL_LAB_WRONG   factor of all rates in the graph, not in the network (1)
-#   COLL_LAB_CHECK   compare each result with one that is computed (no)
-#   COLL_LAB_MAX     fail above this ratio of ours (none)
-#   COLL_LAB_BESIDE  mpich: after each of ours, MPI_Allreduce of as many bytes over the same network, with the ratio to
-#                    the same bound (no); MPIR_CVAR_* and UCX_RNDV_THRESH of the environment apply to it
-#   TRYST_PACE=0           without a pace
+#   COLL_LAB_CHECK   compare each result with a computed one (no)
+#   COLL_LAB_MAX     fail above this ratio of Tryst (none)
+#   COLL_LAB_BESIDE  mpich: after each run of Tryst, MPI_Allreduce of as many bytes over the
+#                    same network, with the ratio to the same bound (no); MPIR_CVAR_* and
+#                    UCX_RNDV_THRESH of the environment apply to it
+#   TRYST_PACE=0     without a pace
 set -euo pipefail
 if [ "$1" = --within ]; then
     shift
@@ -40,13 +44,13 @@ star() { # <rate in Mbit/s>…: hosts at one switch
     done
 }
 
-network() { # <name>: the lines of a lab
+network() { # <name>: print the lines of a lab
     case $1 in
     pair) star 400 400 ;;
     star) star 400 400 400 400 ;;
     uneven) star 800 800 400 200 ;;
     eight) star 400 200 400 200 400 200 400 200 ;;
-    racks) # neighbours in rank are in different racks
+    racks) # neighbouring ranks are in different racks
         printf '%s\n' "host h0 h1 h2 h3" "switch s0 s1" "link h0 s0 400mbit" "link h1 s1 400mbit" \
             "link h2 s0 400mbit" "link h3 s1 400mbit" "link s0 s1 400mbit"
         ;;
@@ -61,7 +65,7 @@ network() { # <name>: the lines of a lab
     esac
 }
 
-# The lab on stdin as a cluster's JSON, all rates times <factor>.
+# Print the lab on stdin as a cluster's JSON, all rates times <factor>.
 graph() { # <factor>
     awk -v factor="$1" '
         function name_all(   text, i) {
@@ -77,7 +81,8 @@ graph() { # <factor>
         END { printf "{\"ranks\":[%s],\n \"nodes\":[%s],\n \"links\":[%s]}\n", ranks, nodes, links }'
 }
 
-# Print one line of a table from the figures of rank 0; those of a later file replace those of an earlier one.
+# Print one line of a table from the figures of rank 0; those of a later file replace
+# those of an earlier one.
 judge() { # <network> <who> <highest ratio, or nothing> <json file>…
     awk -v is="$1" -v who="$2" -v wrong="$wrong" -v most="$3" '
         { for (i = 1; i <= split($0, part, /[,{}\[\]]/); i++)
@@ -109,7 +114,7 @@ beside_check() {
     esac
 }
 
-# Run MPI_Allreduce over the network that ours has just run over.
+# Run MPI_Allreduce over the network that Tryst has just used.
 beside_run() { # <network>
     local code=0
     timeout --foreground -k 10 $mpi_most_s "$netlab" "$dir/lab" "$(dirname "$0")/mpich_lab.sh" "$mpi" \

@@ -1,14 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Compares tryst-perf with ucx_perftest on this machine: 8-byte latency, and bandwidth at 1 MiB and
-# 16 MiB; shm against UCX's shared memory, ucx-shm (ucx with UCX_TLS=sm,self) and ucx-tcp against the
-# same UCX transports with error handling (-e). Alternating pairs with equal outstanding sends; prints the median and spread of the ratios.
+# Compare tryst-perf with ucx_perftest on this machine: 8-byte latency, and bandwidth at 1
+# MiB and 16 MiB; shm against UCX's shared memory, ucx-shm (ucx with UCX_TLS=sm,self) and
+# ucx-tcp against the same UCX transports with error handling (-e). Runs are alternating
+# pairs with equal outstanding sends; the output is the median and spread of the ratios.
 # table.sh has more sizes and fabrics.
 #
-# Usage: compare.sh <tryst-perf> [pairs (11)] [shm|ucx-shm|ucx-tcp …]
-# Latency is time per time (wanted: at most 2), bandwidth rate per rate (wanted: at least 0.95). The
-# exit status says whether it could be measured, not how it came out; TRYST_COMPARE_STRICT=1 makes it
-# 1 where something falls short.
+# usage: compare.sh <tryst-perf> [pairs (11)] [shm|ucx-shm|ucx-tcp …]
+#
+# Ratios are time by time for latency (target: at most 2) and rate by rate for bandwidth
+# (target: at least 0.95). The exit status is nonzero only if the measurement failed; with
+# TRYST_COMPARE_STRICT=1 it is also 1 if a target is missed.
 # shellcheck disable=SC1091,SC2034,SC2154 # variables of lib.sh
 set -eu
 perf=$1

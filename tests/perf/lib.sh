@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=sh
-# What compare.sh and table.sh share: one figure of ours, or of the raw fabric beside it, by *path*:
+# Shared by compare.sh and table.sh: one figure of Tryst, or of the raw fabric, by *path*:
 #
 #   shm      shm                              ucx_perftest over UCX's shared memory
 #   ucx-shm  ucx, UCX_TLS=sm,self             ucx_perftest -e over UCX's shared memory
 #   ucx-tcp  ucx, UCX_TLS=tcp                 ucx_perftest -e over UCX's TCP
-#   ofi-tcp  ofi, as it chooses: net          raw_fi net
+#   ofi-tcp  ofi, its default: net            raw_fi net
 #   ofi-rxm  ofi, FI_PROVIDER=tcp             raw_fi tcp;ofi_rxm
 #   ofi-shm  ofi, FI_PROVIDER=shm             raw_fi shm
 #
-# Who sources this sets $perf (tryst-perf), and $raw_fi for the last three.
+# The script that sources this file sets $perf (tryst-perf), and $raw_fi for the last
+# three.
 perf=${perf:?} raw_fi=${raw_fi:-}
-window=32 # transfers outstanding in `bandwidth`, on both sides
-deep=${TRYST_TABLE_DEEP:-256} # and of 8 bytes in `rate`: what waits for one peer at any time
+window=32 # outstanding transfers in `bandwidth`, on both sides
+deep=${TRYST_TABLE_DEEP:-256} # outstanding 8-byte messages to one peer in `rate`
 tries=0
 server=
 dir=$(mktemp -d)
@@ -22,7 +23,8 @@ cleanup() {
 }
 trap cleanup EXIT
 
-# tryst-perf binds its ranks to the first two processors that it may use: so do we.
+# tryst-perf binds its ranks to the first two processors that it may use; the others get
+# the same.
 cpus=$(awk '/^Cpus_allowed_list/ {
     n = split($2, part, ",")
     for (i = 1; i <= n && count < 2; i++) {
@@ -55,7 +57,8 @@ ours() {
     timeout 120 env "$@" | sed -n "s/.*\"$field\": \([-+0-9.e]*\).*/\1/p"
 }
 
-# theirs <path> <pingpong|bandwidth|rate> <bytes> <iterations>: the same of the raw fabric
+# theirs <path> <pingpong|bandwidth|rate> <bytes> <iterations>: the same for the raw
+# fabric
 theirs() {
     case $1 in
     ofi-tcp) raw_figure net "$2" "$3" "$4" ;;
@@ -69,7 +72,8 @@ raw_figure() {
     timeout 120 "$raw_fi" "$1" "$2" "$3" "$4" "$window" "$server_cpu" "$client_cpu"
 }
 
-# A port of somebody else's is tried with another one. `rate` is plain ucx_perftest -t tag_bw.
+# If another program has the port, try another one. `rate` is plain ucx_perftest -t
+# tag_bw.
 perftest_figure() {
     path=$1 kind=$2 bytes=$3 iterations=$4
     more='' test=tag_bw
@@ -78,7 +82,8 @@ perftest_figure() {
     bandwidth) more="-O $window" ;;
     esac
     [ "$path" = shm ] || [ "$kind" = rate ] || more="$more -e"
-    # With -e UCX leaves its shared memory out unless told so; our module tells it.
+    # With -e UCX leaves its shared memory out unless it is enabled; Tryst's module
+    # enables it.
     set -- UCX_POSIX_ERROR_HANDLING=y UCX_SYSV_ERROR_HANDLING=y
     case $path in
     shm) set -- UCX_TLS=sm,self ;;
@@ -110,8 +115,9 @@ perftest_figure() {
     esac
 }
 
-# pairs_measure <count> <path> <kind> <bytes> <iterations>: lines "ratio ours theirs" of alternating
-# pairs, sorted, into $dir/ratios. The ratio is ours to theirs. 1: one of them cannot be measured.
+# pairs_measure <count> <path> <kind> <bytes> <iterations>: write lines "ratio ours
+# theirs" of alternating pairs, sorted, to $dir/ratios. The ratio is ours by theirs.
+# Status 1: one of them cannot be measured.
 pairs_measure() {
     pairs_left=$1
     shift

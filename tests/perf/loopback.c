@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages of 8 bytes from a rank to itself, by prepared key: under
- * `valgrind --tool=callgrind`, what the engine costs in instructions, which no neighbour on the
- * machine can change. Two runs of different lengths give the cost of one (loopback.sh). */
+/* Messages of 8 bytes from a rank to itself, by prepared key: under `valgrind
+ * --tool=callgrind` they give the engine's cost in instructions, which other load on the
+ * machine cannot change. Two runs of different lengths give the cost of one message
+ * (loopback.sh). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <tryst/tryst.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MPI_Allreduce of fp32, as tryst-perf allreduce measures ours: separate input and result, one round that does not
- * count, no barrier between rounds, and each round lasts as long as its slowest rank. Rank 0 prints the median and the
- * maximum as JSON. mpich_lab.sh runs this program; nothing of ours is linked.
+/* MPI_Allreduce of fp32, measured as tryst-perf allreduce measures Tryst: separate input
+ * and result, one round that is not counted, no barrier between rounds, and each round
+ * lasts as long as its slowest rank. Rank 0 prints the median and the maximum as JSON.
+ * mpich_lab.sh runs this program, which links no part of Tryst.
  *
  * usage: mpi_allreduce <bytes> <rounds> */
 #include <mpi.h>
@@ -26,7 +27,7 @@ static int wrong_count(const float *result, int count, int ranks)
     return wrong;
 }
 
-/** Run the rounds; `seconds` gets this rank's time of each that counts. */
+/** Run the rounds; `seconds` gets this rank's time of each counted round. */
 static void measure(const float *in, float *result, int count, int rounds,
                     double *seconds)
 {
@@ -38,9 +39,10 @@ static void measure(const float *in, float *result, int count, int rounds,
     }
 }
 
-/** End this process without MPI_Finalize, which waits for ever in one of a few runs with MPICH 4.0.2 over UCX 1.13.1:
- *  one rank closes a connection and polls, while the others wait in PMI's barrier and poll no more. The sleep lets all
- *  ranks leave the last barrier before any connection breaks. */
+/** End this process without MPI_Finalize, which hangs in one of a few runs with MPICH
+ *  4.0.2 over UCX 1.13.1: one rank closes a connection and polls, while the others wait
+ *  in PMI's barrier and no longer poll. The sleep lets all ranks leave the last barrier
+ *  before any connection breaks. */
 static void finish(void)
 {
     fflush(stdout);
@@ -67,7 +69,7 @@ int main(int argc, char **argv)
     }
     for (int i = 0; i < count; i++) {
         in[i] = (float)(rank + 1);
-        result[i] = -1; /* its pages exist before the clock runs */
+        result[i] = -1; /* touch the pages before the clock runs */
     }
     measure(in, result, count, rounds, seconds);
     int wrong = wrong_count(result, count, ranks);

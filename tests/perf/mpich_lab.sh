@@ -1,9 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# An MPI program of MPICH on every host of a lab (tests/netlab/netlab.sh), one rank each; coll_lab.sh runs this script.
+# Run an MPI program of MPICH on every host of a lab (tests/netlab/netlab.sh), one rank
+# each; coll_lab.sh runs this script.
 #
-# One idea: each host gets one address for MPI, and the route to each other host is the link that joins the two. Hosts
-# without a switch have an address on each link, of which UCX takes any, whether or not a peer reaches it.
+# One idea: each host gets one address for MPI, and the route to each other host is the
+# link that joins the two. Hosts without a switch have an address on each link, of which
+# UCX uses any, whether or not a peer reaches it.
 #
 # usage: netlab.sh LAB mpich_lab.sh PROGRAM…
 #        mpich_lab.sh -x HOST COMMAND…       as Hydra calls ssh: run COMMAND on that host
@@ -33,7 +35,7 @@ addresses_add() {
 }
 
 addresses_add
-# TCP alone: these hosts are one machine, and UCX would find its shared memory.
+# TCP alone: these hosts are one machine, and UCX would use its shared memory.
 export UCX_TLS=tcp,self UCX_NET_DEVICES=$device
 # Eager messages take half the time of rendezvous here (perf/RESULTS.md).
 export UCX_RNDV_THRESH=${UCX_RNDV_THRESH:-inf}

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reductions beside memory: bytes read and written in a second by each kernel, in buffers
- * that fit the second-level cache and in buffers that fit none, beside memcpy and a plain
- * loop of additions (a = b + c in f64, as STREAM's add). The kernel and that loop run in
- * turn, and the ratio is the median over the turns, since a shared machine changes from
- * minute to minute.
+/* Reductions compared with memory: bytes read and written per second by each kernel, in
+ * buffers that fit into the second-level cache and in buffers that fit into no cache,
+ * beside memcpy and a plain loop of additions (a = b + c in f64, as STREAM's add). The
+ * kernel and that loop run in turn, and the ratio is the median over the turns, because
+ * the speed of a shared machine changes from minute to minute.
  *
- *     perf_reduce [all]            each dtype and operation, by the processor's best variant
- *     perf_reduce all VARIANT      the same by another variant (avx512, avx2, base)
- *     perf_reduce smoke            a few, short: that it runs */
+ *     perf_reduce [all]           each dtype and operation, by the processor's best variant
+ *     perf_reduce all VARIANT     the same by another variant (avx512, avx2, base)
+ *     perf_reduce smoke           a few short ones, as a test */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -34,12 +34,12 @@ static const struct {
 
 static struct {
     int turns;
-    double seconds; /* of one measurement, at least */
+    double seconds; /* minimum duration of one measurement */
     char *a, *b, *dst;
     size_t sizes[2]; /* bytes of a buffer: in the cache, in memory */
 } run;
 
-/* What is measured: a kernel's reduce or scale, memcpy, the plain loop. */
+/* The measured function: a kernel's reduce or scale, memcpy, the plain loop. */
 struct work {
     enum { COPY, ADD, REDUCE, SCALE } kind;
     const struct reduce_kernel *kernel;
@@ -74,7 +74,7 @@ static void work_once(const struct work *work, size_t bytes)
     __asm__ volatile("" : : "r"(run.dst) : "memory");
 }
 
-/* GB/s, read and written. */
+/* Return GB/s, read and written. */
 static double rate(const struct work *work, size_t bytes)
 {
     double streams = work->kind == COPY || work->kind == SCALE ? 2 : 3;
@@ -153,8 +153,8 @@ static const struct reduce_variant *variant_find(const char *name)
     return NULL;
 }
 
-/* All values are 1 in every floating-point type, nearly, and no arithmetic meets a
- * subnormal one. */
+/* All values are 1 in every floating-point type, nearly, and no operation gets a
+ * subnormal number. */
 static bool buffers_open(void)
 {
     size_t bytes = run.sizes[1];
@@ -175,7 +175,7 @@ static void sizes_choose(bool smoke)
     size_t cache = l2 > 0 ? (size_t)l2 : L2_BYTES_USUAL;
     run.turns = smoke ? 1 : TURNS_MAX;
     run.seconds = smoke ? 1e-4 : 5e-3;
-    run.sizes[0] = cache / 6 / 4096 * 4096; /* three buffers are half of it */
+    run.sizes[0] = cache / 6 / 4096 * 4096; /* three buffers fill half of the cache */
     run.sizes[1] = smoke ? 4 * run.sizes[0] : LARGE_BYTES;
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages of 8 bytes between two ranks over shared memory, one direction after the other. Both ranks are contexts
- * of this process, and one thread progresses them in turn: so under `valgrind --tool=callgrind` the count of
- * instructions is the same in each run, which spinning processes never give. Two runs of different lengths
- * give the cost of one message, sender and receiver together (loopback.sh). */
+/* Messages of 8 bytes between two ranks over shared memory, one direction after the
+ * other. Both ranks are contexts of this process, and one thread progresses them in turn:
+ * so under `valgrind --tool=callgrind` the count of instructions is the same in each run,
+ * which is never the case for spinning processes. Two runs of different lengths give the
+ * cost of one message, sender and receiver together (loopback.sh). */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +24,7 @@ static struct end ends[RANKS];
 static pthread_barrier_t barrier;
 static char gathered[RANKS * GATHER_BYTES_MAX];
 
-/** The caller's all-gather, over this process's memory. */
+/** Implement the caller's all-gather in this process's memory. */
 static int gather(void *arg, const void *mine, void *all, size_t bytes)
 {
     size_t rank = (size_t)((struct end *)arg - ends);
@@ -94,7 +95,7 @@ static void both(void *(*run)(void *))
         pthread_join(threads[i], NULL);
 }
 
-/** One message; both contexts progress until both operations are complete. */
+/** Send one message; progress both contexts until both operations are complete. */
 static tryst_status message(struct end *from, struct end *to)
 {
     tryst_op *ops[2] = {NULL, NULL};

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The raw fabric beside tryst-perf over ofi: fi_tsend and fi_trecv between two processes, busy polling.
+/* The raw fabric, for comparison with tryst-perf over ofi: fi_tsend and fi_trecv between
+ * two processes, busy polling.
  *
  *   raw_fi PROVIDER pingpong|bandwidth BYTES ITERATIONS WINDOW CPU CPU
  *
- * Prints seconds one way (the median), or bytes per second. Exit 77: libfabric has no such provider
- * here. Every receive is posted before its send may start, since `net` closes the connection on others:
- * a stream's sender is at most two windows ahead of what the receiver has acknowledged. */
+ * Prints seconds one way (the median), or bytes per second. Exit 77: libfabric has no
+ * such provider here. Every receive is posted before its send may start, because `net`
+ * closes the connection on messages without a receive: the sender of a stream is at most
+ * two windows ahead of the receiver's acknowledgement. */
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_errno.h>
@@ -23,10 +25,10 @@ static struct fid_ep *ep;
 static struct fid_cq *cq;
 static fi_addr_t peer;
 static int first, other_fd;                 /* a socket to the other process */
-static unsigned long sent, received, acked; /* completions */
+static unsigned long sent, received, acked; /* number of completions */
 static struct slot {
-    struct fi_context2 room; /* the provider may write here (FI_CONTEXT) */
-    unsigned long *counter;  /* raised by completion */
+    struct fi_context2 room; /* space that the provider may write to (FI_CONTEXT) */
+    unsigned long *counter;  /* incremented by the completion */
 } slots[SLOTS];
 
 static void must(const char *what, long status)
@@ -61,7 +63,7 @@ static void post(int tag, void *data, size_t bytes, unsigned long *counter)
     must("fi_tsend or fi_trecv", status);
 }
 
-/* Tell each other `bytes`: nobody comes back before both are here. */
+/* Exchange `bytes` with the other process; both return once both have sent. */
 static void swap(void *data, size_t bytes)
 {
     if (write(other_fd, data, bytes) != (ssize_t)bytes ||
@@ -133,7 +135,8 @@ static double pingpong(char *data, size_t bytes, unsigned long count)
     return took[warmup + count / 2];
 }
 
-/* `windows` of them one way, until the last is acknowledged. Numbers go on from `from`. */
+/* Send `windows` of them one way, until the last is acknowledged. Numbers continue from
+ * `from`. */
 static void stream(char *data, size_t bytes, unsigned long window, unsigned long from,
                    unsigned long windows)
 {
@@ -158,7 +161,7 @@ static double bandwidth(char *data, size_t bytes, unsigned long count,
         post(first ? ACK : DATA, first ? data + bytes : data, first ? 1 : bytes,
              first ? &acked : &received);
     swap(&(char){0}, 1);
-    stream(data, bytes, window, 0, 1); /* connects, and warms up */
+    stream(data, bytes, window, 0, 1); /* connect, and warm up */
     double begin = now_s();
     stream(data, bytes, window, 1, windows);
     return (double)(windows * window * bytes) / (now_s() - begin);
@@ -187,7 +190,7 @@ int main(int argc, char **argv)
                         ? pingpong(data, bytes, count)
                         : bandwidth(data, bytes, count, window);
     swap(&(char){0}, 1);
-    must("fi_close", fi_close(&ep->fid)); /* else shm leaves its file in /dev/shm */
+    must("fi_close", fi_close(&ep->fid)); /* otherwise shm leaves its file in /dev/shm */
     if (first)
         printf("%g\n", figure);
     return 0;

@@ -1,18 +1,21 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Instructions per 8-byte message at the sender and at the receiver, 256 outstanding, by valgrind's
-# callgrind: two runs of different lengths give the cost of one message, once with each side measured. The
-# other side runs as it is, some fifty times as fast; what the measured one idles all the same differs from
-# run to run, so the least of five runs counts. What tryst-perf itself does is left out (and the sorting of its figures); `ours`
-# is what stands in the library and its modules, without the fabric's libraries and libc.
-# Usage: sides.sh <folder of tryst-run and tryst-perf> [path …]   (shm, ucx-shm, ucx-tcp; all)
+# Print the instructions per 8-byte message at the sender and at the receiver, 256
+# outstanding, by valgrind's callgrind: two runs of different lengths give the cost of one
+# message, once with each side measured. The other side runs without valgrind, some fifty
+# times as fast; the measured side still idles for a varying time, so the least of five
+# runs counts. The code of tryst-perf (and the sorting of its figures) is excluded; `ours`
+# is the library and its modules, without the fabric's libraries and libc.
+# usage: sides.sh <folder of tryst-run and tryst-perf> [path …]   (shm, ucx-shm, ucx-tcp; all)
+#
 # TRYST_SIDES_MOST: exit status 1 where a side takes more than that.
 set -eu
 bin=$1
 shift
 command -v valgrind >/dev/null || { echo "skipped: valgrind is not installed (package valgrind)"; exit 77; }
 [ $# -gt 0 ] || set -- shm ucx-shm ucx-tcp
-# Or the other side falls asleep between two messages, and a receiver that does announces its receives.
+# Otherwise the other side falls asleep between two messages, and a receiver that does so
+# announces its receives.
 export TRYST_SPIN=1s
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT

@@ -1,12 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The first table of RESULTS.md: tryst-perf by prepared key beside the raw fabric (ucx_perftest,
-# raw_fi), each figure the median of alternating pairs, each ratio with its least and most. Markdown.
+# Print the first table of RESULTS.md as Markdown: tryst-perf by prepared key beside the
+# raw fabric (ucx_perftest, raw_fi), each figure the median of alternating pairs, each
+# ratio with its least and most.
 #
-# Usage: table.sh <tryst-perf> <raw_fi> [pairs (3)] [shm|ucx-shm|ucx-tcp|ofi-tcp|ofi-rxm|ofi-shm|rate …]
-# lib.sh says what each of them is; `rate`: messages of 8 bytes, 256 waiting for one peer at any time,
-# beside `ucx_perftest -t tag_bw -s 8`. Three pairs of all take some eight minutes. TRYST_TABLE_ROWS: only
-# rows whose text it matches (grep -E). The exit status says whether all could be measured.
+# usage: table.sh <tryst-perf> <raw_fi> [pairs (3)] [shm|ucx-shm|ucx-tcp|ofi-tcp|ofi-rxm|ofi-shm|rate …]
+#
+# lib.sh describes the paths; `rate`: messages of 8 bytes, 256 outstanding to one peer,
+# beside `ucx_perftest -t tag_bw -s 8`. Three pairs of all take some eight minutes.
+# TRYST_TABLE_ROWS: only rows whose text matches (grep -E). The exit status is nonzero
+# only if a figure could not be measured.
 # shellcheck disable=SC1091,SC2034,SC2154 # variables of lib.sh
 set -eu
 perf=$1 raw_fi=$2
@@ -18,7 +21,7 @@ command -v ucx_perftest >/dev/null 2>&1 || { echo "skipped: ucx_perftest is not 
 . "$(dirname "$0")/lib.sh"
 missing=0
 only=${TRYST_TABLE_ROWS:-.}
-unset TRYST_TABLE_ROWS # no setting of the library
+unset TRYST_TABLE_ROWS # not a setting of the library
 
 # row <text> <path> <kind> <bytes> <iterations>
 row() {
@@ -44,7 +47,7 @@ row() {
         }' "$dir/ratios"
 }
 
-# name <path>: what its row is called
+# name <path>: print the name of its row
 name() {
     case $1 in
     shm) echo 'shm' ;;

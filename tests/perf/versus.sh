@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Compares two builds of tryst-perf, each pair of runs one after the other: 8-byte ping-pong, and the
-# rate of 8-byte messages with 256 outstanding. Prints the median and the spread of new / old.
+# Compare two builds of tryst-perf, each pair of runs one after the other: 8-byte
+# ping-pong, and the rate of 8-byte messages with 256 outstanding. Print the median and
+# the spread of new / old.
 #
-# Usage: versus.sh <old tryst-perf> <new tryst-perf> [pairs (31)] [path …]   (paths: lib.sh)
+# usage: versus.sh <old tryst-perf> <new tryst-perf> [pairs (31)] [path …]   (paths: lib.sh)
 # shellcheck disable=SC1091,SC2034,SC2154 # variables of lib.sh
 set -eu
 old=$1 new=$2 pairs=${3:-31}

@@ -49,7 +49,7 @@ static void complain(canary *self, const char *what)
     }
 }
 
-/* The action that the program has next for this stage; it must be of `kind`. */
+/* Take the next action of the program for this stage; it must be of `kind`. */
 static tryst_action take_action(canary *self, tryst_action_kind kind)
 {
     size_t count = 0;
@@ -59,12 +59,12 @@ static tryst_action take_action(canary *self, tryst_action_kind kind)
         self->next++;
     }
     if (self->next == count) {
-        complain(self, "an action behind the program's end");
+        complain(self, "an action after the program's end");
         return (tryst_action){0};
     }
     const tryst_action action = actions[self->next++];
     if (action.kind != kind) {
-        complain(self, "another action than the program's");
+        complain(self, "not the action that the program has next");
     }
     return action;
 }
@@ -76,7 +76,7 @@ void canary_end(canary *self)
     const tryst_action *actions = tryst_program_actions(self->program, rank, &count);
     for (size_t i = self->next; i < count; i++) {
         if (actions[i].stage == self->stage) {
-            complain(self, "the step has ended, and not all of its actions have");
+            complain(self, "the step has ended before all of its actions");
             return;
         }
     }

@@ -18,7 +18,7 @@ void *chain_alloc(uint64_t bytes)
     return memory;
 }
 
-/* Stages use these four. */
+/* Return the size of a dtype: stages use these four. */
 static uint64_t dtype_bytes(tryst_dtype dtype)
 {
     switch (dtype) {
@@ -39,7 +39,8 @@ static tryst_stage_work *work_at(const chain *c, int microbatch, int stage)
     return &c->works[microbatch * c->stages_count + stage];
 }
 
-/* Buffers of one micro-batch; an activation is the output of one stage and input of the next. */
+/* Connect the buffers of one micro-batch: the output of a stage is the input of the
+ * next. */
 static void chain_wire(chain *c, int microbatch)
 {
     uint8_t *tokens = c->tokens + (uint64_t)microbatch * 2 * windows_bytes(c);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See deferred_row.h. An operation becomes a closure in its lane's queue; structures that calls take by
- * pointer are copied, as a launch on a device copies its arguments. */
+/* See deferred_row.h. An operation becomes a closure in its lane's queue; structures that
+ * calls take by pointer are copied, as a launch on a device copies its arguments. */
 extern "C" {
 #include "deferred_row.h"
 }
@@ -10,7 +10,7 @@ extern "C" {
 #include <deque>
 #include <functional>
 
-/* How often it has been recorded, and how many of those records have been reached. */
+/* How often the event was recorded, and how many of these records were reached. */
 struct deferred_event {
     uint64_t recorded, reached;
 };
@@ -22,7 +22,7 @@ struct deferred_entry {
     uint64_t record;
 };
 
-/* One session at a time is deferred: that of the stage. */
+/* Only one session at a time is deferred: the stage's. */
 static std::deque<deferred_entry> lanes[DEVICE_LANES];
 static int order;
 static uint64_t random_state;
@@ -33,7 +33,7 @@ static const device_kernels *plain(void)
     return &device_kernels_reference;
 }
 
-/* ---- queueing ------------------------------------------------------------------------------ */
+/* ---- queueing ---------------------------------------------------------------------- */
 
 template <typename T> struct held {
     T value;
@@ -84,7 +84,7 @@ struct deferred<SLOT> {
     }
 };
 
-/* ---- events -------------------------------------------------------------------------------- */
+/* ---- events ------------------------------------------------------------------------ */
 
 static tryst_status event_open(device_session *session, void **event_p)
 {
@@ -106,14 +106,14 @@ static void event_record(const device_lane *lane, void *data)
     lanes[lane->index].push_back({[=]() { event->reached = record; }, nullptr, 0});
 }
 
-/* For the newest record at the time of the call, as cudaStreamWaitEvent does. */
+/* Wait for the newest record at the time of the call, as cudaStreamWaitEvent does. */
 static void event_wait(const device_lane *lane, void *data)
 {
     deferred_event *event = (deferred_event *)data;
     lanes[lane->index].push_back({nullptr, event, event->recorded});
 }
 
-/* ---- running ------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------- */
 
 static bool is_ready(const std::deque<deferred_entry> &lane)
 {
@@ -132,13 +132,15 @@ static int choose(bool first, bool second)
                                             : (int)(random_state >> 63);
 }
 
-/* Runs all that both lanes were given. */
+/* Run everything in the queues of both lanes. */
 static tryst_status lane_idle(const device_lane *)
 {
     while (!lanes[0].empty() || !lanes[1].empty()) {
         const bool first = is_ready(lanes[0]), second = is_ready(lanes[1]);
         if (!first && !second) {
-            fprintf(stderr, "deferred row: both lanes wait for events of each other\n");
+            fprintf(
+                stderr,
+                "deferred row: deadlock: each lane waits for an event of the other\n");
             abort();
         }
         std::deque<deferred_entry> &lane = lanes[choose(first, second)];

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A canary on a fake device: its calls are queued in a stream of its own and run there, after the
- * events that they were given; what it checks is what canary.h says. */
+/* A canary on a fake device: its calls are queued in its stream and run there, after the
+ * events that were passed with them; canary.h describes the checks. */
 #ifndef TRYST_TESTS_DEVICE_CANARY_H
 #define TRYST_TESTS_DEVICE_CANARY_H
 
 #include "canary.h"
 
-/* Make a canary that was initialised one of the device; it keeps working as `self->base`. */
+/* Turn an initialised canary into a canary on the device; `self->base` keeps working. */
 void device_canary_init(canary *self);
-/* Wait for what is queued: the update that ends a step. */
+/* Wait for queued work, which is the update at the end of a step. */
 void device_canary_finish(canary *self);
 void device_canary_close(canary *self);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CUDA kernels' own sources, compiled for the host over the emulation. */
+/* The sources of the CUDA kernels, compiled for the host over the emulation. */
 #include "support/emulated_cuda.h"
 
 #include "pipeline/device/cuda/attention.cu"

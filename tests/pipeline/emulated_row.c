@@ -4,7 +4,8 @@
 
 #include "pipeline/device/cuda/cuda_row.h"
 
-/* As cuda_product.c does where cuBLASLt has no epilogue: the product without it, then a kernel. */
+/* Do as cuda_product.c does where cuBLASLt has no epilogue: the product without it, then
+ * a kernel. */
 static void emulated_product(const device_lane *lane, const device_product *product)
 {
     const uint64_t count = (uint64_t)product->m * (uint64_t)product->n;

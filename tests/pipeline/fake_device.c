@@ -16,8 +16,8 @@ typedef enum task_kind {
 } task_kind;
 
 typedef struct fake_event {
-    uint64_t recorded; /* times */
-    uint64_t passed;   /* the newest of those that the stream has come to */
+    uint64_t recorded; /* number of records */
+    uint64_t passed;   /* the newest record that the stream has reached */
 } fake_event;
 
 typedef struct task {
@@ -27,7 +27,7 @@ typedef struct task {
     bool (*until)(void *arg);
     void *arg;
     fake_event *event;
-    uint64_t ticket; /* of the event */
+    uint64_t ticket; /* number of the event's record */
     void *to;
     const void *from;
     size_t bytes;
@@ -86,7 +86,7 @@ static void pause_ns(uint64_t ns)
     nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
 }
 
-/* Under the lock. xorshift64* */
+/* Draw a delay (xorshift64*). Under the lock. */
 static uint64_t draw_delay(void)
 {
     random_state ^= random_state >> 12;
@@ -95,7 +95,7 @@ static uint64_t draw_delay(void)
     return delay_most_ns ? random_state * 2685821657736338717ull % delay_most_ns : 0;
 }
 
-/* ---- streams -------------------------------------------------------------------------------- */
+/* ---- streams ----------------------------------------------------------------------- */
 
 /* Without the lock. */
 static void task_run(task *self)
@@ -237,7 +237,7 @@ tryst_status tryst_copy_async(const tryst_device *device, void *stream, void *to
     return TRYST_OK;
 }
 
-/* ---- events --------------------------------------------------------------------------------- */
+/* ---- events ------------------------------------------------------------------------ */
 
 tryst_status tryst_event_open(const tryst_device *device, void **event_p)
 {
@@ -280,7 +280,7 @@ tryst_status tryst_stream_wait(const tryst_device *device, void *stream, void *e
     return TRYST_OK;
 }
 
-/* ---- handles and pinned memory -------------------------------------------------------------- */
+/* ---- handles and pinned memory ----------------------------------------------------- */
 
 tryst_status tryst_device_open(tryst_ctx *ctx, tryst_memory_kind memory, int32_t ordinal,
                                tryst_device **device_p)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A device stage module for the loader's test, with one thing about it as FAKE_WHAT says. */
+/* A device stage module for the loader's test; FAKE_WHAT selects its defect. */
 #include "pipeline/device/stage_module.h"
 
 #include <signal.h>
@@ -11,7 +11,7 @@ static void fake_handler(int number)
     (void)number;
 }
 
-/* What foreign constructors do. */
+/* Change signal handlers and the mask, as constructors of foreign libraries do. */
 __attribute__((constructor)) static void fake_begin(void)
 {
     (void)signal(SIGUSR2, fake_handler);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Implements fake_tryst.h. One mutex, one list of operations per world, waits that poll:
- * it has to be obviously right, not fast. */
+ * the code must be obviously right, not fast. */
 #include "fake_tryst.h"
 
 #include "fake_device.h"
@@ -50,17 +50,17 @@ struct tryst_op {
     uint64_t step;
     char key[TRYST_KEY_MAX + 1];
     tryst_tensor tensor;
-    tryst_op *partner; /* while matched and not both complete */
-    uint64_t due_ns;   /* a matched receive completes then; a send after it */
+    tryst_op *partner; /* set while matched and not both complete */
+    uint64_t due_ns;   /* when a matched receive completes; the send completes later */
     tryst_status status;
     char text[128];
-    struct gate *gate; /* a stream waits for it */
+    struct gate *gate; /* set if a stream waits for the operation */
 };
 
-/* What a stream waits for: it outlives the operation. */
+/* The condition that a stream waits for; it outlives the operation. */
 struct gate {
     fake_world *world;
-    tryst_op *op; /* NULL: it has ended */
+    tryst_op *op; /* NULL: the operation has ended */
 };
 
 struct fake_world {
@@ -171,9 +171,7 @@ void fake_kill(fake_world *world, int rank)
     pthread_mutex_unlock(&world->lock);
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  Operations (under the lock)
- * ----------------------------------------------------------------------------------- */
+/* ---- operations (under the lock) --------------------------------------------------- */
 
 static void complete(tryst_op *op, tryst_status status, const char *text)
 {
@@ -196,7 +194,7 @@ static void match(tryst_op *op)
         if (other != op && other->sends != op->sends &&
             other->status == TRYST_IN_PROGRESS && !other->partner &&
             other->step == op->step && strcmp(other->key, op->key) == 0) {
-            found = other; /* the last one found is the oldest */
+            found = other; /* the last match in the list is the oldest */
         }
     }
     if (found) {
@@ -208,7 +206,7 @@ static void match(tryst_op *op)
     }
 }
 
-/* Both ends of a match that is due: copy, then complete. Called from the receiver's side
+/* Copy and complete both ends of a match that is due. Called from the receiver's side
  * only. */
 static void deliver(tryst_op *receive)
 {
@@ -235,7 +233,7 @@ static const char *find_abort(const fake_world *world, uint64_t step)
     return NULL;
 }
 
-/* Device tensors wait for their events at both ends. */
+/* True if the tensors' events have passed; device tensors have one at both ends. */
 static bool is_ready(const tryst_op *op)
 {
     return !op->tensor.ready_event ||
@@ -371,7 +369,7 @@ static bool gate_is_open(void *arg)
     const bool open = !gate->op;
     pthread_mutex_unlock(&gate->world->lock);
     if (open) {
-        free(gate); /* asked no more */
+        free(gate); /* not called again */
     }
     return open;
 }
@@ -396,9 +394,7 @@ int tryst_progress(tryst_ctx *ctx)
     return 0;
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  Steps, keys, memory, the rest
- * ----------------------------------------------------------------------------------- */
+/* ---- steps, keys, memory, other calls ---------------------------------------------- */
 
 tryst_status tryst_step_open(tryst_group *group, uint64_t id, tryst_step **step_p)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stand-in for libtryst: the public calls that the pipeline engine makes, between
- * threads of one process, with completions delayed and reordered by a seed.
+/* A fake libtryst: the public calls that the pipeline engine makes, between threads of
+ * one process, with completions delayed and reordered by a seed.
  *
- * It keeps the contract at its loosest: bytes are copied at the last moment (when the
- * receiver sees its operation complete), and a send completes only after that; so an
- * engine that touches a buffer too early trains on wrong bytes and a test sees it. */
+ * The contract is implemented as loosely as allowed: bytes are copied at the last moment
+ * (when the receiver polls its completed operation), and a send completes only after
+ * that. So an engine that touches a buffer too early trains on wrong bytes, and a test
+ * detects them. */
 #ifndef TRYST_TESTS_FAKE_TRYST_H
 #define TRYST_TESTS_FAKE_TRYST_H
 
@@ -13,17 +14,18 @@
 typedef struct fake_world fake_world;
 
 fake_world *fake_world_open(int ranks_count, uint64_t seed, uint64_t delay_max_ns);
-/* Returns how many operations, keys, steps and memory regions were left over. */
+/* Return how many operations, keys, steps and memory regions are still open. */
 int fake_world_close(fake_world *world);
 
 tryst_ctx *fake_ctx(fake_world *world, int rank);
 tryst_group *fake_group(fake_world *world, int rank);
 
-/* Memory that tryst_mem_alloc has from now on; more is TRYST_E_NOMEM. */
+/* Set the memory that tryst_mem_alloc may allocate from now on; beyond it returns
+ * TRYST_E_NOMEM. */
 void fake_memory(fake_world *world, uint64_t bytes);
 
-/* From now on nothing moves to or from `rank`: others' operations fail with TRYST_E_PEER.
- */
+/* Stop all transfers to and from `rank`: operations of other ranks with it fail with
+ * TRYST_E_PEER. */
 void fake_kill(fake_world *world, int rank);
 
 #endif

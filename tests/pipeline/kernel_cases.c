@@ -9,10 +9,10 @@
 #include "pipeline/device/reference/number.h"
 #include "support/unit.h"
 
-/* Of every array's contents. */
+/* The seed of all arrays' contents. */
 enum { SEED = 29 };
 
-/* ---- arrays -------------------------------------------------------------------------------- */
+/* ---- arrays ------------------------------------------------------------------------ */
 
 static tryst_dtype operand_dtype(const device_session *session, const operand *o)
 {
@@ -133,11 +133,11 @@ void kernel_arrays_run(kernel_arrays *arrays, const kernel_case *with)
     }
 }
 
-/* ---- comparing ----------------------------------------------------------------------------- */
+/* ---- comparing --------------------------------------------------------------------- */
 
 enum { FEW = 16 };
 
-/* fp32 sums in another order; TF32 rounds factors to 11 bits, bf16 to 8. */
+/* fp32 sums differ by order; TF32 rounds factors to 11 bits, bf16 to 8. */
 static double tolerance_of(tryst_precision precision)
 {
     return precision == TRYST_PRECISION_F32    ? 2e-5
@@ -157,7 +157,8 @@ static void outputs_compare(const char *name, const kernel_arrays *arrays, int i
         error += d * d;
         size += e * e;
     }
-    /* Numbers are of the order of one. Of few, all may be what two that nearly cancel leave. */
+    /* Numbers are of the order of one. With few of them, all may be the difference of two
+     * that nearly cancel. */
     if (o->count < FEW && size < (double)o->count) {
         size = (double)o->count;
     }
@@ -221,7 +222,7 @@ void kernel_case_check_repeats(device_session *session, const kernel_case *with,
     kernel_arrays_close(&second);
 }
 
-/* ---- products: m, n, k --------------------------------------------------------------------- */
+/* ---- products: m, n, k ------------------------------------------------------------- */
 
 static uint64_t area(int32_t rows, int32_t columns)
 {
@@ -321,7 +322,7 @@ static void product_run_weight(const kernel_run *r)
     r->kernels->product(r->lane, &p);
 }
 
-/* ---- rows and columns ---------------------------------------------------------------------- */
+/* ---- rows and columns -------------------------------------------------------------- */
 
 static const int32_t matrix_shapes[][SHAPE_MAX] = {{1, 1},   {3, 5},    {33, 32},
                                                    {70, 39}, {31, 257}, {4, 300}};
@@ -338,7 +339,8 @@ static void column_sum_run(const kernel_run *r)
     r->kernels->column_sum(r->lane, r->shape[0], r->shape[1], r->at[0], r->at[1]);
 }
 
-/* x, gain, bias, y, mean, rstd, dy, residual, dx, dgain, dbias: forward, then both backwards. */
+/* x, gain, bias, y, mean, rstd, dy, residual, dx, dgain, dbias: forward, both
+ * backwards. */
 static int norm_describe(const int32_t *s, operand *o)
 {
     const uint64_t count = area(s[0], s[1]), rows = (uint64_t)s[0],
@@ -368,7 +370,7 @@ static void norm_run(const kernel_run *r)
                                      p[10]);
 }
 
-/* The same without a residual, in place of it. */
+/* Run the same without a residual, in place. */
 static void norm_run_alone(const kernel_run *r)
 {
     const int32_t rows = r->shape[0], width = r->shape[1];
@@ -380,7 +382,8 @@ static void norm_run_alone(const kernel_run *r)
 
 enum { VOCABULARY = 16 };
 
-/* Shape: windows, seq, hidden, 1 with positions. bytes, token, position, y, dy, dtoken, dposition */
+/* Shape: windows, seq, hidden, 1 with positions. Operands: bytes, token, position, y, dy,
+ * dtoken, dposition. */
 static const int32_t embedding_shapes[][SHAPE_MAX] = {
     {1, 1, 1, 1}, {2, 5, 7, 1}, {3, 40, 130, 1}, {2, 33, 48, 0}};
 
@@ -409,7 +412,7 @@ static void embedding_run(const kernel_run *r)
                                    p[5], positions ? p[6] : NULL);
 }
 
-/* ---- attention: windows, seq, heads, width ------------------------------------------------- */
+/* ---- attention: windows, seq, heads, width ----------------------------------------- */
 
 static const int32_t attention_shapes[][SHAPE_MAX] = {
     {1, 1, 1, 1},    {2, 9, 3, 4},    {1, 64, 1, 64},  {1, 65, 2, 33},
@@ -456,7 +459,8 @@ static void attention_run_backward(const kernel_run *r)
     r->kernels->attention_backward(r->lane, &a);
 }
 
-/* Half of the scores are behind their query. Backward makes them twice: seven products. */
+/* Half of the scores lie behind their query. Backward computes them twice: seven
+ * products. */
 static double attention_forward_flops(const int32_t *s)
 {
     return 2.0 * s[0] * s[1] * s[1] * s[2] * s[3];
@@ -467,7 +471,7 @@ static double attention_backward_flops(const int32_t *s)
     return 9.0 / 2 * attention_forward_flops(s);
 }
 
-/* ---- losses: rows, classes ----------------------------------------------------------------- */
+/* ---- losses: rows, classes --------------------------------------------------------- */
 
 static const int32_t loss_shapes[][SHAPE_MAX] = {{1, 256}, {7, 256}, {40, 256}};
 
@@ -493,7 +497,7 @@ static void loss_run(const kernel_run *r)
                                        p[3], p[4]);
 }
 
-/* ---- whole arrays: count ------------------------------------------------------------------- */
+/* ---- whole arrays: count ----------------------------------------------------------- */
 
 static const int32_t array_shapes[][SHAPE_MAX] = {{1}, {255}, {257}, {1000}};
 
@@ -561,11 +565,11 @@ static void update_run_sgd(const kernel_run *r)
     update_run(r, false);
 }
 
-/* ---- the table ----------------------------------------------------------------------------- */
+/* ---- the table --------------------------------------------------------------------- */
 
 #define SHAPES(list) .shapes = (list), .shapes_count = COUNT_OF(list)
 
-/* Large: GPT-2 small, 8 windows of 1024. */
+/* `large`: GPT-2 small, 8 windows of 1024. */
 const kernel_case kernel_cases[] = {
     {"product_linear", product_describe, product_run_linear, SHAPES(product_shapes),
      .large = {8192, 2304, 768}, .flops = product_flops},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See stage_trial.h. Buffers come from a session of their own, of the same row. */
+/* See stage_trial.h. Buffers come from another session of the same table. */
 #include "stage_trial.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 #include "pipeline/device/reference/number.h"
 #include "support/unit.h"
 
-/* What one micro-batch has. */
+/* The buffers of one micro-batch. */
 typedef struct trial_buffers {
     tryst_stage_work work;
     void *tokens, *loss;
@@ -96,8 +96,8 @@ static void trial_backward_split(trial *t)
     }
 }
 
-/* The whole backward of an even micro-batch between the halves of the next: its gradients come first
- * all the same. */
+/* Run the whole backward of an even micro-batch between the halves of the next: its
+ * gradients are still added first. */
 static void trial_backward_mixed(trial *t)
 {
     const tryst_stage_ops *ops = t->stage->ops;
@@ -140,7 +140,7 @@ static int trial_gather(void *arg, const tryst_parameter *p)
     return 0;
 }
 
-/* Only waits for the stage's work. */
+/* Return at once: the visit itself waits for the stage's work. */
 static int trial_wait(void *arg, const tryst_parameter *p)
 {
     (void)arg;
@@ -148,7 +148,7 @@ static int trial_wait(void *arg, const tryst_parameter *p)
     return 1;
 }
 
-/* Forward and backward of all; update too but behind the last. */
+/* Run forward and backward of all micro-batches; then update, except in the last step. */
 static void trial_step(trial *t, int step, stage_trial_result *result)
 {
     const bool is_last = step == STAGE_TRIAL_STEPS - 1;

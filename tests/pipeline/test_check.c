@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What pp_bench --check does, without processes: the engine trains real stages on threads over the
- * stand-in for libtryst (delayed and reordered by TRYST_TEST_SEED), and the replay must agree bit
- * by bit; with a fault put into the engine it must not, and must name the step. */
+/* The check of pp_bench --check, without processes: the engine trains real stages on
+ * threads over the fake libtryst (delayed and reordered by TRYST_TEST_SEED), and the
+ * replay must agree bit by bit. With a fault in the engine the replay must disagree and
+ * name the step. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -53,7 +54,7 @@ static int teardown(void **state)
     return unlink(data_path);
 }
 
-/* ---- one run ------------------------------------------------------------------------------- */
+/* ---- one run ----------------------------------------------------------------------- */
 
 typedef struct run {
     const tryst_program *program;
@@ -115,7 +116,7 @@ static void *rank_main(void *arg)
     return NULL;
 }
 
-/* Versions: two, because a stale read needs one more than the schedule does. */
+/* Keep two versions, because a stale read needs one more than the schedule does. */
 static void run_open(run *r, const tryst_program *program)
 {
     const int stages = tryst_program_stages(program);
@@ -187,7 +188,8 @@ static void run_replayed(run *r)
     run_gather(r);
 }
 
-/* Train by engine and by replay. `digest` (may be NULL) receives the engine's weights'. */
+/* Train by engine and by replay. `digest` (may be NULL) gets the digest of the engine's
+ * weights. */
 static bool check(const tryst_program *program, tryst_engine_fault fault, char *text,
                   size_t capacity, char *digest)
 {
@@ -208,7 +210,7 @@ static bool check(const tryst_program *program, tryst_engine_fault fault, char *
     return equal;
 }
 
-/* ---- tests --------------------------------------------------------------------------------- */
+/* ---- tests ------------------------------------------------------------------------- */
 
 static tryst_program *generate(const char *schedule, int ranks, int microbatches)
 {
@@ -218,7 +220,8 @@ static tryst_program *generate(const char *schedule, int ranks, int microbatches
     return program;
 }
 
-/* One digest for each number of micro-batches, whatever the schedule and the ranks. */
+/* For each number of micro-batches the digest is the same, whatever the schedule and the
+ * ranks. */
 static void test_equal(void **state)
 {
     static const int microbatches[] = {2, 3, 6};
@@ -244,7 +247,8 @@ static void test_equal(void **state)
     }
 }
 
-/* Activations swapped, weights stale: seen in the step itself. A gradient dropped: one later. */
+/* Swapped activations and stale weights are detected in the same step, a dropped gradient
+ * one step later. */
 static void test_faults(void **state)
 {
     static const struct {
@@ -258,7 +262,7 @@ static void test_faults(void **state)
             char text[256];
             const bool is_naive = strcmp(tryst_program_schedule_name(s), "naive") == 0;
             if (is_naive && faults[i].fault == TRYST_ENGINE_FAULT_SWAP) {
-                continue; /* there is one micro-batch under way: none to change places with */
+                continue; /* only one micro-batch is in flight: no other to swap with */
             }
             tryst_program *program = generate(tryst_program_schedule_name(s), 3, 4);
             assert_false(check(program, faults[i].fault, text, sizeof(text), NULL));

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The real module of CUDA stages over a runtime and a cuBLASLt that stand in for CUDA's
- * (tests/support/fake_cudart): each call that it makes fails once in turn. A status and a sentence, or a
- * step that comes to the same; no crash, nothing left behind, and the caller's context is still its own.
- * Each case is a process of its own, because a device that failed has failed for good.
+/* The module of CUDA stages over stand-ins for the CUDA runtime and cuBLASLt
+ * (tests/support/fake_cudart): each call that the module makes fails once in turn. The
+ * result is a status and an error text, or a step with the same loss; no crash, no leak,
+ * and the caller's context stays current. Each case is a process, because a device that
+ * failed stays failed.
  *
- *   test_cuda_stage [all]    all: not the first, middle and last call of a function, but each */
+ *   test_cuda_stage [all]    all: every call of a function fails, not only the first, a
+ *                            middle and the last one */
 #include <cuda.h>
 #include <math.h>
 #include <stdio.h>
@@ -20,7 +22,8 @@
 #include "support/fake_cuda/fake_cuda.h"
 #include "support/unit.h"
 
-/* Functions, and whether what fails there may go unheard (it frees, or there is another way). */
+/* The functions, and whether a failure may have no effect (the function frees, or there
+ * is a fallback). */
 static const struct function {
     const char *name;
     bool may_pass;
@@ -52,7 +55,7 @@ static const struct function {
     {"kernel", false},
     {"cublasLtCreate", false},
     {"cublasLtDestroy", true},
-    {"cublasLtMatrixLayoutInit", true}, /* with less fused, the next one is made */
+    {"cublasLtMatrixLayoutInit", true}, /* with less fused, the next variant is made */
     {"cublasLtMatmulDescInit", true},
     {"cublasLtMatmulDescSetAttribute", true},
     {"cublasLtMatmulPreferenceInit", true},
@@ -62,7 +65,7 @@ static const struct function {
 };
 enum { FUNCTIONS = sizeof functions / sizeof functions[0] };
 
-/* What a case leaves for the test, in memory that both see. */
+/* The result of a case, in memory that the case and the test share. */
 static struct report {
     tryst_status status;
     double loss;
@@ -72,7 +75,7 @@ static struct report {
 
 static bool walk_all;
 
-/* ---- a training that may fail anywhere ------------------------------------------------------ */
+/* ---- a training that may fail anywhere --------------------------------------------- */
 
 typedef struct training {
     const device_kernels *kernels;
@@ -82,7 +85,7 @@ typedef struct training {
     tryst_stage_work work;
 } training;
 
-/* The caller's own memory, by the driver: not what is under test. */
+/* Allocate the caller's own memory from the driver: not under test. */
 static CUdeviceptr memory_of(uint64_t bytes)
 {
     CUdeviceptr data = 0;
@@ -126,7 +129,8 @@ static int parameter_skip(void *arg, const tryst_parameter *parameter)
     return 0;
 }
 
-/* Forward, both halves of backward on their lanes, an update, a look at the weights. */
+/* Run forward, both halves of backward on their lanes, an update, and read the
+ * weights. */
 static tryst_status training_step(training *t)
 {
     const tryst_stage_ops *ops = t->stage->ops;
@@ -186,9 +190,10 @@ static void training_run(training *t)
     buffers_close(t);
 }
 
-/* ---- a case --------------------------------------------------------------------------------- */
+/* ---- a case ------------------------------------------------------------------------ */
 
-/* In a process of its own. Ends with 0, or with 1 behind a line, or as the stand-ins end it. */
+/* Run a case in a child process. Exit status 0: as expected; 1: after printing the error;
+ * a fake library that finds an error ends the process otherwise. */
 static void case_run(int function, unsigned nth)
 {
     training t = {0};
@@ -208,19 +213,19 @@ static void case_run(int function, unsigned nth)
         report->calls[i] = fake_cuda_calls(functions[i].name);
     }
     training_run(&t);
-    for (int i = 0; i < FUNCTIONS; i++) { /* those of the training */
+    for (int i = 0; i < FUNCTIONS; i++) { /* calls during the training */
         report->calls[i] = fake_cuda_calls(functions[i].name) - report->calls[i];
     }
     fake_cuda_fail(NULL, 0, 0);
     fake_cuda_counts(&counts);
     (void)cuCtxGetCurrent(&current);
-    /* A pop that failed by order has popped. */
+    /* A pop that failed on demand has popped. */
     if (current != t.context || counts.pushed != 1) {
-        printf("the caller's context is not what it was: %d pushed\n", counts.pushed);
+        printf("the caller's context has changed: %d pushed\n", counts.pushed);
         exit(1);
     }
     (void)cuCtxPopCurrent(&current);
-    exit(0); /* and the stand-ins look for what is left */
+    exit(0); /* at exit the fake libraries check for leaks */
 }
 
 static void case_expect(int function, unsigned nth)
@@ -240,7 +245,8 @@ static void case_expect(int function, unsigned nth)
     }
 }
 
-/* One function, in `count` calls of which it fails. */
+/* Fail one function at its first, middle and last of `count` calls (all: at each); return
+ * the number of cases. */
 static unsigned walk(int function, unsigned count, double loss)
 {
     const unsigned step = walk_all || count < 3 ? 1 : (count - 1) / 2;
@@ -249,16 +255,16 @@ static unsigned walk(int function, unsigned count, double loss)
         case_expect(function, nth);
         const bool passed = report->status == TRYST_OK;
         if (passed && !functions[function].may_pass) {
-            fail_msg("%s fails at call %u, and nobody says so", functions[function].name,
-                     nth);
+            fail_msg("%s fails at call %u, and no status reports it",
+                     functions[function].name, nth);
         }
         if (passed && !(fabs(report->loss / loss - 1) < 1e-3)) {
             fail_msg("%s fails at call %u, and the loss is %g, not %g",
                      functions[function].name, nth, report->loss, loss);
         }
         if (!passed && !report->error[0]) {
-            fail_msg("%s fails at call %u without a sentence", functions[function].name,
-                     nth);
+            fail_msg("%s fails at call %u without an error text",
+                     functions[function].name, nth);
         }
     }
     return cases;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows: the offsets are the documented ones, cover the file and stay inside it; what goes
- * wrong with a file is said in a sentence. */
+/* Windows: the offsets are the documented ones, cover the file and stay inside it; every
+ * error of a file has a text. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -38,7 +38,7 @@ static const char *path_of(const char *name)
     return path;
 }
 
-/* A file of `bytes` bytes, byte i being i mod 251; returns its path. */
+/* Write a file of `bytes` bytes, byte i being i mod 251; return its path. */
 static const char *write_file(const char *name, int bytes)
 {
     const char *path = path_of(name);
@@ -85,7 +85,7 @@ static void test_windows(void **state)
             }
         }
     }
-    /* 2000 draws from 193 offsets: each is met, none far too often. */
+    /* 2000 draws from 193 offsets: each occurs, none far too often. */
     for (int i = 0; i + SEQ < BYTES; i++) {
         assert_true(seen[i] > 0 && seen[i] < 40);
     }
@@ -96,7 +96,7 @@ static void test_windows(void **state)
     unlink(path);
 }
 
-/* The formula of pipeline/model/README.md, written out. */
+/* The formula of pipeline/model/README.md. */
 static uint64_t mix(uint64_t x)
 {
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -160,7 +160,7 @@ static void test_refusals(void **state)
     expect_refusal(path, 0, TRYST_E_INVALID, "empty");
     expect_refusal(path, INT32_MAX, TRYST_E_IO, "2147483648");
     assert_int_equal(chmod(path, 0), 0);
-    if (access(path, R_OK) != 0) { /* root reads everything */
+    if (access(path, R_OK) != 0) { /* root can read everything */
         expect_refusal(path, 4, TRYST_E_IO, "Permission denied");
     }
     unlink(path);

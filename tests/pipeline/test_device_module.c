@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loader of device stage modules: none, ones that it must refuse, one that is good; each says why,
- * and none leaves its hands on the process's signals. */
+/* The loader of device stage modules: no module, modules that must be refused, one good
+ * module; each failure has a text, and the process's signal handling is unchanged. */
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -10,7 +10,7 @@
 #include "pipeline/device/device_module.h"
 #include "support/unit.h"
 
-/* Load with TRYST_MODULE_PATH naming one folder of FAKE_MODULES. */
+/* Load with TRYST_MODULE_PATH set to one folder of FAKE_MODULES. */
 static tryst_status load_from(const char *folder, const device_kernels **kernels_p)
 {
     char path[1024];
@@ -25,7 +25,7 @@ static void check_refused(const char *folder, tryst_status status, const char *w
     const device_kernels *kernels = NULL;
     assert_int_equal(load_from(folder, &kernels), status);
     if (!strstr(tryst_last_error(), word)) {
-        fail_msg("\"%s\" does not say \"%s\"", tryst_last_error(), word);
+        fail_msg("\"%s\" does not contain \"%s\"", tryst_last_error(), word);
     }
     assert_null(kernels);
 }
@@ -38,7 +38,7 @@ static void test_refused(void **state)
     check_refused("other_kind", TRYST_E_MODULE, "memory kind 0");
 }
 
-/* A file that is no module. */
+/* A file that is not a module. */
 static void test_broken(void **state)
 {
     const char *const folder = FAKE_MODULES "/broken";
@@ -61,7 +61,7 @@ static void test_good(void **state)
     assert_string_equal(kernels->name, "fake");
     assert_int_equal(sigaction(SIGUSR2, NULL, &after), 0);
     assert_true(before.sa_handler == after.sa_handler);
-    /* Kept: the path counts no more. */
+    /* The module is kept: the path has no effect any more. */
     assert_int_equal(load_from("none", &again), TRYST_OK);
     assert_ptr_equal(again, kernels);
     assert_int_equal(device_module_kernels((tryst_memory_kind)9, &again),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A device stage's two lanes over a row that only enqueues (deferred_row.h): whichever lane runs first,
- * and in any mixture, the bits are those of calls that are done when they return. TRYST_TEST_SEED
+/* A device stage's two lanes over a table that only enqueues (deferred_row.h): in any
+ * order or mixture of the lanes, the bits are those of synchronous calls. TRYST_TEST_SEED
  * replays a run. */
 #include "deferred_row.h"
 #include "stage_trial.h"
@@ -32,7 +32,7 @@ static void check_order(const device_kernels *(*row)(int, uint64_t), int order,
     stage_trial_free(&got);
 }
 
-/* Whole, split, and a mixture of both, each with and without recomputation. */
+/* Check whole, split and mixed backward, each with and without recomputation. */
 static void check_variants(const tryst_model *model, tryst_precision precision,
                            uint64_t seed)
 {
@@ -65,7 +65,7 @@ static void test_bf16(void **state)
     check_variants(&models[0], TRYST_PRECISION_BF16, unit_seed());
 }
 
-/* A row whose waits are forgotten must be found out: else this test shows nothing. */
+/* Without waits the test must fail: otherwise it proves nothing. */
 static void wait_for_nothing(const device_lane *lane, void *event)
 {
     (void)lane;

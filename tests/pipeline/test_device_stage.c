@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The device stages over their reference kernels: all of a device stage but the arithmetic of a
- * device. Against the host stages in fp32 and bf16; gradients against finite differences in fp64;
- * bitwise equality over cuts, split and whole backward, saved and recomputed activations; versions,
- * need of memory, refusals. TRYST_TEST_SEED replays a run. */
+/* The device stages over their reference kernels: everything of a device stage but a
+ * device's arithmetic. Checked against the host stages in fp32 and bf16; gradients
+ * against finite differences in fp64; bitwise equality over cuts, split and whole
+ * backward, saved and recomputed activations; versions, required memory, refusals.
+ * TRYST_TEST_SEED replays a run. */
 #include <math.h>
 #include <string.h>
 #include <tryst/tryst.h>
@@ -35,7 +36,7 @@ static tryst_stage_params reference_params(tryst_precision precision)
                                 .precision = precision};
 }
 
-/* ---- parameters of a chain, as doubles ----------------------------------------------------- */
+/* ---- parameters of a chain, as doubles --------------------------------------------- */
 
 typedef struct collected {
     double *values, *gradients;
@@ -71,7 +72,7 @@ static void collected_free(collected *all)
     free(all->gradients);
 }
 
-/* |a − b| / |b|, by the 2-norm. */
+/* Return |a − b| / |b|, in the 2-norm. */
 static double distance(const double *a, const double *b, uint64_t count)
 {
     double error = 0, size = 0;
@@ -82,7 +83,7 @@ static double distance(const double *a, const double *b, uint64_t count)
     return sqrt(error / size);
 }
 
-/* ---- against the host stages --------------------------------------------------------------- */
+/* ---- against the host stages ------------------------------------------------------- */
 
 static void run_all(chain *c, int microbatches)
 {
@@ -164,7 +165,8 @@ static void test_host_fp32(void **state)
     }
 }
 
-/* bf16 keeps 8 bits: each rounding errs by 2^-9, and a deep chain by a few of them. */
+/* bf16 has 8 bits: each rounding has an error of 2^-9, and a deep chain the error of a
+ * few roundings. */
 static void test_host_bf16(void **state)
 {
     for (size_t i = 0; i < COUNT_OF(shapes); i++) {
@@ -173,7 +175,7 @@ static void test_host_bf16(void **state)
     }
 }
 
-/* ---- against finite differences ------------------------------------------------------------ */
+/* ---- against finite differences ---------------------------------------------------- */
 
 /* Central differences of fourth order, as in test_gradient.c. */
 #define STEP               2e-4
@@ -222,7 +224,7 @@ static int check_parameter(void *arg, const tryst_parameter *p)
     return 0;
 }
 
-/* Weights far from their special starting points (gains of one, biases of zero). */
+/* Move weights far from their special initial values (gains of one, biases of zero). */
 static int shake_parameter(void *arg, const tryst_parameter *p)
 {
     uint64_t *state = arg;
@@ -284,7 +286,7 @@ static void test_gradient(void **state)
                    2, 41);
 }
 
-/* ---- bitwise equality ---------------------------------------------------------------------- */
+/* ---- bitwise equality -------------------------------------------------------------- */
 
 enum { STEPS = 3 };
 
@@ -327,7 +329,8 @@ static void assert_equal(const outcome *a, const outcome *b)
     assert_string_equal(a->digest, b->digest);
 }
 
-/* Run once more, cut, split, recomputed, with more versions: always the same bits. */
+/* Run once more, cut, split, recomputed, with more versions: the bits are always the
+ * same. */
 static void check_equal(const tryst_model *model, tryst_precision precision,
                         tryst_optimizer_kind optimizer_kind)
 {
@@ -353,7 +356,7 @@ static void test_equal(void **state)
     check_equal(&small_mlp, TRYST_PRECISION_BF16, TRYST_OPTIMIZER_SGD);
 }
 
-/* Steps of training follow the host's; fp32 by far closer than bf16. */
+/* Training follows the host's; fp32 far more closely than bf16. */
 static void test_train(void **state)
 {
     chain host;
@@ -374,7 +377,8 @@ static void test_train(void **state)
     }
 }
 
-/* A stage with three versions computes with each as a stage that stopped there would. */
+/* A stage with three versions computes with each version like a stage that stopped
+ * there. */
 static void check_versions(tryst_precision precision)
 {
     enum { UPDATES = 4, HELD = 3 };
@@ -413,7 +417,7 @@ static void test_versions(void **state)
     check_versions(TRYST_PRECISION_BF16);
 }
 
-/* ---- memory and refusals ------------------------------------------------------------------- */
+/* ---- memory and refusals ----------------------------------------------------------- */
 
 static void test_memory_need(void **state)
 {
@@ -512,16 +516,16 @@ static void test_refuses(void **state)
         assert_int_equal(tryst_stage_open(cases[i].model, all, &params, &stage),
                          cases[i].status);
         if (!strstr(tryst_last_error(), cases[i].word)) {
-            fail_msg("\"%s\" does not say \"%s\"", tryst_last_error(), cases[i].word);
+            fail_msg("\"%s\" does not contain \"%s\"", tryst_last_error(), cases[i].word);
         }
         assert_null(stage);
     }
 }
 
-/* ---- a device that does not come to an end ------------------------------------------------- */
+/* ---- a device that never finishes -------------------------------------------------- */
 
-/* The reference, whose weight lane works for ever once `stuck` is set. What a stage leaves to such a
- * device is kept here. */
+/* The reference, whose weight lane never finishes once `stuck` is set. The variables keep
+ * the memory and session that a stage abandons on such a device. */
 static device_kernels stuck_row;
 static bool stuck;
 static device_session *stuck_session;
@@ -572,7 +576,8 @@ static tryst_status stuck_stage_open(tryst_stage **stage_p)
     return device_stage_open(&model, (tryst_layers){0, 3}, &params, &stuck_row, stage_p);
 }
 
-/* Every wait of a stage ends, says what for, and then touches nothing that the device may use. */
+/* Every wait of a stage ends with a text that names its purpose; afterwards the stage
+ * touches no memory that the device may use. */
 static void test_deadline(void **state)
 {
     tryst_stage *stage = NULL;
@@ -599,7 +604,7 @@ static void test_deadline(void **state)
     stuck = false;
 }
 
-/* The linker sends the stages' allocations here (--wrap). */
+/* The linker redirects the stages' allocations here (--wrap). */
 static int allocations_left = -1;
 
 #define WRAPPED __attribute__((visibility("default")))

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CUDA kernels' sources where there is no GPU: over the emulation (tests/support/emulated_cuda.h)
- * against the reference, each in three orders of its threads with equal bits; and a stage over them
- * against one over the reference. What this leaves open is what a device alone can show. */
+/* The sources of the CUDA kernels without a GPU: over the emulation
+ * (tests/support/emulated_cuda.h) against the reference, each in three orders of its
+ * threads with equal bits; and a stage over the emulated kernels against one over the
+ * reference. Only a device can show the rest. */
 #include <math.h>
 
 #include "emulated_row.h"
@@ -68,7 +69,7 @@ static void test_orders(void **state)
     session->kernels->close(session);
 }
 
-/* ---- a stage ------------------------------------------------------------------------------- */
+/* ---- a stage ----------------------------------------------------------------------- */
 
 static void check_stage(tryst_precision precision, double tolerance)
 {

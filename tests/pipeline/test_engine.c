@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The engine over a fake of the library (fake_tryst.h): ranks are threads, transfers come
  * late and out of order by a seed (TRYST_TEST_SEED replays one), stages are canaries that
- * know every byte that they must be given. */
+ * check every byte that they get. */
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -33,7 +33,7 @@ typedef struct rank_job {
     pthread_t thread;
     tryst_status status;
     char error[1024];
-    bool last_error_set; /* to that of the engine */
+    bool last_error_set; /* tryst_last_error is the engine's text */
     double loss;
     tryst_engine_stats stats;
     size_t spans_count;
@@ -53,7 +53,7 @@ struct job {
 };
 
 static uint64_t seed = 1;
-static bool on_device; /* the stages are a fake device's (fake_device.h) */
+static bool on_device; /* the stages are on a fake device (fake_device.h) */
 
 static void each_stage(rank_job *self, uint64_t step, void (*fn)(canary *, uint64_t))
 {
@@ -149,7 +149,7 @@ static void job_init(job *self, const tryst_program *program, uint64_t delay_max
     }
 }
 
-/* Returns what was left over. */
+/* Return the number of objects that are still open. */
 static int job_close(job *self)
 {
     for (int i = 0; on_device && i < tryst_program_stages(self->program); i++) {
@@ -176,7 +176,7 @@ static void job_run(job *self)
     }
 }
 
-/* Everything ended well, every canary is content, nothing was left over. */
+/* Check that every rank succeeded, no canary reports an error, and no object is left. */
 static void job_expect_success(job *self, const char *name)
 {
     for (int rank = 0; rank < tryst_program_ranks(self->program); rank++) {
@@ -214,9 +214,7 @@ static void run_well(const tryst_program *program, uint64_t delay_max_ns,
     free(self);
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  What runs
- * ----------------------------------------------------------------------------------- */
+/* ---- successful runs --------------------------------------------------------------- */
 
 static void test_schedules(void **state)
 {
@@ -291,9 +289,8 @@ static tryst_program *program_of(int ranks, int stages, int microbatches,
         }                                 \
     }
 
-/* Shapes that later schedules need: several stages on a rank (round, and as a V where the
- * middle pair meets on one rank), split backwards, and weight versions inside a program.
- */
+/* Shapes of other schedules: several stages on a rank (round-robin, and as a V where the
+ * middle pair is on one rank), split backwards, and weight versions inside a program. */
 static void test_other_shapes(void **state)
 {
     static const listed round[] = {
@@ -330,7 +327,7 @@ static void test_other_shapes(void **state)
     }
 }
 
-/* Buffers are made until there are enough, in a few chunks of each kind, and then no
+/* Buffers are allocated in a few chunks of each kind until there are enough, and then no
  * more. */
 static void test_buffers_stop_growing(void **state)
 {
@@ -341,8 +338,9 @@ static void test_buffers_stop_growing(void **state)
     self->steps_count = 60;
     job_run(self);
     for (int rank = 0; rank < 3; rank++) {
-        /* input, target, saved, what travels: 4 + 4 + 8 buffers of each are above what M
-         * = 8 can need (8 live, 4 ahead), so three chunks of four kinds */
+        /* input, target, saved, transferred: 4 + 4 + 8 buffers of each kind exceed the
+         * need of M = 8 (8 live, 4 ahead), so there are at most three chunks of four
+         * kinds */
         assert_true(self->ranks[rank].stats.buffer_allocations <= 12);
         assert_true(self->ranks[rank].stats.peak_activation_bytes >= 8 * 1000);
         assert_int_equal(self->ranks[rank].stats.steps_count, 60);
@@ -355,12 +353,10 @@ static void test_buffers_stop_growing(void **state)
     tryst_program_close(program);
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  What fails
- * ----------------------------------------------------------------------------------- */
+/* ---- failures ---------------------------------------------------------------------- */
 
-/* A rank dies between two steps: every other one ends with its name, and nothing is left
- * over. */
+/* A rank dies between two steps: every other rank ends with an error that names it, and
+ * no object is left. */
 static void test_dead_rank(void **state)
 {
     for (int dying = 0; dying < 4; dying++) {
@@ -380,7 +376,7 @@ static void test_dead_rank(void **state)
             assert_true(self->ranks[rank].status == TRYST_E_PEER ||
                         self->ranks[rank].status == TRYST_E_ABORTED);
             if (!strstr(self->ranks[rank].error, name)) {
-                fail_msg("rank %d does not say \"%s\": %s", rank, name,
+                fail_msg("rank %d: the error does not contain \"%s\": %s", rank, name,
                          self->ranks[rank].error);
             }
         }
@@ -390,8 +386,8 @@ static void test_dead_rank(void **state)
     }
 }
 
-/* A rank's caller stops between two steps: every other one ends with its reason, and its own
- * engine with it too. */
+/* The caller of a rank stops between two steps: every other rank ends with that reason,
+ * and so does the rank's own engine. */
 static void test_aborted(void **state)
 {
     for (int quitting = 0; quitting < 4; quitting++) {
@@ -407,7 +403,8 @@ static void test_aborted(void **state)
                              rank == quitting ? TRYST_E_INVALID : TRYST_E_ABORTED);
             assert_true(self->ranks[rank].last_error_set || rank == quitting);
             if (!strstr(self->ranks[rank].error, "the disk is full")) {
-                fail_msg("rank %d does not say why: %s", rank, self->ranks[rank].error);
+                fail_msg("rank %d: the error does not contain the reason: %s", rank,
+                         self->ranks[rank].error);
             }
         }
         assert_int_equal(job_close(self), 0);
@@ -416,7 +413,8 @@ static void test_aborted(void **state)
     }
 }
 
-/* A rank that never comes is given up after the engine's own time limit, by name. */
+/* A rank that never starts is given up after the engine's time limit; the error names
+ * it. */
 static void test_silence_ends(void **state)
 {
     tryst_program *program = NULL;
@@ -471,7 +469,8 @@ static void test_open_refuses(void **state)
     tryst_program_close(program);
 }
 
-/* GPipe of one rank, whose device has `has` bytes, of which it may take `may` (0: all). */
+/* Run GPipe on one rank, whose device has `has` bytes, of which the engine may use `may`
+ * (0: all). */
 static void run_in_memory(uint64_t has, uint64_t may, const char *says)
 {
     tryst_program *program = NULL;
@@ -486,7 +485,7 @@ static void run_in_memory(uint64_t has, uint64_t may, const char *says)
     } else {
         assert_int_equal(self->ranks[0].status, TRYST_E_NOMEM);
         if (!strstr(self->ranks[0].error, says)) {
-            fail_msg("\"%s\" does not say \"%s\"", self->ranks[0].error, says);
+            fail_msg("\"%s\" does not contain \"%s\"", self->ranks[0].error, says);
         }
         assert_int_equal(job_close(self), 0);
     }
@@ -494,8 +493,9 @@ static void run_in_memory(uint64_t has, uint64_t may, const char *says)
     tryst_program_close(program);
 }
 
-/* Five micro-batches in flight: 1024 bytes are saved of each, and there are two buffers of 64. Chunks of
- * four double while there is room; then what fits is taken, and at the end it is said what was wanted. */
+/* Five micro-batches in flight: each saves 1024 bytes and has two buffers of 64. Chunks
+ * of four double while there is room; then only what fits is allocated, and in the end
+ * the error reports the size that was needed. */
 static void test_little_memory(void **state)
 {
     enum { FIVE = 4 * (2 * 64 + 1024) + 4 * 2 * 64 + 1024 };
@@ -509,8 +509,9 @@ static void test_little_memory(void **state)
     run_in_memory(1000, 0, "buffers there take 0.25 KiB already, with 0 micro-batches");
 }
 
-/* While the device has not begun with the first action, the data of all forwards that the host can
- * queue, and of the one behind, come there: none waits for an action before its own. */
+/* While the device has not begun the first action, the inputs of all forwards that the
+ * host can queue, and of the next one, are copied to the device: no copy waits for an
+ * earlier action. */
 static atomic_bool begins;
 
 static bool device_begins(void *arg)
@@ -523,7 +524,7 @@ static void test_data_come_ahead(void **state)
 {
     enum {
         COPIES = 6
-    }; /* 1F1B of one rank: an input and a target for each of F0, F1, F2 */
+    }; /* 1F1B on one rank: an input and a target for each of F0, F1, F2 */
     const struct timespec pause = {.tv_nsec = 1000000};
     tryst_program *program = NULL;
     assert_int_equal(tryst_program_generate("1f1b", 1, 4, &program), TRYST_OK);
@@ -547,7 +548,7 @@ static void test_data_come_ahead(void **state)
     tryst_program_close(program);
 }
 
-/* The replay of a program, with its stages on a device. */
+/* Replay a program with its stages on a device. */
 static void test_replay(void **state)
 {
     tryst_program *program = NULL;
@@ -584,7 +585,7 @@ static void test_replay(void **state)
     tryst_program_close(program);
 }
 
-/* A rank's stages lie in one place. */
+/* All stages of a rank must be in one place. */
 static void test_one_place(void **state)
 {
     static const listed list[] = {F(0, 0, 0, 0), F(0, 1, 0, 0), B(0, 1, 0, 0),
@@ -623,7 +624,7 @@ int main(void)
         cmocka_unit_test(test_silence_ends),
         cmocka_unit_test(test_open_refuses),
         cmocka_unit_test(test_replay),
-        /* from here on */
+        /* on the device from here on */
         ON_DEVICE(test_schedules),
         ON_DEVICE(test_other_shapes),
         ON_DEVICE(test_buffers_stop_growing),

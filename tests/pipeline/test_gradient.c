@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The hand-written gradients, built with real = double, against central finite differences of
- * the loss; and the library's fp32 build against this one.
+/* The hand-written gradients, built with real = double, against central finite
+ * differences of the loss; and the library's fp32 build against the double build.
  *
- * The arithmetic's sources are compiled into this program once more (CMakeLists.txt), so every
- * tryst_stage_open here makes a stage of doubles; the fp32 one comes from the shared library by
- * dlopen. TRYST_TEST_SEED replays a run. */
+ * The sources of the arithmetic are compiled into this program again (CMakeLists.txt), so
+ * every tryst_stage_open here makes a stage of doubles; the fp32 stage comes from the
+ * shared library by dlopen. TRYST_TEST_SEED replays a run. */
 #include <dlfcn.h>
 #include <math.h>
 #include <setjmp.h>
@@ -16,8 +16,9 @@
 
 #include "chain.h"
 
-/* Central differences of fourth order: they err by step⁴/30 · f⁽⁵⁾ and by rounding/step, both
- * near 1e-11 here. (Of second order they err by 1e-7 where a layer norm's variance is small.) */
+/* Central differences of fourth order: their errors are step⁴/30 · f⁽⁵⁾ and
+ * rounding/step, both near 1e-11 here. (Second order has errors of 1e-7 where a layer
+ * norm's variance is small.) */
 #define STEP               2e-4
 #define TOLERANCE_RELATIVE 1e-7
 #define TOLERANCE_ABSOLUTE 1e-9
@@ -86,7 +87,7 @@ static int check_parameter(void *arg, const tryst_parameter *parameter)
     return 0;
 }
 
-/* Weights far from their special starting points (gains of one, biases of zero). */
+/* Move weights far from their special initial values (gains of one, biases of zero). */
 static int shake_parameter(void *arg, const tryst_parameter *parameter)
 {
     uint64_t *state = arg;
@@ -133,7 +134,7 @@ static void test_mlp(void **state)
     check_model(&model, 2, 11);
 }
 
-/* Every element of a small model. */
+/* Check every element of a small model. */
 static void test_gpt_all(void **state)
 {
     tryst_model model = {.struct_size = sizeof(model),
@@ -159,7 +160,7 @@ static void test_gpt_odd(void **state)
     check_model(&model, 3, 131);
 }
 
-/* ---- fp32 against fp64 --------------------------------------------------------------------- */
+/* ---- fp32 against fp64 ------------------------------------------------------------- */
 
 typedef tryst_status (*stage_open_fn)(const tryst_model *, tryst_layers,
                                       const tryst_stage_params *, tryst_stage **);
@@ -183,7 +184,7 @@ static int collect_gradient(void *arg, const tryst_parameter *parameter)
     return 0;
 }
 
-/* The whole model as one stage of `open`: its loss, and its gradients. */
+/* Run the whole model as one stage made by `open`; return its loss, and its gradients. */
 static double run_once(stage_open_fn open, const chain *c, gradients *g)
 {
     tryst_stage *stage = NULL;
@@ -230,7 +231,7 @@ static void test_fp32_agrees(void **state)
     print_message("loss %.9f in fp64, %.9f in fp32\n", loss, loss_fp32);
     assert_true(fabs(loss - loss_fp32) < 1e-5 * loss);
     if (seed ==
-        7) { /* what a second implementation of the model, written apart, gave in fp32 */
+        7) { /* the fp32 loss of an independent second implementation of the model */
         assert_true(fabs(loss - 5.500169747) < 1e-6);
     }
     assert_int_equal(exact.count, rounded.count);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host's row of kernels against plain formulae in double, at sizes on both sides of a vector's
- * width and at the edges of their ranges; and against the reference's row. */
+/* The host's kernels against plain formulae in double, at sizes on both sides of a
+ * vector's width and at the limits of their ranges; and against the reference kernels. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 #include "pipeline/host/host.h"
 #include "pipeline/host/real_exp.h"
 
-/* The row keeps nothing in a lane but attention's workspace. */
+/* The kernels use only the attention workspace of a lane. */
 static const device_lane lane;
 static const device_kernels *const k = &device_kernels_host;
 
@@ -121,7 +121,8 @@ static void test_norm(void **state)
     }
 }
 
-/* The sums of lanes against plain sums: the input gradient is orthogonal to 1 and, nearly, x. */
+/* Sums over lanes against plain sums: the input gradient is orthogonal to 1 and, nearly,
+ * x. */
 static void test_norm_backward(void **state)
 {
     static float x[ROWS * WIDTH_MAX], y[ROWS * WIDTH_MAX], gain[WIDTH_MAX],
@@ -151,7 +152,7 @@ static void test_norm_backward(void **state)
     }
 }
 
-/* Logits far out: no overflow, and a loss that grows without bound. */
+/* Extreme logits: no overflow, and a loss that grows without bound. */
 static void test_cross_entropy(void **state)
 {
     enum { CLASSES = 256 };
@@ -231,7 +232,7 @@ static void test_linear(void **state)
     free(x);
 }
 
-/* Every operation at every shape, with equal bits when it is called again. */
+/* Every operation at every shape, with equal bits when repeated. */
 static void test_against_reference(void **state)
 {
     device_session *session = NULL;

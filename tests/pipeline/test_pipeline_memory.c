@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Each allocation of programs, checker, simulator and engine fails in turn: every call
- * then says TRYST_E_NOMEM, gives nothing out, leaks nothing (AddressSanitizer), and a
- * rank whose engine ran out of memory tells the others.
+ * then returns TRYST_E_NOMEM, sets no output and leaks no memory (AddressSanitizer), and
+ * a rank without memory for its engine aborts the others.
  *
- * The linker sends the archive's allocations here (--wrap); they fail by a countdown of
- * the calling thread. */
+ * The linker redirects the archive's allocations here (--wrap); they fail by a countdown
+ * of the calling thread. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@
 #include "canary.h"
 #include "fake_tryst.h"
 
-/* More allocations than any of the calls below makes. */
+/* More than the number of allocations of any call below. */
 #define ALLOCATIONS_MAX 400
 
 static _Thread_local int fail_after = -1; /* -1: never */
@@ -29,7 +29,7 @@ void *__real_malloc(size_t bytes);
 void *__real_calloc(size_t count, size_t bytes);
 void *__real_realloc(void *data, size_t bytes);
 int __real_posix_memalign(void **data_p, size_t align, size_t bytes);
-/* Visible, because the sanitizers' libraries refer to what they wrap. */
+/* Visible, because the sanitizers' libraries refer to the wrapped functions. */
 TRYST_API void *__wrap_malloc(size_t bytes);
 TRYST_API void *__wrap_calloc(size_t count, size_t bytes);
 TRYST_API void *__wrap_realloc(void *data, size_t bytes);
@@ -63,8 +63,8 @@ int __wrap_posix_memalign(void **data_p, size_t align, size_t bytes)
     return fails_now() ? 12 : __real_posix_memalign(data_p, align, bytes);
 }
 
-/* Call `attempt` with the n-th allocation failing, n = 0, 1, …, until it succeeds. It
- * returns the status; anything but TRYST_E_NOMEM before that is wrong. */
+/* Call `attempt` with the n-th allocation failing, n = 0, 1, …, until it succeeds; any
+ * other failure than TRYST_E_NOMEM is an error. */
 static void fail_each(tryst_status (*attempt)(void *arg), void *arg)
 {
     for (int n = 0; n < ALLOCATIONS_MAX; n++) {
@@ -135,9 +135,7 @@ static void test_programs(void **state)
     tryst_program_close(program);
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  Engine: rank 0 runs out of memory, rank 1 hears of it
- * ----------------------------------------------------------------------------------- */
+/* ---- engine: rank 0 runs out of memory, rank 1 gets the reason --------------------- */
 
 typedef struct half {
     fake_world *world;
@@ -195,7 +193,7 @@ static void test_engine(void **state)
         const bool failed = fail_after == -1;
         fail_after = -1;
         if (strstr(here.error, "engine") && status != TRYST_OK) {
-            fake_kill(world, 0); /* it never came; in life its process ends */
+            fake_kill(world, 0); /* the engine never started; a real process would end */
         }
         opened = opened || strstr(here.error, "no memory on the host for ") != NULL;
         assert_int_equal(pthread_join(thread, NULL), 0);

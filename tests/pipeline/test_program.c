@@ -24,7 +24,7 @@ static tryst_program *generate(const char *schedule, int ranks, int microbatches
     return program;
 }
 
-/* "0F0 0F1 0B0 …" of one rank. */
+/* Format the actions of one rank: "0F0 0F1 0B0 …". */
 static const char *rank_text(const tryst_program *program, int rank)
 {
     static char line[4096];
@@ -39,9 +39,7 @@ static const char *rank_text(const tryst_program *program, int rank)
     return line;
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  Generators
- * ----------------------------------------------------------------------------------- */
+/* ---- generators -------------------------------------------------------------------- */
 
 static void test_generators(void **state)
 {
@@ -72,7 +70,7 @@ static void test_generators(void **state)
     }
 }
 
-/* Backwards come in micro-batch order: the order in which gradients are added. */
+/* Backwards are in micro-batch order, the order in which gradients are added. */
 static void test_accumulation_order(void **state)
 {
     for (int s = 0; tryst_program_schedule_name(s); s++) {
@@ -102,7 +100,7 @@ static void test_generator_errors(void **state)
     assert_null(program);
 }
 
-/* Every generator's program passes the checker, and holds what the papers say. */
+/* Every generator's program passes the checker, and its peaks are those of the papers. */
 static void test_peaks(void **state)
 {
     for (int ranks = 1; ranks <= 9; ranks++) {
@@ -127,9 +125,7 @@ static void test_peaks(void **state)
     }
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  Checker
- * ----------------------------------------------------------------------------------- */
+/* ---- checker ----------------------------------------------------------------------- */
 
 static tryst_action_kind kind_of(const char **cursor)
 {
@@ -147,7 +143,8 @@ static tryst_action_kind kind_of(const char **cursor)
     return TRYST_ACTION_NONE;
 }
 
-/* "0F0 0B0 0UPDATE | 1F0 …": a rank's list between bars. */
+/* Parse "0F0 0B0 0UPDATE | 1F0 …": one list of actions for each rank, separated by
+ * bars. */
 static tryst_program *parse(int ranks, int stages, int microbatches, const char *text_p)
 {
     tryst_program *program = NULL;
@@ -186,19 +183,19 @@ static void test_checker_accepts(void **state)
         int versions0;
         const char *actions;
     } rows[] = {
-        /* split backward: held until W */
+        /* split backward: activations are held until W */
         {1, 1, 2, 2, 1, "0F0 0I0 0F1 0I1 0W0 0W1 0UPDATE"},
         /* two stages on each rank, interleaved; and placed as a V */
         {2, 4, 1, 2, 1,
          "0F0 2F0 2B0 0B0 0UPDATE 2UPDATE | 1F0 3F0 3B0 1B0 1UPDATE 3UPDATE"},
         {2, 4, 1, 2, 1,
          "0F0 3F0 3B0 0B0 0UPDATE 3UPDATE | 1F0 2F0 2B0 1B0 1UPDATE 2UPDATE"},
-        /* PipeDream: an update after each backward, forward and backward read one version
-         */
+        /* PipeDream: an update after each backward; forward and backward read the same
+         * version */
         {2, 2, 3, 2, 2,
          "0F0 0F1 0B0 0UPDATE 0F2v1 0B1v0 0UPDATEv2 0B2v1 0UPDATEv3 | "
          "1F0 1B0 1UPDATE 1F1v1 1B1v1 1UPDATEv2 1F2v2 1B2v2 1UPDATEv3"},
-        /* a version that an earlier run of the program left */
+        /* a version from an earlier run of the program */
         {1, 1, 1, 1, 2, "0F0v-1 0B0v-1 0UPDATE"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -221,7 +218,7 @@ static void test_checker_refuses(void **state)
         int ranks, stages, microbatches;
         const char *actions;
         const char *says;
-        const char *marked; /* the grid's row with the mark begins so */
+        const char *marked; /* beginning of the marked row of the grid */
     } rows[] = {
         {1, 1, 1, "0F0 0F0 0B0 0UPDATE", "appears twice", "Step   1: [0F0]"},
         {1, 1, 1, "0F0 0B0 0W0 0UPDATE", "appears twice", "Step   2: [0W0]"},
@@ -235,7 +232,7 @@ static void test_checker_refuses(void **state)
          "Step   0: [0B0]"},
         {1, 1, 1, "0F0 0W0 0I0 0UPDATE", "0W0 waits for the input's gradient",
          "Step   1: [0W0]"},
-        /* crossed: each rank waits for what the other makes later */
+        /* crossed: each rank waits for a result that the other produces later */
         {2, 2, 2, "0F0 0B0 0F1 0B1 0UPDATE | 1F1 1B1 1F0 1B0 1UPDATE",
          "rank 1, position 0: 1F1 waits for the output of stage 0, micro-batch 1",
          "Step   1: [0B0]"},
@@ -263,7 +260,8 @@ static void test_checker_refuses(void **state)
                 mark--;
             }
             if (strncmp(mark, rows[i].marked, strlen(rows[i].marked)) != 0) {
-                fail_msg("%s: the mark is at %s", rows[i].actions, tryst_last_error());
+                fail_msg("%s: the mark is in the row %s", rows[i].actions,
+                         tryst_last_error());
             }
         } else {
             assert_null(mark);
@@ -292,7 +290,8 @@ static void test_checker_limits(void **state)
     tryst_program_close(stale);
 }
 
-/* A long program shows the neighbourhood of the place, not thousands of rows. */
+/* For a long program the error shows the neighbourhood of the place, not thousands of
+ * rows. */
 static void test_grid_is_bounded(void **state)
 {
     tryst_program *program = generate("1f1b", 4, 1000);
@@ -325,9 +324,7 @@ static void test_append_refuses_ranges(void **state)
     tryst_program_close(program);
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  CSV
- * ----------------------------------------------------------------------------------- */
+/* ---- CSV --------------------------------------------------------------------------- */
 
 static char path[256];
 
@@ -385,7 +382,7 @@ static void test_csv_load(void **state)
     tryst_program_close(program);
 }
 
-/* An overlapping pair is its actions in their order; it is saved as two cells. */
+/* An overlapping pair is loaded as its actions in order; it is saved as two cells. */
 static void test_csv_pair(void **state)
 {
     tryst_program *program = load("0F0,0F1,0B0,0B1\n1F0,(1F1;1B0)OVERLAP_F_B,1B1\n");
@@ -395,7 +392,7 @@ static void test_csv_pair(void **state)
     assert_int_equal(tryst_program_save_csv(program, path), TRYST_OK);
     assert_string_equal(read_file(), "0F0,0F1,0B0,0B1\r\n1F0,1F1,1B0,1B1\r\n");
     tryst_program_close(program);
-    /* two stages of a rank, input and weight gradients apart, blanks and quotes */
+    /* two stages on a rank, separate input and weight gradients, blanks and quotes */
     program = load("0F0,1F0,\"( 0F1 ; 1I0 )OVERLAP_F_B\",1W0,1F1,1B1,0B0,0B1\n");
     assert_string_equal(rank_text(program, 0),
                         "0F0 1F0 0F1 1I0 1W0 1F1 1B1 0B0 0B1 0UPDATE 1UPDATE");
@@ -420,8 +417,8 @@ static void test_csv_round_trip(void **state)
     }
 }
 
-/* UPDATEs are left out only where loading puts back the same: not where a rank, or a stage, has
- * none, or has them in another order. (Found by the fuzzer.) */
+/* UPDATEs are left out only if loading restores them: not if a rank or a stage has no
+ * UPDATE, or has them in another order. (Found by the fuzzer.) */
 static void test_csv_odd_updates(void **state)
 {
     static const char *const files[] = {
@@ -451,7 +448,7 @@ static void test_csv_refuses(void **state)
         const char *content;
         const char *says;
     } rows[] = {
-        {"0UPDATE\n", "no micro-batch"}, /* found by the fuzzer, as the next one */
+        {"0UPDATE\n", "no micro-batch"}, /* found by the fuzzer, as is the next row */
         {"1F0,1UPDATE\n", "needs at least 2 forwards, but has 1 actions"},
         {"0F0,0SEND_F0\n", "row 1 (rank 0), column 2: \"0SEND_F0\" is communication"},
         {"0F0\n1RECV_F0,1F0\n",
@@ -505,7 +502,7 @@ static int tear_down_path(void **state)
     return 0;
 }
 
-/* Getters bear NULL. */
+/* Getters accept NULL. */
 static void test_null(void **state)
 {
     size_t count = 7;

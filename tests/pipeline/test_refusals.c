@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every refusal of libtryst_pipeline's headers has its sentence in tryst_last_error: "cannot do X: reason". */
+/* Every refusal of libtryst_pipeline's headers sets a text in tryst_last_error: "cannot
+ * do X: reason". */
 #include <string.h>
 #include <tryst/data.h>
 #include <tryst/pipeline.h>
@@ -29,7 +30,7 @@ static struct {
     tryst_engine *engine;
 } at;
 
-/* The sentence is new, of the form, and has `word`. */
+/* Check that the text is new, has the form, and contains `word`. */
 #define REFUSED(status, expression, word)                                              \
     do {                                                                               \
         (void)tryst_last_error_set(TRYST_OK, "untouched");                             \
@@ -51,7 +52,7 @@ static int file_open(char path[256])
     return fd;
 }
 
-/* ---- pipeline.h --------------------------------------------------------------------------- */
+/* ---- pipeline.h -------------------------------------------------------------------- */
 
 static void test_programs(void **state)
 {
@@ -152,7 +153,7 @@ static void test_engine(void **state)
     INVALID(tryst_engine_stats_get(at.engine, &stats), "struct_size");
 }
 
-/* ---- stage.h ------------------------------------------------------------------------------ */
+/* ---- stage.h ----------------------------------------------------------------------- */
 
 static void test_models(void **state)
 {
@@ -217,7 +218,7 @@ static void test_stages(void **state)
     INVALID(tryst_stage_memory_need(&sleeper, all, &params, &need), "sleeps");
 }
 
-/* What the engine and the replay call, a stage of the library refuses in the same form. */
+/* The library's stages refuse the calls of the engine and the replay in the same form. */
 static void test_works(void **state)
 {
     tryst_stage *const stages[] = {at.stage, at.computes};
@@ -245,7 +246,7 @@ static void test_works(void **state)
     }
 }
 
-/* ---- data.h, weights.h, replay.h ---------------------------------------------------------- */
+/* ---- data.h, weights.h, replay.h --------------------------------------------------- */
 
 static void test_data(void **state)
 {
@@ -321,7 +322,7 @@ static void test_replay(void **state)
     tryst_program_close(stuck);
 }
 
-/* A call that succeeds leaves the sentence of the one before. */
+/* A call that succeeds leaves the previous text. */
 static void test_kept(void **state)
 {
     tryst_model model = mlp;

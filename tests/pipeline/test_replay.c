@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The oracle against a still plainer one (chain.h: all forwards of a micro-batch, then all its
- * backwards), and its comparison, which must find every fault and name its place. */
+/* The replay against a still simpler one (chain.h: all forwards of a micro-batch, then
+ * all its backwards), and the comparison of results, which must find every fault and name
+ * its place. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +27,7 @@ static const tryst_model model = {.struct_size = sizeof(model),
                                   .seq = 9,
                                   .microbatch_size = 2};
 
-/* What a run leaves behind. */
+/* The result of a run. */
 typedef struct outcome {
     double losses[STEPS];
     float *weights;
@@ -51,13 +52,13 @@ static void outcome_free(outcome *o)
     o->weights = NULL;
 }
 
-/* ---- the two runs -------------------------------------------------------------------------- */
+/* ---- the two runs ------------------------------------------------------------------ */
 
-/* The windows that chain_feed makes for a step, handed out one micro-batch at a time. */
+/* The windows that chain_feed makes for a step, returned one micro-batch at a time. */
 typedef struct feeder {
     chain *chain;
     uint64_t fed_step;
-    int swapped; /* micro-batches 0 and 1 change places in the last step */
+    int swapped; /* swap micro-batches 0 and 1 in the last step */
     tryst_status answer;
 } feeder;
 
@@ -101,7 +102,7 @@ static tryst_status run_replay(const tryst_program *program, int versions, feede
                                outcome *o)
 {
     const int stages = tryst_program_stages(program);
-    chain c; /* for its stages and its windows */
+    chain c; /* used for its stages and its windows */
     chain_open(&model, stages, tryst_program_microbatches(program), NULL, versions, &c);
     f->chain = &c;
     f->fed_step = UINT64_MAX;
@@ -136,7 +137,7 @@ static bool equal(const outcome *run, const outcome *replay, char *text, size_t 
     return tryst_replay_equal(&model, 0, STEPS, &a, &b, text, capacity);
 }
 
-/* ---- tests --------------------------------------------------------------------------------- */
+/* ---- tests ------------------------------------------------------------------------- */
 
 static void test_schedules(void **state)
 {
@@ -171,7 +172,8 @@ static void append(tryst_program *program, int rank, tryst_action_kind kind, int
     assert_int_equal(tryst_program_append(program, rank, &action), TRYST_OK);
 }
 
-/* Two stages on two ranks: forwards, then input gradients, then weight gradients. */
+/* Generate two stages on two ranks: forwards, then input gradients, then weight
+ * gradients. */
 static tryst_program *split_program(int reversed)
 {
     tryst_program *program = NULL;
@@ -201,7 +203,8 @@ static void test_split_backward(void **state)
         tryst_program *program = split_program(reversed);
         feeder f = {0};
         assert_int_equal(run_replay(program, 1, &f, &replayed), TRYST_OK);
-        /* Another order of accumulation gives other bits, and the comparison sees it. */
+        /* Another order of accumulation gives other bits, and the comparison detects
+         * it. */
         assert_int_equal(equal(&plain, &replayed, text, sizeof(text)), !reversed);
         outcome_free(&replayed);
         tryst_program_close(program);
@@ -242,7 +245,7 @@ static void test_versions(void **state)
     outcome_free(&replayed);
     outcome_free(&plain);
 
-    /* With one version the stale read is refused, by name. */
+    /* With one version the stale read is refused, and the error names it. */
     assert_int_equal(run_replay(program, 1, &f, &replayed), TRYST_E_INVALID);
     assert_non_null(strstr(tryst_last_error(), "step 0, rank 0: 0F1 failed"));
     tryst_program_close(program);
@@ -288,7 +291,7 @@ static void test_stages_in_place(void **state)
     chain_close(&c);
 }
 
-/* Calls for a few steps at a time carry on where the last one stopped. */
+/* Calls for a few steps at a time continue where the previous call stopped. */
 static void test_in_parts(void **state)
 {
     outcome plain, parts;
@@ -317,7 +320,7 @@ static void test_in_parts(void **state)
     chain_close(&c);
 }
 
-/* Each difference is found, and the sentence names the first. */
+/* Each difference is found, and the text names the first. */
 static void test_comparison(void **state)
 {
     char text[512];
@@ -353,11 +356,11 @@ static void test_comparison(void **state)
     tryst_program_close(program);
 }
 
-/* ---- memory -------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------ */
 
 static int allocations_left = -1;
 
-/* Visible, because the linker wraps what the shared libraries call too. */
+/* Visible, because the linker also wraps the calls of the shared libraries. */
 #define WRAPPED __attribute__((visibility("default")))
 void *__real_calloc(size_t count, size_t bytes);
 WRAPPED void *__wrap_calloc(size_t count, size_t bytes);
@@ -369,7 +372,7 @@ static int allocation_fails(void)
     if (allocations_left == 0) {
         return 1;
     }
-    if (allocations_left > 0) { /* else many threads may be here */
+    if (allocations_left > 0) { /* any number of threads may be here otherwise */
         allocations_left--;
     }
     return 0;

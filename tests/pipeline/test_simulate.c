@@ -68,8 +68,8 @@ static void test_closed_forms(void **state)
                 assert_int_equal(one->ranks[r].peak_activations, p - r < m ? p - r : m);
                 assert_int_equal(naive->ranks[r].peak_activations, 1);
             }
-            /* by span: the last rank of 1F1B never waits, rank 0 waits all of the bubble
-             */
+            /* by span: the last rank of 1F1B never waits, rank 0 waits for the whole
+             * bubble */
             assert_close(one->ranks[p - 1].bubble_span, 0);
             assert_close(one->ranks[0].bubble_span, bubble);
             tryst_sim_free(gpipe);
@@ -99,8 +99,8 @@ static void test_link(void **state)
     tryst_sim_free(sim);
 }
 
-/* A link carries one transfer at a time: gpipe's outputs, made each second, queue behind
- * one another at two seconds each. The last of 4 arrives at 1 + 4·2. */
+/* A link carries one transfer at a time: gpipe's outputs, one per second, queue behind
+ * each other at two seconds each. The last of 4 arrives at 1 + 4·2. */
 static void test_link_is_shared(void **state)
 {
     tryst_action_costs costs[RANKS_MAX];
@@ -113,8 +113,9 @@ static void test_link_is_shared(void **state)
     tryst_sim_free(sim);
 }
 
-/* Four ranks on fewer cores: never faster than all work over the cores, nor than with a
- * core each; and on one core exactly all work, since that core is never without any. */
+/* Four ranks on fewer cores: never faster than all work divided by the cores, nor than
+ * with one core each; on one core exactly the sum of all work, because that core is never
+ * idle. */
 static void test_cores(void **state)
 {
     tryst_action_costs costs[RANKS_MAX];

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Structs of libtryst_pipeline of other versions (tryst/sized.h), as
- * tests/api/test_sized.c has those of libtryst; and stages of the caller's own whose
- * table or info is of another version. */
+/* Structs of other versions for libtryst_pipeline (tryst/sized.h; tests/api/test_sized.c
+ * tests libtryst), and stages of the caller whose table or info has another version. */
 #include "support/sized_table.h"
 
 #include <tryst/pipeline.h>
@@ -245,7 +244,7 @@ static void test_structs(void **state)
     sized_check(rows, COUNT_OF(rows));
 }
 
-/* tryst_model_parse writes some fields of a struct that the caller has begun. */
+/* tryst_model_parse sets some fields of a struct that the caller has initialised. */
 static void test_parse(void **state)
 {
     tryst_model model = {.struct_size = sizeof model, .layers = 3};
@@ -263,10 +262,10 @@ static void test_parse(void **state)
     model.struct_size = offsetof(tryst_model, kind) + sizeof model.kind;
     model.sleep_backward_ns = 5;
     assert_int_equal(tryst_model_parse("sleep:1,2", &model), TRYST_OK);
-    assert_int_equal(model.sleep_backward_ns, 5); /* not the struct's */
+    assert_int_equal(model.sleep_backward_ns, 5); /* not part of the struct */
 }
 
-/* ---- stages of the caller's own ---------------------------------------------------- */
+/* ---- stages of the caller ---------------------------------------------------------- */
 
 struct later_ops {
     tryst_stage_ops known;
@@ -312,7 +311,8 @@ static void test_own_stage(void **state)
     assert_non_null(strstr(tryst_last_error(), "a later version is set"));
     ops.known.struct_size = 0;
     assert_int_equal(own_stage(&ops.known, info), TRYST_E_INVALID);
-    ops.known.struct_size = offsetof(tryst_stage_ops, error); /* less than version 0.1 */
+    /* shorter than in version 0.1 */
+    ops.known.struct_size = offsetof(tryst_stage_ops, error);
     assert_int_equal(own_stage(&ops.known, info), TRYST_E_INVALID);
     assert_non_null(strstr(tryst_last_error(), "tryst_stage_ops is not set"));
     assert_int_equal(own_stage(at.stage->ops, 0), TRYST_E_INVALID);

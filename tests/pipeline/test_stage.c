@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stages as their users see them: models and their split, bitwise equality over any cut into
- * stages and over both forms of backward, weight versions, optimisers, sleeping, and what happens
- * when memory is short. */
+/* Stages as seen by a user: models and their split, bitwise equality over any cut into
+ * stages and over both forms of backward, weight versions, optimisers, sleeping, and
+ * shortage of memory. */
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -34,7 +34,7 @@ static tryst_model small_model(tryst_model_kind kind)
     return model;
 }
 
-/* All weights of a chain, in layer order; the caller frees them. */
+/* Return all weights of a chain, in layer order; the caller frees them. */
 static float *chain_weights(chain *c, uint64_t *count_p)
 {
     *count_p = tryst_model_weights_count(&c->model);
@@ -56,7 +56,7 @@ static void chain_digest(chain *c, char digest[TRYST_DIGEST_TEXT_BYTES])
     free(weights);
 }
 
-/* ---- models -------------------------------------------------------------------------------- */
+/* ---- models ------------------------------------------------------------------------ */
 
 static void test_parse(void **state)
 {
@@ -182,11 +182,11 @@ static void test_open_refuses(void **state)
     tryst_stage_close(NULL);
 }
 
-/* ---- bitwise equality ---------------------------------------------------------------------- */
+/* ---- bitwise equality -------------------------------------------------------------- */
 
 enum { STEPS = 3 };
 
-/* Losses and the digest of the weights after a few steps. */
+/* Train; return the losses, and the digest of the weights after a few steps. */
 static void train(const tryst_model *model, int stages, chain_backward_kind kind,
                   int versions, const tryst_optimizer *optimizer, double *losses,
                   char digest[TRYST_DIGEST_TEXT_BYTES])
@@ -228,7 +228,7 @@ static void test_equal_cuts(void **state)
     check_equal_cuts(TRYST_MODEL_MLP, TRYST_OPTIMIZER_ADAM);
 }
 
-/* The digest is sensitive: another seed, another order of micro-batches. */
+/* The digest is sensitive to the seed and to the order of micro-batches. */
 static void test_digest_differs(void **state)
 {
     tryst_model model = small_gpt;
@@ -254,7 +254,7 @@ static void test_digest_differs(void **state)
     chain_close(&c);
 }
 
-/* The setting of OpenBLAS, where it is the one, is ours once a stage is open. */
+/* Where OpenBLAS is used, its number of threads is set once a stage is open. */
 extern void openblas_set_num_threads(int) __attribute__((weak));
 extern int openblas_get_num_threads(void) __attribute__((weak));
 
@@ -274,7 +274,7 @@ static void test_blas_threads(void **state)
                   tryst_blas_core_hint() ? tryst_blas_core_hint() : "-");
 }
 
-/* Ranks as threads: stages of one process compute at the same time, each on its own. */
+/* Ranks as threads: stages of one process compute concurrently and independently. */
 enum { THREADS = 4 };
 
 typedef struct rank_thread {
@@ -309,9 +309,10 @@ static void test_threads(void **state)
     }
 }
 
-/* ---- versions ------------------------------------------------------------------------------ */
+/* ---- versions ---------------------------------------------------------------------- */
 
-/* A stage with three versions computes with each as a stage that stopped there would. */
+/* A stage with three versions computes with each version like a stage that stopped
+ * there. */
 static void test_versions(void **state)
 {
     enum { UPDATES = 5, HELD = 3 };
@@ -341,7 +342,7 @@ static void test_versions(void **state)
         for (uint64_t v = newest < HELD ? 0 : newest - HELD + 1; v <= newest; v++) {
             assert_true(chain_forward(&c, 0, v) == loss_of[v]);
         }
-        /* PipeDream's way: gradients of an older version make the next one. */
+        /* As in PipeDream, gradients of an older version make the next one. */
         uint64_t stale = newest > 0 ? newest - 1 : 0;
         chain_forward(&c, 0, stale);
         chain_backward(&c, 0, stale, CHAIN_WHOLE);
@@ -354,7 +355,7 @@ static void test_versions(void **state)
     chain_close(&c);
 }
 
-/* ---- optimisers against plain references --------------------------------------------------- */
+/* ---- optimisers against plain references ------------------------------------------- */
 
 typedef struct snapshot {
     double *values, *gradients;
@@ -436,7 +437,7 @@ static void test_optimizers(void **state)
                                       .epsilon = 1e-6});
 }
 
-/* ---- parameters, costs, sleeping ----------------------------------------------------------- */
+/* ---- parameters, costs, sleeping --------------------------------------------------- */
 
 typedef struct names {
     char text[2][64];
@@ -477,7 +478,8 @@ static void test_parameters(void **state)
     tryst_stage_cost cost = {.struct_size = sizeof cost};
     stage->ops->cost(stage, &cost);
     assert_int_equal(cost.weights_bytes, stage->info.weights_count * 4);
-    /* 12·H² weights a block, two flops each and row, and two products of attention. */
+    /* 12·H² weights a block, two flops for each weight and row, and two products of
+     * attention. */
     assert_true(cost.forward_flops == 2 * (24.0 * 51 * 24 * 24 + 4.0 * 51 * 24 * 17));
     tryst_stage_close(stage);
 
@@ -526,19 +528,19 @@ static void test_sleep(void **state)
     assert_true(end - middle >= 16000000);
     assert_true(split - end >= 16000000);
     chain_update(&c);
-    assert_true(chain_forward(&c, 0, 0) == 0); /* two versions are held */
+    assert_true(chain_forward(&c, 0, 0) == 0); /* two versions are kept */
     chain_update(&c);
     tryst_stage_work work = c.works[0];
     assert_int_equal(c.stages[0]->ops->forward(c.stages[0], &work), TRYST_E_INVALID);
     chain_close(&c);
 }
 
-/* ---- memory -------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------ */
 
-/* The linker sends the stages' allocations here (--wrap). */
+/* The linker redirects the stages' allocations here (--wrap). */
 static int allocations_left = -1;
 
-/* Visible, because the linker wraps what the shared libraries call too. */
+/* Visible, because the linker also wraps the calls of the shared libraries. */
 #define WRAPPED __attribute__((visibility("default")))
 void *__real_calloc(size_t count, size_t bytes);
 WRAPPED void *__wrap_calloc(size_t count, size_t bytes);
@@ -550,7 +552,7 @@ static int allocation_fails(void)
     if (allocations_left == 0) {
         return 1;
     }
-    if (allocations_left > 0) { /* else many threads may be here */
+    if (allocations_left > 0) { /* any number of threads may be here otherwise */
         allocations_left--;
     }
     return 0;

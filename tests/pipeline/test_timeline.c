@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The timeline: what is drawn is there, and it is XML. (How it looks, a person has to
- * see.) */
+/* The timeline: all spans are drawn, and the output is XML. (Only a person can judge its
+ * looks.) */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -64,12 +64,12 @@ static void test_draws_all(void **state)
         count_of(content, "send activation of stage 0, micro-batch 7, rank 1"), 1);
     assert_int_equal(count_of(content, "receive gradient of stage 1"), 1);
     assert_non_null(strstr(content, "computes 86 %, idle 14 %"));
-    /* the legend names what occurs, and nothing else */
+    /* the legend lists the kinds that occur, and no others */
     assert_int_equal(count_of(content, "class='legend'>"), 5);
     assert_null(strstr(content, ">weight gradient<"));
 }
 
-/* Where an attribute of the last element before `words` stands: "x='84.00'". */
+/* Return the x of the last element before `words`, for example in "x='84.00'". */
 static double x_before(const char *content, const char *words)
 {
     const char *end = strstr(content, words);
@@ -80,8 +80,9 @@ static double x_before(const char *content, const char *words)
     return strtod(end + 4, NULL);
 }
 
-/* Ranks wait for the first forward since their previous step: that is not of this step. Time begins at the first
- * forward, and the rows' shares add up to the one in the head. */
+/* Ranks wait for the first forward since their previous step; this wait does not belong
+ * to the step. Time begins at the first forward, and the rows' shares add up to the share
+ * in the heading. */
 static void test_one_window(void **state)
 {
     static const tryst_span first[] = {
@@ -108,7 +109,7 @@ static void test_one_window(void **state)
     const double forward = x_before(content, "<title>forward, stage 0, micro-batch 0");
     assert_true(forward - zero < .1 && zero - forward < .1);
     assert_int_equal(count_of(content, "class='outside'"),
-                     2); /* before it, and the send */
+                     2); /* the wait before the step, and the send after it */
 }
 
 static void test_refuses(void **state)

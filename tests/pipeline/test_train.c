@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Training as a whole: the loss falls on English text read from a file, for each model and each
- * optimiser. The text is generated here: sentences of a licence's vocabulary, drawn by a seeded
- * generator, so that there is something to learn (spelling, word order) and something to guess
- * (the next clause). */
+/* Training as a whole: the loss falls on English text read from a file, for each model
+ * and each optimiser. The text is generated here: sentences of a licence's vocabulary,
+ * drawn by a seeded generator, so that some of it can be learned (spelling, word order)
+ * and some cannot (the next clause). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -67,7 +67,8 @@ static double seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* Train; `first_p` and `last_p` receive the loss of the first step and the mean of the last 5. */
+/* Train; `first_p` and `last_p` get the loss of the first step and the mean of the last
+ * 5. */
 static void train(const tryst_model *model, const tryst_optimizer *optimizer,
                   int microbatches, int steps, double *first_p, double *last_p)
 {
@@ -99,7 +100,8 @@ static void train(const tryst_model *model, const tryst_optimizer *optimizer,
     rmdir(folder);
 }
 
-/* ln 256 = 5.545 is what knows nothing; letter frequencies alone bring about 3.0. */
+/* Check that the loss falls. Without learning it is ln 256 = 5.545; letter frequencies
+ * alone give about 3.0. */
 static void expect_fall(tryst_model_kind kind, tryst_optimizer optimizer, double below)
 {
     tryst_model model = {.struct_size = sizeof(model),

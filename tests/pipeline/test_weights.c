@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Weights as one array: initial values by the documented formula, the digest against a known
- * value, and the safetensors file read back by another parser (jansson). */
+/* Weights as one array: initial values by the documented formula, the digest against a
+ * known value, and the safetensors file, parsed by another parser (jansson). */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -43,10 +43,10 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     unlink(path);
-    return rmdir(folder); /* fails where a partial file was left behind */
+    return rmdir(folder); /* fails if a partial file is left */
 }
 
-/* The initial weights, from `stages` stages. */
+/* Return the initial weights of the model, from `stages` stages. */
 static float *initial_weights(int stages, uint64_t *count_p)
 {
     *count_p = tryst_model_weights_count(&model);
@@ -76,7 +76,7 @@ static void test_count(void **state)
     assert_int_equal(tryst_model_weights_count(&bad), 0);
 }
 
-/* ---- initial values ------------------------------------------------------------------------ */
+/* ---- initial values ---------------------------------------------------------------- */
 
 static uint64_t mix(uint64_t x)
 {
@@ -85,7 +85,7 @@ static uint64_t mix(uint64_t x)
     return x ^ (x >> 31);
 }
 
-/* The formula of pipeline/model/README.md, written out. */
+/* The formula of pipeline/model/README.md. */
 static float uniform(uint64_t layer, uint64_t tensor, uint64_t i, float bound)
 {
     const uint64_t golden = 0x9e3779b97f4a7c15u;
@@ -138,7 +138,7 @@ static void test_initial(void **state)
     free(weights);
 }
 
-/* ---- digest -------------------------------------------------------------------------------- */
+/* ---- digest ------------------------------------------------------------------------ */
 
 static void test_digest(void **state)
 {
@@ -147,16 +147,16 @@ static void test_digest(void **state)
     /* printf '\0\0\200?\0\0 \300\0\0\0\0' | xxhsum -H2 */
     tryst_weights_digest(weights, 3, digest);
     assert_string_equal(digest, "bbb1d753e541d01267761070173446a6");
-    tryst_weights_digest(weights, 0, digest); /* of nothing, as xxHash documents it */
+    tryst_weights_digest(weights, 0, digest); /* of no bytes, as documented by xxHash */
     assert_string_equal(digest, "99aa06d3014798d86001c324468d497f");
 }
 
-/* ---- safetensors --------------------------------------------------------------------------- */
+/* ---- safetensors ------------------------------------------------------------------- */
 
 typedef struct reader {
     json_t *header;
     const uint8_t *data;
-    const float *weights; /* expected, the rest of them */
+    const float *weights; /* the expected weights that follow */
     uint64_t at_bytes;
     size_t tensors_count;
 } reader;
@@ -204,7 +204,7 @@ static void test_save(void **state)
     size_t bytes;
     json_error_t json_error;
     float *weights = initial_weights(2, &count);
-    for (int again = 0; again < 2; again++) { /* over an older file too */
+    for (int again = 0; again < 2; again++) { /* the second time over an existing file */
         assert_int_equal(tryst_weights_save(&model, weights, count, path), TRYST_OK);
     }
     uint8_t *file = read_file(&bytes);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kernel says of this process's threads, for tests that would else have to sleep and hope.
+/* The states of this process's threads, from /proc, for tests that would otherwise sleep
+ * for a guessed time.
  *
- * Both wait for something to become true and give up after 20 s, which no machine is that busy for. */
+ * Both threads_asleep and threads_settle wait for a condition and give up after 20 s,
+ * longer than any delay of a busy machine. */
 #ifndef TRYST_TESTS_ASLEEP_H
 #define TRYST_TESTS_ASLEEP_H
 
@@ -13,10 +15,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Who waits under a clock of the test's looks at it every 20 ms: after FIRST_MS it has, or is awake. */
+/* A thread that waits under a test's clock reads the clock every 20 ms: after FIRST_MS,
+ * it has read the clock or is awake. */
 enum { ASLEEP_FIRST_MS = 100, ASLEEP_LOOKS = 5, ASLEEP_TURNS = 20000 };
 
-/* The state of thread `id` of this process, as /proc has it; 'X' where it is gone. */
+/* Return the state of thread `id` of this process, as in /proc; 'X' if the thread has
+ * ended. */
 static inline char thread_state(const char *id)
 {
     char path[64], text[256] = "";
@@ -30,7 +34,8 @@ static inline char thread_state(const char *id)
     return end && end[1] == ' ' ? end[2] : 'X';
 }
 
-/* How many threads this process has, and in *awake_p how many of the others do not sleep. */
+/* Return the number of threads of this process; *awake_p: how many of the other threads
+ * do not sleep. */
 static inline int threads_look(int *awake_p)
 {
     int count = 0;
@@ -49,7 +54,8 @@ static inline int threads_look(int *awake_p)
     return count;
 }
 
-/* All other threads have come to where they wait for something: none ran at several looks in a row. */
+/* Wait until all other threads wait for an event: none was awake at several checks in a
+ * row. */
 static inline bool threads_asleep(void)
 {
     int looks = 0, awake;
@@ -62,8 +68,8 @@ static inline bool threads_asleep(void)
     return looks == ASLEEP_LOOKS;
 }
 
-/* The number of threads, as soon as it is at most `most`: the kernel lists one for a moment after it
- * has been joined. */
+/* Return the number of threads as soon as it is at most `most`: the kernel lists a thread
+ * for a moment after it was joined. */
 static inline int threads_settle(int most)
 {
     int awake, count = threads_look(&awake);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The arrays of a device_attention, for stand-ins whose device has addresses of its own. C++. */
+/* The arrays of a device_attention, for emulated devices with an address space apart.
+ * C++. */
 #ifndef TRYST_TESTS_ATTENTION_POINTERS_H
 #define TRYST_TESTS_ATTENTION_POINTERS_H
 
@@ -7,7 +8,7 @@ extern "C" {
 #include "pipeline/device/device_kernels.h"
 }
 
-/* The same with each array where `reach` says that the host reaches it. */
+/* Return a copy with each array at the host address that `reach` returns. */
 template <typename Reach>
 device_attention attention_reached(device_attention a, Reach reach)
 {

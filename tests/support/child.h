@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A child process that does not outlive the test, however that ends. */
+/* A child process that ends with the test, however the test ends. */
 #ifndef TRYST_TESTS_CHILD_H
 #define TRYST_TESTS_CHILD_H
 
@@ -8,7 +8,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-/* As fork. The child dies with the thread that made it; nothing that is buffered is written twice. */
+/* Fork. The child dies with the thread that forked it; buffered output is flushed before,
+ * so it is not written twice. */
 static inline pid_t child_fork(void)
 {
     pid_t parent = getpid();
@@ -17,7 +18,7 @@ static inline pid_t child_fork(void)
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() != parent)
-            _exit(3); /* it had died before that took effect */
+            _exit(3); /* the parent had died before the prctl */
     }
     return pid;
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which outcomes of one collective are legal together, after the manual (tryst/coll.h, tryst/tryst.h).
+/* Which outcomes of one collective are legal together, according to the manual
+ * (tryst/coll.h, tryst/tryst.h).
  *
- * One idea: a pure function of what was drawn for each rank and of what each rank reported. A failure needs a cause
- * that was drawn for some rank, and its origin must be such a rank; a success needs what it depends on. */
+ * One idea: a pure function of the facts that were drawn for each rank and the status
+ * that each rank reported. A failure needs a cause that was drawn for some rank, and its
+ * origin must be such a rank; a success needs its preconditions. */
 #ifndef TRYST_TESTS_COLL_OUTCOMES_H
 #define TRYST_TESTS_COLL_OUTCOMES_H
 
@@ -18,14 +20,15 @@ enum {
 struct coll_outcome {
     tryst_coll_kind kind;
     int size, root;
-    bool differs; /* `differing` gave another count than the others */
+    bool differs; /* `differing` passed another count than the other ranks */
     int differing;
     struct outcome_end ends[COLL_OUTCOME_RANKS_MAX];
     int32_t origin_rank[COLL_OUTCOME_RANKS_MAX];
     int32_t origin_status[COLL_OUTCOME_RANKS_MAX];
 };
 
-/* What all ranks have of `facts`, or any of them. */
+/* True if all ranks have all of `facts`; coll_outcome_any: if any rank has one of
+ * `facts`. */
 static inline bool coll_outcome_all(const struct coll_outcome *coll, uint32_t facts)
 {
     for (int i = 0; i < coll->size; i++)
@@ -42,28 +45,28 @@ static inline bool coll_outcome_any(const struct coll_outcome *coll, uint32_t fa
     return false;
 }
 
-/* What a success of `rank` depends on. */
+/* Return the unmet precondition of a success of `rank`, or NULL. */
 static inline const char *coll_outcome_ok_fault(const struct coll_outcome *coll, int rank)
 {
     bool from_all = coll->kind == TRYST_COLL_ALLREDUCE ||
                     coll->kind == TRYST_COLL_BARRIER ||
                     (coll->kind == TRYST_COLL_REDUCE && rank == coll->root);
     if (from_all && !coll_outcome_all(coll, OUTCOME_SUBMITTED))
-        return "it ended well, and a rank never submitted it";
+        return "it succeeded, and a rank never submitted it";
     if (coll->kind == TRYST_COLL_BROADCAST &&
         !(coll->ends[coll->root].facts & OUTCOME_SUBMITTED))
-        return "it ended well, and the root never submitted it";
+        return "it succeeded, and the root never submitted it";
     if (!coll->differs)
         return NULL;
-    /* A leaf that has sent, or a rank that has received, has done its part. */
+    /* A leaf that has sent, or a rank that has received, has completed. */
     if (coll->kind == TRYST_COLL_REDUCE && rank != coll->root)
         return NULL;
     if (coll->kind == TRYST_COLL_BROADCAST && rank != coll->differing)
         return NULL;
-    return "it ended well, and ranks differ";
+    return "it succeeded, and the counts of the ranks differ";
 }
 
-/* What may have made a rank report `status`: facts of any rank. 0: nothing. */
+/* Return the facts, of any rank, that may have made a rank report `status`; 0: none. */
 static inline uint32_t coll_outcome_causes(int32_t status)
 {
     switch (status) {
@@ -74,14 +77,16 @@ static inline uint32_t coll_outcome_causes(int32_t status)
     }
 }
 
-/* A rank closed the step after its part had failed, or without a part: its neighbours read CLOSED. */
+/* True if a rank may have closed the step after its part had failed, or without a part:
+ * its neighbours get CLOSED. */
 static inline bool coll_outcome_may_close(const struct coll_outcome *coll)
 {
     return coll->differs || coll_outcome_any(coll, OUTCOME_GAVE_UP) ||
            !coll_outcome_all(coll, OUTCOME_SUBMITTED);
 }
 
-/* The origin gave up so, and reports what the others were sent. */
+/* Check that the origin gave up with this status, and that the other ranks report the
+ * origin's status. */
 static inline const char *coll_outcome_origin_fault(const struct coll_outcome *coll,
                                                     int rank)
 {
@@ -90,7 +95,7 @@ static inline const char *coll_outcome_origin_fault(const struct coll_outcome *c
         status != TRYST_E_ABORTED)
         return NULL;
     if (at < 0 || at >= coll->size)
-        return "it names no rank as the origin";
+        return "its origin is not a rank";
     const struct outcome_end *origin = &coll->ends[at];
     if (status == TRYST_E_ABORTED)
         return origin->facts & COLL_OUTCOME_ABORTS ? NULL
@@ -98,10 +103,10 @@ static inline const char *coll_outcome_origin_fault(const struct coll_outcome *c
     if (!(origin->facts & coll_outcome_causes(status)))
         return "the origin did not give up";
     if (origin->facts & OUTCOME_SUBMITTED && origin->status != status)
-        return "the origin reports something else";
+        return "the origin reports another status";
     return coll->origin_status[rank] == status
                ? NULL
-               : "the status of the origin is another one";
+               : "its origin_status is not the status of the origin";
 }
 
 static inline const char *coll_outcome_error_fault(const struct coll_outcome *coll,
@@ -109,15 +114,20 @@ static inline const char *coll_outcome_error_fault(const struct coll_outcome *co
 {
     int32_t status = coll->ends[rank].status;
     if (status == TRYST_E_MISMATCH)
-        return coll->differs ? NULL : "it reports a difference, and there is none";
+        return coll->differs
+                   ? NULL
+                   : "it reports MISMATCH, and the counts of the ranks are equal";
     if (status == TRYST_E_CLOSED)
-        return coll_outcome_may_close(coll) ? NULL : "no rank had left the step";
+        return coll_outcome_may_close(coll)
+                   ? NULL
+                   : "it reports CLOSED, and no rank may have closed the step";
     if (!coll_outcome_any(coll, coll_outcome_causes(status)))
-        return "nothing that was done lets it report so";
+        return "no rank has a cause for the status that it reports";
     return coll_outcome_origin_fault(coll, rank);
 }
 
-/* NULL: legal. Else the rule that does not hold, for `*rank_p`. */
+/* Return NULL if the outcomes are legal; else the broken rule, and in *rank_p the rank
+ * that breaks it. */
 static inline const char *coll_outcome_fault(const struct coll_outcome *coll, int *rank_p)
 {
     for (int i = 0; i < coll->size; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which descriptors this process has open. */
+/* The open descriptors of this process. */
 #ifndef TRYST_TESTS_DESCRIPTORS_H
 #define TRYST_TESTS_DESCRIPTORS_H
 
@@ -10,7 +10,8 @@
 
 struct descriptors {
     int all;
-    int tcp; /* of these: connections of TCP, made or given up; no listeners */
+    /* the TCP connections among them, established or failed; without listeners */
+    int tcp;
 };
 
 static inline bool descriptor_is_tcp(int fd)
@@ -23,7 +24,8 @@ static inline bool descriptor_is_tcp(int fd)
            (domain == AF_INET || domain == AF_INET6) && type == SOCK_STREAM && !listens;
 }
 
-/* Without the one that looks; all 0 where the kernel does not tell. */
+/* Count the descriptors, without the one that reads /proc; all 0 where /proc is not
+ * readable. */
 static inline struct descriptors descriptors_look(void)
 {
     struct descriptors found = {0};

@@ -27,11 +27,12 @@
 
 enum { WARP_LANES = 32, STACK_BYTES = 256 << 10, SHARED_BYTES = 227 << 10 };
 
-/* ---- changing stacks ----------------------------------------------------------------------- */
+/* ---- switching stacks -------------------------------------------------------------- */
 
 #ifdef HAS_CHANGE
-/* What is kept of a stack that nobody runs on: its pointer, with the registers that a call keeps on
- * top. swapcontext would do, with a system call or two each time, and most of the time is this. */
+/* The saved state of a stack that no fiber runs on: its pointer, with the callee-saved
+ * registers on top. swapcontext would do the same with a system call or two each time,
+ * and switching takes most of the time. */
 typedef void *stack_at;
 
 extern "C" void emulated_change(stack_at *from, stack_at to);
@@ -64,14 +65,14 @@ static void stack_change(stack_at &from, stack_at &to)
     emulated_change(&from, to);
 }
 
-/* As if `entry` had been called, and had called emulated_change before it did anything. */
+/* Prepare a stack as if `entry` had been called and had called emulated_change first. */
 static void stack_start(stack_at &to, std::vector<char> &stack, void (*entry)(void))
 {
     enum { KEPT = 6 };
     const uintptr_t top = (uintptr_t)(stack.data() + stack.size()) / 16 * 16;
     uintptr_t *at = (uintptr_t *)top - 2;
     at[0] = (uintptr_t)entry;
-    at[1] = 0; /* it does not return */
+    at[1] = 0; /* `entry` does not return */
     memset(at - KEPT, 0, KEPT * sizeof *at);
     to = at - KEPT;
 }
@@ -93,9 +94,9 @@ static void stack_start(stack_at &to, std::vector<char> &stack, void (*entry)(vo
 }
 #endif
 
-/* ---- what runs ------------------------------------------------------------------------------ */
+/* ---- state ------------------------------------------------------------------------- */
 
-/* A thread of the block that runs. */
+/* The state of a thread of the running block. */
 enum thread_state {
     THREAD_NEW,
     THREAD_READY,
@@ -107,15 +108,16 @@ enum thread_state {
 struct fiber;
 struct thread {
     thread_state state;
-    fiber *on;         /* what it stopped on */
-    unsigned shuffles; /* so far: their parity says which slots are in use */
+    fiber *on;         /* the fiber that holds its stack */
+    unsigned shuffles; /* shuffles so far: the parity selects the slots */
 };
 
-/* A stack. It runs one thread after the other and is left where one has to wait. */
+/* A stack. A fiber runs one thread after the other, and stays with a thread that
+ * waits. */
 struct fiber {
     stack_at at;
     std::vector<char> stack;
-    void *kept; /* the sanitizer's */
+    void *kept; /* saved stack of the sanitizer */
 };
 
 dim3 threadIdx, blockIdx, blockDim, gridDim;
@@ -125,13 +127,13 @@ static void *scheduler_kept;
 static const void *scheduler_stack;
 static size_t scheduler_stack_bytes;
 static std::vector<thread> all;
-static std::deque<fiber> fibers;  /* all there are */
-static std::vector<fiber *> pool; /* those on which no thread stopped */
+static std::deque<fiber> fibers;  /* all fibers */
+static std::vector<fiber *> pool; /* the fibers that hold no stopped thread */
 static fiber *running;
-static unsigned threads, current, started; /* started: turns taken */
+static unsigned threads, current, started; /* `started`: threads begun so far */
 static size_t shared_used;
 static const std::function<void()> *body;
-static std::vector<float> slots[2]; /* of shuffles, one for each thread */
+static std::vector<float> slots[2]; /* of shuffles, one slot for each thread */
 alignas(64) static float shared[SHARED_BYTES / sizeof(float)];
 static int order = EMULATED_FORWARD;
 static uint64_t threads_count;
@@ -170,9 +172,9 @@ static unsigned turn(unsigned i)
     return i;
 }
 
-/* ---- fibers -------------------------------------------------------------------------------- */
+/* ---- fibers ------------------------------------------------------------------------ */
 
-/* Back to the scheduler, with the thread stopped; returns when that is resumed. */
+/* Stop the thread and switch to the scheduler; return when the thread is resumed. */
 static void thread_stop(thread_state state)
 {
     fiber *self = running;
@@ -190,7 +192,7 @@ static void thread_enter(unsigned i)
         dim3(i % blockDim.x, i / blockDim.x % blockDim.y, i / (blockDim.x * blockDim.y));
 }
 
-/* Threads that have not begun, until none is left; then it waits for more. */
+/* Run threads that have not begun until none is left; then return to the pool. */
 static void fiber_main(void)
 {
     FIBER_ENTER(nullptr, &scheduler_stack, &scheduler_stack_bytes);
@@ -235,8 +237,8 @@ void emulated_sync(void)
     thread_stop(THREAD_AT_BARRIER);
 }
 
-/* Slots of one parity are written again only behind the next shuffle, which all lanes must have
- * reached: by then all have read. */
+/* Slots of one parity are written again only after the next shuffle, which all lanes have
+ * then reached: all have read by then. */
 float emulated_shuffle_xor(float value, int step)
 {
     const unsigned self = current, parity = all[self].shuffles++ % 2;
@@ -245,7 +247,7 @@ float emulated_shuffle_xor(float value, int step)
     return slots[parity][self ^ (unsigned)step];
 }
 
-/* ---- blocks -------------------------------------------------------------------------------- */
+/* ---- blocks ------------------------------------------------------------------------ */
 
 static unsigned count_in(thread_state state, unsigned first, unsigned last)
 {
@@ -263,7 +265,8 @@ static void release(unsigned first, unsigned last)
     }
 }
 
-/* Nobody is ready: whole warps at a shuffle go on, or else the whole block at its barrier. */
+/* Without a ready thread, release whole warps at a shuffle, or else the whole block at
+ * its barrier. */
 static bool block_release(void)
 {
     bool released = false;
@@ -293,7 +296,7 @@ static bool block_release(void)
 
 static void block_run(void)
 {
-    /* What a kernel did not write into shared memory is no number. */
+    /* Shared memory that a kernel did not write reads as NaN. */
     memset(shared, 0xff, shared_used);
     all.assign(threads, thread{THREAD_NEW, nullptr, 0});
     for (started = 0; started < threads;) {

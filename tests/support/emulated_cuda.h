@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* As much of CUDA as our kernels use, for C++ on the host: what a kernel's source compiles over
- * where nvcc is not its compiler, so that its logic is tested without a device.
+/* The part of CUDA that Tryst's kernels use, for C++ on the host: a kernel's source
+ * compiles over this where nvcc is missing, so its logic is tested without a device.
  *
- * One idea: each thread of a block is a fiber; __syncthreads and warp shuffles are where fibers
- * change. Blocks run one after the other, so shared memory is static. A run in which some threads
- * of a block wait at a barrier that others never reach, or lanes of a warp miss a shuffle, ends
- * with a sentence and abort(). Fibers run in the order that emulated_order says: a kernel whose
- * result depends on it has a race.
+ * One idea: each thread of a block is a fiber; fibers switch at __syncthreads and warp
+ * shuffles. Blocks run one after the other, so shared memory is static. A run in which
+ * some threads of a block wait at a barrier that others never reach, or lanes of a warp
+ * miss a shuffle, ends with a message and abort(). Fibers run in the order that
+ * emulated_order sets: if the order changes a kernel's result, the kernel has a race.
  *
- * What it does not show: speed, memory coalescing, what a device's own arithmetic rounds to, and
- * the memory model between barriers. */
+ * Not covered: speed, memory coalescing, the rounding of a device's arithmetic, and the
+ * memory model between barriers. */
 #ifndef TESTS_SUPPORT_EMULATED_CUDA_H
 #define TESTS_SUPPORT_EMULATED_CUDA_H
 

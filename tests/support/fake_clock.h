@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A clock that stands still until the test moves it. Give `&fake.clock` to the code under test.
- * Advancing and reading may happen in different threads. */
+/* A clock that only the test advances. Pass `&fake.clock` to the code under test.
+ * Different threads may advance and read. */
 #ifndef TESTS_SUPPORT_FAKE_CLOCK_H
 #define TESTS_SUPPORT_FAKE_CLOCK_H
 
@@ -16,12 +16,12 @@ struct clock_fake {
 static inline uint64_t clock_fake_now_ns(void *arg)
 {
     struct clock_fake *fake = arg;
-    /* acquire: partner of the advance's release, so that what the test did before it
-     * moved the clock is seen by whoever sees the new time */
+    /* Acquire, pairs with the release in the advance: a thread that reads the new time
+     * also sees the test's writes before the advance. */
     return atomic_load_explicit(&fake->now_ns, memory_order_acquire);
 }
 
-/* The record must stay where it is while anyone holds its clock. */
+/* The record must not move while any code holds its clock. */
 static inline void clock_fake_init(struct clock_fake *fake, uint64_t now_ns)
 {
     atomic_init(&fake->now_ns, now_ns);
@@ -30,7 +30,7 @@ static inline void clock_fake_init(struct clock_fake *fake, uint64_t now_ns)
 
 static inline void clock_fake_advance(struct clock_fake *fake, uint64_t by_ns)
 {
-    /* release: partner of clock_fake_now_ns's acquire */
+    /* Release, pairs with the acquire in clock_fake_now_ns. */
     atomic_fetch_add_explicit(&fake->now_ns, by_ns, memory_order_release);
 }
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which outcomes of a send and of the receive that it meets are legal together, after the manual
- * (tryst/tryst.h). Random tests draw what is done to each end; this judges what both ends said.
+/* Which outcomes of a send and of its matching receive are legal together, according to
+ * the manual (tryst/tryst.h). Random tests draw the facts of each end; these functions
+ * check the statuses of both ends.
  *
- * One idea: a pure function of what was drawn and of what was said. A row of the table lets one end say
- * one status; three rules hold the two ends together. What no rule allows is a fault. */
+ * One idea: a pure function of the facts drawn and the statuses reported. A row of the
+ * table allows one end to report one status; three rules connect the two ends. Outcomes
+ * that no rule allows are a fault. */
 #ifndef TRYST_TESTS_OUTCOMES_H
 #define TRYST_TESTS_OUTCOMES_H
 
@@ -12,36 +14,40 @@
 #include <stdint.h>
 #include <tryst/status.h>
 
-enum { OUTCOME_UNSEEN = -1 }; /* the end's status while nobody has reported it */
+enum { OUTCOME_UNSEEN = -1 }; /* the status of an end that has not been reported */
 
-/* What is known of one end, and may have ended it. */
+/* Facts about one end, each of which may have ended it. */
 enum outcome_fact {
     OUTCOME_SUBMITTED = 1,
-    OUTCOME_CANCEL = 2,    /* tryst_op_cancel was called */
-    OUTCOME_DEADLINE = 4,  /* it had a deadline */
-    OUTCOME_CLOSE = 8,     /* its step was closed while it may have been pending */
-    OUTCOME_PASSED = 16,   /* its rank closed the step at any time, or passed over it */
+    OUTCOME_CANCEL = 2,   /* tryst_op_cancel was called */
+    OUTCOME_DEADLINE = 4, /* a deadline was set */
+    /* the step was closed while the operation may have been pending */
+    OUTCOME_CLOSE = 8,
+    /* the rank closed the step at any time, or opened a later one */
+    OUTCOME_PASSED = 16,
     OUTCOME_ABORT = 32,    /* the step was aborted, here or elsewhere */
-    OUTCOME_PEER_DIED = 64 /* the other end's rank did */
+    OUTCOME_PEER_DIED = 64 /* the rank of the other end died */
 };
 enum { OUTCOME_GAVE_UP = OUTCOME_CANCEL | OUTCOME_DEADLINE | OUTCOME_CLOSE };
 
 struct outcome_end {
     uint32_t facts;
     int32_t status;
-    uint32_t calls; /* of its callback */
+    uint32_t calls; /* of the callback */
 };
 
-/* `met`: what both ends say when nothing stops them: OK, DEAD, MISMATCH, or what the receive's
- * allocation answered. With that, `refused`, the receive gives up, and the send may have done so too. */
+/* `met`: the status of both ends without any other event: OK, DEAD, MISMATCH, or the
+ * status of the receive's allocation. With that last one, `refused`, the receive gives
+ * up, and the send may have given up too. */
 struct outcome_pair {
     struct outcome_end send, recv;
     int32_t met;
     bool refused;
 };
 
-/* One end may say `status` if it has one of `own` and the other end one of `peer` (0: whatever it has),
- * all of `peer_all` and none of `peer_not`. `cause`: what ended the pair began here. */
+/* One end may report `status` if it has one of the facts `own` (0: any facts), and the
+ * other end has one of `peer` (0: any facts), all of `peer_all` and none of `peer_not`.
+ * `cause`: the event that ended the pair was at this end. */
 struct outcome_row {
     uint32_t own, peer, peer_all, peer_not;
     int32_t status;
@@ -77,7 +83,8 @@ static inline bool outcome_row_allows(const struct outcome_row *row,
            !(peer->facts & row->peer_not);
 }
 
-/* Whether the end may say what it says; `*cause_p`: and may have been what ended the pair. */
+/* True if the end may report its status; sets *cause_p if the event that ended the pair
+ * may have been at this end. */
 static inline bool outcome_may_say(const struct outcome_end *end,
                                    const struct outcome_end *peer, bool *cause_p)
 {
@@ -91,7 +98,7 @@ static inline bool outcome_may_say(const struct outcome_end *end,
     return may;
 }
 
-/* What is wrong with one end by itself; NULL: nothing. */
+/* Return the fault of one end by itself; NULL: none. */
 static inline const char *outcome_end_fault(const struct outcome_end *end)
 {
     if (!(end->facts & OUTCOME_SUBMITTED))
@@ -103,7 +110,7 @@ static inline const char *outcome_end_fault(const struct outcome_end *end)
     return end->calls == 1 ? NULL : "its callback did not run exactly once";
 }
 
-/* NULL: legal. Else the rule that does not hold. */
+/* Return NULL if the outcomes are legal, else the broken rule. */
 static inline const char *outcome_fault(const struct outcome_pair *pair)
 {
     const struct outcome_end *send = &pair->send, *recv = &pair->recv;
@@ -119,20 +126,22 @@ static inline const char *outcome_fault(const struct outcome_pair *pair)
     if (sent && received)
         return NULL;
     if (sent)
-        return "the send says that its tensor was taken, and its receive does not";
-    /* The bytes had come, their answer had not. */
+        return "the send ended as matched, and its receive did not";
+    /* Legal if torn: the bytes arrived, and the abort or death came before the
+     * acknowledgement. */
     if (received && !torn && !pair->refused)
-        return "the receive took the tensor, and its send says otherwise";
+        return "the receive ended as matched, and its send did not";
     if (send->facts & OUTCOME_SUBMITTED && !outcome_may_say(send, recv, &cause))
-        return "nothing that was done lets the send say so";
+        return "no event explains the status of the send";
     if (!received && recv->facts & OUTCOME_SUBMITTED &&
         !outcome_may_say(recv, send, &cause))
-        return "nothing that was done lets the receive say so";
+        return "no event explains the status of the receive";
     return cause || received || !submitted ? NULL
-                                           : "each end says that the other gave up";
+                                           : "each end reports that the other gave up";
 }
-/* The same where either rank may have closed its group at any moment, which ends what it has and what the others
- * have with it: each end has ended, once, and no send was taken by a receive that did not take it. */
+/* Check the ends where either rank may have closed its group at any moment (which ends
+ * its operations and those of the others with it): each end has ended once, and a send
+ * that succeeded has a receive that succeeded. */
 static inline const char *outcome_left_fault(const struct outcome_pair *pair)
 {
     bool received = pair->recv.facts & OUTCOME_SUBMITTED && pair->recv.status == TRYST_OK;
@@ -141,7 +150,7 @@ static inline const char *outcome_left_fault(const struct outcome_pair *pair)
         fault = outcome_end_fault(&pair->recv);
     if (!fault && pair->send.facts & OUTCOME_SUBMITTED && pair->send.status == TRYST_OK &&
         !received)
-        fault = "the send says that its tensor was taken, and its receive does not";
+        fault = "the send reports success, and its receive does not";
     return fault;
 }
 

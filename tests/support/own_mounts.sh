@@ -1,19 +1,22 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Run a command in a mount namespace of its own, in which nothing that it mounts reaches other namespaces.
+# Run a command in a new mount namespace, so that its mounts do not reach other
+# namespaces.
 #
 #   own_mounts.sh [<options of unshare>…] -- <command>…
 #
-# Takes root, or that ordinary users may make namespaces; exit 77 with a line "skipped: …" where neither is.
-# With --pid among the options, /proc is that namespace's.
+# Needs root, or permission for ordinary users to make namespaces; otherwise exit 77 with
+# a line "skipped: …". With --pid among the options, /proc is that namespace's.
 #
-# unshare makes "/" private, for which "/" must be a mount point. In a plain chroot it is none, and no path
-# leads to the mount that it lies in. There the command gets a private copy of all mounts as its root: on a
-# tmpfs over /proc, since that is a mount point, and what is mounted on a private mount stays there.
+# unshare makes "/" private, for which "/" must be a mount point. In a plain chroot "/" is
+# not a mount point, and no path leads to the mount that contains it. There the command
+# gets a private copy of all mounts as its root: on a tmpfs over /proc, because /proc is a
+# mount point, and mounts on a private mount stay there.
 set -eu
 self=$(readlink -f "$0")
 
-# In the new namespace: make the root private if it is not yet, and go on with the command.
+# In the new namespace: make the root private if it is not yet, and continue with the
+# command.
 inside() { # <private, or copied> <pid, or nothing> <folder> <command>…
     how=$1 pid=$2 folder=$3
     shift 3

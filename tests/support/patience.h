@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How long a test has been waiting, as far as it was let run.
+/* The time that a test has been waiting, counted as an otherwise idle machine would need
+ * it.
  *
- * Time is counted as a machine with nothing else to do would need it. Two things are taken off:
- * - A wait of a test reads the clock every few milliseconds. Where two readings are further apart, the test
- *   itself stood still (a virtual machine that is not scheduled stands still for seconds, and its clock goes
- *   on), and so, likely, did its peer; such a gap counts as PATIENCE_STEP.
- * - Where more threads want to run than there are processors, each gets its share of them: time counts by that
- *   share, down to 1 / PATIENCE_SLOWER_MAX, so every wait ends. The kernel has the number in /proc/loadavg. */
+ * Two corrections apply:
+ * - A test reads the clock every few milliseconds while it waits. If two readings are
+ * further apart, the test itself was stopped (a virtual machine that is not scheduled
+ * stops for seconds while its clock runs), and probably its peer too; such a gap counts
+ * as PATIENCE_STEP.
+ * - If more threads are runnable than there are processors, each gets its share of them:
+ * time is multiplied by this share, at least 1 / PATIENCE_SLOWER_MAX, so every wait ends.
+ * The number of threads comes from /proc/loadavg. */
 #ifndef TRYST_TESTS_PATIENCE_H
 #define TRYST_TESTS_PATIENCE_H
 
@@ -23,8 +26,9 @@
 
 enum { PATIENCE_FD_LEAST = 100 };
 
-/* /proc/loadavg, -1: not to be had. Opened before main, so that no test counts it as a descriptor left open,
- * and above those that tests close and open again. One for all sources of a program (weak). */
+/* /proc/loadavg; -1: not readable. Opened before main, so that no test counts it as a
+ * leaked descriptor, with a number above those that tests close and reuse. One for all
+ * sources of a program (weak). */
 __attribute__((weak)) int patience_load_fd = -1;
 
 __attribute__((constructor)) static void patience_load_open(void)
@@ -43,7 +47,8 @@ static inline uint64_t patience_now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* How many threads want to run: now, or on average in the last minute, whichever is more. */
+/* Return the number of runnable threads: now, or the average of the last minute,
+ * whichever is more. */
 static inline double patience_running(void)
 {
     char text[128] = "";
@@ -57,7 +62,8 @@ static inline double patience_running(void)
     return now > minute ? now : minute;
 }
 
-/* How many times slower this machine is at present than one with nothing else to do: 1 to PATIENCE_SLOWER_MAX. */
+/* Return by which factor this machine is slower now than an otherwise idle one: 1 to
+ * PATIENCE_SLOWER_MAX. */
 static inline double patience_slower(void)
 {
     cpu_set_t cpus;
@@ -68,7 +74,7 @@ static inline double patience_slower(void)
     return slower < PATIENCE_SLOWER_MAX ? slower : PATIENCE_SLOWER_MAX;
 }
 
-/* What takes up to `ns` on a quiet machine may take so long on this one, now. */
+/* Return how long an operation may take now that takes up to `ns` on a quiet machine. */
 static inline uint64_t patience_ns(uint64_t ns)
 {
     return (uint64_t)((double)ns * patience_slower());
@@ -76,7 +82,7 @@ static inline uint64_t patience_ns(uint64_t ns)
 
 struct patience {
     uint64_t seen_ns, spent_ns;
-    uint64_t until_ns; /* `slower` counts until then */
+    uint64_t until_ns; /* `slower` is valid until then */
     double slower;
 };
 
@@ -85,7 +91,7 @@ static inline struct patience patience_begin(void)
     return (struct patience){.seen_ns = patience_now_ns()};
 }
 
-/* Read the clock: how long since the beginning. */
+/* Read the clock; return the time since patience_begin. */
 static inline uint64_t patience_spent_ns(struct patience *patience)
 {
     uint64_t now_ns = patience_now_ns(), step_ns = now_ns - patience->seen_ns;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How much of this process is in memory, counted page by page. (/proc/self/statm is a sum of counters
- * that each processor keeps for itself and adds up later: up to Linux 6.15 it may be off by many pages
- * a processor, more than what a test of leaks may overlook.) */
+/* The resident memory of this process, counted page by page. (/proc/self/statm is a sum
+ * of per-processor counters that are merged later: up to Linux 6.15 the sum may be wrong
+ * by many pages per processor, more than a test of leaks tolerates.) */
 #ifndef TRYST_TESTS_RESIDENT_H
 #define TRYST_TESTS_RESIDENT_H
 
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* 0 where the kernel does not tell. */
+/* Return the resident memory in KiB; 0 where /proc is not readable. */
 static inline size_t resident_kib(void)
 {
     size_t kib = 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A roster that a test makes itself: roster_open gathers and checks that of a group. */
+/* A roster that a test makes itself: roster_open would gather and check the entries of a
+ * group. */
 #ifndef TESTS_SUPPORT_ROSTER_H
 #define TESTS_SUPPORT_ROSTER_H
 
@@ -17,7 +18,7 @@ static inline int entries_by_prefix(const void *a, const void *b)
                                (tryst_view){right, strlen(right)});
 }
 
-/* Of these entries, of which there are `roster->size`; in the place of what it was made of before. */
+/* Fill `roster` with `roster->size` entries; free the previous ones. */
 static inline tryst_status roster_make(struct roster *roster,
                                        const struct roster_entry *entries)
 {

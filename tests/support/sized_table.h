@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls that take a struct of another version, as a table: each row is a struct and a
- * call that reads or writes it. A program of an earlier version has a shorter struct, one
- * of a later version a longer one.
+ * call that reads or writes it. A program of an earlier version has a shorter struct, a
+ * program of a later version a longer one.
  *
  * tests/build/sized.sh checks that the tables have a row for each struct of the public
  * headers. */
@@ -17,9 +17,9 @@
 struct sized_row {
     const char *name;
     size_t bytes;
-    /** Shortest input with which the call ends as with the whole one. */
+    /** Shortest input with which the call ends as with the complete struct. */
     size_t least;
-    /** Input: write a whole, valid struct. NULL: the row is of an output. */
+    /** Input: write a complete, valid struct. NULL: the row is of an output. */
     void (*fill)(void *sized);
     /** Make the call, and undo it. */
     tryst_status (*call)(void *sized);
@@ -38,8 +38,8 @@ struct sized_row {
 
 enum { SIZED_POISON = 0xaa, SIZED_ROOM = TRYST_SIZED_MAX + 64 };
 
-/* The call with struct_size `size`, by a program of that version: the bytes behind are
- * not the struct's. */
+/* Call with struct_size `size`, as a program of that version would: the bytes behind are
+ * not part of the struct. */
 static inline tryst_status sized_input(const struct sized_row *row, size_t size,
                                        bool later_field)
 {

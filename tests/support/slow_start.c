@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* slow_start.h. The functions keep the types of the fabrics' headers as far as registers go, so that this builds
- * without them. */
+/* See slow_start.h. The functions have the types of the fabrics' headers as far as
+ * registers matter, so that this file builds without those headers. */
 #include "slow_start.h"
 
 #include <dlfcn.h>
@@ -23,7 +23,8 @@ EXPORTED int fi_getinfo(uint32_t version, const char *node, const char *service,
                         uint64_t flags, const void *hints, void **info);
 EXPORTED int fi_fabric(void *attr, void **fabric, void *context);
 
-/* The function of the library that is loaded, by pointers to functions of its type. */
+/* Look up the function of the loaded library; function_p points to a pointer to a
+ * function of its type. */
 static void real_find(const char *library, const char *name, void *function_p)
 {
     void *handle = dlopen(library, RTLD_NOW | RTLD_NOLOAD);
@@ -52,7 +53,8 @@ int ucp_init_version(unsigned major, unsigned minor, const void *params,
     return rc;
 }
 
-/* Of a process the first call alone takes its time: providers start then. */
+/* Return the delay of this call: in a process only the first call takes time, because
+ * providers start then. */
 static unsigned first_ms(_Atomic(int) *called, unsigned ms)
 {
     return atomic_exchange(called, 1) ? 0 : ms;

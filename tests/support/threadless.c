@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Linked into tests that are THREADLESS (cmake/TrystTests.cmake) with --wrap=pthread_create: that our
- * code starts no thread in them is why they are left out under TSan, so a thread is a failure. */
+/* Linked into tests that are THREADLESS (cmake/TrystTests.cmake) with
+ * --wrap=pthread_create: these tests are left out under TSan because the code under test
+ * starts no thread in them, so a thread is a failure. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

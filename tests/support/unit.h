@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every unit test includes first: cmocka with the headers that it wants before it,
+/* Include this first in every unit test: cmocka with the headers that it needs before it,
  * the seed of random tests, and the walk through failing allocations.
  *
- * A random test prints its seed; TRYST_TEST_SEED=<number> runs it again with that one. */
+ * A random test prints its seed; TRYST_TEST_SEED=<number> replays it. */
 #ifndef TRYST_TESTS_UNIT_H
 #define TRYST_TESTS_UNIT_H
 
@@ -27,8 +27,8 @@ static inline uint64_t unit_seed(void)
     return seed;
 }
 
-/* How many of `count` drawn or enumerated cases to run: all, but a quarter under a sanitizer, where each takes several
- * times as long. */
+/* Return how many of `count` drawn or enumerated cases to run: all, but a quarter under a
+ * sanitizer, where each case takes several times as long. */
 static inline uint64_t unit_cases(uint64_t count)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

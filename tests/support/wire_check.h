@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is wrong with a record, whatever its type, in a group of `size` ranks; NULL: nothing. As records.c asks. */
+/* Check a record of any type in a group of `size` ranks, as records.c does: return the
+ * error, or NULL. */
 #ifndef TESTS_SUPPORT_WIRE_CHECK_H
 #define TESTS_SUPPORT_WIRE_CHECK_H
 

@@ -90,7 +90,8 @@ void bench_start(run *self, const char *words)
     self->pid = fork();
     assert_true(self->pid >= 0);
     if (self->pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that gives up leaves no run behind */
+        /* end with the test, also when the test fails */
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         redirect(in_folder("out"), STDOUT_FILENO);
         redirect(in_folder("err"), STDERR_FILENO);
         execv(argv[0], argv);
@@ -126,7 +127,8 @@ void expect_exit(const run *self, const char *words, int exit_status)
 void expect_says(const char *text, const char *words, const char *says)
 {
     if (!strstr(text, says)) {
-        fail_msg("pp_bench %s: does not say \"%s\":\n%s", words, says, text);
+        fail_msg("pp_bench %s: the output does not contain \"%s\":\n%s", words, says,
+                 text);
     }
 }
 

@@ -37,8 +37,8 @@ static void start(struct command *command, const char *const *arguments, bool jo
     command->pid = fork();
     assert_true(command->pid >= 0);
     if (command->pid == 0) {
-        /* What a shell finds ignored it cannot trap: a job in the background ignores INT, one under
-         * nohup HUP. */
+        /* Signals that are ignored at the start of a shell cannot be trapped: a
+         * background job ignores INT, a job under nohup HUP. */
         for (int number = 1; number < 32; number++)
             signal(number, SIG_DFL);
         dup2(pipes[0][1], STDOUT_FILENO);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks that hang, each in its way, for test_live.sh. Usage: live_rank <folder> <how>
+/* Ranks that hang in various ways, for test_live.sh. Usage: live_rank <folder> <how>
  *
- * A rank writes its pid to <folder>/rank.<N> when it is about to hang. "page:<what>" is no rank at
- * all: it holds a page that is torn, damaged or foreign. An alarm ends whatever the test left. */
+ * A rank writes its pid to <folder>/rank.<N> just before it hangs. With "page:<what>" the
+ * process is no rank: it holds a page that is torn, damaged or foreign. An alarm ends
+ * processes that the test leaves. */
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -36,7 +37,7 @@ static void ready(void)
         exit(1);
 }
 
-/* Until rank `rank` hangs. */
+/* Wait until rank `rank` hangs. */
 static void await(int rank)
 {
     char path[512];
@@ -56,7 +57,7 @@ static tryst_step *step_open(uint64_t id)
 static tryst_op *post(tryst_step *step, bool send, int peer, const char *edge,
                       size_t bytes)
 {
-    static char small[8]; /* nothing reads what is in it */
+    static char small[8]; /* never read */
     char key[TRYST_KEY_MAX + 1];
     tryst_op *op;
     tryst_tensor tensor = {.struct_size = sizeof tensor,
@@ -84,9 +85,10 @@ static void hang_outside(void)
         pause();
 }
 
-/* ---- how to hang -------------------------------------------------------------------------- */
+/* ---- ways to hang ------------------------------------------------------------------ */
 
-/* Rank 1 waits for what rank 0 never sends; rank 0 hangs outside, right after a submission. */
+/* Rank 1 waits for a tensor that rank 0 never sends; rank 0 hangs outside the library,
+ * right after a submission. */
 static void never(void)
 {
     tryst_step *step = step_open(1);
@@ -96,7 +98,7 @@ static void never(void)
     hang_outside();
 }
 
-/* The sum over all ranks of `count` elements under the name "gradient". */
+/* Start an all-reduce of `count` elements under the name "gradient". */
 static tryst_op *gradient(tryst_step *step, size_t count)
 {
     tryst_op *op;
@@ -110,7 +112,7 @@ static tryst_op *gradient(tryst_step *step, size_t count)
     return op;
 }
 
-/* Ranks 0 and 1 wait for rank 2, which has not joined their all-reduce and is outside. */
+/* Ranks 0 and 1 wait in an all-reduce for rank 2, which is outside and has not joined. */
 static void collective(void)
 {
     tryst_step *step = step_open(1);
@@ -119,7 +121,7 @@ static void collective(void)
     hang_in(gradient(step, 64));
 }
 
-/* Rank 1 is in step 2, rank 0 still in step 1, and computes. */
+/* Rank 1 is in step 2; rank 0 is still in step 1, and computes. */
 static void behind(void)
 {
     step_open(1);
@@ -145,7 +147,7 @@ static void mutual(void)
     hang_in(post(step_open(1), false, 1 - me, me ? "down" : "up", 8));
 }
 
-/* Rank 2 waits for 1, rank 1 for 0, and 0 sits in a kernel call. */
+/* Rank 2 waits for rank 1, rank 1 for rank 0, and rank 0 sleeps in a kernel call. */
 static void chain(void)
 {
     int ends[2];
@@ -164,14 +166,15 @@ static void chain(void)
     hang_outside();
 }
 
-/* Rank 0 sends what rank 1 does not receive: small (it has left already), then large. */
+/* Rank 0 sends tensors that rank 1 does not receive: a small one (it has left already),
+ * then a large one. */
 static void unreceived(size_t bytes)
 {
     tryst_step *step = step_open(1);
     if (me == 0)
         hang_in(post(step, true, 1, "grad", bytes));
     ready();
-    for (;;) { /* lives, and receives nothing */
+    for (;;) { /* alive, and receives nothing */
         tryst_progress(ctx);
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
     }
@@ -185,7 +188,8 @@ static void large(void)
     unreceived(1 << 20);
 }
 
-/* Rank 0 sends two tensors of more than a window, and rank 1, which has posted both, does not look. */
+/* Rank 0 sends two tensors larger than a window; rank 1 has posted both receives and
+ * makes no progress. */
 static void full(void)
 {
     enum { BYTES = 64 << 20 };
@@ -202,7 +206,7 @@ static void full(void)
     hang_in(post(step, true, 1, "second", BYTES));
 }
 
-/* As never, for a test that kills rank 0. */
+/* Like never(), for a test that kills rank 0. */
 static void killed(void)
 {
     tryst_step *step = step_open(1);
@@ -211,13 +215,13 @@ static void killed(void)
     hang_outside();
 }
 
-/* Each of three ranks waits for the next. */
+/* Each of three ranks waits for the next one. */
 static void circle(void)
 {
     hang_in(post(step_open(1), false, (me + 1) % 3, "round", 8));
 }
 
-/* Rank 1 sleeps in a loop of its own, as hosts with an event loop do. */
+/* Rank 1 sleeps in an event loop of the host, outside the library. */
 static void armed(void)
 {
     tryst_step *step = step_open(1);
@@ -234,7 +238,8 @@ static void armed(void)
     }
 }
 
-/* Rank 1's progress thread (TRYST_PROGRESS_THREAD) serves it, but its own thread never sends. */
+/* Rank 1 has a progress thread (TRYST_PROGRESS_THREAD), but its own thread never
+ * sends. */
 static void thread(void)
 {
     tryst_step *step = step_open(1);
@@ -243,7 +248,7 @@ static void thread(void)
     hang_in(post(step, false, 1, "act", 8));
 }
 
-/* Both sides have come, but frames of rank 0 are lost (TRYST_FAULT). */
+/* Both sides are posted, but frames of rank 0 are lost (TRYST_FAULT). */
 static void met(void)
 {
     tryst_step *step = step_open(1);
@@ -280,7 +285,8 @@ static void callback(void)
         tryst_progress(ctx);
 }
 
-/* As never, but rank 0 has a worker that it forked (as data loaders are), which writes its pid to rank.2. */
+/* Like never(), but rank 0 has forked a worker (as data loaders do), which writes its pid
+ * to rank.2. */
 static void worker(void)
 {
     tryst_step *step = step_open(1);
@@ -294,7 +300,7 @@ static void worker(void)
     hang_outside();
 }
 
-/* No hang: both ranks send and receive all the time, and wait for each receive. */
+/* No hang: both ranks send and receive repeatedly, and wait for each receive. */
 static void busy(void)
 {
     for (uint64_t id = 1;; id++) {
@@ -312,15 +318,15 @@ static void busy(void)
     }
 }
 
-/* A loop that serves all operations of the rank until `op` is done. */
+/* Progress all operations of the rank until `op` is done. */
 static void serve(tryst_op *op)
 {
     while (tryst_op_test(op) == TRYST_IN_PROGRESS)
         tryst_progress(ctx);
 }
 
-/* The same from a loop that serves all operations; each rank also has a receive open that nothing answers, as
- * servers have. */
+/* No hang: like busy(), from a loop that progresses all operations; each rank also has an
+ * open receive without a sender, as servers have. */
 static void serving(void)
 {
     post(step_open(0), false, 1 - me, me ? "call" : "answer", 8);
@@ -338,7 +344,7 @@ static void serving(void)
     }
 }
 
-/* A deadlock of two such loops. */
+/* Deadlock in two such loops. */
 static void stuck_serving(void)
 {
     tryst_op *op = post(step_open(1), false, 1 - me, me ? "down" : "up", 8);
@@ -346,7 +352,8 @@ static void stuck_serving(void)
     serve(op);
 }
 
-/* No hang: messages both ways and an all-reduce, and the trace of it in <folder>/trace.<rank>. */
+/* No hang: messages both ways and an all-reduce, with a trace in
+ * <folder>/trace.<rank>. */
 static void traced(void)
 {
     tryst_step *step = step_open(1);
@@ -387,7 +394,7 @@ static const struct {
     {"serving", serving}, {"stuck_serving", stuck_serving},
 };
 
-/* ---- pages that are none ------------------------------------------------------------------ */
+/* ---- invalid pages ----------------------------------------------------------------- */
 
 static void page_make(const char *what)
 {
@@ -428,7 +435,7 @@ static void page_make(const char *what)
                                     .peer = 1,
                                     .key_bytes = 3,
                                     .key = "whole"};
-    /* killed in the middle of it, and full of nonsense */
+    /* killed while writing, and full of invalid values */
     ops[1] = (struct tryst_live_op){.begun = 7,
                                     .ended = 6,
                                     .kind = 200,

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# pp_bench on GPUs that are none (tests/support/fake_stage): where ranks are placed and what is said of it, and what
-# is said when memory does not suffice. test_bench_device.sh <pp_bench>
+# pp_bench on GPUs that do not exist (tests/support/fake_stage): the placement of ranks
+# and its report, and the report when memory does not suffice. test_bench_device.sh
+# <pp_bench>
 set -eu
 bench=$1
 dir=$(mktemp -d)
@@ -9,7 +10,7 @@ trap 'rm -rf "$dir"' EXIT
 export FAKE_CUDA_DEVICES=4
 small="--layers 4 --hidden 16 --heads 2 --seq 8 --microbatches 3 --steps 2"
 
-# Runs pp_bench and expects an exit status and words on stderr.
+# Run pp_bench and expect an exit status and words on stderr.
 expect() { # <status> <words> <arguments…>
     wanted=$1
     words=$2
@@ -24,7 +25,8 @@ expect() { # <status> <words> <arguments…>
     fi
 }
 
-# Four GPUs behind one switch, with NVLinks 0-2, 2-1 and 1-3: the driver's order is not the best.
+# Four GPUs behind one switch, with NVLinks 0-2, 2-1 and 1-3: the driver's order is not
+# the best.
 {
     echo '{"tryst_graph": 1, "nodes": [{"name": "switch", "kind": "pci-switch"}'
     for i in 0 1 2 3; do
@@ -58,7 +60,7 @@ expect 1 "must be below 4" -n 1 --device cuda:4
 expect 2 "add --device cuda" -n 2 --topology "$dir/box.json"
 expect 2 "--topology: " -n 2 --device cuda --topology "$dir/none.json"
 
-# Memory: the stage's own, that of what is in flight, and the device's.
+# Memory: the stage's own, that of the data in flight, and the device's.
 expect 1 "no memory for a stage of layers 0 to 3 on cuda 0: it needs 64" -n 1 --device cuda:0 --device-memory 1M
 grep -q "for each micro-batch in flight, but its limit (memory_bytes_max) is 1.00 MiB; not one of its layers would fit \
 (--device-memory" "$dir/err" || { cat "$dir/err"; exit 1; }

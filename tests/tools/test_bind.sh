@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# TRYST_BIND: the progress thread says where it went, which is among the processors that the process was given; one
-# processor alone is no choice; none of it unasked.
+# TRYST_BIND: the progress thread reports its processor, which is one of the processors
+# that the process may use; with a single processor there is no choice; without the
+# setting there is no report.
 # Usage: test_bind.sh <tryst-perf>
 set -eu
 perf=$1
@@ -11,7 +12,7 @@ fail=0
 bad() { echo "TRYST_BIND: $*"; cat "$dir/err"; fail=1; }
 export TRYST_PROGRESS_THREAD=1 TRYST_LOG_LEVEL=info
 
-# run <command…>: two ranks that talk a little
+# run <command…>: two ranks that exchange a few messages
 run() {
     "$@" "$perf" pingpong -n 2 --transport shm --sizes 8 --iters 10 >"$dir/out" 2>"$dir/err" || bad "'$*' fails"
 }

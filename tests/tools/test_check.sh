@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# tryst-info --check: each thing that it looks at is put wrong, by environment, limits, or a namespace
-# with a machine that lacks something; it must say so, say what to do, and end with the worst.
+# tryst-info --check: each item that it checks is made wrong, by environment, limits, or a
+# namespace with a machine that lacks something; the output must report the item, give a
+# fix, and the exit status must be that of the worst item.
 # Usage: test_check.sh <tryst-info> <libtryst.so> <README.md>
 # shellcheck disable=SC2016,SC2317 # single quotes are for other shells; `on` is called by name
 set -u
@@ -14,7 +15,7 @@ for name in $(compgen -e | grep -E '^(TRYST|SLURM|PMIX?|OMPI|MPI)_|^(MASTER_(ADD
 done
 bad() { echo "check: $*"; cat "$dir/out"; fail=1; }
 
-# The status that the levels of the last output ask for.
+# Return the exit status that the levels of the last output require.
 worst() {
     grep -q '^FAIL ' "$dir/out" && { echo 4; return; }
     grep -q '^warn ' "$dir/out" && { echo 3; return; }
@@ -34,9 +35,9 @@ says() {
         grep -A 1 -E "^$level +$name " "$dir/out" | grep -qE -e "-> .*$fix" ||
         bad "'$name' names no fix like '$fix'"
 }
-none='' # no fix is looked for
+none='' # no fix is expected
 
-# The README's command is this one, and a machine on which tests run is good enough for it.
+# The README has this command, and a machine on which tests run passes the check.
 [ "$(sed -n '/^<!-- test: check -->/,/^```$/s/^tryst-info \([^ ]*\).*/\1/p' "$readme")" = --check ] ||
     { : >"$dir/out"; bad "the README has no tryst-info --check"; }
 says ok 'launcher' 'alone' "$none" -- "$info" --check
@@ -45,8 +46,7 @@ for name in launcher token 'locked memory' /dev/shm 'ptrace scope' descriptors i
     grep -qE "^(ok|warn|FAIL) +$name " "$dir/out" || bad "no line about $name"
 done
 
-# --- by modules that are not there, or none ---
-# From here on the library is a copy that has no modules beside it, which is quick to look at.
+# --- by modules that are missing or invalid ---
 mkdir -p "$dir/lib/tryst"
 for name in "$(dirname "$library")"/libtryst.so*; do
     cp "$(readlink -f "$library")" "$dir/lib/$(basename "$name")"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Files that are read whole: a directory, a device without an end and a pipe without an end are refused in a
-# sentence that names the limit, in bounded memory.
+# Files that are read whole: a directory, an endless device and an endless pipe are
+# refused in one line that names the limit, in bounded memory.
 # Usage: test_endless.sh <tryst-topo> <tryst-info> [<pp_bench>]
 set -eu
 topo=$1 info=$2 bench=${3:-}
@@ -20,8 +20,8 @@ refused() { # <pattern> <tool> <options…>: status 2 and one line
     timeout 80 "$@" >out 2>err && status=0 || status=$?
     what="$(basename "$1") $(echo "$*" | cut -d ' ' -f 2-)"
     [ "$status" -eq 2 ] || bad "'$what' ends with $status, not 2"
-    grep -q -- "$pattern" err || bad "'$what' says $(cat err), not '$pattern'"
-    [ "$(wc -l <err)" -eq 1 ] || bad "'$what' says more than a line"
+    grep -q -- "$pattern" err || bad "'$what' prints $(cat err), not '$pattern'"
+    [ "$(wc -l <err)" -eq 1 ] || bad "'$what' prints more than a line"
 }
 
 endless() { # <line> <pattern> <tool> <options…>: a pipe that repeats the line

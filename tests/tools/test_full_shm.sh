@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# A full /dev/shm: our shm goes on, since its memory has no name there; a fabric that needs it works
-# without or ends with a sentence, soon. In a mount namespace of its own.
+# A full /dev/shm: Tryst's shm works, because its memory has no name there; a fabric that
+# needs /dev/shm works without it or ends soon with an error text. Run in a new mount
+# namespace.
 # Usage: test_full_shm.sh <tryst-perf> <transport>
 set -eu
 perf=$1
@@ -9,7 +10,8 @@ transport=$2
 if [ "${FULL_SHM:-}" != inside ]; then
     FULL_SHM=inside exec "$(dirname "$0")/../support/own_mounts.sh" -- "$0" "$@"
 fi
-# How much room is left there: none, or enough for what a fabric makes first but not for the rest.
+# The room that is left there: none, or enough for the first objects of a fabric but not
+# for the rest.
 for left in 0 4; do
     mount -t tmpfs -o size=$((left * 1024 + 16))k full /dev/shm
     head -c 16384 /dev/zero >/dev/shm/full
@@ -22,7 +24,7 @@ for left in 0 4; do
         echo "$out"
         [ "$transport" != shm ] || { echo "shm needs /dev/shm"; exit 1; }
         [ "$status" -ne 124 ] || { echo "$transport hangs"; exit 1; }
-        echo "$out" | grep -q 'rank' || { echo "$transport does not say who is not reached"; exit 1; }
+        echo "$out" | grep -q 'rank' || { echo "$transport: the error does not name the rank that is not reached"; exit 1; }
         echo "$out" | grep -q '/dev/shm full' || { echo "$transport does not say why"; exit 1; }
     fi
     umount /dev/shm

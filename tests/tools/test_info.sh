@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# tryst-info: each of its views, and what it says to a bad command line or a bad variable.
+# tryst-info: each of its views, and its errors for an invalid command line or variable.
 # Usage: test_info.sh <tryst-info>
 set -eu
 info=$1

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tryst-run as a user meets it: what it prints, how it ends, what it leaves behind.
- * The program under test is given by TRYST_TEST_RUN; ranks are mostly small shell scripts.
- * This binary is also a tool of its own kind: "self N" starts itself N times. */
+/* tryst-run as seen by a user: its output, its exit, and the processes that it leaves.
+ * The program under test is TRYST_TEST_RUN; most ranks are small shell scripts. This
+ * binary also serves as a tool: "self N" starts itself N times. */
 #include "support/unit.h"
 
 #include <errno.h>
@@ -18,7 +18,8 @@
 #include "command.h"
 #include "tools/launch/launcher.h"
 
-/* Nobody reads our stdout, its pipe is full, and a rank fails: we end all the same. */
+/* No process reads the launcher's stdout, its pipe is full, and a rank fails: the
+ * launcher ends nevertheless. */
 static void reader_that_does_not_read_holds_up_nothing(void **state)
 {
     struct command command;
@@ -96,7 +97,7 @@ static void each_run_draws_a_token(void **state)
     assert_string_not_equal(first, second);
 }
 
-/* The shell looks for it with what it has built in: grep would have it on its own line. */
+/* The shell searches with built-ins: the pattern would be on grep's own command line. */
 static void token_is_on_no_command_line(void **state)
 {
     struct command command;
@@ -110,7 +111,7 @@ static void token_is_on_no_command_line(void **state)
     command_free(&command);
 }
 
-/* Only rank 0 has the socket, and it listens at the address that all were given. */
+/* Only rank 0 has the socket, which listens at the address that all ranks got. */
 static void rank_0_inherits_the_socket(void **state)
 {
     struct command command;
@@ -127,7 +128,7 @@ static void rank_0_inherits_the_socket(void **state)
     command_free(&command);
 }
 
-/* What is no range is refused; a range of one port serves one job at a time. */
+/* An invalid range is refused; a range of one port serves one job at a time. */
 static void bootstrap_obeys_the_port_range(void **state)
 {
     static const struct {
@@ -169,7 +170,8 @@ static void bootstrap_obeys_the_port_range(void **state)
     command_start(&first, arguments);
     snprintf(expected, sizeof expected, "[0] port %d\n", port);
     command_read(&first, expected);
-    run_script(&second, "1", range, "echo started"); /* whose rank holds it now */
+    /* now held by the rank of the first job */
+    run_script(&second, "1", range, "echo started");
     expect(&second, LAUNCHER_FAILED, "Address already in use");
     close(input[0]);
     close(input[1]);
@@ -209,7 +211,7 @@ static void exit_status_is_the_first_failure(void **state)
     command_free(&command);
 }
 
-/* The last words of a rank stand before the line that tells of its end. */
+/* The last output of a rank comes before the line that reports its end. */
 static void last_words_come_first(void **state)
 {
     struct command command;
@@ -285,7 +287,7 @@ static void after_grace_they_are_ended(void **state)
     command_free(&command);
 }
 
-/* A stopped rank neither hears TERM nor stays. */
+/* A stopped rank does not react to TERM, and is killed. */
 static void stopped_ranks_are_ended_too(void **state)
 {
     struct command command;
@@ -351,9 +353,9 @@ static void signals_are_passed_on(void **state)
     }
 }
 
-/* ---- what is left behind ---- */
+/* ---- leftovers ---- */
 
-/* Is the process there (a zombie that nobody reaps counts as gone)? */
+/* True if the process exists; a zombie counts as gone. */
 static bool is_alive(pid_t pid)
 {
     char path[64], text[512] = "", state = 'Z';
@@ -367,7 +369,7 @@ static bool is_alive(pid_t pid)
     return state != 'Z' && state != 'X';
 }
 
-/* Pids that the ranks printed as "pid N". */
+/* Read the pids that the ranks printed as "pid N"; return how many. */
 static size_t pids_read(const struct command *command, pid_t *pids, size_t most)
 {
     size_t count = 0;
@@ -383,13 +385,13 @@ static void pids_expect_gone(const pid_t *pids, size_t count)
     for (size_t i = 0; i < count; i++)
         while (is_alive(pids[i])) {
             if (command_now_s() > end)
-                print_error("pid %d is still there\n", (int)pids[i]);
+                print_error("pid %d still exists\n", (int)pids[i]);
             assert_true(command_now_s() < end);
             usleep(10000);
         }
 }
 
-/* Ranks with children of their own, deaf to TERM and HUP; then nobody can clean up. */
+/* Ranks with children, all ignoring TERM and HUP, and a launcher that is killed. */
 static void killed_launcher_leaves_nothing(void **state)
 {
     static const char script[] =
@@ -417,7 +419,7 @@ static void killed_launcher_leaves_nothing(void **state)
     }
 }
 
-/* Who kills the launcher's whole process group reaches neither the watcher nor its work. */
+/* A signal to the launcher's process group reaches neither the watcher nor the ranks. */
 static void killed_group_leaves_nothing(void **state)
 {
     struct command command;
@@ -431,7 +433,8 @@ static void killed_group_leaves_nothing(void **state)
         "wait",
         NULL};
     command_start(&command, arguments);
-    setpgid(command.pid, command.pid); /* it has not forked yet, or did: both are fine */
+    /* harmless whether or not the launcher has forked yet */
+    setpgid(command.pid, command.pid);
     command_read(&command, "ready 0");
     command_read(&command, "ready 1");
     assert_int_equal(pids_read(&command, pids, 8), 4);
@@ -444,7 +447,8 @@ static void killed_group_leaves_nothing(void **state)
     command_free(&command);
 }
 
-/* A rank that ends and leaves a process which holds its pipe: no waiting for that one. */
+/* A rank ends and leaves a process that holds its pipe: the launcher does not wait for
+ * that process. */
 static void leftovers_of_ended_ranks_go(void **state)
 {
     struct command command;
@@ -482,7 +486,7 @@ static void function_instead_of_program(void **state)
     for (int number = 1; number < 32; number++)
         assert_int_equal(sigismember(&before, number), sigismember(&after, number));
     assert_true(pipe_before.sa_handler == pipe_after.sa_handler);
-    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* no child is left to us */
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* no child is left */
     assert_int_equal(errno, ECHILD);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Output of ranks through tryst-run: whole lines, prompts, progress bars, long lines, and who may share a line. */
+/* Output of ranks through tryst-run: complete lines, prompts, progress bars, long lines,
+ * and which outputs may share a line. */
 #include "support/unit.h"
 
 #include <fcntl.h>
@@ -12,7 +13,8 @@
 
 /* ---- whole lines ---- */
 
-/* True if the last line that a rank began is complete: `line`, behind the parts of it that came before. */
+/* True if `line` completes the last line that a rank began, of which `begun` holds the
+ * earlier parts. */
 static bool line_is_complete(char *begun, size_t capacity, const char *line,
                              const char *expected)
 {
@@ -23,8 +25,9 @@ static bool line_is_complete(char *begun, size_t capacity, const char *line,
     return true;
 }
 
-/* Each rank writes its lines in pieces, and each line comes out whole with its prefix. A busy machine may leave
- * 100 ms between two pieces: then the line comes in parts, each with the prefix. */
+/* Each rank writes its lines in pieces, and each line is printed complete with its
+ * prefix. On a busy machine 100 ms may pass between two pieces: then the line is printed
+ * in parts, each with the prefix. */
 static void lines_are_whole_and_prefixed(void **state)
 {
     struct command command;
@@ -87,7 +90,7 @@ static void without_prefix(void **state)
 
 /* ---- beginnings of lines ---- */
 
-/* A command whose rank 0 reads what input_write writes. */
+/* A command whose rank 0 reads the text that input_write writes. */
 struct input {
     int write_fd, saved_fd;
 };
@@ -115,8 +118,8 @@ static void input_close(struct input *input)
     close(input->saved_fd);
 }
 
-/* Run `script` in `ranks` shells; each time that stdout holds the next of `wanted`, rank 0 gets a line "go". The
- * whole output is `output`. */
+/* Run `script` in `ranks` shells; each time that stdout contains the next of `wanted`,
+ * rank 0 gets a line "go". The complete output must be `output`. */
 static void dialogue(const char *ranks, const char *script, const char *const *wanted,
                      const char *output)
 {
@@ -145,7 +148,7 @@ static void prompts_are_shown(void **state)
              (const char *const[]){"[0] name? ", NULL}, "[0] name? \n[0] end\n");
 }
 
-/* A terminal writes over what stands before the carriage return, prefix included. */
+/* A terminal overwrites the text before a carriage return, including the prefix. */
 static void progress_bars_are_shown(void **state)
 {
     dialogue("1", "printf '10%%\\r'; read line; printf '20%%\\r'; read line; echo done",
@@ -157,7 +160,7 @@ static void progress_bars_are_shown(void **state)
              (const char *const[]){"b\r", NULL}, "[0] a\r\n[0] \r\n[0] b\r\n");
 }
 
-/* While rank 0 is within a line, rank 1 (or the other output) writes one. */
+/* While rank 0 is within a line, rank 1 (or the other output) writes a line. */
 static void two_ranks_never_share_a_line(void **state)
 {
     dialogue("2",
@@ -177,7 +180,7 @@ static void two_ranks_never_share_a_line(void **state)
              "[0] 10%\n[1] other\n[0] 20%\n");
 }
 
-/* A process that the rank leaves behind holds the pipe: its end has not come. */
+/* A process that the rank leaves holds the pipe, so the pipe is not at its end. */
 static void messages_begin_a_line(void **state)
 {
     struct command command;
@@ -188,7 +191,7 @@ static void messages_begin_a_line(void **state)
 
 /* ---- long lines ---- */
 
-/* Lines beyond every buffer, of two ranks at a time. */
+/* Lines longer than every buffer, of two ranks at a time. */
 static void long_lines_have_one_prefix(void **state)
 {
     enum { LETTERS = 400000 };
@@ -213,7 +216,7 @@ static void long_lines_have_one_prefix(void **state)
     command_free(&command);
 }
 
-/* A rank that is silent within a long line does not keep the others from writing. */
+/* A rank that pauses within a long line does not block the output of the others. */
 static void pauses_hold_up_nothing(void **state)
 {
     struct command command;
@@ -236,7 +239,7 @@ static void pauses_hold_up_nothing(void **state)
     command_free(&command);
 }
 
-/* Nor does one that never ends its line. */
+/* A rank that never ends its line does not block them either. */
 static void endless_line_holds_up_nothing(void **state)
 {
     enum { KEPT = 16, CHUNK = 1 << 16 };

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# tryst-info --live on ranks that hang: the sentence, and what is said of one rank.
+# tryst-info --live on ranks that hang: the verdict, and the report on one rank.
 # Usage: test_live.sh <tryst-run> <tryst-info> <live_rank> <how> [README.md]
 set -eu
 run=$1 info=$2 rank=$3 how=$4
@@ -26,7 +26,7 @@ fail() {
     exit 1
 }
 
-ranks() { # <count>: started, and each about to hang
+ranks() { # <count>: start them, and wait until each is about to hang
     TRYST_TRANSPORT=${TRYST_TRANSPORT:-shm} "$run" -n "$1" --grace 1s "$rank" "$dir" "$how" \
         >"$dir/job" 2>&1 &
     job=$!
@@ -47,7 +47,8 @@ hung() { # <count>
         number=$((number + 1))
     done
 }
-# Some line, or the last one, matches sooner or later (a rank hangs soon after it said that it would).
+# A line, or the last one, matches sooner or later (a rank hangs soon after it has
+# announced it).
 line() { # <pattern> <options…>
     pattern=$1
     shift
@@ -63,7 +64,7 @@ sentence() { # <pattern> <options…>
     line "$@"
     lines=p
 }
-says() { # <pattern>: somewhere in what the last call printed
+says() { # <pattern>: a line in the output of the last call
     grep -Eq -- "$1" "$dir/out" || fail "it does not say '$1'"
 }
 refused() { # <pattern> <options…>
@@ -83,7 +84,7 @@ never)
     sentence "^rank 1 $waited 0 to send act;0:0" --job "$pid_0"
     sentence "" "$pid_0"
     says '^rank 0 of 2: live_rank, pid '
-    says '^    1 other rank not used so far$' # without itself
+    says '^    1 other rank not used so far$' # without the rank itself
     says 'receive from rank 1: /job:worker/replica:0/task:1/device:CPU:0;[0-9a-f]{16};/job:worker/replica:0/task:0/device:CPU:0;late;0:0 \(step 1, number 0, 8 bytes\)'
     sentence '' live_rank
     says '^rank 1 of 2: live_rank, pid '
@@ -92,7 +93,7 @@ never)
     ;;
 collective)
     ranks 3
-    # through the other rank, where that one alone is a neighbour of rank 2
+    # through the other rank, where only that one is a neighbour of rank 2
     sentence "^rank [01] $waited [012] in gradient of step 1, which has (joined it and itself $waited 2 in gradient of step 1, which has )?not joined it: rank 2 \\(pid $pid_2\\) has been outside the library" \
         --job "$pid_2"
     "$info" --live "$pid_0" >"$dir/out" 2>"$dir/err"
@@ -108,9 +109,9 @@ stopped)
     ranks 2
     sentence "^rank 1 $waited 0 to send act;0:0 of step 1, which has not sent it: rank 0 \(pid $pid_0\) is stopped \(by a signal, about [0-9.]+ s ago; kill -CONT $pid_0 lets it continue\), its newest step is 1" \
         --job "$pid_1"
-    sentence '' "$pid_0" # and its page can be read
+    sentence '' "$pid_0" # its page can be read
     says '^rank 0 of 2'
-    # the one that waits is stopped as well: what it waited for is still seen
+    # the waiting rank is stopped as well: what it waited for is still reported
     kill -STOP "$pid_1"
     line 'it is stopped' "$pid_1"
     says 'act;0:0 .*; the thread sleeps on this operation'
@@ -158,7 +159,8 @@ chain)
         --job "$pid_0"
     ;;
 worker)
-    # Any process of the job leads to it: the launcher, its guard, a shell above, a process that a rank forked.
+    # Any process of the job leads to the job: the launcher, its guard, a shell above, a
+    # process that a rank forked.
     ranks 2
     hung 3
     guard=$(cat /proc/[0-9]*/stat 2>/dev/null | sed -n "s/^\([0-9]*\) (tryst-watch) [A-Z] $job .*/\1/p")
@@ -168,7 +170,7 @@ worker)
     done
     line '^rank 0 of 2: live_rank, pid ' "$job"
     says '^rank 1 of 2: live_rank, pid '
-    # What is in no job says where ranks are.
+    # For a process outside of all jobs the error says where ranks are.
     sleep 60 &
     pids="$pids $!"
     refused "process $! \((sleep|sh)\) has no Tryst group open: .*; on this host rank . of .* is process [0-9]+ \(" --job $!
@@ -178,7 +180,7 @@ worker)
     refused "process $! \(sh\) has no Tryst group open, nor has any of the 1 below it" --job $!
     ;;
 busy | serving)
-    # A job that runs is never said to be deadlocked, however often it is sampled.
+    # A running job is never reported as deadlocked, however often it is sampled.
     ranks 2
     looks=
     number=0
@@ -195,7 +197,7 @@ busy | serving)
     ! grep -Eq 'wait for each other|in a circle|waits for itself|has waited 0\.' "$dir/out" ||
         fail "a job that runs is called deadlocked"
     grep -Eq '^the job runs: no rank of this host has waited for another throughout the last [0-9.]+ s\.$' "$dir/out" ||
-        fail "it never says that the job runs"
+        fail "no line reports that the job runs"
     ;;
 stuck_serving)
     ranks 2
@@ -219,7 +221,8 @@ full)
 killed)
     ranks 2
     sentence "^rank 1 $waited 0 " --job "$pid_1"
-    # without its launcher nobody ends the other: a death is a death all the same
+    # without its launcher no process ends the other rank: the death is reported all the
+    # same
     kill -STOP "$pid_1"
     kill -KILL "$pid_0"
     sentence "^no rank of this host waits for another: rank 1 \(pid $pid_1\) is stopped" --job "$pid_1"

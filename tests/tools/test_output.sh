@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Every tool with a standard output that is full, and with one that is closed: it ends with its status of failure
-# and one line that says so.
-# Usage: test_output.sh <tryst-info> <tryst-perf> <tryst-run> <tryst-topo> <live_rank> [<pp_bench>]
+# Every tool with a standard output that is full, and with one that is closed: it ends
+# with its failure status and one line with the reason.
+# Usage: test_output.sh <tryst-info> <tryst-perf> <tryst-run> <tryst-topo> <live_rank>
+# [<pp_bench>]
 set -eu
 info=$1 perf=$2 run=$3 topo=$4 rank=$5 bench=${6:-}
 dir=$(mktemp -d)
@@ -12,7 +13,7 @@ fail=0
 
 bad() { echo "output: $*"; fail=1; }
 
-# ended <status> <what> <how>: what it said and with which status
+# ended <status> <what> <how>: check the exit status and the error text
 ended() {
     [ "$status" -eq "$1" ] || bad "$2 ends with $status, not $1, where standard output is $3: $(cat "$dir/err")"
     [ "$(grep -c 'cannot write standard output: ' "$dir/err")" -eq 1 ] ||

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# tryst-perf: both measurements over a transport, the JSON and its figures, and bad command lines.
+# tryst-perf: both measurements over a transport, the JSON and its figures, and invalid
+# command lines.
 # Usage: test_perf.sh <tryst-perf> <transport>
 set -eu
 perf=$1
@@ -11,7 +12,7 @@ fail=0
 
 bad() { echo "tryst-perf: $*"; fail=1; }
 
-# field <file> <name>: its numbers, one a line
+# field <file> <name>: print its numbers, one a line
 field() { grep -o "\"$2\": [-+0-9.e]*" "$1" | sed 's/.*: //'; }
 
 for test in pingpong bandwidth; do
@@ -35,9 +36,10 @@ done
 [ "$(head -c 1 "$dir/out")" = '{' ] || bad "--json - writes more than JSON"
 [ "$(field "$dir/out" bytes | tr '\n' ' ')" = "8 100 3072 " ] || bad "a list of sizes is not taken"
 
-# Behind a background that is larger than a window an urgent tensor waits for a part of it, and all figures
-# are there. (What it waits is for the lab and for RESULTS.md: this machine does other things too. A phase of 200 ms:
-# on a busy one nothing may move in 25.)
+# Behind a background that is larger than a window an urgent tensor waits for a part of
+# it, and all figures are present. (The waiting time itself is left to the lab and
+# RESULTS.md: this machine has other load. A phase of 200 ms: on a busy machine nothing
+# may move in 25 ms.)
 for order in "" --fifo; do
     # shellcheck disable=SC2086 # one option or none
     "$perf" preempt $order --transport "$transport" --sizes 4K,64K --iters 5 --warmup 1 --every 40 \
@@ -48,7 +50,7 @@ for order in "" --fifo; do
         field "$dir/preempt.json" "$name" | awk '$1 <= 0 { exit 1 }' || bad "preempt: $name is not above 0"
     done
     grep -q "\"order\": \"$([ -n "$order" ] && echo fifo || echo urgent)\"" "$dir/preempt.json" ||
-        bad "preempt $order: the JSON does not say in what order"
+        bad "preempt $order: the JSON does not contain the order"
 done
 
 refused() {
@@ -74,5 +76,5 @@ refused bandwidth --no-such-option
 refused preempt --background 1
 refused preempt --every 0
 "$perf" --help >"$dir/out" || bad "--help fails"
-grep -q '^usage: tryst-perf' "$dir/out" || bad "--help does not say how it is used"
+grep -q '^usage: tryst-perf' "$dir/out" || bad "--help does not contain the usage"
 exit $fail

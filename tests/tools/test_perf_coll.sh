@@ -1,7 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# tryst-perf's collectives: results, figures, JSON, bound, ranks of a launcher, and bad command lines.
-# Usage: test_perf_coll.sh <tryst-perf> <tryst-run> <topology of four ranks with 400 Mbit/s each>
+# tryst-perf's collectives: results, figures, JSON, bound, ranks of a launcher, and
+# invalid command lines.
+# Usage: test_perf_coll.sh <tryst-perf> <tryst-run> <topology of four ranks with 400
+# Mbit/s each>
 set -eu
 perf=$1
 run=$2
@@ -13,17 +15,17 @@ fail=0
 
 bad() { echo "tryst-perf: $*"; cat "$dir/err" 2>/dev/null; fail=1; }
 
-# field <name>: what the last JSON has, one a line
+# field <name>: print its values in the last JSON, one a line
 field() { grep -o "\"$1\": [^,}]*" "$dir/json" | sed 's/[^:]*: //'; }
 
-# json_check: a parser reads it, where there is one
+# json_check: parse the JSON, if a parser is installed
 json_check() {
     if command -v python3 >/dev/null; then
         python3 -m json.tool "$dir/json" >/dev/null 2>"$dir/err" || bad "$* writes no JSON"
     fi
 }
 
-# measure <kind> <options…>: run it, and check what all kinds have in common
+# measure <kind> <options…>: run it, and check the common properties of all kinds
 measure() {
     "$perf" "$@" --transport shm --iterations 4 --warmup 1 --json "$dir/json" >"$dir/out" 2>"$dir/err" ||
         bad "'$*' failed"
@@ -39,13 +41,14 @@ measure() {
     [ "$(field iterations | sort -u)" = 4 ] || bad "'$*': not 4 iterations"
 }
 
-# results_right <sizes>: of as many sizes, and all checked
+# results_right <sizes>: this many sizes, all checked
 results_right() {
     [ "$(field bytes | wc -l)" -eq "$1" ] || bad "not $1 sizes"
     [ "$(field wrong | sort -u)" = 0 ] || bad "not all results were right, or checked"
 }
 
-# bus_is <factor>: bus bandwidth is algorithm bandwidth times this, and that is bytes a second
+# bus_is <factor>: bus bandwidth is algorithm bandwidth times this, and the latter is
+# bytes by seconds
 bus_is() {
     { field bytes; field seconds; field algorithm_bytes_per_s; field bus_bytes_per_s; } |
         awk -v factor="$1" '{ v[NR] = $1 }
@@ -75,7 +78,7 @@ results_right 2
 measure allreduce -n 3 --check --sizes 600 --dtype f16 --op avg
 results_right 1
 measure allgather -n 3 --check --sizes 4:300K --factor 24
-results_right 4 # of 12 bytes at least, a multiple of them
+results_right 4 # of 12 bytes at least, a multiple of 12
 [ "$(field bytes | tr '\n' ' ')" = "12 96 2304 55296 " ] || bad "allgather: blocks are not whole elements"
 bus_is 0.6666666667
 measure allgather -n 4 --check --sizes 64,100K --dtype u16 --inplace
@@ -103,7 +106,7 @@ measure allreduce -n 4 --sizes 1M
 [ "$(field bound_seconds | cut -c 1-8)" = 0.031457 ] || bad "the bound of a star is $(field bound_seconds)"
 { field seconds; field bound_seconds; field ratio; } |
     awk '{ v[NR] = $1 } END { r = v[1] / v[2] / v[3]; exit !(r > 0.99999 && r < 1.00001) }' || bad "the ratio is none"
-for kind in reduce broadcast; do # 1 of the bytes
+for kind in reduce broadcast; do # all of the bytes
     measure $kind -n 4 --sizes 1M --root 2
     [ "$(field bound_seconds | cut -c 1-8)" = 0.020971 ] || bad "the bound of a $kind is $(field bound_seconds)"
 done
@@ -117,7 +120,8 @@ measure alltoall -n 4 --sizes 1M
 grep -q "^# trees planned for TRYST_TOPOLOGY=$star$" "$dir/out" || bad "the table does not name the topology"
 unset TRYST_TOPOLOGY
 
-# As many iterations as fit, unless they are given; ranks of a launcher; JSON alone on stdout.
+# As many iterations as fit, unless they are given; ranks of a launcher; with JSON nothing
+# else on stdout.
 "$run" -n 3 "$perf" allreduce --transport shm --sizes 4M --dtype u8 --json - >"$dir/lines" 2>"$dir/err" || bad "under tryst-run it failed"
 sed 's/^\[0\] //' "$dir/lines" >"$dir/json"
 json_check "under tryst-run it"
@@ -128,7 +132,7 @@ grep -q 'root is not a rank of the group: 2' "$dir/err" || bad "a root that is n
 "$run" -n 3 "$perf" pingpong --transport shm --sizes 8 >"$dir/out" 2>"$dir/err" && bad "pingpong of 3 ranks passes"
 grep -q 'this job has 3 ranks; pingpong takes 2' "$dir/err" || bad "pingpong of 3 ranks is refused without a reason"
 
-# An urgent all-reduce under others. (How long it takes is for the lab.)
+# An urgent all-reduce under others. (Its duration is left to the lab.)
 "$perf" preempt --op allreduce -n 3 --transport shm --sizes 4K,64K --iterations 5 --warmup 1 --every 20 \
     --background 1M --json "$dir/json" >"$dir/out" 2>"$dir/err" || bad "preempt --op allreduce failed"
 json_check preempt

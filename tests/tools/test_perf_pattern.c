@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pattern of tryst-perf --check: a right result passes, for every dtype, reduction and number of ranks; and a
- * result passes in no other place, of no other round, and with no bit changed. */
+/* The pattern of tryst-perf --check: a right result passes, for every dtype, reduction
+ * and number of ranks; a result in another place, of another round, or with one bit
+ * changed fails. */
 #include "support/unit.h"
 
 #include <stdlib.h>
@@ -38,7 +39,7 @@ static bool goes_with(tryst_dtype dtype, tryst_reduce_op reduce)
     return reduce < TRYST_REDUCE_AND || !is_float(dtype);
 }
 
-/* What one rank sends at `at`, as a whole number. */
+/* Return the element at `at` as a number; elements are whole. */
 static double value_of(tryst_dtype dtype, const unsigned char *at)
 {
     uint64_t bits = 0;
@@ -49,7 +50,7 @@ static double value_of(tryst_dtype dtype, const unsigned char *at)
         memcpy(&d, &bits, sizeof d);
         return d;
     }
-    if (dtype == TRYST_DTYPE_F16) /* normal numbers and 0 alone */
+    if (dtype == TRYST_DTYPE_F16) /* only normal numbers and 0 */
         return bits ? (double)((bits & 0x3ff) | 0x400) * (double)(1 << (bits >> 10)) /
                           (1 << 25)
                     : 0;
@@ -62,7 +63,8 @@ static double value_of(tryst_dtype dtype, const unsigned char *at)
     return f;
 }
 
-/* Reduce with doubles, which are exact here, one reduction after the other; bits by bits. */
+/* Reduce in doubles, which are exact here, one reduction after the other; bitwise
+ * reductions on the bits. */
 static void reduced_check(tryst_dtype dtype, tryst_reduce_op reduce, int ranks)
 {
     static unsigned char term[COUNT * 8], result[COUNT * 8];
@@ -88,7 +90,7 @@ static void reduced_check(tryst_dtype dtype, tryst_reduce_op reduce, int ranks)
                 sums[i] += x * factor;
         }
     }
-    perf_pattern_write(&pattern, ROUND, result, COUNT); /* any bytes */
+    perf_pattern_write(&pattern, ROUND, result, COUNT); /* arbitrary bytes */
     for (uint64_t i = 0; i < COUNT; i++) {
         double wanted = reduce == TRYST_REDUCE_AVERAGE ? sums[i] / ranks : sums[i];
         uint64_t at = (i + ROUND) % PERF_PATTERN_PERIOD * bytes;
@@ -119,7 +121,7 @@ static void test_many_ranks(void **state)
     reduced_check(TRYST_DTYPE_F16, TRYST_REDUCE_AVERAGE, 130);
 }
 
-/* Bits of all ranks, one reduction after the other. */
+/* Bitwise reductions of all ranks, one after the other. */
 static void test_bits(void **state)
 {
     static uint64_t term[COUNT], result[COUNT];
@@ -142,7 +144,7 @@ static void test_bits(void **state)
     }
 }
 
-/* Results of blocks: what each rank wrote, gathered and exchanged by hand. */
+/* Results made of blocks: the blocks of all ranks, gathered and exchanged by hand. */
 static void test_blocks(void **state)
 {
     enum { RANKS = 4 };
@@ -184,7 +186,7 @@ static void test_block_of_a_reduction(void **state)
     assert_true(perf_pattern_check(&all, ROUND, result + COUNT, COUNT).count > COUNT / 2);
 }
 
-/* One bit, the round before, a slice at the place of another. */
+/* One changed bit, the previous round, a slice in the place of another. */
 static void test_faults(void **state)
 {
     struct perf_pattern pattern =

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A trace of pp_bench as Perfetto's own trace processor (PyPI's `perfetto`) reads it: no error of its import, every
-arrow joined, a process for each rank, and the transfers in it. Skips (77) where that is not to be had.
+"""A trace of pp_bench in Perfetto's own trace processor (PyPI's `perfetto`): no import error,
+every arrow joined, a process for each rank, and the transfers in it. Skips (77) where the
+trace processor is not available.
 Usage: test_perfetto.py <pp_bench>"""
 import json
 import subprocess
@@ -14,11 +15,11 @@ SKIPPED = 77
 try:
     from perfetto.trace_processor import TraceProcessor
 except ImportError:
-    print("skipped: there is no Python package perfetto (pip install perfetto)")
+    print("skipped: the Python package perfetto is missing (pip install perfetto)")
     sys.exit(SKIPPED)
 try:
     TraceProcessor().close()
-except Exception as error:  # whatever keeps its program away: no network, no curl, another machine
+except Exception as error:  # no network, no curl, another machine
     print(f"skipped: perfetto's trace_processor_shell cannot be started: {error}")
     sys.exit(SKIPPED)
 
@@ -46,7 +47,7 @@ with tempfile.TemporaryDirectory() as folder:
     homes = count(processor, "select count(distinct upid) as n from slice join process_track on "
                              "slice.track_id = process_track.id where slice.name in ('send', 'receive')")
     if homes != RANKS:
-        wrong.append(f"transfers stand under {homes} of {RANKS} ranks")
+        wrong.append(f"transfers are under {homes} of {RANKS} ranks")
     processor.close()
 print("\n".join(wrong))
 sys.exit(1 if wrong else 0)

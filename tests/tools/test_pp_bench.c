@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pp_bench as a user runs it: what it refuses, what it leaves behind, that every schedule
- * trains to the same bits on any number of ranks, that --check finds faults, that
- * sleeping stages show the bubble of the closed form, and that a killed rank ends the run
- * with its name.
+/* pp_bench as a user runs it: its refusals and output files; every schedule trains to the
+ * same bits on any number of ranks; --check finds faults; sleeping stages show the bubble
+ * of the closed form; a killed rank ends the run, and the error names that rank.
  *
  *   test_pp_bench GROUP [TRANSPORT…]
  *
- * GROUP: usage, matrix, matrix-all, bubble, kill, kill-20, kill-100
- */
+ * GROUP: usage, matrix, matrix-all, bubble, kill, kill-20, kill-100 */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -35,9 +33,7 @@
 static char **transports;
 static int transports_count;
 
-/* ----------------------------------------------------------------------------------- *
- *  Usage and what it leaves behind
- * ----------------------------------------------------------------------------------- */
+/* ---- usage and output files -------------------------------------------------------- */
 
 static void test_refuses(void **state)
 {
@@ -84,7 +80,7 @@ static void write_file(const char *name, const char *content)
     fclose(stream);
 }
 
-/* A file that is short, and schedules that do not fit: said before any rank starts. */
+/* A short file, and schedules that do not fit: refused before any rank starts. */
 static void test_refuses_files(void **state)
 {
     static const struct {
@@ -125,7 +121,8 @@ static void expect_number(const json_t *document, const char *name)
     }
 }
 
-/* Of each rank: what it waited, and the part of it that the schedule does not explain. */
+/* Check the waiting time of each rank, and the part of it that the schedule does not
+ * explain. */
 static void check_waiting(const json_t *document)
 {
     size_t index;
@@ -159,7 +156,7 @@ static void check_json(const json_t *document, int steps, int ranks)
         json_number_value(json_object_get(json_array_get(list, 0), "loss"));
     const double last = json_number_value(
         json_object_get(json_array_get(list, (size_t)steps - 1), "loss"));
-    assert_true(last < first - 0.5); /* it learns */
+    assert_true(last < first - 0.5); /* the loss falls */
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         expect_number(document, numbers[i]);
     }
@@ -191,7 +188,7 @@ static void check_safetensors(const char *name)
     fclose(stream);
 }
 
-/* One process per rank in the trace, with spans of the engine in each. */
+/* The trace has one process per rank, with spans of the engine in each. */
 static void check_trace(const char *name, int ranks)
 {
     json_t *document = load_json(name);
@@ -238,8 +235,8 @@ static void test_leaves_behind(void **state)
     check_trace("run.trace", 3);
 }
 
-/* One layer a rank: a first, a middle and a last stage of each kind, those of devices over plain C kernels;
- * backward whole and split. Whole runs, each equal to its replay. */
+/* One layer a rank: a first, a middle and a last stage of each kind, device stages over
+ * plain C kernels; backward whole and split. Complete runs, each equal to its replay. */
 static void test_layer_a_rank(void **state)
 {
     static const char *const stages[] = {
@@ -264,7 +261,7 @@ static void test_layer_a_rank(void **state)
     }
 }
 
-/* With --json - stdout is JSON and nothing else. */
+/* With --json - stdout is only JSON. */
 static void test_json_on_stdout(void **state)
 {
     const char *words =
@@ -278,9 +275,7 @@ static void test_json_on_stdout(void **state)
     expect_says(self->err, words, "loss");
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  Equal bits
- * ----------------------------------------------------------------------------------- */
+/* ---- equal bits -------------------------------------------------------------------- */
 
 #define TINY "--layers 4 --hidden 16 --heads 2 --seq 8 --microbatch-size 2 --steps 3"
 
@@ -309,7 +304,8 @@ static void expect_one_digest(const char *words, char first[40])
     }
 }
 
-/* What TRYST_TEST_BENCH_ARGS adds to the runs of a matrix, and to those in which a rank is killed. */
+/* Return the arguments that TRYST_TEST_BENCH_ARGS adds to the runs of a matrix, and to
+ * those in which a rank is killed. */
 static const char *more_words(void)
 {
     const char *given = getenv("TRYST_TEST_BENCH_ARGS");
@@ -318,7 +314,7 @@ static const char *more_words(void)
 
 static const char *const schedules[] = {"naive", "gpipe", "1f1b"};
 
-/* All ranks × schedules × transports of one model and M give one digest. */
+/* All ranks × schedules × transports of one model and M give the same digest. */
 static void check_matrix(const char *model, int microbatches, int ranks_least,
                          int ranks_most)
 {
@@ -349,7 +345,7 @@ static void test_matrix_gpt(void **state)
     check_matrix("gpt", 4, 4, 4);
 }
 
-/* Few, for stages that are slow. */
+/* Fewer runs, for slow stages. */
 static void test_matrix_few(void **state)
 {
     check_matrix("gpt", 3, 2, 2);
@@ -366,7 +362,7 @@ static void test_matrix_all(void **state)
     }
 }
 
-/* A file's program runs too, split backwards and two stages on a rank included. */
+/* A program from a file runs too, including split backwards and two stages on a rank. */
 static void test_csv(void **state)
 {
     char words[600];
@@ -392,23 +388,21 @@ static void test_faults(void **state)
             const run *self = bench(words);
             expect_exit(self, words, 1);
             expect_says(self->err, words, "check failed");
-            /* what is swapped or stale shows in its own step, what is dropped in the next
-             */
+            /* swapped or stale values show in the same step, dropped ones in the next */
             expect_says(self->err, words,
                         strcmp(faults[i], "drop") == 0 ? "step 3" : "step 2");
         }
     }
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  Bubble
- * ----------------------------------------------------------------------------------- */
+/* ---- bubble ------------------------------------------------------------------------ */
 
 #define BUBBLE_TOLERANCE 0.03
-#define BUBBLE_ATTEMPTS  8 /* a neighbour on the machine only ever adds to a bubble */
+#define BUBBLE_ATTEMPTS  8 /* other load on the machine can only add to a bubble */
 
-/* How long a forward of the attempt sleeps, in ms: 5 to 80. A late wake-up weighs less in a longer sleep, so a busy
- * machine gets longer ones, and a quiet one passes at once. */
+/* Return how long a forward of the attempt sleeps, in ms: 5 to 80. A late wake-up matters
+ * less in a longer sleep, so a busy machine gets longer ones, and a quiet one passes at
+ * once. */
 static int sleep_ms(int attempt)
 {
     return 5 << (attempt / 2 + attempt % 2);
@@ -426,8 +420,9 @@ static void run_bubble(const char *words, double *measured_p, double *predicted_
 }
 
 /* Stages that only sleep, so that ranks need no core: the measured bubble is within 0.03
- * of (p−1)/(m+p−1), and so is the one predicted from the measured costs. Wake-ups are late where
- * other work has the processors: the bound grows with their share, threefold at most. */
+ * of (p−1)/(m+p−1), and so is the bubble predicted from the measured costs. Wake-ups are
+ * late where other programs use the processors: the bound grows with their share, up to
+ * three times. */
 static void check_bubble(const char *schedule, int ranks, int microbatches)
 {
     char words[256];
@@ -453,7 +448,8 @@ static void check_bubble(const char *schedule, int ranks, int microbatches)
     fail_msg("pp_bench %s: never within %.2f of %.4f", words, tolerance, expected);
 }
 
-/* Three of four ranks of the naive schedule wait at any time, and no communication is to blame. */
+/* Three of four ranks of the naive schedule wait at any time, and this is not counted as
+ * exposed communication. */
 static void test_naive_exposes_nothing(void **state)
 {
     char line[2048];
@@ -475,7 +471,7 @@ static void test_naive_exposes_nothing(void **state)
             return;
         }
     }
-    fail_msg("naive: %.3f s of %.3f s are called exposed communication", exposed,
+    fail_msg("naive: %.3f s of %.3f s are reported as exposed communication", exposed,
              waiting);
 }
 
@@ -487,9 +483,7 @@ static void test_bubble(void **state)
     check_bubble("gpipe", 8, 16);
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  Kill
- * ----------------------------------------------------------------------------------- */
+/* ---- kill -------------------------------------------------------------------------- */
 
 static uint64_t seed;
 
@@ -501,7 +495,7 @@ static uint64_t draw(void)
     return seed;
 }
 
-/* Parent and session of a process; false where it is gone. */
+/* Read parent and session of a process; false if the process is gone. */
 static bool read_stat(pid_t pid, pid_t *parent_p, pid_t *session_p)
 {
     char path[64];
@@ -512,14 +506,14 @@ static bool read_stat(pid_t pid, pid_t *parent_p, pid_t *session_p)
     if (!cursor || strlen(cursor) < 4) {
         return false;
     }
-    *parent_p = (pid_t)strtol(cursor + 3, &cursor, 10); /* behind ") S" */
-    strtol(cursor, &cursor, 10);                        /* its group */
+    *parent_p = (pid_t)strtol(cursor + 3, &cursor, 10); /* after ") S" */
+    strtol(cursor, &cursor, 10);                        /* skip its group */
     *session_p = (pid_t)strtol(cursor, &cursor, 10);
     return true;
 }
 
-/* The ranks that `launcher` has started: its children, but the watcher, which leads a
- * session. */
+/* Find the ranks that `launcher` has started: its children except the watcher, which
+ * leads a session. */
 static int find_ranks(pid_t launcher, pid_t ranks[16])
 {
     int count = 0;
@@ -545,21 +539,22 @@ static uint64_t now_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* The rank whose process the launcher saw killed. */
+/* Return the rank that the launcher reports as killed. */
 static int killed_rank(const run *self)
 {
     const char *at = strstr(self->err, " was killed by signal 9");
     if (!at) {
-        fail_msg("nobody says who was killed:\n%s", self->err);
+        fail_msg("no message names the killed rank:\n%s", self->err);
     }
     while (at > self->err && at[-1] != '\n') {
         at--;
     }
-    /* "pp_bench: rank 2 (pid …", or "pp_bench: then rank 2 …" if a survivor was seen to end first */
+    /* "pp_bench: rank 2 (pid …", or "pp_bench: then rank 2 …" if a survivor ended
+     * first. */
     return (int)strtol(strstr(at, "rank ") + strlen("rank "), NULL, 10);
 }
 
-/* Does a line of `rank` name `dead`? */
+/* True if the error of `rank` names `dead`. */
 static bool names(const run *self, int rank, int dead)
 {
     char prefix[32];
@@ -577,7 +572,8 @@ static bool names(const run *self, int rank, int dead)
     return false;
 }
 
-/* Wait until four ranks run (the watcher looks like one until it leads its session). */
+/* Wait until four ranks run (the watcher looks like a rank until it leads its
+ * session). */
 static void wait_for_ranks(pid_t launcher, pid_t ranks[16])
 {
     const uint64_t begin_ms = now_ms();
@@ -587,7 +583,7 @@ static void wait_for_ranks(pid_t launcher, pid_t ranks[16])
     }
 }
 
-/* What a sanitizer slows down may take longer; the promise is for plain builds. */
+/* Sanitizers slow the run down; the promised bound is for plain builds. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define KILL_MS_MAX 20000
 #else
@@ -595,7 +591,8 @@ static void wait_for_ranks(pid_t launcher, pid_t ranks[16])
 #endif
 
 /* Kill one of four ranks at a random moment of a run: pp_bench ends with 1 within
- * KILL_MS_MAX, and every survivor says the same rank. Returns the milliseconds that it took. */
+ * KILL_MS_MAX, and every survivor names the same rank. Return the milliseconds that the
+ * end took. */
 static uint64_t kill_one(const char *transport)
 {
     char words[512];
@@ -620,7 +617,7 @@ static uint64_t kill_one(const char *transport)
     }
     const int dead = killed_rank(&self);
     if (!strstr(self.err, ": step ")) {
-        return took_ms; /* during the bootstrap the launcher's message counts */
+        return took_ms; /* during the bootstrap only the launcher's message counts */
     }
     for (int rank = 0; rank < 4; rank++) {
         if (rank != dead && !names(&self, rank, dead)) {
@@ -659,9 +656,7 @@ static void test_kill_100(void **state)
     kill_often(100);
 }
 
-/* ----------------------------------------------------------------------------------- *
- *  Groups
- * ----------------------------------------------------------------------------------- */
+/* ---- groups ------------------------------------------------------------------------ */
 
 static int run_group(const char *group)
 {
@@ -704,7 +699,7 @@ static int run_group(const char *group)
     if (strcmp(group, "kill-100") == 0) {
         return cmocka_run_group_tests(kill_most, NULL, NULL);
     }
-    fprintf(stderr, "no group %s\n", group);
+    fprintf(stderr, "no group of this name: %s\n", group);
     return 1;
 }
 

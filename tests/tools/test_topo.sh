@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# tryst-topo: plans with known answers, checked plans and changed ones, routes, groups, and what it says to bad input.
+# tryst-topo: plans with known answers, checked plans and changed ones, routes, groups,
+# and errors for invalid input.
 # Usage: test_topo.sh <tryst-topo>
 set -eu
 topo=$1
@@ -30,16 +31,17 @@ END
 
 # near <a> <b>: within 1e-6
 near() { awk -v a="$1" -v b="$2" 'BEGIN { d = a - b; if (d < 0) d = -d; exit !(d <= 1e-6 * b) }'; }
-# field <name> <file>: the first number of that name
+# field <name> <file>: print the first number of that name
 field() { sed -n "s/.*\"$1\": \([-0-9.e+]*\).*/\1/p" "$2" | head -n 1; }
 
-# plan <cluster> <time> <options…>: its plan takes that long, is that good, and is checked
+# plan <cluster> <time> <options…>: the plan takes that long, has its quality, and is
+# verified
 plan() {
     cluster=$1
     time=$2
     shift 2
     "$topo" plan --input "$cluster" --json - "$@" >plan.json 2>err || bad "plan $cluster $* ends with $?"
-    [ ! -s err ] || bad "plan $cluster $* says $(cat err)"
+    [ ! -s err ] || bad "plan $cluster $* prints $(cat err)"
     near "$(field time_s_per_gbit plan.json)" "$time" ||
         bad "plan $cluster $*: $(field time_s_per_gbit plan.json), not $time"
     near "$(field lower_bound_s_per_gbit plan.json)" "$time" ||
@@ -105,7 +107,7 @@ says '"tryst_graph"' --input slow.json --format json
 cp out dump.json
 plan dump.json 5
 
-# which shape wins depends on the size: a broadcast to eight behind one switch
+# the best shape depends on the size: a broadcast to eight behind one switch
 {
     printf '{"ranks":["a","b","c","d","e","f","g","h"],"nodes":["s"],"links":['
     for rank in a b c d e f g; do printf '{"a":"%s","b":"s","gbit_per_s":1,"latency_us":10},' $rank; done
@@ -122,7 +124,8 @@ says 'summing 1.966 us' plan --input eight.json --op reduce --size 4096 --sum-ra
 says 'sums at 6.25 GB/s a rank: as given' plan --input eight.json --op reduce --size 4096 --sum-rate 6.25
 says 'sums at 7 GB/s a rank: one core, .*measured (--sum-rate)' plan --input eight.json --size 1M
 says 'sums at 1117 GB/s a rank: H100 .*data sheet' plan --input 'node:1 gpu:8 nvlink:450GB' --size 256M
-# a star on which the plan is a flat tree: one shape, one time; and the ring at the slowest rank's pace
+# a star on which the plan is a flat tree: one shape, one time; and the ring at the
+# slowest rank's pace
 {
     printf '{"ranks":["a","b","c","d","e","f"],"nodes":["s"],"links":['
     for rank in a b c d; do printf '{"a":"%s","b":"s","gbit_per_s":100},' $rank; done
@@ -145,7 +148,7 @@ for change in 's/"wins": "[^"]*"/"wins": "two-level"/' 's/"size_bytes": 65536/"s
     grep -q '^tryst-topo: changed.json: ' err || bad "verify after $change says $(cat err)"
 done
 
-# the trees by size: a table, a document that holds, and one that does not after any change
+# the trees by size: a table, a valid document, and an invalid one after any change
 says '^  by size$' plan --input eight.json
 grep -q '^    64 MiB .* ms *[0-9.]* *[0-9.]* ms *[0-9.]* ms$' out || bad "no row for 64 MiB: $(cat out)"
 says '^  digest       [0-9a-f]\{16\}$' plan --input eight.json
@@ -165,7 +168,7 @@ for change in 's/"bytes_max": 16384/"bytes_max": 16385/' 's/"slice_bytes": [0-9]
     grep -q '^tryst-topo: changed.json: ' err || bad "verify after $change says $(cat err)"
 done
 
-# what simplifying cost; depth that costs nothing is gone
+# the cost of simplifying; depth that costs nothing is gone
 says '    solved       1 tree, depth 2, 5 s per Gbit, filling' plan --input slow.json --op broadcast
 says '    shallower    1 tree, depth 1, 5 s per Gbit (+0 %), filling 0 us' plan --input slow.json --op broadcast
 
@@ -174,8 +177,8 @@ refused() { # <pattern> <options…>: exit status 2, one line on stderr, nothing
     shift
     "$topo" "$@" >out 2>err && status=0 || status=$?
     [ "$status" -eq 2 ] || bad "'$*' ends with $status, not 2"
-    grep -q -- "$pattern" err || bad "'$*' says $(cat err), not '$pattern'"
-    [ "$(wc -l <err)" -eq 1 ] || bad "'$*' says more than a line"
+    grep -q -- "$pattern" err || bad "'$*' prints $(cat err), not '$pattern'"
+    [ "$(wc -l <err)" -eq 1 ] || bad "'$*' prints more than a line"
     [ ! -s out ] || bad "'$*' prints to standard output"
 }
 echo '{"ranks":["a","b"],"links":[{"a":"a","b":"c","gbit_per_s":1}]}' >name.json

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# tryst-topo and files: each saved machine in every format, its dump there and back; and files that are wrong in the ways
-# files are, of every kind that it reads: one line that names the file and, where there is one, the line, and exit status 2.
+# tryst-topo and files: each saved machine in every format, dumped and loaded back; and
+# damaged files of every kind that it reads: one line that names the file and, if known,
+# the line, and exit status 2.
 # Usage: test_topo_files.sh <tryst-topo> <folder of machines>
 set -eu
 topo=$1
@@ -12,7 +13,7 @@ cd "$dir"
 fail=0
 bad() { echo "tryst-topo: $*"; fail=1; }
 
-# ---- what is right --------------------------------------------------------------------------
+# ---- valid files -----------------------------------------------------------------------
 
 there_and_back() { # <input>
     "$topo" --input "$1" --format json -o one.json || bad "$1 has no dump"
@@ -30,7 +31,7 @@ shows() {
 
 "$topo" >shown 2>err || bad "without an argument it ends with $?"
 [ -s shown ] || bad "without an argument it prints nothing"
-[ ! -s err ] || bad "without an argument it says $(cat err)"
+[ ! -s err ] || bad "without an argument it prints $(cat err)"
 "$topo" --format json -o this.json || bad "this machine has no dump"
 there_and_back this.json
 
@@ -47,15 +48,15 @@ for file in "$machines"/*.xml; do
 done
 shows 'node:2 gpu:4 nvlink:450GB nic:2x50GB numa:2'
 
-# ---- what is wrong --------------------------------------------------------------------------
+# ---- invalid files ---------------------------------------------------------------------
 
 # refused <pattern> <file>: by --input
 refused() {
     pattern=$1
     "$topo" --input "$2" >out 2>err && status=0 || status=$?
     [ "$status" -eq 2 ] || bad "$2 (wanted: $pattern) ends with $status, not 2"
-    grep -q -- "$pattern" err || bad "$2 says '$(cat err)', not '$pattern'"
-    [ "$(wc -l <err)" -eq 1 ] || bad "$2 (wanted: $pattern) says $(wc -l <err) lines"
+    grep -q -- "$pattern" err || bad "$2: the error is '$(cat err)', not '$pattern'"
+    [ "$(wc -l <err)" -eq 1 ] || bad "$2 (expected: $pattern): $(wc -l <err) lines of error"
     [ ! -s out ] || bad "$2 (wanted: $pattern) prints to standard output"
 }
 
@@ -76,7 +77,7 @@ for kind in $kinds; do
         head -c $((bytes / part)) "$kind" >"cut-$kind"
         refused "^tryst-topo: cut-$kind:[0-9]*:[0-9]*: " "cut-$kind"
     done
-    # in the middle of the file, where no byte above 127 may stand by itself
+    # in the middle of the file, where no byte above 127 may be alone
     { head -c $((bytes / 2)) "$kind"; printf '\377\376'; tail -c +$((bytes / 2 + 1)) "$kind"; } >"utf8-$kind"
     refused "^tryst-topo: utf8-$kind:[0-9]*:[0-9]*: " "utf8-$kind"
     { cat "$kind"; echo '}>'; } >"more-$kind"
@@ -89,12 +90,12 @@ changed() {
     cmp -s "$1" changed.file && bad "$2 changes nothing in $1"
     refused "^tryst-topo: changed.file:$3" changed.file
 }
-# listed <kind> <sed> <pattern>: read, and the text says so
+# listed <kind> <sed> <pattern>: the file is read, and the text has the pattern
 listed() {
     sed "$2" "$1" >changed.file
     cmp -s "$1" changed.file && bad "$2 changes nothing in $1"
     "$topo" --input changed.file >out 2>err || bad "$2 in $1 ends with $?: $(cat err)"
-    grep -q -- "$3" out || bad "$2 in $1 says '$(cat out)', not '$3'"
+    grep -q -- "$3" out || bad "$2 in $1: the output is '$(cat out)', not '$3'"
 }
 changed cluster.json 's/0\.8/"fast"/' '2:[0-9]*: "gbit_per_s" must be a number'
 changed cluster.json 's/0\.8/1e300/' '2:[0-9]*: "gbit_per_s" is 1e+300'
@@ -141,18 +142,18 @@ refused '^tryst-topo: cannot open no/such/file: No such file' no/such/file
 refused "^tryst-topo: cannot open ''" ''
 cp cluster.json locked
 chmod 0 locked
-if ! cat locked >/dev/null 2>&1; then # root reads all
+if ! cat locked >/dev/null 2>&1; then # root can read everything
     refused '^tryst-topo: cannot open locked: Permission denied' locked
 fi
 
-# ---- plans that are wrong -------------------------------------------------------------------
+# ---- invalid plans ---------------------------------------------------------------------
 
 "$topo" plan --input cluster.json --json plan.json --size 1M
 unheld() { # <pattern>: of the plan changed.plan, exit status 1
     "$topo" verify changed.plan --input cluster.json >out 2>err && status=0 || status=$?
     [ "$status" -eq 1 ] || bad "a plan (wanted: $1) ends with $status, not 1"
-    grep -q -- "^tryst-topo: changed.plan:$1" err || bad "a plan says '$(cat err)', not '$1'"
-    [ "$(wc -l <err)" -eq 1 ] || bad "a plan (wanted: $1) says more than a line"
+    grep -q -- "^tryst-topo: changed.plan:$1" err || bad "a plan: the error is '$(cat err)', not '$1'"
+    [ "$(wc -l <err)" -eq 1 ] || bad "a plan (expected: $1): more than one line of error"
 }
 head -c 200 plan.json >changed.plan
 unheld '[0-9]*:[0-9]*: invalid JSON'

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# tryst-topo --probe among local ranks: a graph that loads back and can be planned on, its cache, what is
-# refused. How true the figures are, tests/netlab/lab_probe.sh sees.
+# tryst-topo --probe among local ranks: a graph that loads back and can be used for a
+# plan, its cache, refusals. tests/netlab/lab_probe.sh checks the accuracy of the figures.
 # Usage: test_topo_probe.sh <tryst-topo>
 set -eu
 topo=$1
@@ -34,14 +34,15 @@ grep -q 'measuring again' "$dir/err" || bad "a broken cache goes unsaid"
 cmp -s "$dir/out" "$dir/broken" || bad "a broken cache is not mended"
 "$topo" --probe -n 2 --probe-seconds 1 --probe-cache none --probe-again >"$dir/out" 2>"$dir/err" || bad "none fails"
 
-# A rank that dies while others measure: they end, and name the round and the two ranks between which it stopped.
+# A rank dies while others measure: they end, and name the round and the two ranks between
+# which it stopped.
 "$topo" --probe -n 3 --probe-cache none >"$dir/out" 2>"$dir/err" &
 job=$!
 for _ in $(seq 300); do
     grep -q 'measuring 3 ranks' "$dir/err" && break
     sleep 0.1
 done
-# By cat: an awk that meets a process which has just ended reads no further.
+# By cat: an awk that reads the file of a process which has just ended stops reading.
 victim=$(cat /proc/[0-9]*/stat 2>/dev/null | awk -v job="$job" '$4 == job { print $1 }' | tail -n 1)
 kill -9 "$victim" || bad "there is no rank to kill"
 wait "$job" && bad "a probe of which a rank dies ends well"
@@ -54,7 +55,7 @@ refused() {
     shift
     "$topo" "$@" >"$dir/out" 2>"$dir/err" && status=0 || status=$?
     [ "$status" -eq 2 ] || bad "'$*' ends with $status, not 2"
-    grep -q -e "$words" "$dir/err" || bad "'$*' does not say '$words'"
+    grep -q -e "$words" "$dir/err" || bad "'$*': the error does not contain '$words'"
     [ ! -s "$dir/out" ] || bad "'$*' writes to stdout"
 }
 refused 'tryst-run' --probe

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The merged trace of pp_bench: all ranks on one clock, arrows that arrive after they have left. Once
-# with the machine's clock for all, which must be exact, and once with one rank's clock a second ahead.
+# The merged trace of pp_bench: all ranks on one clock, arrows that end after they begin.
+# Once with the machine's clock for all, which must be exact, and once with one rank's
+# clock a second ahead.
 # Usage: test_trace.sh <pp_bench> <trace_check> <tryst-run> <tryst-info> <live_rank>
 set -eu
 bench=$1 check=$2 run=$3 info=$4 rank=$5
@@ -9,7 +10,7 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 fail=0
 
-traced() { # <name> <what trace_check expects…>
+traced() { # <name> <arguments of trace_check…>
     name=$1
     shift
     "$bench" -n 3 --model mlp --layers 3 --hidden 16 --seq 8 --steps 2 --microbatches 3 \
@@ -19,7 +20,7 @@ traced() { # <name> <what trace_check expects…>
 }
 traced same -1 0
 says() { # <pattern>
-    grep -q -- "$1" "$dir/same.json" || { echo "trace: nothing like $1"; fail=1; }
+    grep -q -- "$1" "$dir/same.json" || { echo "trace: no line matches $1"; fail=1; }
 }
 says '"name":"step 2",'
 says '"name":"forward 2, stage 1",.*"arg":2}'
@@ -28,8 +29,8 @@ says '"name":"wait for output . of stage 0",'
 says '"name":"send",.*"key":"[^"]*;act0;[^"]*"'
 says '"name":"receive",.*"key":"[^"]*;grad2;[^"]*"'
 ! grep -q 0xffffffffffffffff "$dir/same.json" || { echo "trace: a number that is none"; fail=1; }
-# Tensors of many slices: bytes in flight and the window, for each lane that had some. Here a chain of
-# three, so two lanes forward and two back.
+# Tensors of many slices: bytes in flight and the window, for each lane that had any. Here
+# a chain of three, so two lanes forward and two back.
 "$bench" -n 3 --model mlp --layers 3 --hidden 1024 --seq 256 --steps 1 --microbatches 3 \
     --transport shm --trace "$dir/large.json" >"$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
 "$check" "$dir/large.json" 3 -1 0 >"$dir/out" || { echo "trace: large:"; fail=1; }
@@ -42,22 +43,22 @@ grep -q '"name":"slice",.*"slice":1,"peer":2,"key":"[^"]*;act1;[^"]*"' \
 TRYST_FAULT=rank=1,clock_us=1000000
 export TRYST_FAULT
 traced ahead 1 1000000
-# and the check itself sees a false clock
+# trace_check itself detects a wrong clock
 if "$check" "$dir/ahead.json" 3 2 1000000 >/dev/null; then
-    echo "trace: trace_check takes anything"
+    echo "trace: trace_check accepts a wrong clock"
     fail=1
 fi
 
-# A program of one's own: a file for each rank, merged.
+# A program of the user: a file for each rank, merged.
 TRYST_TRACE=1 "$run" -n 2 "$rank" "$dir" traced >"$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
 "$info" --merge-traces "$dir/trace.0" "$dir/trace.1" >"$dir/merged.json"
 "$check" "$dir/merged.json" 2 1 1000000 || { echo "trace: merged:"; fail=1; }
-# A collective is one span of each rank; its slices leave and arrive under its name.
+# A collective is one span of each rank; its slices begin and end under its name.
 for number in 0 1; do
     for pattern in '"name":"all-reduce",.*"bytes":400000,"trees":[1-9][0-9]*,"name":"gradient"' \
         '"name":"slice",.*"key":"[^"]*;~c/gradient/0/[ud];' \
         '"name":"slice arrived",.*"key":"[^"]*;~c/gradient/0/[ud];'; do
-        grep -q -- "$pattern" "$dir/trace.$number" || { echo "trace: of rank $number nothing like $pattern"; fail=1; }
+        grep -q -- "$pattern" "$dir/trace.$number" || { echo "trace: no line of rank $number matches $pattern"; fail=1; }
     done
 done
 refused() { # <pattern> <file>

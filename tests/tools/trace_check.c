@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads a merged trace and says what is wrong with it. Usage:
+/* Read a merged trace and print each error. Usage:
  *
- *   trace_check <trace.json> <ranks> <rank whose clock is false, or -1> <ahead by, us>
+ *   trace_check <trace.json> <ranks> <rank with a wrong clock, or -1> <ahead by, us>
  *
- * Each rank's offset must be the true one within the error that it states; each arrow must leave and
- * arrive inside a span of its rank, and arrive after it has left, where clocks were measured within
- * their errors. What else Perfetto counts as an error of its import: spans of a thread that overlap
- * without nesting, an id of an asynchronous event that is not of its process alone or is used twice,
- * a beginning without an end. Bytes in flight must have been more than none, grow within the window only
- * (or be one slice) and return to none. Exit status 0: all of it holds. */
+ * Checks: each rank's offset is the true one within the error that the trace states; each
+ * arrow begins and ends inside a span of its rank, and ends after it begins, where clocks
+ * were measured within their errors. Errors of Perfetto's import: spans of a thread that
+ * overlap without nesting, an id of an asynchronous event that does not contain the
+ * process or is used twice, a beginning without an end. Bytes in flight are above zero at
+ * some time, grow only within the window (or are one slice) and return to zero. Exit
+ * status 0: no error. */
 #include <jansson.h>
 #include <math.h>
 #include <stdbool.h>
@@ -59,7 +60,7 @@ static int rank_of(const json_t *event)
     return rank >= 0 && rank < RANKS_MAX ? (int)rank : 0;
 }
 
-/* ---- clocks ------------------------------------------------------------------------------- */
+/* ---- clocks ------------------------------------------------------------------------ */
 
 static void clock_check(const json_t *event, int false_rank, double ahead_us)
 {
@@ -68,7 +69,7 @@ static void clock_check(const json_t *event, int false_rank, double ahead_us)
     double offset_us = number_of(args, "clock_offset_ns") / 1e3;
     double truth_us = rank == false_rank ? -ahead_us : 0;
     if (!json_object_get(args, "clock_offset_ns")) {
-        WRONG("rank %d does not know rank 0's clock", rank);
+        WRONG("rank %d has no offset to rank 0's clock", rank);
         return;
     }
     has_clock[rank] = true;
@@ -76,12 +77,12 @@ static void clock_check(const json_t *event, int false_rank, double ahead_us)
     printf("rank %d: clock %.3f us off, within %.3f us\n", rank, offset_us,
            error_us[rank]);
     if (fabs(offset_us - truth_us) > error_us[rank])
-        WRONG("rank %d: in truth %.3f us", rank, truth_us);
+        WRONG("rank %d: the true offset is %.3f us", rank, truth_us);
     if (rank == false_rank && ahead_us > 0 && error_us[rank] > ahead_us / 4)
-        WRONG("rank %d: the error says nothing", rank);
+        WRONG("rank %d: the stated error is too large to be useful", rank);
 }
 
-/* ---- arrows ------------------------------------------------------------------------------- */
+/* ---- arrows ------------------------------------------------------------------------ */
 
 static struct arrow *arrow_of(const char *id)
 {
@@ -137,12 +138,12 @@ static void arrow_check(const json_t *events, const struct arrow *arrow)
               arrow->id, arrow->from.rank, arrow->to.rank,
               arrow->from.at_us - arrow->to.at_us);
     if (!span_around(events, &arrow->from) || !span_around(events, &arrow->to))
-        WRONG("arrow %s has an end in no span", arrow->id);
+        WRONG("arrow %s has an end outside of all spans", arrow->id);
 }
 
-/* ---- spans -------------------------------------------------------------------------------- */
+/* ---- spans ------------------------------------------------------------------------- */
 
-/* Times in ns, as they were recorded. */
+/* Times in ns, as recorded. */
 struct span {
     long long begin, end;
     int rank, row;
@@ -186,7 +187,7 @@ static void spans_check(void)
                          around[depth - 1]->end <= span->begin))
             depth--;
         if (depth && around[depth - 1]->end < span->end)
-            WRONG("rank %d, row %d: \"%s\" ends behind \"%s\", in which it begins",
+            WRONG("rank %d, row %d: \"%s\" ends after \"%s\", in which it begins",
                   span->rank, span->row, span->name, around[depth - 1]->name);
         if (depth == sizeof around / sizeof *around)
             exit(2);
@@ -194,16 +195,16 @@ static void spans_check(void)
     }
 }
 
-/* ---- asynchronous events ------------------------------------------------------------------ */
+/* ---- asynchronous events ----------------------------------------------------------- */
 
-static json_t *open_ids; /* of a process: 1 begun, 2 ended */
+static json_t *open_ids; /* ids of a process: 1 begun, 2 ended */
 
 static void async_check(const json_t *event, bool begins)
 {
     char id[64];
     const json_t *local = json_object_get(json_object_get(event, "id2"), "local");
     if (!local || json_object_get(event, "id")) {
-        WRONG("rank %d: \"%s\" has no id of its process alone", rank_of(event),
+        WRONG("rank %d: \"%s\" has an id without its process", rank_of(event),
               text_of(event, "name"));
         return;
     }
@@ -226,7 +227,7 @@ static void async_end_check(void)
     json_decref(open_ids);
 }
 
-/* ---- counters ----------------------------------------------------------------------------- */
+/* ---- counters ---------------------------------------------------------------------- */
 
 struct counter {
     int rank;
@@ -311,14 +312,14 @@ int main(int argc, char **argv)
     async_end_check();
     for (int rank = 0; rank < ranks; rank++)
         if (!has_clock[rank])
-            WRONG("rank %d says nothing of its clock", rank);
+            WRONG("rank %d has no record of its clock", rank);
     for (size_t i = 0; i < arrows_count; i++) {
         arrow_check(events, &arrows[i]);
         across += arrows[i].from.rank != arrows[i].to.rank;
     }
     printf("%zu arrows, %zu of them across ranks\n", arrows_count, across);
     if (across < (size_t)ranks)
-        WRONG("that is too few");
+        WRONG("too few arrows across ranks");
     json_decref(document);
     return wrong != 0;
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What shm and self cost by themselves, two processes (shm) or two threads (self), one on each of
- * the first two cores:
+/* Measure shm and self by themselves: two processes (shm) or two threads (self), one on
+ * each of the first two cores.
  *
- *   bench_pair latency   <shm|self> <count>                  8-byte frames, there and back
- *   bench_pair rate      <shm|self> <count>                  8-byte frames, one way
- *   bench_pair bandwidth <shm|self> <count> <mech> <bytes>   bulk, 4 posted; mech as shm_mech
- *   bench_pair smoke                                         a little of each, as a test
+ *   bench_pair latency   <shm|self> <count>                 8-byte frames, there and back
+ *   bench_pair rate      <shm|self> <count>                 8-byte frames, one way
+ *   bench_pair bandwidth <shm|self> <count> <mech> <bytes>  bulk, 4 posted; as shm_mech
+ *   bench_pair smoke                                        a little of each, as a test
  *
- * On a machine with other work the median says little; the best of many short runs does. */
+ * On a machine with other load the median means little; use the best of many short
+ * runs. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -25,10 +26,10 @@ static struct {
     size_t bytes;
 } job;
 
-static uint64_t patience = 1024; /* turns of progress before the link is looked at */
+static uint64_t patience = 1024; /* idle turns of progress before the link is polled */
 static bool pinned = true;
-static double run_ns[RUNS]; /* per operation */
-static double whole_ns;     /* of all runs, per operation, until the last has arrived */
+static double run_ns[RUNS]; /* of each run, per operation */
+static double whole_ns;     /* per operation, over all runs, until the last arrival */
 
 static int by_value(const void *a, const void *b)
 {
@@ -145,7 +146,7 @@ static void bandwidth_receive(struct node *node)
             continue;
         CHECK(posted < POSTED || recv->status == TRYST_OK);
         test_bulk_init(recv, posted, data, job.bytes,
-                       NULL); /* one buffer, as ucx_perftest */
+                       NULL); /* one buffer, as in ucx_perftest */
         CHECK(node->ops->bulk_recv(node->ep, &recv->bulk) == TRYST_OK);
         frame_put(node);
     }

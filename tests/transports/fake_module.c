@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A module that does nothing, for test_module_load.c, built in several ways:
- *   FAKE_NAME         what it calls itself
- *   FAKE_ABI_ID       the ABI id that it claims
+ * A module without functions, for test_module_load.c, built in several ways:
+ *   FAKE_NAME         the name that it reports
+ *   FAKE_ABI_ID       the ABI id that it reports
  *   FAKE_NO_ENTRY     without the entry
  *   FAKE_NULL         its entry returns NULL
- *   FAKE_MEMORY       a row of memory functions of so many bytes instead of a transport
+ *   FAKE_MEMORY       a table of memory functions of this size instead of a transport
  * Like libucs, its constructor installs handlers for SIGSEGV and SIGHUP and an alternate
- * stack, and starts a thread; `probe` answers OK when that thread had SIGINT blocked.
+ * stack, and starts a thread; `probe` returns OK when that thread had SIGINT blocked.
  */
 #include "transports/module.h"
 

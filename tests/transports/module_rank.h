@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One rank with one rail of a module (MODULE_NAME) and one endpoint, for tests: the link is a socket
- * pair of packets, so that two ranks may live in one thread or in two processes.
+ * One rank with one rail of a module (MODULE_NAME) and one endpoint, for tests: the link
+ * is a socket pair of packets, so two ranks can share a thread or be two processes.
  */
 #ifndef MODULE_RANK_H
 #define MODULE_RANK_H
@@ -28,8 +28,8 @@ struct module_rank {
     struct poller poller;
     struct rail *rail;
     struct endpoint *ep;
-    int link; /* to the other rank, -1 for loopback */
-    int ready, failed, closed, unexpected, frames; /* how often */
+    int link; /* to the other rank; -1 for loopback */
+    int ready, failed, closed, unexpected, frames; /* number of events of each kind */
     tryst_status ready_status, failed_status;
     char text[TRANSPORT_TEXT_MAX];
     uint64_t unexpected_tag;
@@ -44,7 +44,7 @@ static void rank_log(void *arg, tryst_log_level level, const char *line)
     struct module_rank *rank = arg;
     (void)level;
     if (strlen(rank->log_text) + strlen(line) + 2 > sizeof rank->log_text)
-        return; /* full: what matters came before */
+        return; /* full: the first lines are the important ones */
     strcat(rank->log_text, line);
     strcat(rank->log_text, "\n");
 }
@@ -106,7 +106,7 @@ static const struct rail_events rank_events = {
     rank_on_frame,  rank_on_ready,     rank_on_failed, rank_on_unexpected,
     rank_on_closed, rank_connect_send, rank_doorbell};
 
-/* The module's ops, or NULL with the reason in `text`. */
+/* Return the module's ops, or NULL with the reason in `text`. */
 static inline const struct transport_ops *rank_module(struct module_rank *rank,
                                                       char *text)
 {
@@ -168,7 +168,7 @@ static inline tryst_status rank_ep_open(struct module_rank *rank, int me, int li
     return rank->rail->ops->ep_open(rank->rail, &params, &rank->ep);
 }
 
-/* One turn: the link, then the fabric. Returns the fabric's events. */
+/* Run one turn: the link, then the fabric. Return the number of the fabric's events. */
 static inline int rank_turn(struct module_rank *rank)
 {
     char message[4352];

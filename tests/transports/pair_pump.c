@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A small layer above; pair_pump.h says what for. */
+/* A small layer above a transport (pair_pump.h). */
 #include "pair_pump.h"
 
 #include <errno.h>
@@ -348,7 +348,7 @@ static void bulk_done(struct bulk *bulk, tryst_status status, size_t bytes)
 void test_bulk_init(struct test_bulk *bulk, uint64_t tag, void *data, size_t bytes,
                     struct tryst_mem *mem)
 {
-    memset(bulk, 0xa5, sizeof *bulk); /* scratch comes as it is */
+    memset(bulk, 0xa5, sizeof *bulk); /* callers pass scratch uninitialized */
     bulk->bulk.done = bulk_done;
     bulk->bulk.tag = tag;
     bulk->bulk.data = data;

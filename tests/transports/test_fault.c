@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The fault wrapper over self: what it breaks it breaks as the script says, and it keeps the rest of
- * the contract. (The conformance suite runs over it too.)
+ * The fault wrapper over self: each fault of the script occurs, and the rest of the
+ * contract holds. (The conformance suite runs over the wrapper too.)
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@
 #include "transports/fault_script.h"
 #include "transports/memory/memory.h"
 
-static struct fault_script script; /* of the rails that are opened next */
+static struct fault_script script; /* for rails opened from here on */
 static struct transport_ops test_ops;
 
 static tryst_status test_rail_open(const struct rail_params *params, struct rail **rail_p)
@@ -110,7 +110,7 @@ static void script_values(void **state)
     assert_false(parsed.one_rank);
 }
 
-/* What is wrong, where, and what would be right. */
+/* A refused script gets a text: what is wrong, where, and what is valid. */
 static void script_reasons(void **state)
 {
     static const struct {
@@ -148,7 +148,8 @@ static void note(struct node *node, const void *data, size_t bytes)
     memcpy(&seen->numbers[seen->count++], data, 8);
 }
 
-/* Sends 1..count from a to b; which came is in `seen`. Returns how often AGAIN was said. */
+/* Send 1..count from a to b and record in `seen` which arrived. Return how often a send
+ * returned AGAIN. */
 static unsigned frames_run(struct node *a, struct node *b, unsigned count,
                            struct seen *seen)
 {
@@ -160,8 +161,7 @@ static unsigned frames_run(struct node *a, struct node *b, unsigned count,
         tryst_status status;
         while ((status = frame(a, i)) == TRYST_AGAIN) {
             again++;
-            assert_int_equal(a->ops->arm(a->rail),
-                             TRYST_AGAIN); /* nobody may sleep on it */
+            assert_int_equal(a->ops->arm(a->rail), TRYST_AGAIN); /* a sleep is refused */
             (void)node_pump(a);
             (void)node_pump(b);
         }
@@ -193,7 +193,7 @@ static void again_is_repeatable(void **state)
     (void)state;
     pair_open(&a, &b, "seed=5,again=0.5");
     first = frames_run(&a, &b, 200, &seen);
-    assert_in_range(first, 100, 400); /* 200 are expected */
+    assert_in_range(first, 100, 400); /* expected: 200 */
     assert_int_equal(seen.count, 200);
     for (unsigned i = 0; i < 200; i++)
         assert_int_equal(seen.numbers[i], i + 1);
@@ -234,10 +234,10 @@ static void silent(void **state)
     (void)state;
     pair_open(&a, &b, "silent=5");
     (void)frames_run(&a, &b, 9, &seen);
-    assert_int_equal(seen.count, 5); /* from then on */
+    assert_int_equal(seen.count, 5); /* from frame 6 on */
     assert_false(a.failed || b.failed);
     (void)frames_run(&b, &a, 3, &seen);
-    assert_int_equal(seen.count, 0); /* both ways */
+    assert_int_equal(seen.count, 0); /* both directions */
     node_close(&a);
     node_close(&b);
 }
@@ -287,7 +287,7 @@ static void closed_before_said(void **state)
     node_close(&b);
 }
 
-/* ---- held back ---- */
+/* ---- delayed ---- */
 
 #define FAKE_NS UINT64_C(5000000000)
 
@@ -311,9 +311,11 @@ static void delayed(void **state)
     assert_int_equal(b.ops->bulk_recv(b.ep, &recv.bulk), TRYST_OK);
     assert_int_equal(a.ops->bulk_send(a.ep, &send.bulk), TRYST_OK);
     (void)frames_run(&a, &b, 64, &seen);
-    assert_in_range(seen.count, 0, 63);           /* 64 draws of 0 are no chance */
+    /* all 64 delays cannot be 0 by chance */
+    assert_in_range(seen.count, 0, 63);
     assert_int_equal(frame(&a, 65), TRYST_AGAIN); /* the queue is bounded */
-    assert_int_equal(a.ops->arm(a.rail), TRYST_E_UNSUPPORTED); /* no poller here */
+    /* delayed bulk is due later, and no poller is set */
+    assert_int_equal(a.ops->arm(a.rail), TRYST_E_UNSUPPORTED);
     a.fake_ns += 100000;
     assert_int_equal(a.ops->arm(a.rail), TRYST_AGAIN);
     nodes_settle(&a, &b, 50);
@@ -352,8 +354,8 @@ static void closed_while_held(void **state)
 enum { BULKS = 40 };
 
 struct order {
-    unsigned places[BULKS]; /* of each receive in the order of completion */
-    unsigned late;          /* not done before time passed */
+    unsigned places[BULKS]; /* of each receive, its index in the order of completion */
+    unsigned late;          /* number of receives not done before time passed */
     unsigned moved;
 };
 
@@ -372,7 +374,7 @@ static void order_note(struct order *order, const struct test_bulk *recvs, unsig
             order->places[i] = (*next)++;
 }
 
-/* Bulks of one byte, one after the other. */
+/* Run bulks of one byte, one after the other, under the script `text`. */
 static struct order order_run(const char *text)
 {
     struct node a, b;
@@ -418,7 +420,8 @@ static void reordered(void **state)
     assert_in_range(first.moved, BULKS / 4, BULKS);
     assert_memory_equal(first.places, second.places, sizeof first.places);
     assert_memory_not_equal(first.places, other.places, sizeof first.places);
-    assert_int_equal(all.late, BULKS); /* each waits for another, until time has passed */
+    /* each bulk is held for a later one, until time has passed */
+    assert_int_equal(all.late, BULKS);
 }
 
 static void silent_bulk(void **state)
@@ -435,7 +438,8 @@ static void silent_bulk(void **state)
     assert_int_equal(a.ops->bulk_send(a.ep, &send.bulk), TRYST_OK);
     nodes_settle(&a, &b, 50);
     assert_false(recv.done || send.done);
-    assert_int_equal(a.ops->arm(a.rail), TRYST_OK); /* nobody spins on it */
+    /* a silent bulk does not prevent sleep */
+    assert_int_equal(a.ops->arm(a.rail), TRYST_OK);
     a.ops->ep_close(a.ep);
     assert_true(nodes_until(&a, &b, &a.closed, 2000));
     assert_int_equal(send.status, TRYST_E_CANCELED);
@@ -447,7 +451,7 @@ static void another_rank(void **state)
 {
     struct node a, b;
     struct seen seen;
-    (void)state; /* both are rank 0 here */
+    (void)state; /* both ends are rank 0 here */
     pair_open(&a, &b, "rank=1,kill=1,again=0.9,drop_every=1,delay_us=1000000");
     assert_int_equal(frames_run(&a, &b, 9, &seen), 0);
     assert_int_equal(seen.count, 9);
@@ -498,7 +502,8 @@ static void inner_close(struct rail *rail)
     assert_ptr_equal(rail, &inner_rail);
 }
 
-/* A region's slot holds the rail that the context knows, so that forgetting works. */
+/* A region's slot holds the rail that the context has (the wrapper), so a registration
+ * can be dropped. */
 static void registrations_are_the_outer_rails(void **state)
 {
     static const struct transport_ops inner = {.name = "inner",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Regions: found by address where they nest and overlap, allocated without a later SIGBUS, given
- * back whole, registered once per rail. */
+/* Regions: found by address where they nest and overlap, allocated without a later
+ * SIGBUS, freed completely, registered once per rail. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -61,7 +61,7 @@ static void test_host_row(void **state)
     assert_int_equal(host->stream_wait(0, NULL, NULL), TRYST_OK);
 }
 
-/* Each slot of the host's row but ipc is there, and answers at once. */
+/* Each function of the host's memory ops except ipc is set, and returns at once. */
 static void test_host_row_devices(void **state)
 {
     const struct memory_ops *host = memory_ops_get(TRYST_MEMORY_HOST), *again;
@@ -139,10 +139,10 @@ static void test_alloc(void **state)
     assert_true(seals & F_SEAL_GROW);
     memset(mem->data, 7, 10000); /* writable here, */
     const char *peer = mmap(NULL, 10000, PROT_READ, MAP_SHARED, mem->fd, 0);
-    assert_true(peer != MAP_FAILED); /* to be read elsewhere, */
+    assert_true(peer != MAP_FAILED); /* readable by another process, */
     assert_int_equal(peer[9999], 7);
     munmap((void *)(uintptr_t)peer, 10000);
-    if (seals & 0x10) /* F_SEAL_FUTURE_WRITE: and no more than that. */
+    if (seals & 0x10) /* F_SEAL_FUTURE_WRITE: but not writable there. */
         assert_true(mmap(NULL, 10000, PROT_WRITE, MAP_SHARED, mem->fd, 0) == MAP_FAILED);
     assert_int_equal(memory_alloc(*state, 1, TRYST_MEMORY_HOST, 0, &next), TRYST_OK);
     assert_true(next->id != mem->id);
@@ -150,11 +150,12 @@ static void test_alloc(void **state)
     memory_release(mem);
     memory_release(next);
     assert_int_equal(memory_alloc(*state, 1, TRYST_MEMORY_HOST, 0, &mem), TRYST_OK);
-    assert_true(mem->id > last); /* never reused */
+    assert_true(mem->id > last); /* an id is never reused */
     memory_release(mem);
 }
 
-/* In a child, since the limits do not come off: plain memory without a descriptor, no signal. */
+/* In a child, because a limit cannot be raised again: plain memory without a descriptor,
+ * and no signal. */
 static void test_alloc_without_file(void **state)
 {
     for (unsigned kind = 0; kind < 2; kind++) {
@@ -176,7 +177,8 @@ static void test_alloc_without_file(void **state)
 
 static void test_find_nested(void **state)
 {
-    static char room[1001], *const data = room + 1; /* so that data - 1 is a place */
+    /* so that data - 1 is inside the array */
+    static char room[1001], *const data = room + 1;
     struct tryst_mem *outer = add(*state, data, 1000),
                      *inner = add(*state, data + 100, 50),
                      *twin = add(*state, data + 100, 50),
@@ -200,7 +202,7 @@ static void test_find_nested(void **state)
     assert_null(memory_find(*state, data + 149, 1));
 }
 
-/* Against a search that looks at each. */
+/* Compare with a linear search. */
 static void test_find_random(void **state)
 {
     enum { REGIONS = 60 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The module loader and the host table, with modules made for the purpose
- * (fake_module.c), whose folder is handed over in TRYST_MODULE_PATH.
+ * The module loader and the host table, with modules built for the test (fake_module.c)
+ * in the folder that TRYST_MODULE_PATH names.
  */
 #include "core/config/config.h"
 #include "core/log/log.h"
@@ -27,7 +27,7 @@ static void log_sink(void *arg, tryst_log_level level, const char *line)
     (void)arg;
     (void)level;
     if (strlen(log_lines) + strlen(line) + 2 > sizeof log_lines)
-        return; /* full: what matters came before */
+        return; /* full: the first lines are the important ones */
     strcat(log_lines, line);
     strcat(log_lines, "\n");
 }
@@ -61,7 +61,7 @@ static void finds_by_path_and_keeps(void **state)
     assert_int_equal(module_load(&host, "fake", &ops, text), TRYST_OK);
     assert_string_equal(ops->name, "fake");
     assert_non_null(strstr(text, "fake 1.2"));
-    /* kept: found even where no path leads to it any more */
+    /* a loaded module is found even where no path leads to it any more */
     assert_int_equal(config_set(config, "module_path", "/nowhere", NULL), TRYST_OK);
     assert_int_equal(module_load(&host, "fake", &again, text), TRYST_OK);
     assert_ptr_equal(ops, again);
@@ -81,14 +81,14 @@ static void handler(int signum)
     (void)signum;
 }
 
-/* fake2 has a constructor that has not run yet, so this load is what changes
+/* The constructor of fake2 has not run yet, so this load is the one that changes
  * dispositions. */
 static void signals_are_as_before(void **state)
 {
     char text[TRANSPORT_TEXT_MAX];
     const struct transport_ops *ops = NULL;
     struct sigaction mine = {.sa_handler = handler, .sa_flags = SA_RESTART}, old, now;
-    struct sigaction segv_before; /* cmocka's own */
+    struct sigaction segv_before; /* cmocka's handlers */
     stack_t stack_before, stack_after;
     sigset_t mask_before = {0}, mask_after = {0}; /* the kernel fills in 8 bytes */
     assert_int_equal(sigaction(SIGHUP, &mine, &old), 0);
@@ -176,8 +176,9 @@ static void host_handler(int signum)
     (void)signum;
 }
 
-/* The host program may install handlers while a fabric starts in another thread: they stay. What a library
- * installs that was loaded meanwhile is put back (signals_are_put_back has that). */
+/* The host program may install handlers while a fabric starts in another thread: they
+ * stay. Handlers installed by a library that was loaded meanwhile are restored (tested by
+ * signals_are_put_back). */
 static void guard_keeps_the_hosts_handlers(void **state)
 {
     struct signal_guard guard;

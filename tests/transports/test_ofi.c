@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ofi module by itself: what the conformance suite cannot know, namely how it uses libfabric.
- * Two ranks in one thread, each with a rail of its own; the stopped one is a process.
+ * The ofi module by itself: how the module uses libfabric, which the conformance suite
+ * cannot test. Two ranks in one thread, each with a rail; the stopped rank is a process.
  */
 #define MODULE_NAME "ofi"
 #include "module_rank.h"
@@ -104,7 +104,8 @@ static void bulk_set(struct test_bulk *test, uint64_t tag, void *data, size_t by
         .bulk = {.done = bulk_done, .tag = tag, .data = data, .bytes = bytes}};
 }
 
-/* A bulk one way; the sender learns that it is posted by a frame, as it always does. */
+/* Move a bulk one way; as in the library, a frame announces the posted receive to the
+ * sender. */
 static void bulk_move(struct module_rank *from, struct module_rank *to, uint64_t tag,
                       size_t bytes)
 {
@@ -161,7 +162,8 @@ static bool port_listens(uint16_t port)
     return found;
 }
 
-/* Two rails and the two endpoints of a pair listen on the four ports of the range; a fifth fails. */
+/* Two rails and the two endpoints of a pair listen on the four ports of the range; a
+ * fifth listener fails. */
 static void port_range(void **state)
 {
     const uint16_t first = (uint16_t)(23000 + getpid() % 1000 * 4);
@@ -229,7 +231,8 @@ static void wrong_cookie_is_dropped(void **state)
     assert_non_null(strstr(ranks[1].log_text, "with a wrong cookie or endpoint"));
 }
 
-/* What the peer's endpoint says first, seen by the test and given back changed. */
+/* Change the first message of the peer's endpoint, deliver it, and expect `why` in the
+ * error text. */
 static void connect_changed(size_t at, unsigned char value, size_t bytes_less,
                             const char *why)
 {
@@ -249,7 +252,7 @@ static void connect_changed(size_t at, unsigned char value, size_t bytes_less,
         (void)ranks[0].rail->ops->progress(ranks[0].rail);
     assert_int_equal(ranks[0].ready_status, TRYST_E_UNREACHABLE);
     if (!strstr(ranks[0].text, why))
-        fail_msg("\"%s\" does not say \"%s\"", ranks[0].text, why);
+        fail_msg("\"%s\" does not contain \"%s\"", ranks[0].text, why);
     pair_close();
 }
 
@@ -262,7 +265,7 @@ static void bad_connect_messages(void **state)
     connect_changed(0, 'T', 60, "a connect message of");
 }
 
-/* A list of all settings of the environment, to be compared. */
+/* Return a hash of all variables of the environment. */
 static uint64_t environment_sum(void)
 {
     uint64_t sum = 0;
@@ -272,7 +275,8 @@ static uint64_t environment_sum(void)
     return sum;
 }
 
-/* Loading libfabric, opening rails and endpoints: handlers, mask and environment stay. */
+/* After libfabric is loaded and rails and endpoints are opened, signal handlers, mask and
+ * environment are unchanged. */
 static void process_is_left_alone(void **state)
 {
     struct sigaction before[65], after;
@@ -294,7 +298,7 @@ static void process_is_left_alone(void **state)
     assert_string_equal(ranks[0].log_text, "");
 }
 
-/* In a child, since libfabric reads the variable once. */
+/* Run `body` in a child, because libfabric reads the variable once. */
 static void child_run(const char *provider, int (*body)(void))
 {
     int status;
@@ -308,8 +312,8 @@ static void child_run(const char *provider, int (*body)(void))
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-/* libfabric's shared memory installs handlers when an endpoint opens, and is refused where
- * TRYST_HOST_ID says that hosts are not what they seem. */
+/* libfabric's shared memory installs handlers when an endpoint opens; it is refused where
+ * TRYST_HOST_ID overrides the identity of the host. */
 static int shm_body(void)
 {
     static struct module_rank rank;
@@ -351,7 +355,8 @@ static _Noreturn void victim(bool sends, size_t bytes)
     static struct module_rank rank;
     static struct test_bulk bulk;
     unsigned char *data = malloc(bytes);
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody behind */
+    /* end with the parent, also when the test fails */
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     memset(data, 7, bytes);
     if (rank_start(&rank) != TRYST_OK ||
         rank_rail_open_at(&rank, "lo", (const struct sockaddr *)&loopback4, true) !=
@@ -383,8 +388,8 @@ static bool first_came(const volatile unsigned char *data)
     return *data;
 }
 
-/* Stopped in the middle of a bulk: the endpoint closes at once, and the buffer is ours, also when
- * the peer goes on. */
+/* Stop the peer in the middle of a bulk: the endpoint closes at once, and the buffer is
+ * free, also when the peer continues. */
 static void stopped_in_bulk(bool victim_sends, unsigned after_ms)
 {
     enum { BYTES = 64 << 20 };
@@ -445,10 +450,11 @@ static void stopped_peer(void **state)
     (void)state;
     stopped_in_bulk(true, 0);
     stopped_in_bulk(false, 8);
-    stopped_in_bulk(false, 24); /* rxm connects until then */
+    stopped_in_bulk(false, 24); /* rxm is still connecting here */
 }
 
-/* Endpoints come and go while the rail stays: a parked endpoint of the fabric serves nobody. */
+/* Endpoints open and close while the rail stays: a parked endpoint of the fabric serves
+ * no peer. */
 static void endpoints_come_and_go(void **state)
 {
     (void)state;
@@ -476,7 +482,7 @@ int main(int argc, char **argv)
     char text[TRANSPORT_TEXT_MAX];
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(
-            providers_by_name), /* first: the parent has loaded nothing yet */
+            providers_by_name), /* first, while no library is loaded in the parent */
         cmocka_unit_test(process_is_left_alone),
         cmocka_unit_test(over_ipv6),
         cmocka_unit_test(port_range),

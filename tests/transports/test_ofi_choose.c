@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which of libfabric's descriptions is taken, and when one is taken for device memory: by descriptions
- * that are made up, since no machine here has the hardware. */
+/* Which of libfabric's descriptions is chosen, and when one is chosen for device memory.
+ * The descriptions are synthetic, because no test machine has the hardware. */
 // clang-format off
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 
 enum { IP_OTHER = 0x0a000001, IP_LO = INADDR_LOOPBACK };
 
-/* An fi_info and all that it points to. */
+/* An fi_info and everything that it points to. */
 struct made {
     struct fi_info info;
     struct fi_tx_attr tx;
@@ -26,7 +26,7 @@ struct made {
     struct sockaddr_in address;
 };
 
-/* `ip` 0: a device with addresses of its own. */
+/* Make a description; `ip` 0: a device with non-IP addresses. */
 static struct fi_info *make(struct made *made, const char *provider, const char *domain,
                             uint32_t ip)
 {
@@ -77,7 +77,7 @@ static void the_best_is_taken(void **state)
         {"sockets", IP_OTHER, true, true, "eth0", 6},
         {"shm", 0, false, true, "lo", 0},
         {"shm", 0, true, true, "lo", 6},
-        {"shm", 0, true, false, "lo", 0}, /* TRYST_HOST_ID */
+        {"shm", 0, true, false, "lo", 0}, /* excluded by TRYST_HOST_ID */
     };
     (void)state;
     for (size_t i = 0; i < COUNT_OF(table); i++) {
@@ -129,7 +129,8 @@ static void what_cannot_be_used(void **state)
     assert_false(ofi_info_is_usable(&made.info));
 }
 
-/* The same fabric and no other, and only where every side of it claims device memory. */
+/* Device memory uses the same fabric, and only where each part of the description claims
+ * device memory. */
 static void device_memory(void **state)
 {
     static struct made plain, made[5];
@@ -142,7 +143,7 @@ static void device_memory(void **state)
     assert_null(ofi_info_device(&plain.info, &made->info));
     made[2].info.next = claim(&made[3], "verbs;ofi_rxm", "mlx5_1", IP_OTHER);
     assert_ptr_equal(ofi_info_device(&plain.info, &made->info), &made[3]);
-    made[3].rx.caps = 0; /* sends from it and does not receive there */
+    made[3].rx.caps = 0; /* sends from device memory and does not receive into it */
     assert_null(ofi_info_device(&plain.info, &made->info));
     made[3].rx.caps = FI_HMEM;
     made[3].domain.mr_mode |= FI_MR_ENDPOINT;
@@ -157,7 +158,7 @@ static void device_memory_without_ip(void **state)
     (void)state;
     make(&plain, "efa", "rdmap1", 0);
     claim(&made[0], "efa", "rdmap0", 0)->next = claim(&made[1], "efa", "rdmap1", 0);
-    made[1].info.src_addr = &made[1].address; /* a new one for each question */
+    made[1].info.src_addr = &made[1].address; /* a new address for each query */
     made[1].info.src_addrlen = sizeof made[1].address;
     assert_ptr_equal(ofi_info_device(&plain.info, &made->info), &made[1]);
 }
@@ -176,7 +177,7 @@ static void what_must_be_registered(void **state)
     assert_false(ofi_info_claims_device(make(&made, "efa", "d", 0)));
 }
 
-/* Only where TCP carries what rxm has to ask for. */
+/* Slices and window are limited only where rxm runs over TCP. */
 static void slices_and_window_of_rxm(void **state)
 {
     struct made made;

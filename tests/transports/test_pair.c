@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What shm and self do alike, both ends in one thread: frames, room, every bulk mechanism, cancel,
- * mismatch, unexpected, close in flight. Each test runs for self, for its loopback, and for shm
- * by map, by process_vm_readv and through the ring. */
+/* The common behaviour of shm and self, both ends in one thread: frames, room, every bulk
+ * mechanism, cancel, mismatch, unexpected bulk, close in flight. Each test runs for self,
+ * for its loopback, and for shm by map, by process_vm_readv and through the ring. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,9 +37,9 @@ static const struct variant variants[] = {
 struct fixture {
     const struct variant *variant;
     struct node a, b;
-    struct node *to; /* whom a sends to */
+    struct node *to; /* the destination of a's sends */
     struct memory_cache *cache;
-    uint64_t alive; /* allocations before */
+    uint64_t alive; /* allocations before the test */
     int descriptors;
 };
 
@@ -219,7 +219,7 @@ static void test_bulk_sizes(void **state)
     assert_int_equal(f->to->unexpected, 0);
 }
 
-/* Many at once, both ways of refusal allowed, with frames in between that must overtake. */
+/* Many at once; either side may refuse. Frames in between must overtake. */
 static void test_bulk_many(void **state)
 {
     struct fixture *f = *state;
@@ -246,7 +246,7 @@ static void test_bulk_many(void **state)
     free(t);
 }
 
-/* A frame sent behind 32 MiB of bulk arrives before it. */
+/* A frame sent behind 32 MiB of bulk arrives before the bulk. */
 static void test_frame_overtakes_bulk(void **state)
 {
     struct fixture *f = *state;
@@ -265,8 +265,9 @@ static void test_frame_overtakes_bulk(void **state)
     transfer_free(&t);
 }
 
-/* Of bulk that the receiver reads, the more urgent goes first, piece by piece, whatever came first; of what is
- * as urgent, what came first. What goes through the ring stays in the sender's order. */
+/* Of bulk that the receiver reads, the more urgent goes first, piece by piece, whatever
+ * came first; equally urgent bulk goes in order of arrival. Bulk through the ring stays
+ * in the sender's order. */
 static void test_urgent_first(void **state)
 {
     struct fixture *f = *state;
@@ -302,7 +303,8 @@ static void test_cancel(void **state)
     assert_false(t.recv.done);
     assert_true(nodes_until(f->to, NULL, &t.recv.done, 1000));
     assert_int_equal(t.recv.status, TRYST_E_CANCELED);
-    /* its message comes now: dropped, said aloud, and the sender has its buffer back */
+    /* the message arrives after the cancel: it is dropped and reported, and the send
+     * completes */
     assert_int_equal(send_start(f, &t), TRYST_OK);
     assert_true(nodes_until(&f->a, other(f), &t.send.done, 5000));
     nodes_settle(&f->a, other(f), 50);
@@ -331,7 +333,8 @@ static void test_mismatch(void **state)
         assert_int_equal(((uint8_t *)t.to)[0], 0xee);
         transfer_free(&t);
     }
-    /* and the next one of right size arrives; one that is shorter says how long it was */
+    /* the next message of the right size arrives; for a shorter one, recv.bytes is its
+     * length */
     struct transfer t;
     transfer_init(f, &t, 5, 50000, 0);
     test_bulk_init(&t.send, 5, t.from, 49000, t.mem);
@@ -363,8 +366,8 @@ static void test_posted_max(void **state)
     free(bulks);
 }
 
-/* Close the sender, or the receiver, with work in every stage: all completes once, and buffers
- * may then go at once (ASan watches). */
+/* Close the sender, or the receiver, with work in every stage: every bulk completes once,
+ * and its buffer may be freed at once (checked by ASan). */
 static void close_in_flight(struct fixture *f, bool sender, unsigned rounds)
 {
     enum { COUNT = 8 };
@@ -381,7 +384,7 @@ static void close_in_flight(struct fixture *f, bool sender, unsigned rounds)
         assert_int_equal(mine->done_count, 1);
         assert_true(mine->status == TRYST_OK || mine->status == TRYST_E_CANCELED);
         if (sender)
-            memset(mine->bulk.data, 0x55, mine->bulk.bytes); /* ours again */
+            memset(mine->bulk.data, 0x55, mine->bulk.bytes); /* the caller's again */
     }
     if (!f->variant->loopback) {
         struct node *left = sender ? &f->b : &f->a;
@@ -427,7 +430,7 @@ static void test_idle_is_idle(void **state)
         assert_int_equal(f->a.ops->arm(f->a.rail), TRYST_AGAIN);
         return;
     }
-    /* asleep: the first frame rings once, the second does not */
+    /* asleep: the first frame rings the doorbell, the second does not */
     assert_int_equal(transport_frame_send(f->b.ops, f->b.ep, "x", 1), TRYST_OK);
     assert_int_equal(f->b.doorbells, 1);
     assert_int_equal(transport_frame_send(f->b.ops, f->b.ep, "x", 1), TRYST_OK);
@@ -439,7 +442,7 @@ static void test_idle_is_idle(void **state)
     assert_int_equal(f->b.doorbells, 1); /* awake: no doorbell */
 }
 
-/* A sender that sleeps for want of room is woken when there is some. */
+/* A sender that sleeps because there is no room is woken when there is room. */
 static void test_room_wakes(void **state)
 {
     struct fixture *f = *state;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Both ends at work at once, as threads of one process (self and shm; TSan watches) and as two
- * processes (shm): traffic in both directions, thousands of sleeps without a lost wake-up, closing
- * in any order under load. A lost wake-up shows as a sleep that lasts to its end. */
+/* Both ends work at once, as threads of one process (self and shm; checked by TSan) and
+ * as two processes (shm): traffic in both directions, thousands of sleeps without a lost
+ * wake-up, closing in any order under load. A lost wake-up shows as a sleep of full
+ * length. */
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -18,10 +19,10 @@
 #include "core/os/random.h"
 #include "pair_pump.h"
 
-#define SLEEP_MS 20000 /* long enough to be no accident on a busy machine */
+#define SLEEP_MS 20000 /* longer than any delay of a busy machine */
 
 static uint64_t seed;
-static _Atomic uint64_t slowest_ns; /* of all sleeps in this process, about */
+static _Atomic uint64_t slowest_ns; /* approximate, over all sleeps in this process */
 
 /* --- running both ends --- */
 
@@ -82,8 +83,8 @@ struct flow {
     struct test_bulk send, recv;
     uint8_t *from, *to;
     uint64_t tag;
-    bool wanted;  /* the peer has posted for our send */
-    bool sending; /* our send is under way */
+    bool wanted;  /* the peer has posted its receive */
+    bool sending; /* the send is in flight */
     unsigned sent, received;
 };
 
@@ -98,7 +99,7 @@ static size_t size_of(unsigned flow, unsigned round)
     return (size_t)((mixed >> 33) % (flow < 4 ? 3000 : 300000));
 }
 
-/* A frame is a WANT: the peer has posted the receive of that flow's next round. */
+/* A frame is a WANT: the peer has posted the flow's next receive. */
 static void on_want(struct node *node, const void *data, size_t bytes)
 {
     struct traffic *traffic = node->arg;
@@ -143,7 +144,7 @@ static bool flow_step(struct node *node, struct traffic *traffic, uint64_t index
     }
     if (flow->sending && flow->send.done) {
         CHECK(flow->send.status == TRYST_OK);
-        memset(flow->from, 0x55, 64); /* ours again */
+        memset(flow->from, 0x55, 64); /* the caller's again */
         flow->sending = false;
         flow->sent++;
     }
@@ -210,7 +211,7 @@ static void sleep_timed(struct node *node)
     CHECK(spent < (uint64_t)SLEEP_MS * 900000);
 }
 
-/* Wait as a context does: spin a little (a random little), then sleep. */
+/* Wait as a context does: spin for a short random time, then sleep. */
 static void wait_frames(struct node *node, uint64_t frames, struct random *random)
 {
     uint64_t spin = random_range(random, 30);
@@ -242,8 +243,8 @@ static void ping_pong(struct node *node, unsigned side)
     node_close(node);
 }
 
-/* One side writes as much as there is room for and sleeps for more; the other sleeps whenever it
- * has read all. */
+/* One side writes as much as there is room for and sleeps until there is more; the other
+ * sleeps when the ring is empty. */
 static void flood(struct node *node, unsigned side)
 {
     struct random random;
@@ -269,7 +270,7 @@ static void flood(struct node *node, unsigned side)
     node_close(node);
 }
 
-/* Bulk through answers or ring pieces, each end asleep in between. */
+/* Move bulk by answers or ring pieces; each end sleeps in between. */
 static void bulk_sleep(struct node *node, unsigned side)
 {
     static uint8_t data[2][40000];
@@ -319,9 +320,10 @@ static void test_sleep_shm(void **state)
 
 /* --- closing in any order, under load --- */
 
-static unsigned round_number; /* changed while no end runs */
+static unsigned round_number; /* changed only while no end runs */
 
-/* Each end sends, receives, and at a random moment closes, frees and scribbles on all it had. */
+/* Each end sends, receives, and at a random moment closes, then frees and overwrites all
+ * its buffers. */
 static void close_any_time(struct node *node, unsigned side)
 {
     enum { COUNT = 6, BYTES = 200000 };

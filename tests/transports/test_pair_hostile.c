@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A peer that scribbles: on its rings, its answers, its messages. Whatever it writes, we answer with
- * a status and touch no memory but our own (ASan watches). */
+/* A peer that writes random data into its rings, its answers and its messages. Whatever
+ * it writes, the endpoint returns a status and touches only its own memory (checked by
+ * ASan). */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +22,7 @@
 #include "transports/shm/shm_wire.h"
 
 struct fixture {
-    struct node a, b; /* b is the hostile one */
+    struct node a, b; /* b is the hostile end */
 };
 
 static struct pair_ep *pair_of(struct node *node)
@@ -51,7 +52,7 @@ static void fails_with(struct fixture *f, const char *text)
     assert_true(nodes_until(&f->a, NULL, &f->a.failed, 1000));
     assert_int_equal(f->a.failed_status, TRYST_E_PROTOCOL);
     if (!strstr(f->a.text, text))
-        fail_msg("\"%s\" does not say \"%s\"", f->a.text, text);
+        fail_msg("\"%s\" does not contain \"%s\"", f->a.text, text);
     assert_int_equal(transport_frame_send(f->a.ops, f->a.ep, "x", 1), TRYST_E_PEER);
     struct test_bulk bulk;
     test_bulk_init(&bulk, 1, NULL, 0, NULL);
@@ -128,7 +129,7 @@ static void test_offer_slot_twice(void **state)
         assert_int_equal(f->a.ops->bulk_recv(f->a.ep, &recv[i].bulk), TRYST_OK);
     }
     put(f, PAIR_OFFER, &offer, sizeof offer);
-    nodes_settle(&f->a, NULL, 5); /* waits for the region */
+    nodes_settle(&f->a, NULL, 5); /* the receive waits for the region */
     assert_false(recv[0].done);
     put(f, PAIR_OFFER, &offer, sizeof offer);
     fails_with(f, "slot 3");
@@ -137,7 +138,8 @@ static void test_offer_slot_twice(void **state)
     assert_int_equal(recv[1].status, TRYST_E_PEER);
 }
 
-/* An address that is nobody's: the kernel says so, and the receive waits for the bytes. */
+/* An unmapped address: the kernel refuses the read, and the receive keeps waiting for the
+ * bytes. */
 static void test_offer_address(void **state)
 {
     struct fixture *f = *state;
@@ -190,7 +192,8 @@ static void test_offer_outside_region(void **state)
     assert_int_equal(recv.status, TRYST_E_PEER);
 }
 
-/* Regions that could fault under our hands are not mapped; the bulk then goes another way. */
+/* Regions without F_SEAL_SHRINK could fault during a read, so they are not mapped; the
+ * bulk then uses another mechanism. */
 static void test_region_unsealed(void **state)
 {
     struct fixture *f = *state;
@@ -207,7 +210,7 @@ static void test_region_unsealed(void **state)
     nodes_settle(&f->a, NULL, 5);
     assert_false(recv.done || f->a.failed);
     assert_int_equal(atomic_load(&pair_of(&f->b)->mine->answer[0]), PAIR_ANSWER_DENIED);
-    region_tell(f, 65536, -1); /* the same id again */
+    region_tell(f, 65536, -1); /* the same id a second time */
     fails_with(f, "once more");
 }
 
@@ -373,7 +376,7 @@ static void test_hostile_hello(void **state)
     for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct node a = {0}, b = {0};
         nodes_link(&a, &b, &transport_shm);
-        assert_true(node_open(&b)); /* the responder; a is only its link */
+        assert_true(node_open(&b)); /* the responder; of a, only the link is used */
         b.ops->ep_message(b.ep, &rows[i].message, sizeof rows[i].message,
                           segment_make(&rows[i]));
         assert_true(nodes_until(&b, NULL, &b.ready, 1000));
@@ -395,7 +398,7 @@ static void scribble(struct pair_ep *ep, struct random *random, unsigned words)
         uint64_t at = random_range(random, bytes / 8);
         uint64_t value = random_u64(random);
         switch (random_range(random, 4)) {
-        case 0: value &= UINT64_C(0x3000000ff); break; /* looks like an entry */
+        case 0: value &= UINT64_C(0x3000000ff); break; /* resembles an entry */
         case 1: value %= bytes; break;
         default: break;
         }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ring: order and content over every wrap, room, hostile words, two threads on one mapping. */
+/* The ring: order and content over every wrap, room, hostile words, two threads on one
+ * mapping. */
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -47,7 +48,7 @@ static uint64_t seed_get(void)
     return seed;
 }
 
-/* Entry n: its length and bytes follow from n. */
+/* Return the length of entry n; its bytes follow from n, too. */
 static uint32_t length_of(uint64_t n)
 {
     uint64_t mixed = (n + 1) * UINT64_C(0x9E3779B97F4A7C15);
@@ -79,7 +80,7 @@ static bool put(struct ring_tx *tx, uint64_t n)
     return true;
 }
 
-/* 1 read and right, 0 nothing there, -1 wrong. */
+/* Read entry n: 1 correct, 0 the ring is empty, -1 wrong. */
 static int take(struct ring_rx *rx, uint64_t n)
 {
     uint8_t bytes[4096];
@@ -121,19 +122,21 @@ static void test_full_and_room_again(void **state)
     ring_tx_put(&f->tx, PAIR_FRAME, NULL, 0, frame, 4000);
     ring_tx_put(&f->tx, PAIR_FRAME, NULL, 0, frame, 4000);
     assert_int_equal(ring_tx_room(&f->tx, 4096, RING_BYTES), RING_NO);
-    /* payloads up to what is left beside an entry's word and the word behind it */
+    /* the largest payload: the free bytes without the entry's word and the word behind
+     * it */
     uint64_t left = RING_BYTES - 2 * 4008 - 16;
     assert_int_equal(ring_tx_room(&f->tx, left, RING_BYTES), RING_YES);
     assert_int_equal(ring_tx_room(&f->tx, left + 1, RING_BYTES), RING_NO);
-    /* bulk may not use the second half at all */
+    /* bulk may not use the second half of the ring */
     assert_int_equal(ring_tx_room(&f->tx, 8, RING_BYTES / 2), RING_NO);
     assert_int_equal(ring_rx_peek(&f->rx, &entry), RING_YES);
-    assert_true(ring_rx_next(&f->rx, entry.bytes)); /* more than a quarter: given back */
+    /* more than a quarter was read: the space is returned */
+    assert_true(ring_rx_next(&f->rx, entry.bytes));
     assert_true(ring_tx_moved(&f->tx));
     assert_int_equal(ring_tx_room(&f->tx, 4000, RING_BYTES), RING_YES);
 }
 
-/* Leftover payload of earlier rounds looks like entries; none may be taken for one. */
+/* Leftover payload of earlier rounds resembles entries; none is read as an entry. */
 static void test_leftovers_are_no_entries(void **state)
 {
     struct fixture *f = *state;
@@ -162,7 +165,7 @@ static void test_hostile_words(void **state)
         8 | UINT64_C(255) << 32,                   /* unknown kind */
         8 | UINT64_C(1) << 32 | UINT64_C(1) << 40, /* bits that must be zero */
         (RING_BYTES - 15) | UINT64_C(1) << 32,     /* more than the ring holds */
-        UINT32_MAX | UINT64_C(1) << 32,            /* the same */
+        UINT32_MAX | UINT64_C(1) << 32,            /* also more than the ring holds */
         UINT64_MAX,
     };
     struct ring_entry entry = {0};
@@ -174,7 +177,7 @@ static void test_hostile_words(void **state)
     memcpy(f->data, &largest, 8);
     assert_int_equal(ring_rx_peek(&f->rx, &entry), RING_YES);
     static uint8_t all[RING_BYTES];
-    f->rx.offset = RING_BYTES - 8; /* copies wrap within the ring (ASan watches) */
+    f->rx.offset = RING_BYTES - 8; /* copies wrap within the ring (checked by ASan) */
     ring_rx_copy(&f->rx, 0, all, RING_BYTES - 16);
     ring_rx_copy(&f->rx, 8, all, RING_BYTES - 24);
 }
@@ -193,7 +196,7 @@ static void test_hostile_tails(void **state)
     }
     atomic_store(&f->tail.tail, 4008);
     assert_int_equal(ring_tx_room(&f->tx, 4000, RING_BYTES), RING_YES);
-    atomic_store(&f->tail.tail, 4000); /* back */
+    atomic_store(&f->tail.tail, 4000); /* the tail moves back */
     assert_int_equal(ring_tx_room(&f->tx, 8000, RING_BYTES), RING_BAD);
 }
 

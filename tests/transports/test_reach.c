@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which addresses of a rank are dialled, in which order: a table. */
+/* Table: which addresses of a rank are dialled, and in which order. */
 #include "support/unit.h"
 
 #include <arpa/inet.h>
@@ -11,9 +11,10 @@
 enum { ADDRESSES_MAX = 4 };
 
 struct rank_case {
-    uint64_t network;                 /* 0: unknown */
-    const char *host;                 /* its name */
-    const char *rails[ADDRESSES_MAX]; /* "10.0.0.1/24"; the first is announced */
+    uint64_t network; /* 0: unknown */
+    const char *host; /* name of the host */
+    /* for example "10.0.0.1/24"; the first is announced */
+    const char *rails[ADDRESSES_MAX];
 };
 
 static void ip_read(const char *text, uint8_t *family_p, uint8_t ip[16],
@@ -47,7 +48,8 @@ static struct host_identity identity(const struct rank_case *from, uint64_t proc
     return host;
 }
 
-/* "10.0.0.1 fe80::1%2": what is dialled, with scopes of link-local addresses. */
+/* Format the attempts, for example "10.0.0.1 fe80::1%2": addresses with the scope of
+ * link-local ones. */
 static void attempts_text(const struct host_identity *mine,
                           const struct host_identity *theirs,
                           const struct reach_scopes *scopes, char *text, size_t bytes)
@@ -126,7 +128,7 @@ static void test_addresses(void **state)
     }
 }
 
-/* The scopes of those addresses that a rank listens at. */
+/* The scopes of the link-local addresses at which a rank listens. */
 static void test_scopes(void **state)
 {
     struct link_tcp tcp = {.count = 3};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Identities and selection, as tables of decisions; each row is asked from both ends. */
+/* Identities and selection, as tables of decisions; each row is checked from both
+ * ends. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,8 +26,8 @@
 struct row {
     const char *name;
     struct host_identity a, b;
-    const char *kinds; /* in order, separated by spaces; "" none */
-    const char *says;  /* a part of the text when none */
+    const char *kinds; /* expected kinds in order, separated by spaces; "": none */
+    const char *says;  /* a part of the expected text where there is none */
 };
 
 /* process, host, net namespace, uid, transports, forced */
@@ -112,13 +113,13 @@ static void test_candidates(void **state)
         if (strcmp(candidates_text(&row->b, &row->a, says_back, text), row->kinds) != 0)
             fail_msg("%s, from the other end: \"%s\"", row->name, text);
         if (!strstr(says, row->says) || !strstr(says_back, row->says))
-            fail_msg("%s: says \"%s\" and \"%s\"", row->name, says, says_back);
+            fail_msg("%s: the texts are \"%s\" and \"%s\"", row->name, says, says_back);
         if (strlen(says) > TRANSPORT_TEXT_MAX - 2)
             fail_msg("%s: \"%s\" was cut", row->name, says);
     }
 }
 
-/* With the longest names every sentence still fits, and ends. */
+/* With the longest names every text still fits and is terminated. */
 static void test_texts_fit(void **state)
 {
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -200,7 +201,7 @@ struct rail_row {
     uint64_t host_a, host_b;
     struct rail_address a[3], b[3];
     uint32_t want_a, want_b;
-    bool apart; /* no rails share a subnet */
+    bool apart; /* no two rails share a subnet */
 };
 
 static const struct rail_row rail_rows[] = {
@@ -308,7 +309,7 @@ static void test_rails(void **state)
     assert_int_equal(rail_b, 0);
 }
 
-/* A fast interface is better than a narrow subnet; an unknown speed is the slowest. */
+/* A fast interface is preferred to a narrow subnet; an unknown speed ranks last. */
 static void test_rails_speed(void **state)
 {
     struct host_identity a = {.process_id = 1, .host_id = 1, .rails_count = 2};
@@ -329,7 +330,8 @@ static void test_rails_speed(void **state)
     assert_true(rail_a == 0 && rail_b == 1);
 }
 
-/* Two hosts on two switches: pairs take turns, and both ends of each know whose it is. */
+/* Two hosts on two switches: pairs alternate between the rails, and both ends of each
+ * pair choose the same one. */
 static void test_rails_turns(void **state)
 {
     struct host_identity host[2] = {
@@ -350,7 +352,7 @@ static void test_rails_turns(void **state)
         used |= 1u << a;
     }
     assert_int_equal(used, 3);
-    /* neighbours in a chain, and the leaves of a star at either end of the ranks */
+    /* Neighbours in a chain, and the leaves of a star at either end of the ranks. */
     for (int32_t n = 2; n < 16; n++) {
         uint32_t odd[3] = {0, 0, 0};
         for (int32_t i = 0; i < n; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is particular to self: finding the other end in this process, and not being fooled. Traffic,
- * sleep and closing: test_pair.c, test_pair_ends.c. */
+/* Behaviour that only self has: finding the other end in this process, and refusing a
+ * wrong one. For traffic, sleep and closing see test_pair.c and test_pair_ends.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,13 +31,13 @@ static void test_probe(void **state)
     assert_true(strlen(text) > 0);
 }
 
-/* The responder expects another nonce: the area is not its. */
+/* The responder expects another nonce, so the area belongs to another pair. */
 static void test_wrong_nonce(void **state)
 {
     struct node a = {0}, b = {0};
     uint64_t alive = alloc_live_count();
     nodes_link(&a, &b, &transport_self);
-    a.params.peer_nonce = 0x3333; /* so the area says */
+    a.params.peer_nonce = 0x3333; /* the nonce that a writes into the area */
     assert_true(node_open(&a) && node_open(&b));
     nodes_settle(&a, &b, 20);
     assert_true(b.ready && b.ready_status == TRYST_E_UNREACHABLE);
@@ -56,7 +56,7 @@ static void child_answers(struct node *node)
     node_close(node);
 }
 
-/* Not the same process after all: the area is not in the other's table. */
+/* The peer is another process: its table does not hold the area. */
 static void test_other_process(void **state)
 {
     struct node a = {0}, b = {0};
@@ -68,7 +68,7 @@ static void test_other_process(void **state)
     assert_int_equal(child_wait(child), 0);
 }
 
-/* The initiator closes before its area is claimed; a late claim finds nothing. */
+/* The initiator closes before its area is claimed; a late claim fails. */
 static void test_closed_before_claim(void **state)
 {
     struct node a = {0}, b = {0};

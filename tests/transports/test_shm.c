@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shm between two processes: every mechanism both ways, what is verified and what happens where it
- * cannot be (seccomp, no pidfd, wrong pid), peers that are killed, stopped or replaced, short
- * memory, and the cost of an idle peer. */
+/* shm between two processes: every mechanism both ways, verification and the fallback
+ * where it is impossible (seccomp, no pidfd, wrong pid), peers that are killed, stopped
+ * or replaced, shortage of memory, and the cost of an idle peer. */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -32,7 +32,7 @@
 
 /* --- helpers --- */
 
-/* Let `number` fail with `error` from here on, in this thread's process. */
+/* Let system call `number` fail with `error` from here on, in this thread's process. */
 static void deny(long number, unsigned error)
 {
     struct sock_filter code[] = {
@@ -52,7 +52,7 @@ static void open_ready(struct node *node)
     CHECK(nodes_until(node, NULL, &node->ready, 10000));
 }
 
-/* Post a receive of `bytes` under `tag`, tell the peer, and wait for it. */
+/* Post a receive of `bytes` under `tag`, announce it to the peer, and wait for it. */
 static void recv_one(struct node *node, uint64_t tag, size_t bytes)
 {
     struct test_bulk recv;
@@ -161,7 +161,8 @@ static void child_denied_enosys(struct node *node)
     child_exchange(node);
 }
 
-/* Each direction falls back by itself: we may read the child, it may not read us. */
+/* Each direction falls back by itself: the parent may read the child's memory, the child
+ * may not read the parent's. */
 static void denied(void (*fn)(struct node *), const char *reason)
 {
     struct node a = {.mech = 2}, b = {.mech = 2};
@@ -191,7 +192,8 @@ static void child_denied_later(struct node *node)
     node_close(node);
 }
 
-/* Verified first, denied afterwards: the sender is told and uses the ring. */
+/* Verified first, denied afterwards: the sender gets the answer DENIED and uses the
+ * ring. */
 static void test_denied_later(void **state)
 {
     struct node a = {.mech = 2}, b = {.mech = 2};
@@ -208,7 +210,7 @@ static void child_no_memfd_map(struct node *node)
 {
     node->drop_fds = false;
     open_ready(node);
-    node->drop_fds = true; /* regions come without their descriptors */
+    node->drop_fds = true; /* regions arrive without their descriptors */
     exchange(node, false);
     linger(node);
     node_close(node);
@@ -244,7 +246,7 @@ static void test_no_pidfd(void **state)
     assert_int_equal(child_wait(child), 0);
 }
 
-/* The announced pid is some other process: its memory does not show the nonce. */
+/* The announced pid is another process: its memory does not hold the nonce. */
 static void test_wrong_pid(void **state)
 {
     struct node a = {.mech = 2}, b = {.mech = 2};
@@ -275,7 +277,7 @@ static void child_offers_and_waits(struct node *node)
         node_pump(node);
 }
 
-/* The sender is killed while we read its memory piece by piece. */
+/* The sender is killed while its memory is being read piece by piece. */
 static void test_sender_killed(void **state)
 {
     struct node a = {.mech = 2}, b = {.mech = 2};
@@ -296,7 +298,7 @@ static void test_sender_killed(void **state)
     assert_int_equal(child_wait(child), 128 + SIGKILL);
     assert_true(nodes_until(&a, NULL, &recv.done, 5000));
     assert_int_equal(recv.status, TRYST_E_PEER);
-    assert_false(a.failed); /* who died is for the link to say */
+    assert_false(a.failed); /* the link reports a death, not the transport */
     free(data);
     node_close(&a);
     assert_int_equal(recv.done_count, 1);
@@ -311,16 +313,17 @@ static void child_posts_and_stops(struct node *node)
     CHECK(transport_frame_send(node->ops, node->ep, "go", 2) == TRYST_OK);
     while (pair_op_of(&recv.bulk)->moved == 0)
         node_pump(node);
-    raise(SIGSTOP); /* in the middle */
+    raise(SIGSTOP); /* in the middle of the transfer */
     while (!recv.done)
         node_pump(node);
-    CHECK(recv.status == TRYST_E_PEER); /* the grant is gone */
+    CHECK(recv.status == TRYST_E_PEER); /* the grant was withdrawn */
     linger(node);
     node_close(node);
 }
 
-/* The receiver stands still in the middle of reading; we close within a bounded time, reuse the
- * buffer at once, and the receiver never reports what it read afterwards. */
+/* The receiver is stopped in the middle of reading. The sender closes within a bounded
+ * time and reuses the buffer at once; the receiver never completes the bulk with bytes
+ * that it read afterwards. */
 static void receiver_stopped(bool kill_it)
 {
     struct node a = {.mech = 2}, b = {.mech = 2};
@@ -370,7 +373,7 @@ static void child_offers_and_execs(struct node *node)
     _exit(9);
 }
 
-/* Another program in the same process: same pid, pidfd silent, other memory. */
+/* The peer executes another program: same pid, pidfd not readable, other memory. */
 static void test_sender_execs(void **state)
 {
     struct node a = {.mech = 2}, b = {.mech = 2};
@@ -408,7 +411,7 @@ static void test_wrong_nonce(void **state)
     node_close(&b);
 }
 
-/* In a child, because limits and filters do not come off again. */
+/* Run `fn` in a child, because limits and filters cannot be removed again. */
 static void in_child(void (*fn)(void))
 {
     fflush(NULL);
@@ -435,7 +438,7 @@ static void refused_with(const char *text)
 
 static void short_of_file_size(void)
 {
-    struct rlimit limit = {8192, 8192}; /* without care: SIGXFSZ */
+    struct rlimit limit = {8192, 8192}; /* a write beyond the limit could raise SIGXFSZ */
     CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
     refused_with("File too large");
 }
@@ -465,7 +468,8 @@ static void test_short_of_something(void **state)
     in_child(short_of_descriptors);
 }
 
-/* Each allocation of connecting and sending fails once: a status, then everything is given back. */
+/* Each allocation of connecting and sending fails once: a status results, then everything
+ * is freed. */
 static void test_allocation_failures(void **state)
 {
     for (uint64_t nth = 1;; nth++) {
@@ -563,7 +567,8 @@ static unsigned mappings_of(const char *name)
     return count;
 }
 
-/* Mapped once however many bulks, unmapped when its owner releases it. */
+/* A region is mapped once, however many bulks use it, and unmapped when its owner frees
+ * it. */
 static void test_region_life(void **state)
 {
     struct node a = {0}, b = {0};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Staged bulk, between a device that is run by hand and a rail that does what the test says: order,
- * refusals, slots that run out, copies that fail, and lanes that close while copies run. */
+/* Staged bulk, between a device that the test advances by hand and a rail that the test
+ * controls: order, refusals, slots that run out, copies that fail, and lanes that close
+ * while copies run. */
 #include "support/unit.h"
 
 #include <string.h>
@@ -11,20 +12,20 @@
 
 enum { BYTES = 64 * 1024, MANY = 40 };
 
-/* ---- the rail: keeps what it is given ---- */
+/* ---- the rail: keeps each bulk that it gets ---- */
 
 static struct {
     struct rail base;
     struct bulk *sends[MANY], *recvs[MANY];
     int sends_count, recvs_count, cancels;
-    tryst_status send_says, recv_says; /* TRYST_OK: it is kept */
-    tryst_status direct_says;          /* of device memory */
+    tryst_status send_says, recv_says; /* TRYST_OK: the rail keeps the bulk */
+    tryst_status direct_says;          /* of a bulk in device memory */
 } rail;
 
 static tryst_status rail_send(struct endpoint *ep, struct bulk *bulk)
 {
     tryst_status status = bulk->memory ? rail.direct_says : rail.send_says;
-    assert_true(!bulk->memory || rail.base.memory_kinds); /* it names the kind */
+    assert_true(!bulk->memory || rail.base.memory_kinds); /* the rail lists the kind */
     if (status == TRYST_OK)
         rail.sends[rail.sends_count++] = bulk;
     return status;
@@ -49,7 +50,7 @@ static const struct transport_ops rail_ops = {.name = "kept",
                                               .bulk_recv = rail_recv,
                                               .bulk_cancel = rail_cancel};
 
-/* ---- what is above ---- */
+/* ---- the layer above ---- */
 
 struct job {
     struct bulk bulk;
@@ -120,7 +121,7 @@ static int progress(void)
     return stage.rail.ops->progress(&stage.rail);
 }
 
-/* What the rail has had longest is done. */
+/* Complete the oldest bulk at the rail. */
 static void rail_ends(struct bulk **kept, int *count, tryst_status status, size_t bytes)
 {
     struct bulk *bulk = kept[0];
@@ -171,7 +172,8 @@ static void job_ended(struct job *job, tryst_status status)
 
 /* ---- sends ---- */
 
-/* Staged sends are handed over in their order, however late the first one's turn comes. */
+/* Staged sends go to the rail in their order, however late the copy of the first one
+ * ends. */
 static void test_order(void **state)
 {
     struct job *jobs[3];
@@ -180,7 +182,7 @@ static void test_order(void **state)
     assert_int_equal(stage.rail.ops->arm(&stage.rail), TRYST_E_UNSUPPORTED);
     assert_true(stage.rail.copies_busy > 0);
     (void)progress();
-    assert_int_equal(rail.sends_count, 0); /* no byte of it is there yet */
+    assert_int_equal(rail.sends_count, 0); /* no byte of the bulk is in the slot yet */
     (void)hand_run(0, 2);
     rail.send_says = TRYST_AGAIN;
     (void)progress();
@@ -204,7 +206,7 @@ static void test_order(void **state)
     assert_int_equal(stage.rail.ops->arm(&stage.rail), TRYST_OK);
 }
 
-/* Not wanted any more: never handed over; a rail that breaks says so itself. */
+/* A cancelled send never reaches the rail; a broken rail reports its own status. */
 static void test_unwanted(void **state)
 {
     struct job *first = job_make(0), *second = job_make(1);
@@ -224,7 +226,7 @@ static void test_unwanted(void **state)
     job_ended(first, TRYST_E_PEER);
 }
 
-/* A copy that fails ends its send; those behind it are asked for as ever, and keep their order. */
+/* A copy that fails ends its send; those behind it keep their order. */
 static void test_send_fails(void **state)
 {
     struct job *good = job_make(0), *bad = job_make(1), *behind = job_make(2);
@@ -244,7 +246,8 @@ static void test_send_fails(void **state)
     job_ended(behind, TRYST_OK);
 }
 
-/* No slot: AGAIN while one is out, since it comes back; else nothing that could help. */
+/* No slot: AGAIN while a slot is in use, because it will be returned; otherwise an error,
+ * because no later event would help. */
 static void test_sends_run_out(void **state)
 {
     struct job *jobs[4], *more = job_make(9);
@@ -254,7 +257,7 @@ static void test_sends_run_out(void **state)
     assert_int_equal(more->done, 0);
     hand_run_all();
     (void)progress();
-    assert_int_equal(send_start(more), TRYST_AGAIN); /* at the rail, still */
+    assert_int_equal(send_start(more), TRYST_AGAIN); /* still at the rail */
     send_ends(TRYST_OK);
     assert_int_equal(send_start(more), TRYST_OK);
     hand_run_all();
@@ -269,7 +272,7 @@ static void test_sends_run_out(void **state)
 static void test_no_memory(void **state)
 {
     struct job *job = job_make(0);
-    job->bulk.bytes = BYTES / 2; /* a size of which there is none yet */
+    job->bulk.bytes = BYTES / 2; /* a size without slots so far */
     hand.fail_pinned = 1;
     assert_int_equal(send_start(job), TRYST_OK);
     assert_int_equal(job->done, 0);
@@ -277,7 +280,7 @@ static void test_no_memory(void **state)
     assert_int_equal(rail.sends_count, 0);
     job_ended(job, TRYST_E_NOMEM);
     job = job_make(1);
-    alloc_fail_at(1); /* its record */
+    alloc_fail_at(1); /* the slot's record */
     stage_end(&stage);
     stage_init(&stage, &events, NULL, NULL, NULL, 4 * BYTES);
     assert_int_equal(send_start(job), TRYST_AGAIN);
@@ -287,7 +290,7 @@ static void test_no_memory(void **state)
     job_ended(job, TRYST_E_CANCELED);
 }
 
-/* ---- what the rail moves by itself ---- */
+/* ---- bulk that the rail moves directly ---- */
 
 static void test_direct(void **state)
 {
@@ -299,7 +302,7 @@ static void test_direct(void **state)
     assert_ptr_equal(rail.sends[0]->data, job->data);
     assert_int_equal(stage_send(&stage, &lane, &ep, &to_host->bulk, false), TRYST_OK);
     assert_int_equal(rail.sends_count,
-                     1); /* the receiver's is host memory: through a slot */
+                     1); /* the receiver has host memory: through a slot */
     hand_run_all();
     (void)progress();
     assert_null(rail.sends[1]->memory);
@@ -309,7 +312,8 @@ static void test_direct(void **state)
     job_ended(to_host, TRYST_OK);
 }
 
-/* Refused at once, or later: the slot's bytes go instead, and `done` comes once. */
+/* The rail refuses, at once or later: the bytes go through a slot instead, and `done` is
+ * called once. */
 static void test_refused(void **state)
 {
     struct job *at_once = job_make(0), *later = job_make(1);
@@ -330,7 +334,7 @@ static void test_refused(void **state)
     job_ended(later, TRYST_OK);
 }
 
-/* Refused when no slot is free: it waits for one, or for the end. */
+/* The rail refuses while no slot is free: the send waits for a slot, or for the end. */
 static void test_refused_without_slot(void **state)
 {
     struct job *jobs[4], *later = job_make(8), *left = job_make(9);
@@ -348,7 +352,7 @@ static void test_refused_without_slot(void **state)
     assert_int_equal(rail.sends_count, 4);
     assert_int_equal(stage.rail.ops->arm(&stage.rail), TRYST_E_UNSUPPORTED);
     send_ends(TRYST_OK);
-    (void)progress(); /* the slot that came back is the first one's */
+    (void)progress(); /* the first slot was returned and is used again */
     hand_run_all();
     (void)progress();
     assert_int_equal(rail.sends_count, 4);
@@ -373,7 +377,7 @@ static void test_recv(void **state)
     assert_int_equal(recv_start(job), TRYST_OK);
     memset(rail.recvs[0]->data, 7, BYTES);
     recv_ends(TRYST_OK, 1000);
-    assert_int_equal(job->done, 0); /* it is in the slot, not on the device */
+    assert_int_equal(job->done, 0); /* the bytes are in the slot, not on the device */
     (void)progress();
     assert_int_equal(job->done, 0);
     hand_run_all();
@@ -402,7 +406,7 @@ static void test_recv_fails(void **state)
     job = job_make(1);
     assert_int_equal(recv_start(job), TRYST_AGAIN);
     assert_false(
-        lane.awaits_slot); /* `room` is not called: the caller tries again by itself */
+        lane.awaits_slot); /* `room` is not called: the caller retries by itself */
     assert_int_equal(lane.in_bytes, 0);
     rail.recv_says = TRYST_E_PEER;
     assert_int_equal(recv_start(job), TRYST_E_PEER);
@@ -410,7 +414,8 @@ static void test_recv_fails(void **state)
     free(job);
 }
 
-/* A receive at the rail is withdrawn there; one whose message has come is not. */
+/* A receive that is posted at the rail is withdrawn; one whose message has arrived is
+ * not. */
 static void test_cancel(void **state)
 {
     struct job *job = job_make(0), *come = job_make(1);
@@ -428,7 +433,8 @@ static void test_cancel(void **state)
     job_ended(come, TRYST_OK);
 }
 
-/* One peer has half of the slots at most, but one always; who was told AGAIN hears of room. */
+/* A peer has at most half of the slots, but always one; a lane that was refused with
+ * AGAIN gets a `room` event. */
 static void test_recvs_run_out(void **state)
 {
     struct job *jobs[4], *more = job_make(9), *again = job_make(10);
@@ -436,7 +442,7 @@ static void test_recvs_run_out(void **state)
         assert_int_equal(recv_start(jobs[i] = job_make(i)), TRYST_OK);
     assert_int_equal(recv_start(more), TRYST_AGAIN);
     assert_true(lane.awaits_slot);
-    for (uint64_t i = 2; i < 4; i++) /* the other half is others' */
+    for (uint64_t i = 2; i < 4; i++) /* the other half is for other peers */
         assert_int_equal(stage_recv(&stage, &other, &ep, &(jobs[i] = job_make(i))->bulk),
                          TRYST_OK);
     (void)progress();
@@ -453,7 +459,7 @@ static void test_recvs_run_out(void **state)
     assert_int_equal(progress(), 1);
     assert_int_equal(rooms, 2);
     (void)progress();
-    assert_int_equal(rooms, 2); /* once for each who asked in vain */
+    assert_int_equal(rooms, 2); /* once for each refused lane */
     for (int i = 0; i < 3; i++)
         recv_ends(TRYST_E_CANCELED, 0);
     free(again);
@@ -465,8 +471,8 @@ static void test_recvs_run_out(void **state)
 
 /* ---- the end ---- */
 
-/* A lane closes while copies run: none is handed over or told before its copy has ended, and only
- * then is the lane idle, once. */
+/* A lane closes while copies run: no bulk goes to the rail or completes before its copy
+ * has ended; only then is the lane idle, once. */
 static void test_close(void **state)
 {
     struct job *out = job_make(0), *in = job_make(1), *at_rail = job_make(2);
@@ -475,7 +481,7 @@ static void test_close(void **state)
     assert_int_equal(send_start(out), TRYST_OK);
     assert_int_equal(recv_start(at_rail), TRYST_OK);
     stage_lane_close(&lane);
-    recv_ends(TRYST_E_CANCELED, 0); /* the rail's own word */
+    recv_ends(TRYST_E_CANCELED, 0); /* the status from the rail */
     (void)progress();
     assert_int_equal(out->done + in->done, 0);
     assert_int_equal(idles, 0);
@@ -487,7 +493,7 @@ static void test_close(void **state)
     assert_int_equal(idles, 1);
     assert_int_equal(rail.sends_count, 0);
     job_ended(out, TRYST_E_CANCELED);
-    job_ended(in, TRYST_OK); /* it had come */
+    job_ended(in, TRYST_OK); /* the message had arrived */
     job_ended(at_rail, TRYST_E_CANCELED);
 }
 

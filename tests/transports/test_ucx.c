@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ucx module by itself: what the conformance suite cannot know, namely how it uses UCX. Two
- * ranks in one thread (each with a UCX worker of its own); the killed ones are processes. Each test
- * runs over UCX's shared memory and over its TCP.
+ * The ucx module by itself: how the module uses UCX, which the conformance suite cannot
+ * test. Two ranks in one thread (each with a UCX worker); the killed ranks are processes.
+ * Each test runs over UCX's shared memory and over its TCP.
  */
 #define MODULE_NAME "ucx"
 #include "module_rank.h"
@@ -30,7 +30,7 @@ enum { WAIT_S = 60 };
 
 struct pair {
     const char *name;
-    const char *tls; /* UCX_TLS, or NULL: what UCX uses of its own */
+    const char *tls; /* UCX_TLS; NULL: UCX's default */
     int link[2];
     struct module_rank rank[2];
 };
@@ -168,7 +168,8 @@ static void frames_come_in_order(void **state)
     memset(frame, 0xee, sizeof frame); /* reusable on return */
     PAIR_UNTIL(pair, pair->rank[1].frames == COUNT);
 #if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
-    /* The receiver slept for hundreds of frames; a sanitizer slows the sender too much for it. */
+    /* The receiver slept for hundreds of frames, so the sender was refused; under a
+     * sanitizer the sender is too slow for that. */
     assert_true(again > 0);
 #else
     print_message("AGAIN %u times\n", (unsigned)again);
@@ -275,7 +276,8 @@ static void cancel_withdraws(void **state)
     assert_int_equal(recv.done, 1);
 }
 
-/* Messages without a receive are drained, small or large, and named. */
+/* Messages without a receive are discarded, small or large, and reported with their
+ * tag. */
 static void unexpected_is_drained(void **state)
 {
     struct pair *pair = *state;
@@ -312,7 +314,7 @@ static void posted_max_is_again(void **state)
     free(recvs);
 }
 
-/* Both ends closed with everything in flight; each bulk is done once, before `closed`. */
+/* Both ends close with everything in flight; each bulk is done once, before `closed`. */
 static void close_with_work(void **state)
 {
     enum { COUNT = 6, BYTES = 8 << 20 };
@@ -332,7 +334,8 @@ static void close_with_work(void **state)
     PAIR_UNTIL(pair, pair->rank[1].closed);
     for (int i = 0; i < COUNT; i++)
         assert_int_equal(recv[i].done, 1);
-    memset(to, 0x5a, BYTES); /* ours again: the sender, still going, must not reach it */
+    /* the caller's again: the sender, still running, must not write here */
+    memset(to, 0x5a, BYTES);
     for (int i = 0; i < 2000; i++)
         pair_turn(pair);
     for (size_t i = 0; i < BYTES; i++)
@@ -371,7 +374,8 @@ static void bad_connect_messages(void **state)
     pair_connect(pair, 1, 1);
     pair->rank[0].rail->ops->ep_message(pair->rank[0].ep, nonsense, sizeof nonsense, -1);
     assert_int_equal(pair->rank[0].ready, 0);
-    PAIR_UNTIL(pair, pair->rank[0].ready && pair->rank[1].ready); /* the other is told */
+    /* the other end is notified */
+    PAIR_UNTIL(pair, pair->rank[0].ready && pair->rank[1].ready);
     assert_int_equal(pair->rank[0].ready_status, TRYST_E_UNREACHABLE);
     assert_int_equal(pair->rank[1].ready_status, TRYST_E_UNREACHABLE);
     assert_non_null(strstr(pair->rank[1].text, "the peer refused"));
@@ -439,7 +443,8 @@ static void sleeps_and_wakes(void **state)
         pair_turn(pair);
         usleep(100);
     }
-    assert_int_equal(rank_sleep(&pair->rank[1], 50), 0); /* nothing comes: it sleeps */
+    /* no message comes: the rank sleeps */
+    assert_int_equal(rank_sleep(&pair->rank[1], 50), 0);
     for (int i = 0; i < 300; i++) {
         int frames = pair->rank[1].frames;
         assert_int_equal(frame_send(&pair->rank[0], &number, 4), TRYST_OK);
@@ -448,27 +453,30 @@ static void sleeps_and_wakes(void **state)
         while (pair->rank[1].frames == frames) {
             assert_true(clock_monotonic_ns() < deadline_ns);
             if (!rank_turn(&pair->rank[1]))
-                assert_int_equal(rank_sleep(&pair->rank[1], 2000), 1); /* none is lost */
+                /* no wake-up is lost */
+                assert_int_equal(rank_sleep(&pair->rank[1], 2000), 1);
         }
     }
 }
 
 /* ---- killed peers ---- */
 
-/* The child's end of a kill test: connects, takes part in bulk one way, and waits for its end. */
+/* Run the child's end of a kill test: connect, take part in bulk one way, and wait to be
+ * killed. */
 static void victim(int link, bool sends, size_t bytes)
 {
     static struct module_rank rank;
     struct test_bulk bulk[4];
     unsigned char *data = malloc(bytes);
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody behind */
+    /* end with the parent, also when the test fails */
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     memset(data, 7, bytes);
     if (rank_start(&rank) != TRYST_OK || rank_rail_open(&rank, "lo", true) != TRYST_OK ||
         rank_ep_open(&rank, 1, link, 3) != TRYST_OK)
         _exit(1);
     while (!rank.ready)
         (void)rank_turn(&rank);
-    while (sends && !rank.frames) /* the survivor has posted */
+    while (sends && !rank.frames) /* the survivor has posted its receive */
         (void)rank_turn(&rank);
     for (int i = 0; i < 4; i++) {
         test_bulk_set(&bulk[i], (uint64_t)i, data, bytes);
@@ -528,7 +536,7 @@ static void one_kill(const char *tls, bool victim_sends, int signal_number,
     assert_int_equal(rank.closed, 1);
     for (int i = 0; i < 4; i++)
         assert_int_equal(bulk[i].done, 1);
-    memset(data, 0x5a, BYTES); /* used again at once, and left alone */
+    memset(data, 0x5a, BYTES); /* reused at once; must stay as it is */
     if (signal_number == SIGSTOP)
         kill(pid, SIGCONT);
     at = clock_monotonic_ns() + 20 * NS_PER_MS;
@@ -552,10 +560,10 @@ static void killed_in_bulk(void **state)
                  after_ns[how % 3]);
 }
 
-/* ---- what it touches in the process ---- */
+/* ---- effects on the process ---- */
 
 static unsigned char code_before[8][16]; /* before the module was loaded */
-static struct sigaction hup_before;      /* nohup ignores it */
+static struct sigaction hup_before;      /* nohup ignores SIGHUP */
 
 static void code_snapshot(unsigned char (*code_p)[16])
 {
@@ -566,7 +574,8 @@ static void code_snapshot(unsigned char (*code_p)[16])
         memcpy(code_p[i], dlsym(libc, names[i]), 16);
 }
 
-/* UCX's memory hooks overwrite the first bytes of mmap and others. */
+/* UCX's memory hooks would overwrite the first bytes of mmap and others; the module
+ * disables them. */
 static void process_is_left_alone(void **state)
 {
     unsigned char after[8][16];
@@ -599,7 +608,7 @@ static void cycles_leave_nothing(void **state)
     assert_int_equal(descriptors_open(), before);
 }
 
-/* The port that a descriptor of this process listens on, or 0. */
+/* Return the port that a descriptor of this process listens on, or 0. */
 static uint16_t port_listening(int fd)
 {
     struct sockaddr_in at = {.sin_port = 0};
@@ -612,8 +621,9 @@ static uint16_t port_listening(int fd)
     return ntohs(at.sin_port);
 }
 
-/* UCX takes what it does not know for a setting of some other transport, and says OK. So one that
- * shows from outside proves the spelling of all that begin like it: the ports it listens on. */
+/* UCX returns OK for an unknown setting, because it may belong to another transport. The
+ * range of listening ports is visible from outside, so it proves the spelling of all
+ * settings with the same prefix. */
 static void tcp_settings_take_effect(void **state)
 {
     static struct module_rank rank;
@@ -634,7 +644,7 @@ static void tcp_settings_take_effect(void **state)
     rank_stop(&rank);
 }
 
-/* ---- where its lines go ---- */
+/* ---- the destination of UCX's log lines ---- */
 
 static _Atomic(int) lines_accept;
 
@@ -646,7 +656,8 @@ static void line_count(void *arg, tryst_log_level level, const char *line)
         atomic_fetch_add(&lines_accept, 1);
 }
 
-/* UCX says in its own thread that it cannot accept a stranger, since there is no descriptor left. */
+/* UCX reports in its own thread that it cannot accept a foreign connection, because no
+ * descriptor is left. */
 static void warned(int out, int port_pipe)
 {
     static struct module_rank rank;
@@ -704,7 +715,7 @@ static void stdout_is_left_alone(void **state)
     close(out);
 }
 
-/* Segments of UCX's shared memory that this process has mapped. */
+/* Return the number of UCX's shared memory segments that this process has mapped. */
 static int shared_memory_count(void)
 {
     char line[512];
@@ -717,7 +728,8 @@ static int shared_memory_count(void)
     return count;
 }
 
-/* A rank that dies leaves the others deaf to each other there, so it wants to be asked for by name. */
+/* A rank that is killed in a send can block its receiver's FIFO for all senders, so UCX's
+ * shared memory is used only if UCX_TLS names it. */
 static void shared_memory_by_name_alone(void **state)
 {
     static struct module_rank rank;

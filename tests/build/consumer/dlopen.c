@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A host that loads libtryst (argv[1]) as Python does: RTLD_LOCAL. */
+/* A host that loads libtryst (argv[1]) with RTLD_LOCAL, as Python does. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,8 @@ int main(int argc, char **argv)
 {
     void *library = argc == 2 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
     if (!library) {
-        fprintf(stderr, "dlopen: %s\n", argc == 2 ? dlerror() : "no library named");
+        fprintf(stderr, "dlopen: %s\n",
+                argc == 2 ? dlerror() : "usage: dlopen <libtryst>");
         return 1;
     }
     const char *(*status_name)(int);

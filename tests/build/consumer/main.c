@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A host program. It has functions of its own whose names Tryst uses inside: the program's are
- * called, and Tryst works. Prints the library's version. */
+/* A host program with functions of the same names as internal ones of Tryst: the program
+ * calls its own, and Tryst works. Prints the library's version. */
 #include <stdio.h>
 #include <string.h>
 #include <tryst/tryst.h>
@@ -8,7 +8,7 @@
 int log_open(void);
 int pool_open(void);
 
-/* Not static: a clash would be the linker's business. */
+/* Not static: the linker would report a clash. */
 int log_open(void)
 {
     return 41;

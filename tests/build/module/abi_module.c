@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A module that stands in for tryst_ucx.so: it needs no fabric, tries what the library's table
- * offers, and says in its probe how that went. */
+/* A test module in place of tryst_ucx.so, without a fabric: it calls the functions of the
+ * host table and reports the result in its probe. */
 #include "transports/module.h"
 
 #include <stdint.h>
@@ -16,7 +16,7 @@ static const char *first_fault(const tryst_host *host)
         return "alloc";
     for (int i = 0; i < 100; i++)
         if (data[i] != 0)
-            return "alloc does not zero";
+            return "alloc: memory is not zeroed";
     host->free(data);
     data = host->alloc_aligned(4096, 4096);
     if (!data || (uintptr_t)data % 4096 != 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A host program that asks libtryst which transports there are and prints what it says of ucx,
- * which is a module. Linked with libtryst, or (-DHOST_DLOPEN) it loads the library argv[1] as
- * Python would, with RTLD_LOCAL. */
+/* A host program that lists the transports of libtryst and prints the text of ucx, which
+ * is a module. Linked with libtryst, or (-DHOST_DLOPEN) it loads the library argv[1] with
+ * RTLD_LOCAL, as Python would. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +26,7 @@ static int api_get(struct api *api, const char *path)
     *(void **)&api->visit = dlsym(library, "tryst_transport_visit");
     *(void **)&api->close = dlsym(library, "tryst_close");
     *(void **)&api->last_error = dlsym(library, "tryst_last_error");
-    /* Else a module could have found it without the table. */
+    /* If the symbol were global, a module could find it without the table. */
     return api->open && api->visit && api->close && api->last_error &&
                    !dlsym(RTLD_DEFAULT, "tryst_open")
                ? 0

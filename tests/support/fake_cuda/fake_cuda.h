@@ -1,32 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file fake_cuda.h
- *  A CUDA driver without a GPU: libfake_cuda.so has the functions of libcuda.so.1 that we use, and
- *  these, by which a test looks behind them.
+ *  A CUDA driver without a GPU: libfake_cuda.so has the functions of libcuda.so.1 that
+ *  Tryst uses, and the functions below for tests.
  *
- *  One idea: what is wrong on a GPU is wrong here too, and noticed. Device memory cannot be touched
- *  by the host (its addresses are mapped without any access; the bytes lie elsewhere); streams are
- *  threads that take their time; a copy that touches memory which is gone aborts the process; what
- *  is left at exit, and a context that was not put back, ends it with exit code 86.
+ *  One idea: an error on a GPU is an error here too, and is detected. The host cannot
+ *  access device memory (its addresses are mapped without access rights; the bytes lie
+ *  elsewhere). Streams are threads with delays. A copy that accesses freed memory aborts
+ *  the process. A leak at exit, or a context that was not restored, ends the process with
+ *  exit code 86.
  *
- *  Name the file in TRYST_CUDA_DRIVER, or link it. From the environment, read at cuInit:
+ *  Put the file's name into TRYST_CUDA_DRIVER, or link the library. Environment, read at
+ *  cuInit:
  *
- *    FAKE_CUDA_DEVICES   how many devices there are (2)
- *    FAKE_CUDA_BYTES     memory of each (1 GiB, used as it is touched)
- *    FAKE_CUDA_START_MS  what each cuInit takes (0)
- *    FAKE_CUDA_DELAY_US  each thing in a stream begins after a random time of up to so long (0)
- *    FAKE_CUDA_WAITS     1: closing an import and unmapping wait for all streams too, as cuMemFree and
- *                        cuMemFreeHost always do here (0)
- *    FAKE_CUDA_FAVOUR    urgent, idle: while a stream of higher (lower) priority can go on, others
- *                        stand still
- *    FAKE_CUDA_FAIL      cuMemAlloc:2,cuMemcpyAsync:5:700: the second call of the one fails, and the
- *                        fifth of the other with that CUresult (else 999); 0 is each call. `copy` is
- *                        the work itself: the device is then in error for good. What frees or
- *                        closes has done so when it fails
- *    FAKE_CUDA_LACKS     functions that the driver is too old to have, separated by commas
+ *    FAKE_CUDA_DEVICES   number of devices (2)
+ *    FAKE_CUDA_BYTES     memory of each (1 GiB, allocated when it is first written)
+ *    FAKE_CUDA_START_MS  duration of each cuInit (0)
+ *    FAKE_CUDA_DELAY_US  maximum of a random delay before each operation in a stream (0)
+ *    FAKE_CUDA_WAITS     1: closing an import and unmapping wait for all streams too, as
+ *                        cuMemFree and cuMemFreeHost always do here (0)
+ *    FAKE_CUDA_FAVOUR    urgent, idle: while a stream of higher (lower) priority can
+ *                        proceed, the others wait
+ *    FAKE_CUDA_FAIL      cuMemAlloc:2,cuMemcpyAsync:5:700: the second call of the one
+ *                        fails, and the fifth of the other with CUresult 700 (default
+ *                        999); 0 is each call. `copy` is the copy itself: the device then
+ *                        stays in error. A function that frees or closes has done so
+ *                        when it fails
+ *    FAKE_CUDA_LACKS     functions that an old driver does not have, separated by commas
  *
- *  Ranks may be processes: memory of one is opened by another through /proc. A child of a fork may
- *  use it when its parent has not.
- */
+ *  Ranks may be processes: memory of one is opened by another through /proc. A child of a
+ *  fork may use the driver if its parent has not. */
 #ifndef FAKE_CUDA_H
 #define FAKE_CUDA_H
 
@@ -36,33 +38,33 @@
 
 enum { FAKE_CUDA_EXIT = 86 };
 
-/** What there is just now. */
+/** Objects that exist now. */
 struct fake_cuda_counts {
     int allocations, pinned, streams, events;
-    int imports;  /**< legacy handles that are open */
-    int handles;  /**< of cuMemCreate, or imported, not released */
-    int reserved; /**< ranges of addresses */
-    int mapped;   /**< of them, with memory behind */
-    int pushed;   /**< contexts pushed and not popped, all threads */
+    int imports;  /* legacy handles that are open */
+    int handles;  /* created by cuMemCreate or imported, and not released */
+    int reserved; /* reserved address ranges */
+    int mapped;   /* address ranges with memory mapped */
+    int pushed;   /* contexts pushed and not popped, over all threads */
 };
 
 void fake_cuda_counts(struct fake_cuda_counts *counts_p);
 
-/** The `nth` call of `function` from now on (1 is the next one; 0: all) fails with `result`.
- *  NULL: nothing fails any more. */
+/** Let the `nth` call of `function` from now on (1: the next; 0: all) fail with `result`.
+ *  NULL: no call fails any more. */
 void fake_cuda_fail(const char *function, unsigned nth, int result);
 
-/** How often `function` was called. */
+/** Return the number of calls of `function`. */
 unsigned fake_cuda_calls(const char *function);
 
-/** Bytes of a device, as they are just now: synchronise first. */
+/** Read bytes of a device in their current state: synchronise first. */
 void fake_cuda_read(const void *device_data, void *data, size_t bytes);
 void fake_cuda_write(void *device_data, const void *data, size_t bytes);
 
-/** Where the host reaches what `data` means to the device; `data` itself where that is nothing. Only
- *  for what runs in a stream. */
+/** Return the host address of the device address `data`; `data` itself for any other
+ *  address. For operations of a stream only. */
 void *fake_cuda_reach(const void *data);
-/** Let `stream` call `fn(arg)` when its turn comes: a kernel, for what stands in for one. */
+/** Let `stream` call `fn(arg)` in stream order, as if it were a kernel. */
 void fake_cuda_call(void *stream, void (*fn)(void *arg), void *arg);
 /** Wait until one stream is idle. */
 void fake_cuda_finish(void *stream);
@@ -71,10 +73,11 @@ int fake_cuda_stream_priority(void *stream);
 /** Wait until all streams of all devices are idle. */
 void fake_cuda_drain(void);
 
-/** A context that is not the primary one, as a caller may have. Never freed. */
+/** Make a context other than the primary one, as a caller may have. Never freed. */
 void *fake_cuda_context(int device);
 
-/** How many kinds of things are left, each with a line on stderr; what happens at exit. */
+/** Return the number of kinds of objects that leaked, and write a line on stderr for
+ *  each; also called at exit. */
 int fake_cuda_check(void);
 
 #endif

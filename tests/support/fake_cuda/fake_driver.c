@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fake driver's start, its failures on demand, devices and contexts, and what it says at exit. */
+/* The fake driver's start, its failures on demand, devices and contexts, and its report
+ * at exit. */
 #include "fake_private.h"
 
 #include <stdio.h>
@@ -19,7 +20,7 @@ unsigned fake_delay_us;
 bool fake_waits;
 int fake_favour;
 
-/* --- calls: how often, and which fail --- */
+/* --- calls: count, and failures on demand --- */
 
 enum { NAMES_MAX = 96, NAME_BYTES = 48 };
 static struct call {
@@ -79,7 +80,7 @@ void fake_cuda_fail(const char *function, unsigned nth, int result)
     pthread_mutex_unlock(&fake_lock);
 }
 
-/* "function:nth:result,…" */
+/* Parse "function:nth:result,…". */
 static void fail_read(const char *text)
 {
     while (text && *text) {
@@ -176,7 +177,7 @@ CUresult cuGetErrorName(CUresult error, const char **name)
 CUresult cuGetErrorString(CUresult error, const char **text)
 {
     (void)error;
-    *text = "the fake driver was told to say so";
+    *text = "a failure requested by FAKE_CUDA_FAIL or by the test";
     return CUDA_SUCCESS;
 }
 
@@ -302,7 +303,8 @@ CUresult cuCtxGetCurrent(CUcontext *context)
     return CUDA_SUCCESS;
 }
 
-/* Replaces the top, as the driver's does; a caller's own, so it does not count as pushed. */
+/* Replace the top of the stack, as the driver does; such a context belongs to the caller,
+ * so it does not count as pushed. */
 CUresult cuCtxSetCurrent(CUcontext context)
 {
     stack.depth -= stack.depth > 0;
@@ -334,7 +336,7 @@ CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
     return flags || peer->device == device ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
-/* --- what is left --- */
+/* --- leaks --- */
 
 void fake_cuda_counts(struct fake_cuda_counts *counts_p)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fake driver's memory of other processes: legacy handles, and handles that are mapped. Both
- * lead to a memory file, which another process opens through /proc, or gets as a descriptor. */
+/* The fake driver's memory of other processes: legacy handles, and handles that are
+ * mapped. Both refer to a memory file, which another process opens through /proc, or gets
+ * as a descriptor. */
 #include "fake_private.h"
 
 #include <fcntl.h>
@@ -11,7 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Both kinds of 64 bytes. The file is told from another of the same number by its inode. */
+/* The 64 bytes of either kind of handle. The inode proves that the number still refers to
+ * the same file. */
 struct ticket {
     uint32_t magic;
     int32_t pid, file, device;
@@ -33,7 +35,7 @@ static uint64_t inode_of(int file)
     return fstat(file, &info) == 0 ? info.st_ino : 0;
 }
 
-/* A descriptor of the file behind a ticket, or -1. */
+/* Return a descriptor of the file behind a ticket, or -1. */
 static int ticket_open(const struct ticket *ticket)
 {
     char path[64];
@@ -48,7 +50,7 @@ static int ticket_open(const struct ticket *ticket)
     return file;
 }
 
-/* A new range of addresses, with a file's bytes behind, or none yet (file -1). 0: no room. */
+/* Reserve a range of addresses without access rights; 0: no room. */
 static uintptr_t window_make(size_t bytes)
 {
     void *at =
@@ -154,7 +156,7 @@ static CUmemGenericAllocationHandle handle_make(int device, int file, size_t byt
     return (CUmemGenericAllocationHandle)(uintptr_t)handle;
 }
 
-/* Under the lock. */
+/* Drop a reference. Under the lock. */
 static void handle_drop(struct handle *handle)
 {
     if (--handle->references > 0)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fake driver's memory: which bytes have a device address, and where the host reaches them. */
+/* The fake driver's memory: which bytes have a device address, and at which host address
+ * they lie. */
 #include "fake_private.h"
 
 #include <fcntl.h>
@@ -10,7 +11,7 @@
 
 enum { ALIGNMENT = 512 };
 
-struct range *fake_ranges; /* by address */
+struct range *fake_ranges; /* sorted by address */
 
 struct range *fake_range_find(uintptr_t address)
 {
@@ -54,7 +55,7 @@ char *fake_reach(uintptr_t address, size_t bytes)
 {
     struct range *range = fake_range_find(address);
     if (!range)
-        return is_in_a_window(address) ? NULL : (char *)address; /* the host's own */
+        return is_in_a_window(address) ? NULL : (char *)address; /* host memory */
     if (!range->accessible || bytes > range->bytes - (address - range->start))
         return NULL;
     return range->shadow + (address - range->start);
@@ -87,7 +88,7 @@ static size_t rounded(size_t bytes)
     return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-/* First fit. NULL when the device is full. */
+/* First fit; NULL when the device is full. */
 static char *place_find(const struct fake_device *self, size_t bytes)
 {
     char *end = self->window + fake_device_bytes, *at = self->window;
@@ -225,7 +226,7 @@ CUresult cuMemFreeHost(void *data)
     FAKE_LEAVE(cuMemFreeHost, found ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
 }
 
-/* --- what an address is --- */
+/* --- attributes of addresses --- */
 
 static void attribute_write(const struct range *range, CUpointer_attribute what,
                             void *value)

@@ -14,20 +14,20 @@ struct work {
     void (*call)(void *arg);
     void *arg;
     uintptr_t to, from;
-    bool to_known, from_known; /* they had a range when the copy was queued */
+    bool to_known, from_known; /* the address had a range when the copy was queued */
     size_t bytes;
     CUevent event;
-    uint64_t record; /* of the event: which one */
+    uint64_t record; /* the event's count to wait for */
     const uint32_t *word;
     uint32_t value;
 };
 
 struct CUstream_st {
-    struct CUstream_st *next; /* of all */
+    struct CUstream_st *next; /* in the list of all streams */
     int device, priority;
     struct work *first, **last;
     bool busy, closed;
-    bool waits; /* what it is busy with is a wait */
+    bool waits; /* the operation that it executes is a wait */
 };
 
 struct CUevent_st {
@@ -53,7 +53,7 @@ static void nap_us(unsigned us)
         (void)nanosleep(&time, NULL);
 }
 
-/* --- doing it; under the lock on entry and on return --- */
+/* --- execution; under the lock on entry and on return --- */
 
 static void copy_do(const struct work *work, int device)
 {
@@ -75,7 +75,7 @@ static void copy_do(const struct work *work, int device)
         fake_devices[device].sticky = result;
 }
 
-/* Acquire: pairs with the release of whoever writes the word. */
+/* Acquire: pairs with the release of the thread that writes the word. */
 static void word_wait(const struct work *work)
 {
     pthread_mutex_unlock(&fake_lock);
@@ -121,13 +121,13 @@ static bool is_wait(const struct work *work)
            (work->what == WAIT_EVENT && work->event->passed < work->record);
 }
 
-/* Whether something is in this stream that need not wait. */
+/* True if the stream holds an operation that need not wait. */
 static bool stream_can_go_on(const struct CUstream_st *stream)
 {
     return stream->busy ? !stream->waits : stream->first && !is_wait(stream->first);
 }
 
-/* Whether this stream stands back for another, where FAKE_CUDA_FAVOUR makes an order of them. */
+/* True if this stream must wait for another, under the order of FAKE_CUDA_FAVOUR. */
 static bool stream_stands_back(const struct CUstream_st *self)
 {
     for (CUstream stream = streams; stream && fake_favour; stream = stream->next) {
@@ -211,7 +211,7 @@ void fake_synchronize(int device)
             continue;
         }
         pthread_cond_wait(&fake_changed, &fake_lock);
-        stream = streams; /* any of them may be gone */
+        stream = streams; /* restart: any stream may have been destroyed meanwhile */
     }
 }
 
@@ -227,8 +227,8 @@ int fake_cuda_stream_priority(void *stream)
     return ((CUstream)stream)->priority;
 }
 
-/* Queue a copy of `model`. NULL, and the two handles that the driver knows, are the default stream
- * of the current context. */
+/* Queue a copy of `model`. NULL and the two special handles of the driver mean the
+ * default stream of the current context. */
 static void stream_add(CUstream stream, int device, const struct work *model)
 {
     struct work *work = malloc(sizeof *work);
@@ -346,7 +346,7 @@ CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr word, cuuint32_t value
     return word_add(stream, device, word, value);
 }
 
-/* The one kernel that there is: it waits for a word. */
+/* The only kernel: it waits for a word. */
 static int module_stands_here, function_stands_here;
 
 CUresult cuModuleLoadData(CUmodule *module, const void *text)

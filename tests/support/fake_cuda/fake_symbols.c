@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuGetProcAddress, as drivers for CUDA 12 and newer have it. Left out of libfake_cuda_old.so. */
+/* cuGetProcAddress, as in drivers for CUDA 12 and newer. Left out of
+ * libfake_cuda_old.so. */
 #include "fake_private.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The name as it is asked for, and the function that the header's macro makes of it. */
+/* The requested name, and the function to which the header's macro maps it. */
 #define FUNCTION(name)                   \
     {                                    \
 #name, (void *)(uintptr_t)(name) \
@@ -63,7 +64,7 @@ static const struct {
                  FUNCTION(cuMemUnmap),
                  FUNCTION(cuMemSetAccess)};
 
-/* Whether `name` is in the list, whole. */
+/* True if `name` is an entry of the list. */
 static bool is_lacking(const char *name)
 {
     const char *list = getenv("FAKE_CUDA_LACKS");

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuBLASLt without a GPU: the functions that the stages' module uses, as cublasLt.h and the library's
- * manual state them, in plain loops; work is done in the streams of the fake runtime.
+/* cuBLASLt without a GPU: the functions that the stages' module uses, as cublasLt.h and
+ * the library's manual specify them, in plain loops; work runs in the streams of the fake
+ * runtime.
  *
- * What it holds the caller to: sizes of attributes; column-major layouts whose leading dimensions hold
- * their rows; the types that are listed together; D's rows as the length of a bias; an auxiliary matrix
- * whose leading dimension is a multiple of 8; the alignment that the algorithm was chosen for; a
- * workspace that is there, big enough and aligned to 256; C equal to D only with one layout; no product
- * that overwrites its factors. A long dimension k is split in two, whose sums meet in the workspace.
+ * Requirements that a caller must meet: sizes of attributes; column-major layouts with
+ * leading dimensions of at least their rows; combinations of types from the manual's
+ * table; a bias as long as D's rows; an auxiliary matrix with a leading dimension that is
+ * a multiple of 8; the alignment for which the algorithm was chosen; a workspace that
+ * exists, is big enough and aligned to 256; C equal to D only with one layout; no product
+ * that overwrites its factors. A long dimension k is split in two; the partial sums are
+ * added in the workspace.
  *
- * FAKE_CUBLAS_LACKS names epilogues for which the heuristic knows no algorithm, FAKE_CUBLAS_REFUSES those
- * for which it names one that then cannot run: gelu, dgelu, bias; separated by commas. FAKE_CUBLAS_REAL
- * names the real library: making descriptors needs no GPU, so it is asked too, and the process ends where
- * it takes another view of an attribute. */
+ * FAKE_CUBLAS_LACKS lists epilogues for which the heuristic finds no algorithm,
+ * FAKE_CUBLAS_REFUSES those for which the heuristic returns an algorithm that then fails:
+ * gelu, dgelu, bias; separated by commas. FAKE_CUBLAS_REAL is the file of the real
+ * library: descriptors can be made without a GPU, so the real library gets the same
+ * calls, and the process ends where it disagrees about an attribute. */
 #include <dlfcn.h>
 #include <math.h>
 #include <stdbool.h>
@@ -52,7 +56,7 @@ struct wishes {
 };
 _Static_assert(sizeof(struct wishes) <= sizeof(cublasLtMatmulPreferenceOpaque_t), "fits");
 
-/* The configuration that it was chosen for, in full: it fits no other. */
+/* The complete configuration for which it was chosen; it fits no other. */
 struct algorithm {
     uint32_t magic;
     uint16_t align[4], bias_align, aux_align;
@@ -73,7 +77,7 @@ struct cublasLtContext {
         }                                                            \
     } while (0)
 
-/* Whether an epilogue is in the list of an environment variable. */
+/* True if an epilogue is in the list of an environment variable. */
 static bool is_listed(const char *variable, uint32_t epilogue)
 {
     const char *list = getenv(variable);
@@ -88,12 +92,13 @@ static bool is_listed(const char *variable, uint32_t epilogue)
 
 const char *cublasLtGetStatusString(cublasStatus_t status)
 {
-    return status == CUBLAS_STATUS_NOT_SUPPORTED   ? "CUBLAS_STATUS_NOT_SUPPORTED"
-           : status == CUBLAS_STATUS_INVALID_VALUE ? "CUBLAS_STATUS_INVALID_VALUE"
-                                                   : "the fake was told to say so";
+    return status == CUBLAS_STATUS_NOT_SUPPORTED ? "CUBLAS_STATUS_NOT_SUPPORTED"
+           : status == CUBLAS_STATUS_INVALID_VALUE
+               ? "CUBLAS_STATUS_INVALID_VALUE"
+               : "a failure requested by FAKE_CUDA_FAIL or by the test";
 }
 
-/* ---- beside the real library --------------------------------------------------------------- */
+/* ---- comparison with the real library ---------------------------------------------- */
 
 static struct real {
     cublasStatus_t (*product_init)(cublasLtMatmulDesc_t, size_t, cublasComputeType_t,
@@ -146,14 +151,15 @@ static cublasStatus_t agreed(cublasStatus_t ours, cublasStatus_t theirs, const c
                              int attribute)
 {
     if (ours != theirs) {
-        fprintf(stderr, "fake cuBLASLt: %s, attribute %d: the real one says %d, not %d\n",
+        fprintf(stderr,
+                "fake cuBLASLt: %s, attribute %d: the real library returns %d, not %d\n",
                 what, attribute, (int)theirs, (int)ours);
         abort();
     }
     return ours;
 }
 
-/* ---- handles and descriptors --------------------------------------------------------------- */
+/* ---- handles and descriptors ------------------------------------------------------- */
 
 static int handles;
 
@@ -173,7 +179,7 @@ cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle)
     return CUBLAS_STATUS_SUCCESS;
 }
 
-/* Waits for the device, as the manual warns. */
+/* Wait for the device, as the manual documents. */
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle)
 {
     pthread_mutex_lock(&fake_lock);
@@ -229,7 +235,7 @@ cublasStatus_t cublasLtMatmulDescInit_internal(cublasLtMatmulDesc_t to, size_t s
     return CUBLAS_STATUS_SUCCESS;
 }
 
-/* One attribute into its field, whose size `bytes` has to be. */
+/* Store one attribute in its field; `bytes` must be the size of the field. */
 static cublasStatus_t attribute_put(void *field, size_t field_bytes, const void *value,
                                     size_t bytes)
 {
@@ -253,7 +259,7 @@ static cublasStatus_t product_put(struct product *self,
     case CUBLASLT_MATMUL_DESC_BIAS_POINTER: return PUT(self->bias);
     case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER: return PUT(self->aux);
     case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD: return PUT(self->aux_ld);
-    default: abort(); /* one that this stand-in does not know */
+    default: abort(); /* not supported here */
     }
 }
 
@@ -301,7 +307,7 @@ static cublasStatus_t wishes_put(struct wishes *self,
     case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES: return PUT(self->align[1]);
     case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES: return PUT(self->align[2]);
     case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES: return PUT(self->align[3]);
-    default: abort(); /* one that this stand-in does not know */
+    default: abort(); /* not supported here */
     }
 }
 
@@ -324,9 +330,10 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(
                   (int)attribute);
 }
 
-/* ---- what fits together -------------------------------------------------------------------- */
+/* ---- compatible arguments ---------------------------------------------------------- */
 
-/* A product with its matrices: D (m, n) of A's (m, k) and B's (k, n), after transposing. */
+/* A product with its matrices: D (m, n) of A's (m, k) and B's (k, n), after
+ * transposing. */
 struct problem {
     struct product product;
     struct layout a, b, c, d;
@@ -346,7 +353,8 @@ static bool layouts_equal(const struct layout *a, const struct layout *b)
            a->ld == b->ld;
 }
 
-/* The rows of the manual's table for CUBLAS_COMPUTE_32F and _32F_FAST_TF32 that concern us. */
+/* The rows of the manual's table for CUBLAS_COMPUTE_32F and _32F_FAST_TF32 that Tryst
+ * uses. */
 static bool types_good(const struct problem *p)
 {
     const int32_t in = p->a.type, out = p->d.type;
@@ -374,7 +382,7 @@ static cublasStatus_t epilogue_check(const struct problem *p)
     case CUBLASLT_EPILOGUE_GELU_AUX: break;
     case CUBLASLT_EPILOGUE_GELU_AUX_BIAS: break;
     case CUBLASLT_EPILOGUE_DGELU: break;
-    default: return CUBLAS_STATUS_NOT_SUPPORTED; /* by this stand-in */
+    default: return CUBLAS_STATUS_NOT_SUPPORTED; /* here */
     }
     if ((p->product.epilogue & (uint32_t)CUBLASLT_EPILOGUE_BIAS) && !p->product.bias) {
         return CUBLAS_STATUS_INVALID_VALUE;
@@ -414,9 +422,9 @@ static cublasStatus_t problem_read(struct problem *p, cublasLtMatmulDesc_t produ
     return types_good(p) ? epilogue_check(p) : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
-/* ---- choosing ------------------------------------------------------------------------------ */
+/* ---- choosing ---------------------------------------------------------------------- */
 
-/* The largest power of two up to 256 that divides an address. */
+/* Return the largest power of two up to 256 that divides an address. */
 static uint16_t align_of(const void *pointer)
 {
     const uintptr_t lowest = (uintptr_t)pointer & (~(uintptr_t)pointer + 1);
@@ -466,7 +474,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
         return status;
     }
     if (is_listed("FAKE_CUBLAS_LACKS", p.product.epilogue)) {
-        return CUBLAS_STATUS_SUCCESS; /* and none found */
+        return CUBLAS_STATUS_SUCCESS; /* no algorithm */
     }
     const struct algorithm made = algorithm_of(&p, &wishes);
     memset(&results[0], 0, sizeof results[0]);
@@ -477,7 +485,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     return CUBLAS_STATUS_SUCCESS;
 }
 
-/* ---- running ------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------- */
 
 struct task {
     struct problem p;
@@ -520,7 +528,7 @@ static void put(void *data, int32_t type, size_t at, float number)
     ((uint16_t *)data)[at] = (uint16_t)(bits >> 16);
 }
 
-/* To the 10 bits of TF32's mantissa. */
+/* Round to the 10 bits of TF32's mantissa. */
 static float tf32(float number)
 {
     uint32_t bits;
@@ -530,7 +538,7 @@ static float tf32(float number)
     return number;
 }
 
-/* A factor as [outer][k] in fp32, whichever way it lies. */
+/* Return a factor as [outer][k] in fp32, whatever its layout. */
 static float *factor_of(const struct task *t, const void *data,
                         const struct layout *layout, bool k_is_rows)
 {
@@ -578,12 +586,12 @@ static float dot(const float *a, const float *b, size_t first, size_t last)
     return sum;
 }
 
-/* One element through the epilogue. `aux` and `bias` are within the host's reach. */
+/* Apply the epilogue to one element. `aux` and `bias` are host addresses. */
 static float epilogue(const struct task *t, float value, size_t row, size_t column,
                       const void *bias, void *aux)
 {
     const uint32_t which = t->p.product.epilogue;
-    const int32_t type = t->p.d.type; /* of bias and aux too, unless told otherwise */
+    const int32_t type = t->p.d.type; /* also the type of bias and aux by default */
     const size_t aux_at = column * (size_t)t->p.product.aux_ld + row;
     if (which & (uint32_t)CUBLASLT_EPILOGUE_BIAS) {
         value += get(bias, type, row);
@@ -598,7 +606,7 @@ static float epilogue(const struct task *t, float value, size_t row, size_t colu
     return value;
 }
 
-/* Sums of each part of k, where the workspace is in use. */
+/* Compute the sums of each part of k, where the workspace is in use. */
 static void partials_make(const struct task *t, const float *a, const float *b,
                           float *partials)
 {
@@ -698,7 +706,7 @@ static bool pointers_good(const struct task *t)
            is_apart(t->b, layout_bytes(&p->b), t->d, d_bytes);
 }
 
-/* The algorithm is one for this very configuration, and has the workspace that it needs. */
+/* True if the algorithm was chosen for this configuration and has enough workspace. */
 static bool algorithm_good(const struct task *t, size_t workspace_bytes)
 {
     const struct algorithm *fit = &t->algorithm;

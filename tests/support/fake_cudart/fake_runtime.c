@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CUDA runtime without a GPU: the functions of libcudart that the stages' module uses, over the
- * fake driver (fake_cuda.h), so that streams are its threads and memory is out of the host's reach.
+/* The CUDA runtime without a GPU: the functions of libcudart that the stages' module
+ * uses, over the fake driver (fake_cuda.h); streams are the driver's threads, and the
+ * host cannot access device memory.
  *
- * One idea: what works by luck on a GPU does not work here. A call without a current context, for which
- * the runtime would make one of its own on device 0, ends the process; a launch is held to the limits
- * that the driver documents; what a call failed with stays until cudaGetLastError, and what work failed
- * with stays for ever.
+ * One idea: an error that happens to work on a GPU fails here. A call without a current
+ * context, for which the runtime would create one on device 0, ends the process; a launch
+ * must keep the limits that the driver documents; the error of a call stays until
+ * cudaGetLastError, and the error of an operation on the device stays permanently.
  *
- * Each function fails on demand under its own name (FAKE_CUDA_FAIL, fake_cuda_fail), launches under
- * `launch`, and kernels, when they run, under `kernel`. */
+ * Each function fails on demand under its name (FAKE_CUDA_FAIL, fake_cuda_fail), launches
+ * under `launch`, and kernels, when they run, under `kernel`. */
 #include "fake_runtime.h"
 
 #include <stdbool.h>
@@ -20,12 +21,12 @@
 
 #include "support/fake_cuda/fake_private.h"
 
-/* What a device of compute capability 9.0 takes. */
+/* The limits of a device of compute capability 9.0. */
 enum {
     THREADS_MAX = 1024,
     BLOCK_Z_MAX = 64,
     GRID_YZ_MAX = 65535,
-    SHARED_PLAIN_BYTES = 48 << 10, /* without being asked for */
+    SHARED_PLAIN_BYTES = 48 << 10, /* without cudaFuncSetAttribute */
     SHARED_BYTES_MAX = 227 << 10
 };
 
@@ -39,7 +40,7 @@ static cudaError_t keep(cudaError_t error)
     return error;
 }
 
-/* The driver's numbers are the runtime's. */
+/* The driver's error numbers are the runtime's. */
 static cudaError_t kept(CUresult result)
 {
     return keep((cudaError_t)result);
@@ -56,7 +57,8 @@ static cudaError_t begin_anywhere(const char *function)
     return kept(fake_begin(function));
 }
 
-/* Of a call that works on the current context: its failure on demand, or the device's lasting one. */
+/* Begin a call that needs the current context: return its failure on demand, or the
+ * device's lasting error. */
 static cudaError_t begin(const char *function)
 {
     int device;
@@ -83,7 +85,7 @@ static cudaError_t begin(const char *function)
         }                                             \
     } while (0)
 
-/* ---- errors -------------------------------------------------------------------------------- */
+/* ---- errors ------------------------------------------------------------------------ */
 
 cudaError_t cudaGetLastError(void)
 {
@@ -100,11 +102,12 @@ const char *cudaGetErrorString(cudaError_t error)
 {
     return error == cudaErrorMemoryAllocation       ? "out of memory"
            : error == cudaErrorInvalidConfiguration ? "invalid configuration argument"
-           : error == cudaErrorInvalidValue         ? "invalid argument"
-                                            : "the fake runtime was told to say so";
+           : error == cudaErrorInvalidValue
+               ? "invalid argument"
+               : "a failure requested by FAKE_CUDA_FAIL or by the test";
 }
 
-/* ---- devices and the driver ---------------------------------------------------------------- */
+/* ---- devices and the driver -------------------------------------------------------- */
 
 cudaError_t cudaGetDeviceCount(int *count)
 {
@@ -120,7 +123,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr what, int dev
     return kept(cuDeviceGetAttribute(value, (CUdevice_attribute)what, device));
 }
 
-/* The primary context is retained as often as it is released. */
+/* Number of retained primary contexts. */
 static int retained;
 
 static CUresult retain(CUcontext *context_p, CUdevice device)
@@ -134,7 +137,7 @@ static CUresult release(CUdevice device)
 {
     (void)device;
     if (__atomic_sub_fetch(&retained, 1, __ATOMIC_RELAXED) < 0) {
-        complain("a primary context is released that nobody retains");
+        complain("a primary context is released more often than it was retained");
     }
     return fake_begin("cuDevicePrimaryCtxRelease");
 }
@@ -152,7 +155,8 @@ __attribute__((destructor)) static void at_exit(void)
     }
 }
 
-/* Versions are those of cudaTypedefs.h: asking for an older one gives a function of another kind. */
+/* Versions are those of cudaTypedefs.h: an older version returns a function of another
+ * type. */
 cudaError_t cudaGetDriverEntryPointByVersion(
     const char *name, void **function, unsigned version, unsigned long long flags,
     enum cudaDriverEntryPointQueryResult *found_p)
@@ -177,7 +181,7 @@ cudaError_t cudaGetDriverEntryPointByVersion(
     return cudaSuccess;
 }
 
-/* ---- memory -------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------ */
 
 cudaError_t cudaMemGetInfo(size_t *left, size_t *total)
 {
@@ -194,7 +198,7 @@ cudaError_t cudaMalloc(void **data, size_t bytes)
     return kept(result);
 }
 
-/* What frees or closes has done so when it fails, as in the fake driver. */
+/* A function that frees or closes has done so when it fails, as in the fake driver. */
 cudaError_t cudaFree(void *data)
 {
     const CUresult result = data ? cuMemFree((CUdeviceptr)(uintptr_t)data) : CUDA_SUCCESS;
@@ -228,7 +232,7 @@ cudaError_t cudaMemsetAsync(void *data, int value, size_t bytes, cudaStream_t st
     return cudaSuccess;
 }
 
-/* Reads pageable memory when its turn comes, which the runtime may. */
+/* The copy reads pageable memory when its turn comes, which the runtime may do. */
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes,
                             enum cudaMemcpyKind kind, cudaStream_t stream)
 {
@@ -270,7 +274,7 @@ cudaError_t cudaFreeHost(void *data)
     return error != cudaSuccess ? error : kept(result);
 }
 
-/* ---- streams and events -------------------------------------------------------------------- */
+/* ---- streams and events ------------------------------------------------------------ */
 
 cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
 {
@@ -323,9 +327,9 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     return kept(cuStreamWaitEvent(stream, event, flags));
 }
 
-/* ---- launches ------------------------------------------------------------------------------ */
+/* ---- launches ---------------------------------------------------------------------- */
 
-/* Shared memory that was asked for, kernel by kernel. */
+/* The shared memory that each kernel was allowed. */
 enum { KERNELS_MAX = 64 };
 static struct {
     const void *kernel;
@@ -388,7 +392,7 @@ struct launch {
     void *arg;
 };
 
-/* Behind a failure nothing runs any more. */
+/* After a failure no kernel runs. */
 static void launch_run(void *arg)
 {
     struct launch *launch = arg;

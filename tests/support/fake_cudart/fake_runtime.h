@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the fake runtime share: how kernels and products get into a stream. */
+/* Declarations shared by the files of the fake runtime: queue kernels and products in a
+ * stream. */
 #ifndef FAKE_RUNTIME_H
 #define FAKE_RUNTIME_H
 
@@ -9,16 +10,18 @@
 extern "C" {
 #endif
 
-/* cudaFuncSetAttribute for the size of shared memory. */
+/* Set the size of shared memory, as cudaFuncSetAttribute. */
 void fake_runtime_allow(const void *kernel, size_t shared_bytes);
-/* Whether a launch of this shape is one; if not, cudaGetLastError says why. */
+/* Return nonzero if a launch of this shape is valid; else cudaGetLastError has the
+ * reason. */
 int fake_runtime_launch(void *stream, const void *kernel, const unsigned grid[3],
                         const unsigned block[3], size_t shared_bytes);
-/* run(arg, skip) when the stream comes to it, once; `skip` where the device has failed before. */
+/* Call run(arg, skip) once, in stream order; `skip` is true if the device has failed
+ * before. */
 void fake_runtime_enqueue(void *stream, void (*run)(void *arg, int skip), void *arg);
-/* Where the host reaches bytes of a device; ends the process where they are not there. */
+/* Return the host address of a device's bytes; end the process if they do not exist. */
 void *fake_runtime_reach(const void *data, size_t bytes, const char *what);
-/* Primary contexts that are retained. */
+/* Return the number of retained primary contexts. */
 int fake_runtime_retained(void);
 
 #ifdef __cplusplus

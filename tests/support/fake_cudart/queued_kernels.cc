@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CUDA kernels' own sources, compiled for the host over the emulation, and launched into the
- * streams of the fake runtime: a launch copies its arguments, as on a device, and their addresses become
- * ones that the host reaches when its turn comes. */
+/* The sources of the CUDA kernels, compiled for the host over the emulation and launched
+ * into the streams of the fake runtime: a launch copies its arguments, as on a device,
+ * and translates their addresses to host addresses when its turn comes. */
 #include <mutex>
 #include <tuple>
 
@@ -13,7 +13,7 @@ extern "C" {
 #include "support/attention_pointers.h"
 #include "support/emulated_cuda.h"
 
-/* ---- arguments ----------------------------------------------------------------------------- */
+/* ---- arguments --------------------------------------------------------------------- */
 
 template <typename A> static A reached(A argument)
 {
@@ -28,9 +28,9 @@ template <typename T> static T *reached(T *data)
 static device_attention reached(device_attention a);
 static device_update reached(device_update u);
 
-/* ---- launching ----------------------------------------------------------------------------- */
+/* ---- launching --------------------------------------------------------------------- */
 
-/* The emulation has one device of one block. */
+/* Only one block of one device can be emulated at a time. */
 static std::mutex emulation;
 
 struct queued {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libfabric with device memory: fi_getinfo claims it, and tables of functions are replaced object by
- * object, each by a copy that knows the real one. */
+/* libfabric with device memory: fi_getinfo claims device memory, and tables of functions
+ * are replaced for each object by a copy that has a pointer to the real table. */
 #include "fake_fabric.h"
 
 #include <dlfcn.h>
@@ -55,7 +55,8 @@ static void *reach(const void *data, int *device_p)
 
 /* ---- the real library ---- */
 
-/* *function_p: a pointer to a function of that name. */
+/* Look up a function of the real library; *function_p: a pointer to a function of its
+ * type. */
 static void real(const char *name, void *function_p)
 {
     static void *library;
@@ -72,12 +73,13 @@ static unsigned setting(const char *name)
     return text ? (unsigned)strtoul(text, NULL, 10) : 0;
 }
 
-/* Tables that replace real ones. `fid` is of the object that has one; never freed, but found again. */
+/* A table that replaces a real one. `fid` is in the object that uses the table; never
+ * freed, but reused. */
 struct replaced {
     struct replaced *next;
     void *object;
     const void *real;
-    bool forbidden; /* an endpoint: CUDA's API is */
+    bool forbidden; /* of an endpoint: CUDA's API is forbidden */
     union {
         struct fi_ops fid;
         struct fi_ops_fabric fabric;
@@ -148,7 +150,7 @@ static void flight_begin(void *context, struct fid_ep *ep,
     abort();
 }
 
-/* Of one operation, or of all of an endpoint that closes. */
+/* End the flight of one operation, or of all operations of an endpoint that closes. */
 static void flights_end(const void *context, const struct fid_ep *ep)
 {
     pthread_mutex_lock(&lock);
@@ -212,7 +214,8 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
 
 /* ---- endpoints ---- */
 
-/* The bytes of an operation, and *desc_p as the real provider wants it. */
+/* Return the host address of an operation's bytes, and in *desc_p the descriptor for the
+ * real provider. */
 static void *checked(struct fid_ep *ep, const void *data, size_t bytes, void **desc_p,
                      void *context, unsigned *count)
 {
@@ -349,7 +352,7 @@ static int domain_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr,
 
 /* ---- opening ---- */
 
-/* A copy that the real library gave, or would have given. */
+/* Return a copy that the real library returned, or would have returned. */
 static struct fi_info *without_claim(const struct fi_info *info)
 {
     __typeof__(fi_dupinfo) *dup;

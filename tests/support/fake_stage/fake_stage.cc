@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A module of device stages without a GPU: the plain C row of kernels, run in the streams of the fake
- * driver (fake_cuda.h), on memory that the host cannot touch by itself. So whole trainings run as they
- * would on a GPU, with everything but the kernels: the stages' lanes and events, the engine's, copies
- * between processes.
+/* A module of device stages without a GPU: the kernels in plain C, run in the streams of
+ * the fake driver (fake_cuda.h), on memory that the host cannot access. So whole
+ * trainings run as on a GPU except for the kernels: the stages' lanes and events, the
+ * engine's, copies between processes.
  *
- * One idea: an operation is queued with its arguments as they are, and its addresses become ones that
- * the host reaches when its turn comes; what was left out of the order of things is then wrong bits.
+ * One idea: an operation is queued with its arguments unchanged, and their addresses are
+ * translated to host addresses when its turn comes; a missing dependency then shows as
+ * wrong bits.
  *
- * Built as tryst_stage_cuda.so, beside links to our libraries, so that the loader finds it there. */
+ * Built as tryst_stage_cuda.so, beside links to Tryst's libraries, so that the loader
+ * finds it there. */
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -54,7 +56,7 @@ CUstream stream_of(const device_lane *lane)
     return static_cast<CUstream>(lane->stream);
 }
 
-/* Where the host reaches what an address of the device, or of pinned memory, means. */
+/* Return the host address of an address of the device or of pinned memory. */
 template <typename T> T *here(T *data)
 {
     return static_cast<T *>(fake_cuda_reach(data));
@@ -74,7 +76,7 @@ void queue(const device_lane *lane, std::function<void()> work)
 
 const device_kernels &plain = device_kernels_reference;
 
-/* ---- sessions and memory ------------------------------------------------------------------- */
+/* ---- sessions and memory ----------------------------------------------------------- */
 
 void session_enter(device_session *base)
 {
@@ -187,7 +189,7 @@ void memory_copy(device_session *base, void *to, const void *from, uint64_t byte
     queue(&base->lanes[DEVICE_COMPUTE], [=] { memcpy(here(to), here(from), bytes); });
 }
 
-/* ---- order ---------------------------------------------------------------------------------- */
+/* ---- order ------------------------------------------------------------------------- */
 
 tryst_status event_open(device_session *base, void **event_p)
 {
@@ -216,7 +218,7 @@ void event_wait(const device_lane *lane, void *event)
           "cuStreamWaitEvent");
 }
 
-/* ---- arithmetic ------------------------------------------------------------------------------ */
+/* ---- arithmetic -------------------------------------------------------------------- */
 
 void product(const device_lane *lane, const device_product *given)
 {
@@ -369,7 +371,7 @@ void round_off(const device_lane *lane, uint64_t count, const void *wide, void *
 device_kernels make_row()
 {
     device_kernels made = plain;
-    made.name = "cuda"; /* as far as anybody can tell */
+    made.name = "cuda"; /* the name that the pipeline expects */
     made.memory = TRYST_MEMORY_CUDA;
     made.open = session_open;
     made.close = session_close;

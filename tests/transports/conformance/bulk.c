@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bulk: sizes, many at once, cancel, strangers, and control that must not queue behind it.
+/* Bulk: sizes, many at once, cancel, unexpected tags, and control that must not queue
+ * behind it.
  *
- * "The receive is posted" is told through the shared mapping (words 0 and 1, one per rank). */
+ * The shared mapping (words 0 and 1, one per rank) counts the receives that each rank has
+ * posted. */
 #include "cases.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Receives posted by this rank so far, told to the other. */
+/* Report `by` more posted receives of this rank to the other rank. */
 static void posted_tell(struct conf_ctx *ctx, uint64_t by)
 {
     signal_add(ctx, (unsigned)ctx->rank, by);
@@ -25,7 +27,7 @@ static uint64_t tag_highest(const struct conf_ctx *ctx)
                                      : (UINT64_C(1) << ctx->rail->tag_bits) - 1;
 }
 
-/* Both ways at once; `step` is the pattern. */
+/* Send both ways at once; `step` selects the pattern. */
 static void both_ways(struct conf_ctx *ctx, struct conf_peer *peer, uint64_t step,
                       uint64_t tag, size_t bytes, unsigned recv_offset,
                       unsigned send_offset)
@@ -76,7 +78,7 @@ void body_bulk_sizes(struct conf_ctx *ctx)
     uint64_t step = 0, times = conf_times(ctx, 4, 2);
     size_t count = sizeof sizes / sizeof sizes[0];
     if (ctx->subject->on_device)
-        count--; /* to fill the largest and to look at it takes a second */
+        count--; /* filling and checking the largest takes a second */
     for (size_t i = 0; i < count; i++)
         for (unsigned k = 0; k < (sizes[i] < (4u << 20) ? times : 1); k++, step++)
             both_ways(ctx, peer, step, step % 2 ? tag_highest(ctx) - step : step,
@@ -84,11 +86,11 @@ void body_bulk_sizes(struct conf_ctx *ctx)
     conf_close(ctx);
 }
 
-/* The largest, one way. It needs its bytes twice. */
+/* The largest bulk, one way. Needs twice its bytes of memory. */
 void body_bulk_huge(struct conf_ctx *ctx)
 {
     const size_t bytes = (UINT64_C(4) << 30) + 1;
-    conf_wait_s = 250; /* to fill and to compare 4 GiB takes a busy machine its time */
+    conf_wait_s = 250; /* a busy machine is slow to fill and compare 4 GiB */
     struct conf_peer *peer = conf_pair(ctx);
     CONF_CHECK(ctx, ctx->rail->bulk_max >= bytes);
     struct traffic bulk;
@@ -129,7 +131,7 @@ static void shuffle(struct random *random, uint32_t *order, uint32_t count)
     }
 }
 
-/* As many receives as may be posted; the sends come in another order. */
+/* Post as many receives as allowed; start the sends in another order. */
 static void many_round(struct conf_ctx *ctx, struct conf_peer *peer, uint64_t round,
                        uint32_t count, struct traffic *recvs, struct traffic *sends)
 {
@@ -167,7 +169,7 @@ void body_bulk_many(struct conf_ctx *ctx)
     struct conf_peer *peer = conf_pair(ctx);
     uint32_t count = ctx->rail->posted_max < MANY_MAX ? ctx->rail->posted_max : MANY_MAX;
     if (ctx->subject->on_device)
-        count = 64; /* what every rail takes */
+        count = 64; /* the number that every rail accepts */
     struct traffic *recvs = calloc(MANY_MAX, sizeof *recvs);
     struct traffic *sends = calloc(MANY_MAX, sizeof *sends);
     for (uint64_t round = 0; round < conf_times(ctx, 20, 2); round++)
@@ -218,7 +220,8 @@ void body_bulk_mismatch(struct conf_ctx *ctx)
     for (uint64_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         differing(ctx, peer, i, sizes[i][0], sizes[i][1]);
     conf_barrier(ctx);
-    uint64_t done = atomic_load(&ctx->shared->words[0]); /* all well afterwards? */
+    /* all correct after the transfers? */
+    uint64_t done = atomic_load(&ctx->shared->words[0]);
     posted_tell(ctx, ctx->rank == 1 ? done : 0);
     conf_barrier(ctx);
     both_ways(ctx, peer, done, 1 << 20, 300000, 0, 0);
@@ -227,7 +230,8 @@ void body_bulk_mismatch(struct conf_ctx *ctx)
 
 /* ---- cancelled ---- */
 
-/* Cancelled before anything comes: nothing was written, and the id may be used again. */
+/* A receive that is cancelled before its message comes: no byte is written, and its id is
+ * free again. */
 static void cancel_idle(struct conf_ctx *ctx, struct conf_peer *peer, uint64_t tag)
 {
     struct traffic recv;
@@ -244,7 +248,8 @@ static void cancel_idle(struct conf_ctx *ctx, struct conf_peer *peer, uint64_t t
     traffic_free(&recv);
 }
 
-/* Cancelled while it may be coming: one outcome, and nothing is written after it. */
+/* A receive that is cancelled while its message may be arriving: one outcome, and no byte
+ * is written afterwards. */
 static void cancel_racing(struct conf_ctx *ctx, struct conf_peer *peer, uint64_t round,
                           size_t bytes, uint64_t *canceled_p)
 {
@@ -284,7 +289,7 @@ void body_bulk_cancel(struct conf_ctx *ctx)
     struct conf_peer *peer = conf_pair(ctx);
     uint64_t canceled = 0, rounds = conf_times(ctx, 150, 40);
     for (uint64_t round = 0; round < rounds; round++) {
-        cancel_idle(ctx, peer, round % 3); /* the same tags again and again */
+        cancel_idle(ctx, peer, round % 3); /* the same tags repeatedly */
         cancel_racing(ctx, peer, round, sizes[round % 5], &canceled);
         CONF_CHECK(ctx, peer->unexpected_count <= canceled);
     }
@@ -294,9 +299,10 @@ void body_bulk_cancel(struct conf_ctx *ctx)
     conf_close(ctx);
 }
 
-/* ---- strangers ---- */
+/* ---- unexpected bulk ---- */
 
-/* A bulk that nobody waits for: said so once, and what is posted stays as it is. */
+/* A bulk without a posted receive is reported once, and posted receives stay as they
+ * are. */
 static void stranger(struct conf_ctx *ctx, struct conf_peer *peer, uint64_t round,
                      size_t bytes)
 {
@@ -365,7 +371,7 @@ static void ahead_send(struct conf_ctx *ctx, struct conf_peer *peer, struct ahea
         traffic_send_make(&ahead->bulks[i], peer, try * 1000 + (uint64_t)i, AHEAD_BYTES,
                           0, try);
     posted_wait(ctx, try + 1);
-    traffic_start(&ahead->bulks[0]); /* a fault script may refuse it a few times */
+    traffic_start(&ahead->bulks[0]); /* a fault script may refuse the bulk a few times */
     while (started < AHEAD_BULKS &&
            (status = traffic_try(&ahead->bulks[started])) == TRYST_OK)
         started++;
@@ -392,9 +398,9 @@ static void ahead_receive(struct conf_ctx *ctx, struct conf_peer *peer,
     CONF_WAIT(ctx, ahead_tell(ctx, peer) && ahead->done_at_frame >= 0);
 }
 
-/* While 64 MiB are queued a frame overtakes nearly all of them. Another process may take our
- * core between two lines, so the best of a few tries counts: a frame that queues behind payload
- * is late in each. */
+/* While 64 MiB are queued, a frame overtakes nearly all of them. Another process may take
+ * the core between two lines, so the best of a few tries counts: a frame that queues
+ * behind payload is late in each try. */
 void body_control_ahead(struct conf_ctx *ctx)
 {
     struct conf_peer *peer = conf_pair(ctx);

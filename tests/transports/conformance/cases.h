@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every rank does in each conformance case; test_conformance.c says which run how. */
+/* The function that every rank runs, for each conformance case; test_conformance.c has
+ * the table of cases. */
 #ifndef TESTS_CONFORMANCE_CASES_H
 #define TESTS_CONFORMANCE_CASES_H
 

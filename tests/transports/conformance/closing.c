@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Endings: close with work in flight, while connecting, a peer that is killed or stopped, and
- * many lives in a row. After `closed` every buffer is filled anew and watched: whoever writes
- * into it then, or still reads from it, is found. */
+/* Endings: close with work in flight, close while connecting, a peer that is killed or
+ * stopped, and many lives in a row. After `closed` each buffer is refilled and checked,
+ * so a late read or write by the transport is found. */
 #include "cases.h"
 
 #include <malloc.h>
@@ -20,7 +20,7 @@ enum { FLIGHT = 8, FLIGHT_BYTES = 2000003, RECYCLED = 424242 };
 /* Bulks in flight, both ways. */
 struct flight {
     struct traffic recvs[FLIGHT], sends[FLIGHT];
-    int started; /* sends that were taken */
+    int started; /* sends that the transport accepted */
 };
 
 static uint64_t flight_pattern(int from, int i)
@@ -40,7 +40,7 @@ static void flight_make(struct flight *flight, struct conf_peer *peer)
     }
 }
 
-/* Start what the transport takes now. A peer that goes is no failure here. */
+/* Start as many transfers as the transport accepts. The peer may fail. */
 static void flight_push(struct flight *flight, struct conf_peer *peer)
 {
     while (flight->started < FLIGHT && !peer->closing) {
@@ -54,8 +54,8 @@ static void flight_push(struct flight *flight, struct conf_peer *peer)
     }
 }
 
-/* All that was taken completed once, with the right bytes where it says so; now the buffers are
- * somebody else's. */
+/* Check that each accepted transfer completed once, and with the right bytes where its
+ * status is TRYST_OK; then reuse the buffers. */
 static void flight_check(struct flight *flight, struct conf_peer *peer)
 {
     for (int i = 0; i < FLIGHT; i++) {
@@ -88,7 +88,7 @@ static void step_for(struct conf_ctx *ctx, uint64_t ns, struct flight *flight,
     }
 }
 
-/* Rank 0, rank 1 or both close; the other does when it is told. */
+/* Rank 0, rank 1 or both close; a rank that does not begin closes when its peer does. */
 void body_close_busy(struct conf_ctx *ctx)
 {
     struct conf_peer *peer = conf_pair(ctx);
@@ -115,7 +115,7 @@ void body_close_busy(struct conf_ctx *ctx)
     conf_close(ctx);
 }
 
-/* Closed while it connects, or at once, and then once more for real. */
+/* Close an endpoint while it connects, or at once; then connect and close once more. */
 void body_close_opening(struct conf_ctx *ctx)
 {
     for (int round = 0; round < 30; round++) {
@@ -137,8 +137,8 @@ void body_close_opening(struct conf_ctx *ctx)
     conf_close(ctx);
 }
 
-/* Connect messages damaged on the way: refused, failed, or by luck still good; never a crash,
- * a leak or an endpoint that does not close. */
+/* Connect messages that are damaged in transit are refused, fail, or are by chance still
+ * valid. They never cause a crash, a leak or an endpoint that does not close. */
 void body_connect_hostile(struct conf_ctx *ctx)
 {
     for (int round = 0; round < 40; round++) {
@@ -160,7 +160,7 @@ void body_connect_hostile(struct conf_ctx *ctx)
     conf_close(ctx);
 }
 
-/* A frame holds a number; the highest one that came is kept. */
+/* A frame holds a number; keep the highest number received. */
 static void number_frame(struct conf_peer *peer, const void *data, size_t bytes)
 {
     uint64_t number, *highest = peer->arg;
@@ -170,8 +170,8 @@ static void number_frame(struct conf_peer *peer, const void *data, size_t bytes)
         *highest = number;
 }
 
-/* A bulk each way and a frame each way, which tells that the receive is posted. Numbers are
- * at least 1 and rise. */
+/* Send one bulk and one frame each way; the frame announces that the receive is posted.
+ * Numbers are at least 1 and rise. */
 static void exchange(struct conf_ctx *ctx, struct conf_peer *peer, uint64_t number)
 {
     struct traffic recv, send;
@@ -190,7 +190,7 @@ static void exchange(struct conf_ctx *ctx, struct conf_peer *peer, uint64_t numb
 
 /* ---- killed ---- */
 
-/* What the layer above does when a peer dies, and what must hold afterwards. */
+/* Do what the layer above does when a peer dies, and check what must hold afterwards. */
 static void survive(struct conf_ctx *ctx, struct conf_peer *peer, struct flight *flight)
 {
     struct patience patience = patience_begin();
@@ -228,7 +228,7 @@ static void killed(struct conf_ctx *ctx, bool leaves_child)
     if (ctx->rank == 0)
         survive(ctx, peer, flight);
     if (ctx->rank == 1 && leaves_child && fork() == 0) {
-        usleep(1500000); /* holds every descriptor of its parent, and does nothing */
+        usleep(1500000); /* inherits every descriptor of its parent, and idles */
         _exit(0);
     }
     if (ctx->rank == 1)
@@ -245,8 +245,8 @@ void body_killed_leaves_child(struct conf_ctx *ctx)
     killed(ctx, true);
 }
 
-/* Three ranks; one of them is killed with work in flight. Meanwhile and afterwards the other two
- * notice nothing in what they have with each other. */
+/* Three ranks; one is killed with work in flight. The traffic between the other two is
+ * unaffected, meanwhile and afterwards. */
 void body_killed_others(struct conf_ctx *ctx)
 {
     const int friend_rank = ctx->rank == 0 ? 2 : 0;
@@ -291,7 +291,7 @@ void body_killed_others(struct conf_ctx *ctx)
     conf_close_alone(ctx);
 }
 
-/* A peer that stands still for 2 s is alive: nothing fails, and all goes on. */
+/* A peer that is stopped for 2 s is alive: no operation fails, and all of them go on. */
 void body_stopped(struct conf_ctx *ctx)
 {
     struct conf_peer *peer = conf_pair(ctx);
@@ -333,15 +333,17 @@ static void life(struct conf_ctx *ctx, uint64_t number)
     conf_close(ctx);
 }
 
-/* Without what malloc keeps of what was given back: rxm's pools of 16 MiB come and go. */
+/* Resident memory without the freed chunks that malloc caches: rxm allocates and frees
+ * pools of 16 MiB. */
 static long held_kib(void)
 {
     (void)malloc_trim(0);
     return (long)resident_kib();
 }
 
-/* In processes of their own the books can be read after each life. The slope allowed is 1 KiB a
- * life, a quarter of the smallest thing that could leak as pages, and what the fabric is known for. */
+/* Each rank is a process, so memory and descriptors can be compared after each life. The
+ * growth allowed is 1 KiB a life (a quarter of a page, the smallest leak that shows as
+ * pages) plus the known leak of the fabric's library. */
 void body_cycles(struct conf_ctx *ctx)
 {
     const uint64_t lives = ctx->subject->run_long ? 1000 : 200;

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Device memory given to the transport itself, without the stage in between: what it does not take
- * it refuses at once, and a send that it refuses leaves the receive as it was.
+/* Device memory passed straight to the transport, without the stage in between: memory of
+ * a kind that the transport does not support is refused at once, and a refused send
+ * leaves the receive as it was.
  *
- * "The receive is posted" is told through the shared mapping (words 0 and 1, one per rank). */
+ * The shared mapping (words 0 and 1, one per rank) counts the receives that each rank has
+ * posted. */
 #include "cases.h"
 
 static const size_t sizes[] = {0, 1, 600, 5000, 70000, 3u << 20};
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
 
-/* A rail that does not name the kind: neither way, at once, and nothing comes of it. */
+/* A rail that does not list the kind refuses both directions at once, without later
+ * effects. */
 static void unnamed(struct traffic *traffic)
 {
     struct conf_ctx *ctx = traffic->peer->ctx;
@@ -20,7 +23,8 @@ static void unnamed(struct traffic *traffic)
     traffic_free(traffic);
 }
 
-/* Of device memory, and where that is refused the same from host memory. */
+/* Send from device memory; where the rail refuses, send the same bytes from host
+ * memory. */
 static void send_named(struct conf_ctx *ctx, struct conf_peer *peer, uint64_t tag,
                        size_t bytes)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames: order, sizes, credit, many peers, oneself. */
+/* Frames: order, sizes, credit, many peers, loopback. */
 #include "cases.h"
 
 #include <string.h>
 
-/* The sender's stream of sizes, replayed by the receiver: a frame is its number's pattern. */
+/* The sender's stream of sizes, replayed by the receiver: a frame holds the pattern of
+ * its number. */
 struct stream {
     struct random sizes;
     uint64_t count;
@@ -38,7 +39,8 @@ static void stream_frame(struct conf_peer *peer, const void *data, size_t bytes)
     stream->count++;
 }
 
-/* The next frame, unless the peer has as many unread as the layer above allows. */
+/* Send the next frame, unless the peer has as many unread frames as the layer above
+ * allows. */
 static bool stream_send(struct conf_peer *peer, struct stream *stream, uint8_t *buffer)
 {
     if (conf_unread(peer) >= CONF_CREDITS)
@@ -50,14 +52,14 @@ static bool stream_send(struct conf_peer *peer, struct stream *stream, uint8_t *
     if (status == TRYST_AGAIN)
         return false;
     CONF_EQUAL(peer->ctx, status, TRYST_OK);
-    memset(buffer, 0xcc, bytes); /* it is ours again */
+    memset(buffer, 0xcc, bytes); /* the caller's again */
     *stream = ahead;
     stream->count++;
     return true;
 }
 
-/* Send until refused, or until `count` frames have left since the start: a receiver that progresses in the
- * barrier before may have read some already. */
+/* Send until refused, or until `count` frames were sent since the start: a receiver that
+ * progresses in the barrier before may have read some already. */
 static void stream_fill(struct conf_peer *peer, struct stream *stream, uint8_t *buffer,
                         uint64_t count)
 {
@@ -68,7 +70,7 @@ static void stream_fill(struct conf_peer *peer, struct stream *stream, uint8_t *
 void body_frames_order(struct conf_ctx *ctx)
 {
     const uint64_t frames =
-        conf_patience > 1 ? 10000 : 70000; /* more than 16 bits count */
+        conf_patience > 1 ? 10000 : 70000; /* the count exceeds 16 bits */
     struct stream out, in;
     _Alignas(8) static _Thread_local uint8_t buffer[1 << 20];
     conf_open(ctx);
@@ -89,8 +91,9 @@ void body_frames_order(struct conf_ctx *ctx)
     conf_close(ctx);
 }
 
-/* A peer that does not read: as many frames as the layer above may leave unread are taken or
- * refused, none is lost, and none waits for the sender to do something more. */
+/* A peer that does not read: as many frames as the layer above may leave unread are
+ * accepted or refused, none is lost, and none needs a further action of the sender to
+ * arrive. */
 void body_frames_full(struct conf_ctx *ctx)
 {
     struct stream out, in;
@@ -131,7 +134,7 @@ void body_frames_full(struct conf_ctx *ctx)
     conf_close(ctx);
 }
 
-/* Rank 0 with all the others: frames both ways, and a bulk each way. */
+/* Rank 0 exchanges frames with each other rank, both ways, and one bulk each way. */
 static void peers_exchange(struct conf_ctx *ctx, struct conf_peer *peer,
                            struct traffic *in, struct traffic *out)
 {
@@ -150,7 +153,7 @@ void body_peers(struct conf_ctx *ctx)
     static _Thread_local struct traffic bulk_in[CONF_RANKS_MAX], bulk_out[CONF_RANKS_MAX];
     static _Thread_local uint8_t buffer[1 << 20];
     int first = ctx->rank == 0 ? 1 : 0, last = ctx->rank == 0 ? ctx->size - 1 : 0;
-    conf_wait_s = 90; /* 65 ranks may have two cores */
+    conf_wait_s = 90; /* 65 ranks may share two cores */
     conf_open(ctx);
     for (int i = first; i <= last; i++) {
         stream_start(&outs[i], ctx, ctx->rank, i);
@@ -185,7 +188,7 @@ void body_peers(struct conf_ctx *ctx)
     conf_close(ctx);
 }
 
-/* One context with itself: no link, no messages. */
+/* A context with a loopback endpoint: no link, no messages. */
 void body_loopback(struct conf_ctx *ctx)
 {
     struct stream out, in;

@@ -27,7 +27,7 @@ _Atomic unsigned conf_wait_s = 20, conf_wake_s = 5;
 /* Types of messages on the harness's links. */
 enum { MESSAGE_HELLO = 1, MESSAGE_CONNECT = 2, MESSAGE_DOORBELL = 3, MESSAGE_LEAVE = 4 };
 
-/* An accepted link that has not said who it is. */
+/* An accepted link before its HELLO. */
 struct conf_guest {
     struct conf_ctx *ctx;
     int pidfd;
@@ -136,13 +136,15 @@ static void on_ep_closed(struct endpoint *ep)
 {
     struct conf_peer *peer = peer_of(ep);
     CONF_CHECK(peer->ctx, peer->closing);
-    /* `closed` comes last; what the stage still copies is none of the transport's any more. */
+    /* `closed` comes last; copies that the stage still runs do not belong to the
+     * transport. */
     CONF_EQUAL(peer->ctx, peer->bulk_live, peer->lane.busy);
     peer->closed = true;
     peer->ep = NULL;
 }
 
-/* One bit flipped, one byte drawn anew, the end cut off, or the descriptor gone. */
+/* Damage the message: flip one bit, randomize one byte, cut the end off, or drop the
+ * descriptor. */
 static tryst_status mutated_send(struct conf_peer *peer, const void *data, size_t bytes,
                                  int fd)
 {
@@ -164,7 +166,7 @@ static tryst_status mutated_send(struct conf_peer *peer, const void *data, size_
 static tryst_status connect_send(struct endpoint *ep, const void *data, size_t bytes,
                                  int fd)
 {
-    struct conf_peer *peer = ep->arg; /* may be asked for from inside ep_open */
+    struct conf_peer *peer = ep->arg; /* may be called from inside ep_open */
     CONF_CHECK(peer->ctx, bytes <= 4096);
     CONF_CHECK(peer->ctx, peer->rank != peer->ctx->rank);
     if (!peer->link || peer->link_closed)
@@ -351,7 +353,7 @@ struct conf_peer *conf_connect(struct conf_ctx *ctx, int rank)
     conf_ep_open(peer);
     CONF_WAIT(ctx, peer->ready_called);
     if (!peer->ready)
-        CONF_FAIL(ctx, "rank %d is not reached: %s", rank, peer->text);
+        CONF_FAIL(ctx, "cannot reach rank %d: %s", rank, peer->text);
     return peer;
 }
 
@@ -417,7 +419,7 @@ static bool stage_wanted(void *arg, const struct bulk *bulk)
 
 static void stage_heard(void *arg)
 {
-} /* who waits asks again */
+} /* a sender that waits retries */
 
 static const struct stage_events stage_events = {stage_wanted, stage_heard, stage_heard};
 
@@ -438,7 +440,7 @@ static void memory_end(struct conf_ctx *ctx)
     CONF_EQUAL(ctx, memory_cache_close(ctx->regions), 0);
 }
 
-/* With a setting fault=…, through the fault wrapper. */
+/* Open the rail; with a setting fault=…, through the fault wrapper. */
 static void rail_start(struct conf_ctx *ctx, const struct transport_ops *ops,
                        const struct rail_params *params)
 {
@@ -448,7 +450,7 @@ static void rail_start(struct conf_ctx *ctx, const struct transport_ops *ops,
     if (!*text) {
         CONF_EQUAL(ctx, transport_rail_open(ops, params, &ctx->rail), TRYST_OK);
         ctx->ops = ctx->rail->ops =
-            ops; /* also what the stage calls is a sabotaged one */
+            ops; /* the stage must also call the sabotaged transport */
         return;
     }
     CONF_EQUAL(ctx, fault_script_parse(text, &script, why), TRYST_OK);
@@ -518,8 +520,8 @@ struct conf_peer *conf_pair(struct conf_ctx *ctx)
 
 /* ---- progress ---- */
 
-/* After this many idle steps a rank sleeps, at most for SLEEP_NS: the cores are few. Wake-ups
- * that are lost cost time here, and are looked for by a test of their own. */
+/* After this many idle steps a rank sleeps, at most for SLEEP_NS, because cores are few.
+ * A lost wake-up only costs time here; sleeping.c tests for lost wake-ups. */
 enum { SPINS = 200, POLL_EVERY = 16 };
 #define SLEEP_NS (2 * NS_PER_MS)
 
@@ -529,7 +531,8 @@ static int rails_progress(struct conf_ctx *ctx)
     return ctx->ops->progress(ctx->rail) + stage->ops->progress(stage);
 }
 
-/* May it sleep? Unless TRYST_AGAIN, for how long: `most_ns` where an event wakes it. */
+/* Arm the rails. TRYST_AGAIN: do not sleep. Else sleep at most `*nap_ns_p`: `most_ns`
+ * where an event wakes the rank. */
 static tryst_status rails_arm(struct conf_ctx *ctx, uint64_t most_ns, uint64_t *nap_ns_p)
 {
     struct rail *rails[2] = {ctx->rail, &ctx->stage.rail};
@@ -563,7 +566,7 @@ void conf_step(struct conf_ctx *ctx)
     (void)poller_run(&ctx->poller, nap_ns);
 }
 
-/* Nothing to do now, and nothing else but an event may make it otherwise. */
+/* Sleep once if a step of progress finds no work: only an event ends the sleep early. */
 void conf_sleep_once(struct conf_ctx *ctx)
 {
     const uint64_t limit = conf_wake_s * conf_patience * NS_PER_S;
@@ -571,7 +574,8 @@ void conf_sleep_once(struct conf_ctx *ctx)
     conf_check_others(ctx);
     if (rails_progress(ctx) > 0)
         return;
-    /* one sleep, but cut: where the machine stood still the others come before it ends */
+    /* one sleep in slices: where the machine stalled, the other ranks get time before the
+     * sleep ends */
     tryst_status status = rails_arm(ctx, PATIENCE_STEP, &nap_ns);
     if (status == TRYST_AGAIN)
         return;
@@ -583,7 +587,8 @@ void conf_sleep_once(struct conf_ctx *ctx)
            patience_spent_ns(&patience) < limit);
     if (called == 0 && patience.spent_ns >= limit)
         CONF_FAIL(
-            ctx, "a lost wake-up: armed, and nothing came within %u s; was waiting at %s",
+            ctx,
+            "a lost wake-up: armed, and no event came within %u s; was waiting at %s",
             conf_wake_s * conf_patience, ctx->shared->ranks[ctx->rank].where);
 }
 
@@ -618,7 +623,7 @@ tryst_status conf_frame_try(struct conf_peer *peer, const void *data, size_t byt
     struct conf_ctx *ctx = peer->ctx;
     void *given_up;
     ctx->inside++;
-    /* A frame that is begun and not committed was never begun. */
+    /* A frame that is begun and never committed has no effect. */
     if (random_range(&ctx->random, 8) == 0 &&
         ctx->ops->frame_begin(peer->ep, ctx->rail->frame_max, &given_up) == TRYST_OK) {
         CONF_CHECK(ctx, (uintptr_t)given_up % 8 == 0);

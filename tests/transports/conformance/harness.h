@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plays the layer above a transport, as transport.h describes it, for two or more contexts.
+/* Plays the layer above a transport, as transport.h describes it, for two or more
+ * contexts.
  *
- * One idea: a test is one function that every rank runs, in a process of its own or as a thread
- * of one child process; what ranks must tell each other beside the transport (addresses, "I have
- * posted", what went wrong) stands in a shared mapping, so the transport proves nothing to
- * itself.
- * Invariant: every wait ends; a rank that fails, crashes or hangs ends the test with what each
- * rank was waiting for. Events may only come from inside progress or a poller function: each
- * callback checks it.
- * Callers: the conformance tests in this folder. */
+ * One idea: a test is one function that every rank runs, in a process or as a thread of
+ * one child process. What the ranks exchange beside the transport (addresses, receives
+ * posted, errors) is in a shared mapping, so the transport is never its own evidence.
+ * Invariant: every wait ends; a rank that fails, crashes or hangs ends the test with a
+ * report of what each rank was waiting for. Events may only come from inside progress or
+ * a poller function; each callback checks this. */
 #ifndef TESTS_CONFORMANCE_HARNESS_H
 #define TESTS_CONFORMANCE_HARNESS_H
 
@@ -36,21 +35,23 @@
 enum {
     CONF_RANKS_MAX = 65,
     CONF_WORDS = 64,
-    CONF_CREDITS = 64 /* frames that the layer above leaves unread */
+    CONF_CREDITS = 64 /* frames that the layer above may leave unread */
 };
 
 enum conf_ends { CONF_SENDS = 1, CONF_RECEIVES = 2 };
 
-/* What is tested: from the command line, one ctest each. */
+/* The transport under test, from the command line: one ctest each. */
 struct conf_subject {
-    const char *name;        /* for messages: "shm_cma" */
+    const char *name;        /* in messages, for example "shm_cma" */
     const char *transport;   /* "shm" */
     const char *settings[8]; /* "shm_mech=cma", ended by NULL */
-    bool threads_only;       /* reaches its own process only: nothing can be killed */
-    bool regions;            /* bulk buffers are registered regions */
-    unsigned on_device;      /* which of them are device memory: enum conf_ends */
+    /* connects ranks of one process only: no rank can be killed */
+    bool threads_only;
+    bool regions; /* bulk buffers are registered regions */
+    /* the ends whose buffers are device memory: enum conf_ends */
+    unsigned on_device;
     bool run_long;
-    long leaks_kib;       /* what the fabric's library loses in a life (closing.c) */
+    long leaks_kib;       /* known leak of the fabric's library per life (closing.c) */
     const char *sabotage; /* a fault of sabotage.c, or NULL */
 };
 
@@ -59,14 +60,14 @@ struct conf_ctx;
 struct conf_peer {
     struct conf_ctx *ctx;
     int rank;
-    struct link *link; /* NULL for oneself */
+    struct link *link; /* NULL for loopback */
     int pidfd;
     struct endpoint *ep;
     struct conf_early *early, **early_end; /* connect messages before ep_open */
     bool ready_called, ready, failed, closed, closing;
-    bool left;        /* the peer said that it closes its endpoint */
-    bool link_closed; /* it is gone */
-    bool may_fail;    /* the peer goes, or is attacked: events->failed is all right */
+    bool left;        /* the peer reported that it closes its endpoint */
+    bool link_closed; /* the link is closed */
+    bool may_fail;    /* the peer may die or be attacked: events->failed is allowed */
     tryst_status ready_status, failed_status;
     char text[TRANSPORT_TEXT_MAX];
     uint64_t frames_sent, frames_read;
@@ -91,26 +92,27 @@ struct conf_ctx {
     struct link_listener *listener;
     struct memory_cache *regions;
     struct place_devices devices;
-    struct stage stage; /* above the rail, as in the library: device memory passes it */
+    struct stage stage; /* above the rail, as in the library: carries device memory */
     struct conf_peer peers[CONF_RANKS_MAX];
     struct random random;
-    int inside;          /* calls into the transport during which nothing may call back */
-    uint64_t barriers;   /* passed so far */
-    int opens;           /* conf_open calls so far; the ranks do them in step */
-    bool mutate;         /* an attacker: its connect messages are damaged on the way */
+    int inside;          /* nested calls into the transport in which no event may fire */
+    uint64_t barriers;   /* barriers passed so far */
+    int opens;           /* conf_open calls so far; equal on all ranks */
+    bool mutate;         /* an attacker: damage the connect messages in transit */
     uint64_t idle_count; /* steps in a row without an event */
     uint64_t again_count;
     jmp_buf escape;
 };
 
-/* One rank's corner of the shared mapping. */
+/* One rank's part of the shared mapping. */
 struct conf_rank {
     struct link_address address;
     uint64_t nonce;
-    _Atomic int published; /* how many times: address and nonce are those of this one */
+    /* number of conf_open calls whose address and nonce are published */
+    _Atomic int published;
     _Atomic int
-        passed; /* the test function returned, or was cut short by another's failure */
-    _Atomic int mortal; /* may be killed */
+        passed; /* the test function returned, or was ended by another rank's failure */
+    _Atomic int mortal; /* the rank may be killed */
     _Atomic uint64_t
         frames_read[CONF_RANKS_MAX]; /* from each rank: credit without frames */
     char where[160];
@@ -118,9 +120,9 @@ struct conf_rank {
 };
 
 struct conf_shared {
-    /* seq_cst throughout: it is a test's signalling, and speed is no matter. */
+    /* All accesses are seq_cst: this is test signalling, and speed does not matter. */
     _Atomic int failed;
-    _Atomic uint64_t arrived; /* at barriers, all together */
+    _Atomic uint64_t arrived; /* arrivals at barriers, of all ranks */
     _Atomic uint64_t words[CONF_WORDS];
     int pids[CONF_RANKS_MAX];
     struct conf_rank ranks[CONF_RANKS_MAX];
@@ -130,63 +132,69 @@ typedef void (*conf_body)(struct conf_ctx *ctx);
 
 enum conf_mode { CONF_PROCESSES, CONF_THREADS };
 
-/* Run `body` in `ranks` ranks and fail the cmocka test if one of them fails, leaks memory or
- * descriptors, or is not through after `limit_s`. */
+/* Run `body` in `ranks` ranks. Fail the cmocka test if a rank fails, leaks memory or
+ * descriptors, or has not finished after `limit_s`. */
 void conf_run(const struct conf_subject *subject, enum conf_mode mode, int ranks,
               unsigned limit_s, conf_body body);
 
-/* The same without cmocka: true when all went well, else `text` says what did not. */
+/* Do the same without cmocka: return true if all ranks passed, else write the reason to
+ * `text`. */
 enum { CONF_TEXT_MAX = 800 };
 bool conf_try(const struct conf_subject *subject, enum conf_mode mode, int ranks,
               unsigned limit_s, conf_body body, char *text);
 
-/* The transport's table; NULL and why when it is not there. */
+/* Return the transport's table; NULL, with the reason logged, where the transport is not
+ * available. */
 const struct transport_ops *conf_ops(const struct conf_subject *subject, char *text);
 
-/* Is there a device to use? Says why not. */
+/* True if a device can be used; else print the reason. */
 bool conf_device_there(const struct conf_subject *subject);
 
-/* Which repetition of the case this is; it goes into every rank's seed. */
+/* The repetition of the case; part of every rank's seed. */
 extern uint64_t conf_round;
 
-/* How long anything that should come may take, and how long a sleeper may sleep; times
- * conf_patience. 20 and 5, but for test_sabotage.c. */
+/* Seconds that an expected event may take, and seconds that a sleeper may sleep; both are
+ * multiplied by conf_patience. 20 and 5, except in test_sabotage.c. */
 extern _Atomic unsigned conf_wait_s, conf_wake_s;
 
-/* Slower builds (sanitizers) get more time: 1 in plain builds. */
+/* Factor on time limits: more in slower builds (sanitizers), 1 in plain builds. */
 extern const unsigned conf_patience;
 
 /* ---- for bodies ---- */
 
-/* How often: `fewer` where each time takes long (sanitizers; a driver's calls for each buffer). */
+/* Repetitions: `fewer` where each takes long (sanitizers, driver calls for each
+ * buffer). */
 static inline uint64_t conf_times(const struct conf_ctx *ctx, uint64_t times,
                                   uint64_t fewer)
 {
     return conf_patience > 1 || ctx->subject->on_device ? fewer : times;
 }
 
-/* A rail, and a listener for links. Published to the other ranks. */
+/* Open a rail and a listener for links, and publish their addresses to the other
+ * ranks. */
 void conf_open(struct conf_ctx *ctx);
-/* A link and an endpoint to `rank`, which does the same; returns when it is ready. */
+/* Open a link and an endpoint to `rank`, which does the same; return when the endpoint is
+ * ready. */
 struct conf_peer *conf_connect(struct conf_ctx *ctx, int rank);
-/* The parts: the link alone; then the endpoint, without waiting. */
+/* Open the parts: the link alone; then the endpoint, without waiting. */
 struct conf_peer *conf_link(struct conf_ctx *ctx, int rank);
 void conf_ep_open(struct conf_peer *peer);
-/* ep_close without waiting; conf_closed waits, for at most 2 s, until its copies have ended, too. */
+/* Call ep_close without waiting. conf_closed waits for `closed`, and at most 2 s for the
+ * endpoint's copies. */
 void conf_ep_close(struct conf_peer *peer);
 void conf_closed(struct conf_peer *peer);
 bool conf_gone(const struct conf_peer *peer);
-/* All endpoints, links and the rail, when all ranks have come this far; or alone, where peers
- * may be dead. */
+/* Close all endpoints, links and the rail once all ranks have called this. The second
+ * form does not wait for the others: peers may be dead. */
 void conf_close(struct conf_ctx *ctx);
 void conf_close_alone(struct conf_ctx *ctx);
-/* The peer's process is gone: its link closed, or its pidfd says so. */
+/* True if the peer's process has ended: its link is closed, or its pidfd is readable. */
 bool conf_dead(const struct conf_peer *peer);
-/* The usual frame around a test of two: open, connect to the other. */
+/* Begin a test of two ranks: open, and connect to the other rank. */
 struct conf_peer *conf_pair(struct conf_ctx *ctx);
 
-/* Sleep as a host does (arm, then the poller) until `condition`, and fail when an event has not
- * woken us within 5 s. */
+/* Sleep as a host does (arm, then the poller) until `condition`; fail when no event wakes
+ * the rank within 5 s. */
 #define CONF_SLEEP(ctx, condition)                         \
     do {                                                   \
         conf_where((ctx), __FILE__, __LINE__, #condition); \
@@ -195,22 +203,22 @@ struct conf_peer *conf_pair(struct conf_ctx *ctx);
     } while (0)
 void conf_sleep_once(struct conf_ctx *ctx);
 
-/* One step of progress; sleeps a little (poller) when it has been idle for long. */
+/* Run one step of progress; sleep briefly (poller) after many idle steps. */
 void conf_step(struct conf_ctx *ctx);
-/* Everybody has come this far. Goes on progressing meanwhile. */
+/* Wait until every rank has called this; progress meanwhile. */
 void conf_barrier(struct conf_ctx *ctx);
 
-/* Send, stepping while the transport says AGAIN. */
+/* Send, stepping while the transport returns AGAIN. */
 void conf_frame(struct conf_peer *peer, const void *data, size_t bytes);
-/* One try, with `inside` set; TRYST_OK counts it as sent. */
+/* Try once, with `inside` set; TRYST_OK counts the frame as sent. */
 tryst_status conf_frame_try(struct conf_peer *peer, const void *data, size_t bytes);
-/* Frames of ours that the peer has not read. */
+/* Return the number of frames sent that the peer has not read. */
 uint64_t conf_unread(const struct conf_peer *peer);
 
 void conf_where(struct conf_ctx *ctx, const char *file, int line, const char *what);
 _Noreturn void conf_fail(struct conf_ctx *ctx, const char *file, int line,
                          const char *fmt, ...) __attribute__((format(printf, 4, 5)));
-/* True when the wait must end because another rank failed. */
+/* End the wait if another rank failed. */
 void conf_check_others(struct conf_ctx *ctx);
 
 #define CONF_FAIL(ctx, ...) conf_fail((ctx), __FILE__, __LINE__, __VA_ARGS__)
@@ -228,8 +236,8 @@ void conf_check_others(struct conf_ctx *ctx);
             CONF_FAIL((ctx), "%s is %lld, not %s (%lld)", #is, is_, #want, want_); \
     } while (0)
 
-/* Progress until `condition`, at most `seconds`. It is evaluated once before each step, and not
- * again once it was true. */
+/* Progress until `condition`, at most `seconds`. The condition is evaluated once before
+ * each step, and not again once it was true. */
 #define CONF_WAIT_FOR(ctx, seconds, condition) \
     CONF_WAIT_TEXT(ctx, seconds, #condition, condition)
 #define CONF_WAIT(ctx, condition) \
@@ -246,7 +254,7 @@ void conf_check_others(struct conf_ctx *ctx);
         }                                                                           \
     } while (0)
 
-/* Progress for a while. */
+/* Progress for `ns`. */
 void conf_idle(struct conf_ctx *ctx, uint64_t ns);
 
 #endif

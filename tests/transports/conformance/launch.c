@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starting the ranks of a conformance test, watching them, and saying what went wrong.
+/* Start the ranks of a conformance test, watch them, and report failures.
  *
- * The test's process itself never opens a transport: ranks are forked from it, as threads too
- * (of one child), so a crash or a hang is one failed test, and each starts from a clean state. */
+ * The test's process never opens a transport: it forks the ranks (or one child with all
+ * ranks as threads). So a crash or a hang is one failed test, and each test starts from a
+ * clean state. */
 #include "harness.h"
 
 #include <setjmp.h>
@@ -48,7 +49,7 @@ static struct config *config_make(const struct conf_subject *subject)
 const struct transport_ops *conf_ops(const struct conf_subject *subject, char *text)
 {
     const struct transport_ops *ops = NULL;
-    (void)snprintf(text, TRANSPORT_TEXT_MAX, "no such transport");
+    (void)snprintf(text, TRANSPORT_TEXT_MAX, "no transport of this name");
     for (int i = 0; transport_builtin[i]; i++)
         if (strcmp(transport_builtin[i]->name, subject->transport) == 0)
             return transport_builtin[i];
@@ -74,7 +75,8 @@ static bool device_load(const struct conf_subject *subject)
     return status == TRYST_OK;
 }
 
-/* In a child: ranks that are forked from a process that uses a driver may not use it. */
+/* Test in a child: ranks forked from a process that has used a driver cannot use the
+ * driver. */
 bool conf_device_there(const struct conf_subject *subject)
 {
     int status;
@@ -135,8 +137,10 @@ static void rank_run(struct start *start)
     atomic_store(&start->shared->ranks[start->rank].passed, 1);
 }
 
-/* A library that loses memory in each life loses a connection now and then: libfabric's TCP, what it has accepted
- * and not heard of when its listener closes (transports/ofi/README.md). Nothing of ours is one of TCP. */
+/* A library that leaks memory in each life also leaks a connection now and then:
+ * libfabric's TCP leaks connections that it has accepted and not read from when its
+ * listener closes (transports/ofi/README.md). The harness itself holds no TCP
+ * connection. */
 static bool descriptors_are_back(const struct start *start, struct descriptors before)
 {
     struct descriptors now = descriptors_look();
@@ -145,7 +149,8 @@ static bool descriptors_are_back(const struct start *start, struct descriptors b
            lost <= (start->subject->leaks_kib ? 2 : 0);
 }
 
-/* What a fabric keeps for the process (descriptors of its library) is there after one rail. */
+/* After one rail, the descriptors that a fabric's library keeps for the whole process are
+ * open. */
 static void warm_body(struct conf_ctx *ctx)
 {
     ctx->size = 1;
@@ -174,14 +179,14 @@ static bool ranks_run(struct start *starts, int count)
     return good;
 }
 
-/* A child's life: `count` ranks from `first` on, then the books. */
+/* Run the child: `count` ranks from `first` on, then the checks for leaks. */
 static void child_run(const struct start *first, int count)
 {
     struct start starts[CONF_RANKS_MAX];
     struct start warm = *first;
     struct conf_rank *corner = &first->shared->ranks[first->rank];
     warm.body = warm_body;
-    warm.shared = calloc(1, sizeof *warm.shared); /* the others must not see it */
+    warm.shared = calloc(1, sizeof *warm.shared); /* not visible to the other ranks */
     rank_run(&warm);
     memcpy(corner->failure, warm.shared->ranks[warm.rank].failure,
            sizeof corner->failure);
@@ -222,7 +227,8 @@ static void dump(const struct conf_shared *shared, int ranks)
                       shared->ranks[i].failure);
 }
 
-/* Has the child ended? It stays a zombie: a rank's death must be seen before it is reaped. */
+/* True if the child has ended. The child stays a zombie: peers must see the death before
+ * the child is reaped. */
 static bool child_ended(pid_t pid, siginfo_t *info)
 {
     memset(info, 0, sizeof *info);
@@ -237,7 +243,8 @@ static bool child_good(const struct conf_rank *rank, const siginfo_t *info)
     return info->si_status == SIGKILL && rank->mortal;
 }
 
-/* Until all have ended, one has crashed (the others learn of it), or the time is up. */
+/* Watch until all children have ended, one has crashed (the others are notified), or the
+ * time is up. */
 static bool children_watch(struct conf_shared *shared, const pid_t *pids, int count,
                            unsigned limit_s, char *text, size_t text_bytes)
 {
@@ -259,11 +266,11 @@ static bool children_watch(struct conf_shared *shared, const pid_t *pids, int co
             atomic_store(&shared->failed, 1);
         }
         if (patience_spent_ns(&patience) > limit_s * NS_PER_S) {
-            (void)snprintf(text, text_bytes, "not through after %u s", limit_s);
+            (void)snprintf(text, text_bytes, "not finished after %u s", limit_s);
             return false;
         }
         for (int i = 0; i < count && atomic_load(&shared->failed); i++)
-            (void)kill(pids[i], SIGCONT); /* a rank that was stopped must see it, too */
+            (void)kill(pids[i], SIGCONT); /* a stopped rank must see the failure, too */
         usleep(500);
     }
     return good;

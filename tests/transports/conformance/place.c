@@ -89,7 +89,7 @@ void place_close(struct place *place)
     *place = (struct place){.ctx = place->ctx};
 }
 
-/* And wait: the test's own copies are no part of what is tested. */
+/* Copy and wait: the test's own copies are not under test. */
 static void copy(const struct place *place, void *to, const void *from)
 {
     struct conf_ctx *ctx = place->ctx;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where the bytes of a bulk lie: on the host, or on a device.
  *
- * One idea: tests look at bytes through `view`. On the host that is the memory itself; a device's is
- * copied there and back by the row of its kind, so the suite needs no driver in particular.
- * Invariant: nothing but place_put writes `data`, and nothing else of ours reads it than place_get.
- * Callers: traffic.c; harness.c opens the devices. */
+ * One idea: tests access the bytes through `view`. For host memory, the view is the
+ * memory itself; device memory is copied to and from the view by the memory ops of its
+ * kind, so the suite depends on no particular driver.
+ * Invariant: within the suite only place_put writes `data`, and only place_get reads
+ * `data`. */
 #ifndef TESTS_CONFORMANCE_PLACE_H
 #define TESTS_CONFORMANCE_PLACE_H
 
@@ -20,7 +21,7 @@ enum { PLACE_DEVICES_MAX = 2 };
 
 /* The devices of one rank. */
 struct place_devices {
-    const struct memory_ops *memory; /* NULL: none are used */
+    const struct memory_ops *memory; /* NULL: no device is used */
     int32_t count;
     void *streams[PLACE_DEVICES_MAX], *events[PLACE_DEVICES_MAX];
 };
@@ -29,20 +30,20 @@ struct place {
     struct conf_ctx *ctx;
     const struct memory_ops *memory; /* NULL: host */
     int32_t device;
-    uint8_t *data; /* what a transport is told */
+    uint8_t *data; /* the address that the transport gets */
     uint8_t *view;
     size_t bytes;
-    struct tryst_mem *mem; /* where bulk buffers are regions */
+    struct tryst_mem *mem; /* set where bulk buffers are regions */
 };
 
 void place_devices_open(struct conf_ctx *ctx);
 void place_devices_close(struct conf_ctx *ctx);
 
-/* `device` is taken modulo how many there are. */
+/* `device` is taken modulo the number of devices. */
 void place_open(struct conf_ctx *ctx, bool on_device, uint64_t device, size_t bytes,
                 struct place *place);
 void place_close(struct place *place);
-/* What was written into `view` is in place when it returns; and the other way. */
+/* Copy the view to `data`, complete on return; place_get copies `data` to the view. */
 void place_put(struct place *place);
 void place_get(struct place *place);
 

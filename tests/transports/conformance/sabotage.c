@@ -14,9 +14,9 @@ static const struct transport_ops *good;
 static struct transport_ops bad;
 static unsigned calls;
 static uint8_t *watched;  /* the buffer of the last receive */
-static uint64_t since_ns; /* the last event, or the close */
+static uint64_t since_ns; /* time of the last event, or of the close */
 
-/* The frame as the layer above builds it: what becomes of it, the fault decides. */
+/* The frame as the layer above builds it; the fault decides what is sent. */
 static _Alignas(8) uint8_t begun[1 << 16];
 
 static tryst_status frame_begin(struct endpoint *ep, size_t max, void **frame_p)
@@ -49,7 +49,7 @@ static void frame_changed(struct endpoint *ep, size_t bytes)
     (void)begun_send(ep, begun, bytes);
 }
 
-/* The second of two goes first. */
+/* Swap two frames. */
 static void frames_swapped(struct endpoint *ep, size_t bytes)
 {
     static uint8_t held[sizeof begun];
@@ -63,7 +63,7 @@ static void frames_swapped(struct endpoint *ep, size_t bytes)
         held_bytes = 0;
 }
 
-/* Control waits for payload. */
+/* Queue control behind payload. */
 static tryst_status frame_behind(struct endpoint *ep, size_t max, void **frame_p)
 {
     const struct conf_peer *peer = ep->arg;
@@ -83,7 +83,7 @@ static tryst_status bulk_beyond(struct endpoint *ep, struct bulk *bulk)
     return good->bulk_recv(ep, bulk);
 }
 
-/* Device memory from eight bytes further on. */
+/* Send device memory from eight bytes further on. */
 static tryst_status device_shifted(struct endpoint *ep, struct bulk *bulk)
 {
     if (bulk->memory)
@@ -96,7 +96,7 @@ static tryst_status has_passed(int32_t device, void *event)
     return TRYST_OK;
 }
 
-/* A receiver that does not wait for the device. */
+/* Complete a receive without waiting for the device. */
 static tryst_status device_early(struct endpoint *ep, struct bulk *bulk)
 {
     static struct memory_ops hasty;
@@ -108,7 +108,7 @@ static tryst_status device_early(struct endpoint *ep, struct bulk *bulk)
     return good->bulk_recv(ep, bulk);
 }
 
-/* A rail that takes device memory which it does not name. */
+/* Accept device memory of a kind that the rail does not list. */
 static tryst_status device_taken(struct endpoint *ep, struct bulk *bulk)
 {
     return bulk->memory ? TRYST_OK : good->bulk_recv(ep, bulk);
@@ -152,7 +152,7 @@ static tryst_status recv_noted(struct endpoint *ep, struct bulk *bulk)
     return good->bulk_recv(ep, bulk);
 }
 
-/* Takes a peer that is silent for a second for dead. */
+/* Give up a peer that is silent for one second. */
 static int progress_impatient(struct rail *rail)
 {
     int events = good->progress(rail);
@@ -204,7 +204,7 @@ static tryst_status rail_leaking_fd(const struct rail_params *params,
     return dup(STDERR_FILENO) >= 0 ? good->rail_open(params, rail_p) : TRYST_E_SYSTEM;
 }
 
-/* Memory that no counter of ours sees. */
+/* Allocate memory that the library's counter does not count. */
 static tryst_status rail_growing(const struct rail_params *params, struct rail **rail_p)
 {
     static uint8_t *volatile kept;

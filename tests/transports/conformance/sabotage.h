@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transports with one known fault each, to show that the suite finds it.
+/* Transports with one known fault each, to prove that the suite finds the fault.
  *
- * One idea: a copy of a good transport's table in which one function is replaced.
- * Callers: conf_open, for test_sabotage.c alone. */
+ * One idea: a copy of a good transport's table in which one function is replaced. Used by
+ * test_sabotage.c alone. */
 #ifndef TESTS_CONFORMANCE_SABOTAGE_H
 #define TESTS_CONFORMANCE_SABOTAGE_H
 
 #include "transports/transport.h"
 
-/* `fault` NULL: `ops` itself. One fault per process. */
+/* Return a copy of `ops` with the fault; `ops` itself if `fault` is NULL. One fault per
+ * process. */
 const struct transport_ops *sabotage_ops(const struct transport_ops *ops,
                                          const char *fault);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sleep and wake: each side sleeps whenever it has nothing to do, and every event must wake it.
+/* Sleep and wake: each side sleeps whenever it is idle, and every event must wake it.
  *
- * A ping-pong of frames and bulks with random pauses, so that each event finds the sleeper
- * before, while and after it arms. One lost wake-up is a silence of 5 s, which fails. */
+ * A ping-pong of frames and bulks with random pauses, so that events come before, while
+ * and after the sleeper arms. One lost wake-up is a silence of 5 s, which fails the
+ * test. */
 #include "cases.h"
 
 #include <unistd.h>
@@ -30,7 +31,7 @@ static void frame_try_sleeping(struct conf_peer *peer, uint64_t number)
     CONF_EQUAL(peer->ctx, status, TRYST_OK);
 }
 
-/* Rank 0 asks by frame; rank 1 answers by frame, every fifth time by bulk. */
+/* Rank 0 sends a frame; rank 1 replies with a frame, every fifth time with a bulk. */
 static void round_ask(struct conf_ctx *ctx, struct conf_peer *peer, uint64_t number)
 {
     struct traffic recv;

@@ -3,19 +3,20 @@
  *
  *   test_conformance NAME TRANSPORT [OPTION…] [setting=value…]
  *
- *   --threads   it reaches its own process only: no processes, nobody is killed
+ *   --threads   the transport connects ranks of one process only: no processes, no kills
  *   --regions   bulk buffers are memory that the library allocated (memory.h)
- *   --device    the cases that move bulk, three times: device memory at the sender, at the receiver,
- *               at both
+ *   --device    the cases that move bulk, three times: device memory at the sender, at
+ *               the receiver, at both
  *   --long      the long cases instead of the fast ones
  *   --only X    cases whose name contains X (up to 8 times: any of them)
- *   --except X  none of those (up to 8 times)
- *   --descriptors N  a rank may have so many open (RLIMIT_NOFILE)
- *   --leaks N   the fabric's library is known to lose up to N KiB a life
+ *   --except X  without the cases whose name contains X (up to 8 times)
+ *   --descriptors N  the limit of open descriptors of a rank (RLIMIT_NOFILE)
+ *   --leaks N   the fabric's library is known to leak up to N KiB a life
  *   UCX_Y=z     into the environment, for the fabric's library; FI_Y=z likewise
  *
- * CMakeLists.txt has one line per transport. Exit 77: the transport, or a device, is not there (and why).
- * TRYST_TEST_SEED replays, TRYST_TEST_VERBOSE shows the transports' log. */
+ * CMakeLists.txt has one line per transport. Exit 77: the transport or a device is not
+ * available; the reason is printed. TRYST_TEST_SEED replays, TRYST_TEST_VERBOSE prints
+ * the transports' log. */
 #include "cases.h"
 
 #include <setjmp.h>
@@ -30,7 +31,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-/* BULK: it moves some, so it is worth another run with device memory. */
+/* BULK: the case moves bulk, so --device repeats it with device memory. */
 enum {
     PROCESSES = 1,
     THREADS = 2,
@@ -46,8 +47,8 @@ struct conf_case {
     conf_body body;
     unsigned modes;
     int ranks;
-    int times;        /* repetitions, each with a seed of its own */
-    unsigned limit_s; /* for each */
+    int times;        /* repetitions, each with another seed */
+    unsigned limit_s; /* time limit of each repetition */
 };
 
 static const struct conf_case cases[] = {
@@ -79,7 +80,8 @@ static const struct conf_case cases[] = {
 
 enum { CASES = sizeof cases / sizeof cases[0] };
 
-/* One case in one mode, with the memory of one subject: what a cmocka test is given. */
+/* The parameter of one cmocka test: one case in one mode, with the memory of one
+ * subject. */
 struct conf_test {
     const struct conf_subject *subject;
     const struct conf_case *what;
@@ -87,7 +89,7 @@ struct conf_test {
     char name[96];
 };
 
-/* Which memory there may be at the two ends, by enum conf_ends. */
+/* The memory at the two ends, by enum conf_ends. */
 enum { ENDS_MAX = 4 };
 static const char *const ends[ENDS_MAX] = {"", ", device to host", ", host to device",
                                            ", device to device"};
@@ -111,7 +113,7 @@ static void test_run(void **state)
     const char *seed = getenv("TRYST_TEST_SEED");
     int times = test->what->times;
     if (test->subject->on_device && !test->subject->run_long && times > 3)
-        times = 3; /* a driver's calls for each buffer */
+        times = 3; /* driver calls for each buffer are slow */
     if (!memory_there(test->what)) {
         print_message("skipped: 4 GiB twice need 10 GiB of memory available\n");
         skip();
@@ -138,13 +140,13 @@ static bool mode_applies(const struct conf_subject *subject, const struct conf_c
     if (mode == CONF_PROCESSES)
         return (what->modes & PROCESSES) && !subject->threads_only;
     if (subject->on_device && !subject->threads_only && (what->modes & PROCESSES))
-        return false; /* threads tell nothing more of a device */
+        return false; /* ranks as threads add no coverage of devices */
     return what->modes & THREADS;
 }
 
 enum { CHOICE_MAX = 8 };
 
-/* Which cases the command line chose. */
+/* The cases that the command line selects. */
 struct choice {
     const char *onlys[CHOICE_MAX], *excepts[CHOICE_MAX];
     int onlys_count, excepts_count;
@@ -159,7 +161,7 @@ static bool is_chosen(const struct choice *choice, const char *name)
         return false;
     for (int i = 0; i < choice->excepts_count; i++)
         if (strstr(name, choice->excepts[i])) {
-            print_message("%s is left out by --except %s\n", name, choice->excepts[i]);
+            print_message("%s is excluded by --except %s\n", name, choice->excepts[i]);
             return false;
         }
     return true;
@@ -173,7 +175,7 @@ static size_t tests_make(const struct conf_subject *subject, const struct choice
         if (!is_chosen(choice, cases[i].name))
             continue;
         if (subject->threads_only && !(cases[i].modes & (THREADS | ONESELF)))
-            print_message("%s is skipped: %s lives in one process\n", cases[i].name,
+            print_message("%s is skipped: %s works in one process only\n", cases[i].name,
                           subject->transport);
         for (int mode = 0; mode < 2; mode++) {
             if (!mode_applies(subject, &cases[i], (enum conf_mode)mode))
@@ -234,7 +236,7 @@ static bool arguments_read(int argc, char **argv, struct conf_subject *subject,
     return true;
 }
 
-/* Each memory in turn, or host memory alone. */
+/* Make the tests for each kind of memory in turn, or for host memory alone. */
 static size_t all_tests_make(const struct conf_subject *subject,
                              const struct choice *choice, struct conf_test *tests)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The suite finds what it is there for: over shm with one fault each, the case named must fail,
- * and say what is expected here. */
+/* The suite finds the faults that it exists for: over shm with one fault each, the named
+ * case must fail with the text expected here. */
 #include "cases.h"
 
 #include <setjmp.h>
@@ -54,17 +54,17 @@ static void test_found(void **state)
                                              on_device ? CONF_SENDS | CONF_RECEIVES : 0};
     char text[CONF_TEXT_MAX];
     if (on_device && !conf_device_there(&subject))
-        skip(); /* it has said why */
+        skip(); /* the reason is printed already */
     if (conf_patience > 1 && strcmp(fault->name, "leak_unseen") == 0)
-        skip(); /* sanitizers keep what is freed */
+        skip(); /* sanitizers keep freed memory */
     if (conf_try(&subject, CONF_PROCESSES, 2, 60, fault->body, text))
-        fail_msg("%s was not found", fault->name);
+        fail_msg("the suite did not find the fault %s", fault->name);
     print_message("found: %s\n", text);
     if (!strstr(text, fault->says))
-        fail_msg("%s was found by accident", fault->name);
+        fail_msg("the suite found the fault %s, but with another text", fault->name);
 }
 
-/* And without a fault these very cases pass. */
+/* Without a fault the same cases pass. */
 static void test_good(void **state)
 {
     const struct conf_subject subject = {.name = "good", .transport = "shm"};

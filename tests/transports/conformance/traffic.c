@@ -51,7 +51,7 @@ static void on_done(struct bulk *bulk, tryst_status status, size_t bytes)
     memset(bulk, 0xdd, sizeof *bulk);
 }
 
-/* From tag to tag another device, so that each pair of them has its turn. */
+/* Each tag uses another device, so each pair of devices is covered. */
 static void traffic_make(struct traffic *traffic, struct conf_peer *peer, uint64_t tag,
                          size_t bytes, unsigned offset, enum conf_ends end,
                          bool on_device)
@@ -113,7 +113,8 @@ static tryst_status start_raw(struct traffic *traffic)
                             : ops->bulk_recv(ep, &traffic->bulk);
 }
 
-/* As rendezvous/recv_run.c: a receive goes through a slot where the rail does not move it. */
+/* As in rendezvous/protocol/recv_run.c: a receive uses a slot where the rail cannot write
+ * to its memory. */
 static tryst_status start_staged(struct traffic *traffic)
 {
     struct conf_peer *peer = traffic->peer;
@@ -172,7 +173,7 @@ static void check_bytes(struct traffic *traffic, size_t from, size_t to, const c
                       traffic->place.view[i]);
 }
 
-/* First, since it brings what lies on a device into view. */
+/* Check the border first, because this copies device memory into the view. */
 static void check_border(struct traffic *traffic)
 {
     size_t begin = (size_t)(traffic->data - traffic->place.view);

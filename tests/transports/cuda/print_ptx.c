@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints the waiting kernel, for ptxas to read (ptx.sh). */
+/* Print the PTX of the waiting kernel, for ptxas to read (ptx.sh). */
 #include <stdio.h>
 
 #include "transports/cuda/cuda_wait_ptx.h"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# ptxas takes the waiting kernel for each chip that we build for.
+# ptxas accepts the waiting kernel for each chip that the build targets.
 set -eu
 [ -x "$PTXAS" ] || { echo "no ptxas: $PTXAS"; exit 77; }
 dir=$(mktemp -d)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cuda module's row, loaded as a context loads it, over the driver that TRYST_CUDA_DRIVER names. */
+/* The memory ops of the cuda module, loaded as a context loads them, over the driver
+ * named by TRYST_CUDA_DRIVER. */
 #ifndef TESTS_TRANSPORTS_CUDA_ROW_H
 #define TESTS_TRANSPORTS_CUDA_ROW_H
 
@@ -43,7 +44,7 @@ static inline const struct memory_ops *row_get(void)
     return row;
 }
 
-/* Until an event has passed. */
+/* Wait until an event has passed. */
 static inline tryst_status row_wait(const struct memory_ops *row, int32_t device,
                                     void *event)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each function of the driver fails once, at each of its calls in turn, under a script that uses the
- * whole row: a status and a sentence each time, and nothing is left. */
+/* Each function of the driver fails once, at each of its calls in turn, under a script
+ * that uses all memory ops: each time a status and an error text result, and no resource
+ * is left. */
 #include <sched.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,12 +14,12 @@ static const struct memory_ops *row;
 
 struct script {
     void *data, *pinned, *stream, *event, *imported;
-    struct memory_ipc ipc; /* of what is imported */
+    struct memory_ipc ipc; /* handle of the imported memory */
     CUdeviceptr mapped;    /* memory that is exported as a descriptor */
     CUmemGenericAllocationHandle handle;
 };
 
-/* Not by the row: the caller's memory, made while nothing fails. */
+/* Make the caller's memory while no call fails; the memory ops do not allocate it. */
 static void mapped_make(struct script *self)
 {
     struct CUmemLocation_st here = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0};
@@ -118,7 +119,8 @@ static tryst_status script_run(struct script *self)
     return status;
 }
 
-/* What frees or closes, or has another way, and so is not reported. */
+/* True for functions whose failure is not reported: those that free or close, and those
+ * with a fallback. */
 static bool is_silent(const char *function)
 {
     static const char *const silent[] = {
@@ -133,7 +135,7 @@ static bool is_silent(const char *function)
 
 static void outcome_check(const char *function, bool failed, tryst_status status)
 {
-    /* to whom it belongs is asked along the way: without an answer a copy goes on */
+    /* the query of the memory's owner is optional: when it fails, a copy goes on */
     bool is_extra = strcmp(function, "cuPointerGetAttributes") == 0;
     if (!failed) {
         assert_int_equal(status, TRYST_OK);
@@ -142,11 +144,11 @@ static void outcome_check(const char *function, bool failed, tryst_status status
                     (status == TRYST_E_INVALID && is_extra));
         assert_string_not_equal(row->error_text(), "");
     } else if (!is_silent(function) && !is_extra) {
-        fail_msg("%s failed, and nobody said so", function);
+        fail_msg("%s failed, and no status or text reported the failure", function);
     }
 }
 
-/* Returns false when there was no `nth` call. */
+/* Return false when there was no `nth` call. */
 static bool walk_one(const char *function, unsigned nth)
 {
     struct script script = {0};
@@ -212,7 +214,7 @@ static void test_each_fails(void **state)
     row = row_get();
     for (size_t i = 0; i < COUNT_OF(functions); i++) {
         unsigned nth = 1;
-        /* cuEventQuery is called as often as it takes */
+        /* cuEventQuery is called a varying number of times */
         while (walk_one(functions[i], nth) && nth < 30)
             nth++;
         if (nth == 1)
@@ -222,7 +224,7 @@ static void test_each_fails(void **state)
     print_message("%u runs\n", runs);
 }
 
-/* The start, which cannot be tried twice in one process once it succeeded. */
+/* Fail the start, which cannot be tried twice in one process once it has succeeded. */
 static void test_start_fails(void **state)
 {
     static const struct {
@@ -240,7 +242,7 @@ static void test_start_fails(void **state)
     assert_null(memory_ops_get(TRYST_MEMORY_CUDA));
     fake_cuda_fail("cuDeviceGetCount", 1, CUDA_ERROR_UNKNOWN);
     assert_int_equal(row_load(&found, text), TRYST_E_UNSUPPORTED);
-    assert_int_equal(row_load(&found, text), TRYST_OK); /* tried anew */
+    assert_int_equal(row_load(&found, text), TRYST_OK); /* retried */
     assert_ptr_equal(found, memory_ops_get(TRYST_MEMORY_CUDA));
     for (size_t i = 2; i < COUNT_OF(starts); i++) {
         fake_cuda_fail(starts[i].function, 1, CUDA_ERROR_UNKNOWN);
@@ -251,7 +253,7 @@ static void test_start_fails(void **state)
     found->stream_close(0, stream);
 }
 
-/* A copy that goes wrong on the device is read from the event that comes behind it. */
+/* The status of a copy that fails on the device comes from the event behind the copy. */
 static void test_copy_fails(void **state)
 {
     struct script script = {0};
@@ -264,7 +266,8 @@ static void test_copy_fails(void **state)
     if (status == TRYST_OK)
         status = row_wait(row, 0, script.event);
     fake_cuda_drain();
-    assert_true(status == TRYST_E_SYSTEM || status == TRYST_OK); /* or not there yet */
+    /* or the failure has not arrived yet */
+    assert_true(status == TRYST_E_SYSTEM || status == TRYST_OK);
     assert_int_equal(row->event_query(0, script.event), TRYST_E_SYSTEM);
     assert_non_null(strstr(row->error_text(), "(700)"));
     script_close(&script);

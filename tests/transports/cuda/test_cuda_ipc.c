@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One process offers device memory in each of the three ways, another reads it; what is no offer is
- * refused. */
+/* One process exports device memory in each of the three ways, another imports it;
+ * malformed offers are refused. */
 #include <sched.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -58,7 +58,7 @@ static int message_receive(int socket, struct message *message)
     return fd;
 }
 
-/* --- who offers --- */
+/* --- the exporter --- */
 
 static char *mapped_alloc(CUmemAllocationHandleType type)
 {
@@ -111,7 +111,7 @@ static void what_is_not_offered(const struct memory_ops *row, char *plain)
           !cuMemAddressFree((CUdeviceptr)unshared, WHOLE));
 }
 
-/* In a process of its own, until the other closes. */
+/* Run the exporter in another process until the importer closes. */
 static int exporter_run(void)
 {
     const struct memory_ops *row = row_get();
@@ -134,7 +134,7 @@ static int exporter_run(void)
     return fake_cuda_check();
 }
 
-/* --- who reads --- */
+/* --- the importer --- */
 
 static void read_it(const struct memory_ops *row, int32_t device, const void *data,
                     int way)
@@ -152,7 +152,7 @@ static void read_it(const struct memory_ops *row, int32_t device, const void *da
     row->stream_close(device, stream);
 }
 
-/* What a peer may say instead. */
+/* Malformed offers of a peer are refused. */
 static void lies_are_refused(const struct memory_ops *row, const struct message *truth,
                              int fd)
 {
@@ -178,7 +178,7 @@ static void lies_are_refused(const struct memory_ops *row, const struct message 
     }
     if (lie.how != MEMORY_IPC_LEGACY) {
         lie = truth->ipc;
-        lie.bytes = WHOLE * 16; /* more than is behind it */
+        lie.bytes = WHOLE * 16; /* more bytes than the handle covers */
         assert_int_not_equal(row->ipc_import(0, &lie, fd, &data), TRYST_OK);
     }
     assert_null(data);

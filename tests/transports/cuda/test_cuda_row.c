@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every function of the cuda row, over the fake driver: what it does, and that the caller's context
- * stays. Run once more over a driver without cuGetProcAddress, and one without cuStreamWaitValue32. */
+/* Every function of the cuda memory ops, over the fake driver: its effect, and that the
+ * caller's context stays current. Runs again over a driver without cuGetProcAddress, and
+ * over one without cuStreamWaitValue32. */
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 
 static const struct memory_ops *row;
 
-/* With a context of the caller's own current throughout. */
+/* The caller has a current context throughout. */
 static int setup(void **state)
 {
     *state = fake_cuda_context(1);
@@ -26,7 +27,7 @@ static int teardown(void **state)
     return fake_cuda_check();
 }
 
-/* Before anything uses a device: asking what it is makes no context. */
+/* Before any use of a device: describing memory creates no context. */
 static void test_describe_first(void **state)
 {
     tryst_device_info info = {.struct_size = sizeof info};
@@ -95,7 +96,8 @@ static void test_priorities(void **state)
     row->stream_close(0, urgent);
 }
 
-/* Host to device 0, to device 1, to the host, in three streams that wait for each other. */
+/* Copy from host to device 0, to device 1, to the host, in three streams that wait for
+ * each other. */
 static void test_copies(void **state)
 {
     enum { BYTES = 100000 };
@@ -133,7 +135,8 @@ static void test_copies(void **state)
     row->free(1, b, BYTES, -1);
 }
 
-/* The stream goes on when the word is there, not before; the caller's context's default stream too. */
+/* The stream continues when the word has the value, not before; so does the default
+ * stream of the caller's context. */
 static void wait_word(void *stream)
 {
     uint32_t *word;
@@ -149,7 +152,8 @@ static void wait_word(void *stream)
         __atomic_store_n(word, value, __ATOMIC_RELEASE);
     }
     assert_int_equal(row_wait(row, 0, event), TRYST_OK);
-    assert_int_equal(row->stream_wait_word(0, stream, word, 0), TRYST_OK); /* passed */
+    /* already passed */
+    assert_int_equal(row->stream_wait_word(0, stream, word, 0), TRYST_OK);
     assert_int_equal(row->event_record(0, stream, event), TRYST_OK);
     assert_int_equal(row_wait(row, 0, event), TRYST_OK);
     row->event_close(0, event);
@@ -168,15 +172,16 @@ static void test_wait_word(void **state)
     assert_int_equal(fake_cuda_calls("cuLaunchKernel") > 0, by_kernel);
     if (by_kernel)
         return;
-    /* The driver has the function, and the device does not take it. */
+    /* The driver has the function, and the device does not support it. */
     fake_cuda_fail("cuStreamWaitValue32", 0, CUDA_ERROR_NOT_SUPPORTED);
     wait_word(NULL);
     assert_int_equal(fake_cuda_calls("cuLaunchKernel"), 2);
-    assert_int_equal(fake_cuda_calls("cuModuleLoadData"), 1); /* kept */
+    assert_int_equal(fake_cuda_calls("cuModuleLoadData"), 1); /* the module is kept */
     fake_cuda_fail(NULL, 0, 0);
 }
 
-/* Several threads meet a device and its kernel first; each has its own sentence of what failed. */
+/* Several threads are the first to use a device and its kernel; each gets an error text
+ * of its failure. */
 static void *first_use(void *arg)
 {
     int32_t device = (int32_t)(uintptr_t)arg % 2;

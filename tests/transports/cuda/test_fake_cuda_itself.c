@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fake driver notices what it is there to notice. Each case is a process of its own. */
+/* The fake driver detects each error that it exists to detect. Each case is a process. */
 #include <cuda.h>
 #include <sched.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static void end(CUdeviceptr data)
         _exit(2);
 }
 
-/* How a child that runs `body` ended: its exit code, or 128 and its signal. */
+/* Return how a child that runs `body` ended: its exit code, or 128 plus its signal. */
 static int outcome(void (*body)(void))
 {
     int status = 0;
@@ -101,7 +101,7 @@ static void beyond(void)
     end(data);
 }
 
-/* The import goes while a copy from it waits in its stream. */
+/* Close the import while a copy from it waits in its stream. */
 static void copy_from_gone(void)
 {
     static char bytes[100];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Links: order, descriptors, backlog, hostile and dying peers, bounds and costs.
  *
- * Both ends live in one process on one poller, unless the peer must die: then it is a child. */
+ * Both ends live in one process on one poller, unless the peer must die: then the peer is
+ * a child. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -35,13 +36,14 @@
 
 enum { ENDS_MAX = 16 };
 
-/* What one end has seen. Messages begin with their number; the rest is a pattern of it. */
+/* The events of one end. A message begins with its number; the rest is a pattern of the
+ * number. */
 struct end {
     struct link *link;
     uint64_t received, received_bytes;
     uint64_t sent;
     uint64_t fds, fds_lost;
-    struct random sizes; /* the sender's stream, replayed */
+    struct random sizes; /* the sender's sequence of sizes, replayed */
     bool close_at_message, keep_open;
     int closed;
     tryst_status status;
@@ -66,7 +68,7 @@ static void log_sink(void *arg, tryst_log_level level, const char *line)
 
 static struct log quiet = {.level = TRYST_LOG_DEBUG, .rank = -1, .sink = log_sink};
 
-/* The machine's clock, but so far ahead (--wrap). */
+/* Added to the machine's clock (--wrap). */
 static uint64_t clock_ahead_ns;
 uint64_t __real_clock_monotonic_ns(void);
 uint64_t __wrap_clock_monotonic_ns(void);
@@ -149,7 +151,7 @@ static void on_accepted(void *arg, struct link *link)
     link_events_set(link, &events, end);
 }
 
-/* Send message number end->sent, with a descriptor that holds its number if asked. */
+/* Send message number end->sent, optionally with a descriptor that holds the number. */
 static tryst_status send_next(struct end *end, struct random *sizes, bool with_fd)
 {
     uint8_t data[LINK_MESSAGE_MAX];
@@ -173,14 +175,14 @@ static tryst_status send_next(struct end *end, struct random *sizes, bool with_f
 
 /* ---- running ---- */
 
-#define PUMP_UNTIL(condition)                                             \
-    do {                                                                  \
-        struct patience patience_ = patience_begin();                     \
-        while (!(condition)) {                                            \
-            poller_run(&poller, NS_PER_MS);                               \
-            if (patience_spent_ns(&patience_) > 10 * NS_PER_S)            \
-                fail_msg("%s did not come true within 10 s", #condition); \
-        }                                                                 \
+#define PUMP_UNTIL(condition)                                        \
+    do {                                                             \
+        struct patience patience_ = patience_begin();                \
+        while (!(condition)) {                                       \
+            poller_run(&poller, NS_PER_MS);                          \
+            if (patience_spent_ns(&patience_) > 10 * NS_PER_S)       \
+                fail_msg("%s was not true within 10 s", #condition); \
+        }                                                            \
     } while (0)
 
 static void pump_ms(int ms)
@@ -206,7 +208,7 @@ static void start_on(const struct link_tcp *tcp, unsigned pending_max)
                      TRYST_OK);
 }
 
-/* One address of the loopback interface: 127.0.0.<last>, or ::1. */
+/* Add one address of the loopback interface: 127.0.0.<last>, or ::1. */
 static void tcp_add(struct link_tcp *tcp, int family, unsigned last)
 {
     struct sockaddr_in in = {.sin_family = AF_INET,
@@ -218,13 +220,13 @@ static void tcp_add(struct link_tcp *tcp, int family, unsigned last)
         memcpy(&tcp->addresses[tcp->count++], &in6, sizeof in6);
 }
 
-/* A socket bound there, or -1. */
+/* Return a socket bound to the address and port, or -1. */
 static int bound_at(const struct sockaddr_storage *from, uint16_t port)
 {
     struct sockaddr_storage at = *from;
     bool six = at.ss_family == AF_INET6;
     int fd = socket(at.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    ((struct sockaddr_in *)&at)->sin_port = htons(port); /* at the same place in both */
+    ((struct sockaddr_in *)&at)->sin_port = htons(port); /* same offset in sockaddr_in6 */
     if (fd >= 0 &&
         bind(fd, (struct sockaddr *)&at,
              six ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in)) == 0)
@@ -294,7 +296,8 @@ static void order_run(bool via_unix, uint64_t seed)
     PUMP_UNTIL(accepted_count == 1);
     struct end *far = &accepted[0];
     while (near.sent < MESSAGES || far->sent < MESSAGES) {
-        uint64_t burst = 1 + random_range(&pace, 60); /* at most 255 KiB a side */
+        /* at most 255 KiB in each direction */
+        uint64_t burst = 1 + random_range(&pace, 60);
         bool with_fd = via_unix && random_range(&pace, 5) == 0;
         for (uint64_t i = 0; i < burst && near.sent < MESSAGES; i++)
             assert_int_equal(send_next(&near, &near_sizes, with_fd && i % 7 == 0),
@@ -351,7 +354,7 @@ static void test_order_tcp6(void **state)
     stop();
 }
 
-/* A host with several interfaces is reached at each of them, on one port. */
+/* A host with several interfaces is reachable at each of them, on one port. */
 static void test_many_addresses(void **state)
 {
     struct link_tcp tcp = {.count = 0};
@@ -383,7 +386,8 @@ static void test_many_addresses(void **state)
     stop();
 }
 
-/* Only ports of the range are taken, each that is free, and none is a clear failure. */
+/* Listeners use only free ports of the range; a range without a free port is a clear
+ * failure. */
 static void test_port_range(void **state)
 {
     enum { PORTS = 3 };
@@ -412,7 +416,7 @@ static void test_port_range(void **state)
             seen |= 1u << (addresses[i].port - first);
     }
     assert_int_equal(seen, (1u << PORTS) - 1);
-    /* One that is taken at the second address alone does not do. */
+    /* A port that is taken at the second address only is not usable. */
     link_listener_close(listeners[1]);
     int fd = bound_at(&tcp.addresses[1], addresses[1].port);
     assert_true(fd >= 0 && listen(fd, 1) == 0);
@@ -425,7 +429,7 @@ static void test_port_range(void **state)
     poller_close(&poller);
 }
 
-/* Descriptors wait in our queue, too, when the socket is full. */
+/* Descriptors are also queued when the socket is full. */
 static void test_fds_queued(void **state)
 {
     enum { MESSAGES = 100 };
@@ -490,11 +494,12 @@ static void test_backlog_tcp(void **state)
     backlog_run(false);
 }
 
-/* ---- the peer goes ---- */
+/* ---- death of the peer ---- */
 
 enum { LAST_WORDS = 50 };
 
-/* A child that connects, sends its last words, leaves ours unread, and is killed. */
+/* Run a child that connects, sends its last messages, leaves its input unread, and is
+ * killed. */
 static void child_run(bool via_unix, int go)
 {
     struct end near;
@@ -527,7 +532,8 @@ static void killed_run(bool via_unix)
     assert_true(pid >= 0);
     if (pid == 0)
         child_run(via_unix, go[0]);
-    usleep(100000); /* its words wait in the socket; whenever it dies, they must come */
+    /* the last messages wait in the socket and must arrive whenever the child dies */
+    usleep(100000);
     struct end *far = &accepted[0];
     far->keep_open = true;
     PUMP_UNTIL(accepted_count == 1);
@@ -537,7 +543,8 @@ static void killed_run(bool via_unix)
     assert_int_equal(write(go[1], "x", 1), 1);
     assert_int_equal(waitpid(pid, &exited, 0), pid);
     assert_true(WIFSIGNALED(exited) && WTERMSIG(exited) == SIGKILL);
-    for (int i = 0; i < 3; i++) /* finds out, by EPIPE, before the last words are read */
+    /* sees the death by EPIPE before the last messages are read */
+    for (int i = 0; i < 3; i++)
         (void)link_send(far->link, 0, "more", 4, -1);
     PUMP_UNTIL(far->closed == 1);
     assert_true(before < LAST_WORDS || far->received == LAST_WORDS);
@@ -546,7 +553,7 @@ static void killed_run(bool via_unix)
     assert_int_equal(far->status, TRYST_E_PEER);
     pump_ms(5);
     assert_int_equal(far->closed, 1);
-    assert_int_equal(poller_run(&poller, 0), 0); /* it is not reported for ever */
+    assert_int_equal(poller_run(&poller, 0), 0); /* the close is reported once */
     close(go[0]);
     close(go[1]);
     stop();
@@ -598,7 +605,7 @@ static void test_refused(void **state)
     stop();
 }
 
-/* A listener of ours whose queue takes no more than a few: the id of its name. */
+/* Listen with a queue of a few connections; return the id of the listener's name. */
 static int small_listen(uint64_t id)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
@@ -612,8 +619,8 @@ static int small_listen(uint64_t id)
     return fd;
 }
 
-/* Many connect at once: those that find the queue full are told to come again, and none of them is
- * taken for a failure. */
+/* Many connect at once: a connection that finds the queue full retries, and none of them
+ * fails. */
 static void test_queue_full(void **state)
 {
     enum { MANY = 80 };
@@ -631,7 +638,8 @@ static void test_queue_full(void **state)
         }
         again += status == TRYST_AGAIN;
         assert_true(status == TRYST_OK || status == TRYST_AGAIN);
-        assert_true(open - before <= 4); /* the queue, and one more that is being taken */
+        /* the queue, and one connection that is being accepted */
+        assert_true(open - before <= 4);
         pump_ms(1);
         while (taken < open)
             fds[taken++] = accept(fd, NULL, NULL);
@@ -647,7 +655,7 @@ static void test_queue_full(void **state)
     stop();
 }
 
-/* The last message before a close comes, although the closing side had bytes unread. */
+/* The last message before a close arrives, although the closing side had unread bytes. */
 static void last_word_run(bool via_unix)
 {
     struct end near;
@@ -674,8 +682,8 @@ static void test_last_word(void **state)
     last_word_run(false);
 }
 
-/* The last word of a rank that leaves waits behind much that a peer, which computes, has not read: the close
- * finds room for it all the same. */
+/* The last message of a rank that leaves is queued behind many bytes that a busy peer has
+ * not read: the close still sends the message. */
 static void test_last_word_queued(void **state)
 {
     struct end near;
@@ -728,7 +736,7 @@ static void raw_send(int fd, const void *data, size_t bytes, int pass_count)
         cmsg->cmsg_type = SCM_RIGHTS;
         cmsg->cmsg_len = CMSG_LEN((size_t)pass_count * sizeof(int));
         memset(CMSG_DATA(cmsg), 0,
-               (size_t)pass_count * sizeof(int)); /* stdin, many times */
+               (size_t)pass_count * sizeof(int)); /* descriptor 0, pass_count times */
     }
     assert_int_equal(sendmsg(fd, &message, MSG_NOSIGNAL), bytes);
 }
@@ -736,7 +744,7 @@ static void raw_send(int fd, const void *data, size_t bytes, int pass_count)
 struct hostile {
     const char *name;
     struct link_header header;
-    size_t bytes; /* sent after it */
+    size_t bytes; /* sent after the header */
     int fds;
     bool tcp;
     const char *says;
@@ -782,14 +790,14 @@ static void test_hostile(void **state)
             fail_msg("%s: status %d, %s", row->name, accepted[0].status,
                      accepted[0].text);
         if (!strstr(accepted[0].text, row->says))
-            fail_msg("%s: says \"%s\"", row->name, accepted[0].text);
+            fail_msg("%s: the text is \"%s\"", row->name, accepted[0].text);
         close(fd);
         stop();
     }
 }
 
-/* Random bytes, and good messages with random faults: whatever comes, the link ends or goes on,
- * and nothing leaks. */
+/* Random bytes, and good messages with random faults: the link closes or goes on, and no
+ * memory leaks. */
 static void test_fuzz(void **state)
 {
     struct random random;
@@ -826,7 +834,7 @@ static void test_fuzz(void **state)
     stop();
 }
 
-/* A message byte by byte, then half of one, then the end. */
+/* A message that arrives byte by byte, then half a message, then the end. */
 static void test_half(void **state)
 {
     for (int via_unix = 0; via_unix < 2; via_unix++) {
@@ -866,16 +874,16 @@ static void test_pending_bound(void **state)
     fds[0] = raw_connect(true);
     PUMP_UNTIL(accepted_count == 1);
     link_events_set(accepted[0].link, &swallow, &accepted[0]);
-    raw_send(fds[0], &header, sizeof header, 0); /* this one speaks, and is left alone */
+    /* this connection has sent bytes and is kept */
+    raw_send(fds[0], &header, sizeof header, 0);
     PUMP_UNTIL(accepted[0].received == 1);
-    uint64_t before_ns =
-        clock_monotonic_ns(); /* they count from when they were accepted */
+    uint64_t before_ns = clock_monotonic_ns(); /* the timeout runs from the accept */
     for (int i = 1; i < 10; i++) {
         fds[i] = raw_connect(i % 2);
         PUMP_UNTIL(accepted_count == i + 1);
     }
     PUMP_UNTIL(accepted[5].closed == 1);
-    for (int i = 0; i < 10; i++) /* the oldest went first */
+    for (int i = 0; i < 10; i++) /* the oldest was dropped first */
         assert_int_equal(accepted[i].closed, i >= 1 && i <= 5);
     assert_int_equal(accepted[1].status, TRYST_E_TIMEOUT);
     link_listener_tick(listener, before_ns + 4 * NS_PER_S);
@@ -889,14 +897,14 @@ static void test_pending_bound(void **state)
     struct link_listener_counters counters = link_listener_counters(listener);
     assert_int_equal(counters.accepted, 10);
     assert_int_equal(counters.silent, 9);
-    assert_int_equal(log_lines, 1); /* one line, the rest left out */
+    assert_int_equal(log_lines, 1); /* one line, the rest suppressed */
     for (int i = 0; i < 10; i++)
         close(fds[i]);
     stop();
 }
 
-/* One that is dropped is dropped, also where it has spoken meanwhile: whoever took it for a link
- * would see that link break. */
+/* A dropped connection stays dropped, even if it has sent bytes meanwhile: its peer would
+ * see an accepted link break. */
 static void test_dropped_unread(void **state)
 {
     int fds[5];
@@ -921,8 +929,9 @@ static void test_dropped_unread(void **state)
     stop();
 }
 
-/* Nobody has looked for longer than an accepted connection may be silent, but it has spoken meanwhile:
- * a connection that comes later does not drop it unread. */
+/* The listener was not polled for longer than an accepted connection may be silent, but
+ * the connection has sent bytes meanwhile: a later connection does not cause it to be
+ * dropped unread. */
 static void test_spoke_while_nobody_looked(void **state)
 {
     int fds[2];
@@ -931,7 +940,7 @@ static void test_spoke_while_nobody_looked(void **state)
     fds[0] = raw_connect(true);
     PUMP_UNTIL(accepted_count == 1);
     link_events_set(accepted[0].link, &swallow, &accepted[0]);
-    fds[1] = raw_connect(true); /* the listener is ready before the link is */
+    fds[1] = raw_connect(true); /* the listener is polled before the link */
     raw_send(fds[0], &header, sizeof header, 0);
     clock_ahead_ns = 6 * NS_PER_S;
     PUMP_UNTIL(accepted_count == 2 && accepted[0].received + accepted[0].closed > 0);
@@ -958,7 +967,7 @@ static void test_foreign_user(void **state)
         if (setresuid(65534, 65534, 65534) != 0)
             _exit(1);
         int fd = raw_connect(true);
-        _exit(recv(fd, &byte, 1, 0) == 0 ? 0 : 2); /* closed without a word */
+        _exit(recv(fd, &byte, 1, 0) == 0 ? 0 : 2); /* closed without a reply */
     }
     PUMP_UNTIL(waitpid(pid, &exited, WNOHANG) == pid);
     assert_int_equal(exited, 0);
@@ -969,7 +978,7 @@ static void test_foreign_user(void **state)
     stop();
 }
 
-/* No descriptor can be made from here on; returns the limit as it was. */
+/* Forbid new descriptors from here on; return the old limit. */
 static struct rlimit descriptors_end(void)
 {
     struct rlimit before;
@@ -981,7 +990,8 @@ static struct rlimit descriptors_end(void)
     return before;
 }
 
-/* Out of descriptors: the connection is refused with the reason, and epoll is not left ringing. */
+/* Out of descriptors: the connection is refused with the reason, and epoll does not keep
+ * reporting the listener. */
 static void no_descriptors(bool via_unix)
 {
     struct end near;
@@ -1015,7 +1025,8 @@ static void test_no_descriptors(void **state)
     no_descriptors(false);
 }
 
-/* A message whose descriptor finds no place comes all the same, and so do those behind it. */
+/* If a descriptor cannot be received, its message still arrives, and the messages behind
+ * it do too. */
 static void test_descriptor_lost(void **state)
 {
     struct end near;
@@ -1038,7 +1049,8 @@ static void test_descriptor_lost(void **state)
     stop();
 }
 
-/* More descriptors on their way than the kernel lets one user have: 0, or what went wrong. */
+/* Send more descriptors than the kernel allows one user in flight. Return 0, or the
+ * number of the step that failed. */
 static int send_too_many(struct link *link)
 {
     enum { TIMES = 64, LIMIT = 16 };
@@ -1168,8 +1180,9 @@ static void test_open_close(void **state)
     assert_int_equal(descriptors_open(), fds);
 }
 
-/* Everything that allocates, with the nth allocation failing: messages come in order or the link
- * closes, and memory and descriptors come back. True when nothing failed. */
+/* Run everything that allocates, with the nth allocation failing: messages come in order
+ * or the link closes, and memory and descriptors come back. True if no allocation
+ * failed. */
 static bool failure_step(uint64_t nth)
 {
     struct link_tcp tcp = {.count = 0};

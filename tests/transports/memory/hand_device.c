@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A device that is run by hand (hand_device.h). */
+/* A device that the test advances by hand (hand_device.h). */
 #include "hand_device.h"
 
 #include "support/unit.h"
@@ -25,10 +25,10 @@ struct hand_stream {
 };
 
 struct hand hand;
-static struct hand_stream *streams[STREAMS_MAX]; /* closed ones stay, empty */
+static struct hand_stream *streams[STREAMS_MAX]; /* closed streams stay, empty */
 static int streams_count;
 
-/* `left` counts the failures to come. */
+/* Count down `left`, the number of failures to come; true while it was positive. */
 static bool fail_now(unsigned *left)
 {
     bool now = *left > 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies that are polled, on a device that is run by hand: their order, their waiting, what fails, and
- * that nobody hears of an end before the device has come to it. */
+/* Copies that are polled, on a device that the test advances by hand: their order, their
+ * waiting, failures, and that no completion is reported before the device has
+ * finished. */
 #include "support/unit.h"
 
 #include <string.h>
@@ -9,14 +10,17 @@
 #include "hand_device.h"
 #include "transports/memory/copy.h"
 
-enum { BYTES = 100, FAILS = 16 /* in a row, and the device is lost */ };
+enum {
+    BYTES = 100,
+    FAILS = 16 /* failed queries in a row after which the device is lost */
+};
 
 struct job {
     struct copy copy;
     char from[BYTES], to[BYTES];
     int done;
     tryst_status status;
-    int place; /* in the order of `done` */
+    int place; /* index in the order of `done` */
 };
 
 static struct copies copies;
@@ -67,7 +71,8 @@ static int teardown(void **state)
     return 0;
 }
 
-/* One stream does its copies in order, and of each stream the oldest alone is asked. */
+/* One stream runs its copies in order, and only the oldest copy of each stream is
+ * queried. */
 static void test_order(void **state)
 {
     struct job jobs[5];
@@ -76,7 +81,7 @@ static void test_order(void **state)
     assert_int_equal(copies.count, 5);
     assert_int_equal(copies_poll(&copies), 0);
     assert_int_equal(hand.query_calls, 1);
-    assert_int_equal(hand_run(0, 1), 1); /* the bytes, not yet the event behind them */
+    assert_int_equal(hand_run(0, 1), 1); /* the copy has run, its event has not passed */
     assert_int_equal(copies_poll(&copies), 0);
     assert_int_equal(hand_run(0, 4), 4); /* one event, a copy, its event, a copy */
     assert_int_equal(copies_poll(&copies), 2);
@@ -85,7 +90,8 @@ static void test_order(void **state)
     assert_int_equal(jobs[2].done, 0);
     assert_false(copy_has_ended(&jobs[2].copy));
     hand_run_all();
-    assert_true(copy_has_ended(&jobs[2].copy)); /* who asks knows it before it is told */
+    /* a query returns the completion before `done` is called */
+    assert_true(copy_has_ended(&jobs[2].copy));
     assert_int_equal(copies_poll(&copies), 3);
     for (int i = 0; i < 5; i++) {
         job_good(&jobs[i]);
@@ -94,13 +100,13 @@ static void test_order(void **state)
     assert_false(copies.count > 0);
     assert_int_equal(hand.streams, 1);
     assert_int_equal(hand.events, 5);
-    job_start(&jobs[0], COPY_OUT, 0, NULL); /* events are used again */
+    job_start(&jobs[0], COPY_OUT, 0, NULL); /* events are reused */
     hand_run_all();
     assert_int_equal(copies_poll(&copies), 1);
     assert_int_equal(hand.events, 5);
 }
 
-/* Neither direction waits for the other, nor one device for another. */
+/* The directions do not wait for each other, nor do the devices. */
 static void test_streams(void **state)
 {
     struct job out, in, other;
@@ -119,8 +125,8 @@ static void test_streams(void **state)
     job_good(&out);
 }
 
-/* A copy begins when its event has passed; without bytes it waits for that alone. Until then it can be
- * dropped, and is not called. */
+/* A copy begins when its event has passed; a copy without bytes waits for the event
+ * alone. Until then the copy can be dropped, and its `done` is not called. */
 static void test_ready(void **state)
 {
     struct hand_event *event = hand_event_make();
@@ -161,10 +167,11 @@ static void on_done_again(struct copy *copy, tryst_status status)
     newest = malloc(sizeof *newest);
     job_start(newest, COPY_OUT, 0, NULL);
     newest->copy.done = on_done_again;
-    hand_run_all(); /* ended before anybody asks */
+    hand_run_all(); /* finished before the first poll */
 }
 
-/* `done` may start another copy and free its own; what it starts is told by the next call. */
+/* `done` may start another copy and free its own; the next poll reports the copy started
+ * there. */
 static void test_done_starts(void **state)
 {
     newest = malloc(sizeof *newest);
@@ -186,7 +193,7 @@ static void fails_once(unsigned *knob, tryst_status status)
     struct job job, after;
     *knob = 1;
     job_start(&job, COPY_OUT, 0, NULL);
-    assert_true(copy_has_ended(&job.copy)); /* the device has never heard of it */
+    assert_true(copy_has_ended(&job.copy)); /* the copy was never queued on the device */
     assert_int_equal(copies_poll(&copies), 1);
     assert_int_equal(job.done, 1);
     assert_int_equal(job.status, status);
@@ -194,7 +201,8 @@ static void fails_once(unsigned *knob, tryst_status status)
     hand_run_all();
     assert_int_equal(copies_poll(&copies), 1);
     job_good(&after);
-    copies_end(&copies); /* so that the next knob meets what is opened once */
+    /* close the streams, so that the next failure meets a first open */
+    copies_end(&copies);
     hand_check();
     copies_init(&copies);
 }
@@ -206,7 +214,7 @@ static void test_cannot_begin(void **state)
     fails_once(&hand.fail_copy, TRYST_E_SYSTEM);
 }
 
-/* One that fails amid others takes none of them along. */
+/* A copy that fails between others does not affect them. */
 static void test_fails_amid(void **state)
 {
     struct job before, failing, behind;
@@ -222,8 +230,8 @@ static void test_fails_amid(void **state)
     job_good(&behind);
 }
 
-/* An event that cannot be recorded is recorded later: until it has passed the device may still be at
- * the bytes. */
+/* An event that cannot be recorded is recorded later: until the event has passed, the
+ * device may still access the bytes. */
 static void test_record_fails(void **state)
 {
     struct job job;
@@ -241,7 +249,8 @@ static void test_record_fails(void **state)
     job_good(&job);
 }
 
-/* A failure to ask says nothing of the copy; so many in a row that the device is lost. */
+/* A failed query does not end the copy; after FAILS failures in a row the device is
+ * lost. */
 static void test_query_fails(void **state)
 {
     struct job jobs[2];
@@ -293,7 +302,8 @@ static void on_done_dropping(struct copy *copy, tryst_status status)
     assert_false(copies_drop(&copies, &second_job->copy));
 }
 
-/* Two whose event is lost end together: the second is too late to be dropped when the first is told. */
+/* Two copies whose event is lost end together: when `done` of the first is called, the
+ * second is too late to be dropped. */
 static void test_lost_is_not_dropped(void **state)
 {
     struct hand_event *event = hand_event_make();
@@ -312,7 +322,8 @@ static void test_lost_is_not_dropped(void **state)
     hand_event_free(event);
 }
 
-/* Each allocation in turn fails: a status, nothing kept, and the next copy goes. */
+/* Each allocation in turn fails: a status results, no memory is kept, and the next copy
+ * works. */
 static void test_no_memory(void **state)
 {
     bool met = true;
@@ -336,7 +347,8 @@ static void test_no_memory(void **state)
     }
 }
 
-/* Who stops takes back what has not begun, and waits for the rest: it is not told before its end. */
+/* Stopping withdraws the copies that have not begun and waits for the others: no copy is
+ * reported before its end. */
 static void test_stop(void **state)
 {
     struct hand_event *event = hand_event_make();
@@ -351,7 +363,7 @@ static void test_stop(void **state)
     }
     assert_int_equal(copies.count, 2);
     assert_int_equal(copies_poll(&copies), 0);
-    hand_event_pass(event); /* nobody listens any more */
+    hand_event_pass(event); /* no copy waits for the event any more */
     hand_run_all();
     assert_int_equal(copies_poll(&copies), 2);
     job_good(&running[0]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pinned slots: what they hold, what bounds them, and what happens when there is none. */
+/* Pinned slots: contents, limits, and behaviour without memory. */
 #include "support/unit.h"
 
 #include <string.h>
@@ -33,10 +33,10 @@ static void test_sizes(void **state)
         const unsigned char *data = taken[i]->data;
         assert_int_equal(data[0], i);
         assert_int_equal(data[taken[i]->bytes - 1], i);
-        assert_null(taken[i]->mem); /* nobody registers here */
+        assert_null(taken[i]->mem); /* not registered, for want of a cache */
     }
     unsigned calls = hand.pinned_calls;
-    for (size_t i = 0; i < COUNT_OF(sizes); i++) { /* what was pinned is kept */
+    for (size_t i = 0; i < COUNT_OF(sizes); i++) { /* pinned memory is kept */
         slots_put(&slots, COPY_OUT, taken[i]);
         assert_ptr_equal(get(&slots, COPY_OUT, sizes[i]), taken[i]);
     }
@@ -47,7 +47,7 @@ static void test_sizes(void **state)
     hand_check();
 }
 
-/* Small ones come by 16, and no limit holds for them. */
+/* Small slots come by 16, and no limit applies to them. */
 static void test_small(void **state)
 {
     enum { COUNT = 100 };
@@ -68,7 +68,8 @@ static void test_small(void **state)
     hand_check();
 }
 
-/* Up to the limit, and of a size that is beyond it two; each direction for itself. */
+/* Slots are limited in bytes, but each size may have two beyond the limit; the directions
+ * are counted separately. */
 static void test_limit(void **state)
 {
     struct slot *taken[16], *large[2];
@@ -80,11 +81,10 @@ static void test_limit(void **state)
     slots_put(&slots, COPY_IN, taken[3]);
     assert_ptr_equal(get(&slots, COPY_IN, 50 * KIB), taken[3]);
     assert_null(get(&slots, COPY_IN, 64 * KIB));
-    for (int i = 0; i < 2;
-         i++) /* what comes in does not starve what is of another size, */
+    for (int i = 0; i < 2; i++) /* slots of COPY_IN starve neither another size, */
         assert_non_null(large[i] = get(&slots, COPY_IN, 2 * MIB));
     assert_null(get(&slots, COPY_IN, 2 * MIB));
-    struct slot *out = get(&slots, COPY_OUT, 64 * KIB); /* nor what goes out */
+    struct slot *out = get(&slots, COPY_OUT, 64 * KIB); /* nor COPY_OUT */
     assert_non_null(out);
     slots_put(&slots, COPY_OUT, out);
     for (int i = 0; i < 16; i++)
@@ -95,8 +95,8 @@ static void test_limit(void **state)
     hand_check();
 }
 
-/* Nothing that was pinned goes back before the end. A size that has two takes a larger one that lies
- * idle before it has a third pinned; what is in use stays as it is. */
+/* Pinned memory is kept until the end. A size that has two slots uses an idle larger slot
+ * before a third is pinned; slots in use stay as they are. */
 static void test_room(void **state)
 {
     struct slot *small[16], *large[2];
@@ -106,9 +106,9 @@ static void test_room(void **state)
         assert_non_null(small[i] = get(&slots, COPY_OUT, 64 * KIB));
     memset(small[15]->data, 0x5a, 64 * KIB);
     slots_put(&slots, COPY_OUT, small[0]);
-    for (int i = 0; i < 2; i++) /* two there may always be */
+    for (int i = 0; i < 2; i++) /* two slots of a size are always allowed */
         assert_non_null(large[i] = get(&slots, COPY_OUT, 256 * KIB));
-    assert_null(get(&slots, COPY_OUT, 256 * KIB)); /* the idle one is too small for it */
+    assert_null(get(&slots, COPY_OUT, 256 * KIB)); /* the idle slot is too small */
     assert_int_equal(hand.pinned, 18);
     slots_put(&slots, COPY_OUT, large[1]);
     assert_ptr_equal(get(&slots, COPY_OUT, 64 * KIB), small[0]);
@@ -126,13 +126,15 @@ static void test_room(void **state)
     hand_check();
 }
 
-/* No memory: no slot, and nothing is kept of the attempt; the next one may succeed. */
+/* No memory: no slot, and the attempt leaves no memory behind; the next attempt may
+ * succeed. */
 static void test_no_memory(void **state)
 {
     struct slots slots;
     struct slot *slot;
     slots_init(&slots, NULL, 64 * MIB);
-    assert_null(get(&slots, COPY_IN, (size_t)1 << 47)); /* the system has no such piece */
+    /* the system has no piece of this size */
+    assert_null(get(&slots, COPY_IN, (size_t)1 << 47));
     assert_null(get(&slots, COPY_IN, SIZE_MAX));
     hand.fail_pinned = 2;
     assert_null(get(&slots, COPY_IN, 100));
@@ -150,7 +152,8 @@ static void test_no_memory(void **state)
     hand_check();
 }
 
-/* Registered where there is a cache; without memory for that, not, and no worse. */
+/* A slot is registered where there is a cache; without memory for the registration the
+ * slot works unregistered. */
 static void test_registered(void **state)
 {
     struct memory_cache *cache;
@@ -160,7 +163,7 @@ static void test_registered(void **state)
     struct slot *slot = get(&slots, COPY_IN, 100 * KIB);
     assert_non_null(slot->mem);
     assert_ptr_equal(memory_find(cache, slot->data, slot->bytes), slot->mem);
-    alloc_fail_at(2); /* the first is the chunk's own record */
+    alloc_fail_at(2); /* the first allocation is the chunk's record */
     struct slot *without = get(&slots, COPY_IN, 300 * KIB);
     assert_true(alloc_fail_off());
     assert_non_null(without);
@@ -172,7 +175,7 @@ static void test_registered(void **state)
     hand_check();
 }
 
-/* ---- at random, against what must always hold ---- */
+/* ---- at random, against the invariants ---- */
 
 enum { LIVE_MAX = 60, ROUNDS = 20000 };
 
@@ -186,7 +189,7 @@ struct live {
 static void live_put(struct slots *slots, struct live *live)
 {
     const unsigned char *data = live->slot->data;
-    assert_int_equal(data[0], live->mark & 0xff); /* nobody else had it */
+    assert_int_equal(data[0], live->mark & 0xff); /* the slot was not shared */
     assert_int_equal(data[live->bytes - 1], live->mark & 0xff);
     slots_put(slots, live->way, live->slot);
     live->slot = NULL;
@@ -206,8 +209,8 @@ static void live_get(struct slots *slots, struct live *live, struct random *rand
     memset(live->slot->data, (int)(mark & 0xff), live->bytes);
 }
 
-/* Two of a size there may be beyond the limit: of those that are not small, at most 2 × 512 KiB and
- * two of each smaller one. */
+/* Two slots of a size are allowed beyond the limit: of the sizes that are not small, at
+ * most 2 × 512 KiB plus two of each smaller size. */
 static void bounds_check(const struct slots *slots)
 {
     for (int way = 0; way < COPY_WAYS; way++)

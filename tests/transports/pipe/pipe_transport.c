@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A transport over pipes, written from transports/transport.h alone: what somebody else's transport
- * looks like, and the proof that the contract is enough. Ranks of one host.
+ * A transport over pipes, written from transports/transport.h alone: an example of a
+ * foreign transport, and the proof that the contract is enough. Ranks of one host.
  *
- * Idea: an endpoint makes two pipes, one for frames and one for bulk, so that no frame queues behind bulk,
- * and hands their read ends to the peer in its two connect messages. It is ready when it has the peer's two.
- * What goes through either is a head and a body. A frame goes as a bulk of our own.
- * Invariants: the peer's pipes are opened anew, so their flags are ours alone and no read blocks. We keep
- * the read end of what we write to, so no write raises SIGPIPE; that the peer has gone is seen by reading.
- * Events and completions come from `progress` alone.
+ * Idea: an endpoint makes two pipes, one for frames and one for bulk, so that no frame
+ * queues behind bulk, and passes their read ends to the peer in its two connect messages.
+ * The endpoint is ready when it has the peer's two read ends. A message in either pipe is
+ * a head and a body. A frame is sent as an internal bulk.
+ * Invariants: the peer's pipes are reopened, so their flags are private and no read
+ * blocks. The endpoint keeps the read ends of the pipes that it writes to, so no write
+ * raises SIGPIPE; the end of the peer is detected by reading. Events and completions come
+ * from `progress` alone.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,20 +31,20 @@ struct head {
     uint64_t tag, bytes;
 };
 
-/** In bulk->scratch while it is ours. */
+/** In bulk->scratch while the transport owns the bulk. */
 struct slot {
     struct bulk *next;
     struct head head;
-    size_t at; /* bytes of head and body that have gone, or come */
+    size_t at; /* bytes of head and body that were sent or received */
     tryst_status status;
 };
 
-/** What comes through one pipe of the peer's. */
+/** The input from one pipe of the peer. */
 struct inlet {
-    struct poller_source source; /* fd -1: not here yet, or at its end */
+    struct poller_source source; /* fd -1: not received yet, or at end of file */
     struct head head;
     size_t at;         /* of head and body */
-    struct bulk *into; /* NULL: the body is drained */
+    struct bulk *into; /* NULL: the body is discarded */
 };
 
 struct pipe_ep {
@@ -50,11 +52,12 @@ struct pipe_ep {
     struct pipe_ep *next;
     uint64_t cookie;
     int state, out[PIPES][2]; /* out: made here; [0] is the peer's end */
-    const char *why;          /* OPENING: refuse it; READY: it is broken */
+    /* reason; OPENING: refuse the peer, READY: the endpoint is broken */
+    const char *why;
     tryst_status how;
     struct inlet in[PIPES];
     struct bulk *sends[PIPES], *posted, *finished;
-    struct bulk sent, got; /* the frame that leaves, and the one that comes */
+    struct bulk sent, got; /* the frame being sent, and the frame being received */
     uint64_t sent_frame[TRANSPORT_FRAME_BYTES / 8], got_frame[TRANSPORT_FRAME_BYTES / 8];
 };
 
@@ -88,7 +91,7 @@ static void append(struct bulk **list, struct bulk *bulk)
     *list = bulk;
 }
 
-/** Take out `bulk`, or (NULL) the one with this tag; NULL: it is not there. */
+/** Remove `bulk`, or (NULL) the bulk with this tag, from `list`; NULL: not found. */
 static struct bulk *take(struct bulk **list, const struct bulk *bulk, uint64_t tag)
 {
     while (*list && (bulk ? *list != bulk : (*list)->tag != tag))
@@ -102,12 +105,12 @@ static struct bulk *take(struct bulk **list, const struct bulk *bulk, uint64_t t
 static void finish(struct pipe_ep *ep, struct bulk *bulk, tryst_status status)
 {
     if (bulk == &ep->sent || bulk == &ep->got)
-        return; /* nobody waits for a frame */
+        return; /* a frame has no completion */
     slot_of(bulk)->status = status;
     append(&ep->finished, bulk);
 }
 
-/** Nothing more is read from pipe `which`. */
+/** Stop reading pipe `which`. */
 static void in_close(struct pipe_ep *ep, int which)
 {
     struct pipe_rail *rail = rail_of(ep->base.rail);
@@ -119,7 +122,7 @@ static void in_close(struct pipe_ep *ep, int which)
     source->fd = -1;
 }
 
-/** It carries nothing any more: all bulk ends, all descriptors are closed. */
+/** Shut the endpoint down: all bulk ends, all descriptors are closed. */
 static void shut(struct pipe_ep *ep, int state, tryst_status status)
 {
     ep->state = state;
@@ -138,15 +141,15 @@ static void shut(struct pipe_ep *ep, int state, tryst_status status)
     }
 }
 
-/* ---- connecting --------------------------------------------------------------------------- */
+/* ---- connecting -------------------------------------------------------------------- */
 
 static void readable(struct poller_source *source, uint32_t events)
 {
-    (void)source; /* the pass that follows reads */
+    (void)source; /* the progress call that follows reads */
     (void)events;
 }
 
-/** Open the peer's pipe, whose descriptor stays the caller's, with flags of our own. */
+/** Open the peer's pipe with private flags; the caller keeps `fd`. */
 static bool in_open(struct pipe_ep *ep, uint64_t which, int fd)
 {
     struct pipe_rail *rail = rail_of(ep->base.rail);
@@ -220,7 +223,7 @@ static void ep_message(struct endpoint *base, const void *data, size_t bytes, in
     memcpy(hello, data, bytes == sizeof hello ? bytes : 0);
     bool right = hello[0] == ep->cookie && hello[1] == HELLO_MAGIC && fd >= 0;
     if (!right || ep->state != OPENING || !in_open(ep, hello[2], fd))
-        broken(ep, TRYST_E_PROTOCOL, "a connect message that brings no pipe");
+        broken(ep, TRYST_E_PROTOCOL, "a connect message without a pipe");
     if (fd >= 0)
         close(fd);
 }
@@ -230,9 +233,9 @@ static void ep_close(struct endpoint *base)
     shut(ep_of(base), CLOSING, TRYST_E_CANCELED);
 }
 
-/* ---- what leaves -------------------------------------------------------------------------- */
+/* ---- output ------------------------------------------------------------------------ */
 
-/** Write what waits for pipe `which`, as far as there is room. */
+/** Write the queue of pipe `which`, as far as there is room. */
 static int out_flush(struct pipe_ep *ep, int which)
 {
     struct bulk *bulk;
@@ -298,19 +301,19 @@ static tryst_status bulk_recv(struct endpoint *base, struct bulk *bulk)
 static void bulk_cancel(struct endpoint *base, struct bulk *bulk)
 {
     struct bulk *found = take(&ep_of(base)->posted, bulk, 0);
-    if (found) /* else its message is coming, or its end is */
+    if (found) /* otherwise its message is arriving, or its completion is */
         finish(ep_of(base), found, TRYST_E_CANCELED);
 }
 
-/* ---- what comes --------------------------------------------------------------------------- */
+/* ---- input ------------------------------------------------------------------------- */
 
-/** A head has come: where does its body go? */
+/** After a head, choose the destination of its body. */
 static void in_begin(struct pipe_ep *ep, int which)
 {
     struct inlet *in = &ep->in[which];
     in->into = which == FRAMES ? &ep->got : take(&ep->posted, NULL, in->head.tag);
     if (which == FRAMES && (in->head.bytes == 0 || in->head.bytes > ep->got.bytes)) {
-        broken(ep, TRYST_E_PROTOCOL, "a frame of a wrong size");
+        broken(ep, TRYST_E_PROTOCOL, "a frame of an invalid size");
     } else if (!in->into) {
         ep->base.rail->events->unexpected(&ep->base, in->head.tag,
                                           (size_t)in->head.bytes);
@@ -352,11 +355,11 @@ static int in_read(struct pipe_ep *ep, int which)
         if (n < 0 && errno == EAGAIN)
             break;
         if (n < 0) {
-            broken(ep, TRYST_E_PEER, "a pipe cannot be read");
+            broken(ep, TRYST_E_PEER, "cannot read from a pipe");
             break;
         }
         if (n == 0 &&
-            left) { /* the peer has closed its end, or died: which, the link says */
+            left) { /* the peer has closed its end or died: the link reports which */
             in_close(ep, which);
             break;
         }
@@ -370,7 +373,7 @@ static int in_read(struct pipe_ep *ep, int which)
     return moved > 0;
 }
 
-/* ---- rail --------------------------------------------------------------------------------- */
+/* ---- rail -------------------------------------------------------------------------- */
 
 static bool state_is_due(const struct pipe_ep *ep)
 {
@@ -437,7 +440,7 @@ static tryst_status rail_arm(struct rail *base)
             return TRYST_AGAIN;
         if (ep->sends[FRAMES] || ep->sends[BULK])
             status =
-                TRYST_E_UNSUPPORTED; /* no descriptor tells of room: look again soon */
+                TRYST_E_UNSUPPORTED; /* no descriptor signals room: poll again soon */
     }
     return status;
 }
