@@ -86,8 +86,8 @@ static void test_offer_waits_want_comes(void **state)
     passes(1);
     world_doze(&world); /* the receive is announced */
     passes(20);
-    assert_int_equal(hand.copy_calls,
-                     1); /* the WANT has come, and the bytes are being fetched */
+    /* the WANT has come, and the bytes are being fetched */
+    assert_int_equal(hand.copy_calls, 1);
     world.sides[1].hold_frames = false;
     world.sides[0].frames_max = 0;
     passes(20);

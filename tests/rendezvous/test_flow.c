@@ -270,9 +270,8 @@ static void test_offers_merge(void **state)
     assert_int_equal(world.sides[0].rdv->counters.offers, 1);
     assert_int_equal(in[0].tolds, 1);
     assert_int_equal(in[0].came, 5);
-    world.sides[1].hold_frames =
-        /* several are in flight, and are read one after the other */
-        true;
+    /* several are in flight, and are read one after the other */
+    world.sides[1].hold_frames = true;
     for (uint32_t i = 6; i <= N; i++) {
         flow_ready(&out[0].flow, i);
         world_pass(&world);
@@ -1076,7 +1075,7 @@ static void test_cannot_start(void **state)
     }
 }
 
-/* ---- dumps and live pages ---------------------------------------------------------- */
+/* ---- dumps and stalls -------------------------------------------------------------- */
 
 static void test_seen(void **state)
 {
@@ -1216,10 +1215,9 @@ static void test_above(void **state)
                              TRYST_OK);
         else if (way == BY_CLOSE)
             close_step(0);
+        /* also causes a warning about a stall */
         else
-            clock_fake_advance(&world.clock,
-                               /* also causes a warning about a stall */
-                               60 * NS_PER_S);
+            clock_fake_advance(&world.clock, 60 * NS_PER_S);
         world_settle(&world);
         assert_int_equal(engine.fails, 1);
         world_done(op, wanted[way]);

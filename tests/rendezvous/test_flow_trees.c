@@ -28,9 +28,8 @@ struct edge {
 struct piece {
     int rank, tree;
     uint32_t ready; /* root: slices summed over all children */
-    struct edge up[RANKS_MAX],
-        /* indexed by the other rank at the root, by the tree at a leaf */
-        down[RANKS_MAX];
+    /* indexed by the other rank at the root, by the tree at a leaf */
+    struct edge up[RANKS_MAX], down[RANKS_MAX];
     uint8_t in[SLICES_MAX * SLICE], out[SLICES_MAX * SLICE];
 };
 

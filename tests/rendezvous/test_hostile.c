@@ -891,9 +891,8 @@ static void test_floods(void **state)
             frame_begin(&frame);
             flood_add(&frame, (enum flood)flood, i);
             inject(&frame);
-            enemy()->out.frames_acked =
-                /* the enemy goes on reading */
-                (uint32_t)enemy()->out.frames_sent;
+            /* the enemy goes on reading */
+            enemy()->out.frames_acked = (uint32_t)enemy()->out.frames_sent;
             world_pass(&world);
             uint64_t now = alloc_live_bytes() - before;
             most = now > most ? now : most;

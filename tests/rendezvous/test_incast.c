@@ -159,9 +159,8 @@ static void test_urgent_beside(void **state)
         world_pass(&world);
     assert_int_equal(tryst_op_test(recvs[1]), TRYST_OK);
     assert_int_equal(tryst_op_test(recvs[0]), TRYST_IN_PROGRESS);
-    assert_true(recvs[0]->run->upto <=
-                /* of 256 slices, while 128 urgent ones came */
-                before + 32);
+    /* of 256 slices, while 128 urgent ones came */
+    assert_true(recvs[0]->run->upto <= before + 32);
     world_settle(&world);
     for (int i = 0; i < 2; i++) {
         world_done(recvs[i], TRYST_OK);

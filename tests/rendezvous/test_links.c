@@ -140,9 +140,8 @@ static void test_left_is_passed_on(void **state)
 {
     for (int late = 0; late < 2; late++) {
         world_open(&world, 3, NULL);
-        world.hold_links = world.links_backwards =
-            /* rank 2's link comes up first */
-            late;
+        /* rank 2's link comes up first */
+        world.hold_links = world.links_backwards = late;
         world_settle(&world);
         tryst_step *step = world_step(&world, 1, 1);
         leave(2);

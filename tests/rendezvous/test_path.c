@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What two ranks report to each other about the path between them: the sender's slice
- * size, and pauses of a rank while bulk is in flight. */
+/* The path between two ranks, as they report it to each other: the sender's slice size,
+ * and pauses of a rank while bulk is in flight. */
 #include "world.h"
 
 #include "rendezvous/protocol/recv_run.h"

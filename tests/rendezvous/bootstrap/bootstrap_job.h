@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A job whose ranks are threads of the test, on a loopback port that no other test
- * uses. */
+/* A job whose ranks are threads of the test, on a loopback port of the test. */
 #ifndef TRYST_TESTS_BOOTSTRAP_JOB_H
 #define TRYST_TESTS_BOOTSTRAP_JOB_H
 

@@ -23,8 +23,7 @@ static void timeout_set(struct job *job, uint64_t ns)
         job->ranks[i].params.timeout_ns = ns;
 }
 
-/* Put all ranks of the job on the clock `fake`, which stands still until the test
- * advances it. */
+/* Put all ranks of the job on the clock `fake`, which only the test advances. */
 static void clock_set(struct job *job, struct clock_fake *fake)
 {
     clock_fake_init(fake, 1000);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The roster: every rank comes to the same verdict, and the error names what differs. The
- * test replaces the exchange by a bootstrap_allgather of its own. */
+/* The roster: every rank comes to the same verdict, and the error names what differs. A
+ * bootstrap_allgather defined here replaces the exchange. */
 #include <stdlib.h>
 #include <string.h>
 
