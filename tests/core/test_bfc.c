@@ -19,7 +19,7 @@ enum {
 };
 #define BASE ((uintptr_t)1 << 40)
 
-/* --- a device: addresses, and streams that advance only on command --- */
+/* ---- a device: addresses, and streams that advance only on command ----------------- */
 
 struct event {
     int stream;
@@ -163,7 +163,7 @@ static struct bfc_counts counts_of(const struct bfc *bfc)
     return counts;
 }
 
-/* --- decisions --- */
+/* ---- decisions --------------------------------------------------------------------- */
 
 static void smallest_that_fits(void **state)
 {
@@ -455,7 +455,7 @@ static void allocations_fail(void **state)
     }
 }
 
-/* --- a long run against a model --- */
+/* ---- a long run against a model ---------------------------------------------------- */
 
 struct grain {
     uint32_t owner;       /* 0: free */

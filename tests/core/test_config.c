@@ -60,8 +60,7 @@ static struct config *open_ok(void)
     return config;
 }
 
-/* ------------------------------------------------------------------------------- the
- * table */
+/* ---- the table --------------------------------------------------------------------- */
 
 static void every_row_is_sound(void **state)
 {
@@ -116,8 +115,7 @@ static void constants_name_the_words(void **state)
     config_close(config);
 }
 
-/* ------------------------------------------------------------------------ sources,
- * values */
+/* ---- sources, values --------------------------------------------------------------- */
 
 static void defaults_hold_where_nothing_is_said(void **state)
 {
@@ -280,8 +278,7 @@ static void without_the_environment_there_are_defaults(void **state)
     config_close(config);
 }
 
-/* ------------------------------------------------------------------------------ visit,
- * copy */
+/* ---- visit, copy ------------------------------------------------------------------- */
 
 struct visited {
     size_t count, stop_after;
@@ -360,8 +357,7 @@ static void no_memory_is_a_status(void **state)
     unsetenv("TRYST_NET");
 }
 
-/* ---------------------------------------------------------------------- equal on all
- * ranks */
+/* ---- equal on all ranks ------------------------------------------------------------ */
 
 static bool agreed_equal(const struct config *a, const struct config *b)
 {

@@ -133,8 +133,7 @@ static void control_characters_cannot_forge_a_line(void **state)
     assert_non_null(strstr(caught.line, "and   31m,  , \xc3\xa9"));
 }
 
-/* ------------------------------------------------------------------------ the default
- * sink */
+/* ---- the default sink -------------------------------------------------------------- */
 
 struct stderr_capture {
     int saved, reader;
@@ -193,8 +192,7 @@ static void a_closed_stderr_does_no_harm(void **state)
     assert_int_equal(after, 0);
 }
 
-/* ------------------------------------------------------------------------------ rate
- * limit */
+/* ---- rate limit -------------------------------------------------------------------- */
 
 /* Run the child: descriptor 2 is `at_take` at log_stderr_take, and `later` after it. */
 static int stderr_child(int at_take, int later)

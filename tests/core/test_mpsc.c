@@ -20,8 +20,7 @@ struct message {
 
 static struct message messages[PRODUCERS][EACH];
 
-/* -------------------------------------------------------------------------------
- * unbounded */
+/* ---- unbounded --------------------------------------------------------------------- */
 
 static void a_drain_gives_all_in_order(void **state)
 {

@@ -83,8 +83,7 @@ static void assert_us(json_t *event, const char *field, double us)
     assert_true(found > us - 1e-4 && found < us + 1e-4);
 }
 
-/* ------------------------------------------------------------------------------ one
- * thread */
+/* ---- one thread -------------------------------------------------------------------- */
 
 static void without_a_trace_nothing_happens(void **state)
 {
@@ -352,8 +351,7 @@ static void no_memory_loses_events_and_counts_them(void **state)
     trace_close(trace);
 }
 
-/* ---------------------------------------------------------------------------------
- * threads */
+/* ---- threads ----------------------------------------------------------------------- */
 
 enum { THREADS = 3 };
 

@@ -460,7 +460,7 @@ static void test_blocked_canceled(void **state)
     end();
 }
 
-/* ---- few frames, many answers ------------------------------------------------------ */
+/* ---- many answers in few frames ---------------------------------------------------- */
 
 static void test_few_frames(void **state)
 {

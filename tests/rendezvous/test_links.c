@@ -448,8 +448,7 @@ static void test_abort_notes(void **state)
     world_close(&world);
 }
 
-/* ---- a peer that has not made a pass yet
- * ------------------------------------------------- */
+/* ---- a peer that has not made a pass yet ------------------------------------------- */
 
 static const struct world_setting impatient[] = {{"connect_timeout", "5s"}, {0}};
 

@@ -14,7 +14,7 @@
 
 static const struct compiled_params no_params;
 
-/* ---- a plan is right --------------------------------------------------------------- */
+/* ---- checks of a plan -------------------------------------------------------------- */
 
 static void half_check(const struct compiled_half *half, uint32_t root, uint32_t n)
 {
@@ -202,8 +202,7 @@ static void every_network_survives(void **state)
     }
 }
 
-/* ---- the network's rate from a rank's machine
- * ---------------------------------------------- */
+/* ---- the network's rate from a rank's machine -------------------------------------- */
 
 enum { OUT_RANKS = 4 };
 

@@ -80,8 +80,7 @@ static void row_check(const struct seen *row)
     graph_close(graph);
 }
 
-/* -----------------------------------------------------------------------------
- * NCCL: devices */
+/* ---- NCCL: devices ----------------------------------------------------------------- */
 
 #define SYSTEM(...)     "<system version=\"1\">" __VA_ARGS__ "</system>"
 #define CPU(...)        SYSTEM("<cpu numaid=\"0\">" __VA_ARGS__ "</cpu>")
@@ -192,8 +191,7 @@ static void nccl_wires(void **state)
     graph_close(graph);
 }
 
-/* -----------------------------------------------------------------------------
- * NCCL: links */
+/* ---- NCCL: links ------------------------------------------------------------------- */
 
 #define GPU(id, dev, ...)                                      \
     "<pci busid=\"" id "\" class=\"0x030200\"><gpu dev=\"" dev \
@@ -264,8 +262,7 @@ static void nvlinks_to_switches(void **state)
     graph_close(graph);
 }
 
-/* -----------------------------------------------------------------------------
- * hwloc */
+/* ---- hwloc ------------------------------------------------------------------------- */
 
 #define HWLOC(version, devices, after)                                           \
     "<topology version=\"" version "\"><object type=\"Machine\" gp_index=\"1\">" \
@@ -383,8 +380,7 @@ static void hwloc_versions_agree(void **state)
     graph_close(three);
 }
 
-/* -----------------------------------------------------------------------------
- * hwloc: NVLinkBandwidth */
+/* ---- hwloc: NVLinkBandwidth -------------------------------------------------------- */
 
 #define TESLA(bus, gp) DEVICE(bus, gp, "0302 [10de:1db8] [10de:131d] a1", "", "")
 #define MATRIX(indexes, values)                                                 \
@@ -461,8 +457,7 @@ static void matrix_closure(void **state)
     graph_close(graph);
 }
 
-/* -----------------------------------------------------------------------------
- * what is refused, and how the list is shown */
+/* ---- refusals, and the list of skipped parts --------------------------------------- */
 
 struct wrong {
     const char *text, *reason;

@@ -199,8 +199,7 @@ static void hwloc_there_and_back(void **state)
     there_and_back("two-sockets.xml", GRAPH_HWLOC_XML);
 }
 
-/* -----------------------------------------------------------------------------
- * what is wrong */
+/* ---- mistakes ---------------------------------------------------------------------- */
 
 struct wrong {
     const char *text, *reason;
@@ -297,8 +296,7 @@ static void nothing_is_printed(void **state)
     close(said);
 }
 
-/* -----------------------------------------------------------------------------
- * memory */
+/* ---- memory ------------------------------------------------------------------------ */
 
 static tryst_status read_and_show(const char *text, size_t bytes)
 {

@@ -126,7 +126,7 @@ static void drawn_drop(struct drawn *drawn)
     test_free(drawn->wires);
 }
 
-/* ---- what holds of every picture --------------------------------------------------- */
+/* ---- rules for every picture ------------------------------------------------------- */
 
 /* True if the wire may cross the box: a machine or an NVLink switch, drawn before the
  * wire, so that the wire does not appear to end there. */

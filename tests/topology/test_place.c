@@ -13,8 +13,7 @@
 
 #define DEVICES_MAX 16
 
-/* -----------------------------------------------------------------------------
- * machines */
+/* ---- machines ---------------------------------------------------------------------- */
 
 static uint32_t node_add(struct graph *graph, enum graph_node_kind kind, const char *name,
                          int number, const char *pci)
@@ -94,8 +93,7 @@ static struct graph *cube_mesh_open(uint32_t gpus[8])
     return graph;
 }
 
-/* -----------------------------------------------------------------------------
- * what is chosen */
+/* ---- the choice -------------------------------------------------------------------- */
 
 /* Place the ranks and compare with `expected` (one digit for each rank). */
 static void expect(const struct graph *graph, const uint32_t *nodes, uint32_t devices,
@@ -199,8 +197,7 @@ static void test_addresses(void **state)
     graph_close(graph);
 }
 
-/* -----------------------------------------------------------------------------
- * against all arrangements */
+/* ---- against all arrangements ------------------------------------------------------ */
 
 #define RANDOM_DEVICES 6
 
@@ -306,8 +303,7 @@ static void test_is_best(void **state)
     }
 }
 
-/* -----------------------------------------------------------------------------
- * the public face */
+/* ---- the public interface ---------------------------------------------------------- */
 
 static tryst_topo *topo_of(const struct graph *graph)
 {

@@ -13,8 +13,7 @@
 
 #define G 1e9
 
-/* --- known answers
- * ------------------------------------------------------------------------- */
+/* ---- known answers ----------------------------------------------------------------- */
 
 struct answer {
     const char *what;
@@ -189,8 +188,7 @@ static void weights_alone_come_near(void **state)
     }
 }
 
-/* --- properties of every plan
- * -------------------------------------------------------------- */
+/* ---- properties of every plan ------------------------------------------------------ */
 
 static struct overlay *random_network(struct random *random)
 {
@@ -285,8 +283,7 @@ static void a_plan_of_before_is_a_start(void **state)
     }
 }
 
-/* --- simplifying
- * --------------------------------------------------------------------------- */
+/* ---- simplifying ------------------------------------------------------------------- */
 
 /* Check that no step takes longer (but for a solver's rounding), adds trees or adds
  * depth. */

@@ -260,7 +260,7 @@ static void trees_share(void **state)
     near("fill of two", cost.fill_s * 1e6, 2 * 65.536);
 }
 
-/* ---- who wins ---------------------------------------------------------------------- */
+/* ---- the fastest shape by size ----------------------------------------------------- */
 
 static const char *winner(struct graph *graph, uint64_t bytes)
 {

@@ -107,7 +107,7 @@ static void table_print(enum net_family family, uint32_t n, double gap)
     chosen_close(&chosen);
 }
 
-/* ---- what is chosen ---------------------------------------------------------------- */
+/* ---- the choice -------------------------------------------------------------------- */
 
 static void tree_right(const struct plan_tree *tree, const struct plan *plan)
 {

@@ -184,7 +184,7 @@ static void early_ranks_wait_for_the_next_session(void **state)
     job_expect(&job, TRYST_OK, NULL);
 }
 
-/* ---- names and values ---- */
+/* ---- names and values -------------------------------------------------------------- */
 
 static tryst_status put_and_get(struct job *job, struct bootstrap *bootstrap, int rank,
                                 struct err *err)
@@ -264,7 +264,7 @@ static void bad_puts_are_refused_and_harm_nobody(void **state)
     }
 }
 
-/* ---- the caller's own all-gather ---- */
+/* ---- the caller's own all-gather --------------------------------------------------- */
 
 struct caller {
     pthread_barrier_t barrier;
@@ -351,7 +351,7 @@ static void callers_allgather_that_fails_or_is_out_of_order(void **state)
     job_expect(&job, TRYST_E_GROUP, "in rank order");
 }
 
-/* ---- signals ---- */
+/* ---- signals ----------------------------------------------------------------------- */
 
 /* Return the mask of blocked signals of this process's thread named `name`; 0 if there is
  * none. */

@@ -45,7 +45,7 @@ static void job_pass(struct job *job, struct clock_fake *fake, uint64_t ns)
     while (pthread_tryjoin_np(job->ranks[0].thread, NULL) != 0 && threads_asleep());
 }
 
-/* ---- ranks that do not come ---- */
+/* ---- ranks that do not come -------------------------------------------------------- */
 
 /* The time-out of missing ranks starts when the other ranks have arrived, however long
  * that takes. */
@@ -184,7 +184,7 @@ static void cancel_ends_the_knocking(void **state)
     job_expect(&job, TRYST_E_CANCELED, "rank 1 was cancelled");
 }
 
-/* ---- ranks that contradict each other ---- */
+/* ---- ranks that contradict each other ---------------------------------------------- */
 
 static void sizes_that_differ(void **state)
 {
@@ -318,7 +318,7 @@ static void rank_that_leaves_early_is_named(void **state)
     job_expect(&job, TRYST_E_BOOTSTRAP, "rank 1 left the bootstrap");
 }
 
-/* ---- the token ---- */
+/* ---- the token --------------------------------------------------------------------- */
 
 static void token_that_differs(void **state)
 {
@@ -376,7 +376,7 @@ static void no_token_is_an_error_and_insecure_is_not(void **state)
     job_expect(&job, TRYST_OK, NULL);
 }
 
-/* ---- ranks that die ---- */
+/* ---- ranks that die ---------------------------------------------------------------- */
 
 enum death { DEATH_BEFORE_BARRIER, DEATH_IN_BARRIER };
 
@@ -484,7 +484,7 @@ static void reason_of_one_is_told_to_all(void **state)
     assert_non_null(strstr(job.ranks[2].err.text, "gave up"));
 }
 
-/* ---- memory ---- */
+/* ---- memory ------------------------------------------------------------------------ */
 
 static tryst_status walk_body(struct job *job, struct bootstrap *bootstrap, int rank,
                               struct err *err)
@@ -536,7 +536,7 @@ static void every_allocation_may_fail(void **state)
     assert_true(walked > 8);
 }
 
-/* ---- parameters ---- */
+/* ---- parameters -------------------------------------------------------------------- */
 
 static void parameters_that_make_no_sense(void **state)
 {
@@ -604,7 +604,7 @@ static void parameters_that_make_no_sense(void **state)
     assert_int_equal(bootstrap_open(&cases[0].params, NULL, NULL), TRYST_E_INVALID);
 }
 
-/* ---- sentences ---- */
+/* ---- sentences --------------------------------------------------------------------- */
 
 static bool in_mask(const void *arg, int rank)
 {

@@ -18,7 +18,7 @@
 
 static const struct bootstrap_token token = {JOB_TOKEN, sizeof JOB_TOKEN - 1};
 
-/* ---- a peer that speaks the protocol by hand ---- */
+/* ---- a peer that speaks the protocol by hand --------------------------------------- */
 
 struct peer {
     int fd;
@@ -104,7 +104,7 @@ static void peer_expect_closed(int fd)
     assert_int_equal(peer_read(fd, &byte, 1), 0);
 }
 
-/* ---- a job that waits for its last rank while the test attacks its server ---- */
+/* ---- a job that waits for its last rank while the test attacks its server ---------- */
 
 static void job_begin(struct job *job, int size)
 {
@@ -121,7 +121,7 @@ static void job_finish(struct job *job)
     job_expect(job, TRYST_OK, NULL);
 }
 
-/* ---- without the token ---- */
+/* ---- without the token ------------------------------------------------------------- */
 
 static void silent_connections_do_no_harm(void **state)
 {
@@ -318,7 +318,7 @@ static void another_version_is_told_ours(void **state)
     job_expect(&job, TRYST_E_BOOTSTRAP, "speaks bootstrap version 99, we speak 1");
 }
 
-/* ---- members that misbehave ---- */
+/* ---- members that misbehave -------------------------------------------------------- */
 
 struct misdeed {
     const char *name;
@@ -431,7 +431,7 @@ static void noise_of_a_member_ends_in_an_error(void **state)
     }
 }
 
-/* ---- servers from outside the job ---- */
+/* ---- servers from outside the job -------------------------------------------------- */
 
 struct impostor {
     int listen_fd;
@@ -500,7 +500,7 @@ static void impostors_are_found_out(void **state)
     }
 }
 
-/* ---- decoders ---- */
+/* ---- decoders ---------------------------------------------------------------------- */
 
 static void decoders_bear_anything(void **state)
 {
