@@ -2,7 +2,7 @@
 /* gpu_copy BYTES: measure how fast the first GPU copies within its memory, and from and
  * to pinned host memory. Transfers are compared with these rates. Prints one line of
  * JSON, in GB/s (1e9 bytes, each byte counted once): the median of several runs of queued
- * copies. Exits with 77 if there is no GPU. */
+ * copies. Exits with 77 without a GPU. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpu_kernels [--bench]: run every CUDA kernel on the first GPU against its reference,
  * each twice with equal bits; and a stage of these kernels against one of the reference
- * kernels, whole, split and recomputed. Exits with 77 if there is no GPU.
+ * kernels, whole, split and recomputed. Exits with 77 without a GPU.
  *
  * --bench instead times each kernel at the shapes of GPT-2 small in bf16 and prints
  * "bench NAME FIGURE UNIT LIMIT UNIT". The limits come from the same run: for products

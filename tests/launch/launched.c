@@ -24,7 +24,7 @@ static void check(tryst_status status, const char *what)
         die(what, *tryst_last_error() ? tryst_last_error() : tryst_status_str(status));
 }
 
-/* What the library must leave unchanged. */
+/* State that the library must leave unchanged. */
 struct process {
     struct sigaction actions[NSIG];
     sigset_t mask;
