@@ -280,7 +280,7 @@ static void make_void_by_nobody(struct frame *frame)
 
 static uint64_t failed_hash = 1;
 
-/* Add a failed DATA with `payload` bytes, the first of which give the origin. */
+/* Add a failed DATA with `bytes` bytes of payload, the first of which give the origin. */
 static void add_failed(struct frame *frame, uint64_t seq, tryst_status status,
                        uint32_t bytes, int32_t origin_rank, int32_t origin_status)
 {

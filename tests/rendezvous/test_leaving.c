@@ -53,8 +53,8 @@ static void test_leave_comes(void **state)
     rendezvous_group_leave_send(world.sides[1].rdv);
     expect_lost(recv, "has left the group", 0);
     assert_null(strstr(world.sides[0].log_text, "was lost"));
-    tryst_peer_info info = {/* the transport of a rank that has left is still reported */
-                            .struct_size = sizeof info};
+    /* The transport of a rank that has left is still reported. */
+    tryst_peer_info info = {.struct_size = sizeof info};
     assert_int_equal(rendezvous_group_peer(&world.sides[0].group, 1, &info), TRYST_OK);
     assert_int_equal(info.alive, 0);
     assert_true(info.transport[0] && info.mechanism[0]);

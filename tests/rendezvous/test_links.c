@@ -860,10 +860,8 @@ static void test_left_in_one_message(void **state)
         assert_false(group_has_left(&world.sides[0].group, i));
     world.links_room = 1;
     world.hold_links = true;
-    struct link_left left[] = {/* from rank 2, though 5 is its child */
-                               {5, 2},
-                               {9, 0},
-                               {11, 0}};
+    /* sent by rank 2, though 5 is its child */
+    struct link_left left[] = {{5, 2}, {9, 0}, {11, 0}};
     peer_left_read(world_peer(&world, 0, 2), left, sizeof left);
     assert_true(link_is_flushed(world_peer(&world, 0, 1)->link.link));
     world.hold_links = false;

@@ -73,10 +73,9 @@ static void variant_run(const struct variant *variant)
     char *const argv[] = {self, print, NULL};
     setenv("OPENBLAS_NUM_THREADS", variant->threads, 1);
     setenv("MALLOC_PERTURB_", variant->fill, 1);
+    /* where this is forbidden, every layout is random anyway */
     if (variant->fixed_layout)
-        personality(
-            /* where this is forbidden, every layout is random anyway */
-            ADDR_NO_RANDOMIZE);
+        personality(ADDR_NO_RANDOMIZE);
     execv(self, argv);
     _exit(4);
 }
