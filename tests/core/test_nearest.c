@@ -19,21 +19,21 @@ static void the_nearest_name_is_suggested(void **state)
 {
     static const struct {
         const char *name, *nearest; /* NULL: none */
-    } cases[] = {/* not "bind", which shares more of its few letters with the name */
-                 {"window", "window_bytes"},
-                 {"WINDOW", "window_bytes"},
-                 {"w", "wants_max"},
-                 {"windw", "window_bytes"},
-                 {"widnow_bytes", "window_bytes"},
-                 {"window_size", "window_bytes"},
-                 {"bytes", NULL},
-                 {"bnid", "bind"},
-                 {"sizes", "size"},
-                 {"shm", "shm_mech"},
-                 {"eager_credits", "eager_credit"},
-                 {"eagre", "eager_max"},
-                 {"colour", NULL},
-                 {"", NULL}};
+    } cases[] = {
+        {"window", "window_bytes"}, /* not "bind", which shares more of its letters */
+        {"WINDOW", "window_bytes"},
+        {"w", "wants_max"},
+        {"windw", "window_bytes"},
+        {"widnow_bytes", "window_bytes"},
+        {"window_size", "window_bytes"},
+        {"bytes", NULL},
+        {"bnid", "bind"},
+        {"sizes", "size"},
+        {"shm", "shm_mech"},
+        {"eager_credits", "eager_credit"},
+        {"eagre", "eager_max"},
+        {"colour", NULL},
+        {"", NULL}};
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         size_t index = name_nearest(cases[i].name, name_at, COUNT_OF(names));
         const char *nearest = index < COUNT_OF(names) ? names[index] : NULL;

@@ -73,7 +73,7 @@ static void variant_run(const struct variant *variant)
     char *const argv[] = {self, print, NULL};
     setenv("OPENBLAS_NUM_THREADS", variant->threads, 1);
     setenv("MALLOC_PERTURB_", variant->fill, 1);
-    /* where this is forbidden, every layout is random anyway */
+    /* Where personality() is forbidden, every run has a random layout anyway. */
     if (variant->fixed_layout)
         personality(ADDR_NO_RANDOMIZE);
     execv(self, argv);
