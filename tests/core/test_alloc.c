@@ -96,7 +96,7 @@ static void every_way_to_allocate_can_fail(void **state)
         assert_null(got[i]);
         assert_true(alloc_fail_off());
     }
-    mem_free(kept); /* a failed resize leaves it ours */
+    mem_free(kept); /* a failed resize leaves the old block */
 }
 
 static void a_failure_that_never_came_is_told(void **state)
@@ -106,7 +106,7 @@ static void a_failure_that_never_came_is_told(void **state)
     assert_false(alloc_fail_off());
     mem_free(mem_alloc(1));
     void *mem = mem_alloc(1);
-    assert_non_null(mem); /* it was taken back */
+    assert_non_null(mem); /* alloc_fail_off withdrew the failure */
     mem_free(mem);
 }
 
@@ -139,7 +139,7 @@ static void of_many_threads_exactly_one_meets_the_failure(void **state)
     assert_int_equal(alloc_live_bytes(), bytes);
 }
 
-/* The walk itself, on something that undoes its first step when its second fails. */
+/* Undo the first of two steps when the second fails; a subject for the walk itself. */
 static tryst_status two_steps(void)
 {
     void *first = mem_alloc(1);

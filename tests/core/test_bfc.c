@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Best fit with coalescing: its decisions one by one, and a long random run against a model that
- * knows of every grain who has it, and what may still use it. No byte of the memory is there. */
+/* Best fit with coalescing: its decisions one by one, and a long random run against a
+ * model that records, for every grain, the owner and the streams that may still use it.
+ * The memory itself does not exist; addresses suffice. */
 #include "support/unit.h"
 
 #include <string.h>
@@ -18,7 +19,7 @@ enum {
 };
 #define BASE ((uintptr_t)1 << 40)
 
-/* --- a device: addresses, and streams that go on when they are told to --- */
+/* ---- a device: addresses, and streams that advance only on command ----------------- */
 
 struct event {
     int stream;
@@ -26,15 +27,15 @@ struct event {
 };
 
 static struct device {
-    uint64_t room_bytes; /* what it can still give */
-    bool used[BLOCKS];   /* addresses, in blocks of BLOCK */
+    uint64_t room_bytes; /* what the device can still give */
+    bool used[BLOCKS];   /* addresses in use, in blocks of BLOCK */
     unsigned regions, events, asked;
     uint64_t largest_region;
     uint64_t queued[STREAMS], done[STREAMS];
     bool no_events;
 } device;
 
-/* The first of `count` blocks whose addresses are free. */
+/* Find the first of `count` blocks with free addresses. */
 static uint64_t blocks_find(uint64_t count)
 {
     uint64_t first = 0;
@@ -162,7 +163,7 @@ static struct bfc_counts counts_of(const struct bfc *bfc)
     return counts;
 }
 
-/* --- decisions --- */
+/* ---- decisions --------------------------------------------------------------------- */
 
 static void smallest_that_fits(void **state)
 {
@@ -171,14 +172,15 @@ static void smallest_that_fits(void **state)
     const size_t sizes[4] = {64 * K, 16 * K, 32 * K, 128 * K};
     for (int i = 0; i < 4; i++) {
         holes[i] = get(bfc, sizes[i]);
-        (void)get(bfc, 256); /* a wall */
+        (void)get(bfc, 256); /* separates this hole from the next */
     }
     for (int i = 0; i < 4; i++)
         put(bfc, holes[i]);
     assert_ptr_equal(get(bfc, 31 * K), holes[2]);
     assert_ptr_equal(get(bfc, 16 * K), holes[1]);
     assert_ptr_equal(get(bfc, 33 * K), holes[0]);
-    assert_ptr_equal(get(bfc, 20 * K), (char *)holes[0] + 33 * K); /* its rest */
+    /* the rest of holes[0] */
+    assert_ptr_equal(get(bfc, 20 * K), (char *)holes[0] + 33 * K);
     assert_int_equal(device.regions, 1);
     assert_int_equal(bfc_close(bfc), 8);
 }
@@ -194,7 +196,7 @@ static void splits_and_grows_together(void **state)
     put(bfc, a);
     put(bfc, c);
     assert_int_equal(counts_of(bfc).free_chunks, 2);
-    put(bfc, b); /* with both neighbours */
+    put(bfc, b); /* merges with both neighbours */
     assert_int_equal(counts_of(bfc).free_chunks, 1);
     assert_int_equal(counts_of(bfc).largest_free_bytes, 64 * K);
     assert_int_equal(counts_of(bfc).high_water_bytes, 64 * K);
@@ -217,13 +219,15 @@ static void regions_double(void **state)
         assert_int_equal(counts_of(bfc).reserved_bytes, reserved[i] * K);
     }
     assert_int_equal(bfc_close(bfc), 4);
-    bfc = open_with(UINT64_MAX, 0, 64 * K); /* one that is trimmed each time does not */
+    /* an allocator that is trimmed each time does not grow its regions */
+    bfc = open_with(UINT64_MAX, 0, 64 * K);
     for (int i = 0; i < 100; i++) {
         put(bfc, get(bfc, 1));
         assert_int_equal(bfc_trim(bfc), 64 * K);
     }
     close_empty(bfc);
-    /* What the device lacks is not asked of it: less will do. */
+    /* The device has less than the next region's size: the allocator must request only
+     * what the device has. */
     bfc = open_with(100 * K, 0, 1024 * K);
     (void)get(bfc, 90 * K);
     assert_true(device.largest_region >= 90 * K && device.largest_region <= 100 * K);
@@ -241,8 +245,8 @@ static void limit_holds(void **state)
     assert_int_equal(bfc_get(bfc, false, NULL, 100 * K + 1, &data), TRYST_E_NOMEM);
     assert_null(data);
     put(bfc, a);
-    assert_int_equal(bfc_would_fit(bfc),
-                     400 * K); /* a region makes room for a larger one */
+    /* one region is freed to make room for a larger one */
+    assert_int_equal(bfc_would_fit(bfc), 400 * K);
     a = get(bfc, 400 * K);
     assert_int_equal(counts_of(bfc).reserved_bytes, 1000 * K);
     assert_int_equal(counts_of(bfc).regions, 2);
@@ -260,12 +264,13 @@ static void strangers_are_refused(void **state)
     assert_false(bfc_put(bfc, false, NULL, data + 256));
     assert_false(bfc_put(bfc, false, NULL, NULL));
     put(bfc, data);
-    assert_false(bfc_put(bfc, false, NULL, data)); /* twice */
+    assert_false(bfc_put(bfc, false, NULL, data)); /* released twice */
     assert_int_equal(counts_of(bfc).in_use, 0);
     close_empty(bfc);
 }
 
-/* The same stream gets it back at once, others when the event has passed. */
+/* The same stream gets the piece back at once, other streams when the event has
+ * passed. */
 static void streams(void **state)
 {
     struct bfc *bfc = open_with(UINT64_MAX, 0, 64 * K);
@@ -282,8 +287,8 @@ static void streams(void **state)
     put(bfc, other);
     device.done[1] = device.queued[1];
     void *all[4];
-    for (int i = 0; i < 4;
-         i++) /* 64 + 128 KiB, all without growing, one of them `whole` */
+    /* 64 + 128 KiB, all without growing; one of the pieces is `whole` */
+    for (int i = 0; i < 4; i++)
         all[i] = i < 3 ? get(bfc, 64 * K) : whole;
     assert_true(all[0] == whole || all[1] == whole || all[2] == whole);
     assert_int_equal(device.regions, 2);
@@ -292,7 +297,8 @@ static void streams(void **state)
     close_empty(bfc);
 }
 
-/* Pieces that wait for one stream grow together, and wait for the latest of them. */
+/* Adjacent pieces that wait for one stream merge, and wait for the latest of their
+ * events. */
 static void waits_merge(void **state)
 {
     struct bfc *bfc = open_with(UINT64_MAX, 64 * K, 64 * K);
@@ -304,12 +310,12 @@ static void waits_merge(void **state)
     assert_int_equal(counts_of(bfc).free_chunks, 1);
     assert_int_equal(device.events, 1);
     assert_int_equal(bfc_get(bfc, true, (void *)2, 1, &data), TRYST_E_NOMEM);
-    /* Its front goes to its stream, the rest waits on. */
+    /* The front of the merged piece goes to its stream, the rest still waits. */
     assert_ptr_equal(get_on(bfc, 1, 16 * K), a);
     assert_int_equal(bfc_get(bfc, true, (void *)2, 1, &data), TRYST_E_NOMEM);
     device.done[1] = 2;
     assert_ptr_equal(get_on(bfc, 2, 16 * K), a + 16 * K);
-    /* Of different streams they stay apart. */
+    /* Pieces that wait for different streams do not merge. */
     put_on(bfc, 1, a);
     put_on(bfc, 2, a + 16 * K);
     assert_int_equal(counts_of(bfc).free_chunks, 3);
@@ -320,7 +326,7 @@ static void waits_merge(void **state)
     close_empty(bfc);
 }
 
-/* A handle that was closed may be another stream's now. */
+/* The handle of a closed stream may belong to another stream later. */
 static void forgotten_streams(void **state)
 {
     struct bfc *bfc = open_with(UINT64_MAX, 64 * K, 64 * K);
@@ -330,7 +336,7 @@ static void forgotten_streams(void **state)
     assert_int_equal(bfc_get(bfc, true, (void *)1, 1, &none), TRYST_E_NOMEM);
     device.done[1] = device.queued[1];
     assert_ptr_equal(get_on(bfc, 1, 64 * K), data);
-    /* Without an event nobody else can ever know. */
+    /* Without an event only the same stream may reuse the piece. */
     device.no_events = true;
     put_on(bfc, 1, data);
     assert_int_equal(bfc_get(bfc, false, NULL, 1, &none), TRYST_E_NOMEM);
@@ -340,7 +346,8 @@ static void forgotten_streams(void **state)
     close_empty(bfc);
 }
 
-/* Handed out to its stream, and given back by others: its stream's earlier work still counts. */
+/* A piece is given to its stream again, and released by others: the stream's earlier work
+ * still counts. */
 static void waits_are_inherited(void **state)
 {
     struct bfc *bfc = open_with(UINT64_MAX, 64 * K, 64 * K);
@@ -359,7 +366,8 @@ static void waits_are_inherited(void **state)
     put(bfc, data);
     assert_ptr_equal(get(bfc, 64 * K), data);
     put(bfc, data);
-    /* The front waits for what came first, and its neighbour for what came later: both do then. */
+    /* The front waits for the earlier event and its neighbour for the later one; once
+     * merged, both wait for both. */
     data = get_on(bfc, 1, 64 * K);
     put_on(bfc, 1, data);
     data = get_on(bfc, 1, 32 * K);
@@ -374,7 +382,8 @@ static void waits_are_inherited(void **state)
     close_empty(bfc);
 }
 
-/* Streams that were told to use a piece keep it from others, and from being read; whoever puts it. */
+/* A piece that streams were told to use must not be given to others or count as settled
+ * until their work is done, whichever stream releases the piece. */
 static void uses_are_kept(void **state)
 {
     struct bfc *bfc = open_with(UINT64_MAX, 64 * K, 64 * K);
@@ -391,7 +400,8 @@ static void uses_are_kept(void **state)
     device.done[1] = device.queued[1];
     assert_ptr_equal(get(bfc, 64 * K), data);
     assert_true(bfc_is_settled(bfc, data, &settled) && settled);
-    /* Two streams take turns, each some work behind: what is over is not kept. */
+    /* Two streams alternate, each some work behind: the uses that are over must not pile
+     * up. */
     for (int i = 0; i < 100; i++) {
         int stream = 1 + i % 2;
         assert_true(bfc_use(bfc, (void *)(intptr_t)stream, data));
@@ -402,7 +412,7 @@ static void uses_are_kept(void **state)
     assert_false(bfc_use(bfc, (void *)1, (char *)data + 256));
     assert_false(bfc_is_settled(bfc, (char *)data + 256, &settled));
     put(bfc, data);
-    assert_false(bfc_use(bfc, (void *)1, data)); /* not out */
+    assert_false(bfc_use(bfc, (void *)1, data)); /* not allocated */
     memcpy(device.done, device.queued, sizeof device.done);
     assert_int_equal(bfc_trim(bfc), 64 * K);
     close_empty(bfc);
@@ -430,7 +440,8 @@ static tryst_status some_calls(void)
     return status;
 }
 
-/* Some of them cost a split only, and nobody notices; all leave things whole. */
+/* Some failed allocations only prevent a split, without an error. None may leave the
+ * allocator inconsistent. */
 static void allocations_fail(void **state)
 {
     uint64_t before = alloc_live_count();
@@ -444,11 +455,11 @@ static void allocations_fail(void **state)
     }
 }
 
-/* --- a long run against a model --- */
+/* ---- a long run against a model ---------------------------------------------------- */
 
 struct grain {
     uint32_t owner;       /* 0: free */
-    uint64_t at[STREAMS]; /* of each stream: the last event after which it was freed */
+    uint64_t at[STREAMS]; /* by stream: the last event after which the grain was freed */
 };
 
 struct piece {
@@ -466,7 +477,8 @@ struct model {
     uint64_t refused;
 };
 
-/* Nobody has a grain of it, and nobody but its own stream may still use one. */
+/* Check that every grain of the piece is free and that no other stream may still use it;
+ * then take the grains. */
 static void model_take(struct model *self, unsigned i, int stream)
 {
     struct piece *piece = &self->pieces[i];
@@ -521,7 +533,8 @@ static void model_put(struct model *self, unsigned i)
     piece->data = 0;
 }
 
-/* A stream uses a piece from here on; and what is said to be settled, no stream uses. */
+/* Let a stream use the piece from here on. Check that no stream uses a piece that is
+ * reported as settled. */
 static void model_use(struct model *self, unsigned i)
 {
     const struct piece *piece = &self->pieces[i];

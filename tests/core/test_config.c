@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table itself, the environment, setting by name, and what is compared between ranks.
- */
+/* The table of settings, the environment, setting by name, and the comparison between
+ * ranks. */
 #include "support/unit.h"
 
 #include <ctype.h>
@@ -32,7 +32,7 @@ static void catch_line(void *arg, tryst_log_level level, const char *line)
     snprintf(caught->line, sizeof caught->line, "%s", line);
 }
 
-/* Each test starts without any TRYST_ variable. */
+/* Clear all TRYST_ variables before each test. */
 static int clear_environment(void **state)
 {
     (void)state;
@@ -60,8 +60,7 @@ static struct config *open_ok(void)
     return config;
 }
 
-/* ------------------------------------------------------------------------------- the
- * table */
+/* ---- the table --------------------------------------------------------------------- */
 
 static void every_row_is_sound(void **state)
 {
@@ -75,7 +74,8 @@ static void every_row_is_sound(void **state)
             assert_int_equal(tolower((unsigned char)row->environment[6 + c]),
                              row->name[c]);
         assert_true(strlen(row->help) > 0);
-        assert_true(strlen(row->name) < 60); /* name_nearest compares no more */
+        /* name_nearest does not compare longer names */
+        assert_true(strlen(row->name) < 60);
         assert_null(strchr(row->help, '|')); /* would break the README's table */
     }
 }
@@ -115,8 +115,7 @@ static void constants_name_the_words(void **state)
     config_close(config);
 }
 
-/* ------------------------------------------------------------------------- where from,
- * what */
+/* ---- sources, values --------------------------------------------------------------- */
 
 static void defaults_hold_where_nothing_is_said(void **state)
 {
@@ -136,7 +135,7 @@ static void the_environment_overrides_and_a_setting_overrides_that(void **state)
     setenv("TRYST_RANK", "3", 1);
     setenv("TRYST_TRACE", "yes", 1);
     setenv("TRYST_SPIN", "", 1); /* set but empty: not set */
-    setenv("TRYSTING", "no business of ours", 1);
+    setenv("TRYSTING", "not a Tryst setting", 1);
     struct config *config = open_ok();
     assert_int_equal(config_bytes(config, CONFIG_WINDOW_BYTES), 8 << 20);
     assert_int_equal(config_source(config, CONFIG_WINDOW_BYTES), CONFIG_FROM_ENVIRONMENT);
@@ -159,10 +158,12 @@ static void values_are_found_by_name(void **state)
     uint64_t value = 0;
     assert_true(config_get_number(config, "peer_timeout", &value));
     assert_int_equal(value, 15 * NS_PER_S);
-    assert_false(config_get_number(config, "net", &value)); /* text is no number */
+    /* a text setting has no number */
+    assert_false(config_get_number(config, "net", &value));
     assert_false(config_get_number(config, "nonsense", &value));
     assert_null(config_get_string(config, "nonsense"));
-    assert_null(config_get_string(config, "windo")); /* no prefixes */
+    /* a prefix of a name does not match */
+    assert_null(config_get_string(config, "windo"));
     assert_string_equal(config_environment(CONFIG_NET), "TRYST_NET");
     config_close(config);
 }
@@ -277,8 +278,7 @@ static void without_the_environment_there_are_defaults(void **state)
     config_close(config);
 }
 
-/* ------------------------------------------------------------------------------ visit,
- * copy */
+/* ---- visit, copy ------------------------------------------------------------------- */
 
 struct visited {
     size_t count, stop_after;
@@ -357,8 +357,7 @@ static void no_memory_is_a_status(void **state)
     unsetenv("TRYST_NET");
 }
 
-/* ---------------------------------------------------------------------- equal on all
- * ranks */
+/* ---- equal on all ranks ------------------------------------------------------------ */
 
 static bool agreed_equal(const struct config *a, const struct config *b)
 {
@@ -376,7 +375,7 @@ static void only_agreed_rows_are_compared(void **state)
     assert_true(agreed_equal(mine, theirs));
     config_set(theirs, "window_bytes", "64M", NULL);
     config_set(theirs, "rank", "3", NULL);
-    config_set(theirs, "eager_max", "4K", NULL); /* 4096 by another spelling */
+    config_set(theirs, "eager_max", "4K", NULL); /* another spelling of 4096 */
     assert_true(agreed_equal(mine, theirs));
     config_set(theirs, "eager_max", "2K", NULL);
     assert_true(!agreed_equal(mine, theirs));

@@ -13,7 +13,7 @@
 
 struct parse_case {
     const char *text;
-    uint64_t value; /* REFUSED: not allowed */
+    uint64_t value; /* REFUSED: not a valid text */
 };
 
 static void check(struct config_row row, const struct parse_case *cases, size_t count)
@@ -78,7 +78,7 @@ static void times(void **state)
         {"5m", 300 * NS_PER_S},
         {"1h", 3600 * NS_PER_S},
         {"0s", 0},
-        {"60", REFUSED}, /* of what? */
+        {"60", REFUSED}, /* no unit */
         {"60S", REFUSED},
         {"5M", REFUSED},
         {"s", REFUSED},
@@ -189,7 +189,7 @@ static void formatted_text_parses_back(void **state)
     char text[32];
     value_format(&(struct config_row){.type = CONFIG_TYPE_ENUM, .allowed = "a|b"}, 9,
                  text, sizeof text);
-    assert_string_equal(text, "?"); /* another version's word */
+    assert_string_equal(text, "?"); /* a value from another version */
 }
 
 static void a_description_says_what_is_allowed(void **state)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* In a child, whose limit may be lowered. */
+/* Runs in a child process, where the limit of descriptors can be lowered. */
 #include "support/unit.h"
 
 #include <errno.h>
@@ -12,13 +12,14 @@
 #include "core/os/descriptors.h"
 #include "core/os/fd.h"
 
-/* With `left` descriptors that may still be made: exactly so many are there, and stay there. */
+/* Lower the limit so that `left` descriptors remain. descriptors_left must find exactly
+ * those, and use none of them. */
 static int child(unsigned left)
 {
     enum { FIRST = 3, SOME = 1024 };
     struct rlimit limit;
     for (int fd = FIRST; fd < SOME; fd++)
-        close(fd); /* of whoever called */
+        close(fd); /* inherited descriptors */
     int lowest = dup(0);
     close(lowest);
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
@@ -49,7 +50,7 @@ static void test_left(void **state)
     }
 }
 
-/* ---- never 0, 1 or 2 ---------------------------------------------------------------------- */
+/* ---- never 0, 1 or 2 --------------------------------------------------------------- */
 
 static int makes_high(void)
 {
@@ -67,7 +68,7 @@ static int makes_high(void)
         return 2;
     for (int fd = 0; fd < FD_FIRST; fd++)
         if (fcntl(fd, F_GETFD) >= 0)
-            return 3; /* a placeholder has stayed */
+            return 3; /* a placeholder is left */
     int low = open("/dev/null", O_WRONLY), moved = fd_move(low);
     if (low != 0 || moved < FD_FIRST || fcntl(low, F_GETFD) >= 0)
         return 4;
@@ -80,7 +81,7 @@ static int holds(void)
     close(2);
     descriptors_low_refresh();
     if (fcntl(2, F_GETFD) >= 0)
-        return 1; /* no holder: nothing is held */
+        return 1; /* nothing requires a placeholder */
     descriptors_low_hold();
     descriptors_low_hold();
     if (write(2, "x", 1) >= 0 || errno != EBADF || FD_MAKE(dup(0)) < FD_FIRST)
@@ -98,7 +99,7 @@ static int holds(void)
     close(2);
     descriptors_low_hold();
     int file = open("/dev/null", O_WRONLY);
-    dup2(file, 2); /* the program's own, from now on */
+    dup2(file, 2); /* from now on descriptor 2 belongs to the program */
     descriptors_low_release();
     return write(2, "x", 1) == 1 ? 0 : 6;
 }

@@ -38,7 +38,8 @@ static void a_long_sentence_is_cut_and_says_so(void **state)
     err_set(&err, TRYST_E_IO, "%s", words);
     assert_int_equal(strlen(err.text), ERR_TEXT_BYTES - 1);
     assert_string_equal(err.text + ERR_TEXT_BYTES - 4, "...");
-    memcpy(words + ERR_TEXT_BYTES - 6, "\xf0\x9f\x8e\x89", 4); /* across the cut */
+    /* crosses the end of the text */
+    memcpy(words + ERR_TEXT_BYTES - 6, "\xf0\x9f\x8e\x89", 4);
     err_set(&err, TRYST_E_IO, "%s", words);
     assert_string_equal(err.text + ERR_TEXT_BYTES - 7, "w...");
 }

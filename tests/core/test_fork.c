@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each test forks, and the child tells what it found by its exit status. */
+/* Each test forks, and the child reports its result in its exit status. */
 #include "support/unit.h"
 
 #include <sys/wait.h>
@@ -73,7 +73,7 @@ static void handlers_run_once_each_until_removed(void **state)
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        fork_handler_remove(&second); /* the child may */
+        fork_handler_remove(&second); /* allowed in the child */
         pid_t grandchild = fork();
         if (grandchild == 0)
             _exit(first_calls * 10 + second_calls);

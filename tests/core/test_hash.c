@@ -9,7 +9,7 @@ enum { DATA_BYTES = 100000 };
 
 static unsigned char data[DATA_BYTES];
 
-/* XXH3 of nothing, as xxhsum prints it. */
+/* XXH3 of an empty input, as xxhsum prints it. */
 static void values_are_those_of_xxh3(void **state)
 {
     char hex[HASH128_HEX_BYTES];
@@ -42,7 +42,7 @@ static tryst_status digest_in_pieces(struct random *random, size_t bytes,
         size_t piece = (size_t)random_range(random, bytes - at + 1);
         hash_stream_add(stream, data + at, piece);
         at += piece;
-        (void)hash_stream_digest(stream); /* looking changes nothing */
+        (void)hash_stream_digest(stream); /* reading the digest changes nothing */
     }
     *digest_p = hash_stream_digest(stream);
     hash_stream_close(stream);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The hash table against a plain array that does the same slowly. */
+/* The hash table against a plain, slower array. */
 #include "core/memory/alloc.h"
 #include "core/memory/hash_table.h"
 #include "core/memory/list.h"
@@ -17,7 +17,8 @@ struct item {
 
 static struct item items[ITEMS];
 
-/* Ids as they are used: consecutive, far apart, around a wrap, and with equal low or high bits. */
+/* Return ids as they occur: consecutive, far apart, around a wrap, and with equal low or
+ * high bits. */
 static uint64_t id_at(size_t shape, uint64_t i)
 {
     switch (shape) {
@@ -49,7 +50,7 @@ static struct item *item_find(const struct hash_table *table, uint64_t hash, uin
     return NULL;
 }
 
-/* Each that is there once, and no other. */
+/* Check that a walk visits each element exactly once, and no other. */
 static void walk_check(const struct hash_table *table)
 {
     size_t count = 0;
@@ -99,7 +100,7 @@ static void test_against_array(void **state)
         }
 }
 
-/* Ids of one hash would be taken for each other. */
+/* Different ids must have different hashes: the table takes equal hashes for one id. */
 static void test_ids_differ(void **state)
 {
     for (size_t shape = 0; shape < 6; shape++)
@@ -108,7 +109,8 @@ static void test_ids_differ(void **state)
                 assert_true(hash_of_id(id_at(shape, i)) != hash_of_id(id_at(shape, j)));
 }
 
-/* As many buckets as nodes where there is memory; without, all are found in those that there are. */
+/* With memory there are as many buckets as nodes. Without memory all nodes are found in
+ * the existing buckets. */
 static void test_growth(void **state)
 {
     uint64_t before = alloc_live_count();
@@ -131,7 +133,7 @@ static void test_growth(void **state)
     }
 }
 
-/* Nodes go, buckets stay: what comes again needs no memory. */
+/* Clearing removes the nodes and keeps the buckets: adding them again needs no memory. */
 static void test_clear(void **state)
 {
     struct hash_table table;

@@ -16,7 +16,7 @@ static struct thing *thing_of(struct list_node *node)
     return container_of(node, struct thing, node);
 }
 
-/* The list holds exactly these, forwards and backwards. */
+/* Check that the list holds exactly these elements, forwards and backwards. */
 static void assert_holds(const struct list *list, const int *values, size_t count)
 {
     const struct list_node *node = list->head.next;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines are caught by a sink, or, where the default sink is tested, by a datagram socket
- * in place of stderr: what comes out as one datagram was one write. */
+/* A sink catches the lines or, where the default sink is tested, a datagram socket in
+ * place of stderr: one datagram is one write. */
 #include "support/fake_clock.h"
 #include "support/unit.h"
 
@@ -28,7 +28,7 @@ static void catch_line(void *arg, tryst_log_level level, const char *line)
     caught->count++;
     caught->level = level;
     snprintf(caught->line, sizeof caught->line, "%s", line);
-    errno = EDOM; /* a careless sink */
+    errno = EDOM; /* a sink that changes errno */
 }
 
 static void a_line_has_rank_level_and_text(void **state)
@@ -64,7 +64,7 @@ static void levels_choose_lines(void **state)
         LOG_DEBUG(&log, "x");
         LOG_TRACE(&log, "x");
         assert_int_equal(caught.count, table[i].lines);
-        log_write(&log, TRYST_LOG_TRACE, 0, "x"); /* tests the level too */
+        log_write(&log, TRYST_LOG_TRACE, 0, "x"); /* checks the level too */
         assert_int_equal(caught.count, table[i].lines + (table[i].lines == 5));
     }
 }
@@ -133,8 +133,7 @@ static void control_characters_cannot_forge_a_line(void **state)
     assert_non_null(strstr(caught.line, "and   31m,  , \xc3\xa9"));
 }
 
-/* ------------------------------------------------------------------------ the default
- * sink */
+/* ---- the default sink -------------------------------------------------------------- */
 
 struct stderr_capture {
     int saved, reader;
@@ -150,7 +149,7 @@ static struct stderr_capture capture_begin(void)
     return capture;
 }
 
-/* Length of the next write, -1 when there is none. */
+/* Read the next write; return its length, -1 if there is none. */
 static ssize_t capture_next(struct stderr_capture *capture, char *text, size_t bytes)
 {
     ssize_t length = recv(capture->reader, text, bytes - 1, MSG_DONTWAIT);
@@ -186,17 +185,16 @@ static void a_closed_stderr_does_no_harm(void **state)
     int saved = dup(STDERR_FILENO);
     close(STDERR_FILENO);
     errno = 0;
-    LOG_ERROR(NULL, "nobody hears");
+    LOG_ERROR(NULL, "not printed");
     int after = errno;
     dup2(saved, STDERR_FILENO);
     close(saved);
     assert_int_equal(after, 0);
 }
 
-/* ------------------------------------------------------------------------------ rate
- * limit */
+/* ---- rate limit -------------------------------------------------------------------- */
 
-/* Descriptor 2 as the program has it at log_stderr_take, and what has become of it. */
+/* Run the child: descriptor 2 is `at_take` at log_stderr_take, and `later` after it. */
 static int stderr_child(int at_take, int later)
 {
     struct log log = LOG_INIT;
@@ -218,7 +216,7 @@ static bool line_goes_to(int at_take, int later, int reader)
     if (pid == 0)
         _exit(stderr_child(at_take, later));
     assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFEXITED(status)); /* not by SIGPIPE */
+    assert_true(WIFEXITED(status)); /* not killed by SIGPIPE */
     return read(reader, text, sizeof text) > 0;
 }
 
@@ -233,10 +231,10 @@ static void stderr_is_what_it_was_at_the_opening(void **state)
     unlink(name);
     assert_true(line_goes_to(one[1], -1, one[0]));
     assert_true(line_goes_to(one[1], one[1], one[0]));
-    assert_false(line_goes_to(-1, two[1], two[0]));     /* closed then, a socket now */
-    assert_false(line_goes_to(one[1], two[1], two[0])); /* reused for something else */
+    assert_false(line_goes_to(-1, two[1], two[0])); /* closed at first, a socket later */
+    assert_false(line_goes_to(one[1], two[1], two[0])); /* reused for another socket */
     assert_false(line_goes_to(one[1], file, reader));
-    assert_true(line_goes_to(one[1], append, reader)); /* a log that was rotated */
+    assert_true(line_goes_to(one[1], append, reader)); /* the log was rotated */
     close(one[0]);
     close(two[0]);
     assert_false(line_goes_to(one[1], -1, reader)); /* a pipe without a reader */
@@ -246,7 +244,7 @@ static void stderr_is_what_it_was_at_the_opening(void **state)
         close(fds[i]);
 }
 
-/* A SIGPIPE of the program's own, blocked and pending, stays. */
+/* A SIGPIPE that the program has blocked and pending must stay pending. */
 static void a_pending_sigpipe_of_the_program_stays(void **state)
 {
     struct stderr_capture capture = capture_begin();
@@ -355,7 +353,7 @@ static void threads_share_a_limit_and_nothing_goes_uncounted(void **state)
     clock_fake_advance(&contest.fake, NS_PER_S);
     assert_true(log_limit_pass(&contest.limit, &contest.fake.clock, NS_PER_S, &left_out));
     assert_int_equal(contest.passed + contest.left_out + left_out, THREADS * TRIES);
-    /* the clock moves by half an interval 20 times */
+    /* The clock advances by half an interval 20 times. */
     assert_in_range(contest.passed, 1, 1 + THREADS * (TRIES / 1000) / 2);
 }
 

@@ -20,8 +20,7 @@ struct message {
 
 static struct message messages[PRODUCERS][EACH];
 
-/* -------------------------------------------------------------------------------
- * unbounded */
+/* ---- unbounded --------------------------------------------------------------------- */
 
 static void a_drain_gives_all_in_order(void **state)
 {
@@ -38,7 +37,8 @@ static void a_drain_gives_all_in_order(void **state)
         assert_ptr_equal(node, &nodes[i]);
     assert_null(node);
     assert_true(mpsc_empty(&queue));
-    assert_true(mpsc_push(&queue, &nodes[0])); /* empty again: wake again */
+    /* empty again: the next push must wake again */
+    assert_true(mpsc_push(&queue, &nodes[0]));
     assert_ptr_equal(mpsc_drain(&queue), &nodes[0]);
 }
 
@@ -73,7 +73,7 @@ static void *produce(void *arg)
     return NULL;
 }
 
-/* Sleeps until woken; a lost wake-up shows as the time limit. */
+/* Sleep until woken; a lost wake-up exceeds the time limit. */
 static void sleep_until_woken(struct traffic *traffic)
 {
     struct timespec limit;
@@ -89,7 +89,7 @@ static void sleep_until_woken(struct traffic *traffic)
     traffic->sleeping = 0;
 }
 
-/* Takes everything that the producers send, sleeping in between, and checks the order. */
+/* Take everything that the producers send, sleeping in between, and check the order. */
 static void consume(struct traffic *traffic, uint64_t *drains_p)
 {
     int next[PRODUCERS] = {0};
@@ -123,7 +123,8 @@ static void many_to_one(bool spare_wakes)
     for (int i = 0; i < PRODUCERS; i++)
         pthread_join(threads[i], NULL);
     assert_true(mpsc_empty(&traffic.queue));
-    assert_int_equal(drains, traffic.said_empty); /* exactly one push in each batch */
+    /* exactly one push of each batch found the queue empty */
+    assert_int_equal(drains, traffic.said_empty);
     sem_destroy(&traffic.wake);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which of some names a mistyped one stands for. */
+/* The valid name that is nearest to a mistyped one. */
 #include "support/unit.h"
 
 #include <string.h>
@@ -20,8 +20,7 @@ static void the_nearest_name_is_suggested(void **state)
     static const struct {
         const char *name, *nearest; /* NULL: none */
     } cases[] = {
-        {"window",
-         "window_bytes"}, /* not "bind", with which it shares more of its few letters */
+        {"window", "window_bytes"}, /* not "bind", which shares more of its letters */
         {"WINDOW", "window_bytes"},
         {"w", "wants_max"},
         {"windw", "window_bytes"},

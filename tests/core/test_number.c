@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is a whole number, how far it goes, and that a refusal changes nothing. */
+/* Whole numbers: their syntax, their limits, and that a refusal changes nothing. */
 #include "support/unit.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 
 static const struct {
     const char *text, *rest;
-    uint64_t number; /* REFUSED: none */
+    uint64_t number; /* REFUSED: not a number */
 } rows[] = {
     {"0", "", 0},
     {"007", "", 7},
@@ -42,7 +42,7 @@ static void digits_and_nothing_else(void **state)
     }
 }
 
-/* What is behind a number, or above the limit, refuses the whole. */
+/* Text behind the number, or a number above the limit, refuses the whole text. */
 static void the_whole_text_within_a_limit(void **state)
 {
     static const struct {

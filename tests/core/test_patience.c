@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The clock of the tests' own waits (support/patience.h): it goes slower while more threads run than there
- * are processors, and a test that stood still waited PATIENCE_STEP, no more. */
+/* The clock of the tests' own waits (support/patience.h): it runs slower while more
+ * threads run than there are processors, and a stopped test counts as PATIENCE_STEP at
+ * most. */
 #include "support/patience.h"
 #include "support/unit.h"
 

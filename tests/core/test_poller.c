@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sources are pipes here; every wait has a limit, and one that should not be reached is 20 s. */
+/* Sources are pipes here. Every wait has a limit; one that must not be reached is 20
+ * s. */
 #include "support/unit.h"
 
 #include <pthread.h>
@@ -12,17 +13,18 @@
 
 #define LONG_NS (20 * NS_PER_S)
 
-/* A pipe whose reading end is polled. */
+/* A pipe with its reading end polled. */
 struct reader {
     struct poller_source source;
     struct poller *poller;
-    struct reader *removes; /* another one to remove when called, or NULL */
+    struct reader *removes; /* another reader to remove when called, or NULL */
     int writer, calls;
 };
 
 static void reader_called(struct poller_source *source, uint32_t events)
 {
-    struct reader *reader = (struct reader *)(void *)source; /* its first member */
+    /* source is the first member of the reader */
+    struct reader *reader = (struct reader *)(void *)source;
     char bytes[16];
     assert_true(events & EPOLLIN);
     assert_true(read(source->fd, bytes, sizeof bytes) > 0);
@@ -85,7 +87,7 @@ static void a_removed_source_is_not_called_in_its_batch_or_later(void **state)
     reader_feed(&b);
     for (int i = 0; i < 3; i++)
         (void)poller_run(&poller, 0);
-    assert_int_equal(a.calls + b.calls, 1); /* whichever came first removed the other */
+    assert_int_equal(a.calls + b.calls, 1); /* the first one called removed the other */
     reader_close(&a);
     reader_close(&b);
     poller_close(&poller);
@@ -136,7 +138,7 @@ static void the_timer_wakes_at_its_time_and_once(void **state)
     assert_int_equal(poller_run(&poller, LONG_NS), 1);
     assert_true(clock_monotonic_ns() >= at_ns);
     assert_int_equal(poller_run(&poller, 5 * NS_PER_MS), 0);
-    poller_timer_set(&poller, 1); /* long past: at once */
+    poller_timer_set(&poller, 1); /* long past: expires at once */
     assert_int_equal(poller_run(&poller, LONG_NS), 1);
     poller_close(&poller);
 }
@@ -171,7 +173,7 @@ enum { WAKERS = 3, WAKES = 3000 };
 
 struct bell {
     struct poller poller;
-    _Atomic int rung; /* what a waker did before it woke */
+    _Atomic int rung; /* incremented before each wake */
 };
 
 static void *ring(void *arg)
@@ -186,7 +188,7 @@ static void *ring(void *arg)
     return NULL;
 }
 
-/* The sleeper looks at what was done only after a run; a lost wake-up shows as its limit. */
+/* The sleeper reads `rung` only after a run; a lost wake-up shows as an expired limit. */
 static void no_wake_is_lost_between_threads(void **state)
 {
     struct bell bell = {.rung = 0};

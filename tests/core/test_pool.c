@@ -24,7 +24,7 @@ static void what_comes_back_is_handed_out_again(void **state)
     void *second = pool_get(pool);
     assert_true(first && second && first != second);
     pool_put(pool, first);
-    assert_ptr_equal(pool_get(pool), first); /* the warmest first */
+    assert_ptr_equal(pool_get(pool), first); /* the most recently freed object first */
     assert_int_equal(pool_in_use(pool), 2);
     assert_true(pool_is_valid(pool));
     pool_put(pool, first);
@@ -37,7 +37,7 @@ static void what_comes_back_is_handed_out_again(void **state)
 
 static void a_warm_pool_allocates_nothing(void **state)
 {
-    enum { COUNT = 1000 }; /* several chunks of them */
+    enum { COUNT = 1000 }; /* several chunks of objects */
     struct pool *pool = pool_of(100, 16);
     void *items[COUNT];
     uint64_t seen = alloc_seen_count(), warm = 0;
@@ -94,14 +94,14 @@ static void closing_early_says_so_and_keeps_the_memory(void **state)
     struct pool *pool = pool_of(32, 16);
     char *item = pool_get(pool);
     assert_int_equal(pool_close(pool), 1);
-    memset(item, 1, 32); /* still ours */
+    memset(item, 1, 32); /* the object is still allocated */
     pool_put(pool, item);
     assert_int_equal(pool_close(pool), 0);
 }
 
 static tryst_status open_get(void)
 {
-    enum { COUNT = 20 }; /* each in a chunk of its own */
+    enum { COUNT = 20 }; /* each object in a separate chunk */
     struct pool *pool;
     void *items[COUNT] = {NULL};
     tryst_status status = pool_open(20000, 16, &pool);
@@ -122,18 +122,19 @@ static void no_memory_is_a_status(void **state)
     WALK_ALLOCATIONS(open_get());
 }
 
-/* Threads take objects, mark them, and give them back through another thread's hands: an
- * object that two held at once would carry the wrong mark. */
+/* Threads take objects, mark them, and release them through another thread. An object
+ * that two threads held at once would carry the wrong mark. */
 enum { THREADS = 4, ROUNDS = 20000 };
 
 struct owned {
-    struct mpsc_node node; /* once it is in other hands */
+    struct mpsc_node node; /* used while the object is handed to another thread */
     uint64_t owner, number;
 };
 
 struct market {
     struct pool *pool;
-    struct mpsc hands; /* objects on their way to the thread that puts */
+    /* objects handed over, waiting for the thread that releases them */
+    struct mpsc hands;
     uint64_t seed;
     _Atomic int next_owner, trading;
 };
@@ -163,7 +164,8 @@ static void *trade(void *arg)
 static void put_what_others_got(struct market *market)
 {
     for (;;) {
-        bool last = market->trading == 0; /* before the look: nothing comes after it */
+        /* read before the queue is drained, so that nothing comes after the last drain */
+        bool last = market->trading == 0;
         struct mpsc_node *node = mpsc_drain(&market->hands);
         if (!node && last)
             return;
@@ -171,7 +173,7 @@ static void put_what_others_got(struct market *market)
             sched_yield();
         while (node) {
             struct mpsc_node *next = node->next;
-            pool_put(market->pool, node); /* its first member */
+            pool_put(market->pool, node); /* node is the first member */
             node = next;
         }
     }

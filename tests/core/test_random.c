@@ -5,7 +5,7 @@
 
 #include "core/os/random.h"
 
-/* First outputs of xoshiro256** from the state 1, 2, 3, 4, as its authors' code gives
+/* The first outputs of xoshiro256** from the state 1, 2, 3, 4, as its authors' code gives
  * them. */
 static void it_is_the_published_generator(void **state)
 {
@@ -103,7 +103,7 @@ static void secrets_differ(void **state)
     assert_int_equal(random_secret(b, sizeof b), TRYST_OK);
     assert_int_equal(random_secret(b, 0), TRYST_OK);
     assert_memory_not_equal(a, b, sizeof a);
-    assert_memory_not_equal(a + sizeof a - 16, zeros, 16); /* filled to its end */
+    assert_memory_not_equal(a + sizeof a - 16, zeros, 16); /* filled to the end */
 }
 
 int main(void)

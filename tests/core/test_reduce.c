@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernels of every variant that this processor can run, against the plain reference:
- * all dtypes, operations, short lengths, offsets and places of the result, with the
- * values that are special; results are compared as bytes, and so is the memory around
- * them. What the manual decides is in tables of its own, since the reference could be
- * wrong as well. */
+ * all dtypes and operations, short lengths, offsets, places of the result, and special
+ * values. Results and the memory around them are compared as bytes. Cases that the manual
+ * defines have their own tables, since the reference could be wrong too. */
 #include "support/unit.h"
 
 #include <fenv.h>
@@ -28,7 +27,7 @@ static size_t width_of(tryst_dtype dtype)
     return widths[dtype];
 }
 
-/* ---- values -------------------------------------------------------------------------------- */
+/* ---- values ------------------------------------------------------------------------ */
 
 static const uint64_t special_integers[] = {0,          1,
                                             2,          3,
@@ -85,8 +84,8 @@ static uint64_t special_of(tryst_dtype dtype)
     }
 }
 
-/* Any bits, or a special value (little-endian as x86 and aarch64 are), or a small one of
- * about 1. */
+/* Draw any bits, or a special value (little-endian as x86 and aarch64 are), or a small
+ * value of about 1. */
 static void values_draw(tryst_dtype dtype, uint8_t *at, size_t count)
 {
     size_t width = width_of(dtype);
@@ -114,13 +113,13 @@ static double factor_draw(tryst_reduce_op op)
     return others[random_range(&dice, COUNT_OF(others))];
 }
 
-/* ---- one call, of a kernel and of the reference ---------------------------------------------- */
+/* ---- one call, of a kernel and of the reference ------------------------------------ */
 
 enum form { APART, ON_A, ON_B, FORMS };
 
 struct arrays {
     size_t bytes;
-    uint8_t *start[3]; /* a, b, and where the result goes when it is apart */
+    uint8_t *start[3]; /* a, b, and the result where it is separate */
     uint8_t *expected, *kept;
 };
 
@@ -153,7 +152,7 @@ struct call {
     tryst_reduce_op op;
     size_t count, offset[3];
     enum form form;
-    double factor; /* of scale */
+    double factor; /* the factor of scale */
     bool scale;
 };
 
@@ -165,7 +164,7 @@ static void call_failed(const struct reduce_variant *variant, const struct call 
              call->offset[2], (int)call->form, call->factor);
 }
 
-/* The result in arrays->expected, with all bytes around it, as the reference has it. */
+/* Compute the reference's result in arrays->expected, with all bytes around it. */
 static void expect(const struct arrays *arrays, const struct call *call, int to)
 {
     const uint8_t *a = arrays->start[0] + call->offset[0];
@@ -206,7 +205,7 @@ static void compare(const struct arrays *arrays, const struct call *call)
     }
 }
 
-/* reduce and, where there is one, scale. */
+/* Compare reduce and, where the variant has one, scale. */
 static void compare_both(const struct arrays *arrays, struct call call)
 {
     call.scale = false;
@@ -226,7 +225,7 @@ static void each_allowed(void (*fn)(tryst_dtype dtype, tryst_reduce_op op))
                 fn((tryst_dtype)dtype, (tryst_reduce_op)op);
 }
 
-/* ---- tests --------------------------------------------------------------------------------- */
+/* ---- tests ------------------------------------------------------------------------- */
 
 static void variants_that_cannot_run_are_named(void **state)
 {
@@ -321,12 +320,13 @@ static void large_counts(void **state)
 }
 
 #ifdef __SANITIZE_THREAD__
-enum { PARTNERS = 2 }; /* one thread: nothing to find, and slow */
+enum { PARTNERS = 2 }; /* a single thread: no races to find, and slow */
 #else
 enum { PARTNERS = 12 };
 #endif
 
-/* Each of the 2^16 numbers with drawn and with special ones; TRYST_TEST_COUNT: how many. */
+/* Combine each of the 2^16 numbers with random and with special ones; TRYST_TEST_COUNT
+ * sets how many. */
 static void pairs_of(tryst_dtype dtype, tryst_reduce_op op)
 {
     const char *given = getenv("TRYST_TEST_COUNT");
@@ -353,15 +353,15 @@ static void all_numbers_of_16_bits(void **state)
     arrays_close(&large_arrays);
 }
 
-/* The reference's rounding, against the compiler's own f16 and against the definition: no
- * neighbour is nearer, and at equal distance the number is even. */
+/* Check the reference's rounding against the compiler's own f16 and against the
+ * definition: no neighbour is nearer, and at equal distance the result is even. */
 static void rounded_is_nearest(tryst_dtype dtype, float value)
 {
     uint16_t bits = reference_round(dtype, value), magnitude = bits & 0x7fff;
     uint16_t largest = dtype == TRYST_DTYPE_F16 ? 0x7bff : 0x7f7f;
     double own = fabs((double)value);
-    if (magnitude >
-        largest) { /* infinity: from half a unit above the largest number on */
+    /* infinity: from half a unit above the largest number on */
+    if (magnitude > largest) {
         double unit = reference_value(dtype, largest) -
                       reference_value(dtype, (uint16_t)(largest - 1));
         assert_true(own >= reference_value(dtype, largest) + unit / 2);
@@ -476,7 +476,7 @@ static void the_manual_decides(void **state)
     }
 }
 
-/* ---- the thread's mode --------------------------------------------------------------------- */
+/* ---- the thread's mode ------------------------------------------------------------- */
 
 static uint32_t foreign_mode(void)
 {

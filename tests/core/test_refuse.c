@@ -19,7 +19,7 @@ static void test_sentences(void **state)
     assert_int_equal(refuse(TRYST_E_IO, "cannot read %s: %d", "it", 7), TRYST_E_IO);
     assert_int_equal(errno, ENOENT);
     assert_string_equal(tryst_last_error(), "cannot read it: 7");
-    /* The text may be an argument of the one that replaces it. */
+    /* The text may be an argument of the text that replaces it. */
     (void)refuse(TRYST_E_IO, "again: %s", tryst_last_error());
     assert_string_equal(tryst_last_error(), "again: cannot read it: 7");
     assert_int_equal(refuse_null("send", "tensor"), TRYST_E_INVALID);
@@ -51,7 +51,8 @@ static void test_long(void **state)
     assert_int_equal(pthread_create(&thread, NULL, elsewhere, NULL), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_string_equal(tryst_last_error(), "here");
-    assert_int_equal(alloc_live_bytes(), before); /* the thread's end freed its text */
+    /* the end of the thread freed its text */
+    assert_int_equal(alloc_live_bytes(), before);
     grid[5000] = '\0';
     (void)refuse(TRYST_E_PROGRAM, "%s", grid);
     assert_string_equal(tryst_last_error(), grid);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The status list: values are unique and in their bands, names and texts are there. */
+/* The status list: values are unique and in their bands; each has a name and a text. */
 #include "support/unit.h"
 
 #include <string.h>
@@ -39,7 +39,7 @@ static void errors_lie_in_a_band_and_the_rest_does_not(void **state)
     }
 }
 
-/* Values are fixed for ever: these went out with the first version. */
+/* Values never change: these were released with the first version. */
 static void some_values_are_pinned(void **state)
 {
     assert_int_equal(TRYST_OK, 0);

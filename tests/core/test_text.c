@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What comes from elsewhere is shown without control characters, as valid UTF-8, and never cut in
- * the middle of a character. */
+/* Text from outside is printed without control characters, as valid UTF-8, and never cut
+ * in the middle of a character. */
 #include "core/text/text.h"
 
 #include "core/os/random.h"
@@ -11,7 +11,7 @@
 static const struct row {
     const char *data;
     const char *text;
-    size_t bytes; /* 0: to the terminator */
+    size_t bytes; /* 0: up to the terminator */
 } rows[] = {
     {"", "", 0},
     {"rank 3 died: Größe \xe2\x82\xac 5, 日本 \xf0\x9f\x8e\x89 ~", NULL, 0},
@@ -21,9 +21,10 @@ static const struct row {
     {"a\0b", "a\\x00b", 3},
     {"\xc2\x9b"
      "31m\xc2\x80\xc2\x9f",
-     "\\xc2\\x9b31m\\xc2\\x80\\xc2\\x9f", 0}, /* C1 */
-    {"\xc2\xa0\xdf\xbf", NULL, 0},   /* the first behind them, the last of two bytes */
-    {"\x80 \xbf", "\\x80 \\xbf", 0}, /* goes on with nothing */
+     "\\xc2\\x9b31m\\xc2\\x80\\xc2\\x9f", 0}, /* C1 controls */
+    /* the first character after the C1 controls, and the last one of two bytes */
+    {"\xc2\xa0\xdf\xbf", NULL, 0},
+    {"\x80 \xbf", "\\x80 \\xbf", 0}, /* continuation bytes without a start */
     {"\xc3( \xe2\x82( \xf0\x9f\x8e(", "\\xc3( \\xe2\\x82( \\xf0\\x9f\\x8e(", 0},
     {"\xc3", "\\xc3", 0}, /* cut off */
     {"\xf0\x9f\x8e", "\\xf0\\x9f\\x8e", 0},
@@ -34,7 +35,7 @@ static const struct row {
     {"\xf4\x8f\xbf\xbf", NULL, 0},
     {"\xf4\x90\x80\x80 \xf8\x88\x80\x80\x80 \xfe\xff",
      "\\xf4\\x90\\x80\\x80 \\xf8\\x88\\x80\\x80\\x80 \\xfe\\xff", 0},
-    {"\\ \\x \\x1 \\x1b \\n \"'", NULL, 0}, /* nothing of its own is doubled */
+    {"\\ \\x \\x1 \\x1b \\n \"'", NULL, 0}, /* backslashes and quotes are not escaped */
 };
 
 static size_t bytes_of(const struct row *row)
@@ -78,7 +79,8 @@ static void what_does_not_print_is_escaped(void **state)
     }
 }
 
-/* Whether `text` is made of whole characters and of whole \xHH where `whole` has them. */
+/* True if `text` is a prefix of `whole` that consists of whole characters and whole
+ * \xHH. */
 static bool is_prefix(const char *text, const char *whole)
 {
     size_t length = strlen(text), at = 0;
@@ -107,7 +109,7 @@ static void nothing_is_cut_in_two(void **state)
             assert_true(length == strlen(text) && length < capacity);
             assert_true(text[capacity] == '#');
             assert_true(is_prefix(text, wanted));
-            /* no more is left out than does not fit */
+            /* only what does not fit is left out */
             assert_true(capacity <= strlen(wanted) ? length + 4 >= capacity
                                                    : length == strlen(wanted));
         }
@@ -135,7 +137,7 @@ static void any_bytes_become_text(void **state)
     }
 }
 
-/* What does not fit is cut at a whole character; what stood there before stays. */
+/* Text that does not fit is cut at a whole character; text before it stays. */
 static void a_text_grows_to_its_end(void **state)
 {
     static const struct {
@@ -169,7 +171,8 @@ static void a_text_grows_to_its_end(void **state)
     }
 }
 
-/* One character at a time, and what JSON does not hold as itself by its escape. */
+/* JSON text is made one character at a time; characters that JSON does not allow become
+ * escapes. */
 static void json_is_made_by_pieces(void **state)
 {
     static const struct {

@@ -25,7 +25,7 @@ static struct trace *trace_of(size_t events, const struct clock *clock)
     return trace;
 }
 
-/* The document of several traces, parsed: ranks 0, 1, … */
+/* Return the document of several traces, parsed; the ranks are 0, 1, … */
 static json_t *written(struct trace **traces, int count)
 {
     json_t *whole = json_pack("{s:s, s:[]}", "displayTimeUnit", "ns", "traceEvents");
@@ -63,7 +63,7 @@ static int64_t number_in(json_t *event, const char *field)
     return json_integer_value(json_object_get(event, field));
 }
 
-/* The nth event with that name and phase, NULL if there are not so many. */
+/* Return the nth event with that name and phase; NULL if there are fewer. */
 static json_t *event_find(json_t *document, const char *name, const char *phase, int nth)
 {
     size_t index;
@@ -83,8 +83,7 @@ static void assert_us(json_t *event, const char *field, double us)
     assert_true(found > us - 1e-4 && found < us + 1e-4);
 }
 
-/* ------------------------------------------------------------------------------ one
- * thread */
+/* ---- one thread -------------------------------------------------------------------- */
 
 static void without_a_trace_nothing_happens(void **state)
 {
@@ -118,7 +117,7 @@ static void each_kind_becomes_its_phase(void **state)
     assert_us(event, "dur", 3.5);
     assert_int_equal(number_in(json_object_get(event, "args"), "b"), 2);
     assert_us(event_find(document, "backwards", "X", 0), "dur", 0);
-    for (int i = 0; i < 2; i++) { /* ids of this process alone, each used once */
+    for (int i = 0; i < 2; i++) { /* ids used only in this process, each once */
         char id[24];
         snprintf(id, sizeof id, "0x%d", i + 1);
         event = event_find(document, "async", "b", i);
@@ -149,7 +148,8 @@ static void arguments_beyond_doubles_stay_exact(void **state)
     trace_close(trace);
 }
 
-/* Texts are copied, one of each, and stand in names and arguments; without memory something else does. */
+/* Texts are copied, one copy of each, and serve as names and arguments. Without memory a
+ * substitute appears. */
 static void texts_are_kept(void **state)
 {
     static const struct trace_labels labels = {.arg = {"bytes", "key"}, .texts = 1u << 1};
@@ -173,7 +173,7 @@ static void texts_are_kept(void **state)
     trace_close(trace);
 }
 
-/* More than one table holds, each found again. */
+/* More texts than one table holds, each found again. */
 static void many_texts_are_kept(void **state)
 {
     enum { MANY = 5000 };
@@ -265,7 +265,8 @@ static void the_oldest_are_overwritten_and_counted(void **state)
     trace_close(trace);
 }
 
-/* The moments of a writer that threads can only meet by luck, staged one by one. */
+/* The moments of a writer at which threads would meet only by chance, staged one by
+ * one. */
 static void a_copy_fails_from_the_moment_that_its_slot_is_taken(void **state)
 {
     enum { CAPACITY = 16 };
@@ -350,8 +351,7 @@ static void no_memory_loses_events_and_counts_them(void **state)
     trace_close(trace);
 }
 
-/* ---------------------------------------------------------------------------------
- * threads */
+/* ---- threads ----------------------------------------------------------------------- */
 
 enum { THREADS = 3 };
 
@@ -360,7 +360,7 @@ struct scene {
     _Atomic int go_on, recorded;
 };
 
-/* Events whose arguments belong together: one put together from two would show. */
+/* Record events with arguments that belong together: a mixed event would be detected. */
 static void *record(void *arg)
 {
     struct scene *scene = arg;
@@ -422,7 +422,7 @@ static void *record_one(void *arg)
     return NULL;
 }
 
-/* A thread's kernel entry may outlive its join for a moment, so some rings are not
+/* A thread may exist in the kernel for a moment after its join, so some rings are not
  * reused. */
 static void threads_that_come_and_go_share_rings(void **state)
 {

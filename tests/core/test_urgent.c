@@ -29,7 +29,8 @@ static struct thing *pop(struct urgent_queue *queue)
     return thing_of(first);
 }
 
-/** The order of urgency.h, each against each: written down from the most urgent on. */
+/** Check the order of urgency.h for every pair of a list, written from the most urgent
+ * on. */
 static void class_then_priority_then_step_then_number(void **state)
 {
     struct urgency order[] = {
@@ -82,7 +83,7 @@ static void an_urgent_one_overtakes_and_the_rest_goes_on(void **state)
     assert_ptr_equal(pop(&queue), &urgent);
     assert_false(urgent_queued(&urgent.node));
     assert_false(urgent_remove(&urgent.node));
-    push(&queue, &urgent); /* a node may come again */
+    push(&queue, &urgent); /* a node may be pushed again */
     assert_ptr_equal(pop(&queue), &urgent);
     for (int i = 0; i < 3; i++)
         assert_ptr_equal(pop(&queue), &plain[i]);
@@ -90,7 +91,7 @@ static void an_urgent_one_overtakes_and_the_rest_goes_on(void **state)
 
 enum { THINGS = 300, ROUNDS = 20000 };
 
-/** The first of the queue is a thing than which none of those queued is more urgent. */
+/** Check that no queued element is more urgent than the first. */
 static void first_check(struct urgent_queue *queue, struct thing *things)
 {
     struct thing *first = thing_of(urgent_first(queue));
@@ -106,7 +107,7 @@ static void first_check(struct urgent_queue *queue, struct thing *things)
     assert_int_equal(urgent_empty(queue), !any);
 }
 
-/** Random pushes, pops and removals; what is drawn is mostly in order, as programs submit. */
+/** Push, pop and remove at random; the draws are mostly in order, as programs submit. */
 static void random_use(void **state)
 {
     struct thing things[THINGS];

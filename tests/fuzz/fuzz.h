@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every fuzzer shares: how its input is read, and how it says that something is wrong. */
+/* Shared parts of the fuzzers: reading the input, and reporting a violation. */
 #ifndef TESTS_FUZZ_FUZZ_H
 #define TESTS_FUZZ_FUZZ_H
 
@@ -11,7 +11,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
-/* A rule that holds for every input. */
+/* A condition that must hold for every input. */
 #define FUZZ_CHECK(condition)                                               \
     do {                                                                    \
         if (!(condition)) {                                                 \
@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
         }                                                                   \
     } while (0)
 
-/* The input as a script: bytes, and runs of them with their length in front. */
+/* The input as a script: bytes, and runs of bytes with their length in front. */
 struct fuzz_input {
     const uint8_t *data;
     size_t bytes;
@@ -34,7 +34,8 @@ static inline uint8_t fuzz_byte(struct fuzz_input *input)
     return *input->data++;
 }
 
-/* At most `most` bytes, in memory of exactly that size, which is the caller's to free. */
+/* Take a run of at most `most` bytes, in memory of exactly its size, which the caller
+ * frees. */
 static inline uint8_t *fuzz_run(struct fuzz_input *input, size_t wanted, size_t most,
                                 size_t *bytes_p)
 {
@@ -50,7 +51,7 @@ static inline uint8_t *fuzz_run(struct fuzz_input *input, size_t wanted, size_t 
     return run;
 }
 
-/* The whole input as a terminated string, the caller's to free. */
+/* Return the whole input as a terminated string, which the caller frees. */
 static inline char *fuzz_text(const uint8_t *data, size_t bytes)
 {
     char *text = malloc(bytes + 1);

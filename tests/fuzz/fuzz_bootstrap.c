@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rank 0's bootstrap server against strangers, and against members that have lost their mind: it
- * never crashes, never waits for one of them, and once all are gone and their time is over it ends.
+/* Rank 0's bootstrap server against peers without the token, and against members that
+ * send garbage. The server must never crash, never wait for one of them, and must end
+ * once all are gone and the time-out has passed.
  *
- * The input is a script over a few connections. HELLO and PROOF can be made right, since no fuzzer
- * guesses a MAC; the clock is ours. The server runs here, without its thread. */
+ * The input is a script over a few connections. The script can request a valid HELLO or
+ * PROOF, since no fuzzer guesses a MAC. The clock is a fake one. The server runs in this
+ * thread. */
 #include "fuzz.h"
 
 #include <errno.h>
@@ -32,7 +34,7 @@ struct play {
     int listener;
     struct sockaddr_un address;
     socklen_t address_bytes;
-    struct peer peers[PEERS]; /* the first is rank 0's own */
+    struct peer peers[PEERS]; /* the first one is rank 0 */
     bool ended;
 };
 
@@ -42,7 +44,7 @@ static void turns(struct play *play, int count)
         play->ended = !server_turn(play->server, false);
 }
 
-/* ---- what a peer does --------------------------------------------------------------------- */
+/* ---- actions of a peer ------------------------------------------------------------- */
 
 static void peer_connect(struct play *play, struct peer *peer)
 {
@@ -68,7 +70,8 @@ static void peer_send(struct peer *peer, const void *data, size_t bytes)
         (void)!send(peer->fd, data, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* What has come, the last `bytes` of it at the end of `data_p`. */
+/* Read everything that has arrived; the last `bytes` of it end up at the end of
+ * `data_p`. */
 static void peer_drain(struct peer *peer, void *data_p, size_t bytes)
 {
     uint8_t room[4096];
@@ -102,7 +105,7 @@ static void peer_prove(struct play *play, struct peer *peer)
     turns(play, 2);
 }
 
-/* A request as a member makes it, with up to three bytes of its head changed. */
+/* Send a member's request, with up to three bytes of its head changed. */
 static void peer_request(struct play *play, struct peer *peer)
 {
     struct fuzz_input *input = &play->input;
@@ -155,7 +158,7 @@ static void command(struct play *play)
     }
 }
 
-/* ---- one session -------------------------------------------------------------------------- */
+/* ---- one session ------------------------------------------------------------------- */
 
 static void play_begin(struct play *play)
 {
@@ -176,7 +179,7 @@ static void play_begin(struct play *play)
     play->address = (struct sockaddr_un){.sun_family = AF_UNIX};
     play->address_bytes = sizeof play->address;
     FUZZ_CHECK(play->listener >= 0);
-    /* no name given: the kernel finds one */
+    /* no name given: the kernel chooses one */
     FUZZ_CHECK(bind(play->listener, (struct sockaddr *)&play->address,
                     sizeof(sa_family_t)) == 0);
     FUZZ_CHECK(getsockname(play->listener, (struct sockaddr *)&play->address,
@@ -189,7 +192,7 @@ static void play_begin(struct play *play)
     FUZZ_CHECK(server_open(&params, &listeners, own[1], &err, &play->server) == TRYST_OK);
 }
 
-/* All are gone, rank 0 too: the server ends, at the latest when its time is over. */
+/* Disconnect all, rank 0 too: the server must end, at the latest after the time-out. */
 static void play_end(struct play *play)
 {
     for (int i = PEERS - 1; i >= 0; i--)

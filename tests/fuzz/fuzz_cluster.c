@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any text is a cluster or is refused with its name and line; the routes of a cluster can be found or are refused
- * with a sentence, and what is dumped of it loads as an equal graph. */
+/* Any text is a cluster, or is refused with its name and line. The routes of a cluster
+ * are found, or refused with an error text, and its dump loads as an equal graph. */
 #include "fuzz.h"
 
 #include <math.h>
@@ -30,7 +30,7 @@ static void dump_check(const struct graph *graph)
     mem_free(text);
 }
 
-/* An edge costs what it loads, at price 1. */
+/* Check that an edge costs what it loads, at price 1. */
 static void costs_check(struct overlay *overlay)
 {
     uint32_t n = overlay->ranks_count, links = overlay->links_count;

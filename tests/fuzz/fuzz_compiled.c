@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes are a compiled plan that encodes to bytes of a plan, or are refused with a sentence. */
+/* Any bytes are a compiled plan that encodes to the bytes of a plan, or are refused with
+ * an error text. */
 #include "fuzz.h"
 
 #include "core/memory/alloc.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines "name=value" are set or refused with a sentence; what a setting was set to comes back, and
- * what is printed of it parses back to it. The settings with grammars of their own (TRYST_NET,
- * TRYST_FAULT, TRYST_PORT_RANGE) are read by their readers. */
+/* Lines "name=value" are set, or refused with an error text. The value of a setting reads
+ * back, and its printed form parses to the same value. The settings with grammars of
+ * their own (TRYST_NET, TRYST_FAULT, TRYST_PORT_RANGE) go to their parsers. */
 #include "fuzz.h"
 
 #include <arpa/inet.h>
@@ -43,7 +43,7 @@ static void interfaces_make(void)
     }
 }
 
-/* A value that was taken prints as text that gives it back. */
+/* Check that an accepted value prints as a text that parses to the value. */
 static void number_check(struct config *config, const char *name)
 {
     uint64_t value, again;

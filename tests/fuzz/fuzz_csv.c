@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any file is a program or is refused with a sentence; a program can be checked, and what is saved
- * of it loads as the same program. */
+/* Any file is a program, or is refused with an error text. A program can be checked, and
+ * its saved form loads as the same program. */
 #include "fuzz.h"
 
 #include <sys/mman.h>

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames and link messages of a peer that is hostile from its handshake on, against an engine with
- * operations in every state: whatever comes, all of them end, and nothing is left of anything.
+/* Frames and link messages of a peer that is hostile after its handshake, against an
+ * engine with operations in every state. Every operation must end, and nothing may be
+ * left.
  *
- * The input is a script (below), since ids and keys that hit something cannot be guessed: records
- * are made from those of the operations and then changed. Ids of one run are not those of the next,
- * scripts are. */
+ * The input is a script (below), since valid ids and keys cannot be guessed: records are
+ * made with those of the operations and then changed. Ids differ from run to run, scripts
+ * do not. */
 #include "../rendezvous/world.h"
 
 #include "fuzz.h"
@@ -32,7 +33,7 @@ static struct peer *enemy(void)
     return world_peer(&world, 0, 1);
 }
 
-/* Sends to the enemy and receives from it, small and large. */
+/* Open sends to the enemy and receives from it, small and large. */
 static void play_begin(struct play *play)
 {
     static const struct world_setting settings[] = {{"slice_bytes", "4K"},
@@ -74,9 +75,9 @@ static void play_end(struct play *play)
     world_close(&world);
 }
 
-/* ---- records ------------------------------------------------------------------------------ */
+/* ---- records ----------------------------------------------------------------------- */
 
-/* The struct of a record for `op`, and whether its key and payload follow. */
+/* Make the struct of a record for `op`, and choose whether its key and payload follow. */
 static size_t record_make(struct fuzz_input *input, const tryst_op *op, uint8_t type,
                           uint8_t *record, bool *named_p, size_t *payload_p)
 {
@@ -152,7 +153,7 @@ static size_t padded(size_t bytes)
     return (bytes + 7) & ~(size_t)7;
 }
 
-/* One more record of the frame, with up to three of its bytes changed. */
+/* Add a record to the frame, with up to three of its bytes changed. */
 static void record_add(struct play *play)
 {
     struct frame *frame = &play->frame;
@@ -180,7 +181,7 @@ static void record_add(struct play *play)
     frame->records++;
 }
 
-/* ---- commands ----------------------------------------------------------------------------- */
+/* ---- commands ---------------------------------------------------------------------- */
 
 static void inject(const void *data, size_t bytes)
 {
@@ -207,7 +208,7 @@ static void frame_inject(struct play *play)
     frame->records = 0;
 }
 
-/* A frame, header and all, with the right cookie or without it. */
+/* Inject a whole frame from the input, with or without the right cookie. */
 static void raw_inject(struct play *play, bool with_cookie)
 {
     size_t bytes;
@@ -243,7 +244,8 @@ static void command(struct play *play)
     case 6:
         if (what & 8)
             tryst_op_cancel(play->ops[what / 16 % OPS]);
-        enemy()->out.frames_acked = (uint32_t)enemy()->out.frames_sent; /* it reads on */
+        /* the enemy goes on reading */
+        enemy()->out.frames_acked = (uint32_t)enemy()->out.frames_sent;
         world_pass(&world);
         break;
     case 7: link_message(play); break;

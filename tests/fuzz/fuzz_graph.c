@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any text is a topology or is refused with a sentence, whatever format it is taken for; of a topology every
- * picture can be made, and its dump reads back as the same topology. The first byte chooses the format. */
+/* Any text is a topology, or is refused with an error text, whatever format is assumed.
+ * Every picture of a topology can be drawn, and its dump reads back as the same topology.
+ * The first byte chooses the format. */
 #include "fuzz.h"
 
 #include "core/memory/alloc.h"
@@ -40,9 +41,11 @@ static void pictures_make(const struct graph *graph)
 }
 
 #define NODES_MAX \
-    2000 /* a few words of a synthetic topology make more than pictures are for */
+/* a short synthetic description can make more nodes than pictures are meant for */
+2000
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+    int
+    LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     static const enum graph_format formats[] = {GRAPH_AUTO,     GRAPH_JSON,
                                                 GRAPH_CLUSTER,  GRAPH_HWLOC_XML,

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any text is a key or is refused with a place inside it; what a key is taken apart into is that
+/* Any text is a key, or is refused with a position inside it. The parts of a key are the
  * text, part by part. */
 #include "fuzz.h"
 
 #include "tryst/key.h"
 
-/* `view` is the text at `at`, and the next part begins behind the ';' after it. */
+/* Check that `view` is the text at `at`; return where the part behind the next ';'
+ * begins. */
 static size_t view_check(const char *text, size_t at, tryst_view view)
 {
     FUZZ_CHECK(view.data == text + at && view.bytes > 0);

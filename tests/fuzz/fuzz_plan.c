@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any text is a plan that holds for a small cluster, or is refused with a sentence. */
+/* Any text is a plan that is valid for a small cluster, or is refused with an error
+ * text. */
 #include "fuzz.h"
 
 #include "topology/formats/graph_read.h"
@@ -14,7 +15,7 @@ static const char cluster[] =
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-    static struct graph *graph; /* for the life of the program */
+    static struct graph *graph; /* kept for the life of the program */
     struct err err = ERR_INIT;
     if (!graph)
         FUZZ_CHECK(graph_read(cluster, sizeof cluster - 1, "cluster", GRAPH_CLUSTER, &err,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records against their encoders: whatever bytes the decoders let pass, the encoders write again, of the same size,
- * and the decoders let that pass as well. */
+/* Records against their encoders: bytes that the decoders accept are encoded again in the
+ * same size, and the decoders accept the result too. */
 #include "fuzz.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* main of a fuzzer where there is no libFuzzer: feeds it each file of the directories that are
- * named, so that the kept corpora are tests under every compiler and sanitizer. */
+/* The main of a fuzzer without libFuzzer: run the fuzzer on each file of the named
+ * directories, so that the corpora are tests under every compiler and sanitizer. */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -19,7 +19,8 @@ static int file_feed(const char *path)
     size_t bytes = file && room ? fread(room, 1, FILE_MAX, file) : 0;
     if (file)
         fclose(file);
-    data = malloc(bytes + !bytes); /* exactly as long: a byte too far is seen */
+    /* exactly this size, so that an access one byte too far is detected */
+    data = malloc(bytes + !bytes);
     if (!file || !room || !data) {
         fprintf(stderr, "%s cannot be read\n", path);
         return 1;

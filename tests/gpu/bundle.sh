@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Collects what building Tryst needs besides a compiler, for a machine that reaches no package
-# registry: Debian's libsodium, jansson, xxHash, OpenBLAS, cmocka and pkgconf, unpacked into
-# .gpu-bundle/ (which git ignores), without their static libraries. No root is needed, and nothing is
-# installed here. tests/gpu/run.sh builds with it there.
+# Collect the packages that building Tryst needs besides a compiler, for a machine without
+# access to a package registry: Debian's libsodium, jansson, xxHash, OpenBLAS, cmocka and
+# pkgconf, unpacked into .gpu-bundle/ (which git ignores), without their static libraries.
+# This needs no root and installs nothing here. tests/gpu/run.sh builds with the bundle on
+# the other machine.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -35,14 +36,15 @@ for package in "$work"/*.deb; do
     dpkg -x "$package" "$work/root"
 done
 
-# Of each package only what compiling and running need. OpenBLAS lies in a folder of its own, where
-# Debian's alternatives would point to; here it takes its place.
+# Keep only the files of each package that compiling and running need. Debian's
+# alternatives point to OpenBLAS in a separate folder; without them it moves to the
+# library folder.
 lib=$work/root/usr/lib/x86_64-linux-gnu
 mkdir -p "$lib/pkgconfig"
 mv "$lib"/openblas-pthread/libopenblas* "$lib/"
 mv "$lib"/openblas-pthread/pkgconfig/openblas.pc "$lib/pkgconfig/"
 cp "$work"/root/usr/include/x86_64-linux-gnu/openblas-pthread/*.h "$work/root/usr/include/"
-# The .pc files speak of /usr; now of wherever the bundle lies.
+# The .pc files name /usr; make them name the folder of the bundle.
 sed -i 's,/openblas-pthread,,; s,/usr/include/x86_64-linux-gnu,/usr/include,' "$lib/pkgconfig/openblas.pc"
 # shellcheck disable=SC2016 # pkgconf's variable
 sed -i 's,/usr\>,${pcfiledir}/../../..,g' "$lib"/pkgconfig/*.pc

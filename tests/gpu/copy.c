@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpu_copy BYTES: how fast the first GPU copies by itself, and from and to pinned host memory: what
- * transfers are held against. One line of JSON, in GB/s (1e9 bytes, each byte counted once): the median
- * of several runs of copies that are queued together. Ends with 77 where there is no GPU. */
+/* gpu_copy BYTES: measure how fast the first GPU copies within its memory, and from and
+ * to pinned host memory. Transfers are compared with these rates. Prints one line of
+ * JSON, in GB/s (1e9 bytes, each byte counted once): the median of several runs of queued
+ * copies. Exits with 77 without a GPU. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +33,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Seconds of one run, below 0 where something failed. */
+/* Return the seconds of one run, below 0 on failure. */
 static double run_once(const struct copier *self, void *to, const void *from)
 {
     double begin = now_s();
@@ -47,7 +48,7 @@ static double run_once(const struct copier *self, void *to, const void *from)
     return status == TRYST_OK ? now_s() - begin : -1;
 }
 
-/* Median GB/s, below 0 where something failed. The first run does not count. */
+/* Return the median in GB/s, below 0 on failure. The first run does not count. */
 static double speed(const struct copier *self, void *to, const void *from)
 {
     double seconds[RUNS];

@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds, checks and measures Tryst on a machine with an NVIDIA GPU, and prints one table. The machine
-# needs gcc, g++, nvcc with cuBLAS (CUDA 12.5), cmake (3.24) and ninja, and the folder that tests/gpu/bundle.sh made; nothing
-# is fetched. Each part has a time limit of its own and all of them fit into ten minutes; a part that
-# fails, or cannot run, is a row that says so, and the others still run.
+# Build, check and measure Tryst on a machine with an NVIDIA GPU, and print one table. The
+# machine needs gcc, g++, nvcc with cuBLAS (CUDA 12.5), cmake (3.24) and ninja, and the
+# folder that tests/gpu/bundle.sh made; nothing is fetched. Each part has a time limit,
+# and all parts fit into ten minutes. A part that fails, or cannot run, becomes a row with
+# the reason, and the others still run.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 
@@ -37,9 +38,10 @@ began=$EPOCHSECONDS
 total_s=590
 short=0 # rows that failed or fell short
 
-# --- the table ----------------------------------------------------------------------------------
+# --- the table --------------------------------------------------------------------------
 
-# row <what> <figure> <beside> <verdict>: "ok", "short", "failed: why", "not run: why", or a remark.
+# row <what> <figure> <beside> <verdict>: "ok", "short", "failed: why", "not run: why", or
+# a remark.
 row() {
     printf '| %s | %s | %s | %s |\n' "$@" | tee -a "$table"
     case $4 in short* | failed*) short=$((short + 1)) ;; esac
@@ -61,13 +63,13 @@ field() {
     sed -nE "s/.*\"$1\": *([-+0-9.eE]+).*/\1/p" "$2" | tail -n 1
 }
 
-# limit_of <seconds>: that, or what is left of the ten minutes, at least one second.
+# limit_of <seconds>: print <seconds> or the rest of the ten minutes, at least one second.
 limit_of() {
     local left=$((began + total_s - EPOCHSECONDS))
     echo $((left < 1 ? 1 : left < $1 ? left : $1))
 }
 
-# bounded <seconds> <log> <command…>: its status, 124 when the time was over.
+# bounded <seconds> <log> <command…>: return the command's status, 124 after a time-out.
 bounded() {
     local limit log=$2
     limit=$(limit_of "$1")
@@ -79,19 +81,20 @@ bounded() {
     }
 }
 
-why() { # <log>: its last line, fit for the table
+why() { # <log>: print the last line, without characters that break the table
     tail -n 1 "$1" | tr '|' '/' | cut -c 1-120
 }
 
-why_not_built() { # <log>: the line that says so; compilers and cmake say more behind it
+why_not_built() { # <log>: print the first error; compilers and cmake print more after it
     {
         grep -m 1 -E ' is required|error:|fatal' "$1" || grep -m 1 -E 'Error|FAILED' "$1" || tail -n 1 "$1"
     } | tr '|' '/' | cut -c 1-120
 }
 
-# --- parts --------------------------------------------------------------------------------------
+# --- parts ------------------------------------------------------------------------------
 
-# What the parts below run; the tests for machines without a GPU are left out.
+# Build the programs that the parts below run, without the tests for machines without a
+# GPU.
 targets=(pp_bench tryst-perf gpu_copy gpu_kernels)
 
 build_with() { # <arch> <log> <are warnings errors? ON or OFF>
@@ -101,7 +104,8 @@ build_with() { # <arch> <log> <are warnings errors? ON or OFF>
         bounded 240 "$2" cmake --build $build --target "${targets[@]}"
 }
 
-# A compiler that we have not met may warn of what ours does not: that is a row, and no reason to stop.
+# A new compiler may give new warnings: that is a row, and the build is repeated without
+# -Werror.
 part_build() {
     local log=$out/build.log arch
     arch=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .)
@@ -130,8 +134,8 @@ part_tests() {
     fi
 }
 
-# Transfers by key between two processes, 64 MiB each, beside the copies of the same run: a copy on the
-# device (both its ways count as one), and from and to pinned host memory.
+# Transfers by key between two processes, 64 MiB each, beside the copies of the same run:
+# a copy on the device (each byte counts once), and from and to pinned host memory.
 part_copies() {
     local log=$out/copies way limit pair beside
     bounded 60 "$log.json" $bin/tests/gpu_copy 67108864 || {
@@ -168,7 +172,8 @@ part_kernels() {
     done <"$log"
 }
 
-# The shape of GPT-2 small, in bytes: 12 layers of 768, 12 heads, windows of 1024; 4 micro-batches of 16.
+# The shape of GPT-2 small, trained on bytes: 12 layers of 768, 12 heads, windows of 1024;
+# 4 micro-batches of 16.
 shape=(--layers 12 --hidden 768 --heads 12 --seq 1024 --microbatches 4 --microbatch-size 16)
 
 # ours <log> <ranks> <more…>: pp_bench on the GPU; its JSON is <log>.
@@ -193,7 +198,8 @@ part_train() {
     done
 }
 
-# Model FLOPs: 6 a weight and token (weights of products alone), and causal attention.
+# Model FLOPs: 6 for each weight and token (only weights of products), and causal
+# attention.
 utilisation() { # <tokens a second>
     awk -v t="$1" 'BEGIN {
         weights = 12 * 12 * 768 * 768 + 256 * 768; attention = 12 * 6 * 1024 * 768
@@ -216,7 +222,8 @@ beside_torch() { # <log> <dtype> <eager or compile> <our tokens a second>
     fi
 }
 
-# Ranks that share the GPU: every schedule bit by bit against the replay, then what sharing costs.
+# Ranks that share the GPU: every schedule bit by bit against the replay, then what
+# sharing costs.
 part_ranks() {
     local log=$out/ranks ranks schedule small one four
     small=(--layers 4 --hidden 256 --heads 4 --seq 256 --microbatches 8 --microbatch-size 4 --steps 6)
@@ -258,11 +265,11 @@ part_sanitizer() {
     done
 }
 
-# --- all of it ----------------------------------------------------------------------------------
+# --- all of it --------------------------------------------------------------------------
 
 use_bundle() {
     local lib=$bundle/lib/x86_64-linux-gnu
-    [ -d "$bundle" ] || return 0 # then what the system has must do
+    [ -d "$bundle" ] || return 0 # the system's libraries are used instead
     export PATH=$bundle/bin:$PATH
     export LD_LIBRARY_PATH=$lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
     export PKG_CONFIG=$bundle/bin/pkg-config PKG_CONFIG_LIBDIR=$lib/pkgconfig
@@ -278,7 +285,7 @@ head_of_table() {
     } | tee "$table"
 }
 
-# Where the toolkit is installed, but not on the PATH; its nvcc wants g++ beside gcc.
+# The toolkit may be installed but not on the PATH; its nvcc needs g++ beside gcc.
 command -v nvcc >/dev/null || PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin
 for tool in gcc g++ nvcc cmake ninja nvidia-smi; do
     command -v $tool >/dev/null || {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpu_kernels [--bench]: every CUDA kernel on the first GPU against its reference, each twice with
- * equal bits; and a stage of them against one over the reference, whole, split and recomputed. Ends with
- * 77 where there is no GPU.
+/* gpu_kernels [--bench]: run every CUDA kernel on the first GPU against its reference,
+ * each twice with equal bits; and a stage of these kernels against one of the reference
+ * kernels, whole, split and recomputed. Exits with 77 without a GPU.
  *
- * --bench instead times each at the shapes of GPT-2 small in bf16 and prints
- * "bench NAME FIGURE UNIT LIMIT UNIT". The limits are of the same run: for products and attention the
- * rate of the largest product, for the rest that of a copy by our own kernel. Each array counts once,
- * so a kernel that reads one twice stays below its limit. */
+ * --bench instead times each kernel at the shapes of GPT-2 small in bf16 and prints
+ * "bench NAME FIGURE UNIT LIMIT UNIT". The limits come from the same run: for products
+ * and attention the rate of the largest product, for all others that of a copy by Tryst's
+ * own kernel. Each array counts once, so a kernel that reads an array twice stays below
+ * its limit. */
 #include <math.h>
 #include <string.h>
 #include <time.h>
@@ -37,7 +38,7 @@ static void session_close(device_session *session)
     kernels->close(session);
 }
 
-/* ---- tests --------------------------------------------------------------------------------- */
+/* ---- tests ------------------------------------------------------------------------- */
 
 static void check_all(tryst_precision precision)
 {
@@ -102,7 +103,7 @@ static void test_stage(void **state)
     check_stage(TRYST_PRECISION_BF16, 5e-2);
 }
 
-/* ---- benchmarks ---------------------------------------------------------------------------- */
+/* ---- benchmarks -------------------------------------------------------------------- */
 
 enum { BENCH_RUNS = 5, BENCH_CALLS = 20 };
 
@@ -119,7 +120,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Seconds of one call: the median of runs of calls that are queued together. */
+/* Return the seconds of one call: the median of runs of queued calls. */
 static double bench_case(device_session *session, const kernel_case *with,
                          const int32_t *shape, double *bytes_p)
 {
@@ -129,7 +130,7 @@ static double bench_case(device_session *session, const kernel_case *with,
     for (int i = 0; i < arrays.operands_count; i++) {
         *bytes_p += (double)kernel_arrays_bytes(&arrays, i);
     }
-    kernel_arrays_run(&arrays, with); /* sets up what is set up once */
+    kernel_arrays_run(&arrays, with); /* includes the one-time setup */
     kernels->enter(session);
     for (int run = 0; run < BENCH_RUNS; run++) {
         const double begin = now_s();
@@ -182,9 +183,9 @@ static void bench(void **state)
     session_close(session);
 }
 
-/* ---- main ---------------------------------------------------------------------------------- */
+/* ---- main -------------------------------------------------------------------------- */
 
-/* No GPU is no failure. */
+/* True if there is a GPU. A missing GPU is not a failure. */
 static bool gpu_found(void)
 {
     char error[512] = "";
@@ -201,7 +202,7 @@ static bool gpu_found(void)
     }
     printf("skipped: %s\n", error);
     if (status != TRYST_E_UNSUPPORTED) {
-        exit(1); /* a module that does not load, a device that fails */
+        exit(1); /* the module does not load, or a device fails */
     }
     return false;
 }

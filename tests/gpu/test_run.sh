@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# run.sh before it meets a GPU: its command line, and its table over stand-ins for everything that it
-# calls. Usage: test_run.sh <folder of tests/gpu>
+# Test run.sh without a GPU: its command line, and its table over stand-ins for every
+# program that it calls. Usage: test_run.sh <folder of tests/gpu>
 set -u
 here=$1
 dir=$(mktemp -d)
@@ -10,7 +10,7 @@ fail=0
 
 bad() { echo "run.sh: $*"; fail=1; }
 
-# stand_in <file>: a program whose body is stdin.
+# stand_in <file>: make a program with stdin as its body.
 stand_in() {
     mkdir -p "$(dirname "$1")"
     { echo '#!/bin/bash'; cat; } >"$1"
@@ -22,7 +22,7 @@ cp "$here/run.sh" "$here/torch_gpt.py" "$dir/tests/gpu/"
 run=$dir/tests/gpu/run.sh
 bin=$dir/build/gpu/bin
 
-# --- the command line ---------------------------------------------------------------------------
+# --- the command line -------------------------------------------------------------------
 
 "$run" --help >"$dir/out" || bad "--help fails"
 grep -q 'usage: tests/gpu/run.sh' "$dir/out" || bad "--help says nothing"
@@ -34,7 +34,7 @@ if ! command -v nvidia-smi >/dev/null; then
     grep -q 'no [a-z-]* here' "$dir/out" || bad "it does not say what is missing"
 fi
 
-# --- the table ----------------------------------------------------------------------------------
+# --- the table --------------------------------------------------------------------------
 
 path=$dir/path
 stand_in "$path/nvidia-smi" <<'E2'
@@ -82,15 +82,15 @@ expect '| 1f1b on 4 ranks of one GPU, --check | 600.0 tokens/s | bitwise | ok |'
 expect '| four ranks on one GPU beside one, 1f1b | 600.0 tokens/s | 1050.0 tokens/s | short: 0.571, wanted 0.833 |'
 expect '| compute-sanitizer memcheck on every kernel | 0 errors |  | ok |'
 expect '| compute-sanitizer racecheck |  |  | not run: this machine refuses it: Device not supported |'
-grep -q ' 1 rows failed or fell short;' "$dir/out" || bad "it does not count what is short"
+grep -q ' 1 rows failed or fell short;' "$dir/out" || bad "the count of rows that fell short is wrong"
 
-# A part that fails is a row, and the others still run.
+# A part that fails becomes a row, and the others still run.
 echo 'echo "no such kernel"; exit 3' | stand_in "$bin/tests/gpu_kernels"
 PATH=$path:$PATH "$run" kernels copies >"$dir/out" 2>&1
 expect '| kernels |  |  | failed: no such kernel |'
 expect 'cuda:cuda, 64 MiB'
 
-# A compiler whose warnings are new is a row too, and what it builds without them is used.
+# New warnings become a row too, and the build without -Werror is used.
 stand_in "$path/cmake" <<'E2'
 case $* in *TRYST_WERROR=ON*) echo "x.c:1:2: error: a new | warning [-Werror=new]"; echo more; exit 1 ;; esac
 E2

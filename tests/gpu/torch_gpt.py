@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The model of pp_bench's GPT in PyTorch, trained on one device, to be set beside it.
+"""The model of pp_bench's GPT in PyTorch, trained on one device, for comparison.
 
 Same layers, shapes, data type and work in a step: micro-batches one after the other, their
 gradients added, then one fused Adam step; bf16 means fp32 weights under autocast, as is usual.
-Prints one line of JSON: tokens a second (median of the timed steps), loss first and last, peak
-bytes. --compile runs it through torch.compile. What could not run says so, and exits with 77.
+Prints one line of JSON: tokens a second (median of the timed steps), first and last loss, peak
+bytes. --compile uses torch.compile. If it cannot run, it prints the reason and exits with 77.
 """
 import argparse
 import json

@@ -1,10 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Four ranks under one launcher: `launched` (comes together, passes a number around, three times) and
-# pp_bench --check. 77: skipped, with the reason.
-# usage: launch.sh openmpi|openmpi_without_pmix|hydra|torchrun|tryst_run|slurm LAUNCHED PP_BENCH|none yes|no
-#        (yes: this build has PMIx)
-# shellcheck disable=SC2016 # what stands in single quotes is for the ranks' shells
+# Run four ranks under one launcher: `launched` (three times: join, pass a number around)
+# and pp_bench --check. Exit status 77: skipped, with the reason.
+# usage: launch.sh LAUNCHER LAUNCHED PP_BENCH|none yes|no
+#        LAUNCHER: openmpi|openmpi_without_pmix|hydra|torchrun|tryst_run|slurm
+#        yes: this build has PMIx
+# shellcheck disable=SC2016 # text in single quotes is for the ranks' shells
 set -u
 launcher=$1 launched=$2 bench=$3 pmix=$4
 here=$(dirname "$(readlink -f "$0")")
@@ -12,14 +13,15 @@ skip() { echo "skipped: $*"; exit 77; }
 fail() { echo "launch: $*"; cat "$out"; exit 1; }
 have() { command -v "$1" >/dev/null || skip "no $1 here (apt-get install $2)"; }
 
-# What the test itself was started with is nobody's business.
+# Remove the variables of the launcher under which the test itself runs.
 for name in $(compgen -e | grep -E '^(TRYST|SLURM|PMIX?|OMPI|MPI)_|^(MASTER_(ADDR|PORT)|(LOCAL_)?(RANK|WORLD_SIZE))$'); do
     case $name in TRYST_TEST_*) ;; *) unset "$name" ;; esac
 done
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
 
-# A port that nobody has now, nor the next one, and that the kernel gives to nobody.
+# Print a port that is unused, with the next one unused too, and outside the kernel's
+# range.
 port() {
     local first number
     read -r first _ </proc/sys/net/ipv4/ip_local_port_range
@@ -45,13 +47,13 @@ trains() { # <the same command>
     timeout 200 "$@" "$bench" --check --steps 2 >"$out" 2>&1 || fail "'$*' ends with $?"
     grep -q 'bitwise equal' "$out" || fail "pp_bench has not checked"
 }
-# The ports that rank 0 says at level info that it serves at are those that it may.
+# Check that rank 0 serves at the ports that it may use, as its log at level info reports.
 serves_at() { # <pattern>
     grep -qE "info: .*rank 0 serves at $1" "$out" || fail "rank 0 does not serve at $1"
 }
 
-# The README's command for a launcher, up to its program: words, with what stands for a host or a port
-# of the reader's replaced.
+# Print the README's command for a launcher, without its program, as words. The host and
+# port of the example are replaced.
 readme() { # <first word>
     sed -n "/^<!-- test: launch -->/,/^\`\`\`\$/s/^\($1 .*\) \.\/train.*/\1/p" "$here/../../README.md" |
         sed "s/node1:4711/127.0.0.1:$(port)/"
@@ -72,18 +74,19 @@ openmpi)
     [ "$pmix" = yes ] || skip "this build has no PMIx (apt-get install libpmix-dev)"
     ranks_meet pmix "${ompi[@]}"
     trains "${ompi[@]}"
-    # the size from PMIx itself; and a port that a firewall lets through
+    # the size comes from PMIx alone; and a port that a firewall admits
     at=$(port)
     TRYST_PORT_RANGE=$at-$((at + 1)) TRYST_TRANSPORT=shm TRYST_LOG_LEVEL=info TRYST_NET=lo \
         ranks_meet pmix "${ompi[@]}" sh -c 'unset OMPI_COMM_WORLD_SIZE OMPI_COMM_WORLD_LOCAL_SIZE
             [ "$PMIX_RANK" = 0 ] || unset TRYST_PORT_RANGE; exec "$1"' sh
     serves_at "127.0.0.1:($at|$((at + 1)))\$"
-    # rank 0 is named when it does not come (our own server, which is rank 0's, names the others). mpirun
-    # ends it when the first of the others has failed, however long that takes on a busy machine.
+    # The error must name rank 0 when it does not come (rank 0's bootstrap server names
+    # the others). mpirun ends rank 0 when the first of the others has failed, which may
+    # take long on a busy machine.
     TRYST_BOOTSTRAP_TIMEOUT=500ms timeout 200 "${ompi[@]}" sh -c '
         [ "$PMIX_RANK" != 0 ] || exec sleep 40; exec "$1"' sh "$launched" >"$out" 2>&1 &&
-        fail "without rank 0?"
-    grep -q 'rank 0 has published no address' "$out" || fail "nobody names rank 0"
+        fail "the job succeeded without rank 0"
+    grep -q 'rank 0 has published no address' "$out" || fail "no error names rank 0"
     ;;
 openmpi_without_pmix)
     have mpirun.openmpi openmpi-bin
@@ -96,15 +99,15 @@ hydra)
     TRYST_TOKEN=$token ranks_meet hydra "${line[@]}"
     from_readme mpiexec.hydra
     TRYST_TOKEN=$token trains "${line[@]}"
-    # The first rank that fails ends the others, and Hydra drops what it has not passed on: they write it down
-    # themselves.
+    # The first rank that fails ends the others, and Hydra drops output that it has not
+    # passed on. So the ranks write their output to a file.
     : >"$out"
     timeout 200 mpiexec.hydra -n 4 sh -c 'exec "$1" >>"$2" 2>&1' sh "$launched" "$out" >/dev/null 2>&1 &&
-        fail "without TRYST_BOOTSTRAP?"
-    grep -q 'TRYST_BOOTSTRAP is missing' "$out" || fail "does not say what is missing"
+        fail "the job succeeded without TRYST_BOOTSTRAP"
+    grep -q 'TRYST_BOOTSTRAP is missing' "$out" || fail "the error does not name TRYST_BOOTSTRAP"
     ;;
 torchrun)
-    # its variables, by four shells: torchrun itself comes with a gigabyte
+    # torchrun's variables, set by four shells: installing torchrun takes a gigabyte
     export MASTER_ADDR=127.0.0.1 WORLD_SIZE=4 LOCAL_WORLD_SIZE=4 TRYST_TOKEN=$token TRYST_LOG_LEVEL=info
     MASTER_PORT=$(port)
     export MASTER_PORT
@@ -127,7 +130,7 @@ tryst_run)
     from_readme tryst-run
     line=("$TRYST_TEST_RUN" "${line[@]:1}" --no-prefix)
     TRYST_PORT_RANGE=$at-$((at + 40)) ranks_meet tryst "${line[@]}"
-    # ours wins over another launcher's around it
+    # tryst-run wins over another launcher around it
     if command -v mpirun.openmpi >/dev/null; then
         ranks_meet tryst "${ompi[@]/%4/1}" "${line[@]}"
     fi
@@ -142,5 +145,5 @@ slurm)
     TRYST_BOOTSTRAP=127.0.0.1:$(port) TRYST_TOKEN=$token \
         ranks_meet slurm "$here/slurm.sh" srun --mpi=none --overcommit -n 4
     ;;
-*) fail "what is '$launcher'?" ;;
+*) fail "not a launcher: '$launcher'" ;;
 esac

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One rank of a job that some launcher has started: comes together with the others, passes a number
- * around the ring, leaves; three times, with new contexts. Prints "rank 2 of 4, local 2 of 4, by
- * pmix". Signals, mask, threads and descriptors are as before after each time. */
+/* One rank of a job that a launcher has started: join, pass a number around the ring,
+ * leave; three times, with new contexts. Prints "rank 2 of 4, local 2 of 4, by pmix".
+ * Signals, mask, threads and descriptors must be as before after each time. */
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ static void check(tryst_status status, const char *what)
         die(what, *tryst_last_error() ? tryst_last_error() : tryst_status_str(status));
 }
 
-/* What a library must leave as it was. */
+/* State that the library must leave unchanged. */
 struct process {
     struct sigaction actions[NSIG];
     sigset_t mask;
@@ -53,7 +53,7 @@ static void process_look(struct process *process)
     process->descriptors = entries_count("/proc/self/fd");
 }
 
-/* The first time a socket that the launcher has handed over is closed. */
+/* The first time, a socket that the launcher passed on is closed. */
 static void process_compare(const struct process *before, int closed)
 {
     struct process now;
@@ -103,7 +103,7 @@ static void meet(const tryst_launch *launch)
     check(tryst_group_open(ctx, &params, &group), "tryst_group_open");
     if (tryst_group_rank(group) != launch->rank ||
         (launch->size >= 0 && tryst_group_size(group) != launch->size))
-        die("the group", "has another rank or size than tryst_launch_find said");
+        die("the group", "has another rank or size than tryst_launch_find returned");
     ring(group);
     printf("rank %d of %d, local %d of %d, by %s\n", tryst_group_rank(group),
            tryst_group_size(group), tryst_group_local_rank(group),
@@ -119,7 +119,7 @@ int main(void)
     struct process before;
     check(tryst_launch_find(NULL, &launch), "tryst_launch_find");
     for (int i = 0; i < TIMES; i++) {
-        const char *pause = getenv("TRYST_TEST_PAUSE_MS"); /* before each meeting */
+        const char *pause = getenv("TRYST_TEST_PAUSE_MS"); /* before each join */
         struct timespec time = {.tv_nsec = pause ? atol(pause) * 1000000 : 0};
         nanosleep(&time, NULL);
         process_look(&before);

@@ -1,9 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A Slurm of one node for one command: munged, slurmctld and slurmd with a configuration, key, ports
-# and folder of their own, all run by this user, taken down when the command has ended or this script
-# is killed. What the machine has of Slurm otherwise is neither read nor touched.
-# usage: slurm.sh COMMAND…      (with SLURM_CONF set; 77: no Slurm here)
+# Run a Slurm of one node for one command: munged, slurmctld and slurmd with a separate
+# configuration, key, ports and folder. All run as this user, and end when the command has
+# ended or this script is killed. Another Slurm on this machine is neither read nor
+# changed.
+# usage: slurm.sh COMMAND…
+#        The command runs with SLURM_CONF set. Exit status 77: Slurm is not installed.
 set -u
 
 skip() { echo "skipped: $*"; exit 77; }
@@ -18,7 +20,7 @@ children=()
 down() {
     trap - EXIT
     local pid
-    # the last first: slurmd ends its steps, munged is needed by both
+    # stop the last one first: slurmd ends its steps, and both others need munged
     for ((i = ${#children[@]} - 1; i >= 0; i--)); do
         pid=${children[i]}
         kill -TERM "$pid" 2>/dev/null
@@ -33,7 +35,7 @@ down() {
 trap down EXIT
 trap 'exit 143' TERM INT HUP
 
-# A daemon in the background that dies with us.
+# Start a daemon in the background; it dies with this script.
 start() { # <name> <command…>
     local name=$1
     shift
@@ -41,7 +43,7 @@ start() { # <name> <command…>
     children+=($!)
 }
 
-# port: one that nobody listens on now; the kernel gives these out to nobody.
+# port: print a port without a listener, outside the range that the kernel assigns.
 port() {
     local first range
     read -r first range </proc/sys/net/ipv4/ip_local_port_range

@@ -1,36 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Flows of collectives (DESIGN sections 5 and 6) as a spin model: three ranks, two trees, two all-reduces
- * A and B, which the ranks submit in different orders. A flow is one edge of one tree of one all-reduce in
- * one direction; a tree's range is SLICES slices. rendezvous.pml models the rest of the protocol.
+/* Flows of collectives (DESIGN sections 5 and 6) as a spin model: three ranks, two trees,
+ * two all-reduces A and B, which the ranks submit in different orders. A flow is one edge
+ * of one tree of one all-reduce in one direction; a tree's range is SLICES slices.
+ * rendezvous.pml models the rest of the protocol.
  *
- * Upward, the child sends an OFFER with the number of its ready slices, and another one when that number
- * grows. The parent grants a slice when an OFFER covers it, the same slice of the child before has been
- * added, and a scratch slot and a posted slot are free. Downward, slices are posted ahead of the OFFER in
- * at most half of the slots of a peer. A rank that sends its upward slice from the memory of its downward
- * slice posts the downward one when an OFFER covers it and the transport no longer reads the upward one.
+ * Upward, the child sends an OFFER with the number of its ready slices, and another one
+ * when that number grows. The parent grants a slice when an OFFER covers it, the same
+ * slice of the child before has been added, and a scratch slot and a posted slot are
+ * free. Downward, slices are posted ahead of the OFFER in at most half of the slots of a
+ * peer. A rank that sends its upward slice from the memory of its downward slice posts
+ * the downward one when an OFFER covers it and the transport no longer reads the upward
+ * one.
  *
- * The window is one slice for each ordered pair: the start of a bulk takes it and DONE returns it. Frames
- * carry WANT, grants, DONE, OFFER, CANCEL and CANCELED. These events happen at any time and in any order:
- * a submission, the reading of a frame, the landing of a bulk, the end of a send's read (sent). Where
- * several slices may be granted, posted or started, each choice is searched, so all priorities are.
+ * The window is one slice for each ordered pair: the start of a bulk takes it and DONE
+ * returns it. Frames carry WANT, grants, DONE, OFFER, CANCEL and CANCELED. These events
+ * happen at any time and in any order: a submission, the reading of a frame, the landing
+ * of a bulk, the end of a send's read (sent). Where several slices may be granted, posted
+ * or started, each choice is searched, so all priorities are.
  *
  * What is left out, and why that is safe:
- *   - State is counters, as in the engine (commsched/coll/tree.h). All of a record but WANT and CANCEL is a
- *     cumulative count. A frame carries the counts of the moment in which the frame is read. A frame with
- *     older counts equals one that was read earlier: the sender's later steps do not depend on that
- *     reading, so both orders lead to the same state.
- *   - A rank that can grant, post or start does so at once, with every choice. A delay of that equals a
- *     later event: an OFFER that is read later, a bulk that lands later.
+ *   - State is counters, as in the engine (commsched/coll/tree.h). All of a record but
+ *     WANT and CANCEL is a cumulative count. A frame carries the counts of the moment in
+ *     which the frame is read. A frame with older counts equals one that was read
+ *     earlier: the sender's later steps do not depend on that reading, so both orders
+ *     lead to the same state.
+ *   - A rank that can grant, post or start does so at once, with every choice. A delayed
+ *     step equals a later event: an OFFER that is read later, a bulk that lands later.
  *   - An addition takes no time: a sum that takes time equals a bulk that lands later.
- *   - With a window of one slice, bulks of a pair land in order. The engine keeps a slice that lands out of
- *     order in its slot until the slices before have landed, and this model has that state: neither has
- *     landed.
+ *   - With a window of one slice, bulks of a pair land in order. The engine keeps a slice
+ *     that lands out of order in its slot until the slices before have landed, and this
+ *     model has that state: neither has landed.
  *   - The next bulk of a pair starts when the transport no longer reads the one before.
- *   - The end of a send's read is apart from the landing only where a downward slice shares the memory: no
- *     other rule waits for the end of a read.
- *   - Rank 0 submits A first. Exchange of the names A and B makes every other case one of these.
- *   - Values are left out: the order of addition follows from the counters, and the bits of the results are
- *     compared by tests/api/test_coll.c and tests/commsched/test_coll_run.c.
+ *   - The end of a send's read is apart from the landing only where a downward slice
+ *     shares the memory: no other rule waits for the end of a read.
+ *   - Rank 0 submits A first. Exchange of the names A and B makes every other case one of
+ *     these.
+ *   - Values are left out: the order of addition follows from the counters, and the bits
+ *     of the results are compared by tests/api/test_coll.c and
+ *     tests/commsched/test_coll_run.c.
  *
  * Shapes of the trees, child to parent, in the order of addition:
  *   STARS   tree 0: 1 and 2 to 0; tree 1: 2 and 0 to 1
@@ -38,7 +45,8 @@
  *   MIXED   tree 0: 1 and 2 to 0; tree 1: 0 to 1 to 2
  *
  * Options:
- *   OPPOSITE    ranks 0 and 2 submit A first, rank 1 B; without, ranks 1 and 2 submit in any order
+ *   OPPOSITE    ranks 0 and 2 submit A first, rank 1 B; without, ranks 1 and 2 submit in
+ *               any order
  *   WAITS       rank 2 submits its second operation when the first has ended
  *   SLICES=n    slices of each tree (2)
  *   SLOTS=n     slices of one peer that a receiver has posted, at most: 1 or 2 (2)
@@ -46,26 +54,33 @@
  *   IN_PLACE    each rank's input and result are the same memory
  *   INSTANT     each frame is read at once: for the large searches
  *   LAX         a child may be granted ahead, in the order of addition
- *   ANY_BUT_LAST  any child may be granted, but the last scratch slot is for the next in order
+ *   ANY_BUT_LAST  any child may be granted, but the last scratch slot is for the next in
+ *                 order
  *   CANCEL=r    rank r may cancel A at any time
  *   DEATH=r     rank r may die at any time
  *
  * What must hold (assertions on the way, and the check when nothing can move any more):
- *   - every operation ends at every rank that is alive: with each slice landed and added once, or with the
- *     cause and the rank of its failure;
+ *   - every operation ends at every rank that is alive: with each slice landed and added
+ *     once, or with the cause and the rank of its failure;
  *   - scratch, slots and window have come back;
- *   - no slice lands in memory that was released, was not granted, or is still being read.
+ *   - no slice lands in memory that was released, was not granted, or is still being
+ *     read.
  *
- * Broken variants, each of which must be found (flow.sh runs them); the number is DESIGN's rule:
- *   BREAK_HANDLER_WAITS  1  the handler of a frame that needs an answer waits for room for the answer
- *   BREAK_FRAME_CREDIT   2  a frame's credit returns when its WANTs are matched and its OFFERs granted
+ * Broken variants, each of which must be found (flow.sh runs them); the number is
+ * DESIGN's rule:
+ *   BREAK_HANDLER_WAITS  1  the handler of a frame that needs an answer waits for room
+ *                           for the answer
+ *   BREAK_FRAME_CREDIT   2  a frame's credit returns when its WANTs are matched and its
+ *                           OFFERs granted
  *   BREAK_WINDOW_PARKED  3  a WANT takes window before its slice is ready
  *   BREAK_WINDOW_TWICE   3  window returns with the removal, and by DONE again
- *   BREAK_EARLY          4  a cancelled receive returns slots and scratch before its id was answered
+ *   BREAK_EARLY          4  a cancelled receive returns slots and scratch before its id
+ *                           was answered
  *   BREAK_UNANSWERED     4  a WANT for an operation that has failed is not answered
  *   BREAK_DEAD_SCRATCH   5  scratch granted to the dead is not reclaimed
  *   BREAK_DEAD_WINDOW    5  window of bulks to the dead is not reclaimed
- *   BREAK_DEAD_BULK      5  memory returns before the transport has confirmed that the dead writes no more
+ *   BREAK_DEAD_BULK      5  memory returns before the transport has confirmed that the
+ *                           dead writes no more
  *   BREAK_CAUSE          5  a cause that travels names the neighbour
  *   BREAK_RESERVE        6  a submission reserves scratch until its operation ends
  *   BREAK_REVOKE         6  a grant is taken back for another OFFER
@@ -73,7 +88,8 @@
  *   BREAK_POOL           8  sums are in a shared pool of accumulators
  *   BREAK_READY_PER_RUN     the first ready slice makes its whole flow ready
  *   BREAK_AHEAD             slices that are not announced may take all slots of a peer
- *   BREAK_PLACE             a downward slice is posted where the upward slice is still being read */
+ *   BREAK_PLACE             a downward slice is posted where the upward slice is still
+ *                           being read */
 
 #ifndef SLICES
 #define SLICES 2
@@ -89,7 +105,8 @@
 #define PAIRS  9
 #define NONE   255
 
-/* A flow's index: operation, tree, edge, direction (0 up, 1 down). Tables of two bits have the ranks. */
+/* A flow's index: operation, tree, edge, direction (0 up, 1 down). Tables of two bits
+ * have the ranks. */
 #if defined(STARS)
 #define CHILDREN (1 | 2 << 2 | 2 << 4 | 0 << 6)
 #define PARENTS  (0 | 0 << 2 | 1 << 4 | 1 << 6)
@@ -117,13 +134,13 @@
 #define OF_OP(f, op_) (OP(f) == (op_))
 #define MIN(a, b) ((a) < (b) -> (a) : (b))
 
-/* of operations, by rank and operation */
+/* operations, by rank and operation */
 bit submitted[6];
 #if defined(CANCEL) || defined(DEATH)
 #define FAILS
 bit failed[6];
 byte cause[6] = NONE;
-bit happened; /* the failure */
+bit happened; /* the failure has happened */
 bit dead[RANKS];
 bit learnt[RANKS];
 #define FAILED(r, op) failed[AT(r, op)]
@@ -139,30 +156,32 @@ bit learnt[RANKS];
 #endif
 
 /* A flow at its receiver. */
-byte announced[FLOWS]; /* slices, by OFFER */
+byte announced[FLOWS]; /* slices that were announced by OFFER */
 byte posted[FLOWS];    /* slices that were granted or posted ahead */
 byte landed[FLOWS];
 /* A flow at its sender. */
-bit wanted[FLOWS];     /* its WANT has come */
-byte grants[FLOWS];    /* slices that are posted, by the frames that were read */
+bit wanted[FLOWS];     /* the WANT has come */
+byte grants[FLOWS];    /* posted slices, by the frames read so far */
 byte started[FLOWS];
-byte sent[FLOWS];      /* where a downward slice shares the memory */
-byte done[FLOWS];      /* by DONE */
+/* slices no longer read, where a downward slice shares the memory */
+byte sent[FLOWS];
+byte done[FLOWS];      /* slices returned by DONE */
 #ifdef FAILS
 bit recv_ended[FLOWS], send_ended[FLOWS];
-bit cancel[FLOWS], cancel_read[FLOWS];     /* by the receiver */
+bit cancel[FLOWS], cancel_read[FLOWS];     /* CANCEL of the receiver */
 bit canceled[FLOWS], canceled_read[FLOWS]; /* the sender's answer */
 #ifdef BREAK_UNANSWERED
 bit late[FLOWS];
 #endif
 #endif
 
-/* what is bounded */
+/* bounded resources */
 byte scratch[RANKS]; /* in use */
 byte slots[PAIRS];   /* in use, by sender and receiver */
 byte window[PAIRS];
 byte flying[PAIRS];  /* the flow plus 1 of the bulk that has not landed */
-byte unsent[PAIRS];  /* of the upward bulk that the transport still reads */
+/* the flow plus 1 of the upward bulk that the transport still reads */
+byte unsent[PAIRS];
 #ifdef BREAK_HANDLER_WAITS
 byte handler[RANKS]; /* the peer plus 1 whose frame is being handled */
 #define WAITING(r) handler[r]
@@ -175,9 +194,10 @@ hidden byte src, dst, op, pair; /* of flow k */
 
 inline flow_take() { src = SRC(k); dst = DST(k); op = OP(k); pair = PAIR(src, dst) }
 
-/* ---- what follows from the counters ---- */
+/* ---- derived from the counters ---- */
 
-/* An addition happens when its turn has come: in a star, the second child waits for the first. */
+/* An addition happens when its turn has come: in a star, the second child waits for the
+ * first. */
 #define ADDED(f) (EDGE(f) && !CHAIN(f) -> MIN(landed[f], landed[BASE(f)]) : landed[f])
 
 #define READY_UP(f)   (CHAIN(f) && EDGE(f) -> ADDED(BASE(f)) : submitted[AT(SRC(f), OP(f))] * SLICES)
@@ -211,7 +231,8 @@ inline flow_take() { src = SRC(k); dst = DST(k); op = OP(k); pair = PAIR(src, ds
 
 /* ---- frames ---- */
 
-/* An OFFER leaves only for slices that are ready and that the WANT and DONE records have not posted. */
+/* An OFFER leaves only for slices that are ready and that the WANT and DONE records have
+ * not posted. */
 #define SENDER_NEWS(f)   (wanted[f] && READY(f) > announced[f] && READY(f) > grants[f])
 #define RECEIVER_NEWS(f) \
     ((submitted[AT(DST(f), OP(f))] && !wanted[f]) || posted[f] != grants[f] || landed[f] != done[f])
@@ -237,7 +258,7 @@ inline receiver_news(f) {
     n = landed[f] - done[f];
     done[f] = landed[f];
 #if defined(FAILS) && !defined(BREAK_WINDOW_TWICE)
-    if :: send_ended[f] -> n = 0 :: else fi; /* the removal has returned it */
+    if :: send_ended[f] -> n = 0 :: else fi; /* the removal has returned the window */
 #endif
     assert(window[pair] >= n);
     window[pair] = window[pair] - n;
@@ -281,7 +302,7 @@ inline frame_read(p, q) {
     }
 }
 
-/* What a variant waits for before the peer may send another frame. */
+/* Conditions of a variant before the peer may send another frame. */
 #ifdef BREAK_FRAME_CREDIT
 #define UNMATCHED(f, p, q) ((SRC(f) == (p) && DST(f) == (q) && !DOWN(f) && announced[f] > posted[f]) || \
                             (SRC(f) == (q) && DST(f) == (p) && wanted[f] && !submitted[AT(q, OP(f))]))
@@ -302,7 +323,7 @@ inline op_fail(r_, op_, cause_) {
     fi
 }
 
-/* Return what the slices hold that were posted and will not land. */
+/* Return the slots and scratch of posted slices that will not land. */
 inline recv_release(f) {
     assert(slots[pair] >= posted[f] - landed[f]);
     slots[pair] = slots[pair] - (posted[f] - landed[f]);
@@ -424,9 +445,10 @@ inline death_learn(r, d) {
 #ifdef BREAK_AHEAD
 #define IS_AHEAD(f, p, q) 0
 #elif SLOTS == 1
-#define IS_AHEAD(f, p, q) 1 /* half of one is none */
+#define IS_AHEAD(f, p, q) 1 /* half of one slot is zero */
 #else
-#define IS_AHEAD(f, p, q) (FLOW_PAIR(f) == PAIR(p, q) && DOWN(f) && AHEAD(f) > 0) /* half of two is one */
+/* half of two slots is one */
+#define IS_AHEAD(f, p, q) (FLOW_PAIR(f) == PAIR(p, q) && DOWN(f) && AHEAD(f) > 0)
 #endif
 
 #ifdef BREAK_PLACE
@@ -435,7 +457,8 @@ inline death_learn(r, d) {
 #define PLACE(f) (!SHARED(f) || sent[(f) - 1] > posted[f])
 #endif
 
-/* The first child of a star, or an only child, is always next in the order of addition. */
+/* The first child of a star, or an only child, is always next in the order of
+ * addition. */
 #define FIRST(f) (CHAIN(f) || !EDGE(f))
 #if defined(BREAK_ORDER)
 #define IN_ORDER(f) 1
@@ -448,10 +471,11 @@ inline death_learn(r, d) {
 #endif
 
 #ifdef BREAK_RESERVE
-byte reserved[RANKS] = NONE; /* the operation that has the rank's scratch */
+byte reserved[RANKS] = NONE; /* the operation that holds the rank's scratch */
 #define MAY_USE(f) (reserved[DST(f)] == OP(f))
 #elif defined(BREAK_POOL)
-/* One accumulator a rank: from the grant of the first child's slice until the sum has left. */
+/* One accumulator a rank: from the grant of the first child's slice until the sum has
+ * left. */
 #define SUM_LEFT(f) \
     (!CHAIN(f) -> MIN(landed[(f) + 1], landed[(f) + 3]) : (EDGE(f) -> landed[(f) + 1] : sent[(f) + 2]))
 #define HAS_SUM(f, p, q) (!DOWN(f) && FIRST(f) && DST(f) == (q) && posted[f] > SUM_LEFT(f))
@@ -461,7 +485,7 @@ byte reserved[RANKS] = NONE; /* the operation that has the rank's scratch */
 #endif
 
 #define MAY_GRANT(f) (posted[f] < announced[f] && IN_ORDER(f) && scratch[DST(f)] < SCRATCH && MAY_USE(f))
-/* A flow that has to ask for memory (place) posts nothing ahead of the OFFER. */
+/* A flow that gets its memory by place posts nothing ahead of the OFFER. */
 #define MAY_PLACE(f) \
     (SHARED(f) -> IS_ANNOUNCED(f) && PLACE(f) : IS_ANNOUNCED(f) || !EACH_FLOW(IS_AHEAD, SRC(f), DST(f)))
 #define MAY_POST(f, r) (DST(f) == r && submitted[AT(r, OP(f))] && posted[f] < SLICES && !FAILED(r, OP(f)) && \
@@ -495,7 +519,7 @@ inline reserve(r) {
 /* ---- bulks ---- */
 
 #ifdef BREAK_WINDOW_PARKED
-#define IS_READY(f) 1 /* it takes the window, and its bytes move when it is ready */
+#define IS_READY(f) 1 /* the slice takes window, and moves when it is ready */
 #define MOVES(f)    (READY(f) > landed[f])
 #else
 #define IS_READY(f) (READY(f) > started[f])
@@ -570,7 +594,7 @@ inline bulk_sent(pair_) {
     :: handler[q] == p + 1 && !NEWS(q, p) -> d_step { handler[q] = 0; frame_read(p, q); r = q }
 #endif
 #ifdef INSTANT
-#define EACH_PAIR_READS /* behind each event */
+#define EACH_PAIR_READS /* frames are read after each event instead */
 #define read_next(p, q) :: MAY_READ(p, q) -> frame_read(p, q); r = q
 #else
 #define EACH_PAIR_READS EACH_PAIR(on_read)
@@ -590,7 +614,7 @@ inline bulk_sent(pair_) {
 #define ANY_FLOW(may) may(0) may(1) may(2) may(3) may(4) may(5) may(6) may(7) \
                       may(8) may(9) may(10) may(11) may(12) may(13) may(14) may(15)
 
-/* ---- what must hold at the end ---- */
+/* ---- checks at the end ---- */
 
 inline rank_check(r_) {
     assert(submitted[AT(r_, 0)] && submitted[AT(r_, 1)]);
@@ -667,7 +691,7 @@ again:
         skip;
         d_step {
             f = 0;
-            if /* the first of these */
+            if /* the first that applies */
             EACH_PAIR(read_next)
             :: else -> f = 1
             fi

@@ -1,14 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Checks flow.pml with spin: as it is, and that each broken variant is found.
+# Check flow.pml with spin: the unchanged model has no error, and each broken variant has
+# one.
 # Usage: flow.sh <folder of the model> <C compiler> [long]
-# long: all three shapes, every rank that cancels or dies; minutes, and up to 2 GB.
+# long: all three shapes, each rank cancels or dies; takes minutes, and up to 2 GB.
 set -eu
 # shellcheck source=tests/model/spin.sh
 . "$1/spin.sh"
 model_begin "$1/flow.pml" "$2"
 
-store= # one process: compression saves nothing and takes half of the time
+store= # one process: compression saves no memory and takes half of the time
 
 # Two slices: the order of grants, and slots.
 slices="-DSTARS -DOPPOSITE -DINSTANT -DSLOTS=1"

@@ -1,65 +1,83 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rendezvous table protocol (docs/design.md; rendezvous/protocol/) as a spin model:
- * one consumer, one producer, one key with two receives and two sends, two ordered channels.
+ * one consumer, one producer, one key with two receives and two sends, two ordered
+ * channels.
  *
- * The quota of WANTs (wants_max), the room for parked ones (parked_max) and the eager credit are 1
- * each, so WANTs wait, are deferred and are offered again; with -DNAMES the credit is for both sends, so
- * both DATA may be on their way, of which the first declares the key and the second carries only its name. At the start it is drawn which of the
- * operations may be cancelled and which side may close its step; each of these then happens at any
- * time, or not at all where the operation ends first. Both sides post all they have unless they
- * close first.
+ * The quota of WANTs (wants_max), the room for parked ones (parked_max) and the eager
+ * credit are 1 each, so WANTs wait, are deferred and are offered again. With -DNAMES the
+ * credit suffices for both sends, so both DATA may be in flight: the first declares the
+ * key, the second carries only its name. At the start the model draws which operations
+ * may be cancelled and which side may close its step; each of these events then happens
+ * at any time, or not at all where the operation ends first. Both sides post all their
+ * operations unless they close first.
  *
- * A receive announces itself at any time after it was posted. So the late announcement of small ones
- * (rendezvous_settle) is in here too, up to one that comes after everything else.
+ * A receive announces itself at any time after it was posted. This includes the late
+ * announcement of small receives (rendezvous_settle), up to one that comes after
+ * everything else.
  *
- * Bytes travel as eager DATA ahead of a WANT (under credit) or as DATA that answers a WANT; with
- * -DLARGE as a transfer in two events (bulk, its DONE), which a cancel overtakes only before it
- * starts. One slice stands for all: what differs between slices is the window's business.
- * A cancel of eager DATA asks the consumer, who gives it back (CANCELED_SEND) if no receive has
- * taken it; its number and credit wait for DONE all the same.
+ * Bytes travel as eager DATA ahead of a WANT (under credit) or as DATA that answers a
+ * WANT; with -DLARGE as a transfer in two events (bulk, its DONE), which a cancel
+ * overtakes only before its start. One slice stands for all: slices differ only in how
+ * they use the window. A cancel of eager DATA is a request to the consumer, which gives
+ * the DATA back (CANCELED_SEND) if no receive has taken it; its number and credit wait
+ * for DONE all the same.
  *
- * A producer with sends that wait for a WANT asks whether the consumer has closed (ASK), at any time
- * and once until it is answered. The consumer notes that, and answers (CLOSED_STEP) when it has closed
- * and all of its receives have ended.
+ * A producer with sends that wait for a WANT sends ASK (has the consumer closed?), at any
+ * time, and only one until the answer. The consumer notes the ASK, and answers
+ * (CLOSED_STEP) when it has closed and all of its receives have ended.
  *
- * With -DDEATH one of the two ranks may die at any time. The other learns of it at any time after that,
- * with or without having read what was on its way, and then ends all that it still has.
+ * With -DDEATH one of the two ranks may die at any time. The other learns of the death at
+ * any time after that, with or without having read the frames in flight, and then ends
+ * all of its operations.
  *
- * What must hold (assertions on the way, and the monitor's when nothing can move any more):
- *   - both ends of a number that both posted have ended, and agree; a side that closed has ended
- *     all of its own; a receive ends when its producer has closed, a send when its consumer has;
- *   - each id comes to an end, and counts only once (an answer that crossed eager DATA is void);
+ * What must hold (assertions on the way, and the monitor's when nothing can move any
+ * more):
+ *   - both ends of a number that both sides posted have ended, and agree; a side that
+ *     closed has ended all of its own; a receive ends when its producer has closed, a
+ *     send when its consumer has;
+ *   - each id comes to an end, and counts only once (an answer that crossed eager DATA is
+ *     void);
  *   - bytes reach only the receive of their number, and never one that was reported;
  *   - eager credit and WANT quota have come back;
- *   - where one died, all of the other's have ended, and none was reported OK that the dead had not taken.
+ *   - where one rank died, all operations of the other have ended, and no send was
+ *     reported OK that the dead rank had not taken.
  *
  * Broken variants, each of which must be found (rendezvous.sh runs them):
- *   BREAK_CANCEL_PARKED  the CANCEL of a parked WANT is not answered
- *   BREAK_OFFER          a tensor that becomes ready after a deferral is not offered
- *   BREAK_OFFER_CANCEL   cancelling a send takes its offer back
- *   BREAK_VOID           a receive that is cancelled before its WANT left drops its number
- *   BREAK_CLOSED_DATA    a closing consumer refuses eager DATA before it looks for the receive
- *   BREAK_CLOSED_DEFERRED  a deferred receive does not ask again when the producer has closed
- *   BREAK_CLOSED_DEFERRAL  a receive whose deferral comes after its step's close stays void
- *   BREAK_CREDIT         a refusal does not give the eager credit back
- *   BREAK_QUOTA          a deferred WANT is never counted as taken up
- *   BREAK_EARLY_REPORT   a cancelled receive is reported before its id was answered
- *   BREAK_LAZY           a small receive waits for its DATA and never announces itself
- *   BREAK_ASK            nobody asks whether the consumer has closed
- *   BREAK_ASK_NOTE       a consumer that is asked before it has closed forgets it
- *   BREAK_ASK_EARLY      a consumer that still closes says so, and what it had not asked for ends
- *   BREAK_TAKE_BACK      a send is reported as cancelled before the consumer has agreed
- *   BREAK_TAKE_BACK_BYTES   the consumer gives DATA back, and its receive the bytes
- *   BREAK_TAKE_BACK_CREDIT  credit and number of DATA that was given back are used again at once
- *   BREAK_NAME           DATA that is refused does not make its key known
- *   BREAK_DEATH          DATA that a dead consumer has not answered is waited for
- *   BREAK_DEATH_WANT     so is the answer of a dead producer to a WANT
- *   BREAK_DEATH_READ     frames of the dead are read after all has ended */
+ *   BREAK_CANCEL_PARKED    the CANCEL of a parked WANT is not answered
+ *   BREAK_OFFER            a tensor that becomes ready after a deferral is not offered
+ *   BREAK_OFFER_CANCEL     cancelling a send withdraws its offer
+ *   BREAK_VOID             a receive that is cancelled before its WANT left drops its
+ *                          number
+ *   BREAK_CLOSED_DATA      a closing consumer refuses eager DATA before it searches the
+ *                          receive
+ *   BREAK_CLOSED_DEFERRED  a deferred receive is not announced again when the producer
+ *                          has closed
+ *   BREAK_CLOSED_DEFERRAL  a receive whose deferral comes after its step's close stays
+ *                          void
+ *   BREAK_CREDIT           a refusal does not return the eager credit
+ *   BREAK_QUOTA            a deferred WANT is never counted as taken up
+ *   BREAK_EARLY_REPORT     a cancelled receive is reported before its id was answered
+ *   BREAK_LAZY             a small receive waits for its DATA and never announces itself
+ *   BREAK_ASK              the producer never sends ASK
+ *   BREAK_ASK_NOTE         a consumer that receives ASK before it has closed does not
+ *                          note it
+ *   BREAK_ASK_EARLY        a consumer that still closes answers ASK, and sends without a
+ *                          WANT end
+ *   BREAK_TAKE_BACK        a send is reported as cancelled before the consumer has agreed
+ *   BREAK_TAKE_BACK_BYTES  the consumer gives DATA back, and also gives its receive the
+ *                          bytes
+ *   BREAK_TAKE_BACK_CREDIT credit and number of DATA that was given back are used again
+ *                          at once
+ *   BREAK_NAME             DATA that is refused does not make its key known
+ *   BREAK_DEATH            the producer waits for DATA that a dead consumer has not
+ *                          answered
+ *   BREAK_DEATH_WANT       the consumer waits for a dead producer's answer to a WANT
+ *   BREAK_DEATH_READ       frames of the dead rank are read after all has ended */
 
 #define N         2
 #define WANTS_MAX 1
 #define NOBODY    255
-#define NAMED     254 /* in place of an id: eager DATA that names its key in full */
+#define NAMED     254 /* in place of an id: eager DATA with its whole key */
 #ifdef NAMES
 #define EAGER_MAX 2
 #else
@@ -67,16 +85,17 @@
 #endif
 #define R_NONE    0
 #define S_NONE    0
-/* Each number is announced at most three times: at first, after an OFFER, after a close. */
+/* Each number is announced at most three times: at first, after an OFFER, after a
+ * close. */
 #define IDS       8
 
 mtype = { WANT, WANT_VOID, DATA, DATA_FAIL, OFFER, DONE, DONE_FAIL, CANCEL, CANCELED, DEFERRED,
           CLOSED, BULK, BULK_DONE, CANCEL_SEND, CANCELED_SEND, ASK, CLOSED_STEP };
 
-/* What may happen, drawn at the start. */
+/* Events that may happen, drawn at the start. */
 bit drawn, may_close_c, may_close_p;
-bit may_die, c_dead, p_dead;  /* one of them dies */
-bit c_alone, p_alone;         /* who is left has learnt of it */
+bit may_die, c_dead, p_dead;  /* at most one rank dies */
+bit c_alone, p_alone;         /* the other rank has learnt of the death */
 bit may_cancel_recv[N], may_cancel_send[N];
 
 /* receive states */
@@ -90,18 +109,19 @@ chan p2c = [8] of { mtype, byte, byte };
 
 /* consumer */
 mtype recv[N];
-byte recv_id[N];        /* id that is announced, 0 none */
+byte recv_id[N];        /* the announced id; 0: none */
 bit recv_reported[N];
 bit recv_ok[N];
 bit recv_want[N];       /* QUEUED_WANT */
 bit recv_cancel[N];     /* QUEUED_CANCEL */
-bit recv_failing[N];    /* cancel was asked */
+bit recv_failing[N];    /* the cancel was requested */
 byte recv_next;
-bit early[N];           /* DATA came before its receive */
-bit early_dead[N];      /* and was given back: that receive ends as cancelled */
-bit key_known;          /* some DATA has named the key */
+bit early[N];           /* by number: DATA came before the receive */
+/* by number: early DATA was given back, so the receive will end as cancelled */
+bit early_dead[N];
+bit key_known;          /* the consumer knows the key from a DATA */
 bit c_closed;
-byte wants_out;         /* announced and not taken up */
+byte wants_out;         /* WANTs announced and not taken up */
 byte id_next = 1;
 byte answered[IDS];
 
@@ -111,14 +131,14 @@ bit send_reported[N];
 bit send_ok[N];
 bit send_offer[N];      /* QUEUED_OFFER */
 bit send_eager[N];
-byte send_want[N];      /* id of the WANT that is being answered */
+byte send_want[N];      /* id of the WANT that the send answers */
 byte send_next;
-byte park_number = NOBODY; /* the one parked WANT */
+byte park_number = NOBODY; /* the number of the parked WANT */
 byte park_id;
 bit park_void;
 bit p_closed, deferred;
-bit told;               /* a DATA has left that names the key */
-bit asked, noted;       /* ASK was sent and not answered; the consumer knows */
+bit told;               /* a DATA that names the key has left */
+bit asked, noted;       /* ASK was sent and not answered; the consumer has noted an ASK */
 byte eager_used;
 byte taken_up;          /* the header's wants_taken, not yet seen by the consumer */
 
@@ -134,7 +154,7 @@ inline answer(id_)
     assert(answered[id_] == 1);
 }
 
-/* ---- consumer ---------------------------------------------------------------------------- */
+/* ---- consumer ---------------------------------------------------------------------- */
 
 #define RECV_ENDED(i_) (recv[i_] == R_NONE || recv[i_] == R_ENDED)
 #define RECVS_ENDED    (c_closed && RECV_ENDED(0) && RECV_ENDED(1))
@@ -166,12 +186,13 @@ inline recv_fail(i_) /* cancel or close */
     fi
 }
 
-inline data_take(i_, ok_) /* consumer_take: DATA for a receive that is there */
+inline data_take(i_, ok_) /* consumer_take: DATA for a posted receive */
 {
     if
     :: recv[i_] == R_VOID -> ok = 0
     :: else ->
-        assert(!recv_reported[i_]); /* else it writes into memory that is the caller's again */
+        /* else it would write into memory that belongs to the caller again */
+        assert(!recv_reported[i_]);
         ok = ok_;
         recv_report(i_, ok_)
     fi;
@@ -215,7 +236,8 @@ inline consumer_read()
         :: id == NAMED && (posted || (number >= recv_next && !c_closed)) -> key_known = 1
 #else
         if
-        :: id == NAMED && (recv_next > 0 || !c_closed) -> key_known = 1 /* it has an entry */
+        /* the key has an entry */
+        :: id == NAMED && (recv_next > 0 || !c_closed) -> key_known = 1
 #endif
         :: else
         fi;
@@ -230,7 +252,8 @@ inline consumer_read()
         fi;
         posted = 0
     :: (what == DATA || what == DATA_FAIL) && id != 0 && id != NAMED ->
-        assert(recv_id[number] == id); /* else it answers a WANT that is not there */
+        /* else it would answer a WANT that does not exist */
+        assert(recv_id[number] == id);
         data_take(number, (what == DATA))
     :: what == BULK ->
         assert(recv_id[number] == id && recv[number] == R_WANTED && !recv_reported[number]);
@@ -252,7 +275,7 @@ inline consumer_read()
             early_dead[number] = 1;
 #endif
             c2p!CANCELED_SEND, number, 0
-        :: else /* taken, and DONE is on its way, or it is dead already */
+        :: else /* taken, with DONE in flight, or given back already */
         fi
     :: what == ASK ->
         if
@@ -307,7 +330,8 @@ inline consumer_close()
     do
     :: i < N ->
         if
-        :: recv[i] == R_POSTED || recv[i] == R_DEFERRED -> /* nothing is left to be told */
+        /* the producer needs no record */
+        :: recv[i] == R_POSTED || recv[i] == R_DEFERRED ->
             recv_report(i, 0);
             recv_want[i] = 0;
             recv[i] = R_ENDED
@@ -324,7 +348,7 @@ inline consumer_close()
     i = 0
 }
 
-/* The producer has died: what waits for it ends. */
+/* The producer has died: end all that waits for it. */
 inline consumer_alone()
 {
     c_alone = 1;
@@ -394,10 +418,11 @@ end:
 #else
     :: atomic { nempty(p2c) && !c_alone -> consumer_read(); what = 0; number = 0; id = 0; known = 0; ok = 0 }
 #endif
-    /* a credit-only frame returns the quota when there is nothing else to say */
+    /* a frame without records returns the quota when nothing else leaves */
     :: atomic { taken_up != 0 && empty(p2c) -> wants_out = wants_out - taken_up; taken_up = 0 }
     :: atomic { noted && RECVS_ENDED -> noted = 0; c2p!CLOSED_STEP, 0, 0 }
-    /* the tick: a deferred receive asks again once the producer's step may have closed */
+    /* the tick: a deferred receive announces itself again once the producer's step may
+     * have closed */
 #ifndef BREAK_CLOSED_DEFERRED
     :: atomic { p_closed && recv[0] == R_DEFERRED -> recv[0] = R_POSTED; recv_want[0] = 1 }
     :: atomic { p_closed && recv[1] == R_DEFERRED -> recv[1] = R_POSTED; recv_want[1] = 1 }
@@ -421,7 +446,7 @@ dead:
     skip
 }
 
-/* ---- producer ---------------------------------------------------------------------------- */
+/* ---- producer ---------------------------------------------------------------------- */
 
 inline send_report(i_, ok_)
 {
@@ -435,7 +460,7 @@ inline want_meets(i_, id_, void_) /* producer_match */
 {
     if
     :: void_ -> send_report(i_, 0); send[i_] = S_ENDED; send_offer[i_] = 0
-    :: !void_ && send[i_] == S_VOID -> /* it was cancelled: its number goes out as a status */
+    :: !void_ && send[i_] == S_VOID -> /* cancelled: the number leaves as a failed DATA */
         send[i_] = S_INLINE; send_offer[i_] = 0; p2c!DATA_FAIL, i_, id_
 #ifdef LARGE
     :: !void_ && send[i_] != S_VOID ->
@@ -459,7 +484,7 @@ inline want_read(void_)
         taken_up++;
         want_meets(number, id, void_)
     :: !p_closed && number < send_next && send[number] != S_POSTED && send[number] != S_VOID ->
-        taken_up++ /* its DATA is under way and answers it */
+        taken_up++ /* its DATA is in flight and answers the WANT */
     :: !p_closed && number >= send_next && park_number == NOBODY ->
         park_number = number; park_id = id; park_void = void_; taken_up++;
         if
@@ -510,11 +535,12 @@ inline producer_read()
             p2c!CANCELED, number, id;
 #endif
             park_void = 1
-        :: send[number] == S_MATCHED && send_want[number] == id -> /* no slice has started */
+        /* no slice has started */
+        :: send[number] == S_MATCHED && send_want[number] == id ->
             send_report(number, 0);
             send[number] = S_ENDED;
             p2c!CANCELED, number, id
-        :: else /* its answer is on its way, or the bulk is the answer */
+        :: else /* the answer is in flight, or the bulk is the answer */
         fi
     :: what == DONE || what == DONE_FAIL ->
         assert(send[number] == S_INLINE);
@@ -530,7 +556,7 @@ inline producer_read()
         send_report(number, (what == DONE));
         send[number] = S_ENDED
     :: what == CANCELED_SEND ->
-        assert(send[number] == S_INLINE); /* DONE comes behind it */
+        assert(send[number] == S_INLINE); /* DONE comes later */
         send_report(number, 0);
 #ifdef BREAK_TAKE_BACK_CREDIT
         credit_return(number);
@@ -547,7 +573,7 @@ inline producer_read()
     fi
 }
 
-/* DATA that has left, of which nobody has said what became of it. */
+/* True for DATA that has left and has no outcome yet. */
 #define SEND_UNTAKEN(i_) (send[i_] == S_INLINE && send_eager[i_] && !send_reported[i_])
 
 inline send_fail(i_) /* cancel or close */
@@ -596,7 +622,7 @@ inline producer_close()
     i = 0
 }
 
-/* The consumer has died. */
+/* The consumer has died: end all sends and drop the parked WANT. */
 inline producer_alone()
 {
     p_alone = 1;
@@ -680,7 +706,7 @@ dead:
     skip
 }
 
-/* ---- the draw, and what must hold in the end ---------------------------------------------- */
+/* ---- the draw, and what must hold in the end --------------------------------------- */
 
 active proctype monitor()
 {

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Checks rendezvous.pml with spin: as it is, small and large, and that each broken variant is found.
+# Check rendezvous.pml with spin: the unchanged model, small and large, has no error, and
+# each broken variant has one.
 # Usage: rendezvous.sh <folder of the model> <C compiler> [long]
 # long: the one search that takes 2 GB and most of a minute.
 set -eu

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Searches of a model, for the scripts beside it: model_begin, then searches that must find no error (whole)
-# and broken variants, each of which must be found (broken), then model_end.
+# Sourced by the scripts of the models: model_begin, then searches that must find no error
+# (whole), and searches of broken variants that must find one (broken), then model_end.
 
 deep=200000
 bits=22
@@ -20,7 +20,7 @@ model_begin() { # <path of the model> <C compiler>
 
 model_end() { exit $fail; }
 
-# errors <options…>: builds and searches; prints how many errors were found
+# errors <options…>: build and search; print the number of errors
 errors() {
     rm -f pan pan.* ./*.trail
     spin "$@" -a "$model" >spin.log 2>&1 || { cat spin.log >&2; echo broken; return; }
@@ -44,7 +44,7 @@ whole() { # <name> <options…>
     fail=1
 }
 
-broken() { # <variant> <options…>: at least one error
+broken() { # <variant> <options…>: there must be at least one error
     variant=$1
     shift
     found=$(errors "-D$variant" "$@")
@@ -54,7 +54,7 @@ broken() { # <variant> <options…>: at least one error
     esac
 }
 
-# With the compiler's help, and a larger table.
+# Optimised by the compiler, with a larger table.
 whole_large() { optimise=-O1 bits=24; whole "$@"; optimise=-O0 bits=22; }
 
 # Tens of millions of states.

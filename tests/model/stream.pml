@@ -1,48 +1,54 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Small tensors as an acknowledged stream, as a spin model: one producer, one consumer, N sends that meet N
- * receives, two ordered channels of frames. The code is rendezvous/numbers/stream.h; rendezvous.pml has the rest of
- * the protocol.
+/* Small tensors as an acknowledged stream, as a spin model: one producer, one consumer, N
+ * sends that meet N receives, two ordered channels of frames. The code is
+ * rendezvous/numbers/stream.h; rendezvous.pml models the rest of the protocol.
  *
- * Each DATA takes the next number of the stream. Every frame of the consumer says in its header what is
- * done: all numbers below `base`, and those of the next WINDOW - 1 behind it whose bit is set. A number
- * that is left without a receive until WINDOW others have come behind it gets a record of its own (KEPT):
- * the producer takes its send out of the ring, `base` goes past it, and a record (DONE) says when it is
- * done. So `base` always moves on, whatever the receives do, and a ring of WINDOW + 1 sends is enough. What
- * fails gets a record too (REFUSED). The header speaks of a number only when its record has left, in
- * the same frame or before; the producer reads records before the header.
+ * Each DATA takes the next number of the stream. The header of every frame of the
+ * consumer reports which numbers are done: all below `base`, and those of the next WINDOW
+ * - 1 behind `base` whose bit is set. A number that is left without a receive until
+ * WINDOW others have come behind it gets a record (KEPT): the producer takes its send out
+ * of the ring, `base` passes the number, and a later record (DONE) reports that it is
+ * done. So `base` always moves on, whatever the receives do, and a ring of WINDOW + 1
+ * sends is enough. A failure has a record too (REFUSED). A header reports a number only
+ * when the number's record has left, in the same frame or before; the producer reads
+ * records before the header.
  *
- * DATA costs credit (CREDIT of them) until its send ends. A send that finds none waits, and the header of the
- * producer's frames says so (BLOCKED). Only while it does, receives announce themselves (WANT), and
- * DATA that answers a WANT costs none. Where nothing else leaves, a header leaves alone. (In the code
- * receives announce themselves at other times too, before a thread sleeps and at ticks: with
- * ANNOUNCE_ANY the model does so at any time. Nothing that must come to an end may need that.)
+ * DATA costs credit (for CREDIT of them) until its send ends. A send without credit
+ * waits, and the headers of the producer report that (BLOCKED). Receives announce
+ * themselves (WANT) only while the last header reports BLOCKED; DATA that answers a WANT
+ * costs no credit. Where nothing else leaves, a header leaves alone. (In the code
+ * receives announce themselves at other times too, before a thread sleeps and at ticks.
+ * With ANNOUNCE_ANY the model does so at any time. No operation may need that to end.)
  *
- * Receives are posted in any order, at any time; one of them, `after`, only when send `before` has ended,
- * as in a program that waits. A receive may be cancelled before its DATA has come; its send then
- * fails.
+ * Receives are posted in any order, at any time; one of them, `after`, only when send
+ * `before` has ended, as in a program that waits. A receive may be cancelled before its
+ * DATA has come; its send then fails.
  *
  * What must hold:
- *   - a send ends with OK only when its receive has its bytes, and fails only when that failed;
- *   - nothing is left over when nothing can move any more; all credit is back;
+ *   - a send ends with OK only when its receive has the bytes, and fails only when the
+ *     receive failed;
+ *   - when nothing can move any more, nothing is left over and all credit is back;
  *   - no send is put into a place of the ring that is taken.
  *
  * Broken variants, each of which must be found (stream.sh runs them):
- *   BREAK_MASK      the header says only what is done in order
- *   BREAK_BLOCKED   nobody says that credit is lacking
- *   BREAK_BLOCKED_ALONE  it is said only by frames that leave for another reason
- *   BREAK_ACK_ALONE what is done is said only by frames that leave for another reason
- *   BREAK_KEPT      base goes past a number that is not done, and no record says so
- *   BREAK_DONE      nobody says that a number which has been passed is done
- *   BREAK_ORDER     the header says that a number is done before the record that it has failed has left
+ *   BREAK_MASK          the header reports only numbers that are done in order
+ *   BREAK_BLOCKED       no header reports that credit is missing
+ *   BREAK_BLOCKED_ALONE only frames that leave for another reason report BLOCKED
+ *   BREAK_ACK_ALONE     only frames that leave for another reason report what is done
+ *   BREAK_KEPT          base passes a number that is not done, without a KEPT record
+ *   BREAK_DONE          no DONE record is sent for a number that base has passed
+ *   BREAK_ORDER         the header reports a number as done before its REFUSED has left
  *   BREAK_RECORDS_LAST  the producer reads the header before the records
- *   BREAK_RING      a ring of WINDOW sends
- *   BREAK_VOID      a cancelled receive does not announce itself */
+ *   BREAK_RING          a ring of WINDOW sends
+ *   BREAK_VOID          a cancelled receive does not announce itself */
 
 #define N 3
 #ifndef CREDIT
 #define CREDIT 2
 #endif
-#define WINDOW 2 /* numbers that a header speaks of one by one: base, which is not done, and a bit for the other */
+/* numbers that a header reports one by one: base, which is not done, and a bit for the
+ * other */
+#define WINDOW 2
 #ifdef BREAK_RING
 #define RING WINDOW
 #else
@@ -52,7 +58,7 @@
 
 #define EACH(does) does(0) does(1) does(2)
 #define ANY(is) (is(0) || is(1) || is(2))
-#define ROOM 2 /* frames on their way, each way */
+#define ROOM 2 /* frames in flight, in each direction */
 
 mtype = { HEADER, DATA, WANT, WANT_VOID, KEPT, DONE, REFUSED };
 mtype = { S_NEW, S_WAITS, S_SENT, S_OK, S_FAILED };
@@ -68,25 +74,25 @@ byte before = NONE, after = NONE;
 bit drawn, may_cancel[N];
 
 /* producer */
-byte next, acked;            /* the next number; all below this one are done, as last heard */
+byte next, acked;            /* the next number; the base of the last header */
 byte ring[RING] = NONE;      /* number modulo RING: its send */
-byte late[N] = NONE;         /* sends that were taken out of the ring: their number */
-byte used;                   /* credit */
+byte late[N] = NONE;         /* number of a send that left the ring by KEPT */
+byte used;                   /* credit in use */
 bit charged[N];
-bit parked[N], parked_void[N]; /* WANTs whose send has not come */
+bit parked[N], parked_void[N]; /* WANTs that wait for their send */
 bit blocked_sent;
 
 /* consumer */
-byte got;                    /* DATA that have come: the number of the next one */
+byte got;                    /* number of the next DATA */
 byte base;
 bit done[N];                 /* by number */
-byte kept[N] = NONE;         /* by receive: the number of DATA that came before it */
-bit passed[N];               /* by number: base has gone past it, and it was not done */
+byte kept[N] = NONE;         /* by receive: number of the DATA that came earlier */
+bit passed[N];               /* by number: base passed this number before it was done */
 bit announced[N];
-bit blocked;                 /* the producer says so */
+bit blocked;                 /* as in the last header of the producer */
 bit ack_due;
-byte refuse = NONE;          /* a number whose REFUSED has to leave */
-byte late_done = NONE;       /* a number whose DONE has to leave */
+byte refuse = NONE;          /* a number with its REFUSED to leave */
+byte late_done = NONE;       /* a number with its DONE to leave */
 
 hidden byte k, x, m, b, who;
 hidden byte flag;
@@ -122,7 +128,8 @@ inline data_leaves(i, charge) {
     p2c!DATA(i, blocked_sent)
 }
 
-/* The header says that this number is done; it may have been refused, kept or said before. */
+/* The header reports this number as done; it may have been refused, kept or reported
+ * before. */
 inline number_acked(n) {
     who = ring[(n) % RING];
     if
@@ -139,7 +146,7 @@ inline header_read() {
     if :: m -> number_acked(acked + 1) :: else fi
 }
 
-/* Which send has number x: one that was taken out of the ring, or else one in it. */
+/* Find the send with number x: one that left the ring by KEPT, else one in the ring. */
 inline sender_find() {
     who = NONE;
     for (k : 0 .. N - 1) { if :: late[k] == x -> who = k :: else fi };
@@ -158,13 +165,13 @@ inline record_read() {
     :: what == KEPT -> who = ring[x % RING]; assert(who != NONE); ring[x % RING] = NONE; late[who] = x
     :: what == DONE -> sender_find(); send_end(who, S_OK)
     :: what == REFUSED -> sender_find(); send_end(who, S_FAILED)
-    :: else /* DATA of that receive is on its way, or there is no record */
+    :: else /* DATA of that receive is in flight, or the frame has no record */
     fi
 }
 
 #define HAS_PLACE (next - acked < RING && len(p2c) < ROOM)
 
-/* Small sends leave in any order: their keys differ. */
+/* Small sends leave in any order, since their keys differ. */
 #define submit(i) :: atomic { send[i] == S_NEW -> send[i] = S_WAITS; \
                               if :: parked_void[i] -> send_end(i, S_FAILED) :: else fi }
 #define leave_on_credit(i) :: atomic { send[i] == S_WAITS && used < CREDIT && HAS_PLACE -> data_leaves(i, 1) }
@@ -203,7 +210,7 @@ inline base_move() {
     od
 }
 
-/* A frame leaves, with this record. */
+/* Send a frame with this record. */
 inline frame_leaves(type, about) {
     m = 0;
 #ifndef BREAK_MASK
@@ -220,7 +227,7 @@ inline number_done(n) {
     fi
 }
 
-/* Its record leaves first. */
+/* The number counts as done only once its record has left. */
 inline number_refused(n) {
     refuse = n;
 #ifdef BREAK_ORDER
@@ -257,7 +264,8 @@ inline data_read(i) {
     fi
 }
 
-/* What has to leave hangs on operations in the code; here it leaves before anything else happens. */
+/* In the code, operations keep records until these leave; here they leave before any
+ * other event. */
 #define IDLE (refuse == NONE && late_done == NONE)
 #define MAY_POST(i) (recv[i] == R_NEW && (i != after || send[before] == S_OK || send[before] == S_FAILED))
 #ifdef ANNOUNCE_ANY

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Checks stream.pml with spin: as it is, with credit for two and for one, and that each broken variant is
-# found. Usage: stream.sh <folder of the model> <C compiler>
+# Check stream.pml with spin: the unchanged model, with credit for two and for one, has no
+# error, and each broken variant has one. Usage: stream.sh <folder of the model> <C
+# compiler>
 set -eu
 # shellcheck source=tests/model/spin.sh
 . "$1/spin.sh"

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# Sourced by the lab tests: do the interfaces' byte counters account for a run's payload?
+# Sourced by the lab tests: check that the interfaces' byte counters account for a run's
+# payload.
 
-# name_interfaces <payload>: lines "rank rank bytes" to lines "host host bytes interface" on stdout.
-# The interface is the one that joins the two: that of their common network, and where they have
-# several of these, as select_turn (transports/select.c) deals the pairs of ranks to them. It stays
-# away where a host has two interfaces in one network, which only its routes can tell apart.
+# name_interfaces <payload>: convert lines "rank rank bytes" to lines "host host bytes
+# interface" on stdout. The interface is that of the hosts' common network; where they
+# have several of these, as select_turn (transports/select.c) distributes the pairs of
+# ranks. It is "any" where a host has two interfaces in one network, between which only
+# its routes decide.
 name_interfaces() {
     awk '
         FILENAME == ARGV[1] { name[ranks++] = $1; next }
@@ -34,10 +36,12 @@ name_interfaces() {
         }' /run/netlab/ranks /run/netlab/addresses "$1"
 }
 
-# account <before> <after> <payload> [<more>]: files of `netlab.sh bytes` from before and after a run, and
-# one of name_interfaces. Each interface must have sent what was owed to those whom it joins, and hardly
-# more: 12 % for headers and protocol, 2 MB for all that is not payload (connecting, control, small
-# operations), and <more> bytes. Where no interface is named, the host's must have done so together.
+# account <before> <after> <payload> [<more>]: compare files of `netlab.sh bytes` from
+# before and after a run with a file of name_interfaces. Each interface must have sent the
+# payload between the hosts that it connects, and hardly more: 12 % for headers and
+# protocol, 2 MB for all that is not payload (connecting, control, small operations), and
+# <more> bytes. Where the interface is "any", the host's interfaces must have done so
+# together.
 account() {
     awk -v more="${4:-0}" '
         function judge(what, sent, wanted) {

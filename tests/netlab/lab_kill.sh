@@ -1,12 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# SIGKILL of a random rank at a random moment of a training (pp_bench), each rank on a host of its own:
-# every survivor ends by itself, soon, and names the dead one; and when all is over nothing of the lab
-# is left. TRYST_TEST_KILLS sets how many (3), TRYST_TEST_SEED replays.
+# Kill a random rank by SIGKILL at a random moment of a training (pp_bench), each rank on
+# a separate host. Every survivor must end by itself, soon, and name the dead rank;
+# afterwards nothing of the lab may be left. TRYST_TEST_KILLS sets the number of kills
+# (3), TRYST_TEST_SEED replays.
 # usage: lab_kill.sh <netlab.sh> <pp_bench> <transport> <lab>
 set -euo pipefail
-survive_ms=5000   # all that a survivor may take, once the ranks have come together
-bootstrap_ms=8000 # while they do so; and so long may that take
+survive_ms=5000   # the most that a survivor may take, once the ranks have joined
+bootstrap_ms=8000 # added while the ranks still join; also the time-out of joining
 start_ms=20000    # until four processes run, on a machine with other work
 
 fail() { echo "FAILED: $*"; exit 1; }
@@ -16,7 +17,7 @@ fail() { echo "FAILED: $*"; exit 1; }
 
 now_ms() { echo $(($(date +%s%N) / 1000000)); }
 
-# --- outside: is all of it gone afterwards? ----------------------------------------------------
+# --- outside: check that nothing is left ------------------------------------------------
 
 if [ "$1" != --within ]; then
     export NETLAB_MARK=kill$$
@@ -29,14 +30,14 @@ if [ "$1" != --within ]; then
         [ -n "$left" ] || break
         sleep 0.1
     done
-    for one in $left; do # the grep itself, and the shell that it ran in, had it too
-        [ ! -e "$one" ] || fail "of the lab is left: $one $(tr '\0' ' ' <"${one%environ}cmdline")"
+    for one in $left; do # grep and its shell had the mark too, and have ended
+        [ ! -e "$one" ] || fail "left of the lab: $one $(tr '\0' ' ' <"${one%environ}cmdline")"
     done
     [ "$(ls /sys/class/net)" = "$interfaces" ] || fail "other interfaces than before"
     exit $status
 fi
 
-# --- within ------------------------------------------------------------------------------------
+# --- within -----------------------------------------------------------------------------
 
 pp_bench=$2 transport=$3
 RANDOM=${TRYST_TEST_SEED:=$((SRANDOM % 32768))}
@@ -46,7 +47,7 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 export TRYST_BOOTSTRAP_TIMEOUT=${bootstrap_ms}ms
 
-# Lines "rank pid" of those that run: this is a pid namespace of the lab's own.
+# Print lines "rank pid" of the running ranks: the lab has its own pid namespace.
 running() {
     local pid
     for pid in /proc/[0-9]*; do
@@ -56,8 +57,8 @@ running() {
     done
 }
 
-# The lines of rank $1 that count: the first 20.
-said() { echo "rank $1 said:"; head -n 20 "$dir/err.$1"; }
+# Print the relevant lines of rank $1: the first 20.
+said() { echo "rank $1 printed:"; head -n 20 "$dir/err.$1"; }
 
 kill_one() {
     local begin victim pid together limit took rank
@@ -71,7 +72,7 @@ kill_one() {
         [ $(($(now_ms) - begin)) -lt $((start_ms * $(slower 10 %d))) ] || fail "the ranks did not start: $(running) $(cat "$dir"/ranks "$dir"/err.*)"
         sleep 0.01
     done
-    if [ $((RANDOM % 2)) -eq 1 ]; then # else while they come together, or soon after
+    if [ $((RANDOM % 2)) -eq 1 ]; then # else kill while the ranks join, or soon after
         until grep -qs '^step' "$dir/out"; do
             [ $(($(now_ms) - begin)) -lt $((start_ms * $(slower 10 %d))) ] || fail "no step within $((start_ms * $(slower 10 %d))) ms: $(cat "$dir"/err.*)"
             sleep 0.01
@@ -85,7 +86,7 @@ kill_one() {
     trained=$((trained + (together > 0)))
     begin=$(now_ms)
     kill -KILL "$pid"
-    wait $! && fail "a run without rank $victim ended well"
+    wait $! && fail "the run succeeded without rank $victim"
     took=$(($(now_ms) - begin))
     limit=$survive_ms
     [ "$together" -gt 0 ] || limit=$((limit + bootstrap_ms))
@@ -102,7 +103,7 @@ kill_one() {
         fail "the survivors of rank $victim took $took ms"
     }
     killed=$((killed + 1))
-    echo "rank $victim killed, $([ "$together" -gt 0 ] && echo training || echo coming together): all ended within $took ms"
+    echo "rank $victim killed, $([ "$together" -gt 0 ] && echo training || echo joining): all ended within $took ms"
     [ "$together" -eq 0 ] || [ $took -le $worst ] || worst=$took
     [ "$together" -gt 0 ] || [ $took -le $worst_before ] || worst_before=$took
 }
@@ -112,5 +113,5 @@ kills=${TRYST_TEST_KILLS:-3}
 for ((n = 0; n < kills; n++)); do
     kill_one
 done
-[ $killed -eq "$kills" ] || fail "$killed of $kills ranks were killed" # bash goes on behind an error in $(())
-echo "$transport: $killed killed, $trained of them training: all ended within $worst ms; within $worst_before ms where they still came together"
+[ $killed -eq "$kills" ] || fail "$killed of $kills ranks were killed" # bash continues after an error in $(())
+echo "$transport: $killed killed, $trained of them training: all ended within $worst ms; within $worst_before ms where the ranks still joined"

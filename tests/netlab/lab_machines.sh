@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Two ranks on each of two hosts, neighbours in rank on different hosts, without TRYST_TOPOLOGY: each all-reduce is right,
-# and its bytes cross the network once in each direction. Trees for equal links cross it twice.
+# Two ranks on each of two hosts, neighbours in rank on different hosts, without
+# TRYST_TOPOLOGY: each all-reduce must be correct, and its bytes must cross the network
+# once in each direction. (Trees for equal links cross it twice.)
 # usage: lab_machines.sh <netlab.sh> <tryst-perf> <transport> <lab>
 set -euo pipefail
 if [ "$1" != --within ]; then
@@ -25,7 +26,7 @@ for pid in "${pids[@]}"; do wait "$pid"; done
 
 "$NETLAB" bytes | awk -v all=$((bytes * (iters + warmup))) '
     $1 == "h0" {
-        printf "h0 received %.2f and sent %.2f of what was reduced\n", $4 / all, $5 / all
+        printf "h0 received %.2f and sent %.2f of the reduced bytes\n", $4 / all, $5 / all
         if ($4 < all || $5 < all || $4 + $5 > 2.6 * all) bad = 1
         found = 1
     }

@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# TRYST_PORT_RANGE holds for every TCP socket that a rank listens on, ours and the fabric's, on each
-# host of a lab (where no other process has any).
+# TRYST_PORT_RANGE must hold for every TCP socket that a rank listens on, Tryst's and the
+# fabric's, on each host of a lab (where no other process listens).
 # usage: lab_ports.sh <netlab.sh> <pp_bench> <transport> <lab>
 set -euo pipefail
 case $1 in
---within) # on no host yet
+--within) # not on a host yet
     TRYST_PORT_RANGE=30000-30009 "$NETLAB" ranks "$0" --on "$2" "$3"
     exit
     ;;
@@ -13,7 +13,7 @@ case $1 in
 *) exec "$1" "$4" "$0" --within "$2" "$3" ;;
 esac
 
-# Ports that this host's sockets listen on, in hexadecimal.
+# List the ports that this host's sockets listen on, in hexadecimal.
 listening() {
     awk 'FNR > 1 && $4 == "0A" { sub(/.*:/, "", $2); print $2 }' /proc/net/tcp /proc/net/tcp6
 }
@@ -37,4 +37,4 @@ for port in $(tr " " "\n" <<<"$seen" | sort -u); do
     fi
 done
 echo "rank $TRYST_RANK: $ours ports of the range"
-[ $wrong -eq 0 ] && [ $ours -ge 2 ] # our links', and the fabric's
+[ $wrong -eq 0 ] && [ $ours -ge 2 ] # at least one port of the links and one of the fabric

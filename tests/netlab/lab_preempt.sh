@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# An urgent tensor behind a gigabyte of background on a slow link waits for one window, and first come,
-# first served for all of it. (Of 25 samples the 99th percentile is the worst one, which says what else this machine
-# did: it is printed, and the 95th is held to the bound.)
+# An urgent tensor behind a gigabyte of background on a slow link must wait for one window
+# only; in first come, first served order it waits for all of the background. (Of 25
+# samples the 99th percentile is the worst one, which mostly measures other load: it is
+# printed, and the 95th must meet the bound.)
 # usage: lab_preempt.sh <netlab.sh> <tryst-perf> <transport> <lab>
 set -euo pipefail
 if [ "$1" != --within ]; then
@@ -11,7 +12,8 @@ fi
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
-# preempt <file> <options…>: its figures on stdout: bound, median, 95th and 99th percentile, both together by alone
+# preempt <file> <options…>: print its figures: bound, median, 95th and 99th percentile,
+# and the rate of both together by that of the background alone.
 preempt() {
     "$NETLAB" ranks "$perf" preempt --transport "$transport" --sizes 64K "${@:2}" --json "$dir/$1" >&2
     awk -F'[:,]' '{ for (i = 1; i < NF; i++) { gsub(/[ {}"]/, "", $i); f[$i] = $(i + 1) } }
@@ -20,9 +22,10 @@ preempt() {
 }
 
 perf=$2 transport=$3
-# Whatever else this machine does only adds to the times, so one good run of five shows what the code does. Where
-# more wants to run than there are processors, all takes that much longer, and so the bounds are wider: up to
-# three times, which first come, first served is far beyond.
+# Other load on this machine only adds to the times, so one good run of five is enough.
+# Where more processes want to run than there are processors, everything takes that much
+# longer, and the bounds are wider: up to three times, which first come, first served
+# exceeds by far.
 # shellcheck source=tests/netlab/slower.sh
 . "${0%/*}/slower.sh"
 urgent() {
@@ -39,4 +42,4 @@ urgent || urgent || urgent || urgent || urgent
 read -r bound median p95 p99 together < <(preempt fifo --iters 2 --warmup 1 --background 64M --fifo)
 echo "first come, first served: $median s"
 awk -v b="$bound" -v m="$median" 'BEGIN {
-    if (m < 5 * b) { print "first come, first served is no slower: what was measured above?"; exit 1 } }'
+    if (m < 5 * b) { print "first come, first served is not slower: the figures above are not plausible"; exit 1 } }'

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# tryst-topo --probe across a lab, each rank with a clock of its own: the graph that it fits must have the
-# capacities of the lab's links, less TCP's and IP's headers, to 10 %, and its shared trunk or its mesh.
+# tryst-topo --probe across a lab, each rank with a different clock: the fitted graph must
+# have the capacities of the lab's links, less TCP's and IP's headers, to 10 %, and its
+# shared trunk or its mesh.
 # usage: lab_probe.sh <netlab.sh> <tryst-topo> <transport> <lab>
 set -euo pipefail
 if [ "$1" != --within ]; then
@@ -12,14 +13,14 @@ topo=$2 transport=$3 lab=$4
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
-# shellcheck disable=SC2016 # each rank's own number
+# shellcheck disable=SC2016 # each rank expands its number
 "$NETLAB" ranks bash -c 'TRYST_FAULT=clock_us=$((TRYST_RANK * 700000 + 1)) exec "$0" "$@"' \
     "$topo" --probe --transport "$transport" --probe-cache "$dir/cache.json" --format json \
     -o "$dir/graph.json" 2>&1 | tee "$dir/said"
 grep -q 'flows match the graph' "$dir/said"
 cmp "$dir/graph.json" "$dir/cache.json"
 
-# What is to be found: "from to Mbit/s"; `-` for a switch, whichever it is called.
+# The expected links: "from to Mbit/s"; `-` for a switch of any name.
 case $lab in
 star) wanted='h0 - 400
 - h0 400
@@ -56,11 +57,11 @@ sed -n 's/.*"from": "\([^"]*\)", "to": "\([^"]*\)".*"bytes_per_s": \[\([-+0-9.e]
     sed 's/\bnet[0-9]*\b/-/g' | sort >"$dir/links"
 echo "$wanted" | sort >"$dir/wanted"
 [ "$(wc -l <"$dir/links")" -eq "$(wc -l <"$dir/wanted")" ] || {
-    echo "there are $(wc -l <"$dir/links") links, not $(wc -l <"$dir/wanted"):"
+    echo "found $(wc -l <"$dir/links") links, not $(wc -l <"$dir/wanted"):"
     cat "$dir/links"
     exit 1
 }
-# Links of the same ends stand in the order of their rates in both.
+# Links of the same ends are sorted by rate in both files.
 sort -k1,2 -k3,3g "$dir/links" >"$dir/a"
 sort -k1,2 -k3,3g "$dir/wanted" >"$dir/b"
 paste -d' ' "$dir/a" "$dir/b" | awk '
@@ -69,7 +70,7 @@ paste -d' ' "$dir/a" "$dir/b" | awk '
       if ($1 != $4 || $2 != $5 || $3 < 0.9 * rate || $3 > 1.1 * rate) failed = 1 }
     END { exit failed }'
 
-# Nothing is measured twice.
+# Every pair must be measured only once.
 "$NETLAB" ranks "$topo" --probe --transport "$transport" --probe-cache "$dir/cache.json" --format json \
     -o "$dir/again.json" 2>&1 | grep -q 'the graph is from the cache'
 cmp "$dir/graph.json" "$dir/again.json"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The random test (tests/api/test_random.c) with each rank on a host of its own; then the interfaces'
-# counters must account for what it says has arrived.
+# Run the random test (tests/api/test_random.c) with each rank on a separate host. The
+# interfaces' counters must account for the bytes that the test reports as received.
 # usage: lab_random.sh <netlab.sh> <api_random> <transport> <lab>
 set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
@@ -16,6 +16,6 @@ trap 'rm -rf "$dir"' EXIT
 "$2" "$3" | tee "$dir/said"
 "$NETLAB" bytes >"$dir/after"
 sed -n 's/^payload //p' "$dir/said" >"$dir/ranks"
-[ -s "$dir/ranks" ] || { echo "it did not say what it had sent"; exit 1; }
+[ -s "$dir/ranks" ] || { echo "the test did not report its bytes"; exit 1; }
 name_interfaces "$dir/ranks" >"$dir/payload"
 account "$dir/before" "$dir/after" "$dir/payload"

@@ -1,10 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Hosts whose ranks come together at the bootstrap, and reach each other nowhere else: none of them is
-# called dead, the status is TRYST_E_UNREACHABLE, and the sentence names address, port, errno,
-# transport and what to check, in the operation's error and in the log.
-# How: prohibited, unreachable and silent (routing rules stand for the firewall, which gives the same errnos),
-# icmp (the host answers so), linklocal (IPv6 link-local addresses alone) and loopback (TRYST_NET=lo).
+# Ranks that join through the bootstrap but cannot reach each other otherwise. No rank may
+# be reported as dead, the status must be TRYST_E_UNREACHABLE, and the text must name
+# address, port, errno, transport and what to check, in the operation's error and in the
+# log.
+# How: prohibited, unreachable and silent (routing rules in place of a firewall, with the
+# same errnos), icmp (the host answers by ICMP), linklocal (only IPv6 link-local
+# addresses) and loopback (TRYST_NET=lo).
 # usage: lab_reach.sh <netlab.sh> <netlab_reach> <how> <lab>
 set -euo pipefail
 [ "$1" = --within ] || exec "$1" "$4" "$0" --within "$2" "$3"
@@ -17,14 +19,15 @@ export TRYST_CONNECT_TIMEOUT=4s TRYST_BOOTSTRAP_TIMEOUT=30s
 
 fail() { echo "FAILED: $*"; head -n 40 "$dir"/*; exit 1; }
 
-# All TCP that leaves the host, but the bootstrap's, is <type>.
+# Apply <type> to all TCP that leaves the host, except the bootstrap's.
 rules_out() { # <host> <type>
     ip -n "$1" rule add pref 10 ipproto tcp dport $port lookup main
     ip -n "$1" rule add pref 11 ipproto tcp sport $port lookup main
     ip -n "$1" rule add pref 12 ipproto tcp to 10.88.0.0/16 "$2"
 }
 
-# All that comes in, likewise: before the rule for local addresses.
+# Apply <type> to all TCP that comes in, except the bootstrap's: before the rule for local
+# addresses.
 rules_in() { # <host> <type>
     ip -n "$1" rule add pref 5 iif eth0 ipproto tcp dport $port lookup local
     ip -n "$1" rule add pref 6 iif eth0 ipproto tcp sport $port lookup local
@@ -61,9 +64,9 @@ for rank in 0 1; do
 done
 wait
 for rank in 0 1; do [ -s "$dir/out.$rank" ] || fail "rank $rank has no outcome"; done
-! grep -qw died "$dir"/* || fail "a rank is called dead"
+! grep -qw died "$dir"/* || fail "a rank is reported as dead"
 if [ "$how" = linklocal ] && grep -qx 'rank 1: TRYST_OK' "$dir/out.0"; then
-    grep -qx 'rank 0: TRYST_OK' "$dir/out.1" || fail "one side alone is reached"
+    grep -qx 'rank 0: TRYST_OK' "$dir/out.1" || fail "only one rank reaches the other"
     cat "$dir"/out.*
     exit
 fi

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Training (pp_bench) with one rank per host, started by the environment as by hand; its result must
-# equal the replay's bit by bit, and the interfaces' counters account for what it says was sent.
+# Run a training (pp_bench) with one rank per host, started through the environment as by
+# hand. The result must equal the replay's bit by bit, and the interfaces' counters must
+# account for the bytes that pp_bench reports as sent.
 # usage: lab_train.sh <netlab.sh> <pp_bench> <transport> <lab>
 set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
@@ -16,8 +17,8 @@ trap 'rm -rf "$dir"' EXIT
 "$NETLAB" ranks "$2" --transport "$3" --check --hidden 128 --steps 4 --json "$dir/json" \
     --save-weights "$dir/weights"
 "$NETLAB" bytes >"$dir/after"
-# What a rank sends in training goes to its neighbours in the pipeline, in equal parts. The weights,
-# which rank 0 gathers for the comparison and the file, come on top.
+# In training a rank sends to its neighbours in the pipeline, in equal parts. The weights,
+# which rank 0 gathers for the comparison and the file, are added.
 sed -n 's/^ *"bytes_sent": \([0-9]*\).*/\1/p' "$dir/json" |
     awk -v ranks="$(wc -l </run/netlab/ranks)" '
         { rank = NR - 1

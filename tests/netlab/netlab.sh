@@ -2,25 +2,25 @@
 # SPDX-License-Identifier: Apache-2.0
 # A network of hosts on one machine: namespaces joined by veths and bridges, with rates.
 #
-# One idea: all of it lives in namespaces that only its own processes hold (a pid namespace of its
-# own among them), so the kernel is the one who tidies up. When the command ends, or this script is
-# killed, SIGKILL included, the last process goes, and with it every namespace, veth, bridge, file
-# in /dev/shm and stray rank. Nothing is ever made where others could see it.
+# One idea: the whole lab exists in namespaces that only its own processes hold (a pid
+# namespace among them), so the kernel cleans up. When the command ends, or this script is
+# killed, also by SIGKILL, the last process ends, and with it every namespace, veth,
+# bridge, file in /dev/shm and stray rank. Nothing is visible outside of these namespaces.
 #
-# A shell script because all that it does is to call ip and tc; it needs nothing else.
+# This is a shell script because it only calls ip and tc.
 #
 # A lab is a file of lines (`#` begins a comment):
 #
-#   family 4|6|both            addresses that the hosts get (both)
+#   family 4|6|both            addresses of the hosts (both)
 #   host h0 h1 …               the ranks run on them in this order
 #   switch s0 …
 #   link A B RATE [net=NAME]   RATE: 400mbit both ways, 400mbit/100mbit from A to B / from B to A, or
 #                              - for none (no spaces)
 #
-# A host's links are its eth0, eth1, … in the order of their lines. Switches that links join (trunks)
-# are one network; a link between two hosts is a network of its own; net=NAME sets a host's link to a
-# switch apart, into another subnet of the same wires. Hosts with two links into one network get a
-# routing table for each, as such hosts need.
+# A host's links are its eth0, eth1, … in the order of their lines. Switches that are
+# connected by links (trunks) are one network; a link between two hosts is a separate
+# network; net=NAME puts a host's link to a switch into another subnet of the same wires.
+# Hosts with two links into one network get a routing table for each, as such hosts need.
 set -euo pipefail
 
 usage() {
@@ -38,14 +38,14 @@ END
 say() { echo "netlab: $*" >&2; }
 die() { say "$*"; exit 1; }
 
-# 64 KiB bursts would split a trunk unevenly between flows; the bucket holds one such packet and a
-# quarter of a millisecond of the line. Short queues and reno: with longer ones, or with bbr, two flows
-# take many seconds to find their halves of a trunk.
+# Bursts of 64 KiB would split a trunk unevenly between flows, so the bucket holds one
+# such packet and a quarter of a millisecond of the line. Short queues and reno: with
+# longer queues, or with bbr, two flows take many seconds to find their halves of a trunk.
 gso_bytes=32768
 queue_ms=3
 port=4711
 
-# --- outside -----------------------------------------------------------------------------------
+# --- outside ----------------------------------------------------------------------------
 
 # Exit 77 is "skipped" for ctest.
 missing() {
@@ -67,15 +67,15 @@ outside() {
         echo "skipped: no network namespaces to build a lab of: $why"
         exit 77
     fi
-    # In the background, so that a signal is seen at once. What ends this process ends unshare, which
-    # ends process 1 of the lab, which ends all others.
+    # In the background, so that a signal is handled at once. The end of this process ends
+    # unshare, which ends process 1 of the lab, which ends all others.
     setpriv --pdeathsig KILL "${own_mounts[@]}" bash "$0" --inside "$@" <&0 &
     child=$!
     trap 'kill -KILL $child; exit 143' TERM INT HUP
     wait $child
 }
 
-# --- building ----------------------------------------------------------------------------------
+# --- building ---------------------------------------------------------------------------
 
 declare -A kind=() host_number=() nics=() net_of_switch=() net_number=() nic_net=()
 hosts=()
@@ -119,7 +119,7 @@ read_lab() { # <file>
     [ ${#hosts[@]} -gt 0 ] || die "$1 has no host"
 }
 
-# Switches that trunks join get the name of one of them as their network.
+# Give all switches that trunks connect the name of one of them as their network.
 join_switches() {
     local i from to name
     for i in "${!links_a[@]}"; do
@@ -131,7 +131,7 @@ join_switches() {
     done
 }
 
-# The network that link <i> is in.
+# Print the network of link <i>.
 link_net() {
     local a=${links_a[$1]} b=${links_b[$1]} net
     case ${kind[$a]}${kind[$b]} in
@@ -155,13 +155,14 @@ shape() { # <namespace> <interface> <rate>
         burst $((gso_bytes + 200 + bits / 8 / 4000)) latency ${queue_ms}ms
 }
 
-# A host's interface gets its address in <net>; the files tell `bytes` and `address` later.
+# Give a host's interface its address in <net>; `bytes` and `address` read the files
+# later.
 number_nic() { # <host> <interface> <net> <neighbour>
     local host=$1 nic=$2 net=$3 last=$((host_number[$1] + 1)) first table address
     [ -n "${net_number[$net]:-}" ] || net_number[$net]=$((${#net_number[@]} + 1))
     first=${nic_net[$host $net]:-}
     nic_net[$host $net]=${first:-$nic}
-    [ -z "$first" ] || last=$((last + 100)) # the second of two
+    [ -z "$first" ] || last=$((last + 100)) # the second interface in this network
     table=$((100 + ${nic#eth}))
     echo "$host $nic $4" >>/run/netlab/nics
     if [ "$family" != 6 ]; then
@@ -187,7 +188,7 @@ settings() { # <namespace> <file under /proc/sys/net>=<value>…
 
 make_host() { # <host>
     ip netns add "$1"
-    # With two interfaces in one network, each answers for its own address only.
+    # With two interfaces in one network, each answers ARP only for its own address.
     settings "$1" ipv4/conf/all/arp_ignore=1 ipv4/conf/all/arp_announce=2 \
         ipv4/conf/all/rp_filter=0 ipv4/conf/default/rp_filter=0 \
         ipv4/tcp_congestion_control=reno \
@@ -195,7 +196,8 @@ make_host() { # <host>
     ip -n "$1" link set lo up
 }
 
-# One end of a link: its namespace and interface; a switch's ends are named by the link's number.
+# Print one end of a link: namespace and interface. A switch's ends have the link's
+# number.
 end_of() { # <name> <link> <a|b>
     if [ "${kind[$1]}" = switch ]; then
         echo "switches p$2$3"
@@ -258,7 +260,7 @@ inside() { # <file> <command…>
     exit $status
 }
 
-# --- within the command ------------------------------------------------------------------------
+# --- within the command -----------------------------------------------------------------
 
 on() { # <host> <command…>
     local host=$1
@@ -286,8 +288,8 @@ address() { # <host> [<from>]
               exit !found }' /run/netlab/addresses
 }
 
-# Lines "host where", where being TRYST_BOOTSTRAP as that host has to spell it. Rank 0 serves at one
-# address where all others come in by it, else at all of its own.
+# Print lines "host where"; where is that host's value of TRYST_BOOTSTRAP. Rank 0 serves
+# at one address if all others use the same one, else at all of its addresses.
 list_ranks() {
     local host at all=()
     for host in "${hosts[@]:1}"; do
@@ -308,7 +310,8 @@ ranks() { # <command…>
     TRYST_TOKEN=$(od -An -tx1 -N16 /dev/urandom | tr -d ' \n')
     while read -r host at <&3; do
         [ "$at" != "-:$port" ] || die "$host has no link into a network of rank 0's host"
-        # A host's shared memory is that of the machine here: the name keeps fabrics off it.
+        # All hosts share the machine's shared memory: distinct names keep fabrics from
+        # using it.
         env TRYST_RANK="$rank" TRYST_SIZE="$size" TRYST_BOOTSTRAP="$at" \
             TRYST_TOKEN="$TRYST_TOKEN" TRYST_HOST_ID="$host" bash "$0" on "$host" "$@" 3<&- &
         pids+=($!)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A rank that exchanges one tensor with each other rank, and prints what became of the receives: lines
- * "rank 0: TRYST_OK" or "rank 0: TRYST_E_UNREACHABLE text". lab_reach.sh runs it on hosts that a
- * firewall keeps apart. */
+/* A rank that exchanges one tensor with each other rank, and prints the outcome of the
+ * receives: lines "rank 0: TRYST_OK" or "rank 0: TRYST_E_UNREACHABLE text". lab_reach.sh
+ * runs it on hosts that a firewall keeps apart. */
 #include <stdio.h>
 #include <string.h>
 #include <tryst/tryst.h>

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A plain TCP stream, to measure what a lab's links carry.
+/* A plain TCP stream, to measure the rate of a lab's links.
  *
- *   netlab_stream receive PORT FLOWS SECONDS    prints the payload of each flow in Mbit/s, in the
- *                                               order in which they connected
- *   netlab_stream send ADDRESS PORT SECONDS     keeps the connection full for so long
+ *   netlab_stream receive PORT FLOWS SECONDS    prints the payload of each flow in
+ *                                               Mbit/s, in order of connection
+ *   netlab_stream send ADDRESS PORT SECONDS     keeps the connection full for that time
  *
- * All flows are measured over the same time, from half a second after the last one came, when slow
- * start is over and the buckets are empty; let the senders go on for a second longer. */
+ * All flows are measured over the same time, which starts half a second after the last
+ * one connected, when slow start is over and the buckets are empty. The senders must go
+ * on for a second longer. */
 #include <errno.h>
 #include <netdb.h>
 #include <poll.h>
@@ -37,7 +38,7 @@ static int fail(const char *what)
     return 1;
 }
 
-/* A socket that listens at any address, or is connected to `host`; -1. */
+/* Make a socket that listens at any address, or is connected to `host`; -1 on failure. */
 static int socket_make(const char *host, const char *port)
 {
     struct addrinfo hints = {.ai_family = host ? AF_UNSPEC : AF_INET6,
@@ -72,12 +73,12 @@ static int send_run(const char *host, const char *port, double seconds)
     until = now_s() + seconds;
     while (now_s() < until)
         if (send(fd, chunk, sizeof chunk, MSG_NOSIGNAL) < 0)
-            break; /* the receiver has seen enough */
+            break; /* the receiver has measured for long enough */
     close(fd);
     return 0;
 }
 
-/* Read what is there until `end_s`; adds each flow's bytes to `bytes`. */
+/* Read what arrives until `end_s`; add each flow's bytes to `bytes`. */
 static int flows_read(struct pollfd *flows, int count, double end_s, uint64_t *bytes)
 {
     while (now_s() < end_s) {

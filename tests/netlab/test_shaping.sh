@@ -1,15 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The lab itself, measured with a plain TCP stream: each direction of a link carries its configured
-# rate (less what headers cost) within 4 %, and a trunk too, which two flows share so that each gets
-# its half within 30 %.
+# Measure the lab itself with a plain TCP stream. Each direction of a link must carry its
+# configured rate, less the headers, within 4 %. So must a trunk that two flows share, and
+# each flow must get its half within 30 %.
 # usage: test_shaping.sh <netlab.sh> <netlab_stream>
 set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
 failed=0
 wrong=0
 
-# Payload per configured rate: 1448 (IPv6: 1428) of the 1514 bytes that tbf counts for a packet.
+# Payload per configured rate: 1448 (IPv6: 1428) of the 1514 bytes that tbf counts for a
+# packet.
 judge() { # <what> <measured Mbit/s> <rate> <6 or 4> <tolerance>
     awk -v what="$1" -v got="$2" -v rate="$3" -v family="$4" -v most="$5" 'BEGIN {
         want = rate * (family == 6 ? 1428 : 1448) / 1514
@@ -18,7 +19,8 @@ judge() { # <what> <measured Mbit/s> <rate> <6 or 4> <tolerance>
         exit off > most || off < -most }' || wrong=1
 }
 
-# Streams between pairs of hosts at once: prints what each receiver measured, in order of the pairs.
+# Run streams between pairs of hosts at once; print each receiver's rate, in order of the
+# pairs.
 streams() { # <seconds> <from> <to> [<from> <to>…]
     local seconds=$1 from to pids=() files=() n=0
     shift
@@ -39,7 +41,7 @@ streams() { # <seconds> <from> <to> [<from> <to>…]
     rm "${files[@]}"
 }
 
-# Whatever else runs on the machine may steal a measurement, but not ten.
+# Other load on the machine may spoil a measurement, but not ten.
 one() { # <what> <rate> <family> <from> <to>
     for try in {1..10}; do
         wrong=0

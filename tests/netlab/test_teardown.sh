@@ -1,25 +1,26 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Nothing of a lab outlives it, however it ends: by itself, by a failure, by SIGTERM, by SIGKILL.
+# No part of a lab may outlive it, however it ends: by itself, by a failure, by SIGTERM,
+# by SIGKILL.
 # usage: test_teardown.sh <netlab.sh>
 set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
 netlab=$1
 star=$here/labs/star.lab
-mark=7000$$ # seconds that no other sleep is asked for; also the sign of our labs in the environment
+mark=7000$$ # a unique time to sleep; also marks this test's labs in the environment
 interfaces=$(ls /sys/class/net)
-pid= # of the lab that runs
+pid= # the running lab
 trap '[ -z "$pid" ] || kill -KILL "$pid" 2>/dev/null || true' EXIT
 
 fail() { echo "FAILED: $*"; exit 1; }
 
-# All that our labs have started (other labs of this machine are other tests').
+# Print the processes of this test's labs (not of other tests' labs).
 left() {
     { grep -lszx "TEARDOWN=$mark" /proc/[0-9]*/environ || true; } | cut -d / -f 3
 }
 lab() { env TEARDOWN=$mark "$netlab" "$star" "$@"; }
 
-# All four ranks sleep.
+# True if all four ranks sleep.
 runs() {
     local file command seconds count=0
     for file in /proc/[0-9]*/cmdline; do

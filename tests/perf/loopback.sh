@@ -1,8 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Instructions per 8-byte message from a rank to itself (loopback.c) or between two ranks (pingpong.c), by valgrind's
-# callgrind. With a bound, the least of up to three runs counts: hash seeds differ, and two keys in one bucket cost more.
-# Usage: loopback.sh <perf_loopback|perf_pingpong> [most]   (exit status 1: each run takes more than that)
+# Print the instructions per 8-byte message from a rank to itself (loopback.c) or between
+# two ranks (pingpong.c), by valgrind's callgrind. With a bound, the least of up to three
+# runs counts: hash seeds differ, and two keys in one bucket cost more.
+# usage: loopback.sh <perf_loopback|perf_pingpong> [most]
+#        (exit status 1: each run takes more than `most`)
 set -eu
 command -v valgrind >/dev/null || { echo "skipped: valgrind is not installed (package valgrind)"; exit 77; }
 

@@ -470,7 +470,7 @@ static void test_refuses(void **state)
         {&sleeper,
          {.struct_size = sizeof(tryst_stage_params), .reference = 1},
          TRYST_E_INVALID,
-         "sleeps"},
+         "runs on the host"},
         {&small_gpt,
          {.struct_size = sizeof(tryst_stage_params),
           .reference = 1,
@@ -644,7 +644,7 @@ static void test_memory_short(void **state)
             return;
         }
         assert_int_equal(status, TRYST_E_NOMEM);
-        assert_non_null(strstr(tryst_last_error(), "no memory"));
+        assert_non_null(strstr(tryst_last_error(), "out of memory"));
         assert_null(stage);
     }
 }

@@ -202,7 +202,7 @@ static void test_stages(void **state)
     INVALID(STAGE(&mlp, .versions_count = -1), "versions_count");
     INVALID(STAGE(&mlp, .optimizer = &optimizer), "struct_size");
     INVALID(STAGE(&mlp, .optimizer = &unknown), "kind 9");
-    INVALID(STAGE(&sleeper, .reference = true), "sleeps");
+    INVALID(STAGE(&sleeper, .reference = true), "runs on the host");
     INVALID(STAGE(&mlp, .reference = true, .memory = TRYST_MEMORY_CUDA), "reference");
     INVALID(STAGE(&mlp, .reference = true, .precision = (tryst_precision)9), "9");
     INVALID(STAGE(&mlp, .memory = (tryst_memory_kind)99), "kind 99");
@@ -215,7 +215,7 @@ static void test_stages(void **state)
     params.reference = true;
     INVALID(tryst_stage_memory_need(&mlp, all, &params, &none), "struct_size");
     INVALID(tryst_stage_memory_need(&mlp, all, &params, NULL), "NULL");
-    INVALID(tryst_stage_memory_need(&sleeper, all, &params, &need), "sleeps");
+    INVALID(tryst_stage_memory_need(&sleeper, all, &params, &need), "runs on the host");
 }
 
 /* The library's stages refuse the calls of the engine and the replay in the same form. */

@@ -584,7 +584,7 @@ static void check_memory(tryst_model_kind kind, int at_least)
             return;
         }
         assert_int_equal(status, TRYST_E_NOMEM);
-        assert_non_null(strstr(tryst_last_error(), "no memory"));
+        assert_non_null(strstr(tryst_last_error(), "out of memory"));
         assert_null(stage);
     }
 }

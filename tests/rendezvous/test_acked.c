@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Small tensors between engines, where their acknowledgement is not the plain one: kept,
- * refused, given back, without credit, without memory, and by ranks that leave or die. */
+/* Small tensors between engines, with acknowledgements on every special path: kept,
+ * refused, cancelled, without credit, without memory, and at ranks that leave or die. */
 #include "world.h"
 
 enum { BYTES = 8, CHARGE = EAGER_OVERHEAD_BYTES + BYTES, MANY = 300 };
@@ -22,7 +22,7 @@ static void begin(const struct world_setting *settings)
     memset(in, 0, sizeof in);
 }
 
-/* Nothing is left between the two. */
+/* Check that no small tensor is left between the two ranks. */
 static void check_clear(void)
 {
     for (int i = 0; i < 2; i++) {
@@ -68,7 +68,7 @@ static const char *key_of(int i)
     return world_key(&world, 0, 1, edge);
 }
 
-/* Tensor i of rank 0, whose key is one of its own. */
+/* Send tensor i of rank 0, which has its own key. */
 static void send_one(int i)
 {
     sends[i] = world_send(&world, 0, steps[0], key_of(i), &out[i], BYTES, NULL);
@@ -87,17 +87,18 @@ static void both_done(int i, tryst_status sent, tryst_status received)
         assert_true(in[i] == out[i]);
 }
 
-/* Turns without a rest: nobody dozes, and no tick comes. */
+/* Make `count` passes without a doze and without a tick. */
 static void passes(int count)
 {
     for (int i = 0; i < count; i++)
         world_pass(&world);
 }
 
-/* ---- kept --------------------------------------------------------------------------------- */
+/* ---- kept -------------------------------------------------------------------------- */
 
-/* The receives of the first are missing while those behind them are there: they are kept,
- * nothing else waits for them, and in the end they are done in reverse order. */
+/* The receives of the oldest tensors are missing, while later tensors have theirs. The
+ * consumer must keep the old ones, no other tensor may wait for them, and in the end they
+ * complete in reverse order. */
 static void test_kept_reversed(void **state)
 {
     enum { KEPT = 200 };
@@ -123,8 +124,8 @@ static void test_kept_reversed(void **state)
     end();
 }
 
-/* More than the ring has place for leave, one after the other, with one receive missing
- * for all that time. */
+/* More tensors leave than the ring holds, one after the other, while one receive is
+ * missing all the time. */
 static void test_ring_goes_round(void **state)
 {
     begin(NULL);
@@ -146,8 +147,9 @@ static void test_ring_goes_round(void **state)
     end();
 }
 
-/* More DATA than the ring has places for, none of them matched, fill it in both directions at once, or towards
- * this rank itself. The records behind them still leave: a CANCEL, and the WANTs of a transfer each way. */
+/* More unmatched DATA than the ring holds fill it in both directions at once, or towards
+ * this rank itself. The records behind the DATA must still leave: a CANCEL, and the WANTs
+ * of a transfer each way. */
 static void ring_full(int other)
 {
     enum { LARGE = 100000 };
@@ -201,7 +203,8 @@ static void test_ring_full(void **state)
     ring_full(0);
 }
 
-/* `kept` DATA are at rank 1, the first `late` of which KEPT has been said. */
+/* Let `kept` DATA wait at rank 1, which has sent KEPT for all but the newest
+ * STREAM_WINDOW. */
 static void keep(int kept)
 {
     for (int i = 0; i < kept; i++)
@@ -218,8 +221,8 @@ static void test_cancel_kept(void **state)
     enum { KEPT = 100 };
     begin(NULL);
     keep(KEPT);
-    assert_int_equal(tryst_op_cancel(sends[0]), TRYST_OK);        /* late */
-    assert_int_equal(tryst_op_cancel(sends[KEPT - 1]), TRYST_OK); /* in the ring */
+    assert_int_equal(tryst_op_cancel(sends[0]), TRYST_OK); /* KEPT has been sent for it */
+    assert_int_equal(tryst_op_cancel(sends[KEPT - 1]), TRYST_OK); /* still in the ring */
     world_settle(&world);
     assert_int_equal(tryst_op_test(sends[0]), TRYST_E_CANCELED);
     assert_int_equal(tryst_op_test(sends[KEPT - 1]), TRYST_E_CANCELED);
@@ -234,7 +237,7 @@ static void test_cancel_kept(void **state)
     end();
 }
 
-/* The cancel crosses with what ends the send: the end counts. */
+/* A cancel crosses the record that ends the send: the record decides. */
 static void test_cancel_kept_crosses(void **state)
 {
     begin(NULL);
@@ -256,7 +259,7 @@ static void test_cancel_kept_crosses(void **state)
 static void test_recv_canceled(void **state)
 {
     begin(NULL);
-    /* its DATA has not come */
+    /* The DATA has not come. */
     recv_one(0);
     passes(3);
     assert_int_equal(tryst_op_cancel(recvs[0]), TRYST_OK);
@@ -265,7 +268,7 @@ static void test_recv_canceled(void **state)
     send_one(0);
     world_settle(&world);
     both_done(0, TRYST_E_CANCELED, TRYST_E_CANCELED);
-    /* it is on its way */
+    /* The DATA is in flight. */
     recv_one(1);
     passes(3);
     world.sides[1].hold_frames = true;
@@ -276,14 +279,14 @@ static void test_recv_canceled(void **state)
     world.sides[1].hold_frames = false;
     world_settle(&world);
     both_done(1, TRYST_E_CANCELED, TRYST_E_CANCELED);
-    /* it has come: too late */
+    /* The DATA has come: the cancel is too late. */
     send_one(2);
     world_settle(&world);
     recv_one(2);
     assert_int_equal(tryst_op_cancel(recvs[2]), TRYST_OK);
     world_settle(&world);
     both_done(2, TRYST_OK, TRYST_OK);
-    /* the next number of that key is untouched */
+    /* The next number of that key is not affected. */
     send_one(1);
     recv_one(1);
     world_settle(&world);
@@ -292,7 +295,7 @@ static void test_recv_canceled(void **state)
     end();
 }
 
-/* DATA meets a receive that was given up and waits so long that it is passed. */
+/* DATA meets a cancelled receive, and waits so long that KEPT is sent for it. */
 static void test_void_passed(void **state)
 {
     begin(NULL);
@@ -316,7 +319,7 @@ static void test_void_passed(void **state)
     end();
 }
 
-/* The consumer closes the step that 200 kept DATA are of, and aborts another. */
+/* The consumer closes the step of 200 kept DATA and aborts another step. */
 static void test_closed_with_kept(void **state)
 {
     for (int aborts = 0; aborts < 2; aborts++) {
@@ -354,13 +357,13 @@ static void test_dies_with_kept(void **state)
     world_close(&world);
 }
 
-/* ---- credit ------------------------------------------------------------------------------- */
+/* ---- credit ------------------------------------------------------------------------ */
 
 static const struct world_setting small_credit[] = {{"eager_credit", "4K"}, {0}};
 enum { FIT = 4096 / CHARGE };
 
-/* Kept DATA hold all credit; what is sent beyond it meets receives that were posted
- * before, after, or that come while nobody sleeps. */
+/* Kept DATA hold all credit. Sends beyond the credit must meet receives that were posted
+ * before them, after them, or while no thread sleeps. */
 static void test_blocked(void **state)
 {
     begin(small_credit);
@@ -374,7 +377,7 @@ static void test_blocked(void **state)
     for (int i = 100; i < 120; i++)
         send_one(i);
     passes(10);
-    for (int i = 100; i < 110; i++) /* BLOCKED announced them, not a tick */
+    for (int i = 100; i < 110; i++) /* BLOCKED made rank 1 announce them, not a tick */
         both_done(i, TRYST_OK, TRYST_OK);
     assert_true(world_peer(&world, 1, 0)->in.header_flags & FRAME_BLOCKED);
     for (int i = 110; i < 120; i++) {
@@ -388,7 +391,7 @@ static void test_blocked(void **state)
         passes(10);
         both_done(i, TRYST_OK, TRYST_OK);
     }
-    /* and it is withdrawn by the next frame */
+    /* The next frame withdraws BLOCKED. */
     send_one(120);
     recv_one(120);
     passes(10);
@@ -398,7 +401,7 @@ static void test_blocked(void **state)
     end();
 }
 
-/* Credit that a record brings back is used as well as that which a header does. */
+/* A record returns credit as a header does. */
 static void test_credit_by_record(void **state)
 {
     begin(small_credit);
@@ -414,7 +417,7 @@ static void test_credit_by_record(void **state)
     passes(10);
     struct peer *peer = world_peer(&world, 0, 1);
     assert_false(urgent_empty(&peer->out.blocked_sends));
-    assert_true(sends[0]->number < peer->out.stream.acked); /* it is late */
+    assert_true(sends[0]->number < peer->out.stream.acked); /* its DONE is a record */
     recv_one(0);
     passes(10);
     both_done(0, TRYST_OK, TRYST_OK);
@@ -428,8 +431,8 @@ static void test_credit_by_record(void **state)
     end();
 }
 
-/* A send that waits for credit is given up, and so is a receive that would have met one.
- * */
+/* A send that waits for credit is cancelled, and so is a receive that such a send would
+ * have met. */
 static void test_blocked_canceled(void **state)
 {
     begin(small_credit);
@@ -457,7 +460,7 @@ static void test_blocked_canceled(void **state)
     end();
 }
 
-/* ---- few frames, many answers ------------------------------------------------------------- */
+/* ---- many answers in few frames ---------------------------------------------------- */
 
 static void test_few_frames(void **state)
 {
@@ -490,9 +493,10 @@ static void test_few_frames(void **state)
     end();
 }
 
-/* ---- names -------------------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------------------- */
 
-/* So many keys, each used again and again in turn: how many of the last turn were declared anew. */
+/* Use each of `keys` keys in turn, three times; return how many of the last turn were
+ * declared anew. */
 static uint64_t names_declared_last(int keys)
 {
     enum { ROUNDS = 3 };
@@ -527,7 +531,7 @@ static uint64_t names_declared_last(int keys)
     return last;
 }
 
-/* As many keys as a step of 1,000 tensors has keep their names; of more keys than there are names none does. */
+/* Up to NAMES_MAX keys keep their names from turn to turn; of more keys none does. */
 static void test_many_names(void **state)
 {
     assert_int_equal(names_declared_last(NAMES_FIRST / 2), 0);
@@ -536,9 +540,10 @@ static void test_many_names(void **state)
     assert_int_equal(names_declared_last(NAMES_MAX + 1), NAMES_MAX + 1);
 }
 
-/* ---- memory ------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------ */
 
-/* With every allocation failing in turn: both ends say the same, and nothing is left. */
+/* Each allocation fails in turn. Both ends must report the same status, and nothing may
+ * be left. */
 static tryst_status one_exchange(void)
 {
     tryst_step *mine[2] = {NULL};
@@ -603,10 +608,10 @@ static void test_no_memory(void **state)
     assert_true(tries > 8);
 }
 
-/* ---- leaving ------------------------------------------------------------------------------ */
+/* ---- leaving ----------------------------------------------------------------------- */
 
-/* Rank 1 has received, and closes its group in the moment after, as commsched does it:
- * what it has received is acknowledged before it says that it leaves. */
+/* Rank 1 has received, and closes its group at once, in commsched's order. The received
+ * tensor must be acknowledged before LEAVE is sent. */
 static void test_leaves_at_once(void **state)
 {
     begin(NULL);
@@ -634,8 +639,8 @@ static void test_leaves_at_once(void **state)
     world_close(&world);
 }
 
-/* The acknowledgement is still on its way when the LEAVE, on its own connection, comes:
- * it counts. */
+/* LEAVE, on another connection, overtakes the acknowledgement. The acknowledgement must
+ * still count. */
 static void test_leave_overtakes(void **state)
 {
     begin(NULL);
@@ -655,7 +660,8 @@ static void test_leave_overtakes(void **state)
     world_settle(&world);
     world_advance(&world, NS_PER_S);
     assert_int_equal(tryst_op_test(sends[0]), TRYST_IN_PROGRESS);
-    assert_false(rendezvous_group_read(rdv)); /* so it does not cut its endpoint yet */
+    /* so rank 1 does not cut its endpoint yet */
+    assert_false(rendezvous_group_read(rdv));
     world.sides[0].hold_frames = false;
     world_settle(&world);
     world_done(sends[0], TRYST_OK);
@@ -666,13 +672,13 @@ static void test_leave_overtakes(void **state)
     world_close(&world);
 }
 
-/* ---- at random ---------------------------------------------------------------------------- */
+/* ---- at random --------------------------------------------------------------------- */
 
 enum { WAYS = 2, KEYS = 7, EACH = 90, PAIRS = WAYS * KEYS * EACH };
 
-/* The i-th send and receive of a key. */
+/* The i-th send and the i-th receive of a key. */
 struct pair {
-    tryst_op *ends[2]; /* send, receive */
+    tryst_op *ends[2]; /* the send, the receive */
     uint64_t out[4], in[4];
 };
 
@@ -685,7 +691,8 @@ static bool one_in(uint64_t n)
     return random_range(&rng, n) == 0;
 }
 
-/* The next of a key: way 0 from rank 0, way 1 from rank 1; end 0 sends. */
+/* Submit the next operation of key k: way 0 from rank 0, way 1 from rank 1; end 0
+ * sends. */
 static void submit_next(int way, int k, int end)
 {
     int i = submitted[way][k][end];
@@ -713,7 +720,8 @@ static void cancel_some(void)
             pairs[way][k][random_range(&rng, (uint64_t)count)].ends[end]);
 }
 
-/* A submission that fails aborts its step: none of those. */
+/* Make a pass in which an allocation fails. No submission runs here, because a submission
+ * that fails aborts its step. */
 static void pass_without_memory(void)
 {
     passes(1);
@@ -749,7 +757,7 @@ static void random_turn(int lag)
         break;
     case 8:
     case 9:
-    case 10: /* receives of the first keys lag behind */
+    case 10: /* receives of the first keys are slower than the rest */
         if (k >= 3 || one_in((uint64_t)lag))
             submit_next(way, k, 1);
         break;
@@ -763,7 +771,7 @@ static void check_pair(const struct pair *pair, size_t bytes)
     tryst_status received = tryst_op_test(pair->ends[1]);
     if (sent != TRYST_E_NOMEM && received != TRYST_E_NOMEM)
         assert_int_equal(sent, received);
-    else /* one may have been cancelled before */
+    else /* an earlier one may have been cancelled */
         assert_true(sent >= 100 && received >= 100);
     assert_true(sent == TRYST_OK || sent == TRYST_E_CANCELED || sent == TRYST_E_NOMEM);
     if (sent == TRYST_OK)
@@ -807,8 +815,9 @@ static void random_life(uint64_t seed)
     end();
 }
 
-/* Both directions, narrow quotas, receives that lag, cancels at both ends, frames that
- * are held: both ends of each pair say the same, and nothing hangs. */
+/* Traffic in both directions with narrow quotas, slow receives, cancels at both ends,
+ * and held frames. Both ends of each pair must report the same status, and nothing may
+ * hang. */
 static void test_random(void **state)
 {
     const char *lives = getenv("TRYST_TEST_LIVES");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The candidates for an endpoint, one after the other: which never become ready, are refused by either rank,
- * or break; and peers that leave, die or are given up at each of these moments. From then on nothing opens an
- * endpoint to them.
+/* The candidates for an endpoint, tried one after the other: some never become ready,
+ * some are refused by either rank, some break. Peers leave, die or are given up at each
+ * of these moments; from then on no endpoint to them may be opened.
  *
  * TRYST_TEST_SEED replays test_walk, TRYST_TEST_LIVES sets its lives. */
 #include "world.h"
@@ -23,7 +23,7 @@ static tryst_op *send_to(int dst, tryst_step *step)
                       LARGE, NULL);
 }
 
-/* ---- endpoints that never become ready --------------------------------------------------- */
+/* ---- endpoints that never become ready --------------------------------------------- */
 
 static void advance_ms(int ms)
 {
@@ -31,7 +31,8 @@ static void advance_ms(int ms)
         world_advance(&world, NS_PER_S / 10);
 }
 
-/* At one rank, or at both: the operations of both end, and say what never came. */
+/* A candidate never becomes ready at one rank, or at both. The operations of both ends
+ * must fail with a text that names the candidate. */
 static void test_never_ready(void **state)
 {
     for (int both = 0; both < 2; both++) {
@@ -60,7 +61,7 @@ static void test_never_ready(void **state)
     }
 }
 
-/* What is tried next may work, also where only one rank saw the first ways fail. */
+/* The next candidate may work, also where only one rank saw the first ones fail. */
 static void test_never_ready_but_the_next(void **state)
 {
     for (unsigned who = 1; who <= 3; who++) {
@@ -79,8 +80,8 @@ static void test_never_ready_but_the_next(void **state)
     }
 }
 
-/* A rank that does not look, for a minute, is not silent: then it goes on. Nor do the times add up
- * in which only one of the two looked. */
+/* A rank that makes no pass for a minute is not silent, and then goes on. Times in which
+ * only one of the two ranks made passes must not add up either. */
 static void test_never_looked(void **state)
 {
     world_open(&world, 2, impatient);
@@ -105,7 +106,7 @@ static void test_never_looked(void **state)
     world_close(&world);
 }
 
-/* A rank refuses the next way before the other has closed the last one. */
+/* A rank refuses the next candidate before the other rank has closed the last one. */
 static void test_refused_ahead(void **state)
 {
     world_open(&world, 2, impatient);
@@ -130,9 +131,9 @@ static void test_refused_ahead(void **state)
     world_close(&world);
 }
 
-/* ---- the end of a peer, between two candidates ------------------------------------------- */
+/* ---- the end of a peer, between two candidates ------------------------------------- */
 
-/* Rank 0 has refused its first candidate, which is not closed yet. */
+/* Let rank 0 refuse its first candidate, which is not closed yet. */
 static struct peer *begin_refused(tryst_step **step_p, tryst_op **send_p)
 {
     world_open(&world, 2, NULL);
@@ -150,7 +151,8 @@ static struct peer *begin_refused(tryst_step **step_p, tryst_op **send_p)
     return peer;
 }
 
-/* `ids`: so many endpoints there were before. */
+/* Let the candidate close, and check that no endpoint was opened since the count was
+ * `ids`. */
 static void end_refused(struct peer *peer, tryst_step *step, tryst_op *send, uint64_t ids)
 {
     world.sides[0].hold_close = false;
@@ -158,7 +160,7 @@ static void end_refused(struct peer *peer, tryst_step *step, tryst_op *send, uin
     assert_int_equal(peer->life, PEER_GONE);
     assert_int_equal(peer->endpoint.state, PEER_EP_NONE);
     assert_null(peer->endpoint.ep);
-    rendezvous_reap(world.sides[0].rdv); /* as tryst_group_close does, last */
+    rendezvous_reap(world.sides[0].rdv); /* the last call that tryst_group_close makes */
     assert_null(peer->endpoint.ep);
     assert_int_equal(world.ep_ids, ids);
     world_done(send, TRYST_E_PEER);
@@ -177,7 +179,7 @@ static void test_given_up_while_refused(void **state)
     end_refused(peer, step, send, ids);
 }
 
-/* The refusal of the peer, and its connect messages, come while the peer is given up. */
+/* The peer's refusal, and its connect messages, arrive while the peer is given up. */
 static void test_refused_while_given_up(void **state)
 {
     tryst_step *step;
@@ -194,7 +196,8 @@ static void test_refused_while_given_up(void **state)
     end_refused(peer, step, send, ids);
 }
 
-/* The time for it is over in the tick that gives the peer up for another reason. */
+/* The candidate's time-out passes in the tick that gives the peer up for another
+ * reason. */
 static void test_late_while_given_up(void **state)
 {
     world_open(&world, 2, impatient);
@@ -211,7 +214,8 @@ static void test_late_while_given_up(void **state)
     end_refused(peer, step, send, ids);
 }
 
-/* The closed candidate was the last thing that held the peer up, which has left: no other is opened. */
+/* The closed candidate was the last thing that kept a peer which has left. No other
+ * candidate may be opened. */
 static void test_left_while_refused(void **state)
 {
     tryst_step *step;
@@ -227,8 +231,8 @@ static void test_left_while_refused(void **state)
     end_refused(peer, step, send, ids);
 }
 
-/* A submission between the end of one candidate and the opening of the next does not begin again with the
- * first, which was refused. */
+/* A submission between the end of one candidate and the opening of the next must not
+ * start again with the first candidate, which was refused. */
 static void test_needed_while_refused(void **state)
 {
     tryst_step *step;
@@ -250,7 +254,8 @@ static void test_needed_while_refused(void **state)
     world_close(&world);
 }
 
-/* What breaks on the way out is no news of the peer: the next candidate stays. */
+/* A candidate that breaks while it closes proves nothing about the peer. The next
+ * candidate must be opened. */
 static void test_broken_while_refused(void **state)
 {
     tryst_step *step;
@@ -268,8 +273,8 @@ static void test_broken_while_refused(void **state)
     world_close(&world);
 }
 
-/* A candidate that was ready here, and is refused there, takes no frame from that moment on: the frame would
- * be lost with it. */
+/* A candidate that was ready at this rank, and is refused at the other, takes no frame
+ * from then on: the frame would be lost with the candidate. */
 static void test_no_frame_after_refusal(void **state)
 {
     world_open(&world, 2, NULL);
@@ -290,7 +295,7 @@ static void test_no_frame_after_refusal(void **state)
     world_close(&world);
 }
 
-/* ---- a walk ------------------------------------------------------------------------------- */
+/* ---- a walk ------------------------------------------------------------------------ */
 
 static struct random rng;
 
@@ -299,7 +304,7 @@ static bool one_in(uint64_t n)
     return random_range(&rng, n) == 0;
 }
 
-/* What the drawing in peer.h says. */
+/* Check the peer against the drawing in peer.h. */
 static void check_peer(const struct peer *peer)
 {
     const struct peer_endpoint *endpoint = &peer->endpoint;
@@ -343,7 +348,7 @@ static void walk_turn(int rank)
     }
 }
 
-/* Rank `rank` goes one step further on its way out of the group. */
+/* Take rank `rank` one step further on its way out of the group. */
 static void walk_leave(int rank, int *stage)
 {
     static void (*const stages[])(struct rendezvous *) = {
@@ -355,8 +360,8 @@ static void walk_leave(int rank, int *stage)
     *stage += *stage + 1 < (int)COUNT_OF(stages);
 }
 
-/* Two ranks meet, and leave at any moment of that, or never: whatever comes, the two machines stay what they
- * are drawn as, and in the end no endpoint is left (world_close). */
+/* Two ranks meet, and leave at any moment of the meeting, or never. Both state machines
+ * must follow their drawing, and in the end no endpoint is left (world_close). */
 static void walk(void)
 {
     int stages[2] = {0, 0};

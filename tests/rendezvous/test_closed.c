@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A step that one side has closed while the other still waits in it: whoever waits learns of it. */
+/* One rank has closed a step while the other still waits in it. The waiting operations
+ * must end. */
 #include "world.h"
 
 #define LARGE (64u << 10) /* beyond eager_max */
@@ -35,7 +36,7 @@ static void step_close(tryst_step *step)
     world_settle(&world);
 }
 
-/* The send has ended because rank 1 closed its step. */
+/* Check that the send ended because rank 1 closed its step. */
 static void check_told(tryst_op *send)
 {
     tryst_error error = {.struct_size = sizeof error};
@@ -45,7 +46,7 @@ static void check_told(tryst_op *send)
     tryst_op_release(send);
 }
 
-/* No receive ever came: neither for a large send, nor for small ones beyond the credit. */
+/* A receive never comes for a large send, nor for small sends beyond the credit. */
 static void test_never_received(void **state)
 {
     static const struct world_setting settings[] = {{"eager_credit", "4K"}, {0}};
@@ -60,7 +61,7 @@ static void test_never_received(void **state)
     for (int i = 0; i < 3; i++)
         assert_int_equal(tryst_op_test(sends[i]), TRYST_IN_PROGRESS);
     step_close(steps[1]);
-    world_done(sends[0], TRYST_E_CLOSED); /* DATA was there, and is answered */
+    world_done(sends[0], TRYST_E_CLOSED); /* its DATA was there, and is answered */
     world_advance(&world, TICKS);
     check_told(sends[1]);
     check_told(sends[2]);
@@ -71,7 +72,7 @@ static void test_never_received(void **state)
     world_close(&world);
 }
 
-/* None of that takes a tick: the clock stands still. */
+/* The sends end without a tick: the clock stands still. */
 static void test_told_at_once(void **state)
 {
     begin(NULL);
@@ -80,7 +81,8 @@ static void test_told_at_once(void **state)
     world_settle(&world);
     tryst_op *recv = recv1(steps[1], "other", LARGE);
     world_settle(&world);
-    world.sides[0].hold_frames = true; /* the WANT's CANCEL: the step goes on closing */
+    /* the WANT's CANCEL is held: the step goes on closing */
+    world.sides[0].hold_frames = true;
     step_close(steps[1]);
     assert_int_equal(tryst_op_test(early), TRYST_IN_PROGRESS);
     world.sides[0].hold_frames = false;
@@ -94,8 +96,8 @@ static void test_told_at_once(void **state)
     world_close(&world);
 }
 
-/* The producer closes its step, in which nobody has received a small send: send and close end,
- * whatever the consumer does. */
+/* The producer closes its step while a small send has no receive. The send and the close
+ * must end, whatever the consumer does. */
 static void test_close_of_unreceived(void **state)
 {
     tryst_op *close_op;
@@ -108,7 +110,8 @@ static void test_close_of_unreceived(void **state)
     world_done(send, TRYST_E_CANCELED);
     world_done(close_op, TRYST_OK);
     assert_false(
-        list_empty(&world.sides[0].rdv->scopes.all)); /* its credit is still out */
+        /* The send still holds its credit. */
+        list_empty(&world.sides[0].rdv->scopes.all));
     tryst_op *recv = recv1(steps[1], "small", 100);
     world_settle(&world);
     world_done(recv, TRYST_E_CANCELED);
@@ -118,8 +121,8 @@ static void test_close_of_unreceived(void **state)
     world_close(&world);
 }
 
-/* A receive was posted, and ends before its WANT has left: with its step, by a cancel, or while the
- * shape that it asked for is on its way. */
+/* A posted receive ends before its WANT has left: with its step, by a cancel, or while
+ * the OFFER of the shape that it requested is in flight. */
 static void test_given_up_unannounced(void **state)
 {
     for (int canceled = 0; canceled < 2; canceled++) {
@@ -157,7 +160,7 @@ static void test_shape_crosses_close(void **state)
     world_settle(&world);
     world.sides[1].hold_frames = true;
     tryst_op *send = send0(steps[0], "a", LARGE);
-    world_settle(&world); /* the OFFER is under way */
+    world_settle(&world); /* the OFFER is in flight */
     step_close(steps[1]);
     world.sides[1].hold_frames = false;
     world_advance(&world, TICKS);
@@ -169,8 +172,8 @@ static void test_shape_crosses_close(void **state)
     world_close(&world);
 }
 
-/* The consumer never opens the step, but a later one. As long as it may still come, the send
- * waits. */
+/* The consumer never opens the step, but opens a later one. Until then the send must
+ * wait. */
 static void test_passed_over(void **state)
 {
     begin(NULL);
@@ -192,8 +195,8 @@ static void test_passed_over(void **state)
     world_close(&world);
 }
 
-/* The question does not overtake the answer to a WANT: while the consumer's step still closes,
- * nothing is said of it. */
+/* The answer to ASK must not overtake the answer to a WANT: while the consumer's step
+ * still closes, ASK gets no answer. */
 static void test_asked_while_closing(void **state)
 {
     begin(NULL);
@@ -201,7 +204,7 @@ static void test_asked_while_closing(void **state)
     tryst_op *never = send0(steps[0], "never", LARGE);
     tryst_op *recv = recv1(steps[1], "a", LARGE);
     world_settle(&world);
-    world.sides[0].hold_frames = true; /* CANCEL does not come through */
+    world.sides[0].hold_frames = true; /* CANCEL is held */
     step_close(steps[1]);
     world_advance(&world, TICKS);
     assert_int_equal(tryst_op_test(recv), TRYST_IN_PROGRESS);
@@ -214,7 +217,7 @@ static void test_asked_while_closing(void **state)
     world_close(&world);
 }
 
-/* The closing rank still owes a small send's number: that does not keep it from answering. */
+/* The closing rank has a small send left. ASK must be answered all the same. */
 static void test_asked_while_a_send_is_left(void **state)
 {
     begin(NULL);
@@ -250,7 +253,8 @@ static void test_answers_beyond_credit(void **state)
     world_close(&world);
 }
 
-/* More open steps than one frame asks about: all get their turn at one tick. */
+/* More open steps than one frame holds ASK records: every step gets its ASK within one
+ * tick. */
 static void test_many_steps(void **state)
 {
     enum { STEPS = 1001 };

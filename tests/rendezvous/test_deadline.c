@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The heap of deadlines: order, removal from anywhere, and the failure of its memory. */
+/* The heap of deadlines: order, removal from anywhere, and failed allocations. */
 #include <string.h>
 
 #include "core/memory/alloc.h"
@@ -74,7 +74,8 @@ static void test_random(void **state)
     for (int step = 0; step < 20000; step++) {
         tryst_op *op = &ops[random_range(&random, OPS)];
         if (op->heap_index == SIZE_MAX) {
-            op->deadline_at_ns = 1 + random_range(&random, 500); /* many are equal */
+            /* many deadlines are equal */
+            op->deadline_at_ns = 1 + random_range(&random, 500);
             assert_int_equal(deadline_add(&rdv, op), TRYST_OK);
         } else {
             deadline_remove(&rdv, op);
@@ -86,7 +87,7 @@ static void test_random(void **state)
     }
 }
 
-/* Those whose time has come, no others, and each once. */
+/* The heap ends the operations that are past their deadline, no others, and each once. */
 static void test_run(void **state)
 {
     for (int i = 0; i < OPS; i++) {
@@ -113,7 +114,7 @@ static void test_remove_absent(void **state)
     assert_int_equal(rdv.deadlines.count, 0);
 }
 
-/* Without memory to grow, nothing has changed. */
+/* Where the heap cannot grow, nothing may have changed. */
 static void test_no_memory(void **state)
 {
     int refused = 0;
@@ -128,7 +129,7 @@ static void test_no_memory(void **state)
         if (failed)
             assert_int_equal(deadline_add(&rdv, &ops[i]), TRYST_OK);
     }
-    assert_true(refused >= 3); /* 64, 128, 256 */
+    assert_true(refused >= 3); /* the sizes 64, 128, 256 */
     heap_check();
     assert_int_equal(rdv.deadlines.count, OPS);
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Small tensors of a device between two engines, with a device that does nothing until told
- * (transports/memory/hand_device.h): what is sent of them, and when. */
+/* Small tensors in device memory between two engines, with a device that copies only on
+ * the test's command (transports/memory/hand_device.h): what is sent, and when. */
 #include "transports/memory/hand_device.h"
 #include "world.h"
 
 static struct world world;
 static uint8_t out[2][4096], in[2][4096];
 
-/* In place of transports/memory/memory_ops.c's: the linker is told so. */
+/* The linker puts this function in place of the one of transports/memory/memory_ops.c. */
 const struct memory_ops *__wrap_memory_ops_get(tryst_memory_kind kind);
 const struct memory_ops *__wrap_memory_ops_get(tryst_memory_kind kind)
 {
@@ -38,8 +38,7 @@ static void passes(int count)
         world_pass(&world);
 }
 
-/* The device copies, and the engines do what there is to do, until both have nothing
- * left. */
+/* Run the device's copies and the engines until neither has anything left to do. */
 static void settle(void)
 {
     for (int i = 0; i < 10; i++) {
@@ -48,9 +47,9 @@ static void settle(void)
     }
 }
 
-/* An OFFER waits for room in the transport when the WANT comes that it asks for: the send
- * is fetched then, and its DATA leaves when that has ended, not when the OFFER would
- * have. */
+/* An OFFER waits for room in the transport when the WANT that it would request comes. The
+ * send's bytes are fetched then, and the DATA leaves when the copy has ended, not when
+ * the OFFER would have left. */
 static void test_offer_waits_want_comes(void **state)
 {
     enum { BYTES = 1600, FILL = 3800 };
@@ -64,12 +63,14 @@ static void test_offer_waits_want_comes(void **state)
         steps[i] = world_step(&world, i, 1);
         memset(out[i], i + 1, sizeof out[i]);
     }
-    /* rank 1 has a WANT refused, so rank 0 OFFERs what it cannot send at once */
+    /* rank 1 has a WANT deferred, so rank 0 sends an OFFER for what it cannot send at
+     * once */
     tryst_op *parked = host_recv(steps[1], "parked", in[0], 64);
     tryst_op *refused = host_recv(steps[1], "refused", in[0], 64);
     world_settle(&world);
     assert_true(world.sides[0].rdv->counters.wants_deferred > 0);
-    /* one frame is on its way to rank 1 and takes all credit, another is built and waits for room */
+    /* one frame is in flight to rank 1 and takes all credit, another is built and waits
+     * for room */
     world.sides[1].hold_frames = true;
     world.sides[0].frames_max = 1;
     tryst_op *fill = world_send(&world, 0, steps[0], world_key(&world, 0, 1, "fill"),
@@ -80,13 +81,13 @@ static void test_offer_waits_want_comes(void **state)
     passes(20);
     tryst_op *send = device_send(steps[0], "small", out[1], BYTES);
     passes(20);
-    assert_true(urgent_queued(&send->pending_node)); /* its OFFER */
+    assert_true(urgent_queued(&send->pending_node)); /* the OFFER */
     tryst_op *recv = host_recv(steps[1], "small", in[1], BYTES);
     passes(1);
-    world_doze(&world); /* it is announced */
+    world_doze(&world); /* the receive is announced */
     passes(20);
-    assert_int_equal(hand.copy_calls,
-                     1); /* its WANT has come, and the bytes are being fetched */
+    /* the WANT has come, and the bytes are being fetched */
+    assert_int_equal(hand.copy_calls, 1);
     world.sides[1].hold_frames = false;
     world.sides[0].frames_max = 0;
     passes(20);
@@ -118,8 +119,9 @@ static tryst_op *device_recv(tryst_step *step, const char *key, void *data, size
     return op;
 }
 
-/* More DATA than there is credit for wait for a slow device, each asked for by a WANT,
- * when the other rank stops to look: all their ends are told, and nobody is blamed. */
+/* More DATA than the credit admits wait for a slow device, each requested by a WANT, when
+ * the other rank stops making passes. Every end must complete, and neither rank may be
+ * given up. */
 static void test_placed_late(void **state)
 {
     enum { N = 1200, FILL = 3800 };

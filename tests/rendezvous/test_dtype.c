@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The types of elements as the manual lists them: numbers, names, sizes. */
+/* The element types against the manual: numbers, names, sizes. */
 #include "support/unit.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 
 static const struct {
     tryst_dtype dtype;
-    int number; /* part of the ABI and of the wire */
+    int number; /* part of the ABI and of the wire format */
     const char *name;
     size_t bytes;
 } rows[] = {

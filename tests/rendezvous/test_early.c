@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A rank that is ahead: what it says of steps that are not open at its peers waits for them, however
- * many there are, and costs nobody else anything. */
+/* A rank that is ahead: its records for steps that its peers have not opened wait for
+ * them, however many steps there are, and take no other rank's room. */
 #include "world.h"
 
 #include <time.h>
@@ -33,7 +33,7 @@ static void end(tryst_step **steps, int count)
     world_close(&world);
 }
 
-/* Small sends, in more steps than may be told of by WANTs: none fails. */
+/* Small sends in more steps than WANTs may open early scopes for: none may fail. */
 static void test_sends_ahead(void **state)
 {
     tryst_step *steps[2 * STEPS];
@@ -58,7 +58,7 @@ static void test_sends_ahead(void **state)
     end(steps, 2 * STEPS);
 }
 
-/* Receives too: WANTs that find no room come again. */
+/* Receives of a rank that is ahead: WANTs that find no room come again. */
 static void test_receives_ahead(void **state)
 {
     static uint8_t large_in[STEPS][1 << 14], large_out[1 << 14] = "large";
@@ -84,7 +84,7 @@ static void test_receives_ahead(void **state)
     end(steps, 2 * STEPS);
 }
 
-/* One rank ahead takes no other's place. */
+/* A rank that is ahead takes no other rank's room. */
 static void test_others(void **state)
 {
     tryst_step *steps[STEPS + 2] = {0};
@@ -120,7 +120,7 @@ static void check_aborted(tryst_step *step)
     assert_string_equal(error.text, "the disk is full");
 }
 
-/* No abort is lost, whether it was followed by the close or not. */
+/* No abort is lost, whether the close followed it or not. */
 static void test_aborts_ahead(void **state)
 {
     tryst_step *steps[2 * STEPS] = {0};
@@ -145,7 +145,7 @@ static void test_aborts_ahead(void **state)
     end(steps, 2 * STEPS);
 }
 
-/* Without memory for the step there is a note, which is taken when the step opens. */
+/* Without memory for the step, a note keeps the abort until the step opens. */
 static void test_abort_without_memory(void **state)
 {
     tryst_step *steps[2];
@@ -166,7 +166,8 @@ static void test_abort_without_memory(void **state)
     end(steps, 2);
 }
 
-/* Bounded all the same: who goes on and on is given up, and says why. */
+/* Early aborts are bounded: a rank that sends more is given up, and the log gives the
+ * reason. */
 static void test_aborts_without_end(void **state)
 {
     begin(2, NULL);
@@ -190,7 +191,7 @@ static double processor_s(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* Open, use and close n steps, all open at a time. */
+/* Open, use and close n steps that are all open at once; return the processor time. */
 static double steps_cost_s(int n)
 {
     static uint8_t byte_out, byte_in;
@@ -216,7 +217,7 @@ static double steps_cost_s(int n)
     return processor_s() - begin_s;
 }
 
-/* A step costs the same whether hundreds or thousands are open beside it. */
+/* A step costs the same whether hundreds or thousands of steps are open beside it. */
 static void test_many_open(void **state)
 {
     enum { FEW = 500, TIMES = 16, TRIES = 3 };
@@ -226,7 +227,7 @@ static void test_many_open(void **state)
         best = ratio < best ? ratio : best;
     }
     print_message("%d times as many open steps cost %.1f times as much\n", TIMES, best);
-    assert_true(best < 4 * TIMES); /* where each looks at all it would be 256 */
+    assert_true(best < 4 * TIMES); /* quadratic cost would be 256 */
 }
 
 int main(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two engines against each other, and every crossing of records, bulk and failures that the
- * protocol allows, each arranged by holding one of the world's queues. */
+/* Two engines against each other, and every crossing of records, bulk and failures that
+ * the protocol allows. Each crossing is arranged by holding one of the world's queues. */
 #include "world.h"
 
 #define LARGE (64u << 10) /* beyond eager_max */
@@ -53,9 +53,9 @@ static tryst_op *recv1(tryst_step *steps[2], const char *edge, int n, size_t byt
     return world_recv(&world, 1, steps[1], key_named(edge), in[n], bytes, params);
 }
 
-/* ---- meeting ------------------------------------------------------------------------------ */
+/* ---- meeting ----------------------------------------------------------------------- */
 
-/* Whoever comes first, whatever the size: the bytes are there, both ends say so. */
+/* Either end comes first, with any size: the bytes arrive, and both ends report OK. */
 static void test_meet(void **state)
 {
     static const size_t sizes[] = {0,    1,    2048,      2049,   4095,
@@ -84,7 +84,7 @@ static void test_meet(void **state)
     end(steps);
 }
 
-/* WANT and eager DATA cross: the WANT is dropped, nothing is left over. */
+/* A WANT and eager DATA cross: the WANT is dropped, nothing is left over. */
 static void test_want_crosses_data(void **state)
 {
     tryst_step *steps[2];
@@ -102,7 +102,8 @@ static void test_want_crosses_data(void **state)
     end(steps);
 }
 
-/* Receives of several numbers meet their sends by number, also when records pass one another. */
+/* Receives of several numbers meet their sends by number, also when records pass one
+ * another. */
 static void test_numbers(void **state)
 {
     tryst_step *steps[2];
@@ -125,7 +126,7 @@ static void test_numbers(void **state)
     end(steps);
 }
 
-/* Send one small tensor, and say how many bytes its frame had. */
+/* Send one small tensor; return the size of its frame. */
 static size_t send0_bytes(tryst_step *steps[2], int n, tryst_op **op_p)
 {
     *op_p = send0(steps, "a", n, 100, NULL);
@@ -133,7 +134,7 @@ static size_t send0_bytes(tryst_step *steps[2], int n, tryst_op **op_p)
     return world.sides[0].frame_bytes;
 }
 
-/* The key travels once, whatever the step; after that, its name does. */
+/* The key travels once, whatever the step; later DATA carry its name. */
 static void test_key_named_once(void **state)
 {
     begin(NULL);
@@ -163,14 +164,15 @@ static void test_key_named_once(void **state)
     end(NULL);
 }
 
-/* No memory to learn the key: what carries only its name meets with the same, until it is declared again.
- * No memory for its entry: only the DATA that needed the entry fails. */
+/* Without memory to learn the key, that DATA and later DATA that carry only its name end
+ * with TRYST_E_NOMEM, until the key is declared again. Without memory for the entry, only
+ * the DATA that needed the entry fails. */
 static void test_key_not_learned(void **state)
 {
     enum {
         KEY_FAILS = 1,
         ENTRY_FAILS = 3
-    }; /* 2: the table of keys, which can be missing */
+    }; /* 2: the table of keys, which may be missing */
     for (int fails = KEY_FAILS; fails <= ENTRY_FAILS; fails += 2) {
         tryst_step *steps[2];
         tryst_op *sends[3];
@@ -200,7 +202,8 @@ static void test_key_not_learned(void **state)
     }
 }
 
-/* A declared key in a step for which there is no memory: the number ends at both ends, the next one meets. */
+/* A declared key comes in a step that gets no memory: the number ends at both ends, and
+ * the next number meets. */
 static void test_key_learned_no_step(void **state)
 {
     tryst_step *steps[2], *next[2];
@@ -234,8 +237,8 @@ static void test_key_learned_no_step(void **state)
     end(steps);
 }
 
-/* Its receive was posted, and its WANT ignored, between the DATA that named the key in vain and the
- * one that names only the hash. */
+/* Between the DATA whose declaration failed and the DATA that carries only the name, the
+ * receive was posted and its WANT ignored. */
 static void test_key_not_learned_want_crosses(void **state)
 {
     tryst_step *steps[2];
@@ -266,7 +269,7 @@ static void test_key_not_learned_want_crosses(void **state)
     end(steps);
 }
 
-/* Both ends name both shapes. */
+/* Check that the error at one end names both shapes. */
 static void shapes_named(const tryst_op *op, const size_t sizes[2])
 {
     char wanted[128];
@@ -303,12 +306,12 @@ static void test_mismatch(void **state)
     }
 }
 
-/* ---- deferral ----------------------------------------------------------------------------- */
+/* ---- deferral ---------------------------------------------------------------------- */
 
 static const struct world_setting one_parked[] = {
     {"slice_bytes", SLICE}, {"parked_max", "1"}, {0}};
 
-/* With room for one WANT all others are DEFERRED, and come again by OFFER. */
+/* With room for one WANT, all others are DEFERRED and come again after an OFFER. */
 static void test_deferred(void **state)
 {
     tryst_step *steps[2];
@@ -333,7 +336,7 @@ static void test_deferred(void **state)
     end(steps);
 }
 
-/* OFFER comes while the slices of the deferred WANT are still being withdrawn. */
+/* An OFFER comes while the slices of the deferred WANT are still being withdrawn. */
 static void test_deferred_withdrawing(void **state)
 {
     tryst_step *steps[2];
@@ -356,7 +359,7 @@ static void test_deferred_withdrawing(void **state)
     end(steps);
 }
 
-/* The same, and the receive is cancelled meanwhile: its number is still consumed. */
+/* As above, but the receive is cancelled meanwhile: its number is still consumed. */
 static void test_deferred_withdrawing_canceled(void **state)
 {
     tryst_step *steps[2];
@@ -370,7 +373,8 @@ static void test_deferred_withdrawing_canceled(void **state)
     world_settle(&world);
     assert_int_equal(tryst_op_cancel(recv_b), TRYST_OK);
     world_settle(&world);
-    assert_int_equal(tryst_op_test(recv_b), TRYST_IN_PROGRESS); /* still posted in */
+    /* slices are still posted in its buffer */
+    assert_int_equal(tryst_op_test(recv_b), TRYST_IN_PROGRESS);
     world.sides[1].hold_cancels = false;
     world_settle(&world);
     world_done(recv_b, TRYST_E_CANCELED);
@@ -401,7 +405,7 @@ static void test_deferred_withdrawing_dead(void **state)
     end(steps);
 }
 
-/* DEFERRED is on its way while the consumer closes its step: the close comes to an end. */
+/* DEFERRED is in flight while the consumer closes its step: the close must end. */
 static void test_deferred_crosses_close(void **state)
 {
     tryst_step *steps[2];
@@ -423,9 +427,10 @@ static void test_deferred_crosses_close(void **state)
     end(NULL);
 }
 
-/* ---- void numbers ------------------------------------------------------------------------- */
+/* ---- void numbers ------------------------------------------------------------------ */
 
-/* A receive is given up before its send exists: the send of that number ends, the next meet. */
+/* A receive is cancelled before its send exists: the send of that number ends too, and
+ * the next number meets. */
 static void test_void_recv(void **state)
 {
     for (int order = 0; order < 3; order++) {
@@ -434,7 +439,7 @@ static void test_void_recv(void **state)
         steps_open(steps, 1);
         tryst_op *recv0 = recv1(steps, "a", 0, LARGE, NULL);
         if (order)
-            world_settle(&world); /* its WANT is parked */
+            world_settle(&world); /* the WANT is parked */
         tryst_op_cancel(recv0);
         if (order == 2)
             world_settle(&world);
@@ -452,7 +457,7 @@ static void test_void_recv(void **state)
     }
 }
 
-/* A send is given up before its receive exists. */
+/* A send is cancelled before its receive exists. */
 static void test_void_send(void **state)
 {
     tryst_step *steps[2];
@@ -474,7 +479,7 @@ static void test_void_send(void **state)
     end(steps);
 }
 
-/* ---- cancel ------------------------------------------------------------------------------- */
+/* ---- cancel ------------------------------------------------------------------------ */
 
 /* CANCEL comes after the last slice has left: too late, the bytes are the answer. */
 static void test_cancel_crosses_bulk(void **state)
@@ -499,8 +504,9 @@ static void test_cancel_crosses_bulk(void **state)
     end(steps);
 }
 
-/* The producer's deadline passes with slices under way: CANCELED{upto}, those slices are awaited,
- * the others withdrawn, and the receive ends with the deadline too; window comes back once, nothing is unexpected. DONE may cross. */
+/* The producer's deadline passes with slices in flight: CANCELED{upto}. The consumer
+ * waits for those slices, withdraws the others, and its receive ends with the deadline
+ * too. Window comes back once, no slice is unexpected. DONE may cross. */
 static void test_canceled_with_slices(void **state)
 {
     for (int crossing = 0; crossing < 2; crossing++) {
@@ -523,7 +529,8 @@ static void test_canceled_with_slices(void **state)
         world.sides[1].hold_bulk = false;
         world_settle(&world);
         world_done(recv, TRYST_E_DEADLINE);
-        assert_int_equal(tryst_op_test(send), TRYST_IN_PROGRESS); /* still being read */
+        /* the transport still reads its slices */
+        assert_int_equal(tryst_op_test(send), TRYST_IN_PROGRESS);
         world.sides[0].hold_sent = false;
         world_settle(&world);
         world_done(send, TRYST_E_DEADLINE);
@@ -533,8 +540,8 @@ static void test_canceled_with_slices(void **state)
     }
 }
 
-/* DONE for slices comes in the very pass in which the send was failed: its window comes back once, when the
- * transport is through with them. */
+/* DONE for slices comes in the very pass in which the send fails: the window of those
+ * slices comes back once, when the transport has completed them. */
 static void test_done_crosses_failure(void **state)
 {
     tryst_step *steps[2];
@@ -560,7 +567,7 @@ static void test_done_crosses_failure(void **state)
     end(steps);
 }
 
-/* ---- allocating receives ------------------------------------------------------------------ */
+/* ---- allocating receives ----------------------------------------------------------- */
 
 struct shape {
     tryst_status answer;
@@ -625,7 +632,8 @@ static void origin_check(const tryst_op *op, tryst_status status, int32_t rank)
     assert_int_equal(error.origin_status, status);
 }
 
-/* Both ends name one origin: the rank that found the difference, had no memory or has the dead tensor. */
+/* Both ends name one origin: the rank that found the difference, had no memory, or has
+ * the dead tensor. */
 static void test_origins(void **state)
 {
     const struct {
@@ -633,9 +641,10 @@ static void test_origins(void **state)
         uint32_t flags;
         tryst_status alloc, status;
         int32_t origin;
-    } rows[] = {{100, 101, 0, 0, TRYST_E_MISMATCH, -1}, /* by order */
+        /* either rank, by the order of arrival */
+    } rows[] = {{100, 101, 0, 0, TRYST_E_MISMATCH, -1},
                 {LARGE, LARGE + 1, 0, 0, TRYST_E_MISMATCH, 0},
-                {100, LARGE, 0, 0, TRYST_E_MISMATCH, -1}, /* too */
+                {100, LARGE, 0, 0, TRYST_E_MISMATCH, -1}, /* either rank */
                 {LARGE, 100, 0, 0, TRYST_E_MISMATCH, 0},
                 {100, 100, TRYST_OP_DEAD, 0, TRYST_E_DEAD, 0},
                 {LARGE, LARGE, TRYST_OP_DEAD, 0, TRYST_E_DEAD, 0},
@@ -668,8 +677,8 @@ static void test_origins(void **state)
     }
 }
 
-/* The producer closes its step while the OFFER of a shape has not left: the WANT that it was to
- * answer is answered all the same. */
+/* The producer closes its step while the OFFER of a shape has not left: the WANT that the
+ * OFFER would answer must get an answer all the same. */
 static void test_alloc_offer_closed(void **state)
 {
     struct shape shape = {TRYST_OK, 0, 0};
@@ -690,7 +699,7 @@ static void test_alloc_offer_closed(void **state)
     end(NULL);
 }
 
-/* ---- quotas ------------------------------------------------------------------------------- */
+/* ---- quotas ------------------------------------------------------------------------ */
 
 static void test_wants_max(void **state)
 {
@@ -724,8 +733,8 @@ static void test_wants_max(void **state)
     end(steps);
 }
 
-/* Receives are announced before a frame is packed, and not all of their WANTs fit: what happens to one
- * meanwhile meets a WANT that has not left. */
+/* Receives are announced before a frame is packed, and not all their WANTs fit. A cancel
+ * and DATA then meet WANTs that have not left. */
 static void test_announced_and_not_packed(void **state)
 {
     enum { COUNT = 120, CANCELED = 100, TAKEN = 110 };
@@ -853,8 +862,8 @@ static void test_slots(void **state)
     end(steps);
 }
 
-/* A rail that wants smaller slices than the user's gets them, as many bytes of them posted, and each
- * has an id of its own, also where ids begin again. */
+/* A rail with slices smaller than the user's setting gets such slices, with as many bytes
+ * posted. Each slice has its own id, also where ids wrap. */
 static void test_slices_of_the_rail(void **state)
 {
     static const struct world_setting settings[] = {
@@ -885,8 +894,8 @@ static void test_slices_of_the_rail(void **state)
     end(steps);
 }
 
-/* The transport refuses to post in the middle of a transfer, with nothing else posted: the next pass tries
- * again, and the context naps until then. */
+/* The transport refuses to post in the middle of a transfer, with nothing else posted:
+ * the next pass tries again, and the context naps until then. */
 static void test_post_again(void **state)
 {
     tryst_step *steps[2];
@@ -932,7 +941,8 @@ static void test_start_again(void **state)
     end(steps);
 }
 
-/* The transport refuses a slice to one rank and takes one to another in the same pass: the context may not sleep. */
+/* The transport refuses a slice to one rank and takes one to another in the same pass:
+ * the context may not sleep. */
 static void test_start_again_beside(void **state)
 {
     tryst_step *steps[3];
@@ -966,7 +976,8 @@ static void test_start_again_beside(void **state)
     world_close(&world);
 }
 
-/* Ids begin again: a live run is passed over, wherever it is touched. */
+/* Ids wrap: the ids of a live receive are skipped, whichever of them the new run would
+ * touch. */
 static void test_id_wrap(void **state)
 {
     tryst_step *steps[2];
@@ -999,10 +1010,10 @@ static void test_id_wrap(void **state)
     end(steps);
 }
 
-/* ---- no memory ---------------------------------------------------------------------------- */
+/* ---- no memory --------------------------------------------------------------------- */
 
-/* No memory to keep DATA that came early: DONE(NOMEM) ends the send; its number is consumed by the
- * receive that comes later, and a step that is closing meanwhile does end. */
+/* Without memory to keep early DATA, DONE(NOMEM) ends the send. The receive that comes
+ * later consumes its number, and a step that is closing meanwhile must end. */
 static void test_early_nomem(void **state)
 {
     for (int closing_first = 0; closing_first < 2; closing_first++) {
@@ -1041,7 +1052,8 @@ static void test_early_nomem(void **state)
     }
 }
 
-/* A short exchange, once for each allocation in it: statuses, no hang, no leak. */
+/* Make a short exchange, called once for each allocation in it. Check the statuses, and
+ * that nothing hangs or leaks. */
 static tryst_status exchange(void)
 {
     tryst_status status = world_try_open(&world, 2, small_slices);
@@ -1081,7 +1093,8 @@ static tryst_status exchange(void)
     world_settle(&world);
     world_close(&world);
     if (come_to_pass)
-        alloc_fail_at(1); /* for the caller, who asks again */
+        /* so that the caller's alloc_fail_off reports the failure too */
+        alloc_fail_at(1);
     if (come_to_pass)
         mem_free(mem_alloc(1));
     return status;
@@ -1101,10 +1114,10 @@ static void test_no_memory(void **state)
     }
 }
 
-/* ---- a peer is given up ------------------------------------------------------------------- */
+/* ---- a peer is given up ------------------------------------------------------------ */
 
-/* Operations in every state, then the link breaks: they fail when the endpoint has closed, not
- * before, and nothing is written into a buffer afterwards. */
+/* The link breaks with operations in every state. They must fail when the endpoint has
+ * closed, not before, and no byte is written into a buffer afterwards. */
 static void test_peer_gone(void **state)
 {
     for (int held = 0; held < 6; held++) {
@@ -1145,12 +1158,12 @@ static void test_peer_gone(void **state)
             world_done(ops[i], before[i] != TRYST_IN_PROGRESS ? before[i]
                                : held == 4 && i == 5          ? TRYST_OK
                                                               : TRYST_E_PEER);
-        /* (i == 5, held == 4: all its bytes had been acknowledged.) */
+        /* (With i == 5 and held == 4, all bytes of the send had been acknowledged.) */
         end(steps);
     }
 }
 
-/* What failed for another cause before the peer went keeps that cause. */
+/* An operation that failed for another cause before the peer went keeps that cause. */
 static void test_cause_outlives_peer(void **state)
 {
     tryst_step *steps[2];
@@ -1174,7 +1187,7 @@ static void test_cause_outlives_peer(void **state)
     end(steps);
 }
 
-/* ---- abort -------------------------------------------------------------------------------- */
+/* ---- abort ------------------------------------------------------------------------- */
 
 static void test_abort(void **state)
 {
@@ -1199,8 +1212,8 @@ static void test_abort(void **state)
     end(steps);
 }
 
-/* A rank aborts and closes, and its word on the link is late: what comes for that step meanwhile hears
- * of the abort, not only of the close. */
+/* A rank aborts and closes a step while its message on the link is late. Records for the
+ * step must be answered with the abort, not only with the close. */
 static void test_abort_then_close(void **state)
 {
     static const size_t sizes[] = {10, LARGE};
@@ -1229,7 +1242,8 @@ static void test_abort_then_close(void **state)
     }
 }
 
-/* Of two causes the earlier counts, whichever came first here; equal times go by rank. */
+/* Of two causes the earlier counts, in whichever order they arrive; equal times go by
+ * rank. */
 static void test_abort_earliest(void **state)
 {
     static const struct {
@@ -1257,9 +1271,9 @@ static void test_abort_earliest(void **state)
     end(NULL);
 }
 
-/* ---- steps -------------------------------------------------------------------------------- */
+/* ---- steps ------------------------------------------------------------------------- */
 
-/* A record for a step that was closed, or that was passed over, is answered CLOSED. */
+/* A record for a step that was closed or passed over is answered CLOSED. */
 static void test_closed(void **state)
 {
     tryst_step *steps[2];
@@ -1307,7 +1321,7 @@ static void test_stall_and_deadline_text(void **state)
         strstr(text, "the send: the producer has not posted it; peer: rank 0"));
     size_t length = strlen(text);
     world_advance(&world, 6 * NS_PER_S);
-    assert_int_equal(strlen(text), length); /* once */
+    assert_int_equal(strlen(text), length); /* the warning is logged once */
     world_advance(&world, 10 * NS_PER_S);
     assert_int_equal(tryst_op_error(recv, &error), TRYST_E_DEADLINE);
     assert_non_null(strstr(error.text, "deadline passed: receive of /job"));
@@ -1318,7 +1332,7 @@ static void test_stall_and_deadline_text(void **state)
     end(steps);
 }
 
-/* Time passes with each look at it. */
+/* A clock that advances 1 ms with each reading. */
 static uint64_t passing_ns(void *arg)
 {
     struct clock_fake *fake = arg;
@@ -1326,8 +1340,9 @@ static uint64_t passing_ns(void *arg)
     return atomic_load(&fake->now_ns);
 }
 
-/* A pass reads the clock once, first for an operation with a deadline; one that is submitted after
- * that has its moment from the clock itself, so it lies ahead of the pass's. It has not waited. */
+/* A pass reads the clock once, first for an operation with a deadline. An operation that
+ * is submitted later in the pass reads the clock itself, so its time lies after the
+ * pass's. It has not stalled. */
 static void test_stall_of_the_future(void **state)
 {
     static const struct world_setting settings[] = {{"stall_warn", "5s"}, {0}};
@@ -1410,7 +1425,7 @@ int main(void)
         cmocka_unit_test(test_stall_and_deadline_text),
         cmocka_unit_test(test_stall_of_the_future),
     };
-    const char *only = getenv("TRYST_TEST_ONLY"); /* for a debugger */
+    const char *only = getenv("TRYST_TEST_ONLY"); /* for use in a debugger */
     if (only)
         cmocka_set_test_filter(only);
     return cmocka_run_group_tests(tests, NULL, NULL);

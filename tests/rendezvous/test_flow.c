@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Flows: slices become ready one by one, get memory one by one, arrive in any order; and whatever ends them
- * ends them once, with nothing left behind. test_flow_trees.c runs trees of them. */
+/* Flows: slices become ready one by one, get memory one by one, and arrive in any order.
+ * Whatever ends a flow must end it once, with nothing left behind. test_flow_trees.c runs
+ * trees of flows. */
 #include "world.h"
 
 #include "rendezvous/op/deadline.h"
@@ -16,8 +17,8 @@ struct edge {
     struct flow flow;
     uint8_t data[SLICES_MAX * SLICE];
     uint32_t granted; /* receive: slices that get memory */
-    uint32_t placed;  /* receive: that have it */
-    uint32_t told;    /* receive: as the hook read it last */
+    uint32_t placed;  /* receive: slices that have memory */
+    uint32_t told;    /* receive: ready slices at the last call of `told` */
     uint32_t tolds, refusals;
     uint32_t came; /* receive: slices that have arrived or were taken */
     uint32_t sent;
@@ -33,9 +34,9 @@ static struct edge out[EDGES], in[EDGES];
 static tryst_step *steps[2];
 static uint64_t flow_step = 1; /* the step of the flows that start */
 static struct random dice;
-static bool ordered; /* every slice arrived behind the one before it */
+static bool ordered; /* every slice arrived after the slice before it */
 
-/* ---- hooks -------------------------------------------------------------------------------- */
+/* ---- hooks ------------------------------------------------------------------------- */
 
 static struct edge *edge_of(struct flow *flow)
 {
@@ -92,7 +93,7 @@ static void on_sent(struct flow *flow, uint32_t index)
     assert_int_equal(index, edge->sent);
     assert_true(index < flow->ready);
     edge->sent++;
-    /* The owner may write it again. */
+    /* The owner may overwrite the slice now. */
     if (flow->slice_bytes == SLICE)
         memset(edge->data + (size_t)index * SLICE, 0xee, SLICE);
 }
@@ -106,7 +107,8 @@ static void on_ended(struct flow *flow, struct cause cause, const char *text)
     edge->origin_rank = cause.origin_rank;
     edge->origin_status = (int32_t)cause.origin_status;
     snprintf(edge->text, sizeof edge->text, "%s", text ? text : "");
-    memset(edge->data, 0xdd, sizeof edge->data); /* it is the owner's again */
+    /* the memory belongs to the owner again */
+    memset(edge->data, 0xdd, sizeof edge->data);
 }
 
 static const struct flow_ops plain_ops = {.told = on_told,
@@ -121,7 +123,7 @@ static const struct flow_ops placed_ops = {.place = on_place,
                                            .sent = on_sent,
                                            .ended = on_ended};
 
-/* ---- setting ------------------------------------------------------------------------------ */
+/* ---- setting ----------------------------------------------------------------------- */
 
 static void begin(const struct world_setting *settings)
 {
@@ -149,7 +151,7 @@ static uint8_t byte_of(int n, size_t at)
     return (uint8_t)((size_t)n * 31 + at / SLICE * 7 + at);
 }
 
-/* Flow `n` of rank 0 to rank 1, this end of it. */
+/* Start one end of flow `n`, which goes from rank 0 to rank 1. */
 static tryst_status start(bool send, int n, struct edge *edge, size_t bytes)
 {
     int rank = send ? 0 : 1;
@@ -203,7 +205,7 @@ static void bytes_check(int n, size_t from, size_t to)
             fail_msg("flow %d, byte %zu", n, i);
 }
 
-/* Both have ended, well. */
+/* Check that both ends have ended with TRYST_OK. */
 static void done_check(int n)
 {
     assert_int_equal(in[n].ended, 1);
@@ -220,12 +222,13 @@ static void slots_max(uint32_t most)
         world.sides[i].rail.base.posted_max = most;
 }
 
-/* ---- slices become ready ------------------------------------------------------------------ */
+/* ---- slices become ready ----------------------------------------------------------- */
 
-/* Nothing starts before it is ready, whether or not it is posted; each ready slice goes without the next. */
+/* No slice starts before it is ready, whether posted or not. A ready slice does not wait
+ * for the next one. */
 static void test_ready(void **state)
 {
-    enum { N = 8 }; /* all of them may be posted ahead */
+    enum { N = 8 }; /* all slices may be posted ahead */
     for (int placed = 0; placed < 2; placed++) {
         begin(NULL);
         in[0].granted = UINT32_MAX;
@@ -242,7 +245,8 @@ static void test_ready(void **state)
             assert_int_equal(in[0].tolds, placed ? i + 1 : 0);
             bytes_check(0, i * SLICE, (i + 1) * SLICE);
         }
-        /* One OFFER for each slice that was not posted when it became ready; else none. */
+        /* One OFFER leaves for each slice that was not posted when it became ready; else
+         * none. */
         assert_int_equal(world.sides[0].rdv->counters.offers, placed ? N - 1 : 0);
         flow_ready(&out[0].flow, N);
         world_settle(&world);
@@ -251,7 +255,8 @@ static void test_ready(void **state)
     }
 }
 
-/* What becomes ready before the OFFER leaves goes into one OFFER; an older OFFER changes nothing. */
+/* Slices that become ready before the OFFER leaves go into one OFFER. An older OFFER
+ * changes nothing. */
 static void test_offers_merge(void **state)
 {
     enum { N = 12 };
@@ -265,8 +270,8 @@ static void test_offers_merge(void **state)
     assert_int_equal(world.sides[0].rdv->counters.offers, 1);
     assert_int_equal(in[0].tolds, 1);
     assert_int_equal(in[0].came, 5);
-    world.sides[1].hold_frames =
-        true; /* several on their way, read one after the other */
+    /* several are in flight, and are read one after the other */
+    world.sides[1].hold_frames = true;
     for (uint32_t i = 6; i <= N; i++) {
         flow_ready(&out[0].flow, i);
         world_pass(&world);
@@ -279,7 +284,8 @@ static void test_offers_merge(void **state)
     end();
 }
 
-/* Ready before the receive exists, and before the send does: one OFFER at the match says so. */
+/* Slices are ready before the receive exists, and before the send does: one OFFER at the
+ * match announces them. */
 static void test_ready_first(void **state)
 {
     enum { N = 6 };
@@ -301,7 +307,7 @@ static void test_ready_first(void **state)
     }
 }
 
-/* Many flows with few slots, ready, granted, held and delivered at random. */
+/* Run many flows with few slots; ready, grant, hold and deliver at random. */
 static void random_round(uint32_t slots)
 {
     uint32_t slices[EDGES];
@@ -356,9 +362,10 @@ static void test_random(void **state)
         }
 }
 
-/* ---- slices get memory -------------------------------------------------------------------- */
+/* ---- slices get memory ------------------------------------------------------------- */
 
-/* A flow without memory keeps no other receive from its slots, and goes on when it has some. */
+/* A flow without memory keeps no slot from another receive, and goes on when it has
+ * memory. */
 static void test_place_again(void **state)
 {
     enum { N = 8 };
@@ -387,12 +394,13 @@ static void test_place_again(void **state)
     grant(&in[0], UINT32_MAX);
     world_settle(&world);
     done_check(0);
-    flow_place_again(&in[0].flow); /* it has ended: nothing happens */
+    flow_place_again(&in[0].flow); /* the flow has ended: no effect */
     flow_ready(&out[0].flow, N);
     end();
 }
 
-/* Without a slot `place` is not asked; and what it has given is kept where the transport has no room. */
+/* Without a slot, `place` is not called. Where the transport has no room, memory from
+ * `place` is kept for the next try. */
 static void test_place_once(void **state)
 {
     enum { N = 4 };
@@ -413,7 +421,7 @@ static void test_place_once(void **state)
     end();
 }
 
-/* ---- order -------------------------------------------------------------------------------- */
+/* ---- order ------------------------------------------------------------------------- */
 
 static void test_any_order(void **state)
 {
@@ -429,12 +437,13 @@ static void test_any_order(void **state)
         world.sides[1].hold_bulk = false;
         world_settle(&world);
         assert_false(ordered);
-        done_check(0); /* and each `sent` was in order */
+        done_check(0); /* each call of `sent` was in order too */
         end();
     }
 }
 
-/* Ids of small slices: a live run is skipped as a whole when the ids come round. */
+/* Ids of small slices: when the ids wrap, the ids of a live receive are skipped as a
+ * whole. */
 static void test_ids(void **state)
 {
     enum { N = 40 };
@@ -456,7 +465,7 @@ static void test_ids(void **state)
     end();
 }
 
-/* The plan's slices are larger than any other's. */
+/* The plan's slices may be larger than those of ordinary receives. */
 static void test_large_slices(void **state)
 {
     begin(NULL);
@@ -469,13 +478,13 @@ static void test_large_slices(void **state)
     end();
 }
 
-/* ---- small flows -------------------------------------------------------------------------- */
+/* ---- small flows ------------------------------------------------------------------- */
 
 static const struct world_setting no_eager[] = {{"eager_max", "0"}, {0}};
 static const struct world_setting little_credit[] = {{"eager_credit", "4K"}, {0}};
 
-/* It travels as DATA when it is ready; its receive may be later. The numbers follow the order of the starts,
- * though the second is ready first. */
+/* A small flow travels as DATA when it is ready; its receive may come later. Numbers
+ * follow the order of the starts, though the second flow is ready first. */
 static void test_small(void **state)
 {
     static const size_t sizes[] = {0, 1, 4096};
@@ -509,7 +518,7 @@ static void test_small(void **state)
     }
 }
 
-/* ---- the ends do not agree ---------------------------------------------------------------- */
+/* ---- the ends do not agree --------------------------------------------------------- */
 
 static void test_slice_bytes_differ(void **state)
 {
@@ -541,9 +550,9 @@ static void test_device(void **state)
     end();
 }
 
-/* ---- hostile ------------------------------------------------------------------------------ */
+/* ---- hostile ----------------------------------------------------------------------- */
 
-/* A record as if rank 0 had sent it. */
+/* Inject a record as if rank 0 had sent it. */
 static void inject(const void *record, size_t bytes)
 {
     struct peer *peer = world_peer(&world, 1, 0);
@@ -616,7 +625,7 @@ static void test_hostile(void **state)
     }
 }
 
-/* ---- whatever ends them ------------------------------------------------------------------- */
+/* ---- every way to end -------------------------------------------------------------- */
 
 enum action {
     FAIL_SEND,
@@ -662,7 +671,8 @@ static bool all_ended(bool recv)
     return true;
 }
 
-/* Small, placed and posted ahead, `passes` passes on their way; then it happens. True if they had ended. */
+/* Start a small, a placed and a posted flow, make `passes` passes, then do `action`.
+ * Return true if all flows had ended before. */
 static bool end_after(enum action action, int passes, unsigned held)
 {
     begin(NULL);
@@ -736,8 +746,8 @@ static void test_ends(void **state)
             }
 }
 
-/* A flow that fails before it is ready: the other end is told at once, not at a tick. */
-/** Check that the flow ended once with TRYST_E_PEER, and with the origin that flow_fail was given. */
+/** Check that the flow ended once with TRYST_E_PEER, and with the origin that flow_fail
+ * was given. */
 static void check_cause(const struct edge *edge, int32_t origin_rank)
 {
     assert_int_equal(edge->ended, 1);
@@ -746,6 +756,7 @@ static void check_cause(const struct edge *edge, int32_t origin_rank)
     assert_int_equal(edge->origin_status, TRYST_E_SYSTEM);
 }
 
+/* A flow that fails before it is ready fails at the other end at once, not at a tick. */
 static void test_failure_travels(void **state)
 {
     for (int i = 0; i < 8; i++) {
@@ -769,7 +780,8 @@ static struct cause on_failing(const struct flow *flow)
     return (struct cause){TRYST_E_PEER, 1, TRYST_E_SYSTEM};
 }
 
-/* The owner is failing, and the step is closed before it has failed its flows: both ends report the owner's cause. */
+/* The owner is failing, and the step is closed before the owner has failed its flows.
+ * Both ends must report the owner's cause. */
 static void test_close_while_failing(void **state)
 {
     struct flow_ops ops = plain_ops;
@@ -789,7 +801,7 @@ static void test_close_while_failing(void **state)
     }
 }
 
-/* ---- failures of a closed step ------------------------------------------------------------ */
+/* ---- failures of a closed step ----------------------------------------------------- */
 
 static const struct cause died = {TRYST_E_PEER, 1, TRYST_E_SYSTEM};
 
@@ -806,8 +818,8 @@ static bool step_is_gone(int rank)
     return !scope_find(&world.sides[rank].rdv->scopes, flow_step);
 }
 
-/* The failure has not left, as before a connection, when the step is closed and the WANT arrives: the failure answers
- * the WANT. */
+/* The failure has not left (as before a connection) when the step is closed and the WANT
+ * arrives. The failure must answer the WANT. */
 static void test_want_before_failure(void **state)
 {
     for (int small = 0; small < 2; small++) {
@@ -822,7 +834,7 @@ static void test_want_before_failure(void **state)
         close_step(0);
         world_settle(&world);
         assert_int_equal(start(false, 0, &in[0], bytes), TRYST_OK);
-        world_doze(&world); /* announces it */
+        world_doze(&world); /* announces the receive */
         world_settle(&world);
         assert_int_equal(in[0].ended, 0);
         world.sides[1].hold_frames = false;
@@ -833,7 +845,8 @@ static void test_want_before_failure(void **state)
     }
 }
 
-/* All eager credit is out when flows fail: their failures wait for WANTs, or for credit, also after the close. */
+/* Let flows fail while all eager credit is out. Their failures wait for WANTs or for
+ * credit, also after the close. */
 static void begin_without_credit(tryst_op **taker_p)
 {
     static const struct world_setting little[] = {
@@ -904,7 +917,8 @@ static void test_failures_without_credit(void **state)
     }
 }
 
-/* The peer opens the step after this rank has closed it, and closes it without a part: it is asked at each tick. */
+/* The peer opens the step after this rank has closed it, and closes it without a receive.
+ * This rank must send ASK at each tick until the failures are dropped. */
 static void test_failures_asked(void **state)
 {
     static const struct world_setting little[] = {
@@ -935,7 +949,8 @@ static void test_failures_asked(void **state)
     end();
 }
 
-/* A peer that takes nothing makes this rank keep FAILURES_MAX failures: what fails later ends CLOSED there. */
+/* A peer that takes nothing makes this rank keep FAILURES_MAX failures. Later failures
+ * must end with TRYST_E_CLOSED at the peer. */
 static void test_failures_max(void **state)
 {
     static const struct world_setting little[] = {{"eager_credit", "4K"}, {0}};
@@ -969,7 +984,8 @@ static void test_failures_max(void **state)
     end();
 }
 
-/* DATA is taken back, and the step is aborted before the CANCEL leaves: the CANCEL has one cause, not parts of two. */
+/* DATA is being withdrawn, and the step is aborted before the CANCEL leaves. The CANCEL
+ * must carry one cause, not parts of two. */
 static void test_abort_while_taking_back(void **state)
 {
     begin(NULL);
@@ -993,7 +1009,8 @@ static void test_abort_while_taking_back(void **state)
     end();
 }
 
-/* All bytes are on their way when the receive gives up: they are dropped, and it fails with its cause. */
+/* All bytes are in flight when the receive fails. The bytes must be dropped, and the
+ * receive must report its cause. */
 static void test_late_failure(void **state)
 {
     for (int small = 0; small < 2; small++) {
@@ -1003,7 +1020,7 @@ static void test_late_failure(void **state)
         in[0].granted = UINT32_MAX;
         start_both(0, small ? 8 : 4 * SLICE, &placed_ops);
         if (small) {
-            world_doze(&world); /* announces it: else it would fail here and now */
+            world_doze(&world); /* announces the receive: else it would fail at once */
             world_pass(&world);
         } else {
             world_settle(&world);
@@ -1027,13 +1044,13 @@ static void test_late_failure(void **state)
     }
 }
 
-/* It cannot start: `ended` comes within the call. */
+/* A flow that cannot start: `ended` is called within the start. */
 static void test_cannot_start(void **state)
 {
     for (int how = 0; how < 3; how++) {
         begin(NULL);
         struct scope *scope = scope_find(&world.sides[1].rdv->scopes, 1);
-        start_both(1, 8 * SLICE, &placed_ops); /* keeps the scope of a closed step */
+        start_both(1, 8 * SLICE, &placed_ops); /* keeps the scope of the closed step */
         world_settle(&world);
         if (how == 0)
             assert_int_equal(tryst_step_abort(steps[1], TRYST_E_MISMATCH, "no"),
@@ -1057,7 +1074,7 @@ static void test_cannot_start(void **state)
     }
 }
 
-/* ---- what is seen of them ----------------------------------------------------------------- */
+/* ---- dumps and stalls -------------------------------------------------------------- */
 
 static void test_seen(void **state)
 {
@@ -1106,7 +1123,7 @@ static void test_raise(void **state)
     end();
 }
 
-/* ---- what is above ------------------------------------------------------------------------ */
+/* ---- the layer above --------------------------------------------------------------- */
 
 struct engine {
     int runs, fails, raises;
@@ -1147,7 +1164,7 @@ static void engine_raise(void *arg, tryst_op *op, uint64_t rank)
     engine->raises++;
 }
 
-/* An operation of the engine's, with a deadline if that is not 0. */
+/* Open an operation of the engine, with a deadline unless `deadline_ns` is 0. */
 static tryst_op *coll_open(struct engine *engine, uint64_t deadline_ns)
 {
     struct rendezvous *rdv = world.sides[0].rdv;
@@ -1197,9 +1214,9 @@ static void test_above(void **state)
                              TRYST_OK);
         else if (way == BY_CLOSE)
             close_step(0);
+        /* also causes a warning about a stall */
         else
-            clock_fake_advance(&world.clock,
-                               60 * NS_PER_S); /* and a stall is warned about */
+            clock_fake_advance(&world.clock, 60 * NS_PER_S);
         world_settle(&world);
         assert_int_equal(engine.fails, 1);
         world_done(op, wanted[way]);

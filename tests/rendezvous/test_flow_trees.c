@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Trees of flows: every rank is the root of one tree (a star), sums what its children send, slice by slice, and
- * sends the sums back, for several tensors at once, which the ranks submit in different orders. With few posted
- * slots and little scratch all must complete: with readiness counted per run, not per slice, the slots of both
- * ranks fill up with downward slices that wait for upward ones (the first test deadlocks then). */
+/* Trees of flows. Every rank is the root of one tree (a star): it sums its children's
+ * slices as they come, and sends the sums back. Several tensors run at once, which the
+ * ranks submit in different orders. With few posted slots and little scratch all must
+ * complete. If readiness counted per run, not per slice, downward slices that wait for
+ * upward ones would fill the slots of both ranks, and the first test would deadlock. */
 #include "world.h"
 
 #include <stdlib.h>
@@ -18,16 +19,17 @@ struct piece;
 struct edge {
     struct flow flow;
     struct piece *piece;
-    uint32_t added;            /* root, upward: slices that the sum has */
-    uint8_t *held[SLICES_MAX]; /* root, upward: scratch of slices granted and not added */
-    bool here[SLICES_MAX];     /* and those of them that have arrived */
+    uint32_t added; /* root, upward: slices that are in the sum */
+    /* root, upward: scratch of slices that are granted and not yet added */
+    uint8_t *held[SLICES_MAX];
+    bool here[SLICES_MAX]; /* root, upward: which of the held slices have arrived */
     bool ended;
 };
 struct piece {
     int rank, tree;
     uint32_t ready; /* root: slices summed over all children */
-    struct edge up[RANKS_MAX],
-        down[RANKS_MAX]; /* root: by the other rank; leaf: [tree] */
+    /* indexed by the other rank at the root, by the tree at a leaf */
+    struct edge up[RANKS_MAX], down[RANKS_MAX];
     uint8_t in[SLICES_MAX * SLICE], out[SLICES_MAX * SLICE];
 };
 
@@ -46,11 +48,12 @@ static struct {
 } trees;
 static struct world world;
 static struct engine engines[RANKS_MAX];
-static struct piece pieces[RANKS_MAX][TENSORS_MAX][RANKS_MAX]; /* rank, tensor, tree */
+/* indexed by rank, tensor, tree */
+static struct piece pieces[RANKS_MAX][TENSORS_MAX][RANKS_MAX];
 static uint8_t scratch_memory[RANKS_MAX][SCRATCH_MAX][SLICE];
 static int ended_count;
 
-/* ---- hooks: they only mark ---------------------------------------------------------------- */
+/* ---- hooks: they only mark --------------------------------------------------------- */
 
 static struct edge *edge_of(struct flow *flow)
 {
@@ -62,7 +65,8 @@ static void mark(struct flow *flow)
     engines[edge_of(flow)->piece->rank].marked = true;
 }
 
-/* How far child `c` of a root may be added: as far as the child before it has been. */
+/* Return the number of slices of child `c` that a root may add: those that it has added
+ * of the child before `c`. */
 static uint32_t added_before(const struct piece *piece, int c)
 {
     while (--c >= 0)
@@ -117,9 +121,9 @@ static const struct flow_ops up_ops = {
 static const struct flow_ops other_ops = {
     .arrived = on_arrived, .take = on_take, .ended = on_ended};
 
-/* ---- the engine --------------------------------------------------------------------------- */
+/* ---- the engine -------------------------------------------------------------------- */
 
-/* Add what child `c` has in place. True if something was. */
+/* Add the slices of child `c` that may be added. Return true if there were any. */
 static bool child_add(struct engine *engine, struct piece *piece, int c)
 {
     struct edge *edge = &piece->up[c];
@@ -167,7 +171,7 @@ static int engine_run(void *arg)
     return 1;
 }
 
-/* ---- setting ------------------------------------------------------------------------------ */
+/* ---- setting ----------------------------------------------------------------------- */
 
 static void start(struct piece *piece, int tensor, bool up, int other, uint64_t number,
                   size_t bytes)
@@ -202,7 +206,7 @@ static void start(struct piece *piece, int tensor, bool up, int other, uint64_t 
     tryst_key_release(key);
 }
 
-/* A rank submits a tensor: for all trees. */
+/* Submit a tensor at one rank, in all trees. */
 static void submit(int rank, int tensor, size_t bytes)
 {
     struct engine *engine = &engines[rank];
@@ -244,7 +248,7 @@ static void begin(void)
         side->rdv->above = (struct above){.arg = engine, .run = engine_run};
     }
     world_settle(&world);
-    (void)steps; /* closed with their group */
+    (void)steps; /* the steps are closed with their group */
 }
 
 static void check(size_t bytes)
@@ -279,10 +283,11 @@ static void end(size_t bytes)
     world_close(&world);
 }
 
-/* ---- tests -------------------------------------------------------------------------------- */
+/* ---- tests ------------------------------------------------------------------------- */
 
-/* Two ranks, a tree rooted at each, four and sixteen tensors in opposite orders. Frames and bulk are delayed
- * independently. Fixed seeds: these draws deadlock where readiness counts per run. */
+/* Two ranks, each the root of a tree, run four and sixteen tensors in opposite orders.
+ * Frames and bulk are delayed independently. The seeds are fixed: with them, counting
+ * readiness per run deadlocks. */
 static void test_opposite_orders(void **state)
 {
     static const int tensors[] = {4, 16};
@@ -323,7 +328,8 @@ static void shuffle(struct random *random, int *order, int count)
     }
 }
 
-/* Orders, slots, scratch and the network at random; one slice of scratch is enough. */
+/* Orders, slots, scratch and the network at random. One slice of scratch must be
+ * enough. */
 static void random_round(struct random *random)
 {
     int orders[RANKS_MAX][TENSORS_MAX], next[RANKS_MAX] = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames as an enemy, or a bug, would write them. Whatever comes: no crash and no byte out of
- * bounds (under AddressSanitizer; each frame lies in memory of exactly its size), the peer is given
- * up for its fault or the frame was harmless, and memory stays bounded.
+/* Frames as an enemy, or a bug, would write them. No frame may cause a crash or an access
+ * out of bounds (under AddressSanitizer; each frame lies in memory of exactly its size).
+ * The peer is given up for its fault, or the frame was harmless; memory stays bounded.
  *
  * TRYST_TEST_SEED replays; TRYST_TEST_FRAMES sets how many random frames are tried. */
 #include "core/text/text.h"
@@ -15,13 +15,14 @@ static char key[TRYST_KEY_MAX + 1];
 struct frame {
     size_t bytes;
     unsigned records;
-    uint32_t acks;      /* it acknowledges so many DATA that are not yet, */
-    uint64_t acks_mask; /* and these behind them */
+    uint32_t acks;      /* DATA that the header acknowledges beyond the current base */
+    uint64_t acks_mask; /* the header's mask for the DATA after those */
     uint8_t flags;
     _Alignas(8) uint8_t data[FRAME_BYTES_MAX];
 };
 
-/* Rank 0 is the one under test, rank 1 the enemy: its engine stands still. */
+/* Open a world in which rank 0 is under test and rank 1 is the enemy, with an idle
+ * engine. */
 static void begin(const struct world_setting *settings)
 {
     world_open(&world, 2, settings);
@@ -39,7 +40,7 @@ static struct peer *enemy(void)
     return world_peer(&world, 0, 1);
 }
 
-/* ---- building ----------------------------------------------------------------------------- */
+/* ---- building ---------------------------------------------------------------------- */
 
 static void frame_begin(struct frame *frame)
 {
@@ -91,7 +92,8 @@ static void add_want(struct frame *frame, uint64_t id, uint64_t step, uint64_t s
     frame_add(frame, &want, sizeof want, key, 0);
 }
 
-/* `declares`: the key that it declares for `name`, or NULL. */
+/* Add DATA; if `declares` is not NULL, it is the key that the record declares for
+ * `name`. */
 static void add_data(struct frame *frame, uint32_t name, uint64_t step, uint64_t seq,
                      uint32_t bytes, const char *declares, uint64_t hash)
 {
@@ -145,12 +147,12 @@ static void inject(struct frame *frame)
     world_inject(&world, 0, 1, frame->data, frame->bytes);
 }
 
-/* ---- one fault each ----------------------------------------------------------------------- */
+/* ---- one fault each ---------------------------------------------------------------- */
 
 struct fault {
     const char *name;
     void (*make)(struct frame *frame);
-    const char *reason; /* part of the text, NULL: harmless */
+    const char *reason; /* part of the text; NULL: the frame is harmless */
 };
 
 static void make_want(struct frame *frame)
@@ -278,7 +280,7 @@ static void make_void_by_nobody(struct frame *frame)
 
 static uint64_t failed_hash = 1;
 
-/* DATA that failed, with so many bytes of payload, the first of which say where. */
+/* Add a failed DATA with `bytes` bytes of payload, the first of which give the origin. */
 static void add_failed(struct frame *frame, uint64_t seq, tryst_status status,
                        uint32_t bytes, int32_t origin_rank, int32_t origin_status)
 {
@@ -410,7 +412,7 @@ static void make_offer_unknown(struct frame *frame)
     add_offer(frame, 4242, 1, 0, 1 << 20, NULL);
 }
 
-/* Step 0 was passed over, step 1 is open, the last one is not. */
+/* Step 0 was passed over, step 1 is open, the last step is not. */
 enum { FRAME_ASKS = 150 };
 static void make_asks(struct frame *frame)
 {
@@ -471,25 +473,23 @@ static const struct fault faults[] = {
     {"CANCEL without a failure", make_cancel_ok, "failure without an error status"},
     {"CANCELED without a failure", make_canceled_ok, "failure without an error status"},
     {"CANCELED by no rank", make_canceled_by_nobody, "origin not a rank of the group"},
-    {"WANT given up by no rank", make_void_by_nobody,
-     "WANT: origin not a rank of the group"},
+    {"WANT given up by no rank", make_void_by_nobody, "WANT: origin not a rank of the group"},
     {"DATA that failed", make_data_failed, NULL},
     {"DATA that failed without a cause", make_data_causeless, "without a cause"},
     {"a mismatch without the bytes", make_data_mismatch_short, "without a cause"},
-    {"DATA that failed at no rank", make_data_by_nobody,
-     "DATA: origin not a rank of the group"},
+    {"DATA that failed at no rank", make_data_by_nobody, "DATA: origin not a rank of the group"},
     {"DATA with a status that is none", make_data_failed_well,
      "not a valid status of an operation"},
     {"KEPT for no send", make_kept_unknown, "reported DATA as kept that was not sent"},
     {"KEPT for a want", make_kept_want, NULL},
-    {"DATA whose key was never named", make_data_nameless,
+    {"DATA with a key that was never declared", make_data_nameless,
      "a name that was not declared"},
-    {"DATA whose name means another key", make_data_name_gone,
+    {"DATA with the name of another key", make_data_name_gone,
      "a name that was not declared"},
     {"DATA that names no key", make_data_empty_key, "DATA: no key"},
     {"DATA that names a key without hash", make_data_no_hash, "DATA: no key"},
     {"DATA without room for its name", make_data_short_name, "DATA: too short"},
-    {"DATA whose name has unknown flags", make_data_name_flags,
+    {"DATA with unknown flags of its name", make_data_name_flags,
      "DATA: unknown flags of a name"},
     {"DATA without room for the shape that its name has", make_data_no_shape,
      "DATA: sizes do not add up"},
@@ -532,7 +532,8 @@ static void test_faults(void **state)
     }
 }
 
-/* More questions than answers may be owed: some are not answered, and that is no fault. */
+/* More ASK records than the answers that a rank keeps: the excess gets no answer, and is
+ * no fault of the peer. */
 static void test_asks_flood(void **state)
 {
     struct frame frame;
@@ -569,8 +570,9 @@ static uint64_t want_answers(const tryst_op *op, uint64_t id, uint64_t seq)
     return world.sides[0].rdv->counters.records_sent - before;
 }
 
-/* The step is closed. A WANT whose DATA is under way has no other answer; one without such DATA is answered CLOSED, also
- * one for a send between other ranks, and one whose DATA was refused for want of memory. */
+/* The step is closed. A WANT with its DATA in flight has no other answer. A WANT without
+ * such DATA is answered CLOSED, also one for a send between other ranks, and one after
+ * the peer rejected the DATA for want of memory. */
 static void test_wants_after_close(void **state)
 {
     struct frame frame;
@@ -601,7 +603,7 @@ static void test_wants_after_close(void **state)
     end();
 }
 
-/* The wrong cookie: dropped and counted, nothing else. */
+/* A frame with the wrong cookie is dropped and counted, and has no other effect. */
 static void test_cookie(void **state)
 {
     struct frame frame;
@@ -619,9 +621,10 @@ static void test_cookie(void **state)
     end();
 }
 
-/* ---- statuses that must not reach the user ------------------------------------------------ */
+/* ---- statuses that must not reach the user ----------------------------------------- */
 
-/* A receive that is refused with a "success" or with "in progress" is not reported as either. */
+/* A CANCELED or CLOSED with the status "success" or "in progress" must not end a receive
+ * with that status. */
 static void test_status_lies(void **state)
 {
     static const tryst_status lies[] = {TRYST_OK, TRYST_IN_PROGRESS, TRYST_AGAIN, -5};
@@ -643,7 +646,8 @@ static void test_status_lies(void **state)
     }
 }
 
-/* An origin that is not known is the peer, and an origin's status that is none is that of the record. */
+/* An unknown origin rank is replaced by the peer, and an invalid origin status by the
+ * status of the record. */
 static void test_origin_lies(void **state)
 {
     static const int32_t lies[] = {TRYST_OK, TRYST_E_TIMEOUT, -5, INT32_MAX};
@@ -676,7 +680,7 @@ static void test_origin_lies(void **state)
     }
 }
 
-/* An abort by a rank that there is none of aborts nothing. */
+/* An abort from a rank outside the group aborts nothing. */
 static void test_abort_by_nobody(void **state)
 {
     static const int32_t origins[] = {-1, 2, INT32_MIN, INT32_MAX, 1};
@@ -696,9 +700,9 @@ static void test_abort_by_nobody(void **state)
     }
 }
 
-/* ---- text --------------------------------------------------------------------------------- */
+/* ---- text -------------------------------------------------------------------------- */
 
-/* Moves a terminal's cursor, begins a line of its own, and is no UTF-8. */
+/* A text that moves a terminal's cursor, begins a new line, and is not valid UTF-8. */
 static const char hostile[] = "\x1b]0;title\x07\x1b[2J\rone\nforged \xc2\x9b"
                               "31m\x7f \xff\xe2\x82 \xc3\xa9";
 
@@ -708,7 +712,7 @@ static void say(uint8_t type, const void *head, size_t head_bytes, size_t repeat
     size_t bytes = head_bytes;
     memcpy(message, head, head_bytes);
     for (size_t i = 0; i < repeat; i++, bytes += sizeof hostile)
-        memcpy(message + bytes, hostile, sizeof hostile); /* and its terminator */
+        memcpy(message + bytes, hostile, sizeof hostile); /* includes the terminator */
     assert_int_equal(
         link_send(world_peer(&world, 1, 0)->link.link, type, message, bytes, -1),
         TRYST_OK);
@@ -735,7 +739,7 @@ static void say_refused(size_t repeat)
     say(LINK_EP_REFUSED, &head, sizeof head, repeat);
 }
 
-/* A transport hands on what the peer's end of it said. */
+/* Let rank 0's transport report the peer's text. */
 static void transport_says(tryst_status status, bool ready, size_t repeat)
 {
     char text[TRANSPORT_TEXT_MAX] = "";
@@ -775,7 +779,7 @@ static void check_text(const char *name, const char *text, bool lines)
         n = text_char_bytes(text, strlen(text));
         n = lines && *text == '\n' ? 1 : n;
         if (!n || strncmp(text, "\nforged", 7) == 0)
-            fail_msg("%s reached somebody as it came: %s", name, text);
+            fail_msg("%s: a text was not escaped: %s", name, text);
     }
 }
 
@@ -792,7 +796,8 @@ static void check_dump(const char *name)
     fclose(file);
 }
 
-/* What rank 0 makes of it: its operation's error, its step's, its peer's mechanism, log, dump. */
+/* Check every text that rank 0 shows: the error of its operation and of its step, the
+ * peer's mechanism, log, dump. */
 static void check_said(const char *name, void (*says)(size_t repeat), size_t repeat,
                        bool fails)
 {
@@ -846,7 +851,7 @@ static void test_text(void **state)
             check_said(rows[i].name, rows[i].says, repeat, rows[i].fails);
 }
 
-/* ---- memory ------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------ */
 
 static const struct world_setting narrow[] = {{"early_max", "16"},
                                               {"parked_max", "16"},
@@ -871,8 +876,8 @@ static void flood_add(struct frame *frame, enum flood flood, uint64_t i)
         add_want(frame, 1000 + i, step, 0, 10000, 0);
 }
 
-/* An enemy that announces or sends without end: what it leaves here stays bounded, and who says
- * more than its credit is given up. */
+/* An enemy announces or sends without end. The memory that it occupies must stay bounded,
+ * and a peer that exceeds its credit is given up. */
 static void test_floods(void **state)
 {
     for (int flood = FLOOD_STEPS; flood <= FLOOD_FOREIGN; flood++) {
@@ -886,8 +891,8 @@ static void test_floods(void **state)
             frame_begin(&frame);
             flood_add(&frame, (enum flood)flood, i);
             inject(&frame);
-            enemy()->out.frames_acked =
-                (uint32_t)enemy()->out.frames_sent; /* it reads on */
+            /* the enemy goes on reading */
+            enemy()->out.frames_acked = (uint32_t)enemy()->out.frames_sent;
             world_pass(&world);
             uint64_t now = alloc_live_bytes() - before;
             most = now > most ? now : most;
@@ -900,9 +905,9 @@ static void test_floods(void **state)
     }
 }
 
-/* ---- fuzz --------------------------------------------------------------------------------- */
+/* ---- fuzz -------------------------------------------------------------------------- */
 
-/* Operations in every state, so that mutated records find something to hit. */
+/* Open operations in every state, as targets for mutated records. */
 static void targets_open(tryst_step *step, tryst_op **ops, int *count_p)
 {
     int n = 0;
@@ -919,7 +924,7 @@ static void targets_open(tryst_step *step, tryst_op **ops, int *count_p)
     *count_p = n;
 }
 
-/* A plausible frame against those operations. */
+/* Build a valid frame that refers to those operations. */
 static void plausible(struct frame *frame, struct random *random, tryst_op *const *ops,
                       int count)
 {
@@ -989,7 +994,7 @@ static void mutate(struct frame *frame, struct random *random)
         frame->bytes = random_range(random, frame->bytes + 1);
 }
 
-/* One life of the enemy: frames until it is given up. Returns how many. */
+/* Play one life of the enemy: frames until it is given up. Return how many. */
 static uint64_t fuzz_life(struct random *random)
 {
     static const struct world_setting settings[] = {{"slice_bytes", "4K"},
@@ -1057,7 +1062,7 @@ int main(void)
         cmocka_unit_test(test_text),
         cmocka_unit_test(test_fuzz),
     };
-    const char *only = getenv("TRYST_TEST_ONLY"); /* for a debugger */
+    const char *only = getenv("TRYST_TEST_ONLY"); /* for use in a debugger */
     if (only)
         cmocka_set_test_filter(only);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Several senders, one receiver: what is posted over all of them is one window of its rail. */
+/* Several senders and one receiver: the bulk that is posted for all senders together is
+ * one window of the receiver's rail. */
 #include "rendezvous/protocol/recv_run.h"
 #include "world.h"
 
@@ -45,7 +46,7 @@ static const struct flow_ops ops = {.place = on_place,
                                     .sent = on_slice,
                                     .ended = on_ended};
 
-/* This end of the flow of rank i + 1 to rank 0. */
+/* Start one end, at rank `rank`, of the flow of rank i + 1 to rank 0. */
 static void start(struct edge *edge, int i, int rank)
 {
     struct rendezvous *rdv = world.sides[rank].rdv;
@@ -82,7 +83,8 @@ static void ready_all(uint32_t slices)
     world_settle(&world);
 }
 
-/* Equal parts, of those that have slices ready; a sender that is done leaves its part to the others. */
+/* Senders with ready slices get equal parts. A sender without any leaves its part to the
+ * others. */
 static void test_incast(void **state)
 {
     static const struct world_setting settings[] = {{"rail_window_bytes", "48K"}, {0}};
@@ -110,7 +112,7 @@ static void test_incast(void **state)
         assert_true(in[i].ended && out[i].ended);
         assert_int_equal(posted_for(i), 0);
     }
-    /* Alone, one has all of it. */
+    /* A single sender gets the whole window. */
     world.sides[0].hold_bulk = true;
     start(&in[0], 0, 0);
     start(&out[0], 0, 1);
@@ -126,8 +128,9 @@ static void test_incast(void **state)
     world_close(&world);
 }
 
-/* An urgent tensor beside a long one of the same peer, both larger than the window: the slots go to the urgent one,
- * though the sender has both ready and its dispatch prefers the long one. */
+/* An urgent tensor beside a long one of the same peer, both larger than the window. The
+ * slots must go to the urgent tensor, though the sender has both ready and its dispatch
+ * prefers the long one. */
 static void test_urgent_beside(void **state)
 {
     static const struct world_setting settings[] = {
@@ -156,8 +159,8 @@ static void test_urgent_beside(void **state)
         world_pass(&world);
     assert_int_equal(tryst_op_test(recvs[1]), TRYST_OK);
     assert_int_equal(tryst_op_test(recvs[0]), TRYST_IN_PROGRESS);
-    assert_true(recvs[0]->run->upto <=
-                before + 32); /* of 256, while 128 urgent ones came */
+    /* of 256 slices, while 128 urgent ones came */
+    assert_true(recvs[0]->run->upto <= before + 32);
     world_settle(&world);
     for (int i = 0; i < 2; i++) {
         world_done(recvs[i], TRYST_OK);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys: TensorFlow's grammar with our strictness, as one table; builder, prefixes. */
+/* Keys: TensorFlow's grammar with Tryst's stricter rules, as one table; the builder;
+ * prefixes. */
 #include <string.h>
 
 #include "core/memory/alloc.h"
@@ -19,7 +20,7 @@
 
 struct row {
     const char *key;
-    const char *reason; /* NULL: parses */
+    const char *reason; /* NULL: the key parses */
     size_t position;
 };
 
@@ -33,7 +34,7 @@ static const struct row rows[] = {
     {DEV0 ";ABCDEF;" DEV1 ";e;0:0", NULL, 0},
     {DEV0 ";1;" DEV1 ";edge/with:colons and spaces;0:0", NULL, 0},
     {DEV0 ";1;" DEV1 ";e;anything at all", NULL, 0},
-    /* parts */
+    /* the parts of a key */
     {"", "fewer than five parts separated by ';'", 0},
     {";;;", "fewer than five parts separated by ';'", 3},
     {DEV0 ";1;" DEV1 ";e", "fewer than five parts separated by ';'", 87},
@@ -138,7 +139,7 @@ static void test_length(void **state)
     assert_int_equal(error.position, TRYST_KEY_MAX);
 }
 
-/* ---- a group ------------------------------------------------------------------------------ */
+/* ---- a group ----------------------------------------------------------------------- */
 
 static struct roster_entry entries[12];
 static struct rendezvous rdv;
@@ -162,7 +163,8 @@ static int group_end(void **state)
     return 0;
 }
 
-/* What the builder writes, the parser reads, and it names the ranks that it was made for. */
+/* The parser reads what the builder writes, and finds the ranks that the key was built
+ * for. */
 static void test_round_trip(void **state)
 {
     char text[TRYST_KEY_MAX + 1];
@@ -205,7 +207,7 @@ static void test_build_refuses(void **state)
                          TRYST_E_INVALID);
 }
 
-/* `/task:1` is no prefix of `/task:10`; a legacy name is only itself. */
+/* `/task:1` is not a prefix of `/task:10`; a legacy name matches only itself. */
 static void test_prefixes(void **state)
 {
     static const struct {
@@ -252,8 +254,8 @@ static void test_prepare(void **state)
     WALK_ALLOCATIONS(prepare());
 }
 
-/* Any bytes: a verdict, no byte read behind the end (each key lies in memory of its size), and the
- * position is inside. */
+/* Random bytes get a verdict. No byte behind the end is read (each key lies in memory of
+ * its size), and the reported position is inside the key. */
 static void test_random(void **state)
 {
     static const char alphabet[] = "/:;0123456789abcdef job:task:replica:deviceCPU";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A data path that breaks is judged by what the link says next: LEAVE, the end of the process, or
- * nothing, which means that the path alone was lost. The two travel on connections of their own, so
- * any order may come. */
+/* A data path breaks, and the next event of the link decides: LEAVE; the end of the
+ * process; or none, which means that only the path was lost. Path and link use separate
+ * connections, so any order may come. */
 #include "world.h"
 
 static struct world world;
@@ -9,7 +9,7 @@ static tryst_step *steps[2];
 static uint8_t in[20000]; /* large, so that its receive is announced at once */
 static uint8_t out[sizeof in];
 
-/* A receive of rank 0 waits for rank 1 when rank 0's path breaks. */
+/* Break rank 0's path while one of its receives waits for rank 1. */
 static tryst_op *begin_broken(void)
 {
     world_open(&world, 2, NULL);
@@ -37,7 +37,7 @@ static void expect_lost(tryst_op *recv, const char *text, uint64_t given_up)
     tryst_op_release(recv);
 }
 
-/* `count`: how many of the ranks have not left (leaving closes the steps). */
+/* Close the steps of the `count` ranks that have not left (leaving closes the steps). */
 static void end(int count)
 {
     for (int i = 0; i < count; i++)
@@ -53,9 +53,8 @@ static void test_leave_comes(void **state)
     rendezvous_group_leave_send(world.sides[1].rdv);
     expect_lost(recv, "has left the group", 0);
     assert_null(strstr(world.sides[0].log_text, "was lost"));
-    tryst_peer_info info = {
-        .struct_size =
-            sizeof info}; /* who has gone is still known by how it was reached */
+    /* The transport of a rank that has left is still reported. */
+    tryst_peer_info info = {.struct_size = sizeof info};
     assert_int_equal(rendezvous_group_peer(&world.sides[0].group, 1, &info), TRYST_OK);
     assert_int_equal(info.alive, 0);
     assert_true(info.transport[0] && info.mechanism[0]);
@@ -81,8 +80,8 @@ static void test_death_comes(void **state)
     end(2);
 }
 
-/* Not the transport's event, but a message that does not get through is the first sign: LEAVE, or nothing,
- * decides as well. */
+/* The first sign is a message that fails, not the transport's event. LEAVE, or its
+ * absence, decides as well. */
 static void failing_run(int which, bool leaves)
 {
     static const char *const names[] = {"frame", "send", "receive"};
@@ -125,7 +124,8 @@ static void test_message_fails(void **state)
             failing_run(which, leaves);
 }
 
-/* What is submitted meanwhile waits for the verdict with the rest, and nothing is sent. */
+/* Operations that are submitted meanwhile wait for the verdict with the rest, and nothing
+ * is sent. */
 static void test_meanwhile(void **state)
 {
     tryst_op *recv = begin_broken();

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks that come, leave and die before all their links are up: nobody who left is called dead,
- * nobody who died is called anything else, and an abort reaches those who come late. */
+/* Ranks that join, leave and die before all their links are up. A rank that left must not
+ * be reported as dead, a rank that died must be, and an abort must reach ranks that join
+ * late. */
 #include "world.h"
 
 #include "rendezvous/peer/link.h"
@@ -16,7 +17,7 @@ static bool said(int rank, const char *text)
     return strstr(world.sides[rank].log_text, text) != NULL;
 }
 
-/* What a rank does that closes its group, with nobody else's help. */
+/* Let `rank` leave as tryst_group_close does, while no other rank makes a pass. */
 static void leave(int rank)
 {
     struct rendezvous *rdv = world.sides[rank].rdv;
@@ -39,7 +40,8 @@ static tryst_op *send_to(int dst, tryst_step *step)
                       LARGE, NULL);
 }
 
-/* The operation failed with `status` because of rank `rank`, of which `text` is said. */
+/* Check that the operation failed with `status` and origin `rank`, and that its error
+ * contains `text`. */
 static void check_status(tryst_op *op, tryst_status status, int rank, const char *text)
 {
     tryst_error error = {.struct_size = sizeof error};
@@ -55,8 +57,9 @@ static void check_failed(tryst_op *op, int rank, const char *text)
     check_status(op, TRYST_E_PEER, rank, text);
 }
 
-/* Rank 1 has left before rank 0 looked at its link; while rank 0 was connecting too; or after it
- * had read that its own link would not stay, but before it took the one that would. */
+/* Rank 1 has left: before rank 0 has read its link; while rank 0 was connecting too; or
+ * after rank 0 had read that its own link would close, but before it accepted the link
+ * that stays. */
 static void test_left_before_link(void **state)
 {
     for (int crossing = 0; crossing < 3; crossing++) {
@@ -83,8 +86,9 @@ static void test_left_before_link(void **state)
     }
 }
 
-/* HELLO and LEAVE come together: both are read before an endpoint is opened, which takes some fabrics so
- * long that others would have given up waiting for our word of who has left. */
+/* HELLO and LEAVE come together. Both must be read before an endpoint is opened: some
+ * fabrics take so long to open one that other ranks would stop waiting for this rank's
+ * report of departed ranks. */
 static void test_left_before_endpoint(void **state)
 {
     world_open(&world, 2, NULL);
@@ -93,11 +97,11 @@ static void test_left_before_endpoint(void **state)
     tryst_op *send = send_to(1, step);
     world_settle(&world);
     world.hold_links = false;
-    world_links_run(&world); /* our HELLO, which rank 1 answers */
+    world_links_run(&world); /* this rank's HELLO, which rank 1 answers */
     world.hold_links = world.sides[0].still = true;
     leave(1);
     world.hold_links = world.sides[0].still = false;
-    world_links_run(&world); /* that answer, and LEAVE */
+    world_links_run(&world); /* rank 1's HELLO, and LEAVE */
     assert_true(world_peer(&world, 0, 1)->left);
     assert_null(world_peer(&world, 0, 1)->endpoint.ep);
     world_settle(&world);
@@ -107,7 +111,7 @@ static void test_left_before_endpoint(void **state)
     world_close(&world);
 }
 
-/* The same, but rank 1 dies. */
+/* As above, but rank 1 dies. */
 static void test_died_before_link(void **state)
 {
     for (int crossing = 0; crossing < 2; crossing++) {
@@ -121,7 +125,7 @@ static void test_died_before_link(void **state)
         world_kill(&world, 1);
         world.hold_links = false;
         world_settle(&world);
-        for (int i = 0; i < 3; i++) /* a connection that was there is tried once more */
+        for (int i = 0; i < 3; i++) /* a connection that was up is tried once more */
             world_advance(&world, 500 * NS_PER_MS);
         check_failed(send, 1, "rank 1 died: ");
         assert_true(said(0, "rank 1 died"));
@@ -130,14 +134,14 @@ static void test_died_before_link(void **state)
     }
 }
 
-/* Ranks 1 and 2 have no link to each other: rank 1 hears through rank 0 that rank 2 has left, also
- * when its own link to rank 0 comes up only afterwards. */
+/* Ranks 1 and 2 have no link to each other. Rank 1 must learn through rank 0 that rank 2
+ * has left, also when its own link to rank 0 comes up only afterwards. */
 static void test_left_is_passed_on(void **state)
 {
     for (int late = 0; late < 2; late++) {
         world_open(&world, 3, NULL);
-        world.hold_links = world.links_backwards =
-            late; /* rank 2's link comes up first */
+        /* rank 2's link comes up first */
+        world.hold_links = world.links_backwards = late;
         world_settle(&world);
         tryst_step *step = world_step(&world, 1, 1);
         leave(2);
@@ -158,8 +162,9 @@ static void test_left_is_passed_on(void **state)
     }
 }
 
-/* Rank 1 has not looked since it opened its group, so nothing that it said has left, and nobody has a
- * link to it. Both others leave, rank 2 through rank 0, and it hears of both when it looks. */
+/* Rank 1 has made no pass since it opened its group, so none of its messages has left,
+ * and no rank has a link to it. Both others leave, rank 2 through rank 0. Rank 1 must
+ * learn of both at its next pass. */
 static void test_left_before_it_looked(void **state)
 {
     world_open(&world, 3, NULL);
@@ -183,8 +188,9 @@ static void test_left_before_it_looked(void **state)
     world_close(&world);
 }
 
-/* Rank 2 looks for the first time when rank 0, its parent, is about to close its group: before rank 0 has
- * told the others, or after. It hears that rank 1 has left, which rank 0 alone knows, and then rank 0. */
+/* Rank 2 makes its first pass when rank 0, its parent, is about to close its group:
+ * before rank 0 has sent LEAVE, or after. Rank 2 must learn that rank 1 has left, which
+ * only rank 0 can report, and then that rank 0 has left. */
 static void test_parent_is_leaving(void **state)
 {
     for (int told = 0; told < 2; told++) {
@@ -220,7 +226,8 @@ static void test_parent_is_leaving(void **state)
     }
 }
 
-/* Nobody has said so before the connection was refused; it comes in time. */
+/* The report that a rank has left comes after the connection to it was refused, but
+ * within the grace. */
 static void test_left_is_heard_late(void **state)
 {
     world_open(&world, 3, NULL);
@@ -228,12 +235,12 @@ static void test_left_is_heard_late(void **state)
     tryst_step *step = world_step(&world, 1, 1);
     leave(2);
     world.sides[0].still = true;
-    world.hold_links = true; /* rank 0 has not read it yet */
+    world.hold_links = true; /* rank 0 has not read LEAVE yet */
     tryst_op *send =
         world_send(&world, 1, step, world_key(&world, 1, 2, "a"), out, LARGE, NULL);
     world_settle(&world);
     assert_int_equal(world_peer(&world, 1, 2)->link.state, PEER_LINK_CONNECTING);
-    world_peer(&world, 1, 2)->rdv->tick_ns = UINT64_MAX; /* nor has rank 1 looked */
+    world_peer(&world, 1, 2)->rdv->tick_ns = UINT64_MAX; /* nor has rank 1 run a tick */
     world.hold_links = world.sides[0].still = false;
     world_settle(&world);
     world_advance(&world, 100 * NS_PER_MS);
@@ -243,9 +250,10 @@ static void test_left_is_heard_late(void **state)
     world_close(&world);
 }
 
-/* The parent in the control tree is still about to join (it loads its modules, say) while rank 2 comes
- * and leaves: rank 1 calls rank 2 nothing before it has heard what the parent knows, or, where the
- * parent never comes, before connecting took too long. */
+/* The parent in the control tree has not joined yet (it loads its modules, say) while
+ * rank 2 comes and leaves. Rank 1 must not judge rank 2 before the parent has reported
+ * which ranks have left or, where the parent never comes, before
+ * TRYST_CONNECT_TIMEOUT. */
 static void test_left_before_the_parent_came(void **state)
 {
     for (int never = 0; never < 2; never++) {
@@ -275,8 +283,8 @@ static void test_left_before_the_parent_came(void **state)
     }
 }
 
-/* A rank that has made no pass for long finds that nobody listens at another. It might hear that this
- * one has left, for as long as always, and counts that from when it looked. */
+/* A rank that has made no pass for long finds that another refuses connections. The grace
+ * for a report that the other has left must start at the pass, not before. */
 static void test_refused_after_a_pause(void **state)
 {
     world_open(&world, 3, NULL);
@@ -300,12 +308,12 @@ static void test_refused_after_a_pause(void **state)
     world_close(&world);
 }
 
-/* Our connection to a rank was refused, then we send to it, and then its own connection comes: what was sent
- * asks for an endpoint still. */
+/* This rank's connection to a peer was refused, then it submits a send, and then the
+ * peer's own connection comes. The send must still get an endpoint. */
 static void test_needed_while_refused(void **state)
 {
     world_open(&world, 2, NULL);
-    world.hold_links = true; /* rank 1 connects to its parent, and is not here yet */
+    world.hold_links = true; /* rank 1 connects to its parent, and has not arrived yet */
     tryst_step *step = world_step(&world, 0, 1);
     struct peer *peer = world_peer(&world, 0, 1);
     peer->link.state = PEER_LINK_CONNECTING;
@@ -324,14 +332,14 @@ static void test_needed_while_refused(void **state)
     world_close(&world);
 }
 
-/* It was the parent in the control tree that left, so nothing comes through it: the next one says
- * it. */
+/* The parent in the control tree has left, so no report comes through it. The rank that
+ * takes the parent's place must report it. */
 static void test_parent_left(void **state)
 {
     world_open(&world, 3, NULL);
     world.hold_links = true;
     struct peer *peer = world_peer(&world, 2, 0);
-    link_close(peer->link.link); /* its listener was full, say */
+    link_close(peer->link.link); /* for example, its listener was full */
     peer->link.link = NULL;
     peer->link.again = true;
     world.hold_links = false;
@@ -348,7 +356,8 @@ static void test_parent_left(void **state)
     world_close(&world);
 }
 
-/* The step is aborted and closed at rank 0 before any link is up: the others hear of it. */
+/* The step is aborted and closed at rank 0 before any link is up. The others must learn
+ * of the abort. */
 static void test_abort_before_link(void **state)
 {
     tryst_error error = {.struct_size = sizeof error};
@@ -377,7 +386,7 @@ static void test_abort_before_link(void **state)
     world_close(&world);
 }
 
-/* The rank between two others has closed the step: it passes on what it does not need itself. */
+/* The rank between two others has closed the step. It must still pass the abort on. */
 static void test_abort_through_closed(void **state)
 {
     world_open(&world, 3, NULL);
@@ -408,8 +417,8 @@ static tryst_status refused(uint64_t step, int32_t *origin_p)
     return step_refuses(rdv, scope_find(&rdv->scopes, step), step, origin_p);
 }
 
-/* Of two causes of one step the earlier one stays, whichever is heard of first, also after the step was
- * closed; and what is heard of old steps does not drive out what is known of newer ones. */
+/* Of two causes of one step the earlier stays, whichever arrives first, also after the
+ * step was closed. Causes of old steps must not replace those of newer steps. */
 static void test_abort_notes(void **state)
 {
     enum { STEPS = 20, KEPT = 8 };
@@ -439,19 +448,20 @@ static void test_abort_notes(void **state)
     world_close(&world);
 }
 
-/* ---- a peer that has not looked yet ------------------------------------------------------ */
+/* ---- a peer that has not made a pass yet ------------------------------------------- */
 
 static const struct world_setting impatient[] = {{"connect_timeout", "5s"}, {0}};
 
-/* For `s` seconds, a tick at a time. */
+/* Advance the clock by `s` seconds, one tick at a time. */
 static void advance_s(int s)
 {
     for (int i = 0; i < 2 * s; i++)
         world_advance(&world, NS_PER_S / 2);
 }
 
-/* Its kernel answers for it, for as long as it computes: the connection stands, or finds its listener's
- * queue full. Then it looks, and all goes on; or it dies, which is seen as always. */
+/* A rank computes for long, and only its kernel accepts connections, or its listener's
+ * queue is full. Then the rank makes passes, and all goes on; or it dies, which must be
+ * detected as usual. */
 static void test_computes_before_contact(void **state)
 {
     for (int way = 0; way < 4; way++) {
@@ -485,7 +495,8 @@ static void test_computes_before_contact(void **state)
     }
 }
 
-/* A kernel that does not answer is silent, in the time in which we look. */
+/* A kernel that does not answer counts as silent, but only in the time in which this rank
+ * makes passes. */
 static void test_kernel_is_silent(void **state)
 {
     for (int comes = 0; comes < 2; comes++) {
@@ -518,8 +529,9 @@ static void test_kernel_is_silent(void **state)
     }
 }
 
-/* Both connect at once, and one of them stops looking after any pass of the two: at none of these
- * moments is it called dead, and then all goes on. */
+/* Both ranks connect at once, and one of them makes no pass for a minute, after any
+ * number of passes of the two. The other must not call it dead, and both must go on
+ * afterwards. */
 static void test_stops_looking(void **state)
 {
     enum { MOMENTS = 24 };
@@ -546,8 +558,8 @@ static void test_stops_looking(void **state)
     }
 }
 
-/* The path dies when all frames have been read, and only what no frame counts is lost: acknowledgements
- * that leave alone, or bulk. */
+/* The path dies when all frames have been read. Only what no frame counts is lost:
+ * acknowledgements in frames without records, or bulk. */
 static void test_path_dies_between_frames(void **state)
 {
     for (int bulk = 0; bulk < 2; bulk++) {
@@ -588,10 +600,11 @@ static void test_path_dies_between_frames(void **state)
     }
 }
 
-/* The peer says that it has sent a frame, which its transport still keeps, and is stopped. */
+/* The peer reports a frame as sent, but its transport still holds the frame when the peer
+ * is stopped. */
 static void test_stops_before_its_frames_left(void **state)
 {
-    for (int we = 0; we < 2; we++) { /* or it is we who are stopped */
+    for (int we = 0; we < 2; we++) { /* or this rank is stopped */
         world_open(&world, 2, NULL);
         world_join(&world, 0, 1);
         world.sides[0].hold_frames = true;
@@ -606,7 +619,7 @@ static void test_stops_before_its_frames_left(void **state)
         world.sides[1 - we].away = false;
         advance_s(2);
         assert_int_equal(world_peer(&world, 0, 1)->life, PEER_ALIVE);
-        advance_s(15); /* but not for ever, while both look */
+        advance_s(15); /* both make passes: the path is given up in the end */
         assert_int_equal(world_peer(&world, 0, 1)->life, PEER_GONE);
         assert_true(said(0, "its data path is dead"));
         world.sides[0].hold_frames = false;
@@ -617,7 +630,7 @@ static void test_stops_before_its_frames_left(void **state)
     }
 }
 
-/* A listener whose queue is full is tried again. */
+/* A connection to a listener with a full queue is tried again. */
 static void test_connect_again(void **state)
 {
     world_open(&world, 3, impatient);
@@ -636,8 +649,8 @@ static void test_connect_again(void **state)
     world_close(&world);
 }
 
-/* A listener that strangers flood drops connections that have not been read yet, ours among them:
- * that proves no death. */
+/* A listener that is flooded by unauthenticated connections drops connections that it has
+ * not read yet. A dropped connection proves no death. */
 static void test_dropped(void **state)
 {
     for (int ever = 0; ever < 2; ever++) {
@@ -664,7 +677,7 @@ static void test_dropped(void **state)
     }
 }
 
-/* Rank 1 is to connect to rank 2 by TCP, which has not happened yet. */
+/* Let rank 1 reach rank 2 by TCP only, with no connection made yet. */
 static void only_by_tcp(void)
 {
     for (int i = 0; i < 3; i++) {
@@ -677,8 +690,9 @@ static void only_by_tcp(void)
     world_peer(&world, 1, 2)->link.via_tcp = true;
 }
 
-/* No connection by TCP ever came about, whatever the kernel calls that: no death. The other rank, which
- * does reach us, hears what we found. One that had accepted before is dead. */
+/* No TCP connection ever came about, whatever error the kernel gives: not a death. The
+ * other rank, which does reach this one, must receive that verdict. A listener that had
+ * accepted before is dead. */
 static void test_never_reached(void **state)
 {
     static const tryst_status fails[] = {TRYST_E_UNREACHABLE, TRYST_E_PEER};
@@ -721,7 +735,8 @@ static void test_never_reached(void **state)
     }
 }
 
-/* No transport leads there. A peer that has died meanwhile is called dead. */
+/* No transport reaches the peer. A peer that has died meanwhile must be reported as
+ * dead. */
 static void test_unreached(void **state)
 {
     for (int dead = 0; dead < 2; dead++) {
@@ -753,7 +768,7 @@ static void test_unreached(void **state)
     }
 }
 
-/* Connect messages for candidates to come are kept, but not without bound. */
+/* Connect messages for later candidates are kept, up to a bound. */
 static void test_held_bound(void **state)
 {
     world_open(&world, 2, NULL);
@@ -767,13 +782,13 @@ static void test_held_bound(void **state)
     world_close(&world);
 }
 
-/* A rank that it has never met connects while it closes its endpoints by force, and does not look again: the
- * close waits for nothing from there. */
+/* While a rank closes its endpoints by force, another rank that it never met connects,
+ * and then makes no pass. The close must not wait for that rank. */
 static void test_met_while_cut(void **state)
 {
     world_open(&world, 3, NULL);
     world_join(&world, 0, 1);
-    world.sides[0].away = true; /* who would pass it on that rank 1 leaves */
+    world.sides[0].away = true; /* rank 0 would pass on that rank 1 leaves */
     world.sides[1].hold_close = true;
     rendezvous_group_leave(world.sides[1].rdv);
     rendezvous_group_leave_send(world.sides[1].rdv);
@@ -798,7 +813,8 @@ static void test_met_while_cut(void **state)
     world_close(&world);
 }
 
-/* The socket of a rank that does not look is full: LEAVE waits behind it, and the close waits for LEAVE. */
+/* A rank makes no pass, and the socket to it is full. LEAVE waits behind earlier
+ * messages, and the close must wait for LEAVE. */
 static void test_leave_behind_a_full_socket(void **state)
 {
     world_open(&world, 2, NULL);
@@ -828,14 +844,15 @@ static void test_leave_behind_a_full_socket(void **state)
     world_close(&world);
 }
 
-/* Who has left before a rank comes is one message, however many they are, and so is what is passed on of it;
- * what is no run of ranks here is ignored. */
+/* The ranks that left before a rank joins are reported in one message, however many they
+ * are, and so are those that it passes on. A run that is not one of ranks of this group
+ * is ignored. */
 static void test_left_in_one_message(void **state)
 {
     const struct link_left strange[] = {
         {-1, 3}, {12, 0}, {11, 1}, {0, UINT32_MAX}, {INT32_MAX, UINT32_MAX}};
     world_open(&world, 12, NULL);
-    world_settle(&world); /* the control tree stands */
+    world_settle(&world); /* the control tree is up */
     for (size_t i = 0; i < COUNT_OF(strange); i++)
         peer_left_read(world_peer(&world, 0, 1), &strange[i], sizeof strange[i]);
     peer_left_read(world_peer(&world, 0, 1), strange, sizeof *strange - 1);
@@ -843,8 +860,8 @@ static void test_left_in_one_message(void **state)
         assert_false(group_has_left(&world.sides[0].group, i));
     world.links_room = 1;
     world.hold_links = true;
-    struct link_left left[] = {
-        {5, 2}, {9, 0}, {11, 0}}; /* from rank 2: but 5 is its child */
+    /* sent by rank 2, though 5 is its child */
+    struct link_left left[] = {{5, 2}, {9, 0}, {11, 0}};
     peer_left_read(world_peer(&world, 0, 2), left, sizeof left);
     assert_true(link_is_flushed(world_peer(&world, 0, 1)->link.link));
     world.hold_links = false;
@@ -852,21 +869,21 @@ static void test_left_in_one_message(void **state)
     for (int i = 1; i < 12; i++) {
         bool gone = (i >= 5 && i <= 7) || i == 9 || i == 11;
         assert_int_equal(group_has_left(&world.sides[0].group, i), gone);
-        if (i != 9 && i != 7) /* rank 1's own neighbours say so themselves */
+        if (i != 9 && i != 7) /* rank 1's own neighbours report that themselves */
             assert_int_equal(group_has_left(&world.sides[1].group, i), gone);
     }
     world_close(&world);
 }
 
-/* ---- giving up ---------------------------------------------------------------------------- */
+/* ---- giving up --------------------------------------------------------------------- */
 
-/* Who is given up hears so, and by whom: nobody died. */
+/* A rank that is given up must learn so, and from which rank. No rank has died. */
 static void test_given_up_is_told(void **state)
 {
     world_open(&world, 2, NULL);
     world_settle(&world);
     world.sides[0].no_rails = true;
-    world.sides[1].unready = 1; /* a real transport hears nothing from the other side */
+    world.sides[1].unready = 1; /* a real transport gets no message from the other side */
     tryst_step *steps[2] = {world_step(&world, 0, 1), world_step(&world, 1, 1)};
     const char *key = world_key(&world, 0, 1, "a");
     tryst_op *send = world_send(&world, 0, steps[0], key, out, LARGE, NULL);

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What both ends of a pair say when one of them gives up: every kind of tensor, way to give up and
- * moment, against the manual (tryst.h, "What both ends report"); and which rank both name as the origin.
+/* The outcomes at both ends of a pair when one of them gives up: every kind of tensor,
+ * every way to give up and every moment, against the manual (tryst.h, "What both ends
+ * report"); and which rank both name as the origin.
  *
- * Idea: a moment is who has submitted by then, and which queues are held: records towards either
- * side, bulk, the links, the producer's dispatch. All combinations are tried, so each crossing that
- * two ranks can meet with one key is among them. A sanitizer's run draws a quarter of them. */
+ * Idea: a moment is defined by the operations submitted so far and by the queues that are
+ * held: records towards either side, bulk, the links, the producer's dispatch. All
+ * combinations are tried, so every crossing that two ranks can meet with one key is among
+ * them. A sanitizer's run draws a quarter of them. */
 #include "world.h"
 
 #include <inttypes.h>
 
-/* The third rank takes no part: relays fail because of it. */
+/* The third rank takes no part; relayed failures name it. */
 enum { PRODUCER, CONSUMER, ELSEWHERE, RANKS };
 enum action {
     CANCEL,
@@ -21,9 +23,9 @@ enum action {
     RELAY_DEADLINE,
     ACTIONS
 };
-/* Who has submitted when it happens, in this order. */
+/* The operations submitted before one end gives up, in this order. */
 enum order { SEND_ONLY, RECV_ONLY, SEND_RECV, RECV_SEND, ORDERS };
-/* What of number 0 of the key, before the pair that is looked at. */
+/* The fate of number 0 of the key, before the pair under test. */
 enum prior { NO_PRIOR, PRIOR_RECV_CANCELED, PRIOR_SEND_CANCELED, PRIORS };
 enum hold {
     HOLD_TO_PRODUCER = 1,
@@ -35,29 +37,33 @@ enum hold {
 };
 
 enum { PASSES = 4, SLICE = 4096, BYTES_MAX = 3 * SLICE };
-/* Inline; bulk that leaves at once, and with more slices than are posted. */
+/* Inline; bulk that leaves at once; bulk with more slices than are posted. */
 static const size_t sizes[] = {8, 2 * SLICE, BYTES_MAX};
 #define DEADLINE_NS (10 * NS_PER_MS)
 
 struct life {
     size_t bytes;
     enum action action;
-    int who; /* gives up */
+    int who; /* the end that gives up */
     enum order order;
     enum prior prior;
     unsigned holds;
-    bool credit; /* the producer may send ahead of a WANT */
-    bool dead;   /* the tensor is */
+    bool credit; /* the producer has eager credit */
+    bool dead;   /* the tensor is dead */
     bool lone;   /* the counterpart never comes */
-    int passes; /* so many are free before anything is held; 0: it is from the beginning */
-    bool settled; /* things move between the submissions, as far as nothing holds them */
+    /* passes that run before the queues are held; 0: the queues are held from the
+     * beginning */
+    int passes;
+    /* the world settles after each submission, as far as the held queues allow */
+    bool settled;
 };
 
 static struct world world;
 static struct random drawn;
 static uint8_t out[BYTES_MAX], in[2][BYTES_MAX];
 
-/* Number 0 and number 1 of the key: sends, then receives. NULL: never submitted. */
+/* Operations by number of the key (0 and 1), then by side: send, receive. NULL: never
+ * submitted. */
 static tryst_op *ops[2][2];
 static tryst_step *steps[2];
 
@@ -108,7 +114,7 @@ static void step_close(int side)
     steps[side] = NULL;
 }
 
-/* The layer above fails an operation, in the progress domain. */
+/* Fail an operation from the layer above, in the progress domain. */
 static struct {
     struct submission submission;
     tryst_op *op;
@@ -165,7 +171,7 @@ static void prior_make(const struct life *life)
     assert_int_equal(tryst_op_cancel(ops[0][who]), TRYST_OK);
 }
 
-/* ---- the manual --------------------------------------------------------------------------- */
+/* ---- the manual -------------------------------------------------------------------- */
 
 static bool is_one_of(const struct life *life, tryst_status status,
                       const tryst_status *legal)
@@ -176,7 +182,8 @@ static bool is_one_of(const struct life *life, tryst_status status,
     return status == (life->dead ? TRYST_E_DEAD : TRYST_OK);
 }
 
-/* What the end may say that gives up, and what its counterpart may; beside OK. */
+/* The statuses, besides OK, that the end which gives up may report, and those that its
+ * counterpart may. */
 static const tryst_status legal[ACTIONS][2][3] = {
     [CANCEL] = {{TRYST_E_CANCELED}, {TRYST_E_CANCELED}},
     [DEADLINE] = {{TRYST_E_DEADLINE}, {TRYST_E_DEADLINE}},
@@ -187,7 +194,7 @@ static const tryst_status legal[ACTIONS][2][3] = {
     [RELAY_DEADLINE] = {{TRYST_E_DEADLINE}, {TRYST_E_DEADLINE}},
 };
 
-/* The rank that both ends name where the pair failed with `status`. */
+/* Return the rank that both ends must name where the pair failed with `status`. */
 static int32_t origin_rank(const struct life *life, tryst_status status)
 {
     if (status == TRYST_E_DEAD)
@@ -212,14 +219,15 @@ static const char *origin_wrong(const struct life *life, int number, int side)
     if (status == TRYST_OK || (prior && error.origin_rank == gave_up))
         return NULL;
     if (error.origin_rank != origin_rank(life, status))
-        return "not the rank where it began";
+        return "not the rank where the failure began";
     bool unknown = life->holds & HOLD_LINKS && error.origin_status == TRYST_E_ABORTED;
     return unknown || error.origin_status == origin_status(life, status)
                ? NULL
-               : "not what that reported";
+               : "not the status of the rank where the failure began";
 }
 
-/* One end may have its tensor, or its bytes, and the other may not be told. */
+/* True if one end may have its tensor, or its bytes, while the other reports a
+ * failure. */
 static bool is_torn(const struct life *life)
 {
     return life->action == ABORT || life->action == ABORT_CLOSE || life->action == RELAY;
@@ -233,20 +241,20 @@ static const char *pair_wrong(const struct life *life, int number)
     for (int side = 0; side < 2; side++) {
         status[side] = tryst_op_test(ops[number][side]);
         if (!ops[number][side])
-            status[side] = TRYST_E_CANCELED; /* (never submitted) */
+            status[side] = TRYST_E_CANCELED; /* never submitted */
         else if (status[side] == TRYST_IN_PROGRESS)
             return "one end hangs";
         else if (!is_one_of(life, status[side], legal[life->action][side != life->who]) &&
                  !(prior && is_one_of(life, status[side], canceled)))
-            return "a status that the manual does not know here";
+            return "a status that the manual does not list here";
     }
     if (status[PRODUCER] == TRYST_OK && status[CONSUMER] != TRYST_OK)
-        return "the send says OK, the receive does not";
+        return "the send reports OK, the receive does not";
     if (status[CONSUMER] == TRYST_OK && status[PRODUCER] != TRYST_OK && !is_torn(life))
-        return "the receive says OK, the send does not";
+        return "the receive reports OK, the send does not";
     if (life->dead && !is_torn(life) &&
         (status[PRODUCER] == TRYST_E_DEAD) != (status[CONSUMER] == TRYST_E_DEAD))
-        return "only one end says that the tensor is dead";
+        return "only one end reports that the tensor is dead";
     if (status[CONSUMER] == TRYST_OK && memcmp(in[number], out, life->bytes) != 0)
         return "the bytes are not the sender's";
     return NULL;
@@ -268,7 +276,7 @@ static void check(const struct life *life, const char *wrong)
              tryst_op_test(ops[1][0]), tryst_op_test(ops[1][1]));
 }
 
-/* ---- one life ----------------------------------------------------------------------------- */
+/* ---- one life ---------------------------------------------------------------------- */
 
 static void submit_first(const struct life *life)
 {
@@ -324,13 +332,14 @@ static void life_run(const struct life *life, uint64_t id)
     life_end(life);
 }
 
-/* Only an operation of its own ends, and only if it is there. */
+/* True if the action ends one operation only, and only if that operation exists. */
 static bool gives_up_one(const struct life *life)
 {
     return life->action <= DEADLINE || life->action >= RELAY;
 }
 
-/* The `draw`-th combination; false: a knob of it has nothing to hold. */
+/* Decode combination `draw`; return false if one of its knobs has no effect, or an
+ * operation would never end. */
 static bool life_draw(struct life *life, unsigned draw)
 {
     bool aborts = life->action == ABORT || life->action == ABORT_CLOSE;
@@ -346,14 +355,14 @@ static bool life_draw(struct life *life, unsigned draw)
     int first = life->order == SEND_ONLY ? PRODUCER : CONSUMER;
     if (life->lone &&
         (life->order >= SEND_RECV || (gives_up_one(life) && life->who != first)))
-        return false; /* not alone, or left so for ever */
+        return false; /* not alone, or an operation would never end */
     if (life->passes && (life->settled || life->order < SEND_RECV))
-        return false; /* nothing moves that did not move before */
+        return false; /* the passes would change nothing */
     return (bulk ? !life->credit : !(life->holds & (HOLD_BULK | HOLD_DISPATCH))) &&
            (aborts || !(life->holds & HOLD_LINKS));
 }
 
-/* One world for all of them: a life leaves nothing behind. */
+/* Run all combinations in one world: a life leaves nothing behind. */
 static void lives_run(enum action action, int who, bool credit)
 {
     static const struct world_setting settings[] = {

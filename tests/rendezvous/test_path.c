@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What two ranks say to each other of the path between them: the slices that the sender finds fit for it, and
- * that one of them did not look while bulk was under way. */
+/* The path between two ranks, as they report it to each other: the sender's slice size,
+ * and pauses of a rank while bulk is in flight. */
 #include "world.h"
 
 #include "rendezvous/protocol/recv_run.h"
@@ -47,7 +47,7 @@ static struct path *path_to_1(void)
     return &world_peer(&world, 0, 1)->lane.path;
 }
 
-/* Moves one tensor; how its receive was cut. */
+/* Move one tensor; return the slice size of its receive. */
 static uint32_t cut_of(const char *edge)
 {
     tryst_op *recv = recv_of(edge);
@@ -61,8 +61,8 @@ static uint32_t cut_of(const char *edge)
     return slice_bytes;
 }
 
-/* The receiver cuts as the sender wishes, once the sender knows; with no traffic of its own the sender says
- * so by a frame of nothing else. */
+/* The receiver cuts by the sender's slice size, once it has received that. A sender
+ * without other traffic announces the size in a frame without records. */
 static void test_wish(void **state)
 {
     static const struct {
@@ -70,7 +70,7 @@ static void test_wish(void **state)
     } table[] = {{64 << 10, 64 << 10},
                  {1 << 20, 1 << 20},
                  {128 << 10, 128 << 10},
-                 {4 << 20, 1 << 20}, /* more than any follows */
+                 {4 << 20, 1 << 20}, /* more than the receiver ever follows */
                  {512 << 10, 512 << 10}};
     (void)state;
     begin(NULL);
@@ -79,7 +79,9 @@ static void test_wish(void **state)
         char edge[8];
         snprintf(edge, sizeof edge, "a%zu", i);
         path_to_1()->slice_bytes = table[i].wish;
-        (void)cut_of(edge); /* cut before it was said: its DONEs have it said */
+        /* cut before the sender's size has arrived; its DONEs make the sender announce
+         * the size */
+        (void)cut_of(edge);
         snprintf(edge, sizeof edge, "b%zu", i);
         assert_int_equal(cut_of(edge), table[i].cut);
         assert_int_equal(path_to_1()->slice_bytes, table[i].wish);
@@ -87,8 +89,8 @@ static void test_wish(void **state)
     end();
 }
 
-/* Of a receive whose send nobody knows of eight slices are posted, however small they are; then as many
- * bytes as of large ones. */
+/* For a receive with no known send, eight slices are posted, however small they are. Once
+ * the send is known, as many bytes are posted as with large slices. */
 static void test_ahead(void **state)
 {
     (void)state;
@@ -110,7 +112,7 @@ static void test_ahead(void **state)
     end();
 }
 
-/* What the user has set counts, and what the rail asks for. */
+/* The user's slice size counts, and so does the rail's. */
 static void test_set(void **state)
 {
     static const struct world_setting settings[] = {{"slice_bytes", "32K"}, {0}};
@@ -128,7 +130,8 @@ static void test_set(void **state)
     end();
 }
 
-/* Who comes back late while bulk is under way tells its own dispatch, and its next frame the peer's. */
+/* A rank that pauses while bulk is in flight reports the pause to its own dispatch, and
+ * its next frame reports it to the peer's. */
 static void test_pause(void **state)
 {
     (void)state;
@@ -138,7 +141,7 @@ static void test_pause(void **state)
     receiver->hold_bulk = true;
     for (int i = 0; i < 20; i++) {
         world_pass(&world);
-        world_advance(&world, PAUSE_NS / 2); /* no pause */
+        world_advance(&world, PAUSE_NS / 2); /* shorter than a pause */
     }
     assert_int_equal(sender->pauses_here + sender->pauses_there, 0);
     assert_int_equal(receiver->pauses_here + receiver->pauses_there, 0);
@@ -157,14 +160,14 @@ static void test_pause(void **state)
     world_done(recv, TRYST_OK);
     assert_int_equal(sender->rdv->moving, 0);
     assert_int_equal(receiver->rdv->moving, 0);
-    /* with nothing under way nobody cares */
+    /* With nothing in flight, a pause is not reported. */
     world_advance(&world, 100 * PAUSE_NS);
     world_settle(&world);
     assert_int_equal(receiver->pauses_here, 1);
     end();
 }
 
-/* A rank that sleeps until something comes has not paused. */
+/* A rank that sleeps until an event has not paused. */
 static void test_sleep(void **state)
 {
     (void)state;

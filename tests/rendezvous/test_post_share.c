@@ -4,7 +4,7 @@
 
 #include "support/unit.h"
 
-/* The number of slices that fit, posted one by one. */
+/* Return the number of slices that fit, posted one by one. */
 static uint32_t slots_that_fit(uint64_t window, uint32_t senders, uint64_t slice)
 {
     uint32_t slots = 0;
@@ -35,7 +35,7 @@ static void test_slots(void **state)
             rows[i].slots);
 }
 
-/* Slices of other sizes count as the bytes that they are. */
+/* Slices of other sizes count by their bytes. */
 static void test_sizes(void **state)
 {
     (void)state;

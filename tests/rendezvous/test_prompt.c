@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What leaves at once and what waits for company: submissions by a thread that finds the lock
- * free, and acknowledgements that wait for a frame to go with. Passes and leaves are made one by one. */
+/* Records that leave at once and records that wait: submissions by a thread that finds
+ * the lock free, and acknowledgements that wait for a frame to carry them. The tests call
+ * each pass, and each leave of a thread, one by one. */
 #include "world.h"
 
 enum { BYTES = 100, TURNS_IDLE = 50 };
@@ -57,9 +58,9 @@ static uint64_t frames_from(int rank)
     return world.sides[rank].rdv->counters.frames_sent;
 }
 
-/* ---- acknowledgements --------------------------------------------------------------------- */
+/* ---- acknowledgements -------------------------------------------------------------- */
 
-/* Rank 0 asks, rank 1 answers; returns how many frames rank 1 needed for that. */
+/* Send from rank 0 to rank 1 and back; return the number of frames that rank 1 needed. */
 static uint64_t round_trip(bool leaves)
 {
     uint64_t before = frames_from(1);
@@ -84,7 +85,7 @@ static uint64_t round_trip(bool leaves)
     return frames;
 }
 
-/* An answer that the same busy engine gives takes the acknowledgement along. */
+/* A reply by a busy engine carries the acknowledgement. */
 static void test_goes_along(void **state)
 {
     begin();
@@ -100,7 +101,7 @@ static bool timer_call(void *owner)
     return timer_can;
 }
 
-/* A world in which rank 1 can have a timer. */
+/* Open a world in which rank 1's acknowledgement timer can start, if `can`. */
 static void begin_with_timer(bool can)
 {
     begin();
@@ -109,8 +110,9 @@ static void begin_with_timer(bool can)
     world.sides[1].rdv->ack_timer_call = timer_call;
 }
 
-/* Rank 1 has answered, receives, and its thread leaves for good: the send, whose acknowledgement stays
- * at rank 1. */
+/* Make an acknowledgement wait at rank 1 with no reply to come: rank 1 replies once,
+ * receives again, and its thread leaves. Return the send that waits for the
+ * acknowledgement. */
 static tryst_op *stay_behind(void)
 {
     (void)round_trip(true);
@@ -126,7 +128,7 @@ static tryst_op *stay_behind(void)
     return send;
 }
 
-/* Where one rank answers the other, the acknowledgement of what was received and its answer are one
+/* Where one rank replies to the other, the acknowledgement and the reply share one
  * frame. */
 static void test_stays_for_answer(void **state)
 {
@@ -138,7 +140,7 @@ static void test_stays_for_answer(void **state)
     end();
 }
 
-/* No answer leaves: the timer sends it. */
+/* The reply does not leave: the timer sends the acknowledgement. */
 static void test_timer(void **state)
 {
     begin_with_timer(true);
@@ -149,7 +151,7 @@ static void test_timer(void **state)
     end();
 }
 
-/* With nothing to do the timer rests, and is called again. */
+/* With nothing to do the timer stops, and is started again when needed. */
 static void test_timer_rests(void **state)
 {
     int turns = 0;
@@ -168,7 +170,8 @@ static void test_timer_rests(void **state)
     end();
 }
 
-/* A thread that is back without an answer sends it in its first pass without an event. */
+/* A thread that comes back without a reply sends the acknowledgement in its first pass
+ * without an event. */
 static void test_back_without_answer(void **state)
 {
     begin_with_timer(true);
@@ -179,7 +182,8 @@ static void test_back_without_answer(void **state)
     end();
 }
 
-/* No thread could be made: nothing stays behind a thread that leaves. */
+/* The timer thread cannot be created: no acknowledgement may wait when a thread
+ * leaves. */
 static void test_no_timer(void **state)
 {
     begin_with_timer(false);
@@ -201,7 +205,7 @@ static void test_no_timer(void **state)
     end();
 }
 
-/* A busy engine, whose passes all have events, looks at its clock all the same. */
+/* An engine that is busy in every pass must read its clock all the same. */
 static void test_busy_engine(void **state)
 {
     enum { MANY = 300 };
@@ -219,7 +223,8 @@ static void test_busy_engine(void **state)
     end();
 }
 
-/* A rank that only receives may compute, or wait for the sender elsewhere: it acknowledges first. */
+/* A rank that only receives may compute next, or wait elsewhere for the sender: it must
+ * acknowledge before its thread leaves. */
 static void test_leaves_first(void **state)
 {
     begin_with_timer(true);
@@ -238,7 +243,7 @@ static void test_leaves_first(void **state)
     end();
 }
 
-/* Many receives in busy passes: acknowledgements gather, but only so many. */
+/* Many receives in busy passes: acknowledgements gather, up to ACK_MAX. */
 static void test_gathered(void **state)
 {
     tryst_op *sends[ACK_MAX], *recvs[ACK_MAX];
@@ -248,7 +253,7 @@ static void test_gathered(void **state)
         pass(1);
     }
     rendezvous_clock_due(world.sides[1].rdv);
-    pass(1); /* so that it does not look at the clock for a while */
+    pass(1); /* so that the engine does not read the clock for a while */
     uint64_t before = frames_from(1);
     for (int i = 0; i < ACK_MAX; i++) {
         assert_int_equal(frames_from(1), before);
@@ -265,7 +270,7 @@ static void test_gathered(void **state)
     end();
 }
 
-/* Before anybody sleeps, everything has left. */
+/* Before a thread sleeps, every acknowledgement has left. */
 static void test_sleep(void **state)
 {
     begin_with_timer(true);
@@ -295,7 +300,7 @@ static void test_gone(void **state)
     end();
 }
 
-/* ---- submissions -------------------------------------------------------------------------- */
+/* ---- submissions ------------------------------------------------------------------- */
 
 static bool enter(void *owner)
 {
@@ -310,7 +315,7 @@ static void role_put(void *owner)
     left++;
 }
 
-/* Rank 0's submissions may find the lock free. */
+/* Open a world in which rank 0's submissions may find the lock free. */
 static void begin_with_role(void)
 {
     begin();
@@ -327,7 +332,8 @@ static void end_with_role(void)
     end();
 }
 
-/* The first of its kind leaves without a pass; the next ones wait for one, and leave together. */
+/* The first send leaves without a pass; the next ones wait for a pass, and leave
+ * together. */
 static void test_leaves_at_once(void **state)
 {
     tryst_op *sends[4];
@@ -348,14 +354,15 @@ static void test_leaves_at_once(void **state)
     end_with_role();
 }
 
-/* Whoever finds the lock taken queues, and what was queued goes first. */
+/* A submission that finds the lock taken is queued, and queued submissions run first. */
 static void test_queued_goes_first(void **state)
 {
     begin_with_role();
     role_is_free = false;
     tryst_op *first = send_from(0);
     role_is_free = true;
-    tryst_op *second = send_from(0); /* nobody runs another's submission */
+    /* the lock is free, but `first` is queued before it */
+    tryst_op *second = send_from(0);
     assert_int_equal(first->state, OP_SUBMITTED);
     pass(0);
     assert_int_equal(first->queued.seq, 0);
@@ -369,7 +376,8 @@ static void test_queued_goes_first(void **state)
     end_with_role();
 }
 
-/* While a host sleeps on the descriptor a submission queues, so that it is woken. */
+/* While a host sleeps on the descriptor, a submission is queued, so that the host is
+ * woken. */
 static void test_sleeper_is_woken(void **state)
 {
     begin_with_role();
@@ -386,7 +394,7 @@ static void test_sleeper_is_woken(void **state)
     end_with_role();
 }
 
-/* What a submission leaves for a pass keeps the host from sleeping. */
+/* Work that a submission leaves for a pass must keep the host from sleeping. */
 static void test_arm_asks_for_a_pass(void **state)
 {
     begin_with_role();
@@ -410,7 +418,8 @@ static void count_call(void *arg, tryst_op *op, tryst_status status)
     ++*(int *)arg;
 }
 
-/* What completes inside a submission is told by the next pass, never by the submission. */
+/* An operation that completes inside a submission is reported by the next pass, never by
+ * the submission. */
 static void test_no_callback_inside(void **state)
 {
     int calls = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A step that repeats the one before allocates nothing, at either end: small tensors before and after their
- * receives, large ones, WANTs that wait for their send or for their step, by string and by prepared key. And a
- * key that was declared is not declared again. */
+/* A step that repeats the one before must allocate nothing, at either end: small tensors
+ * before and after their receives, large ones, WANTs that wait for their send or for
+ * their step, by string and by prepared key. A key that was declared is not declared
+ * again. */
 #include "world.h"
 
 enum { KEYS = 40, WARM = 50, REPEATS = 50, SMALL = 64, LARGE = 20000, KINDS = 6 };
@@ -15,12 +16,12 @@ static const struct kind kinds[KINDS] = {
     {"posted", SMALL, true, true}, {"unexpected", SMALL, false, false},
     {"early", SMALL, false, true}, {"large", LARGE, true, false},
     {"parked", LARGE, true, true}, {"empty", 0, true, false}};
-/* Those of which one end is there before the other end has opened the step. */
+/* Kinds of which one end is submitted before the other rank has opened the step. */
 enum { EARLY_DATA = 2, EARLY_WANT = 4 };
 
 static struct world world;
 static uint8_t out[KINDS][LARGE], in[KINDS][KEYS][LARGE];
-static tryst_key *keys[KINDS][KEYS][2]; /* of the sender, of the receiver */
+static tryst_key *keys[KINDS][KEYS][2]; /* by end: the sender's handle, the receiver's */
 static char strings[KINDS][KEYS][TRYST_KEY_MAX + 1];
 static tryst_op *ops[KINDS][KEYS][2], *closes[2];
 static tryst_step *steps[2];
@@ -48,7 +49,7 @@ static void keys_release(void)
                 tryst_key_release(keys[kind][k][end]);
 }
 
-/* One end (0: the send) of all tensors of a kind. */
+/* Submit one end (0: the send) of all tensors of a kind. */
 static void submit(int kind, int end)
 {
     for (int k = 0; k < KEYS; k++) {
@@ -104,7 +105,8 @@ static void steps_close(void)
         world_done(closes[end], TRYST_OK);
 }
 
-/* The tensors of `early` are half there before the other end opens its step. */
+/* Run a step in which one end of the tensors of kind `early` is submitted before the
+ * other rank opens the step. */
 static void step_run(uint64_t id, int early)
 {
     bool first = kinds[early].recv_first;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shapes of collectives' edges: ends with different shapes, or of which only one has a shape, end with
- * TRYST_E_MISMATCH and texts that name both ranks and both shapes, whichever end is there first and however
- * the bytes travel; the next number of the key meets as if nothing had been. */
+/* Shapes of collectives' edges. Ends with different shapes, or of which only one has a
+ * shape, must end with TRYST_E_MISMATCH and texts that name both ranks and both shapes,
+ * whichever end comes first and however the bytes travel. The next number of the key must
+ * meet as usual. */
 #include "world.h"
 
 #include "rendezvous/protocol/outcome/shape.h"
@@ -22,7 +23,8 @@ static const struct flow_shape rooted = {
 
 static const struct {
     const struct flow_shape *send, *recv;
-    const char *says[2]; /* of the send, of the receive; NULL: they fit */
+    /* part of the shape in the error, by end: send, receive; NULL: the ends match */
+    const char *says[2];
 } rows[] = {
     {&sum, &sum, {NULL, NULL}},
     {NULL, NULL, {NULL, NULL}},
@@ -37,10 +39,10 @@ static struct world world;
 static tryst_step *steps[2];
 static uint8_t out[2 * LARGE], in[2 * LARGE];
 
-/* As the layer that makes flows. */
+/* Give an operation its shape, as the layer that makes flows does. */
 static tryst_op *with_shape(tryst_op *op, const struct flow_shape *shape)
 {
-    op->shaped = shape; /* it is submitted by the next pass */
+    op->shaped = shape; /* in time: the next pass submits the operation */
     if (shape)
         op->shape = *shape;
     return op;
@@ -58,7 +60,7 @@ static tryst_op *recv_one(size_t bytes, const struct flow_shape *shape)
     return with_shape(world_recv(&world, 1, steps[1], key, in, bytes, NULL), shape);
 }
 
-/* Either end first, or a small receive whose WANT crosses the DATA. */
+/* Either end comes first, or a small receive whose WANT crosses the DATA. */
 enum order { SEND_FIRST, RECV_FIRST, RECV_ANNOUNCED, ORDERS };
 
 static void meet(enum order order, size_t send_bytes, size_t recv_bytes, size_t row,
@@ -120,7 +122,7 @@ static void test_rows(void **state)
                 if (!rows[row].says[0] && size >= 2)
                     continue;
                 try_row(row, (enum order)order, sizes[size][0], sizes[size][1]);
-                try_row(0, SEND_FIRST, SMALL, SMALL); /* the key goes on */
+                try_row(0, SEND_FIRST, SMALL, SMALL); /* the key can still be used */
                 try_row(1, RECV_FIRST, SMALL, SMALL);
                 try_row(0, RECV_FIRST, LARGE, LARGE);
             }
@@ -135,7 +137,7 @@ static tryst_status alloc_any(void *arg, tryst_tensor *tensor)
     return TRYST_OK;
 }
 
-/* A receive that takes any shape of an ordinary send takes no collective's. */
+/* A receive that takes any shape of an ordinary send must not take a collective's. */
 static void test_alloc(void **state)
 {
     static const size_t sizes[] = {SMALL, LARGE};
@@ -192,7 +194,8 @@ static void test_names(void **state)
     world_close(&world);
 }
 
-/* Steps whose ids differ in the upper half, and numbers beyond 32 bits, are no others' for that. */
+/* Steps with ids that differ in the upper half, and numbers beyond 32 bits, must not be
+ * confused. */
 static void test_halves(void **state)
 {
     static const uint64_t ids[] = {

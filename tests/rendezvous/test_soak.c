@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Three engines with narrow quotas, at random: all directions, sizes, shapes, cancels, deadlines,
- * mismatches and failing allocations, in several steps that sides open late, pass over, close with
- * operations pending and DATA unread, or abort, while queues are held and let go. In the end nothing
- * may hang, nothing may be left, what succeeded is right, and both ends of each pair say what the
- * manual lets them say (support/outcomes.h).
+/* Three engines with narrow quotas, at random: all directions, sizes, shapes, cancels,
+ * deadlines, mismatches and failing allocations, in several steps. Sides open the steps
+ * late, pass them over, close them with operations pending and DATA unread, or abort
+ * them, while queues are held and released. In the end nothing may hang, nothing may be
+ * left, successful operations have the right bytes, and both ends of each pair report
+ * what the manual allows (support/outcomes.h).
  *
- * Short lives end while the sides meet: candidates for endpoints are refused, or never become ready, and sides
- * leave the group at any moment after their first submissions, in any order. Then all that was submitted
- * ends, and no endpoint is left.
+ * Short lives end while the sides still connect: candidates for endpoints are refused, or
+ * never become ready, and sides leave the group at any moment after their first
+ * submissions, in any order. Then all submitted operations must end, and no endpoint may
+ * be left.
  *
  * TRYST_TEST_SEED replays. */
 #include "support/outcomes.h"
@@ -40,7 +42,7 @@ enum manner { STAYS, CLOSES, ABORTS, ABORTS_AND_CLOSES, SKIPS };
 
 struct visit {
     enum manner manner;
-    int leaves_at; /* after so many submissions it closes or aborts */
+    int leaves_at; /* the side closes or aborts after this many submissions */
     int submitted, next;
     bool came, left;
     tryst_step *step; /* NULL: not open */
@@ -55,7 +57,7 @@ static bool one_in(uint64_t n)
     return random_range(&rng, n) == 0;
 }
 
-/* Key by key: from each side to each other. */
+/* The keys, in order: from each side to each other. */
 static int key_src(int key)
 {
     return key / 2;
@@ -73,7 +75,7 @@ static struct end *end_of(struct pair *pair, int side)
                                         : NULL;
 }
 
-/* ---- operations --------------------------------------------------------------------------- */
+/* ---- operations -------------------------------------------------------------------- */
 
 static void on_done(void *arg, tryst_op *op, tryst_status status)
 {
@@ -94,7 +96,7 @@ static tryst_status shape_take(void *arg, tryst_tensor *tensor)
     return TRYST_OK;
 }
 
-/* (A number that was lost for want of memory has aborted the step.) */
+/* A number that was lost for want of memory has aborted the step. */
 static void submit(struct end *end, int side, tryst_step *step)
 {
     struct pair *pair = end->pair;
@@ -166,9 +168,9 @@ static void pairs_free(void)
     }
 }
 
-/* ---- steps -------------------------------------------------------------------------------- */
+/* ---- steps ------------------------------------------------------------------------- */
 
-/* Nobody skips the last one, which tells of those that were passed over. */
+/* No side skips the last step: opening it closes the steps that were passed over. */
 static void visits_make(void)
 {
     memset(visits, 0, sizeof visits);
@@ -201,7 +203,7 @@ static void visit_close(struct visit *visit)
     visit->step = NULL;
 }
 
-/* What it came for is done: now its manner shows. */
+/* The side has made its submissions: close or abort by its manner. */
 static void visit_leave(struct visit *visit)
 {
     visit->left = true;
@@ -211,7 +213,7 @@ static void visit_leave(struct visit *visit)
         visit_close(visit);
 }
 
-/* The side opens its next step, or passes over it. */
+/* Let the side open its next step, or pass over it. */
 static void visit_next(int side)
 {
     for (int i = 0; i < STEPS; i++) {
@@ -227,7 +229,7 @@ static void visit_next(int side)
     }
 }
 
-/* The next submission of a side in a step. */
+/* Make the side's next submission in a step. */
 static void visit_submit(int side, int step)
 {
     struct visit *visit = &visits[side][step];
@@ -264,7 +266,7 @@ static bool visits_are_over(void)
     return true;
 }
 
-/* ---- knobs -------------------------------------------------------------------------------- */
+/* ---- knobs ------------------------------------------------------------------------- */
 
 static void knobs_turn(struct side *side)
 {
@@ -288,7 +290,7 @@ static void knobs_release(struct side *side)
     side->no_kind = 0;
 }
 
-/* ---- the end ------------------------------------------------------------------------------ */
+/* ---- the end ----------------------------------------------------------------------- */
 
 static void end_judge(const struct end *end, int side, struct outcome_end *judged)
 {
@@ -317,7 +319,7 @@ static void check(const struct pair *pair, bool failing)
     const char *fault = outcome_fault(&both);
     if (failing && both.send.status != TRYST_IN_PROGRESS &&
         both.recv.status != TRYST_IN_PROGRESS)
-        fault = NULL; /* for want of memory either end may fail */
+        fault = NULL; /* without memory either end may fail */
     if (fault)
         fail_msg(
             "%s: pair %d of key %d (%d to %d), step %d%s, %zu bytes, meets as %s: send "
@@ -334,7 +336,7 @@ static void check(const struct pair *pair, bool failing)
     }
 }
 
-/* Whoever is still in a step knows that it was aborted, if it was. */
+/* Check that a side with the step still open sees the abort, if there was one. */
 static void visit_check(const struct visit *visit, int step, bool failing)
 {
     tryst_error error = {.struct_size = sizeof error};
@@ -370,7 +372,7 @@ static void life_end(bool failing)
     for (int i = 0; i < SIDES; i++)
         knobs_release(&world.sides[i]);
     for (int i = 0; i < 2 * OPS; i++)
-        world_advance(&world, NS_PER_S); /* deferred ones come one a tick */
+        world_advance(&world, NS_PER_S); /* deferred receives come again one a tick */
     hang_tell();
     for (int i = 0; i < OPS; i++)
         check(&pairs[i], failing);
@@ -395,7 +397,7 @@ static void life_end(bool failing)
     }
 }
 
-/* ---- lives -------------------------------------------------------------------------------- */
+/* ---- lives ------------------------------------------------------------------------- */
 
 static void life_turn(bool failing)
 {
@@ -424,7 +426,8 @@ static void life_turn(bool failing)
         clock_fake_advance(&world.clock, random_range(&rng, NS_PER_S));
 }
 
-/* Pairs of one key are submitted in order on each side; the sides are not. */
+/* Run one life. Each side submits the pairs of one key in order; the sides do not wait
+ * for each other. */
 static void life(bool failing)
 {
     const struct world_setting settings[] = {{"slice_bytes", "4K"},
@@ -441,8 +444,8 @@ static void life(bool failing)
     for (int i = 0; i < SIDES; i++)
         world.sides[i].rail.base.posted_max = 4;
     world.sides[0].window_bytes = 8192;
-    if (failing ||
-        one_in(2)) /* (an endpoint for which there is no memory ends the peer) */
+    /* an endpoint for which memory is missing ends the peer */
+    if (failing || one_in(2))
         for (int i = 0; i < SIDES; i++)
             world_join(&world, i, (i + 1) % SIDES);
     pairs_make();
@@ -454,9 +457,9 @@ static void life(bool failing)
     pairs_free();
 }
 
-/* ---- short lives -------------------------------------------------------------------------- */
+/* ---- short lives ------------------------------------------------------------------- */
 
-/* What keeps two sides from meeting at once. */
+/* Turn the knobs that keep two sides from connecting at once. */
 static void contact_turn(struct side *side)
 {
     side->refuses = (uint32_t)random_range(&rng, 3);
@@ -466,8 +469,8 @@ static void contact_turn(struct side *side)
     world.hold_links = one_in(3);
 }
 
-/* One step further on the way out: each may come before the one before has had its effect, as where the
- * waits of tryst_group_close end by their time-outs. */
+/* Take the side one step further on its way out. A step may come before the previous one
+ * has had its effect, as when the waits of tryst_group_close time out. */
 static void leave_turn(int side, int *stage)
 {
     static void (*const stages[])(struct rendezvous *) = {
@@ -476,7 +479,7 @@ static void leave_turn(int side, int *stage)
     if (*stage == (int)COUNT_OF(stages))
         return;
     if (*stage == 0)
-        rendezvous_progress(rdv); /* what was submitted before */
+        rendezvous_progress(rdv); /* runs earlier submissions */
     if (*stage == 0)
         for (int step = 0; step < STEPS; step++) {
             visits[side][step].step = NULL; /* the group's close closes it */
@@ -541,7 +544,7 @@ static void short_life(void)
     pairs_free();
 }
 
-/* ---- tests -------------------------------------------------------------------------------- */
+/* ---- tests ------------------------------------------------------------------------- */
 
 static void soak(bool failing)
 {
@@ -586,7 +589,7 @@ int main(void)
         cmocka_unit_test(test_soak),
         cmocka_unit_test(test_soak_no_memory),
     };
-    const char *only = getenv("TRYST_TEST_ONLY"); /* for a debugger */
+    const char *only = getenv("TRYST_TEST_ONLY"); /* for use in a debugger */
     if (only)
         cmocka_set_test_filter(only);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Both ends of the stream of small tensors, joined by a channel of frames, against plain
- * arrays: what the producer believes is done is what the consumer has done, never more,
- * and in the end all of it. And the short names of keys. */
+ * arrays: the sends that the producer takes as done must be done at the consumer, and in
+ * the end all are. And the short names of keys. */
 #include <string.h>
 
 #include "core/memory/alloc.h"
@@ -12,18 +12,19 @@
 
 enum { SENDS = 1500, WINDOW = STREAM_WINDOW, FRAMES = 4 * SENDS };
 
-/* ---- two ends ----------------------------------------------------------------------------- */
+/* ---- two ends ---------------------------------------------------------------------- */
 
 struct record {
     bool kept; /* else DONE */
     uint64_t number;
 };
 
-/* A header, and before it records. */
+/* A header, and the records before it. */
 struct frame {
     uint32_t base;
     uint64_t mask;
-    size_t records; /* of `said`, the first so many belong to this frame or one before */
+    /* records of this frame and the earlier ones, counted in `ends.said` */
+    size_t records;
 };
 
 static struct {
@@ -31,12 +32,12 @@ static struct {
     struct stream_out out;
     uint64_t first;                /* number of ops[0] */
     uint64_t came;                 /* DATA that the consumer has read */
-    struct stream_send ops[SENDS]; /* by number - first */
-    bool done[SENDS];              /* at the consumer */
-    bool passed[SENDS];            /* KEPT is said */
-    bool ended[SENDS];             /* at the producer */
+    struct stream_send ops[SENDS]; /* indexed by number - first */
+    bool done[SENDS];              /* done at the consumer, by number - first */
+    bool passed[SENDS];            /* KEPT has been sent, by number - first */
+    bool ended[SENDS];             /* ended at the producer, by number - first */
     struct record said[2 * SENDS];
-    size_t said_count, packed; /* records: made, and in a frame */
+    size_t said_count, packed; /* records: made, and packed in frames */
     struct frame frames[FRAMES];
     size_t frames_count, read; /* frames: sent, and read */
     size_t records_read;
@@ -84,7 +85,8 @@ static void data_comes(void)
     assert_false(stream_in_overdue(&ends.in));
 }
 
-/* Of one that has come; `refuse`: it fails, which is a record's to say. */
+/* End the receive of a number that has come; with `refuse` it fails, which a record
+ * reports. */
 static void recv_done(size_t i, bool refuse)
 {
     assert_true(i < ends.came && !ends.done[i]);
@@ -96,7 +98,7 @@ static void recv_done(size_t i, bool refuse)
     ends.done[i] = true;
 }
 
-/* A frame leaves with at most `max` of the records that are owed. */
+/* Send a frame with at most `max` of the records that are due. */
 static void frame_leaves(size_t max)
 {
     size_t owed = ends.said_count - ends.packed;
@@ -111,7 +113,7 @@ static void send_ended(struct stream_send *op)
 {
     size_t i = (size_t)(op->number - ends.first);
     assert_true(i < sent() && &ends.ops[i] == op);
-    assert_true(ends.done[i]); /* never before the consumer says so */
+    assert_true(ends.done[i]); /* never before the consumer has finished it */
     assert_false(ends.ended[i]);
     ends.ended[i] = true;
 }
@@ -155,7 +157,7 @@ static void frames_come(void)
         frame_comes();
 }
 
-/* All that is owed is said and heard. */
+/* Send and read all that is due. */
 static void settle(void)
 {
     if (ends.packed < ends.said_count || stream_in_is_owed(&ends.in))
@@ -185,7 +187,7 @@ static void ends_close(void)
     assert_null(stream_out_take(&ends.out, ends.first));
 }
 
-/* n DATA leave and come. */
+/* Send and receive n DATA. */
 static void exchange(size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -194,10 +196,10 @@ static void exchange(size_t n)
     }
 }
 
-/* ---- random orders ------------------------------------------------------------------------ */
+/* ---- random orders ----------------------------------------------------------------- */
 
-/* One that has come, among the newest `reach`, and is not done; SIZE_MAX: none was found.
- * */
+/* Find a number that has come, is among the newest `reach`, and is not done; SIZE_MAX:
+ * not found. */
 static size_t some_open(struct random *random, size_t reach)
 {
     for (int tries = 0; ends.came && tries < 8; tries++) {
@@ -266,12 +268,13 @@ static void test_random(void **state)
     run_seed(unit_seed());
 }
 
-/* ---- edges -------------------------------------------------------------------------------- */
+/* ---- edges ------------------------------------------------------------------------- */
 
 static const uint64_t firsts[] = {0, UINT32_MAX - 70, UINT32_MAX,
                                   (uint64_t)UINT32_MAX + 1, 3ull << 32};
 
-/* The window full to the last: nothing is passed; one more, and the oldest is. */
+/* With the window full to the last number KEPT is not sent; with one more, KEPT is sent
+ * for the oldest. */
 static void test_window(void **state)
 {
     for (size_t f = 0; f < COUNT_OF(firsts); f++) {
@@ -289,7 +292,8 @@ static void test_window(void **state)
     }
 }
 
-/* All behind base are done, in the mask; then base, and it jumps over all of them. */
+/* All numbers behind base are done, in the mask. Then base is done, and jumps over all of
+ * them. */
 static void test_mask_full(void **state)
 {
     for (size_t f = 0; f < COUNT_OF(firsts); f++) {
@@ -311,7 +315,7 @@ static void test_mask_full(void **state)
     }
 }
 
-/* The mask is full, and base is passed: it jumps as far. */
+/* The mask is full when KEPT is sent for base: base jumps as far. */
 static void test_mask_full_passed(void **state)
 {
     ends_open(UINT32_MAX - 3);
@@ -327,7 +331,7 @@ static void test_mask_full_passed(void **state)
     ends_close();
 }
 
-/* One hole stays behind base when it jumps. */
+/* One unfinished number remains in the mask when base jumps. */
 static void test_hole(void **state)
 {
     for (size_t hole = 1; hole < WINDOW; hole++) {
@@ -346,7 +350,8 @@ static void test_hole(void **state)
     }
 }
 
-/* No place is left, and none comes back until a header says that the oldest is done. */
+/* The ring has no place left, and no place comes back until a header reports the oldest
+ * number as done. */
 static void test_ring_full(void **state)
 {
     uint64_t number;
@@ -357,20 +362,20 @@ static void test_ring_full(void **state)
         assert_false(stream_out_has_place(&ends.out));
         for (size_t i = 0; i < STREAM_RING; i++)
             data_comes();
-        struct stream_in in = ends.in; /* one more had no place */
+        struct stream_in in = ends.in; /* one more number had no place */
         assert_false(stream_in_take(&in, &number));
         settle();
         /* all but WINDOW are kept, without any receive */
         assert_true(ends.out.acked == ends.first + STREAM_RING - WINDOW);
         exchange(STREAM_RING - WINDOW);
         assert_false(stream_out_has_place(&ends.out));
-        recv_done(STREAM_RING, false); /* passed long ago */
+        recv_done(STREAM_RING, false); /* KEPT was sent long ago */
         settle();
         ends_close();
     }
 }
 
-/* Headers that are repeated, and some that are missing: the next one says it all. */
+/* Some headers are repeated, some are lost: the next header carries everything. */
 static void test_headers(void **state)
 {
     ends_open(UINT32_MAX - 30);
@@ -389,7 +394,7 @@ static void test_headers(void **state)
     ends_close();
 }
 
-/* A record is owed: headers say what they said before, whatever is done. */
+/* While a record is due, headers repeat the earlier state, whatever is done. */
 static void test_header_waits(void **state)
 {
     ends_open(0);
@@ -418,8 +423,8 @@ static uint64_t bits_up_to(unsigned top, bool full)
     return full ? one | (one - 1) : one;
 }
 
-/* Every header that speaks of a number which was not sent is refused, every other is not.
- * */
+/* A header that acknowledges a number which was not sent must be refused, every other
+ * accepted. */
 static void check_all(uint64_t acked, uint64_t under_way)
 {
     struct stream_out out = {.acked = acked, .next = acked + under_way};
@@ -448,7 +453,7 @@ static void test_check(void **state)
     }
 }
 
-/* For few sends under way, every mask. */
+/* For few sends in flight, try every mask. */
 static void test_check_masks(void **state)
 {
     for (uint64_t n = 0; n <= 10; n++) {
@@ -461,7 +466,7 @@ static void test_check_masks(void **state)
     }
 }
 
-/* Many late sends, ended in any order; numbers that share a list are told apart. */
+/* Many kept sends, ended in any order; numbers that share a list are kept apart. */
 static void test_late(void **state)
 {
     enum { LATE = 400 };
@@ -500,7 +505,7 @@ static void test_no_memory(void **state)
     stream_out_close(&out);
 }
 
-/* ---- names -------------------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------------------- */
 
 static struct names_in names;
 static struct names_out told;
@@ -508,7 +513,7 @@ static struct scope scopes[3];
 static struct entry entries[3];
 static tryst_key *key;
 
-/* Entry i is the key's in step 5 + i. */
+/* Set up entry i as the key's entry in step 5 + i. */
 static void names_begin(void)
 {
     memset(&names, 0, sizeof names);
@@ -527,7 +532,7 @@ static void names_begin(void)
     }
 }
 
-/* All references to the key are given back. */
+/* Close, and check that all references to the key were released. */
 static void names_end(void)
 {
     names_in_close(&names);
@@ -547,7 +552,7 @@ static struct name *declare(uint32_t number, const struct name_terms *terms)
     return name;
 }
 
-/* What freeing an entry does (table.c). */
+/* Do what freeing an entry does (table.c). */
 static void entry_goes(struct entry *entry)
 {
     if (entry->name)
@@ -558,10 +563,10 @@ static void entry_goes(struct entry *entry)
 static void test_name_places(void **state)
 {
     names_begin();
+    /* also 0, the number in an empty place */
     for (uint32_t n = 1; n <= 3; n++)
         for (uint32_t i = 0; i <= NAMES_FIRST; i++)
-            assert_null(
-                name_find(&names, i * n)); /* also 0, which an empty place holds */
+            assert_null(name_find(&names, i * n));
     struct name *name = declare(7, &plain);
     assert_ptr_equal(name_find(&names, 7), name);
     assert_true(name->hash == 99 && !name->entry && !name_leads(name, 5));
@@ -569,7 +574,7 @@ static void test_name_places(void **state)
     name_bind(name, &entries[0]);
     assert_ptr_equal(entries[0].name, name);
     assert_true(name_leads(name, 5) && !name_leads(name, 6));
-    /* the place is taken by another name: the entry has none */
+    /* Another name takes the place: the entry loses its name. */
     assert_ptr_equal(declare(7 + NAMES_FIRST, &plain), name);
     assert_null(entries[0].name);
     assert_null(name_find(&names, 7));
@@ -586,7 +591,7 @@ static void test_name_anew(void **state)
     name_bind(new, &entries[0]);
     assert_ptr_equal(entries[0].name, new);
     assert_null(old->entry);
-    /* the old place is taken anew: the entry keeps its new name */
+    /* The old place gets another name: the entry keeps its new name. */
     name_bind(declare(1 + NAMES_FIRST, &plain), &entries[1]);
     assert_ptr_equal(entries[0].name, new);
     assert_ptr_equal(name_find(&names, 2)->entry, &entries[0]);
@@ -597,7 +602,7 @@ static void test_name_anew(void **state)
     names_end();
 }
 
-/* A name goes from step to step, and stays where its entry goes. */
+/* A name goes from step to step, and stays when its entry is freed. */
 static void test_name_steps(void **state)
 {
     names_begin();
@@ -614,7 +619,7 @@ static void test_name_steps(void **state)
     names_end();
 }
 
-/* What DATA has no room for is the declaration's. */
+/* The declaration carries the terms for which DATA has no room. */
 static void test_name_terms(void **state)
 {
     static const struct flow_shape shape = {.count = 5};
@@ -629,7 +634,7 @@ static void test_name_terms(void **state)
     names_end();
 }
 
-/* Another key is declared. */
+/* Declare another key. */
 static void declare_other(unsigned i)
 {
     static struct scope scope = {.id = 5};
@@ -644,8 +649,9 @@ static void declare_other(unsigned i)
     prepared_unref(other);
 }
 
-/* The producer uses a name exactly as long as the consumer has it, also across 32 bits, and with the large
- * table from the moment on in which it reads of that. */
+/* The producer must use a name exactly as long as the consumer has it, also across 32
+ * bits, and with the large table from the moment on in which the producer reads of that
+ * table. */
 static void test_name_told(void **state)
 {
     static const uint64_t starts[] = {0, UINT32_MAX - NAMES_MAX, UINT32_MAX};
@@ -668,20 +674,22 @@ static void test_name_told(void **state)
             assert_int_equal(name_is_declared(&entries[2], 0), leads);
             if (many && i == NAMES_FIRST / 2) {
                 names_out_grow(&told);
-                assert_false(
-                    name_is_declared(&entries[0], 0)); /* until it is found anew */
+                /* until the entry adopts the name anew */
+                assert_false(name_is_declared(&entries[0], 0));
                 assert_true(name_adopt(&told, &entries[0], &plain));
             }
             assert_int_equal(name_is_declared(&entries[0], 0), leads);
             assert_int_equal(leads, i < most);
-            names.count = many ? names.count : 0; /* else the large table would be due */
+            /* else the consumer would go over to the large table */
+            names.count = many ? names.count : 0;
             declare_other(i);
         }
         names_end();
     }
 }
 
-/* With the large table at the consumer all that was valid stays so, and leads to where it led. */
+/* When the consumer goes over to the large table, all valid names stay valid, and lead to
+ * the same entries. */
 static void test_names_grow(void **state)
 {
     struct name *old = NULL;
@@ -711,8 +719,8 @@ static void test_names_grow(void **state)
     names_end();
 }
 
-/* One name serves the entries of all steps, until another use needs other terms, or the consumer has no key
- * by it. */
+/* One name serves the entries of all steps, until a use needs other terms, or the
+ * consumer has no key by that name. */
 static void test_name_adopted(void **state)
 {
     static const struct flow_shape shape = {.count = 5}, larger = {.count = 6};
@@ -734,7 +742,7 @@ static void test_name_adopted(void **state)
     name_withdraw(&told, &entries[1]);
     assert_false(name_is_declared(&entries[0], 0));
     assert_false(name_adopt(&told, &entries[0], &plain));
-    name_withdraw(&told, &entries[0]); /* twice does no harm */
+    name_withdraw(&told, &entries[0]); /* a second withdrawal has no effect */
     names_end();
 }
 

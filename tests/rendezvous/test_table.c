@@ -77,7 +77,8 @@ static void test_scopes(void **state)
     assert_true(scope_is_closed(&rdv.scopes, 1));
 }
 
-/* What a peer says of a step before it is open here: dropped unless something was put into it. */
+/* An early scope, for a peer's records of a step that is not open here, is dropped unless
+ * it holds something. */
 static void test_early_scopes(void **state)
 {
     struct scope *empty = scope_open_early(&rdv.scopes, 10);
@@ -96,7 +97,7 @@ static void test_early_scopes(void **state)
     assert_ptr_equal(scope_find(&rdv.scopes, 11), full);
 }
 
-/* Found by id whatever the ids are, also where the index finds no memory to grow. */
+/* Scopes are found by id whatever the ids are, also where the index cannot grow. */
 static void test_many_scopes(void **state)
 {
     static const uint64_t strides[] = {1, 1ull << 32, 0x100000001ull, UINT64_MAX / 3};
@@ -125,7 +126,7 @@ static void test_many_scopes(void **state)
     }
 }
 
-/* One hash for all keys, or one bucket: each key has its own entry all the same. */
+/* With one hash for all keys, or one bucket, each key still has its own entry. */
 static void test_collisions(void **state)
 {
     static const uint64_t hashes[] = {0, 42};
@@ -156,11 +157,12 @@ static void test_collisions(void **state)
             assert_null(entry_find(scope, key->hash + 1, key->string, key->bytes));
         }
         assert_non_null(entry_hashed(scope, made[7]->key->hash, 0));
-        assert_null(entry_hashed(scope, made[7]->key->hash, 1)); /* somebody else's key */
+        /* a key of other ranks */
+        assert_null(entry_hashed(scope, made[7]->key->hash, 1));
     }
 }
 
-/* Keys of records: what does not name these two ranks leaves no entry behind. */
+/* Keys of records: a key that does not name these two ranks leaves no entry behind. */
 static void test_record_keys(void **state)
 {
 #define DEV(rank) "/job:a/replica:0/task:" rank "/device:CPU:0"
@@ -169,7 +171,8 @@ static void test_record_keys(void **state)
         bool may_make;
         tryst_status status;
     } rows[] = {{DEV("0") ";10;" DEV("1") ";e;0:0", true, TRYST_OK},
-                {DEV("0") ";10;" DEV("1") ";e;0:0", false, TRYST_OK}, /* there already */
+                /* the entry exists already */
+                {DEV("0") ";10;" DEV("1") ";e;0:0", false, TRYST_OK},
                 {DEV("0") ";10;" DEV("1") ";f;0:0", false, TRYST_E_NOMEM},
                 {DEV("0") ";11;" DEV("1") ";e;0:0", true, TRYST_E_INCARNATION},
                 {DEV("1") ";11;" DEV("0") ";e;0:0", true, TRYST_E_KEY},
@@ -241,7 +244,7 @@ static void test_queues(void **state)
     for (int i = 0; i < COUNT; i++)
         list_remove(&sends[i].queued.node);
     want_unpark(wants[7]);
-    want_unpark(wants[7]); /* twice does no harm */
+    want_unpark(wants[7]); /* a second call has no effect */
     assert_null(want_find(entry, 14));
     assert_int_equal(peer.in.parked_count, COUNT - 1);
     want_free(wants[7]);
@@ -266,12 +269,12 @@ static void test_no_memory(void **state)
         snprintf(edge, sizeof edge, "e%d", i);
         tryst_key *key = key_make(edge, 0);
         alloc_fail_at(1);
-        if (i == 0) { /* the pool has none yet */
+        if (i == 0) { /* the pool is empty */
             assert_null(entry_get(scope, key));
             assert_true(alloc_fail_off());
             alloc_fail_at(2);
         }
-        /* growing the table: its chains only get longer */
+        /* The table cannot grow: its chains only get longer. */
         assert_non_null(entry_get(scope, key));
         alloc_fail_off();
         tryst_key_release(key);
@@ -280,7 +283,8 @@ static void test_no_memory(void **state)
     assert_int_equal(scope->entries.count, 40);
 }
 
-/* A step's memory goes to the next one: no allocation, and nothing of the last one in it. */
+/* A step's memory goes to the next step: no allocation, and nothing of the last step in
+ * it. */
 static void test_scope_again(void **state)
 {
     enum { STEPS = 3 * SCOPES_SPARE, KEYS = 100 };
@@ -329,7 +333,8 @@ static tryst_key *known_get(const char *edge)
     return key;
 }
 
-/* The newest KEYS_MAX keys are one object each, without an allocation; what is held stays. */
+/* The newest KEYS_MAX keys are one object each and need no allocation; keys in use
+ * stay. */
 static void test_keys(void **state)
 {
     tryst_key *first, *again;
@@ -363,8 +368,8 @@ static void test_keys(void **state)
     assert_int_equal(alloc_live_count(), live);
 }
 
-/* The key is there without memory for the table; a string that is no key is not. A wrong hash, as a peer may
- * report it, finds nothing. */
+/* A key can be prepared without memory for the table; an invalid string cannot. A wrong
+ * hash, as a peer may send it, finds nothing. */
 static void test_keys_no_memory(void **state)
 {
     tryst_key *key;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is said of a peer that is given up, as users read it: each text behind "rank 3 ", printed and checked for
- * its form. Those of the table come from there; of the others, which have reasons of their own, the
- * sources themselves are read (TEST_SOURCES). */
+/* The texts for a peer that is given up, as users read them: each behind "rank 3 ",
+ * printed and checked for its form. The test reads those of the table from the table; the
+ * others, which have their own reasons, from the sources (TEST_SOURCES). */
 #include "world.h"
 
 #include "rendezvous/peer/fault.h"
@@ -39,7 +39,8 @@ static void text_check(const char *text)
     assert_true(bytes > 0 && !strchr(" .;:", text[bytes - 1]));
 }
 
-/* As operations and the log have them; what to do is not cut off, however long the rank and the details. */
+/* Check the texts as operations and the log show them. The advice must not be cut off,
+ * however long the rank and the details. */
 static void test_table(void **state)
 {
     static const char details[] = "tag ffffffffffff, 18446744073709551615 bytes";
@@ -62,7 +63,7 @@ static void test_table(void **state)
     }
 }
 
-/* ---- texts in the sources ----------------------------------------------------------------- */
+/* ---- texts in the sources ---------------------------------------------------------- */
 
 static char *file_read(const char *path)
 {
@@ -75,7 +76,8 @@ static char *file_read(const char *path)
     return text;
 }
 
-/* The literal that begins at `at` (a quote), with those that follow it; returns what is behind them. */
+/* Copy the literal that begins at `at` (a quote), with those that follow it; return the
+ * end. */
 static const char *literal_take(const char *at, char *out)
 {
     while (*at == '"') {
@@ -89,13 +91,14 @@ static const char *literal_take(const char *at, char *out)
     return at;
 }
 
-/* Every text in a call of peer_give_up, or made for one; not formats that begin with another text. */
+/* Check every text in a call of peer_give_up, or made for one, except formats that begin
+ * with another text. */
 static int texts_check(const char *source, const char *call)
 {
     int count = 0;
     for (const char *at = source; (at = strstr(at, call)) != NULL;) {
-        const char *end =
-            strchr(at, ';'); /* also one in a text, which is then read to its end */
+        /* may lie in a text, which is then read to its end */
+        const char *end = strchr(at, ';');
         assert_non_null(end);
         for (const char *quote = at;
              (quote = strchr(quote, '"')) != NULL && quote < end;) {
@@ -103,7 +106,7 @@ static int texts_check(const char *source, const char *call)
             quote = literal_take(quote, text);
             char *format = strstr(text, ": %");
             if (format)
-                *format = '\0'; /* the reason that follows */
+                *format = '\0'; /* cut the reason that follows */
             if (strlen(text) > 2 && text[strlen(text) - 2] == ':')
                 text[strlen(text) - 2] = '\0';
             if (text[0] && text[0] != '%') {
@@ -139,8 +142,8 @@ static void test_sources(void **state)
         free(source);
     }
     assert_in_range(count, 16, 100);
-    for (size_t i = 0; i < COUNT_OF(folders);
-         i++) { /* what is wrong there is in the table */
+    /* These files must use the table's texts. */
+    for (size_t i = 0; i < COUNT_OF(folders); i++) {
         char path[512];
         (void)snprintf(path, sizeof path, "%s/%s", TEST_SOURCES, folders[i]);
         char *source = file_read(path);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The most urgent leaves first wherever operations wait: for frames, for credit, for WANTs, for posted
- * slots; it may become so while it waits; and what is under way can be given up between two slices. */
+/* The most urgent operation leaves first wherever operations wait: for frames, for
+ * credit, for WANTs, for posted slots. An operation may become urgent while it waits; and
+ * a transfer can be given up between two slices. */
 #include "world.h"
 
 #include <stdlib.h>
@@ -13,7 +14,7 @@ enum { MANY = 40 };
 
 static struct world world;
 static uint8_t out[LARGE], in[LARGE];
-static int order[MANY + 1]; /* which receive was complete, first to last */
+static int order[MANY + 1]; /* the receives in the order in which they completed */
 static int order_count;
 
 static const struct world_setting small_slices[] = {{"slice_bytes", "4K"}, {0}};
@@ -73,7 +74,8 @@ static tryst_op *recv_n(tryst_step *step, int n, size_t bytes, int32_t priority)
     return world_recv(&world, 1, step, key_of(n), in, bytes, &params);
 }
 
-/* At which place the last one, which alone is urgent, was received; all the others in their order. */
+/* Return the place at which the last operation, the only urgent one, was received. Check
+ * that all others kept their order. */
 static int place_of_last(int count)
 {
     int place = -1;
@@ -86,9 +88,10 @@ static int place_of_last(int count)
     return place;
 }
 
-/* ---- small tensors ------------------------------------------------------------------------ */
+/* ---- small tensors ----------------------------------------------------------------- */
 
-/* Small sends wait for a frame, or for credit. The last is urgent, or becomes so while it waits. */
+/* Let small sends wait for a frame, or for credit. The last is urgent, or becomes urgent
+ * while it waits. */
 static int small_last(const struct world_setting *settings, bool raise)
 {
     tryst_step *steps[2];
@@ -120,14 +123,15 @@ static void test_small(void **state)
     assert_int_equal(small_last(NULL, true), 0);
     assert_int_equal(small_last(fifo, false), MANY - 1);
     assert_int_equal(small_last(fifo, true), MANY - 1);
-    assert_true(small_last(little_credit, false) <=
-                8); /* what had credit was packed before it */
+    /* sends with credit were packed before it */
+    assert_true(small_last(little_credit, false) <= 8);
     assert_true(small_last(little_credit, true) <= 8);
 }
 
-/* ---- receives that announce themselves ---------------------------------------------------- */
+/* ---- receives that announce themselves --------------------------------------------- */
 
-/* WANTs that leave before that of an urgent receive which came behind `count` others. */
+/* Return the number of WANTs that leave before the WANT of an urgent receive behind
+ * `count` others. */
 static uint32_t wants_before(const struct world_setting *settings, int count)
 {
     tryst_step *steps[2];
@@ -151,7 +155,7 @@ static uint32_t wants_before(const struct world_setting *settings, int count)
     return sent;
 }
 
-/* It leaves with the next frame that may carry a WANT at all. */
+/* The urgent WANT leaves with the next frame that may carry a WANT at all. */
 static void test_wants(void **state)
 {
     const char *text = getenv("TRYST_TEST_COUNT");
@@ -160,9 +164,10 @@ static void test_wants(void **state)
     assert_true(wants_before(NULL, count) <= 256);
 }
 
-/* ---- a receive is raised ------------------------------------------------------------------ */
+/* ---- a receive is raised ----------------------------------------------------------- */
 
-/* Its producer hears of it, whether the WANT is parked there or its transfer waits. */
+/* A raised receive reaches its producer, whether the WANT is parked there or the transfer
+ * waits. */
 static void test_raise_receive(void **state)
 {
     for (int matched = 0; matched < 2; matched++) {
@@ -174,7 +179,7 @@ static void test_raise_receive(void **state)
         tryst_op *send = matched ? send_n(steps[0], 0, LARGE, 5) : NULL;
         world_settle(&world);
         assert_int_equal(tryst_op_reprioritize(recv, -7), TRYST_OK);
-        assert_int_equal(tryst_op_reprioritize(recv, 3), TRYST_OK); /* changes nothing */
+        assert_int_equal(tryst_op_reprioritize(recv, 3), TRYST_OK); /* no effect */
         world_settle(&world);
         send = matched ? send : send_n(steps[0], 0, LARGE, 5);
         world_settle(&world);
@@ -189,7 +194,7 @@ static void test_raise_receive(void **state)
     }
 }
 
-/* The class and priority of a transfer, by what each of its ends says. */
+/* The class and priority of a transfer, by the values of both ends. */
 static void test_both_ends(void **state)
 {
     enum { P = TRYST_OP_PRIORITY, B = TRYST_OP_BACKGROUND };
@@ -233,10 +238,11 @@ static void test_both_ends(void **state)
     }
 }
 
-/* ---- given up between two slices ---------------------------------------------------------- */
+/* ---- given up between two slices --------------------------------------------------- */
 
-/* The receiver gives up with slices under way: those are awaited, no other starts, and window, slots and
- * buffers come back. The cancel may cross the slices' DONE. */
+/* The receiver gives up with slices in flight: it must wait for those, no other slice
+ * starts, and window, slots and buffers come back. The cancel may cross the slices'
+ * DONE. */
 static void test_cancel_between_slices(void **state)
 {
     for (int crossing = 0; crossing < 2; crossing++) {
@@ -252,8 +258,8 @@ static void test_cancel_between_slices(void **state)
         world.sides[0].hold_frames = crossing;
         assert_int_equal(tryst_op_cancel(recv), TRYST_OK);
         world_settle(&world);
-        assert_int_equal(tryst_op_test(recv),
-                         TRYST_IN_PROGRESS); /* bytes are on their way */
+        /* slices are in flight */
+        assert_int_equal(tryst_op_test(recv), TRYST_IN_PROGRESS);
         world.sides[1].hold_bulk = false;
         world_settle(&world);
         world.sides[0].hold_frames = false;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The encoders against the decoders: what is written is what wire.h says, byte by byte; frames of records drawn
- * at random pass the checks, and give back every field; a record that does not fit leaves no trace. */
+/* The encoders against the decoders: the encoders write what wire.h describes, byte by
+ * byte; frames of random records pass the checks and give back every field; a record that
+ * does not fit leaves no trace. */
 #include "core/os/random.h"
 #include "rendezvous/protocol/wire/wire_decode.h"
 #include "rendezvous/protocol/wire/wire_encode.h"
@@ -18,7 +19,7 @@ static uint8_t payload[4096];
 static const struct flow_shape shape = {
     .count = 0x0102030405060708, .root = -1, .operation = 1, .dtype = 2, .op = 3};
 
-/* ---- byte by byte ------------------------------------------------------------------------- */
+/* ---- byte by byte ------------------------------------------------------------------ */
 
 static bool answer_put(struct wire_writer *writer)
 {
@@ -89,7 +90,7 @@ static bool data_put(struct wire_writer *writer)
                      "\xaa\xbb");
 }
 
-/* A failed DATA, and the payload that says where that began. */
+/* Write a failed DATA, with the payload that gives the origin of the failure. */
 static bool named_put(struct wire_writer *writer)
 {
     const struct record_failure failure = {.origin_rank = 5,
@@ -227,7 +228,7 @@ static void test_bytes(void **state)
     }
 }
 
-/* A frame takes 59 tensors of 64 bytes whose keys were declared. */
+/* A frame takes 59 tensors of 64 bytes with declared keys. */
 static void test_full_frame(void **state)
 {
     struct wire_writer writer = wire_begin(frame, sizeof frame);
@@ -236,9 +237,9 @@ static void test_full_frame(void **state)
     assert_int_equal(writer.records, 59);
 }
 
-/* ---- at random ---------------------------------------------------------------------------- */
+/* ---- at random --------------------------------------------------------------------- */
 
-/* Fields in range, so that the record passes. */
+/* Write a record with random fields within their ranges, so that the record passes. */
 static bool random_put(struct random *random, struct wire_writer *writer)
 {
     static const uint8_t answers[] = {RECORD_DONE,     RECORD_KEPT,   RECORD_CANCEL,
@@ -315,13 +316,13 @@ static void test_random(void **state)
     }
 }
 
-/* ---- what is wrong ------------------------------------------------------------------------ */
+/* ---- mistakes ---------------------------------------------------------------------- */
 
 static void test_wrong(void **state)
 {
     static const struct {
         bool (*put)(struct wire_writer *writer);
-        size_t at; /* this byte becomes `to` */
+        size_t at; /* the index of the byte that becomes `to` */
         uint8_t to;
         const char *says;
     } rows[] = {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening, turning and closing a world; its dispatch. */
+/* Opening, running and closing a world; its dispatch. */
 #include "world.h"
 
 #include "support/roster.h"
 
 struct world *world_current;
 
-/* ---- dispatch: first come, first served; every byte of window is accounted for ------------ */
+/* ---- dispatch: first come, first served; every byte of window is accounted for ----- */
 
 static void on_lane_init(void *arg, struct dispatch_lane *lane)
 {
@@ -135,7 +135,7 @@ static const struct dispatch_ops world_dispatch = {.lane_init = on_lane_init,
                                                    .timer = on_timer,
                                                    .next_ns = on_next_ns};
 
-/* ---- open --------------------------------------------------------------------------------- */
+/* ---- open -------------------------------------------------------------------------- */
 
 static tryst_status side_rails_open(void *owner, int kind, char *text)
 {
@@ -277,7 +277,7 @@ void world_open(struct world *world, int size, const struct world_setting *setti
     assert_int_equal(world_try_open(world, size, settings), TRYST_OK);
 }
 
-/* ---- turn --------------------------------------------------------------------------------- */
+/* ---- turn -------------------------------------------------------------------------- */
 
 int world_pass(struct world *world)
 {
@@ -286,7 +286,7 @@ int world_pass(struct world *world)
         if (world->sides[i].still || world->sides[i].away)
             continue;
         count += rendezvous_progress(world->sides[i].rdv);
-        rendezvous_settle(world->sides[i].rdv); /* as a thread does that leaves */
+        rendezvous_settle(world->sides[i].rdv); /* as a thread does when it leaves */
     }
     return count;
 }
@@ -304,7 +304,7 @@ void world_doze(struct world *world)
 
 void world_settle(struct world *world)
 {
-    enum { IDLE = 80 }; /* more than the passes between two looks at the clock */
+    enum { IDLE = 80 }; /* more than the passes between two readings of the clock */
     bool dozed = false;
     int idle = 0;
     if (world->parts) {
@@ -361,13 +361,14 @@ void world_inject(struct world *world, int rank, int from, const void *frame,
                   size_t bytes)
 {
     struct peer *peer = world_peer(world, rank, from);
-    uint64_t *copy = malloc(bytes + !bytes); /* exactly as long: a byte too far is seen */
+    /* exactly this size, so that an access one byte too far is detected */
+    uint64_t *copy = malloc(bytes + !bytes);
     memcpy(copy, frame, bytes);
     peer_rail_events.frame(peer->endpoint.ep, copy, bytes);
     free(copy);
 }
 
-/* ---- close -------------------------------------------------------------------------------- */
+/* ---- close ------------------------------------------------------------------------- */
 
 static void knobs_release(struct side *side)
 {
@@ -408,7 +409,7 @@ void world_close(struct world *world)
     sides_close(world);
 }
 
-/* ---- operations --------------------------------------------------------------------------- */
+/* ---- operations -------------------------------------------------------------------- */
 
 tryst_step *world_step(struct world *world, int rank, uint64_t id)
 {

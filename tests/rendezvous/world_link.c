@@ -18,16 +18,16 @@ struct message {
 
 struct link {
     struct list_node node;
-    struct side *side; /* whose end it is */
+    struct side *side; /* the side that has this end */
     struct link *other;
     struct list inbox;
     const struct link_events *events;
     void *arg;
-    struct link_listener *accept; /* not handed over yet */
-    tryst_status fails;           /* no connection came about */
+    struct link_listener *accept; /* the listener, until the link is handed over */
+    tryst_status fails;           /* the status of a connection that failed */
     bool told, closed;
-    bool met; /* somebody listened */
-    bool ran; /* its owner has looked */
+    bool met; /* a listener accepted the connection */
+    bool ran; /* the owner has made a pass */
 };
 
 tryst_status link_listen(struct poller *poller, const struct log *log,
@@ -72,7 +72,7 @@ void link_listener_close(struct link_listener *listener)
         struct link *link = container_of(node, struct link, node);
         if (!listener || link->accept != listener)
             continue;
-        link_part(link); /* it stood in the queue */
+        link_part(link); /* the connection waited in the listener's queue */
         link->accept = NULL;
         link->closed = true;
     }
@@ -179,7 +179,8 @@ bool link_is_flushed(const struct link *link)
     return !link->other || !inbox_is_full(&link->other->inbox);
 }
 
-/* What the socket had no room for is lost with the end that sent it. */
+/* Drop the messages for which the socket had no room; they are lost with the end that
+ * sent them. */
 static void inbox_cut(struct list *inbox)
 {
     while (inbox_is_full(inbox)) {
@@ -236,7 +237,7 @@ static int link_run(struct link *link)
         return 0;
     link->ran = true;
     if (link->accept && world_current->link_drops) {
-        world_current->link_drops--; /* the oldest of too many that say nothing */
+        world_current->link_drops--; /* the oldest of too many silent connections */
         link_part(link);
         link->accept = NULL;
         link->closed = true;
@@ -317,7 +318,7 @@ void world_kill(struct world *world, int rank)
         struct link *link = peer ? peer->link.link : NULL;
         if (link && link->other) {
             link_part(link);
-            link->told = true; /* the dead hear nothing */
+            link->told = true; /* a dead rank gets no event */
         }
     }
     side->still = true;

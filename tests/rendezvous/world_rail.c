@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A transport that moves what it is told to move, when it is told to. */
+/* A transport that moves bytes at the test's command. */
 #include "world.h"
 
 struct world_frame {
@@ -185,7 +185,7 @@ void world_arrive(struct world *world, int from, int to, uint64_t ep_id, bool is
 {
     struct world_ep *ep = world_ep_find(world, from, to);
     if (!ep || ep->id != ep_id)
-        return; /* it has come to an end, and what it sent with it */
+        return; /* the endpoint has finished closing, and its sends with it */
     struct list_node *node = list_pop_front(is_bulk ? &ep->sends_away : &ep->frames_away);
     assert_non_null(node);
     list_push_back(is_bulk ? &ep->sends : &ep->frames, node);
@@ -218,7 +218,7 @@ static struct bulk *posted_find(struct world_ep *ep, uint64_t tag)
     return NULL;
 }
 
-/* A send of the peer arrives here. */
+/* Deliver a send of the peer here. */
 static void bulk_arrive(struct world_ep *ep, struct world_ep *from, struct bulk *send)
 {
     struct bulk *recv = posted_find(ep, send->tag);

@@ -38,10 +38,10 @@ static inline uint64_t unit_cases(uint64_t count)
 #endif
 }
 
-/* Runs `attempt` (an expression that is a tryst_status and undoes what it did when that
- * is TRYST_OK) with its first allocation failing, then its second, … until one run meets
- * no failure. Each failed run must say TRYST_E_NOMEM and leave nothing behind. Needs
- * core/memory/alloc.h. */
+/* Run `attempt` (an expression of type tryst_status that undoes its effect if it is
+ * TRYST_OK) with its first allocation failing, then its second, … until one run has no
+ * failing allocation. Each failed run must return TRYST_E_NOMEM and free all its memory.
+ * Needs core/memory/alloc.h. */
 #define WALK_ALLOCATIONS(attempt)                                                \
     do {                                                                         \
         uint64_t before_ = alloc_live_count();                                   \

@@ -105,7 +105,7 @@ else
     says warn interfaces 'loopback alone' 'ip link' -- on 'ip link set lo up' sys_boot
     rdma='mount -t tmpfs none /sys/class; mkdir /sys/class/infiniband'
     says FAIL 'locked memory' '64 KiB, and this host' 'memlock' -- on "$rdma; ulimit -l 64" ipc_lock
-    if (ulimit -l unlimited) 2>/dev/null; then # else the hard limit is below, and we may not raise it
+    if (ulimit -l unlimited) 2>/dev/null; then # else the hard limit is lower, and cannot be raised
         says warn 'locked memory' '100000 KiB' 'unlimited' -- on "$rdma; ulimit -l 100000" ipc_lock
         says ok 'locked memory' 'unlimited' "$none" -- on "$rdma; ulimit -l unlimited" ipc_lock
     fi

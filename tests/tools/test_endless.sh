@@ -44,7 +44,7 @@ refused 'cannot read /dev/zero: larger than 1 GiB' "$topo" --input /dev/zero
 refused 'Is a directory' "$topo" verify "$dir" --input two.json
 refused 'cannot read .dev.zero: it is larger than 1 GiB' "$topo" verify /dev/zero --input two.json
 timeout 80 "$info" --merge-traces /dev/zero >out 2>err && bad "/dev/zero is a trace"
-grep -q 'not a trace' err || bad "of /dev/zero as a trace it says $(cat err)"
+grep -q 'not a trace' err || bad "for /dev/zero as a trace the error is $(cat err)"
 if [ -n "$bench" ]; then
     refused 'Is a directory' "$bench" -n 2 --schedule "$dir"
     refused '/dev/zero: it holds a zero byte' "$bench" -n 2 --schedule /dev/zero

@@ -89,7 +89,7 @@ never)
     sentence '' live_rank
     says '^rank 1 of 2: live_rank, pid '
     says '; the thread sleeps on this operation'
-    says '    rank 0: alive, linked, endpoint opening over shm' # it never came by to answer
+    says '    rank 0: alive, linked, endpoint opening over shm' # it never progressed to answer
     ;;
 collective)
     ranks 3

@@ -83,7 +83,7 @@ for change in 's/"share": 1/"share": 0.9/' 's/"price": 0.5/"price": 0.4/' 's/"lo
 done
 sed 's/"bandwidth_gbit_per_s": 0.2/"bandwidth_gbit_per_s": 0.3/' slow.plan >changed.json
 "$topo" verify changed.json --input slow.json 2>err && bad "a changed bandwidth holds"
-grep -q ' is 0.2 Gbit/s .*, not 0.3$' err || bad "rounding errors are printed: $(cat err)"
+grep -q ' must be 0.2 Gbit/s .*, not 0.3$' err || bad "rounding errors are printed: $(cat err)"
 "$topo" verify slow.plan --input equal.json 2>err && bad "a plan holds for another cluster"
 
 says() { # <pattern> <options…>

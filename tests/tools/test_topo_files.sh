@@ -170,5 +170,5 @@ unheld ' tree 0: "broadcast_parent" has a cycle'
 sed 's/"op"/"\xff"/' plan.json >changed.plan
 unheld '1:[0-9]*: invalid JSON: unable to decode'
 "$topo" verify folder --input cluster.json 2>err && bad "a folder is a plan that holds"
-grep -q '^tryst-topo: cannot read folder' err || bad "a folder as a plan says $(cat err)"
+grep -q '^tryst-topo: cannot read folder' err || bad "a folder as a plan: the error is $(cat err)"
 exit $fail

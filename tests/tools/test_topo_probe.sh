@@ -12,7 +12,7 @@ bad() { echo "tryst-topo --probe: $*"; cat "$dir/err"; fail=1; }
 export XDG_CACHE_HOME="$dir/cache" TRYST_TRANSPORT=shm
 
 "$topo" --probe -n 3 --probe-seconds 2 --format json -o "$dir/graph.json" 2>"$dir/err" || bad "it fails"
-grep -q 'flows match the graph' "$dir/err" || bad "it does not say how well the graph fits"
+grep -q 'flows match the graph' "$dir/err" || bad "the output does not report how well the graph fits"
 "$topo" --input "$dir/graph.json" --format json >"$dir/again.json" 2>"$dir/err" || bad "its graph does not load"
 cmp "$dir/graph.json" "$dir/again.json" || bad "its graph is another one when loaded"
 "$topo" --input "$dir/graph.json" >"$dir/out" 2>"$dir/err" || bad "its graph is not shown"
@@ -23,14 +23,14 @@ grep -q ' LOC [0-9]' "$dir/out" && bad "its ranks have no wire between them"
 
 [ "$(find "$dir/cache/tryst" -name 'probe-*.json' | wc -l)" -eq 1 ] || bad "no cache is written"
 "$topo" --probe -n 3 --format json >"$dir/cached.json" 2>"$dir/err" || bad "it fails with a cache"
-grep -q 'the graph is from the cache' "$dir/err" || bad "it does not say that the figures are of before"
+grep -q 'the graph is from the cache' "$dir/err" || bad "the output does not report that the graph is from the cache"
 cmp "$dir/graph.json" "$dir/cached.json" || bad "the cache is not used"
 "$topo" --probe -n 2 --probe-seconds 1 --format json >"$dir/two.json" 2>"$dir/err" || bad "two ranks fail"
 grep -q 'the graph is from the cache' "$dir/err" && bad "the cache of three ranks is taken for two"
 echo '{' >"$dir/broken"
 "$topo" --probe -n 2 --probe-seconds 1 --probe-cache "$dir/broken" --format json >"$dir/out" 2>"$dir/err" ||
     bad "a broken cache stops it"
-grep -q 'measuring again' "$dir/err" || bad "a broken cache goes unsaid"
+grep -q 'measuring again' "$dir/err" || bad "the output does not report a broken cache"
 cmp -s "$dir/out" "$dir/broken" || bad "a broken cache is not mended"
 "$topo" --probe -n 2 --probe-seconds 1 --probe-cache none --probe-again >"$dir/out" 2>"$dir/err" || bad "none fails"
 

@@ -53,5 +53,5 @@ bool graph_equal(const struct graph *a, const struct graph *b)
         if (!text_equal(a->skips[i].what, b->skips[i].what) ||
             !text_equal(a->skips[i].why, b->skips[i].why))
             return false;
-    return true; /* ranks follow from the nodes */
+    return true; /* the nodes determine the ranks */
 }

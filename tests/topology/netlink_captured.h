@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a Linux 6 kernel answered in a network namespace made for this capture: lo; a0 (mtu 1400,
- * 10.9.0.1/24, 10.9.0.9/24, fd00:9::1/64, link-local); c0 (down, 10.10.0.1/16); p0 (10.11.0.1,
- * point to point with 10.11.0.2); IPv4 default by a0 with metric 100, an unreachable default,
- * IPv6 default over two hops on a0 with metric 50. The other ends of the pairs, and most IPv6
- * host routes, are left out. */
+/* Answers of a Linux 6 kernel in a network namespace made for this capture: lo; a0 (mtu
+ * 1400, 10.9.0.1/24, 10.9.0.9/24, fd00:9::1/64, link-local); c0 (down, 10.10.0.1/16); p0
+ * (10.11.0.1, point to point with 10.11.0.2); IPv4 default by a0 with metric 100, an
+ * unreachable default, IPv6 default over two hops on a0 with metric 50. The other ends of
+ * the pairs, and most IPv6 host routes, are left out. */
 #ifndef TRYST_TESTS_NETLINK_CAPTURED_H
 #define TRYST_TESTS_NETLINK_CAPTURED_H
 

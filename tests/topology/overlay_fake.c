@@ -16,12 +16,13 @@ struct overlay_private {
     struct graph graph;
     uint32_t *numbers;
     double *capacity;
-    uint32_t *first; /* pair → parts */
+    uint32_t *first; /* by pair: the index of its first part */
     struct part *parts;
     uint32_t parts_count, parts_room;
 };
 
-/* Hops from `start` and how many shortest ways there are; backward: to it. */
+/* Count the hops from `start` to each node and the number of shortest ways; with
+ * `backward`, the ways to `start`. */
 static void ways(uint32_t ranks, uint32_t nodes, const struct graph *graph,
                  uint32_t start, bool backward, uint32_t *hops, double *count)
 {

@@ -78,7 +78,8 @@ static void loads_check(struct overlay *overlay, const struct plan *plan, double
     test_free(load);
 }
 
-/* The cheapest tree of each root the plain way: O(n³), contracting one cycle at a time. */
+/* Compute the cheapest tree of a root the plain way: O(n³), contracting one cycle at a
+ * time. */
 static double cheapest_tree(const double *cost, uint32_t n, uint32_t root)
 {
     double *w = test_malloc((size_t)n * n * sizeof *w), total = 0;
@@ -102,7 +103,7 @@ static double cheapest_tree(const double *cost, uint32_t n, uint32_t root)
                 seen[at] = start;
             if (gone[at] || at == root || seen[at] != start)
                 continue;
-            cycle = true; /* all of it into `at` */
+            cycle = true; /* the whole cycle becomes `at` */
             double *entry = test_malloc(n * sizeof *entry);
             for (uint32_t u = 0; u < n; u++)
                 entry[u] = INFINITY;
@@ -133,7 +134,7 @@ static double cheapest_tree(const double *cost, uint32_t n, uint32_t root)
     return total;
 }
 
-/* The bound that the prices prove, without anything of the planner's. */
+/* Compute the bound that the prices prove, without code of the planner. */
 static double bound_of(struct overlay *overlay, const struct plan *plan,
                        const struct plan_params *params)
 {
@@ -172,7 +173,7 @@ static void proof_check(struct overlay *overlay, const struct plan *plan,
     assert_true(plan->bound_s_per_byte <= plan->s_per_byte);
     double bound = bound_of(overlay, plan, params);
     if (plan->bound_s_per_byte > bound * (1 + 1e-12))
-        fail_msg("says that the bound is %.17g, but the prices prove %.17g",
+        fail_msg("the bound is given as %.17g, but the prices prove %.17g",
                  plan->bound_s_per_byte, bound);
 }
 

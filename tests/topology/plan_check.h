@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens a plan and checks all that can be checked without the solver: trees, shares, loads, bound. */
+/* Open a plan and check all that can be checked without the solver: trees, shares, loads,
+ * bound. */
 #ifndef TRYST_TESTS_PLAN_CHECK_H
 #define TRYST_TESTS_PLAN_CHECK_H
 

@@ -103,7 +103,8 @@ static void net_mesh(struct net *net, uint32_t n)
             wire(net, i, j, 1);
 }
 
-/* Leaves of up to 32 hosts; spines so many that a leaf's uplinks carry half of what its hosts do. */
+/* Leaves of up to 32 hosts, with so many spines that a leaf's uplinks carry half of its
+ * hosts' rate. */
 static void net_fat_tree(struct net *net, uint32_t n)
 {
     uint32_t per_leaf = n >= 256 ? 32 : n >= 16 ? 8 : 2, spines = per_leaf / 2;

@@ -14,15 +14,18 @@ enum net_family {
     NET_TORUS,    /* ranks in two rings */
     NET_MESH,     /* a link for each pair */
     NET_FAT_TREE, /* leaves with hosts, spines; 2:1 */
-    NET_DRAGONFLY, /* groups of switches, all joined in the group, one link for each pair of groups */
-    NET_RANDOM, /* a tree of switches and some wires more; each rank at one or two of them */
+    /* groups of switches, each fully connected, with one link for each pair of groups */
+    NET_DRAGONFLY,
+    /* a tree of switches and a few more wires; each rank at one or two switches */
+    NET_RANDOM,
     NET_FAMILIES
 };
 
 extern const char *const net_names[NET_FAMILIES];
 
-/* About n ranks (a torus rounds down to a × b). `random` NULL: all links of a kind alike; else their rates
- * vary, and in every other network also by direction. */
+/* Make a network of about n ranks (a torus rounds down to a × b). With `random` NULL, all
+ * links of a kind are alike; else their rates vary, and in every other network also by
+ * direction. */
 struct graph *net_open(enum net_family family, uint32_t n, struct random *random);
 
 #endif

@@ -12,7 +12,7 @@
 #define NODES_MAX 6
 #define NONE      UINT32_MAX
 
-/* Whether the parents lead every node to `root`. */
+/* True if the parents lead every node to `root`. */
 static bool is_tree(const uint32_t *parent, uint32_t n, uint32_t root)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -34,7 +34,7 @@ static double parents_cost(const double *cost, const uint32_t *parent, uint32_t 
     return sum;
 }
 
-/* The cheapest of all (n - 1)^(n - 1) choices of parents that are trees. */
+/* Find the cheapest of all (n - 1)^(n - 1) choices of parents that are trees. */
 static double brute_force(const double *cost, uint32_t n, uint32_t root)
 {
     uint32_t parent[NODES_MAX];
@@ -50,7 +50,7 @@ static double brute_force(const double *cost, uint32_t n, uint32_t root)
                 continue;
             }
             parent[i] = (uint32_t)(rest % (n - 1));
-            parent[i] += parent[i] >= i; /* not itself */
+            parent[i] += parent[i] >= i; /* skip the node itself */
             rest /= n - 1;
         }
         double sum = parents_cost(cost, parent, n);
@@ -90,7 +90,7 @@ static void check_matrix(const double *cost, uint32_t n)
     struct arborescence *a;
     assert_int_equal(arborescence_open(n, &a), TRYST_OK);
     transpose(cost, n, transposed);
-    /* twice: nothing stays from the run before */
+    /* twice: the first run must leave no state behind */
     for (int round = 0; round < 2; round++) {
         assert_int_equal(arborescence_contract(a, transposed, true), connected);
         if (connected)
@@ -109,7 +109,8 @@ static void every_root_gets_its_cheapest_tree(void **state)
     for (int round = 0; round < 1000; round++) {
         double cost[NODES_MAX * NODES_MAX];
         uint32_t n = 1 + (uint32_t)random_range(&random, round % 20 ? 5 : NODES_MAX);
-        uint64_t kinds = 1 + random_range(&random, 40); /* few: many ties, zeros too */
+        /* few costs: many ties, zeros too */
+        uint64_t kinds = 1 + random_range(&random, 40);
         uint64_t holes = random_range(&random, 4);
         for (uint32_t i = 0; i < n * n; i++)
             cost[i] = random_range(&random, 8) < holes

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a progress thread goes, as a table over a machine of two NUMA nodes with four GPUs each
- * and a NIC at each node; then that what the process was given is kept. */
+/* The processors of a progress thread, as a table over a machine of two NUMA nodes with
+ * four GPUs each and a NIC at each node. The mask that the process was given must be
+ * respected. */
 #include "support/unit.h"
 
 #include <sched.h>
@@ -38,9 +39,9 @@ static const char machine[] =
 
 struct row {
     uint32_t rank;
-    const char *cpus;   /* given */
-    const char *chosen; /* processors; "": none */
-    bool second;        /* not near the NIC, or nothing */
+    const char *cpus;   /* the mask that the process was given */
+    const char *chosen; /* chosen processors; "": none */
+    bool second;        /* not near the NIC, or not bound */
 };
 
 static const struct row rows[] = {
@@ -48,7 +49,7 @@ static const struct row rows[] = {
     {1, "0-15", "0-7", false},     /* its NIC is at the other package */
     {1, "8-15", "8-15", true},     /* taskset: nothing near the NIC */
     {0, "2-3,8-15", "2-3", false}, /* cgroup: only a part */
-    {0, "3,8-15", "", true},       /* one processor is no choice */
+    {0, "3,8-15", "", true},       /* a single processor is not chosen */
     {1, "3,8-15", "8-15", true},
     {0, "100-120", "", true},
 };
@@ -118,7 +119,7 @@ static void lists_are_written(void **state)
 static void masks(void **state)
 {
     static const struct {
-        const char *mask, *list, *written; /* list NULL: it is none */
+        const char *mask, *list, *written; /* list NULL: not a mask */
     } cases[] = {
         {"", "", "00000000"},
         {"0", "", "00000000"},
@@ -173,7 +174,8 @@ static struct index_set affinity(void)
     return set;
 }
 
-/* On this machine: what is chosen was given, and what is said of it is so. */
+/* On this machine the chosen processors must be among the given ones, and the report must
+ * be true. */
 static void this_machine(void **state)
 {
     struct err err = ERR_INIT;

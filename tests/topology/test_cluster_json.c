@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cluster JSON: what a file becomes, and for each way to get it wrong the sentence and its place. */
+/* Cluster JSON: the graph that a file gives and, for each kind of mistake, the error text
+ * and its place. */
 #include "support/unit.h"
 
 #include <string.h>
@@ -130,7 +131,7 @@ static void refused(void **state)
         if (text_read(wrong[i].text, &err, &graph) != TRYST_E_INVALID)
             fail_msg("%s was not refused", wrong[i].text);
         if (strncmp(err.text, "c.json:", 7) != 0 || !strstr(err.text, wrong[i].refusal))
-            fail_msg("%s\n  says: %s\n  not:  %s", wrong[i].text, err.text,
+            fail_msg("%s\n  text: %s\n  not:  %s", wrong[i].text, err.text,
                      wrong[i].refusal);
         assert_int_equal(alloc_live_count(), before);
     }

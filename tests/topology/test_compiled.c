@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compiled plans: what ranks run is what was planned, survives bytes, and is refused after any change that breaks it. */
+/* Compiled plans: the ranks' plan must be the planned one, survive encoding, and be
+ * refused after any change that makes it invalid. */
 #include "support/unit.h"
 
 #include <math.h>
@@ -13,7 +14,7 @@
 
 static const struct compiled_params no_params;
 
-/* ---- a plan is right ----------------------------------------------------------------------- */
+/* ---- checks of a plan -------------------------------------------------------------- */
 
 static void half_check(const struct compiled_half *half, uint32_t root, uint32_t n)
 {
@@ -34,7 +35,8 @@ static void half_check(const struct compiled_half *half, uint32_t root, uint32_t
     test_free(seen);
 }
 
-/* Where part p of `count` elements of 4 bytes ends, as commsched/coll cuts them. */
+/* Return the end of part p of `count` elements of 4 bytes, as commsched/coll cuts
+ * them. */
 static uint64_t range_end(const struct compiled_class *class, uint32_t p, uint64_t count)
 {
     return p + 1 == class->parts_count
@@ -89,9 +91,9 @@ static void plan_right(const struct compiled_plan *plan)
     }
 }
 
-/* ---- round trips --------------------------------------------------------------------------- */
+/* ---- round trips ------------------------------------------------------------------- */
 
-/* Into bytes and back: equal bytes again. The caller frees them. */
+/* Encode, decode and encode again; the bytes must be equal. The caller frees them. */
 static uint8_t *round_trip(const struct compiled_plan *plan, size_t *count_p)
 {
     struct err err = ERR_INIT;
@@ -113,7 +115,8 @@ static uint8_t *round_trip(const struct compiled_plan *plan, size_t *count_p)
     return bytes;
 }
 
-/* Shares are those of the plan but for 2^-32, and each tree is one of the plan's. */
+/* Check that shares are those of the plan within 2^-32, and that each tree is one of the
+ * plan's. */
 static void sizes_same(const struct compiled_plan *plan, const struct plan_sizes *sizes)
 {
     const struct compiled_op *op = compiled_plan_op(plan, sizes->op);
@@ -139,7 +142,7 @@ static void sizes_same(const struct compiled_plan *plan, const struct plan_sizes
     }
 }
 
-/* No pair is planned faster than the narrowest link of its route. */
+/* Check that no pair's rate exceeds that of the narrowest link on its route. */
 static void rates_fit_links(const struct compiled_plan *plan)
 {
     for (uint32_t k = 0; k < plan->pairs_count; k++) {
@@ -199,7 +202,7 @@ static void every_network_survives(void **state)
     }
 }
 
-/* ---- what the network carries from a rank's machine ---------------------------------------- */
+/* ---- the network's rate from a rank's machine -------------------------------------- */
 
 enum { OUT_RANKS = 4 };
 
@@ -216,7 +219,7 @@ static struct graph *uneven_star(void)
     return star((const double[]){800, 800, 400, 200});
 }
 
-/* The rate of the first wire is nobody's word. */
+/* A star; the rate of the first wire has no origin. */
 static struct graph *guessed_star(void)
 {
     struct graph *graph = uneven_star();
@@ -343,7 +346,8 @@ static void equal_links(void **state)
     }
 }
 
-/* The planned rates of a rank's edges are its link's: stars load all links alike, a pair of trees at most. */
+/* The planned rates of the busiest rank's edges add up to its link's rate. Stars load all
+ * links alike; a pair of trees loads no link more. */
 static void rates_fill_links(void **state)
 {
     struct err err = ERR_INIT;
@@ -362,7 +366,7 @@ static void rates_fill_links(void **state)
     }
 }
 
-/* Children are added in the order in which their sums are there: the flatter first. */
+/* A root adds its children in the order in which their sums arrive: the flatter first. */
 static void children_in_order(void **state)
 {
     struct err err = ERR_INIT;
@@ -376,14 +380,15 @@ static void children_in_order(void **state)
     compiled_plan_close(plan);
 }
 
-/* ---- hostile bytes ------------------------------------------------------------------------- */
+/* ---- hostile bytes ----------------------------------------------------------------- */
 
-/* A changed plan is right, or refused with a sentence. */
+/* True if a changed plan is valid, or is refused with a text. */
 static bool changed_holds(const uint8_t *bytes, size_t count)
 {
     struct err err = ERR_INIT;
     struct compiled_plan *plan;
-    uint8_t *exact = test_malloc(count + !count); /* so that a sanitizer sees its end */
+    /* so that a sanitizer detects reads behind its end */
+    uint8_t *exact = test_malloc(count + !count);
     memcpy(exact, bytes, count);
     tryst_status status = compiled_plan_decode(exact, count, &err, &plan);
     test_free(exact);

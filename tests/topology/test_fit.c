@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A network is made up, its flows share it by max-min fairness and a little luck, and the fit has to find
- * the network again from what the flows got: the groups, each capacity, and so each round. */
+/* A made-up network's flows share its capacity by max-min fairness, less a random part.
+ * From the flows' rates the fit must find the network again: the groups, each capacity,
+ * and so each round. */
 #include "support/unit.h"
 
 #include <math.h>
@@ -19,18 +20,19 @@ enum { GROUPS_MAX = 16, FLOWS_MAX = 4 * FIT_RANKS_MAX * FIT_RANKS_MAX };
 #define BIT(rank) (UINT64_C(1) << (rank))
 #define MBIT      125000.0 /* bytes/s */
 
-/* A capacity each way for each rank and for each group of ranks; pairs' own where there is no switch. */
+/* A capacity in each direction for each rank and for each group of ranks; pairs have
+ * their own where there is no switch. */
 struct network {
     uint32_t n, groups_count;
     double up[FIT_RANKS_MAX], down[FIT_RANKS_MAX];
     uint64_t groups[GROUPS_MAX];
     double group_up[GROUPS_MAX], group_down[GROUPS_MAX];
-    double pair[8][8]; /* 0: no wire of its own */
+    double pair[8][8]; /* 0: the pair has no wire */
 };
 
-/* ---- flows of a network ---------------------------------------------------------------------- */
+/* ---- flows of a network ------------------------------------------------------------ */
 
-/* Capacities on the way of a flow; wires have numbers. */
+/* List the wires that a flow passes, by number; each has a capacity. */
 static uint32_t way_wires(const struct network *net, struct fit_pair flow,
                           uint32_t *wires)
 {
@@ -62,7 +64,7 @@ static double pair_limit(const struct network *net, struct fit_pair flow)
     return own > 0 ? own : INFINITY;
 }
 
-/* Max-min fair rates by progressive filling. */
+/* Compute max-min fair rates by progressive filling. */
 static void flows_share(const struct network *net, const struct fit_pair *flows,
                         uint32_t count, double *rates)
 {
@@ -112,7 +114,8 @@ struct probe {
     struct fit_samples samples;
 };
 
-/* What a probe of `net` sees; each rate is up to `luck` less than its share. */
+/* Make the samples of a probe of `net`; each rate is up to the fraction `luck` below its
+ * share. */
 static void probe_open(const struct network *net, double luck, uint64_t seed,
                        struct probe *probe)
 {
@@ -151,9 +154,10 @@ static void probe_close(struct probe *probe)
     free(probe->rounds);
 }
 
-/* ---- comparing ------------------------------------------------------------------------------- */
+/* ---- comparing --------------------------------------------------------------------- */
 
-/* The ranks that hang below switch `node`: what reaches rank 0's side only through its wire. */
+/* True if the cuts contain the group `set`. A group is named by the side without rank
+ * 0. */
 static bool has_group(const struct fit_cuts *cuts, uint64_t set, uint32_t n)
 {
     uint64_t named = set & 1 ? fit_all(n) & ~set : set;
@@ -176,7 +180,7 @@ static double usual_of(const struct fit_samples *samples, uint64_t set)
     return usual;
 }
 
-/* What leaves `set` at most in a round, had group `g` no wire of its own. */
+/* Return the most that leaves `set` in a round, if group `g` had no wire. */
 static double load_without(const struct network *net, uint32_t g, uint64_t set)
 {
     struct network wide = *net;
@@ -188,7 +192,8 @@ static double load_without(const struct network *net, uint32_t g, uint64_t set)
     return most;
 }
 
-/* How clearly group `g` can be seen: what would pass its wire beside what it lets through. */
+/* Return how clearly group `g` shows: the load that its wire would get, divided by the
+ * capacity of the wire. */
 static double visible(const struct network *net, uint32_t g)
 {
     double up = load_without(net, g, net->groups[g]) / net->group_up[g];
@@ -197,7 +202,8 @@ static double visible(const struct network *net, uint32_t g)
     return up > down ? up : down;
 }
 
-/* Where a group hardly limits, other sets can explain what was seen as well. */
+/* True if every group limits clearly. Where one hardly does, other sets can explain the
+ * samples as well. */
 static bool is_clear(const struct network *net)
 {
     for (uint32_t g = 0; g < net->groups_count; g++)
@@ -206,7 +212,8 @@ static bool is_clear(const struct network *net)
     return true;
 }
 
-/* All flows are explained, by the network's groups and (`exact`) no others. */
+/* Check that the fit explains the flows, by the network's groups and (`exact`) no
+ * others. */
 static void expect_found(const struct network *net, double luck, uint64_t seed,
                          bool exact)
 {
@@ -258,7 +265,7 @@ static void group_add(struct network *net, uint64_t set, double up, double down)
     net->group_down[net->groups_count++] = down * MBIT;
 }
 
-/* ---- tests ----------------------------------------------------------------------------------- */
+/* ---- tests ------------------------------------------------------------------------- */
 
 static void test_star(void **state)
 {
@@ -272,7 +279,7 @@ static void test_star(void **state)
     expect_found(&net, 0.04, 3, true);
 }
 
-/* Every capacity of the mixed star is found, each way of its own. */
+/* Every capacity of the mixed star must be found, each direction separately. */
 static void test_star_capacities(void **state)
 {
     static const double mixed[] = {800, 800, 400, 200};
@@ -296,7 +303,7 @@ static void test_racks(void **state)
     group_add(&net, BIT(1) | BIT(3), 400, 400); /* interleaved */
     expect_found(&net, 0.04, 5, true);
     star(&net, 4, rate);
-    group_add(&net, BIT(0) | BIT(1), 1000, 500); /* each way its own */
+    group_add(&net, BIT(0) | BIT(1), 1000, 500); /* a capacity for each direction */
     expect_found(&net, 0.04, 6, true);
     star(&net, 9, rate);
     for (uint32_t g = 0; g < 3; g++)
@@ -304,7 +311,7 @@ static void test_racks(void **state)
     expect_found(&net, 0.04, 7, true);
 }
 
-/* Racks in pods: wires behind wires. */
+/* Racks in pods: a flow passes several groups' wires. */
 static void test_nested(void **state)
 {
     double rate[12];
@@ -314,11 +321,12 @@ static void test_nested(void **state)
     star(&net, 12, rate);
     for (uint32_t g = 0; g < 4; g++)
         group_add(&net, UINT64_C(7) << (3 * g), 1500, 1500);
-    group_add(&net, 0xfc0, 1200, 1200); /* the second two racks */
+    group_add(&net, 0xfc0, 1200, 1200); /* the last two racks */
     expect_found(&net, 0.03, 8, true);
 }
 
-/* Eight ranks on two machines: memory among them, an interface for all of them. */
+/* Eight ranks on two machines: memory within a machine, one interface for all its
+ * ranks. */
 static void test_shared_interface(void **state)
 {
     double rate[8];
@@ -471,7 +479,7 @@ static void test_schedule(void **state)
         }
         assert_int_equal(schedule.first[r], apart);
         if (n % 2 == 0)
-            assert_int_equal(r, 2 * (n - 1)); /* no better is possible */
+            assert_int_equal(r, 2 * (n - 1)); /* the minimum */
         for (uint32_t i = 0; i < n; i++)
             for (uint32_t j = 0; j < n; j++)
                 assert_int_equal(seen[i][j], i != j);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Files of others as they are met: NCCL's that clouds hand out and that people edit, hwloc's of all versions. Each row
- * holds what must be in the graph, and what must be listed as skipped; nothing of a file is dropped without a word.
- */
+/* Files of other programs as they occur: NCCL's, as clouds provide them and people edit
+ * them; hwloc's, of all versions. Each row holds the nodes of the graph, and what must be
+ * listed as skipped; no part of a file is dropped without a report. */
 #include "support/unit.h"
 
 #include <string.h>
@@ -81,8 +80,7 @@ static void row_check(const struct seen *row)
     graph_close(graph);
 }
 
-/* -----------------------------------------------------------------------------
- * NCCL: devices */
+/* ---- NCCL: devices ----------------------------------------------------------------- */
 
 #define SYSTEM(...)     "<system version=\"1\">" __VA_ARGS__ "</system>"
 #define CPU(...)        SYSTEM("<cpu numaid=\"0\">" __VA_ARGS__ "</cpu>")
@@ -91,7 +89,7 @@ static void row_check(const struct seen *row)
 
 /* gpus, nics, switches, ranks, skips */
 static const struct seen devices[] = {
-    /* as clouds hand them out: a class, and nothing else */
+    /* as clouds provide them: a class only */
     {CPU(PCI("0001:00:00.0", "0x030200") PCI("0101:00:00.0", "0x020700")), 1, 1, 0, 1, 0,
      NULL, NULL},
     {CPU(SWITCH("ffff:ff:01.0",
@@ -102,7 +100,7 @@ static const struct seen devices[] = {
     {CPU(PCI("1:0", "0x03") PCI("2:0", "0X0302") PCI("3:0", "0300") PCI("4:0", "0x30200")
              PCI("5:0", "0x120000") PCI("6:0", "0x02") PCI("7:0", "0200")),
      5, 2, 0, 5, 0, NULL, NULL},
-    /* no class: what is inside counts, else it is listed */
+    /* without a class the content counts; without content the device is listed */
     {CPU("<pci busid=\"1:0\"/><pci busid=\"2:0\"><gpu/></pci><pci "
          "busid=\"3:0\"><nic/></pci>"
          "<pci busid=\"4:0\"><pci busid=\"5:0\"><gpu/></pci><pci "
@@ -113,16 +111,17 @@ static const struct seen devices[] = {
     {CPU(PCI("1:0", "gpu")), 0, 0, 0, 1, 1, "1:0", "no class, <gpu>"},
     {CPU(PCI("1:0", "0x010802")), 0, 0, 0, 1, 1, "1:0", "class 0108 is neither"},
     {CPU(PCI("1:0", "0x060400")), 0, 0, 0, 1, 1, "1:0", "a bridge without devices"},
-    /* a console is no GPU of a rank, unless NCCL runs on it */
+    /* a console is not a rank's GPU, unless NCCL runs on it */
     {CPU("<pci busid=\"1:0\" class=\"0x030000\" vendor=\"0x1a03\" device=\"0x2000\"/>"),
      0, 0, 0, 1, 1, "1:0", "console (class 0300, ids 1a03:2000)"},
     {CPU("<pci busid=\"1:0\" class=\"0x030000\" vendor=\"0x1a03\"><gpu/></pci>"), 1, 0, 0,
      1, 0, NULL, NULL},
     {CPU("<pci busid=\"1:0\" class=\"0x030000\" vendor=\"0xffff\" device=\"0xffff\"/>"),
      1, 0, 0, 1, 0, NULL, NULL},
-    /* an NVSwitch that no link leads to */
+    /* an NVSwitch without a link */
     {CPU(PCI("1:0", "0x068000")), 0, 0, 0, 1, 1, "1:0", "an NVSwitch"},
-    /* ports: in <nic>, right in <pci>, right in <cpu>, without a name, two of one name */
+    /* ports: in <nic>, directly in <pci>, directly in <cpu>, without a name, two with one
+     * name */
     {CPU("<pci busid=\"1:0\"><net name=\"e0\"/></pci><net name=\"e1\"/>"
          "<nic><net name=\"e2\" dev=\"0\" speed=\"-1\"/></nic>"),
      0, 3, 0, 1, 0, NULL, NULL},
@@ -130,7 +129,7 @@ static const struct seen devices[] = {
      0, 1, 1, "<net> in line 1", "the port has no name"},
     {CPU("<nic><net name=\"e\"/></nic><nic><net name=\"e\"/></nic>"), 0, 2, 0, 1, 0, NULL,
      NULL},
-    /* numbers of devices that repeat; ranks that repeat or that only some have */
+    /* repeated device numbers; ranks that repeat or that only some have */
     {CPU("<pci busid=\"1:0\"><gpu dev=\"0\" rank=\"0\"/></pci>"
          "<pci busid=\"2:0\"><gpu dev=\"0\" rank=\"0\"/></pci>"),
      2, 0, 0, 2, 0, NULL, NULL},
@@ -143,20 +142,20 @@ static const struct seen devices[] = {
     /* devices behind a NIC */
     {CPU("<pci busid=\"1:0\" class=\"0x020000\"><nic/>" PCI("2:0", "0x030200") "</pci>"),
      1, 1, 0, 1, 0, NULL, NULL},
-    /* what is no number is unknown, as NCCL has it */
+    /* invalid numbers count as unknown, as in NCCL */
     {CPU("<pci busid=\"1:0\" class=\"0x03\" link_width=\"16x\" link_speed=\"fast\">"
          "<gpu dev=\"x\" sm=\"gfx90a\" rank=\"\"/></pci>"),
      1, 0, 0, 1, 2, "<gpu> in line 1", "dev=\"x\" is not a number"},
     {SYSTEM("<cpu numaid=\"x\" affinity=\"z\"/>"), 0, 0, 0, 1, 2, "<cpu> in line 1",
      "affinity=\"z\" is not a hexadecimal mask"},
     {SYSTEM("<cpu affinity=\"0-3\"/>"), 0, 0, 0, 1, 0, NULL, NULL},
-    /* elements that have no place */
+    /* elements in a wrong place */
     {CPU("<gpu dev=\"0\"/>"), 0, 0, 0, 1, 1, "<gpu> in line 1", "<gpu> in <cpu>"},
     {SYSTEM("<cpu/><gpu dev=\"0\"/>"), 0, 0, 0, 1, 1, "<gpu> in line 1",
      "<gpu> in <system>"},
     {CPU("<pci busid=\"1:0\" class=\"0x03\"><gpu><xgmi target=\"2:0\"/></gpu></pci>"), 1,
      0, 0, 1, 1, "1:0", "<xgmi> in <gpu>"},
-    /* comments and a declaration in front, as AWS has them */
+    /* comments and a declaration in front, as in AWS's files */
     {"<?xml version=\"1.0\"?>\n<!-- <topology> of a <machine> -->\n" CPU(
          PCI("1:0", "0x030200")),
      1, 0, 0, 1, 0, NULL, NULL},
@@ -192,8 +191,7 @@ static void nccl_wires(void **state)
     graph_close(graph);
 }
 
-/* -----------------------------------------------------------------------------
- * NCCL: links */
+/* ---- NCCL: links ------------------------------------------------------------------- */
 
 #define GPU(id, dev, ...)                                      \
     "<pci busid=\"" id "\" class=\"0x030200\"><gpu dev=\"" dev \
@@ -222,8 +220,8 @@ static void nvlinks_to_nowhere(void **state)
     graph_close(graph);
 }
 
-/* A wire is listed at its first end, at its second or at both, in one element or in several; addresses are written in
- * several ways. */
+/* A wire is listed at its first end, at its second or at both, in one element or in
+ * several; addresses are written in several ways. */
 static void nvlinks_of_one_end(void **state)
 {
     static const char *const texts[] = {
@@ -246,7 +244,8 @@ static void nvlinks_of_one_end(void **state)
     }
 }
 
-/* All that is neither a GPU nor a processor is an NVSwitch, also one that a hypervisor hides. */
+/* The end of a link that is neither a GPU nor a processor is an NVSwitch, also one that a
+ * hypervisor hides. */
 static void nvlinks_to_switches(void **state)
 {
     struct graph *graph = read_auto(CPU(
@@ -263,8 +262,7 @@ static void nvlinks_to_switches(void **state)
     graph_close(graph);
 }
 
-/* -----------------------------------------------------------------------------
- * hwloc */
+/* ---- hwloc ------------------------------------------------------------------------- */
 
 #define HWLOC(version, devices, after)                                           \
     "<topology version=\"" version "\"><object type=\"Machine\" gp_index=\"1\">" \
@@ -351,7 +349,8 @@ static void hwloc_wide_domains(void **state)
     graph_close(graph);
 }
 
-/* Version 3 writes OS devices as sets of bits, and what concerns the machine beside its object. */
+/* Version 3 writes OS devices as sets of bits, and facts about the machine beside its
+ * object. */
 #define PORTS(memory, network, fabric)                                            \
     "<object type=\"OSDev\" name=\"dax0.0\" osdev_type=\"" memory "\"/>" DEVICE(  \
         "01", "9", "0200 [8086:1572] [0000:0000] 01", "", OSDEV("eth0", network)) \
@@ -381,8 +380,7 @@ static void hwloc_versions_agree(void **state)
     graph_close(three);
 }
 
-/* -----------------------------------------------------------------------------
- * hwloc: NVLinkBandwidth */
+/* ---- hwloc: NVLinkBandwidth -------------------------------------------------------- */
 
 #define TESLA(bus, gp) DEVICE(bus, gp, "0302 [10de:1db8] [10de:131d] a1", "", "")
 #define MATRIX(indexes, values)                                                 \
@@ -418,7 +416,8 @@ static void matrix_to_package(void **state)
 #define ODD_SWITCH(bus, gp, subtype) \
     DEVICE(bus, gp, "0000 [0000:0000] [0000:0000] 00", subtype, "")
 
-/* A switch without ids is one by its subtype; what nothing names makes the sum unknown, never smaller. */
+/* A switch without ids is recognised by its subtype. Unnamed columns make the sum
+ * unknown, never smaller. */
 static void matrix_to_switches(void **state)
 {
     struct graph *graph =
@@ -444,7 +443,8 @@ static void matrix_to_switches(void **state)
     graph_close(graph);
 }
 
-/* hwloc's transitive closure gives GPUs that switches join a number of their own: no links of their own. */
+/* hwloc's transitive closure gives a number to GPUs that only switches connect. Those
+ * numbers are not links. */
 static void matrix_closure(void **state)
 {
     struct graph *graph = read_auto(HWLOC(
@@ -457,8 +457,7 @@ static void matrix_closure(void **state)
     graph_close(graph);
 }
 
-/* -----------------------------------------------------------------------------
- * what is refused, and how the list is shown */
+/* ---- refusals, and the list of skipped parts --------------------------------------- */
 
 struct wrong {
     const char *text, *reason;
@@ -488,11 +487,11 @@ static void refusals(void **state)
             continue;
         assert_int_equal(status, TRYST_E_INVALID);
         if (strncmp(err.text, wrongs[i].reason, strlen(wrongs[i].reason)) != 0)
-            fail_msg("said: %s\nwanted: %s", err.text, wrongs[i].reason);
+            fail_msg("got: %s\nwanted: %s", err.text, wrongs[i].reason);
     }
 }
 
-/* Matrices that are larger than what is read must not be taken for smaller ones. */
+/* A matrix larger than the reader's limit must not be taken for a smaller one. */
 static void matrix_too_large(void **state)
 {
     static char text[1 << 16];
@@ -517,7 +516,7 @@ static char *text_of(const struct graph *graph, enum graph_format format)
     return text;
 }
 
-/* People see what was skipped in the text; the dump holds it all and comes back. */
+/* The text shows what was skipped; the dump holds all of it and reads back. */
 static void skipped_is_shown(void **state)
 {
     struct err err = ERR_INIT;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The graph: what is refused and with which words, names among thousands, the adjacency, equality. */
+/* The graph: what is refused and with which text, names among thousands, the adjacency,
+ * equality. */
 #include "support/unit.h"
 
 #include <math.h>
@@ -144,7 +145,7 @@ static void adjacency(void **state)
     link_new(graph, a, b, 1);
     link_new(graph, c, b, 1);
     link_new(graph, a, c, 1);
-    link_new(graph, a, b, 1); /* beside the other */
+    link_new(graph, a, b, 1); /* a second link beside the first */
     assert_int_equal(graph_seal(graph, NULL), TRYST_OK);
     static const uint32_t first[] = {0, 3, 3, 5}, next[] = {1, 3, 4, 0, 2};
     for (size_t i = 0; i < COUNT_OF(first); i++)
@@ -152,13 +153,13 @@ static void adjacency(void **state)
     for (size_t i = 0; i < COUNT_OF(next); i++)
         assert_int_equal(graph->out_next[i], next[i]);
     graph_close(graph);
-    graph = graph_new(); /* nothing at all */
+    graph = graph_new(); /* an empty graph */
     assert_int_equal(graph_seal(graph, NULL), TRYST_OK);
     assert_int_equal(graph->out_first[0], 0);
     graph_close(graph);
 }
 
-/* h0 - s - t - h1, s - h2, and t - s is one way. */
+/* h0 - s - t - h1, s - h2, and t - s in one direction only. */
 static struct graph *graph_small(void)
 {
     struct graph *graph = graph_new();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The dump: what is written reads back as an equal graph and writes the same bytes; what is wrong is
- * refused with its line, its column and the reason. */
+/* The dump: it reads back as an equal graph, which writes the same bytes. Mistakes are
+ * refused with line, column and reason. */
 #include "support/unit.h"
 
 #include <float.h>
@@ -78,7 +78,7 @@ static void comes_back(void **state)
     graph_close(second);
 }
 
-/* The only difference that a wrong text has: `from` becomes `to`. */
+/* The only mistake of a wrong text: `from` becomes `to`. */
 struct wrong {
     const char *from, *to, *reason;
 };
@@ -123,7 +123,8 @@ static void wrong_is_placed(void **state)
     }
 }
 
-/* Every beginning of a right text, and every byte of it changed, gives a graph or a sentence. */
+/* Every prefix of a valid text, and the text with any byte changed, must give a graph or
+ * an error text. */
 static void no_crash(void **state)
 {
     char text[sizeof sample];
@@ -163,7 +164,8 @@ static void memory_may_fail(void **state)
     WALK_ALLOCATIONS(there_and_back());
 }
 
-/* A locale whose point is a comma, made in `folder` where the system brings none. False: it cannot be. */
+/* Set a locale with a decimal comma, made in `folder` where the system has none. False if
+ * that is impossible. */
 static bool comma_set(const char *folder)
 {
     char command[256];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hwloc's side: its own synthetic topologies, and that our reader of its XML makes of the saved machines what hwloc
- * makes of them. */
+/* hwloc: its own synthetic topologies; and for the saved machines, Tryst's reader of the
+ * XML must give the same graph as hwloc's. */
 #include "support/unit.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ static char *text_of(const struct graph *graph)
     return string;
 }
 
-/* The graph of a loaded topology, as text; the topology is closed. */
+/* Return the graph of a loaded topology as text; closes the topology. */
 static char *look_of(hwloc_topology_t topology, enum graph_origin origin)
 {
     static const struct machine_build build = {
@@ -95,7 +95,7 @@ static void hwloc_synthetics(void **state)
     }
 }
 
-/* Comments are no more than hwloc's small reader bears. */
+/* Cut the comments that hwloc's small reader does not accept. */
 static void comments_cut(char *text)
 {
     char *begin = strstr(text, "<!--"), *end = begin ? strstr(begin, "-->") : NULL;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Machines that nobody here owns, as files: each is read, shown and compared with the text that was looked at once
- * (machines/x.xml, machines/x.txt), and its dump comes back as the same bytes. Then what is wrong with such files,
- * refused with its line.
+/* Machines from files: each is read, printed and compared with a text that was checked
+ * once (machines/x.xml, machines/x.txt), and its dump must read back as the same bytes.
+ * Then mistakes in such files, refused with their line.
  *
- * After a wanted change of the text: TRYST_TEST_UPDATE=1 writes the texts anew; look at the difference.
- */
+ * After an intended change of the text: TRYST_TEST_UPDATE=1 writes the texts anew; review
+ * the difference. */
 #include "support/unit.h"
 
 #include <string.h>
@@ -65,7 +64,7 @@ static void dump_comes_back(const struct graph *graph)
     graph_close(again);
 }
 
-/* `text` as a graph looks as machines/<name>.txt says. */
+/* Check that the graph of `text` prints as machines/<name>.txt. */
 static void look_is(const char *text, size_t bytes, const char *name,
                     enum graph_format format)
 {
@@ -84,7 +83,7 @@ static void look_is(const char *text, size_t bytes, const char *name,
     size_t expected_bytes;
     char *expected = file_read(file, &expected_bytes);
     if (strcmp(look, expected) != 0)
-        fail_msg("%s looks different now:\n%s", name, look);
+        fail_msg("%s prints differently now:\n%s", name, look);
     dump_comes_back(graph);
     test_free(expected);
     mem_free(look);
@@ -133,7 +132,8 @@ static void synthetic(void **state)
     look_is(words, strlen(words), "synthetic", GRAPH_TEXT);
 }
 
-/* A cluster's and a probe's wires have no kind: a network, between every pair. */
+/* The wires of a cluster or a probe have no kind: they show as a network, between every
+ * pair. */
 static void cluster_is_a_network(void **state)
 {
     static const char *const texts[] = {
@@ -162,7 +162,7 @@ static void cluster_is_a_network(void **state)
     }
 }
 
-/* What another form can hold comes back from it: the same look. */
+/* Write a file in another format and read that back: the text must be the same. */
 static void there_and_back(const char *file, enum graph_format format)
 {
     struct err err = ERR_INIT;
@@ -199,8 +199,7 @@ static void hwloc_there_and_back(void **state)
     there_and_back("two-sockets.xml", GRAPH_HWLOC_XML);
 }
 
-/* -----------------------------------------------------------------------------
- * what is wrong */
+/* ---- mistakes ---------------------------------------------------------------------- */
 
 struct wrong {
     const char *text, *reason;
@@ -252,7 +251,7 @@ static void wrong_is_placed(void **state)
     }
 }
 
-/* hwloc leaves a group of a mask empty that has no members. */
+/* hwloc writes an empty group of a mask where it has no members. */
 static void masks_have_empty_groups(void **state)
 {
     static const char text[] =
@@ -273,7 +272,7 @@ static void masks_have_empty_groups(void **state)
     graph_close(graph);
 }
 
-/* A library says nothing by itself, whatever the XML. */
+/* The library must not print by itself, whatever the XML. */
 static void nothing_is_printed(void **state)
 {
     static const char *const texts[] = {
@@ -297,8 +296,7 @@ static void nothing_is_printed(void **state)
     close(said);
 }
 
-/* -----------------------------------------------------------------------------
- * memory */
+/* ---- memory ------------------------------------------------------------------------ */
 
 static tryst_status read_and_show(const char *text, size_t bytes)
 {
@@ -328,7 +326,7 @@ static void memory_may_fail(void **state)
     }
 }
 
-/* This machine, whatever it is: it can be seen, and its dump comes back. */
+/* This machine, whatever it is, must be detected, and its dump must read back. */
 static void this_machine(void **state)
 {
     struct err err = ERR_INIT;

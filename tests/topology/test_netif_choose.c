@@ -50,7 +50,7 @@ static const struct entry machine[ENTRIES_MAX] = {
     {"docker0", "172.17.0.1", 16, "up", 0}, {"eth1", "10.0.1.1", 24, "down", 10},
 };
 
-/* The addresses of a selection, separated by blanks. */
+/* Write the addresses of a selection, separated by blanks. */
 static void selection_text(const struct netif_list *list, char *text, size_t bytes)
 {
     text[0] = '\0';
@@ -65,7 +65,7 @@ static void selection_text(const struct netif_list *list, char *text, size_t byt
 static void what_tryst_net_selects(void **state)
 {
     static const struct {
-        const char *wanted, *selected; /* or the error's words */
+        const char *wanted, *selected; /* the selection, or the error's text */
         tryst_status status;
     } cases[] = {
         {NULL, "10.0.0.1 fd00::1 192.168.7.1", TRYST_OK},
@@ -220,7 +220,7 @@ static void test_port_range(void **state)
 {
     static const struct {
         const char *text;
-        uint16_t first, last; /* both 0 and good: any */
+        uint16_t first, last; /* both 0 and accepted: any port */
         bool good;
     } cases[] = {
         {"", 0, 0, true},           {"30000-30099", 30000, 30099, true},

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Interfaces of a real kernel: in a network namespace of the test's own where that
- * is permitted (label lab), and at least the loopback anywhere.
- * The namespace is this process's: it ends with it. */
+/* Interfaces of a real kernel: in a separate network namespace where that is permitted
+ * (label lab), else at least the loopback. The namespace ends with this process. */
 #include "support/unit.h"
 
 #include <errno.h>
@@ -81,7 +80,7 @@ static void addresses_of_the_lab(void **state)
     assert_int_equal(v6->prefix_bits, 64);
     assert_int_equal(v6->index, v4->index);
     assert_true(v4->up && !v4->loopback && !down->up);
-    assert_true(v4->speed_bits_per_s > 0); /* veth says 10 Gbit/s */
+    assert_true(v4->speed_bits_per_s > 0); /* veth reports 10 Gbit/s */
     netif_list_close(list);
 }
 

@@ -145,8 +145,8 @@ static void refusals_and_interruptions_are_seen(void **state)
     assert_int_equal(count, 0);
 }
 
-/* Cut and flipped bytes: nothing beyond the end is read (the sanitizers watch), and whatever
- * list comes out holds to its promises. */
+/* Truncated and flipped bytes: nothing behind the end is read (the sanitizers detect it),
+ * and any resulting list is consistent. */
 static void damaged_bytes_do_no_harm(void **state)
 {
     struct random random;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Routes against all routes: small random graphs with parallel, one-way and dead links, given routes and groups,
- * where every path is listed and the rule of the issue is applied to the list. */
+/* Routes against all routes: small random graphs with parallel, one-way and dead links,
+ * given routes and groups. Every path is listed, and the rule for routes is applied to
+ * the list. */
 #include "support/unit.h"
 
 #include <math.h>
@@ -19,7 +20,7 @@
 #define PATHS_MAX 20000u
 #define GRAPHS    1000u
 
-/* ---- all paths ---------------------------------------------------------------------------- */
+/* ---- all paths --------------------------------------------------------------------- */
 
 struct path {
     uint32_t length;
@@ -65,7 +66,7 @@ static double path_width(const struct graph *graph, const struct path *path)
     return width;
 }
 
-/* Does it take exactly these nodes? */
+/* True if the path takes exactly the nodes of the route. */
 static bool path_follows(const struct graph *graph, const struct path *path,
                          const struct graph_route *route)
 {
@@ -86,7 +87,7 @@ static const struct graph_route *route_find(const struct graph *graph, uint32_t 
     return NULL;
 }
 
-/* The rule: by graph link, the share of the routes that pass it. */
+/* The result of the rule: by graph link, the share of the routes that pass it. */
 struct expected {
     uint32_t hops;
     double routes, share[LINKS_MAX];
@@ -123,7 +124,7 @@ static struct expected routes_expect(const struct graph *graph, uint32_t from,
     return expected;
 }
 
-/* ---- random graphs ------------------------------------------------------------------------ */
+/* ---- random graphs ----------------------------------------------------------------- */
 
 struct sample {
     struct graph *graph;
@@ -136,7 +137,7 @@ static double bandwidth_draw(struct random *random, uint32_t kinds)
     return bandwidths[random_range(random, kinds)];
 }
 
-/* A given route: a random walk over live links and inner nodes. */
+/* Draw a given route: a random walk over live links and inner nodes. */
 static void route_draw(struct random *random, struct graph *graph, uint32_t ranks)
 {
     uint32_t via[NODES_MAX], count = 0;
@@ -165,7 +166,8 @@ static struct sample sample_draw(struct random *random)
     uint32_t kinds = 1 + (uint32_t)random_range(random, 6), nodes = ranks + inner;
     struct sample sample = {.graph = graph_new(ranks, inner)};
     struct graph *graph = sample.graph;
-    for (uint32_t i = 0; inner && i < ranks; i++) /* ranks hang on something */
+    /* each rank has a link to an inner node */
+    for (uint32_t i = 0; inner && i < ranks; i++)
         wire_new(graph, i, ranks + (uint32_t)random_range(random, inner),
                  bandwidth_draw(random, kinds));
     for (uint32_t i = 1; i < inner; i++)
@@ -224,7 +226,7 @@ static bool connected(const struct sample *sample, struct expected (*all)[RANKS_
     return true;
 }
 
-/* One pair: load, cost, the edge, and the invariant between them. */
+/* Check one pair: load, cost, the edge, and the invariant between them. */
 static void pair_check(struct overlay *overlay, const struct graph *graph, uint32_t i,
                        uint32_t j, const struct expected *expected, const double *price,
                        double cost)
@@ -258,7 +260,7 @@ static void pair_check(struct overlay *overlay, const struct graph *graph, uint3
                          bytes_per_s));
 }
 
-/* The links of an overlay are those of finite bandwidth that some route takes. */
+/* Check that the overlay's links are those of finite bandwidth on a route. */
 static void links_check(const struct overlay *overlay, const struct sample *sample,
                         struct expected (*all)[RANKS_MAX])
 {
@@ -330,7 +332,7 @@ static void all_routes_of_random_graphs(void **state)
     assert_in_range(open, GRAPHS / 4, GRAPHS);
 }
 
-/* ---- by hand ------------------------------------------------------------------------------ */
+/* ---- by hand ----------------------------------------------------------------------- */
 
 static double load_of(struct overlay *overlay, uint32_t i, uint32_t j, uint32_t link)
 {
@@ -342,7 +344,7 @@ static double load_of(struct overlay *overlay, uint32_t i, uint32_t j, uint32_t 
     return -1; /* no route takes it */
 }
 
-/* Two leaves, two cores; one of the cores is thinner in the second part. */
+/* Two leaves, two cores; in the second part one of the cores has a narrower link. */
 static void two_cores(void **state)
 {
     for (int thin = 0; thin < 2; thin++) {
@@ -366,7 +368,8 @@ static void two_cores(void **state)
     }
 }
 
-/* Two cables of one rank to its switch carry half each; a third, thinner one nothing. */
+/* Two cables of a rank to its switch carry half each; a third, narrower one carries
+ * nothing. */
 static void parallel_links(void **state)
 {
     struct graph *graph = graph_new(2, 1);
@@ -382,7 +385,7 @@ static void parallel_links(void **state)
     graph_close(graph);
 }
 
-/* Four of a ring: neighbours alone are edges. */
+/* Four ranks in a ring: only neighbours have edges. */
 static void ranks_do_not_forward(void **state)
 {
     struct graph *graph = graph_new(4, 0);
@@ -432,7 +435,7 @@ static void routes_beyond_number(void **state)
     graph_close(graph);
 }
 
-/* A fat tree of 1,024 ranks: as far as the levels say, and said how fast. */
+/* A fat tree of 1,024 ranks: distances follow the levels; the test prints the time. */
 static void fat_tree(void **state)
 {
     enum { PODS = 16, HALF = PODS / 2, RANKS = PODS * HALF * HALF, EDGES = PODS * HALF };
@@ -474,7 +477,8 @@ static void fat_tree(void **state)
             assert_true(fabs(cost[(size_t)i * RANKS + j] - hops) < 1e-9);
         }
     for (uint32_t l = 0; l < overlay->links_count; l++)
-        assert_true(fabs(load[l] - 1) < 1e-9); /* each rank to the other half fills all */
+        /* when each rank sends to the other half, all links are full */
+        assert_true(fabs(load[l] - 1) < 1e-9);
     free(load);
     free(cost);
     overlay_close(overlay);
@@ -497,10 +501,11 @@ static void refused(void **state)
     assert_int_equal(overlay_open(graph, NULL, 0, &err, &overlay), TRYST_E_INVALID);
     assert_non_null(strstr(err.text, "\"h2\" -> \"s0\" is unknown"));
     assert_int_equal(overlay_open(graph, twice, 2, &err, &overlay), TRYST_OK);
-    assert_int_equal(overlay->links_count, 4); /* the unknown wire is not in the way */
+    /* the wire of unknown rate does not limit */
+    assert_int_equal(overlay->links_count, 4);
     overlay_close(overlay);
     assert_int_equal(overlay_open(graph, twice, 1, &err, &overlay), TRYST_OK);
-    assert_int_equal(overlay->links_count, 0); /* alone */
+    assert_int_equal(overlay->links_count, 0); /* a single rank */
     overlay_close(overlay);
     graph_close(graph);
     graph = graph_new(0, 2);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Pictures are true: no wire passes behind a box that it does not end at, no two wires coincide, and each wire of the
- * graph is drawn. The SVG text itself is read back (boxes and paths with their titles) and measured, for the families
- * of networks of plan_nets.h, networks of switches that are joined to each other, and machines.
- */
+/* Pictures are correct: no wire passes behind a box at which it does not end, no two
+ * wires coincide, and each wire of the graph is drawn. The test reads the SVG text back
+ * (boxes and paths with their titles) and measures, for the families of networks of
+ * plan_nets.h, networks of connected switches, and machines. */
 #include "support/unit.h"
 
 #include <math.h>
@@ -17,13 +16,13 @@
 
 #define NAME_MAX_BYTES 64
 #define STEPS          48   /* points of one segment of a wire */
-#define POINTS_MAX     400  /* of one wire */
-#define APART          0.75 /* closer than that is the same place */
+#define POINTS_MAX     400  /* points of one wire */
+#define APART          0.75 /* points closer than this count as one */
 
 struct drawn_box {
     char name[NAME_MAX_BYTES], kind[NAME_MAX_BYTES];
     double x, y, w, h;
-    const char *at; /* in the text: what comes later is drawn over it */
+    const char *at; /* position in the text: what comes later is drawn over it */
 };
 
 struct drawn_wire {
@@ -42,7 +41,7 @@ struct drawn {
     uint32_t boxes_count, wires_count;
 };
 
-/* ---- reading a picture ---------------------------------------------------------------------- */
+/* ---- reading a picture ------------------------------------------------------------- */
 
 static void boxes_read(struct drawn *drawn)
 {
@@ -53,7 +52,7 @@ static void boxes_read(struct drawn *drawn)
         if (sscanf(at, "<rect x=\"%lf\" y=\"%lf\" width=\"%lf\" height=\"%lf\"", &box.x,
                    &box.y, &box.w, &box.h) != 4 ||
             sscanf(title, "<title>%63[^,<], %63[^,<]", box.name, box.kind) != 2)
-            continue; /* a plate under a number, or a rank's badge */
+            continue; /* the background of a number, or a rank's badge */
         drawn->boxes[drawn->boxes_count++] = box;
     }
 }
@@ -63,7 +62,7 @@ static double mix(double a, double b, double t)
     return a + (b - a) * t;
 }
 
-/* One segment: a line, or a curve with one control point. */
+/* Add one segment: a line, or a curve with one control point. */
 static void segment_add(struct drawn_wire *wire, double cx, double cy, double x, double y)
 {
     double ax = wire->x[wire->count - 1], ay = wire->y[wire->count - 1];
@@ -127,9 +126,10 @@ static void drawn_drop(struct drawn *drawn)
     test_free(drawn->wires);
 }
 
-/* ---- what holds of every picture ------------------------------------------------------------ */
+/* ---- rules for every picture ------------------------------------------------------- */
 
-/* What wires may cross where it is drawn before them: it is no end of theirs to see. */
+/* True if the wire may cross the box: a machine or an NVLink switch, drawn before the
+ * wire, so that the wire does not appear to end there. */
 static bool lies_below(const struct drawn_box *box, const struct drawn_wire *wire)
 {
     return box->at < wire->at &&
@@ -186,7 +186,8 @@ static bool point_on(const struct drawn_wire *wire, double x, double y)
     return false;
 }
 
-/* How much of wire i is on wire k; wires of a machine share a bus, so what is apart from all others counts there. */
+/* Return the part of wire i that lies on wire k; with k == i, the part that lies on any
+ * other wire, since wires of a machine share a bus. */
 static double shared_part(const struct drawn *drawn, uint32_t i, uint32_t k)
 {
     const struct drawn_wire *wire = &drawn->wires[i];
@@ -221,7 +222,8 @@ static void picture_check(const struct graph *graph, const char *what)
     picture_read(graph, what, &drawn);
     if (!machines) {
         assert_int_equal(drawn.boxes_count, graph->nodes_count);
-        assert_int_equal(drawn.wires_count, graph->links_count / 2); /* both ways */
+        /* a wire is a link in each direction */
+        assert_int_equal(drawn.wires_count, graph->links_count / 2);
     }
     boxes_are_apart(&drawn);
     boxes_stay_free(&drawn);
@@ -237,7 +239,7 @@ static void picture_close(struct graph *graph, const char *what)
     graph_close(graph);
 }
 
-/* ---- networks ------------------------------------------------------------------------------- */
+/* ---- networks ---------------------------------------------------------------------- */
 
 static void families(void **state)
 {
@@ -252,7 +254,7 @@ static void families(void **state)
         }
 }
 
-/* Switches in a torus of x by y by z, `hosts` ranks at each. */
+/* Make switches in a torus of x by y by z, with `hosts` ranks at each. */
 static struct graph *torus_new(uint32_t x, uint32_t y, uint32_t z, uint32_t hosts)
 {
     uint32_t switches = x * y * z, ranks = switches * hosts;
@@ -289,7 +291,7 @@ static void toruses_of_switches(void **state)
     }
 }
 
-/* Everything joined to everything, `wires` times. */
+/* Every switch is connected to every other, `wires` times. */
 static void meshes_of_switches(void **state)
 {
     for (uint32_t n = 2; n <= 10; n++)
@@ -307,7 +309,8 @@ static void meshes_of_switches(void **state)
         }
 }
 
-/* Ranks at two switches each, which are joined or not; and at two of many in a ring. */
+/* Ranks at two switches each, which are connected or not; and at two of many in a
+ * ring. */
 static void ranks_at_two_switches(void **state)
 {
     for (uint32_t switches = 2; switches <= 8; switches++)
@@ -343,7 +346,7 @@ static void parallel_wires(void **state)
     picture_close(graph, "three wires between two ranks");
 }
 
-/* ---- machines ------------------------------------------------------------------------------- */
+/* ---- machines ---------------------------------------------------------------------- */
 
 static void words_check(const char *text, size_t bytes, const char *what)
 {
@@ -378,7 +381,7 @@ static void machines(void **state)
     }
 }
 
-/* Machines at several switches that are joined to each other. */
+/* Machines at several connected switches. */
 static void machines_and_trunks(void **state)
 {
     enum { SWITCHES = 5 };

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Ranks on devices, as a table: machines that are files or made up, and what must be chosen there; then random
- * machines against all arrangements. TRYST_TEST_SEED replays a run.
- */
+/* Ranks on devices, as a table: machines from files or made up, and the expected choice;
+ * then random machines against all arrangements. TRYST_TEST_SEED replays a run. */
 #include "support/unit.h"
 
 #include <string.h>
@@ -15,8 +13,7 @@
 
 #define DEVICES_MAX 16
 
-/* -----------------------------------------------------------------------------
- * machines */
+/* ---- machines ---------------------------------------------------------------------- */
 
 static uint32_t node_add(struct graph *graph, enum graph_node_kind kind, const char *name,
                          int number, const char *pci)
@@ -96,10 +93,9 @@ static struct graph *cube_mesh_open(uint32_t gpus[8])
     return graph;
 }
 
-/* -----------------------------------------------------------------------------
- * what is chosen */
+/* ---- the choice -------------------------------------------------------------------- */
 
-/* Places and compares with `expected` (ranks × one digit each). */
+/* Place the ranks and compare with `expected` (one digit for each rank). */
 static void expect(const struct graph *graph, const uint32_t *nodes, uint32_t devices,
                    uint32_t ranks, const struct place_pair *pairs, uint32_t pairs_count,
                    const char *expected)
@@ -119,7 +115,8 @@ static void expect(const struct graph *graph, const uint32_t *nodes, uint32_t de
     place_drop(&place);
 }
 
-/* Pairs that GPUs numbered by the board alternate over the sockets: packages 0 0 0 0 1 1 1 1 as 0 2 4 6 1 3 5 7. */
+/* Pairs on GPUs that the board numbers alternately over the sockets: the packages 0 0 0 0
+ * 1 1 1 1 are 0 2 4 6 1 3 5 7. */
 static void test_sockets(void **state)
 {
     uint32_t gpus[8], shuffled[8];
@@ -138,7 +135,8 @@ static void test_sockets(void **state)
     graph_close(graph);
 }
 
-/* All neighbours over two NVLinks side by side: there is one such ring in the cube mesh. */
+/* All neighbours are connected by two parallel NVLinks: the cube mesh has one such
+ * ring. */
 static void test_cube_mesh(void **state)
 {
     uint32_t gpus[8];
@@ -149,7 +147,8 @@ static void test_cube_mesh(void **state)
     graph_close(graph);
 }
 
-/* Who talks decides: a ring closes, and ranks that say nothing to each other may be far apart. */
+/* The pairs that communicate decide: a ring closes, and ranks without traffic between
+ * them may be far apart. */
 static void test_pairs(void **state)
 {
     static const struct place_pair ring[] = {{0, 1, 1}, {1, 2, 1}, {2, 3, 1}, {3, 0, 1}};
@@ -157,8 +156,8 @@ static void test_pairs(void **state)
     static const struct place_pair uneven[] = {{0, 1, 1}, {1, 2, 5}, {1, 2, 4}};
     uint32_t gpus[8];
     struct graph *graph = cube_mesh_open(gpus);
-    expect(graph, gpus, 8, 4, ring, 4,
-           "0123"); /* 0-1 has one link, as one of any four must */
+    /* 0-1 has one link; in any four GPUs some pair has only one */
+    expect(graph, gpus, 8, 4, ring, 4, "0123");
     graph_close(graph);
     graph = box_open(gpus);
     box_seal(graph);
@@ -168,7 +167,7 @@ static void test_pairs(void **state)
     graph_close(graph);
 }
 
-/* What nobody knows keeps the driver's order, with neighbours on one device. */
+/* An unknown topology keeps the driver's order, with neighbours on one device. */
 static void test_unknown(void **state)
 {
     static const uint32_t none[] = {GRAPH_NONE, GRAPH_NONE, GRAPH_NONE};
@@ -198,8 +197,7 @@ static void test_addresses(void **state)
     graph_close(graph);
 }
 
-/* -----------------------------------------------------------------------------
- * against all arrangements */
+/* ---- against all arrangements ------------------------------------------------------ */
 
 #define RANDOM_DEVICES 6
 
@@ -233,7 +231,7 @@ struct judged {
     uint32_t least[4];
 };
 
-/* How much goes over 0, 1, 2 and 3 NVLinks, worst first. */
+/* Sum the traffic over 0, 1, 2 and 3 NVLinks, worst first. */
 static void judge(const struct judged *self, const uint32_t *devices, uint32_t cost[4])
 {
     memset(cost, 0, 4 * sizeof *cost);
@@ -305,8 +303,7 @@ static void test_is_best(void **state)
     }
 }
 
-/* -----------------------------------------------------------------------------
- * the public face */
+/* ---- the public interface ---------------------------------------------------------- */
 
 static tryst_topo *topo_of(const struct graph *graph)
 {

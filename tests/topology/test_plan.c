@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plans: answers that are known, and what holds for every plan. */
+/* Plans: known answers, and properties of every plan. */
 #include "support/unit.h"
 
 #include <math.h>
@@ -13,13 +13,13 @@
 
 #define G 1e9
 
-/* --- answers that are known ---------------------------------------------------------------- */
+/* ---- known answers ----------------------------------------------------------------- */
 
 struct answer {
     const char *what;
     struct overlay *(*make)(uint32_t n);
     uint32_t n;
-    double time[PLAN_OPS]; /* s per GB; 0: not asked */
+    double time[PLAN_OPS]; /* s per GB; 0: not checked */
     uint32_t trees_max;    /* of the all-reduce */
     uint32_t depth_max;
 };
@@ -109,7 +109,8 @@ static struct overlay *mesh(uint32_t n)
     return fake_open(n, n, wires.links, wires.count);
 }
 
-/* Leaves of 4 hosts, two uplinks of half their rate each: 2:1 means 2 GB/s up for 4 GB/s. */
+/* Leaves of 4 hosts, two uplinks of half their rate each: 2:1 means 2 GB/s up for 4
+ * GB/s. */
 static struct overlay *fat_tree(uint32_t n)
 {
     static struct wires wires;
@@ -187,7 +188,7 @@ static void weights_alone_come_near(void **state)
     }
 }
 
-/* --- what holds for every plan ------------------------------------------------------------- */
+/* ---- properties of every plan ------------------------------------------------------ */
 
 static struct overlay *random_network(struct random *random)
 {
@@ -257,7 +258,8 @@ static void equal_input_gives_equal_bits(void **state)
     }
 }
 
-/* The same ranks with one host slower, from the plan of before: trees are mended, the proof is new. */
+/* The same ranks with one host slower, started from the earlier plan: trees are mended,
+ * the proof is new. */
 static void a_plan_of_before_is_a_start(void **state)
 {
     double rate[16];
@@ -281,9 +283,10 @@ static void a_plan_of_before_is_a_start(void **state)
     }
 }
 
-/* --- simplifying --------------------------------------------------------------------------- */
+/* ---- simplifying ------------------------------------------------------------------- */
 
-/* What a step may not do: take longer (but for a solver's rounding), bring trees or depth. */
+/* Check that no step takes longer (but for a solver's rounding), adds trees or adds
+ * depth. */
 static void steps_check(const struct plan *plan, double gap)
 {
     const struct plan_step *steps = plan->steps, *last = &steps[PLAN_ROUNDED];
@@ -302,7 +305,8 @@ static void steps_check(const struct plan *plan, double gap)
     assert_true(steps[PLAN_ROUNDED].depth <= steps[PLAN_SHALLOWER].depth);
 }
 
-/* Each operation: of random networks many plans have fewer trees and less depth than what was solved. */
+/* For each operation, many plans of random networks have fewer trees and less depth than
+ * the solution. */
 static void all_operations_are_simplified(void **state)
 {
     struct random random;
@@ -328,7 +332,8 @@ static void all_operations_are_simplified(void **state)
     }
 }
 
-/* Depth 1 costs nothing where the root's wire is wide: four hosts of 800, 800, 400 and 200 Mbit/s. */
+/* Depth 1 costs nothing where the root's wire is wide: four hosts of 800, 800, 400 and
+ * 200 Mbit/s. */
 static void depth_that_costs_nothing_goes(void **state)
 {
     struct overlay *overlay = slow_host(4);
@@ -342,7 +347,8 @@ static void depth_that_costs_nothing_goes(void **state)
     fake_close(overlay);
 }
 
-/* A mesh of n sends a part of a broadcast to each of n - 1 first: equal parts, and as near to 1/(n - 1) as a double is. */
+/* A broadcast in a mesh of n sends a part to each of n - 1 ranks first. The parts must be
+ * equal, and as near to 1/(n - 1) as a double can be. */
 static void shares_are_round(void **state)
 {
     for (uint32_t n = 4; n <= 12; n++) {
@@ -399,7 +405,8 @@ static void no_memory_is_said(void **state)
 {
     struct overlay *overlay = two_racks(4);
     for (int op = 0; op < PLAN_OPS; op++) {
-        open_and_close(overlay, (enum plan_op)op, false); /* what is loaded once, is */
+        /* so that the walk does not count what is loaded once */
+        open_and_close(overlay, (enum plan_op)op, false);
         WALK_ALLOCATIONS(open_and_close(overlay, (enum plan_op)op, false));
         WALK_ALLOCATIONS(open_and_close(overlay, (enum plan_op)op, true));
     }

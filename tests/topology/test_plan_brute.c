@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plans against all trees there are: every spanning tree is a column, and the LP is solved at once.
+/* Plans against all possible trees: every spanning tree is a column, and the LP is solved
+ * at once.
  *
- * An all-reduce of 5 ranks has 78,125 pairs of trees, so those are few; of 4 there are 1,024. */
+ * An all-reduce of 5 ranks has 78,125 pairs of trees, so few such networks are tried; one
+ * of 4 ranks has 1,024. */
 #include "support/unit.h"
 
 #include <math.h>
@@ -32,7 +34,8 @@ static bool is_tree(const uint32_t *parent, uint32_t n, uint32_t root)
     return true;
 }
 
-/* All trees from `root`, of edges that the overlay has. `cost` is transposed for in-trees. */
+/* List all trees from `root` with edges of the overlay. For in-trees `cost` is
+ * transposed. */
 static void trees_list(const double *cost, uint32_t n, uint32_t root, bool down,
                        struct trees *trees)
 {
@@ -77,7 +80,7 @@ struct brute {
     uint32_t *row;
 };
 
-/* A column of a tree down and a tree up; either may be missing. */
+/* Add the column of a tree down and a tree up; either may be missing. */
 static void column_add(struct brute *brute, uint32_t group, const uint32_t *down,
                        const uint32_t *up)
 {
@@ -113,7 +116,7 @@ static void root_add(struct brute *brute, enum plan_op op, const double *cost,
                        has_up ? up.parent[k] : NULL);
 }
 
-/* The least time of all plans; < 0: no LP here. */
+/* Return the least time of all plans; < 0: this build has no LP solver. */
 static double least_time(struct overlay *overlay, const struct plan_params *params)
 {
     uint32_t n = overlay->ranks_count, links = overlay->links_count;
@@ -149,8 +152,8 @@ static void link_add(struct fake_link *links, uint32_t *count, struct random *ra
     links[(*count)++] = (struct fake_link){from, to, rate};
 }
 
-/* Ranks at one or two switches, with links of their own between some; a ring keeps it connected where
- * there is no switch. */
+/* Make ranks at one or two switches, some pairs with a direct link; a ring keeps the
+ * network connected where there is no switch. */
 static struct overlay *network_make(struct random *random, uint32_t ranks)
 {
     struct fake_link links[64];

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an operation of a size takes: answers worked out by hand, and the sizes at which another shape wins.
+/* The time of an operation of a given size: answers worked out by hand, and the sizes at
+ * which another shape wins.
  *
- * Ranks hang on switches by wires of 1 GB/s and 10 us, and a rank sums 1 GB/s, so a message of a million bytes takes 1 ms
- * over a wire, 20 us of latency within a rack, and 1 ms to be added. */
+ * Ranks are at switches by wires of 1 GB/s and 10 us, and a rank sums 1 GB/s. So a
+ * message of a million bytes takes 1 ms over a wire, 20 us of latency within a rack, and
+ * 1 ms to be added. */
 #include "support/unit.h"
 
 #include <math.h>
@@ -17,9 +19,9 @@
 #define RATE    1e9
 #define SLICE   65.536 /* us that a slice takes over a wire, or to be added */
 
-/* ---- networks ----------------------------------------------------------------------------- */
+/* ---- networks ---------------------------------------------------------------------- */
 
-/* `racks` switches in a line, the ranks in equal parts on them, by number. */
+/* Make `racks` switches in a line, with the ranks in equal parts on them, by number. */
 static struct graph *racks_new(uint32_t ranks, uint32_t racks, double latency_ns)
 {
     struct graph *graph = graph_new(ranks, racks);
@@ -31,7 +33,7 @@ static struct graph *racks_new(uint32_t ranks, uint32_t racks, double latency_ns
     return graph;
 }
 
-/* ---- shapes ------------------------------------------------------------------------------- */
+/* ---- shapes ------------------------------------------------------------------------ */
 
 struct expected {
     const char *name;
@@ -49,7 +51,7 @@ static const struct cost_shape *shape_of(const struct cost_table *table, const c
     for (uint32_t s = 0; s < table->shapes_count; s++)
         if (strcmp(table->shapes[s].name, name) == 0)
             return &table->shapes[s];
-    fail_msg("there is no shape %s", name);
+    fail_msg("no shape is named %s", name);
     return NULL;
 }
 
@@ -87,12 +89,14 @@ static void shapes_check(struct graph *graph, enum plan_op op,
     }
 }
 
-/* Of eight at one switch. The busiest wire: the flat tree's root sends seven messages, a rank of the chain one, the
- * root of the binomial tree three, of the binary two, of the 4-ary four; up and down at the same time a rank in the
- * middle of a chain sends two, of a binary tree three. A slice passes seven rounds, seven, three (one message of each
- * sender in a round), four, four; each round adds one slice at a rank.
- * Ring: 14 steps of 125 us; a slice's trip with its sum and latency is longer in the first seven, and the last step
- * ends a latency later. Halving: steps of 500, 250 and 125 us and back, of which the third is as short. */
+/* Eight ranks at one switch. The busiest wire sends: at the flat tree's root seven
+ * messages, at a rank of the chain one, at the root of the binomial tree three, of the
+ * binary tree two, of the 4-ary tree four. With traffic up and down at once, a rank in
+ * the middle of a chain sends two, of a binary tree three. A slice passes seven rounds,
+ * seven, three (one message of each sender in a round), four, four; each round adds one
+ * slice at a rank. Ring: 14 steps of 125 us; a slice's trip with its sum and latency is
+ * longer in the first seven, and the last step ends a latency later. Halving: steps of
+ * 500, 250 and 125 us and back, of which the third is as short. */
 static void eight_at_a_switch(void **state)
 {
     static const struct expected down[] = {
@@ -119,8 +123,8 @@ static void eight_at_a_switch(void **state)
     graph_close(graph);
 }
 
-/* Two racks of four: the leaders are 0 and 4, and the way to the other rack is three wires. Four messages of the
- * binomial, binary and 4-ary tree cross the trunk. */
+/* Two racks of four. The leaders are 0 and 4, and the way to the other rack is three
+ * wires. Four messages of the binomial, binary and 4-ary tree cross the trunk. */
 static void two_racks(void **state)
 {
     static const struct expected down[] = {{"flat", 30, 7, 0, 0},
@@ -144,8 +148,9 @@ static void gathers(void **state)
         near("all-gather", table.shapes[s].sum_s, 0);
         near("all-gather", table.shapes[s].latency_s * 1e6, 20);
     }
-    /* three quarters of a message are added at each rank, which takes as long as moving them; the first slices
-     * of the three that come to a rank are added one after the other, in steps only the last one's is left */
+    /* Each rank adds three quarters of a message, which takes as long as moving them. The
+     * first slices of the three messages that come to a rank are added one after the
+     * other; in steps only the last one's sum counts. */
     table = shapes_of(graph, PLAN_REDUCE_SCATTER, MESSAGE);
     for (uint32_t s = 0; s < 3; s++)
         near("reduce-scatter", table.shapes[s].move_s * 1e3, 0.75);
@@ -155,7 +160,8 @@ static void gathers(void **state)
     graph_close(graph);
 }
 
-/* Six: two fold into two others and back, a whole message each; between, 2 (1/2 + 1/4). */
+/* Six ranks: two fold into two others and back, a whole message each; between, 2 (1/2 +
+ * 1/4). */
 static void folds(void **state)
 {
     struct graph *graph = racks_new(6, 1, 0);
@@ -175,7 +181,7 @@ static void unknown_latencies_are_said(void **state)
     graph_close(graph);
 }
 
-/* ---- planned trees ------------------------------------------------------------------------ */
+/* ---- planned trees ----------------------------------------------------------------- */
 
 static struct cost_shape planned(const struct plan *plan, double sum_bytes_per_s)
 {
@@ -206,8 +212,8 @@ static void a_chain_fills(void **state)
     near("total", cost_total_s(&cost) * 1e6, 60 + 1000 + 2 * 65.536);
 }
 
-/* A star up and down: the root adds three of each byte. That hides behind the moving (3 ns a byte) or does not; the
- * first slice waits for its three sums either way. */
+/* A star up and down: the root adds three of each byte. The sums hide behind the transfer
+ * (3 ns a byte) or do not; the first slice waits for its three sums either way. */
 static void sums_hide_behind_the_moving(void **state)
 {
     uint32_t parent[] = {GRAPH_NONE, 0, 0, 0};
@@ -229,7 +235,8 @@ static void sums_hide_behind_the_moving(void **state)
     near("free sum", cost.sum_s, 0);
 }
 
-/* Two trees of a half each, rooted at 0 and 3: each root adds three halves; a slice moves at half of the rate. */
+/* Two trees of a half each, rooted at 0 and 3: each root adds three halves; a slice moves
+ * at half the rate. */
 static void trees_share(void **state)
 {
     uint32_t first[] = {GRAPH_NONE, 0, 0, 0}, second[] = {3, 3, 3, GRAPH_NONE};
@@ -249,11 +256,11 @@ static void trees_share(void **state)
     trees[1].broadcast_parent = second;
     cost = planned(&plan, RATE);
     near("move of two", cost.move_s * 1e3,
-         2); /* the root of one receives from the other's */
+         2); /* the root of one tree receives from the other tree's root */
     near("fill of two", cost.fill_s * 1e6, 2 * 65.536);
 }
 
-/* ---- who wins ----------------------------------------------------------------------------- */
+/* ---- the fastest shape by size ----------------------------------------------------- */
 
 static const char *winner(struct graph *graph, uint64_t bytes)
 {
@@ -261,9 +268,10 @@ static const char *winner(struct graph *graph, uint64_t bytes)
     return table.shapes[table.wins].name;
 }
 
-/* Flat takes 20 us + 7 ns a byte, 4-ary 40 + 4, binomial 60 + 3; they meet at 6,667 and 20,000 bytes. The binary tree
- * takes 60 us + 2 ns a byte + two slices of 65,536, from 131,072 on less. The plan is a chain of seven, 140 us + 1 ns
- * a byte + six slices: from 342,144 on. */
+/* Flat takes 20 us + 7 ns a byte, 4-ary 40 + 4, binomial 60 + 3; they meet at 6,667 and
+ * 20,000 bytes. The binary tree takes 60 us + 2 ns a byte + two slices of 65,536, from
+ * 131,072 on less. The plan is a chain of seven, 140 us + 1 ns a byte + six slices: from
+ * 342,144 on. */
 static void sizes_decide(void **state)
 {
     struct graph *graph = racks_new(8, 1, 10e3);
@@ -280,7 +288,7 @@ static void sizes_decide(void **state)
     graph_close(graph);
 }
 
-/* ---- the plan beside its rivals ----------------------------------------------------------- */
+/* ---- the plan beside its rivals ---------------------------------------------------- */
 
 /* Ranks at a switch, of 100, 100, 100, 100, 25 and 10 Gbit/s. */
 static struct graph *uneven_star(void)
@@ -348,7 +356,7 @@ static struct graph *interleaved_racks(void)
     return graph;
 }
 
-/* The plan is the best of all rooted trees where moving is what takes time. */
+/* Check that the plan is the best of all rooted trees where the transfer dominates. */
 static void trees_check(struct graph *graph, const char *what)
 {
     static const double rates[] = {INFINITY, 0};
@@ -376,7 +384,8 @@ static void no_tree_is_faster_than_the_plan(void **state)
     trees_check(interleaved_racks(), "racks");
 }
 
-/* On that star the plan is a flat tree, so both take as long; on a line it is a chain. */
+/* On that star the plan is a flat tree, so both take as long; on a line the plan is a
+ * chain. */
 static void one_tree_has_one_time(void **state)
 {
     struct graph *graph = uneven_star();
@@ -397,8 +406,9 @@ static void one_tree_has_one_time(void **state)
     graph_close(graph);
 }
 
-/* 2 (n - 1)/n of the message over each wire; an uneven star goes at the slowest rank's pace; two racks' ring crosses the
- * trunk once each way, and halving-doubling begins where the large steps stay in a rack. */
+/* 2 (n - 1)/n of the message passes each wire. An uneven star goes at the slowest rank's
+ * pace. The ring of two racks crosses the trunk once each way, and halving-doubling
+ * begins where the large steps stay in a rack. */
 static void rings(void **state)
 {
     static const uint32_t sizes[] = {2, 3, 5, 8, 12};
@@ -423,7 +433,7 @@ static void rings(void **state)
     graph_close(graph);
 }
 
-/* ---- how fast ranks sum ------------------------------------------------------------------- */
+/* ---- how fast ranks sum ------------------------------------------------------------ */
 
 static void rate_check(struct graph *graph, double given, double gb_per_s,
                        const char *from)
@@ -453,7 +463,7 @@ static void sums_by_what_ranks_sit_on(void **state)
     graph_close(graph);
 }
 
-/* ---- the rest ----------------------------------------------------------------------------- */
+/* ---- the rest ---------------------------------------------------------------------- */
 
 static tryst_status cost_once(struct overlay *overlay, const struct plan *plan)
 {
@@ -474,14 +484,16 @@ static void no_memory_is_said(void **state)
     graph_close(graph);
 }
 
-/* The default of γ is a figure of one machine: what this one has, for whoever wants to compare. */
+/* The default of γ was measured on one machine; print this machine's value for
+ * comparison. */
 static void summing_here(void **state)
 {
     enum { COUNT = 1 << 24, TIMES = 5 };
     float *sum = test_calloc(COUNT, sizeof *sum),
           *part = test_calloc(COUNT, sizeof *part);
     double best_s = INFINITY;
-    for (size_t i = 0; i < COUNT; i++) /* or all of it would be one page of zeros */
+    /* otherwise all of it would map one page of zeros */
+    for (size_t i = 0; i < COUNT; i++)
         sum[i] = part[i] = 1;
     for (int round = 0; round < TIMES; round++) {
         struct timespec begin, end;

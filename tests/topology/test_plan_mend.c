@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plans of networks that lost a wire or have a slower one, from the plan of before. */
+/* Plans of networks that lost a wire or have a slower one, started from the earlier
+ * plan. */
 #include "support/unit.h"
 
 #include <string.h>
@@ -7,12 +8,12 @@
 #include "plan_check.h"
 #include "plan_nets.h"
 
-#define CHANGES     6 /* of each network: each other one cuts a wire */
+#define CHANGES     6 /* changes of each network; every other one cuts a wire */
 #define LIMIT_S     0.1
 #define CUTS_TRIED  20
 #define SMALL_RANKS 12
 
-/* Where the code is not optimised, or looks over its own shoulder, times say nothing. */
+/* Times count only in optimised builds without a sanitizer. */
 #if defined(__OPTIMIZE__) && !defined(TEST_SANITIZED)
 #define TIMES_COUNT true
 #else
@@ -26,11 +27,11 @@ static double processor_s(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Both directions of the wire `link`: slower, or down; and as they were. */
+/* A change of both directions of the wire `link`: slower, or down; it can be undone. */
 struct change {
     struct graph *graph;
     uint32_t link;
-    double slower; /* 0: down */
+    double slower; /* factor of the rate; 0: down */
 };
 
 static void change_apply(const struct change *change, bool undo)
@@ -48,7 +49,8 @@ static void change_apply(const struct change *change, bool undo)
     }
 }
 
-/* Changes a wire and opens the overlay that is left. False: no wire was found that may be missed. */
+/* Change a wire and open the overlay of the remaining network. False if every wire that
+ * was tried is needed. */
 static bool change_open(struct random *random, struct change *change,
                         struct overlay **overlay_p)
 {
@@ -131,7 +133,7 @@ static void changes_take_a_moment(void **state)
     assert_int_equal(medians, NET_FAMILIES);
 }
 
-/* Small, and everything about the plan checked. */
+/* Small networks, where everything about the plan is checked. */
 static void what_is_mended_is_a_plan(void **state)
 {
     struct random random;
@@ -160,7 +162,8 @@ static void what_is_mended_is_a_plan(void **state)
     }
 }
 
-/* Nothing changed: the old trees and prices prove themselves, and no solver is asked. */
+/* Nothing changed: the old trees and prices prove themselves, and the solver is not
+ * called. */
 static void nothing_changed_is_seen_at_once(void **state)
 {
     struct random random;

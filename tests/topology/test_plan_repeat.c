@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plans repeat bit for bit: this program prints the plans of 54 networks, and is run again with memory laid out
- * otherwise, filled with something else, and another number of OpenBLAS's threads (libClp brings it along). */
+/* Plans repeat bit for bit: this program prints the plans of 54 networks, and is run
+ * again with another memory layout, another fill of memory, and another number of
+ * OpenBLAS's threads (libClp loads OpenBLAS). */
 #include "support/unit.h"
 
 #include <errno.h>
@@ -16,16 +17,17 @@
 #include "topology/report/plan_report.h"
 
 #define NETWORKS (6 * NET_FAMILIES)
-#define LARGE \
-    310 /* the last one's seed: a torus of 64, whose plan did depend on the number of threads once */
+/* The seed of the last network: a torus of 64, whose plan once depended on the number of
+ * threads. */
+#define LARGE 310
 
-/* Half of them all-reduce. */
+/* Return the operation of a network; half of them are all-reduce. */
 static enum plan_op op_of(uint32_t seed)
 {
     return seed % 2 == 0 ? PLAN_ALLREDUCE : (enum plan_op)(seed / 2 % PLAN_OPS);
 }
 
-/* Digest and whole document of each plan. */
+/* Print the digest and the whole document of each plan. */
 static int plans_print(void)
 {
     for (uint32_t i = 0; i < NETWORKS; i++) {
@@ -71,14 +73,14 @@ static void variant_run(const struct variant *variant)
     char *const argv[] = {self, print, NULL};
     setenv("OPENBLAS_NUM_THREADS", variant->threads, 1);
     setenv("MALLOC_PERTURB_", variant->fill, 1);
+    /* Where personality() is forbidden, every run has a random layout anyway. */
     if (variant->fixed_layout)
-        personality(
-            ADDR_NO_RANDOMIZE); /* where that is forbidden, one layout is as random as another */
+        personality(ADDR_NO_RANDOMIZE);
     execv(self, argv);
     _exit(4);
 }
 
-/* What the program prints, to be freed. */
+/* Return the output of the program; the caller frees it. */
 static char *variant_output(const struct variant *variant, size_t *bytes_p)
 {
     size_t room = 1 << 16, bytes = 0;
@@ -107,7 +109,7 @@ static char *variant_output(const struct variant *variant, size_t *bytes_p)
     return output;
 }
 
-/* The line before `at` that names a network. */
+/* Find the line before `at` that names a network. */
 static void network_name(const char *output, size_t at, char *name_p, size_t room)
 {
     while (at > 0 && (strncmp(output + at, "network ", 8) != 0))

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How far from the bound, how many trees, how long: 1,000 networks of up to 64 ranks, and three of 1,024.
+/* Distance from the bound, number of trees, time: 1,000 networks of up to 64 ranks, and
+ * three of 1,024.
  *
- * Arguments: the first network (0 … 999) and how many; a count of 0 is the large ones. Prints the table of
- * tests/topology/README.md. Times are of this process on all processors, not the wall's, and hold routes and plan. */
+ * Arguments: the first network (0 … 999) and how many; a count of 0 selects the large
+ * ones. Prints the table of tests/perf/RESULTS.md. Times are processor times of this
+ * process on all processors, not wall time, and include routes and plan. */
 #include "support/unit.h"
 
 #include <sys/resource.h>
@@ -139,7 +141,7 @@ static void up_to_64_ranks(void **state)
     }
 }
 
-/* All rates alike, of each size: nothing that a random size happens to miss takes long. */
+/* Equal rates, every size: no size must take long, also one that random sizes miss. */
 static void every_size_ends(void **state)
 {
     static const enum net_family families[] = {NET_TORUS, NET_MESH};

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plans chosen for their size: never slower than the plan itself, one tree 0, equal bits, and known answers.
+/* Plans chosen for each size: never slower than the plan itself, the same tree 0, equal
+ * bits, and known answers.
  *
- * With arguments: the family (by number) and the ranks of one network whose table is printed. */
+ * With arguments: the family (by number) and the ranks of one network; its table is
+ * printed. */
 #include "support/unit.h"
 
 #include <math.h>
@@ -37,7 +39,8 @@ static void chosen_close(struct chosen *chosen)
     graph_close(chosen->graph);
 }
 
-/* What the plan itself takes for each size, in the best slice, or in slices of 64 KiB. */
+/* Compute the time of the plan itself for each size, in the best slice or in slices of 64
+ * KiB. */
 static void plan_times(const struct chosen *chosen, bool any_slice, double *time_s)
 {
     const struct tree_overheads overheads = plan_size_overheads();
@@ -104,7 +107,7 @@ static void table_print(enum net_family family, uint32_t n, double gap)
     chosen_close(&chosen);
 }
 
-/* ---- what is chosen ------------------------------------------------------------------------ */
+/* ---- the choice -------------------------------------------------------------------- */
 
 static void tree_right(const struct plan_tree *tree, const struct plan *plan)
 {
@@ -125,7 +128,8 @@ static void tree_right(const struct plan_tree *tree, const struct plan *plan)
     }
 }
 
-/* Shares sum to 1, tree 0 is one tree, and no size takes longer than the plan itself does, but for tree 0's flows. */
+/* Check that shares sum to 1, that tree 0 is the same for all sizes, and that no size
+ * takes longer than the plan itself, but for tree 0's flows. */
 static void sizes_right(const struct chosen *chosen)
 {
     const struct plan_sizes *sizes = chosen->sizes;
@@ -187,13 +191,14 @@ static void all_roots(void **state)
     chosen_close(&chosen);
 }
 
-/* The plan of the first has 128 trees, that of the second one tree of depth 512. */
+/* The plan of the first network has 128 trees, that of the second one tree of depth
+ * 512. */
 static void large_networks_fill_fast(void **state)
 {
     static const struct {
         enum net_family family;
         uint32_t n, depth_max;
-        double ratio_max; /* of the bound, at 64 MiB; the plans take 1.11 and 1.58 */
+        double ratio_max; /* ratio to the bound at 64 MiB; the plans take 1.11 and 1.58 */
     } nets[] = {{NET_FAT_TREE, 256, 16, 1.03}, {NET_DRAGONFLY, 1024, 20, 1.03}};
     for (size_t k = 0; k < COUNT_OF(nets); k++) {
         struct plan_params params = {.op = PLAN_ALLREDUCE, .gap_max = 0.05};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A plan that was made holds, and with any one of its numbers changed it does not; what the check computes by itself
- * (cheapest trees, rings) is held to all trees and all orders of small groups. */
+/* A generated plan is verified, and with any one of its numbers changed it is refused.
+ * The checker's own computations (cheapest trees, rings) are compared with all trees and
+ * all orders of small groups. */
 #include "support/unit.h"
 
 #include <jansson.h>
@@ -19,14 +20,14 @@
 
 #define GRAPHS 60u
 
-/* ---- building ----------------------------------------------------------------------------- */
+/* ---- building ---------------------------------------------------------------------- */
 
 static double rate_draw(struct random *random)
 {
     return 1e7 * (double)(1 + random_range(random, 8));
 }
 
-/* Ranks on a random tree of switches, and a few wires more. */
+/* Draw ranks on a random tree of switches, and a few more wires. */
 static struct graph *graph_draw(struct random *random, uint32_t ranks)
 {
     uint32_t inner = 1 + (uint32_t)random_range(random, 3);
@@ -46,7 +47,7 @@ static struct graph *graph_draw(struct random *random, uint32_t ranks)
     return graph;
 }
 
-/* ---- the cheapest tree -------------------------------------------------------------------- */
+/* ---- the cheapest tree ------------------------------------------------------------- */
 
 static bool parents_span(const uint32_t *parent, uint32_t n, uint32_t root)
 {
@@ -105,7 +106,7 @@ static void cheapest_tree(void **state)
     assert_in_range(connected, 1000, 4000);
 }
 
-/* ---- rings -------------------------------------------------------------------------------- */
+/* ---- rings ------------------------------------------------------------------------- */
 
 static double ring_of(struct overlay *overlay, enum plan_op op, uint32_t root)
 {
@@ -114,7 +115,8 @@ static double ring_of(struct overlay *overlay, enum plan_op op, uint32_t root)
     return s_per_byte;
 }
 
-/* The longest link of one order, by the definition; INFINITY where an edge is missing. */
+/* Return the longest link of one order, by the definition; INFINITY where an edge is
+ * missing. */
 static double order_time(struct overlay *overlay, enum plan_op op, const uint32_t *order)
 {
     uint32_t n = overlay->ranks_count;
@@ -178,7 +180,8 @@ static void rings_of_small_groups(void **state)
     }
 }
 
-/* A line of three has no ring, and a chain from its ends alone; an even grid of ranks has one. */
+/* A line of three has no ring, and a chain only from its ends; an even grid of ranks has
+ * a ring. */
 static void rings_by_hand(void **state)
 {
     enum { SIDE = 6, MANY = 12 };
@@ -213,7 +216,8 @@ static void rings_by_hand(void **state)
     graph_close(graph);
 }
 
-/* Ranks of two racks, interleaved in the file: the ring crosses the trunk once each way all the same. */
+/* Ranks of two racks, interleaved in the file: the ring still crosses the trunk once each
+ * way. */
 static void ring_of_two_racks(void **state)
 {
     enum { RANKS = 16 };
@@ -236,7 +240,7 @@ static void gap_without_rounding(void **state)
     assert_true(plan_gap(1, 1.1) == 0);
 }
 
-/* ---- documents ---------------------------------------------------------------------------- */
+/* ---- documents --------------------------------------------------------------------- */
 
 static char *plan_json(struct graph *graph, enum plan_op op, uint32_t root)
 {
@@ -276,7 +280,7 @@ static tryst_status json_verify(const struct graph *graph, json_t *root, struct 
     return status;
 }
 
-/* Changes each number below `value` in turn; each time the document must be refused. */
+/* Change each number below `value` in turn; each time the document must be refused. */
 static void numbers_change(const struct graph *graph, json_t *root, json_t *value)
 {
     json_t *part;
@@ -286,9 +290,9 @@ static void numbers_change(const struct graph *graph, json_t *root, json_t *valu
     json_t *share = json_object_get(value, "share");
     const char *step = json_string_value(json_object_get(value, "step"));
     if (step && strcmp(step, "round shares") != 0)
-        return; /* what the solution came to before: nobody can know */
+        return; /* the solution's earlier steps: a checker cannot verify these */
     if (share && json_number_value(share) < 1e-6)
-        return; /* a tree that carries next to nothing may be any tree */
+        return; /* a tree with a negligible share may be any tree */
     json_object_foreach(value, name, part) numbers_change(graph, root, part);
     json_array_foreach(value, i, part) numbers_change(graph, root, part);
     if (!json_is_number(value))
@@ -330,14 +334,15 @@ static void changed_plans_fail(void **state)
         json_t *root = json_loads(text, 0, NULL);
         assert_int_equal(json_verify(graph, root, &err), TRYST_OK);
         numbers_change(graph, root, root);
-        assert_int_equal(json_verify(graph, root, &err), TRYST_OK); /* all is back */
+        /* everything is restored */
+        assert_int_equal(json_verify(graph, root, &err), TRYST_OK);
         json_decref(root);
         mem_free(text);
         graph_close(graph);
     }
 }
 
-/* Members that lack or are of another kind. */
+/* Members that are missing or have another type. */
 static void parts_missing(void **state)
 {
     static const char *const names[] = {"op",

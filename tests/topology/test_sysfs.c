@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What /sys says, from folders that look like it: the description without hwloc, the greatest and the present speed of
- * a link, ports' rates; then the tables of links and NVLinks as the driver tells them. */
+/* /sys, from folders that imitate it: the description without hwloc, the greatest and the
+ * present speed of a link, ports' rates; then the tables of links and NVLinks as the
+ * driver reports them. */
 #include "support/unit.h"
 
 #include <stdarg.h>
@@ -17,7 +18,7 @@
 
 static char root[256];
 
-/* mkdir -p of all folders on the way, then the file. */
+/* Make all folders on the way (mkdir -p), then the file. */
 static void put(const char *file, const char *text)
 {
     char path[512];
@@ -33,7 +34,7 @@ static void put(const char *file, const char *text)
     fclose(out);
 }
 
-/* A device below `above`, and the link to it that bus/pci/devices has. */
+/* Make a device below `above`, and the link to it in bus/pci/devices. */
 static void put_device(const char *address, const char *above, const char *class,
                        const char *vendor, const char *max, const char *width)
 {
@@ -104,8 +105,8 @@ static void described(void **state)
     assert_string_equal(machine.pci[machine.pci[gpu->parent].parent].address, "0000:80");
     assert_int_equal(gpu->package, 1);
     assert_int_equal(gpu->generation,
-                     5); /* what the port above it knows, not what runs idle */
-    assert_int_equal(gpu->width, 8); /* what runs */
+                     5); /* the speed that the port above supports, not the idle one */
+    assert_int_equal(gpu->width, 8); /* the present width */
     assert_int_equal(nic->generation, 4);
     assert_string_equal(nic->name, "mlx5_0");
     assert_int_equal(machine.ports_count, 1);
@@ -131,7 +132,7 @@ static void memory_may_fail(void **state)
     machine_remove();
 }
 
-/* A folder that has nothing: nothing is known, and that is no error. */
+/* An empty folder: nothing is known, and that is not an error. */
 static void nothing_known(void **state)
 {
     struct machine machine = MACHINE_INIT;
@@ -166,7 +167,8 @@ static void tables(void **state)
     assert_true(table_upi_bytes_per_s("x86_64", NULL) == GRAPH_UNKNOWN);
 }
 
-/* Four links between two GPUs, seen from both; eighteen to switches, of which a virtual machine shows no address. */
+/* Four links between two GPUs, listed at both; eighteen to switches, of which a virtual
+ * machine shows no address. */
 static void nvlinks(void **state)
 {
     struct machine machine = MACHINE_INIT;

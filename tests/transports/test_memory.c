@@ -102,7 +102,7 @@ static void test_host_row_devices(void **state)
     assert_ptr_equal(again, host);
     assert_int_equal(memory_ops_load(NULL, (tryst_memory_kind)7, &again, text),
                      TRYST_E_UNSUPPORTED);
-    assert_non_null(strstr(text, "kind 7"));
+    assert_non_null(strstr(text, "kind: 7"));
 }
 
 static void test_bad_arguments(void **state)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One rank of a job whose place comes from the environment, for tryst-run: come together,
- * exchange, leave. With an argument N, rank N kills itself once it is a member; the others
- * then exit 0 if the error that they get names it. */
+/* One rank of a job for tryst-run, with rank and size from the environment: join,
+ * exchange, leave. With an argument N, rank N kills itself once it is a member; the
+ * others then exit 0 if their error names it. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static int exchange(struct bootstrap *bootstrap, const struct bootstrap_params *
     return 1;
 }
 
-/* The victim dies after all have joined; whoever survives must be told of it by name. */
+/* Let the victim die after all have joined. The survivors' error must name it. */
 static int survive(struct bootstrap *bootstrap, const struct bootstrap_params *params,
                    int victim)
 {
@@ -34,7 +34,7 @@ static int survive(struct bootstrap *bootstrap, const struct bootstrap_params *p
     if (bootstrap_allgather(bootstrap, NULL, 0, NULL, &err) != TRYST_OK)
         return 1;
     if (params->rank == victim) {
-        usleep(200000); /* the others are in the next barrier by now */
+        usleep(200000); /* the other ranks are in the next barrier by now */
         raise(SIGKILL);
     }
     tryst_status status = bootstrap_allgather(bootstrap, NULL, 0, NULL, &err);

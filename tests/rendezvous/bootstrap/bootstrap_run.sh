@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Real processes come together under tryst-run; then rank 3, then rank 0 is killed on the way.
+# Real processes join under tryst-run; then the same with rank 3, then with rank 0 killed
+# on the way.
 # usage: bootstrap_run.sh TRYST_RUN BOOTSTRAP_RANK
 set -eu
 run=$1 rank=$2
@@ -16,6 +17,6 @@ for victim in 3 0; do
     echo "$output"
     [ $status = 137 ] || { echo "status $status, expected 137"; exit 1; }
     echo "$output" | grep -q "tryst-run: rank $victim (pid .* was killed by signal 9"
-    # All survivors named it, else one of them would have failed by itself.
+    # All survivors named the victim, else one of them would have failed by itself.
     if echo "$output" | grep -q "tryst-run: then rank"; then exit 1; fi
 done

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks that come together as they should: all sizes, both families, all ways in. */
+/* Ranks that come together without a fault: all sizes, both address families, all launch
+ * methods. */
 #include "bootstrap_job.h"
 
 #include <dirent.h>
 #include <signal.h>
 #include <sys/wait.h>
 
-/* Three all-gathers of different sizes, each checked in full. */
+/* Run three all-gathers of different sizes and check every byte. */
 static tryst_status gather_thrice(struct job *job, struct bootstrap *bootstrap, int rank,
                                   struct err *err)
 {
@@ -100,7 +101,8 @@ static void processes_come_together(void **state)
     }
 }
 
-/* Rank 0 comes last and opens the port itself: the others knock until it is there. */
+/* Rank 0 comes last and opens the port itself. The others retry the connection until
+ * then. */
 static void late_rank_0_listens_at_its_address(void **state)
 {
     struct job job;
@@ -120,7 +122,7 @@ static tryst_status two_sessions(struct job *job, struct bootstrap *bootstrap, i
                                  struct err *err)
 {
     (void)bootstrap;
-    /* Uneven: some leave the first session long before others. */
+    /* Some ranks leave the first session long before the others. */
     if (rank % 2)
         usleep(50000);
     (void)job;
@@ -128,8 +130,8 @@ static tryst_status two_sessions(struct job *job, struct bootstrap *bootstrap, i
     return TRYST_OK;
 }
 
-/* The same processes come together again at the same address, as a second context does: a
- * rank that is early for it meets the server of the first one. */
+/* The same processes come together again at the same address, as a second context does. A
+ * rank that is early for the second session meets the server of the first one. */
 static void second_session_at_the_same_address(void **state)
 {
     struct job job;
@@ -137,13 +139,14 @@ static void second_session_at_the_same_address(void **state)
     job.body = two_sessions;
     job_run(&job);
     job_expect(&job, TRYST_OK, NULL);
-    job.ranks[0].params.listen_fd = job.listen_fd; /* closed long ago: is passed over */
+    /* closed long ago: rank 0 ignores it */
+    job.ranks[0].params.listen_fd = job.listen_fd;
     job_run(&job);
     job_expect(&job, TRYST_OK, NULL);
 }
 
-/* A connection that came before rank 0 took the inherited socket over, and that the server ends first, does not
- * keep the port from the second session. */
+/* A connection that came before rank 0 took the inherited socket over, and that the
+ * server closes first, must not keep the port from the second session. */
 static void early_connection_leaves_the_port(void **state)
 {
     struct job job;
@@ -181,7 +184,7 @@ static void early_ranks_wait_for_the_next_session(void **state)
     job_expect(&job, TRYST_OK, NULL);
 }
 
-/* ---- names and values ---- */
+/* ---- names and values -------------------------------------------------------------- */
 
 static tryst_status put_and_get(struct job *job, struct bootstrap *bootstrap, int rank,
                                 struct err *err)
@@ -193,7 +196,8 @@ static tryst_status put_and_get(struct job *job, struct bootstrap *bootstrap, in
     size_t mine = rank == 0 ? 0 : rank == 1 ? sizeof value : (size_t)rank;
     tryst_status status = TRYST_OK;
     for (int i = 0; i < job->size && status == TRYST_OK; i++) {
-        /* In the middle, so that some ask before it is there and some after. */
+        /* The put comes in the middle, so that some gets come before it and some
+         * after. */
         if (i == job->size / 2)
             status = bootstrap_put(bootstrap, key, value, mine, err);
         int from = i < job->size / 2 ? (rank + 1) % job->size : i;
@@ -260,7 +264,7 @@ static void bad_puts_are_refused_and_harm_nobody(void **state)
     }
 }
 
-/* ---- the caller's own all-gather ---- */
+/* ---- the caller's own all-gather --------------------------------------------------- */
 
 struct caller {
     pthread_barrier_t barrier;
@@ -347,9 +351,10 @@ static void callers_allgather_that_fails_or_is_out_of_order(void **state)
     job_expect(&job, TRYST_E_GROUP, "in rank order");
 }
 
-/* ---- signals ---- */
+/* ---- signals ----------------------------------------------------------------------- */
 
-/* The blocked signals of the task of this process that is called `name`; 0 without one. */
+/* Return the mask of blocked signals of this process's thread named `name`; 0 if there is
+ * none. */
 static uint64_t task_blocked(const char *name)
 {
     uint64_t blocked = 0;

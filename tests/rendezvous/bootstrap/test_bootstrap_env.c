@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the environment may say about a job, as a table; and the token's file. */
+/* The settings of a job in the environment, as a table; and the token's file. */
 #include "support/unit.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@
 
 #define TOKEN "0123456789abcdef0123456789abcdef"
 
-/* Up to eight "name=value" of the configuration. */
+/* up to eight "name=value" settings */
 static tryst_status read_settings(const char *const *settings, struct err *err,
                                   struct bootstrap_env *env)
 {
@@ -34,7 +34,7 @@ static void environment_as_a_table(void **state)
     static const struct {
         const char *settings[8];
         tryst_status status;
-        const char *text; /* of the error */
+        const char *text; /* part of the error's text */
         int rank, size;
     } cases[] = {
         {{NULL}, TRYST_OK, NULL, 0, 1},
@@ -138,7 +138,8 @@ static void everything_arrives(void **state)
     assert_int_equal(env.token[0], 0);
 }
 
-/* The socket is rank 0's; others may have its number from a careless wrapper. */
+/* The socket belongs to rank 0. Other ranks may get its number from a careless
+ * wrapper. */
 static void socket_is_for_rank_0_alone(void **state)
 {
     static const char *const settings[8] = {"rank=1", "size=2", "bootstrap=h:1",
@@ -179,7 +180,7 @@ static void insecure_is_said_aloud(void **state)
     assert_true(env.params.insecure);
     assert_int_equal(lines.count, 1);
     assert_non_null(strstr(lines.last, "TRYST_INSECURE=1"));
-    /* With a token it does not matter. */
+    /* With a token, `insecure` is ignored. */
     assert_int_equal(config_set(config, "token", TOKEN, NULL), TRYST_OK);
     assert_int_equal(bootstrap_env_read(config, 0, &log, NULL, &env), TRYST_OK);
     assert_false(env.params.insecure);
@@ -219,7 +220,7 @@ static void token_file_is_ours_alone(void **state)
 
     file_write(path, TOKEN "\n", 0600);
     assert_int_equal(read_file(path, &err, &env),
-                     TRYST_OK); /* and it wins over TRYST_TOKEN */
+                     TRYST_OK); /* and the file wins over TRYST_TOKEN */
     assert_int_equal(env.params.token_bytes, strlen(TOKEN));
     assert_memory_equal(env.params.token, TOKEN, strlen(TOKEN));
     assert_int_equal(chmod(path, 0400), 0);

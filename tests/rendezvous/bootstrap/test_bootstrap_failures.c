@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks that do not come together: who is named, at which end, and how soon. */
+/* Ranks that do not come together: which rank the error names, at which end, and how
+ * soon. */
 #include "bootstrap_job.h"
 
 #include <signal.h>
@@ -10,7 +11,7 @@
 #include "support/fake_clock.h"
 #include "support/patience.h"
 
-/* How long since `began_ns`, had the machine nothing else to do. */
+/* Return the time since `began_ns`, divided by how much slower this machine is. */
 static uint64_t since_ns(uint64_t began_ns)
 {
     return (uint64_t)((double)(clock_monotonic_ns() - began_ns) / patience_slower());
@@ -22,7 +23,7 @@ static void timeout_set(struct job *job, uint64_t ns)
         job->ranks[i].params.timeout_ns = ns;
 }
 
-/* All of the job are on `fake`, which stands still until the test moves it. */
+/* Put all ranks of the job on the clock `fake`, which only the test advances. */
 static void clock_set(struct job *job, struct clock_fake *fake)
 {
     clock_fake_init(fake, 1000);
@@ -30,7 +31,8 @@ static void clock_set(struct job *job, struct clock_fake *fake)
         job->ranks[i].params.clock = &fake->clock;
 }
 
-/* `ns` pass for ranks that all wait, then as long as rank 0's server stays for those who come late. */
+/* Advance the clock by `ns` while all ranks wait, then by as long as rank 0's server
+ * stays for late ranks. */
 static void job_pass(struct job *job, struct clock_fake *fake, uint64_t ns)
 {
     clock_fake_advance(fake, ns);
@@ -43,9 +45,10 @@ static void job_pass(struct job *job, struct clock_fake *fake, uint64_t ns)
     while (pthread_tryjoin_np(job->ranks[0].thread, NULL) != 0 && threads_asleep());
 }
 
-/* ---- ranks that do not come ---- */
+/* ---- ranks that do not come -------------------------------------------------------- */
 
-/* Their time begins to pass when the others are there, however long that takes. */
+/* The time-out of missing ranks starts when the other ranks have arrived, however long
+ * that takes. */
 static void missing_ranks_are_named(void **state)
 {
     struct job job;
@@ -88,7 +91,7 @@ static void missing_rank_0_is_named(void **state)
     assert_true(since_ns(began_ns) < 10 * NS_PER_S);
 }
 
-/* The earliest deadline ends it for all, wherever it is. */
+/* The earliest deadline ends the wait for all ranks, whichever rank has it. */
 static void earliest_deadline_counts(void **state)
 {
     struct job job;
@@ -101,7 +104,7 @@ static void earliest_deadline_counts(void **state)
     assert_true(since_ns(began_ns) < 10 * NS_PER_S);
 }
 
-static atomic_int gave_up; /* ranks that have waited for the one that lags */
+static atomic_int gave_up; /* ranks that have waited for the late one */
 
 static tryst_status one_lags(struct job *job, struct bootstrap *bootstrap, int rank,
                              struct err *err)
@@ -128,7 +131,7 @@ static void rank_that_lags_is_named(void **state)
     job_expect(&job, TRYST_E_BOOTSTRAP, "rank 2 arrived, but did not take part");
 }
 
-/* An hour passes on a fake clock while the test takes an instant. */
+/* An hour passes on a fake clock within an instant of real time. */
 static void deadlines_count_on_the_given_clock(void **state)
 {
     struct job job;
@@ -159,7 +162,8 @@ static void cancel_ends_it(void **state)
         job_await(&job, 2);
         atomic_store_explicit(&cancel, true, memory_order_relaxed);
         job_join(&job);
-        /* The one who gave up says it; the other hears of it. */
+        /* The cancelled rank reports the cancel; the other rank's error names the
+         * cancelled one. */
         job_expect(&job, TRYST_E_CANCELED, "cancelled");
         char who[32];
         snprintf(who, sizeof who, "rank %d (pid", rank);
@@ -180,7 +184,7 @@ static void cancel_ends_the_knocking(void **state)
     job_expect(&job, TRYST_E_CANCELED, "rank 1 was cancelled");
 }
 
-/* ---- ranks that contradict each other ---- */
+/* ---- ranks that contradict each other ---------------------------------------------- */
 
 static void sizes_that_differ(void **state)
 {
@@ -216,7 +220,7 @@ static void rank_0_claimed_twice(void **state)
 {
     struct job job;
     job_init(&job, 2, AF_INET);
-    /* The second rank 0 finds the port in use. */
+    /* The second rank 0 must find the port in use. */
     job.ranks[1].params = job.ranks[0].params;
     job.ranks[1].params.listen_fd = -1;
     timeout_set(&job, 500 * NS_PER_MS);
@@ -233,7 +237,7 @@ static void *leave_port(void *arg)
     return NULL;
 }
 
-/* The port of the last job is still in use when rank 0 comes, for a moment. */
+/* The last job's port stays in use for a moment after rank 0 starts. */
 static void port_that_comes_free(void **state)
 {
     struct job job;
@@ -247,7 +251,8 @@ static void port_that_comes_free(void **state)
     job_expect(&job, TRYST_OK, NULL);
 }
 
-/* Nobody listens there; sooner or later the kernel picks that very port for our own end. */
+/* No process listens on the port. Sooner or later the kernel assigns that very port to
+ * the connecting socket, which must not connect to itself. */
 static void never_connected_to_itself(void **state)
 {
     enum { TRIES = 60000 };
@@ -267,7 +272,8 @@ static void never_connected_to_itself(void **state)
         fd = bootstrap_connect(&wait, &to, UINT64_MAX, &error);
         if (fd < 0)
             continue;
-        /* only another program of this machine that was just given the port may be there */
+        /* The only other end possible is a program of this machine that was just given
+         * the port. */
         bytes = sizeof own;
         assert_int_equal(getsockname(fd, (struct sockaddr *)&own, &bytes), 0);
         assert_int_not_equal(own.sin_port, at.sin_port);
@@ -312,7 +318,7 @@ static void rank_that_leaves_early_is_named(void **state)
     job_expect(&job, TRYST_E_BOOTSTRAP, "rank 1 left the bootstrap");
 }
 
-/* ---- the token ---- */
+/* ---- the token --------------------------------------------------------------------- */
 
 static void token_that_differs(void **state)
 {
@@ -370,11 +376,11 @@ static void no_token_is_an_error_and_insecure_is_not(void **state)
     job_expect(&job, TRYST_OK, NULL);
 }
 
-/* ---- ranks that die ---- */
+/* ---- ranks that die ---------------------------------------------------------------- */
 
 enum death { DEATH_BEFORE_BARRIER, DEATH_IN_BARRIER };
 
-/* Rank `victim` is a process that is killed once it is a member (rank 0 too). */
+/* Let process `victim` be killed once it is a member (rank 0 too). */
 static void death_is_told(int victim, enum death when)
 {
     struct job job;
@@ -399,12 +405,13 @@ static void death_is_told(int victim, enum death when)
             _exit(9);
         if (rank == victim) {
             if (when == DEATH_IN_BARRIER)
-                alarm(1); /* kills: nobody catches it */
+                alarm(1); /* no handler: SIGALRM kills the process */
             if (when == DEATH_IN_BARRIER)
                 bootstrap_allgather(bootstrap, NULL, 0, NULL, &err);
             pause();
         }
-        /* Survivors of a death in the barrier come to it late, so that it waits for them. */
+        /* The survivors of a death in the barrier enter it late, so that the victim waits
+         * there. */
         if (when == DEATH_IN_BARRIER)
             sleep(2);
         tryst_status status = bootstrap_allgather(bootstrap, NULL, 0, NULL, &err);
@@ -416,7 +423,7 @@ static void death_is_told(int victim, enum death when)
         _exit(status == TRYST_E_BOOTSTRAP && named ? 0 : 1);
     }
     close(job.listen_fd);
-    for (int rank = 0; rank < 3; rank++) /* all are members before anyone dies */
+    for (int rank = 0; rank < 3; rank++) /* all are members before any dies */
         assert_int_equal(read(ready[0], &byte, 1), 1);
     if (when == DEATH_BEFORE_BARRIER)
         kill(pids[victim], SIGKILL);
@@ -477,7 +484,7 @@ static void reason_of_one_is_told_to_all(void **state)
     assert_non_null(strstr(job.ranks[2].err.text, "gave up"));
 }
 
-/* ---- memory ---- */
+/* ---- memory ------------------------------------------------------------------------ */
 
 static tryst_status walk_body(struct job *job, struct bootstrap *bootstrap, int rank,
                               struct err *err)
@@ -497,9 +504,9 @@ static tryst_status walk_body(struct job *job, struct bootstrap *bootstrap, int 
                               : status;
 }
 
-/* Each allocation of a whole session, in whichever thread, fails once: nobody hangs, nothing
- * leaks, somebody says why, and nobody succeeds alone. (In each of these sessions the last
- * thing that happens needs both.) */
+/* Each allocation of a whole session, in whichever thread, fails once. No rank hangs or
+ * succeeds alone, nothing leaks, and an error says why. (The last exchange of each
+ * session needs both ranks.) */
 static void every_allocation_may_fail(void **state)
 {
     uint64_t live = alloc_live_count();
@@ -521,14 +528,15 @@ static void every_allocation_may_fail(void **state)
         assert_true(job.ranks[0].status == TRYST_E_NOMEM ||
                     job.ranks[1].status == TRYST_E_NOMEM);
         assert_true(job.ranks[0].status != TRYST_OK && job.ranks[1].status != TRYST_OK);
-        close(job.listen_fd); /* still ours where rank 0 failed before it took it */
+        /* the test still owns the socket where rank 0 failed before taking it over */
+        close(job.listen_fd);
         walked++;
     }
     print_message("walked over %d allocations\n", walked);
     assert_true(walked > 8);
 }
 
-/* ---- parameters ---- */
+/* ---- parameters -------------------------------------------------------------------- */
 
 static void parameters_that_make_no_sense(void **state)
 {
@@ -596,7 +604,7 @@ static void parameters_that_make_no_sense(void **state)
     assert_int_equal(bootstrap_open(&cases[0].params, NULL, NULL), TRYST_E_INVALID);
 }
 
-/* ---- sentences ---- */
+/* ---- sentences --------------------------------------------------------------------- */
 
 static bool in_mask(const void *arg, int rank)
 {

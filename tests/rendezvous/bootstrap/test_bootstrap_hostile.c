@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Peers that are not ours, or not in their right mind: they learn nothing, cost nothing, and
- * the ranks come together all the same; or the one that broke the protocol is named. */
+/* Peers from outside the job, and members that break the protocol. Outsiders learn
+ * nothing and cost nothing, and the ranks come together all the same. A member that
+ * breaks the protocol is named. */
 #include "bootstrap_job.h"
 
 #include <errno.h>
@@ -17,7 +18,7 @@
 
 static const struct bootstrap_token token = {JOB_TOKEN, sizeof JOB_TOKEN - 1};
 
-/* ---- a peer that speaks the protocol by hand ---- */
+/* ---- a peer that speaks the protocol by hand --------------------------------------- */
 
 struct peer {
     int fd;
@@ -39,7 +40,7 @@ static int peer_connect(const struct job *job)
     return fd;
 }
 
-/* Reads until `bytes` are there or the other end closes; how many came. */
+/* Read until `bytes` have come or the other end closes; return how many came. */
 static size_t peer_read(int fd, void *data, size_t bytes)
 {
     size_t got = 0;
@@ -56,7 +57,7 @@ static size_t peer_read(int fd, void *data, size_t bytes)
 
 static void peer_send(int fd, const void *data, size_t bytes)
 {
-    /* The server may have closed already: that is an answer too. */
+    /* The server may have closed already; that is an answer too. */
     ssize_t sent = send(fd, data, bytes, MSG_NOSIGNAL);
     (void)sent;
 }
@@ -95,14 +96,15 @@ static void peer_join(struct peer *peer, const struct job *job, int rank)
     assert_int_equal(peer_prove(peer), BOOTSTRAP_VERDICT_OK);
 }
 
-/* Nothing more comes, and the connection is closed (after `PATIENCE_MS` at most). */
+/* Check that no more bytes come and the connection is closed, after `PATIENCE_MS` at
+ * most. */
 static void peer_expect_closed(int fd)
 {
     char byte;
     assert_int_equal(peer_read(fd, &byte, 1), 0);
 }
 
-/* ---- a job that waits for its last rank while things happen to its server ---- */
+/* ---- a job that waits for its last rank while the test attacks its server ---------- */
 
 static void job_begin(struct job *job, int size)
 {
@@ -119,7 +121,7 @@ static void job_finish(struct job *job)
     job_expect(job, TRYST_OK, NULL);
 }
 
-/* ---- without the token ---- */
+/* ---- without the token ------------------------------------------------------------- */
 
 static void silent_connections_do_no_harm(void **state)
 {
@@ -135,8 +137,8 @@ static void silent_connections_do_no_harm(void **state)
         close(fds[i]);
 }
 
-/* Of 200 connections that greet and then say nothing, the server keeps at most 64 + size, and
- * asks for no memory beyond what it had. */
+/* Of 200 connections that greet and then send nothing, the server keeps at most 64 + size
+ * and allocates no more memory for them. */
 static void half_open_connections_are_bounded(void **state)
 {
     struct job job;
@@ -144,7 +146,8 @@ static void half_open_connections_are_bounded(void **state)
     size_t open_count = 0;
     job_begin(&job, 4);
     peer_greet(&peers[0], &job, BOOTSTRAP_WIRE_VERSION);
-    job_settle(&job, 3); /* and have asked for what they need */
+    /* all three ranks have joined, and have sent what they request */
+    job_settle(&job, 3);
     uint64_t live = alloc_live_count(), seen = alloc_seen_count();
     for (size_t i = 1; i < COUNT_OF(peers); i++)
         peer_greet(&peers[i], &job, BOOTSTRAP_WIRE_VERSION);
@@ -154,7 +157,7 @@ static void half_open_connections_are_bounded(void **state)
         struct pollfd poll_fd = {.fd = peers[i].fd, .events = POLLIN};
         bool is_open = poll(&poll_fd, 1, 0) == 0;
         open_count += is_open;
-        /* The oldest went first. */
+        /* The server closes the oldest connections first. */
         if (i >= COUNT_OF(peers) - 64)
             assert_true(is_open);
     }
@@ -188,7 +191,8 @@ static void half_open_connections_end_in_time(void **state)
     job_finish(&job);
 }
 
-/* What a stranger hears: a nonce, a version, a no; no MAC of ours. */
+/* A peer without the token receives a nonce, a version and a refusal, but no MAC from the
+ * server. */
 static void stranger_learns_nothing(void **state)
 {
     static const uint8_t zeros[BOOTSTRAP_MAC_BYTES];
@@ -208,7 +212,8 @@ static void stranger_learns_nothing(void **state)
     job_finish(&job);
 }
 
-/* A proof that was good on one connection is none on another; nor is one of the other role. */
+/* A proof that was good on one connection must fail on another, as must a proof of the
+ * other role. */
 static void proofs_do_not_replay(void **state)
 {
     struct job job;
@@ -219,7 +224,7 @@ static void proofs_do_not_replay(void **state)
     peer_greet(&second, &job, BOOTSTRAP_WIRE_VERSION);
     assert_memory_not_equal(first.challenge.nonce, second.challenge.nonce,
                             BOOTSTRAP_NONCE_BYTES);
-    second.proof = first.proof; /* same client nonce, same everything */
+    second.proof = first.proof; /* the same client nonce and the same proof */
     assert_int_equal(peer_prove(&second), BOOTSTRAP_VERDICT_DENIED);
     close(second.fd);
     close(first.fd);
@@ -230,7 +235,7 @@ static void proofs_do_not_replay(void **state)
     job_finish(&job);
 }
 
-/* Any field that the MAC covers may be changed on the way: denied. */
+/* A change in any field that the MAC covers must be denied. */
 static void changed_proofs_are_denied(void **state)
 {
     struct job job;
@@ -313,12 +318,12 @@ static void another_version_is_told_ours(void **state)
     job_expect(&job, TRYST_E_BOOTSTRAP, "has bootstrap version 99, this rank has 1");
 }
 
-/* ---- members that misbehave ---- */
+/* ---- members that misbehave -------------------------------------------------------- */
 
 struct misdeed {
     const char *name;
     struct bootstrap_wire_frame frame;
-    size_t payload_bytes; /* zeros that follow */
+    size_t payload_bytes; /* zeros that follow the frame */
     bool twice;
 };
 
@@ -327,7 +332,8 @@ static void misdeed_is_named(const struct misdeed *misdeed)
     struct job job;
     struct peer peer;
     uint8_t zeros[8192] = {0};
-    /* With a fourth rank that never comes nothing can be complete before the second request. */
+    /* With a fourth rank that never comes, nothing can be complete before the second
+     * request. */
     job_init(&job, misdeed->twice ? 4 : 3, AF_INET);
     for (int rank = 2; rank < job.size; rank++)
         job.ranks[rank].absent = true;
@@ -337,7 +343,7 @@ static void misdeed_is_named(const struct misdeed *misdeed)
         peer_send(peer.fd, &misdeed->frame, sizeof misdeed->frame);
         peer_send(peer.fd, zeros, misdeed->payload_bytes);
     }
-    /* It is told too; then it goes, and nobody stays for it. */
+    /* The offender receives the error too; the ranks then end without waiting for it. */
     struct bootstrap_wire_frame told;
     assert_int_equal(peer_read(peer.fd, &told, sizeof told), sizeof told);
     assert_int_equal(told.type, BOOTSTRAP_FRAME_FAILED);
@@ -393,7 +399,7 @@ static void broken_protocol_is_named(void **state)
         misdeed_is_named(&misdeeds[i]);
 }
 
-/* A proven member that sends noise: whatever it hits, the others end with a sentence. */
+/* A proven member sends noise. The others must end with an error text. */
 static void noise_of_a_member_ends_in_an_error(void **state)
 {
     struct random random;
@@ -425,7 +431,7 @@ static void noise_of_a_member_ends_in_an_error(void **state)
     }
 }
 
-/* ---- servers that are not ours ---- */
+/* ---- servers from outside the job -------------------------------------------------- */
 
 struct impostor {
     int listen_fd;
@@ -434,7 +440,7 @@ struct impostor {
     uint32_t code;
 };
 
-/* Takes one connection and answers as told, with MACs of noise. */
+/* Accept one connection and answer as `arg` says, with random MACs. */
 static void *impostor_main(void *arg)
 {
     struct impostor *impostor = arg;
@@ -494,7 +500,7 @@ static void impostors_are_found_out(void **state)
     }
 }
 
-/* ---- decoders ---- */
+/* ---- decoders ---------------------------------------------------------------------- */
 
 static void decoders_bear_anything(void **state)
 {

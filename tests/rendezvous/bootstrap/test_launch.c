@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which launcher counts, what it says and what is missing: a table of environments. */
+/* Which launcher is chosen, what its variables set and what is missing: a table of
+ * environments. */
 #include "support/unit.h"
 
 #include <string.h>
@@ -8,7 +9,7 @@
 
 enum { VARIABLES_MAX = 10 };
 
-/* "NAME=value" of the environment, TRYST_* among them. */
+/* "NAME=value" pairs of the environment, TRYST_* among them */
 static const char *const *variables;
 
 static char *variable_get(const char *name)
@@ -54,7 +55,7 @@ struct found {
     enum launcher launcher;
     int rank, size, local_rank, local_size;
     const char *address;
-    const char *why; /* part of it */
+    const char *why; /* part of the reason that is reported */
 };
 
 static void each_is_found(const struct found *cases, size_t count)
@@ -158,7 +159,8 @@ static void launchers_as_a_table(void **state)
     each_is_found(cases, COUNT_OF(cases));
 }
 
-/* The first that is whole, inner ones before outer ones; and TRYST_* before them all. */
+/* The first complete launcher counts, inner ones before outer ones; TRYST_* comes before
+ * all. */
 static void several_launchers_have_an_order(void **state)
 {
     static const struct found cases[] = {
@@ -178,7 +180,7 @@ static void several_launchers_have_an_order(void **state)
          -1,
          "h:1",
          "; passed over: slurm"},
-        /* half of one counts for nothing beside a whole one */
+        /* an incomplete launcher does not count beside a complete one */
         {{"MASTER_ADDR=x", "WORLD_SIZE=9", HYDRA, MEETING},
          LAUNCHER_HYDRA,
          2,
@@ -205,7 +207,7 @@ static void several_launchers_have_an_order(void **state)
          "h:1",
          ", TRYST_RANK=3"},
         {{"TRYST_SIZE=1", TORCH, MASTER}, LAUNCHER_TRYST, 0, 1, -1, -1, "", "by hand"},
-        /* variables of others that mean no launcher: a batch script, an exported address */
+        /* variables that do not prove a launcher: a batch script, an exported address */
         {{"SLURM_PROCID=0", "SLURM_NTASKS=4"}, LAUNCHER_NONE, 0, 1, -1, -1, "", "alone"},
         {{MASTER}, LAUNCHER_NONE, 0, 1, -1, -1, "", "alone"},
         {{"RANK=3"}, LAUNCHER_NONE, 0, 1, -1, -1, "", "alone"},
@@ -269,7 +271,7 @@ static void pmix_is_asked_for_what_is_missing(void **state)
          -1,
          "",
          "pmix (slurm): PMIX_RANK=2, 4 ranks; PMIx has the address"},
-        /* an outer step's variables are about something else */
+        /* the variables of an outer step belong to another job */
         {{"PMIX_RANK=2", "PMIX_NAMESPACE=99", OMPI, "SLURM_STEP_ID=0", "SLURM_PROCID=0",
           "SLURM_STEP_NUM_TASKS=1"},
          LAUNCHER_PMIX,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The roster: every rank comes to the same verdict, and names what differs. The gathering itself is
- * played: bootstrap_allgather is defined here. */
+/* The roster: every rank comes to the same verdict, and the error names what differs. A
+ * bootstrap_allgather defined here replaces the exchange. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@
 enum { RANKS = 12, MANY = 4096 };
 
 static struct roster_entry gathered[RANKS];
-static struct roster_entry *many; /* instead of those, where it is not NULL */
+static struct roster_entry *many; /* replaces `gathered` where it is not NULL */
 static tryst_status gather_status;
 
 tryst_status bootstrap_allgather(struct bootstrap *bootstrap, const void *mine,
@@ -29,7 +29,7 @@ tryst_status bootstrap_allgather(struct bootstrap *bootstrap, const void *mine,
 static struct config *config;
 static struct roster_entry base;
 
-/* A job in which all fits together. */
+/* Set up a job whose entries agree. */
 static int begin(void **state)
 {
     struct roster roster;
@@ -56,7 +56,7 @@ static int end(void **state)
     return 0;
 }
 
-/* What the ranks say; all must say the same of the job. */
+/* Open the roster at every rank; all must return the same status. Write rank 0's text. */
 static tryst_status open_all(char *text, size_t capacity)
 {
     tryst_status first = TRYST_OK;
@@ -95,7 +95,8 @@ static void test_fits(void **state)
     roster_close(&roster);
 }
 
-/* What others announce is shown by many: it holds nothing that steers a terminal, the same everywhere. */
+/* Other ranks' host names are printed, so the roster escapes what controls a terminal,
+ * the same at every rank. */
 static void test_text(void **state)
 {
     strcpy(gathered[3].host.host_name, "h\x1b[2J\n\xc2\x9b \xc3\xa9");
@@ -118,7 +119,7 @@ struct row {
     const char *name;
     void (*spoil)(void);
     tryst_status status;
-    const char *says[4]; /* parts of the sentence */
+    const char *says[4]; /* parts of the error text */
 };
 
 static void spoil_wire(void)
@@ -231,7 +232,7 @@ static void test_verdicts(void **state)
     }
 }
 
-/* ---- what it costs ------------------------------------------------------------------------ */
+/* ---- cost -------------------------------------------------------------------------- */
 
 static uint64_t compared;
 
@@ -252,8 +253,8 @@ int __wrap_device_name_compare(tryst_view a, tryst_view b)
     return __real_device_name_compare(a, b);
 }
 
-/* A large job: prefixes are compared some log(size) times each, not with all others, and a rank is found
- * as quickly. */
+/* In a large job each prefix is compared with about log(size) others, and finding a rank
+ * takes as many comparisons. */
 static void test_cost(void **state)
 {
     enum { LOG = 12 };
@@ -283,7 +284,8 @@ static void test_cost(void **state)
     many = NULL;
 }
 
-/* The rule as one would say it: the first rank whose prefix covers that of another, and the first such. */
+/* State the rule plainly: the first rank whose prefix covers another's, and the first
+ * such other rank. */
 static void covers_plain(int *first_p, int *other_p)
 {
     *first_p = *other_p = -1;
@@ -301,7 +303,8 @@ static void covers_plain(int *first_p, int *other_p)
         }
 }
 
-/* Drawn prefixes, many of them alike: the verdict names the ranks that the plain rule names. */
+/* For random prefixes, many of them equal, the verdict names the ranks that the plain
+ * rule names. */
 static void test_drawn(void **state)
 {
     static const char *const heads[] = {"/job:a",           "/job:a-b",
@@ -336,11 +339,11 @@ static void test_drawn(void **state)
     assert_true(refused > 100 && taken > 100);
 }
 
-/* A rank on its own: what a key can name, and what it cannot. */
+/* A roster of one rank: which prefixes keys can name, and which they cannot. */
 static void test_prefix_names(void **state)
 {
     static const struct {
-        const char *prefix, *says; /* NULL: taken */
+        const char *prefix, *says; /* NULL: the prefix is accepted */
     } asked[] = {
         {"/job:a", NULL},
         {"/job:a/replica:1", NULL},
