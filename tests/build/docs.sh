@@ -26,7 +26,7 @@ while read -r name; do
 done <"$dir/names"
 
 grep -RhoE '\<[a-zA-Z][a-zA-Z0-9_]*_[a-zA-Z0-9_]*\>' --include='*.[ch]' $folders | sort -u >"$dir/words"
-sed -nE 's/^\| `(TRYST_[A-Z_]+)`.*/\1/p' README.md >>"$dir/words" # settings: build_settings
+sed -nE 's/^\| `(TRYST_[A-Z_]+)`.*/\1/p' docs/settings.md >>"$dir/words" # settings: build_settings
 named '(struct )?[a-zA-Z]+(_[a-zA-Z]+)+' | sed 's/^struct //' >"$dir/names"
 while read -r name; do
     grep -qx "$name" "$dir/words" || say "$page names $name, which no source does"

@@ -13,7 +13,7 @@ done
 cp -R "$SOURCE/commsched" "$dir/"
 echo 'A step of a slice (gone_step.c).' >>"$dir/commsched/coll/README.md"
 mkdir "$dir/docs" "$dir/tools"
-cp "$SOURCE/docs/design.md" "$dir/docs/"
+cp "$SOURCE/docs/design.md" "$SOURCE/docs/settings.md" "$dir/docs/"
 echo '/* docs/design.md, "A section of no page" */' >"$dir/tools/cites.c"
 # shellcheck disable=SC2016 # backquotes of Markdown
 echo 'See `gone_file.c` and `gone_function`.' >>"$dir/docs/design.md"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The README's table of settings is the output of `tryst-info -c --markdown`. With --write
-# the table is replaced instead of compared.
+# The table of docs/settings.md is what `tryst-info -c --markdown` prints.
+# With --write the table is replaced.
 set -eu
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
@@ -14,14 +14,14 @@ if [ "${1:-}" = --write ]; then
         $0 == end { inside = 0 }
         !inside
         $0 == begin { inside = 1; while ((getline line <table) > 0) print line }' \
-        "$SOURCE/README.md" >"$dir/README.md"
-    cp "$dir/README.md" "$SOURCE/README.md"
+        "$SOURCE/docs/settings.md" >"$dir/settings.md"
+    cp "$dir/settings.md" "$SOURCE/docs/settings.md"
 fi
 awk -v begin="$begin" -v end="$end" '$0 == end { exit } inside; $0 == begin { inside = 1 }' \
-    "$SOURCE/README.md" >"$dir/readme"
-[ -s "$dir/readme" ] || { echo "settings: README.md has no table between its two markers"; exit 1; }
-diff "$dir/readme" "$dir/now" || {
-    echo "settings: README.md is out of date; put the table there with"
+    "$SOURCE/docs/settings.md" >"$dir/page"
+[ -s "$dir/page" ] || { echo "settings: docs/settings.md has no table between its two markers"; exit 1; }
+diff "$dir/page" "$dir/now" || {
+    echo "settings: docs/settings.md is out of date; put the table there with"
     echo "  SOURCE=. TRYST_INFO=build/release/bin/tryst-info tests/build/settings.sh --write"
     exit 1
 }
