@@ -20,7 +20,7 @@ uint64_t coll_below(uint64_t *random, uint64_t n)
     return (harness_random(random) >> 8) % n;
 }
 
-/* ---- kinds ----------------------------------------------------------------------------- */
+/* ---- kinds ------------------------------------------------------------------------- */
 
 static uint64_t count_all(const struct coll_item *item, int rank)
 {
@@ -90,7 +90,7 @@ const struct coll_kind coll_kinds[] = {
 };
 const int coll_kinds_count = sizeof coll_kinds / sizeof coll_kinds[0];
 
-/* ---- the part of one rank -------------------------------------------------------------- */
+/* ---- the part of one rank ---------------------------------------------------------- */
 
 static uint64_t hash(const uint8_t *data, size_t bytes)
 {
@@ -229,7 +229,7 @@ bool coll_part_is_poisoned(const struct coll_part *part)
                   part->in_room ? part->in_bytes : part->out_bytes, POISON_BYTE);
 }
 
-/* ---- the check of a part --------------------------------------------------------------- */
+/* ---- the check of a part ----------------------------------------------------------- */
 
 static _Noreturn void part_fail(const struct coll_part *part, uint64_t index,
                                 const char *fault)
@@ -320,7 +320,7 @@ uint64_t coll_part_hash(const struct coll_part *part)
     return hash(part->out, part->out_bytes);
 }
 
-/* ---- networks -------------------------------------------------------------------------- */
+/* ---- networks ---------------------------------------------------------------------- */
 
 enum network { STAR, RACKS, MESH, SPARSE, CHAIN, NETWORKS };
 

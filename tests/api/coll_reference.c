@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- formats --------------------------------------------------------------------------- */
+/* ---- formats ----------------------------------------------------------------------- */
 
 /* `digits`: bits of the significand, including the hidden one. `least`: the exponent of
  * the least normal number. */
@@ -110,7 +110,7 @@ static int64_t extended(const struct format *format, uint64_t bits)
     return (int64_t)(bits << shift) >> shift;
 }
 
-/* ---- drawing --------------------------------------------------------------------------- */
+/* ---- drawing ----------------------------------------------------------------------- */
 
 static uint64_t mixed(uint64_t x)
 {
@@ -177,7 +177,7 @@ uint64_t reference_draw(const struct reference *reference, int rank, uint64_t in
     return encode(format, format->bits == 32 ? (float)x : narrow(format, x));
 }
 
-/* ---- operations ------------------------------------------------------------------------ */
+/* ---- operations -------------------------------------------------------------------- */
 
 /* Compute one operation in the width that the manual names. The volatile prevents the
  * fusion of a product and a sum. */
@@ -267,7 +267,7 @@ static uint64_t integer_result(const struct reference *reference, uint64_t index
     return truncated(format, (uint64_t)(extended(format, result) / reference->size));
 }
 
-/* ---- trees of additions ---------------------------------------------------------------- */
+/* ---- trees of additions ------------------------------------------------------------ */
 
 /* Return the result of one tree of three or four terms: ((a b) c) d for each order, and
  * (a b) (c d). */
@@ -309,7 +309,7 @@ void reference_line_begin(struct reference_line *line)
     line->trees = UINT32_MAX;
 }
 
-/* ---- judgement ------------------------------------------------------------------------- */
+/* ---- judgement --------------------------------------------------------------------- */
 
 /* True if the operation copies its input because the group has one rank. */
 static bool is_copy(const struct reference *reference)

@@ -20,7 +20,8 @@ enum { REFERENCE_RANKS_MAX = 8, REFERENCE_TREES_MAX = 15, REFERENCE_LINE = 64 };
 /* How the inputs of an item are drawn. */
 enum reference_values {
     REFERENCE_MODERATE, /* no overflow, but many roundings */
-    REFERENCE_ANY_BITS, /* integers of all sizes; NaN, infinity, -0, subnormal and huge floats */
+    /* integers of all sizes; NaN, infinity, -0, subnormal and huge floats */
+    REFERENCE_ANY_BITS,
 };
 
 struct reference {

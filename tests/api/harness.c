@@ -58,7 +58,7 @@ bool harness_is_sanitized(void)
 #endif
 }
 
-/* ---- failing and watching -------------------------------------------------------------- */
+/* ---- failing and watching ---------------------------------------------------------- */
 
 /* The contexts of this process, for the dumps of the watchdog. */
 static _Atomic(tryst_ctx *) contexts[HARNESS_RANKS_MAX];
@@ -109,7 +109,7 @@ static void watchdog_start(const unsigned *seconds)
     pthread_detach(thread);
 }
 
-/* ---- a lab ----------------------------------------------------------------------------- */
+/* ---- a lab ------------------------------------------------------------------------- */
 
 /* The host and address of rank `rank` in a lab, as netlab.sh lists them. */
 struct lab_place {
@@ -146,7 +146,7 @@ static void lab_enter(int rank)
     close(fd);
 }
 
-/* ---- a rank's context ------------------------------------------------------------------ */
+/* ---- a rank's context -------------------------------------------------------------- */
 
 static void config_put(tryst_config *config, const char *name, const char *value)
 {
@@ -231,7 +231,7 @@ void harness_close(struct harness_rank *rank)
     rank->group = NULL;
 }
 
-/* ---- running ranks --------------------------------------------------------------------- */
+/* ---- running ranks ----------------------------------------------------------------- */
 
 static void rank_run(struct harness_rank *rank)
 {
@@ -354,7 +354,7 @@ int harness_run(const struct harness_params *params)
     return children_wait(pids, children, params);
 }
 
-/* ---- shared memory and time ------------------------------------------------------------ */
+/* ---- shared memory and time -------------------------------------------------------- */
 
 void *harness_share(size_t bytes)
 {
@@ -394,7 +394,7 @@ uint64_t harness_now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* ---- short forms ----------------------------------------------------------------------- */
+/* ---- short forms ------------------------------------------------------------------- */
 
 struct harness_key harness_key(const struct harness_rank *rank, int src, int dst,
                                const char *edge)
@@ -542,7 +542,7 @@ int harness_fds(void)
     return descriptors_open();
 }
 
-/* ---- main ------------------------------------------------------------------------------ */
+/* ---- main -------------------------------------------------------------------------- */
 
 static char probe_word = 1;
 

@@ -100,7 +100,7 @@ _Noreturn void harness_fail(const char *file, int line, const char *format, ...)
                          tryst_status_name(got_), tryst_status_name(wanted)); \
     } while (0)
 
-/* ---- short forms for tests ------------------------------------------------------------- */
+/* ---- short forms for tests --------------------------------------------------------- */
 
 struct harness_key {
     char text[TRYST_KEY_MAX + 1];

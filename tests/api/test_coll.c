@@ -50,7 +50,7 @@ static tryst_op *sum_start(tryst_step *step, const char *name, int64_t *data,
     return op;
 }
 
-/* ---- results --------------------------------------------------------------------------- */
+/* ---- results ----------------------------------------------------------------------- */
 
 static void yield_main(struct harness_rank *rank)
 {
@@ -127,7 +127,7 @@ static void test_loop(void **state)
     run_ranks(loop_main, HARNESS_NOBODY);
 }
 
-/* ---- how they are carried out ---------------------------------------------------------- */
+/* ---- how they are carried out ------------------------------------------------------ */
 
 /* Fail unless all ranks report one tree with the collective's root, and each rank has a
  * path to that root. */
@@ -189,7 +189,7 @@ static void test_describe(void **state)
     run_ranks(describe_main, HARNESS_NOBODY);
 }
 
-/* ---- refused calls --------------------------------------------------------------------- */
+/* ---- refused calls ----------------------------------------------------------------- */
 
 static void refuse_check(tryst_status got, tryst_status wanted, const char *word)
 {
@@ -241,7 +241,7 @@ static void test_refusals(void **state)
     run_ranks(refuse_main, HARNESS_NOBODY);
 }
 
-/* ---- failures -------------------------------------------------------------------------- */
+/* ---- failures ---------------------------------------------------------------------- */
 
 /* The call of one of two ranks, and its description in error texts. */
 struct call {

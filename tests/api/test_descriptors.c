@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Each place that opens a descriptor, in a process close to its limit: two ranks open,
- * connect and send both ways, in regions of their own, while rank 1, or both, may open 0, 1,
- * 2, … more descriptors. Over a fabric the first count suffices for the library's own
+ * connect and send both ways, in regions of their own, while rank 1, or both, may open 0,
+ * 1, 2, … more descriptors. Over a fabric the first count suffices for the library's own
  * connections, because UCX does not open at all with few descriptors.
  *
  * What must hold: each call and each operation ends with success, or with a status and a
