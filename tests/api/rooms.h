@@ -21,10 +21,9 @@ struct gpu {
     tryst_ctx *ctx;
     tryst_device *devices[GPU_DEVICES];
     void *streams[GPU_DEVICES], *events[GPU_DEVICES];
-    /* The members below are opened by gpu_pools_open. */
-    tryst_ctx *
-        /** another context, whose memory the rank's own context does not know */
-        stranger;
+    /* gpu_pools_open opens the members below. */
+    /** Another context, whose memory the rank's own context has not allocated. */
+    tryst_ctx *stranger;
     tryst_pool *pools[GPU_DEVICES], *strange_pools[GPU_DEVICES];
 };
 

@@ -30,9 +30,8 @@ enum { COUNT_MAX = 1 << 19, AWAY_MS = 1000, STOP_MS = 1500, SAMPLES_MAX = 1 << 1
 /* The state that all ranks of one run share. */
 struct run {
     uint64_t seed;
-    int victim,
-        /* away: the rank that makes no call for AWAY_MS when the victim dies; -1: none */
-        away;
+    /* away: the rank that makes no call for AWAY_MS when the victim dies; -1: none */
+    int victim, away;
     bool stops; /* the victim is stopped for a while, not killed */
     _Atomic(uint32_t) counter, living;
     _Atomic(int32_t) victim_pid;

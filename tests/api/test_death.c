@@ -67,9 +67,8 @@ static void killed_main(struct harness_rank *rank)
     tryst_op *ops[4] = {NULL};
     if (rank->rank == VICTIM) {
         while (atomic_load(&death->counter) < RANKS - 1) {
-            tryst_progress(
-                /* the messages that the others still wait for may leave only now */
-                rank->ctx);
+            /* the messages that the others still wait for may leave only now */
+            tryst_progress(rank->ctx);
             harness_sleep_ms(1);
         }
         victim_dies(death);

@@ -330,8 +330,8 @@ static void cancel_main(struct harness_rank *rank)
                 if (sizes[i] == LARGE || canceler == 1)
                     harness_end(op, TRYST_E_CANCELED);
                 else
-                    tryst_op_release(
-                        op); /* the bytes may have left, so the consumer decides */
+                    /* the bytes may have left, so the consumer decides */
+                    tryst_op_release(op);
                 harness_barrier(rank, rank->arg);
             } else {
                 harness_barrier(rank, rank->arg);

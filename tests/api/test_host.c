@@ -355,9 +355,8 @@ static void talk(struct host *host, struct harness_rank *ranks, int count,
     tryst_ctx *contexts[2] = {NULL, NULL};
     tryst_step *steps[2];
     tryst_op *ops[2][2];
-    static char out[2][2][LARGE],
-        /* by rank and by context, because ranks may be threads */
-        in[2][2][LARGE];
+    /* by rank and by context, because ranks may be threads */
+    static char out[2][2][LARGE], in[2][2][LARGE];
     int me = ranks[0].rank;
     for (int c = 0; c < count; c++) {
         contexts[c] = ranks[c].ctx;

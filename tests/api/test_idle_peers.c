@@ -24,9 +24,8 @@ struct use {
     /* bytes of the process: its private memory and its share of shared memory */
     double memory;
     double endpoints; /* peers with an open endpoint */
-    double pidfds, links, files,
-        /* descriptors by kind; pidfds and links (Unix sockets) are the library's */
-        sockets;
+    /* descriptors by kind; pidfds and links (Unix sockets) are the library's */
+    double pidfds, links, files, sockets;
 };
 
 struct shared {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One link against the ideal: preemptive priority scheduling, where at every moment the whole link is the
- * most urgent's that has anything to send. (For jobs that come at different times this is Jackson's preemptive
- * rule.) */
+/* One link against the ideal: preemptive priority scheduling, where at every moment the
+ * whole link is the most urgent's that has anything to send. (For jobs that come at
+ * different times this is Jackson's preemptive rule.) */
 #include "checks.h"
 #include "replay.h"
 
@@ -109,7 +109,8 @@ static void report(struct finding *finding, const char *text, const struct job *
                    text);
 }
 
-/* When the ideal is through with `last`, it is with all that is more urgent and was ready. */
+/* When the ideal is through with `last`, it is with all that is more urgent and was
+ * ready. */
 static void backlog_check(const struct sim *sim, const struct job *jobs, int count,
                           const struct job *last, struct finding *finding)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks of single moments of a log; see checks.h. What takes an oracle is in check_order.c. */
+/* Checks of single moments of a log; see checks.h. What takes an oracle is in
+ * check_order.c. */
 #include "checks.h"
 
 #include "commsched/sched/sched.h"
@@ -17,7 +18,7 @@ static void report(struct finding *finding, const struct sim_entry *entry,
                    (long long)a, (long long)b);
 }
 
-/* ---- 1: inversions --------------------------------------------------------------------------- */
+/* ---- 1: inversions ----------------------------------------------------------------- */
 
 /* Another of the rank, of that class, that could start; the most urgent. */
 static const struct replayed *rival(const struct replay *replay,
@@ -48,7 +49,8 @@ static bool class_is_posted(const struct replay *replay, int rank,
     return false;
 }
 
-/* Background's turn before training comes when training had fifteen times as much since. */
+/* Background's turn before training comes when training had fifteen times as much
+ * since. */
 static void turn_check(const struct replay *replay, const struct sim_entry *entry,
                        int64_t *owed, struct finding *finding)
 {
@@ -92,7 +94,7 @@ void check_inversions(const struct sim *sim, struct finding *finding)
     replay_close(&replay);
 }
 
-/* ---- 2: waits --------------------------------------------------------------------------------- */
+/* ---- 2: waits ---------------------------------------------------------------------- */
 
 uint64_t wait_bound_ns(const struct sim *sim, int from, int to, double more_bytes)
 {
@@ -245,7 +247,7 @@ void check_waits(const struct sim *sim, struct finding *finding)
     free(waits.beside);
 }
 
-/* ---- 4: background's share ------------------------------------------------------------------- */
+/* ---- 4: background's share --------------------------------------------------------- */
 
 /* Of so many slices, two more or less are no longer what makes the difference. */
 #define SHARE_SLICES 32
@@ -286,7 +288,7 @@ void check_share(const struct sim *sim, struct finding *finding)
     replay_close(&replay);
 }
 
-/* ---- 5: all ends ------------------------------------------------------------------------------ */
+/* ---- 5: all ends ------------------------------------------------------------------- */
 
 struct ends {
     bool submitted[2], done[2]; /* receive, send */
@@ -322,8 +324,9 @@ static bool end_is_right(const struct ends *ends, int side, bool killed)
            (status == TRYST_E_PEER && killed);
 }
 
-/* Where a rank has left, its own operations end in any way that is an end; the others' well, as the failure of
- * that rank, or as what the close of its group did to the other end. */
+/* Where a rank has left, its own operations end in any way that is an end; the others'
+ * well, as the failure of that rank, or as what the close of its group did to the other
+ * end. */
 static bool end_is_left(const struct ends *ends, int side, bool left_here,
                         bool left_there)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collectives of a simulation; see sim.h.
  *
- * Idea: the engine of commsched/coll runs as in a context, over the plan's trees; its sums are computed, over memory
- * that all tensors share and that is a mebibyte, mapped again and again. Sums take no virtual time. */
+ * Idea: the engine of commsched/coll runs as in a context, over the plan's trees; its
+ * sums are computed, over memory that all tensors share and that is a mebibyte, mapped
+ * again and again. Sums take no virtual time. */
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -12,7 +13,7 @@
 
 enum { COLL_PAGE_BYTES = 1 << 20 };
 
-/* ---- memory -------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------ */
 
 static char *tensor_bytes;
 
@@ -37,7 +38,7 @@ bool sim_coll_holds(const void *data)
     return tensor_bytes && (uintptr_t)data - (uintptr_t)tensor_bytes < SIM_COLL_BYTES_MAX;
 }
 
-/* ---- open and close ------------------------------------------------------------------------ */
+/* ---- open and close ---------------------------------------------------------------- */
 
 struct above sim_colls_open(struct sim *sim, struct side *side)
 {
@@ -96,7 +97,7 @@ int sim_coll_add(struct sim *sim, tryst_coll_kind kind, int step, uint64_t bytes
     return which;
 }
 
-/* ---- the script ---------------------------------------------------------------------------- */
+/* ---- the script -------------------------------------------------------------------- */
 
 static void on_done(void *arg, tryst_op *op, tryst_status status)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What happened in a simulation, entry by entry: all that the checks look at, and what makes two runs
- * equal. Nothing in it depends on an address, on the wall clock, or on ids that start at random. */
+/* What happened in a simulation, entry by entry: all that the checks look at, and what
+ * makes two runs equal. Nothing in it depends on an address, on the wall clock, or on ids
+ * that start at random. */
 #ifndef TESTS_SIM_LOG_H
 #define TESTS_SIM_LOG_H
 
@@ -16,8 +17,8 @@ enum sim_event {
     SIM_DONE,   /* a: is it the send, b: the status */
     SIM_CANCEL, /* a: is it the send */
     SIM_RAISED, /* a: is it the send, b: the priority */
-    /* What engine and scheduler of `rank` say to each other of `which`, which goes to `peer`. Of a collective's flow
-     * `which` is below -1: a number of the flow. */
+    /* What engine and scheduler of `rank` say to each other of `which`, which goes to
+     * `peer`. Of a collective's flow `which` is below -1: a number of the flow. */
     SIM_LANE,   /* no `which`: the lane is ready; a: its rail */
     SIM_ADD,    /* urgency; a: bytes, b: slice bytes << 32 | posted */
     SIM_POSTED, /* a: posted */

@@ -50,7 +50,7 @@ void net_free(struct net *net)
     *net = (struct net){0};
 }
 
-/* ---- events: a heap by time, then by age --------------------------------------------------- */
+/* ---- events: a heap by time, then by age ------------------------------------------- */
 
 static bool event_before(const struct net_event *a, const struct net_event *b)
 {
@@ -96,7 +96,7 @@ uint64_t net_next_ns(const struct net *net)
     return net->events_count ? net->events[0].at_ns : UINT64_MAX;
 }
 
-/* ---- links --------------------------------------------------------------------------------- */
+/* ---- links ------------------------------------------------------------------------- */
 
 int net_link_add(struct net *net, int from, int to, uint64_t bytes_per_s,
                  uint64_t latency_ns)

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A network in virtual time: nodes, and between them links with a rate, a latency and queues.
+/* A network in virtual time: nodes, and between them links with a rate, a latency and
+ * queues.
  *
- * Idea: what a rank sends is cut into packets, which take each link of their route one after the other, whole
- * (store and forward). A link has two queues, one for frames and one for bulk, each first come, first
- * served, and takes a packet of each in turn, as two connections that share a wire do. Nothing is lost: a
- * link that is cut keeps what it has until it is mended. Where a pair has several routes, its packets take them in
- * turn, in the shares that the pair was given, and the receiver puts messages back into order.
- * Invariant: what one node sends another by one of the two queues arrives in order. Of two events of one
- * time the one that was scheduled first comes first, so equal inputs give equal runs. */
+ * Idea: what a rank sends is cut into packets, which take each link of their route one
+ * after the other, whole (store and forward). A link has two queues, one for frames and
+ * one for bulk, each first come, first served, and takes a packet of each in turn, as two
+ * connections that share a wire do. Nothing is lost: a link that is cut keeps what it has
+ * until it is mended. Where a pair has several routes, its packets take them in turn, in
+ * the shares that the pair was given, and the receiver puts messages back into order.
+ * Invariant: what one node sends another by one of the two queues arrives in order. Of
+ * two events of one time the one that was scheduled first comes first, so equal inputs
+ * give equal runs. */
 #ifndef TESTS_SIM_NETWORK_H
 #define TESTS_SIM_NETWORK_H
 
@@ -91,8 +94,8 @@ int net_link_pair(struct net *net, int a, int b, uint64_t bytes_per_s,
                   uint64_t latency_ns);
 /* All links are there: routes with the fewest links, of those the first. */
 void net_routes(struct net *net);
-/* After net_routes: this share of the packets from one end to another takes `link`. What a pair is given replaces its
- * route. */
+/* After net_routes: this share of the packets from one end to another takes `link`. What
+ * a pair is given replaces its route. */
 void net_way_add(struct net *net, int from, int to, int link, double share);
 /* Links of the route; 0 where there is none. */
 int net_route(const struct net *net, int from, int to, int *links, int links_max);

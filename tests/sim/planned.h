@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plan of a graph, as rank 0 of a group makes it (commsched/context/group_plan.c), for ranks whose sums take no time. */
+/* The plan of a graph, as rank 0 of a group makes it (commsched/context/group_plan.c),
+ * for ranks whose sums take no time. */
 #ifndef TESTS_SIM_PLANNED_H
 #define TESTS_SIM_PLANNED_H
 

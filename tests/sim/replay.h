@@ -37,7 +37,8 @@ bool replay_fits(const struct replay *replay, const struct replayed *transfer);
 /* The first of that lane and class with a slice to start; or NULL. */
 const struct replayed *replay_lane_first(const struct replay *replay, int from, int to,
                                          enum urgency_class kind);
-/* Could it start one: posted, first of its class on its lane, fits, and nothing keeps the lane? */
+/* Could it start one: posted, first of its class on its lane, fits, and nothing keeps the
+ * lane? */
 bool replay_may_start(const struct replay *replay, const struct replayed *transfer);
 
 #endif

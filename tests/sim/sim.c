@@ -8,10 +8,12 @@
 #include "commsched/sched/sched.h"
 #include "rendezvous/protocol/want.h"
 
-/** A rank whose transport cannot wake it looks again after this long, as commsched's idle.h has it. */
+/** A rank whose transport cannot wake it looks again after this long, as commsched's
+ *  idle.h has it. */
 #define NAP_NS (1 * NS_PER_MS)
 
-/* All tensors' bytes: nobody writes them, and whose they are, the offset of a slice tells. */
+/* All tensors' bytes: nobody writes them, and whose they are, the offset of a slice
+ * tells. */
 static char *send_bytes, *recv_bytes;
 
 static struct sim *sim_of(struct world *world)
@@ -32,7 +34,7 @@ void sim_note(struct sim *sim, struct sim_entry entry)
     sim_log_add(&sim->log, &entry);
 }
 
-/* ---- between engine and scheduler ---------------------------------------------------------- */
+/* ---- between engine and scheduler -------------------------------------------------- */
 
 /* A number for a flow of a collective: keys have no addresses in them. */
 static int flow_number(const tryst_op *op)
@@ -224,7 +226,7 @@ static tryst_status slice_start(struct transfer *transfer)
     return status;
 }
 
-/* ---- between engine and network ------------------------------------------------------------ */
+/* ---- between engine and network ---------------------------------------------------- */
 
 static void on_frame_sent(struct world_ep *from, size_t bytes)
 {
@@ -286,12 +288,14 @@ static void *on_dispatch_arg(struct side *side)
     return &sim_of(side->world)->ranks[side->rank];
 }
 
-/* ---- time ---------------------------------------------------------------------------------- */
+/* ---- time -------------------------------------------------------------------------- */
 
-/** tryst_group_close waits so long for each of its conditions (commsched/context/group_open.c). */
+/** tryst_group_close waits so long for each of its conditions
+ *  (commsched/context/group_open.c). */
 #define LEAVE_NS (2 * NS_PER_S)
 
-/* As group_cut there: a step further whenever a condition has come true, or its time is over. */
+/* As group_cut there: a step further whenever a condition has come true, or its time is
+ * over. */
 static void rank_leave(struct sim *sim, int which)
 {
     struct sim_rank *rank = &sim->ranks[which];
@@ -432,7 +436,7 @@ static const struct world_parts sim_parts = {
     .settle = on_settle,
 };
 
-/* ---- the script ---------------------------------------------------------------------------- */
+/* ---- the script -------------------------------------------------------------------- */
 
 static void on_done(void *arg, tryst_op *op, tryst_status status)
 {
@@ -638,7 +642,7 @@ int sim_transfer_at(struct sim *sim, int from, int to, uint64_t bytes, uint64_t 
     return which;
 }
 
-/* ---- a run --------------------------------------------------------------------------------- */
+/* ---- a run ------------------------------------------------------------------------- */
 
 bool sim_transfer_ended(const struct sim *sim, const struct sim_transfer *transfer)
 {

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A whole job in virtual time: the engine and the scheduler of up to 64 ranks, unchanged, in one thread,
- * over a network (network.h) whose clock jumps to the next event.
+/* A whole job in virtual time: the engine and the scheduler of up to 64 ranks, unchanged,
+ * in one thread, over a network (network.h) whose clock jumps to the next event.
  *
- * Idea: tests/rendezvous/world.h with other parts. What a rank sends takes its way through the network;
- * a rank makes passes when something has come for it or a time of its own has, until it has nothing to do,
- * which takes no time. Users submit, cancel and raise, links and ranks change, at times that a script says.
- * Invariant: all that happens follows from the script and the parameters: equal ones give equal logs.
+ * Idea: tests/rendezvous/world.h with other parts. What a rank sends takes its way
+ * through the network; a rank makes passes when something has come for it or a time of
+ * its own has, until it has nothing to do, which takes no time. Users submit, cancel and
+ * raise, links and ranks change, at times that a script says.
+ * Invariant: all that happens follows from the script and the parameters: equal ones give
+ * equal logs.
  *
- * A fault can be planted between engine and scheduler (enum sim_fault), to see a check fail. */
+ * A fault can be planted between engine and scheduler (enum sim_fault), to see a check
+ * fail. */
 #ifndef TESTS_SIM_SIM_H
 #define TESTS_SIM_SIM_H
 
@@ -60,7 +63,8 @@ enum sim_action_kind {
     SIM_DO_RANK_GO,
     SIM_DO_RANK_KILL,
     SIM_DO_RANK_LEAVE, /* it closes its group, with whatever is under way */
-    SIM_DO_REFUSE, /* of the transports to and from rank `what` the first `value` do not work */
+    /* of the transports to and from rank `what` the first `value` do not work */
+    SIM_DO_REFUSE,
     SIM_DO_COLL, /* collective `what`, by rank `value` */
     SIM_DO_CANCEL_COLL
 };
@@ -125,7 +129,8 @@ struct sim_rank {
     uint64_t next_ns;        /* when it wakes by itself, 0 never */
     bool killed;
     bool
-        left; /* its group is closed, or is being closed: its operations may end in any way */
+        /* its group is closed, or is being closed: its operations may end in any way */
+        left;
     int leaving;             /* how far it is on its way out */
     uint64_t leave_until_ns; /* how long it waits at that point */
     tryst_step *steps[SIM_STEPS];
@@ -156,7 +161,8 @@ void sim_open(struct sim *sim, const struct sim_params *params, struct net *net)
 /* What has not ended is cancelled. */
 void sim_close(struct sim *sim);
 
-/* Both ends are submitted by actions; `flags` and `priority` of the ends are set by the caller. The number. */
+/* Both ends are submitted by actions; `flags` and `priority` of the ends are set by the
+ * caller. The number. */
 int sim_transfer_add(struct sim *sim, int from, int to, int step, uint64_t bytes);
 void sim_act(struct sim *sim, uint64_t at_ns, enum sim_action_kind kind, int what,
              int64_t value);
@@ -164,12 +170,13 @@ void sim_act(struct sim *sim, uint64_t at_ns, enum sim_action_kind kind, int wha
 int sim_transfer_at(struct sim *sim, int from, int to, uint64_t bytes, uint64_t send_ns,
                     uint64_t recv_ns, uint32_t flags, int32_t priority);
 
-/* Its parts are submitted by actions; what differs from an all-reduce without a root is set by the caller. */
+/* Its parts are submitted by actions; what differs from an all-reduce without a root is
+ * set by the caller. */
 int sim_coll_add(struct sim *sim, tryst_coll_kind kind, int step, uint64_t bytes);
 bool sim_coll_ended(const struct sim *sim, const struct sim_coll *coll);
 
-/* Until all transfers and collectives have ended and the script is through, or until this time since the begin.
- * False: they have not. */
+/* Until all transfers and collectives have ended and the script is through, or until this
+ * time since the begin. False: they have not. */
 bool sim_run(struct sim *sim, uint64_t until_ns);
 bool sim_transfer_ended(const struct sim *sim, const struct sim_transfer *transfer);
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs of collectives, seed by seed: networks of every kind, any order of submission, and one thing that goes wrong at a
- * random moment. All parts end in time, each with the right cause, and equal seeds have equal logs.
+/* Jobs of collectives, seed by seed: networks of every kind, any order of submission, and
+ * one thing that goes wrong at a random moment. All parts end in time, each with the
+ * right cause, and equal seeds have equal logs.
  *
- * TRYST_TEST_COUNT: how many seeds (150); TRYST_TEST_SEED: the first, which replays one with a count of 1;
- * TRYST_TEST_LOG: write each run's log. */
+ * TRYST_TEST_COUNT: how many seeds (150); TRYST_TEST_SEED: the first, which replays one
+ * with a count of 1; TRYST_TEST_LOG: write each run's log. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -50,7 +51,7 @@ static uint64_t draw(struct job *job, uint64_t n)
     return random_range(&job->random, n);
 }
 
-/* ---- a job --------------------------------------------------------------------------------- */
+/* ---- a job ------------------------------------------------------------------------- */
 
 static struct sim_params params_draw(struct job *job, const struct planned *planned)
 {
@@ -129,7 +130,7 @@ static void wrong_draw(struct job *job)
     }
 }
 
-/* ---- what must hold ------------------------------------------------------------------------ */
+/* ---- what must hold ---------------------------------------------------------------- */
 
 static void part_fail(const struct job *job, const struct sim_part *part,
                       const char *what)

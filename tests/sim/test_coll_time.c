@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The time of an all-reduce of 64 ranks over each kind of network, against what its plan predicts and against the
- * bound that no plan exceeds.
+/* The time of an all-reduce of 64 ranks over each kind of network, against what its plan
+ * predicts and against the bound that no plan exceeds.
  *
- * TRYST_TEST_NETS: names of networks, at both sizes, instead of the star of the fast run ("all": each). */
+ * TRYST_TEST_NETS: names of networks, at both sizes, instead of the star of the fast run
+ * ("all": each). */
 #include <stdlib.h>
 
 #include "cluster.h"
@@ -26,7 +27,8 @@ static uint64_t end_ns(int which)
     return last_ns;
 }
 
-/* Seconds of virtual time of an all-reduce, after another one by which the ranks have learnt their paths. */
+/* Seconds of virtual time of an all-reduce, after another one by which the ranks have
+ * learnt their paths. */
 static double allreduce_s(const struct planned *planned, uint64_t bytes)
 {
     const uint64_t begin_ns = 10 * NS_PER_S;
@@ -58,7 +60,8 @@ static const struct plan_size *size_of(const struct planned *planned, uint64_t b
     return &planned->sizes->sizes[k];
 }
 
-/* The aim of all is 1.05 of both; where a limit is greater, README.md has what is known. */
+/* The aim of all is 1.05 of both; where a limit is greater, README.md has what is
+ * known. */
 static const struct limit {
     double predicted; /* at 64 MiB, times what the plan predicts */
     double bound;     /* at 256 MiB, times the bound */

@@ -31,8 +31,8 @@ static uint64_t done_ns(int which)
     return 0;
 }
 
-/* 64 MiB to rank 6, when all is through the wire that was in flight to `stopped` others, who stopped before
- * with receives posted. */
+/* 64 MiB to rank 6, when all is through the wire that was in flight to `stopped` others,
+ * who stopped before with receives posted. */
 static double last_peer_ms(int stopped, enum sim_fault fault)
 {
     const uint64_t begin_ns = 400 * NS_PER_MS;
@@ -62,8 +62,8 @@ static void test_stopped_peers(void **state)
     assert_true(last_peer_ms(4, SIM_BLIND) > alone_ms / 0.95);
 }
 
-/* Twenty that are cancelled one after the other: what they have under way still counts, so what is urgent waits
- * for one window, not for twenty. */
+/* Twenty that are cancelled one after the other: what they have under way still counts,
+ * so what is urgent waits for one window, not for twenty. */
 static void test_cancels(void **state)
 {
     begin(2, 10000, SIM_SOUND);
@@ -117,15 +117,15 @@ static void test_cut_for_good(void **state)
     sim_close(&sim);
 }
 
-/* ---- windows that follow the path --------------------------------------------------------- */
+/* ---- windows that follow the path -------------------------------------------------- */
 
 static uint64_t window_of(int from, int to)
 {
     return world_peer(&sim.world, from, to)->lane.path.window_bytes;
 }
 
-/* `senders` have as much as the receiver's link moves in 25 s for it; an urgent packet of the first, later.
- * How long that takes, and all their windows then. */
+/* `senders` have as much as the receiver's link moves in 25 s for it; an urgent packet of
+ * the first, later. How long that takes, and all their windows then. */
 static double incast_ms(int senders, uint64_t *windows_p)
 {
     enum { RATE = 125000000 };
@@ -150,7 +150,8 @@ static double incast_ms(int senders, uint64_t *windows_p)
     return took_ms;
 }
 
-/* Many send to one: each one's round trip is mostly the windows of the others, which must not make it grow. */
+/* Many send to one: each one's round trip is mostly the windows of the others, which must
+ * not make it grow. */
 static void test_incast(void **state)
 {
     for (int senders = 1; senders <= 8; senders++) {
@@ -163,7 +164,7 @@ static void test_incast(void **state)
     }
 }
 
-/* ---- the pace of lanes -------------------------------------------------------------------- */
+/* ---- the pace of lanes ------------------------------------------------------------- */
 
 static uint64_t returned_of(int from)
 {
@@ -171,9 +172,9 @@ static uint64_t returned_of(int from)
     return lane->started_bytes - lane->in_flight_bytes;
 }
 
-/* Three senders of different shares of one receiver's link of 400 Mbit/s, in a graph that is `wrong` by a factor (0:
- * no pace), from the first second to the fourth. Returns what the slowest has of its due: a plan with these edges
- * is as slow. */
+/* Three senders of different shares of one receiver's link of 400 Mbit/s, in a graph that
+ * is `wrong` by a factor (0: no pace), from the first second to the fourth. Returns what
+ * the slowest has of its due: a plan with these edges is as slow. */
 static double slowest_part(double wrong, double *link_part_p)
 {
     enum { RATE = 50000000, SENDERS = 3, ROUNDS = 9 };
@@ -208,8 +209,8 @@ static double slowest_part(double wrong, double *link_part_p)
     return part;
 }
 
-/* Paced edges have their shares and fill the link, where the graph is right and where it is 30 % too high or too
- * low. Without a pace windows decide: equal parts. */
+/* Paced edges have their shares and fill the link, where the graph is right and where it
+ * is 30 % too high or too low. Without a pace windows decide: equal parts. */
 static void test_pace(void **state)
 {
     static const double wrongs[] = {1, 1.3, 0.7};

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs of eight ranks, seed by seed: every check of checks.h over every run, and each check seen to find the
- * fault that it is for (enum sim_fault).
+/* Jobs of eight ranks, seed by seed: every check of checks.h over every run, and each
+ * check seen to find the fault that it is for (enum sim_fault).
  *
- * TRYST_TEST_COUNT: how many seeds (40); TRYST_TEST_SEED: the first, which replays one with a count of 1;
- * TRYST_TEST_LOG: write each run's log.
- * The argument is a pattern of tests' names. */
+ * TRYST_TEST_COUNT: how many seeds (40); TRYST_TEST_SEED: the first, which replays one
+ * with a count of 1; TRYST_TEST_LOG: write each run's log. The argument is a pattern of
+ * tests' names. */
 #include "checks.h"
 #include "workload.h"
 
@@ -146,7 +146,7 @@ static void test_large(void **state)
     seeds_pass(large, 1 + number_of("TRYST_TEST_COUNT", SEEDS) / 100, "large");
 }
 
-/* ---- the checks find what they are for ------------------------------------------------------- */
+/* ---- the checks find what they are for --------------------------------------------- */
 
 static const struct {
     enum sim_fault fault;

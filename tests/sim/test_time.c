@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The simulated network against times that were computed by hand. All links: 1 byte a ns. */
+/* The simulated network against times that were computed by hand. All links: 1 byte a
+ * ns. */
 #include "sim.h"
 
 enum { RATE = 1000000000, LATENCY = 10000, PACKET = 65536, SLICE = 1 << 20 };
@@ -77,7 +78,8 @@ static void test_one_slice(void **state)
     one_slice(3);
 }
 
-/* Once, when it knows the path, the sender says by a frame without records how it wishes to be asked. */
+/* Once, when it knows the path, the sender says by a frame without records how it wishes
+ * to be asked. */
 static void expect_near(uint64_t got_ns, uint64_t wanted_ns)
 {
     assert_in_range(got_ns, wanted_ns, wanted_ns + sizeof(struct frame_header));
@@ -111,8 +113,8 @@ static void test_window_of_one(void **state)
     sim_close(&sim);
 }
 
-/* A link is half as fast, or cut for a while, from the middle of the tenth packet of sixteen on, which
- * goes its way all the same. */
+/* A link is half as fast, or cut for a while, from the middle of the tenth packet of
+ * sixteen on, which goes its way all the same. */
 static void slow_or_cut(uint64_t cut_ns)
 {
     begin(1, SLICE);

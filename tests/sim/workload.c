@@ -19,8 +19,8 @@ static bool one_in(struct random *random, uint64_t n)
     return random_range(random, n) == 0;
 }
 
-/* Slices of 64 KiB to 1 MiB, and a window that keeps the link busy: of a window, what is less than a slice may
- * lie idle, where last slices are short. */
+/* Slices of 64 KiB to 1 MiB, and a window that keeps the link busy: of a window, what is
+ * less than a slice may lie idle, where last slices are short. */
 static struct sim_params params_draw(struct random *random, int ranks, uint64_t round_ns,
                                      uint64_t bytes_per_s, enum sim_fault fault)
 {
