@@ -15,9 +15,8 @@
 #include "rendezvous/bootstrap/roster_gather.h"
 
 enum { RANKS = 4096, RANKS_PER_HOST = 8, TIMES = 5 };
-enum {
-    PLAN_BYTES = 16
-}; /* bytes that a rank announces of its plan (commsched/context/group_plan.c) */
+/* bytes that a rank announces of its plan (commsched/context/group_plan.c) */
+enum { PLAN_BYTES = 16 };
 /* The bound holds because the common data of a host's ranks is stored once, and a peer
  * gets its memory with its first operation. */
 enum { BYTES_PER_RANK_MAX = 200, MS_MAX = 50 };
