@@ -47,10 +47,7 @@ struct part {
     int64_t *data;
     tryst_op *op;
     uint64_t begin_ns, end_ns;
-    bool
-        /* knew: true if an earlier operation of this rank had failed before this
-         * submission */
-        knew;
+    bool knew; /* an earlier operation of this rank had failed before the submission */
 };
 
 /* ---- collectives, the same on all ranks -------------------------------------------- */

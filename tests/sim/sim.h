@@ -127,11 +127,8 @@ struct sim_rank {
     struct group_plan *plan; /* NULL: binary trees */
     uint64_t next_ns;        /* time at which the rank wakes by itself; 0: never */
     bool killed;
-    bool
-        /* the group is closed, or is being closed: the rank's operations may end with any
-         * status */
-        left;
-    int leaving;             /* number of steps of the close that are done */
+    bool left;   /* the group is closed or closing: operations may end with any status */
+    int leaving; /* number of steps of the close that are done */
     uint64_t leave_until_ns; /* time limit of the current step of the close */
     tryst_step *steps[SIM_STEPS];
 };
