@@ -152,8 +152,8 @@ static void test_scratch_is_bounded(void **state)
     assert_false(scratch_has(&scratch, 4096));
     assert_int_equal(scratch_get(&scratch, 4096, &slots[4]), TRYST_AGAIN);
     scratch_put(&scratch, 16000, slots[3]);
-    assert_int_equal(scratch_get(&scratch, 4096, &slots[4]),
-                     TRYST_OK); /* a slot of another size */
+    /* a slot of another size */
+    assert_int_equal(scratch_get(&scratch, 4096, &slots[4]), TRYST_OK);
     scratch_put(&scratch, 4096, slots[4]);
     assert_int_equal(scratch_get(&scratch, 16000, &slots[3]), TRYST_OK);
     for (int i = 0; i < 4; i++)
