@@ -344,7 +344,7 @@ static void mismatch_main(struct harness_rank *rank)
         if (rank->size == 2 && !text_names(error.text, 0, &calls[0]))
             harness_fail(__FILE__, __LINE__, "row %u: does not name rank 0's call: %s", i,
                          error.text);
-        /* a rank that only learns of a closed step would have no text */
+        /* an earlier close would end the others with its own status */
         harness_barrier(rank, rank->arg);
         harness_step_close(step);
     }

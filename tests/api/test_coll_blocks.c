@@ -274,7 +274,7 @@ static void mismatch_main(struct harness_rank *rank)
         tryst_status status = harness_outcome(op, &error);
         if (involves_all(kind) || rank->rank < 2)
             CHECK_STATUS(status, TRYST_E_MISMATCH);
-        /* a rank that only learns of a closed step would have another status */
+        /* an earlier close would end the others with its own status */
         harness_barrier(rank, rank->arg);
         harness_step_close(step);
     }

@@ -125,7 +125,8 @@ static void test_reverse_ten_thousand(void **state)
 }
 
 /* The order of actions of each rank in an interleaved 1F1B schedule that hangs elsewhere:
- * rank 0: 2SEND_F1 0F2 0SEND_F2 2RECV_B0 rank 1: 3RECV_F1 3SEND_B0 1RECV_F2 3SEND_B1
+ *   rank 0: 2SEND_F1 0F2 0SEND_F2 2RECV_B0
+ *   rank 1: 3RECV_F1 3SEND_B0 1RECV_F2 3SEND_B1
  * Stages 0 and 2 are on rank 0, 1 and 3 on rank 1; each action waits for the one before
  * it. */
 static void interleaved_main(struct harness_rank *rank)

@@ -133,8 +133,8 @@ static void kill_main(struct harness_rank *rank)
         snprintf(edge, sizeof edge, "round %d", i);
         exchange(rank, step, edge, BYTES, sides);
     }
-    /* This receive fails for each rank that has not yet had the death's notice. The
-     * victim does not get here. */
+    /* A rank without the death's notice gets the notice here. The victim never gets
+     * here. */
     tryst_op *never =
         harness_recv(rank, step, VICTIM, "never", sides[VICTIM].received, 8);
     CHECK(op_says_dead(never, VICTIM));
