@@ -130,8 +130,8 @@ static void *visitor_main(void *arg)
     struct visitor *visitor = arg;
     struct harness_rank *rank = visitor->rank;
     tryst_step *step = visitor->step;
-    for (int i = 0; i < 2;
-         i++) { /* the second visit takes the wake-up that the first has left */
+    /* the second visit takes the wake-up that the first has left */
+    for (int i = 0; i < 2; i++) {
         tryst_op *never = harness_recv(rank, step, rank->rank, "never", &visitor->in, 1);
         CHECK_STATUS(tryst_wait(never, 20 * 1000000ull), TRYST_E_TIMEOUT);
         tryst_op_release(never);

@@ -275,9 +275,8 @@ static void starved_main(struct harness_rank *rank)
     tryst_op *ops[2];
     CHECK_STATUS(tryst_coll_prepare(rank->group, &what, &coll), TRYST_OK);
     tryst_step *step = harness_step(rank, 1);
-    for (int i = 0; i < 2;
-         /* the first starts allocate memory that all later starts use again */
-         i++)
+    /* the first starts allocate memory that all later starts use again */
+    for (int i = 0; i < 2; i++)
         ops[i] = one_start(step, coll, &values[i], 0, &status);
     for (int i = 0; i < 2; i++)
         harness_end(ops[i], TRYST_OK);

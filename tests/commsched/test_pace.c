@@ -327,7 +327,7 @@ static void test_link(void **state)
     }
 }
 
-/* Slices of other sizes: those that a peer cuts before the pace has reached it, and the
+/* Slices of other sizes: those that a peer cuts before the pace reaches that peer, and the
  * small ones of a plan. */
 static void test_slices(void **state)
 {

@@ -72,7 +72,7 @@ static void rates_are_those_of_rails(void **state)
 {
     static const struct {
         struct sites sites;
-        uint32_t first, last; /* Mbit/s of the first and the last link */
+        uint32_t first, last; /* Mbit/s of the first and the last machine */
         bool assumed, known, known_last;
     } rows[] = {
         {{.count = 2, .ranks_each = 2, .mbit = {10000}}, 10000, 10000, false, true, true},
