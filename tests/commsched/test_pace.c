@@ -327,8 +327,8 @@ static void test_link(void **state)
     }
 }
 
-/* Slices of other sizes: those that a peer cuts before the pace reaches that peer, and the
- * small ones of a plan. */
+/* Slices of other sizes: those that a peer cuts before the pace reaches that peer, and
+ * the small ones of a plan. */
 static void test_slices(void **state)
 {
     static const uint64_t slices[] = {16 << 10, 32 << 10, 128 << 10, 256 << 10};

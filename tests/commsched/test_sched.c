@@ -416,8 +416,8 @@ static void test_overdraw(void **state)
 }
 
 /* Two peers that do not poll hold all of a rail. A third starts one slice at a time, and
- * uses the whole rail once the two are stalled, at the time that next_ns returned. A stalled lane
- * counts again after its next credit. */
+ * uses the whole rail once the two are stalled, at the time that next_ns returned. A
+ * stalled lane counts again after its next credit. */
 static void test_away(void **state)
 {
     begin(20, 40);

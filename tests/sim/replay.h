@@ -23,8 +23,8 @@ struct replay {
     int count;
     uint64_t now_ns;                                      /* time of the current entry */
     uint64_t in_flight[WORLD_RANKS_MAX][WORLD_RANKS_MAX]; /* bytes by lane */
-    /* One more than the time of the transport's last refusal: the lane's turn is over at
-     * that time. */
+    /* Time of the transport's last refusal, plus one; the lane's turn is over at that
+     * time. */
     uint64_t refused_ns[WORLD_RANKS_MAX][WORLD_RANKS_MAX];
 };
 
