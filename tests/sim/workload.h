@@ -21,7 +21,7 @@ uint64_t workload_loaded(struct sim *sim, int ranks, uint64_t seed, enum sim_fau
 /* Draw as workload_mixed, over the network of a file. */
 uint64_t workload_cluster(struct sim *sim, const char *path, uint64_t seed,
                           enum sim_fault fault);
-/* Draw as workload_mixed, and also slow, cut and mend links; in every second job a rank
+/* Draw as workload_mixed, and also slow, cut and mend links; in half of the jobs a rank
  * is killed. */
 uint64_t workload_rough(struct sim *sim, int ranks, uint64_t seed, enum sim_fault fault);
 
