@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See coll_items.h. Order: kinds, one rank's part, its check, networks. */
+/* See coll_items.h. Sections: kinds, the part of one rank, its check, networks. */
 #include "coll_items.h"
 
 #include <stdio.h>
@@ -20,7 +20,7 @@ uint64_t coll_below(uint64_t *random, uint64_t n)
     return (harness_random(random) >> 8) % n;
 }
 
-/* ---- kinds -------------------------------------------------------------------------------- */
+/* ---- kinds ------------------------------------------------------------------------- */
 
 static uint64_t count_all(const struct coll_item *item, int rank)
 {
@@ -90,7 +90,7 @@ const struct coll_kind coll_kinds[] = {
 };
 const int coll_kinds_count = sizeof coll_kinds / sizeof coll_kinds[0];
 
-/* ---- one rank's part ---------------------------------------------------------------------- */
+/* ---- the part of one rank ---------------------------------------------------------- */
 
 static uint64_t hash(const uint8_t *data, size_t bytes)
 {
@@ -125,7 +125,7 @@ static void input_fill(const struct coll_part *part)
     }
 }
 
-/* True if input and output of the rank are one memory. */
+/* True if the rank's input and output are the same memory. */
 static bool part_is_in_place(const struct coll_part *part)
 {
     return part->item->kind->kind == TRYST_COLL_BROADCAST ||
@@ -201,7 +201,8 @@ tryst_status coll_part_start(struct coll_part *part, tryst_step *step,
     tryst_op_params own = params ? *params : (tryst_op_params){.struct_size = sizeof own};
     own.factor = item->reference.factors[part->rank];
     if (has_in && part_is_in_place(part) && item->reference.seed & 1)
-        has_in = false; /* in place by NULL; else by the same data */
+        /* true unless the item is in place and passes NULL as its input */
+        has_in = false;
     const tryst_tensor *in_p = has_in ? &in : NULL, *out_p = has_out ? &out : NULL;
     if (part->prepared)
         return tryst_coll_start(step, part->prepared, in_p, out_p, &own, &part->op);
@@ -228,7 +229,7 @@ bool coll_part_is_poisoned(const struct coll_part *part)
                   part->in_room ? part->in_bytes : part->out_bytes, POISON_BYTE);
 }
 
-/* ---- its check ---------------------------------------------------------------------------- */
+/* ---- the check of a part ----------------------------------------------------------- */
 
 static _Noreturn void part_fail(const struct coll_part *part, uint64_t index,
                                 const char *fault)
@@ -295,7 +296,7 @@ static const char *element_fault(const struct coll_part *part, uint64_t index,
         return reference_fault(reference, source.index, got, thorough, line);
     return got == reference_draw(reference, source.rank, source.index)
                ? NULL
-               : "it is not that of its rank";
+               : "not the element of the source rank";
 }
 
 void coll_part_check(const struct coll_part *part)
@@ -319,7 +320,7 @@ uint64_t coll_part_hash(const struct coll_part *part)
     return hash(part->out, part->out_bytes);
 }
 
-/* ---- networks ----------------------------------------------------------------------------- */
+/* ---- networks ---------------------------------------------------------------------- */
 
 enum network { STAR, RACKS, MESH, SPARSE, CHAIN, NETWORKS };
 

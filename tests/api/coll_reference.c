@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See coll_reference.h. Order: formats, drawing, operations, trees of additions, judgement. */
+/* See coll_reference.h. Sections: formats, drawing, operations, trees of additions,
+ * judgement. */
 #include "coll_reference.h"
 
 #include <math.h>
 #include <string.h>
 
-/* ---- formats ------------------------------------------------------------------------------ */
+/* ---- formats ----------------------------------------------------------------------- */
 
-/* `digits`: of the significand, the hidden one too; `least`: exponent of the least normal number. */
+/* `digits`: bits of the significand, including the hidden one. `least`: the exponent of
+ * the least normal number. */
 struct format {
     int bits, digits, least;
     bool is_float, is_signed;
@@ -47,7 +49,7 @@ static double least_subnormal(const struct format *format)
     return ldexp(1, format->least - format->digits + 1);
 }
 
-/* The nearest value of the format, ties to even. */
+/* Round `x` to the nearest value of the format, ties to even. */
 static double narrow(const struct format *format, double x)
 {
     int exponent;
@@ -62,7 +64,7 @@ static double narrow(const struct format *format, double x)
     return copysign(rounded, x);
 }
 
-/* The bits of a value that the format has; NaN: the one that the manual names. */
+/* Return the bits of `x`, a value of the format. A NaN becomes the NaN of the manual. */
 static uint64_t encode(const struct format *format, double x)
 {
     int fraction = format->digits - 1, exponent;
@@ -108,7 +110,7 @@ static int64_t extended(const struct format *format, uint64_t bits)
     return (int64_t)(bits << shift) >> shift;
 }
 
-/* ---- drawing ------------------------------------------------------------------------------ */
+/* ---- drawing ----------------------------------------------------------------------- */
 
 static uint64_t mixed(uint64_t x)
 {
@@ -117,7 +119,8 @@ static uint64_t mixed(uint64_t x)
     return x ^ x >> 31;
 }
 
-/* Magnitudes 2^-4 to 2^4; for products 2^-1 to 2, so that eight of them fit f16. */
+/* Draw a magnitude of 2^-4 to 2^4; for products 2^-1 to 2, so that a product of eight
+ * fits f16. */
 static double moderate_draw(const struct reference *reference, uint64_t random)
 {
     int spread = reference->reduce == TRYST_REDUCE_PRODUCT ? 1 : 4;
@@ -140,13 +143,16 @@ static uint64_t special_draw(const struct format *format, uint64_t random)
         return sign | infinity | 1 | (any & ((UINT64_C(1) << fraction) - 1)); /* NaN */
     case 3: return sign | (infinity - 1 - any % 3);                           /* huge */
     case 4:
-    case 5: return sign | (any & ((UINT64_C(1) << fraction) - 1)); /* subnormal */
-    case 6: return sign | (UINT64_C(1) << fraction) | any % 8;     /* barely normal */
+    case 5:
+        return sign | (any & ((UINT64_C(1) << fraction) - 1)); /* subnormal */
+    /* just above the least normal number */
+    case 6: return sign | (UINT64_C(1) << fraction) | any % 8;
     default: return truncated(format, any * 0x9E3779B97F4A7C15ull);
     }
 }
 
-/* Integers of an average are small enough for their sum. */
+/* Draw an integer. For an average the integers are small enough for their sum not to
+ * overflow. */
 static uint64_t integer_draw(const struct reference *reference,
                              const struct format *format, uint64_t random)
 {
@@ -171,9 +177,10 @@ uint64_t reference_draw(const struct reference *reference, int rank, uint64_t in
     return encode(format, format->bits == 32 ? (float)x : narrow(format, x));
 }
 
-/* ---- operations --------------------------------------------------------------------------- */
+/* ---- operations -------------------------------------------------------------------- */
 
-/* Of one operation, in the width that the manual names; volatile: no product is fused with a sum. */
+/* Compute one operation in the width that the manual names. The volatile prevents the
+ * fusion of a product and a sum. */
 static double sum(const struct format *format, double a, double b)
 {
     volatile double wide = a + b;
@@ -260,9 +267,10 @@ static uint64_t integer_result(const struct reference *reference, uint64_t index
     return truncated(format, (uint64_t)(extended(format, result) / reference->size));
 }
 
-/* ---- trees of additions ------------------------------------------------------------------- */
+/* ---- trees of additions ------------------------------------------------------------ */
 
-/* Tree `tree` of three or four terms: ((a b) c) d for each order, and (a b) (c d). */
+/* Return the result of one tree of three or four terms: ((a b) c) d for each order, and
+ * (a b) (c d). */
 static double tree_result(const struct reference *reference, const double *x, int tree)
 {
     static const uint8_t orders[REFERENCE_TREES_MAX][4] = {
@@ -284,7 +292,7 @@ static int trees_count(int size)
     return size <= 2 ? 1 : size == 3 ? 3 : REFERENCE_TREES_MAX;
 }
 
-/* Those of `trees` that yield `got`. */
+/* Return the subset of `trees` whose result is `got`. */
 static uint32_t trees_matching(const struct reference *reference, const double *x,
                                uint64_t got, uint32_t trees)
 {
@@ -301,9 +309,9 @@ void reference_line_begin(struct reference_line *line)
     line->trees = UINT32_MAX;
 }
 
-/* ---- judgement ---------------------------------------------------------------------------- */
+/* ---- judgement --------------------------------------------------------------------- */
 
-/* True if a group of one rank copies. */
+/* True if the operation copies its input because the group has one rank. */
 static bool is_copy(const struct reference *reference)
 {
     return reference->size == 1 && reference->reduce != TRYST_REDUCE_PREMULTIPLIED_SUM;
@@ -314,8 +322,9 @@ static bool is_ordered(const struct reference *reference)
     return reference->reduce == TRYST_REDUCE_MIN || reference->reduce == TRYST_REDUCE_MAX;
 }
 
-/* n - 1 sums or products and one division are rounded; the terms `x` are exact. The reference itself rounds to
- * 64 digits (53 where a long double has no more). */
+/* True if `got` is within the error bound: n - 1 sums or products and one division are
+ * rounded, and the terms `x` are exact. The reference itself rounds to 64 digits (53
+ * where a long double has no more). */
 static bool is_within_bound(const struct reference *reference, const double *x,
                             double got)
 {
@@ -344,15 +353,15 @@ static const char *float_fault(const struct reference *reference,
     for (int rank = 0; rank < reference->size; rank++)
         has_nan |= isnan(x[rank]);
     if (has_nan && got != encode(format, (double)NAN))
-        return "a NaN went in, and the result is not the manual's NaN";
+        return "an input is NaN, but the result is not the manual's NaN";
     if (reference->size <= 4 && (thorough || reference->size <= 2)) {
         line->trees = trees_matching(reference, x, got, line->trees);
         if (!line->trees)
-            return "no order of operations yields it, or not for the whole cache line";
+            return "no single order of operations explains the cache line";
     }
     if (reference->values == REFERENCE_MODERATE &&
         !is_within_bound(reference, x, decode(format, got)))
-        return "its error is above the bound";
+        return "the error is above the bound";
     return NULL;
 }
 
@@ -362,9 +371,10 @@ const char *reference_fault(const struct reference *reference, uint64_t index,
     const struct format *format = &formats[reference->dtype];
     double x[REFERENCE_RANKS_MAX] = {0};
     if (is_copy(reference))
-        return got == reference_draw(reference, 0, index) ? NULL : "it is not a copy";
+        return got == reference_draw(reference, 0, index) ? NULL
+                                                          : "not a copy of the input";
     if (!format->is_float)
-        return got == integer_result(reference, index) ? NULL : "it is not the result";
+        return got == integer_result(reference, index) ? NULL : "not the expected result";
     for (int rank = 0; rank < reference->size; rank++)
         x[rank] = term(reference, rank, index);
     if (!is_ordered(reference))
@@ -372,5 +382,5 @@ const char *reference_fault(const struct reference *reference, uint64_t index,
     double result = x[0];
     for (int rank = 1; rank < reference->size; rank++)
         result = combined(reference, result, x[rank]);
-    return got == encode(format, result) ? NULL : "it is not the result";
+    return got == encode(format, result) ? NULL : "not the expected result";
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See harness.h. Order: failing and watching, a rank's context, running ranks, short forms. */
+/* See harness.h. Sections: failing and watching, a rank's context, running ranks, short
+ * forms. */
 #include "harness.h"
 
 #include "support/child.h"
@@ -57,9 +58,9 @@ bool harness_is_sanitized(void)
 #endif
 }
 
-/* ---- failing and watching ----------------------------------------------------------------- */
+/* ---- failing and watching ---------------------------------------------------------- */
 
-/* The contexts of this process, for dumps. */
+/* The contexts of this process, for the dumps of the watchdog. */
 static _Atomic(tryst_ctx *) contexts[HARNESS_RANKS_MAX];
 static _Thread_local int this_rank = -1;
 
@@ -79,7 +80,7 @@ void harness_fail(const char *file, int line, const char *format, ...)
     va_list list;
     if (atomic_flag_test_and_set(&failing))
         for (;;)
-            pause(); /* another thread is ending this process */
+            pause(); /* another thread is already ending this process */
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
@@ -108,9 +109,9 @@ static void watchdog_start(const unsigned *seconds)
     pthread_detach(thread);
 }
 
-/* ---- a lab -------------------------------------------------------------------------------- */
+/* ---- a lab ------------------------------------------------------------------------- */
 
-/* Where rank `rank` runs in a lab, as netlab.sh lists it. */
+/* The host and address of rank `rank` in a lab, as netlab.sh lists them. */
 struct lab_place {
     char host[64], bootstrap[64];
 };
@@ -131,7 +132,8 @@ static struct lab_place lab_place(int rank)
     return place;
 }
 
-/* This process moves to its rank's host, with the /sys of that host: fabrics look there. */
+/* Move this process to the host of its rank, with that host's /sys, where fabrics read
+ * the interfaces. */
 static void lab_enter(int rank)
 {
     struct lab_place place = lab_place(rank);
@@ -144,7 +146,7 @@ static void lab_enter(int rank)
     close(fd);
 }
 
-/* ---- a rank's context --------------------------------------------------------------------- */
+/* ---- a rank's context -------------------------------------------------------------- */
 
 static void config_put(tryst_config *config, const char *name, const char *value)
 {
@@ -190,7 +192,7 @@ tryst_config *harness_config(const struct harness_rank *rank)
         struct lab_place place = lab_place(rank->rank);
         config_put(config, "bootstrap", place.bootstrap);
         config_put(config, "host_id",
-                   place.host); /* the machine's memory is not the host's */
+                   place.host); /* the machine's memory is not that of the lab's host */
     } else {
         snprintf(address, sizeof address, "127.0.0.1:%d", listen_port(rank->listen_fd));
         config_put(config, "bootstrap", address);
@@ -229,7 +231,7 @@ void harness_close(struct harness_rank *rank)
     rank->group = NULL;
 }
 
-/* ---- running ranks ------------------------------------------------------------------------ */
+/* ---- running ranks ----------------------------------------------------------------- */
 
 static void rank_run(struct harness_rank *rank)
 {
@@ -256,7 +258,7 @@ static void ranks_as_threads(struct harness_rank *ranks, int size)
         pthread_join(threads[i], NULL);
 }
 
-/* A child process that runs `count` ranks from `ranks`. */
+/* Fork a child that runs `count` ranks, from `ranks` on. */
 static pid_t child_start(struct harness_rank *ranks, int count, const unsigned *timeout_s)
 {
     pid_t pid = child_fork();
@@ -271,7 +273,7 @@ static pid_t child_start(struct harness_rank *ranks, int count, const unsigned *
         rank_run(ranks);
     close(ranks->listen_fd);
     fflush(NULL);
-    exit(0); /* not _exit: the leak checker looks now */
+    exit(0); /* not _exit: the leak checker runs at exit */
 }
 
 static int child_result(int index, int status, const struct harness_params *params)
@@ -299,7 +301,8 @@ static int loopback_listen(void)
     return fd;
 }
 
-/* Once one child has failed the others get 3 s, and are then killed. */
+/* Wait for all children. After the first failure the others have 3 s; then they are
+ * killed. */
 static int children_wait(const pid_t *pids, int count,
                          const struct harness_params *params)
 {
@@ -335,7 +338,7 @@ int harness_run(const struct harness_params *params)
     if (harness_is_sanitized())
         timeout_s *= 5;
     if (listen_fd < 0) {
-        print_error("no socket on the loopback: %s\n", strerror(errno));
+        print_error("cannot create a socket on the loopback: %s\n", strerror(errno));
         return 1;
     }
     for (int i = 0; i < params->size; i++)
@@ -351,7 +354,7 @@ int harness_run(const struct harness_params *params)
     return children_wait(pids, children, params);
 }
 
-/* ---- shared memory and time --------------------------------------------------------------- */
+/* ---- shared memory and time -------------------------------------------------------- */
 
 void *harness_share(size_t bytes)
 {
@@ -391,7 +394,7 @@ uint64_t harness_now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* ---- short forms -------------------------------------------------------------------------- */
+/* ---- short forms ------------------------------------------------------------------- */
 
 struct harness_key harness_key(const struct harness_rank *rank, int src, int dst,
                                const char *edge)
@@ -514,22 +517,23 @@ uint64_t harness_counter(const tryst_ctx *ctx, const char *name)
     struct counter_search search = {.name = name};
     tryst_counter_visit(ctx, counter_look, &search);
     if (!search.found)
-        harness_fail(__FILE__, __LINE__, "there is no counter %s", name);
+        harness_fail(__FILE__, __LINE__, "no counter is named %s", name);
     return search.value;
 }
 
 size_t harness_heap_bytes(void)
 {
     if (harness_is_sanitized())
-        return 0; /* the C library's heap is never set up, and mallinfo2 would do that now */
+        /* with a sanitizer mallinfo2 would set up the C library's unused heap */
+        return 0;
     struct mallinfo2 info = mallinfo2();
     return info.uordblks + info.hblkhd;
 }
 
 size_t harness_resident_bytes(void)
 {
-    return harness_is_sanitized() ? 0
-                                  : resident_kib() << 10; /* not ours to count there */
+    /* with a sanitizer the resident memory is mostly the sanitizer's */
+    return harness_is_sanitized() ? 0 : resident_kib() << 10;
 }
 
 int harness_fds(void)
@@ -537,11 +541,12 @@ int harness_fds(void)
     return descriptors_open();
 }
 
-/* ---- main --------------------------------------------------------------------------------- */
+/* ---- main -------------------------------------------------------------------------- */
 
 static char probe_word = 1;
 
-/* May one process of this machine read another's memory? Containers forbid it. */
+/* True if a process of this machine may read another's memory. Some containers forbid
+ * that. */
 static bool cma_works(void)
 {
     int status;
@@ -573,7 +578,7 @@ int harness_main(int argc, char **argv, const struct CMUnitTest *tests, size_t c
         return 2;
     }
     if (strcmp(mode, "shm-cma") == 0 && !cma_works()) {
-        printf("skipped: process_vm_readv is not allowed here\n");
+        printf("skipped: process_vm_readv is not allowed on this machine\n");
         return HARNESS_SKIP;
     }
     return _cmocka_run_group_tests(mode, tests, count, NULL, NULL);

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* N ranks for one test of the public API: threads of one process (self) or forked processes.
+/* N ranks for one test of the public API: threads of one process (self) or forked
+ * processes.
  *
- * Idea: each run lives in a child process, so a rank that fails prints what it saw and ends the
- * run at once, whatever its other threads do; the parent turns an exit status into a failed test.
- * Invariant: nothing outlives harness_run: every process that it started has been waited for, and
- * each of them has a watchdog that dumps its contexts and ends it.
+ * Idea: each run has its own child process. A rank that fails prints its state and ends
+ * the run at once, whatever its other threads are doing; the parent turns the exit status
+ * into a failed test.
+ * Invariant: nothing outlives harness_run. Every child process has been waited for, and
+ * each has a watchdog that dumps its contexts and ends it.
  *
- * A test program is called with one mode: self, auto (the library chooses among all transports), shm, shm-map,
- * shm-cma, shm-ring, ucx or ofi. */
+ * A test program takes one mode as its argument: self, auto (the library chooses the
+ * transport), shm, shm-map, shm-cma, shm-ring, ucx or ofi. */
 #ifndef TRYST_TESTS_API_HARNESS_H
 #define TRYST_TESTS_API_HARNESS_H
 
@@ -18,11 +20,11 @@
 
 enum { HARNESS_RANKS_MAX = 512, HARNESS_SKIP = 77 };
 
-/** One rank, as its main function sees it. */
+/** One rank, as passed to its main function. */
 struct harness_rank {
     int rank;
     int size;
-    void *arg; /**< harness_params.arg; in memory that all ranks share */
+    void *arg; /**< harness_params.arg, in memory that all ranks share */
     tryst_ctx *ctx;
     tryst_group *group;
     const struct harness_params *params;
@@ -33,45 +35,48 @@ struct harness_params {
     int size;
     void (*main)(struct harness_rank *rank);
     void *arg;
-    const char *const *config; /**< name, value, name, value, …, NULL; may be NULL */
-    unsigned timeout_s;        /**< for the whole run; 0: 20 s */
-    bool no_group;             /**< the test opens contexts and groups itself */
-    tryst_log_fn log_fn;       /**< NULL: to stderr */
-    int killed; /**< this rank is expected to die of SIGKILL; HARNESS_NOBODY: none */
+    const char *const *config; /**< name, value, name, value, …, NULL; or NULL for none */
+    unsigned timeout_s;        /**< limit of the whole run; 0: 20 s */
+    bool no_group;             /**< true: the test opens contexts and groups itself */
+    tryst_log_fn log_fn;       /**< NULL: log to stderr */
+    int killed; /**< rank that is expected to die of SIGKILL, or HARNESS_NOBODY */
 };
-enum { HARNESS_NOBODY = 0 }; /* rank 0 is never the one that is killed on purpose */
+enum { HARNESS_NOBODY = 0 }; /* HARNESS_NOBODY is 0: tests never kill rank 0 on purpose */
 
-/** Run the ranks and wait. 0: all of them returned; else the test has failed. */
+/** Run the ranks and wait for them. Return 0 if all of them returned; otherwise the test
+ *  has failed. */
 int harness_run(const struct harness_params *params);
 
-/** "self", "shm", "shm-cma", …: how this program was called. */
+/** Return the mode of this program: "self", "shm", "shm-cma", … */
 const char *harness_mode(void);
-/** Called within tests/netlab: each rank runs on a host of its own. */
+/** True if the test runs within tests/netlab, where each rank has a host to itself. */
 bool harness_in_lab(void);
 bool harness_has_processes(void);
 /** True if the mode is ucx or ofi. */
 bool harness_over_fabric(void);
-/** Whether a sanitizer slows this build down. */
+/** True if this is a sanitizer's build, which is slow. */
 bool harness_is_sanitized(void);
 
-/** Open or close the rank's context and group (done by itself unless no_group). */
+/** Open or close the rank's context and group. The harness calls both unless no_group is
+ *  set. */
 void harness_open(struct harness_rank *rank);
 void harness_close(struct harness_rank *rank);
-/** The configuration of this rank: to be closed by the caller. */
+/** Return the configuration of this rank. The caller closes it. */
 tryst_config *harness_config(const struct harness_rank *rank);
 
-/** Memory that forked ranks and the test share, zeroed. */
+/** Return zeroed memory that the test and all forked ranks share. */
 void *harness_share(size_t bytes);
 void harness_unshare(void *data, size_t bytes);
-/** All ranks have come here as often as this one (`counter` lies in shared memory). */
+/** Wait until all ranks have entered as many barriers as this one. `counter` is in shared
+ *  memory. */
 void harness_barrier(struct harness_rank *rank, _Atomic(uint32_t) *counter);
 void harness_sleep_ms(unsigned ms);
 uint64_t harness_now_ns(void);
 
-/** A number from the environment. */
+/** Return a number from the environment, or `fallback`. */
 uint64_t harness_setting(const char *name, uint64_t fallback);
 
-/** Print, dump all contexts of this process, end the run. */
+/** Print the message, dump all contexts of this process and end the run. */
 _Noreturn void harness_fail(const char *file, int line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -87,20 +92,20 @@ _Noreturn void harness_fail(const char *file, int line, const char *format, ...)
             harness_fail(__FILE__, __LINE__, "%s is %lld, not %s (%lld)", #got, got_, \
                          #wanted, wanted_);                                           \
     } while (0)
-#define CHECK_STATUS(expression, wanted)                                        \
-    do {                                                                        \
-        tryst_status got_ = (expression);                                       \
-        if (got_ != (wanted))                                                   \
-            harness_fail(__FILE__, __LINE__, "%s says %s, not %s", #expression, \
-                         tryst_status_name(got_), tryst_status_name(wanted));   \
+#define CHECK_STATUS(expression, wanted)                                      \
+    do {                                                                      \
+        tryst_status got_ = (expression);                                     \
+        if (got_ != (wanted))                                                 \
+            harness_fail(__FILE__, __LINE__, "%s is %s, not %s", #expression, \
+                         tryst_status_name(got_), tryst_status_name(wanted)); \
     } while (0)
 
-/* ---- short forms for tests ---------------------------------------------------------------- */
+/* ---- short forms for tests --------------------------------------------------------- */
 
 struct harness_key {
     char text[TRYST_KEY_MAX + 1];
 };
-/** The canonical key of `edge` from `src` to `dst`. */
+/** Return the canonical key of `edge` from `src` to `dst`. */
 struct harness_key harness_key(const struct harness_rank *rank, int src, int dst,
                                const char *edge);
 tryst_tensor harness_tensor(void *data, size_t bytes);
@@ -109,28 +114,32 @@ tryst_op *harness_send(const struct harness_rank *rank, tryst_step *step, int ds
                        const char *edge, const void *data, size_t bytes);
 tryst_op *harness_recv(const struct harness_rank *rank, tryst_step *step, int src,
                        const char *edge, void *data, size_t bytes);
-/** Wait without a limit of its own (the watchdog has one) for `wanted`, then release. */
+/** Wait for the operation to end, without a time limit (the watchdog has one); fail
+ *  unless its status is `wanted`; release it. */
 void harness_end(tryst_op *op, tryst_status wanted);
-/** Wait as harness_end, release, and return the status; the error's text is valid until the thread's next call. */
+/** Wait for the operation without a time limit, release it, and return its status. The
+ *  error's text is valid until the thread's next call. */
 tryst_status harness_outcome(tryst_op *op, tryst_error *error_p);
-/** Close the step and wait until all in it has ended. */
+/** Close the step and wait until all its operations have ended. */
 void harness_step_close(tryst_step *step);
 
-/** Bytes that say which tensor they belong to. */
+/** Fill `data` with bytes that depend on `seed`, so that no two tensors are equal. */
 void harness_fill(void *data, size_t bytes, uint64_t seed);
-/** Offset of the first wrong byte, or SIZE_MAX. */
+/** Return the offset of the first wrong byte, or SIZE_MAX. */
 size_t harness_mismatch(const void *data, size_t bytes, uint64_t seed);
 
-/** The value of a counter (tryst_counter_visit); fails when there is none of that name. */
+/** Return the value of a counter (tryst_counter_visit); fail if no counter has that
+ *  name. */
 uint64_t harness_counter(const tryst_ctx *ctx, const char *name);
-/** Bytes that malloc has handed out in this process, in all arenas. */
+/** Return the bytes that malloc has handed out in this process, in all arenas; 0 with a
+ *  sanitizer. */
 size_t harness_heap_bytes(void);
-/** Bytes of this process that are in memory. */
+/** Return the resident bytes of this process; 0 with a sanitizer. */
 size_t harness_resident_bytes(void);
-/** Open descriptors of this process. */
+/** Return the number of open descriptors of this process. */
 int harness_fds(void);
 
-/** xorshift64*: the tests' random numbers. */
+/** Draw the next of the tests' random numbers (xorshift64*). */
 static inline uint64_t harness_random(uint64_t *state)
 {
     *state ^= *state >> 12;
@@ -139,7 +148,8 @@ static inline uint64_t harness_random(uint64_t *state)
     return *state * 0x2545F4914F6CDD1Dull;
 }
 
-/** main of a test program: takes the mode from the command line, skips what cannot run. */
+/** The main function of a test program: take the mode from the command line, and skip
+ *  what cannot run. */
 struct CMUnitTest;
 int harness_main(int argc, char **argv, const struct CMUnitTest *tests, size_t count);
 #define HARNESS_MAIN(argc, argv, tests) \

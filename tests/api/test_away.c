@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Peers that have asked for tensors and then stay outside the library hold up nobody else: what goes to
- * another rank flows, with all the window that the four of them leave unused. */
+/* Peers that have announced receives and then make no calls do not delay other peers: a
+ * stream to another rank uses the whole window that the four of them leave free. */
 #include "harness.h"
 
 #include "support/unit.h"
@@ -8,7 +8,8 @@
 #include <stdatomic.h>
 
 enum { RANKS = 6, SENDER = 0, TAKER = 5, TENSORS = 16, AWAY_MS = 3000 };
-/* Twice a peer's window; and what fits the rail's several times. */
+/* Each of the four announces twice a peer's window; the stream is several times the
+ * rail's window. */
 enum { WANTED_BYTES = 8 << 20, STREAM_BYTES = 8 << 20 };
 
 struct shared {
@@ -27,7 +28,7 @@ static void warm_up(struct harness_rank *rank, tryst_step *step)
         harness_end(harness_send(rank, step, i, "warm", &byte, 1), TRYST_OK);
 }
 
-/* Ask for a tensor, let the request leave, and compute. */
+/* Announce a receive, give the WANT time to leave, and then compute without calls. */
 static void stay_away(struct harness_rank *rank, tryst_step *step, struct shared *shared)
 {
     char *data = calloc(1, WANTED_BYTES);

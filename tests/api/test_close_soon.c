@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A rank closes its group soon after its first operation towards a peer: while the link connects, while a
- * transport is tried or has just been refused, once it is there. Each round opens two ranks anew; the
- * moments of a run lie evenly between 0 and SPAN_US after the first submission. Every operation ends, and
- * the close returns.
+/* A rank closes its group soon after its first operation towards a peer: while the link
+ * connects, while a transport is tried or has just been refused, or once it is connected.
+ * Each round opens two ranks anew; the close times of a run are spread evenly between 0
+ * and SPAN_US after the first submission. Every operation ends, and the close returns.
  *
- * TRYST_TEST_MOMENTS: moments of each test (41: one for each millisecond). */
+ * TRYST_TEST_MOMENTS: close times of each test (41: one for each millisecond). */
 #include "harness.h"
 
 #include "support/unit.h"
@@ -19,8 +19,8 @@ enum { SPAN_US = 40000, MANY = 10000, BYTES = 4096 };
 struct soon {
     _Atomic(uint32_t) opened, closed;
     unsigned moments;
-    int receives;   /* that each rank posts */
-    bool one_sided; /* rank 1 posts nothing, and stays until rank 0 has left */
+    int receives;   /* receives that each rank posts */
+    bool one_sided; /* true: rank 1 posts nothing, and stays until rank 0 has left */
 };
 
 static void arrive(struct harness_rank *rank, _Atomic(uint32_t) *counter, unsigned round)
@@ -30,7 +30,7 @@ static void arrive(struct harness_rank *rank, _Atomic(uint32_t) *counter, unsign
         harness_sleep_ms(0);
 }
 
-/* Receives that nobody sends: small ones, and one that is announced at once. */
+/* Post receives without a send: small ones, and one that is announced at once. */
 static tryst_op *receives_post(struct harness_rank *rank, tryst_step *step, int count,
                                char *data)
 {
@@ -44,7 +44,8 @@ static tryst_op *receives_post(struct harness_rank *rank, tryst_step *step, int 
     return last;
 }
 
-/* Both, or rank 0 alone, in the middle of what the first operation has begun. */
+/* Submit on both ranks, or on rank 0 alone, and close amid the connection that the first
+ * operation has started. */
 static void round_run(struct harness_rank *rank, unsigned round, unsigned pause_us)
 {
     struct soon *soon = rank->arg;
@@ -115,7 +116,8 @@ static void test_one(void **state)
     run(&(struct soon){.moments = moments(41), .receives = 1, .one_sided = true});
 }
 
-/* So many that connecting goes on while they are posted, and no pause. */
+/* Post so many receives that the link still connects meanwhile, and close without a
+ * pause. */
 static void test_many(void **state)
 {
     for (unsigned i = 0; i < moments(41); i += 10)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A program closes its descriptors 0, 1 and 2 (one of them, or all) and still writes to
- * them: from before tryst_open, before tryst_group_open, before the first operation, or
- * after it.
+ * them. It closes them before tryst_open, before tryst_group_open, before the first
+ * operation, or after it.
  *
  * What must hold: each of these writes fails with EBADF, none reaches a descriptor of the
  * library, no rank dies of SIGPIPE, and all tensors arrive. Over shm the numbers stay
@@ -29,7 +29,7 @@ struct trial {
     _Atomic(uint32_t) counter;
 };
 
-/* What fails here is reported on the descriptor 2 of before. */
+/* Report a failure on the duplicate of descriptor 2 that was made before the close. */
 #define HOLDS(condition)                                                          \
     do {                                                                          \
         if (!(condition)) {                                                       \
@@ -48,15 +48,14 @@ struct writer {
 
 static void *writer_main(void *arg)
 {
-    static const char text[] =
-        "warning: a line of the program, that it believes to be its log's\n";
+    static const char text[] = "warning: a line that the program writes to its log\n";
     struct writer *writer = arg;
     while (!atomic_load(&writer->ends)) {
         for (int fd = 0; fd < 3; fd++) {
             if (!(writer->closed & 1u << fd))
                 continue;
-            /* Not write: TSan would report the program's use of a closed number as a race with
-             * the placeholder's open. */
+            /* Not write(): TSan would report the program's use of a closed number as a
+             * race with the placeholder's open. */
             long wrote = syscall(SYS_write, fd, text, sizeof text - 1);
             HOLDS(wrote < 0 && errno == EBADF);
             writer->writes++;
@@ -76,7 +75,7 @@ static void writer_start(struct writer *writer, unsigned closed)
     writer->runs = true;
 }
 
-/* No closed number is a descriptor of the library, nor of a fabric. */
+/* Fail if a closed number is a descriptor of the library or of a fabric. */
 static void numbers_check(const struct writer *writer, bool placeholders)
 {
     for (int fd = 0; fd < 3 && writer->runs; fd++) {

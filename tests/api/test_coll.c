@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives through the public API: what they yield, what they refuse, and that a failure anywhere ends them
- * everywhere. Random plans are tests/commsched/test_coll_run.c's. */
+/* Collectives through the public API: their results, the calls that are refused, and the
+ * failure of one rank, which ends the collective on all ranks. Random plans:
+ * tests/commsched/test_coll_run.c. */
 #include "harness.h"
 
 #include <signal.h>
@@ -49,7 +50,7 @@ static tryst_op *sum_start(tryst_step *step, const char *name, int64_t *data,
     return op;
 }
 
-/* ---- what they yield ---------------------------------------------------------------------- */
+/* ---- results ----------------------------------------------------------------------- */
 
 static void yield_main(struct harness_rank *rank)
 {
@@ -86,7 +87,7 @@ static void test_results(void **state)
     run_ranks(yield_main, HARNESS_NOBODY);
 }
 
-/* The same name several times in a step, and over many steps, detached once. */
+/* Use the same name several times in a step and over many steps, detached once. */
 static void loop_main(struct harness_rank *rank)
 {
     tryst_coll_params params = {.struct_size = sizeof params,
@@ -126,9 +127,10 @@ static void test_loop(void **state)
     run_ranks(loop_main, HARNESS_NOBODY);
 }
 
-/* ---- how they are carried out -------------------------------------------------------------- */
+/* ---- how they are carried out ------------------------------------------------------ */
 
-/* All ranks see one tree: rooted where the collective is, and each rank has a way there. */
+/* Fail unless all ranks report one tree with the collective's root, and each rank has a
+ * path to that root. */
 static void tree_check(struct harness_rank *rank, const tryst_coll_params *params,
                        uint32_t tree, bool is_up)
 {
@@ -156,7 +158,7 @@ static void describe_main(struct harness_rank *rank)
     int32_t parents[RANKS];
     CHECK_STATUS(tryst_coll_estimate(rank->group, &params, &info), TRYST_OK);
     CHECK(info.trees >= 1 && info.slice_bytes % 64 == 0);
-    /* The links' rates are assumed. */
+    /* no link has a measured rate */
     CHECK(info.bound_seconds == 0 && info.planned_bytes_per_s == 0);
     for (uint32_t tree = 0; tree < info.trees; tree++) {
         tree_check(rank, &params, tree, true);
@@ -187,13 +189,13 @@ static void test_describe(void **state)
     run_ranks(describe_main, HARNESS_NOBODY);
 }
 
-/* ---- what they refuse --------------------------------------------------------------------- */
+/* ---- refused calls ----------------------------------------------------------------- */
 
 static void refuse_check(tryst_status got, tryst_status wanted, const char *word)
 {
     CHECK_EQ(got, wanted);
     if (!strstr(tryst_last_error(), word))
-        harness_fail(__FILE__, __LINE__, "\"%s\" does not have \"%s\"",
+        harness_fail(__FILE__, __LINE__, "\"%s\" does not contain \"%s\"",
                      tryst_last_error(), word);
 }
 
@@ -239,9 +241,9 @@ static void test_refusals(void **state)
     run_ranks(refuse_main, HARNESS_NOBODY);
 }
 
-/* ---- failures ----------------------------------------------------------------------------- */
+/* ---- failures ---------------------------------------------------------------------- */
 
-/* What one of two ranks calls, and how a text describes it. */
+/* The call of one of two ranks, and its description in error texts. */
 struct call {
     tryst_coll_kind kind;
     tryst_reduce_op reduce;
@@ -262,7 +264,7 @@ static const struct call unlike[][2] = {
      {ALLREDUCE, SUM, 5, TRYST_DTYPE_I64, "of 5 x i64"}},
     {{ALLREDUCE, SUM, LARGE, TRYST_DTYPE_I64, "of 300001 x i64"},
      {ALLREDUCE, SUM, 0, TRYST_DTYPE_I64, "of 0 x i64"}},
-    /* the same bytes */
+    /* calls of as many bytes */
     {{ALLREDUCE, SUM, 6, TRYST_DTYPE_F32, "all-reduce (sum) of 6 x f32"},
      {ALLREDUCE, SUM, 6, TRYST_DTYPE_I32, "all-reduce (sum) of 6 x i32"}},
     {{ALLREDUCE, SUM, 2 * LARGE, TRYST_DTYPE_F32, "of 600002 x f32"},
@@ -280,7 +282,7 @@ static const struct call unlike[][2] = {
     {{TRYST_COLL_BROADCAST, TRYST_REDUCE_INVALID, 6, TRYST_DTYPE_I64,
       "broadcast of 6 x i64, root 0"},
      {ALLREDUCE, SUM, 6, TRYST_DTYPE_I64, "all-reduce (sum) of 6 x i64"}},
-    /* each waits for a part that the other does not have */
+    /* each rank waits for a part that the other rank does not have */
     {{ALLREDUCE, SUM, 6, TRYST_DTYPE_I64, "all-reduce (sum) of 6 x i64"},
      {TRYST_COLL_BROADCAST, TRYST_REDUCE_INVALID, 6, TRYST_DTYPE_I64,
       "broadcast of 6 x i64, root 0"}},
@@ -308,7 +310,7 @@ static tryst_op *call_start(tryst_step *step, const struct call *call, void *dat
     return op;
 }
 
-/* True if `text` describes the call of `rank` as such. */
+/* True if `text` describes `call` as the call of `rank`. */
 static bool text_names(const char *text, int rank, const struct call *call)
 {
     char start[16];
@@ -318,8 +320,9 @@ static bool text_names(const char *text, int rank, const struct call *call)
            (!strstr(at + 1, "rank ") || strstr(at, call->says) < strstr(at + 1, "rank "));
 }
 
-/* Rank 1 calls something else than the others, and no rank waits for ever. Rank 1 and its
- * neighbours fail, and their texts name both ranks and what each has. */
+/* Rank 1 starts another collective than the others, and every rank's collective ends.
+ * Rank 1 and its neighbours fail, and their error texts name both ranks and both
+ * calls. */
 static void mismatch_main(struct harness_rank *rank)
 {
     int64_t *data = calloc(LARGE, sizeof *data);
@@ -336,10 +339,13 @@ static void mismatch_main(struct harness_rank *rank)
             harness_fail(__FILE__, __LINE__, "row %u: %s: %s", i,
                          tryst_status_name(status), error.text);
         if (edge && !text_names(error.text, 1, &calls[1]))
-            harness_fail(__FILE__, __LINE__, "row %u: not rank 1's: %s", i, error.text);
+            harness_fail(__FILE__, __LINE__, "row %u: does not name rank 1's call: %s", i,
+                         error.text);
         if (rank->size == 2 && !text_names(error.text, 0, &calls[0]))
-            harness_fail(__FILE__, __LINE__, "row %u: not rank 0's: %s", i, error.text);
-        harness_barrier(rank, rank->arg); /* of a closed step others learn that alone */
+            harness_fail(__FILE__, __LINE__, "row %u: does not name rank 0's call: %s", i,
+                         error.text);
+        /* an earlier close would end the others with its own status */
+        harness_barrier(rank, rank->arg);
         harness_step_close(step);
     }
     free(data);
@@ -351,14 +357,15 @@ static void test_mismatch(void **state)
     run_ranks(mismatch_main, HARNESS_NOBODY);
 }
 
-/* A rank that never joins is named; and the others' next collective is not disturbed. */
+/* A rank that never joins is named in the error; the next collective of the others
+ * succeeds. */
 static void deadline_main(struct harness_rank *rank)
 {
     int64_t *data = calloc(LARGE, sizeof *data);
     tryst_step *step = harness_step(rank, 1);
     tryst_op_params params = {.struct_size = sizeof params,
                               .deadline_ns = rank->rank == 1 ? 300 * NS_PER_MS : 0};
-    /* Fabrics have started and connected before the time runs. */
+    /* Let fabrics start and connect before the deadline begins. */
     harness_end(sum_start(step, "first", data, LARGE, NULL), TRYST_OK);
     if (rank->rank != MISSING) {
         tryst_error error;
@@ -380,7 +387,8 @@ static void test_deadline(void **state)
     run_ranks(deadline_main, HARNESS_NOBODY);
 }
 
-/* One rank takes its part back, in its time: all end so. */
+/* One rank cancels its part before the collective can end: it fails with that cause on
+ * all ranks. */
 static void cancel_main(struct harness_rank *rank)
 {
     int64_t *data = calloc(LARGE, sizeof *data);
@@ -432,7 +440,8 @@ static void test_abort(void **state)
     run_ranks(abort_main, HARNESS_NOBODY);
 }
 
-/* A rank dies in the middle; later collectives fail at once, and the group can be closed. */
+/* A rank dies during a collective; later collectives fail at once, and the group can be
+ * closed. */
 static void death_main(struct harness_rank *rank)
 {
     int64_t *data = calloc(LARGE, sizeof *data);

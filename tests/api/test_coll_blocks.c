@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives of blocks through the public API: what they yield, what they refuse, and
- * that a failure anywhere ends them everywhere. Random plans and blocks are
- * tests/commsched/test_coll_blocks.c's. */
+/* Collectives of blocks through the public API: their results, the calls that are
+ * refused, and the failure of one rank, which ends the collective on all ranks that
+ * depend on it. Random plans and blocks: tests/commsched/test_coll_blocks.c. */
 #include "harness.h"
 
 #include <signal.h>
@@ -34,7 +34,7 @@ static tryst_tensor tensor_of(void *data, uint64_t count)
                           .dtype = TRYST_DTYPE_I64};
 }
 
-/* Room for the blocks of all ranks. */
+/* Memory for the blocks of all ranks. */
 struct memory {
     int64_t *in, *out;
 };
@@ -85,7 +85,7 @@ static tryst_op *started(tryst_step *step, const char *name, int kind,
     return op;
 }
 
-/* ---- what they yield --------------------------------------------------------------- */
+/* ---- results ----------------------------------------------------------------------- */
 
 static int64_t element(int from, int to, uint64_t index)
 {
@@ -100,7 +100,7 @@ static void in_fill(struct memory *memory, int rank, uint64_t count)
     memset(memory->out, 0x5a, RANKS * count * sizeof *memory->out);
 }
 
-/* Element i of block b of the result at `rank`. */
+/* Return element i of block b of the result at `rank`. */
 static int64_t expected(int kind, int rank, int block, uint64_t i)
 {
     switch (TRYST_COLL_ALLGATHER + kind) {
@@ -145,8 +145,8 @@ static void test_results(void **state)
     run_ranks(yield_main, HARNESS_NOBODY);
 }
 
-/* Floats that round: a reduce-scatter of few bytes has the bits of the all-reduce's
- * block, and each one the bits of an earlier one. */
+/* Use floats that round: the block of a small reduce-scatter is equal bit by bit to that
+ * part of the all-reduce, and each repetition has the bits of the first. */
 static void bits_main(struct harness_rank *rank)
 {
     enum { SMALL = 500, MUCH = 50000 };
@@ -189,13 +189,13 @@ static void test_bits(void **state)
     run_ranks(bits_main, HARNESS_NOBODY);
 }
 
-/* ---- what they refuse -------------------------------------------------------------- */
+/* ---- refused calls ----------------------------------------------------------------- */
 
 static void refuse_check(tryst_status got, const char *word)
 {
     CHECK_EQ(got, TRYST_E_INVALID);
     if (!strstr(tryst_last_error(), word))
-        harness_fail(__FILE__, __LINE__, "\"%s\" does not have \"%s\"",
+        harness_fail(__FILE__, __LINE__, "\"%s\" does not contain \"%s\"",
                      tryst_last_error(), word);
 }
 
@@ -259,8 +259,8 @@ static bool involves_all(int kind)
     return TRYST_COLL_ALLGATHER + kind <= TRYST_COLL_ALLTOALL;
 }
 
-/* One rank has another count. All ranks of a tree or an all-to-all fail; of a gather or a
- * scatter that rank and the root. */
+/* One rank has another count. In a tree or an all-to-all, all ranks fail; in a gather or
+ * a scatter, that rank and the root fail. */
 static void mismatch_main(struct harness_rank *rank)
 {
     static const uint64_t pairs[][2] = {{LARGE, LARGE - 1}, {LARGE, 3}, {7, 8}, {0, 5}};
@@ -274,7 +274,8 @@ static void mismatch_main(struct harness_rank *rank)
         tryst_status status = harness_outcome(op, &error);
         if (involves_all(kind) || rank->rank < 2)
             CHECK_STATUS(status, TRYST_E_MISMATCH);
-        harness_barrier(rank, rank->arg); /* of a closed step others learn that alone */
+        /* an earlier close would end the others with its own status */
+        harness_barrier(rank, rank->arg);
         harness_step_close(step);
     }
     memory_close(&memory);
@@ -285,7 +286,7 @@ static void test_mismatch(void **state)
     run_ranks(mismatch_main, HARNESS_NOBODY);
 }
 
-/* The two ends of a pair give different counts, one of them none. */
+/* The two ends of a pair give different counts, one of them 0. */
 static void pair_mismatch_main(struct harness_rank *rank)
 {
     struct memory memory = memory_open();
@@ -311,7 +312,8 @@ static void test_pair_mismatch(void **state)
     run_ranks(pair_mismatch_main, HARNESS_NOBODY);
 }
 
-/* Rank 1 has other counts of blocks, and the same total: few bytes, which are packed, and many. */
+/* Rank 1 has other counts of blocks with the same total. Both sizes are tried: few bytes,
+ * which are packed, and many. */
 static void counts_main(struct harness_rank *rank)
 {
     static const uint64_t counts[][RANKS] = {
@@ -353,7 +355,7 @@ static void test_counts(void **state)
     run_ranks(counts_main, HARNESS_NOBODY);
 }
 
-/* Counts that are given and equal are those of the form without counts. */
+/* Explicit counts that are equal mean the same as no counts. */
 static void equal_counts_main(struct harness_rank *rank)
 {
     static const uint64_t twos[RANKS] = {2, 2, 2, 2, 2};
@@ -376,7 +378,7 @@ static void test_equal_counts(void **state)
     run_ranks(equal_counts_main, HARNESS_NOBODY);
 }
 
-/* Two kinds without a transfer in common: tryst/coll.h lists them. */
+/* Two kinds that share no transfer; tryst/coll.h lists such pairs. */
 static const struct apart {
     tryst_coll_kind kinds[2];
     int32_t roots[2];
@@ -422,7 +424,7 @@ static tryst_op *apart_start(const struct harness_rank *rank, tryst_step *step,
     return op;
 }
 
-/* Their deadlines end them, and the next step is not disturbed. */
+/* Two such kinds end by their deadlines, and the next step succeeds. */
 static void apart_main(struct harness_rank *rank)
 {
     struct memory memory = memory_open();
@@ -449,20 +451,21 @@ static void test_apart(void **state)
     assert_int_equal(failed, 0);
 }
 
-/* Whether a failure of one rank reaches all: over trees. */
+/* True if the kind runs over trees, so that the failure of one rank reaches all ranks. */
 static bool spreads(int kind)
 {
     return TRYST_COLL_ALLGATHER + kind <= TRYST_COLL_REDUCE_SCATTER;
 }
 
-/* A rank never joins. Over trees, the deadline of one rank ends all; in lists, each rank
- * that needs the missing one has a deadline. The next collective is not disturbed. */
+/* A rank never joins. Over trees, the deadline of one rank ends the collective on all
+ * ranks; in lists, each rank that needs the missing rank has a deadline. The next
+ * collective succeeds. */
 static void deadline_main(struct harness_rank *rank)
 {
     struct memory memory = memory_open();
     for (int kind = 0; kind < KINDS; kind++) {
         tryst_step *step = harness_step(rank, (uint64_t)kind * 2 + 1);
-        bool needs = involves_all(kind) || rank->rank == 0; /* the root */
+        bool needs = involves_all(kind) || rank->rank == 0; /* rank 0 is the root */
         bool has_deadline = spreads(kind) ? rank->rank == 1 : needs;
         tryst_op_params params = {.struct_size = sizeof params,
                                   .deadline_ns = has_deadline ? 300 * NS_PER_MS : 0};
@@ -489,7 +492,8 @@ static void test_deadline(void **state)
     run_ranks(deadline_main, HARNESS_NOBODY);
 }
 
-/* Ranks take their parts back while a rank is missing: over trees one is enough. */
+/* Ranks cancel their parts while a rank is missing. Over trees one cancel ends all
+ * parts. */
 static void cancel_main(struct harness_rank *rank)
 {
     struct memory memory = memory_open();
@@ -517,7 +521,8 @@ static void test_cancel(void **state)
     run_ranks(cancel_main, HARNESS_NOBODY);
 }
 
-/* A rank dies; what needs it ends with that cause, and the group can be closed. */
+/* A rank dies; each part that depends on the dead rank ends with that cause, and the
+ * group can be closed. */
 static void death_main(struct harness_rank *rank)
 {
     struct memory memory = memory_open();

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Five ranks in a chain: the cause that a collective ends with, also where a rank comes late, has closed its step or has
- * left, and whom a deadline names. */
+/* Five ranks in a chain: the cause that ends a collective, also if a rank submits late,
+ * has closed its step or has left; and the rank that the text of an expired deadline
+ * names. */
 #include "harness.h"
 
 #include <signal.h>
@@ -38,7 +39,8 @@ static void run_ranks(void (*main)(struct harness_rank *rank), int killed)
     assert_int_equal(failed, 0);
 }
 
-static _Thread_local int64_t data[LARGE]; /* in mode self ranks are threads */
+/* thread-local, because in mode self ranks are threads */
+static _Thread_local int64_t data[LARGE];
 
 static tryst_op *coll_begin(struct harness_rank *rank, tryst_step *step,
                             tryst_coll_kind kind, uint64_t count, int root,
@@ -76,7 +78,7 @@ static void outcome_check(tryst_status status, const tryst_error *error,
                      tryst_status_name(wanted), origin, error->text);
 }
 
-/* All but the victim come here as often. */
+/* Wait until all ranks but the victim have called this function as often. */
 static void living_meet(struct harness_rank *rank)
 {
     struct shared *shared = rank->arg;
@@ -101,7 +103,7 @@ static void connect_all(struct harness_rank *rank)
     harness_barrier(rank, &shared->counter);
 }
 
-/* ---- a rank that died --------------------------------------------------------------------- */
+/* ---- a rank that died -------------------------------------------------------------- */
 
 static const struct shape {
     tryst_coll_kind kind;
@@ -113,7 +115,8 @@ static const struct shape {
               {TRYST_COLL_ALLREDUCE, LARGE, 0}};
 static unsigned shape_at;
 
-/* The neighbour of the rank that died has failed, and has closed its step before the others submit. */
+/* The neighbour of the dead rank has failed and closed its step before the others
+ * submit. */
 static void closed_main(struct harness_rank *rank)
 {
     const struct shape *shape = &shapes[shape_at];
@@ -139,7 +142,8 @@ static void test_closed(void **state)
         run_ranks(closed_main, VICTIM);
 }
 
-/* The neighbour of the rank that died has failed, and has left. The others know of the death already. */
+/* The neighbour of the dead rank has failed and left. The others already have the death's
+ * notice. */
 static void left_main(struct harness_rank *rank)
 {
     tryst_error error;
@@ -154,7 +158,7 @@ static void left_main(struct harness_rank *rank)
     living_meet(rank);
     if (rank->rank == NEIGHBOUR)
         return;
-    for (int i = 0; i < 200; i++) { /* its leave arrives */
+    for (int i = 0; i < 200; i++) { /* the neighbour's LEAVE arrives */
         tryst_progress(rank->ctx);
         harness_sleep_ms(1);
     }
@@ -174,7 +178,7 @@ static void test_left(void **state)
         run_ranks(left_main, VICTIM);
 }
 
-/* One rank aborts the step: the status that it gave is the origin's. */
+/* One rank aborts the step: its status is the origin status of the errors. */
 static void abort_main(struct harness_rank *rank)
 {
     struct shared *shared = rank->arg;
@@ -201,7 +205,7 @@ static void test_abort(void **state)
     run_ranks(abort_main, HARNESS_NOBODY);
 }
 
-/* ---- deadlines ---------------------------------------------------------------------------- */
+/* ---- deadlines --------------------------------------------------------------------- */
 
 enum { DEADLINE_MS = 700 };
 
@@ -212,8 +216,9 @@ static void text_check(const tryst_error *error, const char *part, bool has)
                      has ? "lacks" : "has", part);
 }
 
-/* Rank `missing` never joins. One rank, at the other end of the chain, has a deadline: its neighbour has joined, and is not
- * blamed; the neighbour of the missing rank names it. */
+/* Rank `missing` never joins, and one rank, at the other end of the chain, has a
+ * deadline. That rank's neighbour has joined, so no text blames it; the neighbour of the
+ * missing rank names the missing rank. */
 static void missing_case(struct harness_rank *rank, uint64_t step_id,
                          tryst_coll_kind kind, uint64_t count, int missing)
 {
@@ -253,7 +258,8 @@ static void missing_main(struct harness_rank *rank)
     missing_case(rank, 6, TRYST_COLL_ALLREDUCE, SMALL, 0);
 }
 
-/* Ranks that name different roots may wait for each other: the deadline gives that as a reason. */
+/* Ranks that give different roots may wait for each other: the text of the expired
+ * deadline offers that as a reason. */
 static void roots_main(struct harness_rank *rank)
 {
     struct shared *shared = rank->arg;

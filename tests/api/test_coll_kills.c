@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Four to six ranks run random collectives, and one of them is killed at a random moment. The manual (tryst/coll.h) is
- * the judge: what was under way ends well, with the right bytes, or with TRYST_E_PEER and the rank that died, within 2 s;
- * what is submitted later ends so at once; the group can be closed, and leaves no descriptor and no thread behind.
- * TRYST_TEST_KILLS sets the number of kills. A rank that is stopped and goes on disturbs nothing. */
+/* Four to six ranks run random collectives, and one of them is killed at a random moment.
+ * The manual (tryst/coll.h) is the reference. A collective that was under way ends with
+ * TRYST_OK and the right bytes, or with TRYST_E_PEER and the dead rank, within 2 s; one
+ * that is submitted later ends so at once. The group can be closed, and leaves no
+ * descriptor and no thread behind. TRYST_TEST_KILLS sets the number of kills. A rank that
+ * is stopped and continued makes nothing fail. */
 #include "harness.h"
 
 #include <pthread.h>
@@ -25,12 +27,12 @@ enum { COUNT_MAX = 1 << 19, AWAY_MS = 1000, STOP_MS = 1500, SAMPLES_MAX = 1 << 1
 #define AT_ONCE_NS      (500 * NS_PER_MS)
 #define VICTIM_DELAY_NS (500 * NS_PER_MS)
 
-/* What all ranks of one run share. */
+/* The state that all ranks of one run share. */
 struct run {
     uint64_t seed;
-    int victim,
-        away; /* away: it leaves the library for AWAY_MS when the victim dies; -1: no rank does */
-    bool stops; /* the victim is stopped for a while instead */
+    /* away: the rank that makes no call for AWAY_MS when the victim dies; -1: none */
+    int victim, away;
+    bool stops; /* the victim is stopped for a while, not killed */
     _Atomic(uint32_t) counter, living;
     _Atomic(int32_t) victim_pid;
     _Atomic(uint64_t) killed_ns;
@@ -45,11 +47,10 @@ struct part {
     int64_t *data;
     tryst_op *op;
     uint64_t begin_ns, end_ns;
-    bool
-        knew; /* an earlier operation of this rank had failed when this one was submitted */
+    bool knew; /* an earlier operation of this rank had failed before the submission */
 };
 
-/* ---- collectives, the same on all ranks --------------------------------------------------- */
+/* ---- collectives, the same on all ranks -------------------------------------------- */
 
 static void part_draw(struct part *part, const struct run *run, int size, int round,
                       int index)
@@ -102,7 +103,7 @@ static void part_start(struct harness_rank *rank, tryst_step *step, struct part 
         harness_fail(__FILE__, __LINE__, "%s", tryst_last_error());
 }
 
-/* ---- the judge ---------------------------------------------------------------------------- */
+/* ---- the judge --------------------------------------------------------------------- */
 
 static void data_check(const struct harness_rank *rank, const struct part *part)
 {
@@ -135,7 +136,8 @@ static void delay_check(struct harness_rank *rank, const struct part *part)
     uint64_t from_ns = killed_ns > part->begin_ns ? killed_ns : part->begin_ns;
     uint64_t ns = part->end_ns > from_ns ? part->end_ns - from_ns : 0;
     uint64_t most_ns = part->knew ? AT_ONCE_NS : UNDER_WAY_NS;
-    /* A rank outside the library, and what it alone passes on, is late by that. */
+    /* A rank outside the library delays its own parts, and those that depend on data
+     * through this rank alone. */
     if (run->away >= 0)
         most_ns += AWAY_MS * NS_PER_MS;
     if (ns > patience_ns(most_ns))
@@ -150,7 +152,7 @@ static void delay_check(struct harness_rank *rank, const struct part *part)
         sample_add(run->under_way, &run->under_way_count, ns);
 }
 
-/* True if it failed, as it may. */
+/* True if the part failed. Fail unless the outcome is one that the manual allows. */
 static bool part_judge(struct harness_rank *rank, struct part *part)
 {
     const struct run *run = rank->arg;
@@ -173,7 +175,7 @@ static bool part_judge(struct harness_rank *rank, struct part *part)
     return status != TRYST_OK;
 }
 
-/* ---- the victim --------------------------------------------------------------------------- */
+/* ---- the victim -------------------------------------------------------------------- */
 
 static void *killer_main(void *arg)
 {
@@ -182,7 +184,7 @@ static void *killer_main(void *arg)
     for (int i = 0; i < 16; i++)
         harness_random(&random);
     uint64_t after_ns = harness_random(&random) % VICTIM_DELAY_NS;
-    after_ns >>= harness_random(&random) % 12; /* mostly soon: a round is short */
+    after_ns >>= harness_random(&random) % 12; /* most delays are short, as a round is */
     struct timespec time = {.tv_nsec = (long)after_ns};
     nanosleep(&time, NULL);
     atomic_store(&run->killed_ns, harness_now_ns());
@@ -196,7 +198,7 @@ static void killer_start(struct run *run)
     CHECK(pthread_create(&thread, NULL, killer_main, run) == 0);
 }
 
-/* A process that is no rank's stops the victim, and lets it go on. */
+/* Fork a process that stops the victim and continues it after STOP_MS. */
 static void stopper_start(const struct run *run)
 {
     pid_t victim = atomic_load(&run->victim_pid);
@@ -208,7 +210,7 @@ static void stopper_start(const struct run *run)
     _exit(0);
 }
 
-/* ---- a rank ------------------------------------------------------------------------------- */
+/* ---- a rank ------------------------------------------------------------------------ */
 
 static int rounds_draw(const struct run *run)
 {
@@ -218,7 +220,8 @@ static int rounds_draw(const struct run *run)
     return (int)(harness_random(&random) % ROUNDS);
 }
 
-/* One round: several collectives at once, in another order on each rank. Returns true if one failed. */
+/* Run one round: several collectives at once, in another order on each rank. True if one
+ * failed. */
 static bool round_run(struct harness_rank *rank, tryst_step *step, struct part *parts,
                       int round, bool knew)
 {
@@ -237,7 +240,7 @@ static bool round_run(struct harness_rank *rank, tryst_step *step, struct part *
     return failed;
 }
 
-/* The living wait for each other, outside of the library's reach. */
+/* Wait for all living ranks by a counter in shared memory, not by messages. */
 static void living_meet(struct harness_rank *rank)
 {
     struct run *run = rank->arg;
@@ -257,7 +260,7 @@ static void rounds_run(struct harness_rank *rank)
     for (int i = 0; i < AT_ONCE; i++)
         parts[i].data = calloc(COUNT_MAX, sizeof *parts[i].data);
     tryst_step *step = harness_step(rank, 1);
-    CHECK(!round_run(rank, step, parts, ROUNDS + AFTER, false)); /* connects */
+    CHECK(!round_run(rank, step, parts, ROUNDS + AFTER, false)); /* connects the ranks */
     harness_step_close(step);
     harness_barrier(rank, &run->counter);
     step = harness_step(rank, 2);
@@ -287,7 +290,8 @@ static void rounds_run(struct harness_rank *rank)
         free(parts[i].data);
 }
 
-/* The first group loads and starts what stays until the process ends. */
+/* Run two groups. The first loads modules and starts threads that stay until the process
+ * ends. */
 static void rank_main(struct harness_rank *rank)
 {
     struct run *run = rank->arg;
@@ -320,7 +324,7 @@ static void rank_main(struct harness_rank *rank)
     }
 }
 
-/* ---- runs --------------------------------------------------------------------------------- */
+/* ---- runs -------------------------------------------------------------------------- */
 
 static int compare(const void *a, const void *b)
 {

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every collective, dtype and reduction, over random networks and in random orders of arrival, against a serial reference
- * that was written from the manual (coll_reference.h).
+/* Every collective, dtype and reduction, over random networks and in random orders of
+ * arrival, against a serial reference that was written from the manual
+ * (coll_reference.h).
  *
- * Idea: a life is one group of ranks over one network. Each life runs the matrix of all kinds, dtypes and
- * reductions in batches; each rank submits and awaits a batch in an order of its own. One rank judges an output by the
- * reference, and all outputs of an item must hash alike: on all ranks, and in a second life of the
- * same network with other orders of arrival.
+ * Idea: a life is one group of ranks over one network. Each life runs the matrix of all
+ * kinds, dtypes and reductions in batches; each rank submits and awaits a batch in a
+ * different order. One rank compares its output with the reference, and all outputs of an
+ * item must have one hash: on all ranks, and in a second life of the same network with
+ * other orders of arrival.
  *
- * TRYST_TEST_SEED replays. TRYST_TEST_NETWORKS (of each number of ranks), TRYST_TEST_SIZES (of each row of the
- * matrix; 0: all), TRYST_TEST_RANKS (0: 1 to 8), TRYST_TEST_LARGEST (bytes of one tensor), TRYST_TEST_LARGE (of 1000 rows have that size) and
- * TRYST_TEST_SECONDS (of one life) set its size. */
+ * TRYST_TEST_SEED replays a run. TRYST_TEST_NETWORKS (of each number of ranks),
+ * TRYST_TEST_SIZES (of each row of the matrix; 0: all), TRYST_TEST_RANKS (0: 1 to 8),
+ * TRYST_TEST_LARGEST (bytes of one tensor), TRYST_TEST_LARGE (the rows of 1000 that have
+ * this size) and TRYST_TEST_SECONDS (of one life) set its size. */
 #include "coll_items.h"
 
 #include "support/unit.h"
@@ -28,15 +31,16 @@ struct row {
 };
 
 struct seen {
-    _Atomic(uint64_t) hash[REFERENCE_RANKS_MAX]; /* 0: the rank has no output */
-    _Atomic(int) arrived;                        /* of a barrier */
+    /* hash of each rank's output; 0: the rank has no output */
+    _Atomic(uint64_t) hash[REFERENCE_RANKS_MAX];
+    _Atomic(int) arrived; /* ranks that have entered the barrier */
 };
 
 struct matrix {
-    uint64_t seed;        /* what is reduced */
-    uint64_t order_seed;  /* when, and in which order */
-    uint64_t largest;     /* bytes */
-    int size, large_rows; /* ranks; of 1000 */
+    uint64_t seed;        /* draws the items and their values */
+    uint64_t order_seed;  /* draws the times and orders of submission */
+    uint64_t largest;     /* bytes of the largest tensor */
+    int size, large_rows; /* ranks of the group; rows of 1000 that have `largest` bytes */
     int sizes;            /* items of each row; 0: all */
     int rows_count, items_count;
     struct row rows[ROWS_MAX];
@@ -45,9 +49,10 @@ struct matrix {
     struct seen seen[];
 };
 
-/* ---- items -------------------------------------------------------------------------------- */
+/* ---- items ------------------------------------------------------------------------- */
 
-/* Elements, and bytes where `in_bytes`; the last is matrix->largest. */
+/* Sizes in elements, or in bytes if `in_bytes`. One more size follows:
+ * matrix->largest. */
 static const struct {
     uint64_t size;
     bool in_bytes;
@@ -80,8 +85,8 @@ static int rows_make(struct row *rows)
 
 static double factor_draw(uint64_t *random)
 {
-    static const double factors[] = {0 /* means 1 */, 0.5, -1.25, 1.0 / 3,
-                                     2.7182818284590452};
+    /* 0: the default, a factor of 1 */
+    static const double factors[] = {0, 0.5, -1.25, 1.0 / 3, 2.7182818284590452};
     return factors[coll_below(random, 5)];
 }
 
@@ -110,11 +115,11 @@ static void item_draw(const struct matrix *matrix, int index, struct coll_item *
         .in_place = coll_below(&random, 2)};
     for (int rank = 0; rank < matrix->size; rank++)
         item->reference.factors[rank] = factor_draw(&random);
-    /* A name is used again by other rows, in other steps and in the same one. */
+    /* Other rows use the same name, in other steps and in this one. */
     snprintf(item->name, sizeof item->name, "row%d", index % 97);
 }
 
-/* A parameter of 0 means a factor of 1. */
+/* Replace each factor of 0, which means the default, by 1. */
 static void factors_resolve(struct coll_item *item)
 {
     for (int rank = 0; rank < item->reference.size; rank++)
@@ -122,7 +127,7 @@ static void factors_resolve(struct coll_item *item)
             item->reference.factors[rank] = 1;
 }
 
-/* ---- one rank ----------------------------------------------------------------------------- */
+/* ---- one rank ---------------------------------------------------------------------- */
 
 struct batch {
     struct coll_item items[BATCH];
@@ -131,7 +136,7 @@ struct batch {
     int count;
 };
 
-/* A random order, in which parts with equal names keep that of the plan if `by_name`. */
+/* Draw a random order. If `by_name`, parts with equal names keep the plan's order. */
 static void order_draw(const struct batch *batch, bool by_name, uint64_t *random,
                        int *order)
 {
@@ -179,13 +184,15 @@ static void pause_draw(struct harness_rank *rank, uint64_t *random)
         tryst_progress(rank->ctx);
 }
 
-/* Threads of the caller may round as they like. */
+/* Change the rounding mode of this thread: results must not depend on the caller's
+ * mode. */
 static void rounding_set(uint64_t *random)
 {
     static const int modes[] = {FE_TONEAREST, FE_UPWARD, FE_TOWARDZERO};
     fesetround(modes[coll_below(random, 3)]);
 #ifdef __x86_64__
-    if (coll_below(random, 2)) /* flush subnormals to zero, take them for zero */
+    /* flush subnormal results to zero, and treat subnormal inputs as zero */
+    if (coll_below(random, 2))
         __builtin_ia32_ldmxcsr(__builtin_ia32_stmxcsr() | 0x8040);
 #endif
 }
@@ -266,7 +273,7 @@ static void matrix_main(struct harness_rank *rank)
     free(batch);
 }
 
-/* ---- lives -------------------------------------------------------------------------------- */
+/* ---- lives ------------------------------------------------------------------------- */
 
 static struct matrix *matrix_open(int size, uint64_t seed)
 {
@@ -287,7 +294,7 @@ static struct matrix *matrix_open(int size, uint64_t seed)
     return matrix;
 }
 
-/* True if the machine has the memory that three ranks and their checks need. */
+/* True if the machine has enough memory for three ranks and their checks. */
 static bool memory_suffices(uint64_t bytes)
 {
     char line[128];
@@ -300,7 +307,8 @@ static bool memory_suffices(uint64_t bytes)
     return kib << 10 > bytes;
 }
 
-/* All outputs of an item are equal; true for those of two lives as well. */
+/* Return the number of outputs that differ from the first output of their item, in this
+ * life and in the one before. */
 static int hashes_check(const struct matrix *matrix, const struct matrix *before)
 {
     int wrong = 0;
@@ -318,8 +326,8 @@ static int hashes_check(const struct matrix *matrix, const struct matrix *before
             print_error("item %d, %s of %s, reduction %d: rank %d %s\n", i,
                         row->kind->name, tryst_dtype_name(row->dtype), row->reduce, rank,
                         life == matrix
-                            ? "has another result than rank 0"
-                            : "had another result in another order of arrival");
+                            ? "has a result other than rank 0's"
+                            : "had a different result in another order of arrival");
             wrong++;
         }
     }
@@ -372,8 +380,9 @@ static void test_matrix(void **state)
     bool all = count > 1;
     int failed = 0;
     int only = (int)harness_setting("TRYST_TEST_RANKS", 0);
-    /* 3 and 6 ranks alone under a sanitizer, which takes ten times as long, and over a fabric, which takes three times
-     * as long and walks the same code above the transport; the long rows have all. */
+    /* Under a sanitizer, which takes ten times as long, run 3 and 6 ranks only; also over
+     * a fabric, which takes three times as long and runs the same code above the
+     * transport. The long CTest rows run all sizes. */
     int every = harness_is_sanitized() || (harness_over_fabric() && !all) ? 3 : 1;
     for (uint64_t i = 0; i < count; i++)
         for (int size = only ? only : every;
@@ -382,7 +391,7 @@ static void test_matrix(void **state)
     assert_int_equal(failed, 0);
 }
 
-/* ---- huge tensors ------------------------------------------------------------------------- */
+/* ---- huge tensors ------------------------------------------------------------------ */
 
 enum { HUGE_RANKS = 3 };
 
@@ -425,7 +434,7 @@ static void test_huge(void **state)
     if (!harness_setting("TRYST_TEST_HUGE", 0))
         return;
     if (!memory_suffices(UINT64_C(9) << 30)) {
-        print_message("skipped: 9 GiB of memory are not free\n");
+        print_message("skipped: needs 9 GiB of free memory\n");
         skip();
     }
     assert_int_equal(harness_run(&params), 0);

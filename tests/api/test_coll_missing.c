@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One rank never joins a collective, one other gives up, and then the first closes the step: all ranks end, with that
- * cause or, behind the missing rank, with its CLOSED: a rank in between that has closed its step passes the cause on. In a
- * chain a missing inner rank cuts the tree in two. */
+/* One rank never joins a collective, another rank gives up, and then the missing rank
+ * closes its step. All ranks end with the cause of the rank that gave up or, behind the
+ * missing rank, with the missing rank's CLOSED. A rank in between that has closed its
+ * step passes the cause on. In a chain a missing inner rank cuts the tree in two. */
 #include "coll_items.h"
 
 #include "support/unit.h"
@@ -28,7 +29,8 @@ static tryst_op *sum_start(tryst_step *step, int64_t *data, uint64_t count,
     return op;
 }
 
-/* The missing rank makes progress for a while, so all that can end before its close does. */
+/* Make progress on the missing rank for a while, so that each operation that can end
+ * before its close does end. */
 static void missing_wait(struct harness_rank *rank)
 {
     uint64_t until_ns = harness_now_ns() + 20 * NS_PER_MS;
@@ -50,11 +52,11 @@ static void outcome_check(const struct round *round, tryst_op *op)
     tryst_status cause = round->cancels ? TRYST_E_CANCELED : TRYST_E_DEADLINE;
     tryst_status status = tryst_wait(op, 30000 * NS_PER_MS);
     if (status == TRYST_E_TIMEOUT)
-        harness_fail(__FILE__, __LINE__,
-                     "rank %d is missing, rank %d %s, %llu elements: it never ends",
-                     round->missing, round->quits,
-                     round->cancels ? "cancels" : "has a deadline",
-                     (unsigned long long)round->count);
+        harness_fail(
+            __FILE__, __LINE__,
+            "rank %d is missing, rank %d %s, %llu elements: the collective does not end",
+            round->missing, round->quits, round->cancels ? "cancels" : "has a deadline",
+            (unsigned long long)round->count);
     CHECK_STATUS(tryst_op_error(op, &error), status);
     if (status == TRYST_E_CLOSED) {
         CHECK_EQ(error.origin_rank, round->missing);

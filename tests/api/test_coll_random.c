@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random collectives, mixed with sends and receives, between 4 ranks that treat each other badly: a rank stays outside
- * the library, is stopped, closes a step early, aborts it, passes over it, cancels its part, gives it a deadline
- * shorter than a round trip, never submits it, or gives another count.
+/* Random collectives, mixed with sends and receives, between 4 ranks that disturb each
+ * other. A rank stays outside the library, is stopped, closes a step early, aborts or
+ * skips it, cancels its part, has a deadline shorter than a round trip, never submits its
+ * part, or gives another count.
  *
- * Idea: unruly.h draws windows of steps with pairs; this program draws collectives into the same steps. Each
- * rank knows the whole plan; what each reports goes into shared memory, and support/outcomes.h and
- * support/coll_outcomes.h judge all ranks together. A callback judges a result, then writes over the memory,
- * which must stay as it is from then on, and whose old contents must matter to nobody.
+ * Idea: unruly.h draws windows of steps with pairs; this program draws collectives into
+ * the same steps. Each rank has the whole plan and writes its outcomes into shared
+ * memory; support/outcomes.h and support/coll_outcomes.h judge all ranks together. A
+ * callback checks a result and then overwrites the memory. From then on the memory must
+ * not change, and its old contents must affect no rank.
  *
- * TRYST_TEST_SEED replays. TRYST_TEST_OPS (pairs and collectives of one life), TRYST_TEST_STALL_MS (the longest),
- * TRYST_TEST_STALLS (of 1000 windows of a rank) and TRYST_TEST_SECONDS (of one life) set its size. */
+ * TRYST_TEST_SEED replays a run. TRYST_TEST_OPS (pairs and collectives of one life),
+ * TRYST_TEST_STALL_MS (the longest stall), TRYST_TEST_STALLS (of 1000 windows of a rank)
+ * and TRYST_TEST_SECONDS (of one life) set its size. */
 #include "coll_items.h"
 #include "unruly.h"
 
@@ -29,8 +32,8 @@ enum { SEND = UNRULY_SEND, RECV = UNRULY_RECV, SENTINEL = 0xEE };
 struct drawn {
     struct coll_item item;
     int step;
-    uint64_t index; /* of the run */
-    int differing;  /* this rank gives another count; -1: none */
+    uint64_t index; /* index of the collective in the run */
+    int differing;  /* rank that gives another count; -1: none */
     struct unruly_end ends[RANKS];
 };
 
@@ -43,14 +46,14 @@ struct run {
     struct unruly_plan plan;
     uint64_t windows;
     double stall_ms;
-    int stalls; /* of 1000 windows of a rank */
+    int stalls; /* stalls in 1000 windows of a rank */
     _Atomic(uint32_t) counter;
     size_t bytes;
     struct unruly_seen *pairs;
     struct coll_seen *colls;
 };
 
-/* ---- drawing ------------------------------------------------------------------------------ */
+/* ---- drawing ----------------------------------------------------------------------- */
 
 static uint64_t count_draw(uint64_t *random, size_t element)
 {
@@ -73,8 +76,9 @@ static void coll_end_draw(uint64_t *random, struct unruly_end *end)
         end->deadline_ns = (uint64_t)unruly_between(random, 1e3, 4e6);
 }
 
-/* One rank never submits it, the others give up by themselves. Its name is its own, for the rank would
- * shift the numbers of others. */
+/* Draw a collective that one rank never submits and the others give up. The collective
+ * has a name that is used once: the absent rank would shift the numbers of a shared
+ * name. */
 static void coll_absent_draw(uint64_t *random, int place, struct drawn *drawn)
 {
     int absent = unruly_below(random, RANKS);
@@ -129,15 +133,15 @@ static void colls_draw(const struct run *run, const struct unruly_window *window
     }
 }
 
-/* ---- one rank ----------------------------------------------------------------------------- */
+/* ---- one rank ---------------------------------------------------------------------- */
 
-/* An end of a pair, or one rank's part of a collective. */
+/* One end of a pair, or the part of one rank in a collective. */
 struct side {
     struct rank_run *self;
-    const struct unruly_pair *pair; /* or */
+    const struct unruly_pair *pair; /* the pair, or NULL if `drawn` is set */
     struct drawn *drawn;
     const struct unruly_end *end;
-    struct coll_item item; /* as this rank gives it */
+    struct coll_item item; /* the collective with this rank's own count */
     struct coll_part part;
     bool is_send;
     int step;
@@ -160,10 +164,10 @@ struct rank_run {
     int sides_count;
     tryst_step *steps[STEPS_MAX];
     tryst_op *closes[STEPS_MAX];
-    int stopper; /* its pipe; -1: none */
+    int stopper; /* the pipe of the stopper; -1: none */
 };
 
-/* Where the side reports. */
+/* The places in shared memory where a side reports. */
 struct report {
     _Atomic(int32_t) *status;
     _Atomic(uint32_t) *submitted, *calls;
@@ -281,7 +285,7 @@ static void side_submit(struct side *side)
         CHECK_STATUS(tryst_op_reprioritize(side->op, params.priority - 2), TRYST_OK);
 }
 
-/* ---- what a rank does in a window --------------------------------------------------------- */
+/* ---- the actions of a rank in a window --------------------------------------------- */
 
 static struct side *side_new(struct rank_run *self, int step,
                              const struct unruly_end *end)
@@ -337,7 +341,7 @@ static bool is_one_name(const struct side *a, const struct side *b)
            a->pair->src == b->pair->src && a->pair->dst == b->pair->dst;
 }
 
-/* The uses of one name come in the plan's order: that is what numbers them. */
+/* Sort the uses of each name into the plan's order, because that order numbers them. */
 static void places_order(struct rank_run *self)
 {
     for (int i = 0; i < self->sides_count; i++)
@@ -369,7 +373,7 @@ static void actions_plan(struct rank_run *self)
                        self->run->stalls);
 }
 
-/* The rank computes, sleeps, or is stopped by its stopper. */
+/* Stall the rank: compute, sleep, or stop by the stopper. */
 static void stall(struct rank_run *self)
 {
     double ms =
@@ -466,7 +470,8 @@ static void window_run(struct rank_run *self, uint64_t number)
         side_finish(&self->sides[i]);
 }
 
-/* A child that stops this process for as many microseconds as it reads from the pipe. */
+/* Fork a child that reads microseconds from a pipe and stops this process for that
+ * long. */
 static int stopper_start(pid_t *pid_p)
 {
     int ends[2];
@@ -514,7 +519,7 @@ static void random_main(struct harness_rank *rank)
     free(self);
 }
 
-/* ---- all ranks together ------------------------------------------------------------------- */
+/* ---- all ranks together ------------------------------------------------------------ */
 
 static uint32_t coll_facts(const struct unruly_window *window, const struct drawn *drawn,
                            int rank)
@@ -606,11 +611,11 @@ static int seen_check(const struct run *run)
     free(drawn);
     if (wrong || good * 4 > ended)
         return wrong;
-    print_error("few collectives ended well: the plan tests too little\n");
+    print_error("too few collectives ended with TRYST_OK: the plan tests too little\n");
     return 1;
 }
 
-/* ---- lives -------------------------------------------------------------------------------- */
+/* ---- lives ------------------------------------------------------------------------- */
 
 static struct run *run_open(uint64_t seed)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Patterns that hang where point-to-point calls are matched by order. */
+/* Patterns that hang in libraries that match point-to-point calls by order. */
 #include "harness.h"
 
 #include "support/unit.h"
@@ -16,7 +16,7 @@ static void both_send_first(struct harness_rank *rank)
     tryst_step *step = harness_step(rank, 1);
     harness_fill(out, BYTES, (uint64_t)rank->rank);
     tryst_op *send = harness_send(rank, step, peer, "x", out, BYTES);
-    harness_barrier(rank, rank->arg); /* nobody receives before both have sent */
+    harness_barrier(rank, rank->arg); /* all sends are posted before the first receive */
     CHECK_EQ(tryst_op_test(send), TRYST_IN_PROGRESS);
     harness_barrier(rank, rank->arg);
     tryst_op *recv = harness_recv(rank, step, peer, "x", in, BYTES);
@@ -49,7 +49,8 @@ static void reverse_name(char *name, int i)
     snprintf(name, 16, "t%d", i);
 }
 
-/* Rank 0 posts all receives 0…n−1 before rank 1 posts any send; the sends come n−1…0. */
+/* Rank 0 posts all receives 0…n−1 before rank 1 posts any send; the sends are posted as
+ * n−1…0. */
 static void reverse_main(struct harness_rank *rank)
 {
     struct reverse *reverse = rank->arg;
@@ -116,16 +117,18 @@ static void test_reverse_large(void **state)
     reverse_run(64, 1 << 20, true, 0);
 }
 
-/* More receives, all large, than any posted-receive limit or quota of WANTs; then the sends, one
- * at a time, the last receive's first. */
+/* Post more receives, all large, than any limit of posted receives or WANTs allows; then
+ * post the sends one at a time, that of the last receive first. */
 static void test_reverse_ten_thousand(void **state)
 {
     reverse_run(10007, 8192, true, 60);
 }
 
-/* The pattern of interleaved 1F1B that hangs elsewhere, as each rank's order of actions:
- *   rank 0: 2SEND_F1 0F2 0SEND_F2 2RECV_B0     rank 1: 3RECV_F1 3SEND_B0 1RECV_F2 3SEND_B1
- * Stages 0 and 2 live on rank 0, 1 and 3 on rank 1; each action waits for the one before it. */
+/* The order of actions of each rank in an interleaved 1F1B schedule that hangs elsewhere:
+ *   rank 0: 2SEND_F1 0F2 0SEND_F2 2RECV_B0
+ *   rank 1: 3RECV_F1 3SEND_B0 1RECV_F2 3SEND_B1
+ * Stages 0 and 2 are on rank 0, 1 and 3 on rank 1; each action waits for the one before
+ * it. */
 static void interleaved_main(struct harness_rank *rank)
 {
     enum { BYTES = 1 << 20 };
@@ -136,7 +139,7 @@ static void interleaved_main(struct harness_rank *rank)
     if (rank->rank == 0) {
         harness_fill(f1, BYTES, 1);
         ops[0] = harness_send(rank, step, 1, "2to3F1", f1, BYTES);
-        harness_fill(f2, BYTES, 2); /* 0F2 */
+        harness_fill(f2, BYTES, 2); /* action 0F2 */
         ops[1] = harness_send(rank, step, 1, "0to1F2", f2, BYTES);
         ops[2] = harness_recv(rank, step, 1, "3to2B0", b0, BYTES);
         harness_end(ops[2], TRYST_OK);

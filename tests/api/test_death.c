@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks that are killed or stopped: who needed a dead one hears of it soon and by name, who did not
- * goes on; a rank that only stands still is not dead. TRYST_TEST_STOP_MS sets for how long. */
+/* Ranks that are killed or stopped. An operation that needs a dead rank fails soon and
+ * names that rank; all others go on. A stopped rank is not declared dead:
+ * TRYST_TEST_STOP_MS sets how long it is stopped. */
 #include "harness.h"
 
 #include "support/patience.h"
@@ -17,13 +18,14 @@ enum { RANKS = 3, VICTIM = 2, BYTES = 1 << 20 };
 struct death {
     _Atomic(uint32_t) counter;
     _Atomic(int) pids[RANKS];
-    _Atomic(int) orphan; /* the victim's child, which lives on */
+    _Atomic(int) orphan; /* pid of the victim's child, which outlives the victim */
     _Atomic(bool) victim_is_dead;
     bool forks;
     uint64_t after_us;
 };
 
-/* Traffic of all with all under one edge; what a rank was sent by another is its own. */
+/* Exchange a message between all pairs of ranks under one edge; each peer has its own
+ * buffers. */
 static void exchange(struct harness_rank *rank, tryst_step *step, const char *edge,
                      int ranks_count)
 {
@@ -65,8 +67,8 @@ static void killed_main(struct harness_rank *rank)
     tryst_op *ops[4] = {NULL};
     if (rank->rank == VICTIM) {
         while (atomic_load(&death->counter) < RANKS - 1) {
-            tryst_progress(
-                rank->ctx); /* what the others still wait for may leave only now */
+            /* the messages that the others still wait for may leave only now */
+            tryst_progress(rank->ctx);
             harness_sleep_ms(1);
         }
         victim_dies(death);
@@ -93,10 +95,10 @@ static void killed_main(struct harness_rank *rank)
         tryst_op_release(ops[i]);
     }
     uint64_t took_ms = (harness_now_ns() - begin_ns) / 1000000;
-    /* Two seconds are promised. */
+    /* The documented limit is two seconds; a busy machine gets ten times that. */
     dprintf(2, "rank %d knew after %llu ms\n", rank->rank, (unsigned long long)took_ms);
     CHECK(took_ms < patience_ns(20000));
-    memset(data, 1, 4 * (size_t)BYTES); /* they are ours again */
+    memset(data, 1, 4 * (size_t)BYTES); /* the library has released these buffers */
     exchange(rank, step, "after", RANKS - 1);
     harness_step_close(step);
     free(data);
@@ -121,7 +123,8 @@ static void test_killed(void **state)
     killed_run(false);
 }
 
-/* Its child holds what plain fork gave it; the rank is dead all the same. */
+/* A child that inherited the victim's descriptors by plain fork lives on; the rank still
+ * counts as dead. */
 static void test_killed_with_a_living_child(void **state)
 {
     killed_run(true);
@@ -130,10 +133,10 @@ static void test_killed_with_a_living_child(void **state)
 static void log_no_death(void *arg, tryst_log_level level, const char *line)
 {
     if (strstr(line, "died"))
-        harness_fail(__FILE__, __LINE__, "a false alarm: %s", line);
+        harness_fail(__FILE__, __LINE__, "a living rank was declared dead: %s", line);
 }
 
-/* Ranks leave in good order before others have so much as a link to them, some at once. */
+/* Ranks leave in good order before others have a link to them, some of them at once. */
 static void leaver_main(struct harness_rank *rank)
 {
     struct death *death = rank->arg;
@@ -148,13 +151,14 @@ static void leaver_main(struct harness_rank *rank)
         return;
     }
     while (rank->rank == 1 && !atomic_load(&death->victim_is_dead))
-        harness_sleep_ms(1); /* rank 1 hears nothing before it is too late */
+        harness_sleep_ms(1); /* rank 1 makes no call until rank 2 has left */
     for (int i = 0; i < 2; i++) {
         tryst_op *op = harness_recv(rank, step, VICTIM, "never", data, sizeof data);
         CHECK_STATUS(tryst_wait(op, TRYST_FOREVER), TRYST_E_PEER);
         CHECK_STATUS(tryst_op_error(op, &error), TRYST_E_PEER);
         if (!strstr(error.text, "rank 2 has left"))
-            harness_fail(__FILE__, __LINE__, "not said to have left: %s", error.text);
+            harness_fail(__FILE__, __LINE__, "the text does not report the leave: %s",
+                         error.text);
         tryst_op_release(op);
     }
     harness_step_close(step);
@@ -166,7 +170,8 @@ static void test_left(void **state)
 {
     for (int i = 0; i < 3; i++) {
         struct death *death = harness_share(sizeof *death);
-        atomic_store(&death->counter, 1); /* the victim does not come to the barrier */
+        /* counts for the victim, which does not come to the barrier */
+        atomic_store(&death->counter, 1);
         struct harness_params params = {.size = RANKS,
                                         .main = leaver_main,
                                         .arg = death,
@@ -178,8 +183,8 @@ static void test_left(void **state)
     }
 }
 
-/* The victim dies some time after it has joined, while all connect to all. Whatever the fabric makes
- * of it, the others call it dead, and connect to each other. */
+/* The victim dies some time after it has joined, while all ranks connect. Whatever status
+ * the fabric reports, the others declare the victim dead and connect to each other. */
 static void connecting_main(struct harness_rank *rank)
 {
     struct death *death = rank->arg;
@@ -203,14 +208,15 @@ static void connecting_main(struct harness_rank *rank)
         CHECK_STATUS(tryst_op_error(ops[i], &error), TRYST_E_PEER);
         CHECK_EQ(error.origin_rank, VICTIM);
         if (!strstr(error.text, "rank 2 died") && !strstr(error.text, "rank 2 was lost"))
-            harness_fail(__FILE__, __LINE__, "not called dead: %s", error.text);
+            harness_fail(__FILE__, __LINE__, "the text does not report a death: %s",
+                         error.text);
         tryst_op_release(ops[i]);
     }
     harness_step_close(step);
     free(data);
 }
 
-/* TRYST_TEST_DEATHS sets how many. */
+/* TRYST_TEST_DEATHS sets the number of deaths. */
 static void test_killed_connecting(void **state)
 {
     const char *text = getenv("TRYST_TEST_DEATHS");

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A process that may open few descriptors more, at every place where it needs one: two ranks open,
- * connect and send both ways, in regions of their own; rank 1, or both, with 0, 1, 2, … left.
+/* Each place that opens a descriptor, in a process close to its limit: two ranks open,
+ * connect and send both ways, in regions of their own, while rank 1, or both, may open 0,
+ * 1, 2, … more descriptors. Over a fabric the first count suffices for the library's own
+ * connections, because UCX does not open at all with few descriptors.
  *
- * Fabrics begin to matter where our own connections have theirs, and UCX is not opened at all with few.
- *
- * What must hold: each call and each operation ends, in success or with a status and a sentence; where
- * a rank itself cannot be opened the sentence names the limit. With enough of them all succeeds. */
+ * What must hold: each call and each operation ends with success, or with a status and a
+ * text. If a rank cannot be opened, the text names the limit. With enough descriptors
+ * everything succeeds. */
 #include "harness.h"
 
 #include "support/unit.h"
@@ -26,9 +27,9 @@ static int enough(void)
 }
 
 struct trial {
-    int left; /* descriptors that may still be made */
+    int left; /* descriptors that the process may still open */
     bool both;
-    _Atomic(int) succeeded; /* ranks */
+    _Atomic(int) succeeded; /* number of ranks that succeeded */
 };
 
 static void limit_set(int left)
@@ -50,7 +51,7 @@ static void say(const struct harness_rank *rank, const char *what, const char *t
                 trial->both ? " to each" : "", rank->rank, what, text);
 }
 
-/* Who is at its limit knows that it is that. */
+/* Fail unless the refusal of a rank at its limit names the limit. */
 static void refused(const struct harness_rank *rank, const char *what, const char *text)
 {
     const struct trial *trial = rank->arg;
@@ -158,7 +159,7 @@ static int trials_make(struct trial *all)
     return count;
 }
 
-/* All at once: most of them sleep until some limit of time ends them. */
+/* All calls at once: most of them sleep until one of the time limits ends them. */
 static void test_few(void **state)
 {
     struct trial *all = harness_share(TRIALS_MAX * sizeof *all);

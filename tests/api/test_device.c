@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tryst/device.h through the public API: the host's handle does everything at once, what does not
- * exist is refused with a reason, and a handle outlives its context. */
+/* tryst/device.h through the public API: the host's handle completes everything at once,
+ * a device that does not exist is refused with a reason, and a handle outlives its
+ * context. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

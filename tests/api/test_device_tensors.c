@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tensors in device memory, through the whole library, over a driver without a GPU
- * (tests/support/fake_cuda): its device memory kills whoever touches it from the host, and what is
- * left at exit fails the run.
+ * (tests/support/fake_cuda). Its device memory kills a process that touches it from the
+ * host, and memory that is not freed at exit fails the run.
  *
- * Idea: as in the other tests, the bytes follow from a seed; they reach and leave the device by the
- * public copies (tryst/device.h). */
+ * Idea: as in the other tests, the bytes follow from a seed; they reach and leave the
+ * device by the public copies (tryst/device.h). */
 #include "rooms.h"
 
 #include "support/unit.h"
@@ -47,9 +47,9 @@ static void ranks_run(void (*main)(struct harness_rank *rank), const char *const
     assert_int_equal(harness_run(&params), 0);
 }
 
-/* ---- every size, between every two kinds of memory ---------------------------------------- */
+/* ---- every size, between every two kinds of memory --------------------------------- */
 
-/* Both ways at once. */
+/* Exchange a tensor both ways at once. */
 static void exchange(struct harness_rank *rank, struct gpu *gpu, uint64_t id, int mine,
                      int theirs, size_t bytes)
 {
@@ -67,21 +67,22 @@ static void exchange(struct harness_rank *rank, struct gpu *gpu, uint64_t id, in
     room_close(gpu, &in);
 }
 
-/* Device memory was moved as this program was started for. */
+/* Fail unless device memory moved by the path for which this program was started. */
 static void way_check(void)
 {
-    if (strcmp(harness_mode(), "shm") == 0) /* straight from device to device */
+    /* shm copies directly from device to device */
+    if (strcmp(harness_mode(), "shm") == 0)
         CHECK(fake_cuda_calls("cuIpcOpenMemHandle") > 0);
 #ifdef TEST_FAKE_FABRIC
     struct fake_fabric_counts counts;
-    enum { SLICES = 1 + 1 + 4 }; /* of what sizes_main sends by bulk */
+    enum { SLICES = 1 + 1 + 4 }; /* slices that sizes_main sends by bulk */
     bool native = !getenv("FAKE_FABRIC_COPIES"), all = !getenv("FAKE_FABRIC_REFUSES");
     fake_fabric_counts(&counts);
     CHECK_EQ(counts.sends > 0, native);
     CHECK_EQ(counts.recvs > 0, native);
     CHECK_EQ(counts.refusals > 0, !all);
     CHECK_EQ(counts.agains > 0, getenv("FAKE_FABRIC_AGAIN") != NULL);
-    if (native && all) { /* slices of both kinds of ends: to and from devices; into one */
+    if (native && all) { /* the fabric moves slices from and to device memory */
         CHECK_EQ(counts.sends, 3 * SLICES);
         CHECK_EQ(counts.recvs, 4 * SLICES);
     }
@@ -104,12 +105,13 @@ static void sizes_main(struct harness_rank *rank)
 
 static void test_sizes(void **state)
 {
-    setenv("TRYST_SLICE_BYTES", "1M", 1); /* way_check counts them */
+    /* fixes the number of slices, which way_check compares */
+    setenv("TRYST_SLICE_BYTES", "1M", 1);
     ranks_run(sizes_main, NULL);
     unsetenv("TRYST_SLICE_BYTES");
 }
 
-/* Many at once, with little pinned memory. */
+/* Move many tensors at once with little pinned memory. */
 static void many_main(struct harness_rank *rank)
 {
     enum { MANY = 24 };
@@ -127,7 +129,7 @@ static void many_main(struct harness_rank *rank)
         room_fill(&gpu, &out[i], (uint64_t)i * 2 + (uint64_t)rank->rank);
     }
     for (int i = 0; i < MANY; i++) {
-        int k = rank->rank ? MANY - 1 - i : i; /* in crossing orders */
+        int k = rank->rank ? MANY - 1 - i : i; /* the ranks submit in opposite orders */
         snprintf(edge, sizeof edge, "m%d", k);
         ops[2 * k] = room_start(rank, step, true, edge, &out[k], NULL);
         ops[2 * k + 1] = room_start(rank, step, false, edge, &in[k], NULL);
@@ -150,10 +152,10 @@ static void test_many(void **state)
     ranks_run(many_main, tight);
 }
 
-/* ---- events, and streams that wait -------------------------------------------------------- */
+/* ---- events, and streams that wait ------------------------------------------------- */
 
-/* Rank 0's stream waits for `go` from rank 1; behind it what is to be sent is written, and what is
- * to be received over is read. Neither may happen before. */
+/* Let rank 0's stream wait for `go` from rank 1. Behind `go` the stream writes the tensor
+ * to send and reads the memory to receive into. The library must do neither before. */
 static void ready_round(struct harness_rank *rank, struct gpu *gpu, uint64_t id,
                         size_t bytes)
 {
@@ -217,8 +219,8 @@ static void test_ready(void **state)
     ranks_run(ready_main, NULL);
 }
 
-/* A send and a receive whose event does not pass are cancelled: their numbers are consumed, both
- * ends hear of it, and later ones of the key meet as they should. */
+/* Cancel a send and a receive whose event does not pass. Both ends end with that status,
+ * the cancelled operations keep their numbers, and later operations of the key meet. */
 static void held_main(struct harness_rank *rank)
 {
     struct gpu gpu;
@@ -236,7 +238,8 @@ static void held_main(struct harness_rank *rank)
                      TRYST_OK);
     }
     void *ready = rank->rank == 0 ? gpu.events[0] : NULL;
-    for (int i = 0; i < 4; i++) { /* small, large; sent by rank 0, received by it */
+    /* i / 2: small, large; i % 2: rank 0 sends, rank 0 receives */
+    for (int i = 0; i < 4; i++) {
         struct room *room = rooms[i / 2];
         bool send = (i % 2 == 0) == (rank->rank == 0);
         char edge[16];
@@ -269,11 +272,12 @@ static void test_held(void **state)
     ranks_run(held_main, NULL);
 }
 
-/* ---- what waits for a device is kept off the path ----------------------------------------- */
+/* ---- waits for a device, off the progress path ------------------------------------- */
 
-/* A stream of rank 0 waits for `last` all the time, over a driver that waits for all streams where it
- * frees, unpins and closes. Meanwhile tensors of many sizes come through little pinned memory, from
- * regions that are released, and closed here, one after the other. */
+/* A stream of rank 0 waits for `last` during the whole test. The driver waits for all
+ * streams when it frees, unpins and closes. Meanwhile tensors of many sizes are received
+ * through little pinned memory. Rank 1 closes the regions that it sends from, one after
+ * the other. */
 static void waiting_main(struct harness_rank *rank)
 {
     enum { COUNT = 12 };
@@ -320,13 +324,14 @@ static void test_waiting(void **state)
 {
     static const char *const tight[] = {"stage_bytes", "64K", NULL};
     if (!harness_has_processes())
-        skip(); /* rank 1's frees would wait for rank 0's stream, rightly */
+        /* in one process, rank 1's frees would rightly wait for rank 0's stream */
+        skip();
     setenv("FAKE_CUDA_WAITS", "1", 1);
     ranks_run(waiting_main, tight);
     unsetenv("FAKE_CUDA_WAITS");
 }
 
-/* ---- shapes that are not known ------------------------------------------------------------ */
+/* ---- unknown shapes ---------------------------------------------------------------- */
 
 static tryst_status on_alloc(void *arg, tryst_tensor *tensor)
 {
@@ -370,9 +375,9 @@ static void test_alloc(void **state)
     ranks_run(alloc_main, NULL);
 }
 
-/* ---- what is not valid -------------------------------------------------------------------- */
+/* ---- invalid tensors --------------------------------------------------------------- */
 
-/* `mem` is of other bytes, of another device, of another kind. */
+/* Give a `mem` of other bytes, of another device and of another kind. */
 static void invalid_mem(struct harness_rank *rank, struct gpu *gpu, tryst_step *step,
                         const char *key)
 {
@@ -390,7 +395,8 @@ static void invalid_mem(struct harness_rank *rank, struct gpu *gpu, tryst_step *
         CHECK_STATUS(tryst_send(step, key, &tensor, NULL, NULL), TRYST_E_INVALID);
     }
     tensor.mem = room.mem;
-    tensor.count += 2; /* a room has a byte more */
+    /* more than the region: a room has one byte more than its tensor */
+    tensor.count += 2;
     CHECK_STATUS(tryst_send(step, key, &tensor, NULL, NULL), TRYST_E_INVALID);
     tryst_mem_release(mems[1]);
     tryst_mem_release(mems[2]);
@@ -429,10 +435,10 @@ static void test_invalid(void **state)
     ranks_run(invalid_main, NULL);
 }
 
-/* ---- copies that fail --------------------------------------------------------------------- */
+/* ---- copies that fail -------------------------------------------------------------- */
 
-/* One call of the driver fails in a rank: the transfer fails at both ends or, where it was not needed,
- * does not; the ranks go on. */
+/* One call of the driver fails in one rank. The transfer fails at both ends, or succeeds
+ * if the copy was not needed; later transfers succeed. */
 static void fail_round(struct harness_rank *rank, struct gpu *gpu, uint64_t id,
                        size_t bytes, bool sender_fails, unsigned nth)
 {
@@ -448,7 +454,8 @@ static void fail_round(struct harness_rank *rank, struct gpu *gpu, uint64_t id,
     tryst_status status = tryst_wait(op, TRYST_FOREVER);
     fake_cuda_fail(NULL, 0, 0);
     CHECK(status == TRYST_OK || status == TRYST_E_SYSTEM);
-    if (nth == 1 && (!sender_fails || bytes < 2000)) /* else the receiver may do it all */
+    /* otherwise the receiver may do all the copies */
+    if (nth == 1 && (!sender_fails || bytes < 2000))
         CHECK_STATUS(status, TRYST_E_SYSTEM);
     if (status == TRYST_OK)
         room_check(gpu, &room, id);
@@ -479,14 +486,14 @@ static void test_fail(void **state)
 {
     static const char *const slices[] = {"slice_bytes", "128K", NULL};
     if (!harness_has_processes())
-        skip(); /* the driver's failures are one process's */
+        skip(); /* fake_cuda_fail works on one process */
 #ifdef TEST_FAKE_FABRIC
-    skip(); /* no copy that could fail */
+    skip(); /* the fabric makes no copy that could fail */
 #endif
     ranks_run(fail_main, slices);
 }
 
-/* ---- a rank is killed while copies run ---------------------------------------------------- */
+/* ---- a rank is killed while copies run --------------------------------------------- */
 
 struct killed_run {
     _Atomic(uint32_t) started;
@@ -521,7 +528,7 @@ static void killed_main(struct harness_rank *rank)
         tryst_status status = tryst_wait(ops[i], TRYST_FOREVER);
         CHECK(status == TRYST_OK || status == TRYST_E_PEER);
         tryst_op_release(ops[i]);
-        room_close(&gpu, &rooms[i]); /* nothing writes there any more */
+        room_close(&gpu, &rooms[i]); /* nothing writes into the region any more */
     }
     harness_step_close(step);
     gpu_close(&gpu);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tryst inside somebody else's program: its event loop, its threads, its signals, its output. */
+/* Tryst inside a program that has its own event loop, threads, signals and output. */
 #include "harness.h"
 
 #include "support/asleep.h"
@@ -38,10 +38,10 @@ static void run_two(void (*main)(struct harness_rank *rank), const char *const *
     run_two_for(main, config, no_group, 40);
 }
 
-/* ---- event loop --------------------------------------------------------------------------- */
+/* ---- event loop -------------------------------------------------------------------- */
 
-/* Sleeps on the descriptor until `op` has ended. A wake-up that is lost shows as a poll that
- * lasts for LOST_MS. */
+/* Sleep on the descriptor until `op` has ended. A lost wake-up makes one poll last for
+ * LOST_MS. */
 static void poll_until(struct harness_rank *rank, tryst_op *op)
 {
     struct pollfd fd = {.fd = tryst_event_fd(rank->ctx), .events = POLLIN};
@@ -95,7 +95,8 @@ static void wake_main(struct harness_rank *rank)
     for (int i = 0; i < 50; i++) {
         struct sleeper sleeper = {.ctx = rank->ctx};
         pthread_t thread;
-        while (tryst_arm(rank->ctx) != TRYST_OK) /* what the wake-up before left */
+        /* consumes what the wake-up before has left */
+        while (tryst_arm(rank->ctx) != TRYST_OK)
             tryst_progress(rank->ctx);
         CHECK(pthread_create(&thread, NULL, sleeper_main, &sleeper) == 0);
         while (!atomic_load(&sleeper.armed))
@@ -115,8 +116,9 @@ static void test_wake(void **state)
     run_two(wake_main, NULL, false);
 }
 
-/* A thread that waits takes the lock from under a loop that sleeps: on leaving it wakes the loop, which
- * alone would otherwise hear of what this thread submits next. */
+/* A thread that waits takes the progress lock while the loop sleeps. When the thread
+ * leaves, it wakes the loop: otherwise no thread would progress the operations that this
+ * thread has submitted. */
 struct visitor {
     struct harness_rank *rank;
     tryst_step *step;
@@ -128,8 +130,8 @@ static void *visitor_main(void *arg)
     struct visitor *visitor = arg;
     struct harness_rank *rank = visitor->rank;
     tryst_step *step = visitor->step;
-    for (int i = 0; i < 2;
-         i++) { /* the second one takes the wake-up that the first left */
+    /* the second visit takes the wake-up that the first has left */
+    for (int i = 0; i < 2; i++) {
         tryst_op *never = harness_recv(rank, step, rank->rank, "never", &visitor->in, 1);
         CHECK_STATUS(tryst_wait(never, 20 * 1000000ull), TRYST_E_TIMEOUT);
         tryst_op_release(never);
@@ -150,7 +152,7 @@ static void visitor_run(struct harness_rank *rank)
     pthread_join(thread, NULL);
     CHECK_EQ(poll(&fd, 1, 0), 1);
     harness_step_close(visitor.step);
-    /* The loop's own turns leave it asleep when it arms again. */
+    /* the loop's own turns do not wake it when it arms again */
     while (tryst_progress(rank->ctx) != 0 || tryst_arm(rank->ctx) != TRYST_OK)
         continue;
     while (poll(&fd, 1, 0) == 1)
@@ -169,7 +171,7 @@ static void test_visitor(void **state)
     run_two(visitor_ranks_main, NULL, false);
 }
 
-/* ---- threads ------------------------------------------------------------------------------ */
+/* ---- threads ----------------------------------------------------------------------- */
 
 struct worker {
     struct harness_rank *rank;
@@ -177,7 +179,8 @@ struct worker {
     int index;
 };
 
-/* Each thread has keys of its own, so whoever progresses ends operations of the others. */
+/* Each thread has its own keys, so a thread that progresses also ends operations of
+ * others. */
 static void *worker_main(void *arg)
 {
     enum { ROUNDS = 100 };
@@ -227,7 +230,7 @@ static void test_threads_wait_beside_a_progress_thread(void **state)
     run_two(threads_main, config, false);
 }
 
-/* ---- what belongs to the program ---------------------------------------------------------- */
+/* ---- what belongs to the program --------------------------------------------------- */
 
 static void pair_traffic(struct harness_rank *rank)
 {
@@ -245,7 +248,7 @@ static void pair_traffic(struct harness_rank *rank)
     free(data);
 }
 
-/* All ranks, without a context. */
+/* Wait for all ranks, without a context. */
 static void meet(struct harness_rank *rank)
 {
     _Atomic(uint32_t) *counter = rank->arg;
@@ -254,7 +257,7 @@ static void meet(struct harness_rank *rank)
         harness_sleep_ms(1);
 }
 
-/* SA_RESTORER, which libc adds for itself whenever an action is set. */
+/* SA_RESTORER, which libc adds whenever an action is set. */
 enum { RESTORER = 0x04000000 };
 
 struct signals {
@@ -266,7 +269,8 @@ static void signals_take(struct signals *signals)
 {
     memset(signals, 0, sizeof *signals);
     for (int i = 1; i < NSIG; i++)
-        sigaction(i, NULL, &signals->actions[i]); /* fails for libc's own: stays zero */
+        /* fails for libc's own signals, which stay zero */
+        sigaction(i, NULL, &signals->actions[i]);
     pthread_sigmask(SIG_SETMASK, NULL, &signals->mask);
 }
 
@@ -278,7 +282,7 @@ static void signals_compare(const struct signals *before)
         int flags = before->actions[i].sa_flags ^ after.actions[i].sa_flags;
         if (before->actions[i].sa_handler != after.actions[i].sa_handler ||
             (flags & ~RESTORER))
-            harness_fail(__FILE__, __LINE__, "signal %d is handled otherwise now: %x", i,
+            harness_fail(__FILE__, __LINE__, "signal %d has another handler now: %x", i,
                          (unsigned)flags);
         CHECK_EQ(sigismember(&before->mask, i), sigismember(&after.mask, i));
     }
@@ -302,7 +306,7 @@ static void test_signals_untouched(void **state)
     run_two(signals_main, NULL, true);
 }
 
-/* Standard output goes to a file, which stays empty however much is logged. */
+/* Redirect standard output to a file, which stays empty whatever is logged. */
 static void stdout_main(struct harness_rank *rank)
 {
     FILE *file = tmpfile();
@@ -369,8 +373,9 @@ struct remains {
     size_t heap_bytes, resident_bytes;
 };
 
-/* No rank has a context now, and none opens one meanwhile. Looking takes a descriptor: in one process
- * the first rank alone does. Threads that end are awaited, down to `threads_most`. */
+/* Count what remains while no rank has a context and none opens one. The count itself
+ * opens a descriptor, so in one process only the first rank counts. Ending threads are
+ * awaited, down to `threads_most`. */
 static struct remains remains_look(struct harness_rank *rank, int threads_most)
 {
     struct remains remains = {0};
@@ -384,22 +389,24 @@ static struct remains remains_look(struct harness_rank *rank, int threads_most)
     return remains;
 }
 
-/* Times that contexts are opened and closed; ranks that are threads, or whose fabric takes long,
- * are told by the environment. */
+/* Return how often contexts are opened and closed; fewer times over a fabric or with a
+ * sanitizer, which are slow. TRYST_TEST_ROUNDS overrides the number. */
 static int rounds_count(void)
 {
     bool slow = harness_over_fabric() || harness_is_sanitized();
     return (int)harness_setting("TRYST_TEST_ROUNDS", slow ? 60 : 1000);
 }
 
-/* Open, talk and close again and again: descriptors, threads and memory stay where they were. */
+/* Open, exchange and close again and again: descriptors, threads and memory must not
+ * grow. */
 static void reopen_main(struct harness_rank *rank)
 {
     const bool ucx = strcmp(harness_mode(), "ucx") == 0;
     const bool ofi = strcmp(harness_mode(), "ofi") == 0;
     const int rounds = rounds_count();
-    /* What a context of ours leaves behind would be more. Each time some 500 bytes stay in UCX, 4 KB
-     * in libfabric (transports/ofi/README.md). */
+    /* The allowed growth per round. A context of the library that is left behind would be
+     * larger. Each round leaves some 500 bytes in UCX and 4 KB in libfabric
+     * (transports/ofi/README.md). */
     const size_t slope_bytes = ofi ? 16384 : ucx ? 4096 : 256;
     struct remains warm = {0}, now = {0};
     for (int i = 0; i < rounds; i++) {
@@ -412,7 +419,7 @@ static void reopen_main(struct harness_rank *rank)
     now = remains_look(rank, warm.threads);
     size_t grown_bytes = (size_t)(rounds - rounds / 3) * slope_bytes;
     if (!harness_has_processes() && rank->rank != 0)
-        return; /* one process: its first rank has looked */
+        return; /* in one process only the first rank counts */
     CHECK_EQ(now.fds, warm.fds);
     CHECK(now.threads <= warm.threads);
     if (harness_is_sanitized())
@@ -420,11 +427,13 @@ static void reopen_main(struct harness_rank *rank)
     if (now.heap_bytes > warm.heap_bytes + grown_bytes)
         harness_fail(__FILE__, __LINE__, "the heap grew from %zu to %zu bytes",
                      warm.heap_bytes, now.heap_bytes);
-    /* UCX's segments over TCP have 512 KiB, and a new most of those in use at once may come in any round
-     * (three such steps seen in 60 rounds, and none that went on); the kernel takes none of them back. */
+    /* UCX's segments over TCP are 512 KiB each and are never returned to the kernel.
+     * Their maximum in use at once may grow in any round (three such steps in 60 rounds
+     * were seen, and none after that). */
     size_t steps_bytes = (ucx ? 4 : 1) * (512u << 10);
-    /* What stays in libfabric lies in the arena of the thread that started it, between what was freed: 19 KB of
-     * pages each time, with 4 KB in use (MALLOC_ARENA_MAX=1: as before). */
+    /* libfabric's remains are in the arena of the thread that started it, between freed
+     * pieces: 19 KB of pages each round, of which 4 KB are in use (without growth if
+     * MALLOC_ARENA_MAX=1). */
     if (ofi)
         grown_bytes *= 2;
     if (now.resident_bytes > warm.resident_bytes + grown_bytes + steps_bytes)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Everything that can become of an operation beside success, at both of its ends. */
+/* Every outcome of an operation except success, at both of its ends. */
 #include "harness.h"
 
 #include "support/unit.h"
@@ -35,7 +35,7 @@ static tryst_op *submit(struct harness_rank *rank, tryst_step *step, const char 
     return op;
 }
 
-/* ---- both ends disagree ------------------------------------------------------------------- */
+/* ---- both ends disagree ------------------------------------------------------------ */
 
 static void mismatch_main(struct harness_rank *rank)
 {
@@ -48,11 +48,11 @@ static void mismatch_main(struct harness_rank *rank)
         tensor = harness_tensor(data, sizes[i]);
         tensor.dtype = rank->rank ? TRYST_DTYPE_I8 : TRYST_DTYPE_U8;
         harness_end(submit(rank, step, "dtype", &tensor, NULL), TRYST_E_MISMATCH);
-        /* one end small, the other large */
+        /* one end is small, the other large */
         tensor = harness_tensor(data, sizes[(i + (size_t)rank->rank) % 2]);
         harness_end(submit(rank, step, "kind", &tensor, NULL), TRYST_E_MISMATCH);
         tensor =
-            harness_tensor(data, sizes[i]); /* and the key's next number still meets */
+            harness_tensor(data, sizes[i]); /* the next number of the key still meets */
         harness_end(submit(rank, step, "size", &tensor, NULL), TRYST_OK);
     }
     harness_step_close(step);
@@ -84,15 +84,16 @@ static void test_dead(void **state)
     run_two(dead_main, NULL);
 }
 
-/** The last refusal names `wanted`. */
+/** Fail unless the error text of the last refused call contains `wanted`. */
 static void why(const char *wanted)
 {
     if (!strstr(tryst_last_error(), wanted))
-        harness_fail(__FILE__, __LINE__, "\"%s\" is not in \"%s\"", wanted,
+        harness_fail(__FILE__, __LINE__, "\"%s\" is not part of \"%s\"", wanted,
                      tryst_last_error());
 }
 
-/* A key of two ranks and a name is the same at both ends, and its string is tryst_key_build's. */
+/* A key made of two ranks and a name is the same at both ends, and its string is that of
+ * tryst_key_build. */
 static void made_main(struct harness_rank *rank)
 {
     tryst_step *step = harness_step(rank, 1);
@@ -121,7 +122,7 @@ static void test_made_keys(void **state)
     run_two(made_main, NULL);
 }
 
-/* Edges that begin with '~' are the library's, those that have it elsewhere are not. */
+/* The library reserves edges that begin with '~'; a '~' at another place is allowed. */
 static void reserved_check(struct harness_rank *rank, tryst_step *step,
                            const tryst_tensor *tensor)
 {
@@ -196,7 +197,7 @@ static void test_arguments(void **state)
     run_two(arguments_main, NULL);
 }
 
-/* ---- receives of unknown shape ------------------------------------------------------------ */
+/* ---- receives of unknown shape ----------------------------------------------------- */
 
 struct alloc_call {
     char *data;
@@ -235,7 +236,8 @@ static void alloc_once(struct harness_rank *rank, tryst_step *step, size_t bytes
     tryst_op *op = submit(rank, step, "shape", rank->rank == 0 ? &tensor : NULL, &params);
     if ((rank->rank == 0) != send_first)
         harness_barrier(rank, rank->arg);
-    /* What no operation may end with would be misread by the waits: it becomes TRYST_E_INVALID. */
+    /* The waits would misread these statuses as their own, so they become
+     * TRYST_E_INVALID. */
     bool none = answer != TRYST_OK &&
                 (answer < 100 || answer == TRYST_E_TIMEOUT || answer == TRYST_E_FORKED ||
                  answer == TRYST_E_DEADLINE || answer == TRYST_E_CONTEXT ||
@@ -279,7 +281,7 @@ struct outcome_visit {
     tryst_step *step;
 };
 
-/* Every status as the callback's answer, and some that are none. */
+/* Use each status as the callback's answer, and some numbers that are not a status. */
 static int outcome_visit(void *arg, tryst_status status, const char *name,
                          const char *text)
 {
@@ -309,9 +311,10 @@ static void test_alloc(void **state)
     run_two(alloc_main, NULL);
 }
 
-/* ---- cancel, deadline, close -------------------------------------------------------------- */
+/* ---- cancel, deadline, close ------------------------------------------------------- */
 
-/* One end gives up before the other has come; the other learns it when it comes. */
+/* One end cancels before the other has submitted; the other gets the outcome when it
+ * submits. */
 static void cancel_main(struct harness_rank *rank)
 {
     char *data = calloc(1, LARGE);
@@ -322,13 +325,13 @@ static void cancel_main(struct harness_rank *rank)
             if (rank->rank == canceler) {
                 tryst_op *op = submit(rank, step, "c", &tensor, NULL);
                 for (int k = 0; k < 10 * canceler; k++)
-                    tryst_progress(rank->ctx); /* parked, or not even announced */
+                    tryst_progress(rank->ctx); /* a parked or not yet announced receive */
                 CHECK_STATUS(tryst_op_cancel(op), TRYST_OK);
                 if (sizes[i] == LARGE || canceler == 1)
                     harness_end(op, TRYST_E_CANCELED);
                 else
-                    tryst_op_release(
-                        op); /* its bytes may have left: the consumer decides */
+                    /* the bytes may have left, so the consumer decides */
+                    tryst_op_release(op);
                 harness_barrier(rank, rank->arg);
             } else {
                 harness_barrier(rank, rank->arg);
@@ -340,7 +343,8 @@ static void cancel_main(struct harness_rank *rank)
             }
             harness_barrier(rank, rank->arg);
         }
-    tryst_tensor tensor = harness_tensor(data, LARGE); /* the numbers are still in step */
+    /* both ends still count the same numbers */
+    tryst_tensor tensor = harness_tensor(data, LARGE);
     harness_end(submit(rank, step, "c", &tensor, NULL), TRYST_OK);
     harness_step_close(step);
     free(data);
@@ -351,8 +355,8 @@ static void test_cancel(void **state)
     run_two(cancel_main, NULL);
 }
 
-/* A small send leaves at once; where no receive ever comes, its cancel ends it all the same, and a
- * receive that comes later learns of it. */
+/* A small send leaves at once. Where a receive never arrives, a cancel still ends the
+ * send, and a receive that is posted later gets the cancel as its outcome. */
 static void unreceived_main(struct harness_rank *rank)
 {
     char data[SMALL] = {0};
@@ -386,9 +390,10 @@ static void deadline_main(struct harness_rank *rank)
     tryst_tensor tensor = harness_tensor(data, LARGE);
     tryst_op_params params = {.struct_size = sizeof params, .deadline_ns = 300000000};
     tryst_error error = {.struct_size = sizeof error};
-    /* Connecting may take longer than the deadline: be connected first. */
+    /* Connect first, because that may take longer than the deadline. */
     harness_end(submit(rank, step, "connect", &tensor, NULL), TRYST_OK);
-    /* A wait that ends before the deadline says so, and nothing of the operation. */
+    /* A wait that ends before the deadline returns TRYST_E_TIMEOUT, and the operation
+     * goes on. */
     tryst_op_params hour = {.struct_size = sizeof hour,
                             .deadline_ns = 3600 * 1000000000ull};
     tryst_op *op =
@@ -404,8 +409,8 @@ static void deadline_main(struct harness_rank *rank)
     CHECK_STATUS(tryst_op_error(op, &error), TRYST_E_DEADLINE);
     if (!strstr(error.text, rank->rank ? "send" : "receive") ||
         !strstr(error.key, "nobody"))
-        harness_fail(__FILE__, __LINE__, "what it waited for: %s (%s)", error.text,
-                     error.key);
+        harness_fail(__FILE__, __LINE__, "the error does not name the operation: %s (%s)",
+                     error.text, error.key);
     CHECK_EQ(error.step, 1);
     tryst_op_release(op);
     harness_barrier(rank, rank->arg);
@@ -418,7 +423,8 @@ static void test_deadline(void **state)
     run_two(deadline_main, NULL);
 }
 
-/* The deadline of one end is that of both: each names the rank that had it. */
+/* The deadline of one end ends both ends, and each names the rank that had the
+ * deadline. */
 static void deadline_met_main(struct harness_rank *rank)
 {
     char *data = calloc(1, LARGE);
@@ -474,8 +480,9 @@ static void test_close_with_pending(void **state)
     run_two(close_pending_main, NULL);
 }
 
-/* The consumer closes its step without having received: the sends learn of it, though nothing of
- * theirs has left. One receive was posted, and given up before it was announced. */
+/* The consumer closes its step without a matched receive: the sends end with that status
+ * although none of their bytes has left. One receive was posted, and cancelled before it
+ * was announced. */
 static void unwanted_main(struct harness_rank *rank)
 {
     char *data = calloc(1, LARGE);
@@ -483,7 +490,7 @@ static void unwanted_main(struct harness_rank *rank)
     tryst_tensor large = harness_tensor(data, LARGE);
     tryst_error error = {.struct_size = sizeof error};
     tryst_op *ops[2] = {NULL};
-    /* They know each other, so what the consumer says next can only be about the step. */
+    /* Connect first, so that the consumer's next frame can only concern the step. */
     harness_end(submit(rank, step, "first", &large, NULL), TRYST_OK);
     if (rank->rank == 0)
         for (int i = 0; i < 2; i++)
@@ -513,7 +520,7 @@ static void test_close_unreceived(void **state)
     run_two(unwanted_main, NULL);
 }
 
-/* The producer is a step ahead; what it sent waits for the step to be opened here. */
+/* The producer is one step ahead; its data waits until the consumer opens the step. */
 static void early_main(struct harness_rank *rank)
 {
     char *data = calloc(1, LARGE);
@@ -538,7 +545,7 @@ static void test_early(void **state)
     run_two(early_main, NULL);
 }
 
-/* ---- abort -------------------------------------------------------------------------------- */
+/* ---- abort ------------------------------------------------------------------------- */
 
 static void abort_main(struct harness_rank *rank)
 {
@@ -567,7 +574,7 @@ static void abort_main(struct harness_rank *rank)
     tryst_tensor tensor = harness_tensor(data, sizeof data);
     struct harness_key key = harness_key(rank, from, rank->rank, "later");
     CHECK_STATUS(tryst_recv(step, key.text, &tensor, NULL, &op), TRYST_E_ABORTED);
-    /* the other step goes on */
+    /* the other step is unaffected */
     tryst_op *send = harness_send(rank, other, (rank->rank + 1) % 3, "x", large, SMALL);
     harness_end(kept, TRYST_OK);
     harness_end(send, TRYST_OK);
@@ -586,7 +593,7 @@ static void test_abort(void **state)
     assert_int_equal(failed, 0);
 }
 
-/* ---- handles and callbacks ---------------------------------------------------------------- */
+/* ---- handles and callbacks --------------------------------------------------------- */
 
 struct chain {
     struct harness_rank *rank;
@@ -597,7 +604,7 @@ struct chain {
     bool waited;
 };
 
-/* Each completion submits the next operation; waiting is refused. */
+/* Submit the next operation from each completion; a wait from a callback is refused. */
 static void on_link(void *arg, tryst_op *op, tryst_status status)
 {
     struct chain *chain = arg;
@@ -619,7 +626,7 @@ static void callbacks_main(struct harness_rank *rank)
     tryst_op_params params = {
         .struct_size = sizeof params, .callback = on_link, .arg = &chain};
     tryst_op_release(submit(rank, chain.step, "chain", &tensor, &params));
-    CHECK_EQ(atomic_load(&chain.ended), 0); /* never inside a submission */
+    CHECK_EQ(atomic_load(&chain.ended), 0); /* callbacks never run inside a submission */
     while (atomic_load(&chain.ended) < 201)
         if (!tryst_progress(rank->ctx))
             usleep(100);
@@ -631,7 +638,7 @@ static void test_callbacks(void **state)
     run_two(callbacks_main, NULL);
 }
 
-/* Nothing but poll, on the context's descriptor. */
+/* Use only poll, on the context's descriptor. */
 static void event_loop_main(struct harness_rank *rank)
 {
     char *data = calloc(1, LARGE);
@@ -673,7 +680,7 @@ static void fork_main(struct harness_rank *rank)
         tryst_status said = rank->rank == 0
                                 ? tryst_send(step, key.text, &tensor, NULL, &child_op)
                                 : tryst_recv(step, key.text, &tensor, NULL, &child_op);
-        tryst_close(rank->ctx); /* harmless */
+        tryst_close(rank->ctx); /* has no effect after the fork */
         _exit(ok && said == TRYST_E_FORKED ? 0 : 1);
     }
     CHECK(waitpid(pid, &status, 0) == pid);
@@ -686,11 +693,11 @@ static void fork_main(struct harness_rank *rank)
 static void test_fork(void **state)
 {
     if (!harness_has_processes())
-        skip(); /* threads of one process would fork one another */
+        skip(); /* threads of one process would fork each other */
     run_two(fork_main, NULL);
 }
 
-/* ---- memory ------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------ */
 
 static void memory_main(struct harness_rank *rank)
 {
@@ -724,7 +731,7 @@ static void test_memory(void **state)
     run_two(memory_main, NULL);
 }
 
-/* ---- memory that does not cover the tensor ------------------------------------------------ */
+/* ---- memory that does not cover the tensor ----------------------------------------- */
 
 struct cover {
     char *data;
@@ -740,7 +747,7 @@ static tryst_status on_alloc_cover(void *arg, tryst_tensor *tensor)
     return TRYST_OK;
 }
 
-/* Rank 1 lets the library ask for room, and answers with `cover`. */
+/* Let rank 1 receive with an alloc callback that answers with `cover`. */
 static void cover_ask(struct harness_rank *rank, tryst_step *step, char *data,
                       struct cover *cover, tryst_status wanted)
 {

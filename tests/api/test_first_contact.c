@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two ranks that meet for the first time while one of them does not look: it computes, is stopped at
- * any moment of connecting, or comes to look only when the other has left. Its kernel answers for it,
- * so none of the library's time-outs may call it dead; a kernel that is gone is.
+/* First contact of two ranks while one of them makes no call: it computes, is stopped at
+ * any moment of the connection, or makes its first call after the other has left. The
+ * idle rank's kernel still answers, so none of the library's time-outs may declare it
+ * dead; a rank whose kernel is gone is dead.
  *
- * TRYST_TEST_MOMENTS: moments of a stop in one run (each takes four ranks), TRYST_TEST_ROUNDS: runs;
- * TRYST_TEST_SPAN_US: the moments of all runs lie evenly in so much time after the first call;
- * TRYST_TEST_STOP_MS: how long a stop lasts. */
+ * TRYST_TEST_MOMENTS: stops in one run (each takes four ranks). TRYST_TEST_ROUNDS: runs.
+ * TRYST_TEST_SPAN_US: the stops of all runs are spread evenly over this time after the
+ * first call. TRYST_TEST_STOP_MS: how long a stop lasts. */
 #include "harness.h"
 
 #include "support/unit.h"
@@ -21,17 +22,18 @@
 
 enum { BYTES = 100000, AWAY_MS = 2300, MOMENTS_MAX = 15 };
 
-/* Each of them is shorter than a rank is away. */
+/* Each time-out is shorter than the absence of a rank. */
 static const char *const config[] = {"connect_timeout", "1s", "peer_timeout", "2s", NULL};
 
 struct contact {
     _Atomic(uint32_t) counter, gone;
     _Atomic(pid_t) pids[HARNESS_RANKS_MAX];
     int late;
-    uint64_t first_us, apart_us; /* the first stop, and the time from each to the next */
+    uint64_t first_us, apart_us; /* the first stop, and the time between two stops */
 };
 
-/* Both ways: eight bytes that come by themselves, and bulk that waits for its receive. */
+/* Exchange both ways: eight bytes, which are sent eagerly, and bulk, which waits for its
+ * receive. */
 static void exchange(struct harness_rank *rank, tryst_step *step, int peer, char *data)
 {
     tryst_op *ops[] = {
@@ -51,7 +53,7 @@ static char *buffers(void)
     return data;
 }
 
-/* Rank 2 makes no call after opening its group; all others want to meet it. */
+/* Rank 2 makes no call after it has opened its group; all other ranks connect to it. */
 static void away_main(struct harness_rank *rank)
 {
     char *data = buffers();
@@ -73,8 +75,8 @@ static uint32_t others_above(const struct harness_rank *rank)
     return (uint32_t)(rank->size - 1 - rank->rank - (contact->late > rank->rank));
 }
 
-/* All others leave, the last one first, before `late`, which knows none of them yet, looks for the first
- * time. */
+/* All other ranks leave, the last one first, before `late`, which has connected to none
+ * of them, makes its first call. */
 static void left_main(struct harness_rank *rank)
 {
     struct contact *contact = rank->arg;
@@ -92,7 +94,8 @@ static void left_main(struct harness_rank *rank)
             CHECK_STATUS(tryst_wait(op, TRYST_FOREVER), TRYST_E_PEER);
             CHECK_STATUS(tryst_op_error(op, &error), TRYST_E_PEER);
             if (!strstr(error.text, "has left the group"))
-                harness_fail(__FILE__, __LINE__, "not said to have left: %s", error.text);
+                harness_fail(__FILE__, __LINE__, "the text does not report the leave: %s",
+                             error.text);
             tryst_op_release(op);
         }
         CHECK_EQ(harness_counter(rank->ctx, "peers_given_up"), 0);
@@ -107,9 +110,9 @@ static void left_main(struct harness_rank *rank)
     atomic_fetch_add(&contact->gone, 1);
 }
 
-/* ---- in a lab: hosts that vanish ---------------------------------------------------------- */
+/* ---- in a lab: hosts that vanish --------------------------------------------------- */
 
-/* This rank's host is off the network from now on. */
+/* Take the host of this rank off the network. */
 static void interfaces_down(void)
 {
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -128,8 +131,9 @@ static void interfaces_down(void)
     close(fd);
 }
 
-/* Rank 2's host vanishes before anybody connects to it, rank 3's once its kernel has taken all that the
- * others had to say; neither rank makes a call. The others cannot reach rank 2, and find rank 3 dead. */
+/* Rank 2's host vanishes before any rank connects to it; rank 3's host vanishes after its
+ * kernel has accepted everything that the others sent. Neither rank makes a call. The
+ * others cannot reach rank 2, and declare rank 3 dead. */
 static void vanish_main(struct harness_rank *rank)
 {
     struct contact *contact = rank->arg;
@@ -145,7 +149,7 @@ static void vanish_main(struct harness_rank *rank)
             interfaces_down();
         while (atomic_load(&contact->gone) < 2)
             harness_sleep_ms(1);
-        _exit(0); /* its context has nobody to talk to */
+        _exit(0); /* the context cannot reach any peer, so it is not closed */
     }
     char *data = buffers();
     tryst_step *step = harness_step(rank, 1);
@@ -166,10 +170,10 @@ static void vanish_main(struct harness_rank *rank)
     harness_close(rank);
 }
 
-/* ---- stopped ------------------------------------------------------------------------------ */
+/* ---- stopped ----------------------------------------------------------------------- */
 
-/* Four ranks for each moment: the lower one of the first two is stopped, the higher one of the others.
- * The last rank of all stops them. */
+/* Each stop takes four ranks: of the first two the lower one is stopped, of the other two
+ * the higher one. The last rank of all stops them. */
 static int victim_of(unsigned stop)
 {
     return (int)(2 * stop + stop % 2);
@@ -214,7 +218,7 @@ static void stopped_main(struct harness_rank *rank)
     harness_step_close(step);
 }
 
-/* ---- tests -------------------------------------------------------------------------------- */
+/* ---- tests ------------------------------------------------------------------------- */
 
 static void run(void (*main)(struct harness_rank *), int size, const struct contact *plan,
                 bool no_group)
@@ -248,7 +252,8 @@ static void test_meet_left(void **state)
 static void test_vanish(void **state)
 {
     if (!harness_in_lab()) {
-        print_message("skipped: only the hosts of a lab can vanish (tests/netlab)\n");
+        print_message(
+            "skipped: needs the hosts of a lab, which can vanish (tests/netlab)\n");
         skip();
     }
     run(vanish_main, 4, &(struct contact){0}, true);

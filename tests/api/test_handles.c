@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handles where they are of no use: in a forked child, NULL, and after tryst_close. Tables: a row for
- * each call of the manual that takes a context, a group, a step, an operation, a key or a trace. */
+/* Handles that are not usable: in a forked child, NULL, and after tryst_close. Each table
+ * has a row for each call of the manual that takes a context, a group, a step, an
+ * operation, a key or a trace. */
 #include "support/unit.h"
 
 #include <string.h>
@@ -17,7 +18,7 @@
 enum { BYTES = 64, LARGE = 1 << 20 };
 
 static struct rank {
-    tryst_ctx *ctx, *plain; /* the second has neither group nor trace */
+    tryst_ctx *ctx, *plain; /* `plain` has neither group nor trace */
     tryst_group *group;
     tryst_step *step;
     tryst_op *pending, *done;
@@ -25,7 +26,7 @@ static struct rank {
     tryst_mem *mem;
     tryst_tensor tensor;
     char text[TRYST_KEY_MAX + 1];
-    int fd; /* what is written there is kept */
+    int fd; /* descriptor of a file that keeps what is written to it */
 } r;
 
 static char in[LARGE], out[LARGE];
@@ -98,7 +99,7 @@ static void rank_open(void)
     fclose(file);
 }
 
-/* ---- in a forked child -------------------------------------------------------------------- */
+/* ---- in a forked child ------------------------------------------------------------- */
 
 #define FORKED_CALL(name, expression)                           \
     static tryst_status name(void)                              \
@@ -203,18 +204,19 @@ static int transport_seen(void *arg, const tryst_transport_info *info)
     return 1;
 }
 
-static int wrong; /* in the child */
+static int wrong; /* wrong rows so far, in the child */
 
 static void expect(bool right, const char *what, const char *said)
 {
     if (right)
         return;
-    dprintf(2, "in a forked child %s says %s\n", what, said);
+    dprintf(2, "in a forked child %s returns %s\n", what, said);
     wrong = 1;
 }
 #define EXPECT(condition) expect(condition, #condition, "no")
 
-/* What has no status does nothing; what only reads a handle goes on reading it. */
+/* Calls that return no status have no effect; calls that only read a handle still
+ * work. */
 static void forked_others(void)
 {
     EXPECT(tryst_progress(r.ctx) == 0);
@@ -244,7 +246,7 @@ static void forked_others(void)
 
 static void child_main(void)
 {
-    alarm(10); /* a call that waits is wrong, and ends here */
+    alarm(10); /* a call that waits is wrong, and the alarm ends it */
     for (size_t i = 0; i < COUNT_OF(forked_calls); i++) {
         (void)tryst_last_error_set(TRYST_OK, "untouched");
         tryst_status status = forked_calls[i].call();
@@ -267,7 +269,7 @@ static void test_forked(void **state)
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
-    /* Nothing of it has reached the parent. */
+    /* The parent's context is unchanged. */
     tryst_op *send = send_of("pending", out, BYTES);
     assert_int_equal(tryst_wait(r.pending, TRYST_FOREVER), TRYST_OK);
     assert_int_equal(tryst_wait(send, TRYST_FOREVER), TRYST_OK);
@@ -282,15 +284,16 @@ static void test_forked(void **state)
     close(r.fd);
 }
 
-/* ---- NULL --------------------------------------------------------------------------------- */
+/* ---- NULL -------------------------------------------------------------------------- */
 
-/* A call that a NULL crashes ends the program, with the row's name as the last that it said. */
+/* Print the name of the row, then evaluate it: if a NULL crashes the call, the last line
+ * of output names the row. */
 #define ROW(expression)                     \
     do {                                    \
         print_message("%s\n", #expression); \
         assert_true(expression);            \
     } while (0)
-/* And its sentence is of the form "cannot do X: reason". */
+/* Also fail unless the error text has the form "cannot do X: reason". */
 #define INVALID(expression)                                            \
     ROW((tryst_last_error_set(TRYST_OK, "untouched"), (expression)) == \
             TRYST_E_INVALID &&                                         \
@@ -392,9 +395,9 @@ static void test_null(void **state)
     tryst_close(NULL);
 }
 
-/* ---- after the close ---------------------------------------------------------------------- */
+/* ---- after the close --------------------------------------------------------------- */
 
-/* Whatever was pending, announced or not, ends with TRYST_E_CONTEXT. */
+/* All pending operations, announced or not, end with TRYST_E_CONTEXT. */
 static void test_closed(void **state)
 {
     static const size_t sizes[] = {BYTES, LARGE};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks that do not fit together: an older library, a setting that must be equal and is not, or a topology of
- * another number of ranks. Every rank gets the status, and a sentence that names what differs, the values and
- * the ranks.
+/* Ranks that do not fit together: an older library, a setting that differs and must be
+ * equal, or a topology of another number of ranks. Every rank gets the status and a text
+ * that names the difference, the values and the ranks.
  *
- * An older peer is played in the caller's all-gather, which changes what one rank gives. */
+ * The caller's all-gather imitates an older peer: it changes the blob of one rank. */
 #include "harness.h"
 
 #include "support/unit.h"
@@ -16,12 +16,15 @@ enum { RANKS = 3, BLOB_MAX = 64 * 1024 };
 
 struct meeting {
     _Atomic(uint32_t) given;
-    _Atomic(uint32_t) turns;        /* how many all-gathers have ended */
-    bool old;                       /* rank 2 speaks the wire version before ours */
-    char blobs[2][RANKS][BLOB_MAX]; /* a turn's are read until the next one has ended */
+    _Atomic(uint32_t) turns; /* number of all-gathers that have ended */
+    /* rank 2 has the wire version before the current one */
+    bool old;
+    /* the blobs of a turn are read until the next turn has ended */
+    char blobs[2][RANKS][BLOB_MAX];
 };
 
-/* A rank's entry begins with wire version and byte order (rendezvous/bootstrap/roster/roster.h). */
+/* Lower the wire version of a rank's entry, which begins with wire version and byte order
+ * (rendezvous/bootstrap/roster/roster.h). */
 static void version_lower(char *blob, size_t bytes)
 {
     uint32_t words[2];
@@ -55,17 +58,18 @@ static int meeting_gather(void *arg, const void *mine, void *all, size_t bytes)
 static void says(const char *text, const char *part)
 {
     if (!strstr(text, part))
-        harness_fail(__FILE__, __LINE__, "\"%s\" does not say \"%s\"", text, part);
+        harness_fail(__FILE__, __LINE__, "\"%s\" does not contain \"%s\"", text, part);
 }
 
-/* The wire version that the sentence gives a rank: "rank 2 has wire version 4", "rank 0 has 5". */
+/* Return the wire version that the text gives a rank: "rank 2 has wire version 4", or
+ * "rank 0 has 5". */
 static unsigned long version_of(const char *text, int rank)
 {
     char speaks[32];
     snprintf(speaks, sizeof speaks, "rank %d has ", rank);
     const char *at = strstr(text, speaks);
     if (!at)
-        harness_fail(__FILE__, __LINE__, "\"%s\" does not say \"%s\"", text, speaks);
+        harness_fail(__FILE__, __LINE__, "\"%s\" does not contain \"%s\"", text, speaks);
     at += strlen(speaks);
     return strtoul(at + strcspn(at, "0123456789"), NULL, 10);
 }
@@ -83,7 +87,7 @@ static tryst_ctx *context_open(const struct harness_rank *rank)
 
 static void log_line(void *arg, tryst_log_level level, const char *line)
 {
-    (void)arg, (void)level, (void)line; /* the sentence that is expected is logged, too */
+    (void)arg, (void)level, (void)line; /* the expected text is logged as well */
 }
 
 static void old_main(struct harness_rank *rank)
@@ -118,7 +122,7 @@ static void setting_main(struct harness_rank *rank)
     tryst_close(ctx);
 }
 
-/* The words are a made-up cluster of two ranks. */
+/* The words describe an imaginary cluster of two ranks. */
 static void topology_main(struct harness_rank *rank)
 {
     tryst_group *group = NULL;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tryst as a guest: a program with an event loop, threads, timers, signal handlers and a mask of its
- * own, which keep what is theirs while contexts open, load modules, move tensors and close; and two
- * contexts of one process at a time, in two jobs.
+/* Tryst as a guest of a program with an event loop, threads, timers, signal handlers and
+ * a signal mask. The program's resources must not change while contexts open, load
+ * modules, move tensors and close; two contexts of one process may be in two jobs at
+ * once.
  *
- * One idea: the program never waits in the library. It sleeps in its own epoll, where the context's
- * descriptor is one among others, and looks at what is its own before, amid and after. */
+ * One idea: the program never waits in the library. It sleeps in its own epoll, with the
+ * context's descriptor among others, and checks its resources before, during and
+ * after. */
 #include "harness.h"
 
 #include "support/patience.h"
@@ -42,12 +44,13 @@ static void run_two(void (*main)(struct harness_rank *rank), const char *const *
     assert_int_equal(failed, 0);
 }
 
-/* ---- the host's own loop ------------------------------------------------------------------ */
+/* ---- the host's own loop ----------------------------------------------------------- */
 
 struct loop {
     int epoll_fd, timer_fd, event_fd;
-    bool passive;          /* a progress thread drives: only look */
-    uint64_t ticks, pokes; /* of the program's own descriptors */
+    /* a progress thread drives the engine, so the loop never progresses */
+    bool passive;
+    uint64_t ticks, pokes; /* events of the program's own timer and eventfd */
 };
 
 static void loop_add(const struct loop *loop, int fd)
@@ -77,7 +80,8 @@ static void loop_close(struct loop *loop)
     close(loop->epoll_fd);
 }
 
-/* Until something of the program's own or a context's is ready, or at once; serves the former. */
+/* Serve the program's own descriptors. If `sleeps`, first wait until one of them or a
+ * context's descriptor is ready. */
 static void loop_serve(struct loop *loop, bool sleeps)
 {
     struct epoll_event events[8];
@@ -94,7 +98,8 @@ static void loop_serve(struct loop *loop, bool sleeps)
     }
 }
 
-/* One turn: contexts progress; the program sleeps only when all of them are armed. */
+/* Take one turn: contexts progress, and the program sleeps only if all of them are
+ * armed. */
 static void loop_turn(struct loop *loop, tryst_ctx *const *contexts, int count)
 {
     bool sleeps = true;
@@ -114,9 +119,9 @@ static void loop_until(struct loop *loop, tryst_ctx *const *contexts, int count,
     tryst_op_release(op);
 }
 
-/* ---- the host's signals ------------------------------------------------------------------- */
+/* ---- the host's signals ------------------------------------------------------------ */
 
-static _Atomic(uint32_t) alarms; /* relaxed: a counter */
+static _Atomic(uint32_t) alarms; /* relaxed: only a counter */
 
 static void on_signal(int number)
 {
@@ -127,7 +132,7 @@ static void on_signal(int number)
 static const int handled[] = {SIGALRM, SIGUSR1, SIGUSR2, SIGPIPE, SIGCHLD,
                               SIGSEGV, SIGBUS,  SIGINT,  SIGTERM};
 
-/* Without SA_RESTART: whoever is inside a kernel call hears of it. */
+/* Install handlers without SA_RESTART, so that kernel calls return EINTR. */
 static void handlers_set(struct sigaction *before)
 {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK};
@@ -143,9 +148,9 @@ static void handlers_restore(const struct sigaction *before)
         CHECK(sigaction(handled[i], &before[i], NULL) == 0);
 }
 
-/* ---- what belongs to the program ---------------------------------------------------------- */
+/* ---- what belongs to the program --------------------------------------------------- */
 
-/* SA_RESTORER, which libc adds for itself whenever an action is set. */
+/* SA_RESTORER, which libc adds whenever an action is set. */
 enum { RESTORER = 0x04000000 };
 
 struct belongings {
@@ -163,7 +168,8 @@ static void belongings_look(struct belongings *own)
 {
     memset(own, 0, sizeof *own);
     for (int i = 1; i < NSIG; i++)
-        sigaction(i, NULL, &own->actions[i]); /* fails for libc's own: stays zero */
+        /* fails for libc's own signals, which stay zero */
+        sigaction(i, NULL, &own->actions[i]);
     pthread_sigmask(SIG_SETMASK, NULL, &own->mask);
     CHECK(sigaltstack(NULL, &own->stack) == 0);
     CHECK(getitimer(ITIMER_REAL, &own->timer) == 0);
@@ -177,14 +183,14 @@ static void belongings_look(struct belongings *own)
 
 static bool action_is_same(const struct sigaction *a, const struct sigaction *b)
 {
-    /* TSan keeps handlers' masks to itself */
+    /* TSan does not report the masks of handlers */
     bool masks = a->sa_handler == on_signal && !harness_is_sanitized();
     return a->sa_handler == b->sa_handler && !((a->sa_flags ^ b->sa_flags) & ~RESTORER) &&
            (!masks ||
             sigismember(&a->sa_mask, SIGHUP) == sigismember(&b->sa_mask, SIGHUP));
 }
 
-/* The first signal whose action differs, or 0. */
+/* Return the first signal whose action differs, or 0. */
 static int signal_changed(const struct belongings *before)
 {
     struct sigaction now;
@@ -197,8 +203,8 @@ static int signal_changed(const struct belongings *before)
     return 0;
 }
 
-/* While a fabric starts, in a thread of the library's, the fabric's handlers may be there (tryst.h): they
- * are gone when the start has ended. */
+/* Compare the signal actions. While a thread of the library starts a fabric, the fabric's
+ * handlers may be installed (tryst.h); they are gone when the start has ended. */
 static void signals_compare(const struct belongings *before)
 {
     const uint64_t most_ns = 10000000000;
@@ -208,7 +214,7 @@ static void signals_compare(const struct belongings *before)
            patience_spent_ns(&patience) < most_ns)
         harness_sleep_ms(1);
     if (changed)
-        harness_fail(__FILE__, __LINE__, "signal %d is handled otherwise now", changed);
+        harness_fail(__FILE__, __LINE__, "signal %d has another handler now", changed);
 }
 
 static void belongings_compare(const struct belongings *before)
@@ -226,16 +232,18 @@ static void belongings_compare(const struct belongings *before)
     CHECK_EQ(now.environment_count, before->environment_count);
 }
 
-/* ---- threads ------------------------------------------------------------------------------ */
+/* ---- threads ----------------------------------------------------------------------- */
 
 struct host {
     struct loop loop;
     _Atomic(bool) ending;
     pthread_t threads[HOST_THREADS];
-    _Atomic(pid_t) ids[HOST_THREADS + 1]; /* the program's own, the main one last */
+    /* threads of the program, the main thread last */
+    _Atomic(pid_t) ids[HOST_THREADS + 1];
 };
 
-/* A thread of the program: pokes its loop, and has some signals blocked as it likes. */
+/* Run a thread of the program that writes to the loop's eventfd and blocks some
+ * signals. */
 static void *host_thread(void *arg)
 {
     struct host *host = arg;
@@ -260,8 +268,8 @@ static void *host_thread(void *arg)
     return NULL;
 }
 
-/* The signals that thread `id` of this process has blocked, as the kernel says; all where it has ended
- * meanwhile, or is about to (it has no mask then). */
+/* Return the signals that thread `id` of this process blocks, read from /proc. Return all
+ * signals for a thread that has ended or is ending, because such a thread has no mask. */
 static uint64_t blocked_mask(const char *id)
 {
     char path[64], line[256];
@@ -287,8 +295,9 @@ static bool is_own(const struct host *host, pid_t id)
     return false;
 }
 
-/* Threads that are none of the program's take none of its signals: all that can be are blocked.
- * `before` of them were there before (the harness's watchdog). Returns how many there are. */
+/* Fail unless the library's threads block all of the program's signals that can be
+ * blocked. `before`: threads that ran before, such as the harness's watchdog. Return the
+ * number of threads that are not the program's. */
 static int guests_count(const struct host *host, int before)
 {
     const uint64_t catchable = (1ull << (SIGALRM - 1)) | (1ull << (SIGUSR1 - 1)) |
@@ -307,7 +316,8 @@ static int guests_count(const struct host *host, int before)
     closedir(dir);
     if (open > before)
         harness_fail(__FILE__, __LINE__,
-                     "%d threads of others take the program's signals", open - before);
+                     "%d threads of the library accept the program's signals",
+                     open - before);
     return count;
 }
 
@@ -331,22 +341,22 @@ static void host_close(struct host *host)
     loop_close(&host->loop);
 }
 
-/* ---- a guest ------------------------------------------------------------------------------ */
+/* ---- a guest ----------------------------------------------------------------------- */
 
 static uint64_t fill_seed(int round, int context, int process)
 {
     return ((uint64_t)round * 2 + (uint64_t)context) * 2 + (uint64_t)process;
 }
 
-/* Small and large tensors both ways, waited for in the program's own loop. */
+/* Exchange small and large tensors both ways, and wait in the program's own loop. */
 static void talk(struct host *host, struct harness_rank *ranks, int count,
                  uint64_t step_id)
 {
     tryst_ctx *contexts[2] = {NULL, NULL};
     tryst_step *steps[2];
     tryst_op *ops[2][2];
-    static char out[2][2][LARGE],
-        in[2][2][LARGE]; /* by rank, by context: ranks may be threads */
+    /* by rank and by context, because ranks may be threads */
+    static char out[2][2][LARGE], in[2][2][LARGE];
     int me = ranks[0].rank;
     for (int c = 0; c < count; c++) {
         contexts[c] = ranks[c].ctx;
@@ -405,7 +415,8 @@ static void guest_main(struct harness_rank *rank)
     CHECK(setitimer(ITIMER_REAL, &never, NULL) == 0);
     CHECK(host.loop.ticks > 0 && host.loop.pokes > 0);
     CHECK(atomic_load(&alarms) > 0);
-    /* And none of ours is left, though the kernel lists a thread for a moment after it was joined. */
+    /* No thread of the library is left. The kernel lists a thread for a moment after its
+     * join. */
     for (int i = 0; i < LOST_MS && guests_count(&host, strangers) > strangers; i++)
         harness_sleep_ms(1);
     CHECK_EQ(guests_count(&host, strangers), strangers);
@@ -414,7 +425,7 @@ static void guest_main(struct harness_rank *rank)
     CHECK(sigaltstack(&old, NULL) == 0);
 }
 
-/* Ranks as threads would share one another's program. */
+/* Skipped for ranks as threads, which would share the program's state. */
 static void test_guest(void **state)
 {
     if (!harness_has_processes())
@@ -430,10 +441,10 @@ static void test_guest_with_a_progress_thread(void **state)
     run_two(guest_main, config);
 }
 
-/* ---- a program that signals itself all the time ------------------------------------------- */
+/* ---- a program that signals itself all the time ------------------------------------ */
 
-/* Nearly every kernel call of the library finds a signal there, also those that do not wait: poll
- * says so even with a timeout of 0. */
+/* Nearly every kernel call of the library is interrupted by a signal, also calls that do
+ * not wait: poll returns EINTR even with a timeout of 0. */
 static void stormed_main(struct harness_rank *rank)
 {
     const struct itimerval storm = {.it_interval.tv_usec = 100, .it_value.tv_usec = 100};
@@ -465,9 +476,10 @@ static void test_storm_of_signals(void **state)
     run_two(stormed_main, NULL);
 }
 
-/* ---- two contexts of one process ---------------------------------------------------------- */
+/* ---- two contexts of one process --------------------------------------------------- */
 
-/* Rank 1 serves at a socket of its own; the port goes to rank 0 by shared memory. */
+/* Return the port of the second job. Rank 1 listens at its own socket and passes the port
+ * in shared memory. */
 static int other_port(const struct harness_rank *rank, int *listen_fd_p)
 {
     _Atomic(uint32_t) *port = (_Atomic(uint32_t) *)rank->arg + 1;
@@ -486,7 +498,7 @@ static int other_port(const struct harness_rank *rank, int *listen_fd_p)
     return (int)atomic_load(port);
 }
 
-/* A second job of the same two processes, in which the ranks are the other way round. */
+/* Open a second job of the same two processes with the ranks exchanged. */
 static void other_open(const struct harness_rank *rank, struct harness_rank *other)
 {
     char text[16], address[32];
@@ -508,8 +520,9 @@ static void other_open(const struct harness_rank *rank, struct harness_rank *oth
     tryst_config_close(config);
 }
 
-/* Both processes have come here; until then all contexts go on: who has left one waits in it for its
- * peers to hear of that, while they may still want an answer of another one. */
+/* Wait until both processes call this function, with progress on all contexts. A process
+ * that leaves one context waits until its peers have received the leave, while these
+ * peers may still need answers from the other context. */
 static void contexts_meet(struct harness_rank *ranks, int count)
 {
     _Atomic(uint32_t) *come = (_Atomic(uint32_t) *)ranks[0].arg + 2;
@@ -534,7 +547,7 @@ static void two_jobs_main(struct harness_rank *rank)
         loop_add(&host.loop, tryst_event_fd(ranks[i].ctx));
     talk(&host, ranks, 2, 1);
     contexts_meet(ranks, 2);
-    harness_close(rank); /* the other one goes on without it */
+    harness_close(rank); /* the other context goes on */
     talk(&host, &ranks[1], 1, 2);
     tryst_group_close(ranks[1].group);
     tryst_close(ranks[1].ctx);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an idle peer costs: every rank connects to every other, moves a little both ways, and then looks
- * at what its process holds more than before, per peer.
+/* The cost of an idle peer. Every rank connects to every other, moves a little data both
+ * ways, and compares the resources of its process with those before, per peer.
  *
- * Ours are what our allocator counts, half of each segment that two processes share, links and pidfds:
- * at most 64 KiB and two descriptors. The fabric's is all else that has grown; it is only told.
- * TRYST_TEST_RANKS sets how many ranks (16). Prints a row of tests/perf/RESULTS.md. */
+ * The library's share is the memory that its allocator counts, half of each segment that
+ * two processes share, links and pidfds: at most 64 KiB and two descriptors. All other
+ * growth is the fabric's, which is printed without a limit. TRYST_TEST_RANKS sets the
+ * number of ranks (16). Prints a row of tests/perf/RESULTS.md. */
 #include "harness.h"
 
 #include "support/unit.h"
@@ -19,11 +20,12 @@
 enum { BULK = 16384, OURS_MOST = 64 * 1024, FDS_MOST = 2 };
 
 struct use {
-    double heap, segments; /* ours */
-    double memory;    /* all of the process: its share of what is shared, and its own */
-    double endpoints; /* peers that were exchanged with */
-    double pidfds, links, files,
-        sockets; /* descriptors: pidfds and Unix sockets are ours */
+    double heap, segments; /* bytes of the library */
+    /* bytes of the process: its private memory and its share of shared memory */
+    double memory;
+    double endpoints; /* peers with an open endpoint */
+    /* descriptors by kind; pidfds and links (Unix sockets) are the library's */
+    double pidfds, links, files, sockets;
 };
 
 struct shared {
@@ -31,7 +33,7 @@ struct shared {
     struct use per_peer[HARNESS_RANKS_MAX];
 };
 
-/* ---- looking ------------------------------------------------------------------------------ */
+/* ---- measuring --------------------------------------------------------------------- */
 
 static void fd_look(int fd, struct use *use)
 {
@@ -60,7 +62,8 @@ static void fds_look(struct use *use)
     closedir(dir);
 }
 
-/* Our mappings are named; the kernel says for each what part of it is this process's. */
+/* Read the mappings of the process. The library's segments have a name; for the others,
+ * the kernel reports the share of this process (Pss). */
 static void memory_look(struct use *use)
 {
     FILE *file = fopen("/proc/self/smaps", "re");
@@ -92,7 +95,7 @@ static struct use look(struct harness_rank *rank)
     return use;
 }
 
-/* ---- a rank ------------------------------------------------------------------------------- */
+/* ---- a rank ------------------------------------------------------------------------ */
 
 static void exchange(struct harness_rank *rank, tryst_step *step, const char *edge,
                      int to, int from, char *data, size_t bytes)
@@ -102,8 +105,8 @@ static void exchange(struct harness_rank *rank, tryst_step *step, const char *ed
     harness_end(recv, TRYST_OK);
 }
 
-/* With the next `last` ranks, from the `first` one on. One turn at a time, so that little is under
- * way at once. */
+/* Exchange with the ranks at distances `first` to `last`, one at a time, so that little
+ * is in flight at once. */
 static void turns(struct harness_rank *rank, tryst_step *step, int first, int last,
                   char *data)
 {
@@ -130,7 +133,8 @@ static void idle_main(struct harness_rank *rank)
     harness_barrier(rank, &shared->counter);
     struct use after = look(rank);
     harness_barrier(rank, &shared->counter);
-    /* Neighbours were there before, and links of the control tree. */
+    /* Some endpoints (neighbours) and some links (of the control tree) were open
+     * before. */
     double peers = after.endpoints - before.endpoints,
            linked = after.pidfds - before.pidfds;
     CHECK_EQ(after.endpoints, rank->size - 1);
@@ -147,7 +151,7 @@ static void idle_main(struct harness_rank *rank)
     harness_barrier(rank, &shared->counter);
 }
 
-/* ---- all together ------------------------------------------------------------------------- */
+/* ---- all together ------------------------------------------------------------------ */
 
 static void more(double *most, double value)
 {

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Four ranks exchange 16 MiB each with each, and one is killed at a random moment of that: its peers
- * hear of it, by name, and go on among themselves as if nothing had been.
- * TRYST_TEST_KILLS sets how many. One more dies at the worst moment, in the fabric's own copy. */
+/* Four ranks exchange 16 MiB with each other, and one is killed at a random moment. Its
+ * peers get the death as the cause of their errors, by rank, and exchange with each other
+ * without errors.
+ *
+ * TRYST_TEST_KILLS sets the number of kills. In one more test the victim dies at the
+ * worst moment: during the fabric's own copy. */
 #include "harness.h"
 
 #include "support/unit.h"
@@ -20,8 +23,8 @@ struct kill_run {
     _Atomic(uint32_t) counter;
 };
 
-/* What a rank has for one peer: two tensors (what is sent is the same for all), and whether that peer is
- * known to be dead. */
+/* One rank's state for one peer: the tensor that is sent (the same for all peers), the
+ * tensor that is received, and whether the peer is known to be dead. */
 struct side {
     char *sent, *received;
     tryst_op *send, *recv;
@@ -35,7 +38,7 @@ static void side_start(struct harness_rank *rank, tryst_step *step, int peer,
     side->send = harness_send(rank, step, peer, edge, side->sent, bytes);
 }
 
-/* The outcome is OK; of the victim's it may also be its death. */
+/* True if the operation failed because the victim died. Fail on any other error. */
 static bool op_says_dead(tryst_op *op, int peer)
 {
     tryst_error error = {.struct_size = sizeof error, .text = ""};
@@ -50,7 +53,7 @@ static bool op_says_dead(tryst_op *op, int peer)
     return status != TRYST_OK;
 }
 
-/* All exchange with all whom they do not know to be dead. */
+/* Exchange between all ranks that are not known to be dead. */
 static void exchange(struct harness_rank *rank, tryst_step *step, const char *edge,
                      size_t bytes, struct side *sides)
 {
@@ -69,7 +72,7 @@ static void exchange(struct harness_rank *rank, tryst_step *step, const char *ed
     }
 }
 
-/* Another thread kills, so that it hits the rank wherever it is. */
+/* Kill from another thread, so that the rank dies wherever its main thread is. */
 static void *killer_main(void *arg)
 {
     uint64_t after_ns = *(const uint64_t *)arg;
@@ -80,7 +83,8 @@ static void *killer_main(void *arg)
     return NULL;
 }
 
-/* At any moment of the time that a round takes, and half as much again. */
+/* Start the killer with a random delay of up to one and a half times the duration of a
+ * round. */
 static void killer_start(const struct kill_run *run, uint64_t round_ns)
 {
     static uint64_t after_ns;
@@ -100,7 +104,8 @@ static void sides_open(struct side *sides)
     for (int i = 0; i < RANKS; i++) {
         sides[i] = (struct side){.sent = sent, .received = malloc(BYTES)};
         CHECK(sides[i].received);
-        memset(sides[i].received, 1, BYTES); /* paged in, so that the rounds take alike */
+        /* pages in the memory, so that all rounds take equally long */
+        memset(sides[i].received, 1, BYTES);
     }
 }
 
@@ -128,7 +133,8 @@ static void kill_main(struct harness_rank *rank)
         snprintf(edge, sizeof edge, "round %d", i);
         exchange(rank, step, edge, BYTES, sides);
     }
-    /* Whoever has not heard of the death by now hears of it here; the victim itself never comes so far. */
+    /* A rank without the death's notice gets the notice here. The victim never gets
+     * here. */
     tryst_op *never =
         harness_recv(rank, step, VICTIM, "never", sides[VICTIM].received, 8);
     CHECK(op_says_dead(never, VICTIM));
@@ -163,8 +169,8 @@ static void fault_kills(int signal_number)
     raise(SIGKILL);
 }
 
-/* The last half of what the victim sends cannot be read: whoever copies it in this process dies there,
- * with whatever the copy had claimed of the receiver's. */
+/* Send from memory whose last half cannot be read. A copy by this process dies there,
+ * after its claim on the receiver's memory; a copy by the kernel fails with an error. */
 static void victim_copies(struct harness_rank *rank, tryst_step *step)
 {
     struct sigaction action = {.sa_handler = fault_kills};
@@ -175,7 +181,7 @@ static void victim_copies(struct harness_rank *rank, tryst_step *step)
     CHECK(sigaction(SIGSEGV, &action, NULL) == 0);
     tryst_op *op = harness_send(rank, step, 0, "unreadable", data, BYTES);
     (void)tryst_wait(op, TRYST_FOREVER);
-    raise(SIGKILL); /* the kernel was the reader, and said so */
+    raise(SIGKILL); /* the kernel copied, and reported the error */
 }
 
 static void copy_main(struct harness_rank *rank)

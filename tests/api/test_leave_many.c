@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many ranks leave in good order after one step, on few cores: links break in every order, connections are
- * refused, and words of who has left come late. No rank is called dead, and none is given up.
+/* Many ranks leave in good order after one step, on few cores: links break in any order,
+ * connections are refused, and LEAVE messages arrive late. No rank may be declared dead
+ * or given up.
  *
- * TRYST_TEST_RANKS: how many ranks (48); TRYST_TEST_ROUNDS: runs (1). Prints each line of a rank's log that
- * has "died" in it. */
+ * TRYST_TEST_RANKS: number of ranks (48). TRYST_TEST_ROUNDS: runs (1). Each log line with
+ * "died" in it is printed. */
 #include "harness.h"
 
 #include "support/unit.h"
@@ -18,8 +19,8 @@ struct leaving {
 
 static struct leaving *leaving;
 
-/* Each rank gets bytes from the rank before it in rings of several widths, so that it has links to ranks that
- * are its neighbours in the control tree, and to such that are not. */
+/* Receive from lower ranks in rings of several widths: the links go to neighbours in the
+ * control tree and to other ranks. */
 static void leave_main(struct harness_rank *rank)
 {
     enum { BYTES = 8192 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The live page as tryst/live.h promises it: found by name, readable by others, written by nobody
- * else; an operation is on it from its submission to its completion; more operations than places
- * are counted; it goes with its group. How tryst-info tells of it is tests/tools/live's. */
+/* The live page as documented in tryst/live.h. The page is found by name, and other
+ * processes can read but not write it. An operation is on the page from its submission to
+ * its completion; operations beyond the number of places are counted; the page disappears
+ * with its group. tests/tools/live checks what tryst-info prints of it. */
 #include "support/patience.h"
 #include "support/unit.h"
 
@@ -17,7 +18,8 @@
 
 #define PREFIX "/memfd:" TRYST_LIVE_NAME
 
-/* A descriptor of this process that is a live page, and how many there are. */
+/* Return a descriptor of this process that is a live page, and the number of such
+ * descriptors. */
 static int page_find(int *count_p)
 {
     DIR *dir = opendir("/proc/self/fd");
@@ -55,7 +57,8 @@ static void rank_open(struct rank *rank)
     int fd = page_find(&count);
     assert_int_equal(count, 1);
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    int own = open(path, O_RDONLY | O_CLOEXEC); /* as another process would */
+    /* a new descriptor, as another process would open it */
+    int own = open(path, O_RDONLY | O_CLOEXEC);
     assert_true(own >= 0);
     off_t bytes = lseek(own, 0, SEEK_END);
     assert_true(bytes > (off_t)sizeof *rank->header);
@@ -83,7 +86,8 @@ static const struct tryst_live_op *op_at(const struct rank *rank, uint32_t place
                           place * rank->header->op_bytes);
 }
 
-/* The operation of `edge` on the page, NULL: none; `*count_p`: all that are there. */
+/* Return the operation of `edge` on the page, or NULL; `*count_p`: the number of
+ * operations on the page. */
 static const struct tryst_live_op *op_find(const struct rank *rank, const char *edge,
                                            int *count_p)
 {
@@ -132,7 +136,8 @@ static void test_header(void **state)
     assert_true(header->session != 0);
     assert_int_equal(header->steps_end, 8);
     assert_int_equal(header->steps_open, 1);
-    /* others cannot write it, also through a descriptor of the process itself */
+    /* no process can map the page for writing, not even by the library's own
+     * descriptor */
     errno = 0;
     assert_true(mmap(NULL, rank.bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
                      page_find(&count), 0) == MAP_FAILED);
@@ -140,7 +145,7 @@ static void test_header(void **state)
     rank_close(&rank);
 }
 
-/* Nobody but this test looks in after the submission, and the page has it. */
+/* The page has the operation after the submission, without a call that makes progress. */
 static void test_operation(void **state)
 {
     struct rank rank;
@@ -159,7 +164,8 @@ static void test_operation(void **state)
     assert_int_equal(op->number, 0);
     assert_int_equal(op->bytes, 8);
     assert_true(op->since_ns > 0 && op->since_ns <= tryst_now_ns(rank.ctx));
-    assert_int_equal(tryst_wait(recv, 20000000), TRYST_E_TIMEOUT); /* it sleeps on it */
+    /* the wait sleeps on the operation */
+    assert_int_equal(tryst_wait(recv, 20000000), TRYST_E_TIMEOUT);
     tryst_op *send = submit(&rank, true, "act", &out);
     assert_int_equal(tryst_wait(recv, TRYST_FOREVER), TRYST_OK);
     assert_int_equal(tryst_wait(send, TRYST_FOREVER), TRYST_OK);
@@ -170,7 +176,8 @@ static void test_operation(void **state)
     rank_close(&rank);
 }
 
-/* The places' keys change, and the page says the right one each time. */
+/* Each place is used again with another key, and the page shows the current key each
+ * time. */
 static void test_keys(void **state)
 {
     struct rank rank;
@@ -196,8 +203,8 @@ static void test_keys(void **state)
     rank_close(&rank);
 }
 
-/* More than there are places: all are counted, the oldest are there, and one that is waited for is
- * there in any case. */
+/* Submit more operations than there are places: all are counted, the oldest have places,
+ * and an operation that a thread waits for always has a place. */
 static void test_many(void **state)
 {
     enum { MANY = 1000 };

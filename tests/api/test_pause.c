@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A rank that makes no progress for longer than a time-out of the library's own is not late: what came
- * meanwhile is read before anything is given up. */
+/* A rank that makes no progress for longer than one of the library's time-outs first
+ * reads everything that has arrived; only then may a time-out expire. */
 #include "harness.h"
 
 #include "support/unit.h"
 
 #include <stdatomic.h>
 
-enum { RANKS = 3, BYTES = 100000, PAUSE_MS = 1300, TURNS = 100 }; /* two ticks and more */
+/* PAUSE_MS: more than two ticks */
+enum { RANKS = 3, BYTES = 100000, PAUSE_MS = 1300, TURNS = 100 };
 
 struct shared {
     _Atomic(uint32_t) counter;
     _Atomic(bool) paused;
-    _Atomic(uint32_t) turns; /* of rank 2 */
+    _Atomic(uint32_t) turns; /* turns of rank 2 */
 };
 
-/* Rank 1 begins to connect to rank 2, of whom it has seen nothing yet, and then computes, for so long
- * that rank 2 has had all it needs to answer. */
+/* Rank 1 begins to connect to rank 2, from which nothing has arrived yet, and then
+ * computes for so long that rank 2's answer arrives meanwhile. */
 static void pause_main(struct harness_rank *rank)
 {
     struct shared *shared = rank->arg;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tryst/pool.h through the public API: memory of a device (over the fake driver), pinned, and
- * registered; what is refused says what, where and what would fit. */
+/* tryst/pool.h through the public API: memory of a device (over the fake driver), pinned
+ * and registered memory. The text of a refusal names the amount, the memory and the
+ * amount that would fit. */
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -90,18 +91,20 @@ static void test_kinds(void **state)
         assert_int_equal(tryst_pool_count(pool, &counts), TRYST_OK);
         assert_int_equal(counts.in_use, 2);
         assert_int_equal(counts.in_use_bytes, 1024 + 3 * MIB);
-        assert_int_equal(counts.reserved_bytes, 6 * MIB); /* 2 and 4 */
+        assert_int_equal(counts.reserved_bytes, 6 * MIB); /* pieces of 2 and 4 MiB */
         assert_int_equal(self->seen.made, 2);
         assert_int_equal(tryst_pool_free(pool, data), TRYST_OK);
         assert_int_equal(tryst_pool_free(pool, data), TRYST_E_INVALID);
         assert_int_equal(tryst_pool_trim(pool), 2 * MIB);
         assert_int_equal(self->seen.dropped, 1);
-        assert_int_equal(tryst_pool_close(pool), 1); /* `more`, which is a mistake */
+        /* `more` is still allocated: a mistake of the caller */
+        assert_int_equal(tryst_pool_close(pool), 1);
         assert_int_equal(self->seen.dropped, 2);
     }
 }
 
-/* A stream that still copies from a piece keeps it from others, not from itself. */
+/* While a stream copies from a freed piece, the pool gives that piece to the same stream
+ * only. */
 static void test_streams(void **state)
 {
     struct fixture *self = *state;
@@ -119,7 +122,7 @@ static void test_streams(void **state)
                 TRYST_OK);
         assert_int_equal(tryst_event_record(self->device, streams[0], event), TRYST_OK);
         assert_int_equal(tryst_pool_free_after(pool, streams[0], data), TRYST_OK);
-        /* Given to another stream only when the copies are done. */
+        /* the other stream gets the piece only after the copies */
         while (tryst_pool_alloc_on(pool, streams[1], MIB, &other) != TRYST_OK)
             sched_yield();
         assert_int_equal(tryst_event_test(self->device, event), TRYST_OK);
@@ -133,7 +136,7 @@ static void test_streams(void **state)
     assert_int_equal(tryst_pool_close(pool), 0);
 }
 
-/* May the host read what a stream copies there? Only once it is there; nobody else gets it before. */
+/* tryst_pool_test reports a piece readable on the host only after the stream's copies. */
 static void test_read_now(void **state)
 {
     struct fixture *self = *state;
@@ -162,7 +165,7 @@ static void test_read_now(void **state)
     }
     assert_int_equal(tryst_pool_use(pool, stream, bytes), TRYST_E_INVALID);
     assert_int_equal(tryst_pool_test(pool, bytes), TRYST_E_INVALID);
-    /* A device that does not answer: nobody can know. */
+    /* The device fails, so the pool cannot report the state of the piece. */
     fake_cuda_fail("cuEventRecord", 1, 719);
     assert_int_equal(tryst_pool_use(pool, stream, data), TRYST_OK);
     assert_int_equal(tryst_pool_test(pool, data), TRYST_E_SYSTEM);
@@ -172,7 +175,8 @@ static void test_read_now(void **state)
     tryst_stream_close(self->device, stream);
     tryst_mem_release(mem);
     assert_int_equal(tryst_pool_close(pool), 0);
-    pool = pool_open(self, TRYST_POOL_REGISTERED, 0); /* no device, no streams */
+    /* a registered pool has no device and no streams */
+    pool = pool_open(self, TRYST_POOL_REGISTERED, 0);
     assert_int_equal(tryst_pool_alloc(pool, 100, &data), TRYST_OK);
     assert_int_equal(tryst_pool_use(pool, NULL, data), TRYST_E_INVALID);
     assert_int_equal(tryst_pool_test(pool, data), TRYST_OK);
@@ -197,13 +201,13 @@ static void test_out_of_memory(void **state)
         "fit: raise the limit, or use less at a time");
     assert_int_equal(tryst_pool_free(pool, data), TRYST_OK);
     assert_int_equal(tryst_pool_close(pool), 0);
-    /* The device itself has no more. */
+    /* the device itself is out of memory */
     pool = pool_open(self, TRYST_POOL_DEVICE, 0);
     assert_int_equal(tryst_pool_alloc(pool, (size_t)1 << 40, &more), TRYST_E_NOMEM);
     assert_non_null(
         strstr(tryst_last_error(), "CUDA driver, mem_alloc: CUDA_ERROR_OUT_OF_MEMORY"));
     assert_int_equal(tryst_pool_close(pool), 0);
-    /* It fails for another reason. */
+    /* the driver fails for another reason */
     pool = pool_open(self, TRYST_POOL_DEVICE, 0);
     fake_cuda_fail("cuMemAlloc", 1, 719);
     assert_int_equal(tryst_pool_alloc(pool, 100, &more), TRYST_E_SYSTEM);

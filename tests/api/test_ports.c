@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TRYST_PORT_RANGE: what is no range is refused at open, what is taken at the group's, both with a
- * sentence that says what to do. (That ranks listen nowhere else is tests/netlab/lab_ports.sh's.) */
+/* TRYST_PORT_RANGE: an invalid range is refused at tryst_open, a range without a free
+ * port at tryst_group_open; both texts give a remedy. (tests/netlab/lab_ports.sh checks
+ * that ranks listen on no other port.) */
 #include "support/unit.h"
 
 #include <arpa/inet.h>
@@ -42,7 +43,7 @@ static void test_no_range(void **state)
     assert_non_null(strstr(tryst_last_error(), "30000-30099"));
 }
 
-/* One port, taken by somebody at every address, and then free again. */
+/* One port, which another socket uses at every address and then frees. */
 static void test_taken(void **state)
 {
     char range[16];

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random traffic between 4 ranks: each submits its part in an order of its own.
+/* Random traffic between 4 ranks; each rank submits its part in a different order.
  *
- * Idea: one seed gives the whole plan (who sends what to whom, what is cancelled, dead or does not
- * fit), so both ends of a key know what may happen without asking each other. What each end saw
- * goes into shared memory and is compared in the end.
+ * Idea: one seed gives the whole plan (the pairs of ranks, and which operations are
+ * cancelled, dead or do not fit), so both ends of a key compute the allowed outcomes
+ * without communication. Each end writes its outcome into shared memory, and all outcomes
+ * are compared at the end.
  * Keys are used several times: number i meets number i, whatever the order of the keys.
- * Where ranks leave early, each step is a life of its own: the group is opened, all is submitted, and the group is closed
- * a random time after the first contact, with whatever is under way.
+ * In the runs where ranks leave early, each step has its own group: the group is opened,
+ * all operations are submitted, and the group is closed a random time after the first
+ * contact, with operations under way.
  *
- * TRYST_TEST_SEED replays a run. TRYST_TEST_OPS, TRYST_TEST_STEP_PAIRS, TRYST_TEST_BYTES and
- * TRYST_TEST_LEAST (the smallest tensor's bytes) set its size; TRYST_TEST_FABRIC_BYTES: what a fabric's pools
- * may grow by in the second half. Of 100 tensors TRYST_TEST_DEVICE (0) lie on a
- * device, each end for itself; of those that are sent there some are written in time, behind an event. */
+ * TRYST_TEST_SEED replays a run. TRYST_TEST_OPS, TRYST_TEST_STEP_PAIRS, TRYST_TEST_BYTES
+ * and TRYST_TEST_LEAST (bytes of the smallest tensor) set its size.
+ * TRYST_TEST_FABRIC_BYTES: allowed growth of a fabric's pools in the second half.
+ * TRYST_TEST_DEVICE (0): tensors of 100 that are on a device, drawn for each end; some of
+ * those that are sent from a device are written late, behind an event. */
 #include "rooms.h"
 
 #include "support/outcomes.h"
@@ -26,7 +29,7 @@
 
 enum { RANKS = 4, SUBMITTERS = 3, STEP_PAIRS = 400, LEAVING_PAIRS = 30, UNSEEN = -1 };
 
-/* What is done to a pair beside sending and receiving it. */
+/* The treatment of a pair, besides a send and a receive. */
 enum fate {
     PLAIN,
     CANCEL_SEND,
@@ -36,21 +39,21 @@ enum fate {
     DEADLINE_RECV,
     DEAD,
     MISMATCH,
-    NO_SEND, /* a receive alone, with a deadline */
-    NO_RECV, /* a send alone, cancelled */
+    NO_SEND, /* only a receive, with a deadline */
+    NO_RECV, /* only a send, which is cancelled */
     FATES
 };
 
-/* Where one end's tensor lies. */
+/* The memory of one end's tensor. */
 struct lies {
-    int device; /* -1: host */
+    int device; /* device number; -1: host */
     enum room_how how;
-    bool late; /* it is written behind an event */
+    bool late; /* written behind an event */
 };
 
 struct pair {
-    int src, dst, edge; /* edge: several pairs of one step share one */
-    uint64_t index;     /* of the run: names the bytes */
+    int src, dst, edge; /* several pairs of one step share an edge */
+    uint64_t index;     /* index in the run, from which the bytes are drawn */
     uint64_t bytes;
     int fate;
     bool alloc;
@@ -67,17 +70,18 @@ struct random_run {
     uint64_t seed;
     uint64_t ops;
     uint64_t bytes_least, bytes_max;
-    uint64_t fabric_bytes; /* that its pools may take late */
-    int step_pairs;        /* at most STEP_PAIRS */
-    int device_share;      /* of 100 tensors */
+    /* bytes by which a fabric's pools may grow in the second half */
+    uint64_t fabric_bytes;
+    int step_pairs;   /* pairs of one step, at most STEP_PAIRS */
+    int device_share; /* tensors of 100 that are on a device */
     bool threads, progress_thread, tight;
-    bool leaves; /* each step has a group of its own, which each rank closes early */
+    bool leaves; /* each step has its own group, which each rank closes early */
     _Atomic(uint32_t) counter;
     size_t outcomes_bytes;
     struct outcome outcomes[];
 };
 
-/* ---- the plan ----------------------------------------------------------------------------- */
+/* ---- the plan ---------------------------------------------------------------------- */
 
 static uint64_t steps_count(const struct random_run *run)
 {
@@ -112,7 +116,7 @@ static struct lies lies_draw(const struct random_run *run, uint64_t *state)
                          .late = random_below(state, 3) == 0};
 }
 
-/* The pairs of one step, from the seed and the step alone. */
+/* Draw the pairs of one step from the seed and the step alone. */
 static void plan_step(const struct random_run *run, uint64_t step, struct pair *pairs)
 {
     uint64_t state = run->seed * 0x9E3779B97F4A7C15ull + step * 0xD1B54A32D192ED03ull + 1;
@@ -137,18 +141,19 @@ static void plan_step(const struct random_run *run, uint64_t step, struct pair *
             pair->recv = lies_draw(run, &state);
         }
         if (pair->fate == NO_SEND || pair->fate == NO_RECV)
-            pair->edge = 1000 + i; /* would shift the numbers of the others */
+            /* an unmatched operation would shift the numbers of a shared key */
+            pair->edge = 1000 + i;
     }
 }
 
-/* ---- one rank ----------------------------------------------------------------------------- */
+/* ---- one rank ---------------------------------------------------------------------- */
 
 struct side {
     struct rank_run *owner;
     const struct pair *pair;
     bool is_send;
     bool cancel;
-    int place; /* in the order of submission */
+    int place; /* position in the order of submission */
     struct room room;
     _Atomic(tryst_op *) op;
 };
@@ -216,7 +221,8 @@ static bool same_key(const struct side *a, const struct side *b)
            a->pair->dst == b->pair->dst && a->pair->edge == b->pair->edge;
 }
 
-/* Any order, but the uses of one key in the plan's order: that is what numbers them. */
+/* Sort the sides by place, but keep the uses of each key in the plan's order, because
+ * that order numbers them. */
 static void order_make(struct rank_run *self)
 {
     for (int i = 0; i < self->count; i++)
@@ -230,7 +236,7 @@ static void order_make(struct rank_run *self)
     qsort(self->order, (size_t)self->count, sizeof self->order[0], by_place);
 }
 
-/* Each end says what it wants, or nothing. */
+/* Draw the priority of each end, independently of the other end. */
 static void urgency_draw(const struct side *side, tryst_op_params *params)
 {
     uint64_t drawn = side->pair->deadline_ns >> (side->is_send ? 4 : 8);
@@ -277,10 +283,11 @@ static void side_submit(struct side *side)
 
 struct submitter {
     struct rank_run *self;
-    int index; /* 0 … SUBMITTERS − 1 */
+    int index; /* index of the thread, 0 … SUBMITTERS − 1 */
 };
 
-/* One key is always submitted by the same thread: two would not agree on its numbers. */
+/* Submit the operations of this thread's keys. All uses of a key are submitted by one
+ * thread, because two threads would not agree on the numbers. */
 static void *submitter_main(void *arg)
 {
     const struct submitter *submitter = arg;
@@ -346,13 +353,14 @@ static void step_run(struct rank_run *self, uint64_t step)
         side_wait(&self->sides[i]);
     for (int i = 0; self->run->threads && i < SUBMITTERS; i++)
         pthread_join(threads[i], NULL);
-    /* Where receives are deferred, a close may leave nobody to take a cancelled one's OFFER. */
+    /* With deferred receives a close could remove the consumer before the OFFER for a
+     * cancelled receive has arrived. */
     if (self->run->tight)
         harness_barrier(self->rank, &self->run->counter);
     harness_step_close(self->step);
 }
 
-/* Up to 40 ms, as many short times as long ones of each length. */
+/* Pause for up to 40 ms; the logarithm of the time is uniform. */
 static void leave_pause(struct rank_run *self)
 {
     double us = exp(random_unit(&self->state) * log(40000));
@@ -369,7 +377,7 @@ static void step_leave(struct rank_run *self, uint64_t step)
     leave_pause(self);
     harness_close(self->rank);
     for (int i = 0; i < self->count; i++)
-        side_wait(&self->sides[i]); /* does not wait: it has ended */
+        side_wait(&self->sides[i]); /* returns at once, because the operation has ended */
     uint32_t turn = atomic_fetch_add(&self->run->counter, 1) / RANKS;
     while (atomic_load(&self->run->counter) < (turn + 1) * RANKS)
         harness_sleep_ms(1);
@@ -414,15 +422,16 @@ static void random_main(struct harness_rank *rank)
             }
         }
     }
-    /* Pools keep what they once needed; a leak would grow with the operations. */
+    /* Pools keep their largest size; a leak would grow with the number of operations. */
     size_t grown = harness_heap_bytes() - warm_bytes;
     if (harness_has_processes() && !harness_is_sanitized() &&
         harness_heap_bytes() >
             warm_bytes + 64 * (run->ops / 8) / 10 + 512 * 1024 + run->fabric_bytes)
         harness_fail(__FILE__, __LINE__, "the heap has grown by %zu bytes in %llu steps",
                      grown, (unsigned long long)(steps - steps / 2));
-    /* A socket of two links that crossed may have been open for a moment half-way; and what a peer's
-     * device memory was imported by, until its word that it is gone. */
+    /* At the half-way count, two crossed links may have had a second socket open for a
+     * moment, or an import of a peer's device memory may have waited for the notice that
+     * this memory is gone. */
     for (uint64_t until = harness_now_ns() + patience_ns(5000000000);
          harness_has_processes() && harness_fds() > warm_fds;) {
         tryst_progress(rank->ctx);
@@ -436,7 +445,7 @@ static void random_main(struct harness_rank *rank)
     free(self);
 }
 
-/* ---- both ends together ------------------------------------------------------------------- */
+/* ---- both ends together ------------------------------------------------------------ */
 
 static bool is_given_up(int32_t status)
 {
@@ -448,7 +457,7 @@ static struct outcome_end end_judged(const struct pair *pair, bool is_send,
                                      const struct outcome *outcome)
 {
     struct outcome_end end = {
-        .facts = OUTCOME_PASSED, /* each rank closes the step in the end */
+        .facts = OUTCOME_PASSED, /* each rank closes the step at the end */
         .status = atomic_load(is_send ? &outcome->send : &outcome->recv),
         .calls = atomic_load(is_send ? &outcome->send_calls : &outcome->recv_calls)};
     if (pair->fate != (is_send ? NO_SEND : NO_RECV))
@@ -461,7 +470,7 @@ static struct outcome_end end_judged(const struct pair *pair, bool is_send,
     return end;
 }
 
-/* NULL: legal. */
+/* Return NULL if the outcomes of both ends are legal, else the reason why not. */
 static const char *pair_fault(const struct pair *pair, const struct outcome *outcome,
                               bool leaves)
 {
@@ -508,7 +517,8 @@ static int outcomes_check(const struct random_run *run)
     return wrong + !given_up + (run->device_share && !on_device);
 }
 
-/* In a lab: what must have crossed each pair of hosts, for comparison with their interfaces. */
+/* Print the bytes that must have crossed each pair of hosts in a lab, for comparison with
+ * the counters of the hosts' interfaces. */
 static void payload_print(const struct random_run *run)
 {
     struct pair *pairs = calloc(STEP_PAIRS, sizeof *pairs);
@@ -589,7 +599,7 @@ static void test_three_threads(void **state)
     random_run(unit_seed(), true, false, false, NULL);
 }
 
-/* Also with every bound of the protocol at its least. */
+/* Run also with every bound of the protocol at its minimum. */
 static void test_three_threads_and_progress_thread(void **state)
 {
     random_run(unit_seed(), true, true, false, NULL);

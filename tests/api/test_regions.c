@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Regions come and go while another thread makes progress over the same rails: what was sent from one is
- * let go of by every rail before its memory is, in a callback too, and a pool whose regions do so can be
- * asked from a callback meanwhile. Under TSan it shows that nobody touches a rail from outside. */
+/* Regions are opened and released while another thread makes progress over the same
+ * rails. Every rail releases a region before the region's memory is freed, also in a
+ * callback. A callback may allocate from a pool whose regions are being released. With
+ * TSan the test shows that only the engine's thread uses a rail. */
 #include "harness.h"
 
 #include "support/unit.h"
@@ -19,7 +20,7 @@ static int rounds_of(const struct harness_rank *rank)
     return harness_is_sanitized() ? 20 : 60;
 }
 
-/* ---- somebody else's transfers, all the time ---------------------------------------------- */
+/* ---- steady traffic by another thread ---------------------------------------------- */
 
 struct traffic {
     struct harness_rank *rank;
@@ -59,7 +60,7 @@ static void traffic_end(struct traffic *self)
     harness_step_close(self->step);
 }
 
-/* ---- regions ------------------------------------------------------------------------------ */
+/* ---- regions ----------------------------------------------------------------------- */
 
 static void on_sent(void *arg, tryst_op *op, tryst_status status)
 {
@@ -68,7 +69,8 @@ static void on_sent(void *arg, tryst_op *op, tryst_status status)
     tryst_mem_release(arg);
 }
 
-/* To the peer and from it, by memory that is there for this once; its sender's goes in a callback. */
+/* Send to the peer and receive from the peer with new regions; the callback releases the
+ * region of the send. */
 static void region_round(struct harness_rank *rank, tryst_step *step, uint64_t seed)
 {
     int peer = 1 - rank->rank;
@@ -102,9 +104,9 @@ static void regions_main(struct harness_rank *rank)
     traffic_end(&traffic);
 }
 
-/* ---- a pool ------------------------------------------------------------------------------- */
+/* ---- a pool ------------------------------------------------------------------------ */
 
-/* In a callback, while another thread gives regions of the same pool back. */
+/* Allocate and free in a callback, while another thread frees pieces of the same pool. */
 static void on_received(void *arg, tryst_op *op, tryst_status status)
 {
     void *data;

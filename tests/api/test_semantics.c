@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the manual promises of operations that succeed, and of calls that are refused; the ways to
- * fail are in test_errors.c. */
+/* The behaviour that the manual documents for successful operations and for refused
+ * calls. Failed operations are in test_errors.c. */
 #include "harness.h"
 
 #include "support/unit.h"
@@ -33,9 +33,9 @@ static tryst_op *submit(struct harness_rank *rank, tryst_step *step, const char 
     return op;
 }
 
-/* ---- what meets what ---------------------------------------------------------------------- */
+/* ---- matching ---------------------------------------------------------------------- */
 
-/* The i-th send meets the i-th receive, small or large, whichever end was first. */
+/* The i-th send meets the i-th receive, small or large, whichever is posted first. */
 static void duplicates_main(struct harness_rank *rank)
 {
     enum { COUNT = 24 };
@@ -68,7 +68,7 @@ static void test_duplicates_in_order(void **state)
     run_two(duplicates_main);
 }
 
-/* A barrier that makes no progress: as of another library. */
+/* Wait in a barrier that makes no progress, like that of another library. */
 static void meet_elsewhere(_Atomic(uint32_t) *counter)
 {
     uint32_t turn = atomic_fetch_add(counter, 1) / 2;
@@ -76,8 +76,8 @@ static void meet_elsewhere(_Atomic(uint32_t) *counter)
         harness_sleep_ms(1);
 }
 
-/* Rank 1 answers promptly many times, and then waits for rank 0 outside the library: rank 0's send
- * ends all the same. */
+/* Rank 1 answers promptly many times and then waits for rank 0 outside the library: rank
+ * 0's send must still end. */
 static void waits_elsewhere_main(struct harness_rank *rank)
 {
     enum { ROUNDS = 60 };
@@ -107,7 +107,7 @@ static void test_waits_elsewhere(void **state)
     run_two(waits_elsewhere_main);
 }
 
-/* One key in two open steps is two keys. */
+/* One key in two open steps is two separate keys. */
 static void two_steps_main(struct harness_rank *rank)
 {
     uint32_t values[2] = {rank->rank ? 0 : 11, rank->rank ? 0 : 22};
@@ -143,7 +143,7 @@ static void empty_main(struct harness_rank *rank)
     tryst_op_release(op);
     harness_end(submit(rank, step, "empty", &byte, 0, NULL), TRYST_OK);
     CHECK_EQ(byte, 7);
-    /* nothing and something do not agree */
+    /* an empty and a non-empty tensor do not agree */
     harness_end(submit(rank, step, "empty", &byte, (size_t)rank->rank, NULL),
                 TRYST_E_MISMATCH);
     harness_step_close(step);
@@ -186,7 +186,7 @@ static void test_priorities(void **state)
     run_two(priority_main);
 }
 
-/* ---- handles ------------------------------------------------------------------------------ */
+/* ---- handles ----------------------------------------------------------------------- */
 
 struct seen {
     tryst_status status;
@@ -200,7 +200,7 @@ static void on_end(void *arg, tryst_op *op, tryst_status status)
     atomic_fetch_add(&seen->calls, 1);
 }
 
-/* Released at once: the operation goes on, and its callback is called, once. */
+/* After an early release the operation goes on, and its callback runs once. */
 static void released_main(struct harness_rank *rank)
 {
     char *data = calloc(1, LARGE);
@@ -231,7 +231,8 @@ static void test_release_before_completion(void **state)
     run_two(released_main);
 }
 
-/* Cancelled while the bytes move: both ends hear the same, and the next number meets. */
+/* Cancel while the bytes are in flight: both ends get the same status, and the next
+ * number meets. */
 static void cancel_moving_main(struct harness_rank *rank)
 {
     enum { BYTES = 24 << 20, ROUNDS = 8 };
@@ -247,7 +248,7 @@ static void cancel_moving_main(struct harness_rank *rank)
         }
         tryst_status status = tryst_wait(op, TRYST_FOREVER);
         CHECK(status == TRYST_OK || status == TRYST_E_CANCELED);
-        memset(data, i, BYTES); /* it is ours again */
+        memset(data, i, BYTES); /* the buffer belongs to the caller again */
         tryst_op_release(op);
         harness_barrier(rank, rank->arg);
     }
@@ -263,9 +264,9 @@ static void test_cancel_while_moving(void **state)
     run_two(cancel_moving_main);
 }
 
-/* ---- refused calls ------------------------------------------------------------------------ */
+/* ---- refused calls ----------------------------------------------------------------- */
 
-/* A refused call leaves nothing: no operation is counted and the key's numbers stay. */
+/* A refused call changes nothing: no operation is counted and the key's numbers stay. */
 static void refused_main(struct harness_rank *rank)
 {
     char data[SMALL] = {0};
@@ -306,7 +307,7 @@ static void test_refused_without_trace(void **state)
     run_two(refused_main);
 }
 
-/* ---- peers -------------------------------------------------------------------------------- */
+/* ---- peers ------------------------------------------------------------------------- */
 
 static void peers_main(struct harness_rank *rank)
 {
@@ -330,7 +331,8 @@ static void peers_main(struct harness_rank *rank)
     CHECK_EQ(rank->rank == 0 ? info.bytes_received : info.bytes_sent, 0);
     CHECK_STATUS(tryst_group_peer(rank->group, 2, &info), TRYST_E_INVALID);
     CHECK_STATUS(tryst_group_peer(rank->group, -1, &info), TRYST_E_INVALID);
-    harness_barrier(rank, rank->arg); /* both look while both are there */
+    /* both ranks read the information while both are in the group */
+    harness_barrier(rank, rank->arg);
     harness_step_close(step);
     free(data);
 }
@@ -340,9 +342,9 @@ static void test_peer_info(void **state)
     run_two(peers_main);
 }
 
-/* ---- waits -------------------------------------------------------------------------------- */
+/* ---- waits ------------------------------------------------------------------------- */
 
-/* A message to oneself again and again, each of whose passes takes a millisecond. */
+/* Repeated messages to the rank itself, each of whose passes takes a millisecond. */
 struct slow {
     struct harness_rank *rank;
     tryst_step *step;
@@ -358,7 +360,7 @@ static void slow_done(void *arg, tryst_op *op, tryst_status status)
     struct slow *slow = arg;
     (void)op;
     if (slow->stop)
-        return; /* the step's close may have cancelled it */
+        return; /* the step's close may have cancelled the operation */
     CHECK_STATUS(status, TRYST_OK);
     harness_sleep_ms(1);
     slow_again(slow);
@@ -380,7 +382,8 @@ static void slow_again(struct slow *slow)
     }
 }
 
-/* A wait ends in time though a pass takes long: the first few find out how long. */
+/* A wait ends in time although a pass takes long; the first few waits measure the
+ * duration of a pass. */
 static void slow_main(struct harness_rank *rank)
 {
     enum { LEARN = 10, TIMEOUT_MS = 10, MOST_MS = 60 };
@@ -402,7 +405,8 @@ static void slow_main(struct harness_rank *rank)
     harness_barrier(rank, rank->arg);
     tryst_op_cancel(never);
     harness_end(never, TRYST_E_CANCELED);
-    harness_barrier(rank, rank->arg); /* or the other one's close would end it */
+    /* otherwise the other rank's close would end the wait */
+    harness_barrier(rank, rank->arg);
     harness_step_close(step);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A data path that dies without a word (TRYST_FAULT=silent=…) between two ranks that live, whose link
- * stands: both name each other within TRYST_PEER_TIMEOUT, and a third rank goes on with both. */
+/* A data path that stops without an error (TRYST_FAULT=silent=…) between two living ranks
+ * whose link is open: both declare each other lost within TRYST_PEER_TIMEOUT, by rank,
+ * and a third rank goes on with both. */
 #include "harness.h"
 
 #include "support/patience.h"
@@ -14,7 +15,8 @@ enum { RANKS = 3, BYTES = 300000, TIMEOUT_MS = 1000, ROUNDS_MAX = 1000 };
 static const char *const config[] = {"fault", "rank=1,silent=60", "peer_timeout", "1s",
                                      NULL};
 
-/* Everything that the two have with each other fails, and says of whom. */
+/* Fail unless the operation failed with `peer` as its origin, and the text names that
+ * rank. */
 static void check_named(tryst_op *op, int peer)
 {
     tryst_error error = {.struct_size = sizeof error};
@@ -26,7 +28,7 @@ static void check_named(tryst_op *op, int peer)
         harness_fail(__FILE__, __LINE__, "does not name rank %d: %s", peer, error.text);
 }
 
-/* One round of the two; false when the path has died. */
+/* Run one round between the two ranks; false if the path has stopped. */
 static bool round_pass(struct harness_rank *rank, tryst_step *step, int round, char *data)
 {
     int peer = 1 - rank->rank;
@@ -69,11 +71,11 @@ static void silent_main(struct harness_rank *rank)
             begin_ns = harness_now_ns();
         while (round < ROUNDS_MAX && round_pass(rank, step, round++, data));
         uint64_t took_ms = (harness_now_ns() - begin_ns) / 1000000;
-        dprintf(2, "rank %d knew after %llu ms, in round %d\n", rank->rank,
+        dprintf(2, "rank %d had the error after %llu ms, in round %d\n", rank->rank,
                 (unsigned long long)took_ms, round);
         CHECK(round > 1 && round < ROUNDS_MAX);
         CHECK(took_ms < patience_ns(TIMEOUT_MS + 10000));
-        memset(data, 1, 3 * (size_t)BYTES); /* it is ours again */
+        memset(data, 1, 3 * (size_t)BYTES); /* the buffer belongs to the caller again */
     }
     harness_barrier(rank, rank->arg);
     for (int peer = 0; peer < RANKS; peer++)

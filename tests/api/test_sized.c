@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Structs of libtryst of other versions (tryst/sized.h): today's program with a later
- * library, and a later program with today's. */
+/* Structs of other versions of libtryst (tryst/sized.h): today's program with a later
+ * library, and a later program with today's library. */
 #include "support/sized_table.h"
 
 #include <tryst/coll.h>
@@ -63,7 +63,8 @@ static tryst_status group_call(void *sized)
     return status;
 }
 
-/* A pair of which each end has `tensor` and `params`, or NULL for the usual. */
+/* Run a pair whose two ends both have `tensor` and `params`, or the defaults where
+ * NULL. */
 static tryst_status pair(const tryst_tensor *tensor, const tryst_op_params *params)
 {
     tryst_tensor usual = {
@@ -291,7 +292,7 @@ static void test_structs(void **state)
     sized_check(rows, COUNT_OF(rows));
 }
 
-/* ---- what callbacks get ------------------------------------------------------------ */
+/* ---- structs passed to callbacks --------------------------------------------------- */
 
 static int config_seen(void *arg, const tryst_config_item *item)
 {
@@ -314,7 +315,8 @@ static int check_seen(void *arg, const tryst_check_item *item)
     return 0;
 }
 
-/* A program that writes the whole tensor, without its size, gives memory all the same. */
+/* An old program writes the whole tensor without its size; the memory is still
+ * accepted. */
 static tryst_status give_memory(void *arg, tryst_tensor *tensor)
 {
     *(size_t *)arg = tensor->struct_size;
@@ -347,7 +349,7 @@ static void test_callbacks(void **state)
     tryst_op_release(ops[1]);
 }
 
-/* ---- what a refusal says, and reading one setting ---------------------------------- */
+/* ---- texts of refusals, and reading one setting ------------------------------------ */
 
 static void test_sentences(void **state)
 {

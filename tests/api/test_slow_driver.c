@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A driver that takes seconds to start (FAKE_CUDA_START_MS, tests/support/fake_cuda): the first tensor on a device
- * is submitted at once, waits hold their time-outs, host tensors go on, and what is wrong with the tensor is the
- * operation's outcome. */
+/* A driver that takes seconds to start (FAKE_CUDA_START_MS, tests/support/fake_cuda). The
+ * first submission with a tensor on a device returns at once, waits keep their time-outs,
+ * tensors on the host are not delayed, and an error in the tensor becomes the outcome of
+ * the operation. */
 #include "harness.h"
 
 #include "support/unit.h"
@@ -22,7 +23,7 @@ static uint64_t since_ms(uint64_t begin_ns)
     return (harness_now_ns() - begin_ns) / MS;
 }
 
-/* Device memory of the program's own: by the driver, not by the library. */
+/* Device memory that the program allocates by the driver, not by the library. */
 static CUcontext context;
 
 static CUdeviceptr device_memory(void)
@@ -103,7 +104,7 @@ static void test_driver(void **state)
     run(driver_main);
 }
 
-/* Held operations are cancelled, fail with their step, and do not keep the closes. */
+/* Held operations can be cancelled, fail with their step, and do not delay the closes. */
 static void cancel_main(struct harness_rank *rank)
 {
     char bytes[BYTES] = "";

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A fabric that takes seconds to start (support/slow_start.h): waits and deadlines hold, other peers are served,
- * closes end, and neither rank counts that time as the other's silence. */
+/* A fabric that takes seconds to start (support/slow_start.h): waits and deadlines end in
+ * time, other peers are served, closes end, and neither rank counts the start as silence
+ * of the other. */
 #include "harness.h"
 
 #include "support/slow_start.h"
@@ -37,7 +38,7 @@ static void run_with(const struct harness_params *model, void *arg)
     assert_int_equal(failed, 0);
 }
 
-/* ---- waits ---- */
+/* ---- waits ------------------------------------------------------------------------- */
 
 static void waits_main(struct harness_rank *rank)
 {
@@ -47,7 +48,7 @@ static void waits_main(struct harness_rank *rank)
     tryst_step *step = harness_step(rank, 1);
     tryst_op *recv = harness_recv(rank, step, other, "x", &in, 1);
     tryst_op *send = harness_send(rank, step, other, "x", &out, 1);
-    CHECK(since_ms(begin_ns) < START_MS / 2); /* submissions do not wait either */
+    CHECK(since_ms(begin_ns) < START_MS / 2); /* submissions do not wait for the start */
     for (int i = 0; i < 5; i++) {
         uint64_t wait_ns = harness_now_ns();
         CHECK_STATUS(tryst_wait(recv, WAIT_MS * MS), TRYST_E_TIMEOUT);
@@ -55,7 +56,8 @@ static void waits_main(struct harness_rank *rank)
         CHECK(took_ms >= WAIT_MS && took_ms < START_MS / 2);
         late_ms = took_ms - WAIT_MS < late_ms ? took_ms - WAIT_MS : late_ms;
     }
-    CHECK(late_ms <= LATE_MS); /* the best of five: the machine may be busy */
+    /* the best of five counts, because the machine may be busy */
+    CHECK(late_ms <= LATE_MS);
     harness_end(recv, TRYST_OK);
     harness_end(send, TRYST_OK);
     CHECK(in == 7 && since_ms(begin_ns) >= START_MS - 100);
@@ -71,7 +73,8 @@ static void test_waits(void **state)
     run_with(&params, NULL);
 }
 
-/* A collective whose deadline passes while this rank's own fabric starts blames no rank. */
+/* The error of a collective whose deadline expires while this rank's own fabric starts
+ * blames no other rank. */
 static void coll_main(struct harness_rank *rank)
 {
     tryst_error error = {.struct_size = sizeof error, .text = ""};
@@ -123,7 +126,7 @@ static void test_deadlines(void **state)
     run_with(&params, NULL);
 }
 
-/* ---- closing ---- */
+/* ---- closing ----------------------------------------------------------------------- */
 
 static void close_main(struct harness_rank *rank)
 {
@@ -136,7 +139,7 @@ static void close_main(struct harness_rank *rank)
     uint64_t begin_ns = harness_now_ns();
     harness_close(rank);
     CHECK(since_ms(begin_ns) < START_MS + 2000);
-    CHECK_EQ(slow_start_begun, slow_start_ended); /* it was awaited */
+    CHECK_EQ(slow_start_begun, slow_start_ended); /* the close waited for the start */
 }
 
 static void test_close(void **state)
@@ -147,8 +150,8 @@ static void test_close(void **state)
     run_with(&params, NULL);
 }
 
-/* Nothing orders the destructors of the fabric's library after a thread that was left behind: TSan sees its
- * lists, not ours. */
+/* Exit without destructors. Those of the fabric's library may run beside a thread that
+ * was left behind, and TSan would report races in that library. */
 static void end_without_destructors(void)
 {
 #ifdef __SANITIZE_THREAD__
@@ -166,12 +169,13 @@ static void leave_main(struct harness_rank *rank)
     tryst_step_close(step, NULL);
     uint64_t begin_ns = harness_now_ns();
     harness_close(rank);
-    CHECK(since_ms(begin_ns) < START_MS - 300); /* TRYST_PEER_TIMEOUT, not the start */
+    /* the close waits for TRYST_PEER_TIMEOUT, not for the start */
+    CHECK(since_ms(begin_ns) < START_MS - 300);
     for (int i = 0; slow_start_begun != slow_start_ended; i++) {
         CHECK(i < 2000);
         harness_sleep_ms(5);
     }
-    harness_sleep_ms(300); /* the thread that was left behind closes what it opened */
+    harness_sleep_ms(300); /* the thread that was left behind closes its resources */
     end_without_destructors();
 }
 
@@ -185,7 +189,7 @@ static void test_leave(void **state)
     run_with(&params, NULL);
 }
 
-/* ---- a start that fails ---- */
+/* ---- a start that fails ------------------------------------------------------------ */
 
 static void fails_main(struct harness_rank *rank)
 {
@@ -199,7 +203,7 @@ static void fails_main(struct harness_rank *rank)
     CHECK(since_ms(begin_ns) >= 900);
     CHECK_STATUS(tryst_op_error(op, &error), status);
     if (!strstr(error.text, "cannot be reached by any transport"))
-        harness_fail(__FILE__, __LINE__, "not the reason: %s", error.text);
+        harness_fail(__FILE__, __LINE__, "not the reason of the failure: %s", error.text);
     tryst_op_release(op);
     harness_step_close(step);
     harness_barrier(rank, rank->arg);
@@ -214,7 +218,7 @@ static void test_fails(void **state)
     run_with(&params, NULL);
 }
 
-/* ---- a start that never ends ---- */
+/* ---- a start that never ends ------------------------------------------------------- */
 
 static void never_main(struct harness_rank *rank)
 {
@@ -228,7 +232,7 @@ static void never_main(struct harness_rank *rank)
     CHECK(since_ms(begin_ns) >= 900 && since_ms(begin_ns) < 10000);
     CHECK_STATUS(tryst_op_error(op, &error), status);
     if (!strstr(error.text, "has not started within 1 s"))
-        harness_fail(__FILE__, __LINE__, "not the reason: %s", error.text);
+        harness_fail(__FILE__, __LINE__, "not the reason of the failure: %s", error.text);
     tryst_op_release(op);
     harness_step_close(step);
     harness_barrier(rank, rank->arg);
@@ -249,7 +253,7 @@ static void test_never(void **state)
     run_with(&params, NULL);
 }
 
-/* ---- one rank's fabric is slow: the other does not count that time ---- */
+/* ---- one rank's fabric is slow: the other does not count that time ----------------- */
 
 static void uneven_main(struct harness_rank *rank)
 {
@@ -276,7 +280,7 @@ static void test_uneven(void **state)
     run_with(&params, NULL);
 }
 
-/* ---- several rails, and a peer over shared memory that is served meanwhile ---- */
+/* ---- several rails, and a peer over shared memory that is served meanwhile --------- */
 
 static void served_main(struct harness_rank *rank)
 {
@@ -326,12 +330,12 @@ static void test_served(void **state)
                                           .timeout_s = 60};
     (void)state;
     if (strcmp(harness_mode(), "ucx") != 0)
-        skip(); /* what auto takes */
+        skip(); /* the test uses auto, which chooses ucx */
     slow_start_ms = START_MS;
     run_with(&params, NULL);
 }
 
-/* ---- fork ---- */
+/* ---- fork -------------------------------------------------------------------------- */
 
 static void fork_main(struct harness_rank *rank)
 {
@@ -373,7 +377,7 @@ static void test_fork(void **state)
     run_with(&params, NULL);
 }
 
-/* ---- no other call waits ---- */
+/* ---- no other call waits ----------------------------------------------------------- */
 
 enum { CALLS_MAX = 40, CALL_MS = 50 };
 
@@ -383,7 +387,7 @@ struct call_times {
     size_t count;
 };
 
-/* The best of a few rounds counts: the machine may be busy. */
+/* Note the fastest of a few rounds, because the machine may be busy. */
 static void call_note(struct call_times *times, const char *name, uint64_t ms)
 {
     size_t i = 0;
@@ -416,7 +420,8 @@ static void callback(void *arg, tryst_op *op, tryst_status status)
     (void)arg, (void)op, (void)status;
 }
 
-/* Each public call of a context that says that it does not block, with a peer whose fabric starts. */
+/* Call each public function of a context that is documented not to block, while the
+ * fabric of a peer starts. */
 static void calls_round(struct harness_rank *rank, struct call_times *times, uint64_t id,
                         int null_fd)
 {

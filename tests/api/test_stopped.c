@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Four of six ranks are stopped (SIGSTOP) with receives posted that have met their sends: the stream to the
- * sixth is as fast as with the four stopped and nothing to do with them. The two take turns, and the medians are
- * compared. */
+/* Four of six ranks are stopped (SIGSTOP) with posted receives that have met their sends.
+ * The stream to the sixth rank must be as fast as with the four stopped and no operations
+ * towards them. The two measurements alternate, and their medians are compared. */
 #include "harness.h"
 
 #include "support/unit.h"
@@ -13,7 +13,8 @@
 #include <unistd.h>
 
 enum { RANKS = 6, SENDER = 0, TAKER = 5, ROUNDS = 9, TENSORS = 24 };
-/* More than a peer's window, four times more than a rail's; and what fits that several times. */
+/* WANTED_BYTES is more than a peer's window and four times the rail's; STREAM_BYTES is
+ * several times the rail's window. */
 enum { WANTED_BYTES = 32 << 20, STREAM_BYTES = 8 << 20 };
 #define LEAST 0.95
 
@@ -40,7 +41,7 @@ static void all_signal(const struct shared *shared, int number)
         CHECK(kill(atomic_load(&shared->pids[i]), number) == 0);
 }
 
-/* Bytes a second to the taker. */
+/* Return the rate of a stream to the receiver, in bytes per second. */
 static double stream(struct harness_rank *rank, tryst_step *step, char *data)
 {
     tryst_op *ops[TENSORS];
@@ -57,12 +58,11 @@ static void sender_round(struct harness_rank *rank, tryst_step *step,
 {
     tryst_op *wanted[RANKS];
     harness_barrier(rank, &shared->counter);
-    all_signal(shared,
-               SIGSTOP); /* so that they cost no processor in either measurement */
+    all_signal(shared, SIGSTOP); /* so that they use no processor in either measurement */
     rates[0] = stream(rank, step, data);
     all_signal(shared, SIGCONT);
     harness_barrier(rank, &shared->counter);
-    harness_barrier(rank, &shared->counter); /* they have posted */
+    harness_barrier(rank, &shared->counter); /* the receives are posted */
     all_signal(shared, SIGSTOP);
     for (int i = 1; i < TAKER; i++)
         wanted[i] = harness_send(rank, step, i, "wanted", data, WANTED_BYTES);
@@ -77,7 +77,7 @@ static void sender(struct harness_rank *rank, tryst_step *step, struct shared *s
 {
     char *data = calloc(1, WANTED_BYTES);
     double before[ROUNDS], stopped[ROUNDS], rates[2];
-    sender_round(rank, step, shared, data, rates); /* warm */
+    sender_round(rank, step, shared, data, rates); /* warms up */
     for (int i = 0; i < ROUNDS; i++) {
         sender_round(rank, step, shared, data, rates);
         before[i] = rates[0];

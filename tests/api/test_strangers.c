@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Strangers at every socket that a rank listens on, one by one and as a flood, while a run goes on.
+/* Foreign connections to every socket that a rank listens on, one by one and as a flood,
+ * while a run goes on.
  *
- * Idea: the ranks tell the test where they listen; a process that is none of theirs connects there,
- * says nothing, half of something, noise, or a HELLO of another session or version, and closes or
- * stays. What must hold: every tensor arrives as it was sent, ranks that meet in the flood meet,
- * strangers are counted and logged once, and what they cost in descriptors and memory is bounded
- * and comes back. TRYST_TEST_SECONDS: how long a flood lasts (1). */
+ * Idea: the ranks write their listening addresses into shared memory; a process that
+ * belongs to no rank connects there. It sends nothing, half a message, noise, or a HELLO
+ * of another session or version, and closes the connection or keeps it. What must hold:
+ * every tensor arrives unchanged, ranks whose first contact falls into the flood connect,
+ * refused connections are counted and logged once, and their cost in descriptors and
+ * memory is bounded and released. TRYST_TEST_SECONDS: duration of a flood (1). */
 #include "harness.h"
 
 #include "support/child.h"
@@ -27,9 +29,11 @@
 #include <unistd.h>
 
 enum { SMALL = 200, LARGE = 300000, SOCKETS_MAX = 32, RANKS = 3 };
-/* Connections that the flood keeps open at each socket: many more than a listener lets wait. */
+/* Connections that the flood keeps open at each socket: many more than a listener's
+ * limit. */
 enum { KEPT = 400 };
-/* What waits at a listener (LINKS_PENDING_MAX), twice, and what its dropping may lag behind. */
+/* Twice the pending connections of a listener (LINKS_PENDING_MAX), and a margin for drops
+ * that lag behind. */
 enum { DESCRIPTORS_MORE = 2 * 64 + 128, DESCRIPTORS_END = 1024 };
 #define MEMORY_MORE (32u << 20)
 
@@ -38,22 +42,22 @@ struct target {
     socklen_t bytes;
 };
 
-/* In memory that the ranks, the test and the stranger share. */
+/* Shared memory of the ranks, the test and the flooding process. */
 struct scene {
     _Atomic(uint32_t) barrier;
     _Atomic(uint32_t) targets_count;
     struct target targets[SOCKETS_MAX];
-    _Atomic(bool) begin, end; /* of the flood */
-    _Atomic(bool) drop;       /* the stranger closes what it keeps */
+    _Atomic(bool) begin, end; /* begin and end of the flood */
+    _Atomic(bool) drop;       /* the flooding process closes its connections */
     _Atomic(uint64_t) strangers;
-    _Atomic(uint64_t) stop_at;         /* the last step */
-    _Atomic(uint64_t) refused, silent; /* by all ranks, as they count */
+    _Atomic(uint64_t) stop_at;         /* id of the last step */
+    _Atomic(uint64_t) refused, silent; /* sums of all ranks' counters */
     _Atomic(uint64_t) warnings;
     unsigned seconds;
-    bool fabric; /* the fabric's sockets, not ours */
+    bool fabric; /* flood the fabric's sockets instead of the library's */
 };
 
-/* ---- strangers ---------------------------------------------------------------------------- */
+/* ---- the flooding process ---------------------------------------------------------- */
 
 enum misdeed {
     SILENT,
@@ -69,7 +73,8 @@ enum misdeed {
     BOOTSTRAP_HELLO,
     MISDEEDS
 };
-/* A stranger knows the wire from outside (transports/link/link_wire.h, rendezvous/protocol/wire/wire.h). */
+/* Numbers of the wire formats, repeated here to be independent of the library
+ * (transports/link/link_wire.h, rendezvous/protocol/wire/wire.h). */
 enum { LINK_MAGIC = 0x7254, LINK_HELLO = 1, LINK_LEAVE = 3, HELLO_MAGIC = 0x54535254 };
 
 struct message {
@@ -86,7 +91,7 @@ struct message {
     } hello;
 };
 
-/* What is said; returns its bytes. */
+/* Write the message of a misdeed to `at`, and return its bytes. */
 static size_t misdeed_write(enum misdeed misdeed, uint8_t *at)
 {
     struct message message = {.header = {.bytes = sizeof message.hello,
@@ -120,11 +125,12 @@ static size_t misdeed_write(enum misdeed misdeed, uint8_t *at)
     return bytes;
 }
 
-/* -1: not connected. */
+/* Connect to the target and send the message. Return the descriptor, or -1 if the
+ * connection failed. */
 static int stranger_connect(const struct target *target, enum misdeed misdeed)
 {
     uint8_t text[256];
-    struct linger reset = {.l_onoff = 1}; /* leaves no port behind in TIME_WAIT */
+    struct linger reset = {.l_onoff = 1}; /* closing leaves no port in TIME_WAIT */
     size_t bytes = misdeed_write(misdeed, text);
     int fd =
         socket(target->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -140,7 +146,7 @@ static int stranger_connect(const struct target *target, enum misdeed misdeed)
     struct pollfd out = {.fd = fd, .events = POLLOUT};
     if (bytes && poll(&out, 1, 100) == 1 &&
         send(fd, text, bytes, MSG_NOSIGNAL) != (ssize_t)bytes) {
-        close(fd); /* refused before it spoke */
+        close(fd); /* the connection was refused before the message */
         return -1;
     }
     return fd;
@@ -162,13 +168,13 @@ static void flood(struct scene *scene)
                 atomic_fetch_add(&scene->strangers, 1);
         }
         if (turn % 64 == 63)
-            nanosleep(&pause, NULL); /* the ranks share this machine */
+            nanosleep(&pause, NULL); /* leaves processor time to the ranks */
     }
     while (!atomic_load(&scene->drop))
         nanosleep(&pause, NULL);
 }
 
-/* A process that floods between scene->begin and scene->end. */
+/* Fork a process that floods the targets between scene->begin and scene->end. */
 static pid_t stranger_start(struct scene *scene)
 {
     pid_t pid = child_fork();
@@ -184,9 +190,9 @@ static pid_t stranger_start(struct scene *scene)
     _exit(0);
 }
 
-/* ---- ranks -------------------------------------------------------------------------------- */
+/* ---- ranks ------------------------------------------------------------------------- */
 
-static struct scene *stage; /* for log_line, which has no argument */
+static struct scene *stage; /* for log_line, whose argument is not set */
 
 static void log_line(void *arg, tryst_log_level level, const char *line)
 {
@@ -196,7 +202,8 @@ static void log_line(void *arg, tryst_log_level level, const char *line)
     dprintf(2, "%s\n", line);
 }
 
-/* Tell the stranger where this process listens: descriptors [from, end) but `known`. */
+/* Publish the listening sockets among this process's descriptors [from, end), except
+ * those in `known`. */
 static void targets_find(struct scene *scene, int from, int end, const bool *known)
 {
     for (int fd = from; fd < end; fd++) {
@@ -217,7 +224,8 @@ static void targets_find(struct scene *scene, int from, int end, const bool *kno
     }
 }
 
-/* One step: a small and a large tensor to the rank `hop` further on, and from the one before. */
+/* Run one step: send a small and a large tensor to the rank `hop` further on, and receive
+ * them from the rank `hop` before. */
 static void step_run(struct harness_rank *rank, uint64_t id, int hop, char *out, char *in)
 {
     int to = (rank->rank + hop) % rank->size,
@@ -249,21 +257,22 @@ static void cost_look(struct cost *cost)
     cost->bytes_most = bytes > cost->bytes_most ? bytes : cost->bytes_most;
 }
 
-/* The descriptors of strangers come back, also where they stay (after 5 s). `more`: those of links
- * and endpoints that were made meanwhile. */
+/* Wait until the descriptors of foreign connections are closed, also those whose clients
+ * stay (after 5 s). `more`: descriptors of links and endpoints that were opened
+ * meanwhile. */
 static void cost_settle(struct harness_rank *rank, const struct cost *cost, int more)
 {
     uint64_t begin_ns = harness_now_ns();
     while (harness_fds() > cost->fds + more) {
         if (harness_now_ns() - begin_ns > patience_ns(20000000000ull))
-            harness_fail(__FILE__, __LINE__, "%d descriptors, and %d before the flood",
+            harness_fail(__FILE__, __LINE__, "%d descriptors, but %d before the flood",
                          harness_fds(), cost->fds);
         tryst_progress(rank->ctx);
         harness_sleep_ms(1);
     }
 }
 
-/* Hosts of their own, as far as the ranks know: the fabric then goes over its sockets. */
+/* Give each rank another host name, so that a fabric uses its sockets. */
 static void host_make(const struct harness_rank *rank)
 {
     char name[32];
@@ -288,7 +297,7 @@ static void run_main(struct harness_rank *rank)
     bool known[DESCRIPTORS_END];
     for (int fd = 0; fd < DESCRIPTORS_END; fd++)
         known[fd] = fcntl(fd, F_GETFD) >= 0;
-    if (scene->fabric) { /* its sockets come with its first endpoint */
+    if (scene->fabric) { /* a fabric's sockets are opened with its first endpoint */
         step_run(rank, id++, 1, out, in);
         targets_find(scene, 0, DESCRIPTORS_END, known);
     }
@@ -297,7 +306,8 @@ static void run_main(struct harness_rank *rank)
     harness_barrier(rank, &scene->barrier);
     atomic_store(&scene->begin, true);
     for (; id <= atomic_load(&scene->stop_at); id++) {
-        /* Rank 1 and 2, who have had nothing to say to each other, meet in the flood. */
+        /* Rank 1 and rank 2, which have exchanged nothing before, connect during the
+         * flood. */
         step_run(rank, id, id % 2 ? 1 : 2, out, in);
         cost_look(&cost);
         flooded_ns = flooded_ns ? flooded_ns : harness_now_ns();
@@ -342,8 +352,9 @@ static struct scene *scene_open(void)
     return stage;
 }
 
-/* Returns how many lines one limited warning may have written: one at once, one each ten seconds, and
- * one to spare for a busy machine's own complaints. */
+/* Run the scene. Return the number of lines that one limited warning may have written:
+ * one at once, one each ten seconds, and one to spare for a busy machine's own
+ * warnings. */
 static uint64_t scene_run(struct scene *scene, const struct harness_params *params)
 {
     int status;
@@ -354,19 +365,20 @@ static uint64_t scene_run(struct scene *scene, const struct harness_params *para
     atomic_store(&scene->end, true);
     atomic_store(&scene->drop, true);
     assert_int_equal(waitpid(stranger, &status, 0), stranger);
-    print_message("%s: %llu strangers at %u sockets in %u s, %llu refused, %llu silent, "
-                  "%llu warnings\n",
-                  harness_mode(), (unsigned long long)atomic_load(&scene->strangers),
-                  (unsigned)atomic_load(&scene->targets_count), scene->seconds,
-                  (unsigned long long)atomic_load(&scene->refused),
-                  (unsigned long long)atomic_load(&scene->silent),
-                  (unsigned long long)atomic_load(&scene->warnings));
+    print_message(
+        "%s: %llu foreign connections at %u sockets in %u s, %llu refused, %llu silent, "
+        "%llu warnings\n",
+        harness_mode(), (unsigned long long)atomic_load(&scene->strangers),
+        (unsigned)atomic_load(&scene->targets_count), scene->seconds,
+        (unsigned long long)atomic_load(&scene->refused),
+        (unsigned long long)atomic_load(&scene->silent),
+        (unsigned long long)atomic_load(&scene->warnings));
     assert_int_equal(failed, 0);
     assert_int_equal(status, 0);
     return 2 + (harness_now_ns() - begin_ns) / 10000000000ull;
 }
 
-/* At the sockets of links: the Unix one and the TCP one of each rank. */
+/* Flood the sockets of links: the Unix socket and the TCP socket of each rank. */
 static void test_flood(void **state)
 {
     struct scene *scene = scene_open();
@@ -381,16 +393,16 @@ static void test_flood(void **state)
     assert_true(atomic_load(&scene->strangers) > 100);
     assert_true(atomic_load(&scene->refused) > 10);
     assert_true(atomic_load(&scene->silent) > 10);
-    /* of what was refused and of what was silent */
+    /* one limited warning for refused and one for silent connections */
     assert_in_range(atomic_load(&scene->warnings), RANKS, 2 * RANKS * lines);
     harness_unshare(scene, sizeof *scene);
 }
 
-/* At the fabric's own sockets, over which the run goes. */
+/* Flood the fabric's own sockets, over which the run moves its tensors. */
 static void test_flood_of_the_fabric(void **state)
 {
     if (strncmp(harness_mode(), "shm", 3) == 0)
-        skip(); /* has none */
+        skip(); /* shared memory has no sockets */
     struct scene *scene = scene_open();
     struct harness_params params = {.size = RANKS,
                                     .main = run_main,
@@ -406,7 +418,7 @@ static void test_flood_of_the_fabric(void **state)
     harness_unshare(scene, sizeof *scene);
 }
 
-/* ---- bootstrap ---------------------------------------------------------------------------- */
+/* ---- bootstrap --------------------------------------------------------------------- */
 
 static void bootstrap_main(struct harness_rank *rank)
 {
@@ -429,11 +441,12 @@ static void bootstrap_main(struct harness_rank *rank)
     harness_close(rank);
 }
 
-/* At the port where the ranks come together, for as long as the last one lets the others wait. */
+/* Flood the bootstrap port during the time in which the last rank keeps the others
+ * waiting. */
 static void test_flood_of_the_bootstrap(void **state)
 {
     if (strcmp(harness_mode(), "shm") != 0)
-        skip(); /* the same for all */
+        skip(); /* the bootstrap does not depend on the mode */
     struct scene *scene = scene_open();
     struct harness_params params = {.size = RANKS,
                                     .main = bootstrap_main,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A fabric that never lets go of its endpoints (TRYST_FAULT=stuck=1): closing takes its time once,
- * says why and of whom, and leaves what the fabric may still touch as it is. */
+/* A fabric that never frees its endpoints (TRYST_FAULT=stuck=1). Closing waits for the
+ * time-out once, logs the reason and the peer, and leaves the memory that the fabric may
+ * still touch. */
 #include "harness.h"
 
 #include "support/patience.h"
@@ -10,7 +11,8 @@
 #include <string.h>
 
 static char logged[4096];
-static tryst_ctx *kept; /* its memory stays, and is no leak: it is still known here */
+/* keeps the context's memory reachable, so that the leak checker accepts it */
+static tryst_ctx *kept;
 
 static void log_keep(void *arg, tryst_log_level level, const char *line)
 {
@@ -35,17 +37,17 @@ static void stuck_main(struct harness_rank *rank)
     uint64_t begin_ns = harness_now_ns();
     tryst_group_close(rank->group);
     uint64_t took_ms = (harness_now_ns() - begin_ns) / 1000000;
-    CHECK(took_ms >= 9000); /* the fabric had its time */
+    CHECK(took_ms >= 9000); /* the close waited for the fabric */
     snprintf(text, sizeof text, "has not released the endpoint to rank %d (", peer);
     if (!strstr(logged, text))
-        harness_fail(__FILE__, __LINE__, "what was said: %s", logged);
+        harness_fail(__FILE__, __LINE__, "the log lacks that line: %s", logged);
     size_t said = strlen(logged);
     CHECK(tryst_op_test(pending) != TRYST_OK);
-    tryst_progress(rank->ctx); /* does no harm */
+    tryst_progress(rank->ctx); /* progress has no effect on the closed group */
     begin_ns = harness_now_ns();
     tryst_close(rank->ctx);
     took_ms = (harness_now_ns() - begin_ns) / 1000000;
-    CHECK(took_ms < patience_ns(2000)); /* not all of it again */
+    CHECK(took_ms < patience_ns(2000)); /* the close does not wait a second time */
     CHECK_EQ(strlen(logged), said);
     tryst_op_release(pending);
     harness_barrier(rank, rank->arg);

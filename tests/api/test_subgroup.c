@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Subgroups: collectives of some ranks, beside each other and beside those of the group. */
+/* Subgroups: collectives of some ranks, beside each other and beside those of the
+ * group. */
 #include "harness.h"
 
 #include <signal.h>
@@ -61,9 +62,10 @@ static void check(const int64_t *data, uint64_t count, int64_t value, int64_t te
         CHECK_EQ(data[i], value + terms * (int64_t)i);
 }
 
-/* ---- results ------------------------------------------------------------------------------ */
+/* ---- results ----------------------------------------------------------------------- */
 
-/* Even ranks, odd ranks, and all use one name in one step, in another order on each rank. */
+/* Even ranks, odd ranks and all ranks use one name in one step, in a different order on
+ * each rank. */
 static void halves_main(struct harness_rank *rank)
 {
     static const int32_t members[2][3] = {{4, 0, 2}, {1, 3, 5}};
@@ -101,7 +103,8 @@ static void test_halves(void **state)
     run_ranks(halves_main, HARNESS_NOBODY);
 }
 
-/* Subgroups that share members, or have all in common but their order or epoch, do not meet. */
+/* Subgroups that share members, or have the same members in another order or epoch, do
+ * not meet. */
 static void apart_main(struct harness_rank *rank)
 {
     static const int32_t low[] = {0, 1, 2, 3}, high[] = {2, 3, 4, 5},
@@ -139,7 +142,8 @@ static void test_apart(void **state)
     run_ranks(apart_main, HARNESS_NOBODY);
 }
 
-/* Roots are numbers of the subgroup; a prepared collective keeps its subgroup. */
+/* A root is a rank number of the subgroup. A prepared collective keeps its subgroup
+ * open. */
 static void root_main(struct harness_rank *rank)
 {
     static const int32_t members[] = {5, 3, 1};
@@ -175,7 +179,7 @@ static void test_root(void **state)
     run_ranks(root_main, HARNESS_NOBODY);
 }
 
-/* Blocks are in the order of members; counts and roots are of the subgroup. */
+/* Blocks are in the order of the members; counts and roots refer to the subgroup. */
 static void blocks_main(struct harness_rank *rank)
 {
     static const int32_t members[] = {5, 3, 1};
@@ -203,7 +207,7 @@ static void blocks_main(struct harness_rank *rank)
             harness_end(ops[i], TRYST_OK);
         for (int i = 0; i < 3; i++)
             CHECK_EQ(all[i], members[i]);
-        if (rank->rank == 3) /* the root */
+        if (rank->rank == 3) /* the root of this subgroup */
             CHECK(some[0] == 5 && some[1] == 1 && some[2] == 11);
         tryst_subgroup_close(subgroup);
     }
@@ -215,10 +219,11 @@ static void test_blocks(void **state)
     run_ranks(blocks_main, HARNESS_NOBODY);
 }
 
-/* ---- failures ----------------------------------------------------------------------------- */
+/* ---- failures ---------------------------------------------------------------------- */
 
-/* A rank dies: the collectives of the group and of its subgroup fail, again and again, with that rank as their cause;
- * those of the other subgroup, and of one that the survivors open afterwards, do not. */
+/* A rank dies. The collectives of the group and of the dead rank's subgroup fail with
+ * that cause, now and later; those of the other subgroup, and of a subgroup that the
+ * survivors open afterwards, succeed. */
 static void death_main(struct harness_rank *rank)
 {
     static const int32_t members[2][3] = {{0, 2, 4}, {1, 3, 5}};
@@ -278,8 +283,9 @@ static void lost_check(tryst_op *op, int32_t victim)
     tryst_op_release(op);
 }
 
-/* Rank 4 dies, and rank 3 later. A subgroup with rank 3 then fails with it as its cause at a rank that no other member
- * helps; one with rank 4 has the first; one with neither works. */
+/* Rank 4 dies, and rank 3 later. On rank 0, without any message from other members, a
+ * collective of a subgroup with rank 3 then fails with rank 3 as its cause, and one with
+ * rank 4 fails with rank 4. A subgroup without both works. */
 static void two_deaths_main(struct harness_rank *rank)
 {
     enum { SECOND = 3 };
@@ -298,11 +304,12 @@ static void two_deaths_main(struct harness_rank *rank)
         harness_end(sum_start(step, subgroup, data, 1), TRYST_OK);
     await(rank, 1, RANKS - 1);
     if (rank->rank == SECOND)
-        syscall(SYS_exit_group, 0); /* _exit would have TSan look for threads */
+        /* not _exit, in which TSan would wait for its threads */
+        syscall(SYS_exit_group, 0);
     if (is_low)
         lost_check(sum_start(step, subgroup, data, LARGE), SECOND);
     await(rank, 2, RANKS - 2);
-    if (rank->rank == 0) { /* alone */
+    if (rank->rank == 0) { /* without help of the other members */
         tryst_subgroup *few = open_of(rank->group, 0, outer, 2);
         lost_check(sum_start(step, subgroup, data, 1), SECOND);
         lost_check(sum_start(step, few, data, 1), VICTIM);
@@ -350,7 +357,7 @@ static void refusals_main(struct harness_rank *rank)
     }
     CHECK_STATUS(tryst_subgroup_open(NULL, NULL, &subgroup), TRYST_E_INVALID);
     tryst_subgroup_close(NULL);
-    /* A root that the group has and the subgroup has not. */
+    /* A valid root of the group that is not a rank of the subgroup. */
     int32_t alone = rank->rank;
     subgroup = open_of(rank->group, 0, &alone, 1);
     tryst_step *step = harness_step(rank, 1);
@@ -361,7 +368,8 @@ static void refusals_main(struct harness_rank *rank)
                            .count = 1,
                            .dtype = TRYST_DTYPE_I64};
     CHECK_STATUS(tryst_broadcast(step, "b", &tensor, 1, &params, NULL), TRYST_E_INVALID);
-    harness_end(sum_start(step, subgroup, &value, 1), TRYST_OK); /* of one rank */
+    /* of a subgroup of one rank */
+    harness_end(sum_start(step, subgroup, &value, 1), TRYST_OK);
     CHECK_EQ(value, 3);
     tryst_subgroup_close(subgroup);
     harness_step_close(step);

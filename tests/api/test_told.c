@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Why tryst_open and tryst_group_open failed is in tryst_last_error; log and stderr stay empty. */
+/* A failure of tryst_open or tryst_group_open is described in tryst_last_error; the log
+ * and stderr stay empty. */
 #include "support/unit.h"
 
 #include <stdlib.h>
@@ -20,7 +21,7 @@ static void line_take(void *arg, tryst_log_level level, const char *line)
     snprintf(lines->last, sizeof lines->last, "%s", line);
 }
 
-/* What `fn` writes to stderr. */
+/* Read what `fn` writes to stderr. */
 static void stderr_of(void (*fn)(void), char *text, size_t capacity)
 {
     int kept = dup(STDERR_FILENO), ends[2];

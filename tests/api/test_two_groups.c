@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups in a row on one context: the same keys are declared in each, and prepared keys of a closed group are refused. */
+/* Two groups, one after the other, on one context: the same keys are declared in each,
+ * and prepared keys of a closed group are refused. */
 #include "harness.h"
 
 #include <stdatomic.h>
@@ -10,7 +11,7 @@
 
 enum { RANKS = 2, GROUPS = 2, STEPS = 2, SMALL = 64, LARGE = 100000, BLOB_MAX = 65536 };
 
-/* An all-gather in shared memory; two turns at a time. */
+/* Shared memory for an all-gather, two turns at a time. */
 struct meeting {
     _Atomic(uint32_t) given, turns;
     char blobs[2][RANKS][BLOB_MAX];
@@ -50,7 +51,7 @@ static void group_open(struct harness_rank *rank, int size)
     CHECK_STATUS(tryst_group_open(rank->ctx, &params, &rank->group), TRYST_OK);
 }
 
-/* A prepared key in each direction: [0] of what this rank sends. */
+/* Prepare a key for each direction: keys[0] is that of this rank's sends. */
 static void keys_make(const struct harness_rank *rank, tryst_key *keys[2])
 {
     int other = 1 - rank->rank;
@@ -60,7 +61,7 @@ static void keys_make(const struct harness_rank *rank, tryst_key *keys[2])
                  TRYST_OK);
 }
 
-/* Both directions of one size, by key and by string. */
+/* Exchange one size in both directions, by prepared key and by string. */
 static void exchange(const struct harness_rank *rank, tryst_step *step,
                      tryst_key *const keys[2], size_t bytes, uint64_t seed)
 {
@@ -80,7 +81,8 @@ static void exchange(const struct harness_rank *rank, tryst_step *step,
     }
 }
 
-/* Keys of a closed group: a sentence says what to do, and nothing is submitted. */
+/* Fail unless keys of a closed group are refused with a remedy in the text, and nothing
+ * is submitted. */
 static void stale_refused(tryst_step *step, tryst_key *const keys[2], tryst_status wanted)
 {
     char byte = 0;
@@ -93,7 +95,8 @@ static void stale_refused(tryst_step *step, tryst_key *const keys[2], tryst_stat
     CHECK(op == NULL);
 }
 
-/* One rank of the first group aborts a step; the next group's step of this number is not aborted. */
+/* One rank of the first group aborts a step; the step with the same number in the next
+ * group is not aborted. */
 static void barrier(const struct harness_rank *rank, bool aborts)
 {
     tryst_step *step = harness_step(rank, STEPS);
@@ -133,7 +136,7 @@ static void groups_main(struct harness_rank *rank)
         }
         tryst_group_close(rank->group);
     }
-    if (rank->rank == 0) { /* the keys name a rank that this group does not have */
+    if (rank->rank == 0) { /* the keys name a rank that the current group lacks */
         group_open(rank, 1);
         tryst_step *step = harness_step(rank, 0);
         stale_refused(step, stale, TRYST_E_KEY);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Endpoints that never become ready (TRYST_FAULT=mute=1 at rank 1) between ranks that live and look:
- * what waits for them ends when TRYST_CONNECT_TIMEOUT has passed, at both, and says so; a third rank
- * goes on with rank 0. */
+/* Endpoints that never become ready (TRYST_FAULT=mute=1 at rank 1), between living ranks
+ * that make progress. Operations that wait for such an endpoint fail at both ends after
+ * TRYST_CONNECT_TIMEOUT, with that cause in the text; a third rank goes on with rank
+ * 0. */
 #include "harness.h"
 
 #include "support/unit.h"
@@ -24,7 +25,7 @@ static void check_ended(tryst_op *op, int peer)
     CHECK_STATUS(tryst_op_error(op, &error), status);
     CHECK_EQ(error.origin_rank, peer);
     if (!strstr(error.text, name) || !strstr(error.text, "TRYST_CONNECT_TIMEOUT"))
-        harness_fail(__FILE__, __LINE__, "does not say what did not come: %s",
+        harness_fail(__FILE__, __LINE__, "the text does not name the missing answer: %s",
                      error.text);
     tryst_op_release(op);
 }

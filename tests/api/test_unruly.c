@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random traffic between 4 ranks that treat each other badly: they stay outside the library, run ahead
- * by many steps, close steps with DATA unread and operations pending, abort them, pass over them, give
- * operations deadlines shorter than a round trip, cancel earlier numbers of a key, and close the group at any moment,
- * also right after the first contact.
+/* Random traffic between 4 ranks that disturb each other. Ranks stay outside the library,
+ * run ahead by many steps, close steps with unread DATA and pending operations, abort or
+ * skip steps, give operations deadlines shorter than a round trip, cancel earlier numbers
+ * of a key, and close the group at any moment, also right after the first contact.
  *
- * Idea: unruly.h draws what both ends know, this program when it happens; each end puts what it saw
- * into shared memory, and support/outcomes.h judges both together.
- * A rank that waits while nobody gets anything done says so, and all ranks dump what they wait for.
+ * Idea: unruly.h draws the facts that both ends share, and this program draws the times.
+ * Each end writes its outcome into shared memory, and support/outcomes.h judges both ends
+ * together.
+ * A rank that waits while no rank completes anything reports a hang, and all ranks dump
+ * their pending operations.
  *
- * TRYST_TEST_SEED replays. TRYST_TEST_OPS (of one life), TRYST_TEST_LIVES (seeds, from that one on),
- * TRYST_TEST_STALL_MS (the longest; the shortest is a thirtieth), TRYST_TEST_STALLS (of 1000 windows of
- * a rank), TRYST_TEST_AHEAD (steps of a window) and TRYST_TEST_BYTES set its size. */
+ * TRYST_TEST_SEED replays a run. TRYST_TEST_OPS (of one life), TRYST_TEST_LIVES (seeds,
+ * from that one on), TRYST_TEST_STALL_MS (the longest stall; the shortest is a thirtieth
+ * of it), TRYST_TEST_STALLS (of 1000 windows of a rank), TRYST_TEST_AHEAD (steps of a
+ * window) and TRYST_TEST_BYTES set its size. */
 #include "unruly.h"
 
 #include "harness.h"
@@ -28,26 +31,26 @@ enum { SEND = UNRULY_SEND, RECV = UNRULY_RECV };
 struct unruly_run {
     struct unruly_plan plan;
     uint64_t windows;
-    bool leaves;     /* each rank, in each window, at a moment of its own */
-    double stall_ms; /* the longest */
-    int stalls;      /* of 1000 windows of a rank */
+    bool leaves;     /* each rank closes its group in each window, at its own moment */
+    double stall_ms; /* milliseconds of the longest stall */
+    int stalls;      /* stalls in 1000 windows of a rank */
     uint64_t patience_ns;
     _Atomic(uint32_t) counter, hung, told;
-    _Atomic(uint64_t) ticks; /* something was done, anywhere */
+    _Atomic(uint64_t) ticks; /* operations and steps that have ended, on all ranks */
     size_t bytes;
     struct unruly_seen seen[];
 };
 
-/* ---- one rank ----------------------------------------------------------------------------- */
+/* ---- one rank ---------------------------------------------------------------------- */
 
 struct side {
     struct rank_run *self;
     const struct unruly_pair *pair;
     bool is_send;
-    double place; /* in the order of what the rank does */
+    double place; /* position in the order of the rank's actions */
     uint8_t *data;
     size_t bytes;
-    struct side *victim; /* is cancelled by this one's callback */
+    struct side *victim; /* operation that this one's callback cancels */
     _Atomic(tryst_op *) op;
 };
 
@@ -55,14 +58,14 @@ struct rank_run {
     struct harness_rank *rank;
     struct unruly_run *run;
     struct unruly_window window;
-    uint64_t number; /* of the window */
+    uint64_t number; /* number of the window */
     uint64_t state;
     struct side *sides;
     struct unruly_actions actions;
     int sides_count;
-    tryst_step **steps; /* NULL: not open */
+    tryst_step **steps; /* NULL for a step that is not open */
     tryst_op **closes;
-    int aborted; /* the step whose abort it waits for; -1: none */
+    int aborted; /* step whose abort the rank waits for; -1: none */
     uint64_t ticks;
     struct patience idle;
 };
@@ -104,7 +107,8 @@ static void pending_print(const struct rank_run *self)
     tryst_dump(self->rank->ctx, 2);
 }
 
-/* One rank after the other, if it still looks; nobody leaves before all have told. */
+/* Print the pending operations of the ranks one after the other, and exit once all have
+ * printed. A rank that no longer checks is skipped after a time-out. */
 static _Noreturn void hang_tell(struct rank_run *self)
 {
     struct unruly_run *run = self->run;
@@ -114,12 +118,13 @@ static _Noreturn void hang_tell(struct rank_run *self)
     atomic_fetch_add(&run->told, 1);
     for (int i = 0; i < 200 && atomic_load(&run->told) < UNRULY_RANKS; i++)
         harness_sleep_ms(10);
-    dprintf(2, "rank %d: hang: nobody has got anything done for %llu ms\n",
+    dprintf(2, "rank %d: hang: no rank has completed an operation for %llu ms\n",
             self->rank->rank, (unsigned long long)(run->patience_ns / 1000000));
     _exit(1);
 }
 
-/* Called at least every 100 ms by whoever waits; a machine that stood still is not a hang. */
+/* Check for a hang. Each waiting rank calls this at least every 100 ms; time in which the
+ * whole machine was stopped does not count. */
 static void watch(struct rank_run *self)
 {
     struct unruly_run *run = self->run;
@@ -144,7 +149,7 @@ static void op_wait(struct rank_run *self, tryst_op *op)
         watch(self);
 }
 
-/* ---- operations --------------------------------------------------------------------------- */
+/* ---- operations -------------------------------------------------------------------- */
 
 static void on_done(void *arg, tryst_op *op, tryst_status status)
 {
@@ -154,7 +159,8 @@ static void on_done(void *arg, tryst_op *op, tryst_status status)
     tryst_op *victim = side->victim ? atomic_load(&side->victim->op) : NULL;
     CHECK_STATUS(tryst_op_test(op), status);
     if (!side->is_send && status != TRYST_OK && side->bytes)
-        memset(side->data, SENTINEL, side->bytes); /* it is ours again */
+        /* the buffer belongs to the caller again */
+        memset(side->data, SENTINEL, side->bytes);
     if (victim)
         CHECK_STATUS(tryst_op_cancel(victim), TRYST_OK);
     atomic_store(&seen->status[which], status);
@@ -208,7 +214,7 @@ static void side_submit(struct side *side)
         CHECK_STATUS(tryst_op_cancel(op), TRYST_OK);
 }
 
-/* ---- what a rank does in a window --------------------------------------------------------- */
+/* ---- the actions of a rank in a window --------------------------------------------- */
 
 static void side_add(struct rank_run *self, const struct unruly_pair *pair, bool is_send)
 {
@@ -240,7 +246,7 @@ static bool same_key(const struct side *a, const struct side *b)
            a->pair->dst == b->pair->dst;
 }
 
-/* The uses of one key come in the plan's order: that is what numbers them. */
+/* Sort the uses of each key into the plan's order, because that order numbers them. */
 static void places_order(struct rank_run *self)
 {
     for (int i = 0; i < self->sides_count; i++)
@@ -321,7 +327,7 @@ static void action_run(struct rank_run *self, const struct unruly_action *action
     case UNRULY_ABORT: step_abort(self, i); break;
     case UNRULY_CLOSE:
         if (unruly_below(&self->state, 4) == 0)
-            stall(self, PAUSE_MS); /* what comes meanwhile is unread */
+            stall(self, PAUSE_MS); /* messages that arrive meanwhile are not read */
         step_close(self, i);
         break;
     case UNRULY_PROGRESS:
@@ -335,7 +341,7 @@ static void action_run(struct rank_run *self, const struct unruly_action *action
     }
 }
 
-/* ---- the end of a window ------------------------------------------------------------------ */
+/* ---- the end of a window ----------------------------------------------------------- */
 
 static void abort_check(struct rank_run *self, int step)
 {
@@ -401,7 +407,8 @@ static void side_check(struct side *side, tryst_op *op)
                      side->bytes);
 }
 
-/* All callbacks have run: none of them will cancel another operation. */
+/* Finish the sides after all callbacks have run, so that no callback cancels another
+ * operation. */
 static void sides_finish(struct rank_run *self)
 {
     for (int i = 0; i < self->sides_count; i++) {
@@ -442,7 +449,7 @@ static void window_run(struct rank_run *self, uint64_t number)
     sides_finish(self);
 }
 
-/* It has ended with its group, or before. */
+/* Fail unless the operation has ended with its group, or before. */
 static void side_left(struct side *side)
 {
     tryst_op *op = atomic_load(&side->op);
@@ -457,7 +464,8 @@ static void side_left(struct side *side)
     free(side->data);
 }
 
-/* A window in a group of its own, which the rank closes after any of its actions, most often soon. */
+/* Run a window in its own group, which the rank closes after a random one of its actions,
+ * mostly an early one. */
 static void window_leave(struct rank_run *self, uint64_t number)
 {
     self->number = number;
@@ -471,7 +479,7 @@ static void window_leave(struct rank_run *self, uint64_t number)
         usleep((useconds_t)unruly_below(&self->state, 40000));
     harness_close(self->rank);
     for (int i = 0; i < self->window.steps_count; i++) {
-        self->steps[i] = NULL; /* closed with the group */
+        self->steps[i] = NULL; /* closed together with the group */
         if (self->closes[i])
             CHECK_STATUS(tryst_op_test(self->closes[i]), TRYST_OK);
         tryst_op_release(self->closes[i]);
@@ -508,7 +516,7 @@ static void unruly_main(struct harness_rank *rank)
     free(self.closes);
 }
 
-/* ---- both ends together ------------------------------------------------------------------- */
+/* ---- both ends together ------------------------------------------------------------ */
 
 static int pair_check(const struct unruly_window *window, const struct unruly_pair *pair,
                       const struct unruly_seen *seen, bool leaves, int *met_p)
@@ -525,7 +533,8 @@ static int pair_check(const struct unruly_window *window, const struct unruly_pa
     return 1;
 }
 
-/* How many pairs are wrong; at least a third of them should have met. */
+/* Return the number of wrong pairs. Also fail if less than a third of the pairs have
+ * met. */
 static int seen_check(const struct unruly_run *run)
 {
     struct unruly_window window;
@@ -544,11 +553,11 @@ static int seen_check(const struct unruly_run *run)
     return 1;
 }
 
-/* ---- lives -------------------------------------------------------------------------------- */
+/* ---- lives ------------------------------------------------------------------------- */
 
 enum bounds { WIDE, TIGHT, DRAWN };
 
-/* The bounds of the protocol: as they are by default, middling, and at their least. */
+/* Draw the bounds of the protocol: default, medium or minimum values. */
 static void bounds_draw(enum bounds bounds, uint64_t seed, const char **config)
 {
     static const char *const rows[][4] = {
@@ -647,7 +656,7 @@ static void test_leaving(void **state)
     lives(false, DRAWN, true);
 }
 
-/* The judge itself: what it lets pass, and what it must not. */
+/* Test the judge itself: the outcomes that it accepts, and those that it must reject. */
 static void test_judge(void **state)
 {
     enum { S = OUTCOME_SUBMITTED, C = OUTCOME_CANCEL, D = OUTCOME_DEADLINE };
@@ -702,7 +711,7 @@ static void test_judge(void **state)
                                     {rows[i].recv_facts, rows[i].recv, recvs},
                                     .met = rows[i].met};
         if ((outcome_fault(&pair) == NULL) != rows[i].legal)
-            fail_msg("row %zu is judged wrongly", i);
+            fail_msg("row %zu: the judge's verdict is wrong", i);
         pair.send.calls = sends ? 2 : 1;
         assert_non_null(outcome_fault(&pair));
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Much of everything: sends before any receive, steps, contexts; and what stays bounded.
- * TRYST_TEST_SENDS and TRYST_TEST_STEPS set how much. */
+/* Large numbers of sends before any receive, of steps and of contexts, and the resources
+ * that must stay bounded. TRYST_TEST_SENDS and TRYST_TEST_STEPS set the numbers. */
 #include "harness.h"
 
 #include "support/unit.h"
@@ -78,7 +78,8 @@ static void test_sends_before_receives(void **state)
                false);
 }
 
-/* Steps come and go, with traffic in some; nothing of them stays. */
+/* Open and close many steps, some of them with traffic; a closed step leaves no memory
+ * behind. */
 static void steps_main(struct harness_rank *rank)
 {
     struct volume *volume = rank->arg;
@@ -114,7 +115,7 @@ static void test_steps(void **state)
     volume_run(2, steps_main, harness_setting("TRYST_TEST_STEPS", 10000), NULL, false);
 }
 
-/* Bytes that are under way to a rank that does not look stay within the window. */
+/* The bytes in flight to a rank that makes no progress stay within the window. */
 static void window_main(struct harness_rank *rank)
 {
     enum { COUNT = 24, BYTES = 1 << 20 };
@@ -128,7 +129,8 @@ static void window_main(struct harness_rank *rank)
                      : harness_recv(rank, step, 0, "w", data + (size_t)i * BYTES, BYTES);
     if (rank->rank == 1)
         for (int i = 0; i < 2000 && harness_counter(rank->ctx, "frames_sent") == 0; i++) {
-            tryst_progress(rank->ctx); /* announce, and then look no more */
+            /* sends the announcement; no progress after that */
+            tryst_progress(rank->ctx);
             harness_sleep_ms(1);
         }
     if (rank->rank == 0) {
@@ -158,7 +160,7 @@ static void test_window(void **state)
     volume_run(2, window_main, 0, config, false);
 }
 
-/* Two contexts of one process that know nothing of each other, each a job of its own. */
+/* Two independent contexts of one process, each a job of one rank. */
 static void contexts_main(struct harness_rank *rank)
 {
     struct volume *volume = rank->arg;

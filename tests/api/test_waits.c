@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A wait uses its time-out once, whichever thread drives the engine meanwhile and however long that
- * thread stays inside; and tryst_wait_any tells which operation is complete. */
+/* A wait uses its time-out once, whichever thread drives the engine meanwhile and however
+ * long that thread stays inside. tryst_wait_any returns the index of a complete
+ * operation. */
 #include "harness.h"
 
 #include "support/unit.h"
@@ -23,7 +24,7 @@ static void run_two(void (*main)(struct harness_rank *rank))
     assert_int_equal(failed, 0);
 }
 
-/* ---- time-outs ---------------------------------------------------------------------------- */
+/* ---- time-outs --------------------------------------------------------------------- */
 
 static tryst_status wait_one(tryst_op **ops, uint64_t timeout_ns)
 {
@@ -49,7 +50,7 @@ static const struct {
 } waits[] = {
     {"tryst_wait", wait_one}, {"tryst_wait_all", wait_all}, {"tryst_wait_any", wait_any}};
 
-/** A second thread of the rank, and what it does to the waiting one. */
+/** A second thread of the rank, which disturbs the waiting thread. */
 struct other {
     struct harness_rank *rank;
     tryst_step *step;
@@ -57,7 +58,7 @@ struct other {
     _Atomic(bool) inside;
 };
 
-/* It takes the progress lock from the driver when two thirds of the time-out have passed. */
+/* Take the progress lock from the driver after two thirds of the time-out. */
 static void *take_lock(void *arg)
 {
     struct other *other = arg;
@@ -76,7 +77,7 @@ static void stall(void *arg, tryst_op *op, tryst_status status)
     harness_sleep_ms(2 * TIMEOUT_MS);
 }
 
-/* It drives the engine, and stays in a callback for twice the time-out. */
+/* Drive the engine, and stay in a callback for twice the time-out. */
 static void *stall_engine(void *arg)
 {
     struct other *other = arg;
@@ -94,7 +95,7 @@ static void *stall_engine(void *arg)
     return NULL;
 }
 
-/** One wait beside `thread`: how long it took. */
+/** Return the duration of one wait beside `thread`. */
 static uint64_t wait_beside(struct other *other, void *(*thread)(void *arg), size_t which,
                             tryst_op **ops)
 {
@@ -110,8 +111,8 @@ static uint64_t wait_beside(struct other *other, void *(*thread)(void *arg), siz
     return took_ns;
 }
 
-/** A busy machine only adds time, so one try of many within the slack shows that the wait can end in
- *  time, and none may end early. */
+/** Fail if a wait ends early, or if all tries end late. A busy machine only adds time, so
+ *  one try within the slack shows that a wait can end in time. */
 static void wait_in_time(struct other *other, void *(*thread)(void *arg), size_t which,
                          tryst_op **ops)
 {
@@ -153,11 +154,12 @@ static void test_timeouts(void **state)
     run_two(timeouts_main);
 }
 
-/* ---- any of several ----------------------------------------------------------------------- */
+/* ---- any of several ---------------------------------------------------------------- */
 
 enum { MANY = 500 };
 
-/* Rank 0 sends in an order of its own; rank 1 takes each as it comes, and every one once. */
+/* Rank 0 sends in another order than rank 1 receives; rank 1 gets each operation once, in
+ * the order of completion. */
 static void any_main(struct harness_rank *rank)
 {
     tryst_step *step = harness_step(rank, 1);
@@ -236,7 +238,8 @@ static void test_any_edges(void **state)
     run_two(any_edges_main);
 }
 
-/* Another thread drives: the waiting one is woken by a completion, not by the lock. */
+/* Let another thread drive, so that a completion wakes the waiting thread, not the
+ * lock. */
 static void *drive(void *arg)
 {
     struct other *other = arg;

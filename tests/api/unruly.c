@@ -35,7 +35,7 @@ void unruly_window_close(struct unruly_window *window)
     free(window->pairs);
 }
 
-/* ---- drawing ------------------------------------------------------------------------------ */
+/* ---- drawing ----------------------------------------------------------------------- */
 
 static enum unruly_manner manner_draw(uint64_t *state)
 {
@@ -47,10 +47,11 @@ static enum unruly_manner manner_draw(uint64_t *state)
                      : UNRULY_SKIPS;
 }
 
-/* `last`: of its window, which nobody skips, so that all know of the others that are passed over. */
+/* Draw how each rank treats a step. The last step of a window is skipped by no rank, so
+ * that every rank learns of the skipped steps before it. */
 static void step_draw(uint64_t *state, bool last, struct unruly_step *step)
 {
-    bool calm = unruly_below(state, 3) == 0; /* nobody leaves it early */
+    bool calm = unruly_below(state, 3) == 0; /* no rank ends its part of the step early */
     step->aborted = false;
     for (int i = 0; i < UNRULY_RANKS; i++) {
         enum unruly_manner manner = manner_draw(state);
@@ -88,14 +89,14 @@ static int32_t met_draw(uint64_t *state, bool *alloc_p)
 {
     int at = unruly_below(state, 100);
     *alloc_p = at < 12;
-    return at < 2    ? TRYST_E_UNSUPPORTED /* as its allocation answers */
+    return at < 2    ? TRYST_E_UNSUPPORTED /* the status that the allocation returns */
            : at < 90 ? TRYST_OK
            : at < 95 ? TRYST_E_DEAD
                      : TRYST_E_MISMATCH;
 }
 
-/* One end stays away for good: the other gives up by itself. Its key is its own, for it would shift
- * the numbers of others. */
+/* Draw a pair of which one end is never submitted, and the other end gives up. The pair
+ * has its own key, because an absent end would shift the numbers of a shared key. */
 static void absent_draw(uint64_t *state, int place, struct unruly_pair *pair)
 {
     bool is_send = unruly_below(state, 2);
@@ -139,7 +140,7 @@ void unruly_window_draw(const struct unruly_plan *plan, uint64_t number,
     }
 }
 
-/* ---- what a rank does ------------------------------------------------------------------------- */
+/* ---- the actions of a rank --------------------------------------------------------- */
 
 void unruly_actions_open(const struct unruly_plan *plan, int submits, uint64_t *random,
                          struct unruly_actions *actions)
@@ -233,7 +234,7 @@ void unruly_actions_end(struct unruly_actions *actions,
     qsort(actions->list, (size_t)actions->count, sizeof actions->list[0], by_place);
 }
 
-/* ---- facts -------------------------------------------------------------------------------- */
+/* ---- facts ------------------------------------------------------------------------- */
 
 uint32_t unruly_facts(const struct unruly_window *window, const struct unruly_pair *pair,
                       bool is_send)

@@ -35,12 +35,12 @@ struct terms_drawn {
     uint64_t count, seed;
 };
 
-/** Write the elements of a rank: numbers of moderate size, so that sums round. */
+/** Write the elements of a rank: numbers of moderate size, whose sums are rounded. */
 void terms_fill(const struct terms_drawn *terms, int rank, char *data);
-/** The factor of a rank (TRYST_REDUCE_PREMULTIPLIED_SUM). */
+/** Return the factor of a rank (TRYST_REDUCE_PREMULTIPLIED_SUM). */
 double terms_factor(int rank);
-/** Fold what is at and below `rank` in a range of all ranks' `own`, over `tree` (of rank
- *  0) rooted at `root`, -1: at the plan's root. */
+/** Fold the terms of `rank` and of all ranks below `rank` in a range of each rank's
+ *  `own`. `tree`, the tree of rank 0, is rooted at `root`; -1: at the plan's root. */
 void terms_fold(const struct plan_drawn *drawn, const struct terms_drawn *terms,
                 const struct coll_tree_plan *tree, int root, int rank,
                 struct coll_range range, char *const *own, char *sum);

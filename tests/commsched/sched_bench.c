@@ -6,7 +6,8 @@
 
 struct sched_bench t;
 
-/** Could this one start a slice, as far as its receiver and its lane's window go? */
+/** True if the transfer could start a slice: the slice is posted and fits the lane's
+ *  window. */
 bool may_start(const struct transfer *transfer)
 {
     const struct dispatch_lane *lane = transfer->lane;
@@ -19,8 +20,8 @@ bool may_start(const struct transfer *transfer)
                t.window;
 }
 
-/** A slice that does not fit keeps its lane until it does, from the other class too: background when it is
- *  owed a slice. */
+/** True if the lane is kept: its first transfer of either class has a slice that does not
+ *  fit. The lane then waits, also for a slice of the background whose turn it is. */
 static bool lane_is_kept(struct dispatch_lane *lane)
 {
     for (int kind = 0; kind < URGENCY_CLASSES; kind++) {
@@ -31,7 +32,8 @@ static bool lane_is_kept(struct dispatch_lane *lane)
     return false;
 }
 
-/** On one lane a large slice is not passed over for a smaller one, so what stands before it counts. */
+/** True if no more urgent transfer of the class waits on the lane. A large slice is not
+ *  passed over for a smaller one on its lane. */
 static bool is_lanes_first(const struct transfer *transfer)
 {
     for (int i = 0; i < TRANSFERS; i++) {
@@ -44,7 +46,8 @@ static bool is_lanes_first(const struct transfer *transfer)
     return true;
 }
 
-/** Inversion: a slice starts while a more urgent one of its rail and class could have. */
+/** Fail on an inversion: a slice starts while a more urgent one of its rail and class
+ *  could start. */
 static void inversion_check(const struct transfer *transfer)
 {
     for (int i = 0; i < TRANSFERS; i++) {
@@ -113,7 +116,7 @@ void add_urgent(int which, int lane, uint64_t bytes, uint32_t slice_bytes,
     sched_ops.add(t.sched, &t.transfers[which]);
 }
 
-/* First come, first served. */
+/* Add a transfer whose urgency is its order of submission. */
 void add(int which, int lane, uint64_t bytes, uint32_t slice_bytes, uint32_t posted)
 {
     add_urgent(which, lane, bytes, slice_bytes, posted, (struct urgency){0, 0, 0});
@@ -135,7 +138,7 @@ void run(const char *wanted)
     assert_int_equal(count, strlen(wanted));
 }
 
-/* The receiver has `slices` more. */
+/* Return credit for `slices` more slices of the receiver. */
 void credit(int which, int slices)
 {
     struct transfer *transfer = &t.transfers[which];
@@ -144,7 +147,7 @@ void credit(int which, int slices)
                          transfer_slice_bytes(transfer, transfer->upto++));
 }
 
-/* Time passes, and the scheduler looks. */
+/* Advance the clock and run the scheduler's timer. */
 void advance(uint64_t ns)
 {
     clock_fake_advance(&t.clock, ns);
@@ -164,7 +167,8 @@ void expect_held(int which, enum transfer_hold wanted, int before)
     assert_ptr_equal(other, before < 0 ? NULL : &t.transfers[before]);
 }
 
-/* Four times as much as planned: a lane that measures its base has a quarter of its rate. */
+/* Pace a lane. The plan has four times the rate, because a lane that measures its base
+ * has a quarter of its rate. */
 void pace_set(int lane, uint64_t bytes_per_s)
 {
     struct pace_plan plan = {.bytes_per_s = 4 * bytes_per_s};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file sched_bench.h
- *  A scheduler on plain structs, with a clock and a start function of the bench's own: what the tests of its policy share.
- *  Transfer number 0 is 'a' in texts, 1 is 'b'.
+ *  A scheduler on plain structs, with the bench's own clock and start function, for the
+ *  tests of the scheduler's policy. Texts call transfer number 0 'a', number 1 'b'.
  */
 #ifndef TESTS_COMMSCHED_SCHED_BENCH_H
 #define TESTS_COMMSCHED_SCHED_BENCH_H
@@ -17,12 +17,13 @@ struct sched_bench {
     struct sched *sched;
     struct dispatch_lane lanes[LANES];
     struct transfer transfers[TRANSFERS];
-    char started[256];   /* which transfer started a slice, 'a' the first; in order */
-    int again;           /* so many starts answer AGAIN */
-    uint64_t number;     /* of random transfers */
-    bool refused[LANES]; /* since this run began: the lane's turn is over */
+    char started[256]; /* letters of the transfers that started slices, in order */
+    int again;         /* number of starts that will return AGAIN */
+    uint64_t number;   /* number of the next random transfer */
+    /* lanes whose start was refused in this run, so that their turn is over */
+    bool refused[LANES];
     uint64_t window;
-    uint64_t bytes_of[URGENCY_CLASSES]; /* that were started */
+    uint64_t bytes_of[URGENCY_CLASSES]; /* bytes that were started, by class */
 };
 extern struct sched_bench t;
 
@@ -36,33 +37,35 @@ static inline struct urgency background(int32_t priority, uint64_t number)
     return (struct urgency){urgency_rank(URGENCY_BACKGROUND, priority), 0, number};
 }
 
-/** True if this one could start a slice, as far as its receiver and its lane's window go. */
+/** True if the transfer could start a slice: the slice is posted and fits the lane's
+ *  window. */
 bool may_start(const struct transfer *transfer);
-/** Start a slice, the scheduler's function: fails the test if a more urgent one could have started. */
+/** The scheduler's start function: fail if a more urgent transfer could have started. */
 tryst_status bench_start(struct transfer *transfer);
 
 /** Open the scheduler with all lanes ready, lane i on rail i % RAILS. */
 void begin(uint64_t window, uint64_t rail_window);
-/** Close it: nothing is in flight. */
+/** Close the scheduler, which must have nothing in flight. */
 void end(void);
 
 /** Add transfer `which` with `posted` slices posted. */
 void add_urgent(int which, int lane, uint64_t bytes, uint32_t slice_bytes,
                 uint32_t posted, struct urgency urgency);
-/** First come, first served. */
+/** Add a transfer whose urgency is its order of submission. */
 void add(int which, int lane, uint64_t bytes, uint32_t slice_bytes, uint32_t posted);
-/** Run once; t.started has the slices. */
+/** Run once; t.started has the letters of the slices. */
 void run_once(void);
-/** Run once: slices of exactly these transfers start. */
+/** Run once, and fail unless slices of exactly these transfers start. */
 void run(const char *wanted);
-/** Return the window of `slices` slices. */
+/** Return credit for `slices` slices. */
 void credit(int which, int slices);
-/** Let time pass, and the scheduler judge its peers. */
+/** Let time pass, and let the scheduler detect stalled peers. */
 void advance(uint64_t ns);
 void post(int which, uint32_t posted);
-/** Pace a lane: it has `bytes_per_s` while it measures its base. */
+/** Pace a lane with `bytes_per_s` while the lane measures its base. */
 void pace_set(int lane, uint64_t bytes_per_s);
-/** Expect what holds the transfer, and which one is before it (negative: none). */
+/** Fail unless `wanted` holds the transfer, behind transfer `before` (negative: behind
+ *  none). */
 void expect_held(int which, enum transfer_hold wanted, int before);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rosters of machines with so many ranks and such NICs each. */
+/* Rosters of machines with a given number of ranks and NICs on each. */
 #ifndef TESTS_COMMSCHED_SITES_H
 #define TESTS_COMMSCHED_SITES_H
 
@@ -11,11 +11,13 @@ enum { SITES_MAX = 1024, SITE_RAILS_MAX = 3 };
 struct sites {
     int count, ranks_each;
     bool in_turn;   /* neighbours in rank are on different machines */
-    bool own_rails; /* each rank of a machine announces one of its rails */
-    uint32_t mbit
-        [SITE_RAILS_MAX]; /* rails of each machine, the last before a 0; see `unknown` */
-    uint32_t mbit_last;   /* not 0: the only rail of the last machine */
-    bool unknown, unknown_last; /* the rails have no rate: of all machines, of the last */
+    bool own_rails; /* each rank of a machine announces only one of its rails */
+    /* rates of each machine's rails, up to the first 0; see `unknown` */
+    uint32_t mbit[SITE_RAILS_MAX];
+    uint32_t mbit_last; /* not 0: rate of the only rail of the last machine */
+    /* the rails announce no rate: `unknown` on all machines, `unknown_last` on the last
+     * one */
+    bool unknown, unknown_last;
 };
 
 static inline int sites_ranks(const struct sites *sites)
@@ -53,7 +55,7 @@ static inline void rails_fill(const struct sites *sites, int rank,
             rail_announce(host, site, (uint8_t)i, unknown ? 0 : sites->mbit[i]);
 }
 
-/* The test closes it. Any thread: no memory of cmocka's. */
+/* Make the roster, which the test closes. Any thread: the memory is not cmocka's. */
 static inline void sites_roster(const struct sites *sites, struct roster *roster)
 {
     int size = sites_ranks(sites);

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every allocation of a short run fails once, in turn.
+/* Each allocation of a short run fails once, one per try.
  *
- * Idea: one script calls nearly all that a rank can call; a try is one run of it in which
- * allocation n of one rank fails. Whatever that hits must be a status: a call says TRYST_E_NOMEM
- * (and, where it can be asked again, then works), or operations end with a failure; the rank then
- * leaves, and the other hears of that. Nothing stays allocated or open.
- * Each try has processes of its own, so a crash, a leak and a hang are told with their n.
+ * Idea: one script calls nearly all functions that a rank can call. A try is one run of
+ * the script in which allocation n of one rank fails. The failure must become a status: a
+ * call returns TRYST_E_NOMEM and, if the call can be repeated, then works; or operations
+ * end with an error. The rank then leaves, and the other rank is notified. Nothing stays
+ * allocated or open.
  *
- * Usage: commsched_alloc_walk self|shm|ucx|ofi [every]: one rank with itself, or two.
- * With `every`, each so-manieth allocation alone; which ones TRYST_TEST_SEED says. */
+ * Each try has its own processes, so a crash, a leak or a hang is reported with its n.
+ *
+ * Usage: commsched_alloc_walk self|shm|ucx|ofi [every]: one rank with itself, or two
+ * ranks. With `every` only every so many allocations fail; TRYST_TEST_SEED chooses the
+ * first. */
 #include "support/child.h"
 #include "support/descriptors.h"
 #include "support/patience.h"
@@ -33,7 +36,7 @@
 
 enum { SMALL = 200, LARGE = 200000, SMALLS = 6, RANKS_MAX = 2, OPS_MAX = 48 };
 enum { COLLS = 6, COLL_LARGE = LARGE / sizeof(float), COLL_SMALL = 100 };
-/* No wait of a rank takes so long, however busy the machine is; then it hangs. */
+/* A rank that waits longer than this hangs, however busy the machine is. */
 #define PATIENCE_NS (40 * NS_PER_S)
 enum { TRY_S = 120 };
 
@@ -41,41 +44,44 @@ static const char *mode = "self";
 static uint64_t every = 1;
 static int size = 1;
 
-/* What a rank tells the test, in memory that they share. */
+/* The report of a rank to the test, in memory that both share. */
 struct outcome {
-    uint64_t allocations; /* that the script tried */
-    bool came_to_pass;    /* the failure did */
-    bool noticed;         /* some call or operation of this rank ended badly */
-    _Atomic(bool) waited; /* all its operations have ended, or it gave up before */
+    uint64_t allocations; /* allocations that the script has attempted */
+    bool came_to_pass;    /* true if the planned failure occurred */
+    bool noticed;         /* true if a call or an operation of this rank failed */
+    /* all operations of the rank have ended, or the rank gave up before */
+    _Atomic(bool) waited;
 };
 static struct outcome *outcomes;
 
-/* ---- one rank ----------------------------------------------------------------------------- */
+/* ---- one rank ---------------------------------------------------------------------- */
 
 struct pending {
     tryst_op *op;
-    tryst_status wanted; /* in a run without a failure */
+    tryst_status wanted; /* status in a run without a failure */
 };
 
 struct script {
     int rank;
     int peer;
-    uint64_t fail_at; /* this rank's allocation that fails; 0: none */
-    bool planned;     /* one of some rank does */
+    uint64_t fail_at; /* number of this rank's allocation that fails; 0: none */
+    bool planned;     /* true if an allocation of any rank fails in this try */
     int listen_fd;
-    int server_fd; /* rank 0: what the bootstrap takes, once it gets so far */
+    /* socket of rank 0's bootstrap, which takes the socket over if its open gets that
+     * far */
+    int server_fd;
     tryst_ctx *ctx;
     tryst_group *group;
     tryst_step *steps[2];
     struct pending ops[OPS_MAX];
     int ops_count;
     tryst_mem *own_mem, *mem;
-    char *own, *large_in,
-        *alloc_in;       /* LARGE bytes each, but own, which has twice as many */
-    float *colls[COLLS]; /* COLL_LARGE each */
+    /* LARGE bytes each; `own` has twice as many */
+    char *own, *large_in, *alloc_in;
+    float *colls[COLLS]; /* COLL_LARGE elements each */
     char small[SMALLS][2][SMALL];
     _Atomic(int) callbacks, callbacks_wanted;
-    char error[1024]; /* of an operation */
+    char error[1024]; /* error text of an operation */
 };
 
 static _Noreturn void die(struct script *script, const char *what, tryst_status status)
@@ -95,13 +101,14 @@ static void log_line(void *arg, tryst_log_level level, const char *line)
         dprintf(2, "%s\n", line);
 }
 
-/* True when the call worked. What fails for want of memory here says so; what follows from it, or
- * from the other rank's end, is of the bands of peer, group and context. */
+/* True if the call worked. On this rank the failed allocation must give TRYST_E_NOMEM;
+ * its consequences, here and on the other rank, must have statuses of the bands peer,
+ * group and context. */
 static bool worked(struct script *script, tryst_status status, const char *what)
 {
     if (status == TRYST_OK)
         return true;
-    /* whoever gives up the bootstrap tells the others why */
+    /* a rank that gives up the bootstrap sends its status to the others */
     bool want = status == TRYST_E_NOMEM && (script->fail_at || !script->group);
     outcomes[script->rank].noticed = true;
     if (!script->planned || (!want && (status < 200 || status == TRYST_E_SYSTEM)))
@@ -109,7 +116,7 @@ static bool worked(struct script *script, tryst_status status, const char *what)
     return false;
 }
 
-/* A call that can be asked again after it had no memory: nothing has changed. */
+/* Repeat a call once after TRYST_E_NOMEM: the failed call must have changed nothing. */
 #define WORKED_AGAIN(script, call, what) \
     (worked(script, call, what) || worked(script, call, what " again"))
 
@@ -167,8 +174,8 @@ static bool context_open(struct script *script)
     return opened;
 }
 
-/* The other rank may never come: a short time, where a failure is planned. (Too short, on a
- * busy machine, is a try that says less.) */
+/* Open the group. The other rank may never come, so the time-out is short if a failure is
+ * planned. (If it is too short on a busy machine, the try only checks less.) */
 static bool group_open(struct script *script)
 {
     tryst_group_params params = {.struct_size = sizeof params,
@@ -264,7 +271,8 @@ static bool submit(struct script *script, const struct wish *wish, bool prepared
     return true;
 }
 
-/* A small tensor each way, with priority; two by prepared key, one with a callback. */
+/* Submit a small tensor each way with priority, two of them by prepared key and one with
+ * a callback. */
 static bool submit_smalls(struct script *script)
 {
     static const char *const edges[SMALLS] = {"s0", "s1", "s2", "s3", "s4", "s5"};
@@ -310,7 +318,8 @@ static bool submit_all(struct script *script)
         {"aborted", false, 1, script->alloc_in, LARGE, {0}, TRYST_E_ABORTED},
         {"aborted", true, 1, script->own, SMALL, {0}, TRYST_E_ABORTED},
     };
-    /* what "dead" and "unlike" leave alone comes back as it was: the smalls use their own */
+    /* the memory of "dead" and "unlike" is not written; the small tensors that are
+     * checked have their own memory */
     for (size_t i = 0; i < COUNT_OF(wishes); i++)
         if (!submit(script, &wishes[i], false))
             return false;
@@ -400,7 +409,8 @@ static void give_up(struct script *script)
             tryst_step_abort(script->steps[i], TRYST_E_NOMEM, "the walk");
 }
 
-/* Whether it ended as it should; that it ends at all it must. */
+/* True if the operation ended with its wanted status. Fail if the operation does not
+ * end. */
 static bool op_end(struct script *script, struct pending *pending)
 {
     tryst_error error = {.struct_size = sizeof error, .text = "", .key = ""};
@@ -412,7 +422,7 @@ static bool op_end(struct script *script, struct pending *pending)
         die(script, "two statuses of one operation", status);
     if (!good && (!script->planned || status < 100)) {
         snprintf(script->error, sizeof script->error, "%s (%s)", error.text, error.key);
-        die(script, "an operation ended as it should not", status);
+        die(script, "an operation ended with an unexpected status", status);
     }
     outcomes[script->rank].noticed |= !good;
     tryst_op_release(pending->op);
@@ -452,7 +462,8 @@ static void steps_run(struct script *script)
         die(script, "callbacks are missing", TRYST_OK);
 }
 
-/* A step that closes early ends the other's operations in it, cancelled ones as well. */
+/* Wait for the other ranks. An early close of the step would end their operations, also
+ * cancelled ones. */
 static void await_others(struct script *script)
 {
     struct patience patience = patience_begin();
@@ -553,7 +564,7 @@ static void rank_main(struct script *script)
     free(script->large_in);
 }
 
-/* ---- tries -------------------------------------------------------------------------------- */
+/* ---- tries ------------------------------------------------------------------------- */
 
 static int loopback_listen(void)
 {
@@ -580,10 +591,10 @@ static pid_t rank_start(int rank, int failing, uint64_t nth, int listen_fd)
     script->listen_fd = listen_fd;
     rank_main(script);
     free(script);
-    exit(0); /* not _exit: the leak checker looks now */
+    exit(0); /* not _exit: the leak checker runs at exit */
 }
 
-/* One run; allocation `nth` of `failing` fails (0: none does). */
+/* Run the script once; allocation `nth` of rank `failing` fails (0: none fails). */
 static void try_run(int failing, uint64_t nth)
 {
     pid_t pids[RANKS_MAX];
@@ -614,7 +625,8 @@ static void walk(int failing)
     uint64_t begin_ns = clock_monotonic_ns();
     try_run(failing, 0);
     uint64_t count = outcomes[failing].allocations;
-    /* How many there are depends a little on how the ranks meet. */
+    /* The number of allocations varies a little with the order in which the ranks
+     * meet. */
     for (uint64_t nth = first; nth <= count || silent_ends < 3; nth += every) {
         try_run(failing, nth);
         tries += outcomes[failing].came_to_pass;

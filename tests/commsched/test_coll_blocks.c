@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* All-gather, reduce-scatter, all-to-all, gather and scatter of 1 to 8 ranks over random
- * trees, in a different order on each rank, against a serial reference: bitwise, with
- * what lies between the blocks. */
+ * trees, in a different order on each rank. The results, and the memory between the
+ * blocks, are compared bit by bit with a serial reference. */
 #include "api/harness.h"
 
 #include <stdio.h>
@@ -19,11 +19,12 @@ enum { AT_ONCE = 6, LINE = 64, FILLER = 0x5a };
 /* ---- one collective ---------------------------------------------------------------- */
 
 struct what {
-    struct terms_drawn terms; /* of a reduce-scatter: all blocks, one behind the other */
+    /* terms of a reduce-scatter: all blocks, one behind the other */
+    struct terms_drawn terms;
     tryst_coll_kind kind;
     tryst_reduce_op reduce;
     tryst_dtype dtype;
-    uint64_t seed, counts[RANKS_MAX][RANKS_MAX]; /* of the block from, to */
+    uint64_t seed, counts[RANKS_MAX][RANKS_MAX]; /* counts of the block [from][to] */
     int root;
     bool varies, spaced, in_place, prepared;
     size_t shift, element_bytes;
@@ -79,7 +80,7 @@ static struct what what_draw(int size, uint64_t seed, unsigned index)
 
 /* ---- tensors of one rank ----------------------------------------------------------- */
 
-/* One tensor: blocks of each rank (has_all), or one. */
+/* The tensor of one side: the blocks of all ranks (has_all), or one block. */
 struct side {
     bool has_all, is_given;
     uint64_t counts[RANKS_MAX], offsets[RANKS_MAX], end;
@@ -94,7 +95,7 @@ struct trial {
     tryst_op *op;
 };
 
-/* Spaced blocks are in reverse order, with gaps. */
+/* Lay out the blocks. Spaced blocks are in reverse order, with gaps. */
 static void side_lay(struct side *side, const struct what *what, int size, uint64_t gap)
 {
     side->end = 0;
@@ -137,7 +138,8 @@ static void sides_draw(struct trial *trial, int rank, int size)
         one_lay(out);
 }
 
-/* The block that `from` sends to `to`: what a gather sends is the same for all. */
+/* Fill the block that `from` sends to `to`. A gather sends the same block to all
+ * ranks. */
 static void block_fill(const struct what *what, int from, int to, char *data)
 {
     bool same = what->kind == TRYST_COLL_ALLGATHER || what->kind == TRYST_COLL_GATHER;
@@ -158,7 +160,7 @@ static bool is_packed(const struct what *what, int size)
            bytes <= (uint64_t)(size - 1) * (16u << 10);
 }
 
-/* The part of a reduce-scatter that is in `range` of the tensor of all blocks. */
+/* Reduce the part of a reduce-scatter that is in `range` of the tensor of all blocks. */
 static void range_reduce(const struct plan_drawn *drawn, const struct what *what,
                          int size, uint32_t class, uint32_t tree, int root,
                          struct coll_range range, char *const *own, char *to)
@@ -230,7 +232,7 @@ static void out_expect(const struct plan_drawn *drawn, const struct trial *trial
                    block_at(what, &trial->out, data, i));
 }
 
-/* Whether this rank's own block is at one address. */
+/* True if this rank's own block has one address in both tensors. */
 static bool is_in_place(const struct trial *trial)
 {
     return trial->what.in_place && trial->in.is_given && trial->out.is_given &&
@@ -380,7 +382,8 @@ static void compare(const struct what *what, const char *got, const char *expect
                          what->spaced, what->in_place, what->prepared, i, bytes);
 }
 
-/* `in` is only read, but for the block that `out` is. */
+/* Compare the input, which must be unchanged, except for a block that is also the
+ * output. */
 static void in_compare(const struct trial *trial, const struct harness_rank *rank)
 {
     const struct what *what = &trial->what;
@@ -444,9 +447,9 @@ const struct coll_trials coll_trials = {.bytes = sizeof(struct trial),
                                         .start = random_start,
                                         .end = random_end};
 
-/* ---- no allocation ------------------------------------------------------------------------ */
+/* ---- no allocation ----------------------------------------------------------------- */
 
-/* Of one rank: the engine's share of a start, without flows. */
+/* Count the allocations of one rank: the engine's share of a start, without flows. */
 static void steady_main(struct harness_rank *rank)
 {
     static float data[50000], out[50000];

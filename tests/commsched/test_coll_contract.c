@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plans of some ranks of a group: random plans, random members. */
+/* Contracted plans: random plans of a group for random members. */
 #include <string.h>
 
 #include "commsched/coll/tree/contract.h"
@@ -16,17 +16,18 @@ static int32_t draw(uint64_t below)
     return (int32_t)((random_state >> 33) % below);
 }
 
-/* ---- a plan of a group ---------------------------------------------------------------------- */
+/* ---- a plan of a group ------------------------------------------------------------- */
 
 static struct {
-    int32_t parents[TREES][2][SIZE]; /* up, down */
+    /* parents in the reduction tree (up) and in the broadcast tree (down) */
+    int32_t parents[TREES][2][SIZE];
     int32_t roots[TREES];
     struct coll_tree_plan trees[CLASSES][TREES];
     struct coll_class classes[CLASSES];
     struct coll_plan plan;
 } from;
 
-/** A random order of the numbers below `count`. */
+/** Return a random order of the numbers below `count`. */
 static void order_draw(int32_t *order, int32_t count)
 {
     for (int32_t i = 0; i < count; i++) {
@@ -50,7 +51,8 @@ static void parents_draw(int32_t *parents, int32_t size, int32_t root)
         parents[order[i]] = order[draw((uint64_t)i)];
 }
 
-/* Each class has tree 0 and some others; shares may be zero. Children are not read. */
+/* Draw a class. Each class has tree 0 and some others; shares may be zero. Children stay
+ * unset, because the code under test does not read them. */
 static void class_draw(int at)
 {
     struct coll_class *class = &from.classes[at];
@@ -83,7 +85,7 @@ static void plan_draw(int32_t size)
         .size = (uint32_t)size, .classes_count = CLASSES, .classes = from.classes};
 }
 
-/* ---- checks --------------------------------------------------------------------------------- */
+/* ---- checks ------------------------------------------------------------------------ */
 
 static bool is_below(const int32_t *parents, int32_t at, int32_t root, uint32_t count)
 {
@@ -117,7 +119,8 @@ static void half_check(struct coll_plan *const *plans, uint32_t class, uint32_t 
     assert_int_equal(edges, count - 1);
 }
 
-/* All members make the same shares: they rise, and the last means all. */
+/* Fail unless all members have the same shares, which rise to the last share, which means
+ * all. */
 static void shares_check(struct coll_plan *const *plans, uint32_t class)
 {
     const struct coll_class *first = &plans[0]->classes[class];
@@ -131,7 +134,7 @@ static void shares_check(struct coll_plan *const *plans, uint32_t class)
     assert_int_equal(first->trees[first->trees_count - 1].cum_share, UINT32_MAX);
 }
 
-/* Tree 0 has the same edges in all classes. */
+/* Fail unless tree 0 has the same edges in all classes. */
 static void tree_0_check(const struct coll_plan *plan)
 {
     const struct coll_tree_plan *first = &plan->classes[0].trees[0];
@@ -172,8 +175,9 @@ static void test_random(void **state)
     assert_int_equal(alloc_live_count(), before);
 }
 
-/* A star at each of four ranks: of two members, their own stars are left, half each. Tree 0 is the star at rank 0,
- * which is no member, so nothing but its edges is used. */
+/* Each of four ranks is the root of a star. For two members their own stars remain, with
+ * half the bytes each. Tree 0 is the star at rank 0, which is not a member, so only the
+ * edges of tree 0 are used. */
 static void test_stars(void **state)
 {
     static const int32_t members[] = {3, 1};
@@ -204,7 +208,7 @@ static void test_stars(void **state)
     mem_free(plan);
 }
 
-/* In a chain 0 - 1 - 2 - 3 the nearest member is the parent. */
+/* In the chain 0 - 1 - 2 - 3 the nearest member is the parent. */
 static void test_chain(void **state)
 {
     static const int32_t members[] = {3, 0, 2};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The hooks of flows on plain structs: what they mark. */
+/* The hooks of flows on plain structs, and the marks that they set. */
 #include "commsched/coll/hooks.h"
 
 #include "commsched/coll/run.h"
@@ -37,7 +37,7 @@ static void node_open(struct node *node, uint64_t scratch_bytes)
         node->flows[c] = (struct coll_flow){.tree = &node->at, .child = c};
 }
 
-/* An OFFER of child c comes. */
+/* Deliver an OFFER of child c. */
 static tryst_status offer(struct node *node, uint32_t c, uint32_t told, void **slot_p)
 {
     struct flow *flow = &node->flows[c].flow;
@@ -59,8 +59,8 @@ static void slots_put(struct node *node, void *const *slots, unsigned count)
     scratch_close(&node->colls.scratch);
 }
 
-/* The OFFERs come from the last child to the first: the grant of one lets the next be asked at once, not when a slice has
- * landed. */
+/* The OFFERs arrive from the last child to the first. The grant for one child lets the
+ * next child be granted at once, before any slice has landed. */
 static void test_next_child(void **state)
 {
     struct node node;
@@ -79,7 +79,8 @@ static void test_next_child(void **state)
     slots_put(&node, slots, CHILDREN);
 }
 
-/* A child that waits for scratch, or has announced nothing, is not asked by another one's grant. */
+/* A grant for another child sets no mark for a child that waits for scratch or has
+ * announced nothing. */
 static void test_no_mark(void **state)
 {
     struct node node;

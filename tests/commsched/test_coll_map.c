@@ -18,7 +18,7 @@ static uint64_t draw(uint64_t below)
     return (random_state >> 11) % below;
 }
 
-/* ---- ranges ------------------------------------------------------------------------------- */
+/* ---- ranges ------------------------------------------------------------------------ */
 
 static void ranges_check(const struct coll_class *class, uint64_t count, size_t element)
 {
@@ -52,7 +52,7 @@ static void test_ranges_cover(void **state)
     }
 }
 
-/* A count above 2^32 and shares that are exact: no bit is lost in the product. */
+/* With a count above 2^32 and exact shares, the product loses no bit. */
 static void test_range_of_much(void **state)
 {
     struct coll_tree_plan trees[2] = {{.cum_share = 0x40000000},
@@ -69,7 +69,8 @@ static void test_slices(void **state)
     assert_int_equal(coll_slices_of(4097, 4096, 0), 2);
     assert_int_equal(coll_slices_of(8192, 4096, 8192), 1);
     assert_int_equal(coll_slices_of(8193, 4096, 8192), 3);
-    /* flow.c refuses more than 2^31 - 1 slices, and a WANT of as many whole ones. */
+    /* flow.c refuses more than 2^31 - 1 slices, and a WANT for that number of whole
+     * slices. */
     const uint64_t most = (UINT64_C(1) << 31) - 2;
     assert_int_equal(coll_slices_of(most * 4096, 4096, 0), most);
     assert_int_equal(coll_slices_of(most * 4096 + 1, 4096, 0), 0);
@@ -88,10 +89,10 @@ static void test_classes(void **state)
     assert_ptr_equal(coll_class_of(&plan, UINT64_MAX), &classes[2]);
 }
 
-/* ---- neighbours --------------------------------------------------------------------------- */
+/* ---- neighbours -------------------------------------------------------------------- */
 
-/* What each rank finds fits what the others find, all ranks are below `root`, and no children changed their order
- * but for those on the path. */
+/* Fail unless the neighbours that the ranks find agree, all ranks are below `root`, and
+ * the order of children changed only on the path. */
 static void root_check(struct coll_plan *const *plans, uint32_t size, uint32_t tree,
                        bool up, int32_t root)
 {
@@ -138,7 +139,7 @@ static void test_any_root(void **state)
     }
 }
 
-/* ---- scratch ------------------------------------------------------------------------------ */
+/* ---- scratch ----------------------------------------------------------------------- */
 
 static void test_scratch_is_bounded(void **state)
 {
@@ -151,21 +152,22 @@ static void test_scratch_is_bounded(void **state)
     assert_false(scratch_has(&scratch, 4096));
     assert_int_equal(scratch_get(&scratch, 4096, &slots[4]), TRYST_AGAIN);
     scratch_put(&scratch, 16000, slots[3]);
-    assert_int_equal(scratch_get(&scratch, 4096, &slots[4]),
-                     TRYST_OK); /* of another size */
+    /* a slot of another size */
+    assert_int_equal(scratch_get(&scratch, 4096, &slots[4]), TRYST_OK);
     scratch_put(&scratch, 4096, slots[4]);
     assert_int_equal(scratch_get(&scratch, 16000, &slots[3]), TRYST_OK);
     for (int i = 0; i < 4; i++)
         scratch_put(&scratch, 16000, slots[i]);
     uint64_t seen = alloc_seen_count();
-    assert_int_equal(scratch_get(&scratch, 16000, &slots[0]), TRYST_OK); /* warm */
+    assert_int_equal(scratch_get(&scratch, 16000, &slots[0]), TRYST_OK); /* warms up */
     assert_int_equal(alloc_seen_count(), seen);
     scratch_put(&scratch, 16000, slots[0]);
     scratch_close(&scratch);
     assert_int_equal(alloc_live_count(), before);
 }
 
-/* A slice that exceeds the bound gets its slot when it is the only one; no memory is no reason to wait then. */
+/* A slice that exceeds the bound gets a slot if no other slot is lent. In that case a
+ * failed allocation returns TRYST_E_NOMEM instead of a wait. */
 static void test_scratch_has_one(void **state)
 {
     struct scratch scratch;

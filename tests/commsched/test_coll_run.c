@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives of 1 to 8 ranks over random trees, in a different order on each rank, against a fold of this test's in
- * the plan's order: bitwise. */
+/* Collectives of 1 to 8 ranks over random trees, in a different order on each rank. The
+ * results are compared bit by bit with a fold by this test in the plan's order. */
 #include "api/harness.h"
 
 #include <stdio.h>
@@ -16,7 +16,7 @@
 
 enum { AT_ONCE = 5, LINE = 64 };
 
-/* ---- one collective ----------------------------------------------------------------------- */
+/* ---- one collective ---------------------------------------------------------------- */
 
 struct what {
     struct terms_drawn terms;
@@ -26,7 +26,7 @@ struct what {
     uint64_t count, seed;
     int root;
     bool in_place, prepared;
-    size_t shift; /* bytes by which memory is not aligned */
+    size_t shift; /* bytes by which the memory is misaligned */
     char name[32];
     size_t element_bytes, bytes;
     const struct reduce_kernel *kernel;
@@ -59,7 +59,7 @@ static struct what what_draw(int size, uint64_t seed, unsigned index)
     return what;
 }
 
-/* What every rank (reduce: the root) must have at the end. */
+/* Compute the result that every rank (reduce: the root) must have at the end. */
 static void reference(const struct plan_drawn *drawn, const struct what *what, int size,
                       char *const *own, char *result)
 {
@@ -208,9 +208,10 @@ const struct coll_trials coll_trials = {.bytes = sizeof(struct trial),
                                         .start = random_start,
                                         .end = random_end};
 
-/* ---- a range is DATA where the protocol says so ---------------------------------------------- */
+/* ---- the protocol decides which ranges are DATA ------------------------------------ */
 
-/* TRYST_EAGER_MAX above what a frame holds: 8 KiB go as bulk, and each slice gives its scratch back. */
+/* TRYST_EAGER_MAX is larger than a frame's space: 8 KiB go as bulk, and each slice
+ * returns its scratch. */
 static void bulk_main(struct harness_rank *rank)
 {
     enum { COUNT = 8 << 10, TIMES = 6 };
@@ -242,7 +243,7 @@ static void test_bulk(void **state)
     assert_int_equal(harness_run(&params), 0);
 }
 
-/* ---- no memory ------------------------------------------------------------------------------- */
+/* ---- no memory --------------------------------------------------------------------- */
 
 static tryst_op *one_start(tryst_step *step, tryst_coll *coll, int32_t *value,
                            uint64_t deadline_ns, tryst_status *status_p)
@@ -257,8 +258,8 @@ static tryst_op *one_start(tryst_step *step, tryst_coll *coll, int32_t *value,
     return op;
 }
 
-/* Two uses of a name. At rank 0 the first one fails for want of memory for its deadline: its second use must not meet the
- * first one of the others. */
+/* Use a name twice. At rank 0 the first use fails, for want of memory for its deadline.
+ * The second use at rank 0 must not meet the first use of the other ranks. */
 static void starved_main(struct harness_rank *rank)
 {
     const uint64_t deadline_ns = rank->rank == 0 ? 20 * UINT64_C(1000000000) : 0;
@@ -274,8 +275,8 @@ static void starved_main(struct harness_rank *rank)
     tryst_op *ops[2];
     CHECK_STATUS(tryst_coll_prepare(rank->group, &what, &coll), TRYST_OK);
     tryst_step *step = harness_step(rank, 1);
-    for (int i = 0; i < 2;
-         i++) /* the first starts allocate what all later ones use again */
+    /* the first starts allocate memory that all later starts use again */
+    for (int i = 0; i < 2; i++)
         ops[i] = one_start(step, coll, &values[i], 0, &status);
     for (int i = 0; i < 2; i++)
         harness_end(ops[i], TRYST_OK);
@@ -303,14 +304,14 @@ static void starved_main(struct harness_rank *rank)
 static void test_starved(void **state)
 {
     struct harness_params params = {.size = 3, .main = starved_main, .timeout_s = 30};
-    if (harness_has_processes()) /* the failure is of one process */
+    if (harness_has_processes()) /* the failed allocation is counted in one process */
         assert_int_equal(harness_run(&params), 0);
 }
 
-/* ---- no allocation ------------------------------------------------------------------------ */
+/* ---- no allocation ----------------------------------------------------------------- */
 
-/* Steps that repeat: prepared and one-shot collectives, of one slice and of several, in an order that
- * differs between ranks. */
+/* Repeated steps with prepared and one-shot collectives of one slice and of several, in
+ * an order that differs between ranks. */
 enum { STEADY_WARM = 60, STEADY_STEPS = 90, STEADY_OPS = 6, STEADY_GROWN = 15 };
 
 static tryst_coll *steady_prepare(struct harness_rank *rank, const char *name,
@@ -375,7 +376,8 @@ static void steady_main(struct harness_rank *rank)
             harness_end(ops[j], TRYST_OK);
         harness_step_close(step);
     }
-    /* A late peak may still enlarge a pool or a table, where several threads share a count. */
+    /* A late peak may still enlarge a pool or a table if several threads share a
+     * count. */
     CHECK(alloc_seen_count() - seen <= (rank->size > 1 ? STEADY_GROWN : 0));
     for (int i = 0; i < 2; i++)
         tryst_coll_release(colls[i]);
@@ -384,7 +386,8 @@ static void steady_main(struct harness_rank *rank)
 static void test_steady(void **state)
 {
     static const int sizes[] = {1, 2, 5};
-    /* Threads of one process take turns often enough to reach the peak of their pools early. */
+    /* Threads of one process take turns often enough to reach the peak of their pools
+     * early. */
     size_t count = harness_has_processes() ? 1 : COUNT_OF(sizes);
     for (size_t i = 0; i < count; i++) {
         struct harness_params params = {
@@ -393,8 +396,9 @@ static void test_steady(void **state)
     }
 }
 
-/* Names that vary: rank 1 of a reduction needs private memory for its premultiplied term. What stays is bounded in
- * bytes, whatever the names, and a loop over a few of them allocates nothing. */
+/* Names that vary: rank 1 of a reduction needs private memory for its premultiplied term.
+ * The bytes that stay allocated are bounded for any number of names, and a loop over a
+ * few names allocates nothing. */
 enum { VARIED = 40, FEW = 8, VARIED_BYTES = 1 << 20 };
 
 static void varied_start(struct harness_rank *rank, tryst_step *step, unsigned name_at)
@@ -426,7 +430,7 @@ static void varied_main(struct harness_rank *rank)
         harness_step_close(step);
         if (rank->rank == 1 && i == 0)
             CHECK(alloc_live_bytes() - before < (FEW + 2) * VARIED_BYTES);
-        /* Of 40 starts. Injected faults allocate for themselves. */
+        /* The bound is for 40 starts. Injected faults allocate memory themselves. */
         if (rank->rank == 1 && i == 2 && !getenv("TRYST_FAULT"))
             CHECK(alloc_seen_count() - before <= STEADY_GROWN);
         if (i == 1)
@@ -439,7 +443,7 @@ static void test_varied(void **state)
     static const char *const config[] = {"scratch_bytes", "2M", NULL};
     struct harness_params params = {
         .size = 2, .main = varied_main, .config = config, .timeout_s = 60};
-    if (harness_has_processes()) /* the counts are of one process */
+    if (harness_has_processes()) /* the counts are those of one process */
         assert_int_equal(harness_run(&params), 0);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The counters of trees over a network of this test: random trees, several collectives at once, one slot of
- * scratch a rank, and everything that may happen next happens in random order. Results have the bits of a serial
- * fold, and nothing gets stuck. With any one rule broken, some seed shows it. */
+/* The counters of trees over a simulated network: random trees, several collectives at
+ * once, one slot of scratch per rank, and all possible events in random order. Results
+ * must have the bits of a serial fold, and every run must end. If any single rule is
+ * broken, some seed must fail. */
 #include <string.h>
 
 #include "commsched/coll/tree/tree.h"
@@ -13,20 +14,22 @@ enum { SEEDS = 400, EVENTS_MAX = 1024, TURNS_MAX = 100000 };
 
 enum rule {
     RULES_ALL,
-    GRANT_IN_ORDER,    /* a child waits for the child before it */
-    GRANT_WHEN_TOLD,   /* only what the child has announced */
-    ADD_IN_ORDER,      /* the child before first */
-    ADD_WHEN_LANDED,   /* not before the bytes are there */
-    PLACE_BEHIND_SENT, /* not over sums that are being sent */
-    FINISH_FIRST,      /* nothing descends before the root has finished it */
+    GRANT_IN_ORDER,    /* a grant for a child waits for the grant of the child before */
+    GRANT_WHEN_TOLD,   /* only slices that the child has announced are granted */
+    ADD_IN_ORDER,      /* the slice of the child before is added first */
+    ADD_WHEN_LANDED,   /* a slice is added only after its bytes have landed */
+    PLACE_BEHIND_SENT, /* a result is not placed over sums that are still being sent */
+    FINISH_FIRST,      /* a slice descends only after the root has finished it */
     RULES
 };
 
-/* One direction of an edge: slices [0, posted) may come, of which `moving` are on their way. */
+/* One direction of an edge: slices [0, posted) may arrive, of which `moving` are in
+ * flight. */
 struct wire {
     uint32_t posted, moved, told;
-    uint32_t moving, landed, sent; /* bits, bits, prefix */
-    float read[SLICES_MAX];        /* what the transport took from memory */
+    /* moving and landed: a bit for each slice; sent: number of slices */
+    uint32_t moving, landed, sent;
+    float read[SLICES_MAX]; /* values that the transport has read from memory */
 };
 
 struct part {
@@ -34,20 +37,21 @@ struct part {
     struct coll_child children[RANKS_MAX];
     uint64_t bits[1];
     int parent, child_ranks[RANKS_MAX];
-    uint32_t child_at; /* which child of the parent this rank is */
+    uint32_t child_at; /* index of this rank among the parent's children */
     float own[SLICES_MAX], sums[SLICES_MAX], separate[SLICES_MAX], *result;
-    struct wire up, down; /* to the parent, from the parent */
+    struct wire up, down; /* edge to the parent, edge from the parent */
 };
 
 static struct {
     uint64_t random;
     enum rule broken;
     int ranks;
-    uint32_t slots_max, slots[RANKS_MAX]; /* of scratch: lent */
+    /* slots of scratch: limit and lent slots by rank */
+    uint32_t slots_max, slots[RANKS_MAX];
     bool scales, finishes, in_place;
     struct part parts[RANKS_MAX][PARTS];
     float memory[RANKS_MAX][64];
-    uint64_t memory_used[RANKS_MAX]; /* bits */
+    uint64_t memory_used[RANKS_MAX]; /* bitmap of used memory by rank */
     bool overwritten;
 } w;
 
@@ -65,7 +69,7 @@ static uint32_t draw(uint32_t below)
     return (uint32_t)((w.random >> 33) % below);
 }
 
-/* ---- the world ---------------------------------------------------------------------------- */
+/* ---- the simulated network --------------------------------------------------------- */
 
 static void tree_make(int part)
 {
@@ -129,7 +133,7 @@ static float scaled(float own)
     return w.scales ? own * 0.37f : own;
 }
 
-/* ---- what may happen ---------------------------------------------------------------------- */
+/* ---- possible events --------------------------------------------------------------- */
 
 static void told_run(int rank, int part, uint32_t child)
 {
@@ -187,7 +191,8 @@ static void up_land_run(int rank, int part, uint32_t index)
 static void up_sent_run(int rank, int part, uint32_t index)
 {
     struct part *p = &w.parts[rank][part];
-    w.overwritten |= p->up.read[index] != sent_from(p)[index]; /* none is a NaN */
+    /* the comparison works, because no value is NaN */
+    w.overwritten |= p->up.read[index] != sent_from(p)[index];
     p->up.sent++;
     coll_tree_sent(&p->tree, index);
 }
@@ -304,7 +309,7 @@ static void part_events(int rank, int part)
                 down_start_run, down_land_run);
 }
 
-/* ---- the judge ---------------------------------------------------------------------------- */
+/* ---- results ----------------------------------------------------------------------- */
 
 static float fold(int rank, int part, uint32_t i)
 {
@@ -328,7 +333,7 @@ static bool is_complete(void)
     return true;
 }
 
-/* The world runs to its end; what went wrong, or NULL. */
+/* Run the network to its end. Return the fault, or NULL. */
 static const char *world_run(void)
 {
     static float wanted[PARTS][SLICES_MAX];
@@ -349,7 +354,7 @@ static const char *world_run(void)
         event->run(event->rank, event->part, event->arg);
     }
     if (!is_complete())
-        return "it does not end";
+        return "the run does not end";
     for (int rank = 0; rank < w.ranks; rank++)
         for (int part = 0; part < PARTS; part++)
             if (memcmp(w.parts[rank][part].result, wanted[part],
@@ -377,12 +382,13 @@ static void test_each_rule_counts(void **state)
             wrong += world_run() != NULL;
         }
         if (!wrong)
-            fail_msg("rule %d is broken, and no seed of %d shows it", (int)rule, SEEDS);
+            fail_msg("rule %d is broken, but none of %d seeds fails", (int)rule, SEEDS);
     }
 }
 
-/* Children move at once: each is granted a slice as soon as the child before it is, long before any has landed. (When
- * a grant waited for the sum of the child before, a root of 63 children took 63 slices' time for the first sum.) */
+/* Each child is granted a slice as soon as the child before has a grant, long before any
+ * slice has landed. (When a grant waited for the sum of the child before, a root of 63
+ * children needed the time of 63 slices for the first sum.) */
 static void test_grants_ahead(void **state)
 {
     enum { CHILDREN = 3, SLICES = 2 };
@@ -400,7 +406,7 @@ static void test_grants_ahead(void **state)
     assert_false(coll_tree_may_grant(&tree, CHILDREN - 1));
     coll_tree_landed(&tree, 1, 0);
     struct coll_unit unit;
-    assert_false(coll_tree_next(&tree, &unit)); /* added in order all the same */
+    assert_false(coll_tree_next(&tree, &unit)); /* slices are still added in order */
 }
 
 int main(void)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plan of a group, agreed on at its opening: ranks are threads, over a bootstrap's server and over a caller's
- * all-gather. All ranks run one plan, or all fail with a sentence that names the ranks and the numbers. */
+/* The plan of a group, on which the ranks agree at its opening. Ranks are threads, over a
+ * bootstrap server and over a caller's all-gather. All ranks run one plan, or all fail
+ * with a text that names the ranks and the numbers. */
 #include "support/unit.h"
 
 #include <pthread.h>
@@ -22,13 +23,13 @@ enum { RANKS_MAX = 64 };
 
 struct meeting {
     int size;
-    bool server; /* else the caller's all-gather */
+    bool server; /* true: a bootstrap server; false: the caller's all-gather */
     char address[BOOTSTRAP_ADDRESS_MAX];
-    const char *topology[RANKS_MAX]; /* NULL: not set */
-    const struct sites *sites;       /* NULL: one machine */
-    const struct sites *odd; /* as the last rank sees them; NULL: as the others do */
+    const char *topology[RANKS_MAX]; /* TRYST_TOPOLOGY of each rank; NULL: not set */
+    const struct sites *sites;       /* the machines of the roster; NULL: one machine */
+    const struct sites *odd; /* the roster of the last rank; NULL: equal to the others' */
     pthread_barrier_t barrier;
-    char *given; /* size × bytes of one all-gather */
+    char *given; /* blobs of one all-gather, size × bytes */
     size_t given_bytes;
     struct member *members;
 };
@@ -133,7 +134,7 @@ static void meeting_end(struct meeting *meeting)
     test_free(meeting->members);
 }
 
-/* ---- one plan ------------------------------------------------------------------------------ */
+/* ---- one plan ---------------------------------------------------------------------- */
 
 static bool child_is(const int32_t *children, uint32_t count, int32_t rank)
 {
@@ -143,7 +144,7 @@ static bool child_is(const int32_t *children, uint32_t count, int32_t rank)
     return false;
 }
 
-/* What a rank says of its parent in one tree, its parent says of it. */
+/* Fail unless each rank and its parent agree about the edge between them. */
 static void tree_check(const struct meeting *meeting, uint32_t c, uint32_t t, int rank)
 {
     const struct coll_plan *plan = &meeting->members[rank].plan->coll;
@@ -173,8 +174,8 @@ static void pairs_check(const struct group_plan *plan)
     }
 }
 
-/* Each tree is used twice along each of its edges, so all paces of a class are that often its rate; no class's exceed
- * the lane's. */
+/* Each tree uses each of its n - 1 edges twice, so the paces of a class add up to 2 (n -
+ * 1) times the class's rate. The pace of a class never exceeds the lane's. */
 static void paces_check(const struct meeting *meeting, uint32_t c)
 {
     uint64_t sum = 0;
@@ -235,14 +236,14 @@ static void unset_is_equal_links(void **state)
                 if (member->spent_ns > most_ns)
                     most_ns = member->spent_ns;
             }
-            print_message("%d ranks, %s: the last rank had its plan after %.1f ms\n",
+            print_message("%d ranks, %s: the last rank received its plan after %.1f ms\n",
                           sizes[k], server ? "server" : "caller's all-gather",
                           (double)most_ns / 1e6);
             meeting_end(&meeting);
         }
 }
 
-/* ---- machines of the roster ---------------------------------------------------------------- */
+/* ---- machines of the roster -------------------------------------------------------- */
 
 static struct meeting meeting_at(const struct sites *sites, bool server)
 {
@@ -264,7 +265,7 @@ static uint64_t equal_digest(uint32_t ranks)
     return digest;
 }
 
-/* Where no machine or NIC differs the ranks run the plan for equal links. */
+/* If no machine and no NIC differs, the ranks run the plan for equal links. */
 static void alike_is_equal_links(void **state)
 {
     static const struct sites rows[] = {
@@ -282,7 +283,7 @@ static void alike_is_equal_links(void **state)
     }
 }
 
-/* Edges of a tree's half between machines. */
+/* Return the number of edges between machines in a half of a tree. */
 static int crossings(const struct sites *sites, const int32_t *parents)
 {
     int count = 0;
@@ -329,7 +330,7 @@ static void trees_cross_seldom(void **state)
     }
 }
 
-/* The machine with the slow NIC gets and gives each byte once. */
+/* The machine with the slow NIC receives and sends each byte once. */
 static void rates_follow_nics(void **state)
 {
     const struct sites sites = {
@@ -349,7 +350,7 @@ static void rates_follow_nics(void **state)
     meeting_end(&meeting);
 }
 
-/* "node:N" is a synthetic cluster; this one is of N ranks at one switch. */
+/* "node:N" is a synthetic cluster; this one has N ranks at one switch. */
 static const char star4[] = "star4.json", star5[] = "star5.json",
                   uneven4[] = "uneven4.json";
 
@@ -381,13 +382,13 @@ static void rank_0_plans(void **state)
     for (int server = 0; server < 2; server++)
         for (int alone = 0; alone < 2; alone++) {
             struct meeting meeting = meeting_of(4, server, uneven4);
-            if (alone) /* the file is on rank 0's machine */
+            if (alone) /* the file is on the machine of rank 0 */
                 meeting.topology[1] = meeting.topology[2] = meeting.topology[3] = NULL;
             meeting_run(&meeting);
             agreed(&meeting);
             const struct group_plan *plan = meeting.members[3].plan;
             assert_int_equal(plan->flags, 0);
-            /* 0.2 of 10 Gbit/s: the slow rank gets and gives each byte once */
+            /* 0.2 of 10 Gbit/s: the slow rank receives and sends each byte once */
             assert_in_range(plan->bound_bytes_per_s, 24900000, 25000000);
             const struct coll_class *largest =
                 &plan->coll.classes[plan->coll.classes_count - 1];
@@ -397,7 +398,7 @@ static void rank_0_plans(void **state)
         }
 }
 
-/* Larger than one piece by key and by all-gather. */
+/* The plan is larger than one piece of a transfer by key and of an all-gather. */
 static void a_long_plan_travels(void **state)
 {
     for (int server = 0; server < 2; server++) {
@@ -420,7 +421,7 @@ static void all_fail(struct meeting *meeting, tryst_status status,
             assert_int_equal(member->status, status);
             for (const char *const *say = says; *say; say++)
                 if (!strstr(member->err.text, *say))
-                    fail_msg("rank %d: \"%s\" does not say \"%s\"", rank,
+                    fail_msg("rank %d: \"%s\" does not contain \"%s\"", rank,
                              member->err.text, *say);
         }
         meeting_end(meeting);
@@ -460,7 +461,8 @@ static void another_roster(void **state)
     }
 }
 
-/* A file on rank 0's machine counts for the others, whatever their roster shows. */
+/* The file on rank 0's machine also holds for the other ranks, whatever their roster
+ * contains. */
 static void a_topology_comes_first(void **state)
 {
     static const struct sites sites = {.count = 2, .ranks_each = 2, .mbit = {10000}};
@@ -481,7 +483,8 @@ static void not_on_rank_0(void **state)
     all_fail(&meeting, TRYST_E_GROUP, says);
 }
 
-/* The rank itself has the reason; the others name it. */
+/* The rank without the file gets the reason; the others get an error that names this
+ * rank. */
 static void a_file_that_is_not_there(void **state)
 {
     static const char *const paths[] = {"/nowhere/x.json", "-"};
@@ -499,15 +502,15 @@ static void a_file_that_is_not_there(void **state)
                 rank == 1 ? reasons[row / 2] : "rank 1 cannot read its TRYST_TOPOLOGY";
             assert_int_not_equal(member->status, TRYST_OK);
             if (!strstr(member->err.text, says))
-                fail_msg("rank %d: \"%s\" does not say \"%s\"", rank, member->err.text,
-                         says);
+                fail_msg("rank %d: \"%s\" does not contain \"%s\"", rank,
+                         member->err.text, says);
         }
         meeting_end(&meeting);
     }
     unlink("star3.json");
 }
 
-/* What rank 0 cannot plan for: two ranks without a route. */
+/* Rank 0 cannot make a plan: two ranks have no route. */
 static void not_connected(void **state)
 {
     static const char *const says[] = {"cannot plan collectives: rank 0: ", "no route",
@@ -524,7 +527,8 @@ static void not_connected(void **state)
     unlink("apart.json");
 }
 
-/* All ranks announce what this one does; the bootstrap's first round has each one's number. */
+/* Let all ranks announce the same as this rank. The bootstrap's first round has the
+ * number of each rank. */
 static int gather_alike(void *arg, const void *mine, void *all, size_t bytes)
 {
     const int *size = arg;
@@ -541,7 +545,7 @@ static int gather_alike(void *arg, const void *mine, void *all, size_t bytes)
     return 0;
 }
 
-/* Rank 0's opening; the plan is closed. */
+/* Open the plan as rank 0 and close it. */
 static tryst_status alone_open(struct bootstrap *bootstrap,
                                const struct bootstrap_params *params,
                                const struct roster *roster, const struct config *config,
@@ -553,7 +557,8 @@ static tryst_status alone_open(struct bootstrap *bootstrap,
     return status;
 }
 
-/* Some failures have a way around them (without the solver's library plans are a little worse). */
+/* Some failures have a fallback (without the solver's library plans are a little
+ * worse). */
 static void no_memory(void **state)
 {
     const struct sites sites = {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When a driver that finds nothing sleeps, on a clock of the test's own. */
+/* When an idle driver goes to sleep, on the test's own clock. */
 #include "commsched/progress/idle.h"
 #include "support/unit.h"
 
 enum { SPIN = 50000, STEP = 1000, SLEEPS = 4 };
 
-/* Passes of STEP each that find nothing, until the driver has slept SLEEPS times: how long it spun
- * before each. Arming always answers `armed`. */
+/* Make passes of STEP without work until the driver has slept SLEEPS times, and check the
+ * time that it spun before each sleep. Arming always returns `armed`. */
 static void spins_before_sleep(uint64_t spin_ns, tryst_status armed,
                                uint64_t spun[SLEEPS])
 {
@@ -39,7 +39,7 @@ static void test_spins_longer_before_the_first_nap(void **state)
          {2 * IDLE_NAP_SPIN_NS, 2 * IDLE_NAP_SPIN_NS, 2 * IDLE_NAP_SPIN_NS,
           2 * IDLE_NAP_SPIN_NS}},
         {0, TRYST_OK, {0, 0, 0, 0}},
-        {0, TRYST_E_UNSUPPORTED, {0, 0, 0, 0}}, /* who wants no spinning gets none */
+        {0, TRYST_E_UNSUPPORTED, {0, 0, 0, 0}}, /* a spin time of 0 means no spinning */
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -63,8 +63,8 @@ static void test_an_event_begins_anew(void **state)
     idle.passes = 1;
     assert_false(idle_look(&idle, 2 * SPIN));
     assert_true(idle_look(&idle, 3 * SPIN));
-    assert_false(
-        idle_sleeps(&idle, SPIN, TRYST_E_UNSUPPORTED)); /* not the long spin's end */
+    /* the end of the long spin does not count */
+    assert_false(idle_sleeps(&idle, SPIN, TRYST_E_UNSUPPORTED));
     assert_true(idle_look(&idle, 2 * SPIN + IDLE_NAP_SPIN_NS));
     assert_true(idle_sleeps(&idle, SPIN, TRYST_E_UNSUPPORTED));
 }
@@ -86,7 +86,7 @@ static void test_spins_on_where_there_is_work(void **state)
     (void)idle_look(&idle, 1);
     assert_true(idle_look(&idle, 1 + SPIN));
     assert_false(idle_sleeps(&idle, SPIN, TRYST_AGAIN));
-    assert_false(idle_look(&idle, 2 + SPIN)); /* for as long again */
+    assert_false(idle_look(&idle, 2 + SPIN)); /* spins for the same time again */
     assert_true(idle_look(&idle, 2 + 2 * SPIN));
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What opening a group of 4,096 ranks costs one of them, by the caller's all-gather: no traffic, so what is
- * measured is ours. It prints milliseconds of processor time (least of five, since what else runs here only
- * adds to it) and bytes of heap a rank; beyond the bounds it fails. The other ranks are forged: eight on each
- * host, each with a process and a prefix of its own. */
+/* The cost of opening a group of 4,096 ranks on one of them, by the caller's all-gather.
+ * No traffic flows, so the measured cost is the library's. Prints milliseconds of
+ * processor time (the least of five, since other processes only add to it) and bytes of
+ * heap per rank; exceeding the bounds is a failure. The other ranks are imitated: eight
+ * on each host, each with its own process and prefix. */
 #include "support/unit.h"
 
 #include <malloc.h>
@@ -14,10 +15,10 @@
 #include "rendezvous/bootstrap/session/bootstrap_wire.h"
 
 enum { RANKS = 4096, RANKS_PER_HOST = 8, TIMES = 5 };
-enum {
-    PLAN_BYTES = 16
-}; /* what a rank announces of its plan (commsched/context/group_plan.c) */
-/* What ranks of one host have in common is kept once; a peer has memory once something is to be done with it. */
+/* bytes that a rank announces of its plan (commsched/context/group_plan.c) */
+enum { PLAN_BYTES = 16 };
+/* The bound holds because the common data of a host's ranks is stored once, and a peer
+ * gets its memory with its first operation. */
 enum { BYTES_PER_RANK_MAX = 200, MS_MAX = 50 };
 
 static void member_forge(void *all, const void *mine, int rank)
@@ -46,7 +47,7 @@ static int gather(void *arg, const void *mine, void *all, size_t bytes)
             member_forge(all, mine, rank);
         else if (bytes == sizeof(struct roster_entry))
             entry_forge(all, mine, rank);
-        else if (bytes == PLAN_BYTES) /* equal plans */
+        else if (bytes == PLAN_BYTES) /* all plans are equal */
             memcpy((char *)all + (size_t)rank * bytes, mine, bytes);
         else
             return 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The pace of lanes: the bucket as a table, and the estimate against a link in virtual
- * time: one FIFO of a true rate that the graph does not know, edges with shares of it, a
- * base round trip, late DONEs where a case asks for them. */
+ * time. The link is one FIFO whose true rate is not in the graph; its edges have shares
+ * of the rate and a base round trip, and in some cases late DONEs. */
 #include "commsched/sched/pace.h"
 
 #include <math.h>
@@ -17,29 +17,30 @@ struct edge {
     int link;
     double share;
     uint64_t started_bytes, in_flight_bytes, window_bytes;
-    uint64_t idle_until_ns; /* has nothing to send before */
+    uint64_t idle_until_ns; /* time before which the edge has nothing to send */
     struct {
         uint64_t bytes, back_ns;
     } ring[UNDER_WAY_MAX];
     uint32_t first, count;
-    uint64_t marked_bytes; /* returned, as of the last mark */
+    uint64_t marked_bytes; /* bytes that had returned at the last mark */
 };
 
 static struct net {
     struct edge edges[EDGES_MAX];
     int count;
     double bytes_per_s[LINKS]; /* the true rates */
-    uint64_t free_ns[LINKS];   /* when all that was started has left */
+    uint64_t free_ns[LINKS];   /* time at which all started bytes have left the link */
     uint64_t queue_high_bytes[LINKS];
     uint64_t now_ns, marked_ns;
     uint64_t trip_ns, slice_bytes;
     uint32_t seed;
-    uint64_t late_ns; /* a DONE is late by up to so long, */
+    uint64_t late_ns; /* the largest random delay of a DONE */
     struct random random;
-    uint64_t stall_every_ns, stall_ns; /* and no DONE is read for so long, so often */
+    /* no DONE is read for the first stall_ns of each stall_every_ns */
+    uint64_t stall_every_ns, stall_ns;
 } n;
 
-/* The edge's window: what path.c makes of a pace. */
+/* Set the edge's window as path.c does for a paced lane. */
 static void window_follow(struct edge *edge)
 {
     double trip =
@@ -59,7 +60,7 @@ static void begin(double bytes_per_s, uint64_t trip_ns, uint64_t slice_bytes)
     n.slice_bytes = slice_bytes;
 }
 
-/* `graph` is the link's rate as the plan has it. */
+/* Add an edge. `graph` is the link's rate in the plan. */
 static void edge_add(double share, double graph, int link)
 {
     struct edge *edge = &n.edges[n.count++];
@@ -113,7 +114,7 @@ static void slice_return(struct edge *edge)
         window_follow(edge);
 }
 
-/* Everything that may happen at this time; returns when something next may. */
+/* Run all events that are due. Return the time of the next event. */
 static uint64_t edge_run(struct edge *edge)
 {
     while (edge->count && edge->ring[edge->first].back_ns <= n.now_ns)
@@ -153,14 +154,14 @@ static void mark(void)
         n.edges[i].marked_bytes = n.edges[i].started_bytes - n.edges[i].in_flight_bytes;
 }
 
-/* Bytes per second since the mark, */
+/* Return the edge's bytes per second since the mark. */
 static double edge_speed(const struct edge *edge)
 {
     uint64_t bytes = edge->started_bytes - edge->in_flight_bytes - edge->marked_bytes;
     return (double)bytes / (double)(n.now_ns - n.marked_ns) * 1e9;
 }
 
-/* of all edges over a link, */
+/* Return the bytes per second of all edges over a link since the mark. */
 static double link_speed(int link)
 {
     double speed = 0;
@@ -169,8 +170,8 @@ static double link_speed(int link)
     return speed;
 }
 
-/* and of the edge with the least of its due, over that due: the plan is as slow as this
- * edge. */
+/* Return the smallest ratio of an edge's rate to its due rate: the plan is as slow as
+ * that edge. */
 static double slowest(void)
 {
     double part = 1e9;
@@ -191,28 +192,27 @@ static double slowest(void)
         }                                                                             \
     } while (0)
 
-/* ---- the bucket
- * --------------------------------------------------------------------------- */
+/* ---- the bucket -------------------------------------------------------------------- */
 
-/* What happens at a time, and when the next slice may start then. The planned rate is 1
- * MB/s, a byte each microsecond; a lane that learns its base has a quarter of it. Starts
- * are not moved: a step of bytes 0 only asks. */
+/* Each step starts a slice at a time, and checks when the slice may start. The planned
+ * rate is 1 MB/s, a byte each microsecond; a lane that measures its base has a quarter of
+ * that. Starts are not moved. A step of 0 bytes only checks the time. */
 static void test_bucket(void **state)
 {
     static const struct {
         const char *name;
         uint64_t at_us, bytes;
         enum urgency_class kind;
-        uint64_t next_us; /* before the slice of this step starts */
+        uint64_t next_us; /* earliest start before the slice of this step starts */
     } steps[] = {
         {"the first slice starts at once", 0, 65536, URGENCY_TRAINING, 0},
-        {"its bytes are a debt", 0, 0, URGENCY_TRAINING, 4 * 65536},
-        {"which is paid by the rate", 200000, 0, URGENCY_TRAINING, 4 * 65536},
+        {"its bytes become a debt", 0, 0, URGENCY_TRAINING, 4 * 65536},
+        {"the rate pays the debt", 200000, 0, URGENCY_TRAINING, 4 * 65536},
         {"then one slice starts", 4 * 65536 + 1, 4096, URGENCY_TRAINING, 4 * 65536 + 1},
         {"a small one costs less", 4 * 65536 + 1, 0, URGENCY_TRAINING, 4 * 69632},
         {"a long pause fills the bucket", 10000000, 131071, URGENCY_TRAINING, 10000000},
-        {"with a burst and no more", 10000000, 1 << 20, URGENCY_TRAINING, 10000000},
-        {"a slice larger than it is more debt", 10000000, 0, URGENCY_TRAINING,
+        {"a full bucket holds one burst", 10000000, 1 << 20, URGENCY_TRAINING, 10000000},
+        {"a slice larger than the burst adds debt", 10000000, 0, URGENCY_TRAINING,
          10000000 + 4 * (1 << 20)},
         {"background", 20000000, 131072, URGENCY_BACKGROUND, 20000000},
         {"costs a nineteenth more", 20000000, 0, URGENCY_BACKGROUND,
@@ -234,7 +234,8 @@ static void test_bucket(void **state)
     }
 }
 
-/* A slice of a class that the plan has at a quarter of the lane's rate costs four times as much. */
+/* A slice costs four times its bytes if its class has a quarter of the lane's rate in the
+ * plan. */
 static void test_classes(void **state)
 {
     struct pace pace;
@@ -245,7 +246,7 @@ static void test_classes(void **state)
     assert_in_range((uint64_t)-pace.tokens, 49998, 50000);
 }
 
-/* Starts are moved by up to half a slice; the mean is the rate all the same. */
+/* Starts are moved by up to half a slice; the mean rate does not change. */
 static void test_moved(void **state)
 {
     struct pace pace;
@@ -276,8 +277,7 @@ static void test_is_off(void **state)
     assert_false(pace_is_on(&pace));
 }
 
-/* ---- a link
- * ------------------------------------------------------------------------------- */
+/* ---- a link ------------------------------------------------------------------------ */
 
 static const double shares_of[][EDGES_MAX] = {{1},
                                               {0.5, 0.5},
@@ -286,8 +286,8 @@ static const double shares_of[][EDGES_MAX] = {{1},
                                               {0.7, 0.1, 0.1, 0.1},
                                               {0.4, 0.3, 0.2, 0.1}};
 
-/* How the DONEs come: as they should, up to a millisecond late at random, or not at all
- * for 4 ms of each 30. */
+/* Times of the DONEs: in time, up to a millisecond late at random, or not read for 4 ms
+ * of each 30. */
 enum dones { PROMPT, LATE, STALLING, DONES };
 
 static void link_begin(double bytes_per_s, double wrong, size_t shares, enum dones dones,
@@ -302,9 +302,9 @@ static void link_begin(double bytes_per_s, double wrong, size_t shares, enum don
         edge_add(shares_of[shares][i], bytes_per_s * wrong, 0);
 }
 
-/* The graph is right, 30 % too high and 30 % too low, for one to four edges with equal
- * and unequal shares, at 400 Mbit/s: after a second the link is full, its queue is
- * bounded, and each edge has its share. */
+/* The graph is right, 30 % too high or 30 % too low, for one to four edges with equal and
+ * unequal shares, at 400 Mbit/s. After a second the link is full, its queue is bounded,
+ * and each edge has its share. */
 static void test_link(void **state)
 {
     static const double wrongs[] = {1, 1.3, 0.7};
@@ -327,8 +327,8 @@ static void test_link(void **state)
     }
 }
 
-/* Slices of other sizes: what a peer cuts before it has heard of the pace, and a plan's
- * small ones. */
+/* Slices of other sizes: those that a peer cuts before the pace reaches that peer, and
+ * the small ones of a plan. */
 static void test_slices(void **state)
 {
     static const uint64_t slices[] = {16 << 10, 32 << 10, 128 << 10, 256 << 10};
@@ -351,7 +351,7 @@ static void test_slices(void **state)
     }
 }
 
-/* Slow and fast links: from 100 Mbit/s to 10 Gbit/s, and a graph that is further off. */
+/* Slow and fast links, from 100 Mbit/s to 10 Gbit/s, and a graph with a larger error. */
 static void test_rates(void **state)
 {
     static const double rates[] = {12.5e6, 1.25e8, 1.25e9};
@@ -371,8 +371,8 @@ static void test_rates(void **state)
     }
 }
 
-/* The mean of many cases keeps the plan's proportions to 5 %: one measured its base
- * behind the others at worst. */
+/* Over many cases the mean keeps the plan's proportions to 5 %: in the worst case one
+ * edge measured its base behind the others. */
 static void test_proportions(void **state)
 {
     double sum = 0;
@@ -387,7 +387,7 @@ static void test_proportions(void **state)
     expect_within(sum, 0.95, 1, "the slowest edge over its due, in the mean\n");
 }
 
-/* An edge behind a slow receiver keeps no other from its share. */
+/* An edge behind a slow receiver does not reduce the share of the others. */
 static void test_elsewhere(void **state)
 {
     (void)state;
@@ -403,7 +403,7 @@ static void test_elsewhere(void **state)
     expect_within(link_speed(1) / 5e6, 0.97, 1.01, "behind the slow receiver\n");
 }
 
-/* Others take half of the link, and leave it again: the edges follow within half a
+/* Other traffic takes half of the link and then ends: the edges follow within half a
  * second. */
 static void test_changes(void **state)
 {
@@ -420,9 +420,9 @@ static void test_changes(void **state)
     }
 }
 
-/* Another route has a longer round trip: after two ages it is the base. A peer whose
- * thread is late by as much as several slices is slow for as long as it is late, and no
- * longer. */
+/* A new route has a longer round trip, which becomes the base after two ages. A peer
+ * whose thread is late by the time of several slices lowers the rate only as long as it
+ * is late. */
 static void test_longer(void **state)
 {
     (void)state;
@@ -443,9 +443,8 @@ static void test_longer(void **state)
     expect_within(link_speed(0) / 50e6, 0.97, 1.01, "after the stalls\n");
 }
 
-/* An edge that has less to send than its share measures nothing worse for that, and takes
- * its share when it has more; and a minute at full load costs no more than a second of
- * it. */
+/* An edge that sends less than its share does not lower its estimate, and reaches its
+ * share when it sends more; the same after a minute at full load. */
 static void test_little(void **state)
 {
     (void)state;
@@ -461,8 +460,7 @@ static void test_little(void **state)
     expect_within(n.queue_high_bytes[0], 0, 640 << 10, "a minute\n");
 }
 
-/* A measurement that was dropped leaves the estimate as it was; the next slice is
- * measured. */
+/* A dropped measurement leaves the estimate as it was; the next slice is measured. */
 static void test_forgets(void **state)
 {
     struct pace pace;

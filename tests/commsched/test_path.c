@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows and slices that follow a path: path.c against a link with a rate and a round trip, under a clock
- * of its own. The sender starts slices while the window has room, the link moves them one after another,
- * and each one's DONE is back a round trip after its last byte has left. */
+/* Windows and slices that follow a path: path.c against a link with a rate and a round
+ * trip, on the test's own clock. The sender starts slices while the window has room, the
+ * link moves them one after another, and the DONE of each slice is back a round trip
+ * after the last byte has left. */
 #include "commsched/sched/path.h"
 
 #include <math.h>
@@ -16,13 +17,14 @@ static struct link {
     struct path path;
     double bytes_per_s, rtt_ns;
     uint64_t now_ns;
-    uint64_t free_ns; /* when the link has moved all that was started */
+    uint64_t free_ns; /* time at which the link has moved all started bytes */
     uint64_t started_bytes, in_flight_bytes;
     struct {
         uint64_t bytes, back_ns;
     } ring[UNDER_WAY_MAX];
     uint32_t first, count;
-    uint64_t looks_every_ns; /* the receiver looks only at multiples of it; 0: always */
+    /* interval of the receiver's polls; 0: it polls all the time */
+    uint64_t looks_every_ns;
 } l;
 
 static void begin(double bytes_per_s, double rtt_ns, uint64_t set_window_bytes)
@@ -50,7 +52,7 @@ static void slice_start(uint64_t bytes, uint64_t cut_bytes)
     l.ring[at].back_ns = back_ns;
 }
 
-/* The oldest slice's DONE comes. */
+/* Deliver the DONE of the oldest slice. */
 static void slice_return(void)
 {
     assert_true(l.count > 0);
@@ -65,7 +67,8 @@ static void slice_return(void)
     (void)path_returned(&l.path, l.now_ns, l.started_bytes, l.in_flight_bytes);
 }
 
-/* A transfer without an end, for so long; slices are cut as the path says at the start of each 16 MiB. */
+/* Send without a pause for `ns`, and return the rate. At the start of each 16 MiB the
+ * path gives the slice size. */
 static double stream(uint64_t ns)
 {
     uint64_t until_ns = l.now_ns + ns, begin_ns = l.now_ns;
@@ -93,7 +96,7 @@ static void drain(void)
         slice_return();
 }
 
-/* What the window should be, by the rule of path.h, and in whole slices. */
+/* Return the window by the rule of path.h, in whole slices. */
 static double ideal_window(void)
 {
     double slice = (double)l.path.slice_bytes;
@@ -110,8 +113,8 @@ static double ideal_window(void)
                      l.rtt_ns * 1e-3);                                             \
     } while (0)
 
-/* From 100 Mbit/s to 400 Gbit/s, from 2 us to 50 ms: the link is full and the window no larger than it
- * must be. */
+/* From 100 Mbit/s to 400 Gbit/s and from 2 us to 50 ms: the link is full, and the window
+ * is not larger than needed. */
 static void test_converges(void **state)
 {
     static const double rates[] = {12.5e6, 50e6, 1.25e8, 1.25e9, 12.5e9, 50e9};
@@ -120,7 +123,7 @@ static void test_converges(void **state)
     for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
         for (size_t j = 0; j < sizeof trips_us / sizeof *trips_us; j++) {
             if (rates[i] * trips_us[j] * 1e-6 > (double)PATH_WINDOW_MAX / 2)
-                continue; /* no window is so large */
+                continue; /* the window would exceed its limit */
             begin(rates[i], trips_us[j] * 1e3, 0);
             stream((uint64_t)(3e8 + trips_us[j] * 1e3 * 200));
             expect_within(stream(10 * NS_PER_S), 0.95 * rates[i], 1.01 * rates[i]);
@@ -147,7 +150,7 @@ static void test_slices(void **state)
     }
 }
 
-/* The path becomes a hundred times faster, and slower again. */
+/* The path becomes a hundred times faster, and then slower again. */
 static void test_recovers(void **state)
 {
     (void)state;
@@ -161,7 +164,8 @@ static void test_recovers(void **state)
     expect_within(l.path.window_bytes, 0.9 * ideal_window(), 1.4 * ideal_window());
 }
 
-/* A peer that computes for 50 ms between its looks does not pass for a slow path. */
+/* A receiver that polls only every 50 ms, because it computes, does not lower the
+ * estimate of the path. */
 static void test_pauses(void **state)
 {
     (void)state;
@@ -174,7 +178,8 @@ static void test_pauses(void **state)
     assert_true(l.path.window_bytes >= window_bytes);
 }
 
-/* One that looks every 1.9 ms is not known to pause: the window grows until it is full all the same. */
+/* A receiver that polls every 1.9 ms does not count as paused; the window still grows
+ * until the link is full. */
 static void test_short_pauses(void **state)
 {
     (void)state;
@@ -184,7 +189,7 @@ static void test_short_pauses(void **state)
     expect_within(stream(NS_PER_S / 2), 0.5 * l.bytes_per_s, 1.01 * l.bytes_per_s);
 }
 
-/* A sender that has little to send learns nothing of how fast the path is not. */
+/* A sender with little to send (app-limited) does not lower the estimated rate. */
 static void test_little(void **state)
 {
     (void)state;
@@ -200,7 +205,8 @@ static void test_little(void **state)
     assert_int_equal(l.path.bytes_per_s, rate);
 }
 
-/* What the user has set stays; what a rail asks for is the least. */
+/* A window that the user has set stays; the window that a rail requests is the
+ * minimum. */
 static void test_set(void **state)
 {
     (void)state;
@@ -215,7 +221,8 @@ static void test_set(void **state)
     assert_int_equal(l.path.window_bytes, 8 << 20);
 }
 
-/* A peer whose slices are larger than we would like: two of them fit all the same. */
+/* A peer cuts larger slices than the path would choose: the window still has room for two
+ * of them. */
 static void test_cut(void **state)
 {
     (void)state;
@@ -229,7 +236,8 @@ static void test_cut(void **state)
     }
 }
 
-/* A paced lane: its rate and round trip take the place of what was measured; the slice has a limit. */
+/* On a paced lane the pace's rate and round trip replace the measured ones, and the slice
+ * has a limit. */
 static void test_paced(void **state)
 {
     static const struct {
@@ -249,7 +257,7 @@ static void test_paced(void **state)
     }
     begin(1.25e9, 50e3, 3 << 20);
     path_pace(&l.path, 50000000, 0);
-    assert_int_equal(l.path.window_bytes, 3 << 20); /* the user's */
+    assert_int_equal(l.path.window_bytes, 3 << 20); /* the window that the user has set */
     begin(1.25e9, 50e3, 0);
     path_pace(&l.path, 50000000, NS_PER_MS);
     stream(NS_PER_S);
@@ -259,7 +267,7 @@ static void test_paced(void **state)
     expect_within(stream(NS_PER_S), 0.95 * l.bytes_per_s, 1.01 * l.bytes_per_s);
 }
 
-/* What is cancelled never comes back; the next round is a sample again. */
+/* A cancelled slice is never credited; the next round is a sample again. */
 static void test_forgets(void **state)
 {
     (void)state;

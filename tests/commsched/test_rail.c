@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The window of a rail that follows its rate: rail.c alone, and beside lanes in the scheduler. */
+/* The window of a rail, which follows the rail's rate: rail.c alone, and together with
+ * lanes in the scheduler. */
 #include "commsched/sched/rail.h"
 
 #include "sched_bench.h"
@@ -7,7 +8,8 @@
 #define MBIT (1000000 / 8)
 #define GBIT (1000000000ull / 8)
 
-/* What the rate moves in 8 ms, between 256 KiB and 16 MiB; a window that the user has set is kept. */
+/* The window is 8 ms of the rate, between 256 KiB and 16 MiB; a window that the user has
+ * set is kept. */
 static void test_window(void **state)
 {
     static const struct {
@@ -23,7 +25,8 @@ static void test_window(void **state)
     }
 }
 
-/* A path of 50 ms has its bandwidth times its round trip in flight besides; the least trip counts until it is old. */
+/* On a path of 50 ms the window grows by rate times round trip. The least round trip
+ * counts until it is old. */
 static void test_trip(void **state)
 {
     const uint64_t slice = 1 << 17, now_ns = NS_PER_S;
@@ -41,7 +44,8 @@ static void test_trip(void **state)
     assert_in_range(rail_window_bytes(&rate), 7249000, 7251000);
 }
 
-/* Rates that are not known have no trip: nothing overflows, and a rate that comes later starts afresh. */
+/* A rail without a known rate uses no round trip: nothing overflows, and a rate that
+ * becomes known later starts anew. */
 static void test_unknown(void **state)
 {
     struct rail_rate rate = {0};
@@ -51,8 +55,8 @@ static void test_unknown(void **state)
     assert_int_equal(rail_window_bytes(&rate), 400000);
 }
 
-/* The most urgent lane fills the rail's window, and another, less urgent, waits though its own is empty; without a rate it
- * starts at once. */
+/* The most urgent lane fills the rail's window, and a less urgent lane waits although its
+ * own window is empty. On a rail without a rate it starts at once. */
 static void lanes_run(uint64_t bytes_per_s, const char *wanted)
 {
     const uint32_t slice = 1 << 17;
@@ -74,7 +78,7 @@ static void test_lanes(void **state)
     lanes_run(400 * MBIT, "aaa");
 }
 
-/* A slice that goes alone tells the round trip. */
+/* A slice with nothing else in flight measures the round trip. */
 static void test_measured(void **state)
 {
     const uint32_t slice = 1 << 17;
@@ -88,7 +92,8 @@ static void test_measured(void **state)
     assert_in_range(sched_ops.rail_window(t.sched, 0), 7249000, 7251000);
     post(0, 2);
     run("a");
-    sched_ops.pause(t.sched, &t.lanes[0]); /* the peer was outside: no sample */
+    /* the peer was outside the library: no sample */
+    sched_ops.pause(t.sched, &t.lanes[0]);
     credit(0, 1);
     assert_in_range(sched_ops.rail_window(t.sched, 0), 7249000, 7251000);
     post(0, 3);

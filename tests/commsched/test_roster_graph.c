@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The graph of the machines that a roster shows: when there is one, its rates, and that what is planned for it is predicted
- * to be no slower than the plan for equal links. */
+/* The graph of the machines in a roster: when there is a graph, its rates, and that its
+ * plan is predicted to be no slower than the plan for equal links. */
 #include "support/unit.h"
 
 #include <math.h>
@@ -24,7 +24,7 @@ static struct roster_graph graph_of(const struct sites *sites)
     return made;
 }
 
-/* ---- which graph --------------------------------------------------------------------------- */
+/* ---- the graph --------------------------------------------------------------------- */
 
 static void alike_has_no_graph(void **state)
 {
@@ -54,7 +54,7 @@ static void alike_has_no_graph(void **state)
     }
 }
 
-/* The wire of a machine's NIC. */
+/* Return the link of a machine's NIC. */
 static const struct graph_link *nic_link(const struct graph *graph, int site)
 {
     char name[32];
@@ -64,7 +64,7 @@ static const struct graph_link *nic_link(const struct graph *graph, int site)
     for (uint32_t l = 0; l < graph->links_count; l++)
         if (graph->links[l].from == nic && graph->links[l].to == network)
             return &graph->links[l];
-    fail_msg("%s has no wire", name);
+    fail_msg("%s has no NIC link", name);
     return NULL;
 }
 
@@ -72,7 +72,7 @@ static void rates_are_those_of_rails(void **state)
 {
     static const struct {
         struct sites sites;
-        uint32_t first, last; /* Mbit/s */
+        uint32_t first, last; /* Mbit/s of the first and the last machine */
         bool assumed, known, known_last;
     } rows[] = {
         {{.count = 2, .ranks_each = 2, .mbit = {10000}}, 10000, 10000, false, true, true},
@@ -160,17 +160,17 @@ static void no_memory(void **state)
     roster_close(&roster);
 }
 
-/* ---- plans --------------------------------------------------------------------------------- */
+/* ---- plans ------------------------------------------------------------------------- */
 
 struct planned {
     struct roster_graph made;
     struct overlay *overlay;
     struct plan *plan;
     struct plan_sizes *sizes;
-    double equal_s[PLAN_SIZES]; /* times of the plan for equal links */
+    double equal_s[PLAN_SIZES]; /* seconds of the plan for equal links */
 };
 
-/* As group_plan.c plans. */
+/* Plan as group_plan.c does. */
 static void planned_open(struct planned *planned, const struct sites *sites)
 {
     static const struct compiled_params no_params;
@@ -196,7 +196,8 @@ static void planned_close(struct planned *planned)
     graph_close(planned->made.graph);
 }
 
-/* By the planner's own prediction, at all of its sizes. */
+/* The plan is never slower by the planner's own prediction, at each of the planner's
+ * sizes. */
 static void never_slower_than_equal(void **state)
 {
     static const struct sites rows[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The scheduler's policy, on plain structs and with a start function of the test's own. */
+/* The scheduler's policy, on plain structs and with the test's own start function. */
 #include <string.h>
 
 #include "core/memory/alloc.h"
@@ -13,7 +13,7 @@ static void ready(int which, uint32_t slices)
     sched_ops.posted(t.sched, &t.transfers[which]);
 }
 
-/* ---- decisions, one table ----------------------------------------------------------------- */
+/* ---- decisions in one table -------------------------------------------------------- */
 
 struct row {
     const char *name;
@@ -30,75 +30,75 @@ struct row {
 static const struct row rows[] = {
     {"one slice", 100, 100, {{0, 50, 50, 1, 0}}, "a"},
     {"nothing posted", 100, 100, {{0, 50, 50, 0, 0}}, ""},
-    {"as many as are posted", 100, 100, {{0, 50, 10, 3, 0}}, "aaa"},
-    {"as many as the window holds", 25, 100, {{0, 50, 10, 5, 0}}, "aa"},
-    {"a window's worth exactly", 30, 100, {{0, 50, 10, 5, 0}}, "aaa"},
-    {"a lone slice beyond the window", 25, 100, {{0, 80, 40, 2, 0}}, "a"},
-    {"a lone slice beyond the rail's window", 1000, 25, {{0, 80, 40, 2, 0}}, "a"},
+    {"all posted slices", 100, 100, {{0, 50, 10, 3, 0}}, "aaa"},
+    {"no more than the window holds", 25, 100, {{0, 50, 10, 5, 0}}, "aa"},
+    {"exactly the window", 30, 100, {{0, 50, 10, 5, 0}}, "aaa"},
+    {"a single slice larger than the window", 25, 100, {{0, 80, 40, 2, 0}}, "a"},
+    {"a single slice larger than the rail's window", 1000, 25, {{0, 80, 40, 2, 0}}, "a"},
     {"oldest first", 100, 100, {{0, 20, 10, 2, 0}, {0, 20, 10, 2, 0}}, "aabb"},
-    {"what is not posted is passed over",
+    {"a transfer without posted slices is passed over",
      100,
      100,
      {{0, 20, 10, 0, 0}, {0, 20, 10, 1, 0}, {0, 20, 10, 2, 0}},
      "bcc"},
-    {"what lacks window is not passed over",
+    {"a transfer without window is not passed over",
      25,
      100,
      {{0, 20, 20, 1, 0}, {0, 20, 20, 1, 0}, {0, 4, 4, 1, 0}},
      "a"},
-    {"a lane's window is its own",
+    {"each lane has its own window",
      20,
      100,
      {{0, 30, 10, 3, 0}, {2, 30, 10, 3, 0}},
      "aabb"},
-    {"the rail's window is shared, but for one slice of a lane that has none",
+    {"lanes share the rail's window, but an idle lane may start one slice",
      100,
      30,
      {{0, 40, 10, 4, 0}, {2, 30, 10, 3, 0}},
      "aaa"},
-    {"other rails are not held up",
+    {"other rails are not delayed",
      100,
      20,
      {{0, 30, 10, 3, 0}, {2, 30, 10, 3, 0}, {1, 30, 10, 3, 0}},
      "aacc"},
     {"a short last slice", 25, 100, {{0, 25, 10, 3, 0}}, "aaa"},
-    {"the more urgent first",
+    {"the more urgent transfer first",
      100,
      100,
      {{0, 20, 10, 2, 2}, {0, 20, 10, 2, 1}, {0, 20, 10, 2, 3}},
      "bbaacc"},
-    {"the more urgent first, of lanes too",
+    {"the more urgent lane first",
      100,
      100,
      {{0, 20, 10, 2, 2}, {2, 20, 10, 2, 1}, {4, 20, 10, 2, 3}},
      "bbaacc"},
-    {"what is urgent and not posted keeps nobody waiting",
+    {"an urgent transfer that is not posted delays no other",
      100,
      100,
      {{0, 20, 10, 2, 2}, {0, 20, 10, 0, 1}},
      "aa"},
-    {"what is urgent and lacks window is not passed over on its lane",
+    {"an urgent transfer without window is not passed over on its lane",
      25,
      100,
      {{0, 20, 20, 1, 1}, {0, 20, 20, 1, 2}, {0, 4, 4, 1, 3}},
      "a"},
     {"but on another lane", 25, 100, {{0, 40, 20, 2, 1}, {2, 4, 4, 1, 3}}, "ab"},
-    {"what is urgent and lacks the rail's window keeps the others waiting",
+    {"an urgent transfer without the rail's window delays the others",
      100,
      25,
      {{0, 40, 20, 2, 1}, {2, 4, 4, 1, 3}},
      "a"},
 };
 
-/* Transfers of flows: the last slices of each are not ready. */
+/* Transfers of flows: the last slices of each transfer are not ready. */
 static const struct {
     struct row row;
     uint32_t unready[4];
 } flow_rows[] = {
-    {{"as many as are ready", 100, 100, {{0, 50, 10, 5, 0}}, "aaa"}, {2}},
-    {{"no more than are posted", 100, 100, {{0, 50, 10, 2, 0}}, "aa"}, {2}},
+    {{"all ready slices", 100, 100, {{0, 50, 10, 5, 0}}, "aaa"}, {2}},
+    {{"no more than posted", 100, 100, {{0, 50, 10, 2, 0}}, "aa"}, {2}},
     {{"nothing ready", 100, 100, {{0, 50, 50, 1, 0}}, ""}, {1}},
-    {{"urgent and not ready: the others start",
+    {{"an urgent one that is not ready: the others start",
       100,
       100,
       {{0, 20, 10, 2, 2}, {0, 20, 10, 2, 1}},
@@ -139,7 +139,7 @@ static void test_decisions(void **state)
         decide(&flow_rows[i].row, flow_rows[i].unready);
 }
 
-/* ---- over time ---------------------------------------------------------------------------- */
+/* ---- over time --------------------------------------------------------------------- */
 
 static void test_credit(void **state)
 {
@@ -158,8 +158,9 @@ static void test_credit(void **state)
     end();
 }
 
-/* Flows of one collective are equally urgent: each starts a slice in turn, on one lane and over the lanes of a rail.
- * A less urgent one waits, and an ordinary transfer stays first. */
+/* Flows of one collective are equally urgent: they start slices in turn, on one lane and
+ * over the lanes of a rail. A less urgent flow waits, and an ordinary transfer stays
+ * first. */
 static void test_turns(void **state)
 {
     begin(100, 1000);
@@ -169,7 +170,7 @@ static void test_turns(void **state)
     }
     for (int i = 0; i < 4; i++)
         post(i, 3);
-    run("acbcacbabddd"); /* c is alone on its lane, a and b share theirs */
+    run("acbcacbabddd"); /* c is alone on its lane; a and b share one */
     for (int i = 0; i < 4; i++)
         credit(i, 3);
     end();
@@ -186,7 +187,7 @@ static void test_posted_later(void **state)
     run("aa");
     post(1, 3);
     post(0, 3);
-    run("bba"); /* who was posted first, first */
+    run("bba"); /* the first posted transfer is first */
     credit(0, 3);
     credit(1, 3);
     end();
@@ -213,7 +214,7 @@ static void test_ready_later(void **state)
     end();
 }
 
-/* A transport without room is asked again in the next run, and only then. */
+/* A refused start is repeated in the next run, not before. */
 static void test_again(void **state)
 {
     begin(100, 100);
@@ -225,24 +226,25 @@ static void test_again(void **state)
     end();
 }
 
-/* Removing gives back at once what is in flight, and lets those behind go. */
+/* The removal of a transfer frees its bytes in flight at once, and the transfers behind
+ * it start. */
 static void test_remove(void **state)
 {
     begin(20, 100);
     add(0, 0, 50, 10, 5);
     add(1, 0, 10, 10, 1);
     add(2, 1, 10, 10, 1);
-    run("aac"); /* rail by rail */
+    run("aac"); /* one rail after the other */
     credit(0, 1);
     sched_ops.remove(t.sched, &t.transfers[0]);
     assert_int_equal(t.lanes[0].in_flight_bytes, 0);
     run("b");
-    sched_ops.remove(t.sched, &t.transfers[1]); /* all of it under way */
+    sched_ops.remove(t.sched, &t.transfers[1]); /* all of its slices are in flight */
     credit(2, 1);
     end();
 }
 
-/* The head lacked window; without it the smaller one behind it fits. */
+/* The first transfer lacked window; after its removal the smaller one behind it fits. */
 static void test_remove_head(void **state)
 {
     begin(25, 100);
@@ -257,9 +259,9 @@ static void test_remove_head(void **state)
     end();
 }
 
-/* ---- urgency ------------------------------------------------------------------------------ */
+/* ---- urgency ----------------------------------------------------------------------- */
 
-/* What comes later and is more urgent waits for window, and for nothing else. */
+/* A more urgent transfer that is added later waits only for window. */
 static void test_preempts(void **state)
 {
     begin(20, 100);
@@ -278,7 +280,7 @@ static void test_preempts(void **state)
     end();
 }
 
-/* Window of a rail comes back slice by slice, and goes to who is most urgent. */
+/* A rail's window is freed slice by slice, and the most urgent transfer gets it. */
 static void test_rail_order(void **state)
 {
     begin(100, 20);
@@ -288,7 +290,7 @@ static void test_rail_order(void **state)
     credit(0, 1);
     run("a");
     credit(0, 1);
-    run("ab"); /* which has nothing in flight */
+    run("ab"); /* a lane that has nothing in flight */
     credit(0, 1);
     run("");
     credit(0, 1);
@@ -299,7 +301,7 @@ static void test_rail_order(void **state)
     end();
 }
 
-/* A transfer is raised while it waits; nothing makes it less urgent. */
+/* A waiting transfer is raised; no call makes it less urgent. */
 static void test_raise(void **state)
 {
     begin(10, 100);
@@ -322,8 +324,9 @@ static void test_raise(void **state)
     end();
 }
 
-/* Both ask for all they can get for a long time, on a path that is as a link is, first come, first served:
- * background moves a sixteenth, whatever the sizes of the slices, on its own lane and on another's. */
+/* Both classes have work for a long time, on a path that behaves as a FIFO link.
+ * Background moves a sixteenth of the bytes for all slice sizes, on the same lane and on
+ * another one. */
 static void test_share(void **state)
 {
     static const struct {
@@ -355,7 +358,7 @@ static void test_share(void **state)
     }
 }
 
-/* ---- what holds a transfer ---------------------------------------------------------------- */
+/* ---- what holds a transfer --------------------------------------------------------- */
 
 static void test_held(void **state)
 {
@@ -370,8 +373,8 @@ static void test_held(void **state)
     ready(2, 0);
     expect_held(2, HOLD_UNREADY, -1);
     ready(2, 10);
-    add_urgent(3, 2, 100, 10, 10, urgent(0, 4)); /* another lane of that rail */
-    add_urgent(4, 4, 100, 10, 10, urgent(1, 5)); /* and a third */
+    add_urgent(3, 2, 100, 10, 10, urgent(0, 4)); /* on another lane of that rail */
+    add_urgent(4, 4, 100, 10, 10, urgent(1, 5)); /* on a third lane of that rail */
     run("d");
     expect_held(3, HOLD_RAIL, -1);
     expect_held(4, HOLD_BEHIND, 3);
@@ -389,9 +392,10 @@ static void test_held(void **state)
     end();
 }
 
-/* ---- peers that do not look --------------------------------------------------------------- */
+/* ---- stalled peers ----------------------------------------------------------------- */
 
-/* A lane with nothing in flight starts a slice though its rail is full; one lane does. */
+/* A lane with nothing in flight starts a slice although its rail is full; only one lane
+ * does. */
 static void test_overdraw(void **state)
 {
     begin(20, 20);
@@ -401,7 +405,7 @@ static void test_overdraw(void **state)
     add(2, 4, 30, 10, 3);
     run("b");
     credit(1, 1);
-    run("b"); /* which came first, of those that may */
+    run("b"); /* the first added of the lanes that may */
     credit(1, 1);
     run("b");
     credit(1, 1);
@@ -411,16 +415,17 @@ static void test_overdraw(void **state)
     end();
 }
 
-/* Two peers hold all of a rail and do not look. A third has its turns, one slice at a time; and all
- * of the rail when they have been away for long enough, as the scheduler says itself. Those who come
- * back count again. */
+/* Two peers that do not poll hold all of a rail. A third starts one slice at a time, and
+ * uses the whole rail once the two are stalled, at the time that next_ns returned. A
+ * stalled lane counts again after its next credit. */
 static void test_away(void **state)
 {
     begin(20, 40);
     add(0, 0, 50, 10, 5);
     add(1, 2, 50, 10, 5);
     run("aabb");
-    assert_int_equal(sched_ops.next_ns(t.sched), 0); /* nobody waits for them */
+    /* no transfer waits for these lanes */
+    assert_int_equal(sched_ops.next_ns(t.sched), 0);
     add(2, 4, 100, 10, 10);
     run("c");
     uint64_t at_ns = sched_ops.next_ns(t.sched);
@@ -442,8 +447,8 @@ static void test_away(void **state)
     end();
 }
 
-/* Slow is not away: what counts is how long a slice takes on that lane. A peer that was away for long
- * does not pass for one that is as slow. */
+/* A slow peer is not a stalled one: the limit follows the lane's srtt. After a long stall
+ * the srtt grows only a little. */
 static void test_slow(void **state)
 {
     const uint64_t srtt_ns = 50 * NS_PER_MS;
@@ -472,10 +477,11 @@ static void test_slow(void **state)
     end();
 }
 
-/* ---- at random ---------------------------------------------------------------------------- */
+/* ---- at random --------------------------------------------------------------------- */
 
-/* What must hold after every step: sums are right, windows are kept but for a lone slice, and for the
- * one that overdraws a rail; who comes back overdraws it too. */
+/* Check the invariants after each step: sums are right, and windows are kept, except for
+ * a single slice and for the lane that overdraws a rail. A lane that is no longer stalled
+ * also overdraws its rail. */
 static void check(uint64_t window, uint64_t rail_window, bool looks)
 {
     uint64_t rails[RAILS] = {0};
@@ -533,7 +539,8 @@ static void random_step(struct random *random)
         if (transfer->upto < transfer->next)
             credit(which, 1);
         if (transfer->upto == transfer->slices)
-            transfer->lane = NULL; /* through; the slot is used again */
+            /* the transfer is finished, and its slot is used again */
+            transfer->lane = NULL;
         break;
     case 4:
         if (random_range(random, 8) == 0) {
@@ -545,7 +552,8 @@ static void random_step(struct random *random)
     }
 }
 
-/* Whatever happens, and when all that is posted and credited has been, everything has started. */
+/* Random steps keep the invariants, and every transfer has started all slices once all
+ * are posted and credited. */
 static void test_random(void **state)
 {
     struct random random;
@@ -553,7 +561,7 @@ static void test_random(void **state)
     for (int round = 0; round < 50; round++) {
         uint64_t window = 1 + random_range(&random, 200);
         uint64_t rail_window = 1 + random_range(&random, 300);
-        bool looks = round % 2; /* time passes */
+        bool looks = round % 2; /* true: time passes */
         begin(window, rail_window);
         for (int i = 0; i < 2000; i++) {
             random_step(&random);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The scheduler's lanes with a pace: what their bucket holds, and what it does not. */
+/* Paced lanes in the scheduler: which slices their bucket holds back. */
 #include <string.h>
 
 #include "sched_bench.h"
 
-/* Time passes, and nothing but the run itself finds out. */
+/* Let time pass without a timer call, so that only the run itself reads the clock. */
 static void pass_until(uint64_t at_ns)
 {
     assert_true(at_ns > t.clock.now_ns);
@@ -13,8 +13,8 @@ static void pass_until(uint64_t at_ns)
     clock_fake_advance(&t.clock, 1);
 }
 
-/* The bucket holds the paced lane and no other of its rail; the run reads the clock by itself; what is urgent
- * is first on the lane as ever. */
+/* The bucket holds the paced lane and no other of its rail. The run reads the clock
+ * itself. On the lane the most urgent slice is still first. */
 static void test_pace(void **state)
 {
     begin(1 << 20, 1 << 20);
@@ -42,7 +42,7 @@ static void test_pace(void **state)
     end();
 }
 
-/* With its window full a lane waits for credit, not for its bucket. */
+/* A lane with a full window waits for credit, not for its bucket. */
 static void test_pace_window(void **state)
 {
     begin(1000, 1 << 20);
@@ -60,7 +60,8 @@ static void test_pace_window(void **state)
     end();
 }
 
-/* What ends while its lane is held leaves nothing behind: the lane may be freed with its peer. */
+/* A transfer that ends while its lane is held leaves no reference to the lane, so the
+ * lane may be freed with its peer. */
 static void test_pace_ends(void **state)
 {
     begin(1 << 20, 1 << 20);
@@ -81,7 +82,8 @@ static void test_pace_ends(void **state)
     end();
 }
 
-/* The bucket is the plan's: what is not of a collective neither waits for it nor takes of it. */
+/* The bucket belongs to the plan: only transfers of collectives wait for tokens and use
+ * them. */
 static void test_pace_others(void **state)
 {
     begin(1 << 20, 1 << 20);
@@ -100,7 +102,7 @@ static void test_pace_others(void **state)
     end();
 }
 
-/* Background takes a nineteenth more of the bucket than it has bytes. */
+/* A background slice takes a nineteenth more tokens than it has bytes. */
 static void test_pace_background(void **state)
 {
     begin(1 << 20, 1 << 20);
@@ -116,7 +118,7 @@ static void test_pace_background(void **state)
     end();
 }
 
-/* A plan that ends lets go at once what its bucket held. */
+/* When a plan ends, the slices that its bucket holds start at once. */
 static void test_pace_off(void **state)
 {
     begin(1 << 20, 1 << 20);
@@ -129,7 +131,8 @@ static void test_pace_off(void **state)
     end();
 }
 
-/* What follows a pace, not the path that was measured: window and slices, before and after a round trip. */
+/* On a paced lane, window and slices follow the pace, not the measured path, before and
+ * after a round trip. */
 static void test_pace_path(void **state)
 {
     const struct path *path = &t.lanes[0].path;
@@ -138,7 +141,8 @@ static void test_pace_path(void **state)
     pace_set(0, 50000000);
     assert_int_equal(path->slice_bytes, 64 << 10);
     assert_int_equal(path->window_bytes, 4 * (64 << 10));
-    sched_ops.lane_ready(t.sched, &t.lanes[0], 0, 0, 0); /* a new endpoint keeps its pace */
+    /* a new endpoint keeps the lane's pace */
+    sched_ops.lane_ready(t.sched, &t.lanes[0], 0, 0, 0);
     assert_int_equal(path->slice_bytes, 64 << 10);
     add(0, 0, 64 << 20, 64 << 10, 1024);
     for (int i = 0; i < 1000; i++) {
@@ -150,7 +154,8 @@ static void test_pace_path(void **state)
             clock_fake_advance(&t.clock, sched_ops.next_ns(t.sched) - t.clock.now_ns);
         }
     }
-    /* 400 MB/s, without a queue: 128 KiB in 1.3 ms is the most that a paced lane asks for. */
+    /* The lane has 400 MB/s and no queue. 1.3 ms of that are 520 KB, but a slice of a
+     * paced lane is at most 128 KiB. */
     assert_int_equal(path->slice_bytes, 128 << 10);
     assert_in_range(path->window_bytes, 2 * (128 << 10), 16 * (128 << 10));
     sched_ops.remove(t.sched, &t.transfers[0]);

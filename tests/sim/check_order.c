@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One link against the ideal: preemptive priority scheduling, where at every moment the whole link is the
- * most urgent's that has anything to send. (For jobs that come at different times this is Jackson's preemptive
- * rule.) */
+/* One link against the ideal: preemptive priority scheduling, in which the most urgent
+ * transfer with bytes to send has the whole link at every moment. (For jobs with
+ * different release times this is Jackson's preemptive rule.) */
 #include "checks.h"
 #include "replay.h"
 
@@ -10,9 +10,9 @@ enum { JOBS_MAX = 64 };
 struct job {
     int which;
     struct urgency urgency;
-    uint64_t ready_ns, last_ns; /* when its last slice came */
+    uint64_t ready_ns, last_ns; /* last_ns: arrival of the last slice */
     double bytes, left;
-    double end_ns; /* in the ideal */
+    double end_ns; /* end in the ideal schedule */
 };
 
 static int jobs_find(const struct sim *sim, struct job jobs[JOBS_MAX])
@@ -60,7 +60,7 @@ static double next_ready_ns(const struct job *jobs, int count, double now_ns)
     return next;
 }
 
-/* When each ends there. */
+/* Compute the end of each job in the ideal schedule. */
 static void ideal(struct job *jobs, int count, double bytes_per_ns)
 {
     double now = next_ready_ns(jobs, count, -1);
@@ -83,7 +83,7 @@ static void ideal(struct job *jobs, int count, double bytes_per_ns)
     }
 }
 
-/* Bytes of it that have come by then. */
+/* Return the bytes of the job that have arrived by `at_ns`. */
 static double came_bytes(const struct sim *sim, const struct job *job, double at_ns)
 {
     double bytes = 0;
@@ -109,7 +109,8 @@ static void report(struct finding *finding, const char *text, const struct job *
                    text);
 }
 
-/* When the ideal is through with `last`, it is with all that is more urgent and was ready. */
+/* When the ideal schedule ends `last`, all jobs that are more urgent and were ready have
+ * also ended there. Fail if the run is too far behind that. */
 static void backlog_check(const struct sim *sim, const struct job *jobs, int count,
                           const struct job *last, struct finding *finding)
 {
@@ -122,7 +123,8 @@ static void backlog_check(const struct sim *sim, const struct job *jobs, int cou
             left += jobs[i].bytes - came_bytes(sim, &jobs[i], last->end_ns);
     finding->looked++;
     if (left > most)
-        report(finding, "so far behind the ideal at the end of it", last, last, left);
+        report(finding, "too far behind the ideal schedule when that ends the transfer",
+               last, last, left);
 }
 
 static void pair_check(const struct sim *sim, const struct job *urgent,
@@ -131,7 +133,7 @@ static void pair_check(const struct sim *sim, const struct job *urgent,
     double left = other->bytes - came_bytes(sim, other, (double)urgent->ready_ns);
     if (urgent->end_ns < other->end_ns && urgent->last_ns > other->last_ns &&
         left > (double)(sim->params.window_bytes + sim->params.slice_bytes))
-        report(finding, "the first is more urgent and ended last", urgent, other, left);
+        report(finding, "the first is more urgent, but ended last", urgent, other, left);
 }
 
 void check_order(const struct sim *sim, struct finding *finding)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks of single moments of a log; see checks.h. What takes an oracle is in check_order.c. */
+/* Checks of single moments of a log; see checks.h. The check against an ideal schedule is
+ * in check_order.c. */
 #include "checks.h"
 
 #include "commsched/sched/sched.h"
@@ -17,9 +18,10 @@ static void report(struct finding *finding, const struct sim_entry *entry,
                    (long long)a, (long long)b);
 }
 
-/* ---- 1: inversions --------------------------------------------------------------------------- */
+/* ---- 1: inversions ----------------------------------------------------------------- */
 
-/* Another of the rank, of that class, that could start; the most urgent. */
+/* Return the rank's most urgent other transfer of the class that could start a slice, or
+ * NULL. */
 static const struct replayed *rival(const struct replay *replay,
                                     const struct replayed *transfer,
                                     enum urgency_class kind)
@@ -48,7 +50,8 @@ static bool class_is_posted(const struct replay *replay, int rank,
     return false;
 }
 
-/* Background's turn before training comes when training had fifteen times as much since. */
+/* Fail if background starts before training, unless training has started fifteen times
+ * background's bytes since. */
 static void turn_check(const struct replay *replay, const struct sim_entry *entry,
                        int64_t *owed, struct finding *finding)
 {
@@ -64,7 +67,8 @@ static void turn_check(const struct replay *replay, const struct sim_entry *entr
         return;
     *owed -= bytes * (BACKGROUND_SHARE - 1);
     if (*owed < 0)
-        report(finding, entry, "background out of turn before, owed",
+        report(finding, entry,
+               "background started out of its turn; its deficit before transfer",
                first - replay->transfers, *owed);
 }
 
@@ -83,7 +87,7 @@ void check_inversions(const struct sim *sim, struct finding *finding)
             finding->looked += class_is_posted(
                 &replay, entry->rank, urgency_class(&transfer->urgency), transfer);
             if (first && urgency_before(&first->urgency, &transfer->urgency))
-                report(finding, entry, "it started before a more urgent one",
+                report(finding, entry, "started before a more urgent transfer",
                        first - replay.transfers, 0);
             turn_check(&replay, entry, &owed[entry->rank], finding);
         }
@@ -92,7 +96,7 @@ void check_inversions(const struct sim *sim, struct finding *finding)
     replay_close(&replay);
 }
 
-/* ---- 2: waits --------------------------------------------------------------------------------- */
+/* ---- 2: waits ---------------------------------------------------------------------- */
 
 uint64_t wait_bound_ns(const struct sim *sim, int from, int to, double more_bytes)
 {
@@ -128,7 +132,8 @@ static bool routes_meet(const struct net *net, int from, int to, int from2, int 
     return false;
 }
 
-/* Other lanes that anything goes by in this run, over a link that this one uses too. */
+/* Return the number of other lanes with transfers in this run that share a link with the
+ * given lane. */
 static int lanes_beside(const struct sim *sim, int from, int to)
 {
     bool seen[WORLD_RANKS_MAX][WORLD_RANKS_MAX] = {{false}};
@@ -145,7 +150,8 @@ static int lanes_beside(const struct sim *sim, int from, int to)
     return count;
 }
 
-/* Is it, of all of its rank that have anything to start, the first? */
+/* True if the transfer is the most urgent of its rank among those with slices left to
+ * start. */
 static bool is_rank_first(const struct replay *replay, const struct replayed *transfer)
 {
     for (int i = 0; i < replay->count; i++) {
@@ -159,15 +165,15 @@ static bool is_rank_first(const struct replay *replay, const struct replayed *tr
 }
 
 struct wait {
-    bool is_first;   /* it is, and has been since it was ready */
-    bool background; /* waited too, and may be owed a slice */
+    bool is_first;   /* the transfer has been the rank's first since it was ready */
+    bool background; /* background also waited, and may have its turn next */
 };
 
 struct waits {
     struct replay replay;
     struct wait *transfers;
     int *beside;
-    uint64_t disturbed_ns; /* the script did something last */
+    uint64_t disturbed_ns; /* time after the last action of the script */
 };
 
 static void waits_look(struct waits *waits, int rank)
@@ -214,7 +220,7 @@ static void wait_end(const struct sim *sim, struct waits *waits,
     if (*beside == 0 && part > finding->worst)
         finding->worst = part;
     if (wait_ns > bound_ns)
-        report(finding, entry, "it waited longer than the bound", (int64_t)wait_ns,
+        report(finding, entry, "waited longer than the bound", (int64_t)wait_ns,
                (int64_t)bound_ns);
 }
 
@@ -245,9 +251,10 @@ void check_waits(const struct sim *sim, struct finding *finding)
     free(waits.beside);
 }
 
-/* ---- 4: background's share ------------------------------------------------------------------- */
+/* ---- 4: background's share --------------------------------------------------------- */
 
-/* Of so many slices, two more or less are no longer what makes the difference. */
+/* With fewer slices than these, two slices more or less exceed the tolerated
+ * difference. */
 #define SHARE_SLICES 32
 
 void check_share(const struct sim *sim, struct finding *finding)
@@ -280,16 +287,16 @@ void check_share(const struct sim *sim, struct finding *finding)
         double slack = share < SHARE_SLICES * slice ? 2 * slice : 0;
         if (background > 1.1 * share + slack || background < 0.9 * share - slack)
             report(finding, &entry,
-                   "of what both classes wanted, background got bytes of",
+                   "while both classes had work, background's bytes of all",
                    (int64_t)background, (int64_t)(training + background));
     }
     replay_close(&replay);
 }
 
-/* ---- 5: all ends ------------------------------------------------------------------------------ */
+/* ---- 5: all ends ------------------------------------------------------------------- */
 
 struct ends {
-    bool submitted[2], done[2]; /* receive, send */
+    bool submitted[2], done[2]; /* submitted and ended, by side: receive, send */
     tryst_status status[2];
     bool cancelled;
     uint32_t slices, came;
@@ -322,8 +329,9 @@ static bool end_is_right(const struct ends *ends, int side, bool killed)
            (status == TRYST_E_PEER && killed);
 }
 
-/* Where a rank has left, its own operations end in any way that is an end; the others' well, as the failure of
- * that rank, or as what the close of its group did to the other end. */
+/* True if an operation's end is legal where a rank has left. On the rank that has left,
+ * any status is legal. On another rank: success, that rank's failure, or the status with
+ * which the group's close ended the other side. */
 static bool end_is_left(const struct ends *ends, int side, bool left_here,
                         bool left_there)
 {
@@ -345,12 +353,12 @@ static void ends_judge(const struct sim *sim, int which, const struct ends *ends
             continue;
         finding->looked++;
         if (!ends->done[side])
-            report(finding, &entry, "an end of it has not ended; is it the send", side,
+            report(finding, &entry, "an operation has not ended; is it the send", side,
                    0);
         else if (!end_is_right(ends, side, dead[!side]) &&
                  !end_is_left(ends, side, left[side], left[!side]))
-            report(finding, &entry, "it ended wrongly; is it the send, status", side,
-                   ends->status[side]);
+            report(finding, &entry, "ended with a wrong status; is it the send, status",
+                   side, ends->status[side]);
     }
     if (!dead[0] && !dead[1] && !left[0] && !left[1] && ends->done[0] && ends->done[1] &&
         ends->status[0] != ends->status[1])
@@ -366,7 +374,7 @@ void check_ends(const struct sim *sim, uint64_t deadline_ns, struct finding *fin
             continue;
         ends_note(&ends[entry->which], entry);
         if (entry->event == SIM_DONE && entry->at_ns > deadline_ns)
-            report(finding, entry, "it ended late, deadline", (int64_t)deadline_ns, 0);
+            report(finding, entry, "ended late; deadline", (int64_t)deadline_ns, 0);
     }
     for (int i = 0; i < sim->transfers_count; i++)
         ends_judge(sim, i, &ends[i], finding);
@@ -380,7 +388,8 @@ void check_calm(const struct sim *sim, struct finding *finding)
         const struct sim_entry entry = {.which = -1, .rank = i};
         finding->looked++;
         if (side->rdv->counters.peers_given_up || side->rdv->counters.protocol_errors)
-            report(finding, &entry, "it gave peers up, for protocol errors",
+            report(finding, &entry,
+                   "the rank gave peers up; of these for protocol errors",
                    (int64_t)side->rdv->counters.peers_given_up,
                    (int64_t)side->rdv->counters.protocol_errors);
     }

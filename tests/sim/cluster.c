@@ -10,7 +10,8 @@
 
 #define UNLIMITED_BYTES_PER_S 1000000000000u
 
-/* Ranks first, by their numbers; then the others, in the graph's order. */
+/* Number the nodes: ranks first, by their numbers, then the other nodes in the graph's
+ * order. */
 static int *nodes_number(const struct graph *graph)
 {
     int *numbers = malloc(graph->nodes_count * sizeof *numbers);
@@ -23,14 +24,14 @@ static int *nodes_number(const struct graph *graph)
     return numbers;
 }
 
-/* The link's number in the network, -1: it is down. */
+/* Add the link, and return its number in the network; -1: the link is down. */
 static int link_take(struct net *net, const struct graph_link *link, const int *numbers)
 {
     double bytes_per_s = link->bytes_per_s.value;
     double latency_ns = link->latency_ns.value;
     if (link->down)
         return -1;
-    assert_true(bytes_per_s > 0); /* known */
+    assert_true(bytes_per_s > 0); /* the graph gives the link a rate */
     return net_link_add(net, numbers[link->from], numbers[link->to],
                         isinf(bytes_per_s) ? UNLIMITED_BYTES_PER_S
                                            : (uint64_t)bytes_per_s,
@@ -39,7 +40,7 @@ static int link_take(struct net *net, const struct graph_link *link, const int *
 
 struct walk {
     struct net *net;
-    const int *links; /* of the graph: its number in the network */
+    const int *links; /* numbers in the network by link of the graph */
     int from, to;
 };
 

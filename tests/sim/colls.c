@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collectives of a simulation; see sim.h.
  *
- * Idea: the engine of commsched/coll runs as in a context, over the plan's trees; its sums are computed, over memory
- * that all tensors share and that is a mebibyte, mapped again and again. Sums take no virtual time. */
+ * Idea: the engine of commsched/coll runs as in a context, over the plan's trees. Its
+ * sums are computed, in memory that all tensors share: one mebibyte, mapped again and
+ * again. Sums take no virtual time. */
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -12,11 +13,12 @@
 
 enum { COLL_PAGE_BYTES = 1 << 20 };
 
-/* ---- memory -------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------ */
 
 static char *tensor_bytes;
 
-/* Map one mebibyte again and again: it stays in the processor's caches. */
+/* Map one mebibyte again and again, so that the memory stays in the processor's
+ * caches. */
 static char *memory_make(void)
 {
     int fd = memfd_create("tensors", 0);
@@ -37,7 +39,7 @@ bool sim_coll_holds(const void *data)
     return tensor_bytes && (uintptr_t)data - (uintptr_t)tensor_bytes < SIM_COLL_BYTES_MAX;
 }
 
-/* ---- open and close ------------------------------------------------------------------------ */
+/* ---- open and close ---------------------------------------------------------------- */
 
 struct above sim_colls_open(struct sim *sim, struct side *side)
 {
@@ -55,7 +57,7 @@ struct above sim_colls_open(struct sim *sim, struct side *side)
     return colls_above(rank->colls);
 }
 
-/* As pace_start in commsched/context/group_open.c. */
+/* Pace the lanes, as pace_start in commsched/context/group_open.c does. */
 void sim_pace(struct sim *sim)
 {
     const struct compiled_plan *plan = sim->params.plan;
@@ -96,7 +98,7 @@ int sim_coll_add(struct sim *sim, tryst_coll_kind kind, int step, uint64_t bytes
     return which;
 }
 
-/* ---- the script ---------------------------------------------------------------------------- */
+/* ---- the script -------------------------------------------------------------------- */
 
 static void on_done(void *arg, tryst_op *op, tryst_status status)
 {
@@ -173,7 +175,7 @@ void sim_coll_act(struct sim *sim, const struct sim_action *action)
     struct sim_part *part = &coll->parts[rank];
     if (sim->ranks[rank].killed || sim->ranks[rank].left)
         return;
-    if (sim->world.sides[rank].away) { /* it acts when it goes on */
+    if (sim->world.sides[rank].away) { /* a stopped rank acts when it is continued */
         sim_act(sim, sim->world.clock.now_ns - sim->begin_ns + NS_PER_MS, action->kind,
                 action->what, action->value);
         return;

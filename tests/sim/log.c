@@ -22,7 +22,7 @@ void sim_log_clear(struct sim_log *log)
     *log = (struct sim_log){0};
 }
 
-/* FNV-1a, a word at a time. */
+/* Mix a word into the hash (FNV-1a, a word at a time). */
 static uint64_t mix(uint64_t hash, uint64_t word)
 {
     return (hash ^ word) * 0x100000001b3u;

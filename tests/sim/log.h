@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What happened in a simulation, entry by entry: all that the checks look at, and what makes two runs
- * equal. Nothing in it depends on an address, on the wall clock, or on ids that start at random. */
+/* The log of a simulation, entry by entry: the input of all checks. Two runs are equal if
+ * their logs are. No entry depends on an address, on the wall clock, or on ids that start
+ * at random. */
 #ifndef TESTS_SIM_LOG_H
 #define TESTS_SIM_LOG_H
 
@@ -16,24 +17,24 @@ enum sim_event {
     SIM_DONE,   /* a: is it the send, b: the status */
     SIM_CANCEL, /* a: is it the send */
     SIM_RAISED, /* a: is it the send, b: the priority */
-    /* What engine and scheduler of `rank` say to each other of `which`, which goes to `peer`. Of a collective's flow
-     * `which` is below -1: a number of the flow. */
-    SIM_LANE,   /* no `which`: the lane is ready; a: its rail */
+    /* Calls between engine and scheduler of `rank` for transfer `which` to `peer`. The
+     * flow of a collective has a number below -1 as `which`. */
+    SIM_LANE,   /* the lane is ready, without `which`; a: its rail */
     SIM_ADD,    /* urgency; a: bytes, b: slice bytes << 32 | posted */
-    SIM_POSTED, /* a: posted */
+    SIM_POSTED, /* a: posted slices */
     SIM_RAISE,  /* urgency.rank */
     SIM_CREDIT, /* a: bytes */
     SIM_REMOVE,
     SIM_START,   /* a: slice */
-    SIM_REFUSED, /* the transport took no slice of it now */
+    SIM_REFUSED, /* the transport refused the slice for now */
     /* On the wire from `rank` to `peer`. */
-    SIM_SLICE, /* arrived; a: slice */
-    SIM_FRAME, /* sent; a: bytes */
+    SIM_SLICE, /* a slice has arrived; a: its number */
+    SIM_FRAME, /* a frame was sent; a: bytes */
     /* The script. */
     SIM_SCRIPT, /* which: enum sim_action_kind, a: link or rank, b: value */
     /* Of collective `which`, at `rank`. */
     SIM_COLL_SUBMIT, /* a: bytes */
-    SIM_COLL_DONE,   /* peer: the origin's rank, a: the status, b: the origin's */
+    SIM_COLL_DONE,   /* peer: the origin's rank, a: the status, b: the origin's status */
     SIM_COLL_CANCEL
 };
 
@@ -53,7 +54,7 @@ struct sim_log {
 void sim_log_add(struct sim_log *log, const struct sim_entry *entry);
 void sim_log_clear(struct sim_log *log);
 uint64_t sim_log_hash(const struct sim_log *log);
-/* A line for each entry, for people. */
+/* Write a line for each entry, for people. */
 void sim_log_write(const struct sim_log *log, FILE *file);
 
 #endif

@@ -50,7 +50,7 @@ void net_free(struct net *net)
     *net = (struct net){0};
 }
 
-/* ---- events: a heap by time, then by age --------------------------------------------------- */
+/* ---- events: a heap by time, then by age ------------------------------------------- */
 
 static bool event_before(const struct net_event *a, const struct net_event *b)
 {
@@ -96,7 +96,7 @@ uint64_t net_next_ns(const struct net *net)
     return net->events_count ? net->events[0].at_ns : UINT64_MAX;
 }
 
-/* ---- links --------------------------------------------------------------------------------- */
+/* ---- links ------------------------------------------------------------------------- */
 
 int net_link_add(struct net *net, int from, int to, uint64_t bytes_per_s,
                  uint64_t latency_ns)
@@ -119,7 +119,7 @@ int net_link_pair(struct net *net, int a, int b, uint64_t bytes_per_s,
     return first;
 }
 
-/* Backwards from `to`, by breadth. */
+/* Find the routes to `to`, breadth first from the end. */
 static void routes_to(struct net *net, int to, int *queue)
 {
     int head = 0;
@@ -139,7 +139,8 @@ static void routes_to(struct net *net, int to, int *queue)
     }
 }
 
-/* A net may be moved until here: lists point into their heads. */
+/* Initialize the lists, which point into their own heads: the net must not move
+ * afterwards. */
 static void lists_init(struct net *net)
 {
     net->pairs = calloc((size_t)net->ends * (size_t)net->ends, sizeof *net->pairs);
@@ -195,7 +196,7 @@ int net_route(const struct net *net, int from, int to, int *links, int links_max
     return count;
 }
 
-/* The link of the pair's routes that is furthest behind its share at this node. */
+/* Return the link of the pair's routes at this node that is furthest behind its share. */
 static int way_next(struct net *net, struct net_pair *pair, int at)
 {
     struct net_way *best = NULL;
@@ -223,7 +224,7 @@ static void arrival_add(struct net *net, const struct net_packet *packet)
     event_add(net, (struct net_event){packet->at_ns, packet->number, packet->link, true});
 }
 
-/* The next packet leaves, if the link can take one. */
+/* Start the next packet if the link can take one. */
 static void link_start(struct net *net, uint64_t now_ns, int number)
 {
     struct net_link *link = &net->links[number];
@@ -243,7 +244,7 @@ static void link_start(struct net *net, uint64_t now_ns, int number)
     packet->at_ns = left_ns + link->latency_ns;
     packet->number = net->numbers++;
     list_push_back(&link->flying, &packet->node);
-    if (is_alone) /* else its event follows that of the packet before it */
+    if (is_alone) /* otherwise the event of the packet before schedules this one's */
         arrival_add(net, packet);
 }
 
@@ -290,7 +291,7 @@ void net_send(struct net *net, uint64_t now_ns, const struct net_message *params
     }
 }
 
-/* Messages that are there as a whole, and all before them. */
+/* Deliver the messages that have arrived completely, in the order of sending. */
 static void messages_arrive(struct net *net, struct list *sent)
 {
     while (!list_empty(sent)) {

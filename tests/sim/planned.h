@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plan of a graph, as rank 0 of a group makes it (commsched/context/group_plan.c), for ranks whose sums take no time. */
+/* The plan of a graph, made as rank 0 of a group does (commsched/context/group_plan.c),
+ * for ranks whose sums take no time. */
 #ifndef TESTS_SIM_PLANNED_H
 #define TESTS_SIM_PLANNED_H
 
@@ -15,7 +16,7 @@ struct planned {
     struct compiled_plan *compiled;
 };
 
-/* Takes the graph over. */
+/* Plan for the graph, and take over its ownership. */
 void planned_open(struct planned *planned, struct graph *graph);
 void planned_close(struct planned *planned);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A log played back; see replay.h. */
+/* The replay of a log; see replay.h. */
 #include "replay.h"
 
 #include <stdlib.h>

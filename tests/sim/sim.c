@@ -8,10 +8,12 @@
 #include "commsched/sched/sched.h"
 #include "rendezvous/protocol/want.h"
 
-/** A rank whose transport cannot wake it looks again after this long, as commsched's idle.h has it. */
+/** A rank whose transport cannot wake it polls again after this time, as in commsched's
+ *  idle.h. */
 #define NAP_NS (1 * NS_PER_MS)
 
-/* All tensors' bytes: nobody writes them, and whose they are, the offset of a slice tells. */
+/* The bytes of all tensors. No code writes them; the offset of a slice identifies its
+ * transfer. */
 static char *send_bytes, *recv_bytes;
 
 static struct sim *sim_of(struct world *world)
@@ -32,9 +34,9 @@ void sim_note(struct sim *sim, struct sim_entry entry)
     sim_log_add(&sim->log, &entry);
 }
 
-/* ---- between engine and scheduler ---------------------------------------------------------- */
+/* ---- between engine and scheduler -------------------------------------------------- */
 
-/* A number for a flow of a collective: keys have no addresses in them. */
+/* Return a number for a flow of a collective, from its key, which contains no address. */
 static int flow_number(const tryst_op *op)
 {
     return -2 - (int)(op->key->hash & 0xffffff);
@@ -44,7 +46,7 @@ static int which_of(const struct transfer *transfer)
 {
     const tryst_op *op = container_of(transfer, struct want, transfer)->send;
     const struct sim_end *end =
-        op->callback ? op->callback_arg : NULL; /* a flow has none */
+        op->callback ? op->callback_arg : NULL; /* a flow has no callback */
     return end ? end->which : flow_number(op);
 }
 
@@ -62,7 +64,7 @@ static void note_transfer(struct sim_rank *rank, enum sim_event event,
 
 static uint64_t unsteady;
 
-/* What the scheduler is told instead of `urgency`. */
+/* Change `urgency` for the scheduler, as the planted fault requires. */
 static void urgency_spoil(enum sim_fault fault, struct urgency *urgency)
 {
     int32_t priority = urgency_priority(urgency);
@@ -111,7 +113,8 @@ static void on_add(void *arg, struct transfer *transfer)
         return;
     urgency_spoil(fault, &transfer->urgency);
     if (!rank->sim->params.plan)
-        transfer->pace_bytes_per_s = UINT64_MAX; /* all keep the pace of their lane */
+        /* all transfers keep the pace of their lane */
+        transfer->pace_bytes_per_s = UINT64_MAX;
     sched_ops.add(rank->sched, transfer);
 }
 
@@ -224,7 +227,7 @@ static tryst_status slice_start(struct transfer *transfer)
     return status;
 }
 
-/* ---- between engine and network ------------------------------------------------------------ */
+/* ---- between engine and network ---------------------------------------------------- */
 
 static void on_frame_sent(struct world_ep *from, size_t bytes)
 {
@@ -260,7 +263,8 @@ static void on_copy(const struct bulk *send, const struct bulk *recv)
     if (at < SIM_BYTES_MAX)
         assert_ptr_equal(recv_bytes + at, recv->data);
     else if (sim_coll_holds(send->data) && sim_coll_holds(recv->data))
-        assert_ptr_equal(send->data, recv->data); /* else a child's sum, in scratch */
+        /* otherwise a child's sum, in scratch */
+        assert_ptr_equal(send->data, recv->data);
 }
 
 static void on_arrived(void *arg, const struct net_message *packet)
@@ -286,12 +290,14 @@ static void *on_dispatch_arg(struct side *side)
     return &sim_of(side->world)->ranks[side->rank];
 }
 
-/* ---- time ---------------------------------------------------------------------------------- */
+/* ---- time -------------------------------------------------------------------------- */
 
-/** tryst_group_close waits so long for each of its conditions (commsched/context/group_open.c). */
+/** tryst_group_close waits at most this long for each of its conditions
+ *  (commsched/context/group_open.c). */
 #define LEAVE_NS (2 * NS_PER_S)
 
-/* As group_cut there: a step further whenever a condition has come true, or its time is over. */
+/* Go one step further, as group_cut there does, when a condition has come true or its
+ * time is over. */
 static void rank_leave(struct sim *sim, int which)
 {
     struct sim_rank *rank = &sim->ranks[which];
@@ -315,13 +321,13 @@ static void rank_leave_begin(struct sim *sim, int which)
     rank->left = true;
     rendezvous_progress(sim->world.sides[which].rdv);
     rendezvous_group_leave(sim->world.sides[which].rdv);
-    memset(rank->steps, 0, sizeof rank->steps); /* closed with the group */
+    memset(rank->steps, 0, sizeof rank->steps); /* closed together with the group */
     rank->leaving = 1;
     rank->leave_until_ns = sim->world.clock.now_ns + LEAVE_NS;
     sim->world.sides[which].stirred = true;
 }
 
-/* Passes until it has nothing to do, as its thread would make them, which then sleeps. */
+/* Make passes until the rank has no work, as its thread would before its sleep. */
 static void rank_run(struct sim *sim, int which)
 {
     struct rendezvous *rdv = sim->world.sides[which].rdv;
@@ -362,7 +368,7 @@ static uint64_t ranks_next_ns(const struct sim *sim)
     return next;
 }
 
-/* Until no rank has anything to do. */
+/* Run the ranks until none has work. */
 static void ranks_run(struct sim *sim)
 {
     struct world *world = &sim->world;
@@ -393,7 +399,7 @@ static void clock_set(struct sim *sim, uint64_t at_ns)
     clock_fake_advance(&sim->world.clock, at_ns - now);
 }
 
-/* The network's events, and those of the ranks' own times. */
+/* Run the network's events at `at_ns`, and wake the ranks that are due. */
 static void moment_run(struct sim *sim, uint64_t at_ns)
 {
     clock_set(sim, at_ns);
@@ -408,7 +414,7 @@ static void moment_run(struct sim *sim, uint64_t at_ns)
             sim->world.sides[i].stirred = true;
 }
 
-/* Until nothing is on its way. */
+/* Run until no packet is in flight. */
 static void on_settle(struct world *world)
 {
     struct sim *sim = sim_of(world);
@@ -432,7 +438,7 @@ static const struct world_parts sim_parts = {
     .settle = on_settle,
 };
 
-/* ---- the script ---------------------------------------------------------------------------- */
+/* ---- the script -------------------------------------------------------------------- */
 
 static void on_done(void *arg, tryst_op *op, tryst_status status)
 {
@@ -492,7 +498,7 @@ static void end_act(struct sim *sim, const struct sim_action *action)
     int rank = end_rank(transfer, end);
     if (sim->ranks[rank].killed || sim->ranks[rank].left)
         return;
-    if (sim->world.sides[rank].away) { /* it acts when it goes on */
+    if (sim->world.sides[rank].away) { /* a stopped rank acts when it is continued */
         sim_act(sim, now_ns(sim) + NS_PER_MS, kind, action->what, action->value);
         return;
     }
@@ -609,7 +615,8 @@ void sim_act(struct sim *sim, uint64_t at_ns, enum sim_action_kind kind, int wha
 int sim_transfer_add(struct sim *sim, int from, int to, int step, uint64_t bytes)
 {
     int which = sim->transfers_count++;
-    assert_true(bytes <= SIM_BYTES_MAX && !sim->events); /* operations point into them */
+    /* operations point into the transfers, so none is added later */
+    assert_true(bytes <= SIM_BYTES_MAX && !sim->events);
     if (which == sim->transfers_room) {
         sim->transfers_room = 2 * sim->transfers_room + 64;
         sim->transfers =
@@ -638,7 +645,7 @@ int sim_transfer_at(struct sim *sim, int from, int to, uint64_t bytes, uint64_t 
     return which;
 }
 
-/* ---- a run --------------------------------------------------------------------------------- */
+/* ---- a run ------------------------------------------------------------------------- */
 
 bool sim_transfer_ended(const struct sim *sim, const struct sim_transfer *transfer)
 {
@@ -776,7 +783,7 @@ void sim_close(struct sim *sim)
                 assert_int_equal(tryst_step_close(sim->ranks[i].steps[step], NULL),
                                  TRYST_OK);
     for (int i = 0; i < sim->params.ranks; i++)
-        sim->ranks[i].killed = false; /* a world closes with all of its ranks */
+        sim->ranks[i].killed = false; /* a world closes all of its ranks */
     world_close(&sim->world);
     for (int i = 0; i < sim->params.ranks; i++)
         sched_close(sim->ranks[i].sched);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs of collectives, seed by seed: networks of every kind, any order of submission, and one thing that goes wrong at a
- * random moment. All parts end in time, each with the right cause, and equal seeds have equal logs.
+/* Jobs of collectives, seed by seed: networks of every kind, random orders of submission,
+ * and one failure at a random moment. All parts end in time, each with the right cause,
+ * and equal seeds have equal logs.
  *
- * TRYST_TEST_COUNT: how many seeds (150); TRYST_TEST_SEED: the first, which replays one with a count of 1;
- * TRYST_TEST_LOG: write each run's log. */
+ * TRYST_TEST_COUNT: number of seeds (150). TRYST_TEST_SEED: the first seed; with a count
+ * of 1 it is replayed. TRYST_TEST_LOG: write the log of each run. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -12,19 +13,20 @@
 #include "sim.h"
 
 enum { RANKS_MAX = 8, SEEDS = 150, COLLS_MAX = 6, PACKET = 8 << 10, MIB = 1 << 20 };
-/* A death ends every part within this, of the death or of the part's submission. */
+/* After a death every part ends within this time of the death or of the part's
+ * submission. */
 #define DEATH_NS (2 * NS_PER_S)
-/* All else ends by itself long before. */
+/* All other parts end much earlier. */
 #define HANG_NS (300 * NS_PER_S)
 
 enum wrong {
     NOTHING,
     KILL,
-    STOP,     /* and go on */
-    CUT,      /* and mend */
-    CUT_LONG, /* longer than a peer may be silent */
-    CANCEL,   /* one rank's part */
-    DEADLINE, /* of one rank's part */
+    STOP,     /* stopped, and later continued */
+    CUT,      /* cut, and later mended */
+    CUT_LONG, /* cut for longer than a peer may be silent */
+    CANCEL,   /* cancel of one rank's part */
+    DEADLINE, /* deadline of one rank's part */
     WRONGS
 };
 
@@ -36,21 +38,21 @@ struct job {
     struct random random;
     enum wrong wrong;
     int ranks;
-    int rank, which; /* that it happens to, and the collective */
-    uint64_t at_ns;  /* when */
+    int rank, which; /* rank and collective that the failure hits */
+    uint64_t at_ns;  /* time of the failure */
 };
 
 static struct sim sim;
-static uint64_t ended[WRONGS][2]; /* parts that ended well, and not */
-static uint64_t
-    longest_ns; /* from a death, or a submission after it, to the end of a part */
+static uint64_t ended[WRONGS][2]; /* parts that ended with success, and with an error */
+/* longest time from a death, or from a later submission, to the end of a part */
+static uint64_t longest_ns;
 
 static uint64_t draw(struct job *job, uint64_t n)
 {
     return random_range(&job->random, n);
 }
 
-/* ---- a job --------------------------------------------------------------------------------- */
+/* ---- a job ------------------------------------------------------------------------- */
 
 static struct sim_params params_draw(struct job *job, const struct planned *planned)
 {
@@ -77,7 +79,7 @@ static uint64_t bytes_draw(struct job *job)
     return draw(job, most[draw(job, COUNT_OF(most))] + 1);
 }
 
-/* Every rank submits every collective, each in an order of its own. */
+/* Let every rank submit every collective, in a different order on each rank. */
 static void colls_draw(struct job *job)
 {
     int count = 1 + (int)draw(job, COLLS_MAX);
@@ -129,7 +131,7 @@ static void wrong_draw(struct job *job)
     }
 }
 
-/* ---- what must hold ------------------------------------------------------------------------ */
+/* ---- conditions -------------------------------------------------------------------- */
 
 static void part_fail(const struct job *job, const struct sim_part *part,
                       const char *what)
@@ -161,7 +163,7 @@ static void part_check(const struct job *job, const struct sim_part *part)
 {
     uint64_t from_ns = part->submitted_ns > job->at_ns ? part->submitted_ns : job->at_ns;
     if (!part->done)
-        part_fail(job, part, "it has not ended");
+        part_fail(job, part, "the part has not ended");
     ended[job->wrong][part->status != TRYST_OK]++;
     if (part->status != TRYST_OK && !cause_is_right(job, part))
         part_fail(job, part, "not the cause");
@@ -181,7 +183,7 @@ static void parts_check(const struct job *job)
                 part_check(job, &sim.colls[i].parts[rank]);
 }
 
-/* One run; its hash. */
+/* Make one run, and return the hash of its log. */
 static uint64_t job_run(uint64_t seed, enum wrong wrong, const struct planned *planned)
 {
     struct net net;
@@ -232,7 +234,7 @@ static void test_seeds(void **state)
     for (uint64_t seed = first; seed < first + count; seed++)
         seed_run(seed);
     for (int i = 0; i < WRONGS; i++)
-        print_message("%s: %" PRIu64 " parts ended well, %" PRIu64 " with a cause\n",
+        print_message("%s: %" PRIu64 " parts ended well, %" PRIu64 " with an error\n",
                       wrong_names[i], ended[i][0], ended[i][1]);
     print_message("longest after a death: %.1f ms\n", (double)longest_ns / 1e6);
 }

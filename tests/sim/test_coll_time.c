@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The time of an all-reduce of 64 ranks over each kind of network, against what its plan predicts and against the
- * bound that no plan exceeds.
+/* The time of an all-reduce of 64 ranks over each kind of network, compared with the
+ * plan's prediction and with the bound of all plans.
  *
- * TRYST_TEST_NETS: names of networks, at both sizes, instead of the star of the fast run ("all": each). */
+ * TRYST_TEST_NETS: names of networks, at both sizes, instead of the star of the fast run
+ * ("all": each). */
 #include <stdlib.h>
 
 #include "cluster.h"
@@ -14,7 +15,7 @@ enum { RANKS = 64, PACKET = 8 << 10, MIB = 1 << 20 };
 
 static struct sim sim;
 
-/* When the last rank's part of the collective ended. */
+/* Return the time at which the last rank's part of the collective ended. */
 static uint64_t end_ns(int which)
 {
     uint64_t last_ns = 0;
@@ -26,7 +27,8 @@ static uint64_t end_ns(int which)
     return last_ns;
 }
 
-/* Seconds of virtual time of an all-reduce, after another one by which the ranks have learnt their paths. */
+/* Return the virtual time of an all-reduce in seconds. Another all-reduce runs before, so
+ * that the ranks have measured their paths. */
 static double allreduce_s(const struct planned *planned, uint64_t bytes)
 {
     const uint64_t begin_ns = 10 * NS_PER_S;
@@ -58,10 +60,11 @@ static const struct plan_size *size_of(const struct planned *planned, uint64_t b
     return &planned->sizes->sizes[k];
 }
 
-/* The aim of all is 1.05 of both; where a limit is greater, README.md has what is known. */
+/* The goal for all is 1.05 of both; README.md explains the higher limits as far as the
+ * cause is known. */
 static const struct limit {
-    double predicted; /* at 64 MiB, times what the plan predicts */
-    double bound;     /* at 256 MiB, times the bound */
+    double predicted; /* limit at 64 MiB, as a multiple of the predicted time */
+    double bound;     /* limit at 256 MiB, as a multiple of the bound */
 } limits[NET_FAMILIES] = {
     [NET_STAR] = {1.05, 1.05},     [NET_RACKS] = {1.15, 1.15},
     [NET_RING] = {1.05, 1.05},     [NET_LINE] = {1.05, 1.05},

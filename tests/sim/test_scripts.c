@@ -31,8 +31,8 @@ static uint64_t done_ns(int which)
     return 0;
 }
 
-/* 64 MiB to rank 6, when all is through the wire that was in flight to `stopped` others, who stopped before
- * with receives posted. */
+/* Return the time of 64 MiB to rank 6. Before, `stopped` other ranks have stopped with
+ * posted receives, and the bytes that were in flight to them have left the wire. */
 static double last_peer_ms(int stopped, enum sim_fault fault)
 {
     const uint64_t begin_ns = 400 * NS_PER_MS;
@@ -49,7 +49,7 @@ static double last_peer_ms(int stopped, enum sim_fault fault)
     return (double)took_ns / 1e6;
 }
 
-/* Who is stopped does not hold up who looks. */
+/* Stopped peers do not delay other peers. */
 static void test_stopped_peers(void **state)
 {
     double alone_ms = last_peer_ms(0, SIM_SOUND);
@@ -62,8 +62,8 @@ static void test_stopped_peers(void **state)
     assert_true(last_peer_ms(4, SIM_BLIND) > alone_ms / 0.95);
 }
 
-/* Twenty that are cancelled one after the other: what they have under way still counts, so what is urgent waits
- * for one window, not for twenty. */
+/* Twenty transfers are cancelled one after the other. Their slices in flight still count,
+ * so an urgent transfer waits for one window, not for twenty. */
 static void test_cancels(void **state)
 {
     begin(2, 10000, SIM_SOUND);
@@ -82,7 +82,7 @@ static void test_cancels(void **state)
     sim_close(&sim);
 }
 
-/* Nothing is lost by a cut, and what is urgent goes first when the link is mended. */
+/* A cut loses no packet, and when the link is mended the urgent transfer is first. */
 static void test_cut(void **state)
 {
     begin(3, 10000, SIM_SOUND);
@@ -90,19 +90,21 @@ static void test_cut(void **state)
     int urgent =
         sim_transfer_at(&sim, 0, 1, MIB, 200 * NS_PER_MS, 0, TRYST_OP_PRIORITY, -1);
     int beside = sim_transfer_at(&sim, 2, 0, 64 * MIB, 0, 0, 0, 0);
-    sim_act(&sim, 100 * NS_PER_MS, SIM_DO_LINK_CUT, 2, 0); /* of rank 1, up */
-    sim_act(&sim, 100 * NS_PER_MS, SIM_DO_LINK_CUT, 3, 0); /* and down */
+    sim_act(&sim, 100 * NS_PER_MS, SIM_DO_LINK_CUT, 2, 0); /* rank 1's link, up */
+    sim_act(&sim, 100 * NS_PER_MS, SIM_DO_LINK_CUT, 3, 0); /* rank 1's link, down */
     sim_act(&sim, 3 * NS_PER_S, SIM_DO_LINK_MEND, 2, 0);
     sim_act(&sim, 3 * NS_PER_S, SIM_DO_LINK_MEND, 3, 0);
     assert_true(sim_run(&sim, 60 * NS_PER_S));
     assert_true(done_ns(beside) < NS_PER_S);
-    uint64_t most_ns = (uint64_t)(6.0 * MIB / 0.125); /* a window, it, and a slice */
+    /* time of a window, the transfer itself and a slice */
+    uint64_t most_ns = (uint64_t)(6.0 * MIB / 0.125);
     assert_in_range(done_ns(urgent), 3 * NS_PER_S, 3 * NS_PER_S + most_ns);
     assert_in_range(done_ns(long_one), 3 * NS_PER_S + 3 * NS_PER_S / 10, 4 * NS_PER_S);
     sim_close(&sim);
 }
 
-/* The link is cut for longer than a peer may be silent: both ends say so. */
+/* The link is cut for longer than a peer may be silent: both ends fail with
+ * TRYST_E_PEER. */
 static void test_cut_for_good(void **state)
 {
     begin(2, 10000, SIM_SOUND);
@@ -117,15 +119,16 @@ static void test_cut_for_good(void **state)
     sim_close(&sim);
 }
 
-/* ---- windows that follow the path --------------------------------------------------------- */
+/* ---- windows that follow the path -------------------------------------------------- */
 
 static uint64_t window_of(int from, int to)
 {
     return world_peer(&sim.world, from, to)->lane.path.window_bytes;
 }
 
-/* `senders` have as much as the receiver's link moves in 25 s for it; an urgent packet of the first, later.
- * How long that takes, and all their windows then. */
+/* Each of `senders` sends what the receiver's link moves in 25 s; later the first one
+ * sends an urgent packet. Return the packet's time and the sum of all windows at its
+ * end. */
 static double incast_ms(int senders, uint64_t *windows_p)
 {
     enum { RATE = 125000000 };
@@ -150,7 +153,8 @@ static double incast_ms(int senders, uint64_t *windows_p)
     return took_ms;
 }
 
-/* Many send to one: each one's round trip is mostly the windows of the others, which must not make it grow. */
+/* Many ranks send to one. The round trip of each consists mostly of the windows of the
+ * others, and must not make the windows grow. */
 static void test_incast(void **state)
 {
     for (int senders = 1; senders <= 8; senders++) {
@@ -163,7 +167,7 @@ static void test_incast(void **state)
     }
 }
 
-/* ---- the pace of lanes -------------------------------------------------------------------- */
+/* ---- the pace of lanes ------------------------------------------------------------- */
 
 static uint64_t returned_of(int from)
 {
@@ -171,9 +175,10 @@ static uint64_t returned_of(int from)
     return lane->started_bytes - lane->in_flight_bytes;
 }
 
-/* Three senders of different shares of one receiver's link of 400 Mbit/s, in a graph that is `wrong` by a factor (0:
- * no pace), from the first second to the fourth. Returns what the slowest has of its due: a plan with these edges
- * is as slow. */
+/* Three senders with different shares of one receiver's link of 400 Mbit/s, measured from
+ * the first second to the fourth. The rate in the graph is `wrong` times the true rate
+ * (0: no pace). Return the smallest ratio of a sender's rate to its due rate, which is
+ * the speed of a plan with these edges. */
 static double slowest_part(double wrong, double *link_part_p)
 {
     enum { RATE = 50000000, SENDERS = 3, ROUNDS = 9 };
@@ -208,8 +213,9 @@ static double slowest_part(double wrong, double *link_part_p)
     return part;
 }
 
-/* Paced edges have their shares and fill the link, where the graph is right and where it is 30 % too high or too
- * low. Without a pace windows decide: equal parts. */
+/* Paced edges get their shares and fill the link, with a right graph and with one that is
+ * 30 % too high or too low. Without a pace the windows decide, and the parts are
+ * equal. */
 static void test_pace(void **state)
 {
     static const double wrongs[] = {1, 1.3, 0.7};
@@ -217,7 +223,7 @@ static void test_pace(void **state)
     assert_true(slowest_part(0, &link_part) < 0.6);
     for (int i = 0; i < 3; i++) {
         double part = slowest_part(wrongs[i], &link_part);
-        print_message("graph x %.1f: link %.3f, slowest edge %.3f of its due\n",
+        print_message("graph x %.1f: link %.3f, slowest edge %.3f of its due rate\n",
                       wrongs[i], link_part, part);
         assert_true(link_part >= 0.97);
         assert_true(part >= 0.87); /* 1.15 times the bound */

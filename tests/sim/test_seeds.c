@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs of eight ranks, seed by seed: every check of checks.h over every run, and each check seen to find the
- * fault that it is for (enum sim_fault).
+/* Jobs of eight ranks, seed by seed: every check of checks.h over every run, and a test
+ * that each check finds its planted fault (enum sim_fault).
  *
- * TRYST_TEST_COUNT: how many seeds (40); TRYST_TEST_SEED: the first, which replays one with a count of 1;
- * TRYST_TEST_LOG: write each run's log.
+ * TRYST_TEST_COUNT: number of seeds (40). TRYST_TEST_SEED: the first seed; with a count
+ * of 1 it is replayed. TRYST_TEST_LOG: write the log of each run.
  * The argument is a pattern of tests' names. */
 #include "checks.h"
 #include "workload.h"
@@ -49,7 +49,7 @@ static uint64_t contact(struct sim *all, uint64_t seed, enum sim_fault fault)
 
 static struct sim sim;
 
-/* One run; its checks but ORDER and EQUAL. Its hash. */
+/* Make one run and apply all checks but ORDER and EQUAL. Return the hash of its log. */
 static uint64_t run(workload *make, uint64_t seed, enum sim_fault fault,
                     struct finding findings[CHECKS])
 {
@@ -70,7 +70,7 @@ static uint64_t run(workload *make, uint64_t seed, enum sim_fault fault,
     return hash;
 }
 
-/* Twice: the second time the same must happen. */
+/* Make a run twice, and fail unless both logs are equal. */
 static void run_twice(workload *make, uint64_t seed, enum sim_fault fault,
                       struct finding findings[CHECKS])
 {
@@ -103,7 +103,7 @@ static void seeds_pass(workload *make, uint64_t count, const char *what)
                          (unsigned long long)seed, check_names[i], findings[i].text);
     }
     for (int i = 0; i < CHECKS; i++)
-        print_message("%s: %s looked at %llu cases\n", what, check_names[i],
+        print_message("%s: %s checked %llu cases\n", what, check_names[i],
                       (unsigned long long)findings[i].looked);
     print_message("%s: longest wait, part of the bound: %.3f\n", what,
                   findings[WAITS].worst);
@@ -134,19 +134,20 @@ static void test_cluster(void **state)
     seeds_pass(cluster, 1 + number_of("TRYST_TEST_COUNT", SEEDS) / 4, "cluster");
 }
 
-/* Ranks that leave while they meet: all operations end, and no rank is called dead. */
+/* Ranks that leave during their first contact: all operations end, and no rank is
+ * declared dead. */
 static void test_contact(void **state)
 {
     seeds_pass(contact, 10 * number_of("TRYST_TEST_COUNT", SEEDS), "contact");
 }
 
-/* 64 ranks. */
+/* Run 64 ranks. */
 static void test_large(void **state)
 {
     seeds_pass(large, 1 + number_of("TRYST_TEST_COUNT", SEEDS) / 100, "large");
 }
 
-/* ---- the checks find what they are for ------------------------------------------------------- */
+/* ---- each check finds its planted fault -------------------------------------------- */
 
 static const struct {
     enum sim_fault fault;

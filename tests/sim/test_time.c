@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The simulated network against times that were computed by hand. All links: 1 byte a ns. */
+/* The simulated network compared with times that were computed by hand. All links move 1
+ * byte per ns. */
 #include "sim.h"
 
 enum { RATE = 1000000000, LATENCY = 10000, PACKET = 65536, SLICE = 1 << 20 };
 
 static struct sim sim;
 
-/* Ranks in a row with `hops` links between the two ends of it. */
+/* Open ranks in a row, with `hops` links between its two ends. */
 static void begin(int hops, uint64_t window_bytes)
 {
     struct net net;
@@ -29,7 +30,7 @@ static const struct sim_entry *find(enum sim_event event, int rank, uint64_t fro
         if (entry->event == event && entry->rank == rank && entry->at_ns >= from_ns)
             return entry;
     }
-    fail_msg("nothing of the kind happened");
+    fail_msg("the log has no such entry");
     return NULL;
 }
 
@@ -40,18 +41,19 @@ static uint64_t when(enum sim_event event, int which, uint64_t a)
         if (entry->event == event && entry->which == which && entry->a == a)
             return entry->at_ns;
     }
-    fail_msg("nothing of the kind happened");
+    fail_msg("the log has no such entry");
     return 0;
 }
 
-/* What a message takes over `hops` links: it follows itself packet by packet. */
+/* Return the time of a message over `hops` links, on which its packets follow each
+ * other. */
 static uint64_t way_ns(int hops, uint64_t bytes)
 {
     uint64_t packet = bytes < PACKET ? bytes : PACKET;
     return bytes + (uint64_t)hops * LATENCY + (uint64_t)(hops - 1) * packet;
 }
 
-/* WANT, a slice, DONE. */
+/* Run WANT, one slice and DONE. */
 static void one_slice(int hops)
 {
     begin(hops, 4 * SLICE);
@@ -77,13 +79,15 @@ static void test_one_slice(void **state)
     one_slice(3);
 }
 
-/* Once, when it knows the path, the sender says by a frame without records how it wishes to be asked. */
+/* Compare with a tolerance: once the path is known, the sender sends one frame without
+ * records with the wanted slice size. */
 static void expect_near(uint64_t got_ns, uint64_t wanted_ns)
 {
     assert_in_range(got_ns, wanted_ns, wanted_ns + sizeof(struct frame_header));
 }
 
-/* A window of two slices keeps the link busy: the round trip is shorter than a slice. */
+/* A window of two slices keeps the link busy, because the round trip is shorter than a
+ * slice. */
 static void test_window_of_two(void **state)
 {
     begin(1, 2 * SLICE);
@@ -95,7 +99,7 @@ static void test_window_of_two(void **state)
     sim_close(&sim);
 }
 
-/* A window of one leaves it idle for a round trip at each. */
+/* A window of one slice leaves the link idle for a round trip after each slice. */
 static void test_window_of_one(void **state)
 {
     begin(1, SLICE);
@@ -111,8 +115,8 @@ static void test_window_of_one(void **state)
     sim_close(&sim);
 }
 
-/* A link is half as fast, or cut for a while, from the middle of the tenth packet of sixteen on, which
- * goes its way all the same. */
+/* Halve the rate of a link, or cut the link for a while, from the middle of the tenth of
+ * sixteen packets on. That packet still moves at the old rate. */
 static void slow_or_cut(uint64_t cut_ns)
 {
     begin(1, SLICE);
@@ -139,7 +143,7 @@ static void test_slow_and_cut(void **state)
     slow_or_cut(5 * NS_PER_MS);
 }
 
-/* A slice is under way each way: a frame waits for one packet of it at most. */
+/* With a slice in flight each way, a frame waits for at most one packet of the slice. */
 static void test_frame_beside_bulk(void **state)
 {
     begin(1, 4 * SLICE);

@@ -19,8 +19,8 @@ static bool one_in(struct random *random, uint64_t n)
     return random_range(random, n) == 0;
 }
 
-/* Slices of 64 KiB to 1 MiB, and a window that keeps the link busy: of a window, what is less than a slice may
- * lie idle, where last slices are short. */
+/* Draw slices of 64 KiB to 1 MiB, and a window that keeps the link busy: less than a
+ * slice of the window may be unused where last slices are short. */
 static struct sim_params params_draw(struct random *random, int ranks, uint64_t round_ns,
                                      uint64_t bytes_per_s, enum sim_fault fault)
 {
@@ -35,7 +35,8 @@ static struct sim_params params_draw(struct random *random, int ranks, uint64_t 
                                .fault = fault};
 }
 
-/* 400 Mbit/s to 100 Gbit/s; 2 µs to 1 ms, the less the faster. */
+/* Draw a rate of 400 Mbit/s to 100 Gbit/s. Latencies are 2 µs to 1 ms, smaller for faster
+ * links. */
 static uint64_t rate_draw(struct random *random)
 {
     static const uint64_t rates[] = {50000000, 125000000, 1250000000, 12500000000};
@@ -48,7 +49,7 @@ static uint64_t latency_draw(struct random *random, uint64_t bytes_per_s)
     return 2000 + random_range(random, most_ns);
 }
 
-/* Quotas that run out. */
+/* Draw narrow quotas, which run out. */
 static void narrow_draw(struct random *random, struct sim_params *params)
 {
     if (one_in(random, 2))
@@ -79,7 +80,7 @@ static uint64_t time_ns(const struct sim *sim, uint64_t bytes)
     return (uint64_t)((double)bytes / (double)sim->net.links[0].bytes_per_s * 1e9);
 }
 
-/* Most are small; the bytes are in the few that are large. */
+/* Draw a size: most transfers are small, and most bytes are in the few large ones. */
 static uint64_t size_draw(struct random *random)
 {
     uint64_t kind = random_range(random, 20);
@@ -98,7 +99,7 @@ static void end_draw(struct random *random, struct sim_end *end)
     end->priority = (int32_t)random_range(random, 9) - 4;
 }
 
-/* What its users do to it besides submitting it. */
+/* Draw the calls of users on a transfer besides its submission. */
 static void change_draw(struct sim *sim, struct random *random, int which, uint64_t ns)
 {
     uint64_t at_ns = random_range(random, ns);
@@ -132,7 +133,7 @@ static void transfers_draw(struct sim *sim, struct random *random, int count, in
     }
 }
 
-/* A time by which everything is over that moves at all. */
+/* Return a time by which every transfer that moves at all has ended. */
 static uint64_t deadline_ns(const struct sim *sim)
 {
     uint64_t bytes = 0;
@@ -227,7 +228,7 @@ uint64_t workload_one_link(struct sim *sim, uint64_t seed, enum sim_fault fault)
     net_routes(&net);
     struct sim_params params =
         params_draw(&random, 2, 2 * latency_ns, bytes_per_s, fault);
-    params.posted_max = 1024; /* what is urgent never lacks a place */
+    params.posted_max = 1024; /* an urgent transfer never lacks a posted slice */
     sim_open(sim, &params, &net);
     for (int i = 0; i < TRANSFERS; i++) {
         uint64_t size = 4097 + random_range(&random, 12 * params.slice_bytes);
