@@ -85,7 +85,7 @@ int deadlines_run(struct rendezvous *rdv, uint64_t now_ns)
 {
     int count = 0;
     tryst_op *op;
-    while ((op = deadline_take(rdv, now_ns)) != NULL) {
+    while ((op = deadline_pop(rdv, now_ns)) != NULL) {
         char text[1400];
         int head = snprintf(text, sizeof text, "deadline passed: ");
         op_describe(op, now_ns, text + head, sizeof text - (size_t)head);

@@ -72,7 +72,7 @@ static void acks_count(struct peer *peer)
 {
     if (peer->endpoint.state != PEER_EP_READY || !peer->in.stream.got)
         return;
-    peer->in.ack_alone = true;
+    peer->in.header_due = true;
     peer_flush_later(peer);
 }
 
@@ -98,7 +98,7 @@ static bool peer_is_quiet(const struct peer *peer)
         return true;
     return peer->life <= PEER_LEFT && urgent_empty(&peer->out.pending) &&
            list_empty(&peer->out.want_answers) && !peer->out.answers_count &&
-           !peer->in.closed_count && !peer->in.unacked && !peer->in.ack_alone;
+           !peer->in.closed_count && !peer->in.unacked && !peer->in.header_due;
 }
 
 /** True if the peer has read all that was sent, as its answer to LEAVE reports. */

@@ -58,7 +58,7 @@ tryst_status tryst_op_cancel(tryst_op *op)
     if (usable != TRYST_OK)
         return refuse_unusable("cancel", usable);
     /* relaxed: only decides which thread submits; the submission carries the rest. */
-    if (atomic_exchange_explicit(&op->cancel_asked, true, memory_order_relaxed))
+    if (atomic_exchange_explicit(&op->cancel_requested, true, memory_order_relaxed))
         return TRYST_OK;
     op_ref(op);
     op->cancel.run = op_cancel_run;

@@ -331,7 +331,7 @@ __attribute__((cold, noinline)) static void tick(struct rendezvous *rdv, uint64_
 }
 
 /** Drain input after a long gap, before time-outs are judged: answers may have come. */
-static void look_first(struct rendezvous *rdv)
+static void input_drain(struct rendezvous *rdv)
 {
     for (int i = 0; i < LATE_POLLS && poller_run(rdv->poller, 0) > 0; i++)
         rails_progress(rdv);
@@ -341,9 +341,9 @@ static int timers_run(struct rendezvous *rdv)
 {
     int count = 0;
     uint64_t now_ns = rendezvous_now(rdv);
-    if (clock_since_ns(rdv->looked_ns, now_ns) > 2 * TICK_NS)
-        look_first(rdv);
-    rdv->looked_ns = now_ns;
+    if (clock_since_ns(rdv->timers_ns, now_ns) > 2 * TICK_NS)
+        input_drain(rdv);
+    rdv->timers_ns = now_ns;
     if (now_ns >= rdv->tick_ns)
         tick(rdv, now_ns);
     rdv->dispatch->timer(rdv->dispatch_arg, now_ns);
@@ -354,7 +354,7 @@ static int timers_run(struct rendezvous *rdv)
 }
 
 /** Start the acknowledgement timer unless it runs; false: it cannot run. */
-static bool ack_timer_ask(struct rendezvous *rdv)
+static bool ack_timer_start(struct rendezvous *rdv)
 {
     if (!rdv->ack_timer_runs && rdv->ack_timer_call)
         rdv->ack_timer_runs = rdv->ack_timer_call(rdv->owner);
@@ -366,12 +366,12 @@ static bool ack_timer_ask(struct rendezvous *rdv)
  *  one can carry them, and the timer runs. */
 static bool acks_defer(struct peer *peer)
 {
-    if (!peer->in.unacked || peer->out.asks_new_count ||
+    if (!peer->in.unacked || peer->out.requests_new_count ||
         !urgent_empty(&peer->out.blocked_sends))
         return false;
     bool answers = peer->out.stream.next != peer->in.left_next;
     peer->in.left_next = peer->out.stream.next;
-    return answers && ack_timer_ask(peer->rdv);
+    return answers && ack_timer_start(peer->rdv);
 }
 
 static void leave_release(struct rendezvous *rdv)
@@ -423,7 +423,7 @@ static int pass(struct rendezvous *rdv)
         pause_check(rdv);
     rdv->pass_ns = 0;
     rdv->stamps_left = 0;
-    rdv->stirred = false;
+    rdv->ran_inline = false;
     int count = mpsc_empty(&rdv->submissions) ? 0 : submissions_run(rdv);
     count += rails_progress(rdv);
     if (++rdv->passes % PASSES_PER_CLOCK == 0 || rdv->tick_ns == 0)
@@ -463,7 +463,7 @@ tryst_status rendezvous_arm(struct rendezvous *rdv)
     tryst_status worst = TRYST_OK;
     /* seq_cst: pairs with the load in rendezvous_queue. */
     atomic_store_explicit(&rdv->sleeping, 1, memory_order_seq_cst);
-    if (!mpsc_empty(&rdv->submissions) || rdv->stirred)
+    if (!mpsc_empty(&rdv->submissions) || rdv->ran_inline)
         return TRYST_AGAIN;
     announce_all(rdv);
     idle_release(rdv);

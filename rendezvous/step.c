@@ -99,7 +99,7 @@ static void step_open_run(struct rendezvous *rdv, struct submission *submission)
     }
     scope_move(rdv, scope, SCOPE_OPEN);
     skipped_close(rdv, step->id);
-    abort_note_take(rdv, scope);
+    abort_note_apply(rdv, scope);
     scope->step = step;
     rdv->scopes.end = step->id + 1;
     rdv->scopes.open++;
@@ -166,8 +166,8 @@ static void step_abort_run(struct rendezvous *rdv, struct submission *submission
 {
     tryst_step *step = container_of(submission, tryst_step, abort);
     int32_t rank = step->group->roster.rank;
-    rendezvous_abort(rdv, step->id, step->asked_status, rank, clock_wall_ns(),
-                     step->asked_text, NULL);
+    rendezvous_abort(rdv, step->id, step->requested_status, rank, clock_wall_ns(),
+                     step->requested_text, NULL);
 }
 
 tryst_status tryst_step_abort(tryst_step *step, tryst_status status, const char *reason)
@@ -184,10 +184,10 @@ tryst_status tryst_step_abort(tryst_step *step, tryst_status status, const char 
     if (usable != TRYST_OK)
         return refuse_unusable("abort a step", usable);
     /* relaxed: decides which thread writes the request; the submission publishes it. */
-    if (atomic_exchange_explicit(&step->abort_asked, true, memory_order_relaxed))
+    if (atomic_exchange_explicit(&step->abort_requested, true, memory_order_relaxed))
         return TRYST_OK;
-    step->asked_status = status;
-    snprintf(step->asked_text, sizeof step->asked_text, "%s",
+    step->requested_status = status;
+    snprintf(step->requested_text, sizeof step->requested_text, "%s",
              reason ? reason : tryst_status_str(status));
     /* release: pairs with the acquire of a submission on another thread. */
     atomic_store_explicit(&step->status, TRYST_E_ABORTED, memory_order_release);

@@ -20,15 +20,15 @@ struct tryst_step {
     tryst_op *close_op;  /**< OP_STEP_CLOSE if the user wants one, or NULL */
     /** TRYST_OK, or TRYST_E_ABORTED once the abort is visible. */
     _Atomic(int32_t) status;
-    _Atomic(bool) abort_asked;
+    _Atomic(bool) abort_requested;
     /** The fields below are written (release), and do not change any more. */
     _Atomic(bool) described;
     int32_t origin_status;
     int32_t origin_rank;
     char text[256];
     /* Arguments of tryst_step_abort. */
-    int32_t asked_status;
-    char asked_text[256];
+    int32_t requested_status;
+    char requested_text[256];
 };
 
 /** Fail the operations of a scope that was aborted, and make the

@@ -134,7 +134,7 @@ void gates_close(struct gates *gates, const struct log *log)
 /* ---- words ------------------------------------------------------------------------- */
 
 /** Take the oldest free gate of this device, if its stream has passed it. */
-static struct gate *free_take(struct gates *gates, int32_t device)
+static struct gate *free_gate_get(struct gates *gates, int32_t device)
 {
     struct gate *found = NULL;
     pthread_mutex_lock(&gates->lock);
@@ -162,7 +162,7 @@ static void free_put(struct gates *gates, struct gate *gate)
 static tryst_status gate_get(struct gates *gates, const struct memory_ops *memory,
                              int32_t device, struct gate **gate_p)
 {
-    struct gate *gate = free_take(gates, device);
+    struct gate *gate = free_gate_get(gates, device);
     tryst_status status = gate ? TRYST_OK : page_open(gates, memory, device, &gate);
     if (status != TRYST_OK)
         return status;
@@ -217,8 +217,9 @@ static void gate_run(struct rendezvous *rdv, struct submission *submission)
     op_unref(op);
 }
 
-static tryst_status failure_tell(struct rendezvous *rdv, const struct memory_ops *memory,
-                                 int32_t device, tryst_status status)
+static tryst_status stream_failure_log(struct rendezvous *rdv,
+                                       const struct memory_ops *memory, int32_t device,
+                                       tryst_status status)
 {
     LOG_WARN_LIMITED(rdv->log, &rdv->devices_limit, DEVICES_LOG_NS,
                      "a stream of %s device %d cannot wait for an operation: %s",
@@ -236,11 +237,11 @@ tryst_status rendezvous_stream_wait(tryst_op *op, int32_t device, void *stream)
         return status;
     status = gate_get(&rdv->gates, memory, device, &gate);
     if (status != TRYST_OK)
-        return failure_tell(rdv, memory, device, status);
+        return stream_failure_log(rdv, memory, device, status);
     status = memory->stream_wait_word(device, stream, gate->word, 1);
     if (status != TRYST_OK) {
         gate_open(&rdv->gates, gate);
-        return failure_tell(rdv, memory, device, status);
+        return stream_failure_log(rdv, memory, device, status);
     }
     if (memory->event_record(device, stream, gate->event) != TRYST_OK)
         gate->page->lost = true;

@@ -71,7 +71,7 @@ static bool submission_run_here(struct rendezvous *rdv, struct submission *submi
                 mpsc_empty(&rdv->submissions);
     if (runs) {
         rdv->pass_ns = 0;
-        rdv->stirred = true;
+        rdv->ran_inline = true;
         submission->run(rdv, submission); /* may end the submission */
         flush_prompt(rdv);
         rdv->dispatch->run(rdv->dispatch_arg);

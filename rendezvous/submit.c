@@ -29,7 +29,7 @@
 
 /** Fail the operation if its scope is closing or aborted, or its
  *  peer has failed; true if so. */
-static bool submit_refused(tryst_op *op)
+static bool op_reject_if_failed(tryst_op *op)
 {
     const struct scope *scope = op->scope;
     const struct peer *peer = op->peer;
@@ -48,7 +48,7 @@ static bool submit_refused(tryst_op *op)
 /** Bind the operation to its entry and arm its deadline. Without peer, entry or deadline
  *  it has no number, so all later operations of its key would meet wrong ones: the step
  *  fails on all ranks. True if so; the operation has ended. */
-static bool submit_starved(tryst_op *op)
+static bool op_fail_if_unbound(tryst_op *op)
 {
     struct rendezvous *rdv = op->rdv;
     uint64_t step_id = op->step_id;
@@ -105,11 +105,11 @@ static void op_submit_run(struct rendezvous *rdv, struct submission *submission)
     list_push_back(&op->scope->ops, &op->scope_node);
     rdv->counters.submitted++;
     op->urgency = op_urgency(op);
-    if (submit_refused(op)) {
+    if (op_reject_if_failed(op)) {
         op_end(op);
         return;
     }
-    if (submit_starved(op))
+    if (op_fail_if_unbound(op))
         return;
     if (op->kind == OP_SEND)
         producer_submit(op);
@@ -207,7 +207,7 @@ static tryst_status key_check(enum op_kind kind, const tryst_group *group,
 
 /** Take the tensor. If the caller names no memory handle, one is searched among the
  *  registered regions for what may go as bulk. */
-static void tensor_take(tryst_op *op, const tryst_tensor *tensor)
+static void op_tensor_copy(tryst_op *op, const tryst_tensor *tensor)
 {
     op->tensor = *tensor;
     op->bytes = tensor->count * dtype_bytes(tensor->dtype);
@@ -215,11 +215,11 @@ static void tensor_take(tryst_op *op, const tryst_tensor *tensor)
         op->tensor.mem = memory_find(op->rdv->memory, tensor->data, op->bytes);
 }
 
-static void op_params_take(tryst_op *op, const tryst_tensor *tensor,
+static void op_params_copy(tryst_op *op, const tryst_tensor *tensor,
                            const tryst_op_params *params)
 {
     if (tensor)
-        tensor_take(op, tensor);
+        op_tensor_copy(op, tensor);
     else
         op->tensor = (tryst_tensor){0};
     if (!params)
@@ -280,7 +280,7 @@ static tryst_status op_submit(enum op_kind kind, tryst_step *step, tryst_key *ke
     tryst_op *op = op_open(rdv, kind);
     if (!op)
         return refuse_nomem("submit");
-    op_params_take(op, tensor, params);
+    op_params_copy(op, tensor, params);
     if (__builtin_expect(op->tensor.memory != TRYST_MEMORY_HOST, 0) &&
         op_device_open(op, unchecked) != TRYST_OK) {
         pool_put(rdv->ops, op);

@@ -83,8 +83,8 @@ static bool refuse_number(const struct tool *tool, const struct tool_option *row
                   (unsigned long long)row->least, (unsigned long long)row->most);
 }
 
-static bool row_take(const struct tool *tool, const struct tool_option *row,
-                     const char *text, void *options)
+static bool option_row_parse(const struct tool *tool, const struct tool_option *row,
+                             const char *text, void *options)
 {
     void *place = (char *)options + row->offset;
     uint64_t number;
@@ -171,7 +171,8 @@ enum tool_next tool_options_read(const struct tool *tool, int argc, char **argv,
             fprintf(stderr, "%s: %s %s; see %s --help\n", tool->name, argv[optind - 1],
                     what == ':' ? "needs a value" : "is unknown, or takes no value",
                     tool->name);
-        if (!row || !is_allowed(tool, row) || !row_take(tool, row, optarg, options))
+        if (!row || !is_allowed(tool, row) ||
+            !option_row_parse(tool, row, optarg, options))
             return TOOL_REFUSED;
     }
     return TOOL_GO;

@@ -323,7 +323,7 @@ static tryst_status plan_written(const tryst_plan *plan,
     if (!plan || !text_p)
         return refuse_null("write a plan", !plan ? "plan" : "text_p");
     write(&plan->report, &text);
-    return topo_result(text_take(&text, &err, text_p), &err);
+    return topo_result(text_release(&text, &err, text_p), &err);
 }
 
 tryst_status tryst_plan_json(const tryst_plan *plan, char **text_p)
@@ -419,5 +419,5 @@ tryst_status tryst_topo_explain(const tryst_topo *topo, int from, int to, uint64
         return topo_result(status, &err);
     route_text_write(topo->graph, overlay, bytes, &text);
     overlay_close(overlay);
-    return topo_result(text_take(&text, &err, text_p), &err);
+    return topo_result(text_release(&text, &err, text_p), &err);
 }

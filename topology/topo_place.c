@@ -15,7 +15,7 @@
 #include "topology/base/words.h"
 #include "topology/place/place.h"
 
-static tryst_status ask_check(const tryst_place_params *params, struct err *err)
+static tryst_status place_params_check(const tryst_place_params *params, struct err *err)
 {
     if (params->ranks_count < 1 || params->devices_count < 1 || !params->bus_ids)
         return err_set(err, TRYST_E_INVALID,
@@ -102,7 +102,7 @@ static tryst_status place_write(const struct place *place,
     if (!unknown && place->unknown_count)
         text_addf(&text, "; %u of the devices are not in the topology",
                   place->unknown_count);
-    return text_take(&text, err, text_p);
+    return text_release(&text, err, text_p);
 }
 
 static tryst_status place_run(const tryst_topo *topo, const tryst_place_params *params,
@@ -110,12 +110,12 @@ static tryst_status place_run(const tryst_topo *topo, const tryst_place_params *
                               struct place *place_p)
 {
     const struct graph *graph = topo ? topo_graph(topo) : NULL;
-    const struct place_ask ask = {.graph = graph,
-                                  .nodes = nodes,
-                                  .devices_count = (uint32_t)params->devices_count,
-                                  .ranks_count = (uint32_t)params->ranks_count,
-                                  .pairs = params->pairs ? pairs : NULL,
-                                  .pairs_count = (uint32_t)params->pairs_count};
+    const struct place_request ask = {.graph = graph,
+                                      .nodes = nodes,
+                                      .devices_count = (uint32_t)params->devices_count,
+                                      .ranks_count = (uint32_t)params->ranks_count,
+                                      .pairs = params->pairs ? pairs : NULL,
+                                      .pairs_count = (uint32_t)params->pairs_count};
     for (int32_t i = 0; i < params->devices_count; i++)
         nodes[i] = graph ? place_node(graph, params->bus_ids[i]) : GRAPH_NONE;
     for (int32_t i = 0; params->pairs && i < params->pairs_count; i++)
@@ -131,7 +131,7 @@ static tryst_status place_all(const tryst_topo *topo, const tryst_place_params *
                               struct err *err, int32_t *devices, char **text_p)
 {
     struct place place = {0};
-    tryst_status status = ask_check(params, err);
+    tryst_status status = place_params_check(params, err);
     if (status != TRYST_OK)
         return status;
     const size_t pairs_count = params->pairs ? (size_t)params->pairs_count : 0;

@@ -334,7 +334,7 @@ bool select_rails(const struct host_identity *a, const struct host_identity *b,
     return pairs_count > 0;
 }
 
-uint32_t select_turn(int32_t a, int32_t b)
+uint32_t select_pair_number(int32_t a, int32_t b)
 {
     uint32_t low = (uint32_t)(a < b ? a : b);
     uint32_t apart = (uint32_t)(a < b ? b : a) - low;

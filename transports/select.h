@@ -84,7 +84,7 @@ bool select_rails(const struct host_identity *a, const struct host_identity *b,
 
 /** Get a `turn` for the pair of ranks `a` and `b`: neighbours in a chain, and the leaves
  *  of a star, get numbers that differ. */
-uint32_t select_turn(int32_t a, int32_t b);
+uint32_t select_pair_number(int32_t a, int32_t b);
 
 const char *transport_kind_name(enum transport_kind kind);
 

@@ -117,7 +117,7 @@ static void send_done(struct bulk *inner, tryst_status status, size_t bytes)
     item_end(item, COPY_OUT, status, bytes);
 }
 
-static void refusal_tell(struct stage_item *item)
+static void stage_refusal_log(struct stage_item *item)
 {
     const struct tryst_host *host = item->stage->host;
     char text[TRANSPORT_TEXT_MAX];
@@ -133,7 +133,7 @@ static void refusal_tell(struct stage_item *item)
 
 /* Hand a send to the rail. TRYST_AGAIN: the rail has no room. Else the rail has it, or it
  * has ended. */
-static tryst_status send_hand_over(struct stage_item *item)
+static tryst_status send_start_inner(struct stage_item *item)
 {
     struct stage *stage = item->stage;
     struct bulk *inner = &item->inner;
@@ -151,7 +151,7 @@ static tryst_status send_hand_over(struct stage_item *item)
     return TRYST_OK;
 }
 
-static int lane_hand_over(struct stage_lane *lane)
+static int lane_sends_start(struct stage_lane *lane)
 {
     struct list_node *node;
     int count = 0;
@@ -160,7 +160,7 @@ static int lane_hand_over(struct stage_lane *lane)
         if (item->status == TRYST_IN_PROGRESS)
             return count;
         list_remove(node);
-        if (send_hand_over(item) == TRYST_AGAIN) {
+        if (send_start_inner(item) == TRYST_AGAIN) {
             list_push_front(&lane->sends, node);
             return count;
         }
@@ -173,7 +173,7 @@ static int lane_hand_over(struct stage_lane *lane)
 static void send_copied(struct copy *copy, tryst_status status)
 {
     struct stage_item *item = container_of(copy, struct stage_item, copy);
-    item->status = status; /* lane_hand_over takes it later in this progress */
+    item->status = status; /* lane_sends_start takes it later in this progress */
 }
 
 /* Copy between the slot and the device. */
@@ -225,7 +225,7 @@ static void direct_done(struct bulk *inner, tryst_status status, size_t bytes)
         item_end(item, COPY_OUT, status, bytes);
         return;
     }
-    refusal_tell(item);
+    stage_refusal_log(item);
     item->inner.memory = NULL;
     list_node_init(&item->node);
     if (send_stage(item) == TRYST_AGAIN)
@@ -292,7 +292,7 @@ static struct slot *slot_for_recv(struct stage *stage, struct stage_lane *lane,
         lane->in_bytes += bulk->bytes;
         return slot;
     }
-    stage->asked = true;
+    stage->recv_starved = true;
     stage->room = false; /* slots that came back earlier did not help */
     return NULL;
 }
@@ -357,11 +357,11 @@ static int stage_progress(struct rail *base)
     struct stage *stage = (struct stage *)base;
     int count = copies_poll(&stage->copies);
     list_for_each_safe (&stage->lanes, node, after)
-        count += lane_hand_over(container_of(node, struct stage_lane, node));
+        count += lane_sends_start(container_of(node, struct stage_lane, node));
     if (!list_empty(&stage->unslotted))
         count += unslotted_try(stage);
-    if (stage->asked && stage->room) {
-        stage->asked = stage->room = false;
+    if (stage->recv_starved && stage->room) {
+        stage->recv_starved = stage->room = false;
         stage->events->room(stage->arg);
         count++;
     }
@@ -372,7 +372,7 @@ static tryst_status stage_arm(struct rail *base)
 {
     struct stage *stage = (struct stage *)base;
     bool busy = !list_empty(&stage->lanes) || !list_empty(&stage->unslotted);
-    if (stage->asked && stage->room)
+    if (stage->recv_starved && stage->room)
         return TRYST_AGAIN;
     base->copies_busy = stage->copies.count;
     return busy || base->copies_busy ? TRYST_E_UNSUPPORTED : TRYST_OK;

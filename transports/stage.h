@@ -71,7 +71,7 @@ struct stage {
     struct list unslotted; /* sends that the rail gave back while no slot is free */
     struct list items;     /* free items */
     uint32_t out_used;     /* slots that sends hold */
-    bool asked;            /* a receive got AGAIN for want of a slot */
+    bool recv_starved;     /* a receive got AGAIN for want of a slot */
     bool room;             /* a slot has come back since */
 };
 

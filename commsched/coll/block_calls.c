@@ -13,8 +13,8 @@ static const char submit_call[] = "submit";
 
 /** Take the dtype of `tensor`, and its count divided by `blocks`. A tensor that does not
  *  divide is refused later, by its count. */
-static tryst_status block_take(const tryst_tensor *tensor, int blocks,
-                               tryst_coll_params *what)
+static tryst_status block_params_set(const tryst_tensor *tensor, int blocks,
+                                     tryst_coll_params *what)
 {
     tryst_tensor room;
     if (!tensor)
@@ -40,7 +40,8 @@ static tryst_status block_call(tryst_step *step, tryst_coll_params what,
     if (!step)
         return refuse_null(submit_call, "step");
     int size = subgroup_size_in(coll_subgroup_of(params), step_group(step));
-    tryst_status status = one ? block_take(one, 1, &what) : block_take(all, size, &what);
+    tryst_status status =
+        one ? block_params_set(one, 1, &what) : block_params_set(all, size, &what);
     if (status != TRYST_OK)
         return status;
     if (has_counts)
@@ -132,7 +133,7 @@ tryst_status tryst_alltoall(tryst_step *step, const char *name, const tryst_tens
     tryst_coll_params what = {.kind = TRYST_COLL_ALLTOALL, .name = name};
     if (!step)
         return refuse_null(submit_call, "step");
-    tryst_status status = block_take(
+    tryst_status status = block_params_set(
         in, subgroup_size_in(coll_subgroup_of(params), step_group(step)), &what);
     return status == TRYST_OK ? coll_call(step, what, in, out, params, op_p) : status;
 }
@@ -153,7 +154,7 @@ tryst_status tryst_alltoallv(tryst_step *step, const char *name, const tryst_ten
         return refuse_null(submit_call, "step");
     if (!in_counts || !out_counts)
         return refuse_null(submit_call, in_counts ? "out_counts" : "in_counts");
-    tryst_status status = block_take(in, 1, &what);
+    tryst_status status = block_params_set(in, 1, &what);
     what.count = 0;
     return status == TRYST_OK ? coll_call(step, what, in, out, params, op_p) : status;
 }

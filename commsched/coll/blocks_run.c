@@ -93,7 +93,7 @@ static tryst_status place_check(struct coll_run *run)
                   in->data, out->data);
 }
 
-tryst_status coll_blocks_take(struct coll_run *run, const tryst_tensor *in,
+tryst_status coll_blocks_copy(struct coll_run *run, const tryst_tensor *in,
                               const tryst_tensor *out)
 {
     const tryst_coll *coll = run->coll;
@@ -103,9 +103,9 @@ tryst_status coll_blocks_take(struct coll_run *run, const tryst_tensor *in,
                                  coll->out_blocks.counts != NULL};
     tryst_status status = tensors_check(coll, &in, &out);
     if (status == TRYST_OK)
-        status = coll_tensor_take("in", in, &of_in, &run->in);
+        status = coll_tensor_copy("in", in, &of_in, &run->in);
     if (status == TRYST_OK)
-        status = coll_tensor_take("out", out, &of_out, &run->out);
+        status = coll_tensor_copy("out", out, &of_out, &run->out);
     return status == TRYST_OK ? place_check(run) : status;
 }
 

@@ -9,7 +9,7 @@
 
 /** Check the tensors of a start and copy them to `run`. Writes a text for
  *  tryst_last_error. */
-tryst_status coll_blocks_take(struct coll_run *run, const tryst_tensor *in,
+tryst_status coll_blocks_copy(struct coll_run *run, const tryst_tensor *in,
                               const tryst_tensor *out);
 /** Set the memory of each part. The terms of a packed collective are copied into
  *  private memory. */

@@ -43,7 +43,7 @@ static bool is_same(const tryst_coll *coll, const tryst_group *group,
         coll->kind == TRYST_COLL_BARRIER || coll->tensor_dtype == params->dtype;
     return coll->group == group && coll->subgroup == params->subgroup &&
            coll->kind == params->kind && coll->reduce == params->reduce &&
-           coll->asked_count == params->count && root_is_same && dtype_is_same &&
+           coll->params_count == params->count && root_is_same && dtype_is_same &&
            coll_blocks_same(&coll->in_blocks, params, false, coll->size) &&
            coll_blocks_same(&coll->out_blocks, params, true, coll->size) &&
            strcmp(coll->label->string, params->name) == 0;
@@ -68,7 +68,7 @@ static tryst_coll *kept_get(struct colls *colls, const tryst_group *group,
 
 /** Remove the least recently used collective of `subgroup` (NULL: of all) from the
  *  table, and return it; NULL: none. The caller holds the lock. */
-static tryst_coll *kept_take(struct colls *colls, const tryst_subgroup *subgroup)
+static tryst_coll *kept_pop_oldest(struct colls *colls, const tryst_subgroup *subgroup)
 {
     list_for_each_safe (&colls->kept_order, node, after) {
         tryst_coll *coll = container_of(node, tryst_coll, order);
@@ -97,7 +97,8 @@ tryst_status coll_find(struct colls *colls, tryst_group *group,
         pthread_mutex_lock(&colls->lock);
         hash_table_add(&colls->kept, &coll->by_what, hash);
         list_push_back(&colls->kept_order, &coll->order);
-        tryst_coll *old = colls->kept.count > COLLS_KEPT ? kept_take(colls, NULL) : NULL;
+        tryst_coll *old =
+            colls->kept.count > COLLS_KEPT ? kept_pop_oldest(colls, NULL) : NULL;
         pthread_mutex_unlock(&colls->lock);
         if (old)
             coll_unref(old);
@@ -111,7 +112,7 @@ void coll_kept_drop(struct colls *colls, const tryst_subgroup *subgroup)
     tryst_coll *coll;
     do {
         pthread_mutex_lock(&colls->lock);
-        coll = kept_take(colls, subgroup);
+        coll = kept_pop_oldest(colls, subgroup);
         pthread_mutex_unlock(&colls->lock);
         if (coll)
             coll_unref(coll);

@@ -239,7 +239,7 @@ void tryst_coll_release(tryst_coll *coll)
 
 /* ---- starts ------------------------------------------------------------------------ */
 
-tryst_status coll_tensor_take(const char *name, const tryst_tensor *tensor,
+tryst_status coll_tensor_copy(const char *name, const tryst_tensor *tensor,
                               const struct coll_wanted *wanted, tryst_tensor *own_p)
 {
     tryst_tensor own = {.struct_size = sizeof own};
@@ -301,18 +301,18 @@ static tryst_status tensors_check(const tryst_coll *coll, const tryst_tensor **i
                                         : "out");
 }
 
-static tryst_status run_tensors_take(struct coll_run *run, const tryst_tensor *in,
+static tryst_status run_tensors_copy(struct coll_run *run, const tryst_tensor *in,
                                      const tryst_tensor *out)
 {
     const tryst_coll *coll = run->coll;
     struct coll_wanted wanted = {.dtype = coll->dtype, .count = coll->count};
     if (coll_kind_has_blocks(coll->kind))
-        return coll_blocks_take(run, in, out);
+        return coll_blocks_copy(run, in, out);
     tryst_status status = tensors_check(coll, &in, &out);
     if (status == TRYST_OK)
-        status = coll_tensor_take("in", in, &wanted, &run->in);
+        status = coll_tensor_copy("in", in, &wanted, &run->in);
     if (status == TRYST_OK)
-        status = coll_tensor_take(coll->kind == TRYST_COLL_BROADCAST ? "tensor" : "out",
+        status = coll_tensor_copy(coll->kind == TRYST_COLL_BROADCAST ? "tensor" : "out",
                                   out, &wanted, &run->out);
     if (status == TRYST_OK)
         status = overlap_check(coll, &run->in, &run->out);
@@ -410,7 +410,7 @@ static tryst_status coll_start(tryst_step *step, tryst_coll *coll, const tryst_t
     if (!run)
         return refuse_nomem(submit_call);
     run->factor = params && params->factor != 0 ? params->factor : 1;
-    tryst_status status = run_tensors_take(run, in, out);
+    tryst_status status = run_tensors_copy(run, in, out);
     if (status == TRYST_OK)
         status = thread_check(coll->colls, coll->is_spread);
     if (status == TRYST_OK)

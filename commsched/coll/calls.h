@@ -18,7 +18,7 @@ struct coll_wanted {
 
 /** Check one tensor of a start and copy it to `*own_p`. `tensor` NULL: none; then
  *  `*own_p` has no data. */
-tryst_status coll_tensor_take(const char *name, const tryst_tensor *tensor,
+tryst_status coll_tensor_copy(const char *name, const tryst_tensor *tensor,
                               const struct coll_wanted *wanted, tryst_tensor *own_p);
 /** Return the subgroup of `params`, or NULL. */
 const tryst_subgroup *coll_subgroup_of(const tryst_op_params *params);

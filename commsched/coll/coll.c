@@ -32,7 +32,7 @@
 
 /** Return the cause of the first lost rank that takes part in the run; NULL: none is
  *  lost. */
-static const struct cause *lost_find(const struct coll_run *run)
+static const struct cause *lost_cause_find(const struct coll_run *run)
 {
     const struct colls *colls = run->coll->colls;
     for (int32_t i = 0; i < colls->lost_count; i++)
@@ -43,20 +43,20 @@ static const struct cause *lost_find(const struct coll_run *run)
 
 /** Note the cause of a rank's death. Later collectives with this rank fail with the
  *  cause, since they would wait for the rank. */
-static void lost_note(struct colls *colls, struct cause cause)
+static void lost_rank_add(struct colls *colls, struct cause cause)
 {
     if (cause.status != TRYST_E_PEER || cause.origin_rank < 0)
         return;
     for (int32_t i = 0; i < colls->lost_count; i++)
         if (colls->lost[i].origin_rank == cause.origin_rank)
             return;
-    if (colls->lost_count < colls->lost_room)
+    if (colls->lost_count < colls->lost_capacity)
         colls->lost[colls->lost_count++] = cause;
 }
 
 void run_fail(struct coll_run *run, struct cause cause, const char *text)
 {
-    lost_note(run->coll->colls, cause);
+    lost_rank_add(run->coll->colls, cause);
     if (!run_failed(run)) {
         run->cause = cause;
         if (cause.origin_rank < 0)
@@ -136,10 +136,10 @@ static void flows_start(struct rendezvous *rdv, struct coll_run *run)
 }
 
 /** Fail a run if one of its ranks died. Its flows carry the cause to the other ranks. */
-static void lost_take(struct coll_run *run)
+static void run_fail_if_lost(struct coll_run *run)
 {
     char text[64];
-    const struct cause *cause = lost_find(run);
+    const struct cause *cause = lost_cause_find(run);
     if (!cause)
         return;
     snprintf(text, sizeof text, "rank %" PRId32 " was lost in an earlier collective",
@@ -160,7 +160,7 @@ void run_begin(struct rendezvous *rdv, struct submission *submission)
     op->tensor = run->out;
     op->bytes = coll_bytes(run->coll->count, run->coll->element_bytes);
     run->urgency = op->urgency;
-    lost_take(run);
+    run_fail_if_lost(run);
     flows_start(rdv, run);
     run_mark(run);
 }
@@ -217,7 +217,7 @@ static bool trees_run(struct coll_run *run, uint64_t *budget)
             continue;
         at->is_marked = false;
         *budget -= tree_work(at, *budget);
-        tree_tell(at);
+        tree_flows_update(at);
         at->is_marked |= at->has_unit;
         more |= at->has_unit;
     }
@@ -241,7 +241,7 @@ static bool run_step(struct coll_run *run, uint64_t *budget)
 
 /** Place slices of the flows that wait for scratch, the most urgent first, while there
  *  are slots. */
-static void grants_run(struct colls *colls)
+static void waiters_place(struct colls *colls)
 {
     struct urgent_node *node;
     while ((node = urgent_first(&colls->scratch.waiters)) != NULL) {
@@ -280,7 +280,7 @@ static int colls_run(void *arg)
         if (run_step(run, &budget))
             break;
     }
-    grants_run(colls);
+    waiters_place(colls);
     colls->is_due = !urgent_empty(&colls->work) || !urgent_empty(&colls->scratch.waiters);
     return count;
 }
@@ -399,6 +399,6 @@ void colls_group_close(struct colls *colls)
     colls->own_plan = NULL;
     mem_free(colls->lost);
     colls->lost = NULL;
-    colls->lost_count = colls->lost_room = 0;
+    colls->lost_count = colls->lost_capacity = 0;
     atomic_store_explicit(&colls->thread_started, false, memory_order_relaxed);
 }

@@ -53,9 +53,9 @@ static tryst_status slot_get(struct coll_flow *flow, void **slot_p)
     return status == TRYST_OK ? status : TRYST_AGAIN;
 }
 
-/** Mark the tree if the next child waits, perhaps for the grant to `child`. tree_tell
+/** Mark the tree if the next child waits, perhaps for the grant to `child`. tree_flows_update
  *  then places the next child's slice. */
-static void next_ask(struct coll_tree_run *at, uint32_t child)
+static void next_child_mark(struct coll_tree_run *at, uint32_t child)
 {
     if (child + 1 < at->part->up_children && at->flows[child + 1].waits)
         mark(at);
@@ -72,7 +72,7 @@ static tryst_status child_place(struct flow *flow, uint32_t index, void **data_p
     (void)index;
     if (run_failed(at->run))
         return TRYST_AGAIN;
-    child->told = flow->told;
+    child->slices_announced = flow->slices_announced;
     from->waits = !coll_tree_may_grant(&at->tree, from->child);
     if (from->waits)
         return TRYST_AGAIN;
@@ -80,14 +80,14 @@ static tryst_status child_place(struct flow *flow, uint32_t index, void **data_p
     if (status != TRYST_OK)
         return status;
     coll_tree_grant(&at->tree, from->child, *data_p);
-    next_ask(at, from->child);
+    next_child_mark(at, from->child);
     return status;
 }
 
-static void child_told(struct flow *flow)
+static void child_announced(struct flow *flow)
 {
     struct coll_flow *from = flow_of(flow);
-    from->tree->tree.children[from->child].told = flow->told;
+    from->tree->tree.children[from->child].slices_announced = flow->slices_announced;
 }
 
 static void child_arrived(struct flow *flow, uint32_t index)
@@ -98,20 +98,20 @@ static void child_arrived(struct flow *flow, uint32_t index)
 }
 
 /** True if the next due unit is the addition of `child`. */
-static bool has_turn(const struct coll_tree_run *at, uint32_t child)
+static bool is_next_addition(const struct coll_tree_run *at, uint32_t child)
 {
     struct coll_unit unit;
     return !at->has_unit && coll_tree_next(&at->tree, &unit) && unit.work == COLL_ADD &&
            unit.child == child;
 }
 
-static void child_take(struct flow *flow, const void *payload, size_t bytes)
+static void child_slice_receive(struct flow *flow, const void *payload, size_t bytes)
 {
     struct coll_flow *from = flow_of(flow);
     struct coll_tree_run *at = from->tree;
     assert(bytes == at->part->bytes);
     coll_tree_taken(&at->tree, from->child, (void *)payload);
-    if (has_turn(at, from->child)) {
+    if (is_next_addition(at, from->child)) {
         tree_work_unit(at);
     } else {
         char *keep = at->keep + from->child * bytes;
@@ -152,7 +152,7 @@ static void result_arrived(struct flow *flow, uint32_t index)
     mark(at);
 }
 
-static void result_take(struct flow *flow, const void *payload, size_t bytes)
+static void result_slice_receive(struct flow *flow, const void *payload, size_t bytes)
 {
     struct coll_tree_run *at = flow_of(flow)->tree;
     assert(bytes == at->part->bytes);
@@ -189,21 +189,21 @@ static void flow_ended(struct flow *flow, struct cause cause, const char *text)
 }
 
 const struct flow_ops flow_up_from_child = {.place = child_place,
-                                            .told = child_told,
+                                            .slices_announced = child_announced,
                                             .arrived = child_arrived,
-                                            .take = child_take,
+                                            .take = child_slice_receive,
                                             .failing = flow_failing,
                                             .ended = flow_ended};
 const struct flow_ops flow_up_to_parent = {
     .sent = parent_sent, .failing = flow_failing, .ended = flow_ended};
 /* Results in memory that is not sent from need no `place`: they are posted ahead. */
 const struct flow_ops flow_down_from_parent = {.arrived = result_arrived,
-                                               .take = result_take,
+                                               .take = result_slice_receive,
                                                .failing = flow_failing,
                                                .ended = flow_ended};
 const struct flow_ops flow_down_reusing = {.place = result_place,
                                            .arrived = result_arrived,
-                                           .take = result_take,
+                                           .take = result_slice_receive,
                                            .failing = flow_failing,
                                            .ended = flow_ended};
 const struct flow_ops flow_down_to_child = {.failing = flow_failing, .ended = flow_ended};

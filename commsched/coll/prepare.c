@@ -99,7 +99,7 @@ static void run_reset(struct coll_run *run)
 }
 
 /** Take an idle run; NULL: none. The caller holds the lock if coll->is_kept. */
-static struct coll_run *idle_take(tryst_coll *coll)
+static struct coll_run *idle_run_pop(tryst_coll *coll)
 {
     struct list_node *node = list_pop_front(&coll->idle);
     struct coll_run *run = node ? container_of(node, struct coll_run, idle_node) : NULL;
@@ -144,7 +144,7 @@ static void runs_free(struct list *runs)
 struct coll_run *coll_run_get(tryst_coll *coll)
 {
     pthread_mutex_lock(&coll->colls->lock);
-    struct coll_run *run = idle_take(coll);
+    struct coll_run *run = idle_run_pop(coll);
     pthread_mutex_unlock(&coll->colls->lock);
     if (!run) {
         run = mem_alloc_aligned(COLL_LINE_BYTES, coll->run_bytes);
@@ -182,7 +182,7 @@ static void idle_free(tryst_coll *coll)
     list_init(&all);
     if (coll->is_kept)
         pthread_mutex_lock(&coll->colls->lock);
-    while ((run = idle_take(coll)) != NULL)
+    while ((run = idle_run_pop(coll)) != NULL)
         list_push_back(&all, &run->idle_node);
     if (coll->is_kept)
         pthread_mutex_unlock(&coll->colls->lock);
@@ -218,12 +218,12 @@ void coll_unref(tryst_coll *coll)
 
 /** Allocate room for the causes of lost ranks. False: no memory. The caller holds the
  *  lock. */
-static bool lost_open(struct colls *colls, int32_t size)
+static bool lost_ranks_alloc(struct colls *colls, int32_t size)
 {
     if (colls->lost)
         return true;
     colls->lost = mem_zalloc_array((size_t)size, sizeof *colls->lost);
-    colls->lost_room = colls->lost ? size : 0;
+    colls->lost_capacity = colls->lost ? size : 0;
     return colls->lost;
 }
 
@@ -234,7 +234,7 @@ const struct coll_plan *coll_plan_get(struct colls *colls, const tryst_group *gr
     if (!colls->plan && !colls->own_plan)
         colls->own_plan = coll_plan_make((uint32_t)size, tryst_group_rank(group));
     const struct coll_plan *plan = colls->plan ? colls->plan : colls->own_plan;
-    if (!lost_open(colls, size))
+    if (!lost_ranks_alloc(colls, size))
         plan = NULL;
     pthread_mutex_unlock(&colls->lock);
     return plan;
@@ -256,7 +256,7 @@ static void coll_fill(tryst_coll *coll, const tryst_coll_params *params)
     coll->root = has_root(params->kind) ? params->root : -1;
     coll->dtype = params->kind == TRYST_COLL_BARRIER ? TRYST_DTYPE_U8 : params->dtype;
     coll->tensor_dtype = coll->dtype;
-    coll->asked_count = params->count;
+    coll->params_count = params->count;
     coll->count = params->kind == TRYST_COLL_BARRIER ? 0 : params->count;
     coll->element_bytes = dtype_bytes(coll->dtype);
     coll->kernel = reduces ? reduce_kernel_get(coll->dtype, coll->reduce) : NULL;

@@ -63,7 +63,7 @@ struct colls {
      *  deaths; room for all ranks. Allocated with the first plan (coll_plan_get),
      *  before any run, so that a failure needs no memory. */
     struct cause *lost;
-    int32_t lost_count, lost_room;
+    int32_t lost_count, lost_capacity;
 };
 
 /** The range of a prepared collective that one tree moves, at this rank. */
@@ -120,7 +120,7 @@ struct tryst_coll {
 
     /* Collectives of blocks. */
     tryst_dtype tensor_dtype;     /**< dtype of `in` and `out`; flows move `dtype` */
-    uint64_t asked_count;         /**< count of the params */
+    uint64_t params_count;        /**< count of the params */
     uint64_t in_count, out_count; /**< least count of the tensors `in` and `out` */
     struct coll_blocks in_blocks, out_blocks;
     bool is_packed; /**< one all-reduce of all blocks, in private memory */

@@ -76,7 +76,7 @@ static void unit_end(struct coll_tree_run *at)
         scratch_put(&at->run->coll->colls->scratch, at->part->slice_bytes, at->unit.slot);
 }
 
-static bool unit_take(struct coll_tree_run *at)
+static bool unit_fetch(struct coll_tree_run *at)
 {
     if (at->has_unit)
         return true;
@@ -88,7 +88,7 @@ static bool unit_take(struct coll_tree_run *at)
 uint64_t tree_work(struct coll_tree_run *at, uint64_t budget)
 {
     uint64_t spent = 0;
-    while (unit_take(at)) {
+    while (unit_fetch(at)) {
         uint64_t bytes = slice_bytes(at->part, at->unit.index) - at->unit_done;
         if (bytes > budget - spent) {
             bytes = (budget - spent) / COLL_LINE_BYTES * COLL_LINE_BYTES;
@@ -105,7 +105,7 @@ uint64_t tree_work(struct coll_tree_run *at, uint64_t budget)
 
 void tree_work_unit(struct coll_tree_run *at)
 {
-    bool taken = !at->has_unit && unit_take(at);
+    bool taken = !at->has_unit && unit_fetch(at);
     assert(taken);
     (void)taken;
     unit_compute(at, slice_bytes(at->part, at->unit.index));
@@ -122,31 +122,31 @@ void tree_slots_release(struct coll_tree_run *at, uint32_t child)
 
 /* ---- flows ------------------------------------------------------------------------- */
 
-static void ready_tell(struct coll_flow *flow, uint32_t ready)
+static void flow_ready_update(struct coll_flow *flow, uint32_t ready)
 {
     if (flow->is_live && flow->flow.ready < ready)
         flow_ready(&flow->flow, ready);
 }
 
-static void place_tell(struct coll_flow *flow)
+static void flow_place_retry(struct coll_flow *flow)
 {
     flow->waits = false;
     flow_place_again(&flow->flow);
 }
 
-void tree_tell(struct coll_tree_run *at)
+void tree_flows_update(struct coll_tree_run *at)
 {
     const struct coll_part *part = at->part;
     uint32_t from_parent = part->up_children + part->sends_up;
     uint32_t to_children = from_parent + part->receives_down;
     uint32_t down = coll_tree_ready_down(&at->tree);
     if (part->sends_up)
-        ready_tell(&at->flows[part->up_children], coll_tree_ready_up(&at->tree));
+        flow_ready_update(&at->flows[part->up_children], coll_tree_ready_up(&at->tree));
     for (uint32_t i = 0; i < part->down_children; i++)
-        ready_tell(&at->flows[to_children + i], down);
+        flow_ready_update(&at->flows[to_children + i], down);
     if (part->receives_down && at->flows[from_parent].waits)
-        place_tell(&at->flows[from_parent]);
+        flow_place_retry(&at->flows[from_parent]);
     for (uint32_t c = 0; c < part->up_children; c++)
         if (at->flows[c].waits && coll_tree_may_grant(&at->tree, c))
-            place_tell(&at->flows[c]);
+            flow_place_retry(&at->flows[c]);
 }

@@ -14,7 +14,7 @@ uint64_t tree_work(struct coll_tree_run *at, uint64_t budget);
 void tree_work_unit(struct coll_tree_run *at);
 /** Update the flows by the counters: announce ready slices, and place slices that had
  *  to wait. */
-void tree_tell(struct coll_tree_run *at);
+void tree_flows_update(struct coll_tree_run *at);
 /** Return the scratch of a child's slices that were not added. */
 void tree_slots_release(struct coll_tree_run *at, uint32_t child);
 

@@ -45,11 +45,11 @@ static void forked_child(void *arg)
     close(ctx->poller.epoll_fd);
 }
 
-static tryst_status config_take(tryst_ctx *ctx, const tryst_open_params *params,
-                                struct err *err)
+static tryst_status ctx_config_open(tryst_ctx *ctx, const tryst_open_params *params,
+                                    struct err *err)
 {
     ctx->log = (struct log)LOG_INIT;
-    log_stderr_take(&ctx->log);
+    log_stderr_record(&ctx->log);
     ctx->log.sink = params->log_fn;
     ctx->log.arg = params->log_arg;
     tryst_status status = params->config
@@ -76,7 +76,7 @@ static tryst_status settings_check(const tryst_ctx *ctx, struct err *err)
     return port_range_parse(config_str(ctx->config, CONFIG_PORT_RANGE), err, &ports);
 }
 
-static tryst_status trace_take(tryst_ctx *ctx)
+static tryst_status ctx_trace_open(tryst_ctx *ctx)
 {
     if (!config_bool(ctx->config, CONFIG_TRACE))
         return TRYST_OK;
@@ -169,7 +169,7 @@ static void wiring_close(tryst_ctx *ctx)
 static tryst_status ctx_open(tryst_ctx *ctx, const tryst_open_params *params,
                              struct err *err)
 {
-    tryst_status status = config_take(ctx, params, err);
+    tryst_status status = ctx_config_open(ctx, params, err);
     if (status != TRYST_OK)
         return status;
     status = settings_check(ctx, err);
@@ -182,7 +182,7 @@ static tryst_status ctx_open(tryst_ctx *ctx, const tryst_open_params *params,
                 err_reason(errno));
         goto close_config;
     }
-    status = trace_take(ctx);
+    status = ctx_trace_open(ctx);
     if (status != TRYST_OK) {
         err_set(err, status,
                 "cannot open a context: no memory for the trace; lower "

@@ -124,7 +124,7 @@ static tryst_status group_gather(tryst_ctx *ctx, const tryst_group_params *param
 
 /** Find rank, size and the bootstrap of the group: from the caller's all-gather, or
  *  else from the environment. */
-static tryst_status group_params_take(tryst_ctx *ctx, const tryst_group_params *params,
+static tryst_status group_params_find(tryst_ctx *ctx, const tryst_group_params *params,
                                       struct bootstrap_env *env, struct err *err)
 {
     if (params->allgather) {
@@ -155,7 +155,7 @@ static tryst_status group_params_take(tryst_ctx *ctx, const tryst_group_params *
 
 /** Take this rank's place on its host from the launcher or user, if the place is
  *  valid. */
-static void local_place_take(const struct bootstrap_env *env, struct roster *roster)
+static void local_place_set(const struct bootstrap_env *env, struct roster *roster)
 {
     int size = env->local_size > 0 ? env->local_size : roster->local_size;
     if (env->local_rank < 0 || env->local_rank >= size)
@@ -203,7 +203,7 @@ static tryst_status group_open(tryst_ctx *ctx, const tryst_group_params *params,
     struct bootstrap_env *env = mem_zalloc(sizeof *env);
     if (!env)
         return err_set(err, TRYST_E_NOMEM, "cannot open a group: out of memory");
-    tryst_status status = group_params_take(ctx, params, env, err);
+    tryst_status status = group_params_find(ctx, params, env, err);
     if (status == TRYST_OK)
         status = rails_choose(ctx, err);
     if (status != TRYST_OK)
@@ -215,7 +215,7 @@ static tryst_status group_open(tryst_ctx *ctx, const tryst_group_params *params,
     status = group_gather(ctx, params, &env->params, group, err);
     if (status != TRYST_OK)
         goto stop_listening;
-    local_place_take(env, &group->roster);
+    local_place_set(env, &group->roster);
     status = rendezvous_group_open(ctx->rdv, group, err);
     if (status != TRYST_OK)
         goto close_roster;

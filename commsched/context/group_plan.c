@@ -461,10 +461,11 @@ static tryst_status plan_spread(struct opening *opening)
     return agree(opening, status);
 }
 
-static tryst_status plan_take(const struct opening *opening, struct group_plan **plan_p)
+static tryst_status own_plan_copy(const struct opening *opening,
+                                  struct group_plan **plan_p)
 {
     uint64_t digest = compiled_plan_digest(opening->bytes, opening->count);
-    tryst_status status = group_plan_take(
+    tryst_status status = group_plan_copy(
         opening->compiled, (uint32_t)opening->params->rank, digest, plan_p);
     if (status == TRYST_E_NOMEM)
         return no_memory(opening);
@@ -488,7 +489,7 @@ tryst_status group_plan_open(struct bootstrap *bootstrap,
     if (status == TRYST_OK && zero.what != EQUAL)
         status = plan_spread(&opening);
     if (status == TRYST_OK)
-        status = plan_take(&opening, plan_p);
+        status = own_plan_copy(&opening, plan_p);
     compiled_plan_close(opening.compiled);
     mem_free(opening.bytes);
     graph_close(opening.graph);

@@ -38,8 +38,8 @@ static const int32_t *parents_copy(struct taking *taking, uint32_t tree, bool do
     return *kept;
 }
 
-static void tree_take(struct taking *taking, const struct compiled_part *part,
-                      struct coll_tree_plan *out)
+static void tree_part_copy(struct taking *taking, const struct compiled_part *part,
+                           struct coll_tree_plan *out)
 {
     const struct compiled_tree *tree = &taking->compiled->trees[part->tree];
     const struct compiled_half *up = &tree->up, *down = &tree->down;
@@ -88,7 +88,7 @@ static const uint64_t *paces_make(struct taking *taking,
 {
     const struct compiled_plan *compiled = taking->compiled;
     uint64_t *paces =
-        arrays_take(&taking->plan->arrays, compiled->ranks_count, sizeof *paces);
+        arrays_alloc(&taking->plan->arrays, compiled->ranks_count, sizeof *paces);
     uint64_t before = 0;
     for (uint32_t p = 0; paces && p < class->parts_count; p++) {
         const struct compiled_part *part = &class->parts[p];
@@ -103,11 +103,11 @@ static const uint64_t *paces_make(struct taking *taking,
     return paces;
 }
 
-static void classes_take(struct taking *taking, const struct compiled_op *op)
+static void classes_copy(struct taking *taking, const struct compiled_op *op)
 {
     struct arrays *arrays = &taking->plan->arrays;
     struct coll_plan *coll = &taking->plan->coll;
-    coll->classes = arrays_take(arrays, op->classes_count, sizeof *coll->classes);
+    coll->classes = arrays_alloc(arrays, op->classes_count, sizeof *coll->classes);
     for (uint32_t c = 0; coll->classes && c < op->classes_count; c++) {
         const struct compiled_class *class = &op->classes[c];
         struct coll_class *out = &coll->classes[coll->classes_count++];
@@ -116,21 +116,21 @@ static void classes_take(struct taking *taking, const struct compiled_op *op)
         out->bytes_per_s = coll->bound_bytes_per_s ? class->bytes_per_s : 0;
         if (!(taking->compiled->flags & COMPILED_RATES_ASSUMED))
             out->paces_bytes_per_s = paces_make(taking, class);
-        out->trees = arrays_take(arrays, class->parts_count, sizeof *out->trees);
+        out->trees = arrays_alloc(arrays, class->parts_count, sizeof *out->trees);
         for (uint32_t p = 0; out->trees && p < class->parts_count; p++)
-            tree_take(taking, &class->parts[p], &out->trees[out->trees_count++]);
+            tree_part_copy(taking, &class->parts[p], &out->trees[out->trees_count++]);
     }
 }
 
 /* Copy the pairs from this rank or to this rank. */
-static void pairs_take(struct taking *taking)
+static void rank_pairs_copy(struct taking *taking)
 {
     const struct compiled_plan *from = taking->compiled;
     struct group_plan *plan = taking->plan;
     uint32_t count = 0;
     for (uint32_t k = 0; k < from->pairs_count; k++)
         count += from->pairs[k].from == taking->rank || from->pairs[k].to == taking->rank;
-    struct compiled_pair *pairs = arrays_take(&plan->arrays, count, sizeof *pairs);
+    struct compiled_pair *pairs = arrays_alloc(&plan->arrays, count, sizeof *pairs);
     for (uint32_t k = 0; pairs && k < from->pairs_count; k++)
         if (from->pairs[k].from == taking->rank || from->pairs[k].to == taking->rank)
             pairs[plan->pairs_count++] = from->pairs[k];
@@ -144,22 +144,22 @@ static tryst_status plan_fill(const struct compiled_plan *compiled,
     struct taking taking = {.compiled = compiled,
                             .plan = plan,
                             .rank = (uint32_t)plan->coll.rank,
-                            .parents = arrays_take(&scratch, 2ul * compiled->trees_count,
-                                                   sizeof *taking.parents)};
+                            .parents = arrays_alloc(&scratch, 2ul * compiled->trees_count,
+                                                    sizeof *taking.parents)};
     plan->flags = compiled->flags;
     plan->bound_bytes_per_s = compiled->bound_bytes_per_s;
     plan->out_bytes_per_s = compiled->out_bytes_per_s[plan->coll.rank];
     if (!(plan->flags & COMPILED_RATES_ASSUMED))
         plan->coll.bound_bytes_per_s = plan->bound_bytes_per_s;
     if (taking.parents) {
-        classes_take(&taking, op);
-        pairs_take(&taking);
+        classes_copy(&taking, op);
+        rank_pairs_copy(&taking);
     }
     arrays_free(&scratch);
     return scratch.status ? scratch.status : plan->arrays.status;
 }
 
-tryst_status group_plan_take(const struct compiled_plan *compiled, uint32_t rank,
+tryst_status group_plan_copy(const struct compiled_plan *compiled, uint32_t rank,
                              uint64_t digest, struct group_plan **plan_p)
 {
     const struct compiled_op *op = compiled_plan_op(compiled, PLAN_ALLREDUCE);

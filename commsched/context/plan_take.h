@@ -25,7 +25,7 @@ struct group_plan {
 
 /** Copy the part of `rank`. TRYST_E_NOMEM; TRYST_E_INVALID: the compiled plan has no
  *  all-reduce. */
-tryst_status group_plan_take(const struct compiled_plan *compiled, uint32_t rank,
+tryst_status group_plan_copy(const struct compiled_plan *compiled, uint32_t rank,
                              uint64_t digest, struct group_plan **plan_p);
 /** Return the largest rate of all classes from this rank to `rank`. */
 uint64_t group_plan_pace(const struct group_plan *plan, uint32_t rank);

@@ -267,7 +267,8 @@ static uint64_t rail_bytes_per_s(const struct rails_start *start, uint32_t place
 }
 
 /** Attach a rail that the thread opened, and hand it to rendezvous. */
-static tryst_status rail_take(tryst_ctx *ctx, enum transport_kind kind, struct rail *rail)
+static tryst_status opened_rail_add(tryst_ctx *ctx, enum transport_kind kind,
+                                    struct rail *rail)
 {
     struct rails *rails = &ctx->wiring->rails;
     tryst_status status =
@@ -283,7 +284,7 @@ static tryst_status rail_take(tryst_ctx *ctx, enum transport_kind kind, struct r
 /** Take all rails that could be opened. A rail that could not leaves its place empty,
  *  so that the others keep their announced numbers. TRYST_OK if at least one rail
  *  opened. */
-static tryst_status rails_take(tryst_ctx *ctx, struct rails_start *start)
+static tryst_status opened_rails_add(tryst_ctx *ctx, struct rails_start *start)
 {
     tryst_status worst = TRYST_E_UNSUPPORTED;
     bool any = false;
@@ -292,7 +293,7 @@ static tryst_status rails_take(tryst_ctx *ctx, struct rails_start *start)
         if (rail)
             rail->bytes_per_s = rail_bytes_per_s(start, i);
         tryst_status status =
-            rail ? rail_take(ctx, start->kind, rail) : start->out.statuses[i];
+            rail ? opened_rail_add(ctx, start->kind, rail) : start->out.statuses[i];
         any = any || status == TRYST_OK;
         if (status == TRYST_OK)
             continue;
@@ -310,7 +311,7 @@ static tryst_status rails_take(tryst_ctx *ctx, struct rails_start *start)
 }
 
 /** Hand the rails to the context. `text` gets the reason of a failure. */
-static tryst_status start_take(struct rails_start *start, char *text)
+static tryst_status start_rails_add(struct rails_start *start, char *text)
 {
     tryst_ctx *ctx = start->ctx;
     slow_report(start);
@@ -318,7 +319,7 @@ static tryst_status start_take(struct rails_start *start, char *text)
         snprintf(text, TRANSPORT_TEXT_MAX, "%s", start->out.text);
         return TRYST_E_UNSUPPORTED;
     }
-    tryst_status status = rails_take(ctx, start);
+    tryst_status status = opened_rails_add(ctx, start);
     if (status != TRYST_OK)
         snprintf(text, TRANSPORT_TEXT_MAX, "cannot open its worker: %s",
                  descriptors_left(RAIL_DESCRIPTORS)
@@ -331,7 +332,7 @@ static tryst_status start_take(struct rails_start *start, char *text)
  *  again; else keep it as long as its rails. */
 static tryst_status start_end(struct rails_start *start, char *text)
 {
-    tryst_status status = start_take(start, text);
+    tryst_status status = start_rails_add(start, text);
     if (status != TRYST_OK) {
         start->ctx->wiring->rails.starts[start->kind] = NULL;
         start_free(start);
@@ -399,7 +400,7 @@ static uint64_t start_limit_ns(const tryst_ctx *ctx)
 
 /** Return TRYST_IN_PROGRESS for a pending start, or TRYST_E_UNSUPPORTED once its time
  *  has passed. Rails that open after that serve later peers. */
-static tryst_status start_look(tryst_ctx *ctx, struct rails_start *start, char *text)
+static tryst_status start_poll(tryst_ctx *ctx, struct rails_start *start, char *text)
 {
     uint64_t limit_ns = start_limit_ns(ctx);
     if (clock_since_ns(start->opener.begin_ns, clock_monotonic_ns()) < limit_ns)
@@ -421,7 +422,7 @@ tryst_status rails_open(void *owner, int kind, char *text)
     tryst_ctx *ctx = owner;
     struct rails_start **start_p = &ctx->wiring->rails.starts[kind];
     if (*start_p)
-        return start_look(ctx, *start_p, text);
+        return start_poll(ctx, *start_p, text);
     struct rails_start *start = *start_p = start_new(ctx, (enum transport_kind)kind);
     if (!start) {
         snprintf(text, TRANSPORT_TEXT_MAX, "out of memory");

@@ -207,9 +207,9 @@ static tryst_status making_init(struct making *making)
         if (roster->ranks[rank].host >= making->hosts_count)
             making->hosts_count = roster->ranks[rank].host + 1;
     making->site_of =
-        arrays_take(&making->arrays, making->hosts_count, sizeof *making->site_of);
+        arrays_alloc(&making->arrays, making->hosts_count, sizeof *making->site_of);
     making->sites =
-        arrays_take(&making->arrays, making->hosts_count, sizeof *making->sites);
+        arrays_alloc(&making->arrays, making->hosts_count, sizeof *making->sites);
     return making->arrays.status;
 }
 

@@ -50,7 +50,7 @@ void ack_timer_close(tryst_ctx *ctx)
     pthread_mutex_destroy(&timer->mutex);
 }
 
-static void timer_turn(tryst_ctx *ctx)
+static void timer_run(tryst_ctx *ctx)
 {
     struct ack_timer *timer = &ctx->ack_timer;
     if (!progress_enter(ctx))
@@ -82,7 +82,7 @@ static void *timer_main(void *arg)
     while (!timer->stop) {
         timer_wait(timer);
         pthread_mutex_unlock(&timer->mutex);
-        timer_turn(ctx);
+        timer_run(ctx);
         pthread_mutex_lock(&timer->mutex);
     }
     pthread_mutex_unlock(&timer->mutex);

@@ -31,7 +31,7 @@
 #define IDLE_NAP_SPIN_NS (4 * IDLE_NAP_NS)
 
 struct idle {
-    uint64_t since_ns; /**< begin of the spin; 0: before the first idle_look */
+    uint64_t since_ns; /**< begin of the spin; 0: before the first idle_poll */
     uint64_t limit_ns; /**< length of the spin */
     uint32_t passes;   /**< passes without an event */
     bool naps;         /**< a nap was due since idle_begin */
@@ -44,7 +44,7 @@ static inline void idle_begin(struct idle *idle, uint64_t spin_ns)
 }
 
 /** True if at `now_ns` the spin is over, and the rails are to be armed. */
-static inline bool idle_look(struct idle *idle, uint64_t now_ns)
+static inline bool idle_poll(struct idle *idle, uint64_t now_ns)
 {
     idle->since_ns = idle->since_ns ? idle->since_ns : now_ns;
     return idle->passes && clock_since_ns(idle->since_ns, now_ns) >= idle->limit_ns;

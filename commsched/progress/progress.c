@@ -75,7 +75,7 @@ static uint64_t wait_until_ns(struct wait *wait, uint64_t now_ns)
 }
 
 /** True if the time-out has passed. */
-static bool wait_is_over(struct wait *wait)
+static bool wait_has_expired(struct wait *wait)
 {
     uint64_t now_ns = clock_monotonic_ns();
     return now_ns >= wait_until_ns(wait, now_ns);
@@ -254,7 +254,7 @@ bool progress_lock_take(tryst_ctx *ctx, uint64_t timeout_ns)
     atomic_fetch_add_explicit(&progress->urgent, 1, memory_order_relaxed);
     poller_wake(&ctx->poller);
     bool got = lock_try(progress);
-    while (!got && !wait_is_over(&wait)) {
+    while (!got && !wait_has_expired(&wait)) {
         waiter_wait(progress, &wait);
         got = lock_try(progress);
     }
@@ -336,7 +336,7 @@ static bool drive_until(tryst_ctx *ctx, struct wait *wait)
     uint64_t spin_ns = ctx->progress.spin_ns;
     struct idle idle;
     uint32_t turns = 0;
-    uint64_t looked_ns = 0;
+    uint64_t clock_read_ns = 0;
     idle_begin(&idle, spin_ns);
     while (!wait->done(wait->arg) && !lock_is_wanted(ctx)) {
         if (progress_pass(ctx) > 0)
@@ -348,15 +348,15 @@ static bool drive_until(tryst_ctx *ctx, struct wait *wait)
         if (++turns < ctx->progress.clock_stride)
             continue;
         uint64_t now_ns = clock_monotonic_ns();
-        if (looked_ns)
-            ctx->progress.clock_stride = clock_stride(turns, now_ns - looked_ns);
-        looked_ns = now_ns;
+        if (clock_read_ns)
+            ctx->progress.clock_stride = clock_stride(turns, now_ns - clock_read_ns);
+        clock_read_ns = now_ns;
         turns = 0;
         if (now_ns >= wait_until_ns(wait, now_ns))
             break;
-        if (idle_look(&idle, now_ns)) {
+        if (idle_poll(&idle, now_ns)) {
             sleep_armed(ctx, wait, &idle);
-            looked_ns = 0; /* the sleep does not count as passes */
+            clock_read_ns = 0; /* the sleep does not count as passes */
         }
     }
     return wait->done(wait->arg);
@@ -381,7 +381,7 @@ void progress_lock_pass(tryst_ctx *ctx)
 /** Drive, or sleep while another thread drives, until `wait` is done or over. */
 static void await(tryst_ctx *ctx, struct wait *wait)
 {
-    while (!wait->done(wait->arg) && !wait_is_over(wait)) {
+    while (!wait->done(wait->arg) && !wait_has_expired(wait)) {
         if (lock_try(&ctx->progress)) {
             drive_until(ctx, wait);
             progress_lock_pass(ctx);

@@ -18,7 +18,7 @@
 #include "thread.h"
 #include "topology/place/bind.h"
 
-static bool stop_asked(void *arg)
+static bool stop_is_requested(void *arg)
 {
     tryst_ctx *ctx = arg;
     /* acquire: pairs with the release in progress_thread_stop. */
@@ -47,10 +47,10 @@ static void *thread_main(void *arg)
     trace_thread_name(ctx->trace, "progress");
     if (config_enum(ctx->config, CONFIG_BIND) == CONFIG_BIND_AUTO)
         thread_bind(ctx);
-    while (!stop_asked(ctx)) {
+    while (!stop_is_requested(ctx)) {
         if (!progress_lock_take(ctx, NS_PER_S))
             continue;
-        progress_until(ctx, stop_asked, ctx, TRYST_FOREVER);
+        progress_until(ctx, stop_is_requested, ctx, TRYST_FOREVER);
         progress_lock_pass(ctx);
     }
     return NULL;
@@ -97,7 +97,7 @@ void progress_thread_stop(tryst_ctx *ctx)
     struct progress *progress = &ctx->progress;
     if (!progress->thread_runs)
         return;
-    /* release: pairs with the acquire in stop_asked. */
+    /* release: pairs with the acquire in stop_is_requested. */
     atomic_store_explicit(&progress->thread_stop, true, memory_order_release);
     poller_wake(&ctx->poller);
     pthread_join(progress->thread, NULL);

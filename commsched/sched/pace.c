@@ -160,7 +160,7 @@ static void scale_follow(struct pace *pace, uint64_t now_ns, double own_ns)
 }
 
 /** End the measurement: the timed slice has been acknowledged. */
-static void trip_take(struct pace *pace, uint64_t now_ns)
+static void trip_record(struct pace *pace, uint64_t now_ns)
 {
     double own_ns = link_ns(pace, pace->timed_bytes);
     double ns = (double)(now_ns - pace->timed_ns) - own_ns;
@@ -195,7 +195,7 @@ bool pace_credited(struct pace *pace, uint64_t now_ns, uint64_t returned_bytes)
     if (!pace->timed_ns || returned_bytes < pace->timed_upto)
         return false;
     tokens_settle(pace, now_ns);
-    trip_take(pace, now_ns);
+    trip_record(pace, now_ns);
     return true;
 }
 

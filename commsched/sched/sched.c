@@ -489,12 +489,12 @@ static enum start slice_start(struct sched *sched, struct transfer *transfer)
 
 /** Queue a flow behind flows and lanes of equal urgency after each of its slices, so
  *  that all trees of a collective move. */
-static void turn_end(struct sched *sched, struct transfer *transfer)
+static void flow_rotate(struct sched *sched, struct transfer *transfer)
 {
     struct dispatch_lane *lane = transfer->lane;
-    urgent_turn(&transfer->node);
+    urgent_rotate(&transfer->node);
     lane_queue(sched, lane);
-    urgent_turn(&lane->nodes[urgency_class(&transfer->urgency)]);
+    urgent_rotate(&lane->nodes[urgency_class(&transfer->urgency)]);
 }
 
 /** Start slices of the rail's lanes while any may start. Lanes without room at the
@@ -513,8 +513,8 @@ static int rail_run(struct sched *sched, struct rail_window *rail, struct list *
                 deficit_update(rail, kind,
                                transfer_slice_bytes(transfer, transfer->next - 1));
             transfer_queue(sched, transfer);
-            if (transfer->in_turn)
-                turn_end(sched, transfer);
+            if (transfer->round_robin)
+                flow_rotate(sched, transfer);
             continue;
         }
         sched->blocked |= start == RAIL_FULL;
@@ -548,8 +548,8 @@ __attribute__((noinline)) static int rails_run(struct sched *sched)
 
 /** Return the transfer of the lane or the rail that starts before this one, which is
  *  ready; NULL: none does. */
-static const struct transfer *turn_before(struct sched *sched,
-                                          const struct transfer *transfer)
+static const struct transfer *transfer_before(struct sched *sched,
+                                              const struct transfer *transfer)
 {
     enum urgency_class kind = urgency_class(&transfer->urgency);
     struct rail_window *rail = &sched->rails[transfer->lane->rail];
@@ -583,7 +583,7 @@ static enum transfer_hold on_held_by(void *arg, const struct transfer *transfer,
     if (transfer->next == transfer->posted)
         return HOLD_UNPOSTED;
     uint64_t bytes = transfer_slice_bytes(transfer, transfer->next);
-    *before_p = turn_before(sched, transfer);
+    *before_p = transfer_before(sched, transfer);
     if (*before_p)
         return HOLD_BEHIND;
     if (!path_has_room(&transfer->lane->path, lane->in_flight_bytes, bytes))

@@ -67,7 +67,7 @@ static void line_clean(struct line *line)
     }
 }
 
-void log_stderr_take(struct log *log)
+void log_stderr_record(struct log *log)
 {
     struct stat about;
     int flags = fcntl(STDERR_FILENO, F_GETFL);

@@ -21,7 +21,7 @@
 /* Longest line; a longer one is cut and ends in "...". */
 #define LOG_LINE_BYTES 2048
 
-/* Descriptor 2 as log_stderr_take found it. */
+/* Descriptor 2 as log_stderr_record found it. */
 struct log_stderr {
     bool taken;  /* false: lines go to descriptor 2, whatever file that is */
     bool closed; /* descriptor 2 was closed: lines are dropped */
@@ -57,7 +57,7 @@ static inline bool log_enabled(const struct log *log, tryst_log_level level)
 /* Record which file descriptor 2 is. From now on lines go to descriptor 2 only while it
  * is that file, or a file that is open for appending (a log that was rotated). If
  * descriptor 2 is closed now, no line is ever written. */
-void log_stderr_take(struct log *log);
+void log_stderr_record(struct log *log);
 
 /* Write `tryst: [rank 2] warn: text` if the level is enabled, followed by " (and N
  * similar lines)" if `left_out` is not 0. Any thread. */

@@ -166,7 +166,7 @@ static void write_thread(struct writer *writer, struct trace *trace,
     write_metadata(writer, "thread_name", name);
 }
 
-static void write_lost(struct writer *writer, uint64_t at_ns, uint64_t count)
+static void lost_events_write(struct writer *writer, uint64_t at_ns, uint64_t count)
 {
     static const struct trace_labels labels = {.arg = {"count"}};
     write_event(writer, &(struct trace_event){.at_ns = at_ns,
@@ -189,7 +189,7 @@ static void write_ring(struct writer *writer, struct trace_ring *ring)
         }
         event.at_ns += (uint64_t)writer->shift_ns;
         if (lost > 0)
-            write_lost(writer, event.at_ns, lost);
+            lost_events_write(writer, event.at_ns, lost);
         lost = 0;
         write_event(writer, &event);
     }

@@ -82,10 +82,10 @@ static struct bfc_wait *wait_share(struct bfc_wait *wait)
 static bool wait_poll(struct bfc *bfc, struct bfc_wait *wait)
 {
     for (; wait; wait = wait->also) {
-        if (!wait->is_over && wait->event)
-            wait->is_over =
+        if (!wait->has_completed && wait->event)
+            wait->has_completed =
                 bfc->params.backend->event_passed(bfc->params.arg, wait->event);
-        if (!wait->is_over)
+        if (!wait->has_completed)
             return false;
         wait->event = NULL; /* event_passed has given the event back */
     }

@@ -16,9 +16,9 @@ enum { BFC_SIZES = 4 * 48 };
 /* Work of streams that may still use free bytes. Several chunks may share one wait. */
 struct bfc_wait {
     unsigned references;
-    bool is_named;   /* `stream` is still the handle of the recorded stream */
-    bool is_over;    /* the event has passed */
-    uint64_t number; /* greater in later waits */
+    bool is_named;      /* `stream` is still the handle of the recorded stream */
+    bool has_completed; /* the event has passed */
+    uint64_t number;    /* greater in later waits */
     void *stream;
     /* NULL while not over: the event could not be recorded, so this wait never passes */
     void *event;

@@ -6,7 +6,7 @@
  * message move through the slots by one exchange, without a lock. An exchange takes or
  * gives a whole object, so there is no link to follow, and no ABA as in a lock-free list.
  *
- * Memory order of a slot: slot_give releases the object and slot_take acquires it, so
+ * Memory order of a slot: slot_item_put releases the object and slot_item_get acquires it, so
  * everything that the last user did to an object happens before its next use.
  *
  * Under AddressSanitizer an object in the pool is poisoned after its link, so a use after
@@ -120,10 +120,10 @@ static void pool_grow(struct pool *pool)
 }
 
 /* Take an object from a slot, or NULL. */
-static struct item *slot_take(struct pool *pool)
+static struct item *slot_item_get(struct pool *pool)
 {
     for (int i = 0; i < SLOTS; i++) {
-        /* relaxed: a test before the exchange. acquire: partner of slot_give. */
+        /* relaxed: a test before the exchange. acquire: partner of slot_item_put. */
         if (!atomic_load_explicit(&pool->slots[i], memory_order_relaxed))
             continue;
         struct item *item =
@@ -134,13 +134,13 @@ static struct item *slot_take(struct pool *pool)
     return NULL;
 }
 
-/* Give an object to the first empty slot, since slot_take begins with the first. False if
+/* Give an object to the first empty slot, since slot_item_get begins with the first. False if
  * all slots are taken. */
-static bool slot_give(struct pool *pool, struct item *item)
+static bool slot_item_put(struct pool *pool, struct item *item)
 {
     for (int i = 0; i < SLOTS; i++) {
         struct item *none = NULL;
-        /* relaxed: a test before the exchange. release: partner of slot_take. */
+        /* relaxed: a test before the exchange. release: partner of slot_item_get. */
         if (!atomic_load_explicit(&pool->slots[i], memory_order_relaxed) &&
             atomic_compare_exchange_strong_explicit(
                 &pool->slots[i], &none, item, memory_order_release, memory_order_relaxed))
@@ -149,9 +149,9 @@ static bool slot_give(struct pool *pool, struct item *item)
     return false;
 }
 
-/* Take an object from the list. Not inlined, as list_give: pool_get mostly needs no lock.
+/* Take an object from the list. Not inlined, as list_item_put: pool_get mostly needs no lock.
  */
-__attribute__((noinline)) static struct item *list_take(struct pool *pool)
+__attribute__((noinline)) static struct item *list_item_get(struct pool *pool)
 {
     pthread_mutex_lock(&pool->lock);
     if (!pool->free)
@@ -165,7 +165,7 @@ __attribute__((noinline)) static struct item *list_take(struct pool *pool)
     return item;
 }
 
-__attribute__((noinline)) static void list_give(struct pool *pool, struct item *item)
+__attribute__((noinline)) static void list_item_put(struct pool *pool, struct item *item)
 {
     pthread_mutex_lock(&pool->lock);
     assert(pool->in_use > 0);
@@ -177,9 +177,9 @@ __attribute__((noinline)) static void list_give(struct pool *pool, struct item *
 
 void *pool_get(struct pool *pool)
 {
-    struct item *item = slot_take(pool);
+    struct item *item = slot_item_get(pool);
     if (!item)
-        item = list_take(pool);
+        item = list_item_get(pool);
     if (item)
         item_unpoison(pool, item);
     return item;
@@ -191,16 +191,16 @@ void pool_put(struct pool *pool, void *object)
     if (!item)
         return;
     item_poison(pool, item);
-    if (!slot_give(pool, item))
-        list_give(pool, item);
+    if (!slot_item_put(pool, item))
+        list_item_put(pool, item);
 }
 
 /* Return the objects of all slots to the list. */
 static void slots_empty(struct pool *pool)
 {
     struct item *item;
-    while ((item = slot_take(pool)) != NULL)
-        list_give(pool, item);
+    while ((item = slot_item_get(pool)) != NULL)
+        list_item_put(pool, item);
 }
 
 size_t pool_close(struct pool *pool)

@@ -90,7 +90,7 @@ static inline bool urgent_remove(struct urgent_node *node)
 
 /* Move a node of the list behind the equally urgent nodes that follow it: its turn is
  * over. */
-static inline void urgent_turn(struct urgent_node *node)
+static inline void urgent_rotate(struct urgent_node *node)
 {
     struct list_node *next = node->node.next;
     if (!next || node->children.head.next) /* in no queue, or in the heap */

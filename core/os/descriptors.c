@@ -14,9 +14,9 @@ static _Atomic unsigned low_held; /* one bit for each placeholder of an active h
 
 bool descriptors_left(unsigned count)
 {
-    int fds[DESCRIPTORS_ASKED_MAX];
+    int fds[DESCRIPTORS_COUNT_MAX];
     unsigned made = 0;
-    assert(count <= DESCRIPTORS_ASKED_MAX);
+    assert(count <= DESCRIPTORS_COUNT_MAX);
     while (made < count) {
         fds[made] = made ? fd_copy(fds[0]) : FD_MAKE(eventfd(0, EFD_CLOEXEC));
         if (fds[made] < 0)

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 
 /* Largest `count` of descriptors_left. */
-enum { DESCRIPTORS_ASKED_MAX = 128 };
+enum { DESCRIPTORS_COUNT_MAX = 128 };
 
 /* True if `count` more descriptors can be opened now. Opens them for a moment, about 0.5
  * us each. Any thread. */

@@ -6,7 +6,7 @@
 #include <time.h>
 
 /* Pause between two polls of a device: as long as a small copy takes. */
-#define LOOK_PAUSE_NS 20000
+#define POLL_PAUSE_NS 20000
 
 static uint64_t now_ns(void)
 {
@@ -38,7 +38,7 @@ static void session_fail_late(device_session *session, uint64_t patience_ns,
 
 bool device_session_quiet(device_session *session, const char *what)
 {
-    const struct timespec pause = {.tv_nsec = LOOK_PAUSE_NS};
+    const struct timespec pause = {.tv_nsec = POLL_PAUSE_NS};
     const uint64_t given_ns =
         session->timeout_ns == 0 ? DEVICE_TIMEOUT_NS : session->timeout_ns;
     const uint64_t patience_ns = session->status == TRYST_E_DEADLINE ? 0 : given_ns;

@@ -83,7 +83,7 @@ struct tryst_engine {
     size_t spans_capacity;
     tryst_engine_stats stats;
     tryst_status failed;
-    bool told_ahead;
+    bool aborted_ahead;
     /* some operations could not be ended: memory for transfers is never freed */
     bool unquiet;
     char error[ENGINE_ERROR_MAX];

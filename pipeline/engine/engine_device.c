@@ -11,7 +11,7 @@
 #include "engine_transfer.h"
 
 /* Pause between two polls of a device that works, while nothing else happens. */
-#define LOOK_PAUSE_NS 20000
+#define POLL_PAUSE_NS 20000
 
 /* ---- open and close ---------------------------------------------------------------- */
 
@@ -263,7 +263,7 @@ static tryst_status device_late(tryst_engine *engine)
  * meanwhile. */
 static tryst_status wait_until_left(tryst_engine *engine, size_t left)
 {
-    const struct timespec pause = {.tv_nsec = LOOK_PAUSE_NS};
+    const struct timespec pause = {.tv_nsec = POLL_PAUSE_NS};
     engine_device *self = &engine->device;
     const uint64_t begin_ns = tryst_now_ns(engine->params.ctx);
     for (;;) {
@@ -296,7 +296,7 @@ static bool is_idle(const engine_device *self)
 
 bool engine_device_stop(tryst_engine *engine, uint64_t timeout_ns)
 {
-    const struct timespec pause = {.tv_nsec = LOOK_PAUSE_NS};
+    const struct timespec pause = {.tv_nsec = POLL_PAUSE_NS};
     engine_device *self = &engine->device;
     if (!self->idle[1]) { /* opening failed before any work */
         return true;

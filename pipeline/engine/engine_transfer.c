@@ -67,8 +67,8 @@ static bool find_cause(tryst_engine *engine, tryst_status status, tryst_error *e
 }
 
 /* Fail with the transfer and the reason. */
-static tryst_status say_failed(tryst_engine *engine, const engine_transfer *self,
-                               bool sends, tryst_status status, const char *reason)
+static tryst_status op_failure_report(tryst_engine *engine, const engine_transfer *self,
+                                      bool sends, tryst_status status, const char *reason)
 {
     char words[96];
     return engine_fail(engine, status, "step %llu, rank %d, %s: %s",
@@ -92,7 +92,7 @@ static tryst_status transfer_failed(tryst_engine *engine, const engine_transfer 
         return engine_fail(engine, TRYST_E_ABORTED, "step %llu: %s stopped it: %s",
                            (unsigned long long)engine->frame->id, who, cause.text);
     }
-    return say_failed(engine, self, sends, status, reason);
+    return op_failure_report(engine, self, sends, status, reason);
 }
 
 static tryst_status op_failed(tryst_engine *engine, const engine_transfer *self,
@@ -119,7 +119,7 @@ static uint64_t note_span(tryst_engine *engine, const engine_transfer *self,
 }
 
 /* Poll one operation. After its end, record it and drop a send's buffer. */
-static tryst_status look_at(tryst_engine *engine, engine_transfer *self, bool sends)
+static tryst_status transfer_poll(tryst_engine *engine, engine_transfer *self, bool sends)
 {
     if (!self->op || self->ended) {
         return TRYST_OK;
@@ -150,7 +150,7 @@ static tryst_status reap_frame(tryst_engine *engine, engine_frame *frame)
     tryst_status status = TRYST_OK;
     for (size_t i = frame->first_open; i < frame->posted_count && status == TRYST_OK;
          i++) {
-        status = look_at(engine, &frame->sends[i], true);
+        status = transfer_poll(engine, &frame->sends[i], true);
         if (frame->sends[i].ended && i == frame->first_open) {
             frame->first_open++;
         }
@@ -166,7 +166,7 @@ tryst_status engine_reap(tryst_engine *engine)
     }
     for (size_t i = engine->receives_open;
          i < engine->receives_posted && status == TRYST_OK; i++) {
-        status = look_at(engine, &engine->receives[i], false);
+        status = transfer_poll(engine, &engine->receives[i], false);
         if (engine->receives[i].ended && i == engine->receives_open) {
             engine->receives_open++;
         }
@@ -215,7 +215,7 @@ static tryst_status wait_for(tryst_engine *engine, engine_transfer *self, bool s
     if (self->ended) {
         return TRYST_OK;
     }
-    tryst_status status = look_at(engine, self, sends);
+    tryst_status status = transfer_poll(engine, self, sends);
     if (status != TRYST_OK || self->ended) {
         return status;
     }
@@ -223,12 +223,12 @@ static tryst_status wait_for(tryst_engine *engine, engine_transfer *self, bool s
     status = tryst_wait(self->op, engine->params.timeout_ns);
     note_wait(engine, self, begin_ns);
     if (tryst_op_test(self->op) != TRYST_IN_PROGRESS) {
-        return look_at(engine, self, sends);
+        return transfer_poll(engine, self, sends);
     }
     if (status == TRYST_E_TIMEOUT) {
         return late(engine, self, sends);
     }
-    return say_failed(engine, self, sends, status, NULL);
+    return op_failure_report(engine, self, sends, status, NULL);
 }
 
 /* ---- receives ---------------------------------------------------------------------- */
@@ -308,7 +308,8 @@ static tryst_status gate(tryst_engine *engine, engine_transfer *self)
     }
     const tryst_status status =
         engine_device_gate(engine, self->op, self->event, self->memory);
-    return status == TRYST_OK ? status : say_failed(engine, self, false, status, NULL);
+    return status == TRYST_OK ? status
+                              : op_failure_report(engine, self, false, status, NULL);
 }
 
 tryst_status engine_take_receives(tryst_engine *engine, size_t index)
@@ -490,8 +491,8 @@ void engine_abandon(tryst_engine *engine)
 {
     abandon_frame(engine, &engine->frames[0]);
     abandon_frame(engine, &engine->frames[1]);
-    if (engine->failed != TRYST_OK && engine->frame && !engine->told_ahead) {
-        engine->told_ahead = true;
+    if (engine->failed != TRYST_OK && engine->frame && !engine->aborted_ahead) {
+        engine->aborted_ahead = true;
         abort_ahead(engine, engine->frame->id + 1);
         abort_ahead(engine, engine->frame->id + 2);
     }

@@ -237,7 +237,7 @@ static tryst_status run_action(replay_run *r, const tryst_action *action)
 /* ---- the loop ---------------------------------------------------------------------- */
 
 /* Run the next action of `rank` if it is ready. */
-static tryst_status replay_turn(replay_run *r, int rank, bool *moved)
+static tryst_status replay_advance(replay_run *r, int rank, bool *moved)
 {
     size_t count;
     const tryst_action *actions = tryst_program_actions(r->params->program, rank, &count);
@@ -297,7 +297,7 @@ static tryst_status replay_step(replay_run *r, double *loss_p)
     for (bool moved = true; moved;) {
         moved = false;
         for (int rank = 0; rank < r->ranks_count; rank++) {
-            tryst_status status = replay_turn(r, rank, &moved);
+            tryst_status status = replay_advance(r, rank, &moved);
             if (status != TRYST_OK) {
                 return status;
             }

@@ -40,7 +40,7 @@ static tryst_status fail_at(check *state, int rank, size_t position)
 }
 
 /* Begin a sentence about an action: its rank, position and name. */
-static void say_place(check *state, int rank, size_t position)
+static void place_print(check *state, int rank, size_t position)
 {
     char name[32];
     text_add(&state->out, "rank %d, position %zu: %s", rank, position,
@@ -55,13 +55,13 @@ static tryst_status place_action(check *state, int rank, size_t position)
     const tryst_action *action = &state->program->lists[rank].actions[position];
     int *owner = &state->owners[action->stage];
     if (action->kind == TRYST_ACTION_REDUCE_GRAD) {
-        say_place(state, rank, position);
+        place_print(state, rank, position);
         text_add(&state->out,
                  ": REDUCE_GRAD is reserved for replicated stages and cannot run yet");
         return fail_at(state, rank, position);
     }
     if (*owner >= 0 && *owner != rank) {
-        say_place(state, rank, position);
+        place_print(state, rank, position);
         text_add(&state->out,
                  ": stage %d is already on rank %d; a stage must be on one rank",
                  action->stage, *owner);
@@ -73,7 +73,7 @@ static tryst_status place_action(check *state, int rank, size_t position)
     for (int i = 0; i < count; i++) {
         uint8_t *made = &state->made[program_item_index(state->program, items[i])];
         if (*made) {
-            say_place(state, rank, position);
+            place_print(state, rank, position);
             text_add(&state->out, " appears twice, or beside the other form of the same "
                                   "backward (B, or I and W)");
             return fail_at(state, rank, position);
@@ -96,7 +96,7 @@ static tryst_status check_placing(check *state)
     return TRYST_OK;
 }
 
-static tryst_status say_missing(check *state, program_item item)
+static tryst_status missing_item_print(check *state, program_item item)
 {
     static const char *const missing[] = {"forward (F)", "backward (B, or I and W)",
                                           "weight gradient (W)"};
@@ -119,7 +119,7 @@ static tryst_status check_counting(check *state)
             for (int kind = 0; kind < PROGRAM_ITEM_KINDS; kind++) {
                 const program_item item = {(program_item_kind)kind, stage, microbatch};
                 if (!state->made[program_item_index(program, item)]) {
-                    return say_missing(state, item);
+                    return missing_item_print(state, item);
                 }
             }
         }
@@ -162,7 +162,7 @@ static bool advance_rank(check *state, int rank)
     return state->positions[rank] != before;
 }
 
-static tryst_status say_stuck(check *state)
+static tryst_status deadlock_print(check *state)
 {
     static const char *const what[] = {"the output", "the input's gradient",
                                        "the weight gradient"};
@@ -176,7 +176,7 @@ static tryst_status say_stuck(check *state)
             continue;
         }
         text_add(&state->out, first < 0 ? "no rank can continue: " : "; ");
-        say_place(state, rank, position);
+        place_print(state, rank, position);
         text_add(&state->out, " waits for %s of stage %d, micro-batch %d",
                  what[item.kind], item.stage, item.microbatch);
         first = first < 0 ? rank : first;
@@ -197,7 +197,7 @@ static tryst_status check_dry_run(check *state)
             ended = ended && state->positions[rank] == state->program->lists[rank].count;
         }
     }
-    return ended ? TRYST_OK : say_stuck(state);
+    return ended ? TRYST_OK : deadlock_print(state);
 }
 
 /* ---- versions and peaks ------------------------------------------------------------ */
@@ -206,13 +206,13 @@ static tryst_status check_update(check *state, int rank, size_t position)
 {
     const tryst_action *action = &state->program->lists[rank].actions[position];
     if (state->pending[action->stage] == 0) {
-        say_place(state, rank, position);
+        place_print(state, rank, position);
         text_add(&state->out, " follows no backward of stage %d", action->stage);
         return fail_at(state, rank, position);
     }
     const int32_t next = ++state->updates[action->stage];
     if (action->version != next) {
-        say_place(state, rank, position);
+        place_print(state, rank, position);
         text_add(&state->out, ": this update makes version %d", next);
         return fail_at(state, rank, position);
     }
@@ -226,14 +226,14 @@ static tryst_status check_read(check *state, int rank, size_t position,
     const tryst_action *action = &state->program->lists[rank].actions[position];
     const int32_t newest = state->updates[action->stage];
     if (action->version > newest) {
-        say_place(state, rank, position);
+        place_print(state, rank, position);
         text_add(&state->out, " reads version %d, but the newest there is %d",
                  action->version, newest);
         return fail_at(state, rank, position);
     }
     const int64_t kept = (int64_t)newest - action->version + 1;
     if (state->params.versions_max > 0 && kept > state->params.versions_max) {
-        say_place(state, rank, position);
+        place_print(state, rank, position);
         text_add(&state->out,
                  " reads version %d, but of %d kept versions the oldest there is %d",
                  action->version, state->params.versions_max,

@@ -18,10 +18,10 @@
 /* ---- memory ------------------------------------------------------------------------ */
 
 /** Take the memory of a freed scope; NULL: none is spare. */
-static struct scope *spare_take(struct scopes *scopes)
+static struct scope *spare_scope_get(struct scopes *scopes)
 {
     for (int i = 0; i < SCOPES_SPARE; i++) {
-        /* relaxed: a check before the exchange. acquire: partner of spare_give. */
+        /* relaxed: a check before the exchange. acquire: partner of spare_scope_put. */
         if (!atomic_load_explicit(&scopes->spare[i], memory_order_relaxed))
             continue;
         struct scope *scope =
@@ -33,11 +33,11 @@ static struct scope *spare_take(struct scopes *scopes)
 }
 
 /** Keep the memory of a scope for a later one. False: all places are taken. */
-static bool spare_give(struct scopes *scopes, struct scope *scope)
+static bool spare_scope_put(struct scopes *scopes, struct scope *scope)
 {
     for (int i = 0; i < SCOPES_SPARE; i++) {
         struct scope *none = NULL;
-        /* release: partner of spare_take. */
+        /* release: partner of spare_scope_get. */
         if (atomic_compare_exchange_strong_explicit(&scopes->spare[i], &none, scope,
                                                     memory_order_release,
                                                     memory_order_relaxed))
@@ -56,7 +56,7 @@ static void scope_memory_free(struct scope *scope)
 static struct scope *scope_memory(struct scopes *scopes)
 {
     enum { KEPT = offsetof(struct scope, node) };
-    struct scope *scope = spare_take(scopes);
+    struct scope *scope = spare_scope_get(scopes);
     if (scope) {
         memset((char *)scope + KEPT, 0, sizeof *scope - KEPT);
         return scope;
@@ -100,7 +100,7 @@ void scopes_close(struct scopes *scopes)
 {
     assert(list_empty(&scopes->all));
     hash_table_close(&scopes->index);
-    for (struct scope *scope; (scope = spare_take(scopes)) != NULL;)
+    for (struct scope *scope; (scope = spare_scope_get(scopes)) != NULL;)
         scope_memory_free(scope);
     keys_close(&scopes->keys);
     pool_close(scopes->entries);
@@ -124,7 +124,7 @@ void scope_free(struct scope *scope)
         hash_table_remove(&scope->scopes->index, &scope->by_id);
     list_remove(&scope->early_node);
     list_remove(&scope->reap_node);
-    if (!spare_give(scope->scopes, scope))
+    if (!spare_scope_put(scope->scopes, scope))
         scope_memory_free(scope);
 }
 

@@ -45,7 +45,7 @@ struct scope {
     struct list warned; /**< unfinished operations that the log has warned about */
     bool sends_wait;    /**< a send of this step has waited for its WANT */
     tryst_op *close_op; /**< OP_STEP_CLOSE, while closing */
-    bool asked;         /**< `askers` is valid */
+    bool has_askers;    /**< `askers` is valid */
     /** Early: rank of the peer with this abort in its in.early_aborts; -1: none. */
     int32_t aborted_by;
     /* Why the step was aborted; status TRYST_OK: not aborted. */

@@ -139,9 +139,9 @@ tryst_status record_key_open(struct scopes *scopes, const struct roster *roster,
     return TRYST_OK;
 }
 
-struct entry *entry_take(struct scope *scope, const struct roster *roster,
-                         const struct record_key *named, bool may_make,
-                         tryst_status *status_p)
+struct entry *entry_resolve(struct scope *scope, const struct roster *roster,
+                            const struct record_key *named, bool may_make,
+                            tryst_status *status_p)
 {
     struct entry *entry = entry_find(scope, named->hash, named->string, named->bytes);
     tryst_key *key;

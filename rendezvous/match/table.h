@@ -76,8 +76,8 @@ tryst_status record_key_open(struct scopes *scopes, const struct roster *roster,
 /** Return the entry of a record's key, which is made if it does not exist and `may_make`
  *  is set. NULL: *status_p is as of record_key_open, or TRYST_E_NOMEM where `may_make` is
  *  false. An invalid key makes no entry. */
-struct entry *entry_take(struct scope *scope, const struct roster *roster,
-                         const struct record_key *named, bool may_make,
-                         tryst_status *status_p);
+struct entry *entry_resolve(struct scope *scope, const struct roster *roster,
+                            const struct record_key *named, bool may_make,
+                            tryst_status *status_p);
 
 #endif

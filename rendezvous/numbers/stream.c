@@ -102,7 +102,7 @@ bool stream_out_keep(struct stream_out *out, uint64_t number)
     return true;
 }
 
-struct stream_send *stream_out_take(struct stream_out *out, uint64_t number)
+struct stream_send *stream_out_remove(struct stream_out *out, uint64_t number)
 {
     struct stream_send *send = stream_out_find(out, number);
     if (send && !list_remove(&send->late_node))

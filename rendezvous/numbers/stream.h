@@ -54,7 +54,7 @@ struct stream_in {
 
 /** Count a DATA that came, and give its number. False: the producer's ring had no place
  *  for it. */
-static inline bool stream_in_take(struct stream_in *in, uint64_t *number_p)
+static inline bool stream_in_count_data(struct stream_in *in, uint64_t *number_p)
 {
     *number_p = in->got++;
     return *number_p - in->acked_base < STREAM_RING;
@@ -177,6 +177,6 @@ struct stream_send *stream_out_find(const struct stream_out *out, uint64_t numbe
 bool stream_out_keep(struct stream_out *out, uint64_t number);
 /** Remove the send that a record ends from the ring or the late lists, and return it; or
  *  NULL. */
-struct stream_send *stream_out_take(struct stream_out *out, uint64_t number);
+struct stream_send *stream_out_remove(struct stream_out *out, uint64_t number);
 
 #endif

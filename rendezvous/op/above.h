@@ -20,7 +20,7 @@ struct above {
     void *arg;
     /** Do a bounded part of the work that hooks and submissions have marked. Each pass
      *  calls it between the rails and the dispatch. Work that a submission marks outside
-     *  of a pass waits for the next pass, which rdv->stirred requests. Returns the number
+     *  of a pass waits for the next pass, which rdv->ran_inline requests. Returns the number
      *  of runs that advanced; above zero while work is left. */
     int (*run)(void *arg);
     /** False while `run` has no work, so that passes skip the call. NULL: each pass calls

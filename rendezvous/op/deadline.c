@@ -68,7 +68,7 @@ void deadline_remove(struct rendezvous *rdv, tryst_op *op)
         sift_down(rdv, at, last);
 }
 
-tryst_op *deadline_take(struct rendezvous *rdv, uint64_t now_ns)
+tryst_op *deadline_pop(struct rendezvous *rdv, uint64_t now_ns)
 {
     tryst_op *op = rdv->deadlines.count ? rdv->deadlines.items[0] : NULL;
     if (!op || op->deadline_at_ns > now_ns)

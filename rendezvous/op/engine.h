@@ -170,7 +170,7 @@ struct rendezvous {
     _Atomic(int64_t) root_ns;        /**< rank 0's clock minus this rank's */
     _Atomic(uint64_t) root_error_ns; /**< error bound of root_ns; UINT64_MAX: unknown */
 
-    bool stirred; /**< a submission has run since the last pass */
+    bool ran_inline; /**< a submission has run since the last pass */
     /** Since the last pass the transport, or the pool, had no room for a slice to
      *  send. */
     bool start_failed;
@@ -188,7 +188,7 @@ struct rendezvous {
     bool cut;           /**< all peers were given up; no new rank becomes a peer */
     bool reap;          /**< rendezvous_reap has work */
     uint64_t tick_ns;   /**< the time of the next housekeeping */
-    uint64_t looked_ns; /**< the time of the last timers_run */
+    uint64_t timers_ns; /**< the time of the last timers_run */
     uint64_t stamp_ns;  /**< the coarse clock, as read for the last submissions */
     /** Submissions that may use stamp_ns before it is read again. */
     uint32_t stamps_left;

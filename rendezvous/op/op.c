@@ -225,7 +225,7 @@ void op_end(tryst_op *op)
     if (scope && scope->state == SCOPE_CLOSING)
         /* Freed at the end of the pass: callers may be walking the scope. */
         rendezvous_reap_later(op->rdv, scope);
-    op_let_go(op);
+    op_unhold(op);
 }
 
 int op_complete_all(struct rendezvous *rdv)
@@ -242,7 +242,7 @@ int op_complete_all(struct rendezvous *rdv)
         }
         /* release: all results, to tryst_op_test and tryst_wait. */
         atomic_store_explicit(&op->outcome, op->final, memory_order_release);
-        op_let_go(op);
+        op_unhold(op);
         count++;
     }
     /* relaxed load: this thread alone writes `completions`. release: partner of

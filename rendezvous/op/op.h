@@ -148,7 +148,7 @@ struct tryst_op {
     int32_t origin_rank;
     int32_t origin_status;    /**< the status at the origin; valid once `reported` */
     int32_t final;            /**< the reported status; valid once `reported` */
-    struct submission cancel; /**< valid once `cancel_asked` */
+    struct submission cancel; /**< valid once `cancel_requested` */
     struct submission raise;  /**< queued while `raise_to` is not 0 */
     void *callback_arg;       /**< argument of `callback` */
     void *alloc_arg;          /**< argument of `alloc` */
@@ -163,7 +163,7 @@ struct tryst_op {
     bool took_data;    /**< receive: DONE answers DATA `number`, not slices */
     bool eager;        /**< send: holds eager credit */
     bool shaped;       /**< moves an edge of a collective, described by `shape` */
-    _Atomic(bool) cancel_asked;
+    _Atomic(bool) cancel_requested;
     /** With `fail` or `take_back`: the status at the origin where that is a different
      *  one, else TRYST_OK. */
     int32_t origin_fail;
@@ -244,7 +244,7 @@ static inline void op_hold(tryst_op *op)
 {
     op->holds++;
 }
-static inline void op_let_go(tryst_op *op)
+static inline void op_unhold(tryst_op *op)
 {
     if (--op->holds == 0)
         op_unref(op);

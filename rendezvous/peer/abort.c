@@ -139,8 +139,8 @@ void abort_send_all(struct peer *peer)
         note_send(peer, &rdv->aborts[i]);
 }
 
-static void tell_all(struct rendezvous *rdv, const struct abort_note *note,
-                     const struct peer *from)
+static void note_broadcast(struct rendezvous *rdv, const struct abort_note *note,
+                           const struct peer *from)
 {
     list_for_each_safe (&rdv->group->met, node, after) {
         struct peer *to = container_of(node, struct peer, node);
@@ -183,7 +183,7 @@ static bool scope_abort(struct rendezvous *rdv, struct scope *scope,
     return true;
 }
 
-void abort_note_take(struct rendezvous *rdv, struct scope *scope)
+void abort_note_apply(struct rendezvous *rdv, struct scope *scope)
 {
     const struct abort_note *note = note_find(rdv, scope->id);
     if (note)
@@ -222,7 +222,7 @@ void rendezvous_abort(struct rendezvous *rdv, uint64_t step, tryst_status status
     if (!scope) /* closed here, or no memory for an early scope: keep a note */
         pass_on(rdv, &cause, from);
     else if (scope_abort(rdv, scope, &cause))
-        tell_all(rdv, &cause, from);
+        note_broadcast(rdv, &cause, from);
 }
 
 void abort_read(struct peer *peer, const void *data, size_t bytes)

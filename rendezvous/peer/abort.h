@@ -33,6 +33,6 @@ void abort_send_all(struct peer *peer);
 void abort_note_scope(struct rendezvous *rdv, const struct scope *scope);
 /** Abort a step that opens here if a note of its abort was kept (when no scope could
  *  be). */
-void abort_note_take(struct rendezvous *rdv, struct scope *scope);
+void abort_note_apply(struct rendezvous *rdv, struct scope *scope);
 
 #endif

@@ -82,8 +82,8 @@ void peer_clock_send(struct peer *peer)
 /* ---- read -------------------------------------------------------------------------- */
 
 /** Narrow the bounds: `at_least` <= offset <= `at_most`, as of now. */
-static void bounds_take(struct peer_clock *clock, uint64_t now, int64_t at_least,
-                        int64_t at_most)
+static void bounds_update(struct peer_clock *clock, uint64_t now, int64_t at_least,
+                          int64_t at_most)
 {
     int64_t slack = clock->known ? DRIFT(clock_since_ns(clock->at_ns, now)) : 0;
     clock->at_ns = now;
@@ -104,7 +104,7 @@ static void bounds_take(struct peer_clock *clock, uint64_t now, int64_t at_least
 
 /** Take rank 0's time from a lower peer if the error is smaller than that of the present
  *  one, or the present one came from this peer. */
-static void root_take(struct peer *peer, const struct link_clock *read)
+static void root_clock_update(struct peer *peer, const struct link_clock *read)
 {
     struct rendezvous *rdv = peer->rdv;
     const struct peer_clock *clock = &peer->clock;
@@ -139,12 +139,12 @@ void peer_clock_read(struct peer *peer, const void *data, size_t bytes)
     clock->their_ns = read.now_ns;
     clock->read_ns = now;
     if (read.clock_id && read.clock_id == rdv->clock_id)
-        bounds_take(clock, now, 0, 0);
+        bounds_update(clock, now, 0, 0);
     else if (read.echo_ns) /* sent after the echoed message was read */
-        bounds_take(clock, now, (int64_t)(read.now_ns - now),
-                    (int64_t)(read.now_ns - read.held_ns - read.echo_ns));
+        bounds_update(clock, now, (int64_t)(read.now_ns - now),
+                      (int64_t)(read.now_ns - read.held_ns - read.echo_ns));
     if (clock->known)
-        root_take(peer, &read);
+        root_clock_update(peer, &read);
     if (clock->answers++ < PROMPT_ANSWERS)
         peer_clock_send(peer);
 }
@@ -156,7 +156,7 @@ void rendezvous_clock_open(struct rendezvous *rdv)
     bool root = rdv->group->roster.rank == 0;
     rdv->clock_id = clock_id(rdv->clock_skew_ns);
     rdv->root_rank = -1;
-    /* relaxed: as in root_take. */
+    /* relaxed: as in root_clock_update. */
     atomic_store_explicit(&rdv->root_ns, 0, memory_order_relaxed);
     atomic_store_explicit(&rdv->root_error_ns, root ? 0 : UINT64_MAX,
                           memory_order_relaxed);
@@ -170,7 +170,7 @@ void rendezvous_clock_skew(struct rendezvous *rdv, int64_t skew_ns)
 bool rendezvous_clock(const struct rendezvous *rdv, int64_t *shift_ns_p,
                       int64_t *offset_ns_p, uint64_t *error_ns_p)
 {
-    /* relaxed: as in root_take. Two values of different
+    /* relaxed: as in root_clock_update. Two values of different
      * messages are as good as two of one. */
     int64_t root_ns = atomic_load_explicit(&rdv->root_ns, memory_order_relaxed);
     uint64_t error_ns = atomic_load_explicit(&rdv->root_error_ns, memory_order_relaxed);

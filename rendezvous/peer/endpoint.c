@@ -53,8 +53,8 @@ static bool peer_rails(const struct peer *peer, uint32_t *mine_p, uint32_t *thei
     const struct roster *roster = &peer->rdv->group->roster;
     const struct host_identity mine = roster_host(roster, roster->rank);
     const struct host_identity theirs = roster_host(roster, peer->rank);
-    return select_rails(&mine, &theirs, select_turn(roster->rank, peer->rank), mine_p,
-                        theirs_p);
+    return select_rails(&mine, &theirs, select_pair_number(roster->rank, peer->rank),
+                        mine_p, theirs_p);
 }
 
 /** Return the transport of the present candidate. */
@@ -137,7 +137,7 @@ static void candidate_refuse(struct peer *peer, const char *text)
     candidate_leave(peer);
 }
 
-void peer_ep_ask(struct peer *peer)
+void peer_ep_open_send(struct peer *peer)
 {
     peer->liveness.answered = false;
     ep_link_send(peer, LINK_EP_OPEN, (uint32_t)peer->endpoint.candidate, NULL, 0, -1,
@@ -205,7 +205,7 @@ static void starting_end(struct peer *peer, tryst_status status, const char *tex
         candidate_refuse(peer, text);
         return;
     }
-    peer_ep_ask(peer);
+    peer_ep_open_send(peer);
     candidate_open(peer);
 }
 
@@ -242,9 +242,9 @@ void peer_ep_open(struct peer *peer, int candidate)
     peer->stage.closed = false;
     peer->endpoint.state = PEER_EP_OPENING;
     peer->endpoint.opening_ns = 0;
-    peer->liveness.looked_ns = rendezvous_now(rdv);
+    peer->liveness.polled_ns = rendezvous_now(rdv);
     if (!loopback)
-        peer_ep_ask(peer);
+        peer_ep_open_send(peer);
     char reason[TRANSPORT_TEXT_MAX] = "";
     enum transport_kind kind = candidate_kind(peer);
     tryst_status status =
@@ -337,7 +337,7 @@ static void opening_end(struct peer *peer, const char *why)
 
 /** Check whether a start has ended or timed out. After a time-out the rank with the slow
  *  fabric goes on to the next transport. */
-static void starting_look(struct peer *peer)
+static void starting_poll(struct peer *peer)
 {
     struct rendezvous *rdv = peer->rdv;
     char text[TRANSPORT_TEXT_MAX] = "";
@@ -356,7 +356,7 @@ void peer_ep_tick(struct peer *peer, uint64_t passed_ns)
     uint64_t early_ns = limit_ns >= 4 * TICK_NS ? 2 * TICK_NS : 0;
     bool peer_starts = peer->endpoint.peer_starts;
     peer->endpoint.peer_starts = false;
-    starting_look(peer);
+    starting_poll(peer);
     if (peer_starts)
         return;
     if (peer->endpoint.state != PEER_EP_OPENING || !passed_ns)

@@ -20,7 +20,7 @@ void peer_ep_rails_opened(struct peer *peer, int kind, tryst_status status,
  *  peer does not count the time. */
 void peer_ep_starting_send(struct peer *peer);
 /** Send EP_OPEN and clear `answered`: time counts once the peer has replied. */
-void peer_ep_ask(struct peer *peer);
+void peer_ep_open_send(struct peer *peer);
 /** Check an endpoint that is not ready, after `passed_ns` more in
  *  which both ranks made passes. */
 void peer_ep_tick(struct peer *peer, uint64_t passed_ns);

@@ -76,7 +76,7 @@ static const char *peer_address(const struct peer *peer, uint32_t attempt,
     const struct host_identity mine = roster_host(roster, roster->rank);
     const struct host_identity theirs = roster_host(roster, peer->rank);
     const char *why;
-    return reach_address(&mine, &theirs, select_turn(roster->rank, peer->rank),
+    return reach_address(&mine, &theirs, select_pair_number(roster->rank, peer->rank),
                          &peer->rdv->scopes_here, attempt, address_p, &why)
                ? NULL
                : why;
@@ -108,7 +108,7 @@ void peer_link_connect(struct peer *peer)
     const char *nowhere = NULL;
     peer->link.by_unix = !peer->link.via_tcp && identity_unix_reaches(&mine, &theirs);
     if (peer->link.state == PEER_LINK_NONE)
-        peer->liveness.looked_ns = rendezvous_now(rdv);
+        peer->liveness.polled_ns = rendezvous_now(rdv);
     peer->link.state = PEER_LINK_CONNECTING;
     peer->link.duplicate = false;
     peer->link.again = false;

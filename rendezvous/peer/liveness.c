@@ -43,7 +43,7 @@ static uint64_t suspicion_end_ns(const struct suspicion *suspicion)
 }
 
 /** Have the next tick run when the grace is over, at the latest. */
-static void suspicion_look(struct rendezvous *rdv, const struct suspicion *suspicion)
+static void suspicion_tick_set(struct rendezvous *rdv, const struct suspicion *suspicion)
 {
     if (rdv->tick_ns > suspicion_end_ns(suspicion))
         rdv->tick_ns = suspicion_end_ns(suspicion);
@@ -58,7 +58,7 @@ void peer_suspect(struct peer *peer, enum suspicion_reason reason)
     if (suspicion->reason == SUSPICION_NONE ||
         suspicion_end_ns(&now) < suspicion_end_ns(suspicion))
         *suspicion = now;
-    suspicion_look(peer->rdv, suspicion);
+    suspicion_tick_set(peer->rdv, suspicion);
 }
 
 /* ---- the end of a process ---------------------------------------------------------- */
@@ -221,10 +221,10 @@ static bool connect_time_count(struct peer *peer, uint64_t passed_ns)
 
 /** Return the time since the last tick, a tick at most: time in which this rank made no
  *  pass is not the peer's silence. */
-static uint64_t time_looked(struct peer *peer, uint64_t now_ns)
+static uint64_t elapsed_ns_update(struct peer *peer, uint64_t now_ns)
 {
-    uint64_t passed_ns = clock_since_ns(peer->liveness.looked_ns, now_ns);
-    peer->liveness.looked_ns = now_ns;
+    uint64_t passed_ns = clock_since_ns(peer->liveness.polled_ns, now_ns);
+    peer->liveness.polled_ns = now_ns;
     return passed_ns < TICK_NS ? passed_ns : TICK_NS;
 }
 
@@ -237,7 +237,7 @@ static void waiting_tick(struct peer *peer, uint64_t passed_ns)
     peer_ep_tick(peer, both_ns);
     if (peer->liveness.answered && peer->endpoint.state != PEER_EP_REFUSED &&
         (peer->liveness.behind || peer->endpoint.state == PEER_EP_OPENING))
-        peer_ep_ask(peer);
+        peer_ep_open_send(peer);
 }
 
 /** True if the parent in the control tree has not answered yet, so that none of its news
@@ -284,7 +284,7 @@ static bool suspicion_tick(struct peer *peer, uint64_t now_ns, bool late)
     if (suspicion->reason == SUSPICION_NONE)
         return false;
     if (!over)
-        suspicion_look(peer->rdv, suspicion);
+        suspicion_tick_set(peer->rdv, suspicion);
     if (suspicion->reason == SUSPICION_REFUSED)
         over = over && (late || !parent_is_silent(peer->rdv->group));
     if (suspicion->reason == SUSPICION_LOST)
@@ -319,7 +319,7 @@ void peer_tick(struct peer *peer, uint64_t now_ns)
     if (peer->life >= PEER_GIVING_UP)
         return;
     peer->rdv->peer_events->tick(peer);
-    uint64_t passed_ns = time_looked(peer, now_ns);
+    uint64_t passed_ns = elapsed_ns_update(peer, now_ns);
     bool late = connect_time_count(peer, passed_ns);
     if (has_ended(peer)) {
         peer_heartbeat_answer(peer);

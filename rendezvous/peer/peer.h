@@ -67,7 +67,7 @@ struct answer {
 };
 
 /** Largest number of steps to remember that have had new sends since the last ASK. */
-enum { ASKS_NEW_MAX = 16 };
+enum { REQUESTS_NEW_MAX = 16 };
 
 /** Largest number of failures of flows that may wait for a peer's eager credit or for
  *  their WANTs, also after their step was closed. Failures beyond it are dropped: their
@@ -150,7 +150,7 @@ struct peer_out {
     struct urgent_queue wants_waiting; /**< receives that wait for WANT quota */
     struct urgent_queue deferred_ops;  /**< receives that the peer has deferred */
     uint32_t wants_sent, wants_acked;
-    uint32_t pauses_told; /**< rdv->pauses as of the newest frame sent */
+    uint32_t pauses_sent; /**< rdv->pauses as of the newest frame sent */
     /** Flags for each frame's header: lane.path.slice_bytes as of the newest DONE. */
     uint8_t slice_flags;
     /* this rank's sends */
@@ -165,13 +165,13 @@ struct peer_out {
     struct stream_out stream; /**< DATA that was sent */
     struct names_out names;   /**< names of keys in DATA that is sent */
     uint64_t eager_used;
-    bool ask; /**< ASK is queued for all steps with sends that wait for a WANT */
-    /** Under `ask`: first position in scopes.all that ASK has not covered yet. */
-    uint32_t ask_from;
-    uint32_t asks_queued; /**< number of asks_new for which ASK is queued */
-    /** Number of steps noted in asks_new, for which an idle pass queues ASK. */
-    uint32_t asks_new_count;
-    uint64_t asks_new[ASKS_NEW_MAX];
+    bool requests_due; /**< ASK is queued for all steps with sends that wait for a WANT */
+    /** Under `requests_due`: first position in scopes.all that ASK has not covered yet. */
+    uint32_t request_from;
+    uint32_t requests_queued; /**< number of requests_new for which ASK is queued */
+    /** Number of steps noted in requests_new, for which an idle pass queues ASK. */
+    uint32_t requests_new_count;
+    uint64_t requests_new[REQUESTS_NEW_MAX];
     /* answers to the peer */
     struct list want_answers; /**< struct want: CANCELED or CLOSED is queued */
     struct answer *answers;   /**< ring, allocated with the endpoint */
@@ -188,9 +188,9 @@ struct peer_in {
     /** out.stream.next when a thread last left the library with acks due. */
     uint64_t left_next;
     /** A header is to be sent for acks or for the flags below, even without records. */
-    bool ack_alone;
-    bool counted; /**< the header that ack_alone causes counts as a frame */
-    /** The header that ack_alone causes probes the path, or answers a probe
+    bool header_due;
+    bool counted; /**< the header that header_due causes counts as a frame */
+    /** The header that header_due causes probes the path, or answers a probe
      *  (protocol.c). */
     bool probe;
     uint8_t header_flags;   /**< flags of the newest frame (wire.h) */
@@ -211,7 +211,7 @@ struct peer_in {
     uint32_t early_aborts;
     /** Steps closed here that the peer has sent ASK for: answers are queued. */
     uint64_t *closed_steps;
-    /** At most ASKS_MAX; little memory while closed_count is 0. */
+    /** At most REQUESTS_MAX; little memory while closed_count is 0. */
     uint32_t closed_count, closed_capacity;
     /* posted slices */
     /** Receives that have ready slices at their sender, and wait for posted slots. */
@@ -248,7 +248,7 @@ struct peer_liveness {
     uint64_t peer_sent; /**< frames sent, as the peer last reported */
     uint64_t peer_read; /**< frames read of this rank's, as the peer last reported */
     /** Last tick, or the start of connecting or opening: time counts from here. */
-    uint64_t looked_ns;
+    uint64_t polled_ns;
     bool answered; /**< the peer has made a pass since the last EP_OPEN */
     /** The end is expected, not a failure: this rank leaves too. */
     bool end_expected;

@@ -26,49 +26,49 @@
 #include "rendezvous/op/engine.h"
 
 /** The first capacity of the array of answers. */
-enum { OVER_FIRST = 16 };
+enum { CLOSED_STEPS_FIRST = 16 };
 
 /* ---- the producer ------------------------------------------------------------------ */
 
 /** True if sends wait for the peer. */
-static bool ask_is_due(const struct peer *peer)
+static bool request_is_due(const struct peer *peer)
 {
     return (!urgent_empty(&peer->out.posted_sends) ||
             !urgent_empty(&peer->out.blocked_sends)) &&
            peer->rank != peer->rdv->group->roster.rank;
 }
 
-void producer_ask_later(struct peer *peer, struct scope *scope)
+void producer_request_later(struct peer *peer, struct scope *scope)
 {
-    uint32_t count = peer->out.asks_new_count;
+    uint32_t count = peer->out.requests_new_count;
     uint64_t step = scope->id;
     scope->sends_wait = true;
-    if (count && peer->out.asks_new[(count - 1) % ASKS_NEW_MAX] == step)
+    if (count && peer->out.requests_new[(count - 1) % REQUESTS_NEW_MAX] == step)
         return;
     /* If there are too many steps, the oldest wait for a tick. */
-    peer->out.asks_new[count % ASKS_NEW_MAX] = step;
-    peer->out.asks_new_count++;
+    peer->out.requests_new[count % REQUESTS_NEW_MAX] = step;
+    peer->out.requests_new_count++;
     peer_idle_later(peer);
 }
 
-void producer_ask_new(struct peer *peer)
+void producer_request_new(struct peer *peer)
 {
-    uint32_t count = peer->out.asks_new_count;
-    peer->out.asks_new_count = 0;
-    if (!count || !ask_is_due(peer))
+    uint32_t count = peer->out.requests_new_count;
+    peer->out.requests_new_count = 0;
+    if (!count || !request_is_due(peer))
         return;
-    peer->out.asks_queued = count < ASKS_NEW_MAX ? count : ASKS_NEW_MAX;
+    peer->out.requests_queued = count < REQUESTS_NEW_MAX ? count : REQUESTS_NEW_MAX;
     peer_flush_later(peer);
 }
 
-void producer_ask(struct peer *peer)
+void producer_request_all(struct peer *peer)
 {
-    if (!ask_is_due(peer))
+    if (!request_is_due(peer))
         return;
-    if (!peer->out.ask)
+    if (!peer->out.requests_due)
         /* Else the last round still waits for room, and continues. */
-        peer->out.ask_from = 0;
-    peer->out.ask = true;
+        peer->out.request_from = 0;
+    peer->out.requests_due = true;
     peer_flush_later(peer);
 }
 
@@ -122,20 +122,20 @@ static bool scope_receives_from(const struct list *ops, const struct peer *peer)
 /** True if `scope` is closed to the peer for good: no WANT of it is in flight, and none
  *  will come. While the scope closes, receives may have WANTs in flight that need their
  *  own answers. */
-static bool scope_is_over(const struct scope *scope, const struct peer *peer)
+static bool scope_is_closed_to(const struct scope *scope, const struct peer *peer)
 {
     return scope->state == SCOPE_CLOSING && !scope_receives_from(&scope->ops, peer) &&
            !scope_receives_from(&scope->warned, peer);
 }
 
 /** Make room for one more answer. False: the limit is reached, or no memory. */
-static bool over_grow(struct peer *peer)
+static bool closed_steps_grow(struct peer *peer)
 {
     if (peer->in.closed_count < peer->in.closed_capacity)
         return true;
     uint32_t capacity =
-        peer->in.closed_capacity ? 2 * peer->in.closed_capacity : OVER_FIRST;
-    uint64_t *over = capacity <= ASKS_MAX
+        peer->in.closed_capacity ? 2 * peer->in.closed_capacity : CLOSED_STEPS_FIRST;
+    uint64_t *over = capacity <= REQUESTS_MAX
                          ? mem_resize(peer->in.closed_steps, capacity * sizeof *over)
                          : NULL;
     if (!over)
@@ -148,20 +148,20 @@ static bool over_grow(struct peer *peer)
 /** Queue the answer. False: no room now. */
 static bool asker_answer(struct peer *peer, uint64_t step)
 {
-    if (peer->life >= PEER_GIVING_UP || !over_grow(peer))
+    if (peer->life >= PEER_GIVING_UP || !closed_steps_grow(peer))
         return false;
     peer->in.closed_steps[peer->in.closed_count++] = step;
     peer_flush_later(peer);
     return true;
 }
 
-void consumer_asks_answered(struct peer *peer)
+void consumer_requests_end(struct peer *peer)
 {
-    if (peer->in.closed_capacity > OVER_FIRST)
-        consumer_asks_forget(peer);
+    if (peer->in.closed_capacity > CLOSED_STEPS_FIRST)
+        consumer_requests_drop(peer);
 }
 
-void consumer_asks_forget(struct peer *peer)
+void consumer_requests_drop(struct peer *peer)
 {
     mem_free(peer->in.closed_steps);
     peer->in.closed_steps = NULL;
@@ -185,17 +185,17 @@ static bool askers_begin(struct scope *scope, size_t words)
 static void asker_note(struct scope *scope, const struct peer *peer)
 {
     size_t words = (size_t)peer->rdv->group->roster.size / 64 + 1;
-    if (!scope->asked)
-        scope->asked = askers_begin(scope, words);
-    if (scope->asked) /* no memory: the peer sends ASK again at its next tick */
+    if (!scope->has_askers)
+        scope->has_askers = askers_begin(scope, words);
+    if (scope->has_askers) /* no memory: the peer sends ASK again at its next tick */
         scope->askers[peer->rank / 64] |= 1ull << peer->rank % 64;
 }
 
-void consumer_asked(struct peer *peer, uint64_t step)
+void consumer_request_answer(struct peer *peer, uint64_t step)
 {
     struct scope *scope = scope_find(&peer->rdv->scopes, step);
-    bool over =
-        scope ? scope_is_over(scope, peer) : scope_is_closed(&peer->rdv->scopes, step);
+    bool over = scope ? scope_is_closed_to(scope, peer)
+                      : scope_is_closed(&peer->rdv->scopes, step);
     if (over)
         (void)asker_answer(peer, step);
     else if (scope)
@@ -205,10 +205,10 @@ void consumer_asked(struct peer *peer, uint64_t step)
 void consumer_askers_answer(struct rendezvous *rdv, struct scope *scope)
 {
     const struct tryst_group *group = rdv->group;
-    for (int i = 0; scope->asked && i < group->roster.size; i++) {
+    for (int i = 0; scope->has_askers && i < group->roster.size; i++) {
         struct peer *peer = group->peers[i];
         uint64_t bit = 1ull << i % 64;
-        if (peer && (scope->askers[i / 64] & bit) && scope_is_over(scope, peer) &&
+        if (peer && (scope->askers[i / 64] & bit) && scope_is_closed_to(scope, peer) &&
             asker_answer(peer, scope->id))
             scope->askers[i / 64] &= ~bit;
     }

@@ -10,23 +10,23 @@
 
 /** The most answers to ASK that may be queued at once; further questions are repeated at
  *  a tick. */
-enum { ASKS_MAX = 1024 };
+enum { REQUESTS_MAX = 1024 };
 
 /** Queue ASK for the step, in which a send waits for a WANT, for the next idle pass. */
-void producer_ask_later(struct peer *peer, struct scope *scope);
-/** Send ASK for the newest steps that producer_ask_later queued. */
-void producer_ask_new(struct peer *peer);
+void producer_request_later(struct peer *peer, struct scope *scope);
+/** Send ASK for the newest steps that producer_request_later queued. */
+void producer_request_new(struct peer *peer);
 /** Queue ASK for all steps in which sends to the peer wait. */
-void producer_ask(struct peer *peer);
+void producer_request_all(struct peer *peer);
 /** Fail the sends of a step for which no WANT came: the peer has closed the step (after
  *  an abort, if the status is TRYST_E_ABORTED). */
 void producer_step_closed(struct peer *peer, const struct record_answer *closed);
 /** Answer an ASK for `step`, now or once the step is closed here. */
-void consumer_asked(struct peer *peer, uint64_t step);
+void consumer_request_answer(struct peer *peer, uint64_t step);
 /** Note that all answers to ASK have been packed. */
-void consumer_asks_answered(struct peer *peer);
+void consumer_requests_end(struct peer *peer);
 /** Drop the answers to ASK: the peer is gone, or none is left. */
-void consumer_asks_forget(struct peer *peer);
+void consumer_requests_drop(struct peer *peer);
 /** Answer the peers that sent ASK for the closing `scope`, if their receives in it have
  *  all ended. */
 void consumer_askers_answer(struct rendezvous *rdv, struct scope *scope);

@@ -50,7 +50,7 @@ static void id_drop(tryst_op *op)
     op->id = 0;
 }
 
-static inline void marks_clear(tryst_op *op)
+static inline void records_clear(tryst_op *op)
 {
     if (want_is_packed_next(op))
         op->peer->out.wants_sent--; /* the WANT will not leave */
@@ -110,7 +110,7 @@ static void recv_ending(tryst_op *op, struct cause cause, uint32_t upto, unsigne
         op_cause_set(op, cause, NULL);
     op->awaits_cause = cause_is_coming(op, op->fail);
     op->rdv->awaiting_cause |= op->awaits_cause;
-    marks_clear(op);
+    records_clear(op);
     id_drop(op);
     if (records)
         records_queue(op, records);
@@ -136,7 +136,7 @@ static void slice_in_place(tryst_op *op, struct recv_slice *slice)
     uint32_t index = slice->index;
     op->peer->bytes_received += slice->bulk.bytes;
     op->rdv->counters.bulk_bytes_received += slice->bulk.bytes;
-    recv_run_tell(op->peer, run, op->flow ? index + 1 : run->slices);
+    recv_run_announce(op->peer, run, op->flow ? index + 1 : run->slices);
     recv_run_advance(run, slice);
     op->done_upto = run->upto;
     if (op->state != OP_WANTED)
@@ -228,7 +228,7 @@ static void recv_enter(tryst_op *op)
 {
     struct unexpected *unexpected = unexpected_find(op->entry, op->queued.seq);
     if (unexpected)
-        eager_take(op, unexpected);
+        eager_deliver(op, unexpected);
     else
         recv_expect(op);
 }
@@ -339,7 +339,7 @@ static tryst_status data_place(tryst_op *op, const struct arrived *arrived)
     }
     op->peer->bytes_received += arrived->bytes;
     if (__builtin_expect(op->flow != NULL, 0))
-        return flow_take(op, arrived->payload, arrived->bytes);
+        return flow_deliver(op, arrived->payload, arrived->bytes);
     if (__builtin_expect(op->device != NULL, 0) && arrived->bytes) {
         if (op->run)
             return TRYST_E_MISMATCH; /* the receive waits for bulk */
@@ -404,9 +404,9 @@ static void data_fail(tryst_op *op, const struct arrived *arrived, tryst_status 
     recv_finish(op, cause);
 }
 
-void consumer_take(tryst_op *op, const struct arrived *arrived)
+void consumer_deliver(tryst_op *op, const struct arrived *arrived)
 {
-    marks_clear(op);
+    records_clear(op);
     urgent_remove(&op->deferred_node);
     list_remove(&op->queued.node); /* no search for its number follows */
     op->number = arrived->number;
@@ -443,7 +443,7 @@ static tryst_op *recv_by_id(struct peer *peer, uint64_t id)
 /** Post slices now: the producer's bytes are ready, and none was posted. */
 static void offer_ready(tryst_op *op)
 {
-    recv_run_tell(op->peer, op->run, op->run->slices);
+    recv_run_announce(op->peer, op->run, op->run->slices);
     if (op->run->next > 0)
         return; /* posted meanwhile, and reported by a DONE */
     recv_run_wait(op);
@@ -453,7 +453,7 @@ static void offer_ready(tryst_op *op)
 /** Allocate the shape that an ALLOC receive requested, and announce the receive anew. */
 static void offer_shape(tryst_op *op, const struct record_offer *offer)
 {
-    marks_clear(op);
+    records_clear(op);
     id_drop(op);
     op_state_set(op, OP_POSTED);
     tryst_status status =
@@ -537,7 +537,7 @@ void consumer_offer(struct peer *peer, const struct record_offer *offer, const c
 
 static void recv_deferred(tryst_op *op)
 {
-    marks_clear(op); /* the queued records were about the ended id */
+    records_clear(op); /* the queued records were about the ended id */
     id_drop(op);
     if (op->state == OP_VOID) {
         if (op->scope->state == SCOPE_CLOSING)
@@ -572,7 +572,7 @@ void consumer_ended(struct peer *peer, const struct record_answer *answer)
     if (!op || (op->state != OP_WANTED && op->state != OP_VOID))
         return;
     bool deferred = answer->header.type == RECORD_DEFERRED;
-    if (deferred && op->flow && op->flow->told) {
+    if (deferred && op->flow && op->flow->slices_announced) {
         peer_fault(peer, PEER_FAULT_DEFERRED_LATE, NULL);
     } else if (deferred) {
         recv_deferred(op);
@@ -616,10 +616,10 @@ static void recv_void_announce(tryst_op *op)
     struct unexpected *unexpected =
         op->state == OP_VOID ? unexpected_find(op->entry, op->queued.seq) : NULL;
     if (unexpected)
-        eager_take(op, unexpected);
+        eager_deliver(op, unexpected);
     else if (op->state == OP_VOID)
         want_queue(op);
-    op_let_go(op);
+    op_unhold(op);
 }
 
 void consumer_released(tryst_op *op, tryst_status status)
@@ -667,7 +667,7 @@ void consumer_peer_gone(tryst_op *op)
     }
     if (op_device_is_held(op))
         op_device_unhold(op);
-    marks_clear(op);
+    records_clear(op);
     if (op->fail != TRYST_OK) /* a derived error never replaces a cause */
         op_report_fail(op);
     op_report(op, op->peer->liveness.gone_status, op->peer->rank,

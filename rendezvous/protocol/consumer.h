@@ -29,7 +29,7 @@ struct arrived {
     const struct flow_shape *shape;
 };
 /** Give the tensor to the receive: copy, report, acknowledge. */
-void consumer_take(tryst_op *op, const struct arrived *arrived);
+void consumer_deliver(tryst_op *op, const struct arrived *arrived);
 /** Announce the oldest deferred receives again, in case the producer has closed their
  *  step. */
 void consumer_tick(struct peer *peer);

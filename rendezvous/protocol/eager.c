@@ -219,7 +219,7 @@ static inline tryst_op *data_receive(const struct peer *peer, struct entry *entr
 static bool data_number(struct peer *peer, uint64_t *number_p)
 {
     struct stream_in *in = &peer->in.stream;
-    if (!stream_in_take(in, number_p))
+    if (!stream_in_count_data(in, number_p))
         return false;
     if (__builtin_expect(stream_in_overdue(in), 0))
         peer_answer(peer, &(struct answer){.id = stream_in_pass(in),
@@ -260,11 +260,11 @@ void eager_data(struct peer *peer, const struct record_data *data,
     } else if (op->done_upto) {
         peer_fault(peer, PEER_FAULT_DATA_AFTER_BULK, NULL);
     } else {
-        consumer_take(op, arrived);
+        consumer_deliver(op, arrived);
     }
 }
 
-void eager_take(tryst_op *op, struct unexpected *unexpected)
+void eager_deliver(tryst_op *op, struct unexpected *unexpected)
 {
     struct arrived arrived = {.number = unexpected->number,
                               .status = unexpected->status,
@@ -272,7 +272,7 @@ void eager_take(tryst_op *op, struct unexpected *unexpected)
                               .dtype = unexpected->dtype,
                               .shape = unexpected->shaped ? &unexpected->shape : NULL,
                               .payload = unexpected->payload};
-    consumer_take(op, &arrived);
+    consumer_deliver(op, &arrived);
     unexpected_free(unexpected);
 }
 

@@ -46,7 +46,7 @@ void unexpected_free(struct unexpected *unexpected);
 void eager_data(struct peer *peer, const struct record_data *data,
                 const struct record_name *name, const void *payload);
 /** Give the kept DATA to its receive. */
-void eager_take(tryst_op *op, struct unexpected *unexpected);
+void eager_deliver(tryst_op *op, struct unexpected *unexpected);
 /** Drop a DATA for a CANCEL of its producer, if no receive has taken it. */
 void eager_cancel(struct peer *peer, const struct record_answer *cancel);
 

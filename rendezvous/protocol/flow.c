@@ -135,7 +135,7 @@ tryst_status flow_recv(struct rendezvous *rdv, struct flow *flow,
                        const struct flow_params *params)
 {
     tryst_op *op;
-    flow->told = 0;
+    flow->slices_announced = 0;
     tryst_status status = flow_start(rdv, OP_RECV, flow, params, &op);
     if (op)
         consumer_submit(op);
@@ -196,7 +196,7 @@ void flow_raise(struct flow *flow, int32_t priority)
 /* ---- receive ----------------------------------------------------------------------- */
 
 /** Post slices in order of urgency. */
-static void slots_ask(tryst_op *op)
+static void slots_post(tryst_op *op)
 {
     if (op->run->next >= op->run->slices)
         return;
@@ -212,20 +212,20 @@ void flow_offered(tryst_op *op, uint32_t ready)
         return;
     }
     /* An OFFER that is not newer, or for a failing receive, changes nothing. */
-    if (ready <= flow->told || op->fail != TRYST_OK)
+    if (ready <= flow->slices_announced || op->fail != TRYST_OK)
         return;
-    flow->told = ready;
-    recv_run_tell(op->peer, op->run, ready);
-    if (flow->ops->told)
-        flow->ops->told(flow);
-    slots_ask(op);
+    flow->slices_announced = ready;
+    recv_run_announce(op->peer, op->run, ready);
+    if (flow->ops->slices_announced)
+        flow->ops->slices_announced(flow);
+    slots_post(op);
 }
 
 void flow_place_again(struct flow *flow)
 {
     const tryst_op *op = flow->op;
     if (op && op->state == OP_WANTED && op->run && flow_may_post(op, op->run))
-        slots_ask(flow->op);
+        slots_post(flow->op);
 }
 
 bool flow_slice_place(tryst_op *op, struct recv_run *run)
@@ -257,14 +257,14 @@ void flow_slice_arrived(tryst_op *op, uint32_t index)
     struct flow *flow = op->flow;
     if (flow_drops(op))
         return;
-    if (flow->told <= index)
-        flow->told = index + 1; /* posted ahead of the OFFER */
+    if (flow->slices_announced <= index)
+        flow->slices_announced = index + 1; /* posted ahead of the OFFER */
     op_trace_slice(op, index);
     if (flow->ops->arrived)
         flow->ops->arrived(flow, index);
 }
 
-tryst_status flow_take(tryst_op *op, const void *payload, size_t bytes)
+tryst_status flow_deliver(tryst_op *op, const void *payload, size_t bytes)
 {
     struct flow *flow = op->flow;
     if (op->run)
@@ -293,7 +293,7 @@ static bool recv_has_met(const tryst_op *op)
 {
     bool waits = op->state == OP_POSTED || op->state == OP_WANTED ||
                  op->state == OP_DEFERRED || op->state == OP_VOID;
-    return !waits || op->flow->told;
+    return !waits || op->flow->slices_announced;
 }
 
 enum flow_sight flow_sight(const struct flow *flow)

@@ -8,7 +8,7 @@
  *  has one slice and travels as DATA.
  *
  *      sender                              receiver
- *        flow_ready(n) ─── OFFER{n} ─────▶   told ─▶ place(i)
+ *        flow_ready(n) ─── OFFER{n} ─────▶   slices_announced ─▶ place(i)
  *                                                   (TRYST_AGAIN: after flow_place_again)
  *        slice i starts ── bulk id + i ──▶   arrived(i)
  *        sent(i)       ◀── DONE ───────────
@@ -38,7 +38,7 @@ struct tryst_mem;
  *  NULL; other NULL slots are not called. */
 struct flow_ops {
     /** Receive: provide memory for slice `index`. Called in rising order, once for each
-     *  slice, and only for index < flow->told. TRYST_OK: the transport may write the
+     *  slice, and only for index < flow->slices_announced. TRYST_OK: the transport may write the
      *  memory until `arrived` or `ended`. TRYST_AGAIN: the next call for this slice
      *  follows flow_place_again, a later OFFER or an arrival. NULL: slice i is at
      *  tensor.data + i * slice_bytes, and slices may be posted ahead of the OFFER (in at
@@ -46,8 +46,8 @@ struct flow_ops {
      *  NULL (set before the call). */
     tryst_status (*place)(struct flow *flow, uint32_t index, void **data_p,
                           struct tryst_mem **mem_p);
-    /** Receive: an OFFER has raised flow->told. */
-    void (*told)(struct flow *flow);
+    /** Receive: an OFFER has raised flow->slices_announced. */
+    void (*slices_announced)(struct flow *flow);
     /** Receive: the bytes of slice `index` are in its memory. In any order. */
     void (*arrived)(struct flow *flow, uint32_t index);
     /** Receive, where the flow came as DATA: add or keep the payload, which is valid
@@ -74,7 +74,8 @@ struct flow {
     uint32_t slice_bytes;
     uint32_t slices; /**< set by flow_send and flow_recv; 1 where there are no bytes */
     uint32_t ready; /**< send: slices [0, ready) may start; may be set before flow_send */
-    uint32_t told;  /**< receive: slices that the sender has announced as ready */
+    /** Receive: slices that the sender has announced as ready. */
+    uint32_t slices_announced;
     struct flow_shape shape; /**< set before the start: both ends must have the same */
     /** The protocol's: bytes were dropped since the receive was failing with this cause;
      *  status TRYST_OK: no bytes were dropped. */

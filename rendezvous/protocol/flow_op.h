@@ -25,7 +25,8 @@ static inline bool flow_may_post(const tryst_op *op, const struct recv_run *run)
 {
     const struct flow *flow = op->flow;
     return __builtin_expect(!flow, 1) ||
-           (op->fail == TRYST_OK && (!flow->ops->place || run->next < flow->told));
+           (op->fail == TRYST_OK &&
+            (!flow->ops->place || run->next < flow->slices_announced));
 }
 
 /** Call `ended`: `op` has been reported. */
@@ -46,6 +47,6 @@ bool flow_slice_place(tryst_op *op, struct recv_run *run);
 void flow_slice_arrived(tryst_op *op, uint32_t index);
 /** Give the payload of a DATA to the receive's flow. Returns TRYST_OK or
  *  TRYST_E_MISMATCH. */
-tryst_status flow_take(tryst_op *op, const void *payload, size_t bytes);
+tryst_status flow_deliver(tryst_op *op, const void *payload, size_t bytes);
 
 #endif

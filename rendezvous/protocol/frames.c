@@ -61,10 +61,10 @@ void peer_idle_later(struct peer *peer)
 void peer_idle(struct peer *peer)
 {
     list_remove(&peer->out.idle_node);
-    producer_ask_new(peer);
+    producer_request_new(peer);
     peer->out.blocked = !urgent_empty(&peer->out.blocked_sends);
-    peer->in.ack_alone |= peer->in.unacked > 0;
-    if (peer->out.blocked || peer->in.ack_alone)
+    peer->in.header_due |= peer->in.unacked > 0;
+    if (peer->out.blocked || peer->in.header_due)
         peer_flush_later(peer);
 }
 
@@ -78,7 +78,7 @@ void peer_data_done(struct peer *peer, uint64_t number)
     if (++peer->in.unacked < ACK_MAX) {
         peer_idle_later(peer);
     } else {
-        peer->in.ack_alone = true;
+        peer->in.header_due = true;
         peer_flush_later(peer);
     }
 }
@@ -121,7 +121,7 @@ bool peer_credit_is_due(const struct peer *peer)
 /** True if the header alone must leave. */
 static bool header_is_due(const struct peer *peer)
 {
-    return peer->in.ack_alone || (peer_is_blocked(peer) && !peer->out.blocked_sent) ||
+    return peer->in.header_due || (peer_is_blocked(peer) && !peer->out.blocked_sent) ||
            peer_credit_is_due(peer);
 }
 
@@ -138,7 +138,7 @@ static size_t frame_build(struct peer *peer, void *frame, bool records)
         peer->out.frames_sent++;
     } else if (header_is_due(peer)) {
         /* The peer must read all counted frames before LEAVE takes effect. */
-        bool leaves = peer->rdv->leaving && peer->in.ack_alone;
+        bool leaves = peer->rdv->leaving && peer->in.header_due;
         bool counts = credit && (leaves || peer->in.counted);
         unsigned probe = peer->in.probe ? FRAME_PROBE : 0;
         peer->in.counted = peer->in.probe = false;

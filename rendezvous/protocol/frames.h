@@ -31,8 +31,8 @@ static inline bool peer_is_blocked(const struct peer *peer)
 static inline void peer_acked(struct peer *peer)
 {
     peer->in.unacked = 0;
-    peer->in.ack_alone = false;
-    if (!peer->out.asks_new_count && urgent_empty(&peer->out.blocked_sends))
+    peer->in.header_due = false;
+    if (!peer->out.requests_new_count && urgent_empty(&peer->out.blocked_sends))
         list_remove(&peer->out.idle_node);
 }
 /** Acknowledge the DATA with this number, which is done. */
@@ -48,8 +48,8 @@ int peer_flush(struct peer *peer);
 /** True if records are queued for the peer that belong to no pending operation. */
 static inline bool peer_has_answers(const struct peer *peer)
 {
-    return peer->out.answers_count | peer->in.closed_count | peer->out.asks_queued |
-           peer->out.ask | !list_empty(&peer->out.want_answers);
+    return peer->out.answers_count | peer->in.closed_count | peer->out.requests_queued |
+           peer->out.requests_due | !list_empty(&peer->out.want_answers);
 }
 /** True if records are queued for the peer. */
 static inline bool peer_has_records(const struct peer *peer)

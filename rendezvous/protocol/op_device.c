@@ -40,8 +40,9 @@ tryst_status op_device_row(struct rendezvous *rdv, tryst_memory_kind kind,
 }
 
 /** Do as op_device_row without blocking: TRYST_IN_PROGRESS while the driver starts. */
-static tryst_status row_ask(struct rendezvous *rdv, const tryst_tensor *tensor,
-                            const struct memory_ops **memory_p)
+static tryst_status row_get_nonblocking(struct rendezvous *rdv,
+                                        const tryst_tensor *tensor,
+                                        const struct memory_ops **memory_p)
 {
     *memory_p = memory_ops_get(tensor->memory);
     if (*memory_p || !rdv->device_start)
@@ -51,9 +52,9 @@ static tryst_status row_ask(struct rendezvous *rdv, const tryst_tensor *tensor,
 }
 
 /** Log the difference between the tensor's fields and the driver's answer. */
-static void tensor_tell(struct rendezvous *rdv, const tryst_tensor *tensor,
-                        const struct memory_ops *memory, tryst_status located,
-                        int32_t device)
+static void tensor_mismatch_log(struct rendezvous *rdv, const tryst_tensor *tensor,
+                                const struct memory_ops *memory, tryst_status located,
+                                int32_t device)
 {
     char why[TRANSPORT_TEXT_MAX];
     if (located == TRYST_OK)
@@ -66,7 +67,8 @@ static void tensor_tell(struct rendezvous *rdv, const tryst_tensor *tensor,
                      tensor->data, memory->name, (int)tensor->device, why);
 }
 
-static void region_tell(struct rendezvous *rdv, const tryst_tensor *tensor, size_t bytes)
+static void region_mismatch_log(struct rendezvous *rdv, const tryst_tensor *tensor,
+                                size_t bytes)
 {
     LOG_WARN_LIMITED(
         rdv->log, &rdv->devices_limit, DEVICES_LOG_NS,
@@ -96,7 +98,7 @@ static tryst_status device_locate(struct rendezvous *rdv, const tryst_tensor *te
         status = memory->locate(tensor->data, &device);
     if (status == TRYST_OK && device == tensor->device)
         return TRYST_OK;
-    tensor_tell(rdv, tensor, memory, status, device);
+    tensor_mismatch_log(rdv, tensor, memory, status, device);
     return TRYST_E_INVALID;
 }
 
@@ -105,7 +107,7 @@ __attribute__((noinline)) static tryst_status device_check(struct rendezvous *rd
                                                            const tryst_tensor *tensor)
 {
     const struct memory_ops *memory;
-    tryst_status status = row_ask(rdv, tensor, &memory);
+    tryst_status status = row_get_nonblocking(rdv, tensor, &memory);
     return status == TRYST_OK ? device_locate(rdv, tensor, memory) : status;
 }
 
@@ -113,7 +115,7 @@ tryst_status op_memory_check_named(struct rendezvous *rdv, const tryst_tensor *t
                                    size_t bytes)
 {
     if (!region_fits(rdv, tensor, bytes)) {
-        region_tell(rdv, tensor, bytes);
+        region_mismatch_log(rdv, tensor, bytes);
         return TRYST_E_INVALID;
     }
     if (tensor->memory != TRYST_MEMORY_HOST)
@@ -195,7 +197,7 @@ static void held_done(struct copy *copy, tryst_status status)
         device->ready = NULL;
         op_released(op, status);
     }
-    op_let_go(op);
+    op_unhold(op);
 }
 
 const char *op_device_why(const tryst_op *op)
@@ -215,7 +217,7 @@ static void loads_hold(tryst_op *op)
     device->doing = DEVICE_LOADS;
     op_hold(op);
     list_push_back(&op->rdv->device_loads, &device->loads_node);
-    if (row_ask(op->rdv, &op->tensor, &memory) != TRYST_IN_PROGRESS)
+    if (row_get_nonblocking(op->rdv, &op->tensor, &memory) != TRYST_IN_PROGRESS)
         op->rdv->reap = true;
 }
 
@@ -237,7 +239,7 @@ static void loads_end(struct op_device *device, const struct memory_ops *memory,
         device->why = NULL;
     if (status != TRYST_OK || !op_device_hold(op))
         op_released(op, status);
-    op_let_go(op);
+    op_unhold(op);
 }
 
 void op_devices_go_on(struct rendezvous *rdv)
@@ -245,7 +247,7 @@ void op_devices_go_on(struct rendezvous *rdv)
     list_for_each_safe (&rdv->device_loads, node, after) {
         struct op_device *device = container_of(node, struct op_device, loads_node);
         const struct memory_ops *memory;
-        tryst_status status = row_ask(rdv, &device->op->tensor, &memory);
+        tryst_status status = row_get_nonblocking(rdv, &device->op->tensor, &memory);
         if (status != TRYST_IN_PROGRESS)
             loads_end(device, memory, status);
     }
@@ -287,16 +289,16 @@ void op_device_unhold(tryst_op *op)
     device->doing = DEVICE_NOTHING;
     if (loads) {
         list_remove(&device->loads_node);
-        op_let_go(op);
+        op_unhold(op);
         return;
     }
     if (copies_drop(&op->rdv->stage.copies, &device->copy))
-        op_let_go(op);
+        op_unhold(op);
 }
 
 /* ---- small tensors ----------------------------------------------------------------- */
 
-static bool slot_take(tryst_op *op, enum copy_way way, size_t bytes)
+static bool device_slot_get(tryst_op *op, enum copy_way way, size_t bytes)
 {
     struct op_device *device = op->device;
     device->slot = slots_get(&stage_of(op->rdv)->slots, device->memory, op->tensor.device,
@@ -321,7 +323,7 @@ static void copy_leave(tryst_op *op)
 {
     op->device->doing = DEVICE_NOTHING;
     stage_lane_leave(&op->rdv->stage, &op->peer->stage);
-    op_let_go(op);
+    op_unhold(op);
 }
 
 static void fetch_done(struct copy *copy, tryst_status status)
@@ -333,7 +335,7 @@ static void fetch_done(struct copy *copy, tryst_status status)
 
 void op_device_fetch(tryst_op *op)
 {
-    if (!slot_take(op, COPY_OUT, op->bytes)) {
+    if (!device_slot_get(op, COPY_OUT, op->bytes)) {
         producer_fetched(op, TRYST_E_NOMEM);
         return;
     }
@@ -356,7 +358,7 @@ static void place_done(struct copy *copy, tryst_status status)
 
 bool op_device_place(tryst_op *op, const void *payload, size_t bytes)
 {
-    if (!slot_take(op, COPY_IN, bytes))
+    if (!device_slot_get(op, COPY_IN, bytes))
         return false;
     memcpy(op->device->slot->data, payload, bytes);
     copy_enter(op);

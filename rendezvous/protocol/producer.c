@@ -65,7 +65,7 @@ static void send_post(tryst_op *op)
                 &op->deferred_node, &op->urgency);
     if (small)
         peer_idle_later(peer); /* the idle pass sends BLOCKED if the send still waits */
-    producer_ask_later(peer, op->scope);
+    producer_request_later(peer, op->scope);
 }
 
 /** Send the shape to the receive that requested it, and wait for the WANT that
@@ -193,7 +193,7 @@ void producer_unblock_some(struct peer *peer)
 }
 
 /** Give the send its number. True: the send is held, and waits for its ready event. */
-static bool send_number(tryst_op *op)
+static bool send_assign_seq(tryst_op *op)
 {
     op->queued.seq = op->entry->send_next++;
     peer_need(op->peer);
@@ -207,7 +207,7 @@ static bool send_number(tryst_op *op)
 /** Submit a send; called again when a held send is released. */
 void producer_submit(tryst_op *op)
 {
-    if (op->state == OP_SUBMITTED && send_number(op))
+    if (op->state == OP_SUBMITTED && send_assign_seq(op))
         return;
     struct want *want = want_find(op->entry, op->queued.seq);
     if (want) {
@@ -343,8 +343,8 @@ static bool want_has_room(const struct peer *peer, const struct scope *scope)
 }
 
 /** Match, park or defer a WANT of a live scope. */
-static void want_take(struct peer *peer, struct entry *entry,
-                      const struct record_want *rec)
+static void want_handle(struct peer *peer, struct entry *entry,
+                        const struct record_want *rec)
 {
     bool sent = rec->seq < entry->send_next;
     tryst_op *op = sent ? op_find(&entry->sends, rec->seq) : NULL;
@@ -388,7 +388,7 @@ static bool want_closing(struct peer *peer, struct scope *scope,
                 entry->key->src_rank == peer->rdv->group->roster.rank &&
                 rec->seq < entry->send_next;
     if (sent)
-        want_take(peer, entry, rec);
+        want_handle(peer, entry, rec);
     return sent;
 }
 
@@ -422,7 +422,8 @@ void producer_want(struct peer *peer, const struct record_want *rec, const char 
     /* Without room for a WANT no entry is made: it would hold no send either. */
     struct record_key named = {rec->key_hash, key, rec->key_bytes,
                                rdv->group->roster.rank, peer->rank};
-    struct entry *entry = entry_take(scope, &rdv->group->roster, &named, room, &status);
+    struct entry *entry =
+        entry_resolve(scope, &rdv->group->roster, &named, room, &status);
     if (!entry)
         scope_drop_early(scope);
     if (!entry && status == TRYST_E_NOMEM)
@@ -430,7 +431,7 @@ void producer_want(struct peer *peer, const struct record_want *rec, const char 
     else if (!entry)
         want_refuse(peer, rec->id, RECORD_CANCELED, status, rdv->group->roster.rank);
     else
-        want_take(peer, entry, rec);
+        want_handle(peer, entry, rec);
 }
 
 void producer_cancel(struct peer *peer, const struct record_answer *cancel)
@@ -502,7 +503,7 @@ void producer_acked(struct stream_send *send)
 
 void producer_data_done(struct peer *peer, const struct record_answer *done)
 {
-    tryst_op *op = sent_op(stream_out_take(&peer->out.stream, done->id));
+    tryst_op *op = sent_op(stream_out_remove(&peer->out.stream, done->id));
     tryst_status status = done->header.status;
     if (!op) {
         peer_fault(peer, PEER_FAULT_DATA_DONE, NULL);
@@ -602,7 +603,7 @@ static void flow_send_failure(tryst_op *op)
     peer->out.failures_count++;
     urgent_push(&peer->out.blocked_sends, &op->deferred_node, &op->urgency);
     peer_idle_later(peer); /* an idle pass sends BLOCKED */
-    producer_ask_later(peer, op->scope);
+    producer_request_later(peer, op->scope);
 }
 
 /** Fail a posted send; VOID keeps its number. */

@@ -126,7 +126,7 @@ static void path_probe(struct peer *peer)
     if (peer->is_self || peer->endpoint.state != PEER_EP_READY ||
         peer->out.frames_sent != peer->liveness.peer_read || !peer_waits_for_path(peer))
         return;
-    peer->in.ack_alone = peer->in.counted = peer->in.probe = true;
+    peer->in.header_due = peer->in.counted = peer->in.probe = true;
     peer_flush_later(peer);
 }
 
@@ -137,7 +137,7 @@ void protocol_peer_tick(struct peer *peer)
     if (!urgent_empty(&peer->out.wants_waiting))
         peer_flush_later(peer);
     consumer_tick(peer);
-    producer_ask(peer);
+    producer_request_all(peer);
 }
 
 static void gone_ops(struct peer *peer, struct list *ops)
@@ -162,7 +162,7 @@ void protocol_peer_gone(struct peer *peer)
     }
     producer_wants_drop(peer);
     peer->out.answers_count = 0;
-    consumer_asks_forget(peer);
+    consumer_requests_drop(peer);
     assert(urgent_empty(&peer->out.pending) && urgent_empty(&peer->out.wants_waiting));
 }
 
@@ -176,7 +176,7 @@ void protocol_peer_close(struct peer *peer)
     stream_out_close(&peer->out.stream);
     names_out_close(&peer->out.names);
     names_in_close(&peer->in.names);
-    consumer_asks_forget(peer);
+    consumer_requests_drop(peer);
     peer->out.answers = NULL;
 }
 

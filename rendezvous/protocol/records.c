@@ -45,7 +45,7 @@
 struct packer {
     struct peer *peer;
     struct wire_writer writer;
-    struct list through; /**< operations that end when the frame is packed */
+    struct list finished_ops; /**< operations that end when the frame is packed */
 };
 
 static bool pack_answer(struct packer *packer, uint8_t type, uint8_t flags,
@@ -79,7 +79,7 @@ static bool pack_answers(struct packer *packer)
 }
 
 /** Pack the answers to ASK. */
-static bool pack_over(struct packer *packer)
+static bool pack_closed_steps(struct packer *packer)
 {
     struct peer *peer = packer->peer;
     while (peer->in.closed_count) {
@@ -91,7 +91,7 @@ static bool pack_over(struct packer *packer)
         if (!pack_answer(packer, RECORD_CLOSED, RECORD_STEP, &fields))
             return false;
         if (--peer->in.closed_count == 0)
-            consumer_asks_answered(peer);
+            consumer_requests_end(peer);
     }
     return true;
 }
@@ -110,33 +110,33 @@ static bool pack_want_answers(struct packer *packer)
     return true;
 }
 
-static bool pack_ask(struct packer *packer, uint64_t step)
+static bool pack_request(struct packer *packer, uint64_t step)
 {
     return pack_answer(packer, RECORD_ASK, 0, &(struct record_answer){.id = step});
 }
 
 /** Pack ASK for the steps in which sends wait, or have waited: as many as fit, the others
  *  in the next frame. */
-static void pack_asks(struct packer *packer)
+static void pack_requests(struct packer *packer)
 {
     struct peer *peer = packer->peer;
     uint32_t at = 0;
-    while (peer->out.asks_queued &&
-           pack_ask(packer, peer->out.asks_new[peer->out.asks_queued - 1]))
-        peer->out.asks_queued--;
-    if (!peer->out.ask)
+    while (peer->out.requests_queued &&
+           pack_request(packer, peer->out.requests_new[peer->out.requests_queued - 1]))
+        peer->out.requests_queued--;
+    if (!peer->out.requests_due)
         return;
     list_for_each_safe (&peer->rdv->scopes.all, node, after) {
         const struct scope *scope = container_of(node, struct scope, node);
-        if (at++ < peer->out.ask_from || scope->state == SCOPE_EARLY ||
+        if (at++ < peer->out.request_from || scope->state == SCOPE_EARLY ||
             !scope->sends_wait)
             continue;
-        if (!pack_ask(packer, scope->id)) {
-            peer->out.ask_from = at - 1;
+        if (!pack_request(packer, scope->id)) {
+            peer->out.request_from = at - 1;
             return;
         }
     }
-    peer->out.ask = false;
+    peer->out.requests_due = false;
 }
 
 /** Pack one record of `op`, as the pack functions below do. False: the frame is full. */
@@ -333,7 +333,7 @@ static bool pack_record(struct packer *packer, tryst_op *op, unsigned record)
 }
 
 /** True if the packed record was the last of an operation that has been reported. */
-static bool op_is_through(const tryst_op *op)
+static bool op_is_finished(const tryst_op *op)
 {
     if (op->state != OP_VOID)
         return op->state == OP_TAKEN;
@@ -354,15 +354,15 @@ static void pack_pending(struct packer *packer)
             op->records &= (uint8_t)~record;
         }
         urgent_remove(node);
-        if (op_is_through(op))
-            list_push_back(&packer->through, &node->node);
+        if (op_is_finished(op))
+            list_push_back(&packer->finished_ops, &node->node);
     }
 }
 
-static void ops_end(struct list *through)
+static void ops_end(struct list *finished_ops)
 {
     struct list_node *node;
-    while ((node = list_pop_front(through)) != NULL)
+    while ((node = list_pop_front(finished_ops)) != NULL)
         op_end(container_of(node, tryst_op, pending_node.node));
 }
 
@@ -371,20 +371,20 @@ static void ops_end(struct list *through)
 __attribute__((noinline)) static bool pack_rest(struct packer *packer)
 {
     const struct peer *peer = packer->peer;
-    if (!pack_answers(packer) || !pack_want_answers(packer) || !pack_over(packer))
+    if (!pack_answers(packer) || !pack_want_answers(packer) || !pack_closed_steps(packer))
         return false;
-    if (peer->out.ask || peer->out.asks_queued)
-        pack_asks(packer);
+    if (peer->out.requests_due || peer->out.requests_queued)
+        pack_requests(packer);
     return true;
 }
 
 size_t records_pack(struct peer *peer, uint8_t *frame, size_t capacity)
 {
     struct packer packer = {.peer = peer, .writer = wire_begin(frame, capacity)};
-    list_init(&packer.through);
+    list_init(&packer.finished_ops);
     if (!peer_has_answers(peer) || pack_rest(&packer))
         pack_pending(&packer);
-    ops_end(&packer.through);
+    ops_end(&packer.finished_ops);
     peer->rdv->counters.records_sent += packer.writer.records;
     if (!packer.writer.records)
         return 0;
@@ -394,9 +394,9 @@ size_t records_pack(struct peer *peer, uint8_t *frame, size_t capacity)
 
 /** Return FRAME_PAUSED, once for each peer: this rank was outside of the library while
  *  bulk was in flight. */
-__attribute__((noinline)) static unsigned pause_tell(struct peer *peer)
+__attribute__((noinline)) static unsigned pause_flag_pack(struct peer *peer)
 {
-    peer->out.pauses_told = peer->rdv->pauses;
+    peer->out.pauses_sent = peer->rdv->pauses;
     return FRAME_PAUSED;
 }
 
@@ -412,8 +412,8 @@ void frame_header_put(struct peer *peer, uint8_t *frame, unsigned records, unsig
     header->frames_read = (uint32_t)peer->in.frames_read;
     header->wants_taken = peer->in.wants_got - peer->in.wants_unanswered;
     header->records = (uint16_t)records;
-    if (__builtin_expect(peer->out.pauses_told != peer->rdv->pauses, 0))
-        flags |= pause_tell(peer);
+    if (__builtin_expect(peer->out.pauses_sent != peer->rdv->pauses, 0))
+        flags |= pause_flag_pack(peer);
     if (names_in_many(&peer->in.names))
         flags |= FRAME_NAMES;
     header->flags = (uint8_t)(flags | peer->out.slice_flags |
@@ -453,7 +453,7 @@ static void answer_read(struct peer *peer, const struct record_answer *answer)
     case RECORD_DONE: send_run_done(peer, answer); break;
     case RECORD_CANCEL: producer_cancel(peer, answer); break;
     case RECORD_RAISE: producer_raise(peer, answer); break;
-    case RECORD_ASK: consumer_asked(peer, answer->id); break;
+    case RECORD_ASK: consumer_request_answer(peer, answer->id); break;
     case RECORD_CLOSED:
         if (answer->header.flags & RECORD_STEP)
             producer_step_closed(peer, answer);
@@ -528,10 +528,11 @@ static bool header_read(struct peer *peer, const struct frame_header *header)
     return true;
 }
 
-__attribute__((noinline)) static void header_asks(struct peer *peer, unsigned flags)
+__attribute__((noinline)) static void header_flags_apply(struct peer *peer,
+                                                         unsigned flags)
 {
     if (flags & FRAME_PROBE) {
-        peer->in.ack_alone = peer->in.counted = true;
+        peer->in.header_due = peer->in.counted = true;
         peer_flush_later(peer);
     }
     if (flags & FRAME_BLOCKED)
@@ -546,7 +547,7 @@ static void acks_read(struct peer *peer, const struct frame_header *header)
 {
     peer->in.header_flags = header->flags;
     if (__builtin_expect(header->flags & (FRAME_PROBE | FRAME_BLOCKED | FRAME_NAMES), 0))
-        header_asks(peer, header->flags);
+        header_flags_apply(peer, header->flags);
     if (stream_out_is_news(&peer->out.stream, header->done_base, header->done_mask)) {
         stream_out_acked(&peer->out.stream, header->done_base, header->done_mask,
                          producer_acked);

@@ -22,9 +22,9 @@
 #include "rendezvous/protocol/wire/wire.h"
 
 /** True if slice `index` is ready at the sender, by an OFFER or by bulk. */
-static bool slice_is_told(const struct recv_run *run, uint32_t index)
+static bool slice_is_announced(const struct recv_run *run, uint32_t index)
 {
-    return index < run->told;
+    return index < run->slices_announced;
 }
 
 /** Add `count` to the posted slices that their sender has ready; while a peer has such
@@ -38,30 +38,30 @@ static void slots_ready_add(struct peer *peer, const struct recv_run *run, int32
     *senders += (uint32_t)(peer->in.slots_ready > 0) - (uint32_t)(before > 0);
 }
 
-/** Return the number of posted slices below `told` that count in slots_ahead. */
-static uint32_t ahead_below(const struct recv_run *run, uint32_t told)
+/** Return the number of posted slices below `slices_announced` that count in slots_ahead. */
+static uint32_t ahead_below(const struct recv_run *run, uint32_t slices_announced)
 {
     uint32_t count = 0;
-    if (told >= run->next)
+    if (slices_announced >= run->next)
         return run->ahead;
     list_for_each_safe (&run->slots, node, after) {
         const struct recv_slice *slice = container_of(node, struct recv_slice, node);
-        if (slice->index >= told)
+        if (slice->index >= slices_announced)
             break;
-        count += slice->posted && !slice_is_told(run, slice->index);
+        count += slice->posted && !slice_is_announced(run, slice->index);
     }
     return count;
 }
 
-void recv_run_tell(struct peer *peer, struct recv_run *run, uint32_t told)
+void recv_run_announce(struct peer *peer, struct recv_run *run, uint32_t slices_announced)
 {
-    if (told <= run->told)
+    if (slices_announced <= run->slices_announced)
         return;
-    uint32_t moved = run->ahead ? ahead_below(run, told) : 0;
+    uint32_t moved = run->ahead ? ahead_below(run, slices_announced) : 0;
     peer->in.slots_ahead -= moved;
     slots_ready_add(peer, run, (int32_t)moved);
     run->ahead -= moved;
-    run->told = told;
+    run->slices_announced = slices_announced;
 }
 
 /** True if the slices of the run move through pinned slots. A posted slice holds its
@@ -87,9 +87,9 @@ static bool share_has_room(const struct peer *peer, const struct recv_run *run)
 static bool run_may_post(const struct peer *peer, const struct recv_run *run)
 {
     uint32_t most = peer->endpoint.ep->rail->posted_max;
-    bool told = slice_is_told(run, run->next);
+    bool is_announced = slice_is_announced(run, run->next);
     return peer->in.slots_ahead + peer->in.slots_ready < most &&
-           (told ? share_has_room(peer, run) : peer->in.slots_ahead < most / 2) &&
+           (is_announced ? share_has_room(peer, run) : peer->in.slots_ahead < most / 2) &&
            peer->endpoint.state == PEER_EP_READY;
 }
 
@@ -135,7 +135,7 @@ static tryst_status slice_post(tryst_op *op, struct recv_run *run, uint32_t inde
     slice->posted = true;
     run->outstanding++;
     rendezvous_moves(op->rdv);
-    if (slice_is_told(run, index)) {
+    if (slice_is_announced(run, index)) {
         slots_ready_add(op->peer, run, 1);
     } else {
         op->peer->in.slots_ahead++;
@@ -150,7 +150,7 @@ static tryst_status slice_post(tryst_op *op, struct recv_run *run, uint32_t inde
 static uint32_t run_reach(const tryst_op *op, const struct recv_run *run)
 {
     uint32_t ahead = 2 * op->rdv->set.posted_slices;
-    return slice_is_told(run, run->next) || run->depth < ahead ? run->depth : ahead;
+    return slice_is_announced(run, run->next) || run->depth < ahead ? run->depth : ahead;
 }
 
 /** True if there is a slice to post, slots and memory apart. */
@@ -163,7 +163,7 @@ static bool run_has_next(const tryst_op *op, const struct recv_run *run)
 bool recv_run_post(tryst_op *op, struct recv_run *run)
 {
     bool full = false;
-    if (!slice_is_told(run, run->next) && run_is_staged(op))
+    if (!slice_is_announced(run, run->next) && run_is_staged(op))
         return false;
     while (!full && run_has_next(op, run)) {
         bool was_refused = run->refused;
@@ -174,15 +174,15 @@ bool recv_run_post(tryst_op *op, struct recv_run *run)
         else if (slice_post(op, run, run->next) == TRYST_OK)
             run->next++;
         else /* no room; or a staged slice now waits until the sender is ready */
-            full = was_refused || !run->refused || !slice_is_told(run, run->next);
+            full = was_refused || !run->refused || !slice_is_announced(run, run->next);
     }
     op->done_posted = run->next;
-    return full && slice_is_told(run, run->next); /* else its OFFER is to come */
+    return full && slice_is_announced(run, run->next); /* else its OFFER is to come */
 }
 
 /** Return the slice size that suits the path from the peer, as the peer's headers report
  *  it. */
-static uint64_t slice_bytes_wished(const struct peer *peer)
+static uint64_t slice_bytes_requested(const struct peer *peer)
 {
     unsigned code = peer->in.header_flags >> FRAME_SLICE_SHIFT & FRAME_SLICE_MASK;
     uint64_t bytes = (uint64_t)FRAME_SLICE_UNIT << code;
@@ -199,7 +199,7 @@ static uint32_t slice_bytes_for(const tryst_op *op)
     if (op->flow)
         return op->flow->slice_bytes;
     return (uint32_t)rail_slice_bytes(op->peer->endpoint.ep->rail,
-                                      set ? set : slice_bytes_wished(op->peer));
+                                      set ? set : slice_bytes_requested(op->peer));
 }
 
 /** Return the most slices posted at once: as many bytes whatever the slice size, if the
@@ -267,12 +267,12 @@ void recv_run_withdraw(tryst_op *op, uint32_t upto)
 
 void consumer_slots_serve(struct peer *peer)
 {
-    struct list passed_over; /* no pinned slot: other receives may need none */
+    struct list without_slot; /* no pinned slot: other receives may need none */
     struct urgent_node *node;
     struct list_node *passed;
     if (peer->endpoint.state != PEER_EP_READY)
         return;
-    list_init(&passed_over);
+    list_init(&without_slot);
     while ((node = urgent_first(&peer->in.slots_waiting)) != NULL) {
         tryst_op *op = container_of(node, tryst_op, slot_node);
         uint32_t before = op->run->next;
@@ -284,11 +284,11 @@ void consumer_slots_serve(struct peer *peer)
         if (posted)
             records_queue(op, QUEUED_DONE);
         else if (full)
-            list_push_back(&passed_over, &node->node);
+            list_push_back(&without_slot, &node->node);
         /* Else the flow has no memory for its next slice; flow_place_again queues it
          * again. */
     }
-    while ((passed = list_pop_front(&passed_over)) != NULL) {
+    while ((passed = list_pop_front(&without_slot)) != NULL) {
         node = urgent_node_of(passed);
         urgent_push(&peer->in.slots_waiting, node, node->urgency);
     }
@@ -316,11 +316,11 @@ void recv_run_wait(tryst_op *op)
 void recv_run_slot_back(struct peer *peer, struct recv_slice *slice)
 {
     struct recv_run *run = slice->op->run;
-    bool told = slice_is_told(run, slice->index);
+    bool is_announced = slice_is_announced(run, slice->index);
     slice->posted = false;
-    slots_ready_add(peer, run, -(int32_t)told);
-    peer->in.slots_ahead -= !told;
-    run->ahead -= !told;
+    slots_ready_add(peer, run, -(int32_t)is_announced);
+    peer->in.slots_ahead -= !is_announced;
+    run->ahead -= !is_announced;
     run->outstanding--;
     peer->rdv->moving--;
 }

@@ -57,8 +57,8 @@ struct recv_run {
     uint32_t upto;        /**< all slices below have arrived */
     uint32_t outstanding; /**< posted and not complete */
     /** Slices that are ready at the sender: their slots count in slots_ready. */
-    uint32_t told;
-    /** Outstanding slices beyond `told`: their slots count in slots_ahead. */
+    uint32_t slices_announced;
+    /** Outstanding slices beyond `slices_announced`: their slots count in slots_ahead. */
     uint32_t ahead;
     bool withdrawn; /**< the id has ended: no further slice is posted */
     bool refused;   /**< the transport has refused this device memory */
@@ -77,9 +77,10 @@ void recv_run_close(tryst_op *op);
 /** Post as many slices as there is room for. True if a slice that the sender has ready is
  *  not posted: no slot is free, or the transport has no room. */
 bool recv_run_post(tryst_op *op, struct recv_run *run);
-/** Count the first `told` slices as ready at the sender, and their posted slots in
+/** Count the first `slices_announced` slices as ready at the sender, and their posted slots in
  *  slots_ready. */
-void recv_run_tell(struct peer *peer, struct recv_run *run, uint32_t told);
+void recv_run_announce(struct peer *peer, struct recv_run *run,
+                       uint32_t slices_announced);
 /** Post further slices after one has come back. Receives from the same peer that wait for
  *  slots and are not less urgent go first. */
 void recv_run_repost(tryst_op *op, struct recv_run *run);

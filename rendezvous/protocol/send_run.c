@@ -48,7 +48,7 @@ void send_run_begin(struct want *want, tryst_op *op)
     op_state_set(op, OP_MATCHED);
     want->transfer.lane = &want->peer->lane;
     want->transfer.urgency = matched_urgency(want, op);
-    want->transfer.in_turn = op->flow != NULL;
+    want->transfer.round_robin = op->flow != NULL;
     want->transfer.pace_bytes_per_s = op->flow ? op->flow->pace_bytes_per_s : 0;
     /* An OFFER reports ready bytes to a consumer that could not post ahead. */
     if (op->flow) {
@@ -244,7 +244,7 @@ tryst_status transfer_start(struct transfer *transfer)
 
 /** Send the slice size in the flags of the next header, if it has changed; the header
  *  leaves alone if no frame does. */
-static void slice_tell(struct peer *peer)
+static void slice_size_send(struct peer *peer)
 {
     uint64_t bytes = peer->lane.path.slice_bytes;
     unsigned code = bytes ? (unsigned)__builtin_ctzll(bytes / FRAME_SLICE_UNIT) : 0;
@@ -252,7 +252,7 @@ static void slice_tell(struct peer *peer)
     if (flags == peer->out.slice_flags)
         return;
     peer->out.slice_flags = flags;
-    peer->in.ack_alone = true;
+    peer->in.header_due = true;
     peer_flush_later(peer);
 }
 
@@ -276,7 +276,7 @@ void send_run_done(struct peer *peer, const struct record_answer *done)
         peer->rdv->moving--;
         dispatch->credit(peer->rdv->dispatch_arg, transfer, bytes);
     }
-    slice_tell(peer);
+    slice_size_send(peer);
     if (done->posted > transfer->posted) {
         transfer->posted = done->posted;
         dispatch->posted(peer->rdv->dispatch_arg, transfer);

@@ -279,7 +279,7 @@ static pid_t child_start(struct harness_rank *ranks, int count, const unsigned *
 static int child_result(int index, int status, const struct harness_params *params)
 {
     bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-    if (params->killed != HARNESS_NOBODY && index == params->killed && killed)
+    if (params->killed != HARNESS_NO_RANK && index == params->killed && killed)
         return 0;
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
         return 0;
@@ -502,7 +502,7 @@ struct counter_search {
     bool found;
 };
 
-static int counter_look(void *arg, const char *name, uint64_t value)
+static int counter_match(void *arg, const char *name, uint64_t value)
 {
     struct counter_search *search = arg;
     if (strcmp(name, search->name) != 0)
@@ -515,7 +515,7 @@ static int counter_look(void *arg, const char *name, uint64_t value)
 uint64_t harness_counter(const tryst_ctx *ctx, const char *name)
 {
     struct counter_search search = {.name = name};
-    tryst_counter_visit(ctx, counter_look, &search);
+    tryst_counter_visit(ctx, counter_match, &search);
     if (!search.found)
         harness_fail(__FILE__, __LINE__, "no counter is named %s", name);
     return search.value;

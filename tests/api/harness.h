@@ -39,9 +39,11 @@ struct harness_params {
     unsigned timeout_s;        /**< limit of the whole run; 0: 20 s */
     bool no_group;             /**< true: the test opens contexts and groups itself */
     tryst_log_fn log_fn;       /**< NULL: log to stderr */
-    int killed; /**< rank that is expected to die of SIGKILL, or HARNESS_NOBODY */
+    int killed; /**< rank that is expected to die of SIGKILL, or HARNESS_NO_RANK */
 };
-enum { HARNESS_NOBODY = 0 }; /* HARNESS_NOBODY is 0: tests never kill rank 0 on purpose */
+enum {
+    HARNESS_NO_RANK = 0
+}; /* HARNESS_NO_RANK is 0: tests never kill rank 0 on purpose */
 
 /** Run the ranks and wait for them. Return 0 if all of them returned; otherwise the test
  *  has failed. */

@@ -84,7 +84,7 @@ static void yield_main(struct harness_rank *rank)
 
 static void test_results(void **state)
 {
-    run_ranks(yield_main, HARNESS_NOBODY);
+    run_ranks(yield_main, HARNESS_NO_RANK);
 }
 
 /* Use the same name several times in a step and over many steps, detached once. */
@@ -124,7 +124,7 @@ static void loop_main(struct harness_rank *rank)
 
 static void test_loop(void **state)
 {
-    run_ranks(loop_main, HARNESS_NOBODY);
+    run_ranks(loop_main, HARNESS_NO_RANK);
 }
 
 /* ---- how they are carried out ------------------------------------------------------ */
@@ -186,7 +186,7 @@ static void describe_main(struct harness_rank *rank)
 
 static void test_describe(void **state)
 {
-    run_ranks(describe_main, HARNESS_NOBODY);
+    run_ranks(describe_main, HARNESS_NO_RANK);
 }
 
 /* ---- refused calls ----------------------------------------------------------------- */
@@ -238,7 +238,7 @@ static void refuse_main(struct harness_rank *rank)
 
 static void test_refusals(void **state)
 {
-    run_ranks(refuse_main, HARNESS_NOBODY);
+    run_ranks(refuse_main, HARNESS_NO_RANK);
 }
 
 /* ---- failures ---------------------------------------------------------------------- */
@@ -353,8 +353,8 @@ static void mismatch_main(struct harness_rank *rank)
 
 static void test_mismatch(void **state)
 {
-    run_size(2, mismatch_main, HARNESS_NOBODY);
-    run_ranks(mismatch_main, HARNESS_NOBODY);
+    run_size(2, mismatch_main, HARNESS_NO_RANK);
+    run_ranks(mismatch_main, HARNESS_NO_RANK);
 }
 
 /* A rank that never joins is named in the error; the next collective of the others
@@ -384,7 +384,7 @@ static void deadline_main(struct harness_rank *rank)
 
 static void test_deadline(void **state)
 {
-    run_ranks(deadline_main, HARNESS_NOBODY);
+    run_ranks(deadline_main, HARNESS_NO_RANK);
 }
 
 /* One rank cancels its part before the collective can end: it fails with that cause on
@@ -408,7 +408,7 @@ static void cancel_main(struct harness_rank *rank)
 
 static void test_cancel(void **state)
 {
-    run_ranks(cancel_main, HARNESS_NOBODY);
+    run_ranks(cancel_main, HARNESS_NO_RANK);
 }
 
 static void abort_main(struct harness_rank *rank)
@@ -437,7 +437,7 @@ static void abort_main(struct harness_rank *rank)
 
 static void test_abort(void **state)
 {
-    run_ranks(abort_main, HARNESS_NOBODY);
+    run_ranks(abort_main, HARNESS_NO_RANK);
 }
 
 /* A rank dies during a collective; later collectives fail at once, and the group can be

@@ -142,7 +142,7 @@ static void yield_main(struct harness_rank *rank)
 
 static void test_results(void **state)
 {
-    run_ranks(yield_main, HARNESS_NOBODY);
+    run_ranks(yield_main, HARNESS_NO_RANK);
 }
 
 /* Use floats that round: the block of a small reduce-scatter is equal bit by bit to that
@@ -186,7 +186,7 @@ static void bits_main(struct harness_rank *rank)
 
 static void test_bits(void **state)
 {
-    run_ranks(bits_main, HARNESS_NOBODY);
+    run_ranks(bits_main, HARNESS_NO_RANK);
 }
 
 /* ---- refused calls ----------------------------------------------------------------- */
@@ -248,7 +248,7 @@ static void refuse_main(struct harness_rank *rank)
 
 static void test_refusals(void **state)
 {
-    run_ranks(refuse_main, HARNESS_NOBODY);
+    run_ranks(refuse_main, HARNESS_NO_RANK);
 }
 
 /* ---- failures: each kind ----------------------------------------------------------- */
@@ -283,7 +283,7 @@ static void mismatch_main(struct harness_rank *rank)
 
 static void test_mismatch(void **state)
 {
-    run_ranks(mismatch_main, HARNESS_NOBODY);
+    run_ranks(mismatch_main, HARNESS_NO_RANK);
 }
 
 /* The two ends of a pair give different counts, one of them 0. */
@@ -309,7 +309,7 @@ static void pair_mismatch_main(struct harness_rank *rank)
 
 static void test_pair_mismatch(void **state)
 {
-    run_ranks(pair_mismatch_main, HARNESS_NOBODY);
+    run_ranks(pair_mismatch_main, HARNESS_NO_RANK);
 }
 
 /* Rank 1 has other counts of blocks with the same total. Both sizes are tried: few bytes,
@@ -352,7 +352,7 @@ static void counts_main(struct harness_rank *rank)
 
 static void test_counts(void **state)
 {
-    run_ranks(counts_main, HARNESS_NOBODY);
+    run_ranks(counts_main, HARNESS_NO_RANK);
 }
 
 /* Explicit counts that are equal mean the same as no counts. */
@@ -375,7 +375,7 @@ static void equal_counts_main(struct harness_rank *rank)
 
 static void test_equal_counts(void **state)
 {
-    run_ranks(equal_counts_main, HARNESS_NOBODY);
+    run_ranks(equal_counts_main, HARNESS_NO_RANK);
 }
 
 /* Two kinds that share no transfer; tryst/coll.h lists such pairs. */
@@ -489,7 +489,7 @@ static void deadline_main(struct harness_rank *rank)
 
 static void test_deadline(void **state)
 {
-    run_ranks(deadline_main, HARNESS_NOBODY);
+    run_ranks(deadline_main, HARNESS_NO_RANK);
 }
 
 /* Ranks cancel their parts while a rank is missing. Over trees one cancel ends all
@@ -518,7 +518,7 @@ static void cancel_main(struct harness_rank *rank)
 
 static void test_cancel(void **state)
 {
-    run_ranks(cancel_main, HARNESS_NOBODY);
+    run_ranks(cancel_main, HARNESS_NO_RANK);
 }
 
 /* A rank dies; each part that depends on the dead rank ends with that cause, and the

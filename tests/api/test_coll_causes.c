@@ -202,7 +202,7 @@ static void abort_main(struct harness_rank *rank)
 
 static void test_abort(void **state)
 {
-    run_ranks(abort_main, HARNESS_NOBODY);
+    run_ranks(abort_main, HARNESS_NO_RANK);
 }
 
 /* ---- deadlines --------------------------------------------------------------------- */
@@ -280,12 +280,12 @@ static void roots_main(struct harness_rank *rank)
 
 static void test_roots(void **state)
 {
-    run_ranks(roots_main, HARNESS_NOBODY);
+    run_ranks(roots_main, HARNESS_NO_RANK);
 }
 
 static void test_missing(void **state)
 {
-    run_ranks(missing_main, HARNESS_NOBODY);
+    run_ranks(missing_main, HARNESS_NO_RANK);
 }
 
 int main(int argc, char **argv)

@@ -316,11 +316,12 @@ static void rank_main(struct harness_rank *rank)
         harness_close(rank);
         if (turn) {
             CHECK_EQ(harness_fds() <= fds ? fds : harness_fds(), fds);
-            CHECK_EQ(threads_settle(threads) <= threads ? threads : threads_look(&awake),
+            CHECK_EQ(threads_settle(threads) <= threads ? threads
+                                                        : process_threads_count(&awake),
                      threads);
         }
         fds = harness_fds();
-        threads = threads_look(&awake);
+        threads = process_threads_count(&awake);
     }
 }
 
@@ -380,7 +381,7 @@ static int run_once(uint64_t seed, bool stops, bool away, struct samples *all)
                                     .no_group = true,
                                     .timeout_s = 40,
                                     .config = net ? config : NULL,
-                                    .killed = stops ? HARNESS_NOBODY : run->victim};
+                                    .killed = stops ? HARNESS_NO_RANK : run->victim};
     int failed = harness_run(&params);
     unlink(path);
     if (failed)

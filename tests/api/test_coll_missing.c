@@ -102,7 +102,7 @@ static void missing_main(struct harness_rank *rank)
     free(data);
 }
 
-static int run_over(const char *network)
+static int run_over_network(const char *network)
 {
     const char *config[] = {"topology", network, NULL};
     _Atomic(uint32_t) *counter = harness_share(sizeof *counter);
@@ -118,7 +118,7 @@ static int run_over(const char *network)
 
 static void test_equal_links(void **state)
 {
-    assert_int_equal(run_over(NULL), 0);
+    assert_int_equal(run_over_network(NULL), 0);
 }
 
 static void test_chain(void **state)
@@ -135,7 +135,7 @@ static void test_chain(void **state)
                 i == 1 ? "" : ",", i - 1, i);
     fprintf(file, "]}\n");
     assert_int_equal(fclose(file), 0);
-    int failed = run_over(path);
+    int failed = run_over_network(path);
     unlink(path);
     assert_int_equal(failed, 0);
 }

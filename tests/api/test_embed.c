@@ -265,7 +265,7 @@ struct signals {
     sigset_t mask;
 };
 
-static void signals_take(struct signals *signals)
+static void signals_read(struct signals *signals)
 {
     memset(signals, 0, sizeof *signals);
     for (int i = 1; i < NSIG; i++)
@@ -277,7 +277,7 @@ static void signals_take(struct signals *signals)
 static void signals_compare(const struct signals *before)
 {
     struct signals after;
-    signals_take(&after);
+    signals_read(&after);
     for (int i = 1; i < NSIG; i++) {
         int flags = before->actions[i].sa_flags ^ after.actions[i].sa_flags;
         if (before->actions[i].sa_handler != after.actions[i].sa_handler ||
@@ -291,7 +291,7 @@ static void signals_compare(const struct signals *before)
 static void signals_main(struct harness_rank *rank)
 {
     struct signals before;
-    signals_take(&before);
+    signals_read(&before);
     meet(rank); /* ranks that are threads share the dispositions */
     harness_open(rank);
     signals_compare(&before);
@@ -376,7 +376,7 @@ struct remains {
 /* Count what remains while no rank has a context and none opens one. The count itself
  * opens a descriptor, so in one process only the first rank counts. Ending threads are
  * awaited, down to `threads_most`. */
-static struct remains remains_look(struct harness_rank *rank, int threads_most)
+static struct remains remains_measure(struct harness_rank *rank, int threads_most)
 {
     struct remains remains = {0};
     meet(rank);
@@ -414,9 +414,9 @@ static void reopen_main(struct harness_rank *rank)
         pair_traffic(rank);
         harness_close(rank);
         if (i == rounds / 3)
-            warm = remains_look(rank, INT_MAX);
+            warm = remains_measure(rank, INT_MAX);
     }
-    now = remains_look(rank, warm.threads);
+    now = remains_measure(rank, warm.threads);
     size_t grown_bytes = (size_t)(rounds - rounds / 3) * slope_bytes;
     if (!harness_has_processes() && rank->rank != 0)
         return; /* in one process only the first rank counts */

@@ -748,8 +748,8 @@ static tryst_status on_alloc_cover(void *arg, tryst_tensor *tensor)
 }
 
 /* Let rank 1 receive with an alloc callback that answers with `cover`. */
-static void cover_ask(struct harness_rank *rank, tryst_step *step, char *data,
-                      struct cover *cover, tryst_status wanted)
+static void cover_request(struct harness_rank *rank, tryst_step *step, char *data,
+                          struct cover *cover, tryst_status wanted)
 {
     tryst_tensor tensor = harness_tensor(data, cover->bytes);
     tryst_op_params params = {
@@ -770,7 +770,7 @@ static void cover_check(struct harness_rank *rank, tryst_step *step, char *data,
                                  : tryst_recv(step, key.text, &tensor, NULL, &op),
                  TRYST_E_INVALID);
     CHECK(op == NULL);
-    cover_ask(rank, step, data, cover, TRYST_E_INVALID);
+    cover_request(rank, step, data, cover, TRYST_E_INVALID);
 }
 
 static tryst_ctx *other_context(const struct harness_rank *rank)
@@ -817,7 +817,7 @@ static void cover_main(struct harness_rank *rank)
         tryst_tensor tensor = harness_tensor(right[i].data, right[i].bytes);
         tensor.mem = right[i].mem;
         harness_end(submit(rank, step, "taken", &tensor, NULL), TRYST_OK);
-        cover_ask(rank, step, data, &right[i], TRYST_OK);
+        cover_request(rank, step, data, &right[i], TRYST_OK);
     }
     harness_step_close(step);
     tryst_mem_release(allocated);

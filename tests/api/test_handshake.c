@@ -55,7 +55,7 @@ static int meeting_gather(void *arg, const void *mine, void *all, size_t bytes)
     return 0;
 }
 
-static void says(const char *text, const char *part)
+static void text_expect(const char *text, const char *part)
 {
     if (!strstr(text, part))
         harness_fail(__FILE__, __LINE__, "\"%s\" does not contain \"%s\"", text, part);
@@ -100,11 +100,11 @@ static void old_main(struct harness_rank *rank)
                                  .rank = rank->rank,
                                  .size = rank->size};
     CHECK_STATUS(tryst_group_open(ctx, &params, &group), TRYST_E_HANDSHAKE);
-    says(tryst_last_error(), "rank 2 has");
-    says(tryst_last_error(), "has wire version");
+    text_expect(tryst_last_error(), "rank 2 has");
+    text_expect(tryst_last_error(), "has wire version");
     CHECK_EQ(version_of(tryst_last_error(), 2) + 1,
              version_of(tryst_last_error(), rank->rank == 2 ? 0 : rank->rank));
-    says(tryst_last_error(), "install one version of tryst on all hosts");
+    text_expect(tryst_last_error(), "install one version of tryst on all hosts");
     tryst_close(ctx);
 }
 
@@ -116,9 +116,9 @@ static void setting_main(struct harness_rank *rank)
     tryst_ctx *ctx = context_open(rank);
     tryst_group_params params = {.struct_size = sizeof params};
     CHECK_STATUS(tryst_group_open(ctx, &params, &group), TRYST_E_HANDSHAKE);
-    says(tryst_last_error(), "TRYST_WANTS_MAX must be equal on all ranks");
-    says(tryst_last_error(), "256 on rank 0");
-    says(tryst_last_error(), "77 on rank 1");
+    text_expect(tryst_last_error(), "TRYST_WANTS_MAX must be equal on all ranks");
+    text_expect(tryst_last_error(), "256 on rank 0");
+    text_expect(tryst_last_error(), "77 on rank 1");
     tryst_close(ctx);
 }
 
@@ -131,8 +131,8 @@ static void topology_main(struct harness_rank *rank)
     tryst_ctx *ctx = context_open(rank);
     tryst_group_params params = {.struct_size = sizeof params};
     CHECK_STATUS(tryst_group_open(ctx, &params, &group), TRYST_E_GROUP);
-    says(tryst_last_error(), "TRYST_TOPOLOGY of rank 0 has 2 ranks");
-    says(tryst_last_error(), "the group has 3");
+    text_expect(tryst_last_error(), "TRYST_TOPOLOGY of rank 0 has 2 ranks");
+    text_expect(tryst_last_error(), "the group has 3");
     tryst_close(ctx);
 }
 

@@ -100,7 +100,7 @@ static void loop_serve(struct loop *loop, bool sleeps)
 
 /* Take one turn: contexts progress, and the program sleeps only if all of them are
  * armed. */
-static void loop_turn(struct loop *loop, tryst_ctx *const *contexts, int count)
+static void loop_step(struct loop *loop, tryst_ctx *const *contexts, int count)
 {
     bool sleeps = true;
     for (int i = 0; i < count && !loop->passive; i++)
@@ -114,7 +114,7 @@ static void loop_until(struct loop *loop, tryst_ctx *const *contexts, int count,
                        tryst_op *op)
 {
     while (tryst_op_test(op) == TRYST_IN_PROGRESS)
-        loop_turn(loop, contexts, count);
+        loop_step(loop, contexts, count);
     CHECK_STATUS(tryst_op_test(op), TRYST_OK);
     tryst_op_release(op);
 }
@@ -164,7 +164,7 @@ struct belongings {
     size_t environment_count;
 };
 
-static void belongings_look(struct belongings *own)
+static void belongings_read(struct belongings *own)
 {
     memset(own, 0, sizeof *own);
     for (int i = 1; i < NSIG; i++)
@@ -221,7 +221,7 @@ static void belongings_compare(const struct belongings *before)
 {
     struct belongings now;
     signals_compare(before);
-    belongings_look(&now);
+    belongings_read(&now);
     for (int i = 1; i < NSIG; i++)
         CHECK_EQ(sigismember(&now.mask, i), sigismember(&before->mask, i));
     CHECK(now.stack.ss_sp == before->stack.ss_sp);
@@ -401,7 +401,7 @@ static void guest_main(struct harness_rank *rank)
     host_open(&host);
     int strangers = guests_count(&host, 9);
     CHECK(setitimer(ITIMER_REAL, &often, NULL) == 0);
-    belongings_look(&before);
+    belongings_read(&before);
     harness_open(rank);
     belongings_compare(&before);
     host.loop.passive = rank->params->config != NULL;

@@ -35,7 +35,7 @@ struct shared {
 
 /* ---- measuring --------------------------------------------------------------------- */
 
-static void fd_look(int fd, struct use *use)
+static void fd_classify(int fd, struct use *use)
 {
     char path[64], name[128] = "";
     int domain;
@@ -51,20 +51,20 @@ static void fd_look(int fd, struct use *use)
         use->files++;
 }
 
-static void fds_look(struct use *use)
+static void fds_classify(struct use *use)
 {
     DIR *dir = opendir("/proc/self/fd");
     struct dirent *entry;
     CHECK(dir != NULL);
     while ((entry = readdir(dir)))
         if (entry->d_name[0] != '.' && atoi(entry->d_name) != dirfd(dir))
-            fd_look(atoi(entry->d_name), use);
+            fd_classify(atoi(entry->d_name), use);
     closedir(dir);
 }
 
 /* Read the mappings of the process. The library's segments have a name; for the others,
  * the kernel reports the share of this process (Pss). */
-static void memory_look(struct use *use)
+static void memory_measure(struct use *use)
 {
     FILE *file = fopen("/proc/self/smaps", "re");
     char line[512];
@@ -90,8 +90,8 @@ static struct use look(struct harness_rank *rank)
         CHECK_STATUS(tryst_group_peer(rank->group, i, &info), TRYST_OK);
         use.endpoints += info.transport[0] != '\0';
     }
-    memory_look(&use);
-    fds_look(&use);
+    memory_measure(&use);
+    fds_classify(&use);
     return use;
 }
 

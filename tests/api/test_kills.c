@@ -39,7 +39,7 @@ static void side_start(struct harness_rank *rank, tryst_step *step, int peer,
 }
 
 /* True if the operation failed because the victim died. Fail on any other error. */
-static bool op_says_dead(tryst_op *op, int peer)
+static bool op_failed_by_death(tryst_op *op, int peer)
 {
     tryst_error error = {.struct_size = sizeof error, .text = ""};
     tryst_status status = tryst_wait(op, TRYST_FOREVER);
@@ -66,8 +66,8 @@ static void exchange(struct harness_rank *rank, tryst_step *step, const char *ed
     for (int i = 0; i < RANKS; i++) {
         if (!asked[i])
             continue;
-        bool recv_dead = op_says_dead(sides[i].recv, i);
-        bool send_dead = op_says_dead(sides[i].send, i);
+        bool recv_dead = op_failed_by_death(sides[i].recv, i);
+        bool send_dead = op_failed_by_death(sides[i].send, i);
         sides[i].dead = recv_dead || send_dead;
     }
 }
@@ -137,7 +137,7 @@ static void kill_main(struct harness_rank *rank)
      * here. */
     tryst_op *never =
         harness_recv(rank, step, VICTIM, "never", sides[VICTIM].received, 8);
-    CHECK(op_says_dead(never, VICTIM));
+    CHECK(op_failed_by_death(never, VICTIM));
     harness_step_close(step);
     sides_close(sides);
 }

@@ -249,7 +249,7 @@ struct cost {
     size_t bytes, bytes_most;
 };
 
-static void cost_look(struct cost *cost)
+static void cost_measure(struct cost *cost)
 {
     int fds = harness_fds();
     size_t bytes = harness_resident_bytes();
@@ -309,7 +309,7 @@ static void run_main(struct harness_rank *rank)
         /* Rank 1 and rank 2, which have exchanged nothing before, connect during the
          * flood. */
         step_run(rank, id, id % 2 ? 1 : 2, out, in);
-        cost_look(&cost);
+        cost_measure(&cost);
         flooded_ns = flooded_ns ? flooded_ns : harness_now_ns();
         if (rank->rank == 0 && atomic_load(&scene->stop_at) == UINT64_MAX &&
             harness_now_ns() - flooded_ns > scene->seconds * 1000000000ull)

@@ -100,7 +100,7 @@ static void halves_main(struct harness_rank *rank)
 
 static void test_halves(void **state)
 {
-    run_ranks(halves_main, HARNESS_NOBODY);
+    run_ranks(halves_main, HARNESS_NO_RANK);
 }
 
 /* Subgroups that share members, or have the same members in another order or epoch, do
@@ -139,7 +139,7 @@ static void apart_main(struct harness_rank *rank)
 
 static void test_apart(void **state)
 {
-    run_ranks(apart_main, HARNESS_NOBODY);
+    run_ranks(apart_main, HARNESS_NO_RANK);
 }
 
 /* A root is a rank number of the subgroup. A prepared collective keeps its subgroup
@@ -176,7 +176,7 @@ static void root_main(struct harness_rank *rank)
 
 static void test_root(void **state)
 {
-    run_ranks(root_main, HARNESS_NOBODY);
+    run_ranks(root_main, HARNESS_NO_RANK);
 }
 
 /* Blocks are in the order of the members; counts and roots refer to the subgroup. */
@@ -216,7 +216,7 @@ static void blocks_main(struct harness_rank *rank)
 
 static void test_blocks(void **state)
 {
-    run_ranks(blocks_main, HARNESS_NOBODY);
+    run_ranks(blocks_main, HARNESS_NO_RANK);
 }
 
 /* ---- failures ---------------------------------------------------------------------- */
@@ -274,7 +274,7 @@ static void await(struct harness_rank *rank, int which, uint32_t count)
     }
 }
 
-static void lost_check(tryst_op *op, int32_t victim)
+static void victim_error_check(tryst_op *op, int32_t victim)
 {
     tryst_error error = {.struct_size = sizeof error};
     CHECK_STATUS(tryst_wait(op, 20000 * UINT64_C(1000000)), TRYST_E_PEER);
@@ -299,7 +299,7 @@ static void two_deaths_main(struct harness_rank *rank)
     await(rank, 0, RANKS);
     if (rank->rank == VICTIM)
         kill(getpid(), SIGKILL);
-    lost_check(sum_start(step, NULL, data, LARGE), VICTIM);
+    victim_error_check(sum_start(step, NULL, data, LARGE), VICTIM);
     if (is_low)
         harness_end(sum_start(step, subgroup, data, 1), TRYST_OK);
     await(rank, 1, RANKS - 1);
@@ -307,13 +307,13 @@ static void two_deaths_main(struct harness_rank *rank)
         /* not _exit, in which TSan would wait for its threads */
         syscall(SYS_exit_group, 0);
     if (is_low)
-        lost_check(sum_start(step, subgroup, data, LARGE), SECOND);
+        victim_error_check(sum_start(step, subgroup, data, LARGE), SECOND);
     await(rank, 2, RANKS - 2);
     if (rank->rank == 0) { /* without help of the other members */
         tryst_subgroup *few = open_of(rank->group, 0, outer, 2);
-        lost_check(sum_start(step, subgroup, data, 1), SECOND);
-        lost_check(sum_start(step, few, data, 1), VICTIM);
-        lost_check(sum_start(step, NULL, data, 1), VICTIM);
+        victim_error_check(sum_start(step, subgroup, data, 1), SECOND);
+        victim_error_check(sum_start(step, few, data, 1), VICTIM);
+        victim_error_check(sum_start(step, NULL, data, 1), VICTIM);
         tryst_subgroup_close(few);
     }
     await(rank, 3, RANKS - 2);
@@ -377,7 +377,7 @@ static void refusals_main(struct harness_rank *rank)
 
 static void test_refusals(void **state)
 {
-    run_ranks(refusals_main, HARNESS_NOBODY);
+    run_ranks(refusals_main, HARNESS_NO_RANK);
 }
 
 int main(int argc, char **argv)

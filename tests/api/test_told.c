@@ -14,7 +14,7 @@ struct lines {
     char last[1024];
 };
 
-static void line_take(void *arg, tryst_log_level level, const char *line)
+static void line_record(void *arg, tryst_log_level level, const char *line)
 {
     struct lines *lines = arg;
     lines->count += level == TRYST_LOG_ERROR;
@@ -48,7 +48,7 @@ static void test_open(void **state)
     tryst_ctx *ctx;
     struct lines lines = {0};
     tryst_open_params params = {
-        .struct_size = sizeof params, .log_fn = line_take, .log_arg = &lines};
+        .struct_size = sizeof params, .log_fn = line_record, .log_arg = &lines};
     assert_int_equal(setenv("TRYST_WINDOW_BYTES", "many", 1), 0);
     stderr_of(open_plainly, text, sizeof text);
     assert_string_equal(text, "");
@@ -64,7 +64,7 @@ static void test_group(void **state)
     tryst_group *group;
     struct lines lines = {0};
     tryst_open_params open = {
-        .struct_size = sizeof open, .log_fn = line_take, .log_arg = &lines};
+        .struct_size = sizeof open, .log_fn = line_record, .log_arg = &lines};
     tryst_group_params params = {.struct_size = sizeof params, .device_prefix = "x"};
     assert_int_equal(tryst_open(&open, &ctx), TRYST_OK);
     assert_int_equal(tryst_group_open(ctx, &params, &group), TRYST_E_GROUP);

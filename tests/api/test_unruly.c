@@ -109,7 +109,7 @@ static void pending_print(const struct rank_run *self)
 
 /* Print the pending operations of the ranks one after the other, and exit once all have
  * printed. A rank that no longer checks is skipped after a time-out. */
-static _Noreturn void hang_tell(struct rank_run *self)
+static _Noreturn void hang_report(struct rank_run *self)
 {
     struct unruly_run *run = self->run;
     for (int i = 0; i < 100 && (int)atomic_load(&run->told) < self->rank->rank; i++)
@@ -135,7 +135,7 @@ static void watch(struct rank_run *self)
     if (patience_spent_ns(&self->idle) > run->patience_ns)
         atomic_store(&run->hung, 1);
     if (atomic_load(&run->hung))
-        hang_tell(self);
+        hang_report(self);
 }
 
 static void op_wait(struct rank_run *self, tryst_op *op)

@@ -38,12 +38,13 @@ static void node_open(struct node *node, uint64_t scratch_bytes)
 }
 
 /* Deliver an OFFER of child c. */
-static tryst_status offer(struct node *node, uint32_t c, uint32_t told, void **slot_p)
+static tryst_status offer(struct node *node, uint32_t c, uint32_t slices_announced,
+                          void **slot_p)
 {
     struct flow *flow = &node->flows[c].flow;
     struct tryst_mem *mem = NULL;
-    flow->told = told;
-    flow_up_from_child.told(flow);
+    flow->slices_announced = slices_announced;
+    flow_up_from_child.slices_announced(flow);
     return flow_up_from_child.place(flow, node->children[c].granted, slot_p, &mem);
 }
 

@@ -15,7 +15,7 @@ enum { SEEDS = 400, EVENTS_MAX = 1024, TURNS_MAX = 100000 };
 enum rule {
     RULES_ALL,
     GRANT_IN_ORDER,    /* a grant for a child waits for the grant of the child before */
-    GRANT_WHEN_TOLD,   /* only slices that the child has announced are granted */
+    GRANT_ANNOUNCED,   /* only slices that the child has announced are granted */
     ADD_IN_ORDER,      /* the slice of the child before is added first */
     ADD_WHEN_LANDED,   /* a slice is added only after its bytes have landed */
     PLACE_BEHIND_SENT, /* a result is not placed over sums that are still being sent */
@@ -26,7 +26,7 @@ enum rule {
 /* One direction of an edge: slices [0, posted) may arrive, of which `moving` are in
  * flight. */
 struct wire {
-    uint32_t posted, moved, told;
+    uint32_t posted, moved, slices_announced;
     /* moving and landed: a bit for each slice; sent: number of slices */
     uint32_t moving, landed, sent;
     float read[SLICES_MAX]; /* values that the transport has read from memory */
@@ -135,10 +135,10 @@ static float scaled(float own)
 
 /* ---- possible events --------------------------------------------------------------- */
 
-static void told_run(int rank, int part, uint32_t child)
+static void announced_update(int rank, int part, uint32_t child)
 {
     struct part *p = &w.parts[rank][part];
-    p->children[child].told =
+    p->children[child].slices_announced =
         coll_tree_ready_up(&w.parts[p->child_ranks[child]][part].tree);
 }
 
@@ -253,8 +253,8 @@ static bool may_grant(const struct part *p, uint32_t child)
     const struct coll_child *from = &p->children[child];
     bool room = from->granted < p->tree.slices;
     if (w.broken == GRANT_IN_ORDER || w.broken == ADD_IN_ORDER)
-        return room && from->granted < from->told;
-    if (w.broken == GRANT_WHEN_TOLD)
+        return room && from->granted < from->slices_announced;
+    if (w.broken == GRANT_ANNOUNCED)
         return room &&
                from->granted < (child ? p->children[child - 1].added : p->tree.slices);
     return coll_tree_may_grant(&p->tree, child);
@@ -264,8 +264,9 @@ static void child_events(int rank, int part, uint32_t child)
 {
     const struct part *p = &w.parts[rank][part];
     const struct coll_child *from = &p->children[child];
-    if (from->told < coll_tree_ready_up(&w.parts[p->child_ranks[child]][part].tree))
-        event_add(told_run, rank, part, child);
+    if (from->slices_announced <
+        coll_tree_ready_up(&w.parts[p->child_ranks[child]][part].tree))
+        event_add(announced_update, rank, part, child);
     if (may_grant(p, child) && w.slots[rank] < w.slots_max)
         event_add(grant_run, rank, part, child);
     bool landed = from->landed >> from->added % COLL_GRANTS_MAX & 1;
@@ -397,7 +398,7 @@ static void test_grants_ahead(void **state)
         .slices = SLICES, .children_count = CHILDREN, .children = children};
     coll_tree_reset(&tree);
     for (uint32_t c = 0; c < CHILDREN; c++)
-        children[c].told = SLICES;
+        children[c].slices_announced = SLICES;
     assert_false(coll_tree_may_grant(&tree, 1));
     for (uint32_t c = 0; c < CHILDREN; c++) {
         assert_true(coll_tree_may_grant(&tree, c));

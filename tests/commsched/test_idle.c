@@ -17,7 +17,7 @@ static void spins_before_sleep(uint64_t spin_ns, tryst_status armed,
     for (int turn = 0; turn < 100000 && slept < SLEEPS; turn++) {
         idle.passes++;
         now_ns += STEP;
-        if (!idle_look(&idle, now_ns) || !idle_sleeps(&idle, spin_ns, armed))
+        if (!idle_poll(&idle, now_ns) || !idle_sleeps(&idle, spin_ns, armed))
             continue;
         spun[slept++] = now_ns - since_ns;
         since_ns = now_ns + STEP;
@@ -56,16 +56,16 @@ static void test_an_event_begins_anew(void **state)
     (void)state;
     idle_begin(&idle, SPIN);
     idle.passes = 1;
-    assert_false(idle_look(&idle, 1));
-    assert_true(idle_look(&idle, 1 + SPIN));
+    assert_false(idle_poll(&idle, 1));
+    assert_true(idle_poll(&idle, 1 + SPIN));
     assert_false(idle_sleeps(&idle, SPIN, TRYST_E_UNSUPPORTED));
     idle_begin(&idle, SPIN);
     idle.passes = 1;
-    assert_false(idle_look(&idle, 2 * SPIN));
-    assert_true(idle_look(&idle, 3 * SPIN));
+    assert_false(idle_poll(&idle, 2 * SPIN));
+    assert_true(idle_poll(&idle, 3 * SPIN));
     /* the end of the long spin does not count */
     assert_false(idle_sleeps(&idle, SPIN, TRYST_E_UNSUPPORTED));
-    assert_true(idle_look(&idle, 2 * SPIN + IDLE_NAP_SPIN_NS));
+    assert_true(idle_poll(&idle, 2 * SPIN + IDLE_NAP_SPIN_NS));
     assert_true(idle_sleeps(&idle, SPIN, TRYST_E_UNSUPPORTED));
 }
 
@@ -74,7 +74,7 @@ static void test_a_pass_with_events_is_not_due(void **state)
     struct idle idle;
     (void)state;
     idle_begin(&idle, 0);
-    assert_false(idle_look(&idle, 1));
+    assert_false(idle_poll(&idle, 1));
 }
 
 static void test_spins_on_where_there_is_work(void **state)
@@ -83,11 +83,11 @@ static void test_spins_on_where_there_is_work(void **state)
     (void)state;
     idle_begin(&idle, SPIN);
     idle.passes = 1;
-    (void)idle_look(&idle, 1);
-    assert_true(idle_look(&idle, 1 + SPIN));
+    (void)idle_poll(&idle, 1);
+    assert_true(idle_poll(&idle, 1 + SPIN));
     assert_false(idle_sleeps(&idle, SPIN, TRYST_AGAIN));
-    assert_false(idle_look(&idle, 2 + SPIN)); /* spins for the same time again */
-    assert_true(idle_look(&idle, 2 + 2 * SPIN));
+    assert_false(idle_poll(&idle, 2 + SPIN)); /* spins for the same time again */
+    assert_true(idle_poll(&idle, 2 + 2 * SPIN));
 }
 
 int main(void)

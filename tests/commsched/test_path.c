@@ -24,7 +24,7 @@ static struct link {
     } ring[UNDER_WAY_MAX];
     uint32_t first, count;
     /* interval of the receiver's polls; 0: it polls all the time */
-    uint64_t looks_every_ns;
+    uint64_t poll_period_ns;
 } l;
 
 static void begin(double bytes_per_s, double rtt_ns, uint64_t set_window_bytes)
@@ -46,8 +46,8 @@ static void slice_start(uint64_t bytes, uint64_t cut_bytes)
     l.free_ns = l.free_ns > l.now_ns ? l.free_ns : l.now_ns;
     l.free_ns += (uint64_t)((double)bytes / l.bytes_per_s * 1e9);
     uint64_t back_ns = l.free_ns + (uint64_t)l.rtt_ns;
-    if (l.looks_every_ns)
-        back_ns = (back_ns / l.looks_every_ns + 1) * l.looks_every_ns;
+    if (l.poll_period_ns)
+        back_ns = (back_ns / l.poll_period_ns + 1) * l.poll_period_ns;
     l.ring[at].bytes = bytes;
     l.ring[at].back_ns = back_ns;
 }
@@ -56,7 +56,7 @@ static void slice_start(uint64_t bytes, uint64_t cut_bytes)
 static void slice_return(void)
 {
     assert_true(l.count > 0);
-    bool paused = l.looks_every_ns >= PAUSE_NS && l.ring[l.first].back_ns > l.now_ns;
+    bool paused = l.poll_period_ns >= PAUSE_NS && l.ring[l.first].back_ns > l.now_ns;
     if (l.ring[l.first].back_ns > l.now_ns)
         l.now_ns = l.ring[l.first].back_ns;
     l.in_flight_bytes -= l.ring[l.first].bytes;
@@ -173,7 +173,7 @@ static void test_pauses(void **state)
     stream(NS_PER_S / 10);
     uint64_t window_bytes = l.path.window_bytes;
     drain();
-    l.looks_every_ns = 50 * NS_PER_MS;
+    l.poll_period_ns = 50 * NS_PER_MS;
     stream(5 * NS_PER_S);
     assert_true(l.path.window_bytes >= window_bytes);
 }
@@ -184,7 +184,7 @@ static void test_short_pauses(void **state)
 {
     (void)state;
     begin(1.25e9, 50e3, 0);
-    l.looks_every_ns = 1900 * NS_PER_US;
+    l.poll_period_ns = 1900 * NS_PER_US;
     stream(NS_PER_S / 2);
     expect_within(stream(NS_PER_S / 2), 0.5 * l.bytes_per_s, 1.01 * l.bytes_per_s);
 }

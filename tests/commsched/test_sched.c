@@ -166,7 +166,7 @@ static void test_turns(void **state)
     begin(100, 1000);
     for (int i = 0; i < 4; i++) {
         add_urgent(i, i == 2 ? 2 : 0, 30, 10, 0, urgent(i == 3, 7));
-        t.transfers[i].in_turn = i < 3;
+        t.transfers[i].round_robin = i < 3;
     }
     for (int i = 0; i < 4; i++)
         post(i, 3);

@@ -479,7 +479,7 @@ struct model {
 
 /* Check that every grain of the piece is free and that no other stream may still use it;
  * then take the grains. */
-static void model_take(struct model *self, unsigned i, int stream)
+static void model_claim(struct model *self, unsigned i, int stream)
 {
     struct piece *piece = &self->pieces[i];
     uint64_t first = (piece->data - BASE) / BFC_GRAIN;
@@ -508,7 +508,7 @@ static void model_get(struct model *self, unsigned i)
         bfc_get(self->bfc, stream >= 0, (void *)(intptr_t)stream, piece->bytes, &data);
     if (status == TRYST_OK) {
         piece->data = (uintptr_t)data;
-        model_take(self, i, stream);
+        model_claim(self, i, stream);
         return;
     }
     assert_int_equal(status, TRYST_E_NOMEM);

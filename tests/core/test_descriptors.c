@@ -38,7 +38,7 @@ static int child(unsigned left)
 
 static void test_left(void **state)
 {
-    static const unsigned lefts[] = {0, 1, 2, 20, DESCRIPTORS_ASKED_MAX - 1};
+    static const unsigned lefts[] = {0, 1, 2, 20, DESCRIPTORS_COUNT_MAX - 1};
     for (size_t i = 0; i < sizeof lefts / sizeof *lefts; i++) {
         int status;
         pid_t pid = fork();

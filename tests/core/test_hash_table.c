@@ -65,7 +65,7 @@ static void walk_check(const struct hash_table *table)
     }
 }
 
-static void turns_check(struct hash_table *table, uint64_t (*hash_of)(uint64_t id))
+static void random_ops_check(struct hash_table *table, uint64_t (*hash_of)(uint64_t id))
 {
     struct random random;
     random_seed(&random, unit_seed());
@@ -94,7 +94,7 @@ static void test_against_array(void **state)
             hash_table_init(&table);
             for (uint64_t i = 0; i < ITEMS; i++)
                 items[i] = (struct item){.id = id_at(shape, i)};
-            turns_check(&table, hashes[row]);
+            random_ops_check(&table, hashes[row]);
             hash_table_close(&table);
             assert_null(hash_table_next(&table, NULL));
         }

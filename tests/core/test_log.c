@@ -194,27 +194,27 @@ static void a_closed_stderr_does_no_harm(void **state)
 
 /* ---- rate limit -------------------------------------------------------------------- */
 
-/* Run the child: descriptor 2 is `at_take` at log_stderr_take, and `later` after it. */
-static int stderr_child(int at_take, int later)
+/* Run the child: descriptor 2 is `at_record` at log_stderr_record, and `later` after it. */
+static int stderr_child(int at_record, int later)
 {
     struct log log = LOG_INIT;
     close(STDERR_FILENO);
-    if (at_take >= 0)
-        dup2(at_take, STDERR_FILENO);
-    log_stderr_take(&log);
+    if (at_record >= 0)
+        dup2(at_record, STDERR_FILENO);
+    log_stderr_record(&log);
     if (later >= 0)
         dup2(later, STDERR_FILENO);
     LOG_ERROR(&log, "one");
     return 0;
 }
 
-static bool line_goes_to(int at_take, int later, int reader)
+static bool line_goes_to(int at_record, int later, int reader)
 {
     char text[64];
     int status;
     pid_t pid = fork();
     if (pid == 0)
-        _exit(stderr_child(at_take, later));
+        _exit(stderr_child(at_record, later));
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status)); /* not killed by SIGPIPE */
     return read(reader, text, sizeof text) > 0;

@@ -46,7 +46,7 @@ struct traffic {
     struct mpsc queue;
     sem_t wake;
     _Atomic int sleeping; /* seq_cst: the pattern in mpsc.h */
-    _Atomic uint64_t said_empty;
+    _Atomic uint64_t found_empty;
     bool spare_wakes;
 };
 
@@ -64,7 +64,7 @@ static void *produce(void *arg)
         message->producer = producer->index;
         message->number = i;
         bool was_empty = mpsc_push(&traffic->queue, &message->node);
-        traffic->said_empty += was_empty;
+        traffic->found_empty += was_empty;
         if (was_empty && (!traffic->spare_wakes || traffic->sleeping))
             sem_post(&traffic->wake);
         if (i % 64 == 0)
@@ -124,7 +124,7 @@ static void many_to_one(bool spare_wakes)
         pthread_join(threads[i], NULL);
     assert_true(mpsc_empty(&traffic.queue));
     /* exactly one push of each batch found the queue empty */
-    assert_int_equal(drains, traffic.said_empty);
+    assert_int_equal(drains, traffic.found_empty);
     sem_destroy(&traffic.wake);
 }
 

@@ -41,7 +41,7 @@ struct play {
 static void turns(struct play *play, int count)
 {
     for (int i = 0; i < count && !play->ended; i++)
-        play->ended = !server_turn(play->server, false);
+        play->ended = !server_progress(play->server, false);
 }
 
 /* ---- actions of a peer ------------------------------------------------------------- */

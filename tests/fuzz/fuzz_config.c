@@ -96,7 +96,7 @@ static void grammars_read(struct config *config, const char *text)
     (void)config_set(config, "connect_timeout", text, NULL);
 }
 
-static int item_look(void *arg, const tryst_config_item *item)
+static int item_size_add(void *arg, const tryst_config_item *item)
 {
     *(size_t *)arg += strlen(item->name) + strlen(item->value);
     return 0;
@@ -119,7 +119,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     size_t count = config_agreed(config, values[0], CONFIG_COUNT);
     FUZZ_CHECK(config_agreed(copy, values[1], CONFIG_COUNT) == count);
     FUZZ_CHECK(!config_agreed_differ(values[0], values[1], count, &difference));
-    FUZZ_CHECK(config_visit(copy, item_look, &seen) == 0 && seen > 0);
+    FUZZ_CHECK(config_visit(copy, item_size_add, &seen) == 0 && seen > 0);
     config_close(copy);
     config_close(config);
     free(text);

@@ -40,12 +40,10 @@ static void pictures_make(const struct graph *graph)
     }
 }
 
-#define NODES_MAX \
-/* a short synthetic description can make more nodes than pictures are meant for */
-2000
+/* A short synthetic description can make more nodes than pictures are meant for. */
+#define NODES_MAX 2000
 
-    int
-    LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     static const enum graph_format formats[] = {GRAPH_AUTO,     GRAPH_JSON,
                                                 GRAPH_CLUSTER,  GRAPH_HWLOC_XML,

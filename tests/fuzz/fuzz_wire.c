@@ -35,7 +35,7 @@ static bool again(struct wire_writer *writer, const struct record_header *record
     }
 }
 
-static void record_look(const struct record_header *record)
+static void record_check(const struct record_header *record)
 {
     static _Alignas(8) uint8_t copy[sizeof(struct frame_header) + UINT16_MAX + 8];
     struct wire_writer writer = wire_begin(copy, sizeof copy);
@@ -61,7 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     const uint8_t *at = frame + sizeof *header;
     for (unsigned i = 0; i < header->records; i++) {
         const struct record_header *record = (const void *)at;
-        record_look(record);
+        record_check(record);
         at += record->bytes;
     }
     return 0;

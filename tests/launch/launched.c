@@ -43,7 +43,7 @@ static int entries_count(const char *path)
     return count;
 }
 
-static void process_look(struct process *process)
+static void process_record(struct process *process)
 {
     memset(process, 0, sizeof *process);
     for (int i = 1; i < NSIG; i++)
@@ -57,7 +57,7 @@ static void process_look(struct process *process)
 static void process_compare(const struct process *before, int closed)
 {
     struct process now;
-    process_look(&now);
+    process_record(&now);
     for (int i = 1; i < NSIG; i++)
         if (now.actions[i].sa_handler != before->actions[i].sa_handler ||
             sigismember(&now.mask, i) != sigismember(&before->mask, i))
@@ -122,7 +122,7 @@ int main(void)
         const char *pause = getenv("TRYST_TEST_PAUSE_MS"); /* before each join */
         struct timespec time = {.tv_nsec = pause ? atol(pause) * 1000000 : 0};
         nanosleep(&time, NULL);
-        process_look(&before);
+        process_record(&before);
         meet(&launch);
         process_compare(&before, i == 0 && getenv("TRYST_BOOTSTRAP_FD") != NULL);
     }

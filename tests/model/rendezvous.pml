@@ -186,7 +186,7 @@ inline recv_fail(i_) /* cancel or close */
     fi
 }
 
-inline data_take(i_, ok_) /* consumer_take: DATA for a posted receive */
+inline data_deliver(i_, ok_) /* consumer_deliver: DATA for a posted receive */
 {
     if
     :: recv[i_] == R_VOID -> ok = 0
@@ -243,7 +243,7 @@ inline consumer_read()
         fi;
         if
         :: !key_known -> c2p!DONE_FAIL, number, 0
-        :: key_known && posted -> data_take(number, (what == DATA))
+        :: key_known && posted -> data_deliver(number, (what == DATA))
         :: key_known && !posted && (number < recv_next || c_closed) ->
             c2p!DONE_FAIL, number, 0
         :: key_known && !posted && number >= recv_next && !c_closed ->
@@ -254,7 +254,7 @@ inline consumer_read()
     :: (what == DATA || what == DATA_FAIL) && id != 0 && id != NAMED ->
         /* else it would answer a WANT that does not exist */
         assert(recv_id[number] == id);
-        data_take(number, (what == DATA))
+        data_deliver(number, (what == DATA))
     :: what == BULK ->
         assert(recv_id[number] == id && recv[number] == R_WANTED && !recv_reported[number]);
         recv_id_end(number, id);
@@ -391,7 +391,7 @@ end:
         if
         :: c_alone -> recv_report(i, 0); recv[i] = R_ENDED
         :: !c_alone && early[i] ->
-            early[i] = 0; data_take(i, !early_dead[i]); early_dead[i] = 0
+            early[i] = 0; data_deliver(i, !early_dead[i]); early_dead[i] = 0
 #if !defined(BREAK_LAZY) || defined(LARGE)
         :: else -> recv_want[i] = 1
 #else

@@ -5,7 +5,7 @@
 
 # name_interfaces <payload>: convert lines "rank rank bytes" to lines "host host bytes
 # interface" on stdout. The interface is that of the hosts' common network; where they
-# have several of these, as select_turn (transports/select.c) distributes the pairs of
+# have several of these, as select_pair_number (transports/select.c) distributes the pairs of
 # ranks. It is "any" where a host has two interfaces in one network, between which only
 # its routes decide.
 name_interfaces() {

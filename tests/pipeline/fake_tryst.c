@@ -155,7 +155,7 @@ void fake_memory(fake_world *world, uint64_t bytes)
     pthread_mutex_unlock(&world->lock);
 }
 
-static bool memory_take(fake_world *world, uint64_t bytes)
+static bool memory_reserve(fake_world *world, uint64_t bytes)
 {
     pthread_mutex_lock(&world->lock);
     const bool fits = bytes <= world->memory_bytes_left;
@@ -493,7 +493,7 @@ tryst_status tryst_mem_alloc(tryst_ctx *ctx, size_t bytes, tryst_memory_kind mem
 {
     (void)memory;
     (void)device;
-    if (!memory_take(ctx->world, bytes)) {
+    if (!memory_reserve(ctx->world, bytes)) {
         return TRYST_E_NOMEM;
     }
     tryst_mem *self = calloc(1, sizeof *self);

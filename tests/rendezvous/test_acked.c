@@ -730,7 +730,7 @@ static void pass_without_memory(void)
     (void)alloc_fail_off();
 }
 
-static void random_turn(int lag)
+static void random_step_run(int lag)
 {
     int way = (int)random_range(&rng, WAYS), k = (int)random_range(&rng, KEYS);
     struct side *side = &world.sides[random_range(&rng, 2)];
@@ -798,7 +798,7 @@ static void random_life(uint64_t seed)
         memset((&pairs[0][0][0] + i)->out, 1 + (int)i % 255, sizeof pairs[0][0][0].out);
     int lag = 1 + (int)random_range(&rng, 20);
     for (int i = 0; i < 8 * PAIRS; i++)
-        random_turn(lag);
+        random_step_run(lag);
     for (int i = 0; i < 2; i++) {
         world.sides[i].hold_frames = world.sides[i].still = false;
         world.sides[i].frames_max = 0;

@@ -320,7 +320,7 @@ static void check_peer(const struct peer *peer)
         assert_false(list_linked(&peer->out.flush_node));
 }
 
-static void walk_turn(int rank)
+static void walk_step(int rank)
 {
     struct side *side = &world.sides[rank];
     struct peer *peer = world_peer(&world, rank, 1 - rank);
@@ -370,7 +370,7 @@ static void walk(void)
     world_ways(&world, 1 + (int)random_range(&rng, 3));
     for (int i = 0; i < turns; i++) {
         int rank = (int)random_range(&rng, 2);
-        walk_turn(rank);
+        walk_step(rank);
         if (i > turns / 2 && one_in(6))
             walk_leave(rank, &stages[rank]);
         for (int k = 0; k < 2; k++)

@@ -37,7 +37,7 @@ static void step_close(tryst_step *step)
 }
 
 /* Check that the send ended because rank 1 closed its step. */
-static void check_told(tryst_op *send)
+static void closed_error_check(tryst_op *send)
 {
     tryst_error error = {.struct_size = sizeof error};
     assert_int_equal(tryst_op_error(send, &error), TRYST_E_CLOSED);
@@ -63,11 +63,11 @@ static void test_never_received(void **state)
     step_close(steps[1]);
     world_done(sends[0], TRYST_E_CLOSED); /* its DATA was there, and is answered */
     world_advance(&world, TICKS);
-    check_told(sends[1]);
-    check_told(sends[2]);
+    closed_error_check(sends[1]);
+    closed_error_check(sends[2]);
     tryst_op *late = send0(steps[0], "late", LARGE);
     world_advance(&world, TICKS);
-    check_told(late);
+    closed_error_check(late);
     step_close(steps[0]);
     world_close(&world);
 }
@@ -88,10 +88,10 @@ static void test_told_at_once(void **state)
     world.sides[0].hold_frames = false;
     world_settle(&world);
     world_done(recv, TRYST_E_CANCELED);
-    check_told(early);
+    closed_error_check(early);
     tryst_op *late = send0(steps[0], "late", LARGE);
     world_settle(&world);
-    check_told(late);
+    closed_error_check(late);
     step_close(steps[0]);
     world_close(&world);
 }
@@ -183,7 +183,7 @@ static void test_passed_over(void **state)
     assert_int_equal(tryst_op_test(lost), TRYST_IN_PROGRESS);
     tryst_step *theirs = world_step(&world, 1, 2);
     world_advance(&world, TICKS);
-    check_told(lost);
+    closed_error_check(lost);
     assert_int_equal(tryst_op_test(met), TRYST_IN_PROGRESS);
     tryst_op *recv = recv1(theirs, "a", LARGE);
     world_settle(&world);
@@ -212,7 +212,7 @@ static void test_asked_while_closing(void **state)
     world.sides[0].hold_frames = false;
     world_advance(&world, TICKS);
     world_done(recv, TRYST_E_CANCELED);
-    check_told(never);
+    closed_error_check(never);
     step_close(steps[0]);
     world_close(&world);
 }
@@ -229,7 +229,7 @@ static void test_asked_while_a_send_is_left(void **state)
     step_close(steps[1]);
     world_advance(&world, TICKS);
     world_done(small, TRYST_E_CANCELED);
-    check_told(large);
+    closed_error_check(large);
     step_close(steps[0]);
     world_close(&world);
 }
@@ -270,7 +270,7 @@ static void test_many_steps(void **state)
         step_close(steps[1][i]);
     world_advance(&world, NS_PER_S);
     for (int i = 1; i < STEPS; i += 2)
-        check_told(sends[i]);
+        closed_error_check(sends[i]);
     for (int i = 0; i < STEPS; i += 2)
         assert_int_equal(tryst_op_test(sends[i]), TRYST_IN_PROGRESS);
     for (int i = 0; i < STEPS; i++) {

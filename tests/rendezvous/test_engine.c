@@ -575,7 +575,7 @@ struct shape {
     int calls;
 };
 
-static tryst_status shape_take(void *arg, tryst_tensor *tensor)
+static tryst_status shape_alloc(void *arg, tryst_tensor *tensor)
 {
     struct shape *shape = arg;
     shape->calls++;
@@ -594,7 +594,7 @@ static void test_alloc(void **state)
         tryst_status wanted =
             shape.answer == TRYST_AGAIN ? TRYST_E_INVALID : shape.answer;
         tryst_op_params params = {
-            .struct_size = sizeof params, .alloc = shape_take, .alloc_arg = &shape};
+            .struct_size = sizeof params, .alloc = shape_alloc, .alloc_arg = &shape};
         tryst_step *steps[2];
         tryst_op *recv = NULL;
         tryst_op *closing;
@@ -657,7 +657,7 @@ static void test_origins(void **state)
         tryst_op_params take = {.struct_size = sizeof take, .alloc_arg = &shape};
         tryst_step *steps[2];
         tryst_op *ops[2];
-        take.alloc = shape.answer != TRYST_OK ? shape_take : NULL;
+        take.alloc = shape.answer != TRYST_OK ? shape_alloc : NULL;
         begin(small_slices);
         steps_open(steps, 1);
         for (int k = 0; k < 2; k++) {
@@ -683,7 +683,7 @@ static void test_alloc_offer_closed(void **state)
 {
     struct shape shape = {TRYST_OK, 0, 0};
     tryst_op_params params = {
-        .struct_size = sizeof params, .alloc = shape_take, .alloc_arg = &shape};
+        .struct_size = sizeof params, .alloc = shape_alloc, .alloc_arg = &shape};
     tryst_step *steps[2];
     begin(small_slices);
     steps_open(steps, 1);
@@ -748,7 +748,7 @@ static void test_announced_and_not_packed(void **state)
     world.sides[1].frames_max = 1;
     for (int i = 0; i < COUNT; i++) {
         tryst_op_params params = {
-            .struct_size = sizeof params, .alloc = shape_take, .alloc_arg = &shapes[i]};
+            .struct_size = sizeof params, .alloc = shape_alloc, .alloc_arg = &shapes[i]};
         snprintf(edge, sizeof edge, "e%d", i);
         recvs[i] = recv1(steps, edge, 0, 0, &params);
     }

@@ -18,7 +18,8 @@ struct edge {
     uint8_t data[SLICES_MAX * SLICE];
     uint32_t granted; /* receive: slices that get memory */
     uint32_t placed;  /* receive: slices that have memory */
-    uint32_t told;    /* receive: ready slices at the last call of `told` */
+    /* Receive: ready slices at the last call of `slices_announced`. */
+    uint32_t slices_announced;
     uint32_t tolds, refusals;
     uint32_t came; /* receive: slices that have arrived or were taken */
     uint32_t sent;
@@ -50,7 +51,7 @@ static tryst_status on_place(struct flow *flow, uint32_t index, void **data_p,
 {
     struct edge *edge = edge_of(flow);
     assert_int_equal(index, edge->placed);
-    assert_true(index < flow->told && index < flow->slices);
+    assert_true(index < flow->slices_announced && index < flow->slices);
     assert_null(*mem_p);
     if (index >= edge->granted) {
         edge->refusals++;
@@ -61,18 +62,19 @@ static tryst_status on_place(struct flow *flow, uint32_t index, void **data_p,
     return TRYST_OK;
 }
 
-static void on_told(struct flow *flow)
+static void on_announced(struct flow *flow)
 {
     struct edge *edge = edge_of(flow);
-    assert_true(flow->told > edge->told && flow->told <= flow->slices);
-    edge->told = flow->told;
+    assert_true(flow->slices_announced > edge->slices_announced &&
+                flow->slices_announced <= flow->slices);
+    edge->slices_announced = flow->slices_announced;
     edge->tolds++;
 }
 
 static void on_arrived(struct flow *flow, uint32_t index)
 {
     struct edge *edge = edge_of(flow);
-    assert_true(index < flow->slices && index < flow->told);
+    assert_true(index < flow->slices && index < flow->slices_announced);
     assert_false(edge->here[index]);
     ordered = ordered && index == edge->came;
     edge->here[index] = true;
@@ -111,13 +113,13 @@ static void on_ended(struct flow *flow, struct cause cause, const char *text)
     memset(edge->data, 0xdd, sizeof edge->data);
 }
 
-static const struct flow_ops plain_ops = {.told = on_told,
+static const struct flow_ops plain_ops = {.slices_announced = on_announced,
                                           .arrived = on_arrived,
                                           .take = on_take,
                                           .sent = on_sent,
                                           .ended = on_ended};
 static const struct flow_ops placed_ops = {.place = on_place,
-                                           .told = on_told,
+                                           .slices_announced = on_announced,
                                            .arrived = on_arrived,
                                            .take = on_take,
                                            .sent = on_sent,
@@ -279,7 +281,7 @@ static void test_offers_merge(void **state)
     assert_true(world.sides[0].rdv->counters.offers > 2);
     world.sides[1].hold_frames = false;
     world_settle(&world);
-    assert_int_equal(in[0].told, N);
+    assert_int_equal(in[0].slices_announced, N);
     done_check(0);
     end();
 }
@@ -375,7 +377,7 @@ static void test_place_again(void **state)
     out[0].flow.ready = N;
     start_both(0, N * SLICE, &placed_ops);
     world_settle(&world);
-    assert_int_equal(in[0].told, N);
+    assert_int_equal(in[0].slices_announced, N);
     assert_int_equal(in[0].refusals, 1);
     const char *key = world_key(&world, 0, 1, "plain");
     tryst_op *recv =
@@ -598,7 +600,7 @@ static void test_hostile(void **state)
     static const struct {
         uint32_t first, second;
         bool deferred, dies;
-        uint32_t told;
+        uint32_t slices_announced;
     } rows[] = {{5, 3, false, false, 5},         {5, 0, false, false, 5},
                 {8, 8, false, false, 8},         {9, 0, false, true, 0},
                 {2, UINT32_MAX, false, true, 2}, {2, 2, true, true, 2}};
@@ -612,9 +614,9 @@ static void test_hostile(void **state)
         else if (world_peer(&world, 1, 0)->life == PEER_ALIVE)
             inject_offer(rows[i].second);
         assert_int_equal(world_peer(&world, 1, 0)->life != PEER_ALIVE, rows[i].dies);
-        assert_int_equal(in[0].told, rows[i].told);
+        assert_int_equal(in[0].slices_announced, rows[i].slices_announced);
         if (!rows[i].dies)
-            assert_int_equal(in[0].flow.told, rows[i].told);
+            assert_int_equal(in[0].flow.slices_announced, rows[i].slices_announced);
         world_settle(&world);
         assert_int_equal(in[0].ended, rows[i].dies);
         if (rows[i].dies)

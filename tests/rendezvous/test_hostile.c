@@ -413,10 +413,10 @@ static void make_offer_unknown(struct frame *frame)
 }
 
 /* Step 0 was passed over, step 1 is open, the last step is not. */
-enum { FRAME_ASKS = 150 };
-static void make_asks(struct frame *frame)
+enum { FRAME_REQUESTS = 150 };
+static void make_requests(struct frame *frame)
 {
-    for (int i = 0; i < FRAME_ASKS; i++)
+    for (int i = 0; i < FRAME_REQUESTS; i++)
         add_answer(frame, RECORD_ASK, 0, 0, TRYST_OK, 0, 0);
     add_answer(frame, RECORD_ASK, 0, 1, TRYST_OK, 0, 0);
     add_answer(frame, RECORD_ASK, 0, UINT64_MAX, TRYST_OK, 0, 0);
@@ -473,11 +473,13 @@ static const struct fault faults[] = {
     {"CANCEL without a failure", make_cancel_ok, "failure without an error status"},
     {"CANCELED without a failure", make_canceled_ok, "failure without an error status"},
     {"CANCELED by no rank", make_canceled_by_nobody, "origin not a rank of the group"},
-    {"WANT given up by no rank", make_void_by_nobody, "WANT: origin not a rank of the group"},
+    {"WANT given up by no rank", make_void_by_nobody,
+     "WANT: origin not a rank of the group"},
     {"DATA that failed", make_data_failed, NULL},
     {"DATA that failed without a cause", make_data_causeless, "without a cause"},
     {"a mismatch without the bytes", make_data_mismatch_short, "without a cause"},
-    {"DATA that failed at no rank", make_data_by_nobody, "DATA: origin not a rank of the group"},
+    {"DATA that failed at no rank", make_data_by_nobody,
+     "DATA: origin not a rank of the group"},
     {"DATA with a status that is none", make_data_failed_well,
      "not a valid status of an operation"},
     {"KEPT for no send", make_kept_unknown, "reported DATA as kept that was not sent"},
@@ -499,7 +501,7 @@ static const struct fault faults[] = {
     {"more is done behind that", make_mask_of_nothing, "sent a malformed frame"},
     {"blocked", make_blocked, NULL},
     {"OFFER for no want", make_offer_unknown, NULL},
-    {"questions about steps", make_asks, NULL},
+    {"questions about steps", make_requests, NULL},
     {"steps closed while their WANT is parked", make_step_closed, NULL},
     {"unknown record", make_type, "unknown record type"},
     {"short record", make_short, "WANT: too short"},
@@ -540,12 +542,12 @@ static void test_asks_flood(void **state)
     begin(NULL);
     tryst_step *step = world_step(&world, 0, 1);
     world_settle(&world);
-    for (int i = 0; i < 2 * ASKS_MAX / FRAME_ASKS; i++) {
+    for (int i = 0; i < 2 * REQUESTS_MAX / FRAME_REQUESTS; i++) {
         frame_begin(&frame);
-        make_asks(&frame);
+        make_requests(&frame);
         inject(&frame);
     }
-    assert_int_equal(enemy()->in.closed_count, ASKS_MAX);
+    assert_int_equal(enemy()->in.closed_count, REQUESTS_MAX);
     world_settle(&world);
     assert_int_equal(enemy()->in.closed_count, 0);
     assert_null(enemy()->in.closed_steps);
@@ -718,7 +720,7 @@ static void say(uint8_t type, const void *head, size_t head_bytes, size_t repeat
         TRYST_OK);
 }
 
-static void say_abort(size_t repeat)
+static void abort_send_text(size_t repeat)
 {
     struct link_abort abort = {.step = 1,
                                .time_ns = 1,
@@ -728,19 +730,19 @@ static void say_abort(size_t repeat)
     say(LINK_ABORT, &abort, sizeof abort, repeat);
 }
 
-static void say_gave_up(size_t repeat)
+static void gave_up_send_text(size_t repeat)
 {
     say(LINK_GAVE_UP, "", 0, repeat);
 }
 
-static void say_refused(size_t repeat)
+static void refused_send_text(size_t repeat)
 {
     struct link_ep head = {.candidate = 0};
     say(LINK_EP_REFUSED, &head, sizeof head, repeat);
 }
 
 /* Let rank 0's transport report the peer's text. */
-static void transport_says(tryst_status status, bool ready, size_t repeat)
+static void transport_report(tryst_status status, bool ready, size_t repeat)
 {
     char text[TRANSPORT_TEXT_MAX] = "";
     struct world_ep *ep = world_ep_find(&world, 0, 1);
@@ -752,25 +754,25 @@ static void transport_says(tryst_status status, bool ready, size_t repeat)
     (ready ? events->ready : events->failed)(&ep->base, status, text);
 }
 
-static void say_ready(size_t repeat)
+static void ready_report_text(size_t repeat)
 {
-    transport_says(TRYST_OK, true, repeat);
+    transport_report(TRYST_OK, true, repeat);
 }
 
-static void say_unready(size_t repeat)
+static void unready_report_text(size_t repeat)
 {
-    transport_says(TRYST_E_UNSUPPORTED, true, repeat);
+    transport_report(TRYST_E_UNSUPPORTED, true, repeat);
 }
 
-static void say_failed(size_t repeat)
+static void failed_report_text(size_t repeat)
 {
-    transport_says(TRYST_E_PROTOCOL, false, repeat);
+    transport_report(TRYST_E_PROTOCOL, false, repeat);
 }
 
-static void say_lost(size_t repeat)
+static void lost_report_text(size_t repeat)
 {
-    transport_says(TRYST_OK, true, 0);
-    transport_says(TRYST_E_PEER, false, repeat);
+    transport_report(TRYST_OK, true, 0);
+    transport_report(TRYST_E_PEER, false, repeat);
 }
 
 static void check_text(const char *name, const char *text, bool lines)
@@ -798,8 +800,8 @@ static void check_dump(const char *name)
 
 /* Check every text that rank 0 shows: the error of its operation and of its step, the
  * peer's mechanism, log, dump. */
-static void check_said(const char *name, void (*says)(size_t repeat), size_t repeat,
-                       bool fails)
+static void hostile_text_check(const char *name, void (*says)(size_t repeat),
+                               size_t repeat, bool fails)
 {
     tryst_error error = {.struct_size = sizeof error};
     tryst_peer_info info = {.struct_size = sizeof info};
@@ -841,14 +843,14 @@ static void test_text(void **state)
         void (*says)(size_t repeat);
         bool fails;
     } rows[] = {
-        {"ABORT", say_abort, true},        {"GAVE_UP", say_gave_up, true},
-        {"EP_REFUSED", say_refused, true}, {"ready", say_ready, false},
-        {"not ready", say_unready, true},  {"failed", say_failed, true},
-        {"lost", say_lost, true},
+        {"ABORT", abort_send_text, true},         {"GAVE_UP", gave_up_send_text, true},
+        {"EP_REFUSED", refused_send_text, true},  {"ready", ready_report_text, false},
+        {"not ready", unready_report_text, true}, {"failed", failed_report_text, true},
+        {"lost", lost_report_text, true},
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++)
         for (size_t repeat = 1; repeat <= 16; repeat *= 4)
-            check_said(rows[i].name, rows[i].says, repeat, rows[i].fails);
+            hostile_text_check(rows[i].name, rows[i].says, repeat, rows[i].fails);
 }
 
 /* ---- memory ------------------------------------------------------------------------ */

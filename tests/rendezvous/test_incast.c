@@ -19,7 +19,7 @@ struct edge {
 static struct world world;
 static struct edge in[SENDERS], out[SENDERS];
 
-static void on_told(struct flow *flow)
+static void on_announced(struct flow *flow)
 {
 }
 
@@ -41,7 +41,7 @@ static void on_ended(struct flow *flow, struct cause cause, const char *text)
 }
 
 static const struct flow_ops ops = {.place = on_place,
-                                    .told = on_told,
+                                    .slices_announced = on_announced,
                                     .arrived = on_slice,
                                     .sent = on_slice,
                                     .ended = on_ended};

@@ -26,7 +26,7 @@ static tryst_op *begin_broken(void)
     return recv;
 }
 
-static void expect_lost(tryst_op *recv, const char *text, uint64_t given_up)
+static void expect_peer_error(tryst_op *recv, const char *text, uint64_t given_up)
 {
     tryst_error error = {.struct_size = sizeof error};
     world_settle(&world);
@@ -51,7 +51,7 @@ static void test_leave_comes(void **state)
     tryst_op *recv = begin_broken();
     rendezvous_group_leave(world.sides[1].rdv);
     rendezvous_group_leave_send(world.sides[1].rdv);
-    expect_lost(recv, "has left the group", 0);
+    expect_peer_error(recv, "has left the group", 0);
     assert_null(strstr(world.sides[0].log_text, "was lost"));
     /* The transport of a rank that has left is still reported. */
     tryst_peer_info info = {.struct_size = sizeof info};
@@ -68,7 +68,7 @@ static void test_nothing_comes(void **state)
     world_settle(&world);
     assert_int_equal(tryst_op_test(recv), TRYST_IN_PROGRESS);
     world_advance(&world, 600 * NS_PER_MS);
-    expect_lost(recv, "was lost: reset", 1);
+    expect_peer_error(recv, "was lost: reset", 1);
     end(2);
 }
 
@@ -76,7 +76,7 @@ static void test_death_comes(void **state)
 {
     tryst_op *recv = begin_broken();
     world_link_cut(&world, 0, 1);
-    expect_lost(recv, "died", 1);
+    expect_peer_error(recv, "died", 1);
     end(2);
 }
 
@@ -107,10 +107,10 @@ static void failing_run(int which, bool leaves)
     if (leaves) {
         rendezvous_group_leave(world.sides[1].rdv);
         rendezvous_group_leave_send(world.sides[1].rdv);
-        expect_lost(ops[0], "has left the group", 0);
+        expect_peer_error(ops[0], "has left the group", 0);
     } else {
         world_advance(&world, 1500 * NS_PER_MS);
-        expect_lost(ops[0], "was lost: a message did not get through", 1);
+        expect_peer_error(ops[0], "was lost: a message did not get through", 1);
     }
     world_settle(&world);
     tryst_op_release(ops[1]);
@@ -136,7 +136,7 @@ static void test_meanwhile(void **state)
     assert_int_equal(tryst_op_test(send), TRYST_IN_PROGRESS);
     assert_int_equal(world.sides[0].rdv->counters.frames_sent, frames);
     world_advance(&world, 1500 * NS_PER_MS);
-    expect_lost(recv, "was lost: reset", 1);
+    expect_peer_error(recv, "was lost: reset", 1);
     world_done(send, TRYST_E_PEER);
     end(2);
 }

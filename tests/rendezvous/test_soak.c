@@ -83,7 +83,7 @@ static void on_done(void *arg, tryst_op *op, tryst_status status)
     end->calls++;
 }
 
-static tryst_status shape_take(void *arg, tryst_tensor *tensor)
+static tryst_status shape_alloc(void *arg, tryst_tensor *tensor)
 {
     struct end *end = arg;
     if (one_in(16)) {
@@ -121,7 +121,7 @@ static void submit(struct end *end, int side, tryst_step *step)
         params.flags |= TRYST_OP_BACKGROUND;
     params.priority = (int32_t)random_range(&rng, 5);
     if (end->alloc) {
-        params.alloc = shape_take;
+        params.alloc = shape_alloc;
         params.alloc_arg = end;
     }
     end->op = is_send
@@ -251,24 +251,24 @@ static void visit_submit(int side, int step)
     }
 }
 
-static bool visit_is_over(const struct visit *visit)
+static bool visit_is_finished(const struct visit *visit)
 {
     return visit->came && (!visit->step || (visit->next == OPS &&
                                             (visit->left || visit->manner == STAYS)));
 }
 
-static bool visits_are_over(void)
+static bool visits_are_finished(void)
 {
     for (int side = 0; side < SIDES; side++)
         for (int step = 0; step < STEPS; step++)
-            if (!visit_is_over(&visits[side][step]))
+            if (!visit_is_finished(&visits[side][step]))
                 return false;
     return true;
 }
 
 /* ---- knobs ------------------------------------------------------------------------- */
 
-static void knobs_turn(struct side *side)
+static void knobs_randomize(struct side *side)
 {
     bool *const knobs[] = {&side->hold_frames,  &side->hold_bulk,     &side->hold_sent,
                            &side->hold_cancels, &side->hold_dispatch, &side->still};
@@ -355,7 +355,7 @@ static void visit_check(const struct visit *visit, int step, bool failing)
     assert_non_null(strstr(error.text, "enough"));
 }
 
-static void hang_tell(void)
+static void pending_ops_dump(void)
 {
     for (int i = 0; i < OPS; i++)
         if ((pairs[i].send.op && tryst_op_test(pairs[i].send.op) == TRYST_IN_PROGRESS) ||
@@ -373,7 +373,7 @@ static void life_end(bool failing)
         knobs_release(&world.sides[i]);
     for (int i = 0; i < 2 * OPS; i++)
         world_advance(&world, NS_PER_S); /* deferred receives come again one a tick */
-    hang_tell();
+    pending_ops_dump();
     for (int i = 0; i < OPS; i++)
         check(&pairs[i], failing);
     for (int side = 0; side < SIDES; side++)
@@ -399,14 +399,14 @@ static void life_end(bool failing)
 
 /* ---- lives ------------------------------------------------------------------------- */
 
-static void life_turn(bool failing)
+static void life_step(bool failing)
 {
     int side = (int)random_range(&rng, SIDES);
     if (one_in(6))
         visit_next(side);
     visit_submit(side, (int)random_range(&rng, STEPS));
     if (one_in(4))
-        knobs_turn(&world.sides[random_range(&rng, SIDES)]);
+        knobs_randomize(&world.sides[random_range(&rng, SIDES)]);
     if (failing && one_in(6))
         alloc_fail_at(1 + random_range(&rng, 4));
     for (uint64_t n = random_range(&rng, 4); n > 0; n--)
@@ -450,8 +450,8 @@ static void life(bool failing)
             world_join(&world, i, (i + 1) % SIDES);
     pairs_make();
     visits_make();
-    while (!visits_are_over())
-        life_turn(failing);
+    while (!visits_are_finished())
+        life_step(failing);
     life_end(failing);
     world_close(&world);
     pairs_free();
@@ -460,7 +460,7 @@ static void life(bool failing)
 /* ---- short lives ------------------------------------------------------------------- */
 
 /* Turn the knobs that keep two sides from connecting at once. */
-static void contact_turn(struct side *side)
+static void contact_step(struct side *side)
 {
     side->refuses = (uint32_t)random_range(&rng, 3);
     side->unready = one_in(6);
@@ -471,7 +471,7 @@ static void contact_turn(struct side *side)
 
 /* Take the side one step further on its way out. A step may come before the previous one
  * has had its effect, as when the waits of tryst_group_close time out. */
-static void leave_turn(int side, int *stage)
+static void leave_step(int side, int *stage)
 {
     static void (*const stages[])(struct rendezvous *) = {
         rendezvous_group_leave, rendezvous_group_leave_send, rendezvous_group_cut};
@@ -524,11 +524,11 @@ static void short_life(void)
             visit_next(side);
         visit_submit(side, (int)random_range(&rng, STEPS));
         if (one_in(4))
-            contact_turn(&world.sides[random_range(&rng, SIDES)]);
+            contact_step(&world.sides[random_range(&rng, SIDES)]);
         if (one_in(4))
             clock_fake_advance(&world.clock, random_range(&rng, 3 * NS_PER_S));
         if (one_in(8))
-            leave_turn(side, &stages[side]);
+            leave_step(side, &stages[side]);
         for (uint64_t n = random_range(&rng, 4); n > 0; n--)
             world_pass(&world);
     }
@@ -536,7 +536,7 @@ static void short_life(void)
         knobs_release(&world.sides[i]);
     world.hold_links = false;
     for (int n = 0; n < 3 * SIDES; n++) {
-        leave_turn(n % SIDES, &stages[n % SIDES]);
+        leave_step(n % SIDES, &stages[n % SIDES]);
         world_settle(&world);
     }
     short_life_end();

@@ -37,7 +37,7 @@ static struct {
     bool passed[SENDS];            /* KEPT has been sent, by number - first */
     bool ended[SENDS];             /* ended at the producer, by number - first */
     struct record said[2 * SENDS];
-    size_t said_count, packed; /* records: made, and packed in frames */
+    size_t records_count_made, packed; /* records: made, and packed in frames */
     struct frame frames[FRAMES];
     size_t frames_count, read; /* frames: sent, and read */
     size_t records_read;
@@ -67,13 +67,13 @@ static void send_leaves(void)
 
 static void say(bool kept, uint64_t number)
 {
-    ends.said[ends.said_count++] = (struct record){kept, number};
+    ends.said[ends.records_count_made++] = (struct record){kept, number};
 }
 
 static void data_comes(void)
 {
     uint64_t number;
-    assert_true(stream_in_take(&ends.in, &number));
+    assert_true(stream_in_count_data(&ends.in, &number));
     assert_true(number == ends.first + ends.came++);
     if (!stream_in_overdue(&ends.in))
         return;
@@ -101,9 +101,9 @@ static void recv_done(size_t i, bool refuse)
 /* Send a frame with at most `max` of the records that are due. */
 static void frame_leaves(size_t max)
 {
-    size_t owed = ends.said_count - ends.packed;
+    size_t owed = ends.records_count_made - ends.packed;
     ends.packed += owed < max ? owed : max;
-    stream_in_ack(&ends.in, ends.packed == ends.said_count);
+    stream_in_ack(&ends.in, ends.packed == ends.records_count_made);
     assert_true(ends.frames_count < FRAMES);
     ends.frames[ends.frames_count++] =
         (struct frame){(uint32_t)ends.in.acked_base, ends.in.acked_mask, ends.packed};
@@ -128,10 +128,10 @@ static void record_comes(const struct record *record)
         assert_ptr_equal(stream_out_find(&ends.out, record->number), op);
         return;
     }
-    assert_ptr_equal(stream_out_take(&ends.out, record->number), op);
+    assert_ptr_equal(stream_out_remove(&ends.out, record->number), op);
     assert_false(list_linked(&op->late_node));
     send_ended(op);
-    assert_null(stream_out_take(&ends.out, record->number));
+    assert_null(stream_out_remove(&ends.out, record->number));
 }
 
 static void frame_comes(void)
@@ -160,7 +160,7 @@ static void frames_come(void)
 /* Send and read all that is due. */
 static void settle(void)
 {
-    if (ends.packed < ends.said_count || stream_in_is_owed(&ends.in))
+    if (ends.packed < ends.records_count_made || stream_in_is_owed(&ends.in))
         frame_leaves(SIZE_MAX);
     assert_false(stream_in_is_owed(&ends.in));
     frames_come();
@@ -184,7 +184,7 @@ static void ends_close(void)
     stream_out_close(&ends.out);
     assert_null(stream_out_find(&ends.out, ends.first));
     assert_false(stream_out_keep(&ends.out, ends.first));
-    assert_null(stream_out_take(&ends.out, ends.first));
+    assert_null(stream_out_remove(&ends.out, ends.first));
 }
 
 /* Send and receive n DATA. */
@@ -280,13 +280,13 @@ static void test_window(void **state)
     for (size_t f = 0; f < COUNT_OF(firsts); f++) {
         ends_open(firsts[f]);
         exchange(WINDOW);
-        assert_int_equal(ends.said_count, 0);
+        assert_int_equal(ends.records_count_made, 0);
         exchange(1);
-        assert_int_equal(ends.said_count, 1);
+        assert_int_equal(ends.records_count_made, 1);
         assert_true(ends.said[0].kept && ends.said[0].number == ends.first);
         settle();
         recv_done(0, false);
-        assert_int_equal(ends.said_count, 2);
+        assert_int_equal(ends.records_count_made, 2);
         settle();
         ends_close();
     }
@@ -325,7 +325,7 @@ static void test_mask_full_passed(void **state)
     settle();
     exchange(1);
     assert_true(ends.in.base == ends.first + WINDOW);
-    assert_int_equal(ends.said_count, 1);
+    assert_int_equal(ends.records_count_made, 1);
     settle();
     assert_false(ends.ended[0]);
     ends_close();
@@ -363,7 +363,7 @@ static void test_ring_full(void **state)
         for (size_t i = 0; i < STREAM_RING; i++)
             data_comes();
         struct stream_in in = ends.in; /* one more number had no place */
-        assert_false(stream_in_take(&in, &number));
+        assert_false(stream_in_count_data(&in, &number));
         settle();
         /* all but WINDOW are kept, without any receive */
         assert_true(ends.out.acked == ends.first + STREAM_RING - WINDOW);
@@ -490,7 +490,7 @@ static void test_late(void **state)
     }
     assert_null(stream_out_find(&ends.out, ends.first + LATE + WINDOW)); /* not sent */
     assert_false(stream_out_keep(&ends.out, ends.first + LATE + WINDOW));
-    assert_null(stream_out_take(&ends.out, ends.first - 1));
+    assert_null(stream_out_remove(&ends.out, ends.first - 1));
     ends_close();
 }
 

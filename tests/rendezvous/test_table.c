@@ -184,7 +184,7 @@ static void test_record_keys(void **state)
                                    rows[i].key, strlen(rows[i].key), 0, 1};
         tryst_status status = TRYST_IN_PROGRESS;
         struct entry *entry =
-            entry_take(scope, &group.roster, &named, rows[i].may_make, &status);
+            entry_resolve(scope, &group.roster, &named, rows[i].may_make, &status);
         assert_int_equal(status, rows[i].status);
         assert_int_equal(entry != NULL, status == TRYST_OK);
         assert_int_equal(scope->entries.count, 1);
@@ -298,7 +298,7 @@ static void test_scope_again(void **state)
     for (uint64_t id = 1; id <= STEPS; id++) {
         struct scope *scope = scope_make(id);
         assert_int_equal(scope->entries.count, 0);
-        assert_true(scope->state == SCOPE_EARLY && !scope->asked && !scope->step &&
+        assert_true(scope->state == SCOPE_EARLY && !scope->has_askers && !scope->step &&
                     scope->abort_status == TRYST_OK && !*scope->abort_text);
         for (int i = 0; i < KEYS; i++) {
             assert_null(
@@ -307,7 +307,7 @@ static void test_scope_again(void **state)
             assert_true(entry->send_next == 0 && entry->recv_next == 0);
             entry->send_next = entry->recv_next = 7;
         }
-        scope->asked = true;
+        scope->has_askers = true;
         scope->step = (void *)&seen;
         scope->abort_status = TRYST_E_ABORTED;
         strcpy(scope->abort_text, "why");

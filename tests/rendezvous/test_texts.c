@@ -78,7 +78,7 @@ static char *file_read(const char *path)
 
 /* Copy the literal that begins at `at` (a quote), with those that follow it; return the
  * end. */
-static const char *literal_take(const char *at, char *out)
+static const char *literal_read(const char *at, char *out)
 {
     while (*at == '"') {
         for (at++; *at && *at != '"'; at++)
@@ -103,7 +103,7 @@ static int texts_check(const char *source, const char *call)
         for (const char *quote = at;
              (quote = strchr(quote, '"')) != NULL && quote < end;) {
             char text[512];
-            quote = literal_take(quote, text);
+            quote = literal_read(quote, text);
             char *format = strstr(text, ": %");
             if (format)
                 *format = '\0'; /* cut the reason that follows */

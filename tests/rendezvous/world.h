@@ -69,7 +69,7 @@ struct world_ep {
     struct list_node node; /* in the side's `eps` */
     uint64_t id;           /* never used for another endpoint */
     int rank, peer;
-    bool told_ready, closing;
+    bool ready_reported, closing;
     bool unready; /* the endpoint never becomes ready */
     bool refuses; /* the endpoint reports that it cannot become ready */
     uint32_t posted_now;
@@ -93,7 +93,7 @@ struct side {
     struct world_rail rail;
     struct list eps;
     struct world_ep *ep_of[WORLD_RANKS_MAX]; /* the oldest endpoint towards each rank */
-    bool stirred;          /* something arrived for this side: a pass may have work */
+    bool has_events;       /* something arrived for this side: a pass may have work */
     struct list transfers; /* transfers that the dispatch may start */
     uint64_t in_flight_bytes, in_flight_high_bytes;
     /* Knobs: */
@@ -142,7 +142,7 @@ struct world {
     uint64_t ep_ids;
     const struct world_parts *parts; /* NULL: the world's own parts */
     struct list links;
-    bool links_stirred;
+    bool links_have_events;
     bool hold_links;      /* no link moves */
     bool links_backwards; /* the youngest link is served first */
     /* Links behave as TCP's: a connection is up, and its messages leave, only after a

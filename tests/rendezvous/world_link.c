@@ -25,7 +25,7 @@ struct link {
     void *arg;
     struct link_listener *accept; /* the listener, until the link is handed over */
     tryst_status fails;           /* the status of a connection that failed */
-    bool told, closed;
+    bool close_reported, closed;
     bool met; /* a listener accepted the connection */
     bool ran; /* the owner has made a pass */
 };
@@ -50,8 +50,8 @@ tryst_status link_listen(struct poller *poller, const struct log *log,
 
 static void link_stir(struct link *link)
 {
-    world_current->links_stirred = true;
-    link->side->stirred = true;
+    world_current->links_have_events = true;
+    link->side->has_events = true;
 }
 
 static void link_part(struct link *link)
@@ -258,8 +258,8 @@ static int link_run(struct link *link)
         free(message);
         count++;
     }
-    if (!link->closed && !link->other && !link->told && link->events) {
-        link->told = true;
+    if (!link->closed && !link->other && !link->close_reported && link->events) {
+        link->close_reported = true;
         if (link->fails)
             link->events->closed(link->arg, link, link->fails, "cannot connect: no way");
         else
@@ -318,7 +318,7 @@ void world_kill(struct world *world, int rank)
         struct link *link = peer ? peer->link.link : NULL;
         if (link && link->other) {
             link_part(link);
-            link->told = true; /* a dead rank gets no event */
+            link->close_reported = true; /* a dead rank gets no event */
         }
     }
     side->still = true;

@@ -101,7 +101,7 @@ static tryst_status on_ep_open(struct rail *rail, const struct ep_params *params
     list_init(&ep->sent);
     list_push_back(&ep_side(ep)->eps, &ep->node);
     ep_of_set(ep_side(ep), ep->peer);
-    ep_side(ep)->stirred = true;
+    ep_side(ep)->has_events = true;
     *ep_p = &ep->base;
     return TRYST_OK;
 }
@@ -114,7 +114,7 @@ static void on_ep_close(struct endpoint *ep)
 {
     assert_false(world_ep(ep)->closing);
     world_ep(ep)->closing = true;
-    ep_side(world_ep(ep))->stirred = true;
+    ep_side(world_ep(ep))->has_events = true;
 }
 
 static _Alignas(8) uint8_t begun[FRAME_BYTES_MAX];
@@ -189,7 +189,7 @@ void world_arrive(struct world *world, int from, int to, uint64_t ep_id, bool is
     struct list_node *node = list_pop_front(is_bulk ? &ep->sends_away : &ep->frames_away);
     assert_non_null(node);
     list_push_back(is_bulk ? &ep->sends : &ep->frames, node);
-    world->sides[to].stirred = true;
+    world->sides[to].has_events = true;
 }
 
 static void on_bulk_cancel(struct endpoint *base, struct bulk *bulk)
@@ -197,7 +197,7 @@ static void on_bulk_cancel(struct endpoint *base, struct bulk *bulk)
     struct world_ep *ep = world_ep(base);
     list_remove(&bulk_state(bulk)->node);
     bulk_push(&ep->canceled, bulk);
-    ep_side(ep)->stirred = true;
+    ep_side(ep)->has_events = true;
 }
 
 static void recv_done(struct world_ep *ep, struct bulk *bulk, tryst_status status,
@@ -223,7 +223,7 @@ static void bulk_arrive(struct world_ep *ep, struct world_ep *from, struct bulk 
 {
     struct bulk *recv = posted_find(ep, send->tag);
     bulk_push(&from->sent, send);
-    ep_side(from)->stirred = true;
+    ep_side(from)->has_events = true;
     if (ep_side(from)->sends_fail)
         return;
     if (!recv) {
@@ -311,8 +311,8 @@ static int ep_progress(struct world *world, struct world_ep *ep)
     }
     if (ep->unready)
         return 0;
-    if (!ep->told_ready) {
-        ep->told_ready = true;
+    if (!ep->ready_reported) {
+        ep->ready_reported = true;
         ep->base.rail->events->ready(&ep->base,
                                      ep->refuses ? TRYST_E_UNREACHABLE : TRYST_OK,
                                      ep->refuses ? "it cannot" : "made up");

@@ -52,8 +52,8 @@ static bool class_is_posted(const struct replay *replay, int rank,
 
 /* Fail if background starts before training, unless training has started fifteen times
  * background's bytes since. */
-static void turn_check(const struct replay *replay, const struct sim_entry *entry,
-                       int64_t *owed, struct finding *finding)
+static void deficit_check(const struct replay *replay, const struct sim_entry *entry,
+                          int64_t *owed, struct finding *finding)
 {
     const struct replayed *transfer = &replay->transfers[entry->which];
     int64_t bytes = (int64_t)replayed_slice_bytes(transfer, transfer->next);
@@ -89,7 +89,7 @@ void check_inversions(const struct sim *sim, struct finding *finding)
             if (first && urgency_before(&first->urgency, &transfer->urgency))
                 report(finding, entry, "started before a more urgent transfer",
                        first - replay.transfers, 0);
-            turn_check(&replay, entry, &owed[entry->rank], finding);
+            deficit_check(&replay, entry, &owed[entry->rank], finding);
         }
         replay_apply(&replay, entry);
     }
@@ -176,7 +176,7 @@ struct waits {
     uint64_t disturbed_ns; /* time after the last action of the script */
 };
 
-static void waits_look(struct waits *waits, int rank)
+static void waits_update(struct waits *waits, int rank)
 {
     struct replay *replay = &waits->replay;
     for (int i = 0; i < replay->count; i++) {
@@ -242,7 +242,7 @@ void check_waits(const struct sim *sim, struct finding *finding)
             wait_end(sim, &waits, entry, finding);
         replay_apply(&waits.replay, entry);
         if (entry->event == SIM_ADD || entry->event == SIM_RAISE)
-            waits_look(&waits, entry->rank);
+            waits_update(&waits, entry->rank);
         if (entry->event == SIM_ADD || entry->event == SIM_POSTED)
             wait_begin(&waits, entry);
     }

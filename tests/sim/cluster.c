@@ -25,7 +25,8 @@ static int *nodes_number(const struct graph *graph)
 }
 
 /* Add the link, and return its number in the network; -1: the link is down. */
-static int link_take(struct net *net, const struct graph_link *link, const int *numbers)
+static int graph_link_add_net(struct net *net, const struct graph_link *link,
+                              const int *numbers)
 {
     double bytes_per_s = link->bytes_per_s.value;
     double latency_ns = link->latency_ns.value;
@@ -50,7 +51,7 @@ static void on_link(void *arg, uint32_t link, double share)
     net_way_add(walk->net, walk->from, walk->to, walk->links[link], share);
 }
 
-static void ways_take(struct net *net, struct overlay *overlay, const int *links)
+static void ways_find(struct net *net, struct overlay *overlay, const int *links)
 {
     struct walk walk = {.net = net, .links = links};
     for (walk.from = 0; walk.from < net->ends; walk.from++)
@@ -68,9 +69,9 @@ void cluster_make(struct net *net, struct overlay *overlay, uint32_t packet_byte
     assert_non_null(links);
     net_init(net, (int)graph->nodes_count, (int)graph->ranks_count, packet_bytes);
     for (uint32_t i = 0; i < graph->links_count; i++)
-        links[i] = link_take(net, &graph->links[i], numbers);
+        links[i] = graph_link_add_net(net, &graph->links[i], numbers);
     net_routes(net);
-    ways_take(net, overlay, links);
+    ways_find(net, overlay, links);
     free(links);
     free(numbers);
 }

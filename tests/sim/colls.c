@@ -50,7 +50,7 @@ struct above sim_colls_open(struct sim *sim, struct side *side)
     assert_int_equal(colls_open(&host, side->config, &rank->colls), TRYST_OK);
     if (sim->params.plan) {
         assert_int_equal(
-            group_plan_take(sim->params.plan, (uint32_t)side->rank, 0, &rank->plan),
+            group_plan_copy(sim->params.plan, (uint32_t)side->rank, 0, &rank->plan),
             TRYST_OK);
         colls_plan_set(rank->colls, &rank->plan->coll);
     }
@@ -180,7 +180,7 @@ void sim_coll_act(struct sim *sim, const struct sim_action *action)
                 action->what, action->value);
         return;
     }
-    sim->world.sides[rank].stirred = true;
+    sim->world.sides[rank].has_events = true;
     if (action->kind == SIM_DO_COLL) {
         part_submit(sim, coll, part);
         return;

@@ -73,7 +73,7 @@ static void event_add(struct net *net, struct net_event event)
     net->events[at] = event;
 }
 
-static struct net_event event_take(struct net *net)
+static struct net_event net_event_pop(struct net *net)
 {
     struct net_event first = net->events[0];
     struct net_event last = net->events[--net->events_count];
@@ -258,7 +258,8 @@ static void packet_queue(struct net *net, uint64_t now_ns, struct net_packet *pa
     link_start(net, now_ns, link);
 }
 
-static struct net_message *message_take(struct net *net, const struct net_message *from)
+static struct net_message *net_message_add(struct net *net,
+                                           const struct net_message *from)
 {
     struct list_node *node = list_pop_front(&net->free_messages);
     struct net_message *message =
@@ -274,7 +275,7 @@ static struct net_message *message_take(struct net *net, const struct net_messag
 void net_send(struct net *net, uint64_t now_ns, const struct net_message *params,
               uint64_t bytes)
 {
-    struct net_message *message = message_take(net, params);
+    struct net_message *message = net_message_add(net, params);
     assert_true(bytes > 0);
     message->packets = (uint32_t)((bytes + net->packet_bytes - 1) / net->packet_bytes);
     while (bytes) {
@@ -333,7 +334,7 @@ static void link_arrive(struct net *net, uint64_t now_ns, int number)
 void net_run(struct net *net, uint64_t now_ns)
 {
     while (net->events_count && net->events[0].at_ns <= now_ns) {
-        struct net_event event = event_take(net);
+        struct net_event event = net_event_pop(net);
         assert_true(event.at_ns == now_ns);
         if (event.is_arrival) {
             link_arrive(net, now_ns, event.link);

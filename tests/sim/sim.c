@@ -324,7 +324,7 @@ static void rank_leave_begin(struct sim *sim, int which)
     memset(rank->steps, 0, sizeof rank->steps); /* closed together with the group */
     rank->leaving = 1;
     rank->leave_until_ns = sim->world.clock.now_ns + LEAVE_NS;
-    sim->world.sides[which].stirred = true;
+    sim->world.sides[which].has_events = true;
 }
 
 /* Make passes until the rank has no work, as its thread would before its sleep. */
@@ -344,7 +344,7 @@ static void rank_run(struct sim *sim, int which)
     }
     int stage = sim->ranks[which].leaving;
     rank_leave(sim, which);
-    sim->world.sides[which].stirred |= sim->ranks[which].leaving != stage;
+    sim->world.sides[which].has_events |= sim->ranks[which].leaving != stage;
     uint64_t now = sim->world.clock.now_ns;
     uint64_t next = rendezvous_next_ns(rdv);
     if (stage == 1 || stage == 2)
@@ -376,16 +376,16 @@ static void ranks_run(struct sim *sim)
     sim->moved = false;
     for (int turn = 0; again; turn++) {
         assert_true(turn < 100000);
-        again = world->links_stirred;
-        world->links_stirred = false;
+        again = world->links_have_events;
+        world->links_have_events = false;
         if (again)
             world_links_run(world);
         for (int i = 0; i < world->size; i++) {
             struct side *side = &world->sides[i];
-            if (!side->stirred || side->still || side->away)
+            if (!side->has_events || side->still || side->away)
                 continue;
             again = true;
-            side->stirred = false;
+            side->has_events = false;
             rank_run(sim, i);
         }
     }
@@ -411,7 +411,7 @@ static void moment_run(struct sim *sim, uint64_t at_ns)
     sim->moved = true;
     for (int i = 0; i < sim->world.size; i++)
         if (sim->ranks[i].next_ns && sim->ranks[i].next_ns <= at_ns)
-            sim->world.sides[i].stirred = true;
+            sim->world.sides[i].has_events = true;
 }
 
 /* Run until no packet is in flight. */
@@ -419,8 +419,8 @@ static void on_settle(struct world *world)
 {
     struct sim *sim = sim_of(world);
     for (int i = 0; i < world->size; i++)
-        world->sides[i].stirred = !sim->ranks[i].killed;
-    world->links_stirred = true;
+        world->sides[i].has_events = !sim->ranks[i].killed;
+    world->links_have_events = true;
     ranks_run(sim);
     while (net_next_ns(&sim->net) != UINT64_MAX) {
         moment_run(sim, net_next_ns(&sim->net));
@@ -502,7 +502,7 @@ static void end_act(struct sim *sim, const struct sim_action *action)
         sim_act(sim, now_ns(sim) + NS_PER_MS, kind, action->what, action->value);
         return;
     }
-    sim->world.sides[rank].stirred = true;
+    sim->world.sides[rank].has_events = true;
     if (kind == SIM_DO_SEND || kind == SIM_DO_RECV) {
         end_submit(sim, transfer, end);
         return;
@@ -525,7 +525,7 @@ static void rank_kill(struct sim *sim, int rank)
 {
     world_kill(&sim->world, rank);
     sim->ranks[rank].killed = true;
-    sim->world.links_stirred = true;
+    sim->world.links_have_events = true;
 }
 
 static void action_run(struct sim *sim, const struct sim_action *action)
@@ -556,7 +556,7 @@ static void action_run(struct sim *sim, const struct sim_action *action)
     case SIM_DO_RANK_STOP: side->away = true; break;
     case SIM_DO_RANK_GO:
         side->away = false;
-        side->stirred = sim->world.links_stirred = true;
+        side->has_events = sim->world.links_have_events = true;
         break;
     default: rank_kill(sim, action->what); break;
     }

@@ -17,7 +17,7 @@
 
 /* A thread that waits under a test's clock reads the clock every 20 ms: after FIRST_MS,
  * it has read the clock or is awake. */
-enum { ASLEEP_FIRST_MS = 100, ASLEEP_LOOKS = 5, ASLEEP_TURNS = 20000 };
+enum { ASLEEP_FIRST_MS = 100, ASLEEP_CHECKS = 5, ASLEEP_POLLS = 20000 };
 
 /* Return the state of thread `id` of this process, as in /proc; 'X' if the thread has
  * ended. */
@@ -36,7 +36,7 @@ static inline char thread_state(const char *id)
 
 /* Return the number of threads of this process; *awake_p: how many of the other threads
  * do not sleep. */
-static inline int threads_look(int *awake_p)
+static inline int process_threads_count(int *awake_p)
 {
     int count = 0;
     DIR *dir = opendir("/proc/self/task");
@@ -60,22 +60,22 @@ static inline bool threads_asleep(void)
 {
     int looks = 0, awake;
     usleep(ASLEEP_FIRST_MS * 1000);
-    for (int i = 0; i < ASLEEP_TURNS && looks < ASLEEP_LOOKS; i++) {
-        (void)threads_look(&awake);
+    for (int i = 0; i < ASLEEP_POLLS && looks < ASLEEP_CHECKS; i++) {
+        (void)process_threads_count(&awake);
         looks = awake ? 0 : looks + 1;
         usleep(1000);
     }
-    return looks == ASLEEP_LOOKS;
+    return looks == ASLEEP_CHECKS;
 }
 
 /* Return the number of threads as soon as it is at most `most`: the kernel lists a thread
  * for a moment after it was joined. */
 static inline int threads_settle(int most)
 {
-    int awake, count = threads_look(&awake);
-    for (int i = 0; i < ASLEEP_TURNS && count > most; i++) {
+    int awake, count = process_threads_count(&awake);
+    for (int i = 0; i < ASLEEP_POLLS && count > most; i++) {
         usleep(1000);
-        count = threads_look(&awake);
+        count = process_threads_count(&awake);
     }
     return count;
 }

@@ -26,7 +26,7 @@ static inline bool descriptor_is_tcp(int fd)
 
 /* Count the descriptors, without the one that reads /proc; all 0 where /proc is not
  * readable. */
-static inline struct descriptors descriptors_look(void)
+static inline struct descriptors descriptors_count(void)
 {
     struct descriptors found = {0};
     DIR *dir = opendir("/proc/self/fd");
@@ -45,7 +45,7 @@ static inline struct descriptors descriptors_look(void)
 
 static inline int descriptors_open(void)
 {
-    return descriptors_look().all;
+    return descriptors_count().all;
 }
 
 #endif

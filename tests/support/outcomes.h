@@ -85,8 +85,8 @@ static inline bool outcome_row_allows(const struct outcome_row *row,
 
 /* True if the end may report its status; sets *cause_p if the event that ended the pair
  * may have been at this end. */
-static inline bool outcome_may_say(const struct outcome_end *end,
-                                   const struct outcome_end *peer, bool *cause_p)
+static inline bool outcome_is_allowed(const struct outcome_end *end,
+                                      const struct outcome_end *peer, bool *cause_p)
 {
     bool may = false;
     for (size_t i = 0; i < sizeof outcome_rows / sizeof outcome_rows[0]; i++) {
@@ -131,10 +131,10 @@ static inline const char *outcome_fault(const struct outcome_pair *pair)
      * acknowledgement. */
     if (received && !torn && !pair->refused)
         return "the receive ended as matched, and its send did not";
-    if (send->facts & OUTCOME_SUBMITTED && !outcome_may_say(send, recv, &cause))
+    if (send->facts & OUTCOME_SUBMITTED && !outcome_is_allowed(send, recv, &cause))
         return "no event explains the status of the send";
     if (!received && recv->facts & OUTCOME_SUBMITTED &&
-        !outcome_may_say(recv, send, &cause))
+        !outcome_is_allowed(recv, send, &cause))
         return "no event explains the status of the receive";
     return cause || received || !submitted ? NULL
                                            : "each end reports that the other gave up";

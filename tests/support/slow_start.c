@@ -34,7 +34,7 @@ static void real_find(const char *library, const char *name, void *function_p)
     memcpy(function_p, &symbol, sizeof symbol);
 }
 
-static void pause_take(unsigned ms)
+static void pause_sleep(unsigned ms)
 {
     struct timespec left = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
     while (ms && nanosleep(&left, &left) != 0 && errno == EINTR)
@@ -47,7 +47,7 @@ int ucp_init_version(unsigned major, unsigned minor, const void *params,
     int (*real)(unsigned, unsigned, const void *, const void *, void **);
     real_find("libucp.so.0", "ucp_init_version", &real);
     atomic_fetch_add(&slow_start_begun, 1);
-    pause_take(slow_start_ms);
+    pause_sleep(slow_start_ms);
     int rc = slow_start_fails ? UCS_ERR_IO : real(major, minor, params, config, context);
     atomic_fetch_add(&slow_start_ended, 1);
     return rc;
@@ -66,7 +66,7 @@ int fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t
     int (*real)(uint32_t, const char *, const char *, uint64_t, const void *, void **);
     real_find("libfabric.so.1", "fi_getinfo", &real);
     static _Atomic(int) called;
-    pause_take(first_ms(&called, slow_start_ms / 2));
+    pause_sleep(first_ms(&called, slow_start_ms / 2));
     return real(version, node, service, flags, hints, info);
 }
 
@@ -76,7 +76,7 @@ int fi_fabric(void *attr, void **fabric, void *context)
     static _Atomic(int) called;
     real_find("libfabric.so.1", "fi_fabric", &real);
     atomic_fetch_add(&slow_start_begun, 1);
-    pause_take(first_ms(&called, slow_start_ms - slow_start_ms / 2));
+    pause_sleep(first_ms(&called, slow_start_ms - slow_start_ms / 2));
     int rc = slow_start_fails ? FI_EIO_CODE : real(attr, fabric, context);
     atomic_fetch_add(&slow_start_ended, 1);
     return rc;

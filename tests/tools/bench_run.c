@@ -124,7 +124,7 @@ void expect_exit(const run *self, const char *words, int exit_status)
     }
 }
 
-void expect_says(const char *text, const char *words, const char *says)
+void expect_text(const char *text, const char *words, const char *says)
 {
     if (!strstr(text, says)) {
         fail_msg("pp_bench %s: the output does not contain \"%s\":\n%s", words, says,

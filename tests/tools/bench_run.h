@@ -30,6 +30,6 @@ void bench_end(run *self);
 /* Start and end a run; the result is valid until the next run. */
 const run *bench(const char *words);
 void expect_exit(const run *self, const char *words, int exit_status);
-void expect_says(const char *text, const char *words, const char *says);
+void expect_text(const char *text, const char *words, const char *says);
 
 #endif

@@ -67,7 +67,7 @@ static void test_refuses(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const run *self = bench(rows[i].words);
         expect_exit(self, rows[i].words, 2);
-        expect_says(self->err, rows[i].words, rows[i].says);
+        expect_text(self->err, rows[i].words, rows[i].says);
         assert_string_equal(self->out, "");
     }
 }
@@ -97,20 +97,20 @@ static void test_refuses_files(void **state)
         snprintf(words, sizeof words, "-n 2 --schedule %s", in_folder("bad.csv"));
         const run *self = bench(words);
         expect_exit(self, words, 2);
-        expect_says(self->err, words, rows[i].says);
+        expect_text(self->err, words, rows[i].says);
     }
     write_file("short.txt", "too short");
     snprintf(words, sizeof words, "-n 2 --data %s", in_folder("short.txt"));
     const run *self = bench(words);
     expect_exit(self, words, 2);
-    expect_says(self->err, words, "short.txt");
+    expect_text(self->err, words, "short.txt");
 }
 
 static void test_help(void **state)
 {
     const run *self = bench("--help");
     expect_exit(self, "--help", 0);
-    expect_says(self->out, "--help", "--save-weights FILE");
+    expect_text(self->out, "--help", "--save-weights FILE");
     assert_string_equal(self->err, "");
 }
 
@@ -221,16 +221,16 @@ static void test_leaves_behind(void **state)
         in_folder("run.trace"));
     const run *self = bench(words);
     expect_exit(self, words, 0);
-    expect_says(self->out, words, "step  12/12");
-    expect_says(self->out, words, "bitwise equal");
-    expect_says(self->out, words, "all  exposed  measured predicted");
+    expect_text(self->out, words, "step  12/12");
+    expect_text(self->out, words, "bitwise equal");
+    expect_text(self->out, words, "all  exposed  measured predicted");
     json_t *document = load_json("run.json");
     check_json(document, 12, 3);
     json_decref(document);
     read_into(in_folder("run.svg"), svg, sizeof svg);
-    expect_says(svg, words, "1f1b, 3 ranks, 4 micro-batches: step 12 of 12");
-    expect_says(svg, words, ">rank 2<");
-    expect_says(svg, words, "receive gradient of stage 1");
+    expect_text(svg, words, "1f1b, 3 ranks, 4 micro-batches: step 12 of 12");
+    expect_text(svg, words, ">rank 2<");
+    expect_text(svg, words, "receive gradient of stage 1");
     check_safetensors("run.safetensors");
     check_trace("run.trace", 3);
 }
@@ -257,7 +257,7 @@ static void test_layer_a_rank(void **state)
                  stages[i / 2], i % 2 ? in_folder("split.csv") : "1f1b");
         const run *self = bench(words);
         expect_exit(self, words, 0);
-        expect_says(self->out, words, "bitwise equal");
+        expect_text(self->out, words, "bitwise equal");
     }
 }
 
@@ -272,7 +272,7 @@ static void test_json_on_stdout(void **state)
     json_t *document = json_loads(self->out, 0, &error);
     assert_non_null(document);
     json_decref(document);
-    expect_says(self->err, words, "loss");
+    expect_text(self->err, words, "loss");
 }
 
 /* ---- equal bits -------------------------------------------------------------------- */
@@ -285,7 +285,7 @@ static void digest_of(const char *words, char digest[40])
     snprintf(all, sizeof all, "%s --check --json %s", words, in_folder("m.json"));
     const run *self = bench(all);
     expect_exit(self, all, 0);
-    expect_says(self->out, all, "bitwise equal");
+    expect_text(self->out, all, "bitwise equal");
     json_t *document = load_json("m.json");
     snprintf(digest, 40, "%s",
              json_string_value(json_object_get(document, "weights_digest")));
@@ -387,9 +387,9 @@ static void test_faults(void **state)
                      schedules[s], faults[i]);
             const run *self = bench(words);
             expect_exit(self, words, 1);
-            expect_says(self->err, words, "check failed");
+            expect_text(self->err, words, "check failed");
             /* swapped or stale values show in the same step, dropped ones in the next */
-            expect_says(self->err, words,
+            expect_text(self->err, words,
                         strcmp(faults[i], "drop") == 0 ? "step 3" : "step 2");
         }
     }

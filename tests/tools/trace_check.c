@@ -251,7 +251,7 @@ static struct counter *counter_of(const json_t *event)
     return &counters[counters_count++];
 }
 
-static void counter_take(const json_t *event)
+static void counter_check(const json_t *event)
 {
     const json_t *args = json_object_get(event, "args");
     double now = number_of(args, "in flight"), window = number_of(args, "window");
@@ -305,7 +305,7 @@ int main(int argc, char **argv)
         else if (strcmp(phase, "X") == 0)
             span_add(event);
         else if (strcmp(phase, "C") == 0)
-            counter_take(event);
+            counter_check(event);
     }
     counters_check();
     spans_check();

@@ -99,7 +99,7 @@ static char *list_of(const struct index_set *set)
     struct text text = {0};
     char *list;
     index_set_write(set, &text);
-    assert_int_equal(text_take(&text, NULL, &list), TRYST_OK);
+    assert_int_equal(text_release(&text, NULL, &list), TRYST_OK);
     return list;
 }
 
@@ -144,7 +144,7 @@ static void masks(void **state)
         struct text text = {0};
         char *list = list_of(&set), *mask;
         index_set_write_mask(&set, "", &text);
-        assert_int_equal(text_take(&text, NULL, &mask), TRYST_OK);
+        assert_int_equal(text_release(&text, NULL, &mask), TRYST_OK);
         assert_string_equal(list, cases[i].list);
         assert_string_equal(mask, cases[i].written);
         mem_free(list);

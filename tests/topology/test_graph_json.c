@@ -52,7 +52,7 @@ static char *text_of(const struct graph *graph)
     struct text text = {0};
     char *string;
     graph_json_write(graph, &text);
-    assert_int_equal(text_take(&text, NULL, &string), TRYST_OK);
+    assert_int_equal(text_release(&text, NULL, &string), TRYST_OK);
     return string;
 }
 
@@ -152,7 +152,7 @@ static tryst_status there_and_back(void)
     if (status != TRYST_OK)
         return status;
     graph_json_write(graph, &text);
-    status = text_take(&text, NULL, &string);
+    status = text_release(&text, NULL, &string);
     graph_close(graph);
     if (status == TRYST_OK)
         mem_free(string);

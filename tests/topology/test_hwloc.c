@@ -19,12 +19,12 @@ static char *text_of(const struct graph *graph)
     struct text text = {0};
     char *string;
     graph_json_write(graph, &text);
-    assert_int_equal(text_take(&text, NULL, &string), TRYST_OK);
+    assert_int_equal(text_release(&text, NULL, &string), TRYST_OK);
     return string;
 }
 
 /* Return the graph of a loaded topology as text; closes the topology. */
-static char *look_of(hwloc_topology_t topology, enum graph_origin origin)
+static char *graph_text_get(hwloc_topology_t topology, enum graph_origin origin)
 {
     static const struct machine_build build = {
         .prefix = "", .ranks = true, .network = GRAPH_NONE};
@@ -84,7 +84,7 @@ static void hwloc_synthetics(void **state)
         assert_int_equal(
             calls->hwloc_topology_set_synthetic(topology, synthetics[i].text), 0);
         assert_int_equal(calls->hwloc_topology_load(topology), 0);
-        char *look = look_of(topology, ORIGIN_IMPORTED);
+        char *look = graph_text_get(topology, ORIGIN_IMPORTED);
         print_message("%s\n%s", synthetics[i].text, look);
         assert_int_equal(count_of(look, "\"kind\": \"package\""), synthetics[i].packages);
         assert_int_equal(count_of(look, "\"kind\": \"numa\""), synthetics[i].numas);
@@ -124,7 +124,7 @@ static void same_as_hwloc(const char *name)
     graph_close(graph);
     comments_cut(text);
     assert_true(hwloc_topology_open(calls, text, &topology));
-    char *theirs = look_of(topology, ORIGIN_IMPORTED);
+    char *theirs = graph_text_get(topology, ORIGIN_IMPORTED);
     /* hwloc keeps speeds as float: the last digits differ */
     assert_int_equal(count_of(ours, "\n"), count_of(theirs, "\n"));
     for (const char *a = ours, *b = theirs; *a && *b; a++, b++) {

@@ -65,8 +65,8 @@ static void dump_comes_back(const struct graph *graph)
 }
 
 /* Check that the graph of `text` prints as machines/<name>.txt. */
-static void look_is(const char *text, size_t bytes, const char *name,
-                    enum graph_format format)
+static void graph_text_check(const char *text, size_t bytes, const char *name,
+                             enum graph_format format)
 {
     char file[64];
     struct err err = ERR_INIT;
@@ -96,7 +96,7 @@ static void saved(const char *name)
     size_t bytes;
     snprintf(file, sizeof file, "%s.xml", name);
     char *text = file_read(file, &bytes);
-    look_is(text, bytes, name, GRAPH_TEXT);
+    graph_text_check(text, bytes, name, GRAPH_TEXT);
     test_free(text);
 }
 
@@ -129,7 +129,7 @@ static void synthetic(void **state)
 {
     static const char words[] =
         "node:2 numa:2 gpu:4 nvlink:450GB nic:2x400Gb latency:2us upi:20GB";
-    look_is(words, strlen(words), "synthetic", GRAPH_TEXT);
+    graph_text_check(words, strlen(words), "synthetic", GRAPH_TEXT);
 }
 
 /* The wires of a cluster or a probe have no kind: they show as a network, between every

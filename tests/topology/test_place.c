@@ -100,12 +100,12 @@ static void expect(const struct graph *graph, const uint32_t *nodes, uint32_t de
                    uint32_t ranks, const struct place_pair *pairs, uint32_t pairs_count,
                    const char *expected)
 {
-    const struct place_ask ask = {.graph = graph,
-                                  .nodes = nodes,
-                                  .devices_count = devices,
-                                  .ranks_count = ranks,
-                                  .pairs = pairs,
-                                  .pairs_count = pairs_count};
+    const struct place_request ask = {.graph = graph,
+                                      .nodes = nodes,
+                                      .devices_count = devices,
+                                      .ranks_count = ranks,
+                                      .pairs = pairs,
+                                      .pairs_count = pairs_count};
     struct place place;
     char got[64] = "";
     assert_int_equal(place_decide(&ask, &place), TRYST_OK);
@@ -287,12 +287,12 @@ static void test_is_best(void **state)
             pairs[i] = (struct place_pair){a, b, 1 + draw(&seed, 3)};
             self.pairs[a < b ? a : b][a < b ? b : a] += pairs[i].weight;
         }
-        const struct place_ask ask = {.graph = graph,
-                                      .nodes = gpus,
-                                      .devices_count = RANDOM_DEVICES,
-                                      .ranks_count = self.ranks,
-                                      .pairs = pairs,
-                                      .pairs_count = COUNT_OF(pairs)};
+        const struct place_request ask = {.graph = graph,
+                                          .nodes = gpus,
+                                          .devices_count = RANDOM_DEVICES,
+                                          .ranks_count = self.ranks,
+                                          .pairs = pairs,
+                                          .pairs_count = COUNT_OF(pairs)};
         struct place place;
         assert_int_equal(place_decide(&ask, &place), TRYST_OK);
         try_all(&self, devices, 0, 0);

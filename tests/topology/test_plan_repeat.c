@@ -50,7 +50,7 @@ static int plans_print(void)
                                      .plan = plan,
                                      .ring_s_per_byte = INFINITY};
         plan_json_write(&report, &text);
-        if (text_take(&text, NULL, &json))
+        if (text_release(&text, NULL, &json))
             return 1;
         printf("network %u: %s of %u, digest %016llx\n%s\n", seed, net_names[family], n,
                (unsigned long long)plan->digest, json);

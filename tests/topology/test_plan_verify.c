@@ -264,7 +264,7 @@ static char *plan_json(struct graph *graph, enum plan_op op, uint32_t root)
     report.sizes = sizes;
     report.sizes_sum_bytes_per_s = 7e9;
     plan_json_write(&report, &text);
-    assert_int_equal(text_take(&text, NULL, &json), TRYST_OK);
+    assert_int_equal(text_release(&text, NULL, &json), TRYST_OK);
     plan_sizes_close(sizes);
     plan_close(plan);
     overlay_close(overlay);

@@ -173,7 +173,7 @@ static void end_run(struct node *node, bool first)
         printf("%s; ", node->text);
     work(node, first);
     if (!first)
-        while (!node->link_lost)
+        while (!node->link_is_closed)
             node_pump(node);
     node_close(node);
 }

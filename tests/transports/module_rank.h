@@ -169,7 +169,7 @@ static inline tryst_status rank_ep_open(struct module_rank *rank, int me, int li
 }
 
 /* Run one turn: the link, then the fabric. Return the number of the fabric's events. */
-static inline int rank_turn(struct module_rank *rank)
+static inline int rank_progress(struct module_rank *rank)
 {
     char message[4352];
     ssize_t bytes;

@@ -206,14 +206,14 @@ static bool link_read(struct node *node)
     ssize_t got = recvmsg(node->link, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (got <= 0) {
         if (got == 0 || (errno != EAGAIN && errno != EINTR))
-            node->link_lost = true;
+            node->link_is_closed = true;
         return false;
     }
     struct cmsghdr *header = CMSG_FIRSTHDR(&message);
     if (header && header->cmsg_type == SCM_RIGHTS)
         memcpy(&fd, CMSG_DATA(header), sizeof fd);
     if (type == 'D')
-        node->doorbells_heard++;
+        node->doorbells_received++;
     if (fd >= 0 && node->drop_fds) {
         close(fd);
         fd = -1;
@@ -228,7 +228,7 @@ static bool link_read(struct node *node)
 int node_pump(struct node *node)
 {
     int count = 0;
-    while (node->link >= 0 && !node->link_lost && link_read(node))
+    while (node->link >= 0 && !node->link_is_closed && link_read(node))
         count++;
     if (node->rail)
         count += node->ops->progress(node->rail);

@@ -31,13 +31,13 @@ struct node {
     struct rail *rail;
     struct endpoint *ep;
     struct ep_params params;
-    int link;       /* this node's end of the socket pair; -1: loopback */
-    bool link_lost; /* the other end is closed */
+    int link;            /* this node's end of the socket pair; -1: loopback */
+    bool link_is_closed; /* the other end is closed */
     /* Events received. */
     bool ready, failed, closed;
     tryst_status ready_status, failed_status;
     char text[TRANSPORT_TEXT_MAX]; /* from ready or failed */
-    uint64_t frames, frames_bytes, unexpected, doorbells, doorbells_heard;
+    uint64_t frames, frames_bytes, unexpected, doorbells, doorbells_received;
     uint64_t last_tag;
     /* Called for each frame, if set. */
     void (*on_frame)(struct node *node, const void *data, size_t bytes);

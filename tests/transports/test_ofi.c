@@ -33,8 +33,8 @@ static void deadline_set(void)
 static void turn(void)
 {
     assert_true(clock_monotonic_ns() < deadline_ns);
-    (void)rank_turn(&ranks[0]);
-    (void)rank_turn(&ranks[1]);
+    (void)rank_progress(&ranks[0]);
+    (void)rank_progress(&ranks[1]);
 }
 
 #define UNTIL(condition)     \
@@ -198,20 +198,20 @@ static void loopback(void **state)
     assert_int_equal(rank_ep_open(&ranks[0], 0, -1, 5), TRYST_OK);
     deadline_set();
     while (!ranks[0].ready && clock_monotonic_ns() < deadline_ns)
-        (void)rank_turn(&ranks[0]);
+        (void)rank_progress(&ranks[0]);
     assert_int_equal(ranks[0].ready_status, TRYST_OK);
     bulk_set(&recv, 9, in, sizeof in);
     bulk_set(&send, 9, out, sizeof out);
     assert_int_equal(ranks[0].rail->ops->bulk_recv(ranks[0].ep, &recv.bulk), TRYST_OK);
     assert_int_equal(ranks[0].rail->ops->bulk_send(ranks[0].ep, &send.bulk), TRYST_OK);
     while (!(recv.done && send.done) && clock_monotonic_ns() < deadline_ns)
-        (void)rank_turn(&ranks[0]);
+        (void)rank_progress(&ranks[0]);
     assert_int_equal(recv.status, TRYST_OK);
     assert_string_equal(in, "to myself");
     assert_int_equal(ranks[0].unexpected, 0);
     ranks[0].rail->ops->ep_close(ranks[0].ep);
     while (ranks[0].ep && clock_monotonic_ns() < deadline_ns)
-        (void)rank_turn(&ranks[0]);
+        (void)rank_progress(&ranks[0]);
     assert_null(ranks[0].ep);
     rank_stop(&ranks[0]);
 }
@@ -364,7 +364,7 @@ static _Noreturn void victim(bool sends, size_t bytes)
         rank_ep_open(&rank, 1, links[1], 3) != TRYST_OK)
         _exit(1);
     while (!rank.ready || (sends && !rank.frames))
-        (void)rank_turn(&rank);
+        (void)rank_progress(&rank);
     bulk_set(&bulk, 1, data, bytes);
     if (sends) {
         (void)rank.rail->ops->bulk_send(rank.ep, &bulk.bulk);
@@ -373,12 +373,12 @@ static _Noreturn void victim(bool sends, size_t bytes)
         (void)transport_frame_send(rank.rail->ops, rank.ep, "posted", 6);
     }
     for (;;)
-        (void)rank_turn(&rank);
+        (void)rank_progress(&rank);
 }
 
-static void turn_and_arm(struct module_rank *rank)
+static void progress_and_arm(struct module_rank *rank)
 {
-    (void)rank_turn(rank);
+    (void)rank_progress(rank);
     (void)rank->rail->ops->arm(rank->rail);
 }
 
@@ -409,7 +409,7 @@ static void stopped_in_bulk(bool victim_sends, unsigned after_ms)
     deadline_set();
     while (!(victim_sends ? rank->ready : rank->frames) &&
            clock_monotonic_ns() < deadline_ns)
-        (void)rank_turn(rank);
+        (void)rank_progress(rank);
     bulk_set(&bulk, 1, data, BYTES);
     if (victim_sends) {
         assert_int_equal(rank->rail->ops->bulk_recv(rank->ep, &bulk.bulk), TRYST_OK);
@@ -421,19 +421,19 @@ static void stopped_in_bulk(bool victim_sends, unsigned after_ms)
     at = clock_monotonic_ns() + after_ms * NS_PER_MS;
     while (!bulk.done &&
            (clock_monotonic_ns() < at || (victim_sends && !first_came(data))))
-        turn_and_arm(rank);
+        progress_and_arm(rank);
     kill(pid, SIGSTOP);
     rank->rail->ops->ep_close(rank->ep);
     at = clock_monotonic_ns() + patience_ns(2 * NS_PER_S);
     while (!rank->closed && clock_monotonic_ns() < at)
-        turn_and_arm(rank);
+        progress_and_arm(rank);
     assert_int_equal(rank->closed, 1);
     assert_int_equal(bulk.done, 1);
     memset(data, 0x5a, BYTES);
     kill(pid, SIGCONT);
     at = clock_monotonic_ns() + 50 * NS_PER_MS;
     while (clock_monotonic_ns() < at)
-        turn_and_arm(rank);
+        progress_and_arm(rank);
     for (size_t i = 0; i < BYTES; i++)
         if (data[i] != 0x5a)
             fail_msg("byte %zu was written after `closed`", i);

@@ -173,7 +173,7 @@ static void traffic(struct node *node, unsigned side)
     }
     nodes_settle(node, NULL, 10);
     node->on_frame = NULL;
-    while (side == 1 && !node->link_lost)
+    while (side == 1 && !node->link_is_closed)
         node_pump(node);
     node_close(node);
     for (unsigned i = 0; i < FLOWS; i++) {
@@ -238,7 +238,7 @@ static void ping_pong(struct node *node, unsigned side)
         if (side == 0)
             wait_frames(node, round, &random);
     }
-    while (side == 1 && !node->link_lost)
+    while (side == 1 && !node->link_is_closed)
         node_pump(node);
     node_close(node);
 }
@@ -254,7 +254,7 @@ static void flood(struct node *node, unsigned side)
         wait_frames(node, frames, &random);
         while (transport_frame_send(node->ops, node->ep, "done", 4) == TRYST_AGAIN)
             node_pump(node);
-        while (!node->link_lost)
+        while (!node->link_is_closed)
             node_pump(node);
     } else {
         uint8_t frame[4096] = {0};
@@ -291,7 +291,7 @@ static void bulk_sleep(struct node *node, unsigned side)
                 sleep_timed(node);
         CHECK(bulk.status == TRYST_OK);
     }
-    while (side == 1 && !node->link_lost)
+    while (side == 1 && !node->link_is_closed)
         node_pump(node);
     node_close(node);
 }

@@ -159,7 +159,7 @@ static void test_offer_address(void **state)
     assert_int_equal(recv.status, TRYST_E_CANCELED);
 }
 
-static void region_tell(struct fixture *f, uint64_t bytes, int fd)
+static void region_announce(struct fixture *f, uint64_t bytes, int fd)
 {
     struct shm_message message = {.type = SHM_REGION,
                                   .version = SHM_VERSION,
@@ -184,7 +184,7 @@ static void test_offer_outside_region(void **state)
     int fd = memfd_create("hostile", MFD_ALLOW_SEALING | MFD_CLOEXEC);
     assert_int_equal(ftruncate(fd, 65536), 0);
     assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
-    region_tell(f, 65536, fd);
+    region_announce(f, 65536, fd);
     test_bulk_init(&recv, 1, data, sizeof data, NULL);
     assert_int_equal(f->a.ops->bulk_recv(f->a.ep, &recv.bulk), TRYST_OK);
     put(f, PAIR_OFFER, &offer, sizeof offer);
@@ -203,14 +203,14 @@ static void test_region_unsealed(void **state)
     struct test_bulk recv;
     int fd = memfd_create("hostile", MFD_ALLOW_SEALING | MFD_CLOEXEC);
     assert_int_equal(ftruncate(fd, 65536), 0);
-    region_tell(f, 65536, fd);
+    region_announce(f, 65536, fd);
     test_bulk_init(&recv, 1, data, sizeof data, NULL);
     assert_int_equal(f->a.ops->bulk_recv(f->a.ep, &recv.bulk), TRYST_OK);
     put(f, PAIR_OFFER, &offer, sizeof offer);
     nodes_settle(&f->a, NULL, 5);
     assert_false(recv.done || f->a.failed);
     assert_int_equal(atomic_load(&pair_of(&f->b)->mine->answer[0]), PAIR_ANSWER_DENIED);
-    region_tell(f, 65536, -1); /* the same id a second time */
+    region_announce(f, 65536, -1); /* the same id a second time */
     fails_with(f, "once more");
 }
 

@@ -356,14 +356,14 @@ static void test_rails_turns(void **state)
     for (int32_t n = 2; n < 16; n++) {
         uint32_t odd[3] = {0, 0, 0};
         for (int32_t i = 0; i < n; i++) {
-            assert_int_equal(select_turn(i, i + 1), select_turn(i + 1, i));
-            odd[0] += select_turn(i, i + 1) % 2;
-            odd[1] += select_turn(0, i + 1) % 2;
-            odd[2] += select_turn(n, i) % 2;
+            assert_int_equal(select_pair_number(i, i + 1), select_pair_number(i + 1, i));
+            odd[0] += select_pair_number(i, i + 1) % 2;
+            odd[1] += select_pair_number(0, i + 1) % 2;
+            odd[2] += select_pair_number(n, i) % 2;
         }
         for (int i = 0; i < 3; i++)
             assert_in_range(odd[i], n / 2 - 1, (n + 1) / 2 + 1);
-        assert_true(select_turn(n, n - 1) % 2 != select_turn(n, n + 1) % 2);
+        assert_true(select_pair_number(n, n - 1) % 2 != select_pair_number(n, n + 1) % 2);
     }
 }
 

@@ -51,7 +51,7 @@ static void child_answers(struct node *node)
     CHECK(node_open(node));
     CHECK(nodes_until(node, NULL, &node->ready, 5000));
     CHECK(node->ready_status == TRYST_E_UNREACHABLE);
-    while (!node->link_lost)
+    while (!node->link_is_closed)
         node_pump(node);
     node_close(node);
 }

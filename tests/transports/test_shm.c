@@ -89,7 +89,7 @@ static void send_one(struct node *node, uint64_t tag, void *data, size_t bytes,
 static void linger(struct node *node)
 {
     for (uint64_t end = now_ns() + patience_ns(UINT64_C(10000000000));
-         !node->link_lost && now_ns() < end;)
+         !node->link_is_closed && now_ns() < end;)
         node_pump(node);
 }
 

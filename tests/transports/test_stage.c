@@ -19,12 +19,12 @@ static struct {
     struct bulk *sends[MANY], *recvs[MANY];
     int sends_count, recvs_count, cancels;
     tryst_status send_says, recv_says; /* TRYST_OK: the rail keeps the bulk */
-    tryst_status direct_says;          /* of a bulk in device memory */
+    tryst_status direct_status;        /* of a bulk in device memory */
 } rail;
 
 static tryst_status rail_send(struct endpoint *ep, struct bulk *bulk)
 {
-    tryst_status status = bulk->memory ? rail.direct_says : rail.send_says;
+    tryst_status status = bulk->memory ? rail.direct_status : rail.send_says;
     assert_true(!bulk->memory || rail.base.memory_kinds); /* the rail lists the kind */
     if (status == TRYST_OK)
         rail.sends[rail.sends_count++] = bulk;
@@ -318,9 +318,9 @@ static void test_refused(void **state)
 {
     struct job *at_once = job_make(0), *later = job_make(1);
     rail.base.memory_kinds = 1u << hand_row.kind;
-    rail.direct_says = TRYST_E_UNSUPPORTED;
+    rail.direct_status = TRYST_E_UNSUPPORTED;
     assert_int_equal(send_start(at_once), TRYST_OK);
-    rail.direct_says = TRYST_OK;
+    rail.direct_status = TRYST_OK;
     assert_int_equal(send_start(later), TRYST_OK);
     send_ends(TRYST_E_UNSUPPORTED);
     assert_int_equal(told, 0);

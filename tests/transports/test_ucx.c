@@ -45,18 +45,18 @@ static void deadline_set(void)
     deadline_ns = clock_monotonic_ns() + patience_ns(WAIT_S * NS_PER_S);
 }
 
-static void pair_turn(struct pair *pair)
+static void both_ranks_progress(struct pair *pair)
 {
     assert_true(clock_monotonic_ns() < deadline_ns);
-    (void)rank_turn(&pair->rank[0]);
-    (void)rank_turn(&pair->rank[1]);
+    (void)rank_progress(&pair->rank[0]);
+    (void)rank_progress(&pair->rank[1]);
 }
 
-#define PAIR_UNTIL(pair, condition) \
-    do {                            \
-        deadline_set();             \
-        while (!(condition))        \
-            pair_turn(pair);        \
+#define PAIR_UNTIL(pair, condition)    \
+    do {                               \
+        deadline_set();                \
+        while (!(condition))           \
+            both_ranks_progress(pair); \
     } while (0)
 
 static void tls_set(const char *tls)
@@ -160,10 +160,10 @@ static void frames_come_in_order(void **state)
         memcpy(frame, &i, 4);
         while (frame_send(&pair->rank[0], frame, frame_bytes(i)) == TRYST_AGAIN) {
             again++;
-            pair_turn(pair);
+            both_ranks_progress(pair);
         }
         if (i % 1000 == 999)
-            pair_turn(pair);
+            both_ranks_progress(pair);
     }
     memset(frame, 0xee, sizeof frame); /* reusable on return */
     PAIR_UNTIL(pair, pair->rank[1].frames == COUNT);
@@ -329,7 +329,7 @@ static void close_with_work(void **state)
         assert_int_equal(ops->bulk_send(pair->rank[0].ep, &send[i].bulk), TRYST_OK);
     }
     for (int i = 0; i < 20; i++)
-        pair_turn(pair);
+        both_ranks_progress(pair);
     ops->ep_close(pair->rank[1].ep);
     PAIR_UNTIL(pair, pair->rank[1].closed);
     for (int i = 0; i < COUNT; i++)
@@ -337,7 +337,7 @@ static void close_with_work(void **state)
     /* the caller's again: the sender, still running, must not write here */
     memset(to, 0x5a, BYTES);
     for (int i = 0; i < 2000; i++)
-        pair_turn(pair);
+        both_ranks_progress(pair);
     for (size_t i = 0; i < BYTES; i++)
         assert_int_equal(to[i], 0x5a);
     ops->ep_close(pair->rank[0].ep);
@@ -357,7 +357,7 @@ static void wrong_cookie_is_dropped(void **state)
     pair_connect(pair, 1, 2);
     deadline_set();
     for (int i = 0; i < 3000; i++)
-        pair_turn(pair);
+        both_ranks_progress(pair);
     assert_int_equal(pair->rank[0].ready + pair->rank[1].ready, 0);
     pair_close(pair);
     for (int me = 0; me < 2; me++) {
@@ -399,7 +399,7 @@ static void loopback(void **state)
     ops = rank.rail->ops;
     deadline_set();
     while (!rank.ready && clock_monotonic_ns() < deadline_ns)
-        (void)rank_turn(&rank);
+        (void)rank_progress(&rank);
     assert_int_equal(rank.ready, 1);
     assert_int_equal(rank.ready_status, TRYST_OK);
     assert_int_equal(frame_send(&rank, &number, 4), TRYST_OK);
@@ -409,13 +409,13 @@ static void loopback(void **state)
     assert_int_equal(ops->bulk_send(rank.ep, &send.bulk), TRYST_OK);
     while ((!recv.done || !send.done || !rank.frames) &&
            clock_monotonic_ns() < deadline_ns)
-        (void)rank_turn(&rank);
+        (void)rank_progress(&rank);
     assert_int_equal(rank.frames, 1);
     assert_int_equal(recv.status, TRYST_OK);
     assert_memory_equal(from, to, sizeof to);
     ops->ep_close(rank.ep);
     while (!rank.closed && clock_monotonic_ns() < deadline_ns)
-        (void)rank_turn(&rank);
+        (void)rank_progress(&rank);
     assert_int_equal(rank.closed, 1);
     rank_stop(&rank);
 }
@@ -430,7 +430,7 @@ static int rank_sleep(struct module_rank *rank, int timeout_ms)
         if (status == TRYST_OK)
             return epoll_wait(rank->poller.epoll_fd, &event, 1, timeout_ms);
         assert_int_equal(status, TRYST_AGAIN);
-        (void)rank_turn(rank);
+        (void)rank_progress(rank);
     }
     return -1;
 }
@@ -440,7 +440,7 @@ static void sleeps_and_wakes(void **state)
     struct pair *pair = *state;
     uint32_t number = 0;
     for (int i = 0; i < 200; i++) { /* settle */
-        pair_turn(pair);
+        both_ranks_progress(pair);
         usleep(100);
     }
     /* no message comes: the rank sleeps */
@@ -448,11 +448,11 @@ static void sleeps_and_wakes(void **state)
     for (int i = 0; i < 300; i++) {
         int frames = pair->rank[1].frames;
         assert_int_equal(frame_send(&pair->rank[0], &number, 4), TRYST_OK);
-        (void)rank_turn(&pair->rank[0]);
+        (void)rank_progress(&pair->rank[0]);
         deadline_set();
         while (pair->rank[1].frames == frames) {
             assert_true(clock_monotonic_ns() < deadline_ns);
-            if (!rank_turn(&pair->rank[1]))
+            if (!rank_progress(&pair->rank[1]))
                 /* no wake-up is lost */
                 assert_int_equal(rank_sleep(&pair->rank[1], 2000), 1);
         }
@@ -475,9 +475,9 @@ static void victim(int link, bool sends, size_t bytes)
         rank_ep_open(&rank, 1, link, 3) != TRYST_OK)
         _exit(1);
     while (!rank.ready)
-        (void)rank_turn(&rank);
+        (void)rank_progress(&rank);
     while (sends && !rank.frames) /* the survivor has posted its receive */
-        (void)rank_turn(&rank);
+        (void)rank_progress(&rank);
     for (int i = 0; i < 4; i++) {
         test_bulk_set(&bulk[i], (uint64_t)i, data, bytes);
         if (sends)
@@ -488,7 +488,7 @@ static void victim(int link, bool sends, size_t bytes)
     if (!sends)
         (void)frame_send(&rank, "posted", 6);
     for (;;)
-        (void)rank_turn(&rank);
+        (void)rank_progress(&rank);
 }
 
 static void one_kill(const char *tls, bool victim_sends, int signal_number,
@@ -513,7 +513,7 @@ static void one_kill(const char *tls, bool victim_sends, int signal_number,
     deadline_set();
     while (!(victim_sends ? rank.ready : rank.frames) &&
            clock_monotonic_ns() < deadline_ns)
-        (void)rank_turn(&rank);
+        (void)rank_progress(&rank);
     assert_int_equal(rank.ready_status, TRYST_OK);
     for (int i = 0; i < 4; i++) {
         test_bulk_set(&bulk[i], (uint64_t)i, data, BYTES);
@@ -525,14 +525,14 @@ static void one_kill(const char *tls, bool victim_sends, int signal_number,
         assert_int_equal(frame_send(&rank, "posted", 6), TRYST_OK);
     at = clock_monotonic_ns() + after_ns;
     while (clock_monotonic_ns() < at)
-        (void)rank_turn(&rank);
+        (void)rank_progress(&rank);
     kill(pid, signal_number);
     if (signal_number == SIGKILL)
         waitpid(pid, NULL, 0);
     at = clock_monotonic_ns();
     rank.rail->ops->ep_close(rank.ep);
     while (!rank.closed && clock_monotonic_ns() < at + patience_ns(20 * NS_PER_S))
-        (void)rank_turn(&rank);
+        (void)rank_progress(&rank);
     assert_int_equal(rank.closed, 1);
     for (int i = 0; i < 4; i++)
         assert_int_equal(bulk[i].done, 1);
@@ -541,7 +541,7 @@ static void one_kill(const char *tls, bool victim_sends, int signal_number,
         kill(pid, SIGCONT);
     at = clock_monotonic_ns() + 20 * NS_PER_MS;
     while (clock_monotonic_ns() < at)
-        (void)rank_turn(&rank);
+        (void)rank_progress(&rank);
     for (size_t i = 0; i < BYTES; i++)
         assert_int_equal(data[i], 0x5a);
     kill(pid, SIGKILL);
@@ -683,7 +683,7 @@ static void warned(int out, int port_pipe)
         write(port_pipe, &port, sizeof port) != sizeof port)
         _exit(4);
     while (!atomic_load(&lines_accept) && clock_monotonic_ns() < end_ns)
-        (void)rank_turn(&rank);
+        (void)rank_progress(&rank);
     rank_stop(&rank);
     fflush(stdout);
     _exit(atomic_load(&lines_accept) ? 0 : 5);

@@ -15,7 +15,7 @@ FILE *bench_human(const bench_options *options)
     return options->json && strcmp(options->json, "-") == 0 ? stderr : stdout;
 }
 
-static void say_model(FILE *out, const tryst_model *model)
+static void model_print(FILE *out, const tryst_model *model)
 {
     fprintf(out, "%s, %d layers", tryst_model_kind_name(model->kind), model->layers);
     if (model->kind == TRYST_MODEL_SLEEP) {
@@ -35,7 +35,7 @@ void bench_progress_begin(const bench_run *run)
 {
     const bench_options *options = run->options;
     FILE *out = bench_human(options);
-    say_model(out, &options->model);
+    model_print(out, &options->model);
     fprintf(out, "; %s on %d rank%s, %d micro-batch%s of %d", options->schedule,
             run->size, run->size == 1 ? "" : "s", options->microbatches,
             options->microbatches == 1 ? "" : "es", options->model.microbatch_size);
@@ -55,7 +55,7 @@ static double tokens_per_step(const bench_options *options)
                : (double)options->microbatches * model->microbatch_size * model->seq;
 }
 
-static void say_step(const bench_run *run, uint64_t done, uint64_t now_ns)
+static void step_print(const bench_run *run, uint64_t done, uint64_t now_ns)
 {
     const bench_options *options = run->options;
     FILE *out = bench_human(options);
@@ -94,7 +94,7 @@ void bench_progress_step(bench_run *run, uint64_t step)
     const bool terminal = isatty(fileno(out));
     run->last_progress_ns = tryst_now_ns(run->ctx);
     fputs(terminal ? "\r" : "", out);
-    say_step(run, step + 1, run->last_progress_ns);
+    step_print(run, step + 1, run->last_progress_ns);
     fputs(terminal ? "\033[K" : "\n", out);
     fflush(out);
 }

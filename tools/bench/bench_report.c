@@ -178,8 +178,8 @@ static void table_row(FILE *out, const bench_result *result, const figures *self
             bytes_text(stats->bytes_received, received));
 }
 
-static void say_table(const bench_run *run, const bench_result *result,
-                      const figures *self)
+static void result_table_print(const bench_run *run, const bench_result *result,
+                               const figures *self)
 {
     FILE *out = bench_human(run->options);
     const int steps = run->options->steps;
@@ -424,7 +424,7 @@ static tryst_status save_weights(bench_run *run, const bench_result *result)
                : bench_fail(run, status, "--save-weights: %s", tryst_last_error());
 }
 
-static void say_written(const bench_options *options)
+static void written_files_print(const bench_options *options)
 {
     const struct {
         const char *what;
@@ -451,7 +451,7 @@ tryst_status bench_report(bench_run *run, const bench_result *result)
         figures_close(&self);
         return bench_fail(run, status, "cannot report: %s", tryst_status_str(status));
     }
-    say_table(run, result, &self);
+    result_table_print(run, result, &self);
     if (options->timeline) {
         status = write_timeline(run, result, &self);
     }
@@ -465,7 +465,7 @@ tryst_status bench_report(bench_run *run, const bench_result *result)
         status = write_json(run, result, &self);
     }
     if (status == TRYST_OK) {
-        say_written(options);
+        written_files_print(options);
     }
     figures_close(&self);
     return status;

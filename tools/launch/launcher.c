@@ -38,7 +38,7 @@
 /* After a failure, the longest wait for a reader of our output that does not read. */
 #define DRAIN_NS (5 * SECOND)
 /* Interval of the search for deaths without pidfds. */
-#define LOOK_NS (20 * MS)
+#define POLL_LIMIT_NS (20 * MS)
 
 /* Descriptors of one turn: the signals, two sinks, and three for each rank. */
 #define POLLS_BEFORE_RANKS 3
@@ -130,12 +130,12 @@ static void seconds_text(uint64_t ns, char *text, size_t bytes)
 }
 
 /* Report the ranks that still run: "<before> ranks 0, 2<after>". */
-static void running_say(struct loop *loop, const char *before, const char *after)
+static void running_report(struct loop *loop, const char *before, const char *after)
 {
     char ranks[128];
     running_text(loop, ranks, sizeof ranks);
-    sink_say(errors(loop), loop->launcher->params->name, "%s rank%s %s%s", before,
-             running_count(loop) == 1 ? "" : "s", ranks, after);
+    sink_message_add(errors(loop), loop->launcher->params->name, "%s rank%s %s%s", before,
+                     running_count(loop) == 1 ? "" : "s", ranks, after);
 }
 
 static void term_begin(struct loop *loop)
@@ -143,7 +143,7 @@ static void term_begin(struct loop *loop)
     char before[64], seconds[32];
     seconds_text(loop->launcher->params->grace_ns, seconds, sizeof seconds);
     snprintf(before, sizeof before, "still running after %s of grace:", seconds);
-    running_say(loop, before, "; sending SIGTERM");
+    running_report(loop, before, "; sending SIGTERM");
     running_signal(loop, SIGTERM);
     /* a stopped process acts on SIGTERM only once it continues */
     running_signal(loop, SIGCONT);
@@ -152,14 +152,14 @@ static void term_begin(struct loop *loop)
 
 static void kill_begin(struct loop *loop)
 {
-    running_say(loop, "still running after SIGTERM:", "; sending SIGKILL");
+    running_report(loop, "still running after SIGTERM:", "; sending SIGKILL");
     running_signal(loop, SIGKILL);
     phase_set(loop, PHASE_KILL, KILL_NS);
 }
 
 static void give_up(struct loop *loop)
 {
-    running_say(loop, "SIGKILL has not ended", " (stuck inside the kernel?); leaving");
+    running_report(loop, "SIGKILL has not ended", " (stuck inside the kernel?); leaving");
     phase_set(loop, PHASE_OUTPUT, LEFTOVER_NS);
 }
 
@@ -211,7 +211,7 @@ static void how_text(const siginfo_t *how, char *text, size_t bytes)
                  how->si_code == CLD_DUMPED ? ", core dumped" : "");
 }
 
-static void death_tell(struct loop *loop, int index)
+static void failure_report(struct loop *loop, int index)
 {
     const struct rank *rank = &loop->launcher->ranks[index];
     const char *name = loop->launcher->params->name;
@@ -220,12 +220,13 @@ static void death_tell(struct loop *loop, int index)
     how_text(&rank->how, how, sizeof how);
     seconds_text(loop->launcher->params->grace_ns, seconds, sizeof seconds);
     if (loop->failed_rank != index || left == 0)
-        sink_say(errors(loop), name, "%srank %d (pid %d) %s",
-                 loop->failed_rank != index ? "then " : "", index, (int)rank->pid, how);
+        sink_message_add(errors(loop), name, "%srank %d (pid %d) %s",
+                         loop->failed_rank != index ? "then " : "", index, (int)rank->pid,
+                         how);
     else
-        sink_say(errors(loop), name,
-                 "rank %d (pid %d) %s; the %d other%s may take %s to end", index,
-                 (int)rank->pid, how, left, left == 1 ? "" : "s", seconds);
+        sink_message_add(errors(loop), name,
+                         "rank %d (pid %d) %s; the %d other%s may take %s to end", index,
+                         (int)rank->pid, how, left, left == 1 ? "" : "s", seconds);
 }
 
 /* Report a failure, after the rank's last output. */
@@ -239,13 +240,13 @@ static void failure_note(struct loop *loop, int index)
     if (first)
         loop->failed_rank = index;
     if (loop->phase <= PHASE_GRACE)
-        death_tell(loop, index);
+        failure_report(loop, index);
     if (first)
         phase_set(loop, PHASE_GRACE, loop->launcher->params->grace_ns);
 }
 
 /* Find a death without reaping: the zombie keeps pid and group from reuse. */
-static bool death_look(struct rank *rank)
+static bool death_poll(struct rank *rank)
 {
     siginfo_t how = {.si_pid = 0};
     if (!rank->pid || rank->ended)
@@ -265,7 +266,7 @@ static void deaths_handle(struct loop *loop)
     bool fresh[LAUNCHER_RANKS_MAX] = {false};
     bool any = false;
     for (int i = 0; i < ranks_count(loop); i++) {
-        fresh[i] = death_look(&loop->launcher->ranks[i]);
+        fresh[i] = death_poll(&loop->launcher->ranks[i]);
         any |= fresh[i];
     }
     for (int pass = 0; any && pass < 2; pass++)
@@ -320,7 +321,7 @@ static size_t polls_fill(struct loop *loop)
     return count;
 }
 
-static bool looks_for_deaths(const struct loop *loop)
+static bool polls_deaths(const struct loop *loop)
 {
     for (int i = 0; i < ranks_count(loop); i++)
         if (!loop->launcher->ranks[i].ended && loop->launcher->ranks[i].pid_fd < 0)
@@ -344,8 +345,8 @@ static int poll_ms(const struct loop *loop)
 {
     uint64_t now = now_ns(), end = loop->phase_end_ns, due = lines_due_ns(loop, now);
     end = due < end ? due : end;
-    if (looks_for_deaths(loop) && now + LOOK_NS < end)
-        end = now + LOOK_NS;
+    if (polls_deaths(loop) && now + POLL_LIMIT_NS < end)
+        end = now + POLL_LIMIT_NS;
     uint64_t ms = end <= now ? 0 : (end - now + MS - 1) / MS;
     return end == UINT64_MAX ? -1 : (int)(ms < 60000 ? ms : 60000);
 }
@@ -411,7 +412,7 @@ static const int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 
 /* Receive signals by descriptor from here on, and save the caller's mask and action for
  * the ranks. */
-static bool signals_take(struct launcher *launcher)
+static bool signals_redirect(struct launcher *launcher)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     sigset_t wanted;
@@ -556,7 +557,7 @@ int launcher_run(const struct launcher_params *params)
     }
     launcher.errors = &launcher.sinks[outputs_are_one() ? 0 : 1];
     files_raise(&launcher);
-    if (!signals_take(&launcher) || !ranks_make(&launcher) ||
+    if (!signals_redirect(&launcher) || !ranks_make(&launcher) ||
         !watch_open(params->ranks, &launcher.watch)) {
         fprintf(stderr, "%s: cannot start: %s\n", params->name, strerror(errno));
         goto give_back;

@@ -78,7 +78,7 @@ static void sink_line_end(struct sink *sink)
     sink->open = NULL;
 }
 
-void sink_say(struct sink *sink, const char *name, const char *fmt, ...)
+void sink_message_add(struct sink *sink, const char *name, const char *fmt, ...)
 {
     char text[1024];
     va_list args;
@@ -234,8 +234,8 @@ static bool line_shows(const struct stream *stream)
 }
 
 /* Take text without a newline. */
-static void rest_take(struct stream *stream, const char *text, size_t bytes,
-                      uint64_t now_ns)
+static void rest_append(struct stream *stream, const char *text, size_t bytes,
+                        uint64_t now_ns)
 {
     const char *end = memrchr(text, '\r', bytes);
     size_t returned = end ? (size_t)(end - text) + 1 : 0;
@@ -248,13 +248,13 @@ static void rest_take(struct stream *stream, const char *text, size_t bytes,
         line_keep(stream, text + returned, bytes - returned, now_ns);
 }
 
-static void stream_take(struct stream *stream, const char *text, size_t bytes,
-                        uint64_t now_ns)
+static void stream_append(struct stream *stream, const char *text, size_t bytes,
+                          uint64_t now_ns)
 {
     while (bytes > 0) {
         const char *end = memchr(text, '\n', bytes);
         if (!end) {
-            rest_take(stream, text, bytes, now_ns);
+            rest_append(stream, text, bytes, now_ns);
             return;
         }
         size_t length = (size_t)(end - text);
@@ -326,7 +326,7 @@ bool stream_read(struct stream *stream, uint64_t now_ns)
         return false;
     }
     stream->read_ns = now_ns;
-    stream_take(stream, text, (size_t)got, now_ns);
+    stream_append(stream, text, (size_t)got, now_ns);
     return true;
 }
 

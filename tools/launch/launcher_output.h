@@ -37,7 +37,7 @@ struct stream {
 };
 
 /* Append a message of the launcher's own: "tryst-run: …\n". */
-void sink_say(struct sink *sink, const char *name, const char *fmt, ...)
+void sink_message_add(struct sink *sink, const char *name, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* Write as much as the descriptor accepts without blocking. Call when poll reports
  * room. */

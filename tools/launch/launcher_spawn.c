@@ -127,13 +127,14 @@ bool spawn_prepare(struct launcher *launcher)
     uint64_t first, last;
     const char *name = launcher->params->name;
     if (getrandom(secret, sizeof secret, 0) != (ssize_t)sizeof secret) {
-        sink_say(launcher->errors, name, "cannot draw a token: %s", strerror(errno));
+        sink_message_add(launcher->errors, name, "cannot draw a token: %s",
+                         strerror(errno));
         return false;
     }
     for (size_t i = 0; i < sizeof secret; i++)
         snprintf(launcher->token + 2 * i, 3, "%02x", secret[i]);
     if (!ports_read(launcher, &first, &last)) {
-        sink_say(
+        sink_message_add(
             launcher->errors, name,
             "cannot use TRYST_PORT='%.40s', TRYST_PORT_RANGE='%.40s': must be a port, or "
             "first-last, for example 30000-30099",
@@ -143,11 +144,11 @@ bool spawn_prepare(struct launcher *launcher)
     }
     if (listen_prepare(launcher, first, last))
         return true;
-    sink_say(launcher->errors, name, "cannot listen on loopback for the bootstrap: %s%s",
-             strerror(errno),
-             first && errno == EADDRINUSE
-                 ? " (every port of TRYST_PORT or TRYST_PORT_RANGE)"
-                 : "");
+    sink_message_add(launcher->errors, name,
+                     "cannot listen on loopback for the bootstrap: %s%s", strerror(errno),
+                     first && errno == EADDRINUSE
+                         ? " (every port of TRYST_PORT or TRYST_PORT_RANGE)"
+                         : "");
     return false;
 }
 
@@ -380,16 +381,16 @@ static int exec_error(int fd)
 
 static int not_started(struct launcher *launcher, int rank, const char *what, int error)
 {
-    sink_say(launcher->errors, launcher->params->name, "cannot start rank %d: %s: %s",
-             rank, what, strerror(error));
+    sink_message_add(launcher->errors, launcher->params->name,
+                     "cannot start rank %d: %s: %s", rank, what, strerror(error));
     return LAUNCHER_FAILED;
 }
 
 static int exec_refused(struct launcher *launcher, int error)
 {
     const struct launcher_params *params = launcher->params;
-    sink_say(launcher->errors, params->name, "cannot run '%s': %s", params->argv[0],
-             strerror(error));
+    sink_message_add(launcher->errors, params->name, "cannot run '%s': %s",
+                     params->argv[0], strerror(error));
     return error == ENOENT ? LAUNCHER_NOT_FOUND : LAUNCHER_NOT_RUNNABLE;
 }
 

@@ -22,8 +22,8 @@ struct text {
     size_t capacity, used;
 };
 
-__attribute__((format(printf, 2, 3))) static void say(struct text *text,
-                                                      const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void job_text_add(struct text *text,
+                                                               const char *format, ...)
 {
     va_list args;
     if (text->used >= text->capacity)
@@ -49,11 +49,12 @@ static bool sessions_differ(const struct live_ranks *ranks, char *error, size_t 
             continue;
         last = rank->header.session;
         if (!jobs++)
-            say(&text, "several jobs run here; give the PID of one of their processes:");
+            job_text_add(
+                &text, "several jobs run here; give the PID of one of their processes:");
         if (jobs <= JOBS_SHOWN)
-            say(&text, "%s %s, %d ranks%s, pid %d", jobs > 1 ? ";" : "",
-                rank->proc.command, rank->header.size,
-                last ? "" : " still in tryst_group_open", (int)rank->pid);
+            job_text_add(&text, "%s %s, %d ranks%s, pid %d", jobs > 1 ? ";" : "",
+                         rank->proc.command, rank->header.size,
+                         last ? "" : " still in tryst_group_open", (int)rank->pid);
     }
     return jobs > 1;
 }
@@ -138,20 +139,22 @@ static void chain_follow(const struct live_ranks *ranks, const struct live_rank 
 
 /* ---- the sentence ------------------------------------------------------------------ */
 
-static void say_wait(struct text *text, const struct live_op *op)
+static void wait_describe(struct text *text, const struct live_op *op)
 {
     char key[400];
     bool send = op->record.kind == TRYST_LIVE_SEND;
     live_key_short(op, key, sizeof key);
     if (op->record.kind == TRYST_LIVE_COLL && op->record.peer < 0)
-        say(text, "has waited %.1f s for other ranks to join %s of step %" PRIu64,
-            op->age_s, key, op->record.step);
+        job_text_add(text,
+                     "has waited %.1f s for other ranks to join %s of step %" PRIu64,
+                     op->age_s, key, op->record.step);
     else if (op->record.kind == TRYST_LIVE_COLL)
-        say(text, "has waited %.1f s for rank %d in %s of step %" PRIu64, op->age_s,
-            op->record.peer, key, op->record.step);
+        job_text_add(text, "has waited %.1f s for rank %d in %s of step %" PRIu64,
+                     op->age_s, op->record.peer, key, op->record.step);
     else
-        say(text, "has waited %.1f s for rank %d to %s %s of step %" PRIu64, op->age_s,
-            op->record.peer, send ? "receive" : "send", key, op->record.step);
+        job_text_add(text, "has waited %.1f s for rank %d to %s %s of step %" PRIu64,
+                     op->age_s, op->record.peer, send ? "receive" : "send", key,
+                     op->record.step);
 }
 
 /* True if rank `peer` has submitted its part of the collective `op`. */
@@ -166,20 +169,21 @@ static bool has_joined(const struct live_rank *peer, const struct live_op *op)
 }
 
 /* Say what rank `peer`, which is on this host, has not done for `op`. */
-static void say_missing(struct text *text, const struct live_rank *peer,
-                        const struct live_op *op)
+static void missing_describe(struct text *text, const struct live_rank *peer,
+                             const struct live_op *op)
 {
     const char *done =
         op->record.kind == TRYST_LIVE_SEND ? "posted that receive" : "sent it";
     if (op->record.step >= peer->header.steps_end)
-        say(text, ", which has not opened step %" PRIu64 " yet", op->record.step);
+        job_text_add(text, ", which has not opened step %" PRIu64 " yet",
+                     op->record.step);
     else if (op->record.kind == TRYST_LIVE_COLL)
-        say(text, ", which has %sjoined it", has_joined(peer, op) ? "" : "not ");
+        job_text_add(text, ", which has %sjoined it", has_joined(peer, op) ? "" : "not ");
     else
-        say(text, ", which has not %s", done);
+        job_text_add(text, ", which has not %s", done);
 }
 
-static void say_absent(struct text *text, const struct chain *chain)
+static void absent_describe(struct text *text, const struct chain *chain)
 {
     const struct live_rank *asks = chain->ranks[chain->count - 1];
     int32_t number = chain->last_rank;
@@ -188,13 +192,15 @@ static void say_absent(struct text *text, const struct chain *chain)
     bool shown = (uint32_t)number < asks->header.peers_count;
     const struct tryst_live_peer *peer = shown ? &asks->peers[number] : NULL;
     if (peer && peer->life)
-        say(text, "; rank %d %s", number,
-            peer->life == 1 ? "has left the group" : "is gone");
+        job_text_add(text, "; rank %d %s", number,
+                     peer->life == 1 ? "has left the group" : "is gone");
     else if (peer && peer->pid)
-        say(text, "; rank %d was process %d of this host and has no live page any more",
+        job_text_add(
+            text, "; rank %d was process %d of this host and has no live page any more",
             number, peer->pid);
     else
-        say(text,
+        job_text_add(
+            text,
             "; rank %d is not on this host: run tryst-info --live --job where it is",
             number);
 }
@@ -211,92 +217,96 @@ static uint64_t frames_unread(const struct live_rank *from, const struct live_ra
 }
 
 /* Say what is in flight between two ranks that have both posted the operation. */
-static void say_under_way(struct text *text, const struct live_rank *a,
-                          const struct live_rank *b, const struct live_op *op)
+static void under_way_describe(struct text *text, const struct live_rank *a,
+                               const struct live_rank *b, const struct live_op *op)
 {
     uint64_t there = frames_unread(a, b);
     const struct live_rank *from = there ? a : b;
     const struct live_rank *to = there ? b : a;
     uint64_t frames = there ? there : frames_unread(b, a);
     if (frames)
-        say(text,
-            "but %" PRIu64 " frame%s from rank %d to rank %d %s not been read there",
-            frames, frames == 1 ? "" : "s", from->header.rank, to->header.rank,
-            frames == 1 ? "has" : "have");
+        job_text_add(text,
+                     "but %" PRIu64
+                     " frame%s from rank %d to rank %d %s not been read there",
+                     frames, frames == 1 ? "" : "s", from->header.rank, to->header.rank,
+                     frames == 1 ? "has" : "have");
     else if (a->peers[op->record.peer].endpoint != 2)
-        say(text, "but there is no connection between them yet");
+        job_text_add(text, "but there is no connection between them yet");
     else
-        say(text, "and the bytes are on their way over %s",
-            a->peers[op->record.peer].transport);
+        job_text_add(text, "and the bytes are on their way over %s",
+                     a->peers[op->record.peer].transport);
 }
 
-static void say_met(struct text *text, const struct chain *chain)
+static void posted_describe(struct text *text, const struct chain *chain)
 {
     const struct live_rank *asks = chain->ranks[chain->count - 1];
     char place[512];
     live_place_text(chain->last, place, sizeof place);
-    say(text, "; both sides have posted it (rank %d %.1f s ago), ", chain->last_rank,
-        chain->met->age_s);
+    job_text_add(text, "; both sides have posted it (rank %d %.1f s ago), ",
+                 chain->last_rank, chain->met->age_s);
     if ((uint32_t)chain->last_rank < asks->header.peers_count)
-        say_under_way(text, asks, chain->last, chain->ops[chain->count - 1]);
+        under_way_describe(text, asks, chain->last, chain->ops[chain->count - 1]);
     else
-        say(text, "and the bytes are on their way");
-    say(text, "; rank %d (pid %d) %s", chain->last_rank, (int)chain->last->pid, place);
+        job_text_add(text, "and the bytes are on their way");
+    job_text_add(text, "; rank %d (pid %d) %s", chain->last_rank, (int)chain->last->pid,
+                 place);
 }
 
-static void say_circle(struct text *text, const struct chain *chain)
+static void circle_describe(struct text *text, const struct chain *chain)
 {
     int members = chain->count - chain->circle;
     if (members == 1)
-        say(text, "rank %d waits for itself: it ",
-            chain->ranks[chain->circle]->header.rank);
+        job_text_add(text, "rank %d waits for itself: it ",
+                     chain->ranks[chain->circle]->header.rank);
     else if (members == 2)
-        say(text, "ranks %d and %d wait for each other: ",
-            chain->ranks[chain->circle]->header.rank,
-            chain->ranks[chain->circle + 1]->header.rank);
+        job_text_add(text, "ranks %d and %d wait for each other: ",
+                     chain->ranks[chain->circle]->header.rank,
+                     chain->ranks[chain->circle + 1]->header.rank);
     else
-        say(text, "%d ranks wait for each other in a circle: ", members);
+        job_text_add(text, "%d ranks wait for each other in a circle: ", members);
     for (int i = chain->circle; i < chain->count; i++) {
         if (members > 1)
-            say(text, "%srank %d ", i == chain->circle ? "" : ", and ",
-                chain->ranks[i]->header.rank);
-        say_wait(text, chain->ops[i]);
+            job_text_add(text, "%srank %d ", i == chain->circle ? "" : ", and ",
+                         chain->ranks[i]->header.rank);
+        wait_describe(text, chain->ops[i]);
     }
-    say(text, members == 1 ? ", which it has not done" : "; none of them has done it");
+    job_text_add(text,
+                 members == 1 ? ", which it has not done" : "; none of them has done it");
     for (int i = chain->circle; i < chain->count; i++)
         if (!live_sleeps_on(chain->ranks[i], chain->ops[i]))
-            say(text,
+            job_text_add(
+                text,
                 "; rank %d serves its operations in a loop, so it may also be computing",
                 chain->ranks[i]->header.rank);
 }
 
-static void say_chain(struct text *text, const struct chain *chain)
+static void chain_describe(struct text *text, const struct chain *chain)
 {
     char place[512];
     for (int i = 0; i < chain->count; i++) {
         const struct live_rank *next =
             i + 1 < chain->count ? chain->ranks[i + 1] : chain->last;
         if (i == 0)
-            say(text, "rank %d ", chain->ranks[i]->header.rank);
-        say_wait(text, chain->ops[i]);
+            job_text_add(text, "rank %d ", chain->ranks[i]->header.rank);
+        wait_describe(text, chain->ops[i]);
         if (next && !(chain->met && i + 1 == chain->count))
-            say_missing(text, next, chain->ops[i]);
+            missing_describe(text, next, chain->ops[i]);
         if (i + 1 < chain->count)
-            say(text, " and itself ");
+            job_text_add(text, " and itself ");
     }
     if (!chain->last) {
-        say_absent(text, chain);
+        absent_describe(text, chain);
     } else if (chain->met) {
-        say_met(text, chain);
+        posted_describe(text, chain);
     } else {
         live_place_text(chain->last, place, sizeof place);
-        say(text, ": rank %d (pid %d) %s", chain->last_rank, (int)chain->last->pid,
-            place);
+        job_text_add(text, ": rank %d (pid %d) %s", chain->last_rank,
+                     (int)chain->last->pid, place);
     }
 }
 
 /* Say how many ranks are in tryst_group_open, and which ones are not on this host. */
-static void say_gathering(struct text *text, const struct live_ranks *ranks)
+static void gathering_describe(struct text *text, const struct live_ranks *ranks)
 {
     int size = ranks->items[0].header.size;
     double longest_s = 0;
@@ -304,21 +314,22 @@ static void say_gathering(struct text *text, const struct live_ranks *ranks)
     for (size_t i = 0; i < ranks->count; i++)
         if (ranks->items[i].place_s > longest_s)
             longest_s = ranks->items[i].place_s;
-    say(text, "%zu of %d ranks have waited up to %.1f s in tryst_group_open",
-        ranks->count, size, longest_s);
+    job_text_add(text, "%zu of %d ranks have waited up to %.1f s in tryst_group_open",
+                 ranks->count, size, longest_s);
     for (int number = 0; number < size; number++) {
         if (rank_find(ranks, number) || missing++ >= 16)
             continue;
-        say(text, "%s%d", missing == 1 ? "; not on this host: rank " : ", ", number);
+        job_text_add(text, "%s%d", missing == 1 ? "; not on this host: rank " : ", ",
+                     number);
     }
     if (missing > 16)
-        say(text, " and %d more", missing - 16);
+        job_text_add(text, " and %d more", missing - 16);
     if (!missing)
-        say(text, "; all of them are on this host and still connecting");
+        job_text_add(text, "; all of them are on this host and still connecting");
 }
 
 /* No rank waits: name the rank that has been away from the library longest. */
-static void say_idle(struct text *text, const struct live_ranks *ranks)
+static void idle_describe(struct text *text, const struct live_ranks *ranks)
 {
     const struct live_rank *odd = NULL;
     char place[512];
@@ -331,16 +342,17 @@ static void say_idle(struct text *text, const struct live_ranks *ranks)
             odd = rank;
     }
     if (ranks->compared && !odd)
-        say(text,
+        job_text_add(
+            text,
             "the job runs: no rank of this host has waited for another throughout the "
             "last %.1f s",
             ranks->apart_s);
     else
-        say(text, "no rank of this host waits for another");
+        job_text_add(text, "no rank of this host waits for another");
     if (!odd)
         return;
     live_place_text(odd, place, sizeof place);
-    say(text, ": rank %d (pid %d) %s", odd->header.rank, (int)odd->pid, place);
+    job_text_add(text, ": rank %d (pid %d) %s", odd->header.rank, (int)odd->pid, place);
 }
 
 static const struct live_rank *longest_wait(const struct live_ranks *ranks)
@@ -383,17 +395,17 @@ void live_job_sentence(const struct live_ranks *ranks, char *text_p, size_t capa
         gathering = gathering && ranks->items[i].header.phase == TRYST_LIVE_GATHERING;
     text_p[0] = '\0';
     if (ranks->ended) {
-        say(&text, "the job has ended since the first sample");
+        job_text_add(&text, "the job has ended since the first sample");
     } else if (gathering) {
-        say_gathering(&text, ranks);
+        gathering_describe(&text, ranks);
     } else if (!first) {
-        say_idle(&text, ranks);
+        idle_describe(&text, ranks);
     } else {
         chain_follow(ranks, first, &chain);
         if (chain.circle >= 0)
-            say_circle(&text, &chain);
+            circle_describe(&text, &chain);
         else
-            say_chain(&text, &chain);
+            chain_describe(&text, &chain);
     }
-    say(&text, ".");
+    job_text_add(&text, ".");
 }

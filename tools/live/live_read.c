@@ -305,8 +305,8 @@ static bool rank_add(struct live_ranks *ranks, const struct live_rank *rank)
     return true;
 }
 
-static void page_take(pid_t pid, const char *path, struct live_ranks *ranks, char *error,
-                      size_t capacity)
+static void page_rank_add(pid_t pid, const char *path, struct live_ranks *ranks,
+                          char *error, size_t capacity)
 {
     struct live_rank rank = {.pid = pid};
     bool good = rank_read(&rank, path, error, capacity);
@@ -332,7 +332,7 @@ static bool process_read(pid_t pid, struct live_ranks *ranks, char *error,
         if (bytes < (ssize_t)sizeof LINK_PREFIX ||
             strncmp(link, LINK_PREFIX, sizeof LINK_PREFIX - 1) != 0)
             continue;
-        page_take(pid, at, ranks, error, capacity);
+        page_rank_add(pid, at, ranks, error, capacity);
     }
     closedir(dir);
     return true;

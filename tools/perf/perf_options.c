@@ -227,7 +227,7 @@ static const struct tool_option rows[] = {
 
 /* ---- options that depend on the kind ----------------------------------------------- */
 
-static int kind_take(int argc, char **argv, struct perf_options *options)
+static int kind_arg_read(int argc, char **argv, struct perf_options *options)
 {
     if (optind >= argc)
         return usage("nothing to measure; give one of %s", perf_kinds_names());
@@ -345,7 +345,7 @@ bool perf_options_start_check(const struct perf_options *options)
 }
 
 /* Take preempt's --op: the operation that is urgent. */
-static bool preempt_take(struct perf_options *options)
+static bool preempt_op_parse(struct perf_options *options)
 {
     const char *op = options->op_text;
     if (!options->kind->preempts || !op || strcmp(op, "send") == 0)
@@ -374,7 +374,7 @@ int perf_options_read(int argc, char **argv, struct perf_options *options_p)
     enum tool_next next = tool_options_read(&tool, argc, argv, &options);
     if (next != TOOL_GO)
         return next == TOOL_DONE ? -1 : 2;
-    if (kind_take(argc, argv, &options) != 0 || !preempt_take(&options))
+    if (kind_arg_read(argc, argv, &options) != 0 || !preempt_op_parse(&options))
         return 2;
     /* Read the options again: the kind decides which options are allowed. */
     tool.allowed = options.kind->options;

@@ -301,7 +301,7 @@ static tryst_status stream_reap(struct round *round, struct stream *stream)
     return TRYST_OK;
 }
 
-static tryst_status stream_turn(struct round *round, struct stream *stream)
+static tryst_status stream_advance(struct round *round, struct stream *stream)
 {
     tryst_status status = stream_reap(round, stream);
     while (status == TRYST_OK && !stream->last &&
@@ -313,7 +313,7 @@ static tryst_status stream_turn(struct round *round, struct stream *stream)
     return status;
 }
 
-static bool stream_is_over(const struct stream *stream)
+static bool stream_is_finished(const struct stream *stream)
 {
     return stream->last && stream->ended == stream->submitted;
 }
@@ -327,17 +327,17 @@ static void round_sleep(const struct round *round)
         (void)poll(&poll_fd, 1, 1);
 }
 
-static tryst_status round_turn(struct round *round, bool *over_p)
+static tryst_status round_advance(struct round *round, bool *finished_p)
 {
     const struct stream *open = NULL;
     for (int s = 0; s < round->count; s++) {
         struct stream *stream = &round->streams[s];
-        tryst_status status = stream_turn(round, stream);
+        tryst_status status = stream_advance(round, stream);
         if (status != TRYST_OK)
             return flow_judge(round->flows, stream->flow->from, stream->flow->to, status);
-        open = stream_is_over(stream) || open ? open : stream;
+        open = stream_is_finished(stream) || open ? open : stream;
     }
-    *over_p = !open;
+    *finished_p = !open;
     if (!open || now_ns() - round->moved_ns <= STALL_NS)
         return TRYST_OK;
     return flow_judge(round->flows, open->flow->from, open->flow->to, TRYST_E_TIMEOUT);
@@ -390,7 +390,7 @@ tryst_status flows_run(struct flows *flows, tryst_probe_flow *flow, int count)
     status = streams_open(&round, flow, count);
     round.begin_ns = round.moved_ns = now_ns();
     while (status == TRYST_OK && !over) {
-        status = round_turn(&round, &over);
+        status = round_advance(&round, &over);
         if (status == TRYST_OK && !over)
             round_sleep(&round);
     }

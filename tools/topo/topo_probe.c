@@ -296,7 +296,7 @@ static tryst_status round_ping(struct probe *probe, int begin, int end)
     return status;
 }
 
-static void progress_tell(const struct probe *probe, int done, int all)
+static void progress_print(const struct probe *probe, int done, int all)
 {
     if (probe->flows.rank == 0 && isatty(STDERR_FILENO))
         fprintf(stderr, "\rprobe: round %d of %d%s", done, all, done == all ? "\n" : "");
@@ -317,7 +317,7 @@ static int fail_measuring(const struct probe *probe, tryst_status status)
 }
 
 /* Announce the number and the time of the rounds before they run. */
-static void measuring_tell(const struct probe *probe)
+static void measuring_announce(const struct probe *probe)
 {
     int rounds = probe->schedule[probe->schedule_count - 1].round + 1;
     if (probe->flows.rank == 0)
@@ -342,7 +342,7 @@ static tryst_status rounds_run(struct probe *probe)
             status = flows_meet(&probe->flows);
         if (status == TRYST_OK)
             status = flows_run(&probe->flows, &probe->schedule[begin], end - begin);
-        progress_tell(probe, probe->round, rounds);
+        progress_print(probe, probe->round, rounds);
     }
     return status == TRYST_OK ? flows_meet(&probe->flows) : status;
 }
@@ -434,7 +434,7 @@ static int probe_measure(struct probe *probe, tryst_topo **topo_p)
         probe->latency_ns[i] = -1;
     if (!probe->latency_ns)
         return fail(probe, "measuring", TRYST_E_NOMEM, "");
-    measuring_tell(probe);
+    measuring_announce(probe);
     status = rounds_run(probe);
     if (status == TRYST_OK)
         status = figures_gather(probe);

@@ -30,7 +30,7 @@ struct arrays {
 };
 
 /** Allocate a zeroed array; NULL with TRYST_E_NOMEM in `status`. */
-static inline void *arrays_take(struct arrays *arrays, size_t count, size_t item_bytes)
+static inline void *arrays_alloc(struct arrays *arrays, size_t count, size_t item_bytes)
 {
     const size_t most =
         item_bytes ? (SIZE_MAX - sizeof(union array_link)) / item_bytes : 0;
@@ -50,7 +50,7 @@ static inline void *arrays_take(struct arrays *arrays, size_t count, size_t item
 static inline void *arrays_copy(struct arrays *arrays, const void *from, size_t count,
                                 size_t item_bytes)
 {
-    void *copy = from ? arrays_take(arrays, count, item_bytes) : NULL;
+    void *copy = from ? arrays_alloc(arrays, count, item_bytes) : NULL;
     return copy ? memcpy(copy, from, count * item_bytes) : NULL;
 }
 

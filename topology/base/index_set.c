@@ -44,7 +44,7 @@ void index_set_meet(struct index_set *set, const struct index_set *other)
         set->words[i] &= other->words[i];
 }
 
-static bool number_take(const char **at, uint32_t *number_p)
+static bool index_number_parse(const char **at, uint32_t *number_p)
 {
     const char *digit = *at;
     uint32_t number = 0;
@@ -62,12 +62,12 @@ bool index_set_parse(const char *list, struct index_set *set_p)
     struct index_set set = {{0}};
     while (*list && *list != '\n') {
         uint32_t first, last;
-        if (!number_take(&list, &first))
+        if (!index_number_parse(&list, &first))
             return false;
         last = first;
         if (*list == '-') {
             list++;
-            if (!number_take(&list, &last) || last < first)
+            if (!index_number_parse(&list, &last) || last < first)
                 return false;
         }
         for (; first <= last && first < INDEX_SET_MAX; first++)
@@ -105,7 +105,7 @@ static int hex_digit(char c)
 
 /* Add the members of one hexadecimal digit; `bit` is its lowest. False where `c` is no
  * such digit or a member is too large. */
-static bool digit_take(struct index_set *set, char c, uint32_t bit)
+static bool digit_add(struct index_set *set, char c, uint32_t bit)
 {
     int digit = hex_digit(c);
     if (digit < 0 || (digit && bit >= INDEX_SET_MAX))
@@ -127,7 +127,7 @@ bool index_set_parse_mask(const char *mask, struct index_set *set_p)
                    (i == 1 || mask[i - 2] == ',')) {
             i--;
         } else {
-            if (!digit_take(&set, mask[i], bit))
+            if (!digit_add(&set, mask[i], bit))
                 return false;
             bit += 4;
         }

@@ -136,7 +136,7 @@ void text_pad(struct text *text, size_t column)
         text_add(text, " ");
 }
 
-tryst_status text_take(struct text *text, struct err *err, char **string_p)
+tryst_status text_release(struct text *text, struct err *err, char **string_p)
 {
     text_add(text, "");
     if (text->failed) {

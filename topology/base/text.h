@@ -41,7 +41,7 @@ void text_pad(struct text *text, size_t column);
 
 /* Hand over the string, to be freed by mem_free. TRYST_E_NOMEM after a failure. `text` is
  * empty afterwards. */
-tryst_status text_take(struct text *text, struct err *err, char **string_p);
+tryst_status text_release(struct text *text, struct err *err, char **string_p);
 void text_drop(struct text *text);
 
 #endif

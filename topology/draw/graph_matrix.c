@@ -28,7 +28,7 @@ struct matrix {
 
 /* Add the nodes of `kind` that are in the machine of the first row; without rows, of the
  * first such node. */
-static void rows_take(struct matrix *matrix, enum graph_node_kind kind)
+static void matrix_rows_add(struct matrix *matrix, enum graph_node_kind kind)
 {
     const struct graph *graph = matrix->graph;
     for (uint32_t i = 0; i < graph->nodes_count; i++) {
@@ -44,12 +44,12 @@ static void rows_take(struct matrix *matrix, enum graph_node_kind kind)
 
 static void rows_choose(struct matrix *matrix)
 {
-    rows_take(matrix, NODE_GPU);
-    rows_take(matrix, NODE_NIC);
+    matrix_rows_add(matrix, NODE_GPU);
+    matrix_rows_add(matrix, NODE_NIC);
     static const enum graph_node_kind others[] = {NODE_NUMA, NODE_RANK};
     for (int i = 0; i < 2 && matrix->rows_count < 2; i++) {
         matrix->rows_count = matrix->left_out = 0;
-        rows_take(matrix, others[i]);
+        matrix_rows_add(matrix, others[i]);
     }
 }
 

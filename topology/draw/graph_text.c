@@ -277,8 +277,8 @@ static void unknown_add(const struct graph *graph, struct text *text)
 
 /* Append each parent with its children: "6 -> 0 2 4, 0 -> 1"; in a reduce the data flows
  * from child to parent. */
-static void tree_told(const struct graph_overlaid *overlaid, const struct plan_tree *tree,
-                      struct text *text)
+static void tree_text_add(const struct graph_overlaid *overlaid,
+                          const struct plan_tree *tree, struct text *text)
 {
     const uint32_t *parent = plan_tree_parents(tree);
     uint32_t count = overlaid->plan->ranks_count;
@@ -297,7 +297,7 @@ static void tree_told(const struct graph_overlaid *overlaid, const struct plan_t
     }
 }
 
-static void plan_told(const struct graph_overlaid *overlaid, struct text *text)
+static void plan_text_add(const struct graph_overlaid *overlaid, struct text *text)
 {
     const struct plan *plan = overlaid->plan;
     text_add(text, "\nplan: ");
@@ -309,7 +309,7 @@ static void plan_told(const struct graph_overlaid *overlaid, struct text *text)
         const struct plan_tree *tree = &plan->trees[i];
         text_addf(text, "tree %u, %.1f %%, root %u, depth %u", i, tree->share * 100,
                   overlaid_rank(overlaid, tree->root), tree->depth);
-        tree_told(overlaid, tree, text);
+        tree_text_add(overlaid, tree, text);
         text_add(text, "\n");
     }
     if (plan->trees_count > TREES_MAX)
@@ -321,9 +321,9 @@ void graph_text_write(const struct graph *graph, const struct graph_overlaid *ov
 {
     struct tree tree = {.graph = graph, .text = text};
     size_t count = (size_t)graph->nodes_count + 1;
-    tree.first_child = arrays_take(&tree.arrays, count, sizeof *tree.first_child);
-    tree.next_sibling = arrays_take(&tree.arrays, count, sizeof *tree.next_sibling);
-    tree.paths = arrays_take(&tree.arrays, count, sizeof *tree.paths);
+    tree.first_child = arrays_alloc(&tree.arrays, count, sizeof *tree.first_child);
+    tree.next_sibling = arrays_alloc(&tree.arrays, count, sizeof *tree.next_sibling);
+    tree.paths = arrays_alloc(&tree.arrays, count, sizeof *tree.paths);
     if (!tree.arrays.status) {
         graph_children(graph, tree.first_child, tree.next_sibling);
         words_counts(text, graph, UINT32_MAX);
@@ -336,6 +336,6 @@ void graph_text_write(const struct graph *graph, const struct graph_overlaid *ov
         text->failed = true;
     }
     if (overlaid && overlaid->plan)
-        plan_told(overlaid, text);
+        plan_text_add(overlaid, text);
     arrays_free(&tree.arrays);
 }

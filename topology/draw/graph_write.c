@@ -28,5 +28,5 @@ tryst_status graph_write(const struct graph *graph, enum graph_format format,
             "cannot write a graph as %s: use json, xml, nccl-xml, text, dot or svg",
             format < GRAPH_FORMATS ? graph_format_name(format) : "an unknown format");
     }
-    return status == TRYST_OK ? text_take(&text, err, text_p) : status;
+    return status == TRYST_OK ? text_release(&text, err, text_p) : status;
 }

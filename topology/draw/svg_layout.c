@@ -296,9 +296,9 @@ tryst_status svg_layout_open(const struct graph *graph, struct svg_layout *layou
     size_t count = (size_t)graph->nodes_count + 1;
     uint32_t machines = 0, leaves = 0, most = 0;
     *layout = (struct svg_layout){.graph = graph};
-    layout->places = arrays_take(&layout->arrays, count, sizeof *layout->places);
-    layout->first_child = arrays_take(&layout->arrays, count, sizeof(uint32_t));
-    layout->next_sibling = arrays_take(&layout->arrays, count, sizeof(uint32_t));
+    layout->places = arrays_alloc(&layout->arrays, count, sizeof *layout->places);
+    layout->first_child = arrays_alloc(&layout->arrays, count, sizeof(uint32_t));
+    layout->next_sibling = arrays_alloc(&layout->arrays, count, sizeof(uint32_t));
     if (layout->arrays.status) {
         svg_layout_close(layout);
         return TRYST_E_NOMEM;

@@ -423,11 +423,11 @@ static struct svg_curve circle_wire(const struct svg_layout *layout, uint32_t se
 tryst_status svg_network_place(struct svg_layout *layout)
 {
     size_t count = (size_t)layout->graph->nodes_count + LEVELS_MAX + 2;
-    uint32_t *seen = arrays_take(&layout->arrays, count, sizeof *seen);
-    layout->level = arrays_take(&layout->arrays, count, sizeof *layout->level);
-    layout->hub = arrays_take(&layout->arrays, count, sizeof *layout->hub);
-    layout->seat = arrays_take(&layout->arrays, count, sizeof *layout->seat);
-    layout->hung = arrays_take(&layout->arrays, count, sizeof *layout->hung);
+    uint32_t *seen = arrays_alloc(&layout->arrays, count, sizeof *seen);
+    layout->level = arrays_alloc(&layout->arrays, count, sizeof *layout->level);
+    layout->hub = arrays_alloc(&layout->arrays, count, sizeof *layout->hub);
+    layout->seat = arrays_alloc(&layout->arrays, count, sizeof *layout->seat);
+    layout->hung = arrays_alloc(&layout->arrays, count, sizeof *layout->hung);
     if (layout->arrays.status)
         return layout->arrays.status;
     uint32_t most = levels_find(layout->graph, layout->level);

@@ -112,11 +112,11 @@ static const char *compressed_form(const char *text, size_t bytes)
 }
 
 /* The dump names its format in its first line; other writers may sort the members. */
-#define LOOK_BYTES 4096
+#define DETECT_BYTES 4096
 
 static bool json_is_dump(const char *text, size_t bytes)
 {
-    bytes = bytes < LOOK_BYTES ? bytes : LOOK_BYTES;
+    bytes = bytes < DETECT_BYTES ? bytes : DETECT_BYTES;
     return text_find(text, bytes, 0, "\"tryst_graph\"") < bytes;
 }
 

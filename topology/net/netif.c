@@ -36,7 +36,8 @@ static tryst_status dump(struct netlink *netlink, uint16_t type, uint8_t family,
                                               .nlmsg_type = type,
                                               .nlmsg_flags = NLM_F_DUMP}};
     request.fixed.any.rtgen_family = family;
-    return netlink_ask(netlink, &request.header, netif_scan_message, scan, err, error_p);
+    return netlink_request(netlink, &request.header, netif_scan_message, scan, err,
+                           error_p);
 }
 
 /* Read an interface's speed from its driver, by ethtool's old command, which the kernel

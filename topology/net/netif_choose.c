@@ -192,8 +192,8 @@ static void default_mark(const struct netif_list *list, bool *marks)
             }
 }
 
-static tryst_status marks_copy(const struct netif_list *list, const bool *marks,
-                               struct netif_list **selected_p)
+static tryst_status marked_items_copy(const struct netif_list *list, const bool *marks,
+                                      struct netif_list **selected_p)
 {
     struct netif_list *selected =
         mem_zalloc(sizeof *selected + list->count * sizeof selected->items[0]);
@@ -219,7 +219,7 @@ tryst_status netif_select(const struct netif_list *list, const char *wanted,
     else
         default_mark(list, marks);
     if (status == TRYST_OK) {
-        status = marks_copy(list, marks, selected_p);
+        status = marked_items_copy(list, marks, selected_p);
         if (status != TRYST_OK)
             err_set(err, status, "cannot choose interfaces: out of memory");
     }
@@ -243,7 +243,7 @@ tryst_status netif_first_each(const struct netif_list *list, struct err *err,
     for (size_t i = 0; marks && i < list->count; i++)
         marks[i] = !seen_before(list, i);
     if (marks)
-        status = marks_copy(list, marks, firsts_p);
+        status = marked_items_copy(list, marks, firsts_p);
     mem_free(marks);
     return status == TRYST_OK
                ? status

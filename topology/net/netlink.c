@@ -122,8 +122,8 @@ static ssize_t answer_read(struct netlink *netlink)
     }
 }
 
-tryst_status netlink_ask(struct netlink *netlink, struct nlmsghdr *request, netlink_fn fn,
-                         void *arg, struct err *err, int *error_p)
+tryst_status netlink_request(struct netlink *netlink, struct nlmsghdr *request,
+                             netlink_fn fn, void *arg, struct err *err, int *error_p)
 {
     *error_p = 0;
     tryst_status status = request_send(netlink, request, err);

@@ -45,8 +45,8 @@ void netlink_close(struct netlink *netlink);
  * `err` is not set.
  * TRYST_E_SYSTEM with `*error_p` 0: sending or receiving failed; `err` is set. Else fn's
  * status. */
-tryst_status netlink_ask(struct netlink *netlink, struct nlmsghdr *request, netlink_fn fn,
-                         void *arg, struct err *err, int *error_p);
+tryst_status netlink_request(struct netlink *netlink, struct nlmsghdr *request,
+                             netlink_fn fn, void *arg, struct err *err, int *error_p);
 
 /* Pass the messages of one datagram to `fn`; pure, so captured bytes are a test.
  * `*status_p` is fn's status. */

@@ -59,14 +59,14 @@ static tryst_status choice_apply(const struct bind_choice *choice, struct err *e
 
 #define LIST_MAX "%.90s"
 
-static tryst_status choice_tell(const struct graph *graph,
-                                const struct bind_choice *choice, struct err *err,
-                                char *told, size_t capacity)
+static tryst_status choice_describe(const struct graph *graph,
+                                    const struct bind_choice *choice, struct err *err,
+                                    char *told, size_t capacity)
 {
     struct text text = {0};
     char *list;
     index_set_write(&choice->cpus, &text);
-    tryst_status status = text_take(&text, err, &list);
+    tryst_status status = text_release(&text, err, &list);
     if (status != TRYST_OK)
         return status;
     if (!*list)
@@ -83,7 +83,7 @@ static tryst_status choice_tell(const struct graph *graph,
 }
 
 tryst_status bind_thread(uint32_t place, struct err *err, char *told,
-                         size_t told_capacity)
+                         size_t text_capacity)
 {
     struct index_set given;
     struct bind_choice choice = {.nic = GRAPH_NONE};
@@ -99,7 +99,7 @@ tryst_status bind_thread(uint32_t place, struct err *err, char *told,
         status = err_set(err, TRYST_E_UNSUPPORTED,
                          "cannot bind the progress thread: this machine has no rank");
     if (status == TRYST_OK)
-        status = choice_tell(graph, &choice, err, told, told_capacity);
+        status = choice_describe(graph, &choice, err, told, text_capacity);
     if (status == TRYST_OK)
         status = choice_apply(&choice, err);
     graph_close(graph);

@@ -22,6 +22,6 @@
  *  as text. Detecting the machine takes a tenth of a second. TRYST_E_NOMEM,
  *  TRYST_E_SYSTEM, TRYST_E_UNSUPPORTED. */
 tryst_status bind_thread(uint32_t place, struct err *err, char *told,
-                         size_t told_capacity);
+                         size_t text_capacity);
 
 #endif

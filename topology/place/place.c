@@ -19,7 +19,7 @@
 
 struct place_work {
     struct arrays arrays;
-    const struct place_ask *ask;
+    const struct place_request *ask;
     uint32_t slots;
     struct place_links *links; /* best first; a link's class is its index */
     uint32_t classes;
@@ -53,10 +53,10 @@ static int path_compare(const struct path *a, const struct path *b)
 /* Find the paths between all devices: [devices × devices]. */
 static tryst_status paths_between(struct place_work *work, struct path *between)
 {
-    const struct place_ask *ask = work->ask;
+    const struct place_request *ask = work->ask;
     const uint32_t count = ask->devices_count;
     const size_t nodes = ask->graph ? ask->graph->nodes_count + 1ul : 0;
-    struct path *paths = arrays_take(&work->arrays, nodes, sizeof *paths);
+    struct path *paths = arrays_alloc(&work->arrays, nodes, sizeof *paths);
     tryst_status status = work->arrays.status;
     for (uint32_t i = 0; i < count * count; i++)
         between[i] = (struct path){.hops = GRAPH_NONE};
@@ -121,9 +121,9 @@ static void classes_fill(struct place_work *work, const struct path *between)
 static tryst_status links_find(struct place_work *work)
 {
     const size_t pairs = (size_t)work->ask->devices_count * work->ask->devices_count;
-    struct path *between = arrays_take(&work->arrays, pairs, sizeof *between);
+    struct path *between = arrays_alloc(&work->arrays, pairs, sizeof *between);
     work->links = mem_zalloc_array(pairs, sizeof *work->links);
-    work->class_of = arrays_take(&work->arrays, pairs, sizeof *work->class_of);
+    work->class_of = arrays_alloc(&work->arrays, pairs, sizeof *work->class_of);
     if (work->arrays.status || !work->links)
         return TRYST_E_NOMEM;
     tryst_status status = paths_between(work, between);
@@ -151,7 +151,7 @@ static void weight_add(struct place_work *work, struct place_pair pair)
 
 static void weights_fill(struct place_work *work)
 {
-    const struct place_ask *ask = work->ask;
+    const struct place_request *ask = work->ask;
     for (uint32_t i = 0; ask->pairs && i < ask->pairs_count; i++)
         weight_add(work, ask->pairs[i]);
     for (uint32_t i = 0; !ask->pairs && i + 1 < ask->ranks_count; i++)
@@ -177,7 +177,7 @@ static uint32_t *cost_at(struct place_work *work, uint32_t one, uint32_t other)
     return &work->cost[work->class_of[one * work->ask->devices_count + other]];
 }
 
-static void slot_take(struct place_work *work, uint32_t slot, uint32_t device)
+static void slot_assign(struct place_work *work, uint32_t slot, uint32_t device)
 {
     for (uint32_t i = 0; i < slot; i++) {
         const uint32_t weight = work->weights[slot * work->slots + i];
@@ -216,10 +216,10 @@ static void order_keep(struct place_work *work)
 
 /* ---- arrangements ------------------------------------------------------------------ */
 
-static void order_in_turn(struct place_work *work)
+static void order_identity_set(struct place_work *work)
 {
     for (uint32_t slot = 0; slot < work->slots; slot++)
-        slot_take(work, slot, slot);
+        slot_assign(work, slot, slot);
     memcpy(work->turn, work->cost, work->classes * sizeof *work->turn);
     memcpy(work->least, work->cost, work->classes * sizeof *work->least);
     memcpy(work->best, work->order, work->slots * sizeof *work->best);
@@ -233,7 +233,7 @@ static uint32_t device_cheapest(struct place_work *work, uint32_t slot)
     for (uint32_t device = 0; device < work->ask->devices_count; device++) {
         if (work->used[device])
             continue;
-        slot_take(work, slot, device);
+        slot_assign(work, slot, device);
         if (cheapest == GRAPH_NONE || cost_compare(work, work->cost, work->trial) < 0) {
             cheapest = device;
             memcpy(work->trial, work->cost, work->classes * sizeof *work->trial);
@@ -246,9 +246,9 @@ static uint32_t device_cheapest(struct place_work *work, uint32_t slot)
 static void order_greedy(struct place_work *work)
 {
     for (uint32_t first = 0; first < work->ask->devices_count; first++) {
-        slot_take(work, 0, first);
+        slot_assign(work, 0, first);
         for (uint32_t slot = 1; slot < work->slots; slot++)
-            slot_take(work, slot, device_cheapest(work, slot));
+            slot_assign(work, slot, device_cheapest(work, slot));
         order_keep(work);
         all_give(work);
     }
@@ -282,7 +282,7 @@ static bool order_search(struct place_work *work, uint32_t slot, bool first)
         if (work->used[device] || work->effort == 0)
             continue;
         work->effort--;
-        slot_take(work, slot, device);
+        slot_assign(work, slot, device);
         found = outlook_compare(work, slot + 1) < first &&
                 order_search(work, slot + 1, first);
         slot_give(work, slot);
@@ -292,7 +292,7 @@ static bool order_search(struct place_work *work, uint32_t slot, bool first)
 
 /* ---- the whole --------------------------------------------------------------------- */
 
-static tryst_status work_open(const struct place_ask *ask, struct place_work *work)
+static tryst_status work_open(const struct place_request *ask, struct place_work *work)
 {
     const uint32_t devices = ask->devices_count;
     const uint32_t slots = devices < ask->ranks_count ? devices : ask->ranks_count;
@@ -301,22 +301,22 @@ static tryst_status work_open(const struct place_ask *ask, struct place_work *wo
     if (status != TRYST_OK)
         return status;
     struct arrays *arrays = &work->arrays;
-    work->weights = arrays_take(arrays, (size_t)slots * slots, sizeof *work->weights);
-    work->left = arrays_take(arrays, slots + 1, sizeof *work->left);
-    work->order = arrays_take(arrays, slots, sizeof *work->order);
-    work->best = arrays_take(arrays, slots, sizeof *work->best);
-    work->cost = arrays_take(arrays, work->classes + 1, sizeof *work->cost);
-    work->least = arrays_take(arrays, work->classes + 1, sizeof *work->least);
-    work->turn = arrays_take(arrays, work->classes + 1, sizeof *work->turn);
-    work->trial = arrays_take(arrays, work->classes + 1, sizeof *work->trial);
-    work->used = arrays_take(arrays, devices, sizeof *work->used);
+    work->weights = arrays_alloc(arrays, (size_t)slots * slots, sizeof *work->weights);
+    work->left = arrays_alloc(arrays, slots + 1, sizeof *work->left);
+    work->order = arrays_alloc(arrays, slots, sizeof *work->order);
+    work->best = arrays_alloc(arrays, slots, sizeof *work->best);
+    work->cost = arrays_alloc(arrays, work->classes + 1, sizeof *work->cost);
+    work->least = arrays_alloc(arrays, work->classes + 1, sizeof *work->least);
+    work->turn = arrays_alloc(arrays, work->classes + 1, sizeof *work->turn);
+    work->trial = arrays_alloc(arrays, work->classes + 1, sizeof *work->trial);
+    work->used = arrays_alloc(arrays, devices, sizeof *work->used);
     return arrays->status;
 }
 
 /* Return the result by rank; the links move from `work` to `place_p`. */
-static tryst_status place_tell(struct place_work *work, struct place *place_p)
+static tryst_status place_fill_result(struct place_work *work, struct place *place_p)
 {
-    const struct place_ask *ask = work->ask;
+    const struct place_request *ask = work->ask;
     struct place place = {.links = work->links,
                           .links_count = work->classes,
                           .in_order = true,
@@ -339,17 +339,17 @@ static tryst_status place_tell(struct place_work *work, struct place *place_p)
     return TRYST_OK;
 }
 
-tryst_status place_decide(const struct place_ask *ask, struct place *place_p)
+tryst_status place_decide(const struct place_request *ask, struct place *place_p)
 {
     struct place_work work;
     tryst_status status = work_open(ask, &work);
     if (status == TRYST_OK) {
         weights_fill(&work);
-        order_in_turn(&work);
+        order_identity_set(&work);
         order_greedy(&work);
         (void)order_search(&work, 0, false);
         (void)order_search(&work, 0, true);
-        status = place_tell(&work, place_p);
+        status = place_fill_result(&work, place_p);
     }
     arrays_free(&work.arrays);
     mem_free(work.links);

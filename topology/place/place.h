@@ -22,7 +22,7 @@ struct place_pair {
     uint32_t a, b, weight;
 };
 
-struct place_ask {
+struct place_request {
     const struct graph *graph; /* sealed; NULL: no topology is known */
     /* [devices] node in the graph; GRAPH_NONE: the graph lacks it */
     const uint32_t *nodes;
@@ -47,7 +47,7 @@ struct place {
 };
 
 /** Compute the arrangement; the caller frees it by place_drop. TRYST_E_NOMEM. */
-tryst_status place_decide(const struct place_ask *ask, struct place *place_p);
+tryst_status place_decide(const struct place_request *ask, struct place *place_p);
 void place_drop(struct place *place);
 
 /** Return the node with a PCI address, in any notation ("00000000:3B:00.0");

@@ -66,14 +66,14 @@ tryst_status arborescence_open(uint32_t count, struct arborescence **arborescenc
     if (!a)
         return TRYST_E_NOMEM;
     a->count = count;
-    a->in = arrays_take(&a->arrays, n * n, sizeof *a->in);
-    a->edge = arrays_take(&a->arrays, n * n, sizeof *a->edge);
-    a->nodes = arrays_take(&a->arrays, 2 * n, sizeof *a->nodes);
-    a->kids = arrays_take(&a->arrays, 2 * n, sizeof *a->kids);
-    a->slot_node = arrays_take(&a->arrays, n, sizeof *a->slot_node);
-    a->path = arrays_take(&a->arrays, n, sizeof *a->path);
-    a->where = arrays_take(&a->arrays, n, sizeof *a->where);
-    a->stack = arrays_take(&a->arrays, 2 * n, sizeof *a->stack);
+    a->in = arrays_alloc(&a->arrays, n * n, sizeof *a->in);
+    a->edge = arrays_alloc(&a->arrays, n * n, sizeof *a->edge);
+    a->nodes = arrays_alloc(&a->arrays, 2 * n, sizeof *a->nodes);
+    a->kids = arrays_alloc(&a->arrays, 2 * n, sizeof *a->kids);
+    a->slot_node = arrays_alloc(&a->arrays, n, sizeof *a->slot_node);
+    a->path = arrays_alloc(&a->arrays, n, sizeof *a->path);
+    a->where = arrays_alloc(&a->arrays, n, sizeof *a->where);
+    a->stack = arrays_alloc(&a->arrays, 2 * n, sizeof *a->stack);
     if (a->arrays.status) {
         arborescence_close(a);
         return TRYST_E_NOMEM;

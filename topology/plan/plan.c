@@ -55,7 +55,7 @@ void plan_close(struct plan *plan)
 static tryst_status before_price(struct plan_work *work, const struct plan *before)
 {
     const struct overlay *overlay = work->overlay;
-    double *price = arrays_take(&work->arrays, work->links, sizeof *price), sum = 0;
+    double *price = arrays_alloc(&work->arrays, work->links, sizeof *price), sum = 0;
     if (!price)
         return TRYST_E_NOMEM;
     for (uint32_t i = 0, k = 0; i < work->links; i++) { /* both ascend */
@@ -204,11 +204,11 @@ static uint32_t columns_sort(const struct plan_work *work, uint32_t *order)
 
 static tryst_status trees_copy(struct plan *plan, struct plan_work *work)
 {
-    uint32_t *order = arrays_take(&work->arrays, work->columns_count, sizeof *order);
+    uint32_t *order = arrays_alloc(&work->arrays, work->columns_count, sizeof *order);
     if (!order)
         return TRYST_E_NOMEM;
     uint32_t count = columns_sort(work, order), n = work->ranks;
-    plan->trees = arrays_take(&plan->arrays, count, sizeof *plan->trees);
+    plan->trees = arrays_alloc(&plan->arrays, count, sizeof *plan->trees);
     for (; plan->trees && plan->trees_count < count; plan->trees_count++) {
         const struct plan_column *column = &work->columns[order[plan->trees_count]];
         plan->trees[plan->trees_count] = (struct plan_tree){
@@ -248,7 +248,7 @@ static double bound_proved(struct plan_work *work, const double *price)
 {
     double least = INFINITY, sum = 0;
     overlay_costs(work->overlay, price, work->cost);
-    double *cost = arrays_take(&work->arrays, work->ranks, sizeof *cost);
+    double *cost = arrays_alloc(&work->arrays, work->ranks, sizeof *cost);
     if (!cost)
         return -1;
     struct arborescence *halves[2] = {work->has_down ? work->down : NULL,
@@ -341,8 +341,8 @@ static tryst_status plan_make(struct plan_work *work, struct plan **plan_p)
     plan->iterations = work->priced_count;
     plan->columns = work->columns_count;
     memcpy(plan->steps, work->steps, sizeof plan->steps);
-    plan->load = arrays_take(&plan->arrays, work->links, sizeof *plan->load);
-    plan->price = arrays_take(&plan->arrays, work->links, sizeof *plan->price);
+    plan->load = arrays_alloc(&plan->arrays, work->links, sizeof *plan->load);
+    plan->price = arrays_alloc(&plan->arrays, work->links, sizeof *plan->price);
     plan->links = arrays_copy(&plan->arrays, work->overlay->links, work->links,
                               sizeof *plan->links);
     tryst_status status = trees_copy(plan, work);

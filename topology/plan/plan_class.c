@@ -71,8 +71,8 @@ tryst_status plan_classes(const struct plan_work *work, uint32_t *class_p,
     const struct overlay *overlay = work->overlay;
     uint32_t nodes = overlay->graph->nodes_count, links = overlay->links_count;
     struct arrays scratch = {0};
-    uint64_t *colour = arrays_take(&scratch, 2 * (size_t)nodes, sizeof *colour);
-    struct keyed *keyed = arrays_take(&scratch, links, sizeof *keyed);
+    uint64_t *colour = arrays_alloc(&scratch, 2 * (size_t)nodes, sizeof *colour);
+    struct keyed *keyed = arrays_alloc(&scratch, links, sizeof *keyed);
     if (!scratch.status) {
         for (uint32_t i = 0; i < nodes; i++)
             colour[i] = overlay->graph->nodes[i].kind == NODE_RANK;

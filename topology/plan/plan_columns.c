@@ -62,8 +62,8 @@ static tryst_status generation_init(struct generation *generation, struct plan_w
     if (status)
         return status;
     struct arrays *arrays = &generation->arrays;
-    generation->price = arrays_take(arrays, work->rows, sizeof *generation->price);
-    generation->between = arrays_take(arrays, work->rows, sizeof *generation->between);
+    generation->price = arrays_alloc(arrays, work->rows, sizeof *generation->price);
+    generation->between = arrays_alloc(arrays, work->rows, sizeof *generation->between);
     return arrays->status;
 }
 
@@ -82,13 +82,14 @@ static tryst_status columns_hand_in(struct generation *generation)
 
 /* Put each group's cheapest tree at these prices into the pool; multiply the prices of
  * the rows that it loads by up to 1 + `dearer`. */
-static tryst_status ask(struct plan_work *work, double *row_price, double dearer)
+static tryst_status trees_price_add(struct plan_work *work, double *row_price,
+                                    double dearer)
 {
     plan_work_price(work, row_price);
     for (uint32_t group = 0; group < work->groups; group++) {
         uint32_t number;
         tryst_status status =
-            plan_work_take(work, plan_work_best_root(work, group), &number);
+            plan_work_add_cheapest(work, plan_work_best_root(work, group), &number);
         if (status)
             return status;
         const struct plan_column *column = &work->columns[number];
@@ -111,21 +112,21 @@ static void prices_scale(const struct plan_work *work, double *row_price)
 
 /* Add an iteration's columns: at prices between the master's and the best, then at the
  * master's. */
-static tryst_status ask_all(struct generation *generation)
+static tryst_status columns_add_all(struct generation *generation)
 {
     struct plan_work *work = generation->work;
     double *price = generation->price, *between = generation->between;
     lp_prices(generation->lp, price);
     for (uint32_t i = 0; i < work->rows; i++)
         between[i] = INWARD * work->best_row_price[i] + (1 - INWARD) * price[i];
-    tryst_status status = ask(work, between, 0);
+    tryst_status status = trees_price_add(work, between, 0);
     if (!status)
-        status = ask(work, price, DEARER);
+        status = trees_price_add(work, price, DEARER);
     /* with classes the rows are few: further trees would gain nothing */
     uint32_t most = work->averaged ? 0 : MORE_TREES;
     for (uint32_t more = work->groups; more <= most && !status; more += work->groups) {
         prices_scale(work, price);
-        status = ask(work, price, DEARER);
+        status = trees_price_add(work, price, DEARER);
     }
     return status;
 }
@@ -155,7 +156,7 @@ static tryst_status generate(struct generation *generation, double gap,
         if (time - work->bound <= gap * time || work->priced_count >= calls_end ||
             plan_work_late(work))
             return TRYST_OK;
-        status = ask_all(generation);
+        status = columns_add_all(generation);
         if (status)
             return status;
         if (work->columns_count == generation->known)

@@ -47,16 +47,16 @@ static tryst_status mend_init(struct mend *mend, struct plan_work *work, double 
     size_t n = work->ranks;
     *mend = (struct mend){.work = work, .work_left = TRY_WORK};
     mend->enough = work->bound / (1 - gap);
-    mend->value = arrays_take(&mend->arrays, work->rows, sizeof *mend->value);
-    mend->change = arrays_take(&mend->arrays, work->rows, sizeof *mend->change);
-    mend->price = arrays_take(&mend->arrays, work->links, sizeof *mend->price);
-    mend->load = arrays_take(&mend->arrays, work->links, sizeof *mend->load);
-    mend->full = arrays_take(&mend->arrays, work->links, sizeof *mend->full);
-    mend->turn = arrays_take(&mend->arrays, n, sizeof *mend->turn);
-    mend->below = arrays_take(&mend->arrays, n, sizeof *mend->below);
-    mend->is_below = arrays_take(&mend->arrays, n, sizeof *mend->is_below);
-    mend->down = arrays_take(&mend->arrays, n, sizeof *mend->down);
-    mend->up = arrays_take(&mend->arrays, n, sizeof *mend->up);
+    mend->value = arrays_alloc(&mend->arrays, work->rows, sizeof *mend->value);
+    mend->change = arrays_alloc(&mend->arrays, work->rows, sizeof *mend->change);
+    mend->price = arrays_alloc(&mend->arrays, work->links, sizeof *mend->price);
+    mend->load = arrays_alloc(&mend->arrays, work->links, sizeof *mend->load);
+    mend->full = arrays_alloc(&mend->arrays, work->links, sizeof *mend->full);
+    mend->turn = arrays_alloc(&mend->arrays, n, sizeof *mend->turn);
+    mend->below = arrays_alloc(&mend->arrays, n, sizeof *mend->below);
+    mend->is_below = arrays_alloc(&mend->arrays, n, sizeof *mend->is_below);
+    mend->down = arrays_alloc(&mend->arrays, n, sizeof *mend->down);
+    mend->up = arrays_alloc(&mend->arrays, n, sizeof *mend->up);
     return mend->arrays.status;
 }
 
@@ -193,8 +193,8 @@ static void tree_load(struct mend *mend, const uint32_t *down, const uint32_t *u
 
 /* Put one of the previous plan's trees into the pool, repaired where needed. `*column_p`
  * is NONE if the tree cannot be repaired. */
-static tryst_status tree_take(struct mend *mend, const struct plan_tree *tree,
-                              uint32_t *column_p)
+static tryst_status tree_repair_add(struct mend *mend, const struct plan_tree *tree,
+                                    uint32_t *column_p)
 {
     struct plan_work *work = mend->work;
     const uint32_t *down = tree->broadcast_parent, *up = tree->reduce_parent;
@@ -226,11 +226,11 @@ static void shares_scale(struct plan_work *work, double *sum)
 
 /* Put all trees into the pool: intact ones first, so that the prices at which the others
  * are repaired include their loads. */
-static tryst_status trees_take(struct mend *mend, const struct plan *before)
+static tryst_status trees_repair_add(struct mend *mend, const struct plan *before)
 {
     struct plan_work *work = mend->work;
-    double *sum = arrays_take(&mend->arrays, work->groups, sizeof *sum);
-    bool *taken = arrays_take(&mend->arrays, before->trees_count, sizeof *taken);
+    double *sum = arrays_alloc(&mend->arrays, work->groups, sizeof *sum);
+    bool *taken = arrays_alloc(&mend->arrays, before->trees_count, sizeof *taken);
     tryst_status status = mend->arrays.status;
     for (int repair = 0; repair < 2 && !status; repair++)
         for (uint32_t i = 0; i < before->trees_count && !status; i++) {
@@ -240,7 +240,7 @@ static tryst_status trees_take(struct mend *mend, const struct plan *before)
                 continue;
             if (repair) {
                 times_price(mend);
-                status = tree_take(mend, tree, &column);
+                status = tree_repair_add(mend, tree, &column);
             } else if (plan_work_add(work, tree->root, tree->broadcast_parent,
                                      tree->reduce_parent, &column) == TRYST_E_NOMEM) {
                 status = TRYST_E_NOMEM;
@@ -366,7 +366,7 @@ tryst_status plan_mend(struct plan_work *work, const struct plan *before, double
     struct mend mend;
     tryst_status status = mend_init(&mend, work, gap);
     if (!status)
-        status = trees_take(&mend, before);
+        status = trees_repair_add(&mend, before);
     if (!status && work->rows > 0)
         status = rows_relieve(&mend);
     arrays_free(&mend.arrays);

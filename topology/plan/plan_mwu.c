@@ -76,15 +76,15 @@ static tryst_status mwu_init(struct mwu *mwu, struct plan_work *work)
 {
     uint32_t rows = work->rows, groups = work->groups;
     *mwu = (struct mwu){.work = work, .log_rows = log(rows + 1.0), .best_time = INFINITY};
-    mwu->time = arrays_take(&mwu->arrays, rows, sizeof *mwu->time);
-    mwu->weight = arrays_take(&mwu->arrays, rows, sizeof *mwu->weight);
-    mwu->price = arrays_take(&mwu->arrays, rows, sizeof *mwu->price);
-    mwu->change = arrays_take(&mwu->arrays, rows, sizeof *mwu->change);
-    mwu->touched = arrays_take(&mwu->arrays, rows, sizeof *mwu->touched);
-    mwu->cheap = arrays_take(&mwu->arrays, groups, sizeof *mwu->cheap);
-    mwu->dear = arrays_take(&mwu->arrays, groups, sizeof *mwu->dear);
-    mwu->cheap_cost = arrays_take(&mwu->arrays, groups, sizeof *mwu->cheap_cost);
-    mwu->dear_cost = arrays_take(&mwu->arrays, groups, sizeof *mwu->dear_cost);
+    mwu->time = arrays_alloc(&mwu->arrays, rows, sizeof *mwu->time);
+    mwu->weight = arrays_alloc(&mwu->arrays, rows, sizeof *mwu->weight);
+    mwu->price = arrays_alloc(&mwu->arrays, rows, sizeof *mwu->price);
+    mwu->change = arrays_alloc(&mwu->arrays, rows, sizeof *mwu->change);
+    mwu->touched = arrays_alloc(&mwu->arrays, rows, sizeof *mwu->touched);
+    mwu->cheap = arrays_alloc(&mwu->arrays, groups, sizeof *mwu->cheap);
+    mwu->dear = arrays_alloc(&mwu->arrays, groups, sizeof *mwu->dear);
+    mwu->cheap_cost = arrays_alloc(&mwu->arrays, groups, sizeof *mwu->cheap_cost);
+    mwu->dear_cost = arrays_alloc(&mwu->arrays, groups, sizeof *mwu->dear_cost);
     return mwu->arrays.status;
 }
 
@@ -215,7 +215,7 @@ static double step_search(const struct mwu *mwu, double most)
     return low > 0 ? low : step;
 }
 
-static void step_take(struct mwu *mwu, double step)
+static void step_apply(struct mwu *mwu, double step)
 {
     for (uint32_t i = 0; i < mwu->touched_count; i++) {
         uint32_t row = mwu->touched[i];
@@ -234,7 +234,7 @@ static void share_move(struct mwu *mwu, uint32_t from, uint32_t to)
     change_add(mwu, &columns[from], -1);
     double most = columns[from].share, step = step_search(mwu, most);
     if (step > 0) {
-        step_take(mwu, step);
+        step_apply(mwu, step);
         if (columns[to].share == 0)
             mwu->active[mwu->active_count++].column = to;
         columns[to].share += step;
@@ -327,7 +327,8 @@ static tryst_status start_set(struct mwu *mwu)
         uint32_t column;
         if (mwu->cheap_cost[g] > 0)
             continue;
-        tryst_status status = plan_work_take(work, plan_work_best_root(work, g), &column);
+        tryst_status status =
+            plan_work_add_cheapest(work, plan_work_best_root(work, g), &column);
         if (status)
             return status;
         work->columns[column].share = 1;
@@ -352,7 +353,8 @@ static tryst_status oracle_step(struct mwu *mwu, double *gain_p)
     *gain_p = average - plan_work_price(work, mwu->price);
     for (uint32_t g = 0; g < work->groups; g++) {
         uint32_t column;
-        tryst_status status = plan_work_take(work, plan_work_best_root(work, g), &column);
+        tryst_status status =
+            plan_work_add_cheapest(work, plan_work_best_root(work, g), &column);
         if (!status)
             status = active_reserve(mwu);
         if (status)

@@ -87,17 +87,17 @@ static tryst_status seed_init(struct seed *seed, struct plan_work *work)
 {
     size_t n = work->ranks;
     *seed = (struct seed){.work = work, .work_left = EDGE_WORK * work->effort};
-    seed->out = arrays_take(&seed->arrays, n, sizeof *seed->out);
-    seed->in = arrays_take(&seed->arrays, n, sizeof *seed->in);
-    seed->cost = arrays_take(&seed->arrays, n * n, sizeof *seed->cost);
-    seed->strain = arrays_take(&seed->arrays, n * n, sizeof *seed->strain);
-    seed->used = arrays_take(&seed->arrays, work->links, sizeof *seed->used);
-    seed->row_price = arrays_take(&seed->arrays, work->links, sizeof *seed->row_price);
-    seed->parent = arrays_take(&seed->arrays, n, sizeof *seed->parent);
-    seed->depth = arrays_take(&seed->arrays, n, sizeof *seed->depth);
-    seed->best = arrays_take(&seed->arrays, n, sizeof *seed->best);
-    seed->open = arrays_take(&seed->arrays, n, sizeof *seed->open);
-    seed->room = arrays_take(&seed->arrays, n, sizeof *seed->room);
+    seed->out = arrays_alloc(&seed->arrays, n, sizeof *seed->out);
+    seed->in = arrays_alloc(&seed->arrays, n, sizeof *seed->in);
+    seed->cost = arrays_alloc(&seed->arrays, n * n, sizeof *seed->cost);
+    seed->strain = arrays_alloc(&seed->arrays, n * n, sizeof *seed->strain);
+    seed->used = arrays_alloc(&seed->arrays, work->links, sizeof *seed->used);
+    seed->row_price = arrays_alloc(&seed->arrays, work->links, sizeof *seed->row_price);
+    seed->parent = arrays_alloc(&seed->arrays, n, sizeof *seed->parent);
+    seed->depth = arrays_alloc(&seed->arrays, n, sizeof *seed->depth);
+    seed->best = arrays_alloc(&seed->arrays, n, sizeof *seed->best);
+    seed->open = arrays_alloc(&seed->arrays, n, sizeof *seed->open);
+    seed->room = arrays_alloc(&seed->arrays, n, sizeof *seed->room);
     if (seed->arrays.status)
         return TRYST_E_NOMEM;
     for (uint32_t i = 0; i < n && n > 1; i++) {
@@ -268,7 +268,7 @@ static void rank_joined(struct seed *seed, uint32_t rank, uint32_t depth)
 
 /* Take room for one child from `rank`. If the room is used up, find other parents for the
  * ranks that had `rank` as their best parent. */
-static void room_take(struct seed *seed, uint32_t rank)
+static void child_room_use(struct seed *seed, uint32_t rank)
 {
     bool last = seed->room[rank] >= 1 && seed->room[rank] < 2;
     seed->room[rank] -= 1;
@@ -302,7 +302,7 @@ static bool tree_grow(struct seed *seed, uint32_t root, double unit, double late
         uint32_t parent = seed->best[next];
         seed->parent[next] = parent;
         rank_joined(seed, next, seed->depth[parent] + 1);
-        room_take(seed, parent);
+        child_room_use(seed, parent);
     }
     return true;
 }
@@ -438,7 +438,7 @@ tryst_status plan_seed(struct plan_work *work, double time_max, double time_enou
         trees_max = 1;
     tryst_status status = seed_init(&seed, work);
     uint32_t *column =
-        arrays_take(&seed.arrays, (size_t)trees_max * work->groups, sizeof *column);
+        arrays_alloc(&seed.arrays, (size_t)trees_max * work->groups, sizeof *column);
     if (!column)
         status = TRYST_E_NOMEM;
     if (!status) {

@@ -77,7 +77,7 @@ static double busy_of(const struct lifting *lifting, uint32_t link, double bytes
     return bytes / lifting->work->overlay->capacity[link] * lifting->work->scale;
 }
 
-static void tree_take(struct lifting *lifting, uint32_t column)
+static void lifted_tree_add(struct lifting *lifting, uint32_t column)
 {
     struct plan_work *work = lifting->work;
     const struct plan_column *from = &work->columns[column];
@@ -101,19 +101,19 @@ static tryst_status lifting_init(struct lifting *lifting, struct plan_work *work
     size_t n = work->ranks, links = work->links;
     *lifting = (struct lifting){
         .work = work, .limit = limit, .work_left = LINK_WORK * work->effort};
-    lifting->used = arrays_take(&lifting->arrays, links, sizeof(double));
-    lifting->used_before = arrays_take(&lifting->arrays, links, sizeof(double));
-    lifting->without = arrays_take(&lifting->arrays, links, sizeof(double));
-    lifting->moved = arrays_take(&lifting->arrays, links, sizeof(double));
-    lifting->parent_before = arrays_take(&lifting->arrays, n, sizeof(uint32_t));
-    lifting->depth = arrays_take(&lifting->arrays, n, sizeof(uint32_t));
+    lifting->used = arrays_alloc(&lifting->arrays, links, sizeof(double));
+    lifting->used_before = arrays_alloc(&lifting->arrays, links, sizeof(double));
+    lifting->without = arrays_alloc(&lifting->arrays, links, sizeof(double));
+    lifting->moved = arrays_alloc(&lifting->arrays, links, sizeof(double));
+    lifting->parent_before = arrays_alloc(&lifting->arrays, n, sizeof(uint32_t));
+    lifting->depth = arrays_alloc(&lifting->arrays, n, sizeof(uint32_t));
     lifting->trees =
-        arrays_take(&lifting->arrays, plan_work_used(work), sizeof *lifting->trees);
+        arrays_alloc(&lifting->arrays, plan_work_used(work), sizeof *lifting->trees);
     if (lifting->arrays.status)
         return TRYST_E_NOMEM;
     for (uint32_t i = 0; i < work->columns_count; i++)
         if (work->columns[i].share > 0)
-            tree_take(lifting, i);
+            lifted_tree_add(lifting, i);
     plan_work_time(work, work->row_value);
     for (uint32_t i = 0; i < work->links; i++)
         lifting->used[i] = work->row_value[work->link_row[i]];

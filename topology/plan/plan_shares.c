@@ -60,9 +60,9 @@ static bool rounding_init(struct rounding *rounding, struct plan_work *work)
 {
     uint32_t count = plan_work_used(work);
     *rounding = (struct rounding){.work = work};
-    rounding->used = arrays_take(&rounding->arrays, count, sizeof *rounding->used);
-    rounding->share = arrays_take(&rounding->arrays, count, sizeof *rounding->share);
-    rounding->parts = arrays_take(&rounding->arrays, count, sizeof *rounding->parts);
+    rounding->used = arrays_alloc(&rounding->arrays, count, sizeof *rounding->used);
+    rounding->share = arrays_alloc(&rounding->arrays, count, sizeof *rounding->share);
+    rounding->parts = arrays_alloc(&rounding->arrays, count, sizeof *rounding->parts);
     if (rounding->arrays.status)
         return false;
     for (uint32_t i = 0; i < work->columns_count; i++) {
@@ -120,7 +120,7 @@ static void group_round(struct rounding *rounding, uint32_t first, uint32_t end,
     rounding->work->columns[rounding->used[largest]].share += 1 - sum;
 }
 
-static void grid_take(struct rounding *rounding, double q)
+static void grid_round(struct rounding *rounding, double q)
 {
     for (uint32_t first = 0, end; first < rounding->count; first = end) {
         end = group_end(rounding, first);
@@ -130,7 +130,7 @@ static void grid_take(struct rounding *rounding, double q)
 
 static bool grid_fits(struct rounding *rounding, double q, double limit)
 {
-    grid_take(rounding, q);
+    grid_round(rounding, q);
     return plan_work_time(rounding->work, NULL) <= limit;
 }
 
@@ -176,7 +176,7 @@ static void grid_find(struct rounding *rounding, double limit)
     for (double q = DECIMALS_FIRST; q <= DECIMALS_LAST; q *= 10)
         if (grid_fits(rounding, q, limit))
             return;
-    grid_take(rounding, 1 / GRAIN);
+    grid_round(rounding, 1 / GRAIN);
 }
 
 tryst_status plan_shares_round(struct plan_work *work, double limit)

@@ -53,11 +53,11 @@ static tryst_status thinning_init(struct thinning *thinning, struct plan_work *w
     tryst_status status = lp_open(work->rows, work->groups, &thinning->lp);
     if (status)
         return status;
-    thinning->column = arrays_take(&thinning->arrays, count, sizeof *thinning->column);
-    thinning->shut = arrays_take(&thinning->arrays, count, sizeof *thinning->shut);
-    thinning->kept = arrays_take(&thinning->arrays, count, sizeof *thinning->kept);
+    thinning->column = arrays_alloc(&thinning->arrays, count, sizeof *thinning->column);
+    thinning->shut = arrays_alloc(&thinning->arrays, count, sizeof *thinning->shut);
+    thinning->kept = arrays_alloc(&thinning->arrays, count, sizeof *thinning->kept);
     thinning->group_open =
-        arrays_take(&thinning->arrays, work->groups, sizeof *thinning->group_open);
+        arrays_alloc(&thinning->arrays, work->groups, sizeof *thinning->group_open);
     if (thinning->arrays.status)
         return TRYST_E_NOMEM;
     for (uint32_t i = 0; i < work->columns_count && !status; i++) {
@@ -91,7 +91,7 @@ static bool solve(struct thinning *thinning)
     return true;
 }
 
-static void shares_take(struct thinning *thinning)
+static void shares_copy(struct thinning *thinning)
 {
     for (uint32_t i = 0; i < thinning->count; i++)
         thinning->work->columns[thinning->column[i]].share =
@@ -145,7 +145,7 @@ static void thin(struct thinning *thinning, double limit, uint32_t most)
         double time = lp_time(thinning->lp);
         if (time <= limit || forced) {
             limit = fmax(limit, time * (1 + GRAIN));
-            shares_take(thinning);
+            shares_copy(thinning);
             unused_shut(thinning);
         } else {
             column_shut(thinning, column, false);
@@ -159,7 +159,7 @@ static tryst_status thin_all(struct plan_work *work, double limit, uint32_t most
     struct thinning thinning;
     tryst_status status = thinning_init(&thinning, work);
     if (!status && solve(&thinning) && lp_time(thinning.lp) <= limit) {
-        shares_take(&thinning);
+        shares_copy(&thinning);
         unused_shut(&thinning);
         thin(&thinning, limit, most);
     }

@@ -106,10 +106,10 @@ static tryst_status rows_make(struct plan_work *work)
 {
     uint32_t count = work->links;
     struct arrays scratch = {0};
-    struct wire_end *ends = arrays_take(&scratch, count, sizeof *ends);
-    uint32_t *mirror = arrays_take(&scratch, count, sizeof *mirror);
+    struct wire_end *ends = arrays_alloc(&scratch, count, sizeof *ends);
+    uint32_t *mirror = arrays_alloc(&scratch, count, sizeof *mirror);
     double *other =
-        arrays_take(&scratch, (size_t)work->ranks * work->ranks, sizeof *other);
+        arrays_alloc(&scratch, (size_t)work->ranks * work->ranks, sizeof *other);
     tryst_status status = scratch.status;
     if (!status)
         work->mirrored = work->op == PLAN_ALLREDUCE && count > 0 &&
@@ -158,17 +158,17 @@ static void op_set(struct plan_work *work, const struct plan_params *params)
 static tryst_status room_make(struct plan_work *work)
 {
     size_t n = work->ranks, links = work->links;
-    work->link_row = arrays_take(&work->arrays, links, sizeof *work->link_row);
-    work->row_links = arrays_take(&work->arrays, links, sizeof *work->row_links);
-    work->price = arrays_take(&work->arrays, links, sizeof *work->price);
-    work->load = arrays_take(&work->arrays, links, sizeof *work->load);
-    work->row_value = arrays_take(&work->arrays, links, sizeof *work->row_value);
+    work->link_row = arrays_alloc(&work->arrays, links, sizeof *work->link_row);
+    work->row_links = arrays_alloc(&work->arrays, links, sizeof *work->row_links);
+    work->price = arrays_alloc(&work->arrays, links, sizeof *work->price);
+    work->load = arrays_alloc(&work->arrays, links, sizeof *work->load);
+    work->row_value = arrays_alloc(&work->arrays, links, sizeof *work->row_value);
     work->best_row_price =
-        arrays_take(&work->arrays, links, sizeof *work->best_row_price);
-    work->cost = arrays_take(&work->arrays, n * n, sizeof *work->cost);
-    work->parent[0] = arrays_take(&work->arrays, n, sizeof *work->parent[0]);
-    work->parent[1] = arrays_take(&work->arrays, n, sizeof *work->parent[1]);
-    work->walk = arrays_take(&work->arrays, 3 * n + 1, sizeof *work->walk);
+        arrays_alloc(&work->arrays, links, sizeof *work->best_row_price);
+    work->cost = arrays_alloc(&work->arrays, n * n, sizeof *work->cost);
+    work->parent[0] = arrays_alloc(&work->arrays, n, sizeof *work->parent[0]);
+    work->parent[1] = arrays_alloc(&work->arrays, n, sizeof *work->parent[1]);
+    work->walk = arrays_alloc(&work->arrays, 3 * n + 1, sizeof *work->walk);
     return work->arrays.status;
 }
 
@@ -347,7 +347,7 @@ static uint32_t farthest(const uint32_t *depth, uint32_t n)
 }
 
 /* Reverse the edges on the way to the old root, so that `root` becomes the root. */
-static void tree_turn(uint32_t *parent, uint32_t root)
+static void tree_reroot(uint32_t *parent, uint32_t root)
 {
     uint32_t above = NONE;
     assert(parent);
@@ -367,12 +367,12 @@ static uint32_t tree_centre(struct plan_work *work, uint32_t *parent, uint32_t r
     assert(parent);
     tree_depth(parent, root, n, depth, chain);
     uint32_t end = farthest(depth, n);
-    tree_turn(parent, end);
+    tree_reroot(parent, end);
     tree_depth(parent, end, n, depth, chain);
     uint32_t at = farthest(depth, n);
     for (uint32_t steps = depth[at] / 2; steps > 0; steps--)
         at = parent[at];
-    tree_turn(parent, at);
+    tree_reroot(parent, at);
     return at;
 }
 
@@ -450,8 +450,8 @@ static tryst_status column_values(struct plan_work *work, struct plan_column *co
     }
     for (uint32_t i = 0; i < work->rows; i++)
         count += work->row_value[i] > 0;
-    column->rows = arrays_take(&work->arrays, count, sizeof *column->rows);
-    column->values = arrays_take(&work->arrays, count, sizeof *column->values);
+    column->rows = arrays_alloc(&work->arrays, count, sizeof *column->rows);
+    column->values = arrays_alloc(&work->arrays, count, sizeof *column->values);
     if (!column->rows || !column->values)
         return TRYST_E_NOMEM;
     for (uint32_t i = 0; i < work->rows; i++)
@@ -545,7 +545,8 @@ tryst_status plan_work_add(struct plan_work *work, uint32_t root, const uint32_t
     return column_put(work, root, deep, down, up, column_p);
 }
 
-tryst_status plan_work_take(struct plan_work *work, uint32_t root, uint32_t *column_p)
+tryst_status plan_work_add_cheapest(struct plan_work *work, uint32_t root,
+                                    uint32_t *column_p)
 {
     const uint32_t *down = NULL, *up = NULL;
     if (work->has_down) {

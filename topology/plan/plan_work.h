@@ -95,7 +95,8 @@ uint32_t plan_work_best_root(const struct plan_work *work, uint32_t group);
 
 /** Put the cheapest tree of `root` at the last prices into the pool, or find it there.
  *  Returns TRYST_OK or TRYST_E_NOMEM. */
-tryst_status plan_work_take(struct plan_work *work, uint32_t root, uint32_t *column_p);
+tryst_status plan_work_add_cheapest(struct plan_work *work, uint32_t root,
+                                    uint32_t *column_p);
 
 /** Put a tree into the pool, or find it there. `down` or `up` is NULL for a half that the
  *  operation lacks.

@@ -101,7 +101,7 @@ static bool list_make(struct tree_list *list, const struct plan_sizes *sizes)
     for (uint32_t s = 0; s < sizes->count; s++)
         room += sizes->sizes[s].trees_count;
     *list = (struct tree_list){.n = sizes->ranks_count};
-    list->trees = arrays_take(&list->arrays, room, sizeof *list->trees);
+    list->trees = arrays_alloc(&list->arrays, room, sizeof *list->trees);
     for (uint32_t s = 0; list->trees && s < sizes->count; s++)
         for (uint32_t t = 0; t < sizes->sizes[s].trees_count; t++)
             if (list_find(list, &sizes->sizes[s].trees[t]) == list->count)
@@ -211,7 +211,7 @@ static tryst_status half_read(struct reading *reading, const json_t *item, uint3
 {
     const json_t *list = json_object_get(item, member);
     uint32_t n = reading->plan->ranks_count;
-    uint32_t *parent = arrays_take(&reading->arrays, n, sizeof *parent);
+    uint32_t *parent = arrays_alloc(&reading->arrays, n, sizeof *parent);
     if (!parent)
         return TRYST_E_NOMEM;
     for (uint32_t i = 0; i < n; i++) {
@@ -257,7 +257,7 @@ static tryst_status trees_read(struct reading *reading)
     tryst_status status = TRYST_OK;
     reading->trees_count = (uint32_t)json_array_size(list);
     reading->trees =
-        arrays_take(&reading->arrays, reading->trees_count, sizeof *reading->trees);
+        arrays_alloc(&reading->arrays, reading->trees_count, sizeof *reading->trees);
     if (!reading->trees)
         return TRYST_E_NOMEM;
     for (uint32_t t = 0; t < reading->trees_count && !status; t++)
@@ -270,7 +270,7 @@ static tryst_status shares_read(struct reading *reading, const json_t *list, uin
     struct plan_size *size = &reading->sizes.sizes[s];
     double sum = 0;
     uint32_t count = (uint32_t)json_array_size(list);
-    size->trees = arrays_take(&reading->arrays, count, sizeof *size->trees);
+    size->trees = arrays_alloc(&reading->arrays, count, sizeof *size->trees);
     if (!size->trees)
         return TRYST_E_NOMEM;
     for (; size->trees_count < count; size->trees_count++) {
@@ -293,11 +293,12 @@ static tryst_status shares_read(struct reading *reading, const json_t *list, uin
         if (tree->share > 0 && tree->depth > size->depth)
             size->depth = tree->depth;
     }
-    return told_near(sum, 1) ? TRYST_OK
-                             : WRONG(reading,
-                                     "\"by_size\": the shares of item %u must sum to "
-                                     "1; they sum to %.12g",
-                                     s, sum);
+    return number_is_near(sum, 1)
+               ? TRYST_OK
+               : WRONG(reading,
+                       "\"by_size\": the shares of item %u must sum to "
+                       "1; they sum to %.12g",
+                       s, sum);
 }
 
 static tryst_status size_read(struct reading *reading, const json_t *item, uint32_t s)
@@ -337,7 +338,7 @@ static tryst_status number_check(struct reading *reading, const json_t *item, ui
 {
     const json_t *value = json_object_get(item, member);
     if (isfinite(right)
-            ? json_is_number(value) && told_near(json_number_value(value), right)
+            ? json_is_number(value) && number_is_near(json_number_value(value), right)
             : json_is_null(value))
         return TRYST_OK;
     return WRONG(reading, "\"by_size\": \"%s\" of item %u must be %.12g", member, s,

@@ -315,9 +315,9 @@ static tryst_status costing_init(struct costing *costing, struct overlay *overla
                                 .n = n,
                                 .bytes = (double)bytes,
                                 .slice_bytes = PLAN_SLICE_BYTES};
-    costing->parent = arrays_take(arrays, n, sizeof *costing->parent);
-    costing->next_to = arrays_take(arrays, n, sizeof *costing->next_to);
-    costing->order = arrays_take(arrays, n, sizeof *costing->order);
+    costing->parent = arrays_alloc(arrays, n, sizeof *costing->parent);
+    costing->next_to = arrays_alloc(arrays, n, sizeof *costing->next_to);
+    costing->order = arrays_alloc(arrays, n, sizeof *costing->order);
     tryst_status status =
         tree_costing_init(&costing->trees, overlay, plan->op, plan->trees_count);
     return arrays->status ? arrays->status : status;
@@ -373,7 +373,7 @@ tryst_status plan_cost(struct overlay *overlay, const struct plan *plan, uint32_
 
 /* ---- rivals of sizes --------------------------------------------------------------- */
 
-static void rival_take(const struct cost_table *table, struct cost_rivals *rivals)
+static void rivals_update(const struct cost_table *table, struct cost_rivals *rivals)
 {
     for (uint32_t s = 0; s < table->shapes_count; s++) {
         bool ring = strcmp(table->shapes[s].name, "ring") == 0;
@@ -392,7 +392,7 @@ static void rivals_find(struct costing *costing, uint64_t bytes,
         costing->slice_bytes = slice;
         ring_add(costing, &table);
         halving_add(costing, &table);
-        rival_take(&table, rivals);
+        rivals_update(&table, rivals);
     }
 }
 

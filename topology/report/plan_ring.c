@@ -20,7 +20,7 @@
 #define REVERSAL_MAX     24u /* ranks of a segment that is reversed */
 #define ROTATIONS_FACTOR 64u /* rotations for each rank */
 /* Links examined by all moves from one order: about 0.1 s. */
-#define LINKS_LOOKED_MAX 4000000.0
+#define LINKS_CHECKED_MAX 4000000.0
 /* A better value is below this part of the other one. */
 #define BETTER (1 - 1e-12)
 
@@ -155,7 +155,7 @@ static void orders_try(struct ring *ring, uint32_t k, double *loads, double *bes
 static tryst_status orders_all(struct ring *ring, double *best_p)
 {
     size_t count = (size_t)ring->n * ring->overlay->links_count;
-    double *loads = arrays_take(&ring->arrays, count, sizeof *loads);
+    double *loads = arrays_alloc(&ring->arrays, count, sizeof *loads);
     *best_p = INFINITY;
     if (loads)
         orders_try(ring, 0, loads, best_p);
@@ -164,7 +164,7 @@ static tryst_status orders_all(struct ring *ring, double *best_p)
 
 /* ---- a first order ----------------------------------------------------------------- */
 
-static void turn_round(uint32_t *order, uint32_t first, uint32_t last)
+static void order_reverse(uint32_t *order, uint32_t first, uint32_t last)
 {
     for (; first < last; first++, last--) {
         uint32_t kept = order[first];
@@ -212,7 +212,7 @@ static bool rotate(const struct ring *ring, uint32_t *order, uint32_t last, uint
         uint32_t k = (turn + step) % (last - 1); /* k + 1 becomes the end */
         if (!edge_exists(ring, order[k], order[last]) || !turns(ring, order, k + 1, last))
             continue;
-        turn_round(order, k + 1, last);
+        order_reverse(order, k + 1, last);
         return true;
     }
     return false;
@@ -314,7 +314,7 @@ static bool move_try(struct ring *ring, uint32_t first, uint32_t last, uint32_t 
     if (moves)
         move_do(ring, first, last, to);
     else
-        turn_round(ring->order, first, last);
+        order_reverse(ring->order, first, last);
     *merit = order_load(ring, ring->order, ring->load); /* removes rounding errors */
     return true;
 }
@@ -364,10 +364,10 @@ static void orders_search(struct ring *ring, double *best_p)
     *best_p = INFINITY;
     memcpy(ring->scratch, ring->order, bytes);
     if (order_holds(ring, ring->order))
-        order_keep(ring, order_improve(ring, LINKS_LOOKED_MAX), best_p);
+        order_keep(ring, order_improve(ring, LINKS_CHECKED_MAX), best_p);
     memcpy(ring->order, ring->scratch, bytes);
     if (order_nearest(ring, ring->order))
-        order_keep(ring, order_improve(ring, LINKS_LOOKED_MAX), best_p);
+        order_keep(ring, order_improve(ring, LINKS_CHECKED_MAX), best_p);
 }
 
 /* ---- the whole --------------------------------------------------------------------- */
@@ -375,11 +375,11 @@ static void orders_search(struct ring *ring, double *best_p)
 static bool ring_open(struct ring *ring, uint32_t root)
 {
     size_t n = ring->n, links = ring->overlay->links_count;
-    ring->order = arrays_take(&ring->arrays, n, sizeof *ring->order);
-    ring->scratch = arrays_take(&ring->arrays, n, sizeof *ring->scratch);
-    ring->distance = arrays_take(&ring->arrays, n * n, sizeof *ring->distance);
-    ring->load = arrays_take(&ring->arrays, links, sizeof *ring->load);
-    ring->trial = arrays_take(&ring->arrays, links, sizeof *ring->trial);
+    ring->order = arrays_alloc(&ring->arrays, n, sizeof *ring->order);
+    ring->scratch = arrays_alloc(&ring->arrays, n, sizeof *ring->scratch);
+    ring->distance = arrays_alloc(&ring->arrays, n * n, sizeof *ring->distance);
+    ring->load = arrays_alloc(&ring->arrays, links, sizeof *ring->load);
+    ring->trial = arrays_alloc(&ring->arrays, links, sizeof *ring->trial);
     if (ring->arrays.status)
         return false;
     for (uint32_t i = 0; i < n; i++)

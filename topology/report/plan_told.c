@@ -13,13 +13,13 @@
 /* Relative difference that another order of summing may cause. */
 #define NEAR 1e-9
 
-bool told_near(double a, double b)
+bool number_is_near(double a, double b)
 {
     return fabs(a - b) <= NEAR * fmax(fabs(a), fabs(b));
 }
 
-tryst_status told_number(const json_t *object, const char *what, const char *member,
-                         struct err *err, double *number_p)
+tryst_status number_member_read(const json_t *object, const char *what,
+                                const char *member, struct err *err, double *number_p)
 {
     const json_t *value = json_object_get(object, member);
     if (!json_is_number(value))
@@ -41,10 +41,11 @@ static tryst_status numbers_check(const json_t *item, const char *what,
 {
     for (size_t k = 0; k < count; k++) {
         double said = 0, right = numbers[k].right;
-        tryst_status status = told_number(item, what, numbers[k].member, err, &said);
+        tryst_status status =
+            number_member_read(item, what, numbers[k].member, err, &said);
         if (status != TRYST_OK)
             return status;
-        if (!told_near(said, right))
+        if (!number_is_near(said, right))
             return err_set(err, TRYST_E_INVALID, "%s: \"%s\" must be %.12g, not %.12g",
                            what, numbers[k].member, right, said);
     }
@@ -170,8 +171,8 @@ static tryst_status sizes_check(struct overlay *overlay, const struct plan *plan
     return status == TRYST_OK ? table_check(&table, document, err) : status;
 }
 
-tryst_status plan_told_verify(struct overlay *overlay, const struct plan *plan,
-                              uint32_t root, const json_t *document, struct err *err)
+tryst_status plan_extras_verify(struct overlay *overlay, const struct plan *plan,
+                                uint32_t root, const json_t *document, struct err *err)
 {
     static const char *const sized[] = {"size_bytes", "sum_gb_per_s",  "sum_rate_from",
                                         "wins",       "latency_known", "predicted"};

@@ -11,19 +11,19 @@
 #include "topology/plan/plan.h"
 
 /** True if two values differ by no more than rounding. */
-bool told_near(double a, double b);
+bool number_is_near(double a, double b);
 /** Read a member that must be a number. `what` names the object in the error ("tree 3";
  *  "" for the document).
  *  Returns TRYST_OK or TRYST_E_INVALID. */
-tryst_status told_number(const json_t *object, const char *what, const char *member,
-                         struct err *err, double *number_p);
+tryst_status number_member_read(const json_t *object, const char *what,
+                                const char *member, struct err *err, double *number_p);
 
 /** Check "predicted", "by_size" and the last step of "simplified" by recomputing them
  *  from the overlay and the plan's trees and time; each may be missing. Earlier steps
  *  cannot be recomputed: only their order and types are checked.
  *  Returns: TRYST_E_INVALID  a member is wrong; `err` names it
  *           TRYST_E_NOMEM */
-tryst_status plan_told_verify(struct overlay *overlay, const struct plan *plan,
-                              uint32_t root, const json_t *document, struct err *err);
+tryst_status plan_extras_verify(struct overlay *overlay, const struct plan *plan,
+                                uint32_t root, const json_t *document, struct err *err);
 
 #endif

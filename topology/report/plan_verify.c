@@ -70,7 +70,7 @@ static tryst_status members_read(struct verify *verify)
         (!json_is_array(list) || count == 0 || count > verify->graph->ranks_count))
         return WRONG(verify, "\"ranks\" must be a list of rank numbers of the cluster");
     verify->n = (uint32_t)count;
-    verify->members = arrays_take(&verify->arrays, count, sizeof *verify->members);
+    verify->members = arrays_alloc(&verify->arrays, count, sizeof *verify->members);
     if (!verify->members)
         return TRYST_E_NOMEM;
     for (uint32_t i = 0; i < verify->n; i++) {
@@ -110,15 +110,15 @@ static tryst_status rooms_make(struct verify *verify)
         return status;
     size_t n = verify->n, links = verify->overlay->links_count;
     struct arrays *arrays = &verify->arrays;
-    verify->load = arrays_take(arrays, links, sizeof(double));
-    verify->price = arrays_take(arrays, links, sizeof(double));
-    verify->cost = arrays_take(arrays, n * n, sizeof(double));
-    verify->scratch = arrays_take(arrays, n * n, sizeof(double));
-    verify->share = arrays_take(arrays, n, sizeof(double));
-    verify->parent = arrays_take(arrays, n, sizeof(uint32_t));
-    verify->depth = arrays_take(arrays, n, sizeof(uint32_t));
-    verify->numbers = arrays_take(arrays, 5 * n, sizeof(uint32_t));
-    verify->roots = arrays_take(arrays, 4 * n, sizeof(double));
+    verify->load = arrays_alloc(arrays, links, sizeof(double));
+    verify->price = arrays_alloc(arrays, links, sizeof(double));
+    verify->cost = arrays_alloc(arrays, n * n, sizeof(double));
+    verify->scratch = arrays_alloc(arrays, n * n, sizeof(double));
+    verify->share = arrays_alloc(arrays, n, sizeof(double));
+    verify->parent = arrays_alloc(arrays, n, sizeof(uint32_t));
+    verify->depth = arrays_alloc(arrays, n, sizeof(uint32_t));
+    verify->numbers = arrays_alloc(arrays, 5 * n, sizeof(uint32_t));
+    verify->roots = arrays_alloc(arrays, 4 * n, sizeof(double));
     return arrays->status ? TRYST_E_NOMEM : TRYST_OK;
 }
 
@@ -217,7 +217,7 @@ static tryst_status tree_check(struct verify *verify, json_t *tree, const char *
     bool all_roots = verify->op == PLAN_ALLGATHER || verify->op == PLAN_REDUCE_SCATTER;
     double share = 0, bandwidth = 0;
     uint32_t root = 0, said = 0;
-    tryst_status status = told_number(tree, what, "share", verify->err, &share);
+    tryst_status status = number_member_read(tree, what, "share", verify->err, &share);
     if (status != TRYST_OK)
         return status;
     if (!(share > 0 && share <= 1 + NEAR))
@@ -245,8 +245,9 @@ static tryst_status tree_check(struct verify *verify, json_t *tree, const char *
         return WRONG(verify, "%s: \"depth\" must be %u", what, kept->depth);
     json_t *rate = json_object_get(tree, "bandwidth_gbit_per_s");
     if (time > 0 || !json_is_null(rate)) {
-        status = told_number(tree, what, "bandwidth_gbit_per_s", verify->err, &bandwidth);
-        if (status == TRYST_OK && !told_near(bandwidth, share / time))
+        status = number_member_read(tree, what, "bandwidth_gbit_per_s", verify->err,
+                                    &bandwidth);
+        if (status == TRYST_OK && !number_is_near(bandwidth, share / time))
             return WRONG(verify,
                          "%s: the bandwidth must be %.12g Gbit/s (the tree's share of "
                          "the plan's), not %.12g",
@@ -286,13 +287,13 @@ static tryst_status trees_check(struct verify *verify, double time)
             if (all_roots && root != r)
                 return WRONG(verify, "%s: \"root\" is %u", what, root);
         }
-        if (all_roots && !told_near(verify->share[r], 1))
+        if (all_roots && !number_is_near(verify->share[r], 1))
             return WRONG(verify, "the shares of root %u sum to %.12g, not 1", r,
                          verify->share[r]);
     }
     for (uint32_t r = 0; r < verify->n; r++)
         sum += verify->share[r];
-    if (!all_roots && !told_near(sum, 1))
+    if (!all_roots && !number_is_near(sum, 1))
         return WRONG(verify, "the shares sum to %.12g, not 1", sum);
     return TRYST_OK;
 }
@@ -313,9 +314,9 @@ static tryst_status link_check(struct verify *verify, json_t *item, uint32_t l,
     snprintf(what, sizeof what, "link %.60s -> %.60s", right_from, right_to);
     if (!from || !to || strcmp(from, right_from) != 0 || strcmp(to, right_to) != 0)
         return WRONG(verify, "\"links\": item %u must be the %s", l, what);
-    tryst_status status = told_number(item, what, "load", verify->err, &load);
+    tryst_status status = number_member_read(item, what, "load", verify->err, &load);
     if (status == TRYST_OK)
-        status = told_number(item, what, "price", verify->err, &weight);
+        status = number_member_read(item, what, "price", verify->err, &weight);
     if (status != TRYST_OK)
         return status;
     if (fabs(load - verify->load[l]) > NEAR * fmax(1, verify->load[l]))
@@ -342,7 +343,7 @@ static tryst_status links_check(struct verify *verify)
         if (status != TRYST_OK)
             return status;
     }
-    if (verify->overlay->links_count && !told_near(weights, 1))
+    if (verify->overlay->links_count && !number_is_near(weights, 1))
         return WRONG(verify, "the prices sum to %.12g, not 1", weights);
     return TRYST_OK;
 }
@@ -374,8 +375,8 @@ static double bound_find(struct verify *verify)
     return verify->op == PLAN_ALLREDUCE ? best : sum;
 }
 
-static tryst_status said_check(const struct verify *verify, const char *member,
-                               double right)
+static tryst_status member_value_check(const struct verify *verify, const char *member,
+                                       double right)
 {
     json_t *value = json_object_get(verify->root, member);
     double said = 0;
@@ -384,10 +385,11 @@ static tryst_status said_check(const struct verify *verify, const char *member,
             return TRYST_OK;
         return WRONG(verify, "\"%s\" must be null", member);
     }
-    tryst_status status = told_number(verify->root, "", member, verify->err, &said);
+    tryst_status status =
+        number_member_read(verify->root, "", member, verify->err, &said);
     if (status != TRYST_OK)
         return status;
-    if (told_near(said, right) || fabs(said - right) <= 1e-12 * verify->time)
+    if (number_is_near(said, right) || fabs(said - right) <= 1e-12 * verify->time)
         return TRYST_OK;
     return WRONG(verify, "\"%s\" must be %.12g, not %.12g", member, right, said);
 }
@@ -395,16 +397,16 @@ static tryst_status said_check(const struct verify *verify, const char *member,
 static tryst_status numbers_check(struct verify *verify)
 {
     double time = 0, bound = 0, gap = 0;
-    tryst_status status = said_check(verify, "time_s_per_gbit", verify->time);
+    tryst_status status = member_value_check(verify, "time_s_per_gbit", verify->time);
     if (status != TRYST_OK)
         return status;
     verify->bound = bound_find(verify) * BYTES_PER_GBIT;
-    status = said_check(verify, "lower_bound_s_per_gbit", verify->bound);
+    status = member_value_check(verify, "lower_bound_s_per_gbit", verify->bound);
     if (status != TRYST_OK)
         return status;
-    told_number(verify->root, "", "time_s_per_gbit", verify->err, &time);
-    told_number(verify->root, "", "lower_bound_s_per_gbit", verify->err, &bound);
-    status = told_number(verify->root, "", "gap", verify->err, &gap);
+    number_member_read(verify->root, "", "time_s_per_gbit", verify->err, &time);
+    number_member_read(verify->root, "", "lower_bound_s_per_gbit", verify->err, &bound);
+    status = number_member_read(verify->root, "", "gap", verify->err, &gap);
     if (status == TRYST_OK && fabs(gap - plan_gap(time, bound)) > NEAR)
         return WRONG(verify, "\"gap\" must be %.12g, not %.12g", plan_gap(time, bound),
                      gap);
@@ -412,20 +414,21 @@ static tryst_status numbers_check(struct verify *verify)
         status = plan_ring(verify->overlay, verify->op, verify->plan_root, verify->err,
                            &verify->ring, NULL);
     if (status == TRYST_OK)
-        status = said_check(verify, "ring_s_per_gbit", verify->ring * BYTES_PER_GBIT);
+        status =
+            member_value_check(verify, "ring_s_per_gbit", verify->ring * BYTES_PER_GBIT);
     return status;
 }
 
 /* ---- the whole --------------------------------------------------------------------- */
 
-static tryst_status told_check(struct verify *verify)
+static tryst_status plan_extras_check(struct verify *verify)
 {
     verify->plan.op = verify->op;
     verify->plan.ranks_count = verify->n;
     verify->plan.s_per_byte = verify->time / BYTES_PER_GBIT;
     verify->plan.bound_s_per_byte = verify->bound / BYTES_PER_GBIT;
-    return plan_told_verify(verify->overlay, &verify->plan, verify->plan_root,
-                            verify->root, verify->err);
+    return plan_extras_verify(verify->overlay, &verify->plan, verify->plan_root,
+                              verify->root, verify->err);
 }
 
 static tryst_status all_check(struct verify *verify)
@@ -435,7 +438,8 @@ static tryst_status all_check(struct verify *verify)
     if (status == TRYST_OK)
         status = rooms_make(verify);
     if (status == TRYST_OK)
-        status = told_number(verify->root, "", "time_s_per_gbit", verify->err, &time);
+        status =
+            number_member_read(verify->root, "", "time_s_per_gbit", verify->err, &time);
     if (status != TRYST_OK)
         return status;
     overlay_costs(verify->overlay, verify->price, verify->cost); /* which edges exist */
@@ -445,7 +449,7 @@ static tryst_status all_check(struct verify *verify)
     if (status == TRYST_OK)
         status = numbers_check(verify);
     if (status == TRYST_OK)
-        status = told_check(verify);
+        status = plan_extras_check(verify);
     return status;
 }
 

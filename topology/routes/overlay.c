@@ -207,8 +207,8 @@ static tryst_status givens_make(struct overlay_private *own, struct err *err)
     uint32_t links = 0;
     for (uint32_t r = 0; r < graph->routes_count; r++)
         links += given_fill(own, &graph->routes[r], &unused, NULL);
-    own->givens = arrays_take(&own->arrays, graph->routes_count, sizeof *own->givens);
-    own->given_links = arrays_take(&own->arrays, links, sizeof *own->given_links);
+    own->givens = arrays_alloc(&own->arrays, graph->routes_count, sizeof *own->givens);
+    own->given_links = arrays_alloc(&own->arrays, links, sizeof *own->given_links);
     if (own->arrays.status)
         return err_set(err, TRYST_E_NOMEM, "no memory for %u given routes",
                        graph->routes_count);
@@ -282,8 +282,8 @@ static tryst_status connected_check(const struct overlay_private *own, uint32_t 
 {
     char from[160], to[160];
     struct arrays scratch = {0};
-    bool *marks = arrays_take(&scratch, count, sizeof *marks);
-    uint32_t *queue = arrays_take(&scratch, count, sizeof *queue);
+    bool *marks = arrays_alloc(&scratch, count, sizeof *marks);
+    uint32_t *queue = arrays_alloc(&scratch, count, sizeof *queue);
     tryst_status status = TRYST_OK;
     if (scratch.status) {
         status = no_memory(err, count);
@@ -405,7 +405,7 @@ static void rooms_make(struct overlay_private *own, void *const *rooms,
                        size_t rooms_count, size_t count, size_t item_bytes)
 {
     for (size_t k = 0; k < rooms_count; k++)
-        *(void **)rooms[k] = arrays_take(&own->arrays, count, item_bytes);
+        *(void **)rooms[k] = arrays_alloc(&own->arrays, count, item_bytes);
 }
 
 static bool private_room(struct overlay_private *own, size_t members_count)
@@ -419,8 +419,8 @@ static bool private_room(struct overlay_private *own, size_t members_count)
                              &own->nodes[1]};
     void *const node_numbers[] = {&own->node_cost, &own->node_flow, &own->node_counts};
     void *const link_numbers[] = {&own->capacity, &own->link_price};
-    own->member_of = arrays_take(&own->arrays, ranks, sizeof *own->member_of);
-    own->end_cost = arrays_take(&own->arrays, members_count, sizeof *own->end_cost);
+    own->member_of = arrays_alloc(&own->arrays, ranks, sizeof *own->member_of);
+    own->end_cost = arrays_alloc(&own->arrays, members_count, sizeof *own->end_cost);
     rooms_make(own, by_link, 4, links, sizeof(uint32_t));
     rooms_make(own, by_member, 6, members_count + 2, sizeof(uint32_t));
     rooms_make(own, by_node, 4, nodes + 1, sizeof(uint32_t));
@@ -453,9 +453,9 @@ static tryst_status overlay_fill(struct overlay *overlay, const uint32_t *member
     if (status != TRYST_OK)
         return status;
     struct arrays scratch = {0};
-    bool *link_used = arrays_take(&scratch, own->graph->links_count, sizeof(bool));
-    bool *node_used = arrays_take(&scratch, own->inner_count + 1ul, sizeof(bool));
-    bool *end_used = arrays_take(&scratch, count, sizeof(bool));
+    bool *link_used = arrays_alloc(&scratch, own->graph->links_count, sizeof(bool));
+    bool *node_used = arrays_alloc(&scratch, own->inner_count + 1ul, sizeof(bool));
+    bool *end_used = arrays_alloc(&scratch, count, sizeof(bool));
     if (scratch.status) {
         status = no_memory(err, count);
     } else {

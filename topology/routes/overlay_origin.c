@@ -29,7 +29,7 @@ struct search {
     struct route_link *end_into; /* of the present origin */
 };
 
-static bool link_lives(const struct overlay_private *own, uint32_t link)
+static bool link_is_alive(const struct overlay_private *own, uint32_t link)
 {
     return !own->graph->links[link].down;
 }
@@ -42,7 +42,7 @@ static uint32_t only_link(const struct overlay_private *own, uint32_t node)
     const struct graph *graph = own->graph;
     uint32_t only = GRAPH_NONE;
     for (uint32_t k = graph->out_first[node]; k < graph->out_first[node + 1]; k++) {
-        if (!link_lives(own, graph->out_next[k]))
+        if (!link_is_alive(own, graph->out_next[k]))
             continue;
         if (only != GRAPH_NONE)
             return GRAPH_NONE;
@@ -77,7 +77,7 @@ static bool origins_number(struct overlay_private *own, uint32_t members_count,
             number[node] = own->origins_count++;
         own->origin_of[i] = number[node];
     }
-    own->origins = arrays_take(&own->arrays, own->origins_count, sizeof *own->origins);
+    own->origins = arrays_alloc(&own->arrays, own->origins_count, sizeof *own->origins);
     if (!own->origins)
         return false;
     for (uint32_t i = 0; i < members_count; i++) {
@@ -121,7 +121,7 @@ static uint32_t inner_node(const struct overlay_private *own, const struct origi
          (link = (own)->graph->out_next[k_],                        \
          to = (own)->inner_of[(own)->graph->links[link].to], true); \
          k_++)                                                      \
-        if (link_lives(own, link) && to != GRAPH_NONE)
+        if (link_is_alive(own, link) && to != GRAPH_NONE)
 
 static void levels_find(const struct overlay_private *own, struct origin *origin)
 {
@@ -155,7 +155,7 @@ static bool into_fill(struct overlay_private *own, struct origin *origin)
     for (uint32_t v = 0; v <= own->inner_count; v++)
         from[v + 1] += from[v];
     origin->into =
-        arrays_take(&own->arrays, from[own->inner_count + 1], sizeof *origin->into);
+        arrays_alloc(&own->arrays, from[own->inner_count + 1], sizeof *origin->into);
     if (!origin->into)
         return false;
     for (uint32_t k = 0; k < origin->order_count; k++) {
@@ -282,7 +282,8 @@ static bool steps_make(struct overlay_private *own, struct origin *origin,
 {
     for (uint32_t p = 0; p < own->places_count; p++)
         origin->steps_count += search->places[p];
-    origin->steps = arrays_take(&own->arrays, origin->steps_count, sizeof *origin->steps);
+    origin->steps =
+        arrays_alloc(&own->arrays, origin->steps_count, sizeof *origin->steps);
     if (!origin->steps)
         return false;
     uint32_t count = 0;
@@ -323,7 +324,7 @@ static bool classes_make(struct overlay_private *own, struct origin *origin,
     uint32_t count = 0;
     for (uint32_t c = 0; c <= origin->steps_count; c++)
         count += search->classes[c];
-    origin->classes = arrays_take(&own->arrays, count, sizeof *origin->classes);
+    origin->classes = arrays_alloc(&own->arrays, count, sizeof *origin->classes);
     if (!origin->classes)
         return false;
     for (uint32_t c = 0; c <= origin->steps_count; c++)
@@ -338,11 +339,11 @@ static bool origin_open(struct overlay_private *own, struct origin *origin,
 {
     struct arrays *arrays = &own->arrays;
     size_t inner = own->inner_count + 1ul;
-    origin->order = arrays_take(arrays, inner, sizeof *origin->order);
-    origin->level = arrays_take(arrays, inner, sizeof *origin->level);
-    origin->into_from = arrays_take(arrays, inner + 2, sizeof *origin->into_from);
-    origin->ends = arrays_take(arrays, members_count, sizeof *origin->ends);
-    origin->end_of = arrays_take(arrays, members_count, sizeof *origin->end_of);
+    origin->order = arrays_alloc(arrays, inner, sizeof *origin->order);
+    origin->level = arrays_alloc(arrays, inner, sizeof *origin->level);
+    origin->into_from = arrays_alloc(arrays, inner + 2, sizeof *origin->into_from);
+    origin->ends = arrays_alloc(arrays, members_count, sizeof *origin->ends);
+    origin->end_of = arrays_alloc(arrays, members_count, sizeof *origin->end_of);
     if (arrays->status)
         return false;
     levels_find(own, origin);
@@ -406,7 +407,7 @@ static bool counts_keep(struct overlay_private *own)
     if (classes_count > COUNTS_BYTES_MAX / sizeof(double) / node_count)
         return true;
     double *counts =
-        arrays_take(&own->arrays, classes_count * node_count, sizeof *counts);
+        arrays_alloc(&own->arrays, classes_count * node_count, sizeof *counts);
     if (!counts)
         return false;
     for (uint32_t o = 0; o < own->origins_count; o++) {
@@ -427,12 +428,13 @@ tryst_status origins_open(struct overlay_private *own, uint32_t members_count,
     struct arrays scratch = {0};
     uint32_t into_count = own->into_from[members_count];
     struct search search = {
-        .width = arrays_take(&scratch, own->inner_count + 1ul, sizeof *search.width),
-        .places = arrays_take(&scratch, own->places_count, sizeof *search.places),
-        .classes = arrays_take(&scratch, own->places_count + 1ul, sizeof *search.classes),
-        .end_into = arrays_take(&scratch, into_count, sizeof *search.end_into),
+        .width = arrays_alloc(&scratch, own->inner_count + 1ul, sizeof *search.width),
+        .places = arrays_alloc(&scratch, own->places_count, sizeof *search.places),
+        .classes =
+            arrays_alloc(&scratch, own->places_count + 1ul, sizeof *search.classes),
+        .end_into = arrays_alloc(&scratch, into_count, sizeof *search.end_into),
     };
-    uint32_t *number = arrays_take(&scratch, own->graph->nodes_count, sizeof *number);
+    uint32_t *number = arrays_alloc(&scratch, own->graph->nodes_count, sizeof *number);
     bool fine = !scratch.status && origins_number(own, members_count, number);
     if (fine)
         members_sort(own, members_count);

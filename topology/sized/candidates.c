@@ -105,7 +105,7 @@ static uint32_t *tree_new(struct making *making, struct plan_tree *tree)
 {
     enum plan_op op = making->candidates->plan->op;
     uint32_t *parent =
-        arrays_take(&making->candidates->arrays, making->n, sizeof *parent);
+        arrays_alloc(&making->candidates->arrays, making->n, sizeof *parent);
     *tree = (struct plan_tree){.share = 1,
                                .broadcast_parent = op == PLAN_REDUCE ? NULL : parent,
                                .reduce_parent = op == PLAN_BROADCAST ? NULL : parent};
@@ -223,8 +223,8 @@ static tryst_status order_by_tree(const struct plan_tree *tree, uint32_t n,
 {
     struct arrays scratch = {0};
     const uint32_t *parent = plan_tree_parents(tree);
-    uint32_t *child = arrays_take(&scratch, n, sizeof *child);
-    uint32_t *next = arrays_take(&scratch, n, sizeof *next);
+    uint32_t *child = arrays_alloc(&scratch, n, sizeof *child);
+    uint32_t *next = arrays_alloc(&scratch, n, sizeof *next);
     tryst_status status = scratch.status;
     uint32_t at = tree->root, count = 0;
     for (uint32_t i = 0; !status && i < n; i++)
@@ -271,7 +271,7 @@ static void rates_find(const struct making *making, double *rate)
 static tryst_status order_by_rate(const struct making *making, uint32_t *order)
 {
     struct arrays scratch = {0};
-    double *rate = arrays_take(&scratch, making->n, sizeof *rate);
+    double *rate = arrays_alloc(&scratch, making->n, sizeof *rate);
     if (!rate)
         return TRYST_E_NOMEM;
     rates_find(making, rate);
@@ -384,8 +384,8 @@ static void soonest_add(struct making *making, struct soonest *soonest, uint32_t
 
 /* Copy the plan's first trees of depth at most `depth_max`, at most `most` of them.
  * Returns how many. */
-static uint32_t plan_take(const struct making *making, uint32_t depth_max, uint32_t most,
-                          struct plan_tree *trees)
+static uint32_t pool_trees_copy(const struct making *making, uint32_t depth_max,
+                                uint32_t most, struct plan_tree *trees)
 {
     const struct plan *plan = making->candidates->plan;
     uint32_t count = 0;
@@ -414,7 +414,8 @@ static void burdened_add(struct making *making, struct soonest *soonest)
     }
     for (uint32_t count = 2; count <= made; count *= 2)
         set_add(making, pool, count);
-    uint32_t all = made + plan_take(making, UINT32_MAX, POOL_MAX - made, pool + made);
+    uint32_t all =
+        made + pool_trees_copy(making, UINT32_MAX, POOL_MAX - made, pool + made);
     struct plan_tree alone[BURDENED];
     memcpy(alone, pool, made * sizeof *pool);
     pool_add(making, alone, made);
@@ -517,7 +518,7 @@ static void stars_add(struct making *making)
 static void mixed_add(struct making *making, uint32_t depth_max)
 {
     struct plan_tree pool[POOL_MAX];
-    uint32_t count = plan_take(making, depth_max, 16, pool);
+    uint32_t count = pool_trees_copy(making, depth_max, 16, pool);
     for (uint32_t k = 0; k < making->orders; k++) {
         for (enum shape shape = 0; shape < SHAPES && count < POOL_MAX - 4; shape++)
             if ((shape != CHAIN || making->n <= depth_max) &&
@@ -538,7 +539,7 @@ static void parts_add(struct making *making)
         set_add(making, &plan->trees[t], 1);
     for (uint32_t most = 2; most < plan->trees_count && most <= 64; most *= 2)
         set_add(making, plan->trees, most);
-    pool_add(making, pool, plan_take(making, UINT32_MAX, POOL_MAX, pool));
+    pool_add(making, pool, pool_trees_copy(making, UINT32_MAX, POOL_MAX, pool));
     set_add(making, plan->trees, plan->trees_count);
 }
 
@@ -551,13 +552,13 @@ static tryst_status making_init(struct making *making, struct candidates *candid
     if (plan->op != PLAN_ALLREDUCE)
         making->root = plan->trees[0].root;
     for (uint32_t k = 0; k < ORDERS; k++)
-        making->order[k] = arrays_take(arrays, n, sizeof **making->order);
-    making->rotated = arrays_take(arrays, n, sizeof *making->rotated);
-    making->load = arrays_take(arrays, links, sizeof *making->load);
-    making->rows = arrays_take(arrays, links, sizeof *making->rows);
-    making->values = arrays_take(arrays, links, sizeof *making->values);
+        making->order[k] = arrays_alloc(arrays, n, sizeof **making->order);
+    making->rotated = arrays_alloc(arrays, n, sizeof *making->rotated);
+    making->load = arrays_alloc(arrays, links, sizeof *making->load);
+    making->rows = arrays_alloc(arrays, links, sizeof *making->rows);
+    making->values = arrays_alloc(arrays, links, sizeof *making->values);
     candidates->room = 128 + SHAPES * (ROOTS_TRIED_MAX + ORDERS);
-    candidates->sets = arrays_take(arrays, candidates->room, sizeof *candidates->sets);
+    candidates->sets = arrays_alloc(arrays, candidates->room, sizeof *candidates->sets);
     return arrays->status;
 }
 

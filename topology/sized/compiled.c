@@ -83,11 +83,11 @@ static void first_set(const struct compiled_half *half, uint32_t n)
         half->first[i + 1] += half->first[i];
 }
 
-static tryst_status half_take(struct arrays *arrays, uint32_t n,
-                              struct compiled_half *half)
+static tryst_status half_alloc(struct arrays *arrays, uint32_t n,
+                               struct compiled_half *half)
 {
-    half->first = arrays_take(arrays, n + 1ul, sizeof *half->first);
-    half->child = arrays_take(arrays, n, sizeof *half->child);
+    half->first = arrays_alloc(arrays, n + 1ul, sizeof *half->first);
+    half->child = arrays_alloc(arrays, n, sizeof *half->child);
     return arrays->status;
 }
 
@@ -108,12 +108,12 @@ tryst_status compiled_half_order(struct arrays *arrays, uint32_t n,
                                  struct compiled_half *half)
 {
     struct arrays scratch = {0};
-    struct part *parts = arrays_take(&scratch, n, sizeof *parts);
-    uint64_t *keys = arrays_take(&scratch, n, sizeof *keys);
-    uint32_t *filled = arrays_take(&scratch, n, sizeof *filled);
+    struct part *parts = arrays_alloc(&scratch, n, sizeof *parts);
+    uint64_t *keys = arrays_alloc(&scratch, n, sizeof *keys);
+    uint32_t *filled = arrays_alloc(&scratch, n, sizeof *filled);
     tryst_status status = scratch.status;
     if (!status)
-        status = half_take(arrays, n, half);
+        status = half_alloc(arrays, n, half);
     if (!status) {
         parts_find(half->parent, n, parts);
         first_set(half, n);
@@ -134,7 +134,7 @@ tryst_status compiled_half_reverse(struct arrays *arrays, uint32_t n,
                                    const struct compiled_half *from,
                                    struct compiled_half *half)
 {
-    tryst_status status = half_take(arrays, n, half);
+    tryst_status status = half_alloc(arrays, n, half);
     if (status)
         return status;
     memcpy(half->first, from->first, (n + 1ul) * sizeof *half->first);
@@ -234,11 +234,11 @@ static uint64_t edges_rate(const struct edge *edges, size_t first, size_t end)
 tryst_status compiled_pairs_make(struct compiled_plan *plan)
 {
     struct arrays scratch = {0};
-    struct edge *edges = arrays_take(&scratch, edges_room(plan) + 1, sizeof *edges);
+    struct edge *edges = arrays_alloc(&scratch, edges_room(plan) + 1, sizeof *edges);
     size_t count = edges ? edges_collect(plan, edges) : 0;
     if (edges)
         qsort(edges, count, sizeof *edges, edge_order);
-    plan->pairs = arrays_take(&plan->arrays, count + 1, sizeof *plan->pairs);
+    plan->pairs = arrays_alloc(&plan->arrays, count + 1, sizeof *plan->pairs);
     for (size_t k = 0, end; plan->pairs && edges && k < count; k = end) {
         end = k + 1;
         while (end < count && edges[end].from == edges[k].from &&

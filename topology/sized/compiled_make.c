@@ -31,11 +31,11 @@ static tryst_status plan_new(uint32_t ranks_count, const struct compiled_params 
         return TRYST_E_NOMEM;
     plan->epoch = params->epoch;
     plan->ranks_count = ranks_count;
-    plan->members = arrays_take(&plan->arrays, ranks_count, sizeof *plan->members);
+    plan->members = arrays_alloc(&plan->arrays, ranks_count, sizeof *plan->members);
     for (uint32_t i = 0; plan->members && i < ranks_count; i++)
         plan->members[i] = params->members ? params->members[i] : i;
     plan->out_bytes_per_s =
-        arrays_take(&plan->arrays, ranks_count, sizeof *plan->out_bytes_per_s);
+        arrays_alloc(&plan->arrays, ranks_count, sizeof *plan->out_bytes_per_s);
     *plan_p = plan;
     return plan->arrays.status;
 }
@@ -112,7 +112,7 @@ static void class_make(struct compiled_plan *plan, const struct plan_size *size,
     class->bytes_max = size->bytes_max;
     class->bytes_per_s = rate_of(size->s_per_byte);
     class->slice_bytes = size->slice_bytes;
-    class->parts = arrays_take(&plan->arrays, size->trees_count, sizeof *class->parts);
+    class->parts = arrays_alloc(&plan->arrays, size->trees_count, sizeof *class->parts);
     for (uint32_t t = 0; class->parts && t < size->trees_count; t++) {
         bool last = t + 1 == size->trees_count;
         sum += size->trees[t].share;
@@ -126,7 +126,7 @@ static void op_make(struct compiled_plan *plan, const struct plan_sizes *sizes,
                     struct compiled_op *op)
 {
     op->op = sizes->op;
-    op->classes = arrays_take(&plan->arrays, sizes->count, sizeof *op->classes);
+    op->classes = arrays_alloc(&plan->arrays, sizes->count, sizeof *op->classes);
     for (uint32_t s = 0; op->classes && s < sizes->count; s++)
         class_make(plan, &sizes->sizes[s], &op->classes[op->classes_count++]);
 }
@@ -157,8 +157,8 @@ tryst_status compiled_plan_make(struct overlay *overlay,
             trees += sizes[o]->sizes[s].trees_count;
     if (status == TRYST_OK) {
         plan->bound_bytes_per_s = rate_of(sizes[0]->bound_s_per_byte);
-        plan->trees = arrays_take(&plan->arrays, trees, sizeof *plan->trees);
-        plan->ops = arrays_take(&plan->arrays, count, sizeof *plan->ops);
+        plan->trees = arrays_alloc(&plan->arrays, trees, sizeof *plan->trees);
+        plan->ops = arrays_alloc(&plan->arrays, count, sizeof *plan->ops);
         for (uint32_t o = 0; plan->trees && plan->ops && o < count; o++)
             op_make(plan, sizes[o], &plan->ops[plan->ops_count++]);
         status = plan->arrays.status;
@@ -182,7 +182,7 @@ struct equal {
 static uint32_t *equal_tree(struct compiled_plan *plan, uint32_t root)
 {
     struct compiled_tree *tree = &plan->trees[plan->trees_count++];
-    uint32_t *parent = arrays_take(&plan->arrays, plan->ranks_count, sizeof *parent);
+    uint32_t *parent = arrays_alloc(&plan->arrays, plan->ranks_count, sizeof *parent);
     *tree =
         (struct compiled_tree){.root = root, .up.parent = parent, .down.parent = parent};
     return parent;
@@ -232,7 +232,7 @@ static void equal_class(struct compiled_plan *plan, uint64_t bytes_max, bool one
     *class = (struct compiled_class){.bytes_max = bytes_max,
                                      .bytes_per_s = equal_rate(n, one_tree),
                                      .slice_bytes = PLAN_SLICE_BYTES};
-    class->parts = arrays_take(&plan->arrays, all, sizeof *class->parts);
+    class->parts = arrays_alloc(&plan->arrays, all, sizeof *class->parts);
     for (uint32_t t = 0; class->parts && t < all; t++) {
         uint64_t cum = t < idle ? 0 : ((uint64_t)(t - idle + 1) << 32) / carry;
         class->parts[class->parts_count++] = (struct compiled_part){
@@ -250,10 +250,10 @@ tryst_status compiled_plan_equal(uint32_t n, const struct compiled_params *param
         plan->flags = COMPILED_RATES_ASSUMED;
         plan->bound_bytes_per_s =
             n > 1 ? COMPILED_RATE_ASSUMED * n / (2ul * (n - 1)) : COMPILED_RATE_ASSUMED;
-        plan->ops = arrays_take(&plan->arrays, 1, sizeof *plan->ops);
+        plan->ops = arrays_alloc(&plan->arrays, 1, sizeof *plan->ops);
         plan->trees =
-            arrays_take(&plan->arrays, STARS_RANKS_MAX + 1, sizeof *plan->trees);
-        equal.order = arrays_take(&plan->arrays, n, sizeof *equal.order);
+            arrays_alloc(&plan->arrays, STARS_RANKS_MAX + 1, sizeof *plan->trees);
+        equal.order = arrays_alloc(&plan->arrays, n, sizeof *equal.order);
         status = plan->arrays.status;
     }
     if (status == TRYST_OK) {
@@ -262,7 +262,7 @@ tryst_status compiled_plan_equal(uint32_t n, const struct compiled_params *param
         equal_trees(&equal);
         struct compiled_op *op = &plan->ops[plan->ops_count++];
         op->op = PLAN_ALLREDUCE;
-        op->classes = arrays_take(&plan->arrays, 2, sizeof *op->classes);
+        op->classes = arrays_alloc(&plan->arrays, 2, sizeof *op->classes);
         op->classes_count = op->classes ? 2 : 0;
         if (op->classes) {
             equal_class(plan, EQUAL_ONE_TREE_BYTES, true, &op->classes[0]);

@@ -36,7 +36,7 @@ tryst_status compiled_plan_times(const struct compiled_plan *plan,
 {
     const struct compiled_op *op = compiled_plan_op(plan, PLAN_ALLREDUCE);
     struct arrays arrays = {0};
-    struct plan_tree *trees = arrays_take(&arrays, plan->trees_count, sizeof *trees);
+    struct plan_tree *trees = arrays_alloc(&arrays, plan->trees_count, sizeof *trees);
     struct tree_costing costing;
     tryst_status status =
         tree_costing_init(&costing, overlay, PLAN_ALLREDUCE, plan->trees_count);

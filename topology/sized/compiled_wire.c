@@ -231,10 +231,10 @@ static tryst_status members_decode(struct reader *reader)
 {
     struct compiled_plan *plan = reader->plan;
     struct arrays scratch = {0};
-    uint8_t *seen = arrays_take(&scratch, MEMBER_MAX, 1);
+    uint8_t *seen = arrays_alloc(&scratch, MEMBER_MAX, 1);
     tryst_status status = TRYST_OK;
-    plan->members = arrays_take(&plan->arrays, plan->ranks_count, sizeof *plan->members);
-    reader->seen = arrays_take(&plan->arrays, plan->ranks_count, 1);
+    plan->members = arrays_alloc(&plan->arrays, plan->ranks_count, sizeof *plan->members);
+    reader->seen = arrays_alloc(&plan->arrays, plan->ranks_count, 1);
     if (!seen || plan->arrays.status)
         status = no_memory(reader);
     for (uint32_t i = 0; status == TRYST_OK && i < plan->ranks_count; i++) {
@@ -255,7 +255,7 @@ static tryst_status out_rates_decode(struct reader *reader)
     struct compiled_plan *plan = reader->plan;
     bool assumed = plan->flags & COMPILED_RATES_ASSUMED;
     plan->out_bytes_per_s =
-        arrays_take(&plan->arrays, plan->ranks_count, sizeof *plan->out_bytes_per_s);
+        arrays_alloc(&plan->arrays, plan->ranks_count, sizeof *plan->out_bytes_per_s);
     if (!plan->out_bytes_per_s)
         return no_memory(reader);
     for (uint32_t i = 0; i < plan->ranks_count; i++) {
@@ -338,9 +338,9 @@ static tryst_status half_decode(struct reader *reader, uint32_t t, uint32_t root
     uint32_t n = reader->plan->ranks_count;
     if (!may_follow(reader, 2ul * n - 1, rank_width(reader)))
         return cut_short(reader);
-    half->parent = arrays_take(arrays, n, sizeof *half->parent);
-    half->first = arrays_take(arrays, n + 1ul, sizeof *half->first);
-    half->child = arrays_take(arrays, n, sizeof *half->child);
+    half->parent = arrays_alloc(arrays, n, sizeof *half->parent);
+    half->first = arrays_alloc(arrays, n + 1ul, sizeof *half->first);
+    half->child = arrays_alloc(arrays, n, sizeof *half->child);
     if (arrays->status)
         return no_memory(reader);
     tryst_status status = parents_decode(reader, t, root, half->parent);
@@ -438,7 +438,7 @@ static tryst_status class_decode(struct reader *reader, const struct compiled_op
         return refuse(reader,
                       "class %u of a compiled plan: not a valid number of parts: %u", c,
                       class->parts_count);
-    class->parts = arrays_take(&plan->arrays, class->parts_count, sizeof *class->parts);
+    class->parts = arrays_alloc(&plan->arrays, class->parts_count, sizeof *class->parts);
     if (!class->parts)
         return no_memory(reader);
     tryst_status status = parts_decode(reader, op->op, class);
@@ -463,7 +463,7 @@ static tryst_status op_decode(struct reader *reader, uint32_t o)
             "operation %u of a compiled plan, of %u classes, is unknown, empty or "
             "out of order",
             op->op, op->classes_count);
-    op->classes = arrays_take(&plan->arrays, op->classes_count, sizeof *op->classes);
+    op->classes = arrays_alloc(&plan->arrays, op->classes_count, sizeof *op->classes);
     if (!op->classes)
         return no_memory(reader);
     for (uint32_t c = 0; c < op->classes_count && status == TRYST_OK; c++)
@@ -475,7 +475,7 @@ static tryst_status pairs_decode(struct reader *reader)
 {
     struct compiled_plan *plan = reader->plan;
     uint32_t n = plan->ranks_count;
-    plan->pairs = arrays_take(&plan->arrays, plan->pairs_count, sizeof *plan->pairs);
+    plan->pairs = arrays_alloc(&plan->arrays, plan->pairs_count, sizeof *plan->pairs);
     if (!plan->pairs)
         return no_memory(reader);
     for (uint32_t k = 0; k < plan->pairs_count; k++) {
@@ -523,10 +523,10 @@ static tryst_status plan_decode(struct reader *reader)
         status = out_rates_decode(reader);
     if (status)
         return status;
-    plan->trees = arrays_take(&plan->arrays, plan->trees_count, sizeof *plan->trees);
-    plan->ops = arrays_take(&plan->arrays, plan->ops_count, sizeof *plan->ops);
+    plan->trees = arrays_alloc(&plan->arrays, plan->trees_count, sizeof *plan->trees);
+    plan->ops = arrays_alloc(&plan->arrays, plan->ops_count, sizeof *plan->ops);
     reader->tree_seen =
-        arrays_take(&plan->arrays, plan->trees_count, sizeof *reader->tree_seen);
+        arrays_alloc(&plan->arrays, plan->trees_count, sizeof *reader->tree_seen);
     if (plan->arrays.status)
         return no_memory(reader);
     for (uint32_t t = 0; t < plan->trees_count && !status; t++)

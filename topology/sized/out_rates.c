@@ -123,9 +123,9 @@ tryst_status out_rates_find(struct overlay *overlay, uint64_t *out_bytes_per_s)
     const struct graph *graph = overlay->graph;
     struct finding finding = {.overlay = overlay, .graph = graph};
     struct arrays *arrays = &finding.arrays;
-    finding.machine = arrays_take(arrays, graph->nodes_count, sizeof *finding.machine);
-    finding.used = arrays_take(arrays, graph->links_count, sizeof *finding.used);
-    finding.links = arrays_take(arrays, graph->links_count, sizeof *finding.links);
+    finding.machine = arrays_alloc(arrays, graph->nodes_count, sizeof *finding.machine);
+    finding.used = arrays_alloc(arrays, graph->links_count, sizeof *finding.used);
+    finding.links = arrays_alloc(arrays, graph->links_count, sizeof *finding.links);
     tryst_status status = arrays->status;
     for (uint32_t v = 0; !status && v < graph->nodes_count; v++)
         finding.machine[v] = graph_machine(graph, v);

@@ -38,7 +38,7 @@ struct price {
 
 /* ---- prices ------------------------------------------------------------------------ */
 
-static void price_take(struct price *price, const struct tree_measure *measure)
+static void price_update(struct price *price, const struct tree_measure *measure)
 {
     const struct tree_overheads overheads = plan_size_overheads();
     for (uint32_t s = 0; s < PLAN_SIZES; s++)
@@ -62,12 +62,12 @@ static void price_find(struct tree_costing *costing, const struct candidate *can
     for (uint32_t s = 0; s < PLAN_SIZES; s++)
         price->s[s] = INFINITY;
     struct tree_measure measure = tree_costing_measure(costing, &set);
-    price_take(price, &measure);
+    price_update(price, &measure);
     if (candidate->count != 1 || !measure.routed)
         return;
     set.in_turn = true;
     measure = tree_costing_measure(costing, &set);
-    price_take(price, &measure);
+    price_update(price, &measure);
 }
 
 void plan_sizes_gamma(struct overlay *overlay, double sum_bytes_per_s, double *gamma)
@@ -221,7 +221,7 @@ static void size_fill(struct plan_sizes *sizes, struct plan_size *size,
                       const struct candidate *set, const struct plan_tree *first)
 {
     uint32_t n = sizes->ranks_count, at = tree_find(set, first, n);
-    size->trees = arrays_take(&sizes->arrays, set->count + 1, sizeof *size->trees);
+    size->trees = arrays_alloc(&sizes->arrays, set->count + 1, sizeof *size->trees);
     if (!size->trees)
         return;
     tree_copy(sizes, first, at < set->count ? set->trees[at].share : 0, &size->trees[0]);
@@ -262,7 +262,7 @@ static tryst_status sizes_fill(struct plan_sizes *sizes, struct overlay *overlay
     tryst_status status = candidates_make(&candidates);
     struct price *prices = NULL;
     if (!status)
-        prices = arrays_take(&candidates.arrays, candidates.count, sizeof *prices);
+        prices = arrays_alloc(&candidates.arrays, candidates.count, sizeof *prices);
     if (!status && !prices)
         status = TRYST_E_NOMEM;
     if (!status)

@@ -32,11 +32,11 @@ tryst_status soonest_open(struct overlay *overlay, struct soonest **soonest_p)
         return TRYST_E_NOMEM;
     struct arrays *arrays = &soonest->arrays;
     soonest->n = (uint32_t)n;
-    soonest->latency_s = arrays_take(arrays, n * n, sizeof *soonest->latency_s);
-    soonest->s_per_byte = arrays_take(arrays, n * n, sizeof *soonest->s_per_byte);
-    soonest->burden = arrays_take(arrays, n * n, sizeof *soonest->burden);
-    soonest->free_s = arrays_take(arrays, n, sizeof *soonest->free_s);
-    soonest->reached = arrays_take(arrays, n, sizeof *soonest->reached);
+    soonest->latency_s = arrays_alloc(arrays, n * n, sizeof *soonest->latency_s);
+    soonest->s_per_byte = arrays_alloc(arrays, n * n, sizeof *soonest->s_per_byte);
+    soonest->burden = arrays_alloc(arrays, n * n, sizeof *soonest->burden);
+    soonest->free_s = arrays_alloc(arrays, n, sizeof *soonest->free_s);
+    soonest->reached = arrays_alloc(arrays, n, sizeof *soonest->reached);
     if (arrays->status) {
         soonest_close(soonest);
         return TRYST_E_NOMEM;

@@ -48,8 +48,8 @@ static const uint32_t *half_of(const struct plan_tree *tree, bool up)
 
 /* Return the rank's position among its siblings, from 1: its parent serves the largest
  * subtree first. */
-static uint32_t turn_of(const struct tree_costing *costing, const uint32_t *parent,
-                        uint32_t i)
+static uint32_t sibling_position(const struct tree_costing *costing,
+                                 const uint32_t *parent, uint32_t i)
 {
     uint32_t turn = 1;
     for (uint32_t k = 0; k < costing->n; k++)
@@ -60,14 +60,15 @@ static uint32_t turn_of(const struct tree_costing *costing, const uint32_t *pare
 }
 
 /* Set `turns`: how many rounds after its parent each rank is served. */
-static void turns_find(struct tree_costing *costing, const uint32_t *parent)
+static void turns_compute(struct tree_costing *costing, const uint32_t *parent)
 {
     memset(costing->below, 0, costing->n * sizeof *costing->below);
     for (uint32_t i = 0; i < costing->n; i++)
         for (uint32_t at = i; at != GRAPH_NONE; at = parent[at])
             costing->below[at]++;
     for (uint32_t i = 0; i < costing->n; i++)
-        costing->turns[i] = parent[i] == GRAPH_NONE ? 0 : turn_of(costing, parent, i);
+        costing->turns[i] =
+            parent[i] == GRAPH_NONE ? 0 : sibling_position(costing, parent, i);
 }
 
 /* Find the rounds of one half of each tree. Returns the last round of all. */
@@ -79,7 +80,7 @@ static uint32_t rounds_find(struct tree_costing *costing, const struct tree_set 
         const uint32_t *parent = half_of(&set->trees[t], up);
         costing->last_round[t] = 0;
         if (parent && set->in_turn)
-            turns_find(costing, parent);
+            turns_compute(costing, parent);
         for (uint32_t i = 0; parent && i < n; i++) {
             uint32_t round = 0;
             for (uint32_t at = i; parent[at] != GRAPH_NONE; at = parent[at])
@@ -271,18 +272,18 @@ tryst_status tree_costing_init(struct tree_costing *costing, struct overlay *ove
     size_t trees = trees_max ? trees_max : 1;
     struct arrays *arrays = &costing->arrays;
     *costing = (struct tree_costing){.overlay = overlay, .op = op, .n = n};
-    costing->gamma = arrays_take(arrays, n, sizeof *costing->gamma);
-    costing->turns = arrays_take(arrays, n, sizeof *costing->turns);
-    costing->below = arrays_take(arrays, n, sizeof *costing->below);
-    costing->edges = arrays_take(arrays, n, sizeof *costing->edges);
-    costing->rounds = arrays_take(arrays, trees * n, sizeof *costing->rounds);
-    costing->last_round = arrays_take(arrays, trees, sizeof *costing->last_round);
-    costing->pace = arrays_take(arrays, trees, sizeof *costing->pace);
-    costing->load = arrays_take(arrays, links, sizeof *costing->load);
-    costing->load_all = arrays_take(arrays, links, sizeof *costing->load_all);
-    costing->adds = arrays_take(arrays, n, sizeof *costing->adds);
-    costing->adds_all = arrays_take(arrays, n, sizeof *costing->adds_all);
-    costing->handled = arrays_take(arrays, n, sizeof *costing->handled);
+    costing->gamma = arrays_alloc(arrays, n, sizeof *costing->gamma);
+    costing->turns = arrays_alloc(arrays, n, sizeof *costing->turns);
+    costing->below = arrays_alloc(arrays, n, sizeof *costing->below);
+    costing->edges = arrays_alloc(arrays, n, sizeof *costing->edges);
+    costing->rounds = arrays_alloc(arrays, trees * n, sizeof *costing->rounds);
+    costing->last_round = arrays_alloc(arrays, trees, sizeof *costing->last_round);
+    costing->pace = arrays_alloc(arrays, trees, sizeof *costing->pace);
+    costing->load = arrays_alloc(arrays, links, sizeof *costing->load);
+    costing->load_all = arrays_alloc(arrays, links, sizeof *costing->load_all);
+    costing->adds = arrays_alloc(arrays, n, sizeof *costing->adds);
+    costing->adds_all = arrays_alloc(arrays, n, sizeof *costing->adds_all);
+    costing->handled = arrays_alloc(arrays, n, sizeof *costing->handled);
     return arrays->status;
 }
 

@@ -150,7 +150,7 @@ static void refused_send(struct fabric_ep *ep)
     (void)fabric_connect_send(ep, head, ep->text, strlen(ep->text));
 }
 
-void fabric_ep_failed_say(struct fabric_ep *ep)
+void fabric_ep_failure_report(struct fabric_ep *ep)
 {
     const struct rail_events *events = ep->base.rail->events;
     if (ep->fail_status == TRYST_E_UNREACHABLE && !ep->loopback)
@@ -161,7 +161,7 @@ void fabric_ep_failed_say(struct fabric_ep *ep)
         events->failed(&ep->base, ep->fail_status, ep->text);
 }
 
-void fabric_ep_ready_say(struct fabric_ep *ep, const char *fmt, ...)
+void fabric_ep_ready_report(struct fabric_ep *ep, const char *fmt, ...)
 {
     va_list args;
     ep->state = FABRIC_READY;
@@ -182,7 +182,7 @@ bool fabric_ep_close(struct fabric_ep *ep)
     return true;
 }
 
-bool fabric_connect_take(struct fabric_ep *ep, const void *data, size_t bytes, int fd)
+bool fabric_connect_handle(struct fabric_ep *ep, const void *data, size_t bytes, int fd)
 {
     enum { TEXT_MAX = 120 };
     const struct fabric_connect *wire = &fabric_ep_rail(ep)->connect;
@@ -229,7 +229,7 @@ int fabric_bulk_report(struct fabric_rail *rail)
     struct list done;
     struct list_node *node;
     int count = 0;
-    fabric_take(&done, &rail->done);
+    fabric_list_move(&done, &rail->done);
     while ((node = list_pop_front(&done)) != NULL) {
         struct fabric_bulk *noted = container_of(node, struct fabric_bulk, node);
         struct bulk *bulk = fabric_bulk_public(noted);

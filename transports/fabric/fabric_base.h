@@ -85,7 +85,7 @@ static inline bool fabric_rail_is_due(const struct fabric_rail *rail)
 
 /** Move all nodes of `list` to `taken_p`; nodes that are added meanwhile wait for the
  *  next call. */
-static inline struct list *fabric_take(struct list *taken_p, struct list *list)
+static inline struct list *fabric_list_move(struct list *taken_p, struct list *list)
 {
     list_init(taken_p);
     list_append(taken_p, list);
@@ -115,7 +115,7 @@ struct fabric_ep {
     uint32_t work; /**< enum fabric_due */
     enum fabric_state state;
     bool loopback;
-    bool address_sent, heard_sent, heard_seen; /**< progress of the handshake */
+    bool address_sent, confirm_sent, confirm_seen; /**< progress of the handshake */
     uint64_t id, peer_id, cookie;
     uint32_t send_sequence, recv_sequence;
     uint32_t sends_active, recvs_active; /**< bulks that the module or the fabric holds */
@@ -143,16 +143,16 @@ void fabric_ep_fail(struct fabric_ep *ep, tryst_status status, const char *fmt, 
     __attribute__((format(printf, 3, 4)));
 /** Report the failure to the layer above, and to the peer if that may still be
  *  waiting. */
-void fabric_ep_failed_say(struct fabric_ep *ep);
+void fabric_ep_failure_report(struct fabric_ep *ep);
 /** Report that connecting has succeeded. */
-void fabric_ep_ready_say(struct fabric_ep *ep, const char *fmt, ...)
+void fabric_ep_ready_report(struct fabric_ep *ep, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 /** Start closing. False: it is closing already. */
 bool fabric_ep_close(struct fabric_ep *ep);
 
 /** Check a connect message for ep_message. True if `data` has the module's head and an
  *  address follows; all other messages are handled here. */
-bool fabric_connect_take(struct fabric_ep *ep, const void *data, size_t bytes, int fd);
+bool fabric_connect_handle(struct fabric_ep *ep, const void *data, size_t bytes, int fd);
 /** Send a connect message: a head (rail->connect_bytes) and the bytes behind it,
  *  FABRIC_CONNECT_MAX in all. */
 tryst_status fabric_connect_send(struct fabric_ep *ep, const void *head, const void *data,
@@ -200,7 +200,7 @@ static inline void *fabric_ep_receiver(struct fabric_rail *rail, uint64_t id,
 
 /** True if `sequence` is the next message; else the endpoint fails. (The fabric keeps the
  *  order; this proves it.) */
-static inline bool fabric_ep_sequence_take(struct fabric_ep *ep, uint32_t sequence)
+static inline bool fabric_ep_sequence_advance(struct fabric_ep *ep, uint32_t sequence)
 {
     if (sequence == ep->recv_sequence) {
         ep->recv_sequence++;

@@ -33,7 +33,7 @@ static void event_count(struct fault_ep *ep)
     uint64_t event = ++rail->events;
     if (script->silent == event)
         ep->silent = true;
-    if (script->kill != event || ep->broken || ep->failed_said)
+    if (script->kill != event || ep->broken || ep->failed_reported)
         return;
     ep->broken = true;
     (void)snprintf(ep->text, sizeof ep->text, "fault script: killed at event %llu",
@@ -52,9 +52,9 @@ static tryst_status gate(struct fault_ep *ep)
 {
     struct fault_rail *rail = ep_rail(ep);
     if (ep->broken)
-        return ep->failed_said ? TRYST_E_PEER : TRYST_AGAIN;
+        return ep->failed_reported ? TRYST_E_PEER : TRYST_AGAIN;
     if (!ep->spared && share_drawn(rail, STREAM_AGAIN, rail->script.again)) {
-        rail->again_said = true;
+        rail->again_reported = true;
         return TRYST_AGAIN;
     }
     return TRYST_OK;
@@ -87,18 +87,18 @@ static void on_ready(struct endpoint *inner, tryst_status status, const char *te
     ep->base.rail->events->ready(&ep->base, status, text);
 }
 
-static void failed_say(struct fault_ep *ep, tryst_status status, const char *text)
+static void failed_report(struct fault_ep *ep, tryst_status status, const char *text)
 {
     (void)list_remove(&ep->failing_node);
-    if (ep->failed_said)
+    if (ep->failed_reported)
         return;
-    ep->broken = ep->failed_said = true;
+    ep->broken = ep->failed_reported = true;
     ep->base.rail->events->failed(&ep->base, status, text);
 }
 
 static void on_failed(struct endpoint *inner, tryst_status status, const char *text)
 {
-    failed_say(inner_ep(inner), status, text);
+    failed_report(inner_ep(inner), status, text);
 }
 
 static void on_unexpected(struct endpoint *inner, uint64_t tag, size_t bytes)
@@ -150,12 +150,12 @@ static void fault_rail_close(struct rail *base)
 static int fault_progress(struct rail *base)
 {
     struct fault_rail *rail = (struct fault_rail *)base;
-    int count = rail->again_said;
+    int count = rail->again_reported;
     struct list_node *node;
-    rail->again_said = false;
+    rail->again_reported = false;
     while ((node = list_first(&rail->failing)) != NULL) {
         struct fault_ep *ep = container_of(node, struct fault_ep, failing_node);
-        failed_say(ep, TRYST_E_PEER, ep->text);
+        failed_report(ep, TRYST_E_PEER, ep->text);
         count++;
     }
     count += hold_release(rail);
@@ -165,7 +165,7 @@ static int fault_progress(struct rail *base)
 static tryst_status fault_arm(struct rail *base)
 {
     struct fault_rail *rail = (struct fault_rail *)base;
-    if (rail->again_said || !list_empty(&rail->failing))
+    if (rail->again_reported || !list_empty(&rail->failing))
         return TRYST_AGAIN;
     tryst_status held = hold_arm(rail);
     if (held == TRYST_AGAIN)
@@ -211,7 +211,7 @@ static void fault_ep_close(struct endpoint *base)
 {
     struct fault_ep *ep = (struct fault_ep *)base;
     (void)list_remove(&ep->failing_node);
-    ep->failed_said = true; /* no event but `closed` may follow */
+    ep->failed_reported = true; /* no event but `closed` may follow */
     hold_ep_close(ep);
     if (ep_rail(ep)->script.stuck && !ep->spared)
         return;

@@ -214,7 +214,7 @@ static int frames_release(struct fault_ep *ep, uint64_t now_ns)
     return count;
 }
 
-static void bulk_take(struct fault_ep *ep, struct held_bulk *held)
+static void held_bulk_remove(struct fault_ep *ep, struct held_bulk *held)
 {
     (void)list_remove(&held->node);
     ep_rail(ep)->held_count--;
@@ -259,7 +259,7 @@ static int bulks_release(struct fault_ep *ep, uint64_t now_ns)
         struct bulk *bulk = held_bulk_of(&held->node);
         struct held_bulk saved = *held; /* the inner transport overwrites the scratch */
         struct list_node *after = held->node.next;
-        bulk_take(ep, held);
+        held_bulk_remove(ep, held);
         tryst_status status = ep->inner->rail->ops->bulk_send(ep->inner, bulk);
         if (status == TRYST_AGAIN) {
             *held = saved;
@@ -282,7 +282,7 @@ int hold_bulks_withdraw(struct fault_ep *ep)
     int count = 0;
     while ((node = list_first(&ep->bulks)) != NULL) {
         struct bulk *bulk = held_bulk_of(node);
-        bulk_take(ep, bulk_held(bulk));
+        held_bulk_remove(ep, bulk_held(bulk));
         bulk->done(bulk, TRYST_E_CANCELED, 0);
         count++;
     }

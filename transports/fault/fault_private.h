@@ -35,7 +35,7 @@ struct fault_rail {
     struct list eps;
     struct list failing; /* endpoints that are to report `failed` */
     /* AGAIN was answered without need: the caller must not sleep on it */
-    bool again_said;
+    bool again_reported;
 
     /* state of fault_hold.c */
     uint64_t held_count;      /* frames and bulks that are held */
@@ -52,7 +52,7 @@ struct fault_ep {
     struct list_node node;         /* in rail->eps */
     struct list_node failing_node; /* in rail->failing */
     bool spared;                   /* the script is for another rank */
-    bool silent, broken, failed_said, closing;
+    bool silent, broken, failed_reported, closing;
     char text[TRANSPORT_TEXT_MAX];
 
     /* held frames and bulks (fault_hold.c), in the order of their start */

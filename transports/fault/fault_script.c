@@ -73,8 +73,8 @@ static const struct item *item_find(const char *name, size_t bytes)
     return NULL;
 }
 
-static bool item_take(const struct item *item, const char *value,
-                      struct fault_script *script)
+static bool script_item_parse(const struct item *item, const char *value,
+                              struct fault_script *script)
 {
     void *place = (char *)script + item->at;
     switch (item->type) {
@@ -115,7 +115,7 @@ static tryst_status item_parse(const char *text, size_t bytes, size_t at,
     value = text + name_bytes + (value != NULL);
     size_t value_bytes = bytes - (size_t)(value - text);
     (void)snprintf(copy, sizeof copy, "%.*s", (int)value_bytes, value);
-    if (value_bytes >= sizeof copy || !item_take(item, copy, script))
+    if (value_bytes >= sizeof copy || !script_item_parse(item, copy, script))
         return refuse_value(item, value, value_bytes, at + (size_t)(value - text), why);
     if (item->at == offsetof(struct fault_script, rank))
         script->one_rank = true;

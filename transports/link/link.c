@@ -113,7 +113,7 @@ void link_peer_text(const struct link *link, char text[LINK_PEER_TEXT_BYTES])
 
 /* ---- breaking and closing ---- */
 
-void link_spoke(struct link *link)
+void link_pending_remove(struct link *link)
 {
     if (!link->silent)
         return;
@@ -199,7 +199,7 @@ void link_close(struct link *link)
         link_unread_discard(link->source.fd);
     unsent_drop(link);
     received_drop(link);
-    link_spoke(link);
+    link_pending_remove(link);
     link_unwatch(link);
     close(link->source.fd);
     link->source.fd = -1;
@@ -389,7 +389,7 @@ static void fd_lost(struct link *link)
 
 /* Take the descriptors of one read; the kernel delivers those of one sendmsg at a
  * time. */
-static void fds_take(struct link *link, struct msghdr *message)
+static void fds_queue(struct link *link, struct msghdr *message)
 {
     for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(message); cmsg;
          cmsg = CMSG_NXTHDR(message, cmsg)) {
@@ -423,7 +423,7 @@ static ssize_t socket_receive(struct link *link, void *data, size_t bytes)
         got = recvmsg(link->source.fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     while (got < 0 && errno == EINTR);
     if (got >= 0)
-        fds_take(link, &message);
+        fds_queue(link, &message);
     fd_low_release(held);
     return got;
 }
@@ -455,7 +455,7 @@ static void message_deliver(struct link *link, const struct link_header *header,
         memcpy(aligned, data, header->bytes);
         data = aligned;
     }
-    link_spoke(link);
+    link_pending_remove(link);
     link->events->message(link->arg, link, header->type, data, header->bytes, fd);
 }
 
@@ -750,7 +750,7 @@ static void link_ready(struct poller_source *source, uint32_t events)
         link_flush(link);
     if (!link->closed && link->ended) {
         link_unwatch(link);
-        link_spoke(link);
+        link_pending_remove(link);
         link->events->closed(link->arg, link, link->status, link->text);
     }
     link->inside = false;

@@ -39,7 +39,7 @@ enum {
  * computes, all ranks that connect to it wait there. */
 #define QUEUE_MAX INT_MAX
 /* How long an accepted connection may send nothing. */
-#define SPEAK_WITHIN_NS (5 * NS_PER_S)
+#define FIRST_MESSAGE_NS (5 * NS_PER_S)
 /* User timeout until the layer above sets one (link_user_timeout_set): peer_timeout's
  * default. */
 #define ACCEPTED_TIMEOUT_NS (15 * NS_PER_S)
@@ -75,7 +75,7 @@ static void pending_drop(struct link_listener *listener, const char *why)
     listener->counters.silent++;
     LOG_WARN_LIMITED(listener->log, &listener->silent_limit, LOG_EVERY_NS,
                      "dropped a connection that %s", why);
-    link_spoke(link);
+    link_pending_remove(link);
     link_break(link, TRYST_E_TIMEOUT, "dropped: the peer %s", why);
     /* a message that still comes is too late: no layer handles a broken link's */
     link->ended = true;
@@ -86,7 +86,7 @@ void link_listener_tick(struct link_listener *listener, uint64_t now_ns)
     while (!list_empty(&listener->silent.list)) {
         struct list_node *oldest = list_first(&listener->silent.list);
         if (now_ns <
-            container_of(oldest, struct link, pending)->accepted_ns + SPEAK_WITHIN_NS)
+            container_of(oldest, struct link, pending)->accepted_ns + FIRST_MESSAGE_NS)
             return;
         pending_drop(listener, "sent nothing for 5 s");
     }
@@ -376,7 +376,7 @@ void link_listener_close(struct link_listener *listener)
     if (!listener)
         return;
     list_for_each_safe (&listener->silent.list, node, after)
-        link_spoke(container_of(node, struct link, pending));
+        link_pending_remove(container_of(node, struct link, pending));
     for (unsigned i = 0; i < listener->tcp_count; i++)
         source_close(listener, &listener->tcp[i].source);
     source_close(listener, &listener->unix_source);

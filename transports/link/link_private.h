@@ -88,7 +88,7 @@ void link_break(struct link *link, tryst_status status, const char *fmt, ...)
 
 /* Remove the link from its listener's list: the peer has sent a message, or the link
  * closes. */
-void link_spoke(struct link *link);
+void link_pending_remove(struct link *link);
 
 /* Set TCP's options: no delay, keep-alive and user timeout. */
 void link_tcp_options(int fd, uint64_t user_timeout_ns);

@@ -209,7 +209,7 @@ static tryst_status fails_count(struct copy *copy, tryst_status status)
     return ++copy->fails < FAILS_MAX ? TRYST_IN_PROGRESS : status;
 }
 
-static void waiting_ask(struct copies *copies)
+static void waiting_poll(struct copies *copies)
 {
     list_for_each_safe (&copies->waiting, node, after) {
         struct copy *copy = container_of(node, struct copy, node);
@@ -224,7 +224,7 @@ static void waiting_ask(struct copies *copies)
     }
 }
 
-static tryst_status copy_ask(struct copy_home *home, struct copy *copy)
+static tryst_status copy_poll(struct copy_home *home, struct copy *copy)
 {
     if (!copy->recorded)
         record_try(home, copy);
@@ -234,13 +234,13 @@ static tryst_status copy_ask(struct copy_home *home, struct copy *copy)
     return fails_count(copy, status);
 }
 
-static void stream_ask(struct copies *copies, struct copy_home *home,
-                       struct copy_stream *stream)
+static void stream_poll(struct copies *copies, struct copy_home *home,
+                        struct copy_stream *stream)
 {
     struct list_node *node;
     while ((node = list_first(&stream->running)) != NULL) {
         struct copy *copy = container_of(node, struct copy, node);
-        tryst_status status = copy_ask(home, copy);
+        tryst_status status = copy_poll(home, copy);
         if (status == TRYST_IN_PROGRESS)
             return;
         list_push_front(&home->events, &copy->event->node);
@@ -255,11 +255,11 @@ int copies_poll(struct copies *copies)
     int count = 0;
     if (copies->count == 0)
         return 0;
-    waiting_ask(copies);
+    waiting_poll(copies);
     list_for_each_safe (&copies->homes, home_node, after) {
         struct copy_home *home = container_of(home_node, struct copy_home, node);
         for (int way = 0; way < COPY_WAYS; way++)
-            stream_ask(copies, home, &home->streams[way]);
+            stream_poll(copies, home, &home->streams[way]);
     }
     list_init(&told);
     /* copies that `done` starts wait for the next call */

@@ -140,7 +140,7 @@ static void pool_unlock(struct tryst_pool *pool)
 
 /* --- events --- */
 
-static struct pool_event *event_take(struct tryst_pool *pool)
+static struct pool_event *pool_event_get(struct tryst_pool *pool)
 {
     struct pool_event *event = pool->idle;
     if (event) {
@@ -166,7 +166,7 @@ static void event_drop(void *arg, void *item)
 static tryst_status event_record(void *arg, void *stream, void **event_p)
 {
     struct tryst_pool *pool = arg;
-    struct pool_event *event = event_take(pool);
+    struct pool_event *event = pool_event_get(pool);
     if (!event)
         return pool->lost = TRYST_E_NOMEM;
     tryst_status status = pool->ops->event_record(pool->ordinal, stream, event->event);
@@ -281,8 +281,8 @@ static void kind_write(const struct tryst_pool *pool, char *text, size_t capacit
 }
 
 /* Format a failed allocation: what was requested, from where, and what would fit. */
-static void failure_tell(struct tryst_pool *pool, size_t bytes, tryst_status status,
-                         char *error, size_t capacity)
+static void failure_format(struct tryst_pool *pool, size_t bytes, tryst_status status,
+                           char *error, size_t capacity)
 {
     char kind[64], limit[48] = "no limit";
     struct bfc_counts counts;
@@ -326,7 +326,7 @@ static tryst_status get(tryst_pool *pool, bool on_stream, void *stream, size_t b
     }
     char text[ERR_TEXT_BYTES] = "";
     if (status != TRYST_OK) {
-        failure_tell(pool, bytes, status, text, sizeof text);
+        failure_format(pool, bytes, status, text, sizeof text);
         (void)refuse(status, "%s", text);
     }
     pool_unlock(pool);

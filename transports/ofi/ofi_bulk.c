@@ -339,16 +339,16 @@ static void send_match(struct ofi_op *op, uint64_t room)
     }
 }
 
-static void send_take(struct ofi_ep *ep, struct ofi_op *op)
+static void send_begin_bulk(struct ofi_ep *ep, struct ofi_op *op)
 {
     uint64_t room;
     fabric_bulk_begin(&ep->fabric, &bulk_private(op->bulk)->fabric, true);
     list_push_back(&ep->held, &op->node);
-    if (ofi_posted_take(&ep->posted, op->bulk->tag, &room)) {
+    if (ofi_posted_remove(&ep->posted, op->bulk->tag, &room)) {
         send_match(op, room);
     } else {
         op->asked = true;
-        ofi_record_add(ep, OFI_ASK, op->bulk->tag, op->number);
+        ofi_record_add(ep, OFI_QUERY, op->bulk->tag, op->number);
     }
 }
 
@@ -364,7 +364,7 @@ tryst_status ofi_bulk_send(struct endpoint *base, struct bulk *bulk)
     FABRIC_LOG_SCOPE(ep_rail(ep)->fabric.host);
     status = device_send_check(op);
     if (status == TRYST_OK)
-        send_take(ep, op);
+        send_begin_bulk(ep, op);
     return status;
 }
 
@@ -409,7 +409,7 @@ static struct ofi_op *recv_find(struct ofi_ep *ep, uint64_t tag)
     return NULL;
 }
 
-static struct ofi_op *asked_find(struct ofi_ep *ep, uint64_t tag)
+static struct ofi_op *queried_find(struct ofi_ep *ep, uint64_t tag)
 {
     list_for_each_safe (&ep->held, node, after) {
         struct ofi_op *op = container_of(node, struct ofi_op, node);
@@ -419,9 +419,9 @@ static struct ofi_op *asked_find(struct ofi_ep *ep, uint64_t tag)
     return NULL;
 }
 
-static void posted_take(struct ofi_ep *ep, uint64_t tag, uint64_t room)
+static void posted_handle(struct ofi_ep *ep, uint64_t tag, uint64_t room)
 {
-    struct ofi_op *op = ep->fabric.sends_active ? asked_find(ep, tag) : NULL;
+    struct ofi_op *op = ep->fabric.sends_active ? queried_find(ep, tag) : NULL;
     tryst_status status = TRYST_OK;
     if (ep->peer_bulk == FI_ADDR_UNSPEC)
         fabric_ep_fail(
@@ -436,25 +436,25 @@ static void posted_take(struct ofi_ep *ep, uint64_t tag, uint64_t room)
                        "cannot add an announced receive: too many, or out of memory");
 }
 
-static void revoke_take(struct ofi_ep *ep, uint64_t tag, uint64_t number)
+static void revoke_handle(struct ofi_ep *ep, uint64_t tag, uint64_t number)
 {
     uint64_t room;
-    bool withdrawn = ofi_posted_take(&ep->posted, tag, &room);
+    bool withdrawn = ofi_posted_remove(&ep->posted, tag, &room);
     ofi_record_add(ep, withdrawn ? OFI_REVOKED : OFI_STARTED, tag, number);
 }
 
 /* Answer the sender's ASK. An unposted receive may also have completed by now; then the
  * sender ignores NOBODY. */
-static void ask_take(struct ofi_ep *ep, uint64_t tag, uint64_t number)
+static void query_handle(struct ofi_ep *ep, uint64_t tag, uint64_t number)
 {
     struct ofi_op *op = recv_find(ep, tag);
     if (!op || op->canceled)
-        ofi_record_add(ep, OFI_NOBODY, tag, number);
+        ofi_record_add(ep, OFI_NOT_POSTED, tag, number);
 }
 
-static void nobody_take(struct ofi_ep *ep, uint64_t tag, uint64_t number)
+static void not_posted_handle(struct ofi_ep *ep, uint64_t tag, uint64_t number)
 {
-    struct ofi_op *op = asked_find(ep, tag);
+    struct ofi_op *op = queried_find(ep, tag);
     if (!op || op->number != number)
         return;
     ofi_record_add(ep, OFI_DROPPED, tag, op->bulk->bytes);
@@ -466,10 +466,10 @@ void ofi_bulk_record(struct ofi_ep *ep, const struct ofi_record *record)
     uint64_t tag = ofi_record_tag(record);
     struct ofi_op *op = NULL;
     switch (ofi_record_kind(record)) {
-    case OFI_POSTED: posted_take(ep, tag, record->value); break;
-    case OFI_REVOKE: revoke_take(ep, tag, record->value); break;
-    case OFI_ASK: ask_take(ep, tag, record->value); break;
-    case OFI_NOBODY: nobody_take(ep, tag, record->value); break;
+    case OFI_POSTED: posted_handle(ep, tag, record->value); break;
+    case OFI_REVOKE: revoke_handle(ep, tag, record->value); break;
+    case OFI_QUERY: query_handle(ep, tag, record->value); break;
+    case OFI_NOT_POSTED: not_posted_handle(ep, tag, record->value); break;
     case OFI_DROPPED:
         ep->fabric.base.rail->events->unexpected(&ep->fabric.base, tag,
                                                  (size_t)record->value);

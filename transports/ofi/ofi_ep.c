@@ -49,8 +49,8 @@ static tryst_status address_send(struct ofi_ep *ep)
     return fabric_connect_send(&ep->fabric, &head, rail->address, rail->address_bytes);
 }
 
-bool ofi_address_take(struct ofi_ep *ep, const void *data, size_t bytes,
-                      fi_addr_t *peer_p)
+bool ofi_address_insert(struct ofi_ep *ep, const void *data, size_t bytes,
+                        fi_addr_t *peer_p)
 {
     struct ofi_rail *rail = ep_rail(ep);
     unsigned char address[OFI_ADDRESS_MAX] = {0};
@@ -68,8 +68,8 @@ bool ofi_address_take(struct ofi_ep *ep, const void *data, size_t bytes,
     return false;
 }
 
-static void address_take(struct ofi_ep *ep, const struct ofi_connect *head,
-                         const void *data, size_t bytes)
+static void peer_address_insert(struct ofi_ep *ep, const struct ofi_connect *head,
+                                const void *data, size_t bytes)
 {
     const char *provider = ep_rail(ep)->info->fabric_attr->prov_name;
     if (strncmp(head->provider, provider, sizeof head->provider) != 0) {
@@ -79,7 +79,7 @@ static void address_take(struct ofi_ep *ep, const struct ofi_connect *head,
                        provider, head->provider);
         return;
     }
-    if (!ofi_address_take(ep, data, bytes, &ep->peer_messages))
+    if (!ofi_address_insert(ep, data, bytes, &ep->peer_messages))
         return;
     ep->fabric.peer_id = head->ep_id;
     fabric_ep_due(&ep->fabric, FABRIC_DUE_CONNECT);
@@ -89,12 +89,12 @@ void ofi_ep_message(struct endpoint *base, const void *data, size_t bytes, int f
 {
     struct ofi_ep *ep = (struct ofi_ep *)base;
     struct ofi_connect head;
-    if (!fabric_connect_take(&ep->fabric, data, bytes, fd))
+    if (!fabric_connect_handle(&ep->fabric, data, bytes, fd))
         return;
     memcpy(&head, data, sizeof head);
     head.provider[sizeof head.provider - 1] = '\0';
     FABRIC_LOG_SCOPE(ep_rail(ep)->fabric.host);
-    address_take(ep, &head, (const char *)data + sizeof head, bytes - sizeof head);
+    peer_address_insert(ep, &head, (const char *)data + sizeof head, bytes - sizeof head);
 }
 
 static void loopback_start(struct ofi_ep *ep)
@@ -102,7 +102,7 @@ static void loopback_start(struct ofi_ep *ep)
     struct ofi_rail *rail = ep_rail(ep);
     ep->fabric.peer_id = ep->fabric.id;
     ep->fabric.address_sent = true;
-    (void)ofi_address_take(ep, rail->address, rail->address_bytes, &ep->peer_messages);
+    (void)ofi_address_insert(ep, rail->address, rail->address_bytes, &ep->peer_messages);
 }
 
 /* Take the next steps of connecting. TRYST_AGAIN: the fabric is still connecting, try
@@ -123,24 +123,24 @@ static tryst_status connect_go_on(struct ofi_ep *ep)
         status = ofi_message_send(ep, OFI_HELLO, NULL, 0);
         ep->hello_sent = status == TRYST_OK;
     }
-    if (ep->hello_sent && ep->hello_seen && !ep->fabric.heard_sent) {
-        status = ofi_message_send(ep, OFI_HEARD, NULL, 0);
-        ep->fabric.heard_sent = status == TRYST_OK;
+    if (ep->hello_sent && ep->hello_seen && !ep->fabric.confirm_sent) {
+        status = ofi_message_send(ep, OFI_CONFIRM, NULL, 0);
+        ep->fabric.confirm_sent = status == TRYST_OK;
     }
-    if (ep->fabric.state == FABRIC_OPENING && ep->fabric.heard_sent &&
-        ep->fabric.heard_seen)
-        ofi_ep_ready_say(ep);
+    if (ep->fabric.state == FABRIC_OPENING && ep->fabric.confirm_sent &&
+        ep->fabric.confirm_seen)
+        ofi_ep_ready_report(ep);
     return status == TRYST_AGAIN ? TRYST_AGAIN : TRYST_OK;
 }
 
-void ofi_ep_ready_say(struct ofi_ep *ep)
+void ofi_ep_ready_report(struct ofi_ep *ep)
 {
     struct ofi_rail *rail = ep_rail(ep);
     uint32_t version = fi_version();
-    fabric_ep_ready_say(&ep->fabric, "libfabric %u.%u, %s on %s%s", FI_MAJOR(version),
-                        FI_MINOR(version), rail->info->fabric_attr->prov_name,
-                        rail->fabric.name,
-                        rail->fabric.base.memory_kinds ? ", cuda memory too" : "");
+    fabric_ep_ready_report(&ep->fabric, "libfabric %u.%u, %s on %s%s", FI_MAJOR(version),
+                           FI_MINOR(version), rail->info->fabric_attr->prov_name,
+                           rail->fabric.name,
+                           rail->fabric.base.memory_kinds ? ", cuda memory too" : "");
 }
 
 /* ---- failing and closing ---- */
@@ -153,7 +153,7 @@ void ofi_ep_close(struct endpoint *base)
 /* Free the endpoint's operations. Sends and matched receives are not canceled: those that
  * the fabric still holds afterwards end with the endpoint. Over rxm the connections must
  * be broken before. */
-static void let_go(struct ofi_ep *ep)
+static void operations_release(struct ofi_ep *ep)
 {
     enum { READS = 64 };
     struct ofi_rail *rail = ep_rail(ep);
@@ -176,7 +176,7 @@ static bool park(struct ofi_ep *ep)
     /* no peer is connecting to it: it can be closed */
     if (!rail->parks && ep->bulk_reached)
         return false;
-    let_go(ep);
+    operations_release(ep);
     if (!list_empty(&ep->active) || !(parked = rail->fabric.host->alloc(sizeof *parked)))
         return false;
     parked->ep = ep->bulk;
@@ -267,7 +267,7 @@ int ofi_ep_work(struct ofi_ep *ep)
             ep->fabric.work |= FABRIC_DUE_PUMP;
     }
     if (work & FABRIC_DUE_FAILED && ep->fabric.state == FABRIC_BROKEN)
-        fabric_ep_failed_say(&ep->fabric);
+        fabric_ep_failure_report(&ep->fabric);
     if (status != TRYST_AGAIN)
         return 1;
     if (ep->fabric.work && !list_linked(&ep->fabric.work_node))

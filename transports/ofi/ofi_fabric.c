@@ -75,8 +75,8 @@ static struct fi_info *infos_get(const struct sockaddr *address, bool device, in
 }
 
 /* Find `plain` among the fabrics that claim device memory; NULL: it does not claim it. */
-static struct fi_info *device_ask(const struct fi_info *plain,
-                                  const struct rail_params *params)
+static struct fi_info *device_info_find(const struct fi_info *plain,
+                                        const struct rail_params *params)
 {
     int rc;
     bool bound = params->interface_address && ofi_info_has_ip(plain);
@@ -104,7 +104,7 @@ tryst_status ofi_info_choose(const struct rail_params *params, struct fi_info **
         best = best_ip;
     if (best) {
         *info_p = fi_dupinfo(best);
-        *device_p = device_ask(best, params);
+        *device_p = device_info_find(best, params);
     } else {
         (void)snprintf(text, TRANSPORT_TEXT_MAX,
                        "no libfabric provider supports this interface (%s)%s",

@@ -276,8 +276,8 @@ void ofi_message_post(struct ofi_rail *rail, struct ofi_packet *packet)
                         fi_strerror((int)-rc));
 }
 
-static void data_take(struct ofi_ep *ep, const struct ofi_head *head,
-                      const unsigned char *data, size_t bytes)
+static void data_handle(struct ofi_ep *ep, const struct ofi_head *head,
+                        const unsigned char *data, size_t bytes)
 {
     size_t records_bytes = head->records * sizeof(struct ofi_record);
     if (head->records > OFI_RECORDS_MAX || records_bytes > bytes ||
@@ -297,9 +297,9 @@ static void data_take(struct ofi_ep *ep, const struct ofi_head *head,
                                             bytes - records_bytes);
 }
 
-static void place_take(struct ofi_ep *ep, const void *data, size_t bytes)
+static void place_handle(struct ofi_ep *ep, const void *data, size_t bytes)
 {
-    if (!ofi_address_take(ep, data, bytes, &ep->peer_bulk))
+    if (!ofi_address_insert(ep, data, bytes, &ep->peer_bulk))
         return;
     (void)ofi_bulk_open(ep);
     fabric_ep_due(&ep->fabric, FABRIC_DUE_PUMP); /* for the greeting */
@@ -307,29 +307,30 @@ static void place_take(struct ofi_ep *ep, const void *data, size_t bytes)
 
 /* Handle a message. The endpoint's state defines the order of the handshake and of DATA:
  * a message out of turn ends the endpoint. */
-static void message_take(struct ofi_ep *ep, const struct ofi_head *head,
-                         const unsigned char *data, size_t bytes)
+static void ofi_message_handle(struct ofi_ep *ep, const struct ofi_head *head,
+                               const unsigned char *data, size_t bytes)
 {
     bool opening = ep->fabric.state == FABRIC_OPENING;
-    if (!fabric_ep_sequence_take(&ep->fabric, head->sequence))
+    if (!fabric_ep_sequence_advance(&ep->fabric, head->sequence))
         return;
     if (head->kind == OFI_HELLO && opening && !ep->hello_seen) {
         ep->hello_seen = true;
         fabric_ep_due(&ep->fabric, FABRIC_DUE_CONNECT);
         return;
     }
-    if (head->kind == OFI_HEARD && opening && ep->hello_seen && !ep->fabric.heard_seen) {
-        ep->fabric.heard_seen = true;
+    if (head->kind == OFI_CONFIRM && opening && ep->hello_seen &&
+        !ep->fabric.confirm_seen) {
+        ep->fabric.confirm_seen = true;
         fabric_ep_due(&ep->fabric, FABRIC_DUE_CONNECT);
         return;
     }
     /* sent after the peer's HEARD, which may have come in this same round */
-    if (opening && ep->fabric.heard_sent && ep->fabric.heard_seen)
-        ofi_ep_ready_say(ep);
+    if (opening && ep->fabric.confirm_sent && ep->fabric.confirm_seen)
+        ofi_ep_ready_report(ep);
     if (ep->fabric.state == FABRIC_READY && head->kind == OFI_DATA)
-        data_take(ep, head, data, bytes);
+        data_handle(ep, head, data, bytes);
     else if (ep->fabric.state == FABRIC_READY && head->kind == OFI_PLACE)
-        place_take(ep, data, bytes);
+        place_handle(ep, data, bytes);
     else
         fabric_ep_fail(&ep->fabric, TRYST_E_PROTOCOL,
                        "protocol error: a message of kind %u out of turn", head->kind);
@@ -346,5 +347,5 @@ void ofi_message_received(struct ofi_rail *rail, struct ofi_packet *packet, size
     memcpy(&head, packet->data, sizeof head);
     ep = fabric_ep_receiver(&rail->fabric, head.ep_id, head.cookie);
     if (ep && fabric_ep_is_live(&ep->fabric))
-        message_take(ep, &head, packet->data + sizeof head, bytes - sizeof head);
+        ofi_message_handle(ep, &head, packet->data + sizeof head, bytes - sizeof head);
 }

@@ -25,12 +25,12 @@ static tryst_status device_mr_open(struct ofi_rail *rail, const void *data, size
     int rc = fi_mr_regattr(rail->domain, &attr, 0, mr_p);
     if (rc == 0)
         return TRYST_OK;
-    if (!rail->mr_told)
+    if (!rail->mr_failure_logged)
         fabric_rail_log(&rail->fabric, TRYST_LOG_INFO,
                         "cannot register %zu bytes of cuda memory (%s): using pinned "
                         "slots for such memory",
                         bytes, fi_strerror(-rc));
-    rail->mr_told = true;
+    rail->mr_failure_logged = true;
     return TRYST_E_UNSUPPORTED;
 }
 

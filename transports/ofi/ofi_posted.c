@@ -56,7 +56,7 @@ tryst_status ofi_posted_add(const tryst_host *host, struct ofi_posted_table *tab
     return TRYST_OK;
 }
 
-bool ofi_posted_take(struct ofi_posted_table *table, uint64_t tag, uint64_t *room_p)
+bool ofi_posted_remove(struct ofi_posted_table *table, uint64_t tag, uint64_t *room_p)
 {
     for (uint32_t *at = bucket_of(table, tag); *at; at = &table->entries[*at - 1].next) {
         uint32_t index = *at;

@@ -102,7 +102,8 @@ struct ofi_rail {
     uint32_t port_first, ports_count; /**< TRYST_PORT_RANGE; count 0: any port */
     bool mr_local;  /**< host memory that the fabric reads or writes must be registered */
     bool mr_device; /**< device memory must be registered */
-    bool mr_told;   /**< a failed registration of device memory was logged, once */
+    /** A failed registration of device memory was logged, once. */
+    bool mr_failure_logged;
     uint64_t mr_key;
     uint64_t slot_mask; /**< bits of a slot that fit above a tag */
     uint64_t numbers;

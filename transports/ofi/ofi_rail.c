@@ -71,7 +71,7 @@ static int domain_open(struct ofi_rail *rail, const char **step_p)
  * waits for the device, where a stream may be waiting for this library. A provider that
  * does not support the option (1.17) or cannot (-FI_EINVAL: no CUDA, -FI_EOPNOTSUPP: it
  * copies) returns an error. */
-static int device_ask(struct fid_ep *ep)
+static int device_option_set(struct fid_ep *ep)
 {
     enum { CUDA_API_PERMITTED = FI_OPT_XPU_TRIGGER + 1 }; /* in the headers since 1.18 */
     bool permitted = false;
@@ -90,7 +90,7 @@ static int endpoint_try(struct ofi_rail *rail, struct fid_ep **ep_p)
     if (rc == 0)
         rc = fi_ep_bind(ep, &rail->cq->fid, FI_TRANSMIT | FI_RECV);
     if (rc == 0 && ofi_info_claims_device(rail->info))
-        rc = device_ask(ep);
+        rc = device_option_set(ep);
     if (rc == 0)
         rc = fi_enable(ep);
     if (rc != 0)
@@ -143,7 +143,7 @@ static void unposted_post(struct ofi_rail *rail)
 {
     struct list todo;
     struct list_node *node;
-    fabric_take(&todo, &rail->unposted);
+    fabric_list_move(&todo, &rail->unposted);
     while ((node = list_pop_front(&todo)) != NULL)
         ofi_message_post(rail, container_of(node, struct ofi_packet, node));
 }
@@ -175,7 +175,7 @@ static void limits_set(struct ofi_rail *rail)
     rail->parks = ofi_info_parks(rail->info);
     rail->mr_local = rail->info->domain_attr->mr_mode & FI_MR_LOCAL;
     rail->mr_device = ofi_info_registers_device(rail->info);
-    /* its endpoint is open, so device_ask has succeeded */
+    /* its endpoint is open, so device_option_set has succeeded */
     if (ofi_info_claims_device(rail->info))
         rail->fabric.base.memory_kinds = 1u << TRYST_MEMORY_CUDA;
 }
@@ -379,7 +379,7 @@ static void completed(struct ofi_rail *rail, struct ofi_work *work, int error,
 /* Handle one failed operation; false when there is none. Providers also report trouble
  * without an operation: that names no pair, and its effects show at the pair's
  * operations. */
-static bool error_take(struct ofi_rail *rail)
+static bool cq_error_handle(struct ofi_rail *rail)
 {
     struct fi_cq_err_entry entry = {0};
     if (fi_cq_readerr(rail->cq, &entry, 0) <= 0)
@@ -397,7 +397,7 @@ static tryst_status queue_read(struct ofi_rail *rail, int *count_p)
 {
     struct fi_cq_tagged_entry entries[ENTRIES];
     ssize_t got = fi_cq_read(rail->cq, entries, ENTRIES);
-    if (got == -FI_EAVAIL && error_take(rail)) {
+    if (got == -FI_EAVAIL && cq_error_handle(rail)) {
         *count_p += 1;
         return TRYST_OK;
     }
@@ -436,7 +436,7 @@ static int work_run(struct ofi_rail *rail)
     struct list todo;
     struct list_node *node;
     int count = 0;
-    fabric_take(&todo, &rail->fabric.work);
+    fabric_list_move(&todo, &rail->fabric.work);
     list_append(&todo, &rail->stalled);
     while ((node = list_pop_front(&todo)) != NULL)
         count += ofi_ep_work(container_of(node, struct ofi_ep, fabric.work_node));

@@ -57,7 +57,7 @@ _Static_assert(sizeof(struct ofi_connect) == 48, "wire");
 
 enum ofi_kind {
     OFI_HELLO = 1,
-    OFI_HEARD = 2,
+    OFI_CONFIRM = 2,
     OFI_PLACE = 3, /**< the address of the sender's bulk endpoint follows */
     OFI_DATA = 4   /**< `records` records follow, then a frame, if any bytes are left */
 };
@@ -83,8 +83,8 @@ enum ofi_record_kind {
     OFI_REVOKE = 2,
     OFI_REVOKED = 3,
     OFI_STARTED = 4,
-    OFI_ASK = 5,
-    OFI_NOBODY = 6,
+    OFI_QUERY = 5,
+    OFI_NOT_POSTED = 6,
     OFI_DROPPED = 7,
     OFI_TOO_LONG = 8
 };

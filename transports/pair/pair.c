@@ -23,7 +23,7 @@ static_assert(PAIR_FRAME_MAX + 16 <= PAIR_RING_BYTES_MIN - PAIR_RING_BYTES_MIN /
 
 /* Entries handled in one endpoint's turn, so that one busy peer does not starve the
  * others. */
-enum { ENTRIES_PER_TURN = 32 };
+enum { ENTRIES_PER_PASS = 32 };
 
 /* --- rails --- */
 
@@ -190,7 +190,7 @@ void pair_ep_close(struct endpoint *base)
     grant_revoke(ep);
 }
 
-static int closing_turn(struct pair_ep *ep)
+static int closing_progress(struct pair_ep *ep)
 {
     struct pair_rail *rail = pair_ep_rail(ep);
     if (ep->copies || !rail->ops->quiet(ep))
@@ -203,10 +203,10 @@ static int closing_turn(struct pair_ep *ep)
     return 1;
 }
 
-static int broken_turn(struct pair_ep *ep)
+static int broken_progress(struct pair_ep *ep)
 {
-    if (!ep->failure_told) {
-        ep->failure_told = true;
+    if (!ep->failure_reported) {
+        ep->failure_reported = true;
         ep->base.rail->events->failed(&ep->base, ep->status, ep->text);
     }
     if (ep->state != PAIR_BROKEN || ep->copies || !pair_ep_rail(ep)->ops->quiet(ep))
@@ -262,7 +262,7 @@ static int entries_read(struct pair_ep *ep)
 {
     struct ring_entry entry = {0};
     int count = 0;
-    while (ep->state == PAIR_READY && count < ENTRIES_PER_TURN) {
+    while (ep->state == PAIR_READY && count < ENTRIES_PER_PASS) {
         enum ring_answer answer = ring_rx_peek(&ep->rx, &entry);
         if (answer == RING_NO)
             break;
@@ -283,27 +283,27 @@ static int entries_read(struct pair_ep *ep)
 
 /* --- progress and sleep --- */
 
-static int ready_turn(struct pair_ep *ep)
+static int ready_progress(struct pair_ep *ep)
 {
     int count = entries_read(ep);
     if (ep->slots_used && ep->state == PAIR_READY)
-        count += pair_answers_take(ep);
+        count += pair_answers_handle(ep);
     if (ep->jobs_count && ep->state == PAIR_READY)
         count += pair_jobs_advance(ep);
     if (!list_empty(&ep->finished))
-        count += pair_finished_tell(ep);
+        count += pair_finished_complete(ep);
     return count;
 }
 
-static int due_turn(struct pair_ep *ep)
+static int due_progress(struct pair_ep *ep)
 {
     switch ((enum pair_state)ep->state) {
     case PAIR_OPENING:
         ep->due = false;
         pair_ep_rail(ep)->ops->connect(ep);
         return 1;
-    case PAIR_BROKEN: return broken_turn(ep);
-    case PAIR_CLOSING: return closing_turn(ep);
+    case PAIR_BROKEN: return broken_progress(ep);
+    case PAIR_CLOSING: return closing_progress(ep);
     case PAIR_READY:
     case PAIR_REFUSED: ep->due = false; return 0;
     }
@@ -332,9 +332,9 @@ int pair_progress(struct rail *base)
     list_for_each_safe (&rail->eps, node, after) {
         struct pair_ep *ep = container_of(node, struct pair_ep, node);
         if (ep->state == PAIR_READY)
-            count += ready_turn(ep);
+            count += ready_progress(ep);
         if (ep->due)
-            count += due_turn(ep);
+            count += due_progress(ep);
     }
     if (!list_empty(&rail->reads))
         count += pair_reads_advance(rail);

@@ -139,7 +139,7 @@ struct pair_ep {
     bool due;      /* a step waits for progress */
     bool loopback; /* both ends are this endpoint: one ring, one side */
     bool wants_room;
-    bool failure_told;
+    bool failure_reported;
     uint32_t posted_count;
     uint32_t jobs_count;
     uint32_t copies;        /* into device memory, under way */

@@ -48,7 +48,7 @@ static void finish(struct pair_ep *ep, struct bulk *bulk, tryst_status status)
     list_push_back(&ep->finished, &pair_op_of(bulk)->node);
 }
 
-int pair_finished_tell(struct pair_ep *ep)
+int pair_finished_complete(struct pair_ep *ep)
 {
     struct list told;
     struct list_node *node;
@@ -122,13 +122,13 @@ void pair_bulk_cancel(struct endpoint *base, struct bulk *bulk)
      * outcome. */
 }
 
-void pair_answer_give(struct pair_ep *ep, unsigned slot, uint8_t answer)
+void pair_answer_send(struct pair_ep *ep, unsigned slot, uint8_t answer)
 {
     ep->slots_held &= ~BIT(slot);
     /* relaxed: published by the next line. */
     atomic_store_explicit(&ep->theirs->answer[slot], answer, memory_order_relaxed);
     /* release: the reads of the sender's buffer and the answer come first. Partner:
-     * pair_answers_take. */
+     * pair_answers_handle. */
     atomic_fetch_or_explicit(&ep->theirs->answered, BIT(slot), memory_order_release);
     pair_wake(ep, PAIR_ASLEEP);
 }
@@ -149,11 +149,11 @@ static void read_queue(struct pair_rail *rail, struct bulk *bulk)
     list_insert_before(place, &pair_op_of(bulk)->node);
 }
 
-static void offer_take(struct pair_ep *ep, const struct pair_offer *offer)
+static void offer_handle(struct pair_ep *ep, const struct pair_offer *offer)
 {
     struct bulk *bulk = receive_match(ep, offer->tag, offer->bytes);
     if (!bulk || offer->bytes > bulk->bytes) {
-        pair_answer_give(ep, offer->slot, PAIR_ANSWER_TAKEN);
+        pair_answer_send(ep, offer->slot, PAIR_ANSWER_TAKEN);
         if (bulk)
             finish(ep, bulk, TRYST_E_MISMATCH);
         else
@@ -161,8 +161,8 @@ static void offer_take(struct pair_ep *ep, const struct pair_offer *offer)
         return;
     }
     struct pair_op *op = pair_op_of(bulk);
-    if (bulk->memory && offer->mech != PAIR_MECH_DEVICE && !pair_slot_take(ep, bulk)) {
-        pair_answer_give(ep, offer->slot, PAIR_ANSWER_TAKEN);
+    if (bulk->memory && offer->mech != PAIR_MECH_DEVICE && !pair_slot_get(ep, bulk)) {
+        pair_answer_send(ep, offer->slot, PAIR_ANSWER_TAKEN);
         finish(ep, bulk, TRYST_E_NOMEM);
         return;
     }
@@ -193,7 +193,7 @@ static void offer_entry(struct pair_ep *ep, struct ring_entry entry)
                   offer.mech);
         return;
     }
-    offer_take(ep, &offer);
+    offer_handle(ep, &offer);
 }
 
 /* End a receive that has been read to its end, or cannot be. */
@@ -201,7 +201,7 @@ static void read_end(struct pair_ep *ep, struct bulk *bulk, tryst_status status)
 {
     struct pair_op *op = pair_op_of(bulk);
     list_remove(&op->node);
-    pair_answer_give(ep, op->slot, PAIR_ANSWER_TAKEN);
+    pair_answer_send(ep, op->slot, PAIR_ANSWER_TAKEN);
     if (op->job && status == TRYST_OK) {
         pair_slot_place(ep, bulk);
         return;
@@ -218,7 +218,7 @@ static void read_refuse(struct pair_ep *ep, struct bulk *bulk, uint8_t answer)
     pair_job_drop(bulk);
     op_start(ep, bulk);
     post(ep, bulk); /* before the answer, which brings the message again */
-    pair_answer_give(ep, slot, answer);
+    pair_answer_send(ep, slot, answer);
 }
 
 /* Begin to read an offer of device memory: one piece, and its own completion. */
@@ -266,7 +266,7 @@ int pair_reads_advance(struct pair_rail *rail)
 /* --- copies through the ring: receiving --- */
 
 /* Take the payload from `skip` on as the next piece of `incoming`. */
-static void piece_take(struct pair_ep *ep, struct ring_entry entry, uint32_t skip)
+static void piece_receive(struct pair_ep *ep, struct ring_entry entry, uint32_t skip)
 {
     uint32_t bytes = entry.bytes - skip;
     struct bulk *bulk = ep->incoming;
@@ -303,10 +303,10 @@ static void first_entry(struct pair_ep *ep, struct ring_entry entry)
     }
     struct bulk *bulk = receive_match(ep, first.tag, first.bytes);
     bool fits = bulk && first.bytes <= bulk->bytes;
-    bool lands = fits && (!bulk->memory || !first.bytes || pair_slot_take(ep, bulk));
+    bool lands = fits && (!bulk->memory || !first.bytes || pair_slot_get(ep, bulk));
     ep->incoming_left = first.bytes;
     ep->incoming = lands ? bulk : NULL;
-    piece_take(ep, entry, sizeof first);
+    piece_receive(ep, entry, sizeof first);
     if (bulk && !lands)
         finish(ep, bulk, fits ? TRYST_E_NOMEM : TRYST_E_MISMATCH);
     if (!bulk && ep->state == PAIR_READY)
@@ -319,7 +319,7 @@ void pair_bulk_entry(struct pair_ep *ep, struct ring_entry entry)
     case PAIR_OFFER: offer_entry(ep, entry); break;
     case PAIR_FIRST: first_entry(ep, entry); break;
     default:
-        piece_take(ep, entry, 0);
+        piece_receive(ep, entry, 0);
         break; /* PAIR_PIECE; `incoming_left` decides whether it fits */
     }
 }
@@ -418,7 +418,7 @@ tryst_status pair_bulk_send(struct endpoint *base, struct bulk *bulk)
     return TRYST_OK;
 }
 
-static void answer_take(struct pair_ep *ep, unsigned slot)
+static void answer_handle(struct pair_ep *ep, unsigned slot)
 {
     struct bulk *bulk = ep->slot[slot];
     /* relaxed: the exchange of `answered` acquired it. */
@@ -439,12 +439,12 @@ static void answer_take(struct pair_ep *ep, unsigned slot)
         job_add(ep, bulk);
 }
 
-int pair_answers_take(struct pair_ep *ep)
+int pair_answers_handle(struct pair_ep *ep)
 {
     /* relaxed: keeps the line shared while no answer comes. */
     if (atomic_load_explicit(&ep->mine->answered, memory_order_relaxed) == 0)
         return 0;
-    /* acquire: the reader is done with the buffers; pairs with pair_answer_give. */
+    /* acquire: the reader is done with the buffers; pairs with pair_answer_send. */
     uint64_t bits =
         atomic_exchange_explicit(&ep->mine->answered, 0, memory_order_acquire);
     int count = 0;
@@ -454,7 +454,7 @@ int pair_answers_take(struct pair_ep *ep)
     }
     /* A callback may close the endpoint; the rest then completes as cancelled. */
     for (; bits && ep->state == PAIR_READY; bits &= bits - 1, count++)
-        answer_take(ep, (unsigned)__builtin_ctzll(bits));
+        answer_handle(ep, (unsigned)__builtin_ctzll(bits));
     return count;
 }
 
@@ -492,5 +492,5 @@ void pair_bulk_end(struct pair_ep *ep, tryst_status status)
     ep->incoming = NULL;
     for (; ep->slots_used; ep->slots_used &= ep->slots_used - 1)
         finish(ep, ep->slot[__builtin_ctzll(ep->slots_used)], status);
-    (void)pair_finished_tell(ep);
+    (void)pair_finished_complete(ep);
 }

@@ -36,7 +36,7 @@ static struct pair_job *job_new(struct pair_ep *ep, struct bulk *bulk)
     return job;
 }
 
-bool pair_slot_take(struct pair_ep *ep, struct bulk *bulk)
+bool pair_slot_get(struct pair_ep *ep, struct bulk *bulk)
 {
     struct pair_job *job = job_new(ep, bulk);
     if (!job)
@@ -93,7 +93,7 @@ static void read_done(struct copy *copy, tryst_status status)
     struct pair_ep *ep = job->ep;
     bool counts = pair_ep_rail(ep)->ops->device_read_end(ep, job);
     if (ep->state == PAIR_READY)
-        pair_answer_give(ep, pair_op_of(job->bulk)->slot, PAIR_ANSWER_TAKEN);
+        pair_answer_send(ep, pair_op_of(job->bulk)->slot, PAIR_ANSWER_TAKEN);
     if (status == TRYST_OK && (!counts || ep->state == PAIR_BROKEN))
         status = TRYST_E_PEER;
     job_end(job, status);

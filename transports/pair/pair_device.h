@@ -9,7 +9,7 @@ void pair_devices_init(struct pair_rail *rail);
 void pair_devices_end(struct pair_rail *rail);
 /* Take a slot for a message of op->bytes bytes that comes as host memory. False: no
  * memory. */
-bool pair_slot_take(struct pair_ep *ep, struct bulk *bulk);
+bool pair_slot_get(struct pair_ep *ep, struct bulk *bulk);
 /* Copy the full slot to the device; `done` follows. */
 void pair_slot_place(struct pair_ep *ep, struct bulk *bulk);
 /* Begin to read an offer of device memory; results as for pair_ops.device_read. */

@@ -190,7 +190,7 @@ static void self_connect(struct pair_ep *pair)
     }
 }
 
-static void hello_take(struct self_ep *ep, const struct self_message *message)
+static void self_hello_handle(struct self_ep *ep, const struct self_message *message)
 {
     const struct ep_params *params = &ep->pair.params;
     struct self_area *area = NULL;
@@ -216,7 +216,7 @@ static void self_message(struct endpoint *base, const void *data, size_t bytes, 
     if (message.cookie != params->cookie || message.nonce != params->peer_nonce)
         return;
     if (message.type == SELF_HELLO && !params->initiator && ep->step <= STEP_WAIT) {
-        hello_take(ep, &message);
+        self_hello_handle(ep, &message);
     } else if (message.type == SELF_ANSWER && params->initiator &&
                ep->step == STEP_WAIT) {
         ep->step = message.status == TRYST_OK ? STEP_READY : STEP_REFUSED;

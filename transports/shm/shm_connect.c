@@ -24,7 +24,7 @@
 #include "shm_region.h"
 #include "transports/memory/memfd.h"
 
-tryst_status shm_tell(struct shm_ep *ep, enum shm_type type,
+tryst_status shm_send(struct shm_ep *ep, enum shm_type type,
                       const struct shm_message *model, int fd)
 {
     struct endpoint *base = &ep->pair.base;
@@ -89,7 +89,7 @@ static void segment_offer(struct shm_ep *ep)
     } else {
         pair_area_init(ep->pair.area, ring_bytes, ep->nonce, ep->pair.params.peer_nonce);
         pair_attach(&ep->pair, ep->pair.area, ring_bytes);
-        if (shm_tell(ep, SHM_HELLO, &hello, fd) != TRYST_OK)
+        if (shm_send(ep, SHM_HELLO, &hello, fd) != TRYST_OK)
             refuse(ep, "cannot send the segment's descriptor over the link", 0);
     }
     close(fd);
@@ -101,7 +101,7 @@ static bool ring_bytes_valid(uint64_t bytes)
            bytes % PAIR_LINE_BYTES == 0;
 }
 
-static void hello_take(struct shm_ep *ep, const struct shm_message *message, int fd)
+static void shm_hello_handle(struct shm_ep *ep, const struct shm_message *message, int fd)
 {
     const struct ep_params *params = &ep->pair.params;
     if (fd == TRANSPORT_FD_LOST) {
@@ -145,15 +145,15 @@ static void mechs_find(struct shm_ep *ep)
         ep->in_mechs |= SHM_CAN_READ;
 }
 
-static tryst_status mechs_tell(struct shm_ep *ep, enum shm_type type)
+static tryst_status mechs_send(struct shm_ep *ep, enum shm_type type)
 {
     struct shm_message message = {.address = (uint64_t)(uintptr_t)&ep->nonce,
                                   .mechs = ep->in_mechs};
     memcpy(message.text, ep->in_why, sizeof message.text);
-    return shm_tell(ep, type, &message, -1);
+    return shm_send(ep, type, &message, -1);
 }
 
-static void mechs_take(struct shm_ep *ep, const struct shm_message *message)
+static void mechs_read(struct shm_ep *ep, const struct shm_message *message)
 {
     uint32_t allowed = shm_ep_rail(ep)->mechs_allowed;
     memcpy(ep->out_why, message->text, sizeof ep->out_why);
@@ -190,14 +190,14 @@ static void step_answer(struct shm_ep *ep)
 {
     mechs_find(ep);
     ep->step = SHM_WAIT;
-    if (mechs_tell(ep, SHM_ACCEPT) != TRYST_OK)
+    if (mechs_send(ep, SHM_ACCEPT) != TRYST_OK)
         pair_refused(&ep->pair, "shm: the link closed while connecting");
 }
 
 static void step_verify(struct shm_ep *ep)
 {
     mechs_find(ep);
-    if (mechs_tell(ep, SHM_CONFIRM) != TRYST_OK)
+    if (mechs_send(ep, SHM_CONFIRM) != TRYST_OK)
         pair_refused(&ep->pair, "shm: the link closed while connecting");
     else
         connected(ep);
@@ -207,7 +207,7 @@ static void step_refusing(struct shm_ep *ep)
 {
     struct shm_message message = {0};
     snprintf(message.text, sizeof message.text, "%.90s", ep->pair.text);
-    (void)shm_tell(ep, SHM_REFUSE, &message, -1);
+    (void)shm_send(ep, SHM_REFUSE, &message, -1);
     pair_refused(&ep->pair, ep->pair.text);
 }
 
@@ -233,7 +233,7 @@ void shm_connect(struct pair_ep *pair)
 
 /* --- messages --- */
 
-static void refuse_take(struct shm_ep *ep, const struct shm_message *message)
+static void refuse_handle(struct shm_ep *ep, const struct shm_message *message)
 {
     snprintf(ep->pair.text, sizeof ep->pair.text, "%.*s (reported by the peer)",
              (int)sizeof message->text, message->text);
@@ -242,11 +242,11 @@ static void refuse_take(struct shm_ep *ep, const struct shm_message *message)
 
 /* Handle messages on regions. They come from the peer's CONFIRM on, maybe before the next
  * progress here. */
-static bool region_message_take(struct shm_ep *ep, const struct shm_message *message,
-                                int fd)
+static bool region_message_handle(struct shm_ep *ep, const struct shm_message *message,
+                                  int fd)
 {
     if (message->type == SHM_REGION || message->type == SHM_DEVICE)
-        shm_region_take(ep, message, fd);
+        shm_region_handle(ep, message, fd);
     else if (message->type == SHM_DROP)
         shm_region_drop(ep, message->region);
     else
@@ -254,28 +254,28 @@ static bool region_message_take(struct shm_ep *ep, const struct shm_message *mes
     return true;
 }
 
-static void opening_take(struct shm_ep *ep, const struct shm_message *message, int fd)
+static void opening_handle(struct shm_ep *ep, const struct shm_message *message, int fd)
 {
     bool initiator = ep->pair.params.initiator;
     if (message->type == SHM_REFUSE) {
-        refuse_take(ep, message);
+        refuse_handle(ep, message);
     } else if (message->type == SHM_HELLO && !initiator && ep->step <= SHM_WAIT &&
                !ep->pair.area) {
-        hello_take(ep, message, fd);
+        shm_hello_handle(ep, message, fd);
     } else if (message->type == SHM_ACCEPT && initiator && ep->step == SHM_WAIT) {
         ep->peer_nonce_address = message->address;
-        mechs_take(ep, message);
+        mechs_read(ep, message);
         step_set(ep, SHM_VERIFY);
     } else if (message->type == SHM_CONFIRM && !initiator && ep->step == SHM_WAIT &&
                ep->pair.area) {
-        mechs_take(ep, message);
+        mechs_read(ep, message);
         step_set(ep, SHM_DONE);
-    } else if (ep->step != SHM_DONE || !region_message_take(ep, message, fd)) {
+    } else if (ep->step != SHM_DONE || !region_message_handle(ep, message, fd)) {
         refuse(ep, "the peer sent a message out of turn", 0);
     }
 }
 
-static void message_take(struct shm_ep *ep, const void *data, size_t bytes, int fd)
+static void shm_message_handle(struct shm_ep *ep, const void *data, size_t bytes, int fd)
 {
     const struct ep_params *params = &ep->pair.params;
     struct shm_message message = {0};
@@ -288,10 +288,10 @@ static void message_take(struct shm_ep *ep, const void *data, size_t bytes, int 
     if (ep->pair.state == PAIR_OPENING && wrong)
         refuse(ep, wrong + 5, 0);
     else if (ep->pair.state == PAIR_OPENING)
-        opening_take(ep, &message, fd);
+        opening_handle(ep, &message, fd);
     else if (ep->pair.state == PAIR_READY && wrong)
         pair_fail(&ep->pair, TRYST_E_PROTOCOL, "%s", wrong);
-    else if (ep->pair.state == PAIR_READY && !region_message_take(ep, &message, fd))
+    else if (ep->pair.state == PAIR_READY && !region_message_handle(ep, &message, fd))
         pair_fail(&ep->pair, TRYST_E_PROTOCOL, "shm: a message of type %u when connected",
                   message.type);
 }
@@ -299,7 +299,7 @@ static void message_take(struct shm_ep *ep, const void *data, size_t bytes, int 
 void shm_message(struct endpoint *base, const void *data, size_t bytes, int fd)
 {
     struct shm_ep *ep = (struct shm_ep *)base;
-    message_take(ep, data, bytes, fd);
+    shm_message_handle(ep, data, bytes, fd);
     if (fd >= 0)
         close(fd);
 }

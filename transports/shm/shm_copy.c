@@ -22,7 +22,7 @@
 #include "shm_copy.h"
 #include "shm_region.h"
 
-static bool peer_lives(const struct shm_ep *ep)
+static bool peer_is_alive(const struct shm_ep *ep)
 {
     struct pollfd poll_fd = {.fd = ep->pair.params.peer_pidfd, .events = POLLIN};
     if (poll_fd.fd < 0)
@@ -66,7 +66,7 @@ bool shm_read_verify(struct shm_ep *ep, char why[SHM_WHY_MAX])
                  strerror_r(error, reason, sizeof reason));
         return false;
     }
-    if (nonce != params->peer_nonce || !peer_lives(ep)) {
+    if (nonce != params->peer_nonce || !peer_is_alive(ep)) {
         snprintf(why, SHM_WHY_MAX, "process_vm_readv: pid %d is not the peer",
                  (int)params->peer_pid);
         return false;
@@ -89,7 +89,7 @@ enum pair_copy shm_read_confirm(struct shm_ep *ep)
      * reuse the buffer; if the reads saw any of that, this load sees the revocation. */
     uint32_t grant =
         atomic_fetch_add_explicit(&ep->pair.theirs->grant, 0, memory_order_acq_rel);
-    return grant == 0 && peer_lives(ep) ? PAIR_COPY_OK : PAIR_COPY_GONE;
+    return grant == 0 && peer_is_alive(ep) ? PAIR_COPY_OK : PAIR_COPY_GONE;
 }
 
 static enum pair_copy read_failed(struct shm_ep *ep, int error)

@@ -94,14 +94,14 @@ void shm_mem_unregister(struct rail *base, void *handle)
             continue;
         ep->announced[region->index / 64] &= ~BIT(region->index);
         if (ep->pair.state == PAIR_READY)
-            (void)shm_tell(ep, SHM_DROP, &(struct shm_message){.region = region->id}, -1);
+            (void)shm_send(ep, SHM_DROP, &(struct shm_message){.region = region->id}, -1);
     }
     rail->regions[region->index] = NULL;
     mem_free(region);
 }
 
 /* Send the region's handle to this peer. TRYST_E_UNSUPPORTED: the region has none. */
-static tryst_status device_tell(struct shm_ep *ep, struct shm_region *region)
+static tryst_status device_handle_send(struct shm_ep *ep, struct shm_region *region)
 {
     const struct tryst_mem *mem = region->mem;
     struct shm_message message = {.region = region->id, .bytes = mem->bytes};
@@ -115,7 +115,7 @@ static tryst_status device_tell(struct shm_ep *ep, struct shm_region *region)
     if (status != TRYST_OK)
         return status;
     memcpy(message.text, &ipc, sizeof ipc);
-    status = shm_tell(ep, SHM_DEVICE, &message, fd);
+    status = shm_send(ep, SHM_DEVICE, &message, fd);
     if (fd >= 0)
         close(fd);
     return status;
@@ -139,8 +139,8 @@ struct shm_region *shm_region_announce(struct shm_ep *ep, const struct bulk *bul
         return NULL;
     struct shm_message message = {.region = region->id, .bytes = region->mem->bytes};
     tryst_status status = bulk->memory
-                              ? device_tell(ep, region)
-                              : shm_tell(ep, SHM_REGION, &message, region->mem->fd);
+                              ? device_handle_send(ep, region)
+                              : shm_send(ep, SHM_REGION, &message, region->mem->fd);
     if (status != TRYST_OK)
         return NULL;
     ep->announced[region->index / 64] |= BIT(region->index);
@@ -176,8 +176,8 @@ static void *region_map(int fd, uint64_t bytes)
     return base;
 }
 
-static void device_take(struct shm_mapped *mapped, const struct shm_message *message,
-                        int fd)
+static void device_handle_read(struct shm_mapped *mapped,
+                               const struct shm_message *message, int fd)
 {
     mapped->device = true;
     memcpy(&mapped->ipc, message->text, sizeof mapped->ipc);
@@ -185,7 +185,7 @@ static void device_take(struct shm_mapped *mapped, const struct shm_message *mes
         mapped->fd = fd_copy(fd);
 }
 
-void shm_region_take(struct shm_ep *ep, const struct shm_message *message, int fd)
+void shm_region_handle(struct shm_ep *ep, const struct shm_message *message, int fd)
 {
     if (ep->regions_count >= SHM_REGIONS_MAX || mapped_find(ep, message->region)) {
         pair_fail(
@@ -204,7 +204,7 @@ void shm_region_take(struct shm_ep *ep, const struct shm_message *message, int f
     mapped->fd = -1;
     list_init(&mapped->imports);
     if (message->type == SHM_DEVICE)
-        device_take(mapped, message, fd);
+        device_handle_read(mapped, message, fd);
     else
         mapped->base = region_map(fd, message->bytes);
     list_push_front(&ep->regions, &mapped->node);

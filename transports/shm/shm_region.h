@@ -11,7 +11,7 @@ void shm_mem_unregister(struct rail *base, void *handle);
  * or NULL. */
 struct shm_region *shm_region_announce(struct shm_ep *ep, const struct bulk *bulk);
 /* Handle a REGION or DEVICE message. */
-void shm_region_take(struct shm_ep *ep, const struct shm_message *message, int fd);
+void shm_region_handle(struct shm_ep *ep, const struct shm_message *message, int fd);
 void shm_region_drop(struct shm_ep *ep, uint64_t id);
 /* Get the address of [offset, offset + bytes) of the peer's region. OK, LATER (not
  * announced yet), DENIED (not mappable), BAD (outside). */

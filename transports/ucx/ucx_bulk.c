@@ -197,8 +197,8 @@ void ucx_bulk_abandon_all(struct ucx_ep *ep, tryst_status status)
 }
 
 /* Receive a message; true when it was whole and fits. */
-static bool message_take(struct ucx_rail *rail, ucp_tag_message_h message, void *data,
-                         size_t bytes)
+static bool tag_message_recv(struct ucx_rail *rail, ucp_tag_message_h message, void *data,
+                             size_t bytes)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_MEMORY_TYPE,
                                        .memory_type = UCS_MEMORY_TYPE_HOST};
@@ -223,11 +223,11 @@ static int message_drain(struct ucx_rail *rail, ucp_tag_message_h message,
     uint64_t tag = info->sender_tag & (((uint64_t)1 << UCX_TAG_BITS) - 1);
     struct ucx_ep *ep = ep_table_at(&rail->fabric.table, slot);
     if (info->sender_tag == UCX_HELLO_TAG && info->length == sizeof rail->hello) {
-        if (message_take(rail, message, &rail->hello, sizeof rail->hello))
-            ucx_hello_take(rail, &rail->hello);
+        if (tag_message_recv(rail, message, &rail->hello, sizeof rail->hello))
+            ucx_hello_handle(rail, &rail->hello);
         return 1;
     }
-    (void)message_take(rail, message, &rail->hello, 0);
+    (void)tag_message_recv(rail, message, &rail->hello, 0);
     rail->drained++;
     if (ep && ep->fabric.state == FABRIC_READY)
         ep->fabric.base.rail->events->unexpected(&ep->fabric.base, tag, info->length);

@@ -82,8 +82,8 @@ static tryst_status address_send(struct ucx_ep *ep)
 }
 
 /* Check and store one part; true when the address is whole. */
-static bool address_take(struct ucx_ep *ep, const struct ucx_connect *head,
-                         const void *data, size_t bytes)
+static bool address_part_append(struct ucx_ep *ep, const struct ucx_connect *head,
+                                const void *data, size_t bytes)
 {
     if (head->offset_bytes == 0 && !ep->peer_address && head->total_bytes > 0 &&
         head->total_bytes <= UCX_ADDRESS_MAX) {
@@ -108,10 +108,11 @@ void ucx_ep_message(struct endpoint *base, const void *data, size_t bytes, int f
 {
     struct ucx_ep *ep = (struct ucx_ep *)base;
     struct ucx_connect head;
-    if (!fabric_connect_take(&ep->fabric, data, bytes, fd))
+    if (!fabric_connect_handle(&ep->fabric, data, bytes, fd))
         return;
     memcpy(&head, data, sizeof head);
-    if (address_take(ep, &head, (const char *)data + sizeof head, bytes - sizeof head))
+    if (address_part_append(ep, &head, (const char *)data + sizeof head,
+                            bytes - sizeof head))
         fabric_ep_due(&ep->fabric, FABRIC_DUE_CONNECT);
 }
 
@@ -200,18 +201,18 @@ static void connect_go_on(struct ucx_ep *ep)
     /* failed, or the peer begins */
     if (ep->fabric.state != FABRIC_OPENING || !ep->bulk)
         return;
-    if (hellos_came(ep) && !ep->fabric.heard_sent && ucx_sends_left(ep) &&
-        ucx_heard_send(ep) == TRYST_OK)
-        ep->fabric.heard_sent = true;
-    if (ep->fabric.heard_sent && ep->fabric.heard_seen)
-        ucx_ep_ready_say(ep);
+    if (hellos_came(ep) && !ep->fabric.confirm_sent && ucx_sends_left(ep) &&
+        ucx_confirm_send(ep) == TRYST_OK)
+        ep->fabric.confirm_sent = true;
+    if (ep->fabric.confirm_sent && ep->fabric.confirm_seen)
+        ucx_ep_ready_report(ep);
 }
 
-void ucx_ep_ready_say(struct ucx_ep *ep)
+void ucx_ep_ready_report(struct ucx_ep *ep)
 {
     opening_end(ep);
-    fabric_ep_ready_say(&ep->fabric, "ucx %s on %s", ucp_get_version_string(),
-                        ep_rail(ep)->fabric.name);
+    fabric_ep_ready_report(&ep->fabric, "ucx %s on %s", ucp_get_version_string(),
+                           ep_rail(ep)->fabric.name);
 }
 
 /* ---- failing and closing ---- */
@@ -341,6 +342,6 @@ void ucx_ep_work(struct ucx_ep *ep)
         connect_go_on(ep);
     if (work & FABRIC_DUE_FAILED && ep->fabric.state == FABRIC_BROKEN) {
         opening_end(ep);
-        fabric_ep_failed_say(&ep->fabric);
+        fabric_ep_failure_report(&ep->fabric);
     }
 }

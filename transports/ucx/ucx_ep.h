@@ -13,7 +13,7 @@ void ucx_ep_close(struct endpoint *ep);
 /** Do what ep->fabric.work has noted. May free `ep`. */
 void ucx_ep_work(struct ucx_ep *ep);
 /** Report that connecting has succeeded. */
-void ucx_ep_ready_say(struct ucx_ep *ep);
+void ucx_ep_ready_report(struct ucx_ep *ep);
 /** Complete the endpoint's bulk, after UCX's worker is gone. */
 void ucx_ep_abandon(struct ucx_ep *ep);
 

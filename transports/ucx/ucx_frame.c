@@ -102,10 +102,10 @@ static tryst_status am_start(struct ucx_slot *slot, uint32_t kind, size_t bytes)
                                          sizeof slot->header, slot->data, bytes, &param));
 }
 
-tryst_status ucx_heard_send(struct ucx_ep *ep)
+tryst_status ucx_confirm_send(struct ucx_ep *ep)
 {
     struct ucx_slot *slot = slot_get(ep);
-    return slot ? am_start(slot, UCX_AM_HEARD, 0) : TRYST_AGAIN;
+    return slot ? am_start(slot, UCX_AM_CONFIRM, 0) : TRYST_AGAIN;
 }
 
 tryst_status ucx_frame_begin(struct endpoint *base, size_t max, void **frame_p)
@@ -138,7 +138,7 @@ static void frame_deliver(struct ucx_ep *ep, const struct ucx_am *am, const void
                           size_t bytes)
 {
     uint64_t aligned[UCX_FRAME_MAX / 8];
-    if (!fabric_ep_sequence_take(&ep->fabric, am->sequence))
+    if (!fabric_ep_sequence_advance(&ep->fabric, am->sequence))
         return;
     if ((uintptr_t)data % 8) {
         memcpy(aligned, data, bytes);
@@ -147,20 +147,20 @@ static void frame_deliver(struct ucx_ep *ep, const struct ucx_am *am, const void
     ep->fabric.base.rail->events->frame(&ep->fabric.base, data, bytes);
 }
 
-static void am_take(struct ucx_ep *ep, const struct ucx_am *am, const void *data,
-                    size_t bytes)
+static void am_handle(struct ucx_ep *ep, const struct ucx_am *am, const void *data,
+                      size_t bytes)
 {
     switch (am->kind) {
-    case UCX_AM_HEARD:
-        ep->fabric.heard_seen = true;
+    case UCX_AM_CONFIRM:
+        ep->fabric.confirm_seen = true;
         if (ep->fabric.state == FABRIC_OPENING)
             fabric_ep_due(&ep->fabric, FABRIC_DUE_CONNECT);
         return;
     case UCX_AM_FRAME:
         /* sent after the peer's HEARD, which may have come in this same round */
-        if (ep->fabric.state == FABRIC_OPENING && ep->fabric.heard_sent &&
-            ep->fabric.heard_seen)
-            ucx_ep_ready_say(ep);
+        if (ep->fabric.state == FABRIC_OPENING && ep->fabric.confirm_sent &&
+            ep->fabric.confirm_seen)
+            ucx_ep_ready_report(ep);
         if (ep->fabric.state == FABRIC_READY && bytes > 0 && bytes <= UCX_FRAME_MAX)
             frame_deliver(ep, am, data, bytes);
         else if (ep->fabric.state == FABRIC_OPENING || ep->fabric.state == FABRIC_READY)
@@ -173,7 +173,7 @@ static void am_take(struct ucx_ep *ep, const struct ucx_am *am, const void *data
     }
 }
 
-void ucx_hello_take(struct ucx_rail *rail, const struct ucx_am *hello)
+void ucx_hello_handle(struct ucx_rail *rail, const struct ucx_am *hello)
 {
     struct ucx_ep *ep = fabric_ep_receiver(&rail->fabric, hello->ep_id, hello->cookie);
     if (!ep || ep->fabric.state != FABRIC_OPENING)
@@ -199,7 +199,7 @@ static ucs_status_t am_received(void *arg, const void *header, size_t header_byt
     memcpy(&am, header, sizeof am);
     ep = fabric_ep_receiver(&rail->fabric, am.ep_id, am.cookie);
     if (ep)
-        am_take(ep, &am, data, bytes);
+        am_handle(ep, &am, data, bytes);
     return UCS_OK;
 }
 

@@ -9,11 +9,11 @@
 tryst_status ucx_frame_begin(struct endpoint *ep, size_t max, void **frame_p);
 void ucx_frame_commit(struct endpoint *ep, size_t bytes);
 /** Send HEARD, over ep->frames. TRYST_AGAIN: all slots are taken. */
-tryst_status ucx_heard_send(struct ucx_ep *ep);
+tryst_status ucx_confirm_send(struct ucx_ep *ep);
 /** Send HELLO over `ucp_ep`, which may still be connecting. */
 tryst_status ucx_hello_send(struct ucx_ep *ep, ucp_ep_h ucp_ep, uint32_t kind);
 /** Handle a HELLO. */
-void ucx_hello_take(struct ucx_rail *rail, const struct ucx_am *hello);
+void ucx_hello_handle(struct ucx_rail *rail, const struct ucx_am *hello);
 /** True if all that was sent has left: no slot waits in UCX. */
 bool ucx_sends_left(const struct ucx_ep *ep);
 tryst_status ucx_frames_open(struct ucx_rail *rail);

@@ -41,7 +41,7 @@ static bool is_thread_of_ucx(void)
            strcmp(name, "async") == 0;
 }
 
-static bool line_take(tryst_log_level level, const char *text)
+static bool line_forward(tryst_log_level level, const char *text)
 {
     bool taken = false;
     if (fabric_log_host) {
@@ -76,8 +76,8 @@ static ucs_log_func_rc_t log_handler(const char *file, unsigned line,
     (void)vsnprintf(text + used, sizeof text - (size_t)used, message, args);
     used = (int)strlen(text);
     (void)snprintf(text + used, sizeof text - (size_t)used, " (%s:%u)", file, line);
-    return line_take(log_level(level, message), text) ? UCS_LOG_FUNC_RC_STOP
-                                                      : UCS_LOG_FUNC_RC_CONTINUE;
+    return line_forward(log_level(level, message), text) ? UCS_LOG_FUNC_RC_STOP
+                                                         : UCS_LOG_FUNC_RC_CONTINUE;
 }
 
 void ucx_log_setup(void)

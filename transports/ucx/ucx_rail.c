@@ -25,7 +25,7 @@
 /* Drain messages without a receive every this many calls: they break the contract, so
  * they may wait. While endpoints connect, drain at each call, since HELLO is such a
  * message. */
-enum { DRAIN_TURNS = 64 };
+enum { DRAIN_PASSES = 64 };
 
 /* The most descriptors that a rail and a connection may take (README.md): UCX aborts the
  * process where it finds none in the middle of either. */
@@ -195,7 +195,7 @@ static int work_run(struct ucx_rail *rail)
     struct list todo;
     struct list_node *node;
     int count = 0;
-    fabric_take(&todo, &rail->fabric.work);
+    fabric_list_move(&todo, &rail->fabric.work);
     while ((node = list_pop_front(&todo)) != NULL) {
         ucx_ep_work(container_of(node, struct ucx_ep, fabric.work_node));
         count++;
@@ -209,7 +209,7 @@ static int ucx_rail_progress(struct rail *base)
     FABRIC_LOG_SCOPE(rail->fabric.host);
     /* UCX bounds it: some dozen packets per transport */
     int count = rail->worker ? (int)ucp_worker_progress(rail->worker) : 0;
-    if (++rail->turns >= DRAIN_TURNS || (rail->opening && rail->worker)) {
+    if (++rail->turns >= DRAIN_PASSES || (rail->opening && rail->worker)) {
         rail->turns = 0;
         count += ucx_bulk_drain(rail);
     }

@@ -56,7 +56,7 @@ _Static_assert(sizeof(struct ucx_connect) == 24, "wire");
 enum ucx_am_kind {
     UCX_AM_HELLO = 1,
     UCX_AM_HELLO_BULK = 2,
-    UCX_AM_HEARD = 3,
+    UCX_AM_CONFIRM = 3,
     UCX_AM_FRAME = 4
 };
 

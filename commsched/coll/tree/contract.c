@@ -56,7 +56,7 @@ static int32_t half_contract(struct contraction *c, const int32_t *parents, int3
 }
 
 /** Write the children of this rank to `left`. Returns their number. */
-static uint32_t children_take(struct contraction *c, const int32_t *parents)
+static uint32_t children_write(struct contraction *c, const int32_t *parents)
 {
     uint32_t children = 0;
     for (uint32_t place = 0; place < c->count; place++)
@@ -65,7 +65,7 @@ static uint32_t children_take(struct contraction *c, const int32_t *parents)
     return children;
 }
 
-static int32_t *ints_take(struct contraction *c, uint32_t count)
+static int32_t *ints_alloc(struct contraction *c, uint32_t count)
 {
     int32_t *taken = c->left;
     c->left += count;
@@ -78,12 +78,12 @@ static void tree_contract(struct contraction *c, const struct coll_tree_plan *fr
                           struct coll_tree_plan *out)
 {
     bool is_whole = c->places[from->root] >= 0;
-    int32_t *up = ints_take(c, c->count), *down = up;
+    int32_t *up = ints_alloc(c, c->count), *down = up;
     out->root = half_contract(c, from->up_parents, up);
     /* If the root is not a member, the pieces of the two halves may have different roots,
      * so the contracted up half serves both. */
     if (is_whole) {
-        down = ints_take(c, c->count);
+        down = ints_alloc(c, c->count);
         (void)half_contract(c, from->down_parents, down);
     }
     out->up_parents = up;
@@ -91,11 +91,11 @@ static void tree_contract(struct contraction *c, const struct coll_tree_plan *fr
     out->up_parent = up[c->rank];
     out->down_parent = down[c->rank];
     out->up_children = c->left;
-    out->up_children_count = children_take(c, up);
-    (void)ints_take(c, out->up_children_count);
+    out->up_children_count = children_write(c, up);
+    (void)ints_alloc(c, out->up_children_count);
     out->down_children = c->left;
-    out->down_children_count = children_take(c, down);
-    (void)ints_take(c, out->down_children_count);
+    out->down_children_count = children_write(c, down);
+    (void)ints_alloc(c, out->down_children_count);
 }
 
 /** Return the share of a tree, as a numerator over 2^32. */

@@ -2,7 +2,7 @@
 /*
  * The counters of one tree at one rank (tree.h).
  *
- * Invariant: for each child added <= granted <= told and granted - added <=
+ * Invariant: for each child added <= granted <= slices_announced and granted - added <=
  * COLL_GRANTS_MAX; `added` of a child is at most `added` of the child before.
  */
 #include "tree.h"
@@ -14,7 +14,7 @@ void coll_tree_reset(struct coll_tree *tree)
 {
     for (uint32_t c = 0; c < tree->children_count; c++) {
         struct coll_child *child = &tree->children[c];
-        child->told = child->granted = child->added = 0;
+        child->slices_announced = child->granted = child->added = 0;
         child->landed = 0;
     }
     if (tree->arrived_bits)
@@ -60,7 +60,8 @@ static uint32_t granted_before(const struct coll_tree *tree, uint32_t child)
 bool coll_tree_may_grant(const struct coll_tree *tree, uint32_t child)
 {
     const struct coll_child *from = &tree->children[child];
-    return from->granted < from->told && from->granted < granted_before(tree, child) &&
+    return from->granted < from->slices_announced &&
+           from->granted < granted_before(tree, child) &&
            from->granted - from->added < COLL_GRANTS_MAX;
 }
 
@@ -83,7 +84,7 @@ void coll_tree_taken(struct coll_tree *tree, uint32_t child, void *payload)
 {
     struct coll_child *from = &tree->children[child];
     assert(tree->slices == 1 && from->granted == 0);
-    from->told = from->granted = 1;
+    from->slices_announced = from->granted = 1;
     from->landed = 1;
     from->slots[0] = payload;
 }

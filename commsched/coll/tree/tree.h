@@ -5,7 +5,7 @@
  *
  *  The state is prefix counters over the slices 0 to n-1 of the tree's range:
  *
- *      up, per child c   told[c] >= granted[c] >= added[c]
+ *      up, per child c   slices_announced[c] >= granted[c] >= added[c]
  *                        landed: bits of the slices [added, granted)
  *      up, to the parent ready = added of the last child (a leaf: own) >= sent
  *      down              ready = arrived (the root: finished)
@@ -30,7 +30,7 @@
 enum { COLL_GRANTS_MAX = 64 };
 
 struct coll_child {
-    uint32_t told, granted, added; /**< announced, granted and added slices */
+    uint32_t slices_announced, granted, added; /**< announced, granted and added slices */
     uint64_t landed; /**< landed slices of [added, granted): bit i % COLL_GRANTS_MAX */
     void *slots[COLL_GRANTS_MAX]; /**< scratch of slice i, at i % COLL_GRANTS_MAX */
 };

@@ -29,8 +29,8 @@
 
 /* ---- the token --------------------------------------------------------------------- */
 
-static tryst_status token_take(struct bootstrap_env *env, const char *text, size_t bytes,
-                               const char *from, struct err *err)
+static tryst_status token_set(struct bootstrap_env *env, const char *text, size_t bytes,
+                              const char *from, struct err *err)
 {
     while (bytes > 0 && strchr(" \t\r\n", text[bytes - 1]))
         bytes--;
@@ -86,7 +86,7 @@ static tryst_status token_file_read(struct bootstrap_env *env, const char *path,
                          strerror(errno));
     close(fd);
     if (status == TRYST_OK)
-        status = token_take(env, text, (size_t)got, "TRYST_TOKEN_FILE", err);
+        status = token_set(env, text, (size_t)got, "TRYST_TOKEN_FILE", err);
     bootstrap_wipe(text, sizeof text);
     return status;
 }
@@ -103,7 +103,7 @@ static tryst_status token_read(const struct config *config, const struct log *lo
     if (path[0])
         return token_file_read(env, path, err);
     if (token[0])
-        return token_take(env, token, strlen(token), "TRYST_TOKEN", err);
+        return token_set(env, token, strlen(token), "TRYST_TOKEN", err);
     if (!config_bool(config, CONFIG_INSECURE))
         return err_set(
             err, TRYST_E_TOKEN,
@@ -177,7 +177,7 @@ static tryst_status root_prepare(const struct config *config, const struct launc
     if (random_secret(&secret, sizeof secret) != TRYST_OK)
         return err_set(err, TRYST_E_SYSTEM, "cannot draw a token: %s", strerror(errno));
     hash128_hex(secret, token);
-    status = token_take(env, token, sizeof token - 1, "PMIx", err);
+    status = token_set(env, token, sizeof token - 1, "PMIx", err);
     bootstrap_wipe(&secret, sizeof secret);
     bootstrap_wipe(token, sizeof token);
     return status;
@@ -192,8 +192,8 @@ static void root_text(const struct bootstrap_env *env,
                    env->params.token_bytes ? (const char *)env->token : "-");
 }
 
-static tryst_status root_text_take(const struct config *config, char *text,
-                                   struct err *err, struct bootstrap_env *env)
+static tryst_status root_text_parse(const struct config *config, char *text,
+                                    struct err *err, struct bootstrap_env *env)
 {
     char *token = strchr(text, ' ');
     if (!token || token - text >= BOOTSTRAP_ADDRESS_MAX)
@@ -205,7 +205,7 @@ static tryst_status root_text_take(const struct config *config, char *text,
         memcpy(env->address, text, strlen(text) + 1);
     if (has_token(config) || strcmp(token, "-") == 0)
         return TRYST_OK;
-    return token_take(env, token, strlen(token), "PMIx", err);
+    return token_set(env, token, strlen(token), "PMIx", err);
 }
 
 /* Get address, token and size by PMIx. A size from TRYST_SIZE stays. */
@@ -215,16 +215,16 @@ static tryst_status pmix_read(const struct config *config, const struct launch *
     char text[BOOTSTRAP_PMIX_TEXT_BYTES] = "";
     int size = 0;
     tryst_status status = TRYST_OK;
-    bool publishes = launch->rank == 0 && !bootstrap_pmix_heard(text, &size);
+    bool publishes = launch->rank == 0 && !bootstrap_pmix_cached(text, &size);
     if (publishes)
         status = root_prepare(config, launch, err, env);
     if (publishes && status == TRYST_OK)
         root_text(env, text);
-    if (status == TRYST_OK && (publishes || !bootstrap_pmix_heard(text, &size)))
+    if (status == TRYST_OK && (publishes || !bootstrap_pmix_cached(text, &size)))
         status = bootstrap_pmix_meet(publishes ? text : NULL, env->params.timeout_ns, err,
                                      text, &size);
     if (status == TRYST_OK && !publishes)
-        status = root_text_take(config, text, err, env);
+        status = root_text_parse(config, text, err, env);
     bootstrap_wipe(text, sizeof text);
     if (status != TRYST_OK)
         return status;

@@ -25,7 +25,7 @@
 /* Time between two requests for what rank 0 has not published yet. */
 #define AGAIN_NS (20 * NS_PER_MS)
 /* Time-out of one request, in seconds; then the request is repeated. */
-#define ASK_S 1
+#define PMIX_TIMEOUT_S 1
 
 #define API_FUNCTIONS(X) X(Init) X(Finalize) X(Put) X(Commit) X(Get) X(Error_string)
 
@@ -39,9 +39,9 @@ struct pmix_api {
 struct meeting {
     pthread_mutex_t lock;
     pthread_cond_t ended;
-    bool done;      /* written under the lock, as are all fields below that change */
-    bool abandoned; /* the caller has timed out */
-    bool asked;     /* PMIx works, and has received the request for rank 0's text */
+    bool done;         /* written under the lock, as are all fields below that change */
+    bool abandoned;    /* the caller has timed out */
+    bool is_answering; /* PMIx works, and has received the request for rank 0's text */
     uint64_t deadline_ns;
     bool publishes;
     char text[BOOTSTRAP_PMIX_TEXT_BYTES];
@@ -56,7 +56,7 @@ static struct {
     pthread_mutex_t lock;
     int size; /* 0: nothing yet */
     char text[BOOTSTRAP_PMIX_TEXT_BYTES];
-} heard = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} cached_text = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- the thread -------------------------------------------------------------------- */
 
@@ -135,12 +135,12 @@ static tryst_status text_get(struct meeting *meeting, const struct pmix_api *api
     pmix_status_t code = PMIX_ERR_NOT_FOUND;
     root.rank = 0;
     pthread_mutex_lock(&meeting->lock);
-    meeting->asked = true;
+    meeting->is_answering = true;
     pthread_mutex_unlock(&meeting->lock);
     memset(&limit, 0, sizeof limit);
     key_set(limit.key, PMIX_TIMEOUT);
     limit.value.type = PMIX_INT;
-    limit.value.data.integer = ASK_S;
+    limit.value.data.integer = PMIX_TIMEOUT_S;
     do {
         pmix_value_t *value = NULL;
         code = api->Get(&root, KEY, &limit, 1, &value);
@@ -235,8 +235,8 @@ static int thread_start(struct meeting *meeting, pthread_t *thread_p)
 }
 
 /* Wait for the thread's end; false: the deadline has passed, the thread now owns the
- * record, and *asked_p is set if PMIx had received the request. */
-static bool meeting_wait(struct meeting *meeting, pthread_t thread, bool *asked_p)
+ * record, and *is_answering_p is set if PMIx had received the request. */
+static bool meeting_wait(struct meeting *meeting, pthread_t thread, bool *is_answering_p)
 {
     const struct timespec end = {.tv_sec = (time_t)(meeting->deadline_ns / NS_PER_S),
                                  .tv_nsec = (long)(meeting->deadline_ns % NS_PER_S)};
@@ -246,7 +246,7 @@ static bool meeting_wait(struct meeting *meeting, pthread_t thread, bool *asked_
         error = pthread_cond_timedwait(&meeting->ended, &meeting->lock, &end);
     bool done = meeting->done;
     meeting->abandoned = !done;
-    *asked_p = meeting->asked;
+    *is_answering_p = meeting->is_answering;
     pthread_mutex_unlock(&meeting->lock);
     if (done)
         pthread_join(thread, NULL);
@@ -255,23 +255,23 @@ static bool meeting_wait(struct meeting *meeting, pthread_t thread, bool *asked_
     return done;
 }
 
-static void heard_set(const struct meeting *meeting)
+static void cached_text_set(const struct meeting *meeting)
 {
-    pthread_mutex_lock(&heard.lock);
-    heard.size = meeting->size;
-    memcpy(heard.text, meeting->text, sizeof heard.text);
-    pthread_mutex_unlock(&heard.lock);
+    pthread_mutex_lock(&cached_text.lock);
+    cached_text.size = meeting->size;
+    memcpy(cached_text.text, meeting->text, sizeof cached_text.text);
+    pthread_mutex_unlock(&cached_text.lock);
 }
 
-bool bootstrap_pmix_heard(char text_p[BOOTSTRAP_PMIX_TEXT_BYTES], int *size_p)
+bool bootstrap_pmix_cached(char text_p[BOOTSTRAP_PMIX_TEXT_BYTES], int *size_p)
 {
-    pthread_mutex_lock(&heard.lock);
-    bool known = heard.size > 0;
+    pthread_mutex_lock(&cached_text.lock);
+    bool known = cached_text.size > 0;
     if (known) {
-        memcpy(text_p, heard.text, sizeof heard.text);
-        *size_p = heard.size;
+        memcpy(text_p, cached_text.text, sizeof cached_text.text);
+        *size_p = cached_text.size;
     }
-    pthread_mutex_unlock(&heard.lock);
+    pthread_mutex_unlock(&cached_text.lock);
     return known;
 }
 
@@ -295,7 +295,7 @@ tryst_status bootstrap_pmix_meet(const char *tell, uint64_t timeout_ns, struct e
                                  char text_p[BOOTSTRAP_PMIX_TEXT_BYTES], int *size_p)
 {
     pthread_t thread;
-    bool asked = false;
+    bool is_answering = false;
     struct meeting *meeting = meeting_new(tell, timeout_ns);
     if (!meeting)
         return err_set(err, TRYST_E_NOMEM,
@@ -306,19 +306,20 @@ tryst_status bootstrap_pmix_meet(const char *tell, uint64_t timeout_ns, struct e
         return err_set(err, TRYST_E_SYSTEM, "cannot start a thread for PMIx: %s",
                        strerror(error));
     }
-    if (!meeting_wait(meeting, thread, &asked))
+    if (!meeting_wait(meeting, thread, &is_answering))
         return err_set(
             err, TRYST_E_BOOTSTRAP, "%s within %llu ms; %s",
-            asked ? "rank 0 has published no address by PMIx" : "PMIx has not answered",
+            is_answering ? "rank 0 has published no address by PMIx"
+                         : "PMIx has not answered",
             (unsigned long long)(timeout_ns / NS_PER_MS),
-            asked
+            is_answering
                 ? "see rank 0's output: it has not opened its group "
                   "(raise TRYST_BOOTSTRAP_TIMEOUT to wait longer)"
                 : "check that the launcher runs, or set TRYST_BOOTSTRAP and TRYST_TOKEN "
                   "to run without PMIx");
     tryst_status status = meeting->status;
     if (status == TRYST_OK) {
-        heard_set(meeting);
+        cached_text_set(meeting);
         memcpy(text_p, meeting->text, sizeof meeting->text);
         *size_p = meeting->size;
     } else {

@@ -30,7 +30,7 @@ tryst_status bootstrap_pmix_meet(const char *tell, uint64_t timeout_ns, struct e
  * has succeeded. A process uses PMIx once, because what a client publishes after a second
  * PMIx_Init does not reach all (PMIx 4.2, shared memory). So all sessions of a process
  * have the same address of rank 0 and the same token. */
-bool bootstrap_pmix_heard(char text_p[BOOTSTRAP_PMIX_TEXT_BYTES], int *size_p);
+bool bootstrap_pmix_cached(char text_p[BOOTSTRAP_PMIX_TEXT_BYTES], int *size_p);
 
 /* True if PMIx's library loads. If not, write ", but " and the reason to `text`. */
 bool bootstrap_pmix_usable(char *text, size_t capacity);

@@ -296,7 +296,7 @@ static tryst_status numbers_read(struct detecting *self, const struct launcher_r
 }
 
 /* Let the user's TRYST_* settings replace the launcher's values. */
-static void settings_win(struct detecting *self)
+static void settings_override(struct detecting *self)
 {
     static const enum config_id ids[] = {CONFIG_RANK, CONFIG_SIZE, CONFIG_LOCAL_RANK,
                                          CONFIG_LOCAL_SIZE};
@@ -314,14 +314,15 @@ static void settings_win(struct detecting *self)
                 config_str(self->config, CONFIG_BOOTSTRAP));
 }
 
-static tryst_status row_take(struct detecting *self, const struct launcher_row *row)
+static tryst_status launcher_row_apply(struct detecting *self,
+                                       const struct launcher_row *row)
 {
     struct launch *launch = &self->launch;
     launch->launcher = row->launcher;
     tryst_status status = numbers_read(self, row);
     if (status != TRYST_OK)
         return status;
-    settings_win(self);
+    settings_override(self);
     if (launch->size == 0 || (launch->size > 0 && launch->rank >= launch->size))
         return err_set(self->err, TRYST_E_CONFIG,
                        "%s=%d, but %s=%d: ranks count from 0, the last one is %d",
@@ -357,7 +358,7 @@ static tryst_status own_refuse(struct detecting *self, const bool missing[3])
         lists[0], count == 2 ? "is" : "are", lists[1], count == 1 ? "is" : "are");
 }
 
-static tryst_status own_take(struct detecting *self)
+static tryst_status own_settings_apply(struct detecting *self)
 {
     struct launch *launch = &self->launch;
     int rank = setting_of(self, CONFIG_RANK), size = setting_of(self, CONFIG_SIZE);
@@ -398,15 +399,15 @@ static tryst_status detect(struct detecting *self)
     const struct launcher_row *half = NULL;
     int rank = setting_of(self, CONFIG_RANK), size = setting_of(self, CONFIG_SIZE);
     if ((rank >= 0 && size >= 0) || size == 1 || size == 0)
-        return own_take(self);
+        return own_settings_apply(self);
     for (size_t i = 0; i < ROWS; i++) {
         enum found found = row_find(self, &rows[i]);
         if (found == WHOLE)
-            return row_take(self, &rows[i]);
+            return launcher_row_apply(self, &rows[i]);
         if (found == HALF && !half)
             half = &rows[i];
     }
-    return half ? half_refuse(self, half) : own_take(self);
+    return half ? half_refuse(self, half) : own_settings_apply(self);
 }
 
 tryst_status launch_detect(const struct config *config, char *(*get)(const char *name),

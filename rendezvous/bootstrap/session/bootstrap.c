@@ -257,7 +257,7 @@ static tryst_status allgather_until(struct bootstrap *bootstrap, const void *min
             "an all-gather of %zu bytes per rank is too large for the bootstrap", bytes);
     return bootstrap->params.allgather
                ? allgather_caller(bootstrap, mine, bytes, all, err)
-               : bootstrap_client_ask(&bootstrap->client, &request, wait, err, &got);
+               : bootstrap_client_request(&bootstrap->client, &request, wait, err, &got);
 }
 
 tryst_status bootstrap_allgather(struct bootstrap *bootstrap, const void *mine,
@@ -302,7 +302,7 @@ tryst_status bootstrap_put(struct bootstrap *bootstrap, const char *key,
     if (bytes > BOOTSTRAP_VALUE_MAX)
         return err_set(err, TRYST_E_INVALID, "the value of '%s' is larger than %d bytes",
                        name, BOOTSTRAP_VALUE_MAX);
-    status = bootstrap_client_ask(&bootstrap->client, &request, &wait, err, &got);
+    status = bootstrap_client_request(&bootstrap->client, &request, &wait, err, &got);
     if (status == TRYST_E_INVALID)
         return err_set(err, status, "'%s' has been put already, or the store is full",
                        name);
@@ -323,7 +323,8 @@ tryst_status bootstrap_get(struct bootstrap *bootstrap, const char *key, void *v
                                         .capacity = sizeof value};
     tryst_status status = name_check(bootstrap, key, name, err);
     if (status == TRYST_OK)
-        status = bootstrap_client_ask(&bootstrap->client, &request, &wait, err, &bytes);
+        status =
+            bootstrap_client_request(&bootstrap->client, &request, &wait, err, &bytes);
     if (status != TRYST_OK)
         return status;
     if (bytes > capacity)

@@ -65,8 +65,8 @@ struct bootstrap_params {
     const struct clock *clock; /* NULL: the machine's clock */
     /* may be NULL; set (relaxed) by any thread to cancel soon */
     const atomic_bool *cancel;
-    tryst_allgather_fn
-        allgather; /* not NULL: use this function, and no address, token or server */
+    /* Not NULL: use this function, and no address, token or server. */
+    tryst_allgather_fn allgather;
     void *allgather_arg;
 };
 

@@ -381,10 +381,10 @@ static tryst_status reply_read(struct exchange *exchange,
     return frame.status == TRYST_OK ? TRYST_OK : bootstrap_status_decode(frame.status);
 }
 
-tryst_status bootstrap_client_ask(struct bootstrap_client *client,
-                                  const struct bootstrap_request *request,
-                                  const struct bootstrap_wait *wait, struct err *err,
-                                  size_t *bytes_p)
+tryst_status bootstrap_client_request(struct bootstrap_client *client,
+                                      const struct bootstrap_request *request,
+                                      const struct bootstrap_wait *wait, struct err *err,
+                                      size_t *bytes_p)
 {
     uint64_t now_ns = clock_now_ns(wait->clock);
     bool gathers = request->type == BOOTSTRAP_FRAME_GATHER;

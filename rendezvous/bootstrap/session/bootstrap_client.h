@@ -36,10 +36,10 @@ struct bootstrap_request {
     void *result;
     size_t capacity;
 };
-tryst_status bootstrap_client_ask(struct bootstrap_client *client,
-                                  const struct bootstrap_request *request,
-                                  const struct bootstrap_wait *wait, struct err *err,
-                                  size_t *bytes_p);
+tryst_status bootstrap_client_request(struct bootstrap_client *client,
+                                      const struct bootstrap_request *request,
+                                      const struct bootstrap_wait *wait, struct err *err,
+                                      size_t *bytes_p);
 
 /* Send BYE, or ABORT with `why`, if the socket takes it at once, and close. */
 void bootstrap_client_close(struct bootstrap_client *client, const struct err *why);

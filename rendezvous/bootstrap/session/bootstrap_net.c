@@ -17,7 +17,7 @@
 #include "topology/net/netif_choose.h"
 
 /* A cancel flag, or a clock other than the kernel's, is polled at this interval. */
-#define LOOK_MS 20
+#define POLL_LIMIT_MS 20
 /* Connections that the kernel queues until they are accepted. */
 #define BACKLOG 1024
 /* Pause before a port in use is tried again. */
@@ -26,7 +26,7 @@
 static int wait_ms(const struct bootstrap_wait *wait, uint64_t left_ns)
 {
     uint64_t ms = (left_ns + NS_PER_MS - 1) / NS_PER_MS;
-    uint64_t most = wait->cancel || wait->clock ? LOOK_MS : 60 * 1000;
+    uint64_t most = wait->cancel || wait->clock ? POLL_LIMIT_MS : 60 * 1000;
     return (int)(ms < most ? ms : most);
 }
 

@@ -32,16 +32,16 @@ char *member_text(const struct server *server, int rank, char text[MEMBER_TEXT_B
     return text;
 }
 
-static bool can_be_told(const struct conn *conn)
+static bool can_receive_failure(const struct conn *conn)
 {
     return conn->proved && !conn->failed_sent &&
            (conn->state == CONN_HEADER || conn->state == CONN_PAYLOAD ||
             conn->state == CONN_WAITING);
 }
 
-void serve_tell(struct server *server, struct conn *conn)
+void serve_failure_send(struct server *server, struct conn *conn)
 {
-    if (server->failure.status == TRYST_OK || !can_be_told(conn))
+    if (server->failure.status == TRYST_OK || !can_receive_failure(conn))
         return;
     struct bootstrap_wire_frame frame = {.type = BOOTSTRAP_FRAME_FAILED,
                                          .status = server->failure.status,
@@ -75,7 +75,7 @@ void serve_fail(struct server *server, tryst_status status, const char *fmt, ...
     if (server->own_left)
         end_set(server);
     for (size_t i = 0; i < server->conns_count; i++)
-        serve_tell(server, &server->conns[i]);
+        serve_failure_send(server, &server->conns[i]);
 }
 
 static bool is_absent(const void *arg, int rank)

@@ -17,7 +17,7 @@ void serve_overdue(struct server *server, const struct conn *conn);
 void serve_fail(struct server *server, tryst_status status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* Send the failure to a member, if there is one and the connection can take it now. */
-void serve_tell(struct server *server, struct conn *conn);
+void serve_failure_send(struct server *server, struct conn *conn);
 
 /* Free all names and values. */
 void serve_store_wipe(struct store *store);

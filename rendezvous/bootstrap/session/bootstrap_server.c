@@ -19,11 +19,11 @@
 #include "transports/signal_guard.h"
 
 /* Accepted per turn, so that a flood of connections cannot starve the members. */
-#define ACCEPTS_PER_TURN 16
+#define ACCEPTS_PER_PASS 16
 /* Pause of accept after descriptors ran out. */
 #define ACCEPT_PAUSE_NS (100 * NS_PER_MS)
 /* A clock other than the kernel's is polled at this interval. */
-#define LOOK_MS 20
+#define POLL_LIMIT_MS 20
 
 /* ---- slots ------------------------------------------------------------------------- */
 
@@ -66,7 +66,7 @@ static struct conn *unproved_oldest(struct server *server, size_t *count_p)
     return oldest;
 }
 
-static struct conn *slot_take(struct server *server, int fd)
+static struct conn *conn_slot_open(struct server *server, int fd)
 {
     size_t count;
     struct conn *oldest = unproved_oldest(server, &count);
@@ -111,7 +111,7 @@ static void write_finished(struct server *server, struct conn *conn)
 {
     conn->state = conn->after;
     conn->head_bytes = conn->body_bytes = conn->sent_bytes = 0;
-    serve_tell(server, conn);
+    serve_failure_send(server, conn);
 }
 
 void conn_write(struct server *server, struct conn *conn, const void *head,
@@ -190,7 +190,7 @@ static void conn_read(struct server *server, struct conn *conn)
 static void accept_one(struct server *server, int fd, const struct sockaddr_storage *peer)
 {
     int on = 1;
-    struct conn *conn = slot_take(server, fd);
+    struct conn *conn = conn_slot_open(server, fd);
     if (!conn) {
         close(fd);
         return;
@@ -205,7 +205,7 @@ static void accept_one(struct server *server, int fd, const struct sockaddr_stor
 
 static void accept_some(struct server *server, int listener)
 {
-    for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
+    for (int i = 0; i < ACCEPTS_PER_PASS; i++) {
         struct sockaddr_storage peer = {0};
         socklen_t bytes = sizeof peer;
         int fd = FD_MAKE(accept4(listener, (struct sockaddr *)&peer, &bytes,
@@ -268,7 +268,7 @@ static int poll_ms(const struct server *server, uint64_t now_ns)
 {
     uint64_t end_ns = next_end_ns(server);
     uint64_t left_ns = end_ns > now_ns ? end_ns - now_ns : 0;
-    uint64_t most = server->clock ? LOOK_MS : 60 * 1000;
+    uint64_t most = server->clock ? POLL_LIMIT_MS : 60 * 1000;
     return (int)earlier((left_ns + NS_PER_MS - 1) / NS_PER_MS, most);
 }
 
@@ -342,7 +342,7 @@ static bool server_ended(const struct server *server, uint64_t now_ns)
     return server->left_count == server->size;
 }
 
-bool server_turn(struct server *server, bool wait)
+bool server_progress(struct server *server, bool wait)
 {
     uint64_t now_ns = clock_now_ns(server->clock);
     drop_overdue(server, now_ns);
@@ -359,7 +359,7 @@ static void *server_run(void *arg)
 {
     struct server *server = arg;
     pthread_setname_np(pthread_self(), "tryst-boot");
-    while (server_turn(server, true))
+    while (server_progress(server, true))
         continue;
     return NULL;
 }
@@ -397,7 +397,7 @@ static tryst_status slots_make(struct server *server, int own_fd)
     server->conns_count = count;
     for (size_t i = 0; i < count; i++)
         server->conns[i] = (struct conn){.state = CONN_FREE, .fd = -1, .rank = -1};
-    struct conn *own = slot_take(server, own_fd);
+    struct conn *own = conn_slot_open(server, own_fd);
     admit_own(server, own);
     return TRYST_OK;
 }
@@ -465,7 +465,7 @@ tryst_status server_start(const struct bootstrap_params *params,
 }
 
 /* Log the connections beyond the first, which was logged when it came. */
-static void unauthenticated_tell(const struct server *server)
+static void unauthenticated_log(const struct server *server)
 {
     if (server->refused_count + server->silent_count > 1)
         LOG_WARN(server->log,
@@ -479,6 +479,6 @@ static void unauthenticated_tell(const struct server *server)
 void server_join(struct server *server)
 {
     pthread_join(server->thread, NULL);
-    unauthenticated_tell(server);
+    unauthenticated_log(server);
     server_close(server);
 }

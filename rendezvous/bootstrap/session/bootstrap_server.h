@@ -149,12 +149,12 @@ tryst_status server_start(const struct bootstrap_params *params,
  * have left or had their time. */
 void server_join(struct server *server);
 
-/* Run the server without a thread, for tests: server_turn polls all connections once
+/* Run the server without a thread, for tests: server_progress polls all connections once
  * (with `wait`, until the first event); false: the server has ended. */
 tryst_status server_open(const struct bootstrap_params *params,
                          const struct bootstrap_listeners *listeners, int own_fd,
                          struct err *err, struct server **server_p);
-bool server_turn(struct server *server, bool wait);
+bool server_progress(struct server *server, bool wait);
 void server_close(struct server *server);
 
 /* ---- for the other files of the server --------------------------------------------- */

@@ -15,7 +15,7 @@ bool wire_answer_shaped(struct wire_writer *writer, const struct record_answer *
                         const struct flow_shape *shape)
 {
     size_t bytes = sizeof *answer + shape_bytes(&answer->header);
-    struct record_answer *record = wire_take(writer, bytes);
+    struct record_answer *record = wire_reserve(writer, bytes);
     if (!record)
         return false;
     record->header = wire_header(answer->header.type, &answer->header, 0, bytes);
@@ -33,7 +33,7 @@ bool wire_want(struct wire_writer *writer, const struct record_want *want,
 {
     size_t shaped = shape_bytes(&want->header);
     size_t bytes = sizeof *want + wire_padded(want->key_bytes) + shaped;
-    struct record_want *record = wire_take(writer, bytes);
+    struct record_want *record = wire_reserve(writer, bytes);
     if (!record)
         return false;
     *record = *want;
@@ -48,7 +48,7 @@ bool wire_offer(struct wire_writer *writer, const struct record_offer *offer,
 {
     size_t shaped = shape_bytes(&offer->header);
     size_t bytes = sizeof *offer + wire_padded(offer->key_bytes) + shaped;
-    struct record_offer *record = wire_take(writer, bytes);
+    struct record_offer *record = wire_reserve(writer, bytes);
     if (!record)
         return false;
     *record = *offer;
@@ -64,7 +64,7 @@ bool wire_data_named(struct wire_writer *writer, const struct record_data *data,
 {
     size_t bytes =
         sizeof *data + wire_name_bytes(name) + wire_padded(data->payload_bytes);
-    struct record_data *record = wire_take(writer, bytes);
+    struct record_data *record = wire_reserve(writer, bytes);
     if (!record)
         return false;
     uint8_t *at = (uint8_t *)(record + 1);

@@ -35,7 +35,7 @@ static inline bool wire_has_room(const struct wire_writer *writer, size_t bytes)
 /* Parts of all encoders. */
 
 /** Take room for one record of `bytes`. NULL: there is none. */
-static inline void *wire_take(struct wire_writer *writer, size_t bytes)
+static inline void *wire_reserve(struct wire_writer *writer, size_t bytes)
 {
     uint8_t *at = writer->at;
     if (bytes > writer->room)
@@ -91,7 +91,7 @@ static inline bool wire_data(struct wire_writer *writer, const struct record_dat
                              const void *payload)
 {
     size_t bytes = sizeof *data + wire_padded(data->payload_bytes);
-    struct record_data *record = wire_take(writer, bytes);
+    struct record_data *record = wire_reserve(writer, bytes);
     if (!record)
         return false;
     record->header = wire_header(RECORD_DATA, &data->header, 0, bytes);

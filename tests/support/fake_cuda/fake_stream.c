@@ -128,7 +128,7 @@ static bool stream_can_go_on(const struct CUstream_st *stream)
 }
 
 /* True if this stream must wait for another, under the order of FAKE_CUDA_FAVOUR. */
-static bool stream_stands_back(const struct CUstream_st *self)
+static bool stream_yields(const struct CUstream_st *self)
 {
     for (CUstream stream = streams; stream && fake_favour; stream = stream->next) {
         if (fake_favour * (stream->priority - self->priority) > 0 &&
@@ -156,7 +156,7 @@ static void *stream_run(void *arg)
         struct work *work = stream->first;
         if (!work)
             break;
-        if (stream_stands_back(stream)) {
+        if (stream_yields(stream)) {
             pthread_cond_wait(&fake_changed, &fake_lock);
             continue;
         }
@@ -347,7 +347,7 @@ CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr word, cuuint32_t value
 }
 
 /* The only kernel: it waits for a word. */
-static int module_stands_here, function_stands_here;
+static int module_marker, function_marker;
 
 CUresult cuModuleLoadData(CUmodule *module, const void *text)
 {
@@ -355,7 +355,7 @@ CUresult cuModuleLoadData(CUmodule *module, const void *text)
     FAKE_ENTER(cuModuleLoadData, device);
     if (!strstr(text, ".visible .entry tryst_wait_word("))
         return CUDA_ERROR_INVALID_PTX;
-    *module = (CUmodule)&module_stands_here;
+    *module = (CUmodule)&module_marker;
     return CUDA_SUCCESS;
 }
 
@@ -363,9 +363,9 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
 {
     int device;
     FAKE_ENTER(cuModuleGetFunction, device);
-    if (module != (CUmodule)&module_stands_here || strcmp(name, "tryst_wait_word") != 0)
+    if (module != (CUmodule)&module_marker || strcmp(name, "tryst_wait_word") != 0)
         return CUDA_ERROR_NOT_FOUND;
-    *function = (CUfunction)&function_stands_here;
+    *function = (CUfunction)&function_marker;
     return CUDA_SUCCESS;
 }
 
@@ -376,7 +376,7 @@ CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y,
 {
     int device;
     FAKE_ENTER(cuLaunchKernel, device);
-    if (function != (CUfunction)&function_stands_here || shared || extra ||
+    if (function != (CUfunction)&function_marker || shared || extra ||
         grid_x * grid_y * grid_z * block_x * block_y * block_z != 1)
         return CUDA_ERROR_INVALID_VALUE;
     return word_add(stream, device, *(CUdeviceptr *)arguments[0],

@@ -28,7 +28,7 @@
 #include "fake_runtime.h"
 #include "support/fake_cuda/fake_private.h"
 
-enum { MAGIC_LAYOUT = 0x4c61796f, MAGIC_PRODUCT, MAGIC_WISHES, MAGIC_ALGORITHM };
+enum { MAGIC_LAYOUT = 0x4c61796f, MAGIC_PRODUCT, MAGIC_PREFERENCE, MAGIC_ALGORITHM };
 enum { WORKSPACE_ALIGN = 256, SPLIT_FROM = 48, AUX_LD_MULTIPLE = 8 };
 
 struct layout {
@@ -107,10 +107,10 @@ static struct real {
                                   const void *, size_t);
     cublasStatus_t (*layout_init)(cublasLtMatrixLayout_t, size_t, cudaDataType, uint64_t,
                                   uint64_t, int64_t);
-    cublasStatus_t (*wishes_init)(cublasLtMatmulPreference_t, size_t);
-    cublasStatus_t (*wishes_set)(cublasLtMatmulPreference_t,
-                                 cublasLtMatmulPreferenceAttributes_t, const void *,
-                                 size_t);
+    cublasStatus_t (*preference_init)(cublasLtMatmulPreference_t, size_t);
+    cublasStatus_t (*preference_set)(cublasLtMatmulPreference_t,
+                                     cublasLtMatmulPreferenceAttributes_t, const void *,
+                                     size_t);
 } real;
 
 static void real_find(void *library, const char *name, void *function_p)
@@ -136,8 +136,8 @@ static void real_load(void)
     real_find(library, "cublasLtMatmulDescInit_internal", &real.product_init);
     real_find(library, "cublasLtMatmulDescSetAttribute", &real.product_set);
     real_find(library, "cublasLtMatrixLayoutInit_internal", &real.layout_init);
-    real_find(library, "cublasLtMatmulPreferenceInit_internal", &real.wishes_init);
-    real_find(library, "cublasLtMatmulPreferenceSetAttribute", &real.wishes_set);
+    real_find(library, "cublasLtMatmulPreferenceInit_internal", &real.preference_init);
+    real_find(library, "cublasLtMatmulPreferenceSetAttribute", &real.preference_set);
 }
 
 static bool is_real_there(void)
@@ -287,7 +287,7 @@ cublasStatus_t cublasLtMatmulPreferenceInit_internal(cublasLtMatmulPreference_t 
                                                      size_t size)
 {
     const struct wishes made = {
-        MAGIC_WISHES, CUBLASLT_REDUCTION_SCHEME_MASK, 0, {256, 256, 256, 256}};
+        MAGIC_PREFERENCE, CUBLASLT_REDUCTION_SCHEME_MASK, 0, {256, 256, 256, 256}};
     BEGIN("cublasLtMatmulPreferenceInit");
     if (size < sizeof *to) {
         return CUBLAS_STATUS_ALLOC_FAILED;
@@ -296,9 +296,9 @@ cublasStatus_t cublasLtMatmulPreferenceInit_internal(cublasLtMatmulPreference_t 
     return CUBLAS_STATUS_SUCCESS;
 }
 
-static cublasStatus_t wishes_put(struct wishes *self,
-                                 cublasLtMatmulPreferenceAttributes_t attribute,
-                                 const void *value, size_t bytes)
+static cublasStatus_t preference_write(struct wishes *self,
+                                       cublasLtMatmulPreferenceAttributes_t attribute,
+                                       const void *value, size_t bytes)
 {
     switch (attribute) {
     case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES: return PUT(self->workspace_bytes);
@@ -317,16 +317,16 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(
 {
     struct wishes *self = (struct wishes *)(void *)preference;
     BEGIN("cublasLtMatmulPreferenceSetAttribute");
-    if (self->magic != MAGIC_WISHES) {
+    if (self->magic != MAGIC_PREFERENCE) {
         return CUBLAS_STATUS_INVALID_VALUE;
     }
-    const cublasStatus_t status = wishes_put(self, attribute, value, bytes);
+    const cublasStatus_t status = preference_write(self, attribute, value, bytes);
     cublasLtMatmulPreferenceOpaque_t theirs;
     if (!is_real_there() ||
-        real.wishes_init(&theirs, sizeof theirs) != CUBLAS_STATUS_SUCCESS) {
+        real.preference_init(&theirs, sizeof theirs) != CUBLAS_STATUS_SUCCESS) {
         return status;
     }
-    return agreed(status, real.wishes_set(&theirs, attribute, value, bytes), "a wish",
+    return agreed(status, real.preference_set(&theirs, attribute, value, bytes), "a wish",
                   (int)attribute);
 }
 
@@ -466,7 +466,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     BEGIN("cublasLtMatmulAlgoGetHeuristic");
     memcpy(&wishes, preference, sizeof wishes);
     *count = 0;
-    if (!handle || wanted < 1 || wishes.magic != MAGIC_WISHES) {
+    if (!handle || wanted < 1 || wishes.magic != MAGIC_PREFERENCE) {
         return CUBLAS_STATUS_INVALID_VALUE;
     }
     const cublasStatus_t status = problem_read(&p, product, a, b, c, d);

@@ -349,7 +349,7 @@ static size_t shared_max(const void *kernel)
     return bytes;
 }
 
-static void shared_ask(const void *kernel, size_t bytes)
+static void shared_bytes_set(const void *kernel, size_t bytes)
 {
     int i = 0;
     pthread_mutex_lock(&fake_lock);
@@ -375,7 +375,7 @@ void fake_runtime_allow(const void *kernel, size_t shared_bytes)
         (void)keep(cudaErrorInvalidValue);
         return;
     }
-    shared_ask(kernel, shared_bytes);
+    shared_bytes_set(kernel, shared_bytes);
 }
 
 static bool extents_good(const unsigned grid[3], const unsigned block[3])

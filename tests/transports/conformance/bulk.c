@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* Report `by` more posted receives of this rank to the other rank. */
-static void posted_tell(struct conf_ctx *ctx, uint64_t by)
+static void posted_announce(struct conf_ctx *ctx, uint64_t by)
 {
     signal_add(ctx, (unsigned)ctx->rank, by);
 }
@@ -37,7 +37,7 @@ static void both_ways(struct conf_ctx *ctx, struct conf_peer *peer, uint64_t ste
     traffic_send_make(&send, peer, tag, bytes, send_offset,
                       step * 2 + (uint64_t)ctx->rank);
     traffic_start(&recv);
-    posted_tell(ctx, 1);
+    posted_announce(ctx, 1);
     posted_wait(ctx, step + 1);
     traffic_start(&send);
     CONF_WAIT(ctx, recv.done && send.done);
@@ -97,7 +97,7 @@ void body_bulk_huge(struct conf_ctx *ctx)
     if (ctx->rank == 0) {
         traffic_recv_make(&bulk, peer, 7, bytes, 1);
         traffic_start(&bulk);
-        posted_tell(ctx, 1);
+        posted_announce(ctx, 1);
     } else {
         traffic_send_make(&bulk, peer, 7, bytes, 3, 99);
         posted_wait(ctx, 1);
@@ -150,7 +150,7 @@ static void many_round(struct conf_ctx *ctx, struct conf_peer *peer, uint64_t ro
         CONF_EQUAL(ctx, traffic_try(&beyond), TRYST_AGAIN);
         traffic_free(&beyond);
     }
-    posted_tell(ctx, 1);
+    posted_announce(ctx, 1);
     posted_wait(ctx, round + 1);
     shuffle(&ctx->random, order, count);
     for (uint32_t i = 0; i < count; i++)
@@ -188,7 +188,7 @@ static void differing(struct conf_ctx *ctx, struct conf_peer *peer, uint64_t ste
     if (ctx->rank == 0) {
         traffic_recv_make(&bulk, peer, step, recv_bytes, 0);
         traffic_start(&bulk);
-        posted_tell(ctx, 1);
+        posted_announce(ctx, 1);
         CONF_WAIT(ctx, bulk.done);
         traffic_check_either(&bulk, step);
         CONF_EQUAL(ctx, bulk.status,
@@ -222,7 +222,7 @@ void body_bulk_mismatch(struct conf_ctx *ctx)
     conf_barrier(ctx);
     /* all correct after the transfers? */
     uint64_t done = atomic_load(&ctx->shared->words[0]);
-    posted_tell(ctx, ctx->rank == 1 ? done : 0);
+    posted_announce(ctx, ctx->rank == 1 ? done : 0);
     conf_barrier(ctx);
     both_ways(ctx, peer, done, 1 << 20, 300000, 0, 0);
     conf_close(ctx);
@@ -266,7 +266,7 @@ static void cancel_racing(struct conf_ctx *ctx, struct conf_peer *peer, uint64_t
     }
     traffic_recv_make(&bulk, peer, tag, bytes, 0);
     traffic_start(&bulk);
-    posted_tell(ctx, 1);
+    posted_announce(ctx, 1);
     uint64_t until = clock_monotonic_ns() + random_range(&ctx->random, 300 * NS_PER_US);
     while (clock_monotonic_ns() < until && !bulk.done)
         conf_step(ctx);
@@ -293,7 +293,7 @@ void body_bulk_cancel(struct conf_ctx *ctx)
         cancel_racing(ctx, peer, round, sizes[round % 5], &canceled);
         CONF_CHECK(ctx, peer->unexpected_count <= canceled);
     }
-    posted_tell(ctx, ctx->rank == 1 ? rounds : 0);
+    posted_announce(ctx, ctx->rank == 1 ? rounds : 0);
     conf_barrier(ctx);
     both_ways(ctx, peer, rounds, 5, 300000, 0, 0);
     conf_close(ctx);
@@ -318,7 +318,7 @@ static void stranger(struct conf_ctx *ctx, struct conf_peer *peer, uint64_t roun
     }
     traffic_recv_make(&other, peer, 400 + round, bytes, 0);
     traffic_start(&other);
-    posted_tell(ctx, 1);
+    posted_announce(ctx, 1);
     CONF_WAIT(ctx, peer->unexpected_count == round + 1);
     CONF_EQUAL(ctx, peer->unexpected_tag, 500 + round);
     CONF_EQUAL(ctx, peer->unexpected_bytes, bytes);
@@ -356,7 +356,7 @@ static void ahead_frame(struct conf_peer *peer, const void *data, size_t bytes)
     ahead->done_at_frame = AHEAD_BULKS - peer->bulk_live;
 }
 
-static bool ahead_tell(struct conf_ctx *ctx, struct conf_peer *peer)
+static bool ahead_announce(struct conf_ctx *ctx, struct conf_peer *peer)
 {
     atomic_store(&ctx->shared->words[5], (uint64_t)(AHEAD_BULKS - peer->bulk_live));
     return peer->bulk_live == 0;
@@ -394,8 +394,8 @@ static void ahead_receive(struct conf_ctx *ctx, struct conf_peer *peer,
         traffic_start(&ahead->bulks[i]);
     }
     atomic_store(&ctx->shared->words[5], 0);
-    posted_tell(ctx, 1);
-    CONF_WAIT(ctx, ahead_tell(ctx, peer) && ahead->done_at_frame >= 0);
+    posted_announce(ctx, 1);
+    CONF_WAIT(ctx, ahead_announce(ctx, peer) && ahead->done_at_frame >= 0);
 }
 
 /* While 64 MiB are queued, a frame overtakes nearly all of them. Another process may take

@@ -214,7 +214,7 @@ static void early_keep(struct conf_peer *peer, const void *data, size_t bytes, i
     peer->early_end = &early->next;
 }
 
-static void early_take(struct conf_peer *peer)
+static void early_deliver(struct conf_peer *peer)
 {
     while (peer->early) {
         struct conf_early *early = peer->early;
@@ -344,7 +344,7 @@ void conf_ep_open(struct conf_peer *peer)
     ctx->inside--;
     CONF_EQUAL(ctx, status, TRYST_OK);
     CONF_CHECK(ctx, peer->ep->arg == peer && peer->ep->rail == ctx->rail);
-    early_take(peer);
+    early_deliver(peer);
 }
 
 struct conf_peer *conf_connect(struct conf_ctx *ctx, int rank)
@@ -389,7 +389,7 @@ static void peer_close(struct conf_peer *peer)
         conf_ep_close(peer);
     if (peer->ep)
         conf_closed(peer);
-    early_take(peer);
+    early_deliver(peer);
     if (peer->link)
         link_close(peer->link);
     if (peer->pidfd >= 0)
@@ -417,11 +417,12 @@ static bool stage_wanted(void *arg, const struct bulk *bulk)
     return true;
 }
 
-static void stage_heard(void *arg)
+static void stage_notified(void *arg)
 {
 } /* a sender that waits retries */
 
-static const struct stage_events stage_events = {stage_wanted, stage_heard, stage_heard};
+static const struct stage_events stage_events = {stage_wanted, stage_notified,
+                                                 stage_notified};
 
 static void memory_start(struct conf_ctx *ctx)
 {

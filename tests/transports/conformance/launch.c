@@ -143,7 +143,7 @@ static void rank_run(struct start *start)
  * connection. */
 static bool descriptors_are_back(const struct start *start, struct descriptors before)
 {
-    struct descriptors now = descriptors_look();
+    struct descriptors now = descriptors_count();
     int lost = now.tcp - before.tcp;
     return now.all - now.tcp == before.all - before.tcp && lost >= 0 &&
            lost <= (start->subject->leaks_kib ? 2 : 0);
@@ -191,7 +191,7 @@ static void child_run(const struct start *first, int count)
     memcpy(corner->failure, warm.shared->ranks[warm.rank].failure,
            sizeof corner->failure);
     free(warm.shared);
-    struct descriptors before = descriptors_look();
+    struct descriptors before = descriptors_count();
     uint64_t live = alloc_live_count();
     for (int i = 0; i < count; i++) {
         starts[i] = *first;
@@ -206,7 +206,7 @@ static void child_run(const struct start *first, int count)
         good = false;
     }
     if (good && !descriptors_are_back(first, before)) {
-        struct descriptors now = descriptors_look();
+        struct descriptors now = descriptors_count();
         (void)snprintf(corner->failure, sizeof corner->failure,
                        "leak: %d descriptors open, %d before; of TCP %d, %d before",
                        now.all, before.all, now.tcp, before.tcp);

@@ -32,7 +32,7 @@ static void frame_try_sleeping(struct conf_peer *peer, uint64_t number)
 }
 
 /* Rank 0 sends a frame; rank 1 replies with a frame, every fifth time with a bulk. */
-static void round_ask(struct conf_ctx *ctx, struct conf_peer *peer, uint64_t number)
+static void round_request(struct conf_ctx *ctx, struct conf_peer *peer, uint64_t number)
 {
     struct traffic recv;
     bool bulk = number % 5 == 0;
@@ -80,7 +80,7 @@ void body_sleep(struct conf_ctx *ctx)
     conf_connect(ctx, peer->rank);
     for (uint64_t i = 0; i < rounds; i++) {
         if (ctx->rank == 0)
-            round_ask(ctx, peer, i);
+            round_request(ctx, peer, i);
         else
             round_answer(ctx, peer, i);
     }
