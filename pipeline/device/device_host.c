@@ -18,7 +18,7 @@ tryst_status device_host_open(const device_kernels *kernels, int32_t device,
     }
     device_session *session = calloc(1, sizeof(*session));
     if (!session) {
-        snprintf(error, error_capacity, "no memory for a session of the %s kernels",
+        snprintf(error, error_capacity, "out of memory for a session of the %s kernels",
                  kernels->name);
         return TRYST_E_NOMEM;
     }

@@ -41,7 +41,7 @@ static tryst_status fail_room(const device_stage *stage, const tryst_stage_param
     }
     return refuse(
         TRYST_E_NOMEM,
-        "cannot open a stage: no memory for a stage of layers %d to %d on %s %d: it "
+        "cannot open a stage: out of memory for a stage of layers %d to %d on %s %d: it "
         "needs %s (weights %s, "
         "gradients %s, moments %s, scratch %s), and then %s for each micro-batch in "
         "flight, but %s; %s",
@@ -84,7 +84,7 @@ static tryst_status fail_refused(const device_stage *stage,
         return fail_room(stage, params, &room);
     }
     return refuse(TRYST_E_NOMEM,
-                  "cannot open a stage: no memory for a stage of layers %d "
+                  "cannot open a stage: out of memory for a stage of layers %d "
                   "to %d on %s %d: %s in one piece "
                   "were refused%s%s",
                   (int)stage->layout.info.layers.first,

@@ -307,12 +307,11 @@ static tryst_status stage_open_host(const tryst_model *resolved, tryst_layers la
     }
     if (resolved->kind == TRYST_MODEL_SLEEP) {
         status = sleep_stage_open(resolved, layers, p, stage_p);
-        return status == TRYST_OK
-                   ? status
-                   : refuse(
-                         status,
-                         "cannot open a stage: no memory for a stage of layers %d to %d",
-                         (int)layers.first, (int)layers.last);
+        return status == TRYST_OK ? status
+                                  : refuse(status,
+                                           "cannot open a stage: out of memory for a "
+                                           "stage of layers %d to %d",
+                                           (int)layers.first, (int)layers.last);
     }
     p->precision = host_precision;
     p->device = 0;
@@ -350,12 +349,11 @@ static tryst_status layout_open(const tryst_model *resolved, tryst_layers layers
 {
     const tryst_status status =
         device_layout_open(resolved, layers, p, optimizer, layout);
-    return status == TRYST_OK
-               ? TRYST_OK
-               : refuse(
-                     status,
-                     "cannot open a stage: no memory for the layout of layers %d to %d",
-                     (int)layers.first, (int)layers.last);
+    return status == TRYST_OK ? TRYST_OK
+                              : refuse(status,
+                                       "cannot open a stage: out of memory for the "
+                                       "layout of layers %d to %d",
+                                       (int)layers.first, (int)layers.last);
 }
 
 tryst_status tryst_stage_memory_need(const tryst_model *model, tryst_layers layers,

@@ -243,7 +243,7 @@ tryst_status tryst_weights_save(const tryst_model *model, const float *weights,
     status = safetensors_header_make(&resolved, &header, &header_bytes);
     if (status != TRYST_OK) {
         return refuse(status,
-                      "cannot write the weights: no memory for a safetensors header");
+                      "cannot write the weights: out of memory for a safetensors header");
     }
     status = weights_write_file(path, header, header_bytes, weights, weights_count);
     free(header);

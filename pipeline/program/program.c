@@ -54,7 +54,7 @@ tryst_status tryst_program_open(int ranks_count, int stages_count, int microbatc
     if (!program || !lists) {
         free(program);
         free(lists);
-        return refuse(TRYST_E_NOMEM, "cannot open a program: no memory for %d ranks",
+        return refuse(TRYST_E_NOMEM, "cannot open a program: out of memory for %d ranks",
                       ranks_count);
     }
     program->lists = lists;
@@ -122,12 +122,11 @@ tryst_status tryst_program_append(tryst_program *program, int rank,
         return refuse_action(program, rank, action);
     }
     const tryst_status status = program_list_add(&program->lists[rank], action);
-    return status == TRYST_OK
-               ? TRYST_OK
-               : refuse(
-                     status,
-                     "cannot append to the program: no memory for action %zu of rank %d",
-                     program->lists[rank].count, rank);
+    return status == TRYST_OK ? TRYST_OK
+                              : refuse(status,
+                                       "cannot append to the program: out of memory for "
+                                       "action %zu of rank %d",
+                                       program->lists[rank].count, rank);
 }
 
 static bool list_has_stage(const program_list *list, int stage)

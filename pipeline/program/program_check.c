@@ -330,7 +330,7 @@ static tryst_status check_open(check *state)
         check_close(state);
         return refuse(
             TRYST_E_NOMEM,
-            "cannot check the program: no memory for %d stages by %d micro-batches",
+            "cannot check the program: out of memory for %d stages by %d micro-batches",
             state->program->stages_count, state->program->microbatches_count);
     }
     state->out = text_begin(state->room, TRYST_PIPELINE_TEXT_MAX);

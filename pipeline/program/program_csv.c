@@ -367,7 +367,7 @@ tryst_status tryst_program_load_csv(const char *path, tryst_program **program_p)
         status = program_append_updates(file.program, rank);
     }
     if (status == TRYST_E_NOMEM) {
-        (void)refuse(status, "cannot load %s: no memory for %zu actions", path,
+        (void)refuse(status, "cannot load %s: out of memory for %zu actions", path,
                      file.actions_count);
     }
     if (status == TRYST_OK) {

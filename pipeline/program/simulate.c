@@ -303,7 +303,7 @@ static tryst_status refuse_memory(const tryst_program *program)
 {
     return refuse(
         TRYST_E_NOMEM,
-        "cannot simulate the program: no memory for %d stages by %d micro-batches",
+        "cannot simulate the program: out of memory for %d stages by %d micro-batches",
         program->stages_count, program->microbatches_count);
 }
 

@@ -69,7 +69,7 @@ static void test_group(void **state)
     assert_int_equal(tryst_open(&open, &ctx), TRYST_OK);
     assert_int_equal(tryst_group_open(ctx, &params, &group), TRYST_E_GROUP);
     assert_int_equal(lines.count, 0);
-    assert_non_null(strstr(tryst_last_error(), "device prefix \"x\""));
+    assert_non_null(strstr(tryst_last_error(), "device prefix: \"x\""));
     tryst_close(ctx);
 }
 

@@ -157,7 +157,7 @@ function check(reader, path, read, from, to, pattern, list) {
     if (index(read, "include/") == 1) return
     from = folder(reader)
     to = folder(read)
-    if (tree == "publish") sub(/^core\/.*/, "core", to) # a part's headers are its layer's
+    if (tree == "publish" || from ~ /^tests/) sub(/^core\/.*/, "core", to) # a part's headers are its layer's
     if (to == "") {
         complain(reader, read, "it is in no layer")
         return

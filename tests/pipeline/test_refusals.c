@@ -209,7 +209,7 @@ static void test_stages(void **state)
     REFUSED(TRYST_E_UNSUPPORTED, STAGE(&mlp, .recompute = true), "host stages");
     REFUSED(TRYST_E_UNSUPPORTED, STAGE(&mlp, .reference = true, .device = 3), "3");
     REFUSED(TRYST_E_NOMEM, STAGE(&mlp, .reference = true, .memory_bytes_max = 9),
-            "no memory");
+            "out of memory");
     REFUSED(TRYST_E_UNSUPPORTED, tryst_stage_memory_need(&mlp, all, &params, &need),
             "device stages");
     params.reference = true;

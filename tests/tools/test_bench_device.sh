@@ -61,7 +61,7 @@ expect 2 "add --device cuda" -n 2 --topology "$dir/box.json"
 expect 2 "--topology: " -n 2 --device cuda --topology "$dir/none.json"
 
 # Memory: the stage's own, that of the data in flight, and the device's.
-expect 1 "no memory for a stage of layers 0 to 3 on cuda 0: it needs 64" -n 1 --device cuda:0 --device-memory 1M
+expect 1 "out of memory for a stage of layers 0 to 3 on cuda 0: it needs 64" -n 1 --device cuda:0 --device-memory 1M
 grep -q "for each micro-batch in flight, but its limit (memory_bytes_max) is 1.00 MiB; not one of its layers would fit \
 (--device-memory" "$dir/err" || { cat "$dir/err"; exit 1; }
 expect 1 "no memory on device 0 for" -n 1 --device cuda:0 --device-memory 67M --microbatches 40 --schedule gpipe \

@@ -136,7 +136,7 @@ bool topo_ranks_parse(const tryst_topo *topo, const char *text, const char *inpu
     int32_t count = 0, room = tryst_topo_ranks(topo);
     int32_t *ranks = calloc((size_t)room + 1, sizeof *ranks);
     if (!ranks) {
-        topo_fail(0, "cannot read --ranks: no memory for %d ranks", room);
+        topo_fail(0, "cannot read --ranks: out of memory for %d ranks", room);
         return false;
     }
     for (const char *item = text; item; item = strchr(item, ',')) {

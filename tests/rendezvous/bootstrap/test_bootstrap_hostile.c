@@ -480,7 +480,7 @@ static void impostors_are_found_out(void **state)
          "does not have the job's token"},
         {{.magic = BOOTSTRAP_WIRE_MAGIC, .version = 1, .code = 77},
          TRYST_E_PROTOCOL,
-         "nonsense"},
+         "invalid verdict"},
         {{.magic = BOOTSTRAP_WIRE_MAGIC, .version = 1, .code = BOOTSTRAP_VERDICT_DENIED},
          TRYST_E_TOKEN,
          "did not accept the token of rank 1"},

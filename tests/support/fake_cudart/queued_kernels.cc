@@ -6,8 +6,8 @@
 #include <tuple>
 
 extern "C" {
-#include "support/fake_cuda/fake_cuda.h"
 #include "pipeline/device/cuda/cuda_row.h"
+#include "support/fake_cuda/fake_cuda.h"
 }
 #include "fake_runtime.h"
 #include "support/attention_pointers.h"

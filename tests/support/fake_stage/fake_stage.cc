@@ -18,8 +18,8 @@
 #include <cuda.h>
 
 extern "C" {
-#include "support/fake_cuda/fake_cuda.h"
 #include "pipeline/device/stage_module.h"
+#include "support/fake_cuda/fake_cuda.h"
 }
 #include "support/attention_pointers.h"
 
