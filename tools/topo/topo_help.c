@@ -108,10 +108,7 @@ const char topo_help_plan[] =
     "...}],\n"
     "                [{\"share\": 1, \"root\": 1, \"broadcast_parent\": [1, -1], ...}]]\n"
     "  \"simplified\": the solver's trees after each step, with time and filling by\n"
-    "    slices of 64 KiB:\n"
-    "      {\"step\": \"fewer trees\", \"trees\": 1, \"depth\": 2, \"time_s_per_gbit\": "
-    "5,\n"
-    "       \"fill_s\": 0.0079}\n"
+    "    slices of 64 KiB\n"
     "  \"by_size\": slice, times, trees (places in \"size_trees\"); \"digest\" is\n"
     "    of all of them.\n"
     "  --size adds \"size_bytes\", \"wins\", \"latency_known\", \"sum_gb_per_s\" and\n"
@@ -121,9 +118,7 @@ const char topo_help_plan[] =
     "...}\n"
     "\n"
     "ring_s_per_gbit is the best ring over all orders of up to 8 ranks, beyond that a\n"
-    "good one; null: none was found. Each edge carries 2(n-1)/n of the tensor for\n"
-    "allreduce, (n-1)/n for allgather and reduce_scatter; broadcast and reduce cut the\n"
-    "ring open at the root, and each edge carries the tensor once.\n";
+    "good one; null: none was found.\n";
 
 const char topo_help_verify[] =
     "usage: tryst-topo verify PLAN.json --input FILE\n"
