@@ -125,8 +125,8 @@ static void groups_main(struct harness_rank *rank)
             tryst_step *step = harness_step(rank, (uint64_t)s);
             if (stale[0])
                 stale_refused(step, stale, TRYST_E_INCARNATION);
-            exchange(rank, step, keys, SMALL, (uint64_t)(g * 10 + s));
-            exchange(rank, step, keys, LARGE, (uint64_t)(g * 10 + s));
+            exchange(rank, step, keys, SMALL, (uint64_t)g * 10 + (uint64_t)s);
+            exchange(rank, step, keys, LARGE, (uint64_t)g * 10 + (uint64_t)s);
             harness_step_close(step);
         }
         barrier(rank, g == 0);

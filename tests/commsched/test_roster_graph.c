@@ -175,7 +175,7 @@ static void planned_open(struct planned *planned, const struct sites *sites)
 {
     static const struct compiled_params no_params;
     const struct plan_params params = {.op = PLAN_ALLREDUCE};
-    struct compiled_plan *equal;
+    struct compiled_plan *equal = NULL;
     struct err err = ERR_INIT;
     planned->made = graph_of(sites);
     if (overlay_open(planned->made.graph, NULL, 0, &err, &planned->overlay) ||
