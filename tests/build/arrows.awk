@@ -51,9 +51,6 @@ function read_places(    line, fields) {
         split(line, fields, "\t")
         if (index(fields[2], root) != 1) continue
         place[fields[1]] = substr(fields[2], length(root) + 1)
-        # The name of the file in the build's links: publish/core/core/pool.h is
-        # "core/pool.h".
-        if (sub(/^(.*\/)?(own|publish)\/[^\/]*\//, "", fields[1])) link_of[fields[1]] = fields[2]
     }
 }
 
@@ -118,13 +115,11 @@ function order_folders(    folder) {
 
 # Return the file of the repository that `name` means in `reader`; "" for none. The search
 # starts beside the reader, as for any quoted include; then by its path in the repository,
-# as layers publish, or by the name of the build's link; then the file that the compiler
-# read.
+# as layers publish; then the file that the compiler read.
 function resolve(reader, name,    path, source, list, count, i, parts) {
     path = plain(folder_of(reader) "/" name)
     if (is_file[path]) return path
     if (is_file[name]) return name
-    if (name in link_of) return substr(link_of[name], length(root) + 1)
     count = split(named[stem_of(name)], list, " ")
     for (i = count; i > 0; i--) {
         path = list[i]

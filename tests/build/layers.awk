@@ -103,10 +103,9 @@ function plain(path) {
     return path
 }
 
-# "own/core/core/log.h" and "publish/core/core/log.h" are links to core/log.h, and
-# "publish/rendezvous_bootstrap/rendezvous/bootstrap/roster.h" to
-# rendezvous/bootstrap/roster.h. `tree` is the link tree that was used, or "". Under
-# ccache's base_dir the compiler prints "../../core/log.h", relative to the build folder.
+# "own/core/core/log/log.h" and "publish/core/core/log/log.h" are links to core/log/log.h.
+# `tree` is the link tree that was used, or "". Under ccache's base_dir the compiler
+# prints "../../core/log/log.h", relative to the build folder.
 function place(path, parts) {
     tree = ""
     if (path ~ /^\.\.\//) path = plain(build "/" path)
@@ -118,10 +117,7 @@ function place(path, parts) {
         tree = parts[1]
         gsub(/_/, "/", parts[2])
         sub(/^(own|publish)\/[^\/]*\//, "", path)
-        # A relative include that left the layer's link tree. The headers of a part belong
-        # to its layer: publish/core_memory/core/pool.h.
-        if (index(path, parts[2] "/") == 1) return path
-        sub(/\/[^\/]*$/, "", parts[2])
+        # Else a relative include left the layer's link tree.
         if (index(path, parts[2] "/") != 1) return "../" path
     }
     return path
