@@ -124,6 +124,12 @@ static const struct transport_ops *transport_get(const tryst_host *host,
     return found ? ops : NULL;
 }
 
+/** True if rails of this kind use interfaces. */
+static bool uses_network(enum transport_kind kind)
+{
+    return kind != TRANSPORT_SELF && kind != TRANSPORT_SHM;
+}
+
 /* ---- a start, in the opener's thread ----------------------------------------------- */
 
 /** The start of one transport's rails. */
@@ -247,11 +253,9 @@ static void slow_report(const struct rails_start *start)
 static uint64_t interface_bytes_per_s(const struct rails_start *start, uint32_t place)
 {
     const struct netif_list *list = start->ctx->wiring->rails.interfaces;
-    if (start->kind == TRANSPORT_SELF || start->kind == TRANSPORT_SHM || !list)
-        return 0;
     if (start->in.places_count)
         return start->in.places[place].speed_bits_per_s / 8;
-    return list->count == 1 ? list->items[0].speed_bits_per_s / 8 : 0;
+    return list && list->count == 1 ? list->items[0].speed_bits_per_s / 8 : 0;
 }
 
 /** Return the rate of a rail: its interface's or, where that is lower, the plan's; 0:
@@ -259,11 +263,11 @@ static uint64_t interface_bytes_per_s(const struct rails_start *start, uint32_t 
 static uint64_t rail_bytes_per_s(const struct rails_start *start, uint32_t place)
 {
     const struct tryst_group *group = start->ctx->group;
+    if (!uses_network(start->kind))
+        return 0;
     uint64_t own = interface_bytes_per_s(start, place);
     uint64_t planned = group && group->plan ? group->plan->out_bytes_per_s : 0;
-    if (start->kind == TRANSPORT_SELF || start->kind == TRANSPORT_SHM || !planned)
-        return own;
-    return own && own < planned ? own : planned;
+    return !planned || (own && own < planned) ? own : planned;
 }
 
 /** Attach a rail that the thread opened, and hand it to rendezvous. */
@@ -359,8 +363,7 @@ static const struct opener_ops start_ops = {start_run, start_ended, start_undo};
 static void places_set(const tryst_ctx *ctx, struct rails_start *start)
 {
     const struct netif_list *list = ctx->wiring->rails.interfaces;
-    bool network = start->kind != TRANSPORT_SELF && start->kind != TRANSPORT_SHM && list;
-    if (!network || !list->count ||
+    if (!uses_network(start->kind) || !list || !list->count ||
         (list->count == 1 && !*config_str(ctx->config, CONFIG_NET)))
         return;
     for (size_t i = 0; i < list->count && i < RAILS_MAX; i++)
