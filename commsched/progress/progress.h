@@ -17,9 +17,9 @@
  *
  *      free ─lock_try─▶ held ─lock_give─▶ free
  *
- *  A thread that finds the lock taken waits on a condition of its own. The holder
- *  signals the waiters for finished operations and, when it leaves, the first of the
- *  other waiters. */
+ *  If the lock is taken, a thread waits on its own condition variable. The holder signals
+ *  the waiters for finished operations and, when the holder leaves, the first of the other
+ *  waiters. */
 struct progress {
     _Atomic(bool) held;
     /** The progress lock of another context that the holder took before this one, or

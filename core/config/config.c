@@ -27,7 +27,7 @@ static const struct config_row rows[CONFIG_COUNT] = {
 };
 
 struct config_entry {
-    char *text; /* text as it was set; NULL: the row's default */
+    char *text; /* the text that was set; NULL: the row's default */
     uint64_t value;
     enum config_source source;
 };

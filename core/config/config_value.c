@@ -134,7 +134,7 @@ static bool text_parse(const struct config_row *row, const char *text, uint64_t 
     return false;
 }
 
-/* A row whose limits follow "auto|" takes that word, which is 0. */
+/* The value that a row with limits "auto|…" also takes; it is stored as 0. */
 static const char auto_word[] = "auto";
 
 static bool takes_auto(const struct config_row *row)

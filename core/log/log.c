@@ -150,8 +150,8 @@ static uint64_t next_line_ns(uint64_t now_ns, uint64_t interval_ns)
     return now_ns + interval_ns > 0 ? now_ns + interval_ns : 1;
 }
 
-/* All relaxed: the two words decide which thread writes, and order nothing else. Of
- * several threads that log when a line is due, the one whose swap succeeds writes the
+/* All relaxed: the two words choose the thread that writes, and order nothing else. If
+ * several threads log when a line is due, the thread with the successful swap writes the
  * line. */
 bool log_limit_pass(struct log_limit *limit, const struct clock *clock,
                     uint64_t interval_ns, uint64_t *left_out_p)

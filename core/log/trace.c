@@ -98,7 +98,7 @@ static struct trace_ring *ring_open(struct trace *trace)
     return ring;
 }
 
-/* Find a ring that this thread may write: its own, or one whose thread has ended. The
+/* Find a ring that this thread may write: its own, or the ring of an ended thread. The
  * caller holds the lock. */
 static struct trace_ring *ring_find(struct trace *trace, pid_t thread)
 {

@@ -42,7 +42,7 @@ struct poller {
 tryst_status poller_open(struct poller *poller);
 void poller_close(struct poller *poller);
 
-/** Register `source`, whose fd, events and fn the caller has set. Returns TRYST_OK or
+/** Register `source`; the caller has set its fd, events and fn. Returns TRYST_OK or
  *  TRYST_E_SYSTEM. */
 tryst_status poller_add(struct poller *poller, struct poller_source *source);
 /** Change the events of a registered source. */

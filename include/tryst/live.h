@@ -5,9 +5,9 @@
  *
  *  Each context maps a memfd from tryst_group_open to tryst_group_close and writes into
  *  it while it runs, so the page can be read when the process makes no progress, is in a
- *  kernel call or is stopped. The page is the descriptor whose link in /proc/PID/fd
- *  begins with "/memfd:" TRYST_LIVE_NAME, followed by the rank; any process that may read
- *  that folder (the same user) may map the page, read-only. Its size never changes
+ *  kernel call or is stopped. The page's link in /proc/PID/fd begins with
+ *  "/memfd:" TRYST_LIVE_NAME, followed by the rank; any process that may read that folder
+ *  (the same user) may map the page, read-only. Its size never changes
  *  (sealed); `pid` distinguishes it from a copy that a fork left open.
  *
  *  Layout: the header, which is written before the page can be found and then only at its
@@ -78,8 +78,8 @@ enum tryst_live_state {
     TRYST_LIVE_ENDING = 6   /**< it has failed; the transport still holds the buffer */
 };
 
-/** op.hold: what delays the next slice of a send, whose bytes are under way, as of the
- *  last tick. */
+/** op.hold: the reason that delays the next slice of a send in flight, as of the last
+ *  tick. */
 enum tryst_live_hold {
     TRYST_LIVE_HOLD_NONE = 0,      /**< no known delay: all slices have left */
     TRYST_LIVE_HOLD_UNPOSTED = 1,  /**< the receiver has posted no further slice */
@@ -148,8 +148,8 @@ struct tryst_live_peer {
     char transport[8]; /**< terminated; empty until first used */
     /** how bulk moves, or why the peer is gone; terminated, may be cut */
     char mechanism[64];
-    /** window_bytes: bytes that may be in flight to the peer. slice_bytes: size of the
-     *  slices that the peer is asked to use. Both are 0 until first used. */
+    /** window_bytes: bytes that may be in flight to the peer. slice_bytes: slice
+     *  size requested from the peer. Both are 0 until first used. */
     uint64_t window_bytes, slice_bytes;
     /** bandwidth from which window_bytes and slice_bytes follow; 0: not known */
     uint64_t bytes_per_s;

@@ -271,8 +271,8 @@ typedef struct tryst_place_params {
     int32_t pairs_count;
 } tryst_place_params;
 
-/** Give each rank of a machine a device, so that ranks that exchange data do so over the
- *  best links: the arrangement whose worst link is best, then its second worst, and so
+/** Give each rank of a machine a device, so that ranks exchange data over the best links:
+ *  the arrangement with the best worst link, then with the best second worst link, and so
  *  on. NVLinks come before one PCIe switch, several, a host bridge, a package, and the
  *  other socket; among links of a kind the wider is better. With more ranks than devices,
  *  neighbours share one. Of equally good arrangements the first in the devices' own order

@@ -55,8 +55,8 @@
  *                                                                   decides
  *
  *    Progress is made inside the waits, tryst_progress and the background thread, and
- *    runs the caller's callbacks, whatever time those take. A receive whose `alloc`
- *    gives memory of a device that no tensor was on before starts the driver there.
+ *    runs the caller's callbacks, however long they take. The first receive with an
+ *    `alloc` that returns memory of a device starts the device's driver there.
  *  - Progress is made by threads that wait, by tryst_progress, or by a background thread
  *    (TRYST_PROGRESS_THREAD=1). Where ranks answer each other with small tensors, a
  *    thread of the library acknowledges received tensors while the rank is outside the
@@ -421,7 +421,7 @@ TRYST_API tryst_status tryst_step_close(tryst_step *step, tryst_op **op_p);
  *  Send and receive
  * ------------------------------------------------------------------------------------ */
 
-/* What both ends report. The i-th send and the i-th receive of a key in a step are a
+/* Outcomes at both ends. The i-th send and the i-th receive of a key in a step are a
  * pair.
  *
  *  - A send ends with TRYST_OK only where its receive does too, with all bytes. The
@@ -482,7 +482,7 @@ typedef void (*tryst_op_fn)(void *arg, tryst_op *op, tryst_status status);
 /** Provide memory for a receive of unknown shape: called in progress when the sender's
  *  dtype and count are known. Set `tensor->data` (and `mem`; for a device `memory`,
  *  `device` and, if the room is not free yet, `ready_event`) to room for them and return
- *  TRYST_OK; another status refuses and fails both sides with it ("What both ends report"
+ *  TRYST_OK; another status refuses and fails both sides with it ("Outcomes at both ends"
  *  has the table), and so does a tensor that tryst_recv would refuse. It must not
  *  block. */
 typedef tryst_status (*tryst_alloc_fn)(void *arg, tryst_tensor *tensor);

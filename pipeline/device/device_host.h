@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The shared part of rows in host memory: sessions whose calls are done when they return.
- * So both lanes are one, events have always passed, and only an allocation can fail.
+/* The shared part of rows in host memory: each call of a session completes before it
+ * returns. So both lanes are one, events have always passed, and only an allocation can
+ * fail.
  * device_kernels.h documents the functions. */
 #ifndef PIPELINE_DEVICE_HOST_H
 #define PIPELINE_DEVICE_HOST_H

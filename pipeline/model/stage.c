@@ -31,7 +31,7 @@ const char *tryst_model_kind_name(tryst_model_kind kind)
 }
 
 /* Convert "12.5" at the beginning of `text` to nanoseconds. Returns the rest of the text,
- * or NULL if there is no valid time. */
+ * or NULL if the time is not valid. */
 static const char *parse_ms(const char *text, uint64_t *time_ns_p)
 {
     char *end = NULL;

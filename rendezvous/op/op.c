@@ -17,7 +17,7 @@
 #include "deadline.h"
 #include "engine.h"
 
-/* The operation whose callback this thread runs: the callback may read the outcome early.
+/* The operation of the callback that this thread runs, which may read the outcome early.
  * initial-exec: one load instead of a call; a library that is loaded late has room for
  * it. */
 static _Thread_local const tryst_op *op_in_callback
@@ -122,7 +122,7 @@ void op_trace_flow(const tryst_op *op, uint64_t at_ns)
     bool send = op->kind == OP_SEND;
     uint64_t id = op->key->hash ^ (op->queued.seq + 1) * 0x9e3779b97f4a7c15ull ^
                   (op->step_id + 1) * 0xbf58476d1ce4e5b9ull;
-    /* Arrows join spans: each end draws a span of its own, whatever called the engine. */
+    /* Arrows join spans, so each end draws its own span, independent of the engine's caller. */
     trace_span(trace, send ? "leaves" : "arrives", &labels, at_ns,
                trace_now_ns(trace) + 1, op->bytes,
                (uint64_t)op->rdv->op_events->peer_rank(op), op->step_id);

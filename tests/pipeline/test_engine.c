@@ -462,7 +462,7 @@ static void test_open_refuses(void **state)
     canary_init(&own, program, 0, 37);
     params.feed = NULL;
     assert_int_equal(tryst_engine_open(&params, &engine), TRYST_E_INVALID);
-    assert_non_null(strstr(tryst_last_error(), "there is no feed"));
+    assert_non_null(strstr(tryst_last_error(), "params.feed is NULL"));
     assert_null(engine);
     assert_int_equal(fake_world_close(world), 0);
     assert_int_equal(fake_world_close(fitting), 0);

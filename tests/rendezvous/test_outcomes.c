@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The outcomes at both ends of a pair when one of them gives up: every kind of tensor,
- * every way to give up and every moment, against the manual (tryst.h, "What both ends
- * report"); and which rank both name as the origin.
+ * every way to give up and every moment, against the manual (tryst.h, "Outcomes at both
+ * ends"); and which rank both name as the origin.
  *
  * Idea: a moment is defined by the operations submitted so far and by the queues that are
  * held: records towards either side, bulk, the links, the producer's dispatch. All

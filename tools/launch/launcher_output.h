@@ -17,7 +17,7 @@ struct sink {
     bool discards; /* true: the time for writing is over, text is dropped */
     char *data;
     size_t bytes, capacity;
-    /* stream whose line the text ends with; NULL: all lines are finished */
+    /* stream of the unfinished last line; NULL: all lines are finished */
     struct stream *open;
 };
 

@@ -78,7 +78,7 @@ static const char help[] =
     "the urgent send to its completion, beside a bound: the window at the\n"
     "background's rate, and the urgent tensor alone.\n"
     "Collectives: from a rank's submission to its completion; the slowest rank of\n"
-    "each iteration counts; there is no barrier between iterations. Bandwidths as in\n"
+    "each iteration counts; iterations have no barrier between. Bandwidths as in\n"
     "nccl-tests: alg is size / median; bus is that times 2(n-1)/n for allreduce,\n"
     "(n-1)/n for allgather, reducescatter, alltoall, else 1. bound, where\n"
     "the rates of links are known: the least time of these payload bytes over\n"

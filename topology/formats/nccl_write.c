@@ -145,7 +145,7 @@ static void nvlinks_write(struct writer *writer, uint32_t gpu, unsigned depth)
     }
 }
 
-/* Return a compute capability whose NVLinks have the link's generation. */
+/* Return a compute capability with NVLinks of the link's generation. */
 static unsigned capability_of(const struct graph *graph, uint32_t gpu)
 {
     static const unsigned capabilities[] = {90, 60, 70, 80, 90, 100};

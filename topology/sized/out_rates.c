@@ -16,7 +16,7 @@
 struct used {
     uint32_t routes;  /* edges that use the link */
     double share_min; /* least share of an edge's bytes on the link */
-    /* Least share among the edges whose narrowest link this is; 0: there are none. */
+    /* Least share among the edges with this narrowest link; 0: no such edge. */
     double narrowest_part;
 };
 

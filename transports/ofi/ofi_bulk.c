@@ -17,7 +17,7 @@
  *   send:     held (asked) ── POSTED ──┐
  *                │ posted already      ▼
  *                └────────────────▶ (room?) fi_tsend ──▶ done
- *             NOBODY or too long: done, unsent
+ *             NOT_POSTED or too long: done, unsent
  *
  * Invariant: ep->active holds what the fabric may read or write; each bulk that was taken
  * is in exactly one of ep->active, ep->held and rail->fabric.done.
@@ -443,8 +443,8 @@ static void revoke_handle(struct ofi_ep *ep, uint64_t tag, uint64_t number)
     ofi_record_add(ep, withdrawn ? OFI_REVOKED : OFI_STARTED, tag, number);
 }
 
-/* Answer the sender's ASK. An unposted receive may also have completed by now; then the
- * sender ignores NOBODY. */
+/* Answer the sender's QUERY. An unposted receive may also have completed by now; then the
+ * sender ignores NOT_POSTED. */
 static void query_handle(struct ofi_ep *ep, uint64_t tag, uint64_t number)
 {
     struct ofi_op *op = recv_find(ep, tag);

@@ -7,7 +7,7 @@
  * it returns the caller's memory at once, whatever state the peer is in. (The states:
  * fabric_base.h.)
  *
- * READY: HELLO and HEARD came.
+ * READY: HELLO and CONFIRM came.
  * Invariant: an endpoint is freed when no bulk of it is left, here or in the fabric.
  */
 #include "ofi_ep.h"

@@ -324,7 +324,7 @@ static void ofi_message_handle(struct ofi_ep *ep, const struct ofi_head *head,
         fabric_ep_due(&ep->fabric, FABRIC_DUE_CONNECT);
         return;
     }
-    /* sent after the peer's HEARD, which may have come in this same round */
+    /* sent after the peer's CONFIRM, which may have come in this same round */
     if (opening && ep->fabric.confirm_sent && ep->fabric.confirm_seen)
         ofi_ep_ready_report(ep);
     if (ep->fabric.state == FABRIC_READY && head->kind == OFI_DATA)

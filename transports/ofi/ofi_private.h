@@ -74,7 +74,7 @@ struct ofi_op {
     uint64_t number;   /**< number of this posting, which REVOKED and STARTED name */
     /** no bulk, but the greeting that makes the connection (ofi_bulk_greet) */
     bool greeting;
-    /** held send: waits for POSTED or NOBODY; false: waits for room in the fabric */
+    /** held send: waits for POSTED or NOT_POSTED; false: waits for room in the fabric */
     bool asked;
     bool revoked;  /**< receive: REVOKE was sent */
     bool canceled; /**< receive: fi_cancel was called */

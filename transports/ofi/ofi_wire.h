@@ -13,7 +13,7 @@
  *
  *      HELLO                         ────▶      (the initiator sends first, so that two
  *                                    ◀────  HELLO     connections never cross)
- *      HEARD                         ────▶      ready when HELLO (B: HEARD) came
+ *      CONFIRM                       ────▶      ready when HELLO (B: CONFIRM) came
  *      DATA{records, a frame} …      ────▶
  *
  *  A side that cannot go on sends REFUSED over the link, with the reason as text.
@@ -28,8 +28,8 @@
  *                                    ◀────  fi_tsend, when the bulk is given and fits
  *
  *      bulk longer than its room:    ◀────  TOO_LONG{tag, bytes}; nothing else is sent
- *      no POSTED for the tag here:   ◀────  ASK{tag, number}
- *             NOBODY{tag, number}    ────▶      unless posted: then POSTED is on its way
+ *      no POSTED for the tag here:   ◀────  QUERY{tag, number}
+ *             NOT_POSTED{tag, number} ───▶      unless posted: then POSTED is on its way
  *                                    ◀────  DROPPED{tag, bytes}, unless POSTED has come
  *      withdrawn: REVOKE{tag, number}────▶
  *                                    ◀────  REVOKED{tag, number}, or STARTED{tag, number}

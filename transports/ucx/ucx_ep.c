@@ -6,7 +6,7 @@
  * where the fabric is a byte stream, frames never queue behind payload. (The states:
  * fabric_base.h.)
  *
- *   READY: both HELLOs and HEARD came.
+ *   READY: both HELLOs and CONFIRM came.
  *   CLOSING: sent bytes leave (FLUSH_LIMIT_NS at most), then both are closed by force.
  *
  * Invariant: an endpoint is freed when UCX holds no send, no receive and no slot of it.

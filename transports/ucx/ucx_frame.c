@@ -157,7 +157,7 @@ static void am_handle(struct ucx_ep *ep, const struct ucx_am *am, const void *da
             fabric_ep_due(&ep->fabric, FABRIC_DUE_CONNECT);
         return;
     case UCX_AM_FRAME:
-        /* sent after the peer's HEARD, which may have come in this same round */
+        /* sent after the peer's CONFIRM, which may have come in this same round */
         if (ep->fabric.state == FABRIC_OPENING && ep->fabric.confirm_sent &&
             ep->fabric.confirm_seen)
             ucx_ep_ready_report(ep);

@@ -8,7 +8,7 @@
 
 tryst_status ucx_frame_begin(struct endpoint *ep, size_t max, void **frame_p);
 void ucx_frame_commit(struct endpoint *ep, size_t bytes);
-/** Send HEARD, over ep->frames. TRYST_AGAIN: all slots are taken. */
+/** Send CONFIRM, over ep->frames. TRYST_AGAIN: all slots are taken. */
 tryst_status ucx_confirm_send(struct ucx_ep *ep);
 /** Send HELLO over `ucp_ep`, which may still be connecting. */
 tryst_status ucx_hello_send(struct ucx_ep *ep, ucp_ep_h ucp_ep, uint32_t kind);

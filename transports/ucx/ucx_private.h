@@ -47,7 +47,7 @@ struct ucx_rail {
     uint32_t turns;      /**< calls of progress since the last drain */
 };
 
-/** Messages received while opening (HEARD: fabric.confirm_seen). */
+/** Messages received while opening (CONFIRM: fabric.confirm_seen). */
 enum ucx_seen { UCX_SEEN_HELLO = 1, UCX_SEEN_HELLO_BULK = 2 };
 
 /** A send of an active message that outlives its call. */

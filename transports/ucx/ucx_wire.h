@@ -12,7 +12,7 @@
  *
  *      HELLO on the frames endpoint  ────▶      ◀────  the same
  *      HELLO on the bulk endpoint    ────▶
- *      HEARD, once both HELLOs came  ────▶      ready when both HELLOs and HEARD came
+ *      CONFIRM, after both HELLOs    ────▶      ready when both HELLOs and CONFIRM came
  *             and ours have left
  *      FRAME …                       ────▶
  *
