@@ -34,6 +34,8 @@ static void group_begin(struct rendezvous *rdv)
     rdv->join_again = rdv->leaving = rdv->leave_sent = rdv->cut = false;
     rdv->aborts_count = 0;
     rdv->scopes.end = 0;
+    rdv->ack_timer_runs = false; /* the close of the last group stopped the thread */
+    rdv->ack_timer_idle = 0;
 }
 
 tryst_status rendezvous_group_open(struct rendezvous *rdv, struct tryst_group *group,

@@ -340,6 +340,7 @@ void tryst_group_close(tryst_group *group)
     rails_close(ctx);
     rendezvous_rails_forget(ctx->rdv);
     rendezvous_live_close(ctx->rdv);
+    ack_timer_stop(ctx);
     progress_lock_put(ctx);
     group_plan_close(group->plan);
     roster_close(&group->roster);

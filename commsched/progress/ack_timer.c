@@ -12,8 +12,12 @@
  *
  *            ack_timer_call          rendezvous_ack_timer returns false
  *   none ──────────────────▶ ticks ─────────────────────────────────────▶ sleeps
- *                              ▲                                            │
- *                              └───────────── ack_timer_call ───────────────┘
+ *     ▲                        ▲                                            │
+ *     │                        └───────────── ack_timer_call ───────────────┤
+ *     └───────────────────────────────────────────────── ack_timer_stop ────┘
+ *
+ * The close of a group ends the thread: tryst_group_open works on the engine without the
+ * progress lock, so between two groups no thread of the library may enter it.
  *
  * Invariant: `called` changes only under the progress lock (and `mutex`), together with
  * the engine's ack_timer_runs. So no call is lost between the last tick and the sleep. A
@@ -36,7 +40,7 @@ tryst_status ack_timer_open(tryst_ctx *ctx)
     return TRYST_E_SYSTEM;
 }
 
-void ack_timer_close(tryst_ctx *ctx)
+void ack_timer_stop(tryst_ctx *ctx)
 {
     struct ack_timer *timer = &ctx->ack_timer;
     pthread_mutex_lock(&timer->mutex);
@@ -46,6 +50,13 @@ void ack_timer_close(tryst_ctx *ctx)
     pthread_mutex_unlock(&timer->mutex);
     if (runs)
         pthread_join(timer->thread, NULL);
+    timer->runs = timer->called = timer->stop = false;
+}
+
+void ack_timer_close(tryst_ctx *ctx)
+{
+    struct ack_timer *timer = &ctx->ack_timer;
+    ack_timer_stop(ctx);
     pthread_cond_destroy(&timer->wake);
     pthread_mutex_destroy(&timer->mutex);
 }

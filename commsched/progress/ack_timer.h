@@ -11,7 +11,8 @@
 
 #include "tryst/tryst.h"
 
-/** The thread exists from the first ack_timer_call on, and sleeps between calls. */
+/** The thread exists from the first ack_timer_call of a group until the group's close, and
+ *  sleeps between calls. */
 struct ack_timer {
     pthread_mutex_t mutex; /**< guards all other members but delay_ns */
     pthread_cond_t wake;
@@ -23,6 +24,10 @@ struct ack_timer {
 };
 
 tryst_status ack_timer_open(tryst_ctx *ctx);
+/** End the thread. The caller holds the progress lock, or no other thread calls; the
+ *  engine's own state is reset when a group opens. */
+void ack_timer_stop(tryst_ctx *ctx);
+/** Stop it and free what ack_timer_open made. */
 void ack_timer_close(tryst_ctx *ctx);
 /** Start the ticks, and the thread unless it exists. False: TRYST_ACK_DELAY is 0, or
  *  the thread cannot be created. The caller holds the progress lock. */
