@@ -130,7 +130,8 @@ static void urgency_set(tryst_op *op, uint64_t tie)
      * in the order of submission. */
     op->urgency = (struct urgency){.rank = urgency_rank(kind, op->priority) & mask,
                                    .step = op->step_id & mask,
-                                   .number = mask ? tie : rdv->counters.submitted};
+                                   .number = (mask ? tie : rdv->counters.submitted) *
+                                             URGENCY_TAG_ALL};
 }
 
 static void deadline_set(tryst_op *op)
