@@ -312,6 +312,21 @@ static tryst_status gate(tryst_engine *engine, engine_transfer *self)
                               : op_failure_report(engine, self, false, status, NULL);
 }
 
+/* Wait for a receive, on the device after the engine's first step. In the first step the
+ * host waits, so that no stream holds a closed gate while kernels and libraries are
+ * loaded, streams are created and memory of peers is imported: the driver may wait for
+ * all streams there, and other threads of the process for the driver (lazy loading, the
+ * default since CUDA 12.2). The gate could then never open. */
+static tryst_status receive_await(tryst_engine *engine, engine_transfer *self)
+{
+    if (engine->device.used && engine->steps_done > 0) {
+        return gate(engine, self);
+    }
+    const tryst_status status = wait_for(engine, self, false);
+    self->memory->after = NULL;
+    return status;
+}
+
 tryst_status engine_take_receives(tryst_engine *engine, size_t index)
 {
     while (engine->receives_taken < engine->receives_count &&
@@ -319,8 +334,7 @@ tryst_status engine_take_receives(tryst_engine *engine, size_t index)
         engine_transfer *self = &engine->receives[engine->receives_taken];
         tryst_status status = engine_post_receives(engine);
         if (status == TRYST_OK) {
-            status =
-                engine->device.used ? gate(engine, self) : wait_for(engine, self, false);
+            status = receive_await(engine, self);
         }
         if (status != TRYST_OK) {
             return status;

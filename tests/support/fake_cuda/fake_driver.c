@@ -19,6 +19,7 @@ size_t fake_device_bytes;
 unsigned fake_delay_us;
 bool fake_waits;
 int fake_favour;
+static bool lazy;
 
 /* --- calls: count, and failures on demand --- */
 
@@ -42,10 +43,53 @@ static struct call *call_find(const char *name, size_t bytes)
     abort();
 }
 
+/* --- lazy loading --- */
+
+enum { KERNELS_MAX = 512 };
+static const void *kernels[KERNELS_MAX]; /* loaded */
+static bool loading;                     /* a first launch waits for the streams */
+
+static bool kernel_is_loaded(const void *kernel)
+{
+    int i = 0;
+    while (i < KERNELS_MAX && kernels[i] && kernels[i] != kernel)
+        i++;
+    if (i == KERNELS_MAX)
+        abort();
+    bool known = kernels[i] == kernel;
+    kernels[i] = kernel;
+    return known;
+}
+
+void fake_cuda_load(const void *kernel)
+{
+    pthread_mutex_lock(&fake_lock);
+    if (lazy && !kernel_is_loaded(kernel)) {
+        while (loading)
+            pthread_cond_wait(&fake_changed, &fake_lock);
+        loading = true;
+        fake_synchronize(-1);
+        loading = false;
+        pthread_cond_broadcast(&fake_changed);
+    }
+    pthread_mutex_unlock(&fake_lock);
+}
+
+/* --- calls --- */
+
+/* Work of a stream goes on during a load; calls of the program do not. */
+static void load_wait(const char *function)
+{
+    bool in_stream = strcmp(function, "copy") == 0 || strcmp(function, "kernel") == 0;
+    while (loading && !in_stream)
+        pthread_cond_wait(&fake_changed, &fake_lock);
+}
+
 CUresult fake_begin(const char *function)
 {
     CUresult result = CUDA_SUCCESS;
     pthread_mutex_lock(&fake_lock);
+    load_wait(function);
     struct call *call = call_find(function, strlen(function));
     call->count++;
     if (call->fails && (call->fail_at == 0 || call->fail_at == call->count))
@@ -129,6 +173,7 @@ static void start(void)
     fake_delay_us = (unsigned)setting("FAKE_CUDA_DELAY_US", 0);
     fake_waits = setting("FAKE_CUDA_WAITS", 0) != 0;
     fake_favour = favour(getenv("FAKE_CUDA_FAVOUR"));
+    lazy = setting("FAKE_CUDA_LAZY", 0) != 0;
     for (int i = 0; i < fake_devices_count; i++)
         device_make(&fake_devices[i], i);
 }

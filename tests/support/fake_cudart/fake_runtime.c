@@ -435,5 +435,6 @@ int fake_runtime_launch(void *stream, const void *kernel, const unsigned grid[3]
     if ((uintptr_t)stream <= 2) {
         complain("a launch on a default stream");
     }
+    fake_cuda_load(kernel);
     return 1;
 }
