@@ -637,6 +637,10 @@ TRYST_API tryst_status tryst_op_reprioritize(tryst_op *op, int32_t priority);
  *  streams. The host does not wait: the first call starts the background thread if there
  *  is none (as TRYST_PROGRESS_THREAD=1).
  *
+ *  A kernel's first launch may wait for all streams of the process (CUDA loads kernels
+ *  lazily), and so for `op`, which cannot end meanwhile: launch every kernel once before
+ *  a stream waits, or set CUDA_MODULE_LOADING=EAGER.
+ *
  *  Owns:    the stream must live until then.
  *  Thread:  any; from a callback too. Blocks: for the driver's part, and at a device's
  *           first use until its driver has started. The caller's device context stays

@@ -26,6 +26,8 @@
 #define IDLE_NS 100000
 /* A phase that takes longer is announced on stderr. */
 #define PROGRESS_FROM_S 4.0
+/* how long a phase may go on until the background has moved a byte */
+#define MOVE_WAIT_S 10.0
 
 enum { OUTSTANDING = 2, ITERS_DEFAULT = 100, WARMUP_DEFAULT = 5, LOW_PRIORITY = 1000 };
 
@@ -177,6 +179,25 @@ static void count_end(struct preempt *preempt, double took_s)
                 : (double)(bytes_sent(preempt, to) - preempt->sent[to]) / took_s;
 }
 
+static bool has_moved(const struct preempt *preempt)
+{
+    for (int to = 0; to < preempt->ranks; to++)
+        if (to != preempt->rank->rank && bytes_sent(preempt, to) > preempt->sent[to])
+            return true;
+    return false;
+}
+
+/* Extend the phase until the background has moved: a rate of 0 has no ratio. */
+static tryst_status background_await(struct preempt *preempt)
+{
+    tryst_status status = TRYST_OK;
+    double limit_s = perf_now_s(preempt->rank) + MOVE_WAIT_S;
+    while (status == TRYST_OK && !has_moved(preempt) &&
+           perf_now_s(preempt->rank) < limit_s)
+        status = background_move(preempt, perf_now_s(preempt->rank) + 0.02);
+    return status;
+}
+
 /* Cancel the rest of the background and close the step. A cancel ends the all-reduce at
  * every rank, so phase_end comes after the last barrier, when no rank waits for the
  * background. */
@@ -239,6 +260,8 @@ static tryst_status phase(struct preempt *preempt, uint64_t iters, int what)
         else if (status == TRYST_OK)
             idle(preempt, next_s);
     }
+    if (status == TRYST_OK && what & BACKGROUND && preempt->ranks > 1)
+        status = background_await(preempt);
     count_end(preempt, perf_now_s(preempt->rank) - count_s);
     if (status == TRYST_OK)
         status = meet(preempt, "end");

@@ -20,10 +20,7 @@
  *                        cuMemFree and cuMemFreeHost always do here (0)
  *    FAKE_CUDA_LAZY      1: the first launch of a kernel waits until all streams are idle,
  *                        and all other calls wait for it (lazy loading, CUDA's default):
- *                        a stream that waits for the program may stop both for ever (0)
- *    FAKE_CUDA_LAZY      1: the first launch of a kernel waits until all streams are idle,
- *                        and all other calls wait for it (lazy loading, CUDA's default):
- *                        a stream that waits for the program may stop both for ever (0)
+ *                        if a stream waits for the program, both hang (0)
  *    FAKE_CUDA_FAVOUR    urgent, idle: while a stream of higher (lower) priority can
  *                        proceed, the others wait
  *    FAKE_CUDA_FAIL      cuMemAlloc:2,cuMemcpyAsync:5:700: the second call of the one
@@ -72,8 +69,6 @@ void fake_cuda_write(void *device_data, const void *data, size_t bytes);
 void *fake_cuda_reach(const void *data);
 /** Let `stream` call `fn(arg)` in stream order, as if it were a kernel. */
 void fake_cuda_call(void *stream, void (*fn)(void *arg), void *arg);
-/** Begin the first launch of `kernel`, under FAKE_CUDA_LAZY; returns at once later. */
-void fake_cuda_load(const void *kernel);
 /** Begin the first launch of `kernel`, under FAKE_CUDA_LAZY; returns at once later. */
 void fake_cuda_load(const void *kernel);
 /** Wait until one stream is idle. */

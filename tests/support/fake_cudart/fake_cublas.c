@@ -765,7 +765,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t prod
         return CUBLAS_STATUS_ALLOC_FAILED;
     }
     *queued = task;
-    fake_cuda_load((const void *)task_run); /* one kernel stands for all of the library's */
+    fake_cuda_load((const void *)task_run); /* one kernel for all products */
     fake_runtime_enqueue(stream, task_run, queued);
     return CUBLAS_STATUS_SUCCESS;
 }
