@@ -144,7 +144,8 @@ static void neighbours_meet(struct tryst_group *group)
 
 void rendezvous_group_leave_send(struct rendezvous *rdv)
 {
-    /* A rank that has left before may have sent its LEAVE to this rank only. */
+    /* Read the LEAVEs that have come: a rank that left before may have told this rank
+     * only, which passes the news on (LEFT) while it can. */
     for (int i = 0; i < LAST_POLLS && poller_run(rdv->poller, 0) > 0; i++)
         continue;
     rdv->leave_sent = true;

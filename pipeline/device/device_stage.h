@@ -8,7 +8,7 @@
 /* Limit of the marks of backward_input's ends (device_stage.c). */
 enum { DEVICE_MARKS_MAX = 64 };
 
-/* The end of the backward_input of the micro-batch with this `kept`. */
+/* The event recorded at the end of the backward_input that belongs to `kept`. */
 typedef struct device_mark {
     const void *kept; /* NULL: free */
     void *event;

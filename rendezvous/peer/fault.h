@@ -15,8 +15,7 @@
                   "its credits allow")                                                   \
     FAULT(EAGER_BYTES, "exceeded its eager credit: more bytes wait here for their "      \
                        "receives than TRYST_EAGER_CREDIT")                               \
-    FAULT(EAGER_COUNT, "exceeded its eager credit: more DATA records are not done "      \
-                       "than TRYST_EAGER_CREDIT allows")                                 \
+    FAULT(EAGER_COUNT, "sent more DATA records than may wait for an acknowledgement")    \
     FAULT(DATA_NAME, "sent DATA with a name that was not declared, or is not valid any " \
                      "more")                                                             \
     FAULT(DATA_TWICE, "sent one tensor twice: DATA with this number has come before")    \

@@ -215,7 +215,7 @@ static inline tryst_op *data_receive(const struct peer *peer, struct entry *entr
 }
 
 /** Give the DATA its number, and answer KEPT for the oldest number that is not done, if
- *  WINDOW is exceeded. False: the peer has exceeded its eager credit. */
+ *  WINDOW is exceeded. False: the peer has sent more DATA than may be unacknowledged. */
 static bool data_number(struct peer *peer, uint64_t *number_p)
 {
     struct stream_in *in = &peer->in.stream;

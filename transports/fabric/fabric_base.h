@@ -27,7 +27,8 @@
 
 /* ---- rails ---- */
 
-/** Largest bulk where the fabric has no limit: half of the address space. */
+/** Largest bulk where the fabric has no limit: half of a process's address space on
+ *  x86-64. */
 #define FABRIC_BULK_MAX ((uint64_t)1 << 46)
 
 /** The first bytes of each connect message of both modules; the rest of the module's head

@@ -118,7 +118,7 @@ enum pair_copy pair_device_read(struct pair_ep *ep, struct bulk *bulk)
 void pair_devices_init(struct pair_rail *rail)
 {
     copies_init(&rail->copies);
-    /* the windows of the senders bound them */
+    /* Slots have no limit here: the senders' windows bound their bytes. */
     slots_init(&rail->slots, NULL, UINT64_MAX);
     list_init(&rail->jobs);
 }
