@@ -40,8 +40,7 @@ static tryst_status check_stage(tryst_engine *engine, int stage)
     const uint64_t data_count = (stage == 0 ? info->input_count : 0) + info->target_count;
     if (data_count > 0 && !engine->params.feed) {
         return engine_fail(engine, TRYST_E_INVALID,
-                           "stage %d reads data, but params.feed is NULL; set it",
-                           stage);
+                           "stage %d reads data, but params.feed is NULL; set it", stage);
     }
     if (last || !stage_is_here(engine, stage + 1)) {
         return TRYST_OK;
