@@ -202,7 +202,7 @@ static void flow_resume(struct sched *sched, struct transfer *transfer)
 {
     const struct urgency *reached = &sched->rails[transfer->lane->rail].flow;
     struct urgency *own = &transfer->urgency;
-    if (own->number < reached->number &&
+    if (own->step == reached->step && own->number < reached->number &&
         own->number / URGENCY_TAG_ALL == reached->number / URGENCY_TAG_ALL)
         own->number = reached->number;
 }

@@ -2,8 +2,9 @@
 /* Urgency: one total order for everything that waits.
  *
  * Class first, then priority, then the older step, then the earlier submission, and among
- * the flows of one collective the tag. Of two numbers the smaller is the more urgent. With rank and step left zero (TRYST_SCHED=fifo)
- * the same queues are first come, first served. */
+ * the flows of one collective the tag. Of two numbers the smaller is the more urgent.
+ * With rank and step left zero (TRYST_SCHED=fifo) the same queues are first come, first
+ * served. */
 #ifndef TRYST_CORE_URGENCY_H
 #define TRYST_CORE_URGENCY_H
 

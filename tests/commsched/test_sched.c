@@ -210,6 +210,28 @@ static void test_flow_resumes(void **state)
     end();
 }
 
+/* The same collective in the next step begins anew: its flows share as in the step
+ * before. */
+static void test_flows_of_steps(void **state)
+{
+    begin(1000, 2000);
+    for (int i = 0; i < 4; i++) {
+        struct urgency urgency = urgent(0, 7);
+        urgency.step = (uint64_t)(i / 2);
+        add_urgent(i, 0, i % 2 ? 40 : 80, 10, 0, urgency);
+        t.transfers[i].is_flow = true;
+    }
+    for (int i = 0; i < 2; i++)
+        post(i, t.transfers[i].slices);
+    run("ababaabaabaa");
+    for (int i = 2; i < 4; i++)
+        post(i, t.transfers[i].slices);
+    run("cdcdccdccdcc");
+    for (int i = 0; i < 4; i++)
+        credit(i, (int)t.transfers[i].slices);
+    end();
+}
+
 static void test_posted_later(void **state)
 {
     begin(100, 100);
@@ -645,16 +667,17 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_decisions),    cmocka_unit_test(test_credit),
-        cmocka_unit_test(test_posted_later), cmocka_unit_test(test_again),
-        cmocka_unit_test(test_remove),       cmocka_unit_test(test_remove_head),
-        cmocka_unit_test(test_preempts),     cmocka_unit_test(test_rail_order),
-        cmocka_unit_test(test_raise),        cmocka_unit_test(test_share),
-        cmocka_unit_test(test_overdraw),     cmocka_unit_test(test_away),
-        cmocka_unit_test(test_slow),         cmocka_unit_test(test_random),
-        cmocka_unit_test(test_no_memory),    cmocka_unit_test(test_held),
-        cmocka_unit_test(test_ready_later),  cmocka_unit_test(test_flows_equal),
-        cmocka_unit_test(test_flows_shares), cmocka_unit_test(test_flow_resumes),
+        cmocka_unit_test(test_decisions),      cmocka_unit_test(test_credit),
+        cmocka_unit_test(test_posted_later),   cmocka_unit_test(test_again),
+        cmocka_unit_test(test_remove),         cmocka_unit_test(test_remove_head),
+        cmocka_unit_test(test_preempts),       cmocka_unit_test(test_rail_order),
+        cmocka_unit_test(test_raise),          cmocka_unit_test(test_share),
+        cmocka_unit_test(test_overdraw),       cmocka_unit_test(test_away),
+        cmocka_unit_test(test_slow),           cmocka_unit_test(test_random),
+        cmocka_unit_test(test_no_memory),      cmocka_unit_test(test_held),
+        cmocka_unit_test(test_ready_later),    cmocka_unit_test(test_flows_equal),
+        cmocka_unit_test(test_flows_shares),   cmocka_unit_test(test_flow_resumes),
+        cmocka_unit_test(test_flows_of_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
