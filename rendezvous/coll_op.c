@@ -120,16 +120,6 @@ void coll_op_submit(tryst_op *op, bool detached,
 
 /* ---- in the progress domain -------------------------------------------------------- */
 
-/** Return the number in a collective's urgency, before its tag: behind all transfers of the
- *  step, in the order of `tie`, which all ranks share, and of its uses in the step. */
-static uint64_t urgency_number(uint64_t tie, uint64_t submitted)
-{
-    enum { ALL_BITS = 44, USE_BITS = 21 };
-    static_assert(URGENCY_TAG_ALL << (ALL_BITS - 1) == UINT64_C(1) << 63, "64 bits");
-    uint64_t last = UINT64_C(1) << (ALL_BITS - 1), use = UINT64_C(1) << USE_BITS;
-    return last + tie % (last / use) * use + submitted % use;
-}
-
 static void urgency_set(tryst_op *op, uint64_t tie)
 {
     const struct rendezvous *rdv = op->rdv;
@@ -138,11 +128,9 @@ static void urgency_set(tryst_op *op, uint64_t tie)
     uint64_t mask = rdv->set.urgency_mask;
     /* Without a mask (TRYST_SCHED=fifo) only the number counts,
      * in the order of submission. */
-    uint64_t submitted = rdv->counters.submitted;
-    uint64_t number = mask ? urgency_number(tie, submitted) : submitted;
     op->urgency = (struct urgency){.rank = urgency_rank(kind, op->priority) & mask,
                                    .step = op->step_id & mask,
-                                   .number = number * URGENCY_TAG_ALL};
+                                   .number = mask ? tie : rdv->counters.submitted};
 }
 
 static void deadline_set(tryst_op *op)

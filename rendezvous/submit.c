@@ -88,7 +88,7 @@ static struct urgency op_urgency(const tryst_op *op)
     uint64_t mask = rdv->set.urgency_mask;
     return (struct urgency){.rank = urgency_rank(kind, op->priority) & mask,
                             .step = op->step_id & mask,
-                            .number = rdv->counters.submitted * URGENCY_TAG_ALL};
+                            .number = rdv->counters.submitted};
 }
 
 static void op_submit_run(struct rendezvous *rdv, struct submission *submission)

@@ -152,7 +152,7 @@ void run_begin(struct rendezvous *rdv, struct submission *submission)
     tryst_op *op = container_of(submission, tryst_op, submit);
     struct coll_run *run = op->coll;
     run->op = op;
-    if (!coll_op_begin(op, run->coll->label->hash)) {
+    if (!coll_op_begin(op, run->coll->label->hash | UINT64_C(1) << 63)) {
         run->op = NULL;
         coll_run_put(run);
         return;

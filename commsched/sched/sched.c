@@ -8,12 +8,6 @@
  * next credit, a transfer without a posted slice until the next one is posted, and a lane
  * without room at the transport until the next run.
  *
- * The flows of one collective share a rail in proportion to their sizes, so that its
- * trees advance together and end together: start-time fair queueing (Goyal, Vin, Cheng
- * 1996). A flow's tag counts the part of the flow that has started. A flow that had
- * nothing to start goes on at the tag of the flow that started last: it does not catch up
- * by holding back the others.
- *
  * Thread: the progress domain.
  */
 #include "sched.h"
@@ -35,7 +29,6 @@ struct rail_window {
     const struct dispatch_lane *overdraft; /* has a slice beyond the window; or NULL */
     struct urgent_queue lanes[URGENCY_CLASSES]; /* with a slice that may start */
     uint64_t deficit_bytes;                     /* of the background (deficit_update) */
-    struct urgency flow; /* of the flow that started last, before that slice */
 };
 
 struct sched {
@@ -196,29 +189,15 @@ static void lane_queue(struct sched *sched, struct dispatch_lane *lane)
     }
 }
 
-/** Raise the tag of a flow that had nothing to start to the tag that its rail has reached
- *  in the same collective. */
-static void flow_resume(struct sched *sched, struct transfer *transfer)
-{
-    const struct urgency *reached = &sched->rails[transfer->lane->rail].flow;
-    struct urgency *own = &transfer->urgency;
-    if (own->step == reached->step && own->number < reached->number &&
-        own->number / URGENCY_TAG_ALL == reached->number / URGENCY_TAG_ALL)
-        own->number = reached->number;
-}
-
 /** Put the transfer into its lane's queue while its next slice is posted and ready. */
 static void transfer_queue(struct sched *sched, struct transfer *transfer)
 {
     struct dispatch_lane *lane = transfer->lane;
-    if (!transfer_may_start(transfer)) {
+    if (!transfer_may_start(transfer))
         (void)urgent_remove(&transfer->node);
-    } else if (!urgent_queued(&transfer->node)) {
-        if (transfer->is_flow)
-            flow_resume(sched, transfer);
+    else if (!urgent_queued(&transfer->node))
         urgent_push(&lane->ready[urgency_class(&transfer->urgency)], &transfer->node,
                     &transfer->urgency);
-    }
     lane_queue(sched, lane);
 }
 
@@ -508,23 +487,14 @@ static enum start slice_start(struct sched *sched, struct transfer *transfer)
     return STARTED;
 }
 
-/** Add one of `slices` slices to the tag in `number`; a tag stays below 1. */
-static uint64_t tag_add(uint64_t number, uint32_t slices)
+/** Queue a flow behind flows and lanes of equal urgency after each of its slices, so
+ *  that all trees of a collective move. */
+static void flow_rotate(struct sched *sched, struct transfer *transfer)
 {
-    uint64_t last = number | (URGENCY_TAG_ALL - 1);
-    uint64_t one = URGENCY_TAG_ALL / slices;
-    one = one ? one : 1;
-    return last - number < one ? last : number + one;
-}
-
-/** Advance the tag of a flow, which has started a slice, outside of the queues. */
-static void flow_advance(struct rail_window *rail, struct transfer *transfer)
-{
-    enum urgency_class kind = urgency_class(&transfer->urgency);
-    (void)urgent_remove(&transfer->node);
-    (void)urgent_remove(&transfer->lane->nodes[kind]);
-    rail->flow = transfer->urgency;
-    transfer->urgency.number = tag_add(transfer->urgency.number, transfer->slices);
+    struct dispatch_lane *lane = transfer->lane;
+    urgent_rotate(&transfer->node);
+    lane_queue(sched, lane);
+    urgent_rotate(&lane->nodes[urgency_class(&transfer->urgency)]);
 }
 
 /** Start slices of the rail's lanes while any may start. Lanes without room at the
@@ -542,9 +512,9 @@ static int rail_run(struct sched *sched, struct rail_window *rail, struct list *
             if (contended)
                 deficit_update(rail, kind,
                                transfer_slice_bytes(transfer, transfer->next - 1));
-            if (transfer->is_flow)
-                flow_advance(rail, transfer);
             transfer_queue(sched, transfer);
+            if (transfer->round_robin)
+                flow_rotate(sched, transfer);
             continue;
         }
         sched->blocked |= start == RAIL_FULL;

@@ -1,27 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Urgency: one total order for everything that waits.
  *
- * Class first, then priority, then the older step, then the earlier submission, and among
- * the flows of one collective the tag. Of two numbers the smaller is the more urgent.
- * With rank and step left zero (TRYST_SCHED=fifo) the same queues are first come, first
- * served. */
+ * Class first, then priority, then the older step, then the earlier submission. Of two
+ * numbers the smaller is the more urgent. With rank and step left zero (TRYST_SCHED=fifo)
+ * the same queues are first come, first served. */
 #ifndef TRYST_CORE_URGENCY_H
 #define TRYST_CORE_URGENCY_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define URGENCY_TAG_ALL (UINT64_C(1) << 20)
-
 enum urgency_class { URGENCY_TRAINING, URGENCY_BACKGROUND, URGENCY_CLASSES };
 
 struct urgency {
     uint64_t rank; /* class and priority, from urgency_rank */
     uint64_t step;
-    /* number of the submission at this rank, times URGENCY_TAG_ALL, and for a flow the
-     * start tag of its next slice: how much of the flow has started, in
-     * 1 / URGENCY_TAG_ALL (commsched/sched/sched.c) */
-    uint64_t number;
+    uint64_t number; /* number of the submission at this rank */
 };
 
 static inline uint64_t urgency_rank(enum urgency_class kind, int32_t priority)

@@ -88,4 +88,20 @@ static inline bool urgent_remove(struct urgent_node *node)
     return list_remove(&node->node);
 }
 
+/* Move a node of the list behind the equally urgent nodes that follow it: its turn is
+ * over. */
+static inline void urgent_rotate(struct urgent_node *node)
+{
+    struct list_node *next = node->node.next;
+    if (!next || node->children.head.next) /* in no queue, or in the heap */
+        return;
+    const struct list_node *head = &node->queue->sorted.head;
+    while (next != head && !urgency_before(node->urgency, urgent_node_of(next)->urgency))
+        next = next->next;
+    if (next == node->node.next)
+        return;
+    (void)list_remove(&node->node);
+    list_insert_before(next, &node->node);
+}
+
 #endif

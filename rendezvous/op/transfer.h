@@ -136,11 +136,11 @@ struct transfer {
     uint64_t bytes;
     uint32_t slice_bytes;
     uint32_t slices;
-    uint32_t ready;  /**< slices with bytes to send: all, except for a flow */
-    uint32_t posted; /**< slices that the receiver has posted */
-    uint32_t next;   /**< first slice that has not started */
-    uint32_t upto;   /**< slices that the receiver has acknowledged */
-    bool is_flow;    /**< the flows of a collective share the rail by their sizes */
+    uint32_t ready;   /**< slices with bytes to send: all, except for a flow */
+    uint32_t posted;  /**< slices that the receiver has posted */
+    uint32_t next;    /**< first slice that has not started */
+    uint32_t upto;    /**< slices that the receiver has acknowledged */
+    bool round_robin; /**< a flow: equally urgent flows start slices in turn */
     /** The rate that a plan gives to all transfers of this kind on this lane together:
      *  slices start at the pace of the lane. 0: not planned; no slice waits for the
      *  pace. */

@@ -158,77 +158,21 @@ static void test_credit(void **state)
     end();
 }
 
-/* Flows of one size share the rail equally, on one lane and over its lanes. A less urgent
- * flow waits, and an ordinary transfer stays first. */
-static void test_flows_equal(void **state)
+/* Flows of one collective are equally urgent: they start slices in turn, on one lane and
+ * over the lanes of a rail. A less urgent flow waits, and an ordinary transfer stays
+ * first. */
+static void test_turns(void **state)
 {
     begin(100, 1000);
     for (int i = 0; i < 4; i++) {
         add_urgent(i, i == 2 ? 2 : 0, 30, 10, 0, urgent(i == 3, 7));
-        t.transfers[i].is_flow = i < 3;
+        t.transfers[i].round_robin = i < 3;
     }
     for (int i = 0; i < 4; i++)
         post(i, 3);
-    run("acbcabcabddd"); /* c is alone on its lane; a and b share one */
+    run("acbcacbabddd"); /* c is alone on its lane; a and b share one */
     for (int i = 0; i < 4; i++)
         credit(i, 3);
-    end();
-}
-
-/* Flows of one collective start slices in proportion to their sizes: they end together. */
-static void test_flows_shares(void **state)
-{
-    begin(1000, 2000);
-    static const uint64_t bytes[3] = {120, 40, 20};
-    for (int i = 0; i < 3; i++) {
-        add_urgent(i, i == 2 ? 2 : 0, bytes[i], 10, 0, urgent(0, 7));
-        t.transfers[i].is_flow = true;
-    }
-    for (int i = 0; i < 3; i++)
-        post(i, t.transfers[i].slices);
-    run("acbaaabaaacbaaabaa"); /* half of each after nine */
-    for (int i = 0; i < 3; i++)
-        credit(i, (int)t.transfers[i].slices);
-    end();
-}
-
-/* A flow that had nothing to start does not catch up with the other one. */
-static void test_flow_resumes(void **state)
-{
-    begin(1000, 2000);
-    for (int i = 0; i < 2; i++) {
-        add_urgent(i, 2 * i, 80, 10, 0, urgent(0, 7));
-        t.transfers[i].is_flow = true;
-    }
-    post(0, 4);
-    run("aaaa");
-    post(1, 8);
-    post(0, 8);
-    run("bababababbbb");
-    credit(0, 8);
-    credit(1, 8);
-    end();
-}
-
-/* The same collective in the next step begins anew: its flows share as in the step
- * before. */
-static void test_flows_of_steps(void **state)
-{
-    begin(1000, 2000);
-    for (int i = 0; i < 4; i++) {
-        struct urgency urgency = urgent(0, 7);
-        urgency.step = (uint64_t)(i / 2);
-        add_urgent(i, 0, i % 2 ? 40 : 80, 10, 0, urgency);
-        t.transfers[i].is_flow = true;
-    }
-    for (int i = 0; i < 2; i++)
-        post(i, t.transfers[i].slices);
-    run("ababaabaabaa");
-    for (int i = 2; i < 4; i++)
-        post(i, t.transfers[i].slices);
-    run("cdcdccdccdcc");
-    for (int i = 0; i < 4; i++)
-        credit(i, (int)t.transfers[i].slices);
     end();
 }
 
@@ -667,17 +611,15 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_decisions),      cmocka_unit_test(test_credit),
-        cmocka_unit_test(test_posted_later),   cmocka_unit_test(test_again),
-        cmocka_unit_test(test_remove),         cmocka_unit_test(test_remove_head),
-        cmocka_unit_test(test_preempts),       cmocka_unit_test(test_rail_order),
-        cmocka_unit_test(test_raise),          cmocka_unit_test(test_share),
-        cmocka_unit_test(test_overdraw),       cmocka_unit_test(test_away),
-        cmocka_unit_test(test_slow),           cmocka_unit_test(test_random),
-        cmocka_unit_test(test_no_memory),      cmocka_unit_test(test_held),
-        cmocka_unit_test(test_ready_later),    cmocka_unit_test(test_flows_equal),
-        cmocka_unit_test(test_flows_shares),   cmocka_unit_test(test_flow_resumes),
-        cmocka_unit_test(test_flows_of_steps),
+        cmocka_unit_test(test_decisions),    cmocka_unit_test(test_credit),
+        cmocka_unit_test(test_posted_later), cmocka_unit_test(test_again),
+        cmocka_unit_test(test_remove),       cmocka_unit_test(test_remove_head),
+        cmocka_unit_test(test_preempts),     cmocka_unit_test(test_rail_order),
+        cmocka_unit_test(test_raise),        cmocka_unit_test(test_share),
+        cmocka_unit_test(test_overdraw),     cmocka_unit_test(test_away),
+        cmocka_unit_test(test_slow),         cmocka_unit_test(test_random),
+        cmocka_unit_test(test_no_memory),    cmocka_unit_test(test_held),
+        cmocka_unit_test(test_ready_later),  cmocka_unit_test(test_turns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
