@@ -4,8 +4,8 @@
  *  engine includes nothing else of rendezvous but flows (protocol/flow.h) and op/ (op.h,
  *  above.h, dtype.h).
  */
-#ifndef RENDEZVOUS_COLL_OP_H
-#define RENDEZVOUS_COLL_OP_H
+#ifndef TRYST_RENDEZVOUS_COLL_OP_H
+#define TRYST_RENDEZVOUS_COLL_OP_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,8 +2,8 @@
 /** @file dump.h
  *  The text of tryst_dump (dump.c).
  */
-#ifndef RENDEZVOUS_DUMP_H
-#define RENDEZVOUS_DUMP_H
+#ifndef TRYST_RENDEZVOUS_DUMP_H
+#define TRYST_RENDEZVOUS_DUMP_H
 
 struct rendezvous;
 

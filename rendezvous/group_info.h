@@ -2,8 +2,8 @@
 /** @file group_info.h
  *  Queries on a group for users, and the engine's counters (group_info.c).
  */
-#ifndef RENDEZVOUS_GROUP_INFO_H
-#define RENDEZVOUS_GROUP_INFO_H
+#ifndef TRYST_RENDEZVOUS_GROUP_INFO_H
+#define TRYST_RENDEZVOUS_GROUP_INFO_H
 
 #include <stdint.h>
 

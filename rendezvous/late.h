@@ -3,8 +3,8 @@
  *  Operations that take long: the reason for their wait, deadlines, warnings. All in the
  *  progress domain.
  */
-#ifndef RENDEZVOUS_LATE_H
-#define RENDEZVOUS_LATE_H
+#ifndef TRYST_RENDEZVOUS_LATE_H
+#define TRYST_RENDEZVOUS_LATE_H
 
 #include <stddef.h>
 #include <stdint.h>

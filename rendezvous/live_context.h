@@ -3,8 +3,8 @@
  *  The live page (tryst/live.h) as the context opens, updates and closes it; written by
  *  live_gather.c.
  */
-#ifndef RENDEZVOUS_LIVE_CONTEXT_H
-#define RENDEZVOUS_LIVE_CONTEXT_H
+#ifndef TRYST_RENDEZVOUS_LIVE_CONTEXT_H
+#define TRYST_RENDEZVOUS_LIVE_CONTEXT_H
 
 #include <stdint.h>
 

@@ -3,8 +3,8 @@
  *  This rank in its group: joining and leaving (membership.c). All in the progress
  *  domain, except rendezvous_forked.
  */
-#ifndef RENDEZVOUS_MEMBERSHIP_H
-#define RENDEZVOUS_MEMBERSHIP_H
+#ifndef TRYST_RENDEZVOUS_MEMBERSHIP_H
+#define TRYST_RENDEZVOUS_MEMBERSHIP_H
 
 #include <stdbool.h>
 #include <stddef.h>

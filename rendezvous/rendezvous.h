@@ -5,8 +5,8 @@
  *  Domain: all functions are called by the thread that holds the context's progress lock,
  *  except rendezvous_owner, rendezvous_completions and rendezvous_eager_max.
  */
-#ifndef RENDEZVOUS_RENDEZVOUS_H
-#define RENDEZVOUS_RENDEZVOUS_H
+#ifndef TRYST_RENDEZVOUS_RENDEZVOUS_H
+#define TRYST_RENDEZVOUS_RENDEZVOUS_H
 
 #include <stdbool.h>
 #include <stdint.h>

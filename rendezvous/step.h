@@ -2,8 +2,8 @@
 /** @file step.h
  *  A step: the user's handle of a scope.
  */
-#ifndef RENDEZVOUS_STEP_H
-#define RENDEZVOUS_STEP_H
+#ifndef TRYST_RENDEZVOUS_STEP_H
+#define TRYST_RENDEZVOUS_STEP_H
 
 #include <stdatomic.h>
 

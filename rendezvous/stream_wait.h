@@ -2,8 +2,8 @@
 /** @file stream_wait.h
  *  Words in pinned memory that streams wait for (stream_wait.c). One set per engine.
  */
-#ifndef RENDEZVOUS_STREAM_WAIT_H
-#define RENDEZVOUS_STREAM_WAIT_H
+#ifndef TRYST_RENDEZVOUS_STREAM_WAIT_H
+#define TRYST_RENDEZVOUS_STREAM_WAIT_H
 
 #include "core/log/log.h"
 #include "tryst/types.h"

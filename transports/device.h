@@ -3,8 +3,8 @@
  *  Kinds of memory that come in a module, and how the context opens the handles of
  *  tryst/device.h (struct tryst_device: memory/memory_ops.h).
  */
-#ifndef TRANSPORTS_DEVICE_H
-#define TRANSPORTS_DEVICE_H
+#ifndef TRYST_TRANSPORTS_DEVICE_H
+#define TRYST_TRANSPORTS_DEVICE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -7,8 +7,8 @@
  *  from inside a call), and only the network misbehaves. So each error path above can be
  *  tested over the real transport, repeatably.
  */
-#ifndef TRANSPORTS_FAULT_H
-#define TRANSPORTS_FAULT_H
+#ifndef TRYST_TRANSPORTS_FAULT_H
+#define TRYST_TRANSPORTS_FAULT_H
 
 #include "transports/transport.h"
 

@@ -26,8 +26,8 @@
  *    clock_us=5000    set the rank's clock ahead by this, in traces and to its peers (0);
  *                     not a fault of transports, but part of the same script
  */
-#ifndef TRANSPORTS_FAULT_SCRIPT_H
-#define TRANSPORTS_FAULT_SCRIPT_H
+#ifndef TRYST_TRANSPORTS_FAULT_SCRIPT_H
+#define TRYST_TRANSPORTS_FAULT_SCRIPT_H
 
 #include <stdbool.h>
 #include <stdint.h>

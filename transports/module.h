@@ -12,8 +12,8 @@
  *  are never unloaded. Built-in transports receive the same table, so that both kinds are
  *  written alike.
  */
-#ifndef TRANSPORTS_MODULE_H
-#define TRANSPORTS_MODULE_H
+#ifndef TRYST_TRANSPORTS_MODULE_H
+#define TRYST_TRANSPORTS_MODULE_H
 
 #include <stdarg.h>
 #include <stddef.h>

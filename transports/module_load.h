@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file module_load.h
  *  The loader of modules (module.h). */
-#ifndef TRANSPORTS_MODULE_LOAD_H
-#define TRANSPORTS_MODULE_LOAD_H
+#ifndef TRYST_TRANSPORTS_MODULE_LOAD_H
+#define TRYST_TRANSPORTS_MODULE_LOAD_H
 
 #include "transports/module.h"
 

@@ -2,8 +2,8 @@
 /** @file reach.h
  *  The addresses at which a rank's listener can be dialled from here (reach.c).
  */
-#ifndef TRANSPORTS_REACH_H
-#define TRANSPORTS_REACH_H
+#ifndef TRYST_TRANSPORTS_REACH_H
+#define TRYST_TRANSPORTS_REACH_H
 
 #include "transports/link/link_listen.h"
 #include "transports/select.h"

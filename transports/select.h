@@ -6,8 +6,8 @@
  *  identities, and move on to the next one together when one proves unreachable. So
  *  nothing is negotiated.
  */
-#ifndef TRANSPORTS_SELECT_H
-#define TRANSPORTS_SELECT_H
+#ifndef TRYST_TRANSPORTS_SELECT_H
+#define TRYST_TRANSPORTS_SELECT_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -12,8 +12,8 @@
  *  this thread's mask and its alternate stack are as before. Used around dlopen and
  *  around calls that may start threads. Inline, because modules link no library of Tryst.
  */
-#ifndef TRANSPORTS_SIGNAL_GUARD_H
-#define TRANSPORTS_SIGNAL_GUARD_H
+#ifndef TRYST_TRANSPORTS_SIGNAL_GUARD_H
+#define TRYST_TRANSPORTS_SIGNAL_GUARD_H
 
 #include <link.h>
 #include <pthread.h>

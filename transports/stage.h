@@ -31,8 +31,8 @@
  *  Domain: the progress domain. The stage is a rail without endpoints: its owner calls
  *  progress and arm on it as on the others, so staged copies advance and bound the sleep.
  */
-#ifndef TRANSPORTS_STAGE_H
-#define TRANSPORTS_STAGE_H
+#ifndef TRYST_TRANSPORTS_STAGE_H
+#define TRYST_TRANSPORTS_STAGE_H
 
 #include "transports/memory/copy.h"
 #include "transports/memory/slots.h"

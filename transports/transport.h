@@ -44,8 +44,8 @@
  *  Statuses: TRYST_AGAIN means "no room now": nothing was taken, call again after
  *  progress.
  */
-#ifndef TRANSPORTS_TRANSPORT_H
-#define TRANSPORTS_TRANSPORT_H
+#ifndef TRYST_TRANSPORTS_TRANSPORT_H
+#define TRYST_TRANSPORTS_TRANSPORT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,8 +2,8 @@
 /** @file block_parts.h
  *  The parts of collectives of blocks.
  */
-#ifndef COMMSCHED_COLL_BLOCK_PARTS_H
-#define COMMSCHED_COLL_BLOCK_PARTS_H
+#ifndef TRYST_COMMSCHED_COLL_BLOCK_PARTS_H
+#define TRYST_COMMSCHED_COLL_BLOCK_PARTS_H
 
 #include "run.h"
 

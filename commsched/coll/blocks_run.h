@@ -2,8 +2,8 @@
 /** @file blocks_run.h
  *  One start of a collective of blocks: its tensors and the memory of its parts.
  */
-#ifndef COMMSCHED_COLL_BLOCKS_RUN_H
-#define COMMSCHED_COLL_BLOCKS_RUN_H
+#ifndef TRYST_COMMSCHED_COLL_BLOCKS_RUN_H
+#define TRYST_COMMSCHED_COLL_BLOCKS_RUN_H
 
 #include "run.h"
 

@@ -2,8 +2,8 @@
 /** @file cache.h
  *  One-shot collectives, kept prepared.
  */
-#ifndef COMMSCHED_COLL_CACHE_H
-#define COMMSCHED_COLL_CACHE_H
+#ifndef TRYST_COMMSCHED_COLL_CACHE_H
+#define TRYST_COMMSCHED_COLL_CACHE_H
 
 #include "run.h"
 

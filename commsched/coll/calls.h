@@ -2,8 +2,8 @@
 /** @file calls.h
  *  Functions that the public calls share.
  */
-#ifndef COMMSCHED_COLL_CALLS_H
-#define COMMSCHED_COLL_CALLS_H
+#ifndef TRYST_COMMSCHED_COLL_CALLS_H
+#define TRYST_COMMSCHED_COLL_CALLS_H
 
 #include <stdbool.h>
 

@@ -2,8 +2,8 @@
 /** @file coll.h
  *  The engine of collectives of one context: context/ opens it, rendezvous drives it.
  */
-#ifndef COMMSCHED_COLL_COLL_H
-#define COMMSCHED_COLL_COLL_H
+#ifndef TRYST_COMMSCHED_COLL_COLL_H
+#define TRYST_COMMSCHED_COLL_COLL_H
 
 #include "commsched/coll/tree/plan.h"
 #include "core/config/config.h"

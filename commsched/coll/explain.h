@@ -2,8 +2,8 @@
 /** @file explain.h
  *  The text of a failed collective, and the search for a missing neighbour.
  */
-#ifndef COMMSCHED_COLL_EXPLAIN_H
-#define COMMSCHED_COLL_EXPLAIN_H
+#ifndef TRYST_COMMSCHED_COLL_EXPLAIN_H
+#define TRYST_COMMSCHED_COLL_EXPLAIN_H
 
 #include "run.h"
 

@@ -2,8 +2,8 @@
 /** @file hooks.h
  *  The hooks of a collective's flows, by the flow's position in its tree (run.h).
  */
-#ifndef COMMSCHED_COLL_HOOKS_H
-#define COMMSCHED_COLL_HOOKS_H
+#ifndef TRYST_COMMSCHED_COLL_HOOKS_H
+#define TRYST_COMMSCHED_COLL_HOOKS_H
 
 #include "run.h"
 

@@ -3,8 +3,8 @@
  *  The parts of a collective that is being prepared: each part is a range of elements on
  *  one tree, or between two ranks.
  */
-#ifndef COMMSCHED_COLL_PARTS_H
-#define COMMSCHED_COLL_PARTS_H
+#ifndef TRYST_COMMSCHED_COLL_PARTS_H
+#define TRYST_COMMSCHED_COLL_PARTS_H
 
 #include "commsched/coll/tree/edges.h"
 #include "run.h"

@@ -2,8 +2,8 @@
 /** @file prepare.h
  *  Prepared collectives, and the memory of their runs.
  */
-#ifndef COMMSCHED_COLL_PREPARE_H
-#define COMMSCHED_COLL_PREPARE_H
+#ifndef TRYST_COMMSCHED_COLL_PREPARE_H
+#define TRYST_COMMSCHED_COLL_PREPARE_H
 
 #include "run.h"
 

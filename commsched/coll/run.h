@@ -10,8 +10,8 @@
  *  The flows of a tree are in this order: up from each child, up to the parent, down from
  *  the parent, down to each child. Some kinds lack some of these (tryst_coll_kind).
  */
-#ifndef COMMSCHED_COLL_RUN_H
-#define COMMSCHED_COLL_RUN_H
+#ifndef TRYST_COMMSCHED_COLL_RUN_H
+#define TRYST_COMMSCHED_COLL_RUN_H
 
 #include <pthread.h>
 #include <stdatomic.h>

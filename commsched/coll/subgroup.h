@@ -2,8 +2,8 @@
 /** @file subgroup.h
  *  Some ranks of a group, and the plan of their collectives.
  */
-#ifndef COMMSCHED_COLL_SUBGROUP_H
-#define COMMSCHED_COLL_SUBGROUP_H
+#ifndef TRYST_COMMSCHED_COLL_SUBGROUP_H
+#define TRYST_COMMSCHED_COLL_SUBGROUP_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

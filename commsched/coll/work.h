@@ -2,8 +2,8 @@
 /** @file work.h
  *  The arithmetic of a tree, and the updates of its flows.
  */
-#ifndef COMMSCHED_COLL_WORK_H
-#define COMMSCHED_COLL_WORK_H
+#ifndef TRYST_COMMSCHED_COLL_WORK_H
+#define TRYST_COMMSCHED_COLL_WORK_H
 
 #include "run.h"
 

@@ -2,8 +2,8 @@
 /** @file context.h
  *  The parts of a context that only this folder uses; context.c opens and closes them.
  */
-#ifndef COMMSCHED_CONTEXT_CONTEXT_H
-#define COMMSCHED_CONTEXT_CONTEXT_H
+#ifndef TRYST_COMMSCHED_CONTEXT_CONTEXT_H
+#define TRYST_COMMSCHED_CONTEXT_CONTEXT_H
 
 #include "commsched/progress/ctx.h"
 #include "core/text/err.h"

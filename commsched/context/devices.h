@@ -2,8 +2,8 @@
 /** @file devices.h
  *  Starts a device's module, driver and context in a separate thread.
  */
-#ifndef COMMSCHED_CONTEXT_DEVICES_H
-#define COMMSCHED_CONTEXT_DEVICES_H
+#ifndef TRYST_COMMSCHED_CONTEXT_DEVICES_H
+#define TRYST_COMMSCHED_CONTEXT_DEVICES_H
 
 #include <pthread.h>
 

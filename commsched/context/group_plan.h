@@ -25,8 +25,8 @@
  *  A failure of one rank fails all ranks; its text names the ranks and the numbers that
  *  differ.
  */
-#ifndef COMMSCHED_CONTEXT_GROUP_PLAN_H
-#define COMMSCHED_CONTEXT_GROUP_PLAN_H
+#ifndef TRYST_COMMSCHED_CONTEXT_GROUP_PLAN_H
+#define TRYST_COMMSCHED_CONTEXT_GROUP_PLAN_H
 
 #include "core/text/err.h"
 #include "plan_take.h"

@@ -22,8 +22,8 @@
  *  so a reader of ENDED finds the submission in the queue, and after LEFT the thread
  *  touches neither the engine nor its poller.
  */
-#ifndef COMMSCHED_CONTEXT_OPENER_H
-#define COMMSCHED_CONTEXT_OPENER_H
+#ifndef TRYST_COMMSCHED_CONTEXT_OPENER_H
+#define TRYST_COMMSCHED_CONTEXT_OPENER_H
 
 #include <pthread.h>
 #include <stdbool.h>

@@ -3,8 +3,8 @@
  *  One rank's part of the plan of a group's collectives, copied from the compiled plan of
  *  all ranks.
  */
-#ifndef COMMSCHED_CONTEXT_PLAN_TAKE_H
-#define COMMSCHED_CONTEXT_PLAN_TAKE_H
+#ifndef TRYST_COMMSCHED_CONTEXT_PLAN_TAKE_H
+#define TRYST_COMMSCHED_CONTEXT_PLAN_TAKE_H
 
 #include <stdint.h>
 

@@ -3,8 +3,8 @@
  *  The rails of a context: for each transport one worker per interface, opened when the
  *  first peer needs the transport.
  */
-#ifndef COMMSCHED_CONTEXT_RAILS_H
-#define COMMSCHED_CONTEXT_RAILS_H
+#ifndef TRYST_COMMSCHED_CONTEXT_RAILS_H
+#define TRYST_COMMSCHED_CONTEXT_RAILS_H
 
 #include "core/text/err.h"
 #include "transports/link/link_listen.h"

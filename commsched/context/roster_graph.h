@@ -17,8 +17,8 @@
  *    since a memory link would hide the rate of a fast NIC.
  *  - Latencies are unknown, as for machines read from hwloc.
  */
-#ifndef COMMSCHED_CONTEXT_ROSTER_GRAPH_H
-#define COMMSCHED_CONTEXT_ROSTER_GRAPH_H
+#ifndef TRYST_COMMSCHED_CONTEXT_ROSTER_GRAPH_H
+#define TRYST_COMMSCHED_CONTEXT_ROSTER_GRAPH_H
 
 #include <stdbool.h>
 

@@ -2,8 +2,8 @@
 /** @file ack_timer.h
  *  The thread that sends delayed acknowledgements (ack_timer.c).
  */
-#ifndef COMMSCHED_PROGRESS_ACK_TIMER_H
-#define COMMSCHED_PROGRESS_ACK_TIMER_H
+#ifndef TRYST_COMMSCHED_PROGRESS_ACK_TIMER_H
+#define TRYST_COMMSCHED_PROGRESS_ACK_TIMER_H
 
 #include <pthread.h>
 #include <stdbool.h>

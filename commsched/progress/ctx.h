@@ -2,8 +2,8 @@
 /** @file ctx.h
  *  The context as the files of commsched see it; context/context.c opens its parts.
  */
-#ifndef COMMSCHED_PROGRESS_CTX_H
-#define COMMSCHED_PROGRESS_CTX_H
+#ifndef TRYST_COMMSCHED_PROGRESS_CTX_H
+#define TRYST_COMMSCHED_PROGRESS_CTX_H
 
 #include "ack_timer.h"
 #include "core/config/config.h"

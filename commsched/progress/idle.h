@@ -16,8 +16,8 @@
  *  Each event restarts the spin. This header reads neither clock nor descriptors, so
  *  tests check it as a table (tests/commsched/test_idle.c).
  */
-#ifndef COMMSCHED_IDLE_H
-#define COMMSCHED_IDLE_H
+#ifndef TRYST_COMMSCHED_PROGRESS_IDLE_H
+#define TRYST_COMMSCHED_PROGRESS_IDLE_H
 
 #include <stdbool.h>
 #include <stdint.h>

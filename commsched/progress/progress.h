@@ -2,8 +2,8 @@
 /** @file progress.h
  *  Which thread drives the engine, and how the other threads wait (progress.c).
  */
-#ifndef COMMSCHED_PROGRESS_PROGRESS_H
-#define COMMSCHED_PROGRESS_PROGRESS_H
+#ifndef TRYST_COMMSCHED_PROGRESS_PROGRESS_H
+#define TRYST_COMMSCHED_PROGRESS_PROGRESS_H
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -2,8 +2,8 @@
 /** @file thread.h
  *  The background thread, and how the library creates threads.
  */
-#ifndef COMMSCHED_PROGRESS_THREAD_H
-#define COMMSCHED_PROGRESS_THREAD_H
+#ifndef TRYST_COMMSCHED_PROGRESS_THREAD_H
+#define TRYST_COMMSCHED_PROGRESS_THREAD_H
 
 #include <pthread.h>
 #include <time.h>

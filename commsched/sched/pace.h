@@ -48,8 +48,8 @@
  *  Pure: reads no clock and allocates nothing. tests/commsched/test_pace.c checks the
  *  pace against a link in virtual time.
  */
-#ifndef COMMSCHED_SCHED_PACE_H
-#define COMMSCHED_SCHED_PACE_H
+#ifndef TRYST_COMMSCHED_SCHED_PACE_H
+#define TRYST_COMMSCHED_SCHED_PACE_H
 
 #include "rendezvous/op/transfer.h"
 

@@ -29,8 +29,8 @@
  *  The cost of a slice is not estimated: at 1.3 ms of bandwidth, 13 us of it
  *  are 1 %.
  */
-#ifndef COMMSCHED_SCHED_PATH_H
-#define COMMSCHED_SCHED_PATH_H
+#ifndef TRYST_COMMSCHED_SCHED_PATH_H
+#define TRYST_COMMSCHED_SCHED_PATH_H
 
 #include "rendezvous/op/transfer.h"
 

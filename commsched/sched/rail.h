@@ -15,8 +15,8 @@
  *  than their paths hold when all send at once. TRYST_RAIL_WINDOW_BYTES sets a window for
  *  this case.
  */
-#ifndef COMMSCHED_SCHED_RAIL_H
-#define COMMSCHED_SCHED_RAIL_H
+#ifndef TRYST_COMMSCHED_SCHED_RAIL_H
+#define TRYST_COMMSCHED_SCHED_RAIL_H
 
 #include <stdint.h>
 

@@ -25,8 +25,8 @@
  *  With rank and step of every urgency zero (TRYST_SCHED=fifo) transfers start in the
  *  order of submission.
  */
-#ifndef COMMSCHED_SCHED_H
-#define COMMSCHED_SCHED_H
+#ifndef TRYST_COMMSCHED_SCHED_SCHED_H
+#define TRYST_COMMSCHED_SCHED_SCHED_H
 
 #include "core/log/trace.h"
 #include "core/os/clock.h"

@@ -6,8 +6,8 @@
  * refused value changes nothing. The context reads or receives a config and passes it
  * down.
  * Threads: one at a time while values change; any number may read. */
-#ifndef TRYST_CORE_CONFIG_H
-#define TRYST_CORE_CONFIG_H
+#ifndef TRYST_CORE_CONFIG_CONFIG_H
+#define TRYST_CORE_CONFIG_CONFIG_H
 
 #include <stdbool.h>
 #include <stddef.h>

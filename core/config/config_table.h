@@ -21,8 +21,8 @@
  *            STRING: the form, for people; "": any text
  *   flags    CONFIG_AGREED  must be equal on all ranks: part of the handshake's digest
  *            CONFIG_SECRET  never printed */
-#ifndef TRYST_CORE_CONFIG_TABLE_H
-#define TRYST_CORE_CONFIG_TABLE_H
+#ifndef TRYST_CORE_CONFIG_CONFIG_TABLE_H
+#define TRYST_CORE_CONFIG_CONFIG_TABLE_H
 
 /* clang-format off */
 #define CONFIG_TABLE(X)                                                                  \

@@ -4,8 +4,8 @@
  * One idea: a value is a 64-bit number whatever its type (a string's is its hash), so the
  * config, the digest and the comparison between ranks treat all rows alike. Private to
  * core/: config.c and its tests. */
-#ifndef TRYST_CORE_CONFIG_VALUE_H
-#define TRYST_CORE_CONFIG_VALUE_H
+#ifndef TRYST_CORE_CONFIG_CONFIG_VALUE_H
+#define TRYST_CORE_CONFIG_CONFIG_VALUE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -6,8 +6,8 @@
  * never mix. The code that *decides* an error logs it, once. Invariant: errno is
  * unchanged; nothing is allocated; nothing goes to stdout; a line is UTF-8 without
  * control characters, whatever its arguments are. */
-#ifndef TRYST_CORE_LOG_H
-#define TRYST_CORE_LOG_H
+#ifndef TRYST_CORE_LOG_LOG_H
+#define TRYST_CORE_LOG_LOG_H
 
 #include <stdarg.h>
 #include <stdatomic.h>

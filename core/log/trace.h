@@ -9,8 +9,8 @@
  *
  * `name`, the labels and the texts among the arguments are pointers to strings that
  * outlive the trace: literals, or texts from trace_text. */
-#ifndef TRYST_CORE_TRACE_H
-#define TRYST_CORE_TRACE_H
+#ifndef TRYST_CORE_LOG_TRACE_H
+#define TRYST_CORE_LOG_TRACE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,8 +2,8 @@
 /** @file trace_json.h
  *  A trace as JSON, for chrome://tracing and Perfetto.
  */
-#ifndef CORE_TRACE_JSON_H
-#define CORE_TRACE_JSON_H
+#ifndef TRYST_CORE_LOG_TRACE_JSON_H
+#define TRYST_CORE_LOG_TRACE_JSON_H
 
 #include <stdio.h>
 

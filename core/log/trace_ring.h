@@ -4,8 +4,8 @@
  * Invariant: a ring is written by the one thread named in it. The list of rings only
  * grows at its head until the trace closes, so it may be walked without the lock once the
  * head was read under the lock. */
-#ifndef TRYST_CORE_TRACE_RING_H
-#define TRYST_CORE_TRACE_RING_H
+#ifndef TRYST_CORE_LOG_TRACE_RING_H
+#define TRYST_CORE_LOG_TRACE_RING_H
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -2,8 +2,8 @@
 /** @file trace_text.h
  *  Texts that a trace keeps.
  */
-#ifndef CORE_TRACE_TEXT_H
-#define CORE_TRACE_TEXT_H
+#ifndef TRYST_CORE_LOG_TRACE_TEXT_H
+#define TRYST_CORE_LOG_TRACE_TEXT_H
 
 struct trace;
 

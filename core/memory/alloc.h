@@ -6,8 +6,8 @@
  * survive. Invariant: when everything that was opened has been closed, both live counters
  * have their earlier values. The path of a small message takes objects from pools
  * (pool.h) and calls nothing here. */
-#ifndef TRYST_CORE_ALLOC_H
-#define TRYST_CORE_ALLOC_H
+#ifndef TRYST_CORE_MEMORY_ALLOC_H
+#define TRYST_CORE_MEMORY_ALLOC_H
 
 #include <stdbool.h>
 #include <stddef.h>

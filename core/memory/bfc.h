@@ -22,8 +22,8 @@
  *
  *  No locks: the caller serialises.
  */
-#ifndef TRYST_CORE_BFC_H
-#define TRYST_CORE_BFC_H
+#ifndef TRYST_CORE_MEMORY_BFC_H
+#define TRYST_CORE_MEMORY_BFC_H
 
 #include <stdbool.h>
 #include <stddef.h>

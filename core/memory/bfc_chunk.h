@@ -4,8 +4,8 @@
  * By size: one list for each quarter of a power of two, sorted by size and then by
  * address, and one bit for each list that is not empty. The first chunk that fits, from
  * the list of the requested size on, is therefore the best fit. */
-#ifndef TRYST_CORE_BFC_CHUNK_H
-#define TRYST_CORE_BFC_CHUNK_H
+#ifndef TRYST_CORE_MEMORY_BFC_CHUNK_H
+#define TRYST_CORE_MEMORY_BFC_CHUNK_H
 
 #include "core/memory/bfc.h"
 #include "core/memory/hash_table.h"

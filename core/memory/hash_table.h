@@ -8,8 +8,8 @@
  * its own, so ids need no comparison. Invariant: a node is in the bucket that the lower
  * bits of its hash name. A table has a pointer into itself, so it must not be moved after
  * hash_table_init. No locks: the caller owns the table. */
-#ifndef TRYST_CORE_HASH_TABLE_H
-#define TRYST_CORE_HASH_TABLE_H
+#ifndef TRYST_CORE_MEMORY_HASH_TABLE_H
+#define TRYST_CORE_MEMORY_HASH_TABLE_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -6,8 +6,8 @@
  * sentinel. Invariant: a node's `next` is NULL exactly when the node is in no list (a
  * zeroed node is in none), so the node alone shows whether it is listed, and a second
  * removal does no harm. No locks: the caller owns the list. */
-#ifndef TRYST_CORE_LIST_H
-#define TRYST_CORE_LIST_H
+#ifndef TRYST_CORE_MEMORY_LIST_H
+#define TRYST_CORE_MEMORY_LIST_H
 
 #include <assert.h>
 #include <stdbool.h>

@@ -23,8 +23,8 @@
  * is Dekker's pattern and needs all four accesses seq_cst, which is why the push and
  * mpsc_empty are (on x86 at no cost: the swap is a full barrier). Either the producer
  * reads the flag, or the consumer finds the node. */
-#ifndef TRYST_CORE_MPSC_H
-#define TRYST_CORE_MPSC_H
+#ifndef TRYST_CORE_MEMORY_MPSC_H
+#define TRYST_CORE_MEMORY_MPSC_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

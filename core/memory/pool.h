@@ -6,8 +6,8 @@
  * the pool closes. A warm pool therefore never allocates, and hands out the object that
  * is most likely in cache. Invariant: objects out + objects free = objects in all chunks
  * (pool_is_valid). */
-#ifndef TRYST_CORE_POOL_H
-#define TRYST_CORE_POOL_H
+#ifndef TRYST_CORE_MEMORY_POOL_H
+#define TRYST_CORE_MEMORY_POOL_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,8 +4,8 @@
  * Class first, then priority, then the older step, then the earlier submission. Of two
  * numbers the smaller is the more urgent. With rank and step left zero (TRYST_SCHED=fifo)
  * the same queues are first come, first served. */
-#ifndef TRYST_CORE_URGENCY_H
-#define TRYST_CORE_URGENCY_H
+#ifndef TRYST_CORE_MEMORY_URGENCY_H
+#define TRYST_CORE_MEMORY_URGENCY_H
 
 #include <stdbool.h>
 #include <stdint.h>

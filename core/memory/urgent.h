@@ -9,8 +9,8 @@
  * Invariant: the list is sorted; equally urgent nodes leave in the order of arrival,
  * except nodes in the heap. A zeroed node is in no queue. An urgency does not change
  * while its node is in a queue. No locks: the caller owns the queue. */
-#ifndef TRYST_CORE_URGENT_H
-#define TRYST_CORE_URGENT_H
+#ifndef TRYST_CORE_MEMORY_URGENT_H
+#define TRYST_CORE_MEMORY_URGENT_H
 
 #include "core/memory/list.h"
 #include "core/memory/urgency.h"

@@ -4,8 +4,8 @@
  * One idea: code that needs the time takes a `const struct clock *`, where NULL is the
  * machine's own monotonic clock, so schedulers, deadlines and rate limits run on a fake
  * clock in tests. Invariant: a clock never goes back. */
-#ifndef TRYST_CORE_CLOCK_H
-#define TRYST_CORE_CLOCK_H
+#ifndef TRYST_CORE_OS_CLOCK_H
+#define TRYST_CORE_OS_CLOCK_H
 
 #include <stdint.h>
 

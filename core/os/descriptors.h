@@ -7,8 +7,8 @@
  * stays open. Modules call this file through their host table before they call a library
  * that aborts without a descriptor; other code calls it after a failure, for the
  * message. */
-#ifndef TRYST_CORE_DESCRIPTORS_H
-#define TRYST_CORE_DESCRIPTORS_H
+#ifndef TRYST_CORE_OS_DESCRIPTORS_H
+#define TRYST_CORE_OS_DESCRIPTORS_H
 
 #include <stdbool.h>
 

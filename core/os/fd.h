@@ -10,8 +10,8 @@
  * 2, and close-on-exec where it was moved; errno is that of the call. Inline, because
  * modules do not link this library. tests/build/descriptors.sh finds calls outside
  * FD_MAKE. */
-#ifndef TRYST_CORE_FD_H
-#define TRYST_CORE_FD_H
+#ifndef TRYST_CORE_OS_FD_H
+#define TRYST_CORE_OS_FD_H
 
 #include <dirent.h>
 #include <errno.h>

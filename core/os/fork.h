@@ -7,8 +7,8 @@
  * from it; the handlers run in the child before fork() returns there, each once per fork.
  * vfork, posix_spawn and raw clone run no handlers; they lead to exec, and the library's
  * descriptors are close-on-exec. */
-#ifndef TRYST_CORE_FORK_H
-#define TRYST_CORE_FORK_H
+#ifndef TRYST_CORE_OS_FORK_H
+#define TRYST_CORE_OS_FORK_H
 
 #include <stdatomic.h>
 #include <stdint.h>

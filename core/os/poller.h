@@ -8,8 +8,8 @@
  *
  *  Threads: all calls are made by the thread that progresses, except poller_wake.
  */
-#ifndef CORE_POLLER_H
-#define CORE_POLLER_H
+#ifndef TRYST_CORE_OS_POLLER_H
+#define TRYST_CORE_OS_POLLER_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

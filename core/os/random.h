@@ -4,8 +4,8 @@
  * One idea: a test, a schedule or an initialisation names its seed and gets the same
  * stream on every machine; tokens and nonces never come from that stream. Invariant: the
  * streams are the same in every version (a test pins their first values). */
-#ifndef TRYST_CORE_RANDOM_H
-#define TRYST_CORE_RANDOM_H
+#ifndef TRYST_CORE_OS_RANDOM_H
+#define TRYST_CORE_OS_RANDOM_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -4,8 +4,8 @@
  * One idea: the signal is blocked in this thread during the write, and removed from the
  * queue if the write raised it. Invariant: mask and pending signals of the thread are as
  * before. send has MSG_NOSIGNAL and needs no guard. */
-#ifndef TRYST_CORE_SIGPIPE_H
-#define TRYST_CORE_SIGPIPE_H
+#ifndef TRYST_CORE_OS_SIGPIPE_H
+#define TRYST_CORE_OS_SIGPIPE_H
 
 #include <errno.h>
 #include <pthread.h>

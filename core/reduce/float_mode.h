@@ -4,8 +4,8 @@
  *  nearest, subnormal numbers kept, no traps. A thread may have another mode, because the
  *  program was linked with -ffast-math or has called fesetround.
  */
-#ifndef CORE_REDUCE_FLOAT_MODE_H
-#define CORE_REDUCE_FLOAT_MODE_H
+#ifndef TRYST_CORE_REDUCE_FLOAT_MODE_H
+#define TRYST_CORE_REDUCE_FLOAT_MODE_H
 
 #include <stdint.h>
 

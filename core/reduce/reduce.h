@@ -8,8 +8,8 @@
  *  whatever rounding mode and flush-to-zero mode the thread has, and restores the
  *  thread's mode.
  */
-#ifndef CORE_REDUCE_H
-#define CORE_REDUCE_H
+#ifndef TRYST_CORE_REDUCE_REDUCE_H
+#define TRYST_CORE_REDUCE_REDUCE_H
 
 #include <stddef.h>
 

@@ -4,8 +4,8 @@
  *  so that compilers vectorise them, and division of integers by one divisor.
  *  reduce_reference.c computes the same by other means, and tests compare the two.
  */
-#ifndef CORE_REDUCE_ELEMENT_H
-#define CORE_REDUCE_ELEMENT_H
+#ifndef TRYST_CORE_REDUCE_REDUCE_ELEMENT_H
+#define TRYST_CORE_REDUCE_REDUCE_ELEMENT_H
 
 #include <stdbool.h>
 #include <stdint.h>

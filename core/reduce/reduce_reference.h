@@ -3,8 +3,8 @@
  *  Reductions element by element, as the manual words them. Only tests compile this file:
  *  the kernels must give the same results, bit for bit.
  */
-#ifndef CORE_REDUCE_REFERENCE_H
-#define CORE_REDUCE_REFERENCE_H
+#ifndef TRYST_CORE_REDUCE_REDUCE_REFERENCE_H
+#define TRYST_CORE_REDUCE_REDUCE_REFERENCE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -3,8 +3,8 @@
  *  The kernels for each set of instructions, from which reduce.c chooses. Private to
  *  core/reduce and its tests.
  */
-#ifndef CORE_REDUCE_VARIANT_H
-#define CORE_REDUCE_VARIANT_H
+#ifndef TRYST_CORE_REDUCE_REDUCE_VARIANT_H
+#define TRYST_CORE_REDUCE_REDUCE_VARIANT_H
 
 #include <stdbool.h>
 

@@ -5,8 +5,8 @@
  * code between it and the user only passes the record on. Used by open, configuration and
  * bootstrap, where a bare status explains too little.
  * Invariant: `text` is always a terminated string; `status` is TRYST_OK until err_set. */
-#ifndef TRYST_CORE_ERR_H
-#define TRYST_CORE_ERR_H
+#ifndef TRYST_CORE_TEXT_ERR_H
+#define TRYST_CORE_TEXT_ERR_H
 
 #include "tryst/status.h"
 

@@ -5,8 +5,8 @@
  * mistakes, not against malice.
  * Invariant: values are equal on all supported machines (little-endian, seed 0), so they
  * may be compared between ranks and kept in files. */
-#ifndef TRYST_CORE_HASH_H
-#define TRYST_CORE_HASH_H
+#ifndef TRYST_CORE_TEXT_HASH_H
+#define TRYST_CORE_TEXT_HASH_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Suggestions of a known name for a mistyped one ("did you mean"). */
-#ifndef TRYST_CORE_NEAREST_H
-#define TRYST_CORE_NEAREST_H
+#ifndef TRYST_CORE_TEXT_NEAREST_H
+#define TRYST_CORE_TEXT_NEAREST_H
 
 #include <stddef.h>
 

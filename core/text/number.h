@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole numbers in text, independent of the locale and of errno: decimal digits only, no
  * sign, no blank; a number of more than 64 bits is refused. */
-#ifndef TRYST_CORE_NUMBER_H
-#define TRYST_CORE_NUMBER_H
+#ifndef TRYST_CORE_TEXT_NUMBER_H
+#define TRYST_CORE_TEXT_NUMBER_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -4,8 +4,8 @@
  *
  * One idea: only these functions and sized.h compare a struct_size. Invariant: a refusal
  * changes nothing but `err`. */
-#ifndef TRYST_CORE_PARAMS_H
-#define TRYST_CORE_PARAMS_H
+#ifndef TRYST_CORE_TEXT_PARAMS_H
+#define TRYST_CORE_TEXT_PARAMS_H
 
 #include <stddef.h>
 

@@ -5,8 +5,8 @@
  * One idea: the code that refuses writes the sentence and returns the status in one
  * expression, so no refusal lacks a sentence, and no public call needs a buffer for it.
  * Invariant: the sentence names the argument, its value and what is allowed. */
-#ifndef TRYST_CORE_REFUSE_H
-#define TRYST_CORE_REFUSE_H
+#ifndef TRYST_CORE_TEXT_REFUSE_H
+#define TRYST_CORE_TEXT_REFUSE_H
 
 #include "core/text/err.h"
 #include "tryst/status.h"

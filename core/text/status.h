@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Predicates over statuses; names and texts are public (tryst/tryst.h). */
-#ifndef TRYST_CORE_STATUS_H
-#define TRYST_CORE_STATUS_H
+#ifndef TRYST_CORE_TEXT_STATUS_H
+#define TRYST_CORE_TEXT_STATUS_H
 
 #include <stdbool.h>
 

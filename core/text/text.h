@@ -5,8 +5,8 @@
  * safe once, where it is read: printable UTF-8 stays, every other byte becomes \xHH.
  * Invariant: the result is valid UTF-8 without control characters (C0, DEL, C1), and
  * making it safe again changes nothing, so a text may pass through many ranks. */
-#ifndef TRYST_CORE_TEXT_H
-#define TRYST_CORE_TEXT_H
+#ifndef TRYST_CORE_TEXT_TEXT_H
+#define TRYST_CORE_TEXT_TEXT_H
 
 #include <stddef.h>
 

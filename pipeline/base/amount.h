@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Formats bytes for people. */
-#ifndef PIPELINE_AMOUNT_H
-#define PIPELINE_AMOUNT_H
+#ifndef TRYST_PIPELINE_BASE_AMOUNT_H
+#define TRYST_PIPELINE_BASE_AMOUNT_H
 
 #include <stdint.h>
 #include <stdio.h>

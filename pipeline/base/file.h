@@ -3,8 +3,8 @@
  *
  * A program may close descriptors 0 to 2 and still write to them: its text would go into
  * the file. core/os/fd.h does the same for libtryst, and cannot be included here. */
-#ifndef PIPELINE_BASE_FILE_H
-#define PIPELINE_BASE_FILE_H
+#ifndef TRYST_PIPELINE_BASE_FILE_H
+#define TRYST_PIPELINE_BASE_FILE_H
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Allocates aligned, zeroed memory for weights and activations. */
-#ifndef PIPELINE_MEMORY_H
-#define PIPELINE_MEMORY_H
+#ifndef TRYST_PIPELINE_BASE_MEMORY_H
+#define TRYST_PIPELINE_BASE_MEMORY_H
 
 #include <stdint.h>
 #include <stdlib.h>

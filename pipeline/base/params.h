@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads the callers' structs, of any version (tryst/sized.h), and writes the sentence for
  * those that are refused. */
-#ifndef PIPELINE_PARAMS_H
-#define PIPELINE_PARAMS_H
+#ifndef TRYST_PIPELINE_BASE_PARAMS_H
+#define TRYST_PIPELINE_BASE_PARAMS_H
 
 #include "refuse.h"
 

@@ -2,8 +2,8 @@
 /* Seeded numbers by position: number i of a stream is a pure function of the stream's
  * name and i, so any rank can compute any number alone. pipeline/model/README.md has the
  * formula. */
-#ifndef PIPELINE_RANDOM_H
-#define PIPELINE_RANDOM_H
+#ifndef TRYST_PIPELINE_BASE_RANDOM_H
+#define TRYST_PIPELINE_BASE_RANDOM_H
 
 #include <stdint.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Refuses a public call: sets the sentence of tryst_last_error, and has the status as its
  * value. */
-#ifndef PIPELINE_REFUSE_H
-#define PIPELINE_REFUSE_H
+#ifndef TRYST_PIPELINE_BASE_REFUSE_H
+#define TRYST_PIPELINE_BASE_REFUSE_H
 
 #include <tryst/types.h>
 

@@ -3,8 +3,8 @@
  *
  * A text that does not fit is cut and stays terminated; a NULL or empty buffer drops all
  * text. A complete error text goes to tryst_last_error_set. */
-#ifndef TRYST_PIPELINE_TEXT_H
-#define TRYST_PIPELINE_TEXT_H
+#ifndef TRYST_PIPELINE_BASE_TEXT_H
+#define TRYST_PIPELINE_BASE_TEXT_H
 
 #include <stdarg.h>
 #include <stdio.h>

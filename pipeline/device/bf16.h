@@ -3,8 +3,8 @@
  * does.
  *
  * The reference (C) and the kernels (CUDA C++) include this file, so both round alike. */
-#ifndef PIPELINE_DEVICE_BF16_H
-#define PIPELINE_DEVICE_BF16_H
+#ifndef TRYST_PIPELINE_DEVICE_BF16_H
+#define TRYST_PIPELINE_DEVICE_BF16_H
 
 #include <stdint.h>
 #include <string.h>

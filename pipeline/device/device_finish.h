@@ -4,8 +4,8 @@
  *
  * Called between the row's enter and leave, by one thread: while a stage opens, visits
  * parameters or closes. */
-#ifndef PIPELINE_DEVICE_FINISH_H
-#define PIPELINE_DEVICE_FINISH_H
+#ifndef TRYST_PIPELINE_DEVICE_DEVICE_FINISH_H
+#define TRYST_PIPELINE_DEVICE_DEVICE_FINISH_H
 
 #include "device_kernels.h"
 

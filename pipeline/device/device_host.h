@@ -3,8 +3,8 @@
  * returns. So both lanes are one, events have always passed, and only an allocation can
  * fail.
  * device_kernels.h documents the functions. */
-#ifndef PIPELINE_DEVICE_HOST_H
-#define PIPELINE_DEVICE_HOST_H
+#ifndef TRYST_PIPELINE_DEVICE_DEVICE_HOST_H
+#define TRYST_PIPELINE_DEVICE_DEVICE_HOST_H
 
 #include "device_kernels.h"
 

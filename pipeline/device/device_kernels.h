@@ -22,8 +22,8 @@
  *
  * Thread: one thread at a time uses a session. Part of the module's ABI
  * (stage_module.h). */
-#ifndef PIPELINE_DEVICE_KERNELS_H
-#define PIPELINE_DEVICE_KERNELS_H
+#ifndef TRYST_PIPELINE_DEVICE_DEVICE_KERNELS_H
+#define TRYST_PIPELINE_DEVICE_DEVICE_KERNELS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -10,8 +10,8 @@
  *
  * Layers hold no state: they list their tensors and their arrays, and get all data in a
  * device_pass. */
-#ifndef PIPELINE_DEVICE_LAYER_H
-#define PIPELINE_DEVICE_LAYER_H
+#ifndef TRYST_PIPELINE_DEVICE_DEVICE_LAYER_H
+#define TRYST_PIPELINE_DEVICE_DEVICE_LAYER_H
 
 #include "device_kernels.h"
 

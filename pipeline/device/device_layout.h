@@ -2,8 +2,8 @@
 /* The layout of a device stage: in its one allocation, in an arena of parameters, in
  * `saved` and in `kept`. Plain arithmetic on a model, so a stage's need is known without
  * a device. */
-#ifndef PIPELINE_DEVICE_LAYOUT_H
-#define PIPELINE_DEVICE_LAYOUT_H
+#ifndef TRYST_PIPELINE_DEVICE_DEVICE_LAYOUT_H
+#define TRYST_PIPELINE_DEVICE_DEVICE_LAYOUT_H
 
 #include "device_layer.h"
 #include "optimizer.h"

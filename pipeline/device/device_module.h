@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds and loads the module with the kernels of a memory kind. */
-#ifndef PIPELINE_DEVICE_MODULE_H
-#define PIPELINE_DEVICE_MODULE_H
+#ifndef TRYST_PIPELINE_DEVICE_DEVICE_MODULE_H
+#define TRYST_PIPELINE_DEVICE_DEVICE_MODULE_H
 
 #include "stage_module.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The stage that computes by device kernels. */
-#ifndef PIPELINE_DEVICE_STAGE_H
-#define PIPELINE_DEVICE_STAGE_H
+#ifndef TRYST_PIPELINE_DEVICE_DEVICE_STAGE_H
+#define TRYST_PIPELINE_DEVICE_DEVICE_STAGE_H
 
 #include "device_layout.h"
 

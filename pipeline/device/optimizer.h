@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Settings of an optimiser, and the state of its updates. */
-#ifndef PIPELINE_OPTIMIZER_H
-#define PIPELINE_OPTIMIZER_H
+#ifndef TRYST_PIPELINE_DEVICE_OPTIMIZER_H
+#define TRYST_PIPELINE_DEVICE_OPTIMIZER_H
 
 #include <tryst/stage.h>
 

@@ -7,8 +7,8 @@
  * device_kernels.h, tryst/stage.h, tryst/types.h, tryst/status.h), computed by the build
  * into TRYST_STAGE_ABI_ID; a module with another id is refused. Modules are never
  * unloaded. */
-#ifndef PIPELINE_DEVICE_STAGE_MODULE_H
-#define PIPELINE_DEVICE_STAGE_MODULE_H
+#ifndef TRYST_PIPELINE_DEVICE_STAGE_MODULE_H
+#define TRYST_PIPELINE_DEVICE_STAGE_MODULE_H
 
 #include "device_kernels.h"
 

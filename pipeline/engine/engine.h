@@ -7,8 +7,8 @@
  *   engine_action.c    one action: its buffers before, during and after
  *   engine_buffer.c    the buffers
  *   engine_device.c    events instead of waits, where the stages compute on a device */
-#ifndef TRYST_PIPELINE_ENGINE_H
-#define TRYST_PIPELINE_ENGINE_H
+#ifndef TRYST_PIPELINE_ENGINE_ENGINE_H
+#define TRYST_PIPELINE_ENGINE_ENGINE_H
 
 #include "engine_buffer.h"
 #include "engine_device.h"

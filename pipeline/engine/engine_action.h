@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file engine_action.h
  *  Runs one action of the program (engine_action.c). */
-#ifndef PIPELINE_ENGINE_ENGINE_ACTION_H
-#define PIPELINE_ENGINE_ENGINE_ACTION_H
+#ifndef TRYST_PIPELINE_ENGINE_ENGINE_ACTION_H
+#define TRYST_PIPELINE_ENGINE_ENGINE_ACTION_H
 
 #include "engine.h"
 

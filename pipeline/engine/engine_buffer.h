@@ -13,8 +13,8 @@
  * wait for the event `after` (engine_device.h). So on a device the block that has been
  * free for longest is taken next; on the host the one freed last, which caches still
  * hold. */
-#ifndef TRYST_PIPELINE_ENGINE_BUFFER_H
-#define TRYST_PIPELINE_ENGINE_BUFFER_H
+#ifndef TRYST_PIPELINE_ENGINE_ENGINE_BUFFER_H
+#define TRYST_PIPELINE_ENGINE_ENGINE_BUFFER_H
 
 #include <stdbool.h>
 #include <tryst/device.h>

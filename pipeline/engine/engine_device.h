@@ -18,8 +18,8 @@
  * needed. Only sends outlive their step: each of the two frames has its own events.
  *
  * On a rank with its stages on the host `used` is false and all else is unset. */
-#ifndef TRYST_PIPELINE_ENGINE_DEVICE_H
-#define TRYST_PIPELINE_ENGINE_DEVICE_H
+#ifndef TRYST_PIPELINE_ENGINE_ENGINE_DEVICE_H
+#define TRYST_PIPELINE_ENGINE_ENGINE_DEVICE_H
 
 #include <stdbool.h>
 #include <tryst/device.h>

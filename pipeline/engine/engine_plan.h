@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file engine_plan.h
  *  Plans an engine's transfers before the first frame (engine_plan.c). */
-#ifndef PIPELINE_ENGINE_ENGINE_PLAN_H
-#define PIPELINE_ENGINE_ENGINE_PLAN_H
+#ifndef TRYST_PIPELINE_ENGINE_ENGINE_PLAN_H
+#define TRYST_PIPELINE_ENGINE_ENGINE_PLAN_H
 
 #include "engine.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file engine_transfer.h
  *  Moves items between stages of different ranks in one frame (engine_transfer.c). */
-#ifndef PIPELINE_ENGINE_ENGINE_TRANSFER_H
-#define PIPELINE_ENGINE_ENGINE_TRANSFER_H
+#ifndef TRYST_PIPELINE_ENGINE_ENGINE_TRANSFER_H
+#define TRYST_PIPELINE_ENGINE_ENGINE_TRANSFER_H
 
 #include "engine.h"
 

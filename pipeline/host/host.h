@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The row of kernels for stages on processors. */
-#ifndef PIPELINE_HOST_H
-#define PIPELINE_HOST_H
+#ifndef TRYST_PIPELINE_HOST_HOST_H
+#define TRYST_PIPELINE_HOST_HOST_H
 
 #include "pipeline/device/device_kernels.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention of the row `host` (host_attention.c); device_kernels.h documents the
  * functions. */
-#ifndef PIPELINE_HOST_ATTENTION_H
-#define PIPELINE_HOST_ATTENTION_H
+#ifndef TRYST_PIPELINE_HOST_HOST_ATTENTION_H
+#define TRYST_PIPELINE_HOST_HOST_ATTENTION_H
 
 #include "pipeline/device/device_kernels.h"
 

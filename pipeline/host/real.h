@@ -5,8 +5,8 @@
  *
  * Invariant: no result depends on vector width or thread count; sums run over a fixed
  * number of lanes (real_row.h). */
-#ifndef PIPELINE_REAL_H
-#define PIPELINE_REAL_H
+#ifndef TRYST_PIPELINE_HOST_REAL_H
+#define TRYST_PIPELINE_HOST_REAL_H
 
 #include <cblas.h>
 #include <math.h>

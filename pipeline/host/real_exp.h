@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An exp for loops: real_exp. */
-#ifndef PIPELINE_REAL_EXP_H
-#define PIPELINE_REAL_EXP_H
+#ifndef TRYST_PIPELINE_HOST_REAL_EXP_H
+#define TRYST_PIPELINE_HOST_REAL_EXP_H
 
 #include "real.h"
 

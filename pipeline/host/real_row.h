@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sums over a row, fast without reordering: LANES sums with a fixed order at the end, so
  * the bits are the same on every build and machine that rounds like IEEE 754. */
-#ifndef PIPELINE_REAL_ROW_H
-#define PIPELINE_REAL_ROW_H
+#ifndef TRYST_PIPELINE_HOST_REAL_ROW_H
+#define TRYST_PIPELINE_HOST_REAL_ROW_H
 
 #include "real_exp.h"
 

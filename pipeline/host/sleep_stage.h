@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The stage that only sleeps. */
-#ifndef PIPELINE_SLEEP_STAGE_H
-#define PIPELINE_SLEEP_STAGE_H
+#ifndef TRYST_PIPELINE_HOST_SLEEP_STAGE_H
+#define TRYST_PIPELINE_HOST_SLEEP_STAGE_H
 
 #include <tryst/stage.h>
 

@@ -3,8 +3,8 @@
  *
  * Nothing here is fast: arrays are allocated and freed one by one, and every copy and
  * every call of a stage is waited for, so that the replay stays a plain loop. */
-#ifndef TRYST_PIPELINE_REPLAY_MEMORY_H
-#define TRYST_PIPELINE_REPLAY_MEMORY_H
+#ifndef TRYST_PIPELINE_MODEL_REPLAY_MEMORY_H
+#define TRYST_PIPELINE_MODEL_REPLAY_MEMORY_H
 
 #include <tryst/device.h>
 #include <tryst/stage.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The program behind tryst_program, shared by generators, checker, CSV, simulator and
  * engine. */
-#ifndef TRYST_PIPELINE_PROGRAM_H
-#define TRYST_PIPELINE_PROGRAM_H
+#ifndef TRYST_PIPELINE_PROGRAM_PROGRAM_H
+#define TRYST_PIPELINE_PROGRAM_PROGRAM_H
 
 #include <tryst/pipeline.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Draws a program as a grid of text with one place marked. */
-#ifndef TRYST_PIPELINE_PROGRAM_GRID_H
-#define TRYST_PIPELINE_PROGRAM_GRID_H
+#ifndef TRYST_PIPELINE_PROGRAM_PROGRAM_GRID_H
+#define TRYST_PIPELINE_PROGRAM_PROGRAM_GRID_H
 
 #include "pipeline/base/text.h"
 #include "program.h"

@@ -9,8 +9,8 @@
  *  Invariant: one writer at a time, the holder of the progress lock. A page that could
  *  not be created is missing, with no other effect.
  */
-#ifndef RENDEZVOUS_LIVE_PAGE_H
-#define RENDEZVOUS_LIVE_PAGE_H
+#ifndef TRYST_RENDEZVOUS_LIVE_PAGE_H
+#define TRYST_RENDEZVOUS_LIVE_PAGE_H
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -4,8 +4,8 @@
  *  flow_shape is sent unchanged in declarations of names, in WANT and in OFFER, and is
  *  compared bytewise.
  */
-#ifndef RENDEZVOUS_MATCH_FLOW_SHAPE_H
-#define RENDEZVOUS_MATCH_FLOW_SHAPE_H
+#ifndef TRYST_RENDEZVOUS_MATCH_FLOW_SHAPE_H
+#define TRYST_RENDEZVOUS_MATCH_FLOW_SHAPE_H
 
 #include <assert.h>
 #include <stdbool.h>

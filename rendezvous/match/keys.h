@@ -15,8 +15,8 @@
  *
  *  Any thread: one lock, held during a search.
  */
-#ifndef RENDEZVOUS_MATCH_KEYS_H
-#define RENDEZVOUS_MATCH_KEYS_H
+#ifndef TRYST_RENDEZVOUS_MATCH_KEYS_H
+#define TRYST_RENDEZVOUS_MATCH_KEYS_H
 
 #include <pthread.h>
 

@@ -24,8 +24,8 @@
  *  Invariants: a name has at most one entry, in the step in which the name was used last,
  *  and an entry has at most one name; both links are cleared when either end goes.
  */
-#ifndef RENDEZVOUS_MATCH_NAMES_H
-#define RENDEZVOUS_MATCH_NAMES_H
+#ifndef TRYST_RENDEZVOUS_MATCH_NAMES_H
+#define TRYST_RENDEZVOUS_MATCH_NAMES_H
 
 #include <stdint.h>
 

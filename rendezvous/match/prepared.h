@@ -7,8 +7,8 @@
  *  copies and parses nothing. A prepared key never changes; any thread may take and drop
  *  references.
  */
-#ifndef RENDEZVOUS_MATCH_PREPARED_H
-#define RENDEZVOUS_MATCH_PREPARED_H
+#ifndef TRYST_RENDEZVOUS_MATCH_PREPARED_H
+#define TRYST_RENDEZVOUS_MATCH_PREPARED_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -11,8 +11,8 @@
  *  cursor gives it the number of that search. The cursor is in the list from the first
  *  search of a queue that is not empty.
  */
-#ifndef RENDEZVOUS_MATCH_QUEUE_H
-#define RENDEZVOUS_MATCH_QUEUE_H
+#ifndef TRYST_RENDEZVOUS_MATCH_QUEUE_H
+#define TRYST_RENDEZVOUS_MATCH_QUEUE_H
 
 #include <stdint.h>
 

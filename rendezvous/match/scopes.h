@@ -3,8 +3,8 @@
  *  Steps by id, each a table of key entries: steps that are open here, that are closing,
  *  and that only peers have opened so far.
  */
-#ifndef RENDEZVOUS_MATCH_SCOPES_H
-#define RENDEZVOUS_MATCH_SCOPES_H
+#ifndef TRYST_RENDEZVOUS_MATCH_SCOPES_H
+#define TRYST_RENDEZVOUS_MATCH_SCOPES_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

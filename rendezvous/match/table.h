@@ -15,8 +15,8 @@
  *  operation queued in the same thread, so no shard lock is needed
  *  (rendezvous/README.md).
  */
-#ifndef RENDEZVOUS_MATCH_TABLE_H
-#define RENDEZVOUS_MATCH_TABLE_H
+#ifndef TRYST_RENDEZVOUS_MATCH_TABLE_H
+#define TRYST_RENDEZVOUS_MATCH_TABLE_H
 
 #include "prepared.h"
 #include "queue.h"

@@ -25,8 +25,8 @@
  *
  *  One owner: the thread that holds the progress lock.
  */
-#ifndef RENDEZVOUS_NUMBERS_STREAM_H
-#define RENDEZVOUS_NUMBERS_STREAM_H
+#ifndef TRYST_RENDEZVOUS_NUMBERS_STREAM_H
+#define TRYST_RENDEZVOUS_NUMBERS_STREAM_H
 
 #include <assert.h>
 #include <stdbool.h>

@@ -3,8 +3,8 @@
  *  The calls to the engine of collectives, which is above rendezvous: in each pass, and
  *  for its operations (OP_COLL).
  */
-#ifndef RENDEZVOUS_OP_ABOVE_H
-#define RENDEZVOUS_OP_ABOVE_H
+#ifndef TRYST_RENDEZVOUS_OP_ABOVE_H
+#define TRYST_RENDEZVOUS_OP_ABOVE_H
 
 #include <stdbool.h>
 #include <stddef.h>

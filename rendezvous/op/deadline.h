@@ -2,8 +2,8 @@
 /** @file deadline.h
  *  Deadlines: a binary heap of operations by deadline_at_ns. All in the progress domain.
  */
-#ifndef RENDEZVOUS_OP_DEADLINE_H
-#define RENDEZVOUS_OP_DEADLINE_H
+#ifndef TRYST_RENDEZVOUS_OP_DEADLINE_H
+#define TRYST_RENDEZVOUS_OP_DEADLINE_H
 
 #include <stdint.h>
 

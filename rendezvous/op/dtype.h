@@ -3,8 +3,8 @@
  *  Element types: the table behind tryst_dtype_bytes and tryst_dtype_name (dtype.c), and
  *  an inline form of the first.
  */
-#ifndef RENDEZVOUS_OP_DTYPE_H
-#define RENDEZVOUS_OP_DTYPE_H
+#ifndef TRYST_RENDEZVOUS_OP_DTYPE_H
+#define TRYST_RENDEZVOUS_OP_DTYPE_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -3,8 +3,8 @@
  *  The state of one engine, shared by operations, peers and the protocol. commsched
  *  includes rendezvous.h instead.
  */
-#ifndef RENDEZVOUS_OP_ENGINE_H
-#define RENDEZVOUS_OP_ENGINE_H
+#ifndef TRYST_RENDEZVOUS_OP_ENGINE_H
+#define TRYST_RENDEZVOUS_OP_ENGINE_H
 
 #include <pthread.h>
 #include <stdatomic.h>

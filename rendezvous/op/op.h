@@ -45,8 +45,8 @@
  *  status answers the WANT of its number (VOID to INLINE). INLINE goes to VOID when a
  *  DONE reports that the consumer had no memory to keep the DATA.
  */
-#ifndef RENDEZVOUS_OP_OP_H
-#define RENDEZVOUS_OP_OP_H
+#ifndef TRYST_RENDEZVOUS_OP_OP_H
+#define TRYST_RENDEZVOUS_OP_OP_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -7,8 +7,8 @@
  *  receiver's DONE returns the window. The dispatch touches neither memory nor wire, so
  *  tests check its policy on plain structs.
  */
-#ifndef RENDEZVOUS_TRANSFER_H
-#define RENDEZVOUS_TRANSFER_H
+#ifndef TRYST_RENDEZVOUS_OP_TRANSFER_H
+#define TRYST_RENDEZVOUS_OP_TRANSFER_H
 
 #include <stdbool.h>
 #include <stdint.h>

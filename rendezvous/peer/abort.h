@@ -2,8 +2,8 @@
 /** @file abort.h
  *  Aborts of steps: their flood from rank to rank, and notes of closed steps (abort.c).
  */
-#ifndef RENDEZVOUS_PEER_ABORT_H
-#define RENDEZVOUS_PEER_ABORT_H
+#ifndef TRYST_RENDEZVOUS_PEER_ABORT_H
+#define TRYST_RENDEZVOUS_PEER_ABORT_H
 
 #include "rendezvous/match/scopes.h"
 #include "rendezvous/op/engine.h"

@@ -2,8 +2,8 @@
 /** @file accept.h
  *  Connections that other ranks have opened to this one (accept.c).
  */
-#ifndef RENDEZVOUS_PEER_ACCEPT_H
-#define RENDEZVOUS_PEER_ACCEPT_H
+#ifndef TRYST_RENDEZVOUS_PEER_ACCEPT_H
+#define TRYST_RENDEZVOUS_PEER_ACCEPT_H
 
 #include "rendezvous/peer/peer.h"
 

@@ -2,8 +2,8 @@
 /** @file clock_offset.h
  *  Offsets between the clocks of ranks, for traces (clock_offset.c).
  */
-#ifndef RENDEZVOUS_PEER_CLOCK_OFFSET_H
-#define RENDEZVOUS_PEER_CLOCK_OFFSET_H
+#ifndef TRYST_RENDEZVOUS_PEER_CLOCK_OFFSET_H
+#define TRYST_RENDEZVOUS_PEER_CLOCK_OFFSET_H
 
 #include <stdbool.h>
 #include <stddef.h>

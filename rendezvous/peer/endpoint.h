@@ -2,8 +2,8 @@
 /** @file endpoint.h
  *  A peer's endpoint, and the events of the transports (endpoint.c).
  */
-#ifndef RENDEZVOUS_PEER_ENDPOINT_H
-#define RENDEZVOUS_PEER_ENDPOINT_H
+#ifndef TRYST_RENDEZVOUS_PEER_ENDPOINT_H
+#define TRYST_RENDEZVOUS_PEER_ENDPOINT_H
 
 #include "rendezvous/peer/peer.h"
 

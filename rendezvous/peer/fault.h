@@ -2,8 +2,8 @@
 /** @file fault.h
  *  Faults of a peer against the protocol: the table of their texts (fault.c).
  */
-#ifndef RENDEZVOUS_PEER_FAULT_H
-#define RENDEZVOUS_PEER_FAULT_H
+#ifndef TRYST_RENDEZVOUS_PEER_FAULT_H
+#define TRYST_RENDEZVOUS_PEER_FAULT_H
 
 #include "rendezvous/peer/peer.h"
 

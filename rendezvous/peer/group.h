@@ -2,8 +2,8 @@
 /** @file group.h
  *  The group of all ranks of a job: its roster and one peer per rank.
  */
-#ifndef RENDEZVOUS_PEER_GROUP_H
-#define RENDEZVOUS_PEER_GROUP_H
+#ifndef TRYST_RENDEZVOUS_PEER_GROUP_H
+#define TRYST_RENDEZVOUS_PEER_GROUP_H
 
 #include <pthread.h>
 #include <stdint.h>

@@ -2,8 +2,8 @@
 /** @file hello.h
  *  HELLO, the first message each way on a link: it identifies the rank (hello.c).
  */
-#ifndef RENDEZVOUS_PEER_HELLO_H
-#define RENDEZVOUS_PEER_HELLO_H
+#ifndef TRYST_RENDEZVOUS_PEER_HELLO_H
+#define TRYST_RENDEZVOUS_PEER_HELLO_H
 
 #include "rendezvous/peer/peer.h"
 

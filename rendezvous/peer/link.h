@@ -2,8 +2,8 @@
 /** @file link.h
  *  A peer's link: connecting, and the messages on it (link.c).
  */
-#ifndef RENDEZVOUS_PEER_LINK_H
-#define RENDEZVOUS_PEER_LINK_H
+#ifndef TRYST_RENDEZVOUS_PEER_LINK_H
+#define TRYST_RENDEZVOUS_PEER_LINK_H
 
 #include "rendezvous/peer/peer.h"
 

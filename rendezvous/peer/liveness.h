@@ -3,8 +3,8 @@
  *  Liveness of a peer: the proofs of its end, and the waits before it is given up
  *  (liveness.c).
  */
-#ifndef RENDEZVOUS_PEER_LIVENESS_H
-#define RENDEZVOUS_PEER_LIVENESS_H
+#ifndef TRYST_RENDEZVOUS_PEER_LIVENESS_H
+#define TRYST_RENDEZVOUS_PEER_LIVENESS_H
 
 #include "rendezvous/peer/peer.h"
 

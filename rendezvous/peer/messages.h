@@ -6,8 +6,8 @@
  *  All fields are little-endian and naturally aligned. Append, never reorder; a change of
  *  meaning raises WIRE_VERSION. Every message is hostile until its reader has checked it.
  */
-#ifndef RENDEZVOUS_PEER_MESSAGES_H
-#define RENDEZVOUS_PEER_MESSAGES_H
+#ifndef TRYST_RENDEZVOUS_PEER_MESSAGES_H
+#define TRYST_RENDEZVOUS_PEER_MESSAGES_H
 
 #include <assert.h>
 #include <stdint.h>

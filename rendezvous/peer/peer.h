@@ -25,8 +25,8 @@
  *  fails leads to REFUSED. CLOSING is GIVING_UP's only state, and NONE is GONE's: neither
  *  opens an endpoint.
  */
-#ifndef RENDEZVOUS_PEER_PEER_H
-#define RENDEZVOUS_PEER_PEER_H
+#ifndef TRYST_RENDEZVOUS_PEER_PEER_H
+#define TRYST_RENDEZVOUS_PEER_PEER_H
 
 #include "core/memory/list.h"
 #include "core/os/poller.h"

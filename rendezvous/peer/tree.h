@@ -2,8 +2,8 @@
 /** @file tree.h
  *  The control tree, and ranks that have left (tree.c).
  */
-#ifndef RENDEZVOUS_PEER_TREE_H
-#define RENDEZVOUS_PEER_TREE_H
+#ifndef TRYST_RENDEZVOUS_PEER_TREE_H
+#define TRYST_RENDEZVOUS_PEER_TREE_H
 
 #include "rendezvous/peer/peer.h"
 

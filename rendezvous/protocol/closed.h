@@ -2,8 +2,8 @@
 /** @file closed.h
  *  Steps that one side has closed while the other still sends in them (closed.c).
  */
-#ifndef RENDEZVOUS_PROTOCOL_CLOSED_H
-#define RENDEZVOUS_PROTOCOL_CLOSED_H
+#ifndef TRYST_RENDEZVOUS_PROTOCOL_CLOSED_H
+#define TRYST_RENDEZVOUS_PROTOCOL_CLOSED_H
 
 #include "rendezvous/peer/peer.h"
 #include "rendezvous/protocol/wire/wire.h"

@@ -2,8 +2,8 @@
 /** @file consumer.h
  *  The receiving side (consumer.c).
  */
-#ifndef RENDEZVOUS_PROTOCOL_CONSUMER_H
-#define RENDEZVOUS_PROTOCOL_CONSUMER_H
+#ifndef TRYST_RENDEZVOUS_PROTOCOL_CONSUMER_H
+#define TRYST_RENDEZVOUS_PROTOCOL_CONSUMER_H
 
 #include "rendezvous/peer/peer.h"
 #include "rendezvous/protocol/wire/wire.h"

@@ -3,8 +3,8 @@
  *  Small tensors (DATA) at their consumer (eager.c). A tensor without a posted receive is
  *  kept, as MPI's unexpected messages are.
  */
-#ifndef RENDEZVOUS_EAGER_H
-#define RENDEZVOUS_EAGER_H
+#ifndef TRYST_RENDEZVOUS_PROTOCOL_EAGER_H
+#define TRYST_RENDEZVOUS_PROTOCOL_EAGER_H
 
 #include "rendezvous/match/table.h"
 #include "rendezvous/protocol/wire/wire.h"

@@ -22,8 +22,8 @@
  *  marks work: it must not call a function of this header or end an operation. The owner
  *  works in above.run.
  */
-#ifndef RENDEZVOUS_PROTOCOL_FLOW_H
-#define RENDEZVOUS_PROTOCOL_FLOW_H
+#ifndef TRYST_RENDEZVOUS_PROTOCOL_FLOW_H
+#define TRYST_RENDEZVOUS_PROTOCOL_FLOW_H
 
 #include "rendezvous/match/flow_shape.h"
 #include "rendezvous/op/op.h"

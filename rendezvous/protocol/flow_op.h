@@ -3,8 +3,8 @@
  *  Functions of the protocol for operations that move a flow (flow.h): op->flow is not
  *  NULL until the operation is reported.
  */
-#ifndef RENDEZVOUS_PROTOCOL_FLOW_OP_H
-#define RENDEZVOUS_PROTOCOL_FLOW_OP_H
+#ifndef TRYST_RENDEZVOUS_PROTOCOL_FLOW_OP_H
+#define TRYST_RENDEZVOUS_PROTOCOL_FLOW_OP_H
 
 #include "flow.h"
 #include "recv_run.h"

@@ -3,8 +3,8 @@
  *  The records that are queued for a peer, and the frames that carry them (frames.c). All
  *  in the progress domain.
  */
-#ifndef RENDEZVOUS_PROTOCOL_FRAMES_H
-#define RENDEZVOUS_PROTOCOL_FRAMES_H
+#ifndef TRYST_RENDEZVOUS_PROTOCOL_FRAMES_H
+#define TRYST_RENDEZVOUS_PROTOCOL_FRAMES_H
 
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/peer.h"

@@ -17,8 +17,8 @@
  *  Invariant: while a copy of this library reads or writes the caller's memory, the
  *  operation is not reported, and its peer is not gone (peer->stage.busy).
  */
-#ifndef RENDEZVOUS_OP_DEVICE_H
-#define RENDEZVOUS_OP_DEVICE_H
+#ifndef TRYST_RENDEZVOUS_PROTOCOL_OP_DEVICE_H
+#define TRYST_RENDEZVOUS_PROTOCOL_OP_DEVICE_H
 
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/peer.h"

@@ -2,8 +2,8 @@
 /** @file producer.h
  *  The sending side (producer.c).
  */
-#ifndef RENDEZVOUS_PROTOCOL_PRODUCER_H
-#define RENDEZVOUS_PROTOCOL_PRODUCER_H
+#ifndef TRYST_RENDEZVOUS_PROTOCOL_PRODUCER_H
+#define TRYST_RENDEZVOUS_PROTOCOL_PRODUCER_H
 
 #include "rendezvous/peer/peer.h"
 #include "rendezvous/protocol/wire/wire.h"

@@ -3,8 +3,8 @@
  *  The protocol's share of an operation's and of a peer's life: the functions behind
  *  struct op_events and struct peer_events.
  */
-#ifndef RENDEZVOUS_PROTOCOL_PROTOCOL_H
-#define RENDEZVOUS_PROTOCOL_PROTOCOL_H
+#ifndef TRYST_RENDEZVOUS_PROTOCOL_PROTOCOL_H
+#define TRYST_RENDEZVOUS_PROTOCOL_PROTOCOL_H
 
 #include "rendezvous/peer/peer.h"
 

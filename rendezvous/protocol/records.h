@@ -2,8 +2,8 @@
 /** @file records.h
  *  Packing and reading of records in frames (records.c).
  */
-#ifndef RENDEZVOUS_PROTOCOL_RECORDS_H
-#define RENDEZVOUS_PROTOCOL_RECORDS_H
+#ifndef TRYST_RENDEZVOUS_PROTOCOL_RECORDS_H
+#define TRYST_RENDEZVOUS_PROTOCOL_RECORDS_H
 
 #include "rendezvous/peer/peer.h"
 

@@ -18,8 +18,8 @@
  *  Invariant: an operation has a run from before its WANT leaves until none of its slices
  *  is posted and its id has ended.
  */
-#ifndef RENDEZVOUS_RECV_RUN_H
-#define RENDEZVOUS_RECV_RUN_H
+#ifndef TRYST_RENDEZVOUS_PROTOCOL_RECV_RUN_H
+#define TRYST_RENDEZVOUS_PROTOCOL_RECV_RUN_H
 
 #include "rendezvous/peer/peer.h"
 

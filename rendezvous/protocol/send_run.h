@@ -9,8 +9,8 @@
  *
  *  All in the progress domain.
  */
-#ifndef RENDEZVOUS_SEND_RUN_H
-#define RENDEZVOUS_SEND_RUN_H
+#ifndef TRYST_RENDEZVOUS_PROTOCOL_SEND_RUN_H
+#define TRYST_RENDEZVOUS_PROTOCOL_SEND_RUN_H
 
 #include "rendezvous/peer/peer.h"
 #include "rendezvous/protocol/wire/wire.h"

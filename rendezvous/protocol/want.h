@@ -3,8 +3,8 @@
  *  A peer's receive (WANT) at its producer: parked until its send is ready, then a
  *  transfer, and last an answer to the peer.
  */
-#ifndef RENDEZVOUS_WANT_H
-#define RENDEZVOUS_WANT_H
+#ifndef TRYST_RENDEZVOUS_PROTOCOL_WANT_H
+#define TRYST_RENDEZVOUS_PROTOCOL_WANT_H
 
 #include "rendezvous/match/table.h"
 #include "rendezvous/op/transfer.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Small networks for collectives, as files for TRYST_TOPOLOGY. */
-#ifndef TRYST_TESTS_COLL_NET_H
-#define TRYST_TESTS_COLL_NET_H
+#ifndef TRYST_TESTS_API_COLL_NET_H
+#define TRYST_TESTS_API_COLL_NET_H
 
 #include <stdio.h>
 #include <stdlib.h>

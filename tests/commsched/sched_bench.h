@@ -3,8 +3,8 @@
  *  A scheduler on plain structs, with the bench's own clock and start function, for the
  *  tests of the scheduler's policy. Texts call transfer number 0 'a', number 1 'b'.
  */
-#ifndef TESTS_COMMSCHED_SCHED_BENCH_H
-#define TESTS_COMMSCHED_SCHED_BENCH_H
+#ifndef TRYST_TESTS_COMMSCHED_SCHED_BENCH_H
+#define TRYST_TESTS_COMMSCHED_SCHED_BENCH_H
 
 #include "commsched/sched/sched.h"
 #include "support/fake_clock.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared parts of the fuzzers: reading the input, and reporting a violation. */
-#ifndef TESTS_FUZZ_FUZZ_H
-#define TESTS_FUZZ_FUZZ_H
+#ifndef TRYST_TESTS_FUZZ_FUZZ_H
+#define TRYST_TESTS_FUZZ_FUZZ_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -3,8 +3,8 @@
  * that follows from (what, stage, micro-batch, step). So a tensor that is swapped, late,
  * overwritten or freed too early is detected where it happens, and so is an action out of
  * order. */
-#ifndef TRYST_TESTS_CANARY_H
-#define TRYST_TESTS_CANARY_H
+#ifndef TRYST_TESTS_PIPELINE_CANARY_H
+#define TRYST_TESTS_PIPELINE_CANARY_H
 
 #include <tryst/pipeline.h>
 

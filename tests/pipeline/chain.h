@@ -2,8 +2,8 @@
 /* All stages of a model in one process, run one after the other, for tests that train
  * stages. Buffers are filled with a pattern first, so that a stage that relies on zeros
  * is detected. */
-#ifndef TESTS_PIPELINE_CHAIN_H
-#define TESTS_PIPELINE_CHAIN_H
+#ifndef TRYST_TESTS_PIPELINE_CHAIN_H
+#define TRYST_TESTS_PIPELINE_CHAIN_H
 
 #include <tryst/stage.h>
 

@@ -3,8 +3,8 @@
  * reference's operations run when a lane is finished, lane by lane in the requested
  * order, as far as events allow. A stage with a missing wait then computes with data that
  * is not there yet. */
-#ifndef TESTS_PIPELINE_DEFERRED_ROW_H
-#define TESTS_PIPELINE_DEFERRED_ROW_H
+#ifndef TRYST_TESTS_PIPELINE_DEFERRED_ROW_H
+#define TRYST_TESTS_PIPELINE_DEFERRED_ROW_H
 
 #include "pipeline/device/device_kernels.h"
 

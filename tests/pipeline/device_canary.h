@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A canary on a fake device: its calls are queued in its stream and run there, after the
  * events that were passed with them; canary.h describes the checks. */
-#ifndef TRYST_TESTS_DEVICE_CANARY_H
-#define TRYST_TESTS_DEVICE_CANARY_H
+#ifndef TRYST_TESTS_PIPELINE_DEVICE_CANARY_H
+#define TRYST_TESTS_PIPELINE_DEVICE_CANARY_H
 
 #include "canary.h"
 

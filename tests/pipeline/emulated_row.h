@@ -2,8 +2,8 @@
 /* A table of device kernels for tests: the CUDA kernels over the emulation, in host
  * memory. Everything but arithmetic is the reference's, and so are products, for which
  * the CUDA stages use cuBLASLt. */
-#ifndef TESTS_PIPELINE_EMULATED_ROW_H
-#define TESTS_PIPELINE_EMULATED_ROW_H
+#ifndef TRYST_TESTS_PIPELINE_EMULATED_ROW_H
+#define TRYST_TESTS_PIPELINE_EMULATED_ROW_H
 
 #include "pipeline/device/device_kernels.h"
 

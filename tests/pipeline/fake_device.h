@@ -6,8 +6,8 @@
  * The contract is implemented as loosely as allowed: a task runs only when its stream
  * reaches it, and streams run concurrently. So an engine with a missing event trains on
  * wrong bytes, and a canary detects them. One lock guards everything. */
-#ifndef TRYST_TESTS_FAKE_DEVICE_H
-#define TRYST_TESTS_FAKE_DEVICE_H
+#ifndef TRYST_TESTS_PIPELINE_FAKE_DEVICE_H
+#define TRYST_TESTS_PIPELINE_FAKE_DEVICE_H
 
 #include <stdbool.h>
 #include <stdint.h>

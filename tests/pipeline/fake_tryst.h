@@ -6,8 +6,8 @@
  * (when the receiver polls its completed operation), and a send completes only after
  * that. So an engine that touches a buffer too early trains on wrong bytes, and a test
  * detects them. */
-#ifndef TRYST_TESTS_FAKE_TRYST_H
-#define TRYST_TESTS_FAKE_TRYST_H
+#ifndef TRYST_TESTS_PIPELINE_FAKE_TRYST_H
+#define TRYST_TESTS_PIPELINE_FAKE_TRYST_H
 
 #include <tryst/tryst.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every kernel of a table against the reference: one table of cases, run by the
  * emulation's test and by the test for GPUs. */
-#ifndef TESTS_PIPELINE_KERNEL_CASES_H
-#define TESTS_PIPELINE_KERNEL_CASES_H
+#ifndef TRYST_TESTS_PIPELINE_KERNEL_CASES_H
+#define TRYST_TESTS_PIPELINE_KERNEL_CASES_H
 
 #include "pipeline/device/device_kernels.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A small model as one device stage over any table of kernels, trained for a step or two;
  * tests of kernel tables compare the results. */
-#ifndef TESTS_PIPELINE_STAGE_TRIAL_H
-#define TESTS_PIPELINE_STAGE_TRIAL_H
+#ifndef TRYST_TESTS_PIPELINE_STAGE_TRIAL_H
+#define TRYST_TESTS_PIPELINE_STAGE_TRIAL_H
 
 #include "pipeline/device/device_kernels.h"
 

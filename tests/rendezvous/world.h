@@ -9,8 +9,8 @@
  *
  * tests/sim/ is the same world with other parts (struct world_parts): a network that
  * takes time, and the scheduler of commsched. */
-#ifndef TESTS_RENDEZVOUS_WORLD_H
-#define TESTS_RENDEZVOUS_WORLD_H
+#ifndef TRYST_TESTS_RENDEZVOUS_WORLD_H
+#define TRYST_TESTS_RENDEZVOUS_WORLD_H
 
 #include <string.h>
 

@@ -4,8 +4,8 @@
  * Idea: the log is replayed on plain structs, which are independent of the scheduler, and
  * each check examines the moments that concern it. A check counts its cases (`looked`),
  * and its caller fails if many seeds together had too few. */
-#ifndef TESTS_SIM_CHECKS_H
-#define TESTS_SIM_CHECKS_H
+#ifndef TRYST_TESTS_SIM_CHECKS_H
+#define TRYST_TESTS_SIM_CHECKS_H
 
 #include "sim.h"
 

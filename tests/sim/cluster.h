@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Networks from graphs. A graph is made by a test, or comes from a file that tryst-topo
  * reads: a cluster's JSON, a dump or a machine. */
-#ifndef TESTS_SIM_CLUSTER_H
-#define TESTS_SIM_CLUSTER_H
+#ifndef TRYST_TESTS_SIM_CLUSTER_H
+#define TRYST_TESTS_SIM_CLUSTER_H
 
 #include "network.h"
 #include "topology/routes/overlay.h"

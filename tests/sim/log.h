@@ -2,8 +2,8 @@
 /* The log of a simulation, entry by entry: the input of all checks. Two runs are equal if
  * their logs are. No entry depends on an address, on the wall clock, or on ids that start
  * at random. */
-#ifndef TESTS_SIM_LOG_H
-#define TESTS_SIM_LOG_H
+#ifndef TRYST_TESTS_SIM_LOG_H
+#define TRYST_TESTS_SIM_LOG_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -12,8 +12,8 @@
  * Invariant: the messages from one node to another in one queue arrive in order. Of two
  * events at one time the one that was scheduled first runs first, so equal inputs give
  * equal runs. */
-#ifndef TESTS_SIM_NETWORK_H
-#define TESTS_SIM_NETWORK_H
+#ifndef TRYST_TESTS_SIM_NETWORK_H
+#define TRYST_TESTS_SIM_NETWORK_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The plan of a graph, made as rank 0 of a group does (commsched/context/group_plan.c),
  * for ranks whose sums take no time. */
-#ifndef TESTS_SIM_PLANNED_H
-#define TESTS_SIM_PLANNED_H
+#ifndef TRYST_TESTS_SIM_PLANNED_H
+#define TRYST_TESTS_SIM_PLANNED_H
 
 #include "topology/plan_nets.h"
 #include "topology/routes/overlay.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The replay of a log: which slices could start at each moment, derived from the log
  * alone. */
-#ifndef TESTS_SIM_REPLAY_H
-#define TESTS_SIM_REPLAY_H
+#ifndef TRYST_TESTS_SIM_REPLAY_H
+#define TRYST_TESTS_SIM_REPLAY_H
 
 #include "sim.h"
 

@@ -10,8 +10,8 @@
  *
  * A fault can be planted between engine and scheduler (enum sim_fault), to test that a
  * check finds it. */
-#ifndef TESTS_SIM_SIM_H
-#define TESTS_SIM_SIM_H
+#ifndef TRYST_TESTS_SIM_SIM_H
+#define TRYST_TESTS_SIM_SIM_H
 
 #include "commsched/context/plan_take.h"
 #include "log.h"

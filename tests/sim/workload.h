@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Jobs drawn from a seed: a network, settings, and the actions of users, links and
  * ranks. */
-#ifndef TESTS_SIM_WORKLOAD_H
-#define TESTS_SIM_WORKLOAD_H
+#ifndef TRYST_TESTS_SIM_WORKLOAD_H
+#define TRYST_TESTS_SIM_WORKLOAD_H
 
 #include "sim.h"
 

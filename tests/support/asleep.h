@@ -4,8 +4,8 @@
  *
  * Both threads_asleep and threads_settle wait for a condition and give up after 20 s,
  * longer than any delay of a busy machine. */
-#ifndef TRYST_TESTS_ASLEEP_H
-#define TRYST_TESTS_ASLEEP_H
+#ifndef TRYST_TESTS_SUPPORT_ASLEEP_H
+#define TRYST_TESTS_SUPPORT_ASLEEP_H
 
 #include <dirent.h>
 #include <stdbool.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The arrays of a device_attention, for emulated devices with an address space apart.
  * C++. */
-#ifndef TRYST_TESTS_ATTENTION_POINTERS_H
-#define TRYST_TESTS_ATTENTION_POINTERS_H
+#ifndef TRYST_TESTS_SUPPORT_ATTENTION_POINTERS_H
+#define TRYST_TESTS_SUPPORT_ATTENTION_POINTERS_H
 
 extern "C" {
 #include "pipeline/device/device_kernels.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A child process that ends with the test, however the test ends. */
-#ifndef TRYST_TESTS_CHILD_H
-#define TRYST_TESTS_CHILD_H
+#ifndef TRYST_TESTS_SUPPORT_CHILD_H
+#define TRYST_TESTS_SUPPORT_CHILD_H
 
 #include <signal.h>
 #include <stdio.h>

@@ -5,8 +5,8 @@
  * One idea: a pure function of the facts that were drawn for each rank and the status
  * that each rank reported. A failure needs a cause that was drawn for some rank, and its
  * origin must be such a rank; a success needs its preconditions. */
-#ifndef TRYST_TESTS_COLL_OUTCOMES_H
-#define TRYST_TESTS_COLL_OUTCOMES_H
+#ifndef TRYST_TESTS_SUPPORT_COLL_OUTCOMES_H
+#define TRYST_TESTS_SUPPORT_COLL_OUTCOMES_H
 
 #include <tryst/coll.h>
 

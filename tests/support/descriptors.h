@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The open descriptors of this process. */
-#ifndef TRYST_TESTS_DESCRIPTORS_H
-#define TRYST_TESTS_DESCRIPTORS_H
+#ifndef TRYST_TESTS_SUPPORT_DESCRIPTORS_H
+#define TRYST_TESTS_SUPPORT_DESCRIPTORS_H
 
 #include <dirent.h>
 #include <stdbool.h>

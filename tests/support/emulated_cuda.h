@@ -10,8 +10,8 @@
  *
  * Not covered: speed, memory coalescing, the rounding of a device's arithmetic, and the
  * memory model between barriers. */
-#ifndef TESTS_SUPPORT_EMULATED_CUDA_H
-#define TESTS_SUPPORT_EMULATED_CUDA_H
+#ifndef TRYST_TESTS_SUPPORT_EMULATED_CUDA_H
+#define TRYST_TESTS_SUPPORT_EMULATED_CUDA_H
 
 #include <cmath>
 #include <cstddef>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A clock that only the test advances. Pass `&fake.clock` to the code under test.
  * Different threads may advance and read. */
-#ifndef TESTS_SUPPORT_FAKE_CLOCK_H
-#define TESTS_SUPPORT_FAKE_CLOCK_H
+#ifndef TRYST_TESTS_SUPPORT_FAKE_CLOCK_H
+#define TRYST_TESTS_SUPPORT_FAKE_CLOCK_H
 
 #include <stdatomic.h>
 

@@ -6,8 +6,8 @@
  * One idea: a pure function of the facts drawn and the statuses reported. A row of the
  * table allows one end to report one status; three rules connect the two ends. Outcomes
  * that no rule allows are a fault. */
-#ifndef TRYST_TESTS_OUTCOMES_H
-#define TRYST_TESTS_OUTCOMES_H
+#ifndef TRYST_TESTS_SUPPORT_OUTCOMES_H
+#define TRYST_TESTS_SUPPORT_OUTCOMES_H
 
 #include <stdbool.h>
 #include <stddef.h>

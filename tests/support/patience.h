@@ -10,8 +10,8 @@
  * - If more threads are runnable than there are processors, each gets its share of them:
  * time is multiplied by this share, at least 1 / PATIENCE_SLOWER_MAX, so every wait ends.
  * The number of threads comes from /proc/loadavg. */
-#ifndef TRYST_TESTS_PATIENCE_H
-#define TRYST_TESTS_PATIENCE_H
+#ifndef TRYST_TESTS_SUPPORT_PATIENCE_H
+#define TRYST_TESTS_SUPPORT_PATIENCE_H
 
 #include <fcntl.h>
 #include <sched.h>

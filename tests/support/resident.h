@@ -2,8 +2,8 @@
 /* The resident memory of this process, counted page by page. (/proc/self/statm is a sum
  * of per-processor counters that are merged later: up to Linux 6.15 the sum may be wrong
  * by many pages per processor, more than a test of leaks tolerates.) */
-#ifndef TRYST_TESTS_RESIDENT_H
-#define TRYST_TESTS_RESIDENT_H
+#ifndef TRYST_TESTS_SUPPORT_RESIDENT_H
+#define TRYST_TESTS_SUPPORT_RESIDENT_H
 
 #include <stddef.h>
 #include <stdio.h>

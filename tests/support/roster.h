@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A roster that a test makes itself: roster_open would gather and check the entries of a
  * group. */
-#ifndef TESTS_SUPPORT_ROSTER_H
-#define TESTS_SUPPORT_ROSTER_H
+#ifndef TRYST_TESTS_SUPPORT_ROSTER_H
+#define TRYST_TESTS_SUPPORT_ROSTER_H
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,8 +5,8 @@
  *
  * tests/build/sized.sh checks that the tables have a row for each struct of the public
  * headers. */
-#ifndef TRYST_TESTS_SIZED_TABLE_H
-#define TRYST_TESTS_SIZED_TABLE_H
+#ifndef TRYST_TESTS_SUPPORT_SIZED_TABLE_H
+#define TRYST_TESTS_SUPPORT_SIZED_TABLE_H
 
 #include "unit.h"
 

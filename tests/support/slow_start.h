@@ -6,8 +6,8 @@
  *  The program that links slow_start.c exports ucp_init_version, fi_getinfo and
  *  fi_fabric. Its symbols come before those of libraries that are loaded later, so UCX
  *  and libfabric are called through it. */
-#ifndef TRYST_TESTS_SLOW_START_H
-#define TRYST_TESTS_SLOW_START_H
+#ifndef TRYST_TESTS_SUPPORT_SLOW_START_H
+#define TRYST_TESTS_SUPPORT_SLOW_START_H
 
 #include <stdatomic.h>
 

@@ -3,8 +3,8 @@
  * the seed of random tests, and the walk through failing allocations.
  *
  * A random test prints its seed; TRYST_TEST_SEED=<number> replays it. */
-#ifndef TRYST_TESTS_UNIT_H
-#define TRYST_TESTS_UNIT_H
+#ifndef TRYST_TESTS_SUPPORT_UNIT_H
+#define TRYST_TESTS_SUPPORT_UNIT_H
 
 #include <setjmp.h>
 #include <stdarg.h>

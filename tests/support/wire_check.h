@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Check a record of any type in a group of `size` ranks, as records.c does: return the
  * error, or NULL. */
-#ifndef TESTS_SUPPORT_WIRE_CHECK_H
-#define TESTS_SUPPORT_WIRE_CHECK_H
+#ifndef TRYST_TESTS_SUPPORT_WIRE_CHECK_H
+#define TRYST_TESTS_SUPPORT_WIRE_CHECK_H
 
 #include "rendezvous/protocol/wire/wire_decode.h"
 #include "tryst/status.h"

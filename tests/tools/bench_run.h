@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A run of pp_bench (TRYST_TEST_PP_BENCH) in a temporary folder, with its output. */
-#ifndef TRYST_TESTS_BENCH_RUN_H
-#define TRYST_TESTS_BENCH_RUN_H
+#ifndef TRYST_TESTS_TOOLS_BENCH_RUN_H
+#define TRYST_TESTS_TOOLS_BENCH_RUN_H
 
 #include <jansson.h>
 #include <stdbool.h>

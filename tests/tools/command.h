@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A run of tryst-run (TRYST_TEST_RUN) with its output, for the tests of the launcher.
  * Include this after support/unit.h. */
-#ifndef TRYST_TESTS_COMMAND_H
-#define TRYST_TESTS_COMMAND_H
+#ifndef TRYST_TESTS_TOOLS_COMMAND_H
+#define TRYST_TESTS_TOOLS_COMMAND_H
 
 #include <sys/types.h>
 

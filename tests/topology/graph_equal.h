@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TRYST_TESTS_GRAPH_EQUAL_H
-#define TRYST_TESTS_GRAPH_EQUAL_H
+#ifndef TRYST_TESTS_TOPOLOGY_GRAPH_EQUAL_H
+#define TRYST_TESTS_TOPOLOGY_GRAPH_EQUAL_H
 
 #include "topology/base/graph.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Helpers that make small graphs, and overlays of them; a failure ends the test. */
-#ifndef TRYST_TESTS_GRAPH_NEW_H
-#define TRYST_TESTS_GRAPH_NEW_H
+#ifndef TRYST_TESTS_TOPOLOGY_GRAPH_NEW_H
+#define TRYST_TESTS_TOPOLOGY_GRAPH_NEW_H
 
 #include "topology/routes/overlay.h"
 

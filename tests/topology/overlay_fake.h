@@ -3,8 +3,8 @@
  *
  * The tests of the planner use it in place of overlay.c. It is slow, plain, and written
  * independently. */
-#ifndef TRYST_TESTS_OVERLAY_FAKE_H
-#define TRYST_TESTS_OVERLAY_FAKE_H
+#ifndef TRYST_TESTS_TOPOLOGY_OVERLAY_FAKE_H
+#define TRYST_TESTS_TOPOLOGY_OVERLAY_FAKE_H
 
 #include "topology/routes/overlay.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Families of networks to plan for, as graphs. */
-#ifndef TRYST_TESTS_PLAN_NETS_H
-#define TRYST_TESTS_PLAN_NETS_H
+#ifndef TRYST_TESTS_TOPOLOGY_PLAN_NETS_H
+#define TRYST_TESTS_TOPOLOGY_PLAN_NETS_H
 
 #include "core/os/random.h"
 #include "topology/base/graph.h"

@@ -3,8 +3,8 @@
  * One rank with one rail of a module (MODULE_NAME) and one endpoint, for tests: the link
  * is a socket pair of packets, so two ranks can share a thread or be two processes.
  */
-#ifndef MODULE_RANK_H
-#define MODULE_RANK_H
+#ifndef TRYST_TESTS_TRANSPORTS_MODULE_RANK_H
+#define TRYST_TESTS_TRANSPORTS_MODULE_RANK_H
 
 #include "core/config/config.h"
 #include "core/log/log.h"

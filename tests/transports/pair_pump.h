@@ -2,8 +2,8 @@
 /* Stands for the layer above one endpoint of shm or self: a socket as the link, the
  * events received, and a loop that pumps both. One node per thread or process, two per
  * test. */
-#ifndef TESTS_TRANSPORTS_PAIR_PUMP_H
-#define TESTS_TRANSPORTS_PAIR_PUMP_H
+#ifndef TRYST_TESTS_TRANSPORTS_PAIR_PUMP_H
+#define TRYST_TESTS_TRANSPORTS_PAIR_PUMP_H
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* --check: runs the program once more in one process. */
-#ifndef TRYST_TOOLS_BENCH_CHECK_H
-#define TRYST_TOOLS_BENCH_CHECK_H
+#ifndef TRYST_TOOLS_BENCH_BENCH_CHECK_H
+#define TRYST_TOOLS_BENCH_BENCH_CHECK_H
 
 #include "bench_rank.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Gathers facts, spans, weights and traces at rank 0, by key. */
-#ifndef TRYST_TOOLS_BENCH_GATHER_H
-#define TRYST_TOOLS_BENCH_GATHER_H
+#ifndef TRYST_TOOLS_BENCH_BENCH_GATHER_H
+#define TRYST_TOOLS_BENCH_BENCH_GATHER_H
 
 #include "bench_rank.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pp_bench's command line, read and checked: options from here can run. */
-#ifndef TRYST_TOOLS_BENCH_OPTIONS_H
-#define TRYST_TOOLS_BENCH_OPTIONS_H
+#ifndef TRYST_TOOLS_BENCH_BENCH_OPTIONS_H
+#define TRYST_TOOLS_BENCH_BENCH_OPTIONS_H
 
 #include <stdbool.h>
 #include <tryst/data.h>

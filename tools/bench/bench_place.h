@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Chooses the device that a rank computes on. */
-#ifndef TRYST_TOOLS_BENCH_PLACE_H
-#define TRYST_TOOLS_BENCH_PLACE_H
+#ifndef TRYST_TOOLS_BENCH_BENCH_PLACE_H
+#define TRYST_TOOLS_BENCH_BENCH_PLACE_H
 
 #include "bench_rank.h"
 

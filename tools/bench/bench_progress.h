@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints progress while the training runs. */
-#ifndef TRYST_TOOLS_BENCH_PROGRESS_H
-#define TRYST_TOOLS_BENCH_PROGRESS_H
+#ifndef TRYST_TOOLS_BENCH_BENCH_PROGRESS_H
+#define TRYST_TOOLS_BENCH_BENCH_PROGRESS_H
 
 #include "bench_rank.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One rank of a pp_bench run, from opening its context to the report on rank 0. */
-#ifndef TRYST_TOOLS_BENCH_RANK_H
-#define TRYST_TOOLS_BENCH_RANK_H
+#ifndef TRYST_TOOLS_BENCH_BENCH_RANK_H
+#define TRYST_TOOLS_BENCH_BENCH_RANK_H
 
 #include <stdio.h>
 

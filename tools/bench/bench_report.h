@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reports results on rank 0. */
-#ifndef TRYST_TOOLS_BENCH_REPORT_H
-#define TRYST_TOOLS_BENCH_REPORT_H
+#ifndef TRYST_TOOLS_BENCH_BENCH_REPORT_H
+#define TRYST_TOOLS_BENCH_BENCH_REPORT_H
 
 #include "bench_rank.h"
 

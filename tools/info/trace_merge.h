@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file trace_merge.h
  *  Joins the traces of several ranks into one document. */
-#ifndef TOOLS_TRACE_MERGE_H
-#define TOOLS_TRACE_MERGE_H
+#ifndef TRYST_TOOLS_INFO_TRACE_MERGE_H
+#define TRYST_TOOLS_INFO_TRACE_MERGE_H
 
 #include <stdio.h>
 

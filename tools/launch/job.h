@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file job.h
  *  Joins a rank of a tool to its job. */
-#ifndef TRYST_TOOLS_JOB_H
-#define TRYST_TOOLS_JOB_H
+#ifndef TRYST_TOOLS_LAUNCH_JOB_H
+#define TRYST_TOOLS_LAUNCH_JOB_H
 
 #include <tryst/tryst.h>
 

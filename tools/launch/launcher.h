@@ -17,8 +17,8 @@
  *
  *  Call launcher_run before the process has other threads, and after
  *  standard_files_open(). */
-#ifndef TRYST_TOOLS_LAUNCHER_H
-#define TRYST_TOOLS_LAUNCHER_H
+#ifndef TRYST_TOOLS_LAUNCH_LAUNCHER_H
+#define TRYST_TOOLS_LAUNCH_LAUNCHER_H
 
 #include <stdbool.h>
 #include <stdint.h>

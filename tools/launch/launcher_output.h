@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Output of the ranks: lines with prefixes, never mixed, and never blocking the event
  * loop. */
-#ifndef TRYST_TOOLS_LAUNCHER_OUTPUT_H
-#define TRYST_TOOLS_LAUNCHER_OUTPUT_H
+#ifndef TRYST_TOOLS_LAUNCH_LAUNCHER_OUTPUT_H
+#define TRYST_TOOLS_LAUNCH_LAUNCHER_OUTPUT_H
 
 #include <stdbool.h>
 #include <stddef.h>

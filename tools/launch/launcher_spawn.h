@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ranks of a launcher, and the start of each: environment, socket, fork and exec. */
-#ifndef TRYST_TOOLS_LAUNCHER_SPAWN_H
-#define TRYST_TOOLS_LAUNCHER_SPAWN_H
+#ifndef TRYST_TOOLS_LAUNCH_LAUNCHER_SPAWN_H
+#define TRYST_TOOLS_LAUNCH_LAUNCHER_SPAWN_H
 
 #include <signal.h>
 #include <sys/resource.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The watcher: a process that outlives a killed launcher and kills the ranks that are
  * left. */
-#ifndef TRYST_TOOLS_LAUNCHER_WATCH_H
-#define TRYST_TOOLS_LAUNCHER_WATCH_H
+#ifndef TRYST_TOOLS_LAUNCH_LAUNCHER_WATCH_H
+#define TRYST_TOOLS_LAUNCH_LAUNCHER_WATCH_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -11,8 +11,8 @@
  *
  *  A page may be torn (its process was killed or stopped in the middle of a record) or
  *  invalid: live_read checks each page once, and its output is always within bounds. */
-#ifndef TOOLS_LIVE_H
-#define TOOLS_LIVE_H
+#ifndef TRYST_TOOLS_LIVE_LIVE_H
+#define TRYST_TOOLS_LIVE_LIVE_H
 
 #include <stdbool.h>
 #include <stddef.h>

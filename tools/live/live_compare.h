@@ -2,8 +2,8 @@
 /** @file live_compare.h
  *  Compares two samples of one job: which operations waited from the first to the
  *  second. */
-#ifndef TOOLS_LIVE_COMPARE_H
-#define TOOLS_LIVE_COMPARE_H
+#ifndef TRYST_TOOLS_LIVE_LIVE_COMPARE_H
+#define TRYST_TOOLS_LIVE_LIVE_COMPARE_H
 
 #include "live.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file live_job.h
  *  Finds which rank of a job waits for which. */
-#ifndef TOOLS_LIVE_JOB_H
-#define TOOLS_LIVE_JOB_H
+#ifndef TRYST_TOOLS_LIVE_LIVE_JOB_H
+#define TRYST_TOOLS_LIVE_LIVE_JOB_H
 
 #include "live.h"
 

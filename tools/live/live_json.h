@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file live_json.h
  *  Prints the ranks as JSON. */
-#ifndef TOOLS_LIVE_JSON_H
-#define TOOLS_LIVE_JSON_H
+#ifndef TRYST_TOOLS_LIVE_LIVE_JSON_H
+#define TRYST_TOOLS_LIVE_LIVE_JSON_H
 
 #include "live.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file live_print.h
  *  Prints a rank as text, and defines the phrases of that text. */
-#ifndef TOOLS_LIVE_PRINT_H
-#define TOOLS_LIVE_PRINT_H
+#ifndef TRYST_TOOLS_LIVE_LIVE_PRINT_H
+#define TRYST_TOOLS_LIVE_LIVE_PRINT_H
 
 #include "live.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file live_proc.h
  *  Reads the state of a process from /proc. */
-#ifndef TOOLS_LIVE_PROC_H
-#define TOOLS_LIVE_PROC_H
+#ifndef TRYST_TOOLS_LIVE_LIVE_PROC_H
+#define TRYST_TOOLS_LIVE_LIVE_PROC_H
 
 #include "live.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file live_read.h
  *  Finds live pages, checks and copies them. */
-#ifndef TOOLS_LIVE_READ_H
-#define TOOLS_LIVE_READ_H
+#ifndef TRYST_TOOLS_LIVE_LIVE_READ_H
+#define TRYST_TOOLS_LIVE_LIVE_READ_H
 
 #include "live.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file live_tree.h
  *  Reads from /proc which process started which. */
-#ifndef TOOLS_LIVE_TREE_H
-#define TOOLS_LIVE_TREE_H
+#ifndef TRYST_TOOLS_LIVE_LIVE_TREE_H
+#define TRYST_TOOLS_LIVE_LIVE_TREE_H
 
 #include <stddef.h>
 #include <sys/types.h>

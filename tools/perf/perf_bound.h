@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file perf_bound.h
  *  The least time of a collective on the links of TRYST_TOPOLOGY. */
-#ifndef TRYST_TOOLS_PERF_BOUND_H
-#define TRYST_TOOLS_PERF_BOUND_H
+#ifndef TRYST_TOOLS_PERF_PERF_BOUND_H
+#define TRYST_TOOLS_PERF_PERF_BOUND_H
 
 #include "perf_rank.h"
 

@@ -2,8 +2,8 @@
 /** @file perf_coll.h
  *  Measures a collective: how long one operation takes, and how far that is from the
  *  plan's bound. */
-#ifndef TRYST_TOOLS_PERF_COLL_H
-#define TRYST_TOOLS_PERF_COLL_H
+#ifndef TRYST_TOOLS_PERF_PERF_COLL_H
+#define TRYST_TOOLS_PERF_PERF_COLL_H
 
 #include "perf_rank.h"
 

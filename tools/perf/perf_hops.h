@@ -2,8 +2,8 @@
 /** @file perf_hops.h
  *  Computes how long an urgent slice waits at each hop of its trees behind bytes in
  *  flight. */
-#ifndef TRYST_TOOLS_PERF_HOPS_H
-#define TRYST_TOOLS_PERF_HOPS_H
+#ifndef TRYST_TOOLS_PERF_PERF_HOPS_H
+#define TRYST_TOOLS_PERF_PERF_HOPS_H
 
 #include "perf_rank.h"
 

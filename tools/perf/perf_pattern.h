@@ -8,8 +8,8 @@
  *  result is compared with one short table, so a check costs as much as a copy. The
  *  period is prime: a slice that lands at the place of another slice differs. Each round
  *  shifts the pattern, so the result of the round before differs too. */
-#ifndef TRYST_TOOLS_PERF_PATTERN_H
-#define TRYST_TOOLS_PERF_PATTERN_H
+#ifndef TRYST_TOOLS_PERF_PERF_PATTERN_H
+#define TRYST_TOOLS_PERF_PERF_PATTERN_H
 
 #include "perf_kinds.h"
 

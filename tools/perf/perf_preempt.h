@@ -2,8 +2,8 @@
 /** @file perf_preempt.h
  *  Measures tryst-perf preempt: how long an urgent tensor takes behind a large background
  *  tensor. */
-#ifndef TRYST_TOOLS_PERF_PREEMPT_H
-#define TRYST_TOOLS_PERF_PREEMPT_H
+#ifndef TRYST_TOOLS_PERF_PERF_PREEMPT_H
+#define TRYST_TOOLS_PERF_PERF_PREEMPT_H
 
 #include "perf_rank.h"
 

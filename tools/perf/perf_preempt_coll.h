@@ -2,8 +2,8 @@
 /** @file perf_preempt_coll.h
  *  Measures tryst-perf preempt --op allreduce: how long an urgent all-reduce takes under
  *  others of low priority. */
-#ifndef TRYST_TOOLS_PERF_PREEMPT_COLL_H
-#define TRYST_TOOLS_PERF_PREEMPT_COLL_H
+#ifndef TRYST_TOOLS_PERF_PERF_PREEMPT_COLL_H
+#define TRYST_TOOLS_PERF_PERF_PREEMPT_COLL_H
 
 #include "perf_rank.h"
 

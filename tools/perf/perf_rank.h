@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file perf_rank.h
  *  A rank of tryst-perf, and the helpers that all its measurements share. */
-#ifndef TRYST_TOOLS_PERF_RANK_H
-#define TRYST_TOOLS_PERF_RANK_H
+#ifndef TRYST_TOOLS_PERF_PERF_RANK_H
+#define TRYST_TOOLS_PERF_PERF_RANK_H
 
 #include <stdio.h>
 #include <tryst/tryst.h>

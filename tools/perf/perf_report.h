@@ -2,8 +2,8 @@
 /** @file perf_report.h
  *  Prints the figures of collectives as a table and as JSON. On ranks other than 0 the
  *  calls do nothing. */
-#ifndef TRYST_TOOLS_PERF_REPORT_H
-#define TRYST_TOOLS_PERF_REPORT_H
+#ifndef TRYST_TOOLS_PERF_PERF_REPORT_H
+#define TRYST_TOOLS_PERF_PERF_REPORT_H
 
 #include "perf_coll.h"
 

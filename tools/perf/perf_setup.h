@@ -2,8 +2,8 @@
 /** @file perf_setup.h
  *  Describes what was measured and where: the head of a table of collectives, and the
  *  same as JSON. */
-#ifndef TRYST_TOOLS_PERF_SETUP_H
-#define TRYST_TOOLS_PERF_SETUP_H
+#ifndef TRYST_TOOLS_PERF_PERF_SETUP_H
+#define TRYST_TOOLS_PERF_PERF_SETUP_H
 
 #include "perf_rank.h"
 

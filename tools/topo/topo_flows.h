@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Flows of a probe: streams of tensors between ranks for a set time, some at once, and
  * the rate of each. */
-#ifndef TRYST_TOOLS_TOPO_FLOWS_H
-#define TRYST_TOOLS_TOPO_FLOWS_H
+#ifndef TRYST_TOOLS_TOPO_TOPO_FLOWS_H
+#define TRYST_TOOLS_TOPO_TOPO_FLOWS_H
 
 #include <tryst/topo.h>
 #include <tryst/tryst.h>

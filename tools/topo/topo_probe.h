@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tryst-topo --probe: measures the network between the ranks of a job. */
-#ifndef TRYST_TOOLS_TOPO_PROBE_H
-#define TRYST_TOOLS_TOPO_PROBE_H
+#ifndef TRYST_TOOLS_TOPO_TOPO_PROBE_H
+#define TRYST_TOOLS_TOPO_TOPO_PROBE_H
 
 #include <stdbool.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The parts that the commands of tryst-topo share. All data come from tryst/topo.h. */
-#ifndef TRYST_TOOLS_TOPO_TOOL_H
-#define TRYST_TOOLS_TOPO_TOOL_H
+#ifndef TRYST_TOOLS_TOPO_TOPO_TOOL_H
+#define TRYST_TOOLS_TOPO_TOPO_TOOL_H
 
 #include <stdbool.h>
 #include <tryst/topo.h>

@@ -2,8 +2,8 @@
 /*
  * Read decimal numbers from foreign text in every locale (strtod depends on the locale).
  */
-#ifndef TRYST_TOPOLOGY_DECIMAL_H
-#define TRYST_TOPOLOGY_DECIMAL_H
+#ifndef TRYST_TOPOLOGY_BASE_DECIMAL_H
+#define TRYST_TOPOLOGY_BASE_DECIMAL_H
 
 #include <stddef.h>
 

@@ -12,8 +12,8 @@
  * checks and builds the adjacency.
  * Threads: one while the graph is built; any thread may read a sealed graph.
  */
-#ifndef TRYST_TOPOLOGY_GRAPH_H
-#define TRYST_TOPOLOGY_GRAPH_H
+#ifndef TRYST_TOPOLOGY_BASE_GRAPH_H
+#define TRYST_TOPOLOGY_BASE_GRAPH_H
 
 #include <math.h>
 #include <stdbool.h>

@@ -7,8 +7,8 @@
  * first).
  * Threads: any.
  */
-#ifndef TRYST_TOPOLOGY_INDEX_SET_H
-#define TRYST_TOPOLOGY_INDEX_SET_H
+#ifndef TRYST_TOPOLOGY_BASE_INDEX_SET_H
+#define TRYST_TOPOLOGY_BASE_INDEX_SET_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
  * A shared library that is opened on first use, and the addresses of its functions.
  * The library is never closed. Threads: any.
  */
-#ifndef TRYST_TOPOLOGY_LIBRARY_H
-#define TRYST_TOPOLOGY_LIBRARY_H
+#ifndef TRYST_TOPOLOGY_BASE_LIBRARY_H
+#define TRYST_TOPOLOGY_BASE_LIBRARY_H
 
 #include <pthread.h>
 #include <stdbool.h>

@@ -6,8 +6,8 @@
  * a probe measures them.
  * Each row names its source.
  */
-#ifndef TRYST_TOPOLOGY_LINK_TABLE_H
-#define TRYST_TOPOLOGY_LINK_TABLE_H
+#ifndef TRYST_TOPOLOGY_BASE_LINK_TABLE_H
+#define TRYST_TOPOLOGY_BASE_LINK_TABLE_H
 
 #include "graph.h"
 

@@ -7,8 +7,8 @@
  * rank), but exists for any pair of nodes, and an unknown number stays unknown, so a
  * machine can be shown before it is measured.
  */
-#ifndef TRYST_TOPOLOGY_PATH_H
-#define TRYST_TOPOLOGY_PATH_H
+#ifndef TRYST_TOPOLOGY_BASE_PATH_H
+#define TRYST_TOPOLOGY_BASE_PATH_H
 
 #include "graph.h"
 

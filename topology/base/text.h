@@ -7,8 +7,8 @@
  * Invariant: after a failure nothing is appended; numbers have a decimal point in every
  * locale.
  */
-#ifndef TRYST_TOPOLOGY_TEXT_H
-#define TRYST_TOPOLOGY_TEXT_H
+#ifndef TRYST_TOPOLOGY_BASE_TEXT_H
+#define TRYST_TOPOLOGY_BASE_TEXT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,8 +2,8 @@
 /*
  * Names of a graph's parts for people: "PCIe Gen5 x16", "450", "NUMA node".
  */
-#ifndef TRYST_TOPOLOGY_WORDS_H
-#define TRYST_TOPOLOGY_WORDS_H
+#ifndef TRYST_TOPOLOGY_BASE_WORDS_H
+#define TRYST_TOPOLOGY_BASE_WORDS_H
 
 #include "graph.h"
 #include "text.h"

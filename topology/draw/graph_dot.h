@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Write a graph as DOT, for Graphviz. */
-#ifndef TRYST_TOPOLOGY_GRAPH_DOT_H
-#define TRYST_TOPOLOGY_GRAPH_DOT_H
+#ifndef TRYST_TOPOLOGY_DRAW_GRAPH_DOT_H
+#define TRYST_TOPOLOGY_DRAW_GRAPH_DOT_H
 
 #include "overlaid.h"
 #include "topology/base/text.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Write the matrix of a machine's devices, like `nvidia-smi topo -m`, but in GB/s and
  * ns. */
-#ifndef TRYST_TOPOLOGY_GRAPH_MATRIX_H
-#define TRYST_TOPOLOGY_GRAPH_MATRIX_H
+#ifndef TRYST_TOPOLOGY_DRAW_GRAPH_MATRIX_H
+#define TRYST_TOPOLOGY_DRAW_GRAPH_MATRIX_H
 
 #include "topology/base/graph.h"
 #include "topology/base/text.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Draw a graph as SVG. */
-#ifndef TRYST_TOPOLOGY_GRAPH_SVG_H
-#define TRYST_TOPOLOGY_GRAPH_SVG_H
+#ifndef TRYST_TOPOLOGY_DRAW_GRAPH_SVG_H
+#define TRYST_TOPOLOGY_DRAW_GRAPH_SVG_H
 
 #include "overlaid.h"
 #include "topology/base/text.h"

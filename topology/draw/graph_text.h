@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Write a graph as a tree and a matrix for people. */
-#ifndef TRYST_TOPOLOGY_GRAPH_TEXT_H
-#define TRYST_TOPOLOGY_GRAPH_TEXT_H
+#ifndef TRYST_TOPOLOGY_DRAW_GRAPH_TEXT_H
+#define TRYST_TOPOLOGY_DRAW_GRAPH_TEXT_H
 
 #include "overlaid.h"
 #include "topology/base/text.h"

@@ -7,8 +7,8 @@
  * lists the functions.
  * Threads: any; no state is shared.
  */
-#ifndef TRYST_TOPOLOGY_GRAPH_WRITE_H
-#define TRYST_TOPOLOGY_GRAPH_WRITE_H
+#ifndef TRYST_TOPOLOGY_DRAW_GRAPH_WRITE_H
+#define TRYST_TOPOLOGY_DRAW_GRAPH_WRITE_H
 
 #include "overlaid.h"
 #include "topology/formats/graph_read.h"

@@ -3,8 +3,8 @@
  * Colours and line widths of all pictures of a graph.
  * The colours are Okabe and Ito's set, which is distinct for every colour vision.
  */
-#ifndef TRYST_TOPOLOGY_LOOK_H
-#define TRYST_TOPOLOGY_LOOK_H
+#ifndef TRYST_TOPOLOGY_DRAW_LOOK_H
+#define TRYST_TOPOLOGY_DRAW_LOOK_H
 
 #include "topology/base/graph.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TRYST_TOPOLOGY_OVERLAID_H
-#define TRYST_TOPOLOGY_OVERLAID_H
+#ifndef TRYST_TOPOLOGY_DRAW_OVERLAID_H
+#define TRYST_TOPOLOGY_DRAW_OVERLAID_H
 
 #include "topology/plan/plan.h"
 

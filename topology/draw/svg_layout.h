@@ -8,8 +8,8 @@
  * of panels, joined at the left, so its wires never cross a machine. svg_network.c lays
  * out a cluster without machines.
  */
-#ifndef TRYST_TOPOLOGY_SVG_LAYOUT_H
-#define TRYST_TOPOLOGY_SVG_LAYOUT_H
+#ifndef TRYST_TOPOLOGY_DRAW_SVG_LAYOUT_H
+#define TRYST_TOPOLOGY_DRAW_SVG_LAYOUT_H
 
 #include "topology/base/arrays.h"
 #include "topology/base/graph.h"

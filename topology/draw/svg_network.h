@@ -16,8 +16,8 @@
  * In grid and circle a node with one neighbour is a leaf of that neighbour, its hub:
  * below the hub or outside of the circle.
  */
-#ifndef TRYST_TOPOLOGY_SVG_NETWORK_H
-#define TRYST_TOPOLOGY_SVG_NETWORK_H
+#ifndef TRYST_TOPOLOGY_DRAW_SVG_NETWORK_H
+#define TRYST_TOPOLOGY_DRAW_SVG_NETWORK_H
 
 #include "svg_layout.h"
 

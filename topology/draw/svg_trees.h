@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Draw a plan's trees, each separately, below a picture of the graph. */
-#ifndef TRYST_TOPOLOGY_SVG_TREES_H
-#define TRYST_TOPOLOGY_SVG_TREES_H
+#ifndef TRYST_TOPOLOGY_DRAW_SVG_TREES_H
+#define TRYST_TOPOLOGY_DRAW_SVG_TREES_H
 
 #include "overlaid.h"
 #include "topology/base/text.h"

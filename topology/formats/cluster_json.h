@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Clusters as JSON, the exchange format for planning; cluster_json.c shows an example. */
-#ifndef TRYST_TOPOLOGY_CLUSTER_JSON_H
-#define TRYST_TOPOLOGY_CLUSTER_JSON_H
+#ifndef TRYST_TOPOLOGY_FORMATS_CLUSTER_JSON_H
+#define TRYST_TOPOLOGY_FORMATS_CLUSTER_JSON_H
 
 #include "source.h"
 

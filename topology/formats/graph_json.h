@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Read a graph from its dump in JSON; graph_json.c shows an example. */
-#ifndef TRYST_TOPOLOGY_GRAPH_JSON_H
-#define TRYST_TOPOLOGY_GRAPH_JSON_H
+#ifndef TRYST_TOPOLOGY_FORMATS_GRAPH_JSON_H
+#define TRYST_TOPOLOGY_FORMATS_GRAPH_JSON_H
 
 #include "source.h"
 

@@ -11,8 +11,8 @@
  * without GPUs, one at each NUMA node, so that a plan can be made for the machine.
  * Threads: any; no state is shared.
  */
-#ifndef TRYST_TOPOLOGY_GRAPH_READ_H
-#define TRYST_TOPOLOGY_GRAPH_READ_H
+#ifndef TRYST_TOPOLOGY_FORMATS_GRAPH_READ_H
+#define TRYST_TOPOLOGY_FORMATS_GRAPH_READ_H
 
 #include <stddef.h>
 

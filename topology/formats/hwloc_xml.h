@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Read a machine from hwloc's XML (lstopo x.xml). */
-#ifndef TRYST_TOPOLOGY_HWLOC_XML_H
-#define TRYST_TOPOLOGY_HWLOC_XML_H
+#ifndef TRYST_TOPOLOGY_FORMATS_HWLOC_XML_H
+#define TRYST_TOPOLOGY_FORMATS_HWLOC_XML_H
 
 #include "source.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Write a graph as the XML that NCCL reads. */
-#ifndef TRYST_TOPOLOGY_NCCL_WRITE_H
-#define TRYST_TOPOLOGY_NCCL_WRITE_H
+#ifndef TRYST_TOPOLOGY_FORMATS_NCCL_WRITE_H
+#define TRYST_TOPOLOGY_FORMATS_NCCL_WRITE_H
 
 #include "topology/base/graph.h"
 #include "topology/base/text.h"

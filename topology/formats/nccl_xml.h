@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Read machines from NCCL's XML; nccl_xml.c shows an example. */
-#ifndef TRYST_TOPOLOGY_NCCL_XML_H
-#define TRYST_TOPOLOGY_NCCL_XML_H
+#ifndef TRYST_TOPOLOGY_FORMATS_NCCL_XML_H
+#define TRYST_TOPOLOGY_FORMATS_NCCL_XML_H
 
 #include "source.h"
 

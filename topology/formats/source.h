@@ -5,8 +5,8 @@
  * One idea: all errors have one form, "name:line:column: reason", so editors and people
  * find the place.
  */
-#ifndef TRYST_TOPOLOGY_SOURCE_H
-#define TRYST_TOPOLOGY_SOURCE_H
+#ifndef TRYST_TOPOLOGY_FORMATS_SOURCE_H
+#define TRYST_TOPOLOGY_FORMATS_SOURCE_H
 
 #include "json_place.h"
 #include "topology/base/graph.h"

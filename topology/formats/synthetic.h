@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Read a synthetic machine; README.md has the grammar. */
-#ifndef TRYST_TOPOLOGY_SYNTHETIC_H
-#define TRYST_TOPOLOGY_SYNTHETIC_H
+#ifndef TRYST_TOPOLOGY_FORMATS_SYNTHETIC_H
+#define TRYST_TOPOLOGY_FORMATS_SYNTHETIC_H
 
 #include "source.h"
 

@@ -6,8 +6,8 @@
  * result is a small tree of elements with their lines. Documents that declare entities
  * are rejected: no topology needs any.
  */
-#ifndef TRYST_TOPOLOGY_XML_H
-#define TRYST_TOPOLOGY_XML_H
+#ifndef TRYST_TOPOLOGY_FORMATS_XML_H
+#define TRYST_TOPOLOGY_FORMATS_XML_H
 
 #include "source.h"
 

@@ -3,8 +3,8 @@
  * Detect this machine as a graph: hwloc's tree where libhwloc is installed, else /sys
  * alone; then the numbers of /sys and the driver's NVLinks.
  */
-#ifndef TRYST_TOPOLOGY_DETECT_H
-#define TRYST_TOPOLOGY_DETECT_H
+#ifndef TRYST_TOPOLOGY_MACHINE_DETECT_H
+#define TRYST_TOPOLOGY_MACHINE_DETECT_H
 
 #include "topology/base/graph.h"
 

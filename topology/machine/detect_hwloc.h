@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Describe this machine by hwloc. Compiled only with TRYST_HAVE_HWLOC. */
-#ifndef TRYST_TOPOLOGY_DETECT_HWLOC_H
-#define TRYST_TOPOLOGY_DETECT_HWLOC_H
+#ifndef TRYST_TOPOLOGY_MACHINE_DETECT_HWLOC_H
+#define TRYST_TOPOLOGY_MACHINE_DETECT_HWLOC_H
 
 #include "machine.h"
 

@@ -5,8 +5,8 @@
  * One idea: a program that loads libtryst and requests no topology needs no libhwloc,
  * even if Tryst was built with hwloc. The library is never closed.
  */
-#ifndef TRYST_TOPOLOGY_HWLOC_CALLS_H
-#define TRYST_TOPOLOGY_HWLOC_CALLS_H
+#ifndef TRYST_TOPOLOGY_MACHINE_HWLOC_CALLS_H
+#define TRYST_TOPOLOGY_MACHINE_HWLOC_CALLS_H
 
 #include <hwloc.h>
 

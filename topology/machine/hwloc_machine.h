@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Make a machine's description from hwloc's topology: this machine's, or in tests an XML
  * file's. */
-#ifndef TRYST_TOPOLOGY_HWLOC_MACHINE_H
-#define TRYST_TOPOLOGY_HWLOC_MACHINE_H
+#ifndef TRYST_TOPOLOGY_MACHINE_HWLOC_MACHINE_H
+#define TRYST_TOPOLOGY_MACHINE_HWLOC_MACHINE_H
 
 #include <stdbool.h>
 

@@ -9,8 +9,8 @@
  * comes after the bridge above; strings belong to the machine (machine_string) or are
  * constants. An unknown value is GRAPH_UNKNOWN, 0 or NULL as each field states.
  */
-#ifndef TRYST_TOPOLOGY_MACHINE_H
-#define TRYST_TOPOLOGY_MACHINE_H
+#ifndef TRYST_TOPOLOGY_MACHINE_MACHINE_H
+#define TRYST_TOPOLOGY_MACHINE_MACHINE_H
 
 #include "topology/base/graph.h"
 

@@ -2,8 +2,8 @@
 /*
  * Build nodes and links of a graph from a machine's description.
  */
-#ifndef TRYST_TOPOLOGY_MACHINE_BUILD_H
-#define TRYST_TOPOLOGY_MACHINE_BUILD_H
+#ifndef TRYST_TOPOLOGY_MACHINE_MACHINE_BUILD_H
+#define TRYST_TOPOLOGY_MACHINE_MACHINE_BUILD_H
 
 #include "machine.h"
 

@@ -7,8 +7,8 @@
  * become the same links.
  * Invariant: a sum is known only if each part is.
  */
-#ifndef TRYST_TOPOLOGY_NVLINK_MATRIX_H
-#define TRYST_TOPOLOGY_NVLINK_MATRIX_H
+#ifndef TRYST_TOPOLOGY_MACHINE_NVLINK_MATRIX_H
+#define TRYST_TOPOLOGY_MACHINE_NVLINK_MATRIX_H
 
 #include <stddef.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NVLinks and GPU models of this machine, from NVIDIA's driver library if it is
  * installed. */
-#ifndef TRYST_TOPOLOGY_NVML_H
-#define TRYST_TOPOLOGY_NVML_H
+#ifndef TRYST_TOPOLOGY_MACHINE_NVML_H
+#define TRYST_TOPOLOGY_MACHINE_NVML_H
 
 #include "machine.h"
 

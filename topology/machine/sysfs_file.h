@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Read small files of /sys; private to sysfs.c and sysfs_machine.c. */
-#ifndef TRYST_TOPOLOGY_SYSFS_FILE_H
-#define TRYST_TOPOLOGY_SYSFS_FILE_H
+#ifndef TRYST_TOPOLOGY_MACHINE_SYSFS_FILE_H
+#define TRYST_TOPOLOGY_MACHINE_SYSFS_FILE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,8 +4,8 @@
  * `root` is "/sys" or, in tests, a folder of the same form. A missing file means an
  * unknown number.
  */
-#ifndef TRYST_TOPOLOGY_SYSFS_MACHINE_H
-#define TRYST_TOPOLOGY_SYSFS_MACHINE_H
+#ifndef TRYST_TOPOLOGY_MACHINE_SYSFS_MACHINE_H
+#define TRYST_TOPOLOGY_MACHINE_SYSFS_MACHINE_H
 
 #include "machine.h"
 

@@ -5,8 +5,8 @@
  * function over such lists (netif_choose.h: the interfaces that TRYST_NET names).
  * Invariant: a list never changes; every entry has an IPv4 or IPv6 address with port
  * 0. */
-#ifndef TRYST_TOPOLOGY_NETIF_H
-#define TRYST_TOPOLOGY_NETIF_H
+#ifndef TRYST_TOPOLOGY_NET_NETIF_H
+#define TRYST_TOPOLOGY_NET_NETIF_H
 
 #include <netinet/in.h>
 #include <stdbool.h>

@@ -2,8 +2,8 @@
 /* Choose interfaces, by TRYST_NET or by default.
  *
  * One idea: a pure function over a list, so the policy is tested as a table. */
-#ifndef TRYST_TOPOLOGY_NETIF_CHOOSE_H
-#define TRYST_TOPOLOGY_NETIF_CHOOSE_H
+#ifndef TRYST_TOPOLOGY_NET_NETIF_CHOOSE_H
+#define TRYST_TOPOLOGY_NET_NETIF_CHOOSE_H
 
 #include "netif.h"
 

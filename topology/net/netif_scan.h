@@ -6,8 +6,8 @@
  * Invariant: only the messages decide the list (except speeds, which netlink lacks), so
  * captured bytes are a test.
  * Private to topology/net/. */
-#ifndef TRYST_TOPOLOGY_NETIF_SCAN_H
-#define TRYST_TOPOLOGY_NETIF_SCAN_H
+#ifndef TRYST_TOPOLOGY_NET_NETIF_SCAN_H
+#define TRYST_TOPOLOGY_NET_NETIF_SCAN_H
 
 #include "netif.h"
 #include "netlink.h"

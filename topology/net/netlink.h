@@ -6,8 +6,8 @@
  * Invariant: only the kernel's messages with the request's sequence number reach the
  * function.
  * Private to topology/net/. */
-#ifndef TRYST_TOPOLOGY_NETLINK_H
-#define TRYST_TOPOLOGY_NETLINK_H
+#ifndef TRYST_TOPOLOGY_NET_NETLINK_H
+#define TRYST_TOPOLOGY_NET_NETLINK_H
 
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* TRYST_PORT_RANGE: the ports that a firewall lets through, "30000-30099" or one port. */
-#ifndef TRYST_TOPOLOGY_PORT_RANGE_H
-#define TRYST_TOPOLOGY_PORT_RANGE_H
+#ifndef TRYST_TOPOLOGY_NET_PORT_RANGE_H
+#define TRYST_TOPOLOGY_NET_PORT_RANGE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -9,8 +9,8 @@
  * data, or fewer than two processors would remain, nothing is chosen and nothing is
  * changed. The host program's own threads are never touched.
  */
-#ifndef TRYST_TOPOLOGY_BIND_H
-#define TRYST_TOPOLOGY_BIND_H
+#ifndef TRYST_TOPOLOGY_PLACE_BIND_H
+#define TRYST_TOPOLOGY_PLACE_BIND_H
 
 #include <stddef.h>
 #include <stdint.h>

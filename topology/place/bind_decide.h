@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The processors for a progress thread; a pure function of the graph and of the
  * processors that the process may use. */
-#ifndef TRYST_TOPOLOGY_BIND_DECIDE_H
-#define TRYST_TOPOLOGY_BIND_DECIDE_H
+#ifndef TRYST_TOPOLOGY_PLACE_BIND_DECIDE_H
+#define TRYST_TOPOLOGY_PLACE_BIND_DECIDE_H
 
 #include "topology/base/graph.h"
 #include "topology/base/index_set.h"

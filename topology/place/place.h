@@ -12,8 +12,8 @@
  * most one rank. Of equally good arrangements the first in the devices' own order is
  * chosen. Effort is counted, not timed.
  */
-#ifndef TRYST_TOPOLOGY_PLACE_H
-#define TRYST_TOPOLOGY_PLACE_H
+#ifndef TRYST_TOPOLOGY_PLACE_PLACE_H
+#define TRYST_TOPOLOGY_PLACE_PLACE_H
 
 #include "topology/base/path.h"
 

@@ -9,8 +9,8 @@
  * Invariant: equal matrices give equal trees.
  * Threads: one at a time for each object.
  */
-#ifndef TRYST_TOPOLOGY_ARBORESCENCE_H
-#define TRYST_TOPOLOGY_ARBORESCENCE_H
+#ifndef TRYST_TOPOLOGY_PLAN_ARBORESCENCE_H
+#define TRYST_TOPOLOGY_PLAN_ARBORESCENCE_H
 
 #include <stdbool.h>
 #include <stdint.h>

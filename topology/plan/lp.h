@@ -14,8 +14,8 @@
  * output and reads no clock.
  * Threads: one at a time for each object.
  */
-#ifndef TRYST_TOPOLOGY_LP_H
-#define TRYST_TOPOLOGY_LP_H
+#ifndef TRYST_TOPOLOGY_PLAN_LP_H
+#define TRYST_TOPOLOGY_PLAN_LP_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -15,8 +15,8 @@
  * Times are seconds per byte of the tensor ("s_per_byte"): the busiest link's load ÷
  * capacity.
  */
-#ifndef TRYST_TOPOLOGY_PLAN_H
-#define TRYST_TOPOLOGY_PLAN_H
+#ifndef TRYST_TOPOLOGY_PLAN_PLAN_H
+#define TRYST_TOPOLOGY_PLAN_PLAN_H
 
 #include "core/text/hash.h"
 #include "topology/base/arrays.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Classes of links that look alike. */
-#ifndef TRYST_TOPOLOGY_PLAN_CLASS_H
-#define TRYST_TOPOLOGY_PLAN_CLASS_H
+#ifndef TRYST_TOPOLOGY_PLAN_PLAN_CLASS_H
+#define TRYST_TOPOLOGY_PLAN_PLAN_CLASS_H
 
 #include "plan_work.h"
 

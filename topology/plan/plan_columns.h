@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Column generation with the LP solver. */
-#ifndef TRYST_TOPOLOGY_PLAN_COLUMNS_H
-#define TRYST_TOPOLOGY_PLAN_COLUMNS_H
+#ifndef TRYST_TOPOLOGY_PLAN_PLAN_COLUMNS_H
+#define TRYST_TOPOLOGY_PLAN_PLAN_COLUMNS_H
 
 #include "plan_work.h"
 

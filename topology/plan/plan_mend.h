@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Repair of a previous plan for a network in which links are gone or slower. */
-#ifndef TRYST_TOPOLOGY_PLAN_MEND_H
-#define TRYST_TOPOLOGY_PLAN_MEND_H
+#ifndef TRYST_TOPOLOGY_PLAN_PLAN_MEND_H
+#define TRYST_TOPOLOGY_PLAN_PLAN_MEND_H
 
 #include "plan_work.h"
 

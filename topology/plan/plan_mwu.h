@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shares by multiplicative weights. */
-#ifndef TRYST_TOPOLOGY_PLAN_MWU_H
-#define TRYST_TOPOLOGY_PLAN_MWU_H
+#ifndef TRYST_TOPOLOGY_PLAN_PLAN_MWU_H
+#define TRYST_TOPOLOGY_PLAN_PLAN_MWU_H
 
 #include "plan_work.h"
 

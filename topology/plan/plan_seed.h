@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Few, shallow trees, built greedily instead of solved for. */
-#ifndef TRYST_TOPOLOGY_PLAN_SEED_H
-#define TRYST_TOPOLOGY_PLAN_SEED_H
+#ifndef TRYST_TOPOLOGY_PLAN_PLAN_SEED_H
+#define TRYST_TOPOLOGY_PLAN_PLAN_SEED_H
 
 #include "plan_work.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shallower trees for the same time. */
-#ifndef TRYST_TOPOLOGY_PLAN_SHALLOW_H
-#define TRYST_TOPOLOGY_PLAN_SHALLOW_H
+#ifndef TRYST_TOPOLOGY_PLAN_PLAN_SHALLOW_H
+#define TRYST_TOPOLOGY_PLAN_PLAN_SHALLOW_H
 
 #include "plan_work.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Readable shares. */
-#ifndef TRYST_TOPOLOGY_PLAN_SHARES_H
-#define TRYST_TOPOLOGY_PLAN_SHARES_H
+#ifndef TRYST_TOPOLOGY_PLAN_PLAN_SHARES_H
+#define TRYST_TOPOLOGY_PLAN_PLAN_SHARES_H
 
 #include "plan_work.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From a solver's shares to a simple plan. */
-#ifndef TRYST_TOPOLOGY_PLAN_SIMPLIFY_H
-#define TRYST_TOPOLOGY_PLAN_SIMPLIFY_H
+#ifndef TRYST_TOPOLOGY_PLAN_PLAN_SIMPLIFY_H
+#define TRYST_TOPOLOGY_PLAN_PLAN_SIMPLIFY_H
 
 #include "plan_work.h"
 

@@ -17,8 +17,8 @@
  * Invariant: best_row_price proves `bound`; both only improve. Equal inputs give equal
  * columns.
  */
-#ifndef TRYST_TOPOLOGY_PLAN_WORK_H
-#define TRYST_TOPOLOGY_PLAN_WORK_H
+#ifndef TRYST_TOPOLOGY_PLAN_PLAN_WORK_H
+#define TRYST_TOPOLOGY_PLAN_PLAN_WORK_H
 
 #include <stddef.h>
 

@@ -13,8 +13,8 @@
  * full it is a lower bound. No clock of one rank is compared with another's: rates are
  * the receiver's, latencies half of round trips. Equal samples give equal graphs.
  */
-#ifndef TRYST_TOPOLOGY_FIT_H
-#define TRYST_TOPOLOGY_FIT_H
+#ifndef TRYST_TOPOLOGY_PROBE_FIT_H
+#define TRYST_TOPOLOGY_PROBE_FIT_H
 
 #include "topology/base/graph.h"
 

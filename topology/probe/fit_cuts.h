@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Search for the sets of ranks that share a wire; private to fit.c. */
-#ifndef TRYST_TOPOLOGY_FIT_CUTS_H
-#define TRYST_TOPOLOGY_FIT_CUTS_H
+#ifndef TRYST_TOPOLOGY_PROBE_FIT_CUTS_H
+#define TRYST_TOPOLOGY_PROBE_FIT_CUTS_H
 
 #include <assert.h>
 

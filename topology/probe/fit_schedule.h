@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rounds of a probe, chosen so that each wire is full in some round. */
-#ifndef TRYST_TOPOLOGY_FIT_SCHEDULE_H
-#define TRYST_TOPOLOGY_FIT_SCHEDULE_H
+#ifndef TRYST_TOPOLOGY_PROBE_FIT_SCHEDULE_H
+#define TRYST_TOPOLOGY_PROBE_FIT_SCHEDULE_H
 
 #include "fit.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The cost of cheapest trees, computed independently of the planner's
  * plan/arborescence.h. */
-#ifndef TRYST_TOPOLOGY_CHEAPEST_TREE_H
-#define TRYST_TOPOLOGY_CHEAPEST_TREE_H
+#ifndef TRYST_TOPOLOGY_REPORT_CHEAPEST_TREE_H
+#define TRYST_TOPOLOGY_REPORT_CHEAPEST_TREE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -6,8 +6,8 @@
  * number, so ranks could run from the document alone. The check recomputes predicted
  * times and the digest from these trees.
  */
-#ifndef TRYST_TOPOLOGY_PLAN_BY_SIZE_H
-#define TRYST_TOPOLOGY_PLAN_BY_SIZE_H
+#ifndef TRYST_TOPOLOGY_REPORT_PLAN_BY_SIZE_H
+#define TRYST_TOPOLOGY_REPORT_PLAN_BY_SIZE_H
 
 #include <jansson.h>
 

@@ -20,8 +20,8 @@
  * Invariant: equal overlays and sizes give the same winner; of equal times the first in
  * the table wins. A plan of one tree and a rival of the same tree have equal times.
  */
-#ifndef TRYST_TOPOLOGY_PLAN_COST_H
-#define TRYST_TOPOLOGY_PLAN_COST_H
+#ifndef TRYST_TOPOLOGY_REPORT_PLAN_COST_H
+#define TRYST_TOPOLOGY_REPORT_PLAN_COST_H
 
 #include "topology/plan/plan.h"
 #include "topology/sized/plan_sizes.h"

@@ -2,8 +2,8 @@
 /*
  * Plans and routes as text.
  */
-#ifndef TRYST_TOPOLOGY_PLAN_EXPLAIN_H
-#define TRYST_TOPOLOGY_PLAN_EXPLAIN_H
+#ifndef TRYST_TOPOLOGY_REPORT_PLAN_EXPLAIN_H
+#define TRYST_TOPOLOGY_REPORT_PLAN_EXPLAIN_H
 
 #include "plan_report.h"
 #include "topology/base/text.h"

@@ -8,8 +8,8 @@
  * its time in the bound (the plan's price × the link's capacity). The weights sum to 1,
  * so no plan is faster than the cheapest tree's sum of weight × load ÷ capacity.
  */
-#ifndef TRYST_TOPOLOGY_PLAN_JSON_H
-#define TRYST_TOPOLOGY_PLAN_JSON_H
+#ifndef TRYST_TOPOLOGY_REPORT_PLAN_JSON_H
+#define TRYST_TOPOLOGY_REPORT_PLAN_JSON_H
 
 #include "plan_report.h"
 #include "topology/base/text.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Members of a plan's JSON objects. */
-#ifndef TRYST_TOPOLOGY_PLAN_JSON_MEMBER_H
-#define TRYST_TOPOLOGY_PLAN_JSON_MEMBER_H
+#ifndef TRYST_TOPOLOGY_REPORT_PLAN_JSON_MEMBER_H
+#define TRYST_TOPOLOGY_REPORT_PLAN_JSON_MEMBER_H
 
 #include <math.h>
 

@@ -3,8 +3,8 @@
  * The contents of a plan's report: the plan, its group, times to compare it with; names
  * of operations.
  */
-#ifndef TRYST_TOPOLOGY_PLAN_REPORT_H
-#define TRYST_TOPOLOGY_PLAN_REPORT_H
+#ifndef TRYST_TOPOLOGY_REPORT_PLAN_REPORT_H
+#define TRYST_TOPOLOGY_REPORT_PLAN_REPORT_H
 
 #include "plan_cost.h"
 #include "topology/plan/plan.h"

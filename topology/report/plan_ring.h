@@ -14,8 +14,8 @@
  * Invariant: equal overlays give equal rings; the time is recomputed from the order
  * found.
  */
-#ifndef TRYST_TOPOLOGY_PLAN_RING_H
-#define TRYST_TOPOLOGY_PLAN_RING_H
+#ifndef TRYST_TOPOLOGY_REPORT_PLAN_RING_H
+#define TRYST_TOPOLOGY_REPORT_PLAN_RING_H
 
 #include "topology/plan/plan.h"
 

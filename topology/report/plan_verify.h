@@ -3,8 +3,8 @@
  * Check of a plan's document (plan_json.h) against its cluster, without a solver or a
  * solver's code.
  */
-#ifndef TRYST_TOPOLOGY_PLAN_VERIFY_H
-#define TRYST_TOPOLOGY_PLAN_VERIFY_H
+#ifndef TRYST_TOPOLOGY_REPORT_PLAN_VERIFY_H
+#define TRYST_TOPOLOGY_REPORT_PLAN_VERIFY_H
 
 #include <stddef.h>
 

@@ -16,8 +16,8 @@
  * Threads: one caller at a time, since the functions of an open overlay use its scratch
  * memory.
  */
-#ifndef TRYST_TOPOLOGY_OVERLAY_H
-#define TRYST_TOPOLOGY_OVERLAY_H
+#ifndef TRYST_TOPOLOGY_ROUTES_OVERLAY_H
+#define TRYST_TOPOLOGY_ROUTES_OVERLAY_H
 
 #include "topology/base/graph.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The searches from an overlay's origins; private to overlay*.c. */
-#ifndef TRYST_TOPOLOGY_OVERLAY_ORIGIN_H
-#define TRYST_TOPOLOGY_OVERLAY_ORIGIN_H
+#ifndef TRYST_TOPOLOGY_ROUTES_OVERLAY_ORIGIN_H
+#define TRYST_TOPOLOGY_ROUTES_OVERLAY_ORIGIN_H
 
 #include "overlay_own.h"
 

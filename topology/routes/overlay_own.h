@@ -19,8 +19,8 @@
  * after the last one. The number of routes to a node is a double that is scaled down, a
  * level at a time, before it overflows; only ratios within one level are used.
  */
-#ifndef TRYST_TOPOLOGY_OVERLAY_OWN_H
-#define TRYST_TOPOLOGY_OVERLAY_OWN_H
+#ifndef TRYST_TOPOLOGY_ROUTES_OVERLAY_OWN_H
+#define TRYST_TOPOLOGY_ROUTES_OVERLAY_OWN_H
 
 #include "overlay.h"
 #include "topology/base/arrays.h"

@@ -8,8 +8,8 @@
  * order of all sums is fixed, so equal graphs give equal bits.
  * Threads: one caller at a time for each overlay.
  */
-#ifndef TRYST_TOPOLOGY_OVERLAY_PRICE_H
-#define TRYST_TOPOLOGY_OVERLAY_PRICE_H
+#ifndef TRYST_TOPOLOGY_ROUTES_OVERLAY_PRICE_H
+#define TRYST_TOPOLOGY_ROUTES_OVERLAY_PRICE_H
 
 #include "overlay.h"
 

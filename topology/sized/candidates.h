@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The sets of trees that plan_sizes.c prices: single trees, pairs, and parts of the
  * plan. */
-#ifndef TRYST_TOPOLOGY_CANDIDATES_H
-#define TRYST_TOPOLOGY_CANDIDATES_H
+#ifndef TRYST_TOPOLOGY_SIZED_CANDIDATES_H
+#define TRYST_TOPOLOGY_SIZED_CANDIDATES_H
 
 #include "topology/plan/plan.h"
 

@@ -37,8 +37,8 @@
  * and each `out` is 0 where rates are assumed. Until decoded, bytes from other ranks are
  * hostile.
  */
-#ifndef TRYST_TOPOLOGY_COMPILED_H
-#define TRYST_TOPOLOGY_COMPILED_H
+#ifndef TRYST_TOPOLOGY_SIZED_COMPILED_H
+#define TRYST_TOPOLOGY_SIZED_COMPILED_H
 
 #include "topology/plan/plan.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Compiled plans from plans by size, and for equal links. */
-#ifndef TRYST_TOPOLOGY_COMPILED_MAKE_H
-#define TRYST_TOPOLOGY_COMPILED_MAKE_H
+#ifndef TRYST_TOPOLOGY_SIZED_COMPILED_MAKE_H
+#define TRYST_TOPOLOGY_SIZED_COMPILED_MAKE_H
 
 #include "compiled.h"
 #include "plan_sizes.h"

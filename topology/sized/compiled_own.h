@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Functions that the files of compiled plans share; private to compiled*.c. */
-#ifndef TRYST_TOPOLOGY_COMPILED_OWN_H
-#define TRYST_TOPOLOGY_COMPILED_OWN_H
+#ifndef TRYST_TOPOLOGY_SIZED_COMPILED_OWN_H
+#define TRYST_TOPOLOGY_SIZED_COMPILED_OWN_H
 
 #include "compiled.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Predicted times of a compiled plan, by the model that chose its trees. */
-#ifndef TRYST_TOPOLOGY_COMPILED_TIME_H
-#define TRYST_TOPOLOGY_COMPILED_TIME_H
+#ifndef TRYST_TOPOLOGY_SIZED_COMPILED_TIME_H
+#define TRYST_TOPOLOGY_SIZED_COMPILED_TIME_H
 
 #include "compiled.h"
 #include "plan_sizes.h"

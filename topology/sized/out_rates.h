@@ -10,8 +10,8 @@
  * Links within a machine do not count. Where the graph has no machines, each rank is one.
  * Each rank of a machine gets the machine's whole rate.
  */
-#ifndef TRYST_TOPOLOGY_OUT_RATES_H
-#define TRYST_TOPOLOGY_OUT_RATES_H
+#ifndef TRYST_TOPOLOGY_SIZED_OUT_RATES_H
+#define TRYST_TOPOLOGY_SIZED_OUT_RATES_H
 
 #include "topology/routes/overlay.h"
 

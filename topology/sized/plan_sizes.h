@@ -13,8 +13,8 @@
  * Invariant: equal inputs give equal bits. Shares of a size are ≥ 0 and sum to 1, up to
  * rounding.
  */
-#ifndef TRYST_TOPOLOGY_PLAN_SIZES_H
-#define TRYST_TOPOLOGY_PLAN_SIZES_H
+#ifndef TRYST_TOPOLOGY_SIZED_PLAN_SIZES_H
+#define TRYST_TOPOLOGY_SIZED_PLAN_SIZES_H
 
 #include "topology/plan/plan.h"
 #include "tree_cost.h"

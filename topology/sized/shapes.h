@@ -10,8 +10,8 @@
  * n.
  * Invariant: parents are GRAPH_NONE at the root alone; equal orders give equal trees.
  */
-#ifndef TRYST_TOPOLOGY_SHAPES_H
-#define TRYST_TOPOLOGY_SHAPES_H
+#ifndef TRYST_TOPOLOGY_SIZED_SHAPES_H
+#define TRYST_TOPOLOGY_SIZED_SHAPES_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -9,8 +9,8 @@
  * Contention inside the network is ignored here; the price of the tree (tree_cost.h)
  * includes it.
  */
-#ifndef TRYST_TOPOLOGY_SOONEST_H
-#define TRYST_TOPOLOGY_SOONEST_H
+#ifndef TRYST_TOPOLOGY_SIZED_SOONEST_H
+#define TRYST_TOPOLOGY_SIZED_SOONEST_H
 
 #include "topology/routes/overlay.h"
 

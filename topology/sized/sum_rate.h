@@ -6,8 +6,8 @@
  * on a GPU sums at a third of the memory rate in the GPU model's data sheet. Any other
  * rank sums with one core, at a measured rate.
  */
-#ifndef TRYST_TOPOLOGY_SUM_RATE_H
-#define TRYST_TOPOLOGY_SUM_RATE_H
+#ifndef TRYST_TOPOLOGY_SIZED_SUM_RATE_H
+#define TRYST_TOPOLOGY_SIZED_SUM_RATE_H
 
 #include "topology/base/graph.h"
 #include "topology/base/text.h"

@@ -19,8 +19,8 @@
  * each slice at a rank, one for each flow.
  * Invariant: equal inputs give equal bits.
  */
-#ifndef TRYST_TOPOLOGY_TREE_COST_H
-#define TRYST_TOPOLOGY_TREE_COST_H
+#ifndef TRYST_TOPOLOGY_SIZED_TREE_COST_H
+#define TRYST_TOPOLOGY_SIZED_TREE_COST_H
 
 #include "topology/plan/plan.h"
 

@@ -8,8 +8,8 @@
  * Invariant: cuda_driver is written before cuda_driver_open first returns TRYST_OK, and
  * only read afterwards.
  */
-#ifndef TRANSPORTS_CUDA_DRIVER_H
-#define TRANSPORTS_CUDA_DRIVER_H
+#ifndef TRYST_TRANSPORTS_CUDA_CUDA_DRIVER_H
+#define TRYST_TRANSPORTS_CUDA_CUDA_DRIVER_H
 
 #include <cuda.h>
 #include <cudaTypedefs.h>

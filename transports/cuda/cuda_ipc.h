@@ -2,8 +2,8 @@
 /** @file cuda_ipc.h
  *  Device memory that another process opens (cuda_ipc.c).
  */
-#ifndef TRANSPORTS_CUDA_CUDA_IPC_H
-#define TRANSPORTS_CUDA_CUDA_IPC_H
+#ifndef TRYST_TRANSPORTS_CUDA_CUDA_IPC_H
+#define TRYST_TRANSPORTS_CUDA_CUDA_IPC_H
 
 #include "cuda_private.h"
 

@@ -2,8 +2,8 @@
 /** @file cuda_memory.h
  *  Device and pinned memory: locate, allocate, copy (cuda_memory.c).
  */
-#ifndef TRANSPORTS_CUDA_CUDA_MEMORY_H
-#define TRANSPORTS_CUDA_CUDA_MEMORY_H
+#ifndef TRYST_TRANSPORTS_CUDA_CUDA_MEMORY_H
+#define TRYST_TRANSPORTS_CUDA_CUDA_MEMORY_H
 
 #include "cuda_private.h"
 

@@ -8,8 +8,8 @@
  * is retained when a device is first used and kept for the life of the process, like the
  * module itself.
  */
-#ifndef TRANSPORTS_CUDA_PRIVATE_H
-#define TRANSPORTS_CUDA_PRIVATE_H
+#ifndef TRYST_TRANSPORTS_CUDA_CUDA_PRIVATE_H
+#define TRYST_TRANSPORTS_CUDA_CUDA_PRIVATE_H
 
 #include <pthread.h>
 #include <stdatomic.h>

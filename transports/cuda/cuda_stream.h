@@ -2,8 +2,8 @@
 /** @file cuda_stream.h
  *  Streams, events, and streams that wait for words (cuda_stream.c).
  */
-#ifndef TRANSPORTS_CUDA_CUDA_STREAM_H
-#define TRANSPORTS_CUDA_CUDA_STREAM_H
+#ifndef TRYST_TRANSPORTS_CUDA_CUDA_STREAM_H
+#define TRYST_TRANSPORTS_CUDA_CUDA_STREAM_H
 
 #include "cuda_private.h"
 

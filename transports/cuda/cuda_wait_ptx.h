@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The waiting kernel of cuda_stream.c as PTX, which the driver compiles for the device at
  * hand. `.target` names the oldest one with ld.acquire.sys and nanosleep. */
-#ifndef TRANSPORTS_CUDA_WAIT_PTX_H
-#define TRANSPORTS_CUDA_WAIT_PTX_H
+#ifndef TRYST_TRANSPORTS_CUDA_CUDA_WAIT_PTX_H
+#define TRYST_TRANSPORTS_CUDA_CUDA_WAIT_PTX_H
 
 /* clang-format off */
 static const char cuda_wait_ptx[] =

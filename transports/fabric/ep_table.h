@@ -9,8 +9,8 @@
  *  Invariant: the table is at most half full until it has its greatest size. Slots are
  *  taken in turn, so a freed slot is reused late.
  */
-#ifndef TRANSPORTS_EP_TABLE_H
-#define TRANSPORTS_EP_TABLE_H
+#ifndef TRYST_TRANSPORTS_FABRIC_EP_TABLE_H
+#define TRYST_TRANSPORTS_FABRIC_EP_TABLE_H
 
 #include <stdint.h>
 #include <string.h>

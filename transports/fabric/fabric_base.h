@@ -12,8 +12,8 @@
  *  So the layer above may do anything from an event, close included, without being inside
  *  the fabric.
  */
-#ifndef FABRIC_BASE_H
-#define FABRIC_BASE_H
+#ifndef TRYST_TRANSPORTS_FABRIC_FABRIC_BASE_H
+#define TRYST_TRANSPORTS_FABRIC_FABRIC_BASE_H
 
 #include <stdbool.h>
 #include <stddef.h>

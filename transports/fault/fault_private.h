@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The fault wrapper's objects (fault.c), and the functions that hold frames and bulks
  * back (fault_hold.c). */
-#ifndef TRANSPORTS_FAULT_PRIVATE_H
-#define TRANSPORTS_FAULT_PRIVATE_H
+#ifndef TRYST_TRANSPORTS_FAULT_FAULT_PRIVATE_H
+#define TRYST_TRANSPORTS_FAULT_FAULT_PRIVATE_H
 
 #include <stddef.h>
 

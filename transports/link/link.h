@@ -13,8 +13,8 @@
  *  in them.
  *  Domain: progress domain; events come from inside poller functions.
  */
-#ifndef TRANSPORTS_LINK_H
-#define TRANSPORTS_LINK_H
+#ifndef TRYST_TRANSPORTS_LINK_LINK_H
+#define TRYST_TRANSPORTS_LINK_LINK_H
 
 #include <stdbool.h>
 #include <stddef.h>

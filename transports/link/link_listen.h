@@ -4,8 +4,8 @@
  *
  *  Domain: progress domain; `accepted` is called from inside a poller function.
  */
-#ifndef TRANSPORTS_LINK_LISTEN_H
-#define TRANSPORTS_LINK_LISTEN_H
+#ifndef TRYST_TRANSPORTS_LINK_LINK_LISTEN_H
+#define TRYST_TRANSPORTS_LINK_LINK_LISTEN_H
 
 #include <stdint.h>
 #include <sys/socket.h>

@@ -10,8 +10,8 @@
  * Invariant: a BROKEN link's socket is shut down, so epoll reports it until `closed` was
  * called. So every ending, also one found inside link_send, is reported from a poller
  * function. */
-#ifndef TRANSPORTS_LINK_PRIVATE_H
-#define TRANSPORTS_LINK_PRIVATE_H
+#ifndef TRYST_TRANSPORTS_LINK_LINK_PRIVATE_H
+#define TRYST_TRANSPORTS_LINK_LINK_PRIVATE_H
 
 #include <netinet/in.h>
 #include <sys/un.h>

@@ -3,8 +3,8 @@
  *
  * Invariant: little-endian, 8 bytes, never reordered. All of it is hostile until checked:
  * a wrong magic, an unknown flag or a length over LINK_MESSAGE_MAX ends the link. */
-#ifndef TRANSPORTS_LINK_WIRE_H
-#define TRANSPORTS_LINK_WIRE_H
+#ifndef TRYST_TRANSPORTS_LINK_LINK_WIRE_H
+#define TRYST_TRANSPORTS_LINK_LINK_WIRE_H
 
 #include <assert.h>
 #include <stdint.h>

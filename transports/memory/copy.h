@@ -9,8 +9,8 @@
  *  Domain: one owner, which calls all of it from one thread at a time; `done` runs only
  *  inside copies_poll.
  */
-#ifndef TRANSPORTS_COPY_H
-#define TRANSPORTS_COPY_H
+#ifndef TRYST_TRANSPORTS_MEMORY_COPY_H
+#define TRYST_TRANSPORTS_MEMORY_COPY_H
 
 #include <stdbool.h>
 

@@ -6,8 +6,8 @@
  * file is allocated in full and sealed before another process gets it, and a peer's file
  * is accepted only when it is sealed against shrinking and as large as announced.
  */
-#ifndef TRANSPORTS_MEMFD_H
-#define TRANSPORTS_MEMFD_H
+#ifndef TRYST_TRANSPORTS_MEMORY_MEMFD_H
+#define TRYST_TRANSPORTS_MEMORY_MEMFD_H
 
 #include <stddef.h>
 

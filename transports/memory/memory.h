@@ -12,8 +12,8 @@
  *  step alone (struct memory_domain): freeing memory may wait for a device, and stays
  *  outside.
  */
-#ifndef TRANSPORTS_MEMORY_H
-#define TRANSPORTS_MEMORY_H
+#ifndef TRYST_TRANSPORTS_MEMORY_MEMORY_H
+#define TRYST_TRANSPORTS_MEMORY_MEMORY_H
 
 #include <stdbool.h>
 #include <stddef.h>

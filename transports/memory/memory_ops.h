@@ -6,8 +6,8 @@
  *  (memory_host.c). A device's ops come in a module, which the layer above loads when a
  *  caller first needs that kind (transports/device.h) and publishes here.
  */
-#ifndef TRANSPORTS_MEMORY_OPS_H
-#define TRANSPORTS_MEMORY_OPS_H
+#ifndef TRYST_TRANSPORTS_MEMORY_MEMORY_OPS_H
+#define TRYST_TRANSPORTS_MEMORY_MEMORY_OPS_H
 
 #include <stdbool.h>
 #include <stddef.h>

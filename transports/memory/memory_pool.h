@@ -2,8 +2,8 @@
 /** @file memory_pool.h
  *  How the context opens a pool (tryst/pool.h).
  */
-#ifndef TRANSPORTS_MEMORY_POOL_H
-#define TRANSPORTS_MEMORY_POOL_H
+#ifndef TRYST_TRANSPORTS_MEMORY_MEMORY_POOL_H
+#define TRYST_TRANSPORTS_MEMORY_MEMORY_POOL_H
 
 #include "tryst/pool.h"
 

@@ -9,8 +9,8 @@
  *
  *  Domain: one owner, one thread at a time.
  */
-#ifndef TRANSPORTS_SLOTS_H
-#define TRANSPORTS_SLOTS_H
+#ifndef TRYST_TRANSPORTS_MEMORY_SLOTS_H
+#define TRYST_TRANSPORTS_MEMORY_SLOTS_H
 
 #include "transports/memory/copy.h"
 

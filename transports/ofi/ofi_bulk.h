@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file ofi_bulk.h
  *  Bulk: tagged messages of one pair. */
-#ifndef OFI_BULK_H
-#define OFI_BULK_H
+#ifndef TRYST_TRANSPORTS_OFI_OFI_BULK_H
+#define TRYST_TRANSPORTS_OFI_OFI_BULK_H
 
 #include "ofi_private.h"
 

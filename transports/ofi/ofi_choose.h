@@ -2,8 +2,8 @@
 /** @file ofi_choose.h
  *  The choice of a provider: this file alone depends on providers, and it calls no
  *  function of libfabric. */
-#ifndef OFI_CHOOSE_H
-#define OFI_CHOOSE_H
+#ifndef TRYST_TRANSPORTS_OFI_OFI_CHOOSE_H
+#define TRYST_TRANSPORTS_OFI_OFI_CHOOSE_H
 
 #include "ofi_private.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file ofi_ep.h
  *  Endpoints: connecting, failing, closing (ofi_ops). */
-#ifndef OFI_EP_H
-#define OFI_EP_H
+#ifndef TRYST_TRANSPORTS_OFI_OFI_EP_H
+#define TRYST_TRANSPORTS_OFI_OFI_EP_H
 
 #include "ofi_private.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file ofi_fabric.h
  *  What this module requests of libfabric, and where libfabric logs. */
-#ifndef OFI_FABRIC_H
-#define OFI_FABRIC_H
+#ifndef TRYST_TRANSPORTS_OFI_OFI_FABRIC_H
+#define TRYST_TRANSPORTS_OFI_OFI_FABRIC_H
 
 #include "ofi_private.h"
 

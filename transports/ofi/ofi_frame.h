@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file ofi_frame.h
  *  Messages between rails: the handshake, records, and frames. */
-#ifndef OFI_FRAME_H
-#define OFI_FRAME_H
+#ifndef TRYST_TRANSPORTS_OFI_OFI_FRAME_H
+#define TRYST_TRANSPORTS_OFI_OFI_FRAME_H
 
 #include "ofi_private.h"
 

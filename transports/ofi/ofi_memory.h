@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file ofi_memory.h
  *  Packets, operations, registrations. */
-#ifndef OFI_MEMORY_H
-#define OFI_MEMORY_H
+#ifndef TRYST_TRANSPORTS_OFI_OFI_MEMORY_H
+#define TRYST_TRANSPORTS_OFI_OFI_MEMORY_H
 
 #include "ofi_private.h"
 

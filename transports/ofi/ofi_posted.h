@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file ofi_posted.h
  *  The receives that a peer has announced: tag → room. */
-#ifndef OFI_POSTED_H
-#define OFI_POSTED_H
+#ifndef TRYST_TRANSPORTS_OFI_OFI_POSTED_H
+#define TRYST_TRANSPORTS_OFI_OFI_POSTED_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,8 +2,8 @@
 /** @file ofi_private.h
  *  The ofi module's objects. Read README.md first, then ofi_wire.h, then this.
  */
-#ifndef OFI_PRIVATE_H
-#define OFI_PRIVATE_H
+#ifndef TRYST_TRANSPORTS_OFI_OFI_PRIVATE_H
+#define TRYST_TRANSPORTS_OFI_OFI_PRIVATE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file ofi_rail.h
  *  Rails. */
-#ifndef OFI_RAIL_H
-#define OFI_RAIL_H
+#ifndef TRYST_TRANSPORTS_OFI_OFI_RAIL_H
+#define TRYST_TRANSPORTS_OFI_OFI_RAIL_H
 
 #include "ofi_private.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file ofi_sockets.h
  *  Breaking the TCP connections of rxm. */
-#ifndef OFI_SOCKETS_H
-#define OFI_SOCKETS_H
+#ifndef TRYST_TRANSPORTS_OFI_OFI_SOCKETS_H
+#define TRYST_TRANSPORTS_OFI_OFI_SOCKETS_H
 
 #include "ofi_private.h"
 

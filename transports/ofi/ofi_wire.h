@@ -36,8 +36,8 @@
  *
  *  So every message that the fabric gets has a posted receive that is large enough.
  */
-#ifndef OFI_WIRE_H
-#define OFI_WIRE_H
+#ifndef TRYST_TRANSPORTS_OFI_OFI_WIRE_H
+#define TRYST_TRANSPORTS_OFI_OFI_WIRE_H
 
 #include "transports/fabric/fabric_base.h"
 

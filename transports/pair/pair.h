@@ -19,8 +19,8 @@
  *
  * Domain: all in the progress domain.
  */
-#ifndef TRANSPORTS_PAIR_H
-#define TRANSPORTS_PAIR_H
+#ifndef TRYST_TRANSPORTS_PAIR_PAIR_H
+#define TRYST_TRANSPORTS_PAIR_PAIR_H
 
 #include "core/memory/list.h"
 #include "pair_ring.h"

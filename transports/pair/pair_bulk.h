@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bulk of a pair: slots of struct transport_ops, and functions for pair.c. */
-#ifndef TRANSPORTS_PAIR_BULK_H
-#define TRANSPORTS_PAIR_BULK_H
+#ifndef TRYST_TRANSPORTS_PAIR_PAIR_BULK_H
+#define TRYST_TRANSPORTS_PAIR_PAIR_BULK_H
 
 #include "pair.h"
 

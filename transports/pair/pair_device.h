@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Receives into device memory, for pair.c and pair_bulk.c. */
-#ifndef TRANSPORTS_PAIR_DEVICE_H
-#define TRANSPORTS_PAIR_DEVICE_H
+#ifndef TRYST_TRANSPORTS_PAIR_PAIR_DEVICE_H
+#define TRYST_TRANSPORTS_PAIR_PAIR_DEVICE_H
 
 #include "pair.h"
 

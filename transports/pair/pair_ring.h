@@ -33,8 +33,8 @@
  *
  * `limit` is the part of the ring that an entry may fill.
  */
-#ifndef TRANSPORTS_PAIR_RING_H
-#define TRANSPORTS_PAIR_RING_H
+#ifndef TRYST_TRANSPORTS_PAIR_PAIR_RING_H
+#define TRYST_TRANSPORTS_PAIR_PAIR_RING_H
 
 #include <stdbool.h>
 #include <string.h>

@@ -21,8 +21,8 @@
  *
  * Layout version: PAIR_VERSION. Append, never reorder. Little-endian hosts only.
  */
-#ifndef TRANSPORTS_PAIR_WIRE_H
-#define TRANSPORTS_PAIR_WIRE_H
+#ifndef TRYST_TRANSPORTS_PAIR_PAIR_WIRE_H
+#define TRYST_TRANSPORTS_PAIR_PAIR_WIRE_H
 
 #include <assert.h>
 #include <stdatomic.h>

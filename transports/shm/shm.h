@@ -8,8 +8,8 @@
  *   shm_region.c   regions: announced to peers, mapped or imported from peers
  *   shm_closer.c   a thread that closes imports
  */
-#ifndef TRANSPORTS_SHM_H
-#define TRANSPORTS_SHM_H
+#ifndef TRYST_TRANSPORTS_SHM_SHM_H
+#define TRYST_TRANSPORTS_SHM_SHM_H
 
 #include "shm_wire.h"
 #include "transports/pair/pair.h"

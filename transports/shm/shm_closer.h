@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Closes imports in a thread. */
-#ifndef TRANSPORTS_SHM_CLOSER_H
-#define TRANSPORTS_SHM_CLOSER_H
+#ifndef TRYST_TRANSPORTS_SHM_SHM_CLOSER_H
+#define TRYST_TRANSPORTS_SHM_SHM_CLOSER_H
 
 #include "shm.h"
 

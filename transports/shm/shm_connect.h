@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The segment, and the messages before ready. */
-#ifndef TRANSPORTS_SHM_CONNECT_H
-#define TRANSPORTS_SHM_CONNECT_H
+#ifndef TRYST_TRANSPORTS_SHM_SHM_CONNECT_H
+#define TRYST_TRANSPORTS_SHM_SHM_CONNECT_H
 
 #include "shm.h"
 

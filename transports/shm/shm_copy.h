@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading the peer's memory: by mapping, by process_vm_readv. */
-#ifndef TRANSPORTS_SHM_COPY_H
-#define TRANSPORTS_SHM_COPY_H
+#ifndef TRYST_TRANSPORTS_SHM_SHM_COPY_H
+#define TRYST_TRANSPORTS_SHM_SHM_COPY_H
 
 #include "shm.h"
 

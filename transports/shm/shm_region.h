@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Regions: announced to peers, mapped from peers. */
-#ifndef TRANSPORTS_SHM_REGION_H
-#define TRANSPORTS_SHM_REGION_H
+#ifndef TRYST_TRANSPORTS_SHM_SHM_REGION_H
+#define TRYST_TRANSPORTS_SHM_SHM_REGION_H
 
 #include "shm.h"
 

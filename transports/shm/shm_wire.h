@@ -15,8 +15,8 @@
  * All types share one fixed form; fields that a type does not name are zero. pair_wire.h
  * has the layout of the shared segment. Content is hostile until checked.
  */
-#ifndef TRANSPORTS_SHM_WIRE_H
-#define TRANSPORTS_SHM_WIRE_H
+#ifndef TRYST_TRANSPORTS_SHM_SHM_WIRE_H
+#define TRYST_TRANSPORTS_SHM_SHM_WIRE_H
 
 #include <assert.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file ucx_bulk.h
  *  Bulk: tagged messages. */
-#ifndef UCX_BULK_H
-#define UCX_BULK_H
+#ifndef TRYST_TRANSPORTS_UCX_UCX_BULK_H
+#define TRYST_TRANSPORTS_UCX_UCX_BULK_H
 
 #include "ucx_private.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file ucx_config.h
  *  UCX's settings, which no other file touches. */
-#ifndef UCX_CONFIG_H
-#define UCX_CONFIG_H
+#ifndef TRYST_TRANSPORTS_UCX_UCX_CONFIG_H
+#define TRYST_TRANSPORTS_UCX_UCX_CONFIG_H
 
 #include "ucx_private.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file ucx_ep.h
  *  Endpoints: connecting, failing, closing (ucx_ops). */
-#ifndef UCX_EP_H
-#define UCX_EP_H
+#ifndef TRYST_TRANSPORTS_UCX_UCX_EP_H
+#define TRYST_TRANSPORTS_UCX_UCX_EP_H
 
 #include "ucx_private.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file ucx_frame.h
  *  Frames and the handshake over the fabric. */
-#ifndef UCX_FRAME_H
-#define UCX_FRAME_H
+#ifndef TRYST_TRANSPORTS_UCX_UCX_FRAME_H
+#define TRYST_TRANSPORTS_UCX_UCX_FRAME_H
 
 #include "ucx_private.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file ucx_landing.h
  *  Receives that can be withdrawn at any moment. */
-#ifndef UCX_LANDING_H
-#define UCX_LANDING_H
+#ifndef TRYST_TRANSPORTS_UCX_UCX_LANDING_H
+#define TRYST_TRANSPORTS_UCX_UCX_LANDING_H
 
 #include "ucx_private.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file ucx_log.h
  *  Where UCX's log lines go. */
-#ifndef UCX_LOG_H
-#define UCX_LOG_H
+#ifndef TRYST_TRANSPORTS_UCX_UCX_LOG_H
+#define TRYST_TRANSPORTS_UCX_UCX_LOG_H
 
 #include "ucx_private.h"
 

@@ -2,8 +2,8 @@
 /** @file ucx_private.h
  *  The ucx module's objects. Read README.md first, then ucx_wire.h, then this.
  */
-#ifndef UCX_PRIVATE_H
-#define UCX_PRIVATE_H
+#ifndef TRYST_TRANSPORTS_UCX_UCX_PRIVATE_H
+#define TRYST_TRANSPORTS_UCX_UCX_PRIVATE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file ucx_rail.h
  *  Rails. */
-#ifndef UCX_RAIL_H
-#define UCX_RAIL_H
+#ifndef TRYST_TRANSPORTS_UCX_UCX_RAIL_H
+#define TRYST_TRANSPORTS_UCX_UCX_RAIL_H
 
 #include "ucx_private.h"
 

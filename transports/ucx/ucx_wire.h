@@ -28,8 +28,8 @@
  *
  *  A side that cannot go on sends REFUSED over the link, with the reason as text.
  */
-#ifndef UCX_WIRE_H
-#define UCX_WIRE_H
+#ifndef TRYST_TRANSPORTS_UCX_UCX_WIRE_H
+#define TRYST_TRANSPORTS_UCX_UCX_WIRE_H
 
 #include "transports/fabric/fabric_base.h"
 

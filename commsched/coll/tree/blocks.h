@@ -3,8 +3,8 @@
  *  The positions of the blocks in `in` and `out`, for collectives with a block for each
  *  rank.
  */
-#ifndef COMMSCHED_COLL_BLOCKS_H
-#define COMMSCHED_COLL_BLOCKS_H
+#ifndef TRYST_COMMSCHED_COLL_TREE_BLOCKS_H
+#define TRYST_COMMSCHED_COLL_TREE_BLOCKS_H
 
 #include <stdbool.h>
 #include <stdint.h>

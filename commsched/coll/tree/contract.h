@@ -2,8 +2,8 @@
 /** @file contract.h
  *  The plan of a subgroup, made from the plan of its group. Pure.
  */
-#ifndef COMMSCHED_COLL_CONTRACT_H
-#define COMMSCHED_COLL_CONTRACT_H
+#ifndef TRYST_COMMSCHED_COLL_TREE_CONTRACT_H
+#define TRYST_COMMSCHED_COLL_TREE_CONTRACT_H
 
 #include "plan.h"
 

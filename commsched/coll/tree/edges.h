@@ -3,8 +3,8 @@
  *  The neighbours of this rank in one tree, with the plan's root or with another one, and
  *  the plan of a group without a plan.
  */
-#ifndef COMMSCHED_COLL_EDGES_H
-#define COMMSCHED_COLL_EDGES_H
+#ifndef TRYST_COMMSCHED_COLL_TREE_EDGES_H
+#define TRYST_COMMSCHED_COLL_TREE_EDGES_H
 
 #include <stdbool.h>
 

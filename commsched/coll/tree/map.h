@@ -4,8 +4,8 @@
  *  range. Pure: both follow from the plan, the count and the dtype alone, so all ranks
  *  compute the same.
  */
-#ifndef COMMSCHED_COLL_MAP_H
-#define COMMSCHED_COLL_MAP_H
+#ifndef TRYST_COMMSCHED_COLL_TREE_MAP_H
+#define TRYST_COMMSCHED_COLL_TREE_MAP_H
 
 #include <stddef.h>
 

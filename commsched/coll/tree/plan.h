@@ -8,8 +8,8 @@
  *  The parents of all ranks serve reductions and broadcasts with another root than the
  *  tree's: the path between the two roots is reversed (coll_edges_find).
  */
-#ifndef COMMSCHED_COLL_PLAN_H
-#define COMMSCHED_COLL_PLAN_H
+#ifndef TRYST_COMMSCHED_COLL_TREE_PLAN_H
+#define TRYST_COMMSCHED_COLL_TREE_PLAN_H
 
 #include <stdint.h>
 

@@ -3,8 +3,8 @@
  *  Memory for children's slices, bounded for the context (TRYST_SCRATCH_BYTES) and lent
  *  slice by slice, to the most urgent flow first.
  */
-#ifndef COMMSCHED_COLL_SCRATCH_H
-#define COMMSCHED_COLL_SCRATCH_H
+#ifndef TRYST_COMMSCHED_COLL_TREE_SCRATCH_H
+#define TRYST_COMMSCHED_COLL_TREE_SCRATCH_H
 
 #include <stddef.h>
 

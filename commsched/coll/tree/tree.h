@@ -20,8 +20,8 @@
  *   - Sums are in memory that the operation owns. If this memory is also the result,
  *     slice i of the result is placed only after sum i has been sent.
  */
-#ifndef COMMSCHED_COLL_TREE_H
-#define COMMSCHED_COLL_TREE_H
+#ifndef TRYST_COMMSCHED_COLL_TREE_TREE_H
+#define TRYST_COMMSCHED_COLL_TREE_TREE_H
 
 #include <stdbool.h>
 #include <stdint.h>

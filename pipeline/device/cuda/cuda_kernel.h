@@ -7,8 +7,8 @@
  * compiles them for devices; tests compile the same sources as C++, over an emulation of
  * the few parts of CUDA that they use (tests/support/emulated_cuda.h), so that their
  * logic is tested without a device. */
-#ifndef PIPELINE_DEVICE_CUDA_KERNEL_H
-#define PIPELINE_DEVICE_CUDA_KERNEL_H
+#ifndef TRYST_PIPELINE_DEVICE_CUDA_CUDA_KERNEL_H
+#define TRYST_PIPELINE_DEVICE_CUDA_CUDA_KERNEL_H
 
 extern "C" {
 #include "cuda_row.h"

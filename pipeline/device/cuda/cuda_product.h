@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Products of matrices, by cuBLASLt (cuda_product.c). */
-#ifndef PIPELINE_DEVICE_CUDA_PRODUCT_H
-#define PIPELINE_DEVICE_CUDA_PRODUCT_H
+#ifndef TRYST_PIPELINE_DEVICE_CUDA_CUDA_PRODUCT_H
+#define TRYST_PIPELINE_DEVICE_CUDA_CUDA_PRODUCT_H
 
 #include "pipeline/device/device_kernels.h"
 

@@ -2,8 +2,8 @@
 /* The operations of the CUDA row; device_kernels.h documents them. The reference
  * (../reference) has the same operations by the same names. They are called through the
  * row's table only (cuda_row.c). */
-#ifndef PIPELINE_DEVICE_CUDA_ROW_H
-#define PIPELINE_DEVICE_CUDA_ROW_H
+#ifndef TRYST_PIPELINE_DEVICE_CUDA_CUDA_ROW_H
+#define TRYST_PIPELINE_DEVICE_CUDA_CUDA_ROW_H
 
 #include "pipeline/device/device_kernels.h"
 

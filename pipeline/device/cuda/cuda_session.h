@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A session of the CUDA row: cuda_row.c sets it up and cuda_product.c uses it. */
-#ifndef PIPELINE_DEVICE_CUDA_SESSION_H
-#define PIPELINE_DEVICE_CUDA_SESSION_H
+#ifndef TRYST_PIPELINE_DEVICE_CUDA_CUDA_SESSION_H
+#define TRYST_PIPELINE_DEVICE_CUDA_CUDA_SESSION_H
 
 #include "cuda_row.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention of the reference row (attention.c); device_kernels.h documents the
  * functions. */
-#ifndef PIPELINE_DEVICE_REFERENCE_ATTENTION_H
-#define PIPELINE_DEVICE_REFERENCE_ATTENTION_H
+#ifndef TRYST_PIPELINE_DEVICE_REFERENCE_ATTENTION_H
+#define TRYST_PIPELINE_DEVICE_REFERENCE_ATTENTION_H
 
 #include "pipeline/device/device_kernels.h"
 

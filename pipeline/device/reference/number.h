@@ -2,8 +2,8 @@
 /* Reads and writes elements of arrays, of a type known at run time, as doubles: the
  * reference kernels compute in fp64 and round each result once, so any difference to a
  * device's kernel is the device's error. */
-#ifndef PIPELINE_DEVICE_NUMBER_H
-#define PIPELINE_DEVICE_NUMBER_H
+#ifndef TRYST_PIPELINE_DEVICE_REFERENCE_NUMBER_H
+#define TRYST_PIPELINE_DEVICE_REFERENCE_NUMBER_H
 
 #include "pipeline/device/bf16.h"
 

@@ -3,8 +3,8 @@
  *  Bootstrap parameters from the configuration and the launcher's variables
  *  (bootstrap_env.c).
  */
-#ifndef TRYST_RENDEZVOUS_BOOTSTRAP_ENV_H
-#define TRYST_RENDEZVOUS_BOOTSTRAP_ENV_H
+#ifndef TRYST_RENDEZVOUS_BOOTSTRAP_LAUNCH_BOOTSTRAP_ENV_H
+#define TRYST_RENDEZVOUS_BOOTSTRAP_LAUNCH_BOOTSTRAP_ENV_H
 
 #include "rendezvous/bootstrap/session/bootstrap.h"
 

@@ -9,8 +9,8 @@
  * answering.
  *
  * Compiled only where pmix.h was found (TRYST_HAVE_PMIX). */
-#ifndef TRYST_RENDEZVOUS_BOOTSTRAP_PMIX_H
-#define TRYST_RENDEZVOUS_BOOTSTRAP_PMIX_H
+#ifndef TRYST_RENDEZVOUS_BOOTSTRAP_LAUNCH_BOOTSTRAP_PMIX_H
+#define TRYST_RENDEZVOUS_BOOTSTRAP_LAUNCH_BOOTSTRAP_PMIX_H
 
 #include <stdbool.h>
 #include <stddef.h>

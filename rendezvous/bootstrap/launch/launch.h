@@ -7,8 +7,8 @@
  * value. Of several launchers the first whole row counts; only if none is whole, the
  * first that is half set is an error. Nothing is contacted here: bootstrap_pmix.h gets
  * what only PMIx has. */
-#ifndef TRYST_RENDEZVOUS_LAUNCH_H
-#define TRYST_RENDEZVOUS_LAUNCH_H
+#ifndef TRYST_RENDEZVOUS_BOOTSTRAP_LAUNCH_LAUNCH_H
+#define TRYST_RENDEZVOUS_BOOTSTRAP_LAUNCH_LAUNCH_H
 
 #include <stdbool.h>
 

@@ -3,8 +3,8 @@
  *  Device names: "/job:NAME/replica:N/task:N/device:TYPE:ID", and the legacy names
  *  "/cpu:N" and "/gpu:N".
  */
-#ifndef RENDEZVOUS_DEVICE_NAME_H
-#define RENDEZVOUS_DEVICE_NAME_H
+#ifndef TRYST_RENDEZVOUS_BOOTSTRAP_ROSTER_DEVICE_NAME_H
+#define TRYST_RENDEZVOUS_BOOTSTRAP_ROSTER_DEVICE_NAME_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -5,8 +5,8 @@
  *  Idea: with thousands of ranks each keeps some 150 bytes a rank. What the ranks of a
  *  host have in common is kept once, and prefixes at their length.
  */
-#ifndef RENDEZVOUS_ROSTER_H
-#define RENDEZVOUS_ROSTER_H
+#ifndef TRYST_RENDEZVOUS_BOOTSTRAP_ROSTER_ROSTER_H
+#define TRYST_RENDEZVOUS_BOOTSTRAP_ROSTER_ROSTER_H
 
 #include <stdint.h>
 

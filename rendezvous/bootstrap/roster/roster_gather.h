@@ -2,8 +2,8 @@
 /** @file roster_gather.h
  *  The announcements of all ranks at the bootstrap, checked once (roster_gather.c).
  */
-#ifndef RENDEZVOUS_ROSTER_GATHER_H
-#define RENDEZVOUS_ROSTER_GATHER_H
+#ifndef TRYST_RENDEZVOUS_BOOTSTRAP_ROSTER_ROSTER_GATHER_H
+#define TRYST_RENDEZVOUS_BOOTSTRAP_ROSTER_ROSTER_GATHER_H
 
 #include "core/config/config.h"
 #include "core/text/err.h"

@@ -28,8 +28,8 @@
  *        ▼                                      end of file ──▶ "rank 0 died"
  *      closed
  */
-#ifndef TRYST_RENDEZVOUS_BOOTSTRAP_H
-#define TRYST_RENDEZVOUS_BOOTSTRAP_H
+#ifndef TRYST_RENDEZVOUS_BOOTSTRAP_SESSION_BOOTSTRAP_H
+#define TRYST_RENDEZVOUS_BOOTSTRAP_SESSION_BOOTSTRAP_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

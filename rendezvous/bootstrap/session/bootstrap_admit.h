@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Admission to the session by HELLO and PROOF (bootstrap_admit.c). */
-#ifndef TRYST_RENDEZVOUS_BOOTSTRAP_ADMIT_H
-#define TRYST_RENDEZVOUS_BOOTSTRAP_ADMIT_H
+#ifndef TRYST_RENDEZVOUS_BOOTSTRAP_SESSION_BOOTSTRAP_ADMIT_H
+#define TRYST_RENDEZVOUS_BOOTSTRAP_SESSION_BOOTSTRAP_ADMIT_H
 
 #include "bootstrap_server.h"
 

@@ -6,8 +6,8 @@
  * or for the other side. A peer without the token can compute no MAC; since the server
  * proves second, such a peer never receives one either. Invariant: comparisons take the
  * same time whatever differs. */
-#ifndef TRYST_RENDEZVOUS_BOOTSTRAP_AUTH_H
-#define TRYST_RENDEZVOUS_BOOTSTRAP_AUTH_H
+#ifndef TRYST_RENDEZVOUS_BOOTSTRAP_SESSION_BOOTSTRAP_AUTH_H
+#define TRYST_RENDEZVOUS_BOOTSTRAP_SESSION_BOOTSTRAP_AUTH_H
 
 #include "bootstrap_wire.h"
 

@@ -4,8 +4,8 @@
  * One idea: connect and prove until that works or the deadline passes; then one request
  * and one reply at a time. Invariant: after a failure the connection can only be
  * closed. */
-#ifndef TRYST_RENDEZVOUS_BOOTSTRAP_CLIENT_H
-#define TRYST_RENDEZVOUS_BOOTSTRAP_CLIENT_H
+#ifndef TRYST_RENDEZVOUS_BOOTSTRAP_SESSION_BOOTSTRAP_CLIENT_H
+#define TRYST_RENDEZVOUS_BOOTSTRAP_SESSION_BOOTSTRAP_CLIENT_H
 
 #include "bootstrap_auth.h"
 #include "bootstrap_net.h"

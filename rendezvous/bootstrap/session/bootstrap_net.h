@@ -3,8 +3,8 @@
  *
  * One idea: every wait is one function that takes deadline, clock and cancel flag.
  * Invariant: no descriptor here is ever blocking, and each is close-on-exec. */
-#ifndef TRYST_RENDEZVOUS_BOOTSTRAP_NET_H
-#define TRYST_RENDEZVOUS_BOOTSTRAP_NET_H
+#ifndef TRYST_RENDEZVOUS_BOOTSTRAP_SESSION_BOOTSTRAP_NET_H
+#define TRYST_RENDEZVOUS_BOOTSTRAP_SESSION_BOOTSTRAP_NET_H
 
 #include <netdb.h>
 #include <stdatomic.h>

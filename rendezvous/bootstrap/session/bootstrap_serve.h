@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests of members to the server, and the session's failure (bootstrap_serve.c). */
-#ifndef TRYST_RENDEZVOUS_BOOTSTRAP_SERVE_H
-#define TRYST_RENDEZVOUS_BOOTSTRAP_SERVE_H
+#ifndef TRYST_RENDEZVOUS_BOOTSTRAP_SESSION_BOOTSTRAP_SERVE_H
+#define TRYST_RENDEZVOUS_BOOTSTRAP_SESSION_BOOTSTRAP_SERVE_H
 
 #include "bootstrap_server.h"
 

@@ -26,8 +26,8 @@
  *
  * "writing" is a separate state only while the socket does not take all at once; the
  * state that follows it is in `after`. */
-#ifndef TRYST_RENDEZVOUS_BOOTSTRAP_SERVER_H
-#define TRYST_RENDEZVOUS_BOOTSTRAP_SERVER_H
+#ifndef TRYST_RENDEZVOUS_BOOTSTRAP_SESSION_BOOTSTRAP_SERVER_H
+#define TRYST_RENDEZVOUS_BOOTSTRAP_SESSION_BOOTSTRAP_SERVER_H
 
 #include <pthread.h>
 #include <sys/socket.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lists of ranks in sentences: "rank 3", "ranks 2, 5..7". */
-#ifndef TRYST_RENDEZVOUS_BOOTSTRAP_TEXT_H
-#define TRYST_RENDEZVOUS_BOOTSTRAP_TEXT_H
+#ifndef TRYST_RENDEZVOUS_BOOTSTRAP_SESSION_BOOTSTRAP_TEXT_H
+#define TRYST_RENDEZVOUS_BOOTSTRAP_SESSION_BOOTSTRAP_TEXT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -17,8 +17,8 @@
  *                                             ◀──    frame RESULT | FAILED
  *       frame BYE | ABORT, then close         ──▶
  */
-#ifndef TRYST_RENDEZVOUS_BOOTSTRAP_WIRE_H
-#define TRYST_RENDEZVOUS_BOOTSTRAP_WIRE_H
+#ifndef TRYST_RENDEZVOUS_BOOTSTRAP_SESSION_BOOTSTRAP_WIRE_H
+#define TRYST_RENDEZVOUS_BOOTSTRAP_SESSION_BOOTSTRAP_WIRE_H
 
 #include <stdbool.h>
 #include <stddef.h>

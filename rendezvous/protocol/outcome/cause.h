@@ -5,8 +5,8 @@
  *  CANCELED, a failed DONE, a failed DATA and a WANT with RECORD_VOID carry a cause. All
  *  in the progress domain.
  */
-#ifndef RENDEZVOUS_PROTOCOL_CAUSE_H
-#define RENDEZVOUS_PROTOCOL_CAUSE_H
+#ifndef TRYST_RENDEZVOUS_PROTOCOL_OUTCOME_CAUSE_H
+#define TRYST_RENDEZVOUS_PROTOCOL_OUTCOME_CAUSE_H
 
 #include "rendezvous/op/op.h"
 #include "rendezvous/protocol/wire/wire.h"

@@ -9,8 +9,8 @@
  *  its dtype). The shape of a collective's edge comes with the name of the DATA, and
  *  behind the DONE.
  */
-#ifndef RENDEZVOUS_PROTOCOL_SHAPE_H
-#define RENDEZVOUS_PROTOCOL_SHAPE_H
+#ifndef TRYST_RENDEZVOUS_PROTOCOL_OUTCOME_SHAPE_H
+#define TRYST_RENDEZVOUS_PROTOCOL_OUTCOME_SHAPE_H
 
 #include <stdint.h>
 

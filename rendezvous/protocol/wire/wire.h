@@ -56,8 +56,8 @@
  *  Credit for WANTs is `wants_taken` in the header: cumulative, and in every frame. So
  *  are the acknowledgements of DATA (`done_base`, `done_mask`).
  */
-#ifndef RENDEZVOUS_PROTOCOL_WIRE_H
-#define RENDEZVOUS_PROTOCOL_WIRE_H
+#ifndef TRYST_RENDEZVOUS_PROTOCOL_WIRE_WIRE_H
+#define TRYST_RENDEZVOUS_PROTOCOL_WIRE_WIRE_H
 
 #include <assert.h>
 #include <stdint.h>

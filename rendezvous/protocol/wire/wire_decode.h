@@ -3,8 +3,8 @@
  *  Checks that frames and records are as wire.h describes: pure functions, called for a
  *  frame, and for each record before it acts (wire_decode.c). Any thread.
  */
-#ifndef RENDEZVOUS_PROTOCOL_WIRE_DECODE_H
-#define RENDEZVOUS_PROTOCOL_WIRE_DECODE_H
+#ifndef TRYST_RENDEZVOUS_PROTOCOL_WIRE_WIRE_DECODE_H
+#define TRYST_RENDEZVOUS_PROTOCOL_WIRE_WIRE_DECODE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -7,8 +7,8 @@
  *  place in the frame: a copy of a struct that was just written field by field would wait
  *  for those stores to end.
  */
-#ifndef RENDEZVOUS_PROTOCOL_WIRE_ENCODE_H
-#define RENDEZVOUS_PROTOCOL_WIRE_ENCODE_H
+#ifndef TRYST_RENDEZVOUS_PROTOCOL_WIRE_WIRE_ENCODE_H
+#define TRYST_RENDEZVOUS_PROTOCOL_WIRE_WIRE_ENCODE_H
 
 #include <stdbool.h>
 #include <stddef.h>

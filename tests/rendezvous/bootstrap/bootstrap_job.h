@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A job whose ranks are threads of the test, on a loopback port of the test. */
-#ifndef TRYST_TESTS_BOOTSTRAP_JOB_H
-#define TRYST_TESTS_BOOTSTRAP_JOB_H
+#ifndef TRYST_TESTS_RENDEZVOUS_BOOTSTRAP_BOOTSTRAP_JOB_H
+#define TRYST_TESTS_RENDEZVOUS_BOOTSTRAP_BOOTSTRAP_JOB_H
 
 #include "support/asleep.h"
 #include "support/unit.h"

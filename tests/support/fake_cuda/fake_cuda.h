@@ -32,8 +32,8 @@
  *
  *  Ranks may be processes: memory of one is opened by another through /proc. A child of a
  *  fork may use the driver if its parent has not. */
-#ifndef FAKE_CUDA_H
-#define FAKE_CUDA_H
+#ifndef TRYST_TESTS_SUPPORT_FAKE_CUDA_FAKE_CUDA_H
+#define TRYST_TESTS_SUPPORT_FAKE_CUDA_FAKE_CUDA_H
 
 #include <stdbool.h>
 #include <stddef.h>

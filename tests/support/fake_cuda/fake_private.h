@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Declarations shared by the files of the fake driver. */
-#ifndef FAKE_PRIVATE_H
-#define FAKE_PRIVATE_H
+#ifndef TRYST_TESTS_SUPPORT_FAKE_CUDA_FAKE_PRIVATE_H
+#define TRYST_TESTS_SUPPORT_FAKE_CUDA_FAKE_PRIVATE_H
 
 #include <pthread.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Declarations shared by the files of the fake runtime: queue kernels and products in a
  * stream. */
-#ifndef FAKE_RUNTIME_H
-#define FAKE_RUNTIME_H
+#ifndef TRYST_TESTS_SUPPORT_FAKE_CUDART_FAKE_RUNTIME_H
+#define TRYST_TESTS_SUPPORT_FAKE_CUDART_FAKE_RUNTIME_H
 
 #include <stddef.h>
 

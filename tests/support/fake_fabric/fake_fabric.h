@@ -18,8 +18,8 @@
  *                         the API is forbidden
  *    FAKE_FABRIC_REFUSES  5: each fifth registration of device memory fails
  *    FAKE_FABRIC_AGAIN    3: each third fi_inject finds no room */
-#ifndef FAKE_FABRIC_H
-#define FAKE_FABRIC_H
+#ifndef TRYST_TESTS_SUPPORT_FAKE_FABRIC_FAKE_FABRIC_H
+#define TRYST_TESTS_SUPPORT_FAKE_FABRIC_FAKE_FABRIC_H
 
 #include <stddef.h>
 

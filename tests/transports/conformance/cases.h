@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The function that every rank runs, for each conformance case; test_conformance.c has
  * the table of cases. */
-#ifndef TESTS_CONFORMANCE_CASES_H
-#define TESTS_CONFORMANCE_CASES_H
+#ifndef TRYST_TESTS_TRANSPORTS_CONFORMANCE_CASES_H
+#define TRYST_TESTS_TRANSPORTS_CONFORMANCE_CASES_H
 
 #include "traffic.h"
 

@@ -8,8 +8,8 @@
  * Invariant: every wait ends; a rank that fails, crashes or hangs ends the test with a
  * report of what each rank was waiting for. Events may only come from inside progress or
  * a poller function; each callback checks this. */
-#ifndef TESTS_CONFORMANCE_HARNESS_H
-#define TESTS_CONFORMANCE_HARNESS_H
+#ifndef TRYST_TESTS_TRANSPORTS_CONFORMANCE_HARNESS_H
+#define TRYST_TESTS_TRANSPORTS_CONFORMANCE_HARNESS_H
 
 #include <setjmp.h>
 #include <stdatomic.h>

@@ -6,8 +6,8 @@
  * kind, so the suite depends on no particular driver.
  * Invariant: within the suite only place_put writes `data`, and only place_get reads
  * `data`. */
-#ifndef TESTS_CONFORMANCE_PLACE_H
-#define TESTS_CONFORMANCE_PLACE_H
+#ifndef TRYST_TESTS_TRANSPORTS_CONFORMANCE_PLACE_H
+#define TRYST_TESTS_TRANSPORTS_CONFORMANCE_PLACE_H
 
 #include <stdbool.h>
 #include <stddef.h>

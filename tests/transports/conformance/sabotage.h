@@ -3,8 +3,8 @@
  *
  * One idea: a copy of a good transport's table in which one function is replaced. Used by
  * test_sabotage.c alone. */
-#ifndef TESTS_CONFORMANCE_SABOTAGE_H
-#define TESTS_CONFORMANCE_SABOTAGE_H
+#ifndef TRYST_TESTS_TRANSPORTS_CONFORMANCE_SABOTAGE_H
+#define TRYST_TESTS_TRANSPORTS_CONFORMANCE_SABOTAGE_H
 
 #include "transports/transport.h"
 

@@ -7,8 +7,8 @@
  * directly.
  * Invariant: `done` is called once, with the bulk as it was passed, never from inside the
  * call that started it. */
-#ifndef TESTS_CONFORMANCE_TRAFFIC_H
-#define TESTS_CONFORMANCE_TRAFFIC_H
+#ifndef TRYST_TESTS_TRANSPORTS_CONFORMANCE_TRAFFIC_H
+#define TRYST_TESTS_TRANSPORTS_CONFORMANCE_TRAFFIC_H
 
 #include "harness.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The memory ops of the cuda module, loaded as a context loads them, over the driver
  * named by TRYST_CUDA_DRIVER. */
-#ifndef TESTS_TRANSPORTS_CUDA_ROW_H
-#define TESTS_TRANSPORTS_CUDA_ROW_H
+#ifndef TRYST_TESTS_TRANSPORTS_CUDA_ROW_H
+#define TRYST_TESTS_TRANSPORTS_CUDA_ROW_H
 
 #include <cuda.h>
 

@@ -5,8 +5,8 @@
  * test decides which copy ends when, and which call fails. The memory is host memory of
  * the process and belongs to device 0.
  * Invariant: operations of a stream run only in hand_run. One thread. */
-#ifndef TESTS_TRANSPORTS_HAND_DEVICE_H
-#define TESTS_TRANSPORTS_HAND_DEVICE_H
+#ifndef TRYST_TESTS_TRANSPORTS_MEMORY_HAND_DEVICE_H
+#define TRYST_TESTS_TRANSPORTS_MEMORY_HAND_DEVICE_H
 
 #include <stdbool.h>
 
