@@ -144,8 +144,8 @@ static void deadline_set(tryst_op *op)
                                  : op->deadline_at_ns + op->submitted_ns;
 }
 
-/** Report a closed or aborted step as the operation's outcome; op->reported is then
- *  set. */
+/* Report a closed or aborted step as the operation's outcome; op->reported is then
+ * set. */
 static void begin_check(tryst_op *op)
 {
     const struct rendezvous *rdv = op->rdv;
@@ -158,9 +158,9 @@ static void begin_check(tryst_op *op)
                   scope->abort_text);
 }
 
-/** Arm the operation's deadline. Without memory for it this rank's part does not start,
- *  and its flows take no numbers, so the step is aborted on all ranks, as in submit.c.
- *  True if aborted; the operation has then ended. */
+/* Arm the operation's deadline. Without memory for it this rank's part does not start,
+ * and its flows take no numbers, so the step is aborted on all ranks, as in submit.c.
+ * True if aborted; the operation has then ended. */
 static bool begin_starved(tryst_op *op)
 {
     static const char text[] =

@@ -49,7 +49,7 @@ tryst_status tryst_key_build(const tryst_group *group, int src_rank, int dst_ran
                      capacity);
 }
 
-/** Refuse a reserved key, and drop the reference. */
+/* Refuse a reserved key, and drop the reference. */
 static tryst_status key_refuse_reserved(tryst_key *key)
 {
     tryst_status status = refuse(

@@ -11,9 +11,9 @@
 #include "rendezvous/protocol/want.h"
 #include <stdio.h>
 
-/** Largest number of operations that a tick visits; those on the page are usually among
- *  the oldest. The rank that delays a collective is searched for the oldest collectives
- *  only, since that walks over the collective's flows. */
+/* Largest number of operations that a tick visits; those on the page are usually among
+ * the oldest. The rank that delays a collective is searched for the oldest collectives
+ * only, since that walks over the collective's flows. */
 enum { TICK_OPS_MAX = 1024, TICK_COLLS_MAX = 4 };
 
 #define STATE_IS(name) _Static_assert((int)OP_##name == (int)TRYST_LIVE_##name, "state")
@@ -62,7 +62,7 @@ static void op_refresh(const tryst_op *op, int32_t rank)
     live_op_put(op->live, &now, slices * slice_bytes, &hold);
 }
 
-/** Refresh the operations that have a place, and give free places to others. */
+/* Refresh the operations that have a place, and give free places to others. */
 static void ops_tick(struct live *live, const struct list *ops, int *left, int *colls)
 {
     list_for_each_safe (ops, node, after) {
@@ -94,7 +94,7 @@ static void counts_put(struct live *live, const struct rendezvous *rdv, uint64_t
                 rdv->counters.operations, now_ns);
 }
 
-/** Write a rank's record; for a rank that was not used yet, only whether it has left. */
+/* Write a rank's record; for a rank that was not used yet, only whether it has left. */
 static void rank_show(struct live *live, const struct tryst_group *group, int rank)
 {
     const struct peer *peer = group->peers[rank];
@@ -116,7 +116,7 @@ void live_tick(struct live *live, struct rendezvous *rdv, uint64_t now_ns)
 
 /* ---- waiting ----------------------------------------------------------------------- */
 
-/** Return any operation that has a place; NULL: none is in `ops`. */
+/* Return any operation that has a place; NULL: none is in `ops`. */
 static tryst_op *op_victim(struct rendezvous *rdv)
 {
     list_for_each_safe (&rdv->scopes.all, node, after) {
@@ -130,8 +130,8 @@ static tryst_op *op_victim(struct rendezvous *rdv)
     return NULL;
 }
 
-/** Give a place to an operation that a thread waits for, if need
- *  be that of another operation. */
+/* Give a place to an operation that a thread waits for, if need
+ * be that of another operation. */
 static void op_ensure(struct rendezvous *rdv, tryst_op *op)
 {
     struct live *live = rdv->live;

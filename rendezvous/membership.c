@@ -24,11 +24,11 @@
 #include "rendezvous/peer/tree.h"
 #include "step.h"
 
-/** Largest number of polls that read what has come, before this rank sends LEAVE. */
+/* Largest number of polls that read what has come, before this rank sends LEAVE. */
 enum { LAST_POLLS = 64 };
 
-/** Reset the state that the previous group has left: leaving, its steps and its
- *  aborts. */
+/* Reset the state that the previous group has left: leaving, its steps and its
+ * aborts. */
 static void group_begin(struct rendezvous *rdv)
 {
     rdv->join_again = rdv->leaving = rdv->leave_sent = rdv->cut = false;
@@ -68,8 +68,8 @@ tryst_status rendezvous_group_open(struct rendezvous *rdv, struct tryst_group *g
     return TRYST_OK;
 }
 
-/** Acknowledge all DATA from the peer once more, by a frame that counts: acknowledgements
- *  in frames without records may still be in flight when LEAVE comes. */
+/* Acknowledge all DATA from the peer once more, by a frame that counts: acknowledgements
+ * in frames without records may still be in flight when LEAVE comes. */
 static void acks_count(struct peer *peer)
 {
     if (peer->endpoint.state != PEER_EP_READY || !peer->in.stream.got)
@@ -93,7 +93,7 @@ void rendezvous_group_leave(struct rendezvous *rdv)
     rdv->scopes.end = UINT64_MAX; /* all later records are answered CLOSED */
 }
 
-/** True if nothing is left to send to the peer. */
+/* True if nothing is left to send to the peer. */
 static bool peer_is_quiet(const struct peer *peer)
 {
     if (peer->life == PEER_GONE || !peer->endpoint.ep)
@@ -103,7 +103,7 @@ static bool peer_is_quiet(const struct peer *peer)
            !peer->in.closed_count && !peer->in.unacked && !peer->in.header_due;
 }
 
-/** True if the peer has read all that was sent, as its answer to LEAVE reports. */
+/* True if the peer has read all that was sent, as its answer to LEAVE reports. */
 static bool peer_has_read(const struct peer *peer)
 {
     return peer->life == PEER_GONE || !peer->endpoint.ep ||
@@ -131,9 +131,9 @@ bool rendezvous_group_read(const struct rendezvous *rdv)
     return all;
 }
 
-/** Create the peers of this rank's neighbours in the control tree, so that LEAVE goes
- *  also to those without a link. A neighbour that cannot be created may learn of the
- *  leave from other ranks. */
+/* Create the peers of this rank's neighbours in the control tree, so that LEAVE goes
+ * also to those without a link. A neighbour that cannot be created may learn of the
+ * leave from other ranks. */
 static void neighbours_meet(struct tryst_group *group)
 {
     for (int i = 0; i < group->roster.size; i++)

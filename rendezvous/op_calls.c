@@ -9,14 +9,14 @@
 #include "submission.h"
 #include "tryst/sized.h"
 
-/** True in a forked child: the operation is the parent's, and only outcomes stored
- *  before the fork can be read. */
+/* True in a forked child: the operation is the parent's, and only outcomes stored
+ * before the fork can be read. */
 static bool is_forked(const tryst_op *op)
 {
     return op->rdv->fork_generation != fork_generation_now();
 }
 
-/** True if the operation is not complete, or will never be in this process. */
+/* True if the operation is not complete, or will never be in this process. */
 static bool is_pending(tryst_status status)
 {
     return status == TRYST_IN_PROGRESS || status == TRYST_E_FORKED;
@@ -66,7 +66,7 @@ tryst_status tryst_op_cancel(tryst_op *op)
     return TRYST_OK;
 }
 
-/** Raise the operation to a more urgent priority, in this process from now on. */
+/* Raise the operation to a more urgent priority, in this process from now on. */
 static void op_raise(tryst_op *op, int32_t priority)
 {
     uint64_t rank = urgency_rank(URGENCY_TRAINING, priority) & op->rdv->set.urgency_mask;

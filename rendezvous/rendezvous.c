@@ -44,17 +44,17 @@
 #include "stream_wait.h"
 #include "submission.h"
 
-/** Passes between two reads of the clock. */
+/* Passes between two reads of the clock. */
 enum { PASSES_PER_CLOCK = 64 };
-/** Turns of the acknowledgement timer with nothing to send, after which it stops. */
+/* Turns of the acknowledgement timer with nothing to send, after which it stops. */
 enum { ACK_TIMER_IDLE = 50 };
-/** Largest number of polls (of 32 events each) that a rank makes after a long
- *  gap, before its timers run. */
+/* Largest number of polls (of 32 events each) that a rank makes after a long
+ * gap, before its timers run. */
 enum { LATE_POLLS = 64 };
-/** Largest number of accepted connections before their HELLO. */
+/* Largest number of accepted connections before their HELLO. */
 enum { LINKS_PENDING_MAX = 64 };
 
-/** Functions that the folders below call. */
+/* Functions that the folders below call. */
 static const struct peer_events peer_events = {.open = protocol_peer_open,
                                                .connect = protocol_peer_connect,
                                                .frame = records_read,
@@ -235,9 +235,9 @@ static bool ops_reported(const struct list *ops)
     return true;
 }
 
-/** Report the close of a step when all its operations are reported. A failed send may
- *  stay in the scope until the peer closes its step, which the close need not wait
- *  for. */
+/* Report the close of a step when all its operations are reported. A failed send may
+ * stay in the scope until the peer closes its step, which the close need not wait
+ * for. */
 static void close_settle(struct scope *scope)
 {
     if (!ops_reported(&scope->ops) || !ops_reported(&scope->warned))
@@ -246,7 +246,7 @@ static void close_settle(struct scope *scope)
     scope->close_op = NULL;
 }
 
-/** Close endpoints, finish peers, free scopes: nothing else is walking them now. */
+/* Close endpoints, finish peers, free scopes: nothing else is walking them now. */
 void rendezvous_reap(struct rendezvous *rdv)
 {
     struct list_node *node;
@@ -277,8 +277,8 @@ static int flush_all(struct rendezvous *rdv)
     return count;
 }
 
-/** End the wait of failed receives for the reason of an abort, with a general text: no
- *  reason has come within a tick. */
+/* End the wait of failed receives for the reason of an abort, with a general text: no
+ * reason has come within a tick. */
 static void causes_settle(struct list *ops)
 {
     list_for_each_safe (ops, node, after) {
@@ -290,7 +290,7 @@ static void causes_settle(struct list *ops)
     }
 }
 
-/** Send what has waited to go with other frames. */
+/* Send what has waited to go with other frames. */
 static void idle_release(struct rendezvous *rdv)
 {
     struct list_node *node;
@@ -298,7 +298,7 @@ static void idle_release(struct rendezvous *rdv)
         peer_idle(container_of(node, struct peer, out.idle_node));
 }
 
-/** Send the WANTs of small receives, before the thread sleeps and at each tick. */
+/* Send the WANTs of small receives, before the thread sleeps and at each tick. */
 static void announce_all(struct rendezvous *rdv)
 {
     struct list_node *node;
@@ -330,7 +330,7 @@ __attribute__((cold, noinline)) static void tick(struct rendezvous *rdv, uint64_
         live_tick(rdv->live, rdv, now_ns);
 }
 
-/** Drain input after a long gap, before time-outs are judged: answers may have come. */
+/* Drain input after a long gap, before time-outs are judged: answers may have come. */
 static void input_drain(struct rendezvous *rdv)
 {
     for (int i = 0; i < LATE_POLLS && poller_run(rdv->poller, 0) > 0; i++)
@@ -353,7 +353,7 @@ static int timers_run(struct rendezvous *rdv)
     return count;
 }
 
-/** Start the acknowledgement timer unless it runs; false: it cannot run. */
+/* Start the acknowledgement timer unless it runs; false: it cannot run. */
 static bool ack_timer_start(struct rendezvous *rdv)
 {
     if (!rdv->ack_timer_runs && rdv->ack_timer_call)
@@ -361,9 +361,9 @@ static bool ack_timer_start(struct rendezvous *rdv)
     return rdv->ack_timer_runs;
 }
 
-/** Decide, when a thread leaves, whether acknowledgements to the peer wait for a reply:
- *  true if a small tensor was sent to the peer since a thread last left, so that the next
- *  one can carry them, and the timer runs. */
+/* Decide, when a thread leaves, whether acknowledgements to the peer wait for a reply:
+ * true if a small tensor was sent to the peer since a thread last left, so that the next
+ * one can carry them, and the timer runs. */
 static bool acks_defer(struct peer *peer)
 {
     if (!peer->in.unacked || peer->out.requests_new_count ||
@@ -405,8 +405,8 @@ bool rendezvous_ack_timer(struct rendezvous *rdv)
     return false;
 }
 
-/** Detect a long gap between passes while bulk is in flight: what came meanwhile waited,
- *  so samples of the path are invalid. */
+/* Detect a long gap between passes while bulk is in flight: what came meanwhile waited,
+ * so samples of the path are invalid. */
 __attribute__((noinline)) static void pause_check(struct rendezvous *rdv)
 {
     uint64_t before_ns = rdv->moved_ns;
@@ -487,7 +487,7 @@ tryst_status rendezvous_arm(struct rendezvous *rdv)
     return list_empty(&rdv->flush) && !rdv->start_failed ? worst : TRYST_E_UNSUPPORTED;
 }
 
-/** Return the earlier of two times, of which 0 means none. */
+/* Return the earlier of two times, of which 0 means none. */
 static uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
 {
     return !a_ns || (b_ns && b_ns < a_ns) ? b_ns : a_ns;

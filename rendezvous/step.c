@@ -52,8 +52,8 @@ void step_aborted(struct scope *scope)
 
 /* ---- open -------------------------------------------------------------------------- */
 
-/** Stop counting the scope's parked WANTs against the early bound,
- *  since the step is open now. */
+/* Stop counting the scope's parked WANTs against the early bound,
+ * since the step is open now. */
 static void early_wants_settle(struct scope *scope)
 {
     for (struct entry *entry = NULL; (entry = entry_next(scope, entry)) != NULL;) {
@@ -63,8 +63,8 @@ static void early_wants_settle(struct scope *scope)
     }
 }
 
-/** Change the scope's state from early. The peer that reported its
- *  abort may then report another. */
+/* Change the scope's state from early. The peer that reported its
+ * abort may then report another. */
 static void scope_move(struct rendezvous *rdv, struct scope *scope,
                        enum scope_state state)
 {
@@ -74,8 +74,8 @@ static void scope_move(struct rendezvous *rdv, struct scope *scope,
     scope_state_set(scope, state);
 }
 
-/** Close the early steps below `id`: ids only increase, so they will not be opened here.
- *  Their records are answered. */
+/* Close the early steps below `id`: ids only increase, so they will not be opened here.
+ * Their records are answered. */
 static void skipped_close(struct rendezvous *rdv, uint64_t id)
 {
     list_for_each_safe (&rdv->scopes.early, node, after) {
@@ -109,8 +109,8 @@ static void step_open_run(struct rendezvous *rdv, struct submission *submission)
         publish_abort(step, scope);
 }
 
-/** Take the step's id if it is above the newest, and submit the
- *  step; false: it is not above. */
+/* Take the step's id if it is above the newest, and submit the
+ * step; false: it is not above. */
 static bool step_hand_in(tryst_group *group, tryst_step *step)
 {
     pthread_mutex_lock(&group->step_lock);
@@ -221,10 +221,10 @@ tryst_status tryst_step_status(const tryst_step *step, tryst_error *error_p)
 
 /* ---- close ------------------------------------------------------------------------- */
 
-/** End `op`, which has failed, unless it still has to send to its peer: DONE;
- *  the OFFER that answers a WANT; and, unless the group ends, the failure of a
- *  flow, or the WANT(VOID) of a receive that was given up before it was
- *  announced, which ends the send. */
+/* End `op`, which has failed, unless it still has to send to its peer: DONE;
+ * the OFFER that answers a WANT; and, unless the group ends, the failure of a
+ * flow, or the WANT(VOID) of a receive that was given up before it was
+ * announced, which ends the send. */
 static void void_close(tryst_op *op, bool group_ends)
 {
     unsigned needed = group_ends ? QUEUED_DONE : QUEUED_DONE | QUEUED_WANT;

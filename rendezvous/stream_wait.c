@@ -81,8 +81,8 @@ static void page_close(struct gate_page *page)
     mem_free(page);
 }
 
-/** Open a page, and put all but its first gate into the free list. Without the lock:
- *  pinning may wait for the device, and so for a word that is set under the lock. */
+/* Open a page, and put all but its first gate into the free list. Without the lock:
+ * pinning may wait for the device, and so for a word that is set under the lock. */
 static tryst_status page_open(struct gates *gates, const struct memory_ops *memory,
                               int32_t device, struct gate **first_p)
 {
@@ -133,7 +133,7 @@ void gates_close(struct gates *gates, const struct log *log)
 
 /* ---- words ------------------------------------------------------------------------- */
 
-/** Take the oldest free gate of this device, if its stream has passed it. */
+/* Take the oldest free gate of this device, if its stream has passed it. */
 static struct gate *free_gate_get(struct gates *gates, int32_t device)
 {
     struct gate *found = NULL;
@@ -178,8 +178,8 @@ static tryst_status gate_get(struct gates *gates, const struct memory_ops *memor
     return TRYST_OK;
 }
 
-/** Set the word, so that the stream continues. Another
- *  operation may take the word at once. */
+/* Set the word, so that the stream continues. Another
+ * operation may take the word at once. */
 static void gate_open(struct gates *gates, struct gate *gate)
 {
     /* release: the operation's results come before the word.
@@ -190,7 +190,7 @@ static void gate_open(struct gates *gates, struct gate *gate)
 
 /* ---- operations -------------------------------------------------------------------- */
 
-/** Open the gate, as the operation's callback, and call the user's. */
+/* Open the gate, as the operation's callback, and call the user's. */
 static void gate_called(void *arg, tryst_op *op, tryst_status status)
 {
     struct gate *gate = arg;

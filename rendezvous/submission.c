@@ -37,7 +37,7 @@ int submissions_run(struct rendezvous *rdv)
     return count;
 }
 
-/** Flush the peers without unacknowledged frames. */
+/* Flush the peers without unacknowledged frames. */
 static void flush_prompt(struct rendezvous *rdv)
 {
     struct list now;
@@ -55,13 +55,13 @@ static void flush_prompt(struct rendezvous *rdv)
     }
 }
 
-/** Run a submission in the calling thread if the lock is free and no other submission
- *  is queued. Records for peers without unacknowledged frames leave at once; those
- *  for others leave with the next pass, packed with more. A transfer that the
- *  submission completes starts at once, unless more urgent ones take the window.
- *  Callbacks do not run here: completions are delivered by the next pass, so
- *  tryst_arm requires one. False: the lock is taken, or its last holder sleeps
- *  outside (tryst_arm) and must be woken. */
+/* Run a submission in the calling thread if the lock is free and no other submission
+ * is queued. Records for peers without unacknowledged frames leave at once; those
+ * for others leave with the next pass, packed with more. A transfer that the
+ * submission completes starts at once, unless more urgent ones take the window.
+ * Callbacks do not run here: completions are delivered by the next pass, so
+ * tryst_arm requires one. False: the lock is taken, or its last holder sleeps
+ * outside (tryst_arm) and must be woken. */
 static bool submission_run_here(struct rendezvous *rdv, struct submission *submission)
 {
     if (!rdv->enter || !rdv->enter(rdv->owner))

@@ -27,8 +27,8 @@
 
 /* ---- in the progress domain -------------------------------------------------------- */
 
-/** Fail the operation if its scope is closing or aborted, or its
- *  peer has failed; true if so. */
+/* Fail the operation if its scope is closing or aborted, or its
+ * peer has failed; true if so. */
 static bool op_reject_if_failed(tryst_op *op)
 {
     const struct scope *scope = op->scope;
@@ -45,9 +45,9 @@ static bool op_reject_if_failed(tryst_op *op)
     return op->reported;
 }
 
-/** Bind the operation to its entry and arm its deadline. Without peer, entry or deadline
- *  it has no number, so all later operations of its key would meet wrong ones: the step
- *  fails on all ranks. True if so; the operation has ended. */
+/* Bind the operation to its entry and arm its deadline. Without peer, entry or deadline
+ * it has no number, so all later operations of its key would meet wrong ones: the step
+ * fails on all ranks. True if so; the operation has ended. */
 static bool op_fail_if_unbound(tryst_op *op)
 {
     struct rendezvous *rdv = op->rdv;
@@ -65,9 +65,9 @@ static bool op_fail_if_unbound(tryst_op *op)
     return true;
 }
 
-/** Return the time of submission. The coarse clock is exact enough for warnings of waits.
- *  It is read once for all submissions between two passes: reading it for each took a
- *  tenth of the time of an 8-byte message. */
+/* Return the time of submission. The coarse clock is exact enough for warnings of waits.
+ * It is read once for all submissions between two passes: reading it for each took a
+ * tenth of the time of an 8-byte message. */
 static uint64_t submitted_ns(struct rendezvous *rdv, bool exact)
 {
     enum { STAMPS = 32 }; /* read again after this many, in case no pass runs */
@@ -176,8 +176,8 @@ static tryst_status params_check(struct rendezvous *rdv, enum op_kind kind,
     return tensor_check(rdv, tensor, params && (params->flags & TRYST_OP_DEAD));
 }
 
-/** Check that the key names this rank on this side, and the present
- *  incarnation of the producer. */
+/* Check that the key names this rank on this side, and the present
+ * incarnation of the producer. */
 static tryst_status key_check(enum op_kind kind, const tryst_group *group,
                               const tryst_key *key)
 {
@@ -205,8 +205,8 @@ static tryst_status key_check(enum op_kind kind, const tryst_group *group,
                   key->src_rank, incarnation);
 }
 
-/** Take the tensor. If the caller names no memory handle, one is searched among the
- *  registered regions for what may go as bulk. */
+/* Take the tensor. If the caller names no memory handle, one is searched among the
+ * registered regions for what may go as bulk. */
 static void op_tensor_copy(tryst_op *op, const tryst_tensor *tensor)
 {
     op->tensor = *tensor;
@@ -237,7 +237,7 @@ static tryst_status op_submit(enum op_kind kind, tryst_step *step, tryst_key *ke
                               const tryst_tensor *tensor, const tryst_op_params *params,
                               tryst_op **op_p);
 
-/** Submit structs of another version, converted to this version's. */
+/* Submit structs of another version, converted to this version's. */
 static __attribute__((noinline)) tryst_status op_submit_converted(
     enum op_kind kind, tryst_step *step, tryst_key *key, const tryst_tensor *tensor,
     const tryst_op_params *params, tryst_op **op_p)

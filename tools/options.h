@@ -38,7 +38,7 @@ struct tool {
     const char *name, *help;
     const struct tool_option *rows; /**< all options but --help, which every tool has */
     int rows_count;
-    /** long names of the options that may be given, NULL at the end; NULL: all */
+    /** Long names of the options that may be given, NULL at the end; NULL: all. */
     const char *const *allowed;
     bool words_end; /**< true: options end at the first word */
 };

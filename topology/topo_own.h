@@ -6,13 +6,13 @@
 #include "topology/base/graph.h"
 #include "tryst/topo.h"
 
-/* Report `err` to the caller unless `status` is TRYST_OK; return `status`. */
+/** Report `err` to the caller unless `status` is TRYST_OK; return `status`. */
 tryst_status topo_result(tryst_status status, const struct err *err);
 
 const struct graph *topo_graph(const tryst_topo *topo);
 
-/* Make a topology of `graph`, which it then owns; on failure the graph is closed.
- * TRYST_E_NOMEM. */
+/** Make a topology of `graph`, which it then owns; on failure the graph is closed.
+ *  TRYST_E_NOMEM. */
 tryst_status topo_wrap(struct graph *graph, struct err *err, tryst_topo **topo_p);
 
 #endif

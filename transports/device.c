@@ -50,8 +50,8 @@ tryst_status memory_ops_load(const struct tryst_host *host, tryst_memory_kind ki
     return TRYST_OK;
 }
 
-/** Return `status`. If it is an error, report that `call` failed, with the driver's
- *  text. */
+/* Return `status`. If it is an error, report that `call` failed, with the driver's
+ * text. */
 static tryst_status result(const tryst_device *device, const char *call,
                            tryst_status status)
 {

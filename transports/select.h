@@ -41,7 +41,7 @@ struct rail_address {
 struct host_identity {
     uint64_t process_id; /**< random per process, shared by its contexts */
     uint64_t host_id; /**< hash of boot id and network namespace, or of TRYST_HOST_ID */
-    /** hash of boot id and network namespace, also with TRYST_HOST_ID */
+    /** Hash of boot id and network namespace, also with TRYST_HOST_ID. */
     uint64_t net_namespace;
     uint64_t pid_namespace;
     int32_t pid;

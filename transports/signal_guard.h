@@ -27,7 +27,7 @@ enum { SIGNAL_GUARD_COUNT = 65 }; /* Linux: signals 1..64 */
 struct signal_guard {
     struct sigaction actions[SIGNAL_GUARD_COUNT];
     bool known[SIGNAL_GUARD_COUNT];
-    /** objects loaded when the guard began; later ones follow in the loader's list */
+    /** Objects loaded when the guard began; later ones follow in the loader's list. */
     size_t objects;
     stack_t stack;
     sigset_t mask;

@@ -56,7 +56,7 @@ struct stage_lane {
     uint64_t in_bytes;     /**< bytes of the slots that this peer's receives hold */
     bool closed;           /**< the endpoint is being closed */
     bool refused; /**< the endpoint takes no device memory after all; logged once */
-    /** the newest AGAIN of stage_recv was for want of a slot: `room` follows */
+    /** The newest AGAIN of stage_recv was for want of a slot: `room` follows. */
     bool awaits_slot;
 };
 
@@ -68,11 +68,11 @@ struct stage {
     struct copies copies;
     struct slots slots;
     struct list lanes;
-    struct list unslotted; /* sends that the rail gave back while no slot is free */
-    struct list items;     /* free items */
-    uint32_t out_used;     /* slots that sends hold */
-    bool recv_starved;     /* a receive got AGAIN for want of a slot */
-    bool room;             /* a slot has come back since */
+    struct list unslotted; /**< sends that the rail gave back while no slot is free */
+    struct list items;     /**< free items */
+    uint32_t out_used;     /**< slots that sends hold */
+    bool recv_starved;     /**< a receive got AGAIN for want of a slot */
+    bool room;             /**< a slot has come back since */
 };
 
 void stage_init(struct stage *stage, const struct stage_events *events, void *arg,

@@ -139,7 +139,7 @@ struct rail_events {
 struct rail_params {
     const struct tryst_host *host; /**< allocator, log, clock, configuration */
     const struct rail_events *events;
-    /** for rail_attach, which registers the rail's descriptors here */
+    /** For rail_attach, which registers the rail's descriptors here. */
     struct poller *poller;
     const char *interface_name;               /**< network interface, or NULL */
     const struct sockaddr *interface_address; /**< the interface's address, or NULL */
@@ -154,7 +154,7 @@ struct ep_params {
     void *arg; /**< goes to ep->arg */
     int32_t peer_rank;
     int32_t local_rank;
-    /** exactly one of the two ends has true: that end sends first */
+    /** Exactly one of the two ends has true: that end sends first. */
     bool initiator;
     bool loopback; /**< the peer is this very context: no link, no messages */
     bool same_process;
@@ -163,7 +163,7 @@ struct ep_params {
     /** Opened by the layer above before it read anything from the peer, or -1; stays the
      *  caller's; readable once the peer has died. */
     int peer_pidfd;
-    /** session cookie: the first bytes of every connection that the transport makes */
+    /** Session cookie: the first bytes of every connection that the transport makes. */
     uint64_t cookie;
     /** This side's nonce: the transport may publish it where only the means under test
      *  can read it (same_host is only a hint). */

@@ -11,8 +11,8 @@
 
 static const char submit_call[] = "submit";
 
-/** Take the dtype of `tensor`, and its count divided by `blocks`. A tensor that does not
- *  divide is refused later, by its count. */
+/* Take the dtype of `tensor`, and its count divided by `blocks`. A tensor that does not
+ * divide is refused later, by its count. */
 static tryst_status block_params_set(const tryst_tensor *tensor, int blocks,
                                      tryst_coll_params *what)
 {
@@ -28,9 +28,9 @@ static tryst_status block_params_set(const tryst_tensor *tensor, int blocks,
     return TRYST_OK;
 }
 
-/** Start a collective. `one` is this rank's tensor of one block, `all` the tensor with
- *  a block for each rank; one of them may be NULL. `has_counts`: the counts of blocks
- *  are given. */
+/* Start a collective. `one` is this rank's tensor of one block, `all` the tensor with
+ * a block for each rank; one of them may be NULL. `has_counts`: the counts of blocks
+ * are given. */
 static tryst_status block_call(tryst_step *step, tryst_coll_params what,
                                const tryst_tensor *one, const tryst_tensor *all,
                                bool has_counts, const tryst_op_params *params,
@@ -50,8 +50,8 @@ static tryst_status block_call(tryst_step *step, tryst_coll_params what,
                      op_p);
 }
 
-/** Check the counts of a `v` form: they are required on the rank that gives the tensor
- *  with all blocks. `root` is -1 where every rank does. */
+/* Check the counts of a `v` form: they are required on the rank that gives the tensor
+ * with all blocks. `root` is -1 where every rank does. */
 static tryst_status counts_check(tryst_step *step, int root,
                                  const tryst_op_params *params, const uint64_t *counts,
                                  const char *name, bool *is_root_p)

@@ -41,7 +41,7 @@ static const struct coll_class *class_of(const struct roots *roots, int32_t root
     return coll_class_of(roots->plan, count * roots->coll->element_bytes);
 }
 
-/** Set the part's offsets in both tensors. Only this rank's own block is in both. */
+/* Set the part's offsets in both tensors. Only this rank's own block is in both. */
 static void part_place(const struct roots *roots, struct coll_part *part, int32_t root)
 {
     const tryst_coll *coll = roots->coll;
@@ -76,7 +76,7 @@ static tryst_status part_add(struct roots *roots, const struct coll_class *class
     return status;
 }
 
-/** Allocate the memory of all parts. */
+/* Allocate the memory of all parts. */
 static tryst_status roots_alloc(struct roots *roots)
 {
     uint64_t parts = 0, flows = 0;
@@ -118,8 +118,8 @@ static tryst_status roots_parts_make(tryst_coll *coll, const struct coll_plan *p
 
 /* ---- a flow for each pair ---------------------------------------------------------- */
 
-/** Append the part of block `rank` of `in` or of `out`; of the whole tensor if the
- *  tensor has no blocks. */
+/* Append the part of block `rank` of `in` or of `out`; of the whole tensor if the
+ * tensor has no blocks. */
 static tryst_status block_add(tryst_coll *coll, uint32_t slice_bytes, int32_t rank,
                               bool of_out, struct coll_part **part_p)
 {
@@ -138,7 +138,7 @@ static tryst_status block_add(tryst_coll *coll, uint32_t slice_bytes, int32_t ra
     return status;
 }
 
-/** Append the part of the block that goes to `peer` (`sends`) or comes from `peer`. */
+/* Append the part of the block that goes to `peer` (`sends`) or comes from `peer`. */
 static tryst_status peer_add(tryst_coll *coll, uint32_t slice_bytes, int32_t peer,
                              bool sends)
 {
@@ -152,7 +152,7 @@ static tryst_status peer_add(tryst_coll *coll, uint32_t slice_bytes, int32_t pee
     return coll_flow_add(coll, 0, COLL_LIST, peer, sends, NULL);
 }
 
-/** Append the part of this rank's own block, which is copied. */
+/* Append the part of this rank's own block, which is copied. */
 static tryst_status own_add(tryst_coll *coll, uint32_t slice_bytes)
 {
     int32_t rank = coll->rank;
@@ -166,8 +166,8 @@ static tryst_status own_add(tryst_coll *coll, uint32_t slice_bytes)
     return TRYST_OK;
 }
 
-/** Append the flow to `to`, which is some ranks above this rank, and the flow from
- *  `from`, which is as many ranks below. */
+/* Append the flow to `to`, which is some ranks above this rank, and the flow from
+ * `from`, which is as many ranks below. */
 static tryst_status pair_add(tryst_coll *coll, uint32_t slice_bytes, int32_t to,
                              int32_t from)
 {
@@ -185,7 +185,7 @@ static tryst_status pair_add(tryst_coll *coll, uint32_t slice_bytes, int32_t to,
     return status;
 }
 
-/** Refuse two different counts for this rank's own block. */
+/* Refuse two different counts for this rank's own block. */
 static tryst_status own_check(const tryst_coll *coll)
 {
     int32_t rank = coll->rank;

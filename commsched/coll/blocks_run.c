@@ -23,7 +23,7 @@ static uint64_t tensor_bytes(const tryst_coll *coll, uint64_t count)
     return count * dtype_bytes(coll->tensor_dtype);
 }
 
-/** Return the byte offset of this rank's block. */
+/* Return the byte offset of this rank's block. */
 static uint64_t own_at(const tryst_coll *coll, const struct coll_blocks *blocks)
 {
     return tensor_bytes(coll, coll_block_offset(blocks, coll->rank));
@@ -31,8 +31,8 @@ static uint64_t own_at(const tryst_coll *coll, const struct coll_blocks *blocks)
 
 /* ---- tensors ----------------------------------------------------------------------- */
 
-/** Check which tensors this rank gives: set ignored ones to NULL, and refuse a missing
- *  one, unless the block is in place in the other tensor. */
+/* Check which tensors this rank gives: set ignored ones to NULL, and refuse a missing
+ * one, unless the block is in place in the other tensor. */
 static tryst_status tensors_check(const tryst_coll *coll, const tryst_tensor **in_p,
                                   const tryst_tensor **out_p)
 {
@@ -54,15 +54,15 @@ static tryst_status tensors_check(const tryst_coll *coll, const tryst_tensor **i
     return *out_p || out_may_miss ? TRYST_OK : refuse_null(submit_call, "out");
 }
 
-/** Return this rank's own block in `from`, the tensor with all blocks; NULL: no
- *  tensor. */
+/* Return this rank's own block in `from`, the tensor with all blocks; NULL: no
+ * tensor. */
 static char *own_block(const tryst_coll *coll, const tryst_tensor *from,
                        const struct coll_blocks *blocks)
 {
     return from->data ? (char *)from->data + own_at(coll, blocks) : NULL;
 }
 
-/** Set the missing tensor of a block in place, and refuse any other overlap. */
+/* Set the missing tensor of a block in place, and refuse any other overlap. */
 static tryst_status place_check(struct coll_run *run)
 {
     const tryst_coll *coll = run->coll;
@@ -116,8 +116,8 @@ static char *place(const tryst_tensor *tensor, uint64_t at)
     return at == COLL_NOWHERE || !tensor->data ? NULL : (char *)tensor->data + at;
 }
 
-/** Set the memory of a part. A root without a place in `out` sends its block from
- *  `in`. */
+/* Set the memory of a part. A root without a place in `out` sends its block from
+ * `in`. */
 static void part_memory_set(struct coll_tree_run *at)
 {
     struct coll_run *run = at->run;
@@ -129,8 +129,8 @@ static void part_memory_set(struct coll_tree_run *at)
         part->private_at == COLL_NOWHERE ? at->result : run->private + part->private_at;
 }
 
-/** Copy the blocks of `tensor` to or from private memory, where the blocks follow one
- *  another. */
+/* Copy the blocks of `tensor` to or from private memory, where the blocks follow one
+ * another. */
 static void blocks_copy(struct coll_run *run, const struct coll_blocks *blocks,
                         const tryst_tensor *tensor, bool to_private)
 {
@@ -148,7 +148,7 @@ static void blocks_copy(struct coll_run *run, const struct coll_blocks *blocks,
     }
 }
 
-/** Return this rank's own block in private memory. */
+/* Return this rank's own block in private memory. */
 static char *own_packed(const struct coll_run *run, const struct coll_blocks *blocks)
 {
     uint64_t before = 0;
@@ -157,8 +157,8 @@ static char *own_packed(const struct coll_run *run, const struct coll_blocks *bl
     return run->private + tensor_bytes(run->coll, before);
 }
 
-/** Return this rank's terms of a packed collective: in private memory, where they are
- *  copied, or in `in` if these are dense. */
+/* Return this rank's terms of a packed collective: in private memory, where they are
+ * copied, or in `in` if these are dense. */
 static const char *packed_own(struct coll_run *run)
 {
     const tryst_coll *coll = run->coll;

@@ -49,8 +49,8 @@ static bool is_same(const tryst_coll *coll, const tryst_group *group,
            strcmp(coll->label->string, params->name) == 0;
 }
 
-/** Find a kept collective; the caller gets a reference. NULL: none. The caller holds
- *  the lock. */
+/* Find a kept collective; the caller gets a reference. NULL: none. The caller holds
+ * the lock. */
 static tryst_coll *kept_get(struct colls *colls, const tryst_group *group,
                             const tryst_coll_params *params, uint64_t hash)
 {
@@ -66,8 +66,8 @@ static tryst_coll *kept_get(struct colls *colls, const tryst_group *group,
     return NULL;
 }
 
-/** Remove the least recently used collective of `subgroup` (NULL: of all) from the
- *  table, and return it; NULL: none. The caller holds the lock. */
+/* Remove the least recently used collective of `subgroup` (NULL: of all) from the
+ * table, and return it; NULL: none. The caller holds the lock. */
 static tryst_coll *kept_pop_oldest(struct colls *colls, const tryst_subgroup *subgroup)
 {
     list_for_each_safe (&colls->kept_order, node, after) {

@@ -123,7 +123,7 @@ tryst_status tryst_coll_prepare(tryst_group *group, const tryst_coll_params *col
 
 static const char describe_call[] = "describe a collective";
 
-/** Check the parameters of a query, and find the plan. */
+/* Check the parameters of a query, and find the plan. */
 static tryst_status plan_find(tryst_group *group, const tryst_coll_params *coll_params,
                               tryst_coll_params *own_p, const struct coll_plan **plan_p)
 {
@@ -147,8 +147,8 @@ static uint64_t params_bytes(const tryst_coll_params *params)
                : coll_bytes(params->count, dtype_bytes(params->dtype));
 }
 
-/** Return the class of the tensor or, with blocks, of one block. Lists use the slices
- *  of large tensors (block_parts.c). */
+/* Return the class of the tensor or, with blocks, of one block. Lists use the slices
+ * of large tensors (block_parts.c). */
 static const struct coll_class *class_of(const struct coll_plan *plan,
                                          const tryst_coll_params *params)
 {
@@ -156,7 +156,7 @@ static const struct coll_class *class_of(const struct coll_plan *plan,
                                            : coll_class_of(plan, params_bytes(params));
 }
 
-/** Return how many trees of `class` the collective uses: a barrier one, a list none. */
+/* Return how many trees of `class` the collective uses: a barrier one, a list none. */
 static uint32_t trees_of(const struct coll_class *class, const tryst_coll_params *params)
 {
     if (coll_kind_is_list(params->kind))
@@ -164,7 +164,7 @@ static uint32_t trees_of(const struct coll_class *class, const tryst_coll_params
     return params->kind == TRYST_COLL_BARRIER ? 1 : class->trees_count;
 }
 
-/** Return the root of the collective's trees; -1: the plan's root. */
+/* Return the root of the collective's trees; -1: the plan's root. */
 static int32_t tree_root(const tryst_coll_params *params)
 {
     bool is_planned =
@@ -172,7 +172,7 @@ static int32_t tree_root(const tryst_coll_params *params)
     return is_planned ? -1 : params->root;
 }
 
-/** True if `root` is a rank of the plan, or -1. */
+/* True if `root` is a rank of the plan, or -1. */
 static bool root_is_valid(const struct coll_plan *plan, int32_t root)
 {
     return root >= -1 && root < (int32_t)plan->size;
@@ -280,8 +280,8 @@ static tryst_status overlap_check(const tryst_coll *coll, const tryst_tensor *in
         in->data, out->data);
 }
 
-/** Check that this rank gives the tensors that the collective needs, and set ignored
- *  ones to NULL. */
+/* Check that this rank gives the tensors that the collective needs, and set ignored
+ * ones to NULL. */
 static tryst_status tensors_check(const tryst_coll *coll, const tryst_tensor **in_p,
                                   const tryst_tensor **out_p)
 {
@@ -319,8 +319,8 @@ static tryst_status run_tensors_copy(struct coll_run *run, const tryst_tensor *i
     return status;
 }
 
-/** Reset the counters of a tree, and set which arithmetic it needs. The tree's memory
- *  is set before. */
+/* Reset the counters of a tree, and set which arithmetic it needs. The tree's memory
+ * is set before. */
 static void tree_begin(struct coll_tree_run *at)
 {
     const tryst_coll *coll = at->run->coll;
@@ -336,7 +336,7 @@ static void tree_begin(struct coll_tree_run *at)
     coll_tree_reset(tree);
 }
 
-/** Set the memory of each tree: its range of the tensors, or of private memory. */
+/* Set the memory of each tree: its range of the tensors, or of private memory. */
 static void run_memory_set(struct coll_run *run)
 {
     const tryst_coll *coll = run->coll;
@@ -384,9 +384,9 @@ static tryst_status params_check(const tryst_coll *coll, const tryst_op_params *
     return TRYST_OK;
 }
 
-/** Start the progress thread if the group is on several hosts: each rank forwards
- *  bytes of other ranks, so it must make progress while its program computes. Ranks of
- *  one host mostly compute and wait at the same times, and need all processors. */
+/* Start the progress thread if the group is on several hosts: each rank forwards
+ * bytes of other ranks, so it must make progress while its program computes. Ranks of
+ * one host mostly compute and wait at the same times, and need all processors. */
 static tryst_status thread_check(struct colls *colls, bool is_spread)
 {
     /* relaxed: a second start does nothing. */
@@ -477,8 +477,8 @@ tryst_status coll_call(tryst_step *step, tryst_coll_params what, const tryst_ten
     return status;
 }
 
-/** Start the collective that `what` describes, with count and dtype of `tensor` (NULL:
- *  a barrier). */
+/* Start the collective that `what` describes, with count and dtype of `tensor` (NULL:
+ * a barrier). */
 static tryst_status call(tryst_step *step, tryst_coll_params what,
                          const tryst_tensor *tensor, const tryst_tensor *in,
                          const tryst_tensor *out, const tryst_op_params *params,

@@ -30,8 +30,8 @@
 
 /* ---- starts ------------------------------------------------------------------------ */
 
-/** Return the cause of the first lost rank that takes part in the run; NULL: none is
- *  lost. */
+/* Return the cause of the first lost rank that takes part in the run; NULL: none is
+ * lost. */
 static const struct cause *lost_cause_find(const struct coll_run *run)
 {
     const struct colls *colls = run->coll->colls;
@@ -41,8 +41,8 @@ static const struct cause *lost_cause_find(const struct coll_run *run)
     return NULL;
 }
 
-/** Note the cause of a rank's death. Later collectives with this rank fail with the
- *  cause, since they would wait for the rank. */
+/* Note the cause of a rank's death. Later collectives with this rank fail with the
+ * cause, since they would wait for the rank. */
 static void lost_rank_add(struct colls *colls, struct cause cause)
 {
     if (cause.status != TRYST_E_PEER || cause.origin_rank < 0)
@@ -66,8 +66,8 @@ void run_fail(struct coll_run *run, struct cause cause, const char *text)
     run_mark(run);
 }
 
-/** Start flow `index` of a tree. Its hooks and its memory follow from the index
- *  (run.h). */
+/* Start flow `index` of a tree. Its hooks and its memory follow from the index
+ * (run.h). */
 static tryst_status flow_start(struct rendezvous *rdv, struct coll_tree_run *at,
                                uint32_t index)
 {
@@ -115,8 +115,8 @@ static tryst_status flow_start(struct rendezvous *rdv, struct coll_tree_run *at,
     return status;
 }
 
-/** Start all flows of the run; in each phase of a tree, receives are posted before
- *  sends. Without memory for a flow, fail the run and abort the step. */
+/* Start all flows of the run; in each phase of a tree, receives are posted before
+ * sends. Without memory for a flow, fail the run and abort the step. */
 static void flows_start(struct rendezvous *rdv, struct coll_run *run)
 {
     static const char text[] = "no memory for a flow of a collective";
@@ -135,7 +135,7 @@ static void flows_start(struct rendezvous *rdv, struct coll_run *run)
     }
 }
 
-/** Fail a run if one of its ranks died. Its flows carry the cause to the other ranks. */
+/* Fail a run if one of its ranks died. Its flows carry the cause to the other ranks. */
 static void run_fail_if_lost(struct coll_run *run)
 {
     char text[64];
@@ -206,8 +206,8 @@ static bool trees_are_done(const struct coll_run *run)
     return true;
 }
 
-/** Compute the due units of marked trees, and update their flows. True if the budget
- *  was too small. */
+/* Compute the due units of marked trees, and update their flows. True if the budget
+ * was too small. */
 static bool trees_run(struct coll_run *run, uint64_t *budget)
 {
     bool more = false;
@@ -224,7 +224,7 @@ static bool trees_run(struct coll_run *run, uint64_t *budget)
     return more;
 }
 
-/** Work on a run: its trees, its failure or its end. True if the budget was too small. */
+/* Work on a run: its trees, its failure or its end. True if the budget was too small. */
 static bool run_step(struct coll_run *run, uint64_t *budget)
 {
     bool more = !run_failed(run) && trees_run(run, budget);
@@ -239,8 +239,8 @@ static bool run_step(struct coll_run *run, uint64_t *budget)
     return more;
 }
 
-/** Place slices of the flows that wait for scratch, the most urgent first, while there
- *  are slots. */
+/* Place slices of the flows that wait for scratch, the most urgent first, while there
+ * are slots. */
 static void waiters_place(struct colls *colls)
 {
     struct urgent_node *node;
@@ -316,8 +316,8 @@ static void colls_raise(void *arg, tryst_op *op, uint64_t rank)
     }
 }
 
-/** Write "all-reduce (sum) of 4096 x f32", with ", root 2" where there is a root, or a
- *  digest where blocks have different counts. */
+/* Write "all-reduce (sum) of 4096 x f32", with ", root 2" where there is a root, or a
+ * digest where blocks have different counts. */
 static void colls_shape_text(const struct flow_shape *shape, char *text, size_t capacity)
 {
     char reduction[24] = "", root[32] = "";

@@ -56,8 +56,8 @@ static bool rank_has_joined(const struct coll_run *run, int32_t rank)
     return false;
 }
 
-/** Find the flow with the best evidence (flow_sight) that its neighbour has not
- *  joined. False: all neighbours have joined, or no flow has started. */
+/* Find the flow with the best evidence (flow_sight) that its neighbour has not
+ * joined. False: all neighbours have joined, or no flow has started. */
 static bool missing_find(const struct coll_run *run, uint32_t *index_p)
 {
     bool found = false;
@@ -72,8 +72,8 @@ static bool missing_find(const struct coll_run *run, uint32_t *index_p)
     return found;
 }
 
-/** Find a flow that has not ended: one from a rank that sends to this one, if there is
- *  one. */
+/* Find a flow that has not ended: one from a rank that sends to this one, if there is
+ * one. */
 static bool waiting_find(const struct coll_run *run, uint32_t *index_p)
 {
     bool found = false;

@@ -27,7 +27,7 @@ static void mark(struct coll_tree_run *at)
 
 /* ---- up: from a child -------------------------------------------------------------- */
 
-/** Queue a flow for scratch, by urgency. */
+/* Queue a flow for scratch, by urgency. */
 static tryst_status slot_wait(struct coll_flow *flow)
 {
     struct coll_run *run = flow->tree->run;
@@ -36,7 +36,7 @@ static tryst_status slot_wait(struct coll_flow *flow)
     return TRYST_AGAIN;
 }
 
-/** Get scratch for a slice, unless a more urgent flow waits for some. */
+/* Get scratch for a slice, unless a more urgent flow waits for some. */
 static tryst_status slot_get(struct coll_flow *flow, void **slot_p)
 {
     struct coll_tree_run *at = flow->tree;
@@ -53,8 +53,8 @@ static tryst_status slot_get(struct coll_flow *flow, void **slot_p)
     return status == TRYST_OK ? status : TRYST_AGAIN;
 }
 
-/** Mark the tree if the next child waits, perhaps for the grant to `child`. tree_flows_update
- *  then places the next child's slice. */
+/* Mark the tree if the next child waits, perhaps for the grant to `child`.
+ * tree_flows_update then places the next child's slice. */
 static void next_child_mark(struct coll_tree_run *at, uint32_t child)
 {
     if (child + 1 < at->part->up_children && at->flows[child + 1].waits)
@@ -97,7 +97,7 @@ static void child_arrived(struct flow *flow, uint32_t index)
     mark(from->tree);
 }
 
-/** True if the next due unit is the addition of `child`. */
+/* True if the next due unit is the addition of `child`. */
 static bool is_next_addition(const struct coll_tree_run *at, uint32_t child)
 {
     struct coll_unit unit;

@@ -31,8 +31,8 @@ static bool descends(tryst_coll_kind kind)
     return kind != TRYST_COLL_REDUCE;
 }
 
-/** Prepare the key of an edge to `peer` (`sends`) or from `peer`, which is a number
- *  among the ranks that take part. */
+/* Prepare the key of an edge to `peer` (`sends`) or from `peer`, which is a number
+ * among the ranks that take part. */
 static tryst_status key_open(const tryst_coll *coll, uint32_t tree, enum coll_phase phase,
                              int32_t peer, bool sends, tryst_key **key_p)
 {
@@ -123,7 +123,7 @@ tryst_status coll_part_add(tryst_coll *coll, struct coll_range range,
     return TRYST_OK;
 }
 
-/** Append the part of the tensor that `tree` moves. */
+/* Append the part of the tensor that `tree` moves. */
 static tryst_status tree_part_add(tryst_coll *coll, const struct coll_plan *plan,
                                   const struct coll_class *class, uint32_t tree)
 {
@@ -163,7 +163,7 @@ tryst_status coll_parts_alloc(tryst_coll *coll, uint64_t parts, uint64_t flows)
     return coll->parts && coll->keys ? TRYST_OK : refuse_nomem(prepare_call);
 }
 
-/** Make one part for each tree; all parts together are the whole tensor. */
+/* Make one part for each tree; all parts together are the whole tensor. */
 static tryst_status tensor_parts_make(tryst_coll *coll, const struct coll_plan *plan)
 {
     const struct coll_class *class =

@@ -21,7 +21,7 @@ static const char prepare_call[] = "prepare a collective";
 
 /* ---- runs -------------------------------------------------------------------------- */
 
-/** Reserve `bytes` in a run's allocation, and return their offset. */
+/* Reserve `bytes` in a run's allocation, and return their offset. */
 static size_t piece(size_t *at, size_t bytes)
 {
     size_t begin = (*at + COLL_LINE_BYTES - 1) / COLL_LINE_BYTES * COLL_LINE_BYTES;
@@ -39,8 +39,8 @@ static size_t keep_bytes(const struct coll_part *part)
     return part->is_small ? part->up_children * (size_t)part->bytes : 0;
 }
 
-/** Set the pointers of a run at `base`; NULL: only count. Returns the bytes of the
- *  run. */
+/* Set the pointers of a run at `base`; NULL: only count. Returns the bytes of the
+ * run. */
 static size_t run_lay(const tryst_coll *coll, char *base)
 {
     size_t at = sizeof(struct coll_run);
@@ -98,7 +98,7 @@ static void run_reset(struct coll_run *run)
     }
 }
 
-/** Take an idle run; NULL: none. The caller holds the lock if coll->is_kept. */
+/* Take an idle run; NULL: none. The caller holds the lock if coll->is_kept. */
 static struct coll_run *idle_run_pop(tryst_coll *coll)
 {
     struct list_node *node = list_pop_front(&coll->idle);
@@ -111,8 +111,8 @@ static struct coll_run *idle_run_pop(tryst_coll *coll)
     return run;
 }
 
-/** Keep a run for the next start, and move the least recently used runs beyond the
- *  bounds to `over`. The caller holds the lock. */
+/* Keep a run for the next start, and move the least recently used runs beyond the
+ * bounds to `over`. The caller holds the lock. */
 static void idle_put(struct coll_run *run, struct list *over)
 {
     tryst_coll *coll = run->coll;
@@ -173,8 +173,8 @@ void coll_run_put(struct coll_run *run)
 
 /* ---- the prepared object ----------------------------------------------------------- */
 
-/** Free the idle runs. A prepared collective of the caller may outlive its context, so
- *  only a kept one takes the lock. */
+/* Free the idle runs. A prepared collective of the caller may outlive its context, so
+ * only a kept one takes the lock. */
 static void idle_free(tryst_coll *coll)
 {
     struct list all;
@@ -216,8 +216,8 @@ void coll_unref(tryst_coll *coll)
         coll_free(coll);
 }
 
-/** Allocate room for the causes of lost ranks. False: no memory. The caller holds the
- *  lock. */
+/* Allocate room for the causes of lost ranks. False: no memory. The caller holds the
+ * lock. */
 static bool lost_ranks_alloc(struct colls *colls, int32_t size)
 {
     if (colls->lost)
@@ -267,11 +267,11 @@ static void coll_fill(tryst_coll *coll, const tryst_coll_params *params)
                                       .op = (uint8_t)coll->reduce};
 }
 
-/** True if one all-reduce of all blocks is cheaper than a tree for each rank. With a
- *  tree for each rank, a rank has 2 (n - 1) messages of about 1 us; with the
- *  all-reduce, 6 messages at most in a binary tree and twice the bytes, at about 8
- *  GB/s. The copies to and from private memory are not cut in pieces, so the bytes of
- *  one turn are the bound. */
+/* True if one all-reduce of all blocks is cheaper than a tree for each rank. With a
+ * tree for each rank, a rank has 2 (n - 1) messages of about 1 us; with the
+ * all-reduce, 6 messages at most in a binary tree and twice the bytes, at about 8
+ * GB/s. The copies to and from private memory are not cut in pieces, so the bytes of
+ * one turn are the bound. */
 static bool is_packed(const tryst_coll *coll, uint64_t bytes)
 {
     uint64_t others = (uint64_t)coll->size - 1;
@@ -281,8 +281,8 @@ static bool is_packed(const tryst_coll *coll, uint64_t bytes)
            bytes <= others * (16u << 10);
 }
 
-/** Pack all blocks into one all-reduce. An all-gather combines them by OR: each rank
- *  has zeros in place of the other ranks' blocks. */
+/* Pack all blocks into one all-reduce. An all-gather combines them by OR: each rank
+ * has zeros in place of the other ranks' blocks. */
 static void pack(tryst_coll *coll)
 {
     coll->is_packed = true;

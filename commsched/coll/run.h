@@ -55,7 +55,7 @@ struct colls {
     uint32_t idle_count;                 /**< number of the runs in idle_order */
     _Atomic(bool) thread_started;
 
-    /* The members below belong to the progress domain. */
+    /** The members below belong to the progress domain. */
     struct urgent_queue work; /**< marked runs */
     bool is_due;              /**< false: `work` and `scratch.waiters` are empty */
     struct scratch scratch;
@@ -118,7 +118,7 @@ struct tryst_coll {
     tryst_key **keys;                  /**< the keys of the flows */
     const uint64_t *paces_bytes_per_s; /**< the class's paces by rank; NULL: none */
 
-    /* Collectives of blocks. */
+    /** Collectives of blocks. */
     tryst_dtype tensor_dtype;     /**< dtype of `in` and `out`; flows move `dtype` */
     uint64_t params_count;        /**< count of the params */
     uint64_t in_count, out_count; /**< least count of the tensors `in` and `out` */

@@ -62,7 +62,7 @@ int subgroup_rank_in(const tryst_subgroup *subgroup, const tryst_group *group)
 
 /* ---- open -------------------------------------------------------------------------- */
 
-/** True if members[at] is not among the members before it. */
+/* True if members[at] is not among the members before it. */
 static bool is_new(const int32_t *members, uint32_t at)
 {
     for (uint32_t i = 0; i < at; i++)
@@ -71,7 +71,7 @@ static bool is_new(const int32_t *members, uint32_t at)
     return true;
 }
 
-/** Check the members, and find this rank among them. */
+/* Check the members, and find this rank among them. */
 static tryst_status members_check(const tryst_group *group,
                                   const tryst_subgroup_params *params, uint32_t *rank_p)
 {

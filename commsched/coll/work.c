@@ -22,7 +22,7 @@ static uint64_t slice_bytes(const struct coll_part *part, uint32_t index)
     return left < part->slice_bytes ? left : part->slice_bytes;
 }
 
-/** Write this rank's own term, premultiplied or copied. */
+/* Write this rank's own term, premultiplied or copied. */
 static void own_compute(const struct coll_run *run, char *to, const char *from,
                         uint64_t bytes)
 {
@@ -46,7 +46,7 @@ static void add_compute(struct coll_tree_run *at, uint64_t offset, const char *s
     coll->kernel->reduce(to, from, slot, bytes / coll->element_bytes);
 }
 
-/** Compute the next `bytes` of the unit. */
+/* Compute the next `bytes` of the unit. */
 static void unit_compute(struct coll_tree_run *at, uint64_t bytes)
 {
     const tryst_coll *coll = at->run->coll;

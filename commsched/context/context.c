@@ -63,8 +63,8 @@ static tryst_status ctx_config_open(tryst_ctx *ctx, const tryst_open_params *par
     return TRYST_OK;
 }
 
-/** Check the settings that have a grammar of their own, so that an error is reported
- *  at once. */
+/* Check the settings that have a grammar of their own, so that an error is reported
+ * at once. */
 static tryst_status settings_check(const tryst_ctx *ctx, struct err *err)
 {
     struct fault_script script;
@@ -117,7 +117,7 @@ static tryst_status engine_open(tryst_ctx *ctx, struct err *err)
     return rendezvous_open(&params, err, &ctx->rdv);
 }
 
-/** Enter the progress domain to release a region (memory.h). */
+/* Enter the progress domain to release a region (memory.h). */
 static enum memory_entry domain_enter(void *arg)
 {
     tryst_ctx *ctx = arg;

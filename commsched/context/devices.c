@@ -28,8 +28,8 @@ struct devices_start {
     char text[MEMORY_TEXT_MAX];
 };
 
-/** Load the module and the driver, and create an event: the first event of a device
- *  creates the device's context, which takes long, too. */
+/* Load the module and the driver, and create an event: the first event of a device
+ * creates the device's context, which takes long, too. */
 static void start_run(struct opener *opener)
 {
     struct devices_start *start = container_of(opener, struct devices_start, opener);
@@ -67,8 +67,8 @@ static void start_ended(struct opener *opener)
 
 static const struct opener_ops start_ops = {start_run, start_ended, start_undo};
 
-/** Start the thread. TRYST_OK: the thread cannot be created, so the caller starts the
- *  driver itself. The caller holds the lock. */
+/* Start the thread. TRYST_OK: the thread cannot be created, so the caller starts the
+ * driver itself. The caller holds the lock. */
 static tryst_status start_begin(tryst_ctx *ctx, tryst_memory_kind kind, int32_t device)
 {
     struct devices_start *start = mem_zalloc(sizeof *start);

@@ -37,13 +37,13 @@
 #include "topology/net/port_range.h"
 #include "transports/fault_script.h"
 
-/** How long peers get to read the last frames before LEAVE, and again to read LEAVE. */
+/* How long peers get to read the last frames before LEAVE, and again to read LEAVE. */
 #define LEAVE_NS (2 * NS_PER_S)
-/** How long endpoints get to close by force. No peer is needed, so a longer close
- *  means that a fabric hangs. */
+/* How long endpoints get to close by force. No peer is needed, so a longer close
+ * means that a fabric hangs. */
 #define CUT_NS (10 * NS_PER_S)
 
-/** Fill in this rank's announcement, and listen for links. */
+/* Fill in this rank's announcement, and listen for links. */
 static tryst_status entry_make(tryst_ctx *ctx, const struct bootstrap_params *params,
                                const char *prefix, struct roster_entry *entry,
                                struct err *err)
@@ -87,7 +87,7 @@ static tryst_status entry_make(tryst_ctx *ctx, const struct bootstrap_params *pa
     return TRYST_OK;
 }
 
-/** Gather all ranks' announcements, and fill in the group's roster, cookie and plan. */
+/* Gather all ranks' announcements, and fill in the group's roster, cookie and plan. */
 static tryst_status group_gather(tryst_ctx *ctx, const tryst_group_params *params,
                                  struct bootstrap_params *bootstrap_params,
                                  struct tryst_group *group, struct err *err)
@@ -122,8 +122,8 @@ static tryst_status group_gather(tryst_ctx *ctx, const tryst_group_params *param
     return status;
 }
 
-/** Find rank, size and the bootstrap of the group: from the caller's all-gather, or
- *  else from the environment. */
+/* Find rank, size and the bootstrap of the group: from the caller's all-gather, or
+ * else from the environment. */
 static tryst_status group_params_find(tryst_ctx *ctx, const tryst_group_params *params,
                                       struct bootstrap_env *env, struct err *err)
 {
@@ -153,8 +153,8 @@ static tryst_status group_params_find(tryst_ctx *ctx, const tryst_group_params *
     return TRYST_OK;
 }
 
-/** Take this rank's place on its host from the launcher or user, if the place is
- *  valid. */
+/* Take this rank's place on its host from the launcher or user, if the place is
+ * valid. */
 static void local_place_set(const struct bootstrap_env *env, struct roster *roster)
 {
     int size = env->local_size > 0 ? env->local_size : roster->local_size;
@@ -164,7 +164,7 @@ static void local_place_set(const struct bootstrap_env *env, struct roster *rost
     roster->local_size = size;
 }
 
-/** Return by how much TRYST_FAULT sets this rank's clock ahead. */
+/* Return by how much TRYST_FAULT sets this rank's clock ahead. */
 static int64_t clock_skew_ns(const tryst_ctx *ctx, int rank)
 {
     struct fault_script script;
@@ -176,8 +176,8 @@ static int64_t clock_skew_ns(const tryst_ctx *ctx, int rank)
     return (int64_t)(script.clock_us * NS_PER_US);
 }
 
-/** Set the rates of the lanes of the plan's pairs. Without memory for a rate, windows
- *  alone bound the lane. */
+/* Set the rates of the lanes of the plan's pairs. Without memory for a rate, windows
+ * alone bound the lane. */
 static void pace_start(const tryst_ctx *ctx, tryst_group *group)
 {
     const struct group_plan *plan = group->plan;
@@ -289,8 +289,8 @@ static bool is_gone(void *arg)
     return rendezvous_group_gone(((tryst_ctx *)arg)->rdv);
 }
 
-/** Leave, and close every endpoint by force. Logs the endpoints that a fabric still
- *  holds. */
+/* Leave, and close every endpoint by force. Logs the endpoints that a fabric still
+ * holds. */
 static void group_cut(tryst_ctx *ctx)
 {
     char ranks[256];

@@ -13,8 +13,8 @@
 #include "tryst/device.h"
 #include "tryst/pool.h"
 
-/** Check that `call` may run. `missing` is the name of an argument that is NULL or
- *  zero; NULL: there is none. */
+/* Check that `call` may run. `missing` is the name of an argument that is NULL or
+ * zero; NULL: there is none. */
 static tryst_status call_check(const tryst_ctx *ctx, const char *call,
                                const char *missing)
 {
@@ -25,7 +25,7 @@ static tryst_status call_check(const tryst_ctx *ctx, const char *call,
     return status == TRYST_OK ? status : refuse_unusable(call, status);
 }
 
-/** Return `status`, with a text for tryst_last_error if it is an error. */
+/* Return `status`, with a text for tryst_last_error if it is an error. */
 static tryst_status memory_result(tryst_status status, const char *call, size_t bytes,
                                   tryst_memory_kind memory, int32_t device)
 {

@@ -17,10 +17,10 @@
  *  Ownership: the creator owns the record until opener_start, the thread while the state
  *  is RUNS or LEFT, and the progress domain once the state is ENDED. The thread hands the
  *  record over by a submission, so `ended` runs in a pass. The push is a release and the
- *  drain an acquire (core/memory/mpsc.h), which orders all writes of `run` before all reads of
- *  `ended`. Only `state` is shared, guarded by `mutex`. The push happens under the mutex,
- *  so a reader of ENDED finds the submission in the queue, and after LEFT the thread
- *  touches neither the engine nor its poller.
+ *  drain an acquire (core/memory/mpsc.h), which orders all writes of `run` before all
+ *  reads of `ended`. Only `state` is shared, guarded by `mutex`. The push happens under
+ *  the mutex, so a reader of ENDED finds the submission in the queue, and after LEFT the
+ *  thread touches neither the engine nor its poller.
  */
 #ifndef TRYST_COMMSCHED_CONTEXT_OPENER_H
 #define TRYST_COMMSCHED_CONTEXT_OPENER_H

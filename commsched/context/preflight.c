@@ -147,7 +147,7 @@ static void check_shm(struct preflight *self)
     }
 }
 
-/** Return the ptrace scope of Yama; -1: the kernel has no Yama. */
+/* Return the ptrace scope of Yama; -1: the kernel has no Yama. */
 static int ptrace_scope(void)
 {
     char text[16] = "";
@@ -261,8 +261,8 @@ static void check_interfaces(struct preflight *self)
     netif_list_close(chosen);
 }
 
-/** Check the port range: each rank listens for links and for the fabric's connections,
- *  rank 0 also for the bootstrap. */
+/* Check the port range: each rank listens for links and for the fabric's connections,
+ * rank 0 also for the bootstrap. */
 static void check_ports(struct preflight *self)
 {
     struct err err = ERR_INIT;

@@ -108,8 +108,8 @@ static const struct transport_ops *builtin_find(const char *name)
     return NULL;
 }
 
-/** Find a built-in transport, or load the module. NULL with the reason in `text`. Any
- *  thread; blocks while the module loads. */
+/* Find a built-in transport, or load the module. NULL with the reason in `text`. Any
+ * thread; blocks while the module loads. */
 static const struct transport_ops *transport_get(const tryst_host *host,
                                                  enum transport_kind kind, char *text)
 {
@@ -124,7 +124,7 @@ static const struct transport_ops *transport_get(const tryst_host *host,
     return found ? ops : NULL;
 }
 
-/** True if rails of this kind use interfaces. */
+/* True if rails of this kind use interfaces. */
 static bool uses_network(enum transport_kind kind)
 {
     return kind != TRANSPORT_SELF && kind != TRANSPORT_SHM;
@@ -132,16 +132,16 @@ static bool uses_network(enum transport_kind kind)
 
 /* ---- a start, in the opener's thread ----------------------------------------------- */
 
-/** The start of one transport's rails. */
+/* The start of one transport's rails. */
 struct rails_start {
     struct opener opener;
     tryst_ctx *ctx; /**< not for the thread */
     enum transport_kind kind;
-    /** True if descriptors 0 to 2 are held, from the start of a fabric until its last
-     *  rail has closed: the fabric may open sockets at any time. */
+    /* True if descriptors 0 to 2 are held, from the start of a fabric until its last
+     * rail has closed: the fabric may open sockets at any time. */
     bool holds_low;
-    /** True once the time of RAILS_START_TIMES has passed and was reported; of the
-     *  progress domain. */
+    /* True once the time of RAILS_START_TIMES has passed and was reported; of the
+     * progress domain. */
     bool late;
     struct {
         struct poller *poller; /**< passed on, not used */
@@ -159,8 +159,8 @@ struct rails_start {
     } out;
 };
 
-/** Open a rail of `start->out.ops`, with the faults of TRYST_FAULT if it is set
- *  (settings_check has parsed it before). */
+/* Open a rail of `start->out.ops`, with the faults of TRYST_FAULT if it is set
+ * (settings_check has parsed it before). */
 static tryst_status rail_make(const struct rails_start *start,
                               const struct rail_params *params, struct rail **rail_p)
 {
@@ -224,7 +224,7 @@ static void start_free(struct rails_start *start)
     mem_free(start);
 }
 
-/** Close the rails of a start that a close of the group left behind. */
+/* Close the rails of a start that a close of the group left behind. */
 static void start_undo(struct opener *opener)
 {
     struct rails_start *start = container_of(opener, struct rails_start, opener);
@@ -236,7 +236,7 @@ static void start_undo(struct opener *opener)
 
 /* ---- a start has ended ------------------------------------------------------------- */
 
-/** Log a start that took longer than OPENER_SLOW_NS. */
+/* Log a start that took longer than OPENER_SLOW_NS. */
 static void slow_report(const struct rails_start *start)
 {
     double seconds = (double)start->opener.spent_ns / 1e9;
@@ -248,8 +248,8 @@ static void slow_report(const struct rails_start *start)
                  start->out.interfaces);
 }
 
-/** Return the speed of the interface of rail `place` of the start; 0: not known, or no
- *  interface. */
+/* Return the speed of the interface of rail `place` of the start; 0: not known, or no
+ * interface. */
 static uint64_t interface_bytes_per_s(const struct rails_start *start, uint32_t place)
 {
     const struct netif_list *list = start->ctx->wiring->rails.interfaces;
@@ -258,8 +258,8 @@ static uint64_t interface_bytes_per_s(const struct rails_start *start, uint32_t 
     return list && list->count == 1 ? list->items[0].speed_bits_per_s / 8 : 0;
 }
 
-/** Return the rate of a rail: its interface's or, where that is lower, the plan's; 0:
- *  not known. */
+/* Return the rate of a rail: its interface's or, where that is lower, the plan's; 0:
+ * not known. */
 static uint64_t rail_bytes_per_s(const struct rails_start *start, uint32_t place)
 {
     const struct tryst_group *group = start->ctx->group;
@@ -270,7 +270,7 @@ static uint64_t rail_bytes_per_s(const struct rails_start *start, uint32_t place
     return !planned || (own && own < planned) ? own : planned;
 }
 
-/** Attach a rail that the thread opened, and hand it to rendezvous. */
+/* Attach a rail that the thread opened, and hand it to rendezvous. */
 static tryst_status opened_rail_add(tryst_ctx *ctx, enum transport_kind kind,
                                     struct rail *rail)
 {
@@ -285,9 +285,9 @@ static tryst_status opened_rail_add(tryst_ctx *ctx, enum transport_kind kind,
     return rendezvous_rail_add(ctx->rdv, kind, rail);
 }
 
-/** Take all rails that could be opened. A rail that could not leaves its place empty,
- *  so that the others keep their announced numbers. TRYST_OK if at least one rail
- *  opened. */
+/* Take all rails that could be opened. A rail that could not leaves its place empty,
+ * so that the others keep their announced numbers. TRYST_OK if at least one rail
+ * opened. */
 static tryst_status opened_rails_add(tryst_ctx *ctx, struct rails_start *start)
 {
     tryst_status worst = TRYST_E_UNSUPPORTED;
@@ -314,7 +314,7 @@ static tryst_status opened_rails_add(tryst_ctx *ctx, struct rails_start *start)
     return any ? TRYST_OK : worst;
 }
 
-/** Hand the rails to the context. `text` gets the reason of a failure. */
+/* Hand the rails to the context. `text` gets the reason of a failure. */
 static tryst_status start_rails_add(struct rails_start *start, char *text)
 {
     tryst_ctx *ctx = start->ctx;
@@ -332,8 +332,8 @@ static tryst_status start_rails_add(struct rails_start *start, char *text)
     return status;
 }
 
-/** End a start: free it if no rail opened, so that the next need starts the fabric
- *  again; else keep it as long as its rails. */
+/* End a start: free it if no rail opened, so that the next need starts the fabric
+ * again; else keep it as long as its rails. */
 static tryst_status start_end(struct rails_start *start, char *text)
 {
     tryst_status status = start_rails_add(start, text);
@@ -358,8 +358,8 @@ static void start_ended(struct opener *opener)
 
 static const struct opener_ops start_ops = {start_run, start_ended, start_undo};
 
-/** List the interfaces that get a rail each: none where there is one interface and
- *  TRYST_NET is not set, so that the fabric chooses by its own rules. */
+/* List the interfaces that get a rail each: none where there is one interface and
+ * TRYST_NET is not set, so that the fabric chooses by its own rules. */
 static void places_set(const tryst_ctx *ctx, struct rails_start *start)
 {
     const struct netif_list *list = ctx->wiring->rails.interfaces;
@@ -395,14 +395,14 @@ static struct rails_start *start_new(tryst_ctx *ctx, enum transport_kind kind)
     return start;
 }
 
-/** Return how long a start may take before its peers use the next transport. */
+/* Return how long a start may take before its peers use the next transport. */
 static uint64_t start_limit_ns(const tryst_ctx *ctx)
 {
     return RAILS_START_TIMES * config_time_ns(ctx->config, CONFIG_CONNECT_TIMEOUT);
 }
 
-/** Return TRYST_IN_PROGRESS for a pending start, or TRYST_E_UNSUPPORTED once its time
- *  has passed. Rails that open after that serve later peers. */
+/* Return TRYST_IN_PROGRESS for a pending start, or TRYST_E_UNSUPPORTED once its time
+ * has passed. Rails that open after that serve later peers. */
 static tryst_status start_poll(tryst_ctx *ctx, struct rails_start *start, char *text)
 {
     uint64_t limit_ns = start_limit_ns(ctx);
@@ -418,8 +418,8 @@ static tryst_status start_poll(tryst_ctx *ctx, struct rails_start *start, char *
     return TRYST_E_UNSUPPORTED;
 }
 
-/** Open built-in rails at once, and a fabric's in a thread, so that waits and other
- *  peers are not delayed. */
+/* Open built-in rails at once, and a fabric's in a thread, so that waits and other
+ * peers are not delayed. */
 tryst_status rails_open(void *owner, int kind, char *text)
 {
     tryst_ctx *ctx = owner;

@@ -29,7 +29,7 @@
 #define TEXT_OF(x) #x
 #define TEXT(x)    TEXT_OF(x)
 
-/** tryst_dump and tryst_group_peer wait this long for the progress lock. */
+/* tryst_dump and tryst_group_peer wait this long for the progress lock. */
 #define DUMP_NS (100 * NS_PER_MS)
 
 uint32_t tryst_version(void)

@@ -74,7 +74,7 @@ static void timer_run(tryst_ctx *ctx)
     progress_leave(ctx);
 }
 
-/** Sleep until ack_timer_call, then for the delay. The caller holds `mutex`. */
+/* Sleep until ack_timer_call, then for the delay. The caller holds `mutex`. */
 static void timer_wait(struct ack_timer *timer)
 {
     while (!timer->stop && !timer->called)

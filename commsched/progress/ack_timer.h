@@ -11,8 +11,8 @@
 
 #include "tryst/tryst.h"
 
-/** The thread exists from the first ack_timer_call of a group until the group's close, and
- *  sleeps between calls. */
+/** The thread exists from the first ack_timer_call of a group until the group's close,
+ *  and sleeps between calls. */
 struct ack_timer {
     pthread_mutex_t mutex; /**< guards all other members but delay_ns */
     pthread_cond_t wake;

@@ -10,8 +10,9 @@
  *  its peer nap, too. Over libfabric's shm, 50 us in place of the 4 ms gave a third of
  *  the bandwidth, and 1 ms three quarters.
  *
- *      spin ── spin_ns ──▶ arm ──┬─ a descriptor ─────────────────────▶ sleep, then spin again
- *                                └─ none ── 4 ms in all ──▶ arm ──▶ nap ── spin_ns ──▶ nap …
+ *  spin ── spin_ns ──▶ arm ──┬─ a descriptor ─────────────────────▶ sleep, then spin
+ *  again
+ *                            └─ none ── 4 ms in all ──▶ arm ──▶ nap ── spin_ns ──▶ nap …
  *
  *  Each event restarts the spin. This header reads neither clock nor descriptors, so
  *  tests check it as a table (tests/commsched/test_idle.c).

@@ -40,21 +40,21 @@
 #include "rendezvous/submission.h"
 #include "thread.h"
 
-/** One of this many passes polls the descriptors: an idle pass costs about 0.1 µs, an
- *  epoll call about 1 µs. */
+/* One of this many passes polls the descriptors: an idle pass costs about 0.1 µs, an
+ * epoll call about 1 µs. */
 enum { PASSES_PER_POLL = 256 };
-/** PASSES_PER_CLOCK: the most passes of a wait between two readings of the clock.
- *  PASSES_PER_YIELD: idle passes before the thread yields its processor. */
+/* PASSES_PER_CLOCK: the most passes of a wait between two readings of the clock.
+ * PASSES_PER_YIELD: idle passes before the thread yields its processor. */
 enum { PASSES_PER_CLOCK = 64, PASSES_PER_YIELD = 256 };
-/** The number of passes between two readings shrinks where they take longer than this:
- *  a pass that moves bulk by system calls takes half a millisecond, and a wait must
- *  end in time. */
+/* The number of passes between two readings shrinks where they take longer than this:
+ * a pass that moves bulk by system calls takes half a millisecond, and a wait must
+ * end in time. */
 #define CLOCK_NS (1 * NS_PER_MS)
-/** How often calls of tryst_progress without an event poll the descriptors. */
+/* How often calls of tryst_progress without an event poll the descriptors. */
 #define POLL_NS (1 * NS_PER_MS)
-/** The longest sleep of a driver; events and timers end it earlier. */
+/* The longest sleep of a driver; events and timers end it earlier. */
 #define SLEEP_MAX_NS (60 * NS_PER_S)
-/** The longest sleep of a waiter without a signal. */
+/* The longest sleep of a waiter without a signal. */
 #define WAIT_MAX_NS (1 * NS_PER_S)
 
 struct waiter {
@@ -64,7 +64,7 @@ struct waiter {
     bool signalled;
 };
 
-/** Return the end of the wait; the first call computes it from `now_ns`. */
+/* Return the end of the wait; the first call computes it from `now_ns`. */
 static uint64_t wait_until_ns(struct wait *wait, uint64_t now_ns)
 {
     if (!wait->until_ns)
@@ -74,7 +74,7 @@ static uint64_t wait_until_ns(struct wait *wait, uint64_t now_ns)
     return wait->until_ns;
 }
 
-/** True if the time-out has passed. */
+/* True if the time-out has passed. */
 static bool wait_has_expired(struct wait *wait)
 {
     uint64_t now_ns = clock_monotonic_ns();
@@ -109,9 +109,9 @@ void progress_close(tryst_ctx *ctx)
 
 /* ---- lock -------------------------------------------------------------------------- */
 
-/** The progress lock that this thread took last and still holds. A callback runs under
- *  the lock of one context and may take another context's, so the locks form a chain.
- *  initial-exec: one load instead of a call. */
+/* The progress lock that this thread took last and still holds. A callback runs under
+ * the lock of one context and may take another context's, so the locks form a chain.
+ * initial-exec: one load instead of a call. */
 static _Thread_local struct progress *lock_mine
     __attribute__((tls_model("initial-exec")));
 
@@ -134,7 +134,7 @@ bool progress_lock_is_mine(const tryst_ctx *ctx)
     return progress != NULL;
 }
 
-/** Signal the first waiter without a signal; waiters for the lock itself come first. */
+/* Signal the first waiter without a signal; waiters for the lock itself come first. */
 static void waiters_wake_first(struct progress *progress)
 {
     struct waiter *first = NULL;
@@ -151,7 +151,7 @@ static void waiters_wake_first(struct progress *progress)
     }
 }
 
-/** Signal the waiters for operations that have completed. */
+/* Signal the waiters for operations that have completed. */
 static void waiters_wake_done(struct progress *progress)
 {
     list_for_each_safe (&progress->waiters, node, after) {
@@ -163,7 +163,7 @@ static void waiters_wake_done(struct progress *progress)
     }
 }
 
-/** Release the lock and signal waiters. */
+/* Release the lock and signal waiters. */
 static void lock_give(struct progress *progress)
 {
     progress->wakeups_pending = false;
@@ -201,8 +201,8 @@ void progress_leave(void *ctx)
     lock_give(&((tryst_ctx *)ctx)->progress);
 }
 
-/** Signal the waiters for operations that have completed since the last call. The caller
- *  holds the lock. */
+/* Signal the waiters for operations that have completed since the last call. The caller
+ * holds the lock. */
 static void waiters_wake_pending(struct progress *progress)
 {
     progress->wakeups_pending = false;
@@ -214,7 +214,7 @@ static void waiters_wake_pending(struct progress *progress)
     pthread_mutex_unlock(&progress->waiters_mutex);
 }
 
-/** Sleep among the waiters until `wait` is done or over, or the lock is free. */
+/* Sleep among the waiters until `wait` is done or over, or the lock is free. */
 static void waiter_wait(struct progress *progress, struct wait *wait)
 {
     struct waiter waiter = {.wait = wait};
@@ -264,7 +264,7 @@ bool progress_lock_take(tryst_ctx *ctx, uint64_t timeout_ns)
 
 /* ---- driving ----------------------------------------------------------------------- */
 
-/** Waiters are signalled before the next pass, or when the lock is released. */
+/* Waiters are signalled before the next pass, or when the lock is released. */
 int progress_pass(tryst_ctx *ctx)
 {
     struct progress *progress = &ctx->progress;
@@ -281,7 +281,7 @@ int progress_pass(tryst_ctx *ctx)
     return count;
 }
 
-/** Return how long a driver may sleep; `armed` is the result of arming the rails. */
+/* Return how long a driver may sleep; `armed` is the result of arming the rails. */
 static uint64_t sleep_ns(tryst_ctx *ctx, uint64_t now_ns, uint64_t until_ns,
                          tryst_status armed)
 {
@@ -296,15 +296,15 @@ static uint64_t sleep_ns(tryst_ctx *ctx, uint64_t now_ns, uint64_t until_ns,
     return until_ns - now_ns < most ? until_ns - now_ns : most;
 }
 
-/** True if another thread waits for the lock itself. */
+/* True if another thread waits for the lock itself. */
 static bool lock_is_wanted(const tryst_ctx *ctx)
 {
     /* relaxed: a hint, which may arrive a pass later. */
     return atomic_load_explicit(&ctx->progress.urgent, memory_order_relaxed) != 0;
 }
 
-/** Arm the rails, and sleep on the descriptors until an event or the end of `wait`
- *  (idle.h). The caller holds the lock. */
+/* Arm the rails, and sleep on the descriptors until an event or the end of `wait`
+ * (idle.h). The caller holds the lock. */
 static void sleep_armed(tryst_ctx *ctx, struct wait *wait, struct idle *idle)
 {
     uint64_t now_ns = clock_monotonic_ns();
@@ -320,8 +320,8 @@ static void sleep_armed(tryst_ctx *ctx, struct wait *wait, struct idle *idle)
     rendezvous_awake(ctx->rdv);
 }
 
-/** Return after how many passes the clock is read again, when the last `passes` took
- *  `spent_ns`. */
+/* Return after how many passes the clock is read again, when the last `passes` took
+ * `spent_ns`. */
 static uint32_t clock_stride(uint32_t passes, uint64_t spent_ns)
 {
     if (spent_ns > CLOCK_NS)
@@ -329,8 +329,8 @@ static uint32_t clock_stride(uint32_t passes, uint64_t spent_ns)
     return spent_ns < CLOCK_NS / 4 && passes < PASSES_PER_CLOCK ? 2 * passes : passes;
 }
 
-/** Drive until `wait` is done or over, or another thread waits for the lock itself.
- *  The caller holds the lock. */
+/* Drive until `wait` is done or over, or another thread waits for the lock itself.
+ * The caller holds the lock. */
 static bool drive_until(tryst_ctx *ctx, struct wait *wait)
 {
     uint64_t spin_ns = ctx->progress.spin_ns;
@@ -378,7 +378,7 @@ void progress_lock_pass(tryst_ctx *ctx)
         sched_yield();
 }
 
-/** Drive, or sleep while another thread drives, until `wait` is done or over. */
+/* Drive, or sleep while another thread drives, until `wait` is done or over. */
 static void await(tryst_ctx *ctx, struct wait *wait)
 {
     while (!wait->done(wait->arg) && !wait_has_expired(wait)) {
@@ -391,8 +391,8 @@ static void await(tryst_ctx *ctx, struct wait *wait)
     }
 }
 
-/** Where the lock is free and the wait ends soon, the usual case, the clock is not
- *  read. */
+/* Where the lock is free and the wait ends soon, the usual case, the clock is not
+ * read. */
 void progress_await(tryst_ctx *ctx, struct wait *wait)
 {
     bool wanted = true;
@@ -407,8 +407,8 @@ void progress_await(tryst_ctx *ctx, struct wait *wait)
 
 /* ---- public ------------------------------------------------------------------------ */
 
-/** Poll the descriptors, and let the engine read the clock, every POLL_NS: a program
- *  that calls seldom must not need PASSES_PER_POLL calls to detect a death. */
+/* Poll the descriptors, and let the engine read the clock, every POLL_NS: a program
+ * that calls seldom must not need PASSES_PER_POLL calls to detect a death. */
 static int poll_when_due(tryst_ctx *ctx)
 {
     struct progress *progress = &ctx->progress;

@@ -18,8 +18,8 @@
  *      free ─lock_try─▶ held ─lock_give─▶ free
  *
  *  If the lock is taken, a thread waits on its own condition variable. The holder signals
- *  the waiters for finished operations and, when the holder leaves, the first of the other
- *  waiters. */
+ *  the waiters for finished operations and, when the holder leaves, the first of the
+ *  other waiters. */
 struct progress {
     _Atomic(bool) held;
     /** The progress lock of another context that the holder took before this one, or

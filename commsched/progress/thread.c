@@ -25,8 +25,8 @@ static bool stop_is_requested(void *arg)
     return atomic_load_explicit(&ctx->progress.thread_stop, memory_order_acquire);
 }
 
-/** Bind the thread as TRYST_BIND describes. A failure is logged only: the thread works
- *  without a binding. */
+/* Bind the thread as TRYST_BIND describes. A failure is logged only: the thread works
+ * without a binding. */
 static void thread_bind(tryst_ctx *ctx)
 {
     struct err err = ERR_INIT;
@@ -104,8 +104,8 @@ void progress_thread_stop(tryst_ctx *ctx)
     progress->thread_runs = false;
 }
 
-/** Start the background thread, too: no thread of the program may wait while the
- *  stream does. */
+/* Start the background thread, too: no thread of the program may wait while the
+ * stream does. */
 tryst_status tryst_op_stream_wait(tryst_op *op, int32_t device, void *stream)
 {
     if (!op)

@@ -10,8 +10,8 @@
 #include "rendezvous/rendezvous.h"
 #include "rendezvous/submission.h"
 
-/** Refuse a wait with TRYST_E_INVALID: its argument `name` is NULL or, where it is
- *  not, the call came from a callback. */
+/* Refuse a wait with TRYST_E_INVALID: its argument `name` is NULL or, where it is
+ * not, the call came from a callback. */
 static tryst_status refuse_wait(const void *argument, const char *name)
 {
     if (!argument)
@@ -26,8 +26,8 @@ static tryst_ctx *op_ctx(const tryst_op *op)
     return rendezvous_owner(op->rdv);
 }
 
-/** True if the operation `arg` is complete. The outcome is stored after the callback
- *  has run. */
+/* True if the operation `arg` is complete. The outcome is stored after the callback
+ * has run. */
 static bool op_is_done(void *arg)
 {
     const tryst_op *op = arg;
@@ -49,7 +49,7 @@ tryst_status tryst_wait(tryst_op *op, uint64_t timeout_ns)
     return status == TRYST_IN_PROGRESS ? TRYST_E_TIMEOUT : status;
 }
 
-/** Return how much is left of a time-out that began at `begin_ns`. */
+/* Return how much is left of a time-out that began at `begin_ns`. */
 static uint64_t timeout_left_ns(uint64_t timeout_ns, uint64_t begin_ns)
 {
     if (timeout_ns == TRYST_FOREVER)
@@ -78,9 +78,9 @@ tryst_status tryst_wait_all(tryst_op *const *ops, size_t ops_count, uint64_t tim
     return first;
 }
 
-/** The operations of one tryst_wait_any. A pass scans them only if an operation of the
- *  context has completed since the last scan, so a pass costs the same for one
- *  operation and for thousands. */
+/* The operations of one tryst_wait_any. A pass scans them only if an operation of the
+ * context has completed since the last scan, so a pass costs the same for one
+ * operation and for thousands. */
 struct any {
     tryst_op *const *ops;
     size_t count;
@@ -89,7 +89,7 @@ struct any {
     size_t index;         /**< the first complete operation; `count`: none */
 };
 
-/** Set `index` to the first operation that is complete, or to `count`. */
+/* Set `index` to the first operation that is complete, or to `count`. */
 static void any_scan(struct any *any)
 {
     for (any->index = 0; any->index < any->count; any->index++)
@@ -109,8 +109,8 @@ static bool any_is_done(void *arg)
     return any->index < any->count;
 }
 
-/** Find the context that all of `ops` belong to, NULL if `ops` has no operation.
- *  False: two contexts. */
+/* Find the context that all of `ops` belong to, NULL if `ops` has no operation.
+ * False: two contexts. */
 static bool ops_owner(tryst_op *const *ops, size_t count, tryst_ctx **ctx_p)
 {
     tryst_ctx *ctx = NULL;

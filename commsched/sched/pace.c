@@ -7,21 +7,21 @@
 
 #include <string.h>
 
-/** The base is measured in LEARN_TRIPS round trips at LEARN_SCALE of the rate, for
- *  LEARN_NS at most: on a slow lane, half a second of slices would cost more than a base
- *  that is slightly too long. */
+/* The base is measured in LEARN_TRIPS round trips at LEARN_SCALE of the rate, for
+ * LEARN_NS at most: on a slow lane, half a second of slices would cost more than a base
+ * that is slightly too long. */
 enum { LEARN_TRIPS = 6 };
 #define LEARN_SCALE 0.25
 #define LEARN_NS    (150 * NS_PER_MS)
-/** The weight of a new sample in the smoothed queue. */
+/* The weight of a new sample in the smoothed queue. */
 #define QUEUE_PART 0.5
-/** Limits of the scale: a graph that is wrong by more does not describe this network. */
+/* Limits of the scale: a graph that is wrong by more does not describe this network. */
 #define SCALE_MIN 0.25
 #define SCALE_MAX 2.0
-/** The tokens that a byte of background costs; a byte of training costs one. */
+/* The tokens that a byte of background costs; a byte of training costs one. */
 #define BACKGROUND_COST (20.0 / 19)
-/** The least queue that a window covers: two slices of 1.3 ms, as in path.h, since
- *  DONEs come in bunches. */
+/* The least queue that a window covers: two slices of 1.3 ms, as in path.h, since
+ * DONEs come in bunches. */
 #define WINDOW_QUEUE_NS (2600 * NS_PER_US)
 
 static double larger(double a, double b)
@@ -36,7 +36,7 @@ static double smaller(double a, double b)
 
 /* ---- the bucket -------------------------------------------------------------------- */
 
-/** Begin to measure the base. */
+/* Begin to measure the base. */
 static void learn(struct pace *pace)
 {
     pace->learning = LEARN_TRIPS;
@@ -66,7 +66,7 @@ uint64_t pace_rate(const struct pace *pace)
     return (uint64_t)rate_of(pace);
 }
 
-/** Return the most tokens of an idle lane. */
+/* Return the most tokens of an idle lane. */
 static double burst_of(const struct pace *pace)
 {
     return larger(PACE_BURST, rate_of(pace) * PACE_BURST_NS * 1e-9);
@@ -86,16 +86,16 @@ uint64_t pace_start_ns(const struct pace *pace, uint64_t now_ns)
     return lacking <= 0 ? now_ns : now_ns + 1 + (uint64_t)(lacking / rate_of(pace) * 1e9);
 }
 
-/** Add the tokens that arrived until `now_ns`, before the rate changes. */
+/* Add the tokens that arrived until `now_ns`, before the rate changes. */
 static void tokens_settle(struct pace *pace, uint64_t now_ns)
 {
     pace->tokens = tokens_at(pace, now_ns);
     pace->tokens_ns = now_ns;
 }
 
-/** Delay the next start at random, until the bucket has up to half of `bytes` as
- *  tokens. The start does not take these tokens. (A linear congruential generator with
- *  the constants of Numerical Recipes.) */
+/* Delay the next start at random, until the bucket has up to half of `bytes` as
+ * tokens. The start does not take these tokens. (A linear congruential generator with
+ * the constants of Numerical Recipes.) */
 static void start_move(struct pace *pace, uint64_t bytes)
 {
     pace->random = pace->random * 1664525u + 1013904223u;
@@ -105,14 +105,14 @@ static void start_move(struct pace *pace, uint64_t bytes)
 
 /* ---- the link ---------------------------------------------------------------------- */
 
-/** Return the time of `bytes` at the link's rate in the graph. */
+/* Return the time of `bytes` at the link's rate in the graph. */
 static double link_ns(const struct pace *pace, uint64_t bytes)
 {
     return (double)bytes / (double)pace->link_bytes_per_s * 1e9;
 }
 
-/** Return the target queue. Two slices at least: even without a standing queue, slices
- *  of other lanes are in front of a lane's slice. */
+/* Return the target queue. Two slices at least: even without a standing queue, slices
+ * of other lanes are in front of a lane's slice. */
 static double target_ns(const struct pace *pace)
 {
     double bytes = larger(PACE_QUEUE, 2 * (double)pace->timed_bytes);
@@ -133,8 +133,8 @@ uint64_t pace_trip_ns(const struct pace *pace)
     return base_ns ? base_ns + (uint64_t)queue_ns : 0;
 }
 
-/** Begin a new age if `now_ns` is in one. All lanes of a host do so at once, and
- *  measure their bases again. */
+/* Begin a new age if `now_ns` is in one. All lanes of a host do so at once, and
+ * measure their bases again. */
 static void age_follow(struct pace *pace, uint64_t now_ns)
 {
     uint64_t age = now_ns / PACE_AGE_NS;
@@ -159,7 +159,7 @@ static void scale_follow(struct pace *pace, uint64_t now_ns, double own_ns)
         pace->scale = smaller(larger(scale, SCALE_MIN), SCALE_MAX);
 }
 
-/** End the measurement: the timed slice has been acknowledged. */
+/* End the measurement: the timed slice has been acknowledged. */
 static void trip_record(struct pace *pace, uint64_t now_ns)
 {
     double own_ns = link_ns(pace, pace->timed_bytes);

@@ -6,13 +6,13 @@
 
 #include "core/os/clock.h"
 
-/** The age at which a round trip is measured again. */
+/* The age at which a round trip is measured again. */
 #define RTT_AGE_NS (10 * NS_PER_S)
-/** Slices that start alone for one measurement; the fastest counts. */
+/* Slices that start alone for one measurement; the fastest counts. */
 enum { RTT_PROBES = 3 };
-/** The time in which the path moves a slice. */
+/* The time in which the path moves a slice. */
 #define SLICE_NS 1300000ull
-/** B has stopped growing after this many rounds that raised it by less than a quarter. */
+/* B has stopped growing after this many rounds that raised it by less than a quarter. */
 enum { FLAT_ROUNDS = 3 };
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -27,8 +27,8 @@ static uint64_t bytes_in(uint64_t bytes_per_s, uint64_t ns)
     return (uint64_t)((double)bytes_per_s * (double)ns * 1e-9);
 }
 
-/** Return the largest power of two that moves at this rate in SLICE_NS, between
- *  DISPATCH_SLICE_MIN and `largest`. */
+/* Return the largest power of two that moves at this rate in SLICE_NS, between
+ * DISPATCH_SLICE_MIN and `largest`. */
 static uint64_t slice_for(uint64_t bytes_per_s, uint64_t largest)
 {
     uint64_t slice_bytes = DISPATCH_SLICE_MIN;
@@ -38,18 +38,18 @@ static uint64_t slice_for(uint64_t bytes_per_s, uint64_t largest)
     return slice_bytes;
 }
 
-/** Return the round trip of a probe of `bytes` that took `spent_ns`, without the time
- *  of the bytes. */
+/* Return the round trip of a probe of `bytes` that took `spent_ns`, without the time
+ * of the bytes. */
 static uint64_t rtt_for(const struct path *path, uint64_t spent_ns, uint64_t bytes)
 {
     double own_ns = (double)bytes / (double)path->bytes_per_s * 1e9;
     return (double)spent_ns > own_ns ? spent_ns - (uint64_t)own_ns : 0;
 }
 
-/** Return the factor of B RTT that may be in flight: 2.5 while B grows, 1.25 in two
- *  rounds of PATH_RATES to probe for more bandwidth, else 1. Not more for long: where
- *  many ranks send to one, each round trip is mostly the windows of the others, and
- *  all windows would grow. */
+/* Return the factor of B RTT that may be in flight: 2.5 while B grows, 1.25 in two
+ * rounds of PATH_RATES to probe for more bandwidth, else 1. Not more for long: where
+ * many ranks send to one, each round trip is mostly the windows of the others, and
+ * all windows would grow. */
 static double gain(const struct path *path)
 {
     if (path->flat_rounds < FLAT_ROUNDS)
@@ -57,7 +57,7 @@ static double gain(const struct path *path)
     return path->rates_next % PATH_RATES < 2 ? 1.25 : 1;
 }
 
-/** Return a window of one slice and `trip_bytes` in whole slices, `first` at least. */
+/* Return a window of one slice and `trip_bytes` in whole slices, `first` at least. */
 static uint64_t window_for(const struct path *path, uint64_t trip_bytes, uint64_t first)
 {
     uint64_t slice_bytes = larger(path->slice_bytes, path->cut_bytes);
@@ -115,14 +115,14 @@ void path_open(struct path *path, uint64_t set_window_bytes, uint64_t least_wind
 
 /* ---- samples ----------------------------------------------------------------------- */
 
-/** Return the rate that a sample must exceed to count if the window did not limit it. */
+/* Return the rate that a sample must exceed to count if the window did not limit it. */
 static uint64_t known_rate(const struct path *path)
 {
     const uint64_t first = DISPATCH_SLICE_FIRST * NS_PER_S / SLICE_NS;
     return path->bytes_per_s ? path->bytes_per_s : first;
 }
 
-/** Return the second largest sample, or the only one: the largest may be a burst. */
+/* Return the second largest sample, or the only one: the largest may be a burst. */
 static uint64_t rate_estimate(const struct path *path)
 {
     uint64_t first = 0, second = 0;
@@ -144,8 +144,8 @@ static void rate_update(struct path *path, uint64_t bytes_per_s)
                             : path->flat_rounds + (path->flat_rounds < FLAT_ROUNDS);
 }
 
-/** True if the round trip must be measured again: it is old, or the bandwidth has
- *  halved or doubled since. */
+/* True if the round trip must be measured again: it is old, or the bandwidth has
+ * halved or doubled since. */
 static bool rtt_is_old(const struct path *path, uint64_t now_ns)
 {
     return now_ns > path->rtt_probe_at_ns + RTT_AGE_NS ||
@@ -153,8 +153,8 @@ static bool rtt_is_old(const struct path *path, uint64_t now_ns)
            path->bytes_per_s < path->rtt_probe_rate / 2;
 }
 
-/** Update the round trip from a probe that took `spent_ns`. The fastest of RTT_PROBES
- *  counts. */
+/* Update the round trip from a probe that took `spent_ns`. The fastest of RTT_PROBES
+ * counts. */
 static void rtt_update(struct path *path, uint64_t now_ns, uint64_t spent_ns)
 {
     uint64_t bytes = path->round_probe_bytes;

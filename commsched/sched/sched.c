@@ -99,15 +99,15 @@ static void lane_trace(const struct sched *sched, const struct dispatch_lane *la
 
 /* ---- stalled peers ----------------------------------------------------------------- */
 
-/** Return how long a lane may go without credit before it counts as stalled. */
+/* Return how long a lane may go without credit before it counts as stalled. */
 static uint64_t stall_limit_ns(const struct dispatch_lane *lane)
 {
     uint64_t srtts_ns = SCHED_STALL_SRTTS * lane->srtt_ns;
     return srtts_ns > SCHED_STALL_NS ? srtts_ns : SCHED_STALL_NS;
 }
 
-/** Add a sample to the lane's srtt. The sample is capped, since a peer that was
- *  stopped must not count as a slow one: the limit at most doubles. */
+/* Add a sample to the lane's srtt. The sample is capped, since a peer that was
+ * stopped must not count as a slow one: the limit at most doubles. */
 static void srtt_update(struct dispatch_lane *lane, uint64_t sample_ns)
 {
     uint64_t most_ns = 2 * stall_limit_ns(lane);
@@ -115,7 +115,7 @@ static void srtt_update(struct dispatch_lane *lane, uint64_t sample_ns)
     lane->srtt_ns = lane->srtt_ns ? (7 * lane->srtt_ns + sample_ns) / 8 : sample_ns;
 }
 
-/** Note a credit of the peer; a stalled lane counts against its rail again. */
+/* Note a credit of the peer; a stalled lane counts against its rail again. */
 static void lane_credited(struct sched *sched, struct dispatch_lane *lane)
 {
     lane->credited_ns = clock_now_ns(sched->params.clock);
@@ -166,15 +166,15 @@ static struct transfer *ready_first(struct dispatch_lane *lane, enum urgency_cla
     return node ? container_of(node, struct transfer, node) : NULL;
 }
 
-/** Remove the lane from its rail's queues. */
+/* Remove the lane from its rail's queues. */
 static void lane_unqueue(struct dispatch_lane *lane)
 {
     for (int kind = 0; kind < URGENCY_CLASSES; kind++)
         (void)urgent_remove(&lane->nodes[kind]);
 }
 
-/** Queue the lane at its rail by its most urgent transfers. Called after each change
- *  of lane->ready and when a lane that had left the queues may start again. */
+/* Queue the lane at its rail by its most urgent transfers. Called after each change
+ * of lane->ready and when a lane that had left the queues may start again. */
 static void lane_queue(struct sched *sched, struct dispatch_lane *lane)
 {
     for (int kind = 0; kind < URGENCY_CLASSES; kind++) {
@@ -189,7 +189,7 @@ static void lane_queue(struct sched *sched, struct dispatch_lane *lane)
     }
 }
 
-/** Put the transfer into its lane's queue while its next slice is posted and ready. */
+/* Put the transfer into its lane's queue while its next slice is posted and ready. */
 static void transfer_queue(struct sched *sched, struct transfer *transfer)
 {
     struct dispatch_lane *lane = transfer->lane;
@@ -215,7 +215,7 @@ static void held_until(struct sched *sched, uint64_t until_ns)
         sched->held_ns = until_ns;
 }
 
-/** Queue again the held lanes that may start now. */
+/* Queue again the held lanes that may start now. */
 static void held_release(struct sched *sched)
 {
     uint64_t now_ns = clock_now_ns(sched->params.clock);
@@ -240,8 +240,8 @@ static void lane_path_follow(struct dispatch_lane *lane)
               is_paced ? pace_trip_ns(&lane->pace) : 0);
 }
 
-/** Hold the lane until its bucket has a token, and count its path as limited. Returns
- *  false if a slice may start now. */
+/* Hold the lane until its bucket has a token, and count its path as limited. Returns
+ * false if a slice may start now. */
 __attribute__((noinline)) static bool lane_hold(struct sched *sched,
                                                 struct dispatch_lane *lane)
 {
@@ -392,14 +392,14 @@ static void on_pause(void *arg, struct dispatch_lane *lane)
 
 enum start { STARTED, LANE_FULL, LANE_PACED, RAIL_FULL, TRANSPORT_FULL };
 
-/** True if `bytes` more fit the window. A single slice always fits. */
+/* True if `bytes` more fit the window. A single slice always fits. */
 static bool window_has_room(uint64_t in_flight, uint64_t bytes, uint64_t window)
 {
     return in_flight == 0 || in_flight + bytes <= window;
 }
 
-/** True if the rail has room. A lane with nothing in flight may overdraw the rail by
- *  the rail's most urgent slice, one lane at a time. */
+/* True if the rail has room. A lane with nothing in flight may overdraw the rail by
+ * the rail's most urgent slice, one lane at a time. */
 static bool rail_has_room(const struct sched *sched, const struct dispatch_lane *lane,
                           uint64_t bytes)
 {
@@ -408,7 +408,7 @@ static bool rail_has_room(const struct sched *sched, const struct dispatch_lane 
            (!lane->in_flight_bytes && !rail->overdraft);
 }
 
-/** Count `bytes` of the transfer as in flight. */
+/* Count `bytes` of the transfer as in flight. */
 static void bytes_start(struct sched *sched, const struct transfer *transfer,
                         uint64_t bytes)
 {
@@ -442,8 +442,8 @@ static struct transfer *rail_first(struct rail_window *rail, enum urgency_class 
                : NULL;
 }
 
-/** Return the rail's next transfer, or NULL. Background comes next when training has
- *  nothing to start, and when its deficit covers a slice. */
+/* Return the rail's next transfer, or NULL. Background comes next when training has
+ * nothing to start, and when its deficit covers a slice. */
 static struct transfer *rail_next(struct rail_window *rail)
 {
     struct transfer *training = rail_first(rail, URGENCY_TRAINING);
@@ -454,9 +454,9 @@ static struct transfer *rail_next(struct rail_window *rail)
     return rail->deficit_bytes >= bytes * (BACKGROUND_SHARE - 1) ? background : training;
 }
 
-/** Update the background's deficit (deficit round robin): `bytes` of `kind` started
- *  while the other class waited. Bytes of training add to it, and a slice of the
- *  background takes fifteen times its bytes: the background gets a sixteenth. */
+/* Update the background's deficit (deficit round robin): `bytes` of `kind` started
+ * while the other class waited. Bytes of training add to it, and a slice of the
+ * background takes fifteen times its bytes: the background gets a sixteenth. */
 static void deficit_update(struct rail_window *rail, enum urgency_class kind,
                            uint64_t bytes)
 {
@@ -466,7 +466,7 @@ static void deficit_update(struct rail_window *rail, enum urgency_class kind,
         rail->deficit_bytes -= bytes * (BACKGROUND_SHARE - 1);
 }
 
-/** Start the transfer's next slice. */
+/* Start the transfer's next slice. */
 static enum start slice_start(struct sched *sched, struct transfer *transfer)
 {
     struct dispatch_lane *lane = transfer->lane;
@@ -487,8 +487,8 @@ static enum start slice_start(struct sched *sched, struct transfer *transfer)
     return STARTED;
 }
 
-/** Queue a flow behind flows and lanes of equal urgency after each of its slices, so
- *  that all trees of a collective move. */
+/* Queue a flow behind flows and lanes of equal urgency after each of its slices, so
+ * that all trees of a collective move. */
 static void flow_rotate(struct sched *sched, struct transfer *transfer)
 {
     struct dispatch_lane *lane = transfer->lane;
@@ -497,8 +497,8 @@ static void flow_rotate(struct sched *sched, struct transfer *transfer)
     urgent_rotate(&lane->nodes[urgency_class(&transfer->urgency)]);
 }
 
-/** Start slices of the rail's lanes while any may start. Lanes without room at the
- *  transport go into `later`. */
+/* Start slices of the rail's lanes while any may start. Lanes without room at the
+ * transport go into `later`. */
 static int rail_run(struct sched *sched, struct rail_window *rail, struct list *later)
 {
     struct transfer *transfer;
@@ -527,7 +527,7 @@ static int rail_run(struct sched *sched, struct rail_window *rail, struct list *
     return started;
 }
 
-/** Run all rails. Not inlined: most runs have nothing to start. */
+/* Run all rails. Not inlined: most runs have nothing to start. */
 __attribute__((noinline)) static int rails_run(struct sched *sched)
 {
     struct list_node *node;
@@ -546,8 +546,8 @@ __attribute__((noinline)) static int rails_run(struct sched *sched)
 
 /* ---- why a transfer waits ---------------------------------------------------------- */
 
-/** Return the transfer of the lane or the rail that starts before this one, which is
- *  ready; NULL: none does. */
+/* Return the transfer of the lane or the rail that starts before this one, which is
+ * ready; NULL: none does. */
 static const struct transfer *transfer_before(struct sched *sched,
                                               const struct transfer *transfer)
 {
@@ -593,7 +593,7 @@ static enum transfer_hold on_held_by(void *arg, const struct transfer *transfer,
     return rail_has_room(sched, lane, bytes) ? HOLD_TRANSPORT : HOLD_RAIL;
 }
 
-/** Run while lanes are held. Not inlined, so that a run without a pace stays short. */
+/* Run while lanes are held. Not inlined, so that a run without a pace stays short. */
 __attribute__((noinline)) static int held_run(struct sched *sched)
 {
     held_release(sched);

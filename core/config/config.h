@@ -26,7 +26,7 @@ enum config_id {
         CONFIG_COUNT
 };
 
-/* Indices of the ENUM rows' words, in the order of the allowed lists. */
+/** Indices of the ENUM rows' words, in the order of the allowed lists. */
 enum {
     CONFIG_TRANSPORT_AUTO,
     CONFIG_TRANSPORT_SELF,
@@ -48,36 +48,36 @@ enum config_source { CONFIG_FROM_DEFAULT, CONFIG_FROM_ENVIRONMENT, CONFIG_FROM_S
 
 struct config;
 
-/* Open a config with the defaults and then the environment. An unknown variable TRYST_…
- * logs a warning with the nearest name, except TRYST_TEST_…, which belongs to tests; a
- * variable that is set but empty counts as not set. Returns TRYST_OK, TRYST_E_NOMEM, or
- * TRYST_E_CONFIG: `err` (may be NULL) names the variable, the value and what is
- * allowed. */
+/** Open a config with the defaults and then the environment. An unknown variable TRYST_…
+ *  logs a warning with the nearest name, except TRYST_TEST_…, which belongs to tests; a
+ *  variable that is set but empty counts as not set. Returns TRYST_OK, TRYST_E_NOMEM, or
+ *  TRYST_E_CONFIG: `err` (may be NULL) names the variable, the value and what is
+ *  allowed. */
 tryst_status config_open(const struct log *log, struct err *err,
                          struct config **config_p);
 
-/* Open a config with the defaults, without the environment. */
+/** Open a config with the defaults, without the environment. */
 tryst_status config_open_defaults(struct config **config_p);
 
 tryst_status config_copy(const struct config *config, struct config **copy_p);
-/* Close a config; texts of values are wiped. NULL is allowed. */
+/** Close a config; texts of values are wiped. NULL is allowed. */
 void config_close(struct config *config);
 
-/* Set one value by its name ("window_bytes", or "TRYST_WINDOW_BYTES"). Returns TRYST_OK,
- * TRYST_E_CONFIG (unknown name, with the nearest; bad value) or TRYST_E_NOMEM. */
+/** Set one value by its name ("window_bytes", or "TRYST_WINDOW_BYTES"). Returns TRYST_OK,
+ *  TRYST_E_CONFIG (unknown name, with the nearest; bad value) or TRYST_E_NOMEM. */
 tryst_status config_set(struct config *config, const char *name, const char *value,
                         struct err *err);
 
-/* Return the value's text as it was set, secrets too; NULL for an unknown name. Valid
- * until the value is set again or the config closed. */
+/** Return the value's text as it was set, secrets too; NULL for an unknown name. Valid
+ *  until the value is set again or the config closed. */
 const char *config_get_string(const struct config *config, const char *name);
 
-/* Read the value of any row but a STRING (TIME in ns, ENUM as index, INT in two's
- * complement). False for a STRING row and for an unknown name. */
+/** Read the value of any row but a STRING (TIME in ns, ENUM as index, INT in two's
+ *  complement). False for a STRING row and for an unknown name. */
 bool config_get_number(const struct config *config, const char *name, uint64_t *value_p);
 
-/* Return a value by id. The function must be that of the row's type (asserted).
- * config_str never returns NULL. */
+/** Return a value by id. The function must be that of the row's type (asserted).
+ *  config_str never returns NULL. */
 uint64_t config_bytes(const struct config *config, enum config_id id);
 uint64_t config_time_ns(const struct config *config, enum config_id id);
 int config_enum(const struct config *config, enum config_id id);
@@ -85,7 +85,7 @@ bool config_bool(const struct config *config, enum config_id id);
 int64_t config_int(const struct config *config, enum config_id id);
 const char *config_str(const struct config *config, enum config_id id);
 
-/* Return the word of an ENUM row's value. */
+/** Return the word of an ENUM row's value. */
 const char *config_enum_word(const struct config *config, enum config_id id);
 
 enum config_source config_source(const struct config *config, enum config_id id);
@@ -93,34 +93,34 @@ enum config_source config_source(const struct config *config, enum config_id id)
 const char *config_name(enum config_id id);        /* "window_bytes" */
 const char *config_environment(enum config_id id); /* "TRYST_WINDOW_BYTES" */
 
-/* Call `fn` for each row in table order until it returns nonzero, and return that.
- * Secrets read "(set)". Strings are valid during the call. */
+/** Call `fn` for each row in table order until it returns nonzero, and return that.
+ *  Secrets read "(set)". Strings are valid during the call. */
 int config_visit(const struct config *config,
                  int (*fn)(void *arg, const tryst_config_item *item), void *arg);
 
-/* Read one row by its name in either form, as config_visit shows it. False for an unknown
- * name. Strings are valid until the value is set again or the config closed. */
+/** Read one row by its name in either form, as config_visit shows it. False for an
+ *  unknown name. Strings are valid until the value is set again or the config closed. */
 bool config_find(const struct config *config, const char *name,
                  tryst_config_item *item_p);
 
-/* Write the values of the rows that must be equal on all ranks, in table order, each as a
- * number (a STRING as its hash), at most `capacity` of them. Returns the number of such
- * rows. */
+/** Write the values of the rows that must be equal on all ranks, in table order, each as
+ *  a number (a STRING as its hash), at most `capacity` of them. Returns the number of
+ *  such rows. */
 size_t config_agreed(const struct config *config, uint64_t *values_p, size_t capacity);
 
 struct config_difference {
     enum config_id id;
-    char mine[32], theirs[32]; /* the two values as text ("64K") */
+    char mine[32], theirs[32]; /**< the two values as text ("64K") */
 };
 
-/* Compare two lists of config_agreed with `count` values. True if they differ, with the
- * first row that does. Lists of different lengths come from different versions, which the
- * handshake compares earlier. */
+/** Compare two lists of config_agreed with `count` values. True if they differ, with the
+ *  first row that does. Lists of different lengths come from different versions, which
+ *  the handshake compares earlier. */
 bool config_agreed_differ(const uint64_t *mine, const uint64_t *theirs, size_t count,
                           struct config_difference *difference_p);
 
-/* Write a row's value as text that parses back to the value: "64K", "50us", "shm",
- * "-1". */
+/** Write a row's value as text that parses back to the value: "64K", "50us", "shm",
+ *  "-1". */
 void config_format(enum config_id id, uint64_t value, char *text_p, size_t text_bytes);
 
 #endif

@@ -28,19 +28,19 @@ struct config_row {
     const char *help;
 };
 
-/* Parse `text`. False if the row does not allow it. */
+/** Parse `text`. False if the row does not allow it. */
 bool value_parse(const struct config_row *row, const char *text, uint64_t *value_p);
 
-/* Write text that parses back to `value` (for a string its hash in hex, which does
- * not). */
+/** Write text that parses back to `value` (for a string its hash in hex, which does
+ *  not). */
 void value_format(const struct config_row *row, uint64_t value, char *text_p,
                   size_t text_bytes);
 
-/* Write what the row allows: "a number of bytes such as 4096, 64K or 4MiB, from 4K to
- * 1T". */
+/** Write what the row allows: "a number of bytes such as 4096, 64K or 4MiB, from 4K to
+ *  1T". */
 void value_describe(const struct config_row *row, char *text_p, size_t text_bytes);
 
-/* Return the name of a type ("BYTES"). */
+/** Return the name of a type ("BYTES"). */
 const char *value_type_name(enum config_type type);
 
 #endif

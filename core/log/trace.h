@@ -22,52 +22,52 @@
 
 #define TRACE_ARGS_MAX 3
 
-/* Names of an event's arguments; NULL ends a shorter list. Make it static const. */
+/** Names of an event's arguments; NULL ends a shorter list. Make it static const. */
 struct trace_labels {
     const char *arg[TRACE_ARGS_MAX];
-    unsigned texts; /* bit i: argument i is a pointer to a text */
+    unsigned texts; /**< bit i: argument i is a pointer to a text */
 };
 
 enum trace_kind {
-    TRACE_SPAN,       /* ph X: from `at_ns` for `extra` ns; spans of one thread nest */
-    TRACE_ASYNC,      /* ph b and e: may overlap others; drawn in rows by name */
-    TRACE_INSTANT,    /* ph i */
-    TRACE_FLOW_BEGIN, /* ph s: an arrow leaves the span around `at_ns`; extra = id */
-    TRACE_FLOW_END,   /* ph f: the arrow of that id ends in the span around `at_ns` */
-    TRACE_COUNTER     /* ph C: each argument is a sample of one series */
+    TRACE_SPAN,       /**< ph X: from `at_ns` for `extra` ns; spans of one thread nest */
+    TRACE_ASYNC,      /**< ph b and e: may overlap others; drawn in rows by name */
+    TRACE_INSTANT,    /**< ph i */
+    TRACE_FLOW_BEGIN, /**< ph s: an arrow leaves the span around `at_ns`; extra = id */
+    TRACE_FLOW_END,   /**< ph f: the arrow of that id ends in the span around `at_ns` */
+    TRACE_COUNTER     /**< ph C: each argument is a sample of one series */
 };
 
 struct trace_event {
     uint64_t at_ns;
-    uint64_t extra; /* span, async: length in ns; flow: id */
+    uint64_t extra; /**< span, async: length in ns; flow: id */
     const char *name;
-    const struct trace_labels *labels; /* NULL: no arguments (counter: one, "value") */
+    const struct trace_labels *labels; /**< NULL: no arguments (counter: one, "value") */
     uint64_t arg[TRACE_ARGS_MAX];
-    uint64_t kind; /* enum trace_kind */
+    uint64_t kind; /**< enum trace_kind */
 };
 
 struct trace;
 
-/* Open a trace. `events_per_thread` is rounded up to a power of two; a thread's ring is
- * allocated by its first event. `clock` may be NULL. Returns TRYST_OK, TRYST_E_NOMEM,
- * TRYST_E_INVALID (0 events, or more than 2^32). */
+/** Open a trace. `events_per_thread` is rounded up to a power of two; a thread's ring is
+ *  allocated by its first event. `clock` may be NULL. Returns TRYST_OK, TRYST_E_NOMEM,
+ *  TRYST_E_INVALID (0 events, or more than 2^32). */
 tryst_status trace_open(size_t events_per_thread, const struct clock *clock,
                         struct trace **trace_p);
 
-/* Close a trace while no thread records. NULL is allowed. */
+/** Close a trace while no thread records. NULL is allowed. */
 void trace_close(struct trace *trace);
 
-/* Name the calling thread in the timeline; the text is copied. */
+/** Name the calling thread in the timeline; the text is copied. */
 void trace_thread_name(struct trace *trace, const char *name);
 
-/* Return the number of events overwritten, or dropped for want of memory for a ring. */
+/** Return the number of events overwritten, or dropped for want of memory for a ring. */
 uint64_t trace_lost_count(struct trace *trace);
 
-/* Record an event, or read the trace's clock. Use the inline forms below. */
+/** Record an event, or read the trace's clock. Use the inline forms below. */
 void trace_record(struct trace *trace, const struct trace_event *event);
 uint64_t trace_clock_ns(const struct trace *trace);
 
-/* Return the trace's time; 0, without reading a clock, if `trace` is NULL. */
+/** Return the trace's time; 0, without reading a clock, if `trace` is NULL. */
 static inline uint64_t trace_now_ns(const struct trace *trace)
 {
     return trace ? trace_clock_ns(trace) : 0;
@@ -78,7 +78,7 @@ static inline uint64_t trace_length(uint64_t begin_ns, uint64_t end_ns)
     return end_ns > begin_ns ? end_ns - begin_ns : 0;
 }
 
-/* Record an event; without a trace none of the arguments is evaluated. */
+/** Record an event; without a trace none of the arguments is evaluated. */
 #define TRACE_PUT(trace, ...)                                          \
     do {                                                               \
         if (trace)                                                     \
@@ -93,7 +93,7 @@ static inline void trace_span(struct trace *trace, const char *name,
               TRACE_SPAN);
 }
 
-/* Record an interval that may overlap others (a transfer in flight). */
+/** Record an interval that may overlap others (a transfer in flight). */
 static inline void trace_async(struct trace *trace, const char *name,
                                const struct trace_labels *labels, uint64_t begin_ns,
                                uint64_t end_ns, uint64_t a0, uint64_t a1, uint64_t a2)
@@ -109,9 +109,9 @@ static inline void trace_instant(struct trace *trace, const char *name,
     TRACE_PUT(trace, trace_clock_ns(trace), 0, name, labels, {a0, a1, a2}, TRACE_INSTANT);
 }
 
-/* Record one end of an arrow. Both ends compute the same `id` (the hash of key, step and
- * number, say) and use the same name. `at_ns` must lie inside a span of the calling
- * thread: arrows join spans. */
+/** Record one end of an arrow. Both ends compute the same `id` (the hash of key, step and
+ *  number, say) and use the same name. `at_ns` must lie inside a span of the calling
+ *  thread: arrows join spans. */
 static inline void trace_flow_begin(struct trace *trace, const char *name, uint64_t id,
                                     uint64_t at_ns)
 {
@@ -124,7 +124,7 @@ static inline void trace_flow_end(struct trace *trace, const char *name, uint64_
     TRACE_PUT(trace, at_ns, id, name, NULL, {0}, TRACE_FLOW_END);
 }
 
-/* Record a sample of up to three series; with NULL labels of one, named "value". */
+/** Record a sample of up to three series; with NULL labels of one, named "value". */
 static inline void trace_counter(struct trace *trace, const char *name,
                                  const struct trace_labels *labels, uint64_t a0,
                                  uint64_t a1, uint64_t a2)

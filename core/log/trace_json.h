@@ -9,19 +9,19 @@
 
 #include "trace.h"
 
-/* Relation of this rank's clock to the clock that the ranks agreed on. */
+/** Relation of this rank's clock to the clock that the ranks agreed on. */
 struct trace_shift {
     bool known;
-    int64_t by_ns;     /* offset added to every time */
-    int64_t offset_ns; /* measured: the agreed clock minus this rank's */
-    uint64_t error_ns; /* largest error of `offset_ns` */
+    int64_t by_ns;     /**< offset added to every time */
+    int64_t offset_ns; /**< measured: the agreed clock minus this rank's */
+    uint64_t error_ns; /**< largest error of `offset_ns` */
 };
 
-/* Write this rank's events as one document, one event a line (tryst-info --merge-traces
- * joins those of several ranks). Other threads may record meanwhile. `shift` (may be
- * NULL) moves all times onto the clock that the ranks agreed on, and becomes the
- * process's label in the document. Returns TRYST_OK, or TRYST_E_IO if `out` reports an
- * error. */
+/** Write this rank's events as one document, one event a line (tryst-info --merge-traces
+ *  joins those of several ranks). Other threads may record meanwhile. `shift` (may be
+ *  NULL) moves all times onto the clock that the ranks agreed on, and becomes the
+ *  process's label in the document. Returns TRYST_OK, or TRYST_E_IO if `out` reports an
+ *  error. */
 tryst_status trace_write_json(struct trace *trace, FILE *out, int rank,
                               const struct trace_shift *shift);
 

@@ -13,50 +13,50 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Allocate memory, which mem_free alone gives back. NULL means out of memory, or a
- * failure that a test injected; 0 bytes give a unique pointer. Any thread; blocks no
- * longer than malloc does. */
+/** Allocate memory, which mem_free alone gives back. NULL means out of memory, or a
+ *  failure that a test injected; 0 bytes give a unique pointer. Any thread; blocks no
+ *  longer than malloc does. */
 void *mem_alloc(size_t bytes) __attribute__((malloc, warn_unused_result));
 void *mem_zalloc(size_t bytes) __attribute__((malloc, warn_unused_result));
 
-/* Allocate memory at a multiple of `align`, a power of two; `bytes` need not be a
- * multiple of `align`. */
+/** Allocate memory at a multiple of `align`, a power of two; `bytes` need not be a
+ *  multiple of `align`. */
 void *mem_alloc_aligned(size_t align, size_t bytes)
     __attribute__((malloc, warn_unused_result));
 
-/* Resize as realloc does, but 0 bytes do not free. On NULL the old memory is unchanged
- * and still the caller's. An alignment beyond malloc's own is lost. */
+/** Resize as realloc does, but 0 bytes do not free. On NULL the old memory is unchanged
+ *  and still the caller's. An alignment beyond malloc's own is lost. */
 void *mem_resize(void *mem, size_t bytes) __attribute__((warn_unused_result));
 
-/* Allocate zeroed memory for `count` items of `item_bytes`; NULL also when the product
- * overflows. */
+/** Allocate zeroed memory for `count` items of `item_bytes`; NULL also when the product
+ *  overflows. */
 void *mem_zalloc_array(size_t count, size_t item_bytes)
     __attribute__((malloc, warn_unused_result));
 
-/* Make room for at least `need` items in an array: `items_p` is the address of the
- * array's pointer (NULL: no array yet), `*room_p` the number of items that the array has
- * room for. The room at least doubles, so appending one by one copies little. False, with
- * nothing changed, when memory is out or the size overflows. */
+/** Make room for at least `need` items in an array: `items_p` is the address of the
+ *  array's pointer (NULL: no array yet), `*room_p` the number of items that the array has
+ *  room for. The room at least doubles, so appending one by one copies little. False,
+ *  with nothing changed, when memory is out or the size overflows. */
 bool mem_reserve(void *items_p, size_t *room_p, size_t need, size_t item_bytes)
     __attribute__((warn_unused_result));
 
 char *mem_strdup(const char *text) __attribute__((malloc, warn_unused_result));
 
-/* Free memory of this allocator. NULL is allowed. */
+/** Free memory of this allocator. NULL is allowed. */
 void mem_free(void *mem);
 
-/* Return the allocations that are live now, and their bytes as malloc sized them, which
- * may exceed the bytes requested. */
+/** Return the allocations that are live now, and their bytes as malloc sized them, which
+ *  may exceed the bytes requested. */
 uint64_t alloc_live_count(void);
 uint64_t alloc_live_bytes(void);
 
-/* Return the number of attempted allocations, resizes included, since the process began.
+/** Return the number of attempted allocations, resizes included, since the process began.
  */
 uint64_t alloc_seen_count(void);
 
-/* For tests: fail the nth allocation from now (1 is the next one) once, in whichever
- * thread; a second call replaces the first. alloc_fail_off cancels the failure and
- * returns true if the failure has happened; false ends a walk over all allocations. */
+/** For tests: fail the nth allocation from now (1 is the next one) once, in whichever
+ *  thread; a second call replaces the first. alloc_fail_off cancels the failure and
+ *  returns true if the failure has happened; false ends a walk over all allocations. */
 void alloc_fail_at(uint64_t nth);
 bool alloc_fail_off(void);
 

@@ -18,10 +18,11 @@ struct list_node {
 };
 
 struct list {
-    struct list_node head; /* sentinel: head.next is the first node, head.prev the last */
+    /** Sentinel: head.next is the first node, head.prev the last. */
+    struct list_node head;
 };
 
-/* The structure that holds `member` at `ptr`, which must not be NULL. */
+/** The structure that holds `member` at `ptr`, which must not be NULL. */
 #define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 static inline void list_init(struct list *list)
@@ -63,7 +64,7 @@ static inline void list_push_front(struct list *list, struct list_node *node)
     list_insert_before(list->head.next, node);
 }
 
-/* Remove `node` from its list, whichever list that is. False if `node` is in none. */
+/** Remove `node` from its list, whichever list that is. False if `node` is in none. */
 static inline bool list_remove(struct list_node *node)
 {
     if (!list_linked(node))
@@ -74,7 +75,7 @@ static inline bool list_remove(struct list_node *node)
     return true;
 }
 
-/* Return the first node, which stays in the list; NULL when the list is empty. */
+/** Return the first node, which stays in the list; NULL when the list is empty. */
 static inline struct list_node *list_first(const struct list *list)
 {
     return list_empty(list) ? NULL : list->head.next;
@@ -88,7 +89,7 @@ static inline struct list_node *list_pop_front(struct list *list)
     return node;
 }
 
-/* Move all nodes of `from` to the end of `list`; `from` is then empty. */
+/** Move all nodes of `from` to the end of `list`; `from` is then empty. */
 static inline void list_append(struct list *list, struct list *from)
 {
     if (list_empty(from))
@@ -100,7 +101,7 @@ static inline void list_append(struct list *list, struct list *from)
     list_init(from);
 }
 
-/* Walk a list; the body may remove the current node, and no other. */
+/** Walk a list; the body may remove the current node, and no other. */
 #define list_for_each_safe(list, node, after)                             \
     for (struct list_node *node = (list)->head.next, *after = node->next; \
          node != &(list)->head; node = after, after = node->next)

@@ -35,7 +35,7 @@ struct mpsc_node {
 };
 
 struct mpsc {
-    _Atomic(struct mpsc_node *) top; /* newest node; orders and partners: above */
+    _Atomic(struct mpsc_node *) top; /**< newest node; orders and partners: above */
 };
 
 static inline void mpsc_init(struct mpsc *queue)
@@ -43,8 +43,8 @@ static inline void mpsc_init(struct mpsc *queue)
     atomic_init(&queue->top, NULL);
 }
 
-/* Push a node, which the queue owns until a drain returns it. True if the queue was empty
- * before: the caller then wakes the consumer. Any thread; never blocks. */
+/** Push a node, which the queue owns until a drain returns it. True if the queue was
+ *  empty before: the caller then wakes the consumer. Any thread; never blocks. */
 static inline bool mpsc_push(struct mpsc *queue, struct mpsc_node *node)
 {
     /* relaxed: a guess that the swap verifies; no pointer is followed */
@@ -57,14 +57,14 @@ static inline bool mpsc_push(struct mpsc *queue, struct mpsc_node *node)
     return top == NULL;
 }
 
-/* True if there is nothing to drain; a hint, except in the sleeping pattern above. */
+/** True if there is nothing to drain; a hint, except in the sleeping pattern above. */
 static inline bool mpsc_empty(struct mpsc *queue)
 {
     return atomic_load_explicit(&queue->top, memory_order_seq_cst) == NULL;
 }
 
-/* Take all nodes, oldest first, linked by `next` and ended by NULL. One consumer at a
- * time. */
+/** Take all nodes, oldest first, linked by `next` and ended by NULL. One consumer at a
+ *  time. */
 static inline struct mpsc_node *mpsc_drain(struct mpsc *queue)
 {
     /* acquire: partner of every push that put a node into the chain */

@@ -6,8 +6,8 @@
  * message move through the slots by one exchange, without a lock. An exchange takes or
  * gives a whole object, so there is no link to follow, and no ABA as in a lock-free list.
  *
- * Memory order of a slot: slot_item_put releases the object and slot_item_get acquires it, so
- * everything that the last user did to an object happens before its next use.
+ * Memory order of a slot: slot_item_put releases the object and slot_item_get acquires
+ * it, so everything that the last user did to an object happens before its next use.
  *
  * Under AddressSanitizer an object in the pool is poisoned after its link, so a use after
  * pool_put is reported where it happens. */
@@ -134,8 +134,8 @@ static struct item *slot_item_get(struct pool *pool)
     return NULL;
 }
 
-/* Give an object to the first empty slot, since slot_item_get begins with the first. False if
- * all slots are taken. */
+/* Give an object to the first empty slot, since slot_item_get begins with the first.
+ * False if all slots are taken. */
 static bool slot_item_put(struct pool *pool, struct item *item)
 {
     for (int i = 0; i < SLOTS; i++) {
@@ -149,7 +149,8 @@ static bool slot_item_put(struct pool *pool, struct item *item)
     return false;
 }
 
-/* Take an object from the list. Not inlined, as list_item_put: pool_get mostly needs no lock.
+/* Take an object from the list. Not inlined, as list_item_put: pool_get mostly needs no
+ * lock.
  */
 __attribute__((noinline)) static struct item *list_item_get(struct pool *pool)
 {

@@ -13,9 +13,9 @@
 enum urgency_class { URGENCY_TRAINING, URGENCY_BACKGROUND, URGENCY_CLASSES };
 
 struct urgency {
-    uint64_t rank; /* class and priority, from urgency_rank */
+    uint64_t rank; /**< class and priority, from urgency_rank */
     uint64_t step;
-    uint64_t number; /* number of the submission at this rank */
+    uint64_t number; /**< number of the submission at this rank */
 };
 
 static inline uint64_t urgency_rank(enum urgency_class kind, int32_t priority)

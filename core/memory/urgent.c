@@ -2,7 +2,7 @@
 /* The heap of an urgent queue; see urgent.h. */
 #include "core/memory/urgent.h"
 
-/** Meld two trees: the less urgent root becomes a child of the other. Returns the root.
+/* Meld two trees: the less urgent root becomes a child of the other. Returns the root.
  */
 static struct urgent_node *trees_meld(struct urgent_node *a, struct urgent_node *b)
 {
@@ -13,8 +13,8 @@ static struct urgent_node *trees_meld(struct urgent_node *a, struct urgent_node 
     return parent;
 }
 
-/** Meld the trees of `roots` into one: first in pairs, then the pairs from the last to
- *  the first. This order makes the cost logarithmic. */
+/* Meld the trees of `roots` into one: first in pairs, then the pairs from the last to
+ * the first. This order makes the cost logarithmic. */
 static void roots_meld(struct list *roots)
 {
     struct list pairs;
@@ -45,8 +45,8 @@ struct urgent_node *urgent_heap_first(struct urgent_queue *queue)
     return urgency_before(root->urgency, first->urgency) ? root : first;
 }
 
-/** Remove a node of the heap. Its children take its place among its siblings: each is
- *  less urgent than the node, and so than the node's parent. */
+/* Remove a node of the heap. Its children take its place among its siblings: each is
+ * less urgent than the node, and so than the node's parent. */
 void urgent_heap_remove(struct urgent_node *node)
 {
     struct list *children = &node->children;

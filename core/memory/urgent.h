@@ -16,17 +16,18 @@
 #include "core/memory/urgency.h"
 
 struct urgent_node {
-    struct list_node node; /* in one of the queue's lists, or among a parent's children */
-    /* children in the heap; zeroed while the node is not in the heap */
+    /** In one of the queue's lists, or among a parent's children. */
+    struct list_node node;
+    /** Children in the heap; zeroed while the node is not in the heap. */
     struct list children;
-    /* urgency of the queued object; valid while the node is queued */
+    /** Urgency of the queued object; valid while the node is queued. */
     const struct urgency *urgency;
-    struct urgent_queue *queue; /* queue of the last push */
+    struct urgent_queue *queue; /**< queue of the last push */
 };
 
 struct urgent_queue {
     struct list sorted;
-    /* trees of the heap; urgent_heap_first melds them into one */
+    /** Trees of the heap; urgent_heap_first melds them into one. */
     struct list roots;
 };
 
@@ -41,7 +42,7 @@ static inline bool urgent_empty(const struct urgent_queue *queue)
     return list_empty(&queue->sorted) && list_empty(&queue->roots);
 }
 
-/* True if the node is in a queue. */
+/** True if the node is in a queue. */
 static inline bool urgent_queued(const struct urgent_node *node)
 {
     return list_linked(&node->node);
@@ -52,7 +53,7 @@ static inline struct urgent_node *urgent_node_of(struct list_node *node)
     return container_of(node, struct urgent_node, node);
 }
 
-/* Push a node. The queue reads `urgency` as long as the node is queued. */
+/** Push a node. The queue reads `urgency` as long as the node is queued. */
 static inline void urgent_push(struct urgent_queue *queue, struct urgent_node *node,
                                const struct urgency *urgency)
 {
@@ -68,11 +69,11 @@ static inline void urgent_push(struct urgent_queue *queue, struct urgent_node *n
     list_push_back(to, &node->node);
 }
 
-/* The heap's part of urgent_first and of urgent_remove. */
+/** The heap's part of urgent_first and of urgent_remove. */
 struct urgent_node *urgent_heap_first(struct urgent_queue *queue);
 void urgent_heap_remove(struct urgent_node *node);
 
-/* Return the most urgent node, which stays queued; NULL when the queue is empty. */
+/** Return the most urgent node, which stays queued; NULL when the queue is empty. */
 static inline struct urgent_node *urgent_first(struct urgent_queue *queue)
 {
     if (__builtin_expect(!list_empty(&queue->roots), 0))
@@ -80,7 +81,7 @@ static inline struct urgent_node *urgent_first(struct urgent_queue *queue)
     return list_empty(&queue->sorted) ? NULL : urgent_node_of(queue->sorted.head.next);
 }
 
-/* Remove `node` from its queue, whichever queue that is. False if `node` is in none. */
+/** Remove `node` from its queue, whichever queue that is. False if `node` is in none. */
 static inline bool urgent_remove(struct urgent_node *node)
 {
     if (__builtin_expect(node->children.head.next != NULL, 0))
@@ -88,8 +89,8 @@ static inline bool urgent_remove(struct urgent_node *node)
     return list_remove(&node->node);
 }
 
-/* Move a node of the list behind the equally urgent nodes that follow it: its turn is
- * over. */
+/** Move a node of the list behind the equally urgent nodes that follow it: its turn is
+ *  over. */
 static inline void urgent_rotate(struct urgent_node *node)
 {
     struct list_node *next = node->node.next;

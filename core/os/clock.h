@@ -18,16 +18,16 @@ struct clock {
     void *arg;
 };
 
-/* Read CLOCK_MONOTONIC: one scale for all processes of a machine, none across
- * machines. */
+/** Read CLOCK_MONOTONIC: one scale for all processes of a machine, none across
+ *  machines. */
 uint64_t clock_monotonic_ns(void);
 
-/* Read CLOCK_MONOTONIC as of the kernel's last tick, at most some milliseconds old, at a
- * quarter of the cost. */
+/** Read CLOCK_MONOTONIC as of the kernel's last tick, at most some milliseconds old, at a
+ *  quarter of the cost. */
 uint64_t clock_monotonic_coarse_ns(void);
 
-/* Read CLOCK_REALTIME, nanoseconds since 1970, to compare times of different machines;
- * this clock may jump. */
+/** Read CLOCK_REALTIME, nanoseconds since 1970, to compare times of different machines;
+ *  this clock may jump. */
 uint64_t clock_wall_ns(void);
 
 static inline uint64_t clock_now_ns(const struct clock *clock)
@@ -40,8 +40,8 @@ static inline uint64_t clock_coarse_ns(const struct clock *clock)
     return clock ? clock->now_ns(clock->arg) : clock_monotonic_coarse_ns();
 }
 
-/* Return the time from `then_ns` to `now_ns`; 0 if `then_ns` is the later one, because
- * `now_ns` was read first or from the coarse clock. */
+/** Return the time from `then_ns` to `now_ns`; 0 if `then_ns` is the later one, because
+ *  `now_ns` was read first or from the coarse clock. */
 static inline uint64_t clock_since_ns(uint64_t then_ns, uint64_t now_ns)
 {
     return now_ns > then_ns ? now_ns - then_ns : 0;

@@ -12,17 +12,17 @@
 
 #include <stdbool.h>
 
-/* Largest `count` of descriptors_left. */
+/** Largest `count` of descriptors_left. */
 enum { DESCRIPTORS_COUNT_MAX = 128 };
 
-/* True if `count` more descriptors can be opened now. Opens them for a moment, about 0.5
- * us each. Any thread. */
+/** True if `count` more descriptors can be opened now. Opens them for a moment, about 0.5
+ *  us each. Any thread. */
 bool descriptors_left(unsigned count);
 
-/* Keep the numbers 0 to 2 from a foreign library that makes descriptors, as fabrics do:
- * while any hold is active, each closed number has a placeholder (core/os/fd.h). `refresh`
- * adds placeholders for numbers that the program has closed since. Any thread; each hold
- * has its release. */
+/** Keep the numbers 0 to 2 from a foreign library that makes descriptors, as fabrics do:
+ *  while any hold is active, each closed number has a placeholder (core/os/fd.h).
+ *  `refresh` adds placeholders for numbers that the program has closed since. Any thread;
+ *  each hold has its release. */
 void descriptors_low_hold(void);
 void descriptors_low_release(void);
 void descriptors_low_refresh(void);

@@ -20,11 +20,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* The smallest number that FD_MAKE returns. */
+/** The smallest number that FD_MAKE returns. */
 enum { FD_FIRST = STDERR_FILENO + 1 };
 
-/* Put a placeholder on each closed number of 0 to 2. Returns one bit for each
- * placeholder. */
+/** Put a placeholder on each closed number of 0 to 2. Returns one bit for each
+ *  placeholder. */
 static inline unsigned fd_low_hold(void)
 {
     unsigned held = 0;
@@ -40,8 +40,8 @@ static inline unsigned fd_low_hold(void)
     return held;
 }
 
-/* Close the placeholders of `held`, except where the program has put another file
- * there. */
+/** Close the placeholders of `held`, except where the program has put another file
+ *  there. */
 static inline void fd_low_release(unsigned held)
 {
     int kept_errno = errno;
@@ -53,8 +53,8 @@ static inline void fd_low_release(unsigned held)
     errno = kept_errno;
 }
 
-/* Move `fd` above 2 if it is below; the low number is closed. Returns the new number, or
- * -1 with errno set if `fd` was negative or no descriptor is left. */
+/** Move `fd` above 2 if it is below; the low number is closed. Returns the new number, or
+ *  -1 with errno set if `fd` was negative or no descriptor is left. */
 static inline int fd_move(int fd)
 {
     if (fd < 0 || fd >= FD_FIRST)
@@ -66,8 +66,8 @@ static inline int fd_move(int fd)
     return moved;
 }
 
-/* Evaluate `create`, which makes a descriptor, and return the descriptor moved above
- * 2. */
+/** Evaluate `create`, which makes a descriptor, and return the descriptor moved above
+ *  2. */
 #define FD_MAKE(create)                    \
     __extension__({                        \
         unsigned fd_held_ = fd_low_hold(); \
@@ -76,13 +76,13 @@ static inline int fd_move(int fd)
         fd_made_;                          \
     })
 
-/* Copy `fd` to a number above 2, close-on-exec. Returns -1 with errno set on failure. */
+/** Copy `fd` to a number above 2, close-on-exec. Returns -1 with errno set on failure. */
 static inline int fd_copy(int fd)
 {
     return fcntl(fd, F_DUPFD_CLOEXEC, FD_FIRST);
 }
 
-/* Make a socketpair of descriptors above 2. Returns 0, or -1 with errno set. */
+/** Make a socketpair of descriptors above 2. Returns 0, or -1 with errno set. */
 static inline int fd_socketpair(int family, int type, int pair[2])
 {
     unsigned held = fd_low_hold();
@@ -98,8 +98,8 @@ static inline int fd_socketpair(int family, int type, int pair[2])
     return -1;
 }
 
-/* Open a file or a folder, as fopen and opendir do, to read within one call. The number
- * is above 2 unless the program closes a low number during the call. */
+/** Open a file or a folder, as fopen and opendir do, to read within one call. The number
+ *  is above 2 unless the program closes a low number during the call. */
 static inline FILE *fd_file_open(const char *path, const char *mode)
 {
     unsigned held = fd_low_hold();

@@ -16,11 +16,11 @@
 #include "core/memory/list.h"
 #include "tryst/status.h"
 
-/* Return the fork count: 0 in a process that was not forked since the first call of this
- * file. Any thread. */
+/** Return the fork count: 0 in a process that was not forked since the first call of this
+ *  file. Any thread. */
 uint64_t fork_generation(void);
 
-/* Return the fork count by one load, after an earlier call of fork_generation. */
+/** Return the fork count by one load, after an earlier call of fork_generation. */
 static inline uint64_t fork_generation_now(void)
 {
     extern _Atomic uint64_t fork_count;
@@ -28,20 +28,20 @@ static inline uint64_t fork_generation_now(void)
     return atomic_load_explicit(&fork_count, memory_order_relaxed);
 }
 
-/* A function to run in a child. `child` runs while the forking thread is the only one,
- * possibly in the middle of another thread's malloc: it may make async-signal-safe calls
- * only (close is one), and none to this file. The caller owns the record, and zeroes it
- * first. */
+/** A function to run in a child. `child` runs while the forking thread is the only one,
+ *  possibly in the middle of another thread's malloc: it may make async-signal-safe calls
+ *  only (close is one), and none to this file. The caller owns the record, and zeroes it
+ *  first. */
 struct fork_handler {
     struct list_node node;
     void (*child)(void *arg);
     void *arg;
 };
 
-/* Add or remove a handler. Any thread, but not from a handler. Removing a handler that is
- * not added does nothing; after a fork the child may remove the handlers that it
- * inherited. fork_handler_add returns TRYST_OK, or TRYST_E_NOMEM if pthread_atfork
- * failed. */
+/** Add or remove a handler. Any thread, but not from a handler. Removing a handler that
+ *  is not added does nothing; after a fork the child may remove the handlers that it
+ *  inherited. fork_handler_add returns TRYST_OK, or TRYST_E_NOMEM if pthread_atfork
+ *  failed. */
 tryst_status fork_handler_add(struct fork_handler *handler);
 void fork_handler_remove(struct fork_handler *handler);
 

@@ -15,7 +15,7 @@
 
 struct sigpipe_guard {
     sigset_t mask;
-    bool pending; /* SIGPIPE was pending before the write: the program's own signal */
+    bool pending; /**< SIGPIPE was pending before the write: the program's own signal */
 };
 
 static inline sigset_t sigpipe_set(void)
@@ -35,7 +35,7 @@ static inline void sigpipe_guard_begin(struct sigpipe_guard *guard)
     (void)pthread_sigmask(SIG_BLOCK, &set, &guard->mask);
 }
 
-/* Restore the mask, and remove a SIGPIPE that the write raised. Keeps errno. */
+/** Restore the mask, and remove a SIGPIPE that the write raised. Keeps errno. */
 static inline void sigpipe_guard_end(const struct sigpipe_guard *guard)
 {
     const struct timespec now = {0};

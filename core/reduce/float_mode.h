@@ -27,7 +27,7 @@ static inline void float_mode_write(uint32_t mode)
 
 #elif defined(__aarch64__)
 
-/* bits of FPCR, which has no flags */
+/** bits of FPCR, which has no flags */
 enum { FLOAT_MODE_DEFAULT = 0, FLOAT_MODE_FLAGS = 0 };
 
 static inline uint32_t float_mode_read(void)

@@ -113,8 +113,8 @@ uint16_t reference_round(tryst_dtype dtype, float value)
 
 /* ---- one element ------------------------------------------------------------------- */
 
-/** Return a number of any floating-point type; all types but f64 use float's
- *  arithmetic. */
+/* Return a number of any floating-point type; all types but f64 use float's
+ * arithmetic. */
 static double float_get(tryst_dtype dtype, const void *at)
 {
     uint16_t bits;
@@ -176,7 +176,7 @@ static double float_combine(tryst_dtype dtype, tryst_reduce_op op, double x, dou
     }
 }
 
-/** Return an integer of any type in 64 bits, with the sign extended. */
+/* Return an integer of any type in 64 bits, with the sign extended. */
 static uint64_t integer_get(tryst_dtype dtype, const void *at)
 {
     uint64_t value = 0;

@@ -26,7 +26,7 @@ typedef struct reduce_kernel reduce_table[REDUCE_DTYPES][REDUCE_OPS];
 
 struct reduce_variant {
     const char *name;
-    /** true if the processor and the system support the instructions */
+    /** True if the processor and the system support the instructions. */
     bool (*usable)(void);
     const reduce_table *table;
 };

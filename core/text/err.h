@@ -17,21 +17,21 @@ struct err {
     char text[ERR_TEXT_BYTES];
 };
 
-/* Initialiser: `struct err err = ERR_INIT;` */
+/** Initialiser: `struct err err = ERR_INIT;` */
 #define ERR_INIT                       \
     {                                  \
         .status = TRYST_OK, .text = "" \
     }
 
-/* Fill `err` (NULL: only the status is passed on) and return `status`, so that `return
- * err_set(err, …)` is one statement. A sentence that is too long is cut and ends in
- * "...". The arguments of `fmt` may point into err->text (to put a prefix before it).
- * Keeps errno. */
+/** Fill `err` (NULL: only the status is passed on) and return `status`, so that `return
+ *  err_set(err, …)` is one statement. A sentence that is too long is cut and ends in
+ *  "...". The arguments of `fmt` may point into err->text (to put a prefix before it).
+ *  Keeps errno. */
 tryst_status err_set(struct err *err, tryst_status status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Return strerror's text, with what to do where a limit of the process or the system is
- * the reason. The text is valid until this thread's next call. */
+/** Return strerror's text, with what to do where a limit of the process or the system is
+ *  the reason. The text is valid until this thread's next call. */
 const char *err_reason(int error);
 
 #endif

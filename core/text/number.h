@@ -7,12 +7,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Read the number that `*text_p` begins with, and move `*text_p` behind its digits.
- * False, with nothing changed, if there is no digit or the number exceeds 64 bits. */
+/** Read the number that `*text_p` begins with, and move `*text_p` behind its digits.
+ *  False, with nothing changed, if there is no digit or the number exceeds 64 bits. */
 bool number_read(const char **text_p, uint64_t *number_p);
 
-/* Read `text` as one number of at most `most`. False, with nothing changed, if there is
- * anything else in `text`. */
+/** Read `text` as one number of at most `most`. False, with nothing changed, if there is
+ *  anything else in `text`. */
 bool number_parse(const char *text, uint64_t most, uint64_t *number_p);
 
 #endif

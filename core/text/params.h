@@ -12,13 +12,13 @@
 #include "err.h"
 #include "tryst/sized.h"
 
-/* Copy the input struct `from` (NULL: all defaults) to `to`, this version's of `bytes`
- * bytes. `name` is the type's, for the sentence. Returns TRYST_OK or TRYST_E_INVALID. */
+/** Copy the input struct `from` (NULL: all defaults) to `to`, this version's of `bytes`
+ *  bytes. `name` is the type's, for the sentence. Returns TRYST_OK or TRYST_E_INVALID. */
 tryst_status params_read(void *to, size_t bytes, const void *from, const char *name,
                          struct err *err);
 
-/* Check the struct_size of an output struct (NULL is allowed) before the call changes
- * anything. Returns TRYST_OK or TRYST_E_INVALID. */
+/** Check the struct_size of an output struct (NULL is allowed) before the call changes
+ *  anything. Returns TRYST_OK or TRYST_E_INVALID. */
 tryst_status params_check_output(const void *to, const char *name, struct err *err);
 
 #endif

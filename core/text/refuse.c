@@ -17,7 +17,7 @@
 #include "core/text/text.h"
 #include "tryst/tryst.h"
 
-/** Longest text that is kept, with its terminator. */
+/* Longest text that is kept, with its terminator. */
 enum { LONG_BYTES_MAX = 65536 };
 
 static _Thread_local char sentence[ERR_TEXT_BYTES];
@@ -38,7 +38,7 @@ static void long_put(char *text)
     (void)pthread_setspecific(long_key, text);
 }
 
-/** Keep a text that is longer than `sentence`. False without memory. */
+/* Keep a text that is longer than `sentence`. False without memory. */
 static bool long_keep(size_t bytes, const char *fmt, va_list args)
 {
     (void)pthread_once(&once, key_make);
@@ -50,8 +50,8 @@ static bool long_keep(size_t bytes, const char *fmt, va_list args)
     return true;
 }
 
-/** Write the text. It is formatted aside first, since arguments may point into the text
- *  that it replaces. */
+/* Write the text. It is formatted aside first, since arguments may point into the text
+ * that it replaces. */
 static void refuse_v(const char *fmt, va_list args)
 {
     int kept = errno;

@@ -11,14 +11,14 @@
 #include "core/text/err.h"
 #include "tryst/status.h"
 
-/* Write this thread's text and evaluate to `status`. A macro, so that the compiler and
- * clang-tidy see which status a refusal returns. */
+/** Write this thread's text and evaluate to `status`. A macro, so that the compiler and
+ *  clang-tidy see which status a refusal returns. */
 #define refuse(status, ...) (refuse_text(__VA_ARGS__), (status))
 
-/* Write this thread's text. Allocates for more than 511 bytes. Keeps errno. */
+/** Write this thread's text. Allocates for more than 511 bytes. Keeps errno. */
 __attribute__((cold, format(printf, 1, 2))) void refuse_text(const char *fmt, ...);
 
-/* Refuse with the sentence of `err`, or the status's own text where `err` has none. */
+/** Refuse with the sentence of `err`, or the status's own text where `err` has none. */
 __attribute__((cold)) void refuse_err_text(const struct err *err, tryst_status status);
 static inline tryst_status refuse_err(const struct err *err, tryst_status status)
 {
@@ -26,13 +26,13 @@ static inline tryst_status refuse_err(const struct err *err, tryst_status status
     return status;
 }
 
-/* Refuse with TRYST_E_INVALID: "cannot <call>: <name> is NULL". */
+/** Refuse with TRYST_E_INVALID: "cannot <call>: <name> is NULL". */
 static inline tryst_status refuse_null(const char *call, const char *name)
 {
     return refuse(TRYST_E_INVALID, "cannot %s: %s is NULL", call, name);
 }
 
-/* Refuse with TRYST_E_INVALID: "cannot <call>: <name>'s struct_size is not set". */
+/** Refuse with TRYST_E_INVALID: "cannot <call>: <name>'s struct_size is not set". */
 static inline tryst_status refuse_unsized(const char *call, const char *name)
 {
     return refuse(TRYST_E_INVALID,
@@ -40,14 +40,14 @@ static inline tryst_status refuse_unsized(const char *call, const char *name)
                   name);
 }
 
-/* Refuse with TRYST_E_NOMEM: "cannot <call>: out of memory". */
+/** Refuse with TRYST_E_NOMEM: "cannot <call>: out of memory". */
 static inline tryst_status refuse_nomem(const char *call)
 {
     return refuse(TRYST_E_NOMEM, "cannot %s: out of memory", call);
 }
 
-/* Refuse with `status`, which rendezvous_usable returned: TRYST_E_FORKED or
- * TRYST_E_CONTEXT. */
+/** Refuse with `status`, which rendezvous_usable returned: TRYST_E_FORKED or
+ *  TRYST_E_CONTEXT. */
 __attribute__((cold)) void refuse_unusable_text(const char *call, tryst_status status);
 static inline tryst_status refuse_unusable(const char *call, tryst_status status)
 {

@@ -7,8 +7,8 @@
 
 #include "tryst/status.h"
 
-/* True if an operation may end with the error `status`: any error of the list but
- * TRYST_E_TIMEOUT and TRYST_E_FORKED, which mean that the operation is not complete. */
+/** True if an operation may end with the error `status`: any error of the list but
+ *  TRYST_E_TIMEOUT and TRYST_E_FORKED, which mean that the operation is not complete. */
 bool status_is_outcome(tryst_status status);
 
 #endif

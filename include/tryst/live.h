@@ -116,7 +116,7 @@ struct tryst_live_header {
     /** address in that process of a byte that is 1 while a thread is inside the engine */
     uint64_t held_address;
 
-    /* Marked words: written later, each word by itself. */
+    /** Marked words: written later, each word by itself. */
     uint64_t session; /**< equal on the ranks of one job; 0 while they come together */
     uint64_t phase;
     /** last run of the engine's housekeeping (every 0.5 s while the engine is driven) */

@@ -41,7 +41,7 @@ typedef struct tryst_replay_params {
  *  Blocks:  while it computes; it does not wait for other ranks.
  *  Returns: TRYST_OK
  *           TRYST_E_NOMEM
- *           TRYST_E_PROGRAM  no rank can continue; tryst_last_error names a rank that waits
+ *           TRYST_E_PROGRAM  no rank can continue; tryst_last_error names a waiting rank
  *           TRYST_E_INVALID  an action cannot run (a weight version that is not held,
  *                            say)
  *           or the status that `feed` returned

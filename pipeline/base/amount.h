@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* A text such as "1.50 GiB" or "12.00 KiB". */
+/** A text such as "1.50 GiB" or "12.00 KiB". */
 typedef struct amount {
     char text[24];
 } amount;

@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* Move `fd` above 2 if it is below, and close the low number. Returns -1 with errno if
- * `fd` is negative or no descriptor is left. */
+/** Move `fd` above 2 if it is below, and close the low number. Returns -1 with errno if
+ *  `fd` is negative or no descriptor is left. */
 static inline int file_move(int fd)
 {
     if (fd < 0 || fd > STDERR_FILENO)
@@ -24,7 +24,7 @@ static inline int file_move(int fd)
     return moved;
 }
 
-/* Call fopen, with a descriptor above 2. Returns NULL with errno. */
+/** Call fopen, with a descriptor above 2. Returns NULL with errno. */
 static inline FILE *file_open(const char *path, const char *mode)
 {
     FILE *file = fopen(path, mode);

@@ -10,8 +10,8 @@
 #include <tryst/stage.h>
 #include <tryst/tryst.h>
 
-/* Copy the input struct `from` (NULL: all defaults) to `to`, which has this version's
- * `bytes` bytes. `name` is the type's name, for tryst_last_error. */
+/** Copy the input struct `from` (NULL: all defaults) to `to`, which has this version's
+ *  `bytes` bytes. `name` is the type's name, for tryst_last_error. */
 static inline tryst_status params_read(void *to, size_t bytes, const void *from,
                                        const char *name)
 {
@@ -22,7 +22,7 @@ static inline tryst_status params_read(void *to, size_t bytes, const void *from,
     return TRYST_E_INVALID;
 }
 
-/* Copy the input struct `from` as params_read does, but refuse NULL. */
+/** Copy the input struct `from` as params_read does, but refuse NULL. */
 static inline tryst_status params_read_given(void *to, size_t bytes, const void *from,
                                              const char *name)
 {
@@ -33,8 +33,8 @@ static inline tryst_status params_read_given(void *to, size_t bytes, const void 
     return TRYST_E_INVALID;
 }
 
-/* True if the caller's output struct `to` can be written; otherwise tryst_last_error
- * gives the reason. */
+/** True if the caller's output struct `to` can be written; otherwise tryst_last_error
+ *  gives the reason. */
 static inline bool params_writable(const void *to, const char *name)
 {
     if (to && tryst_sized_is_set(to)) {
@@ -45,8 +45,8 @@ static inline bool params_writable(const void *to, const char *name)
     return false;
 }
 
-/* Return the reason why the table or the info of a stage, which may be a caller's own,
- * cannot be used; NULL if both can. */
+/** Return the reason why the table or the info of a stage, which may be a caller's own,
+ *  cannot be used; NULL if both can. */
 static inline const char *params_stage_reason(const tryst_stage *stage)
 {
     tryst_stage_ops ops;

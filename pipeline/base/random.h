@@ -7,8 +7,8 @@
 
 #include <stdint.h>
 
-/* splitmix64's increment (2^64 / golden ratio) and finaliser: Steele, Lea and Flood,
- * 2014. */
+/** splitmix64's increment (2^64 / golden ratio) and finaliser: Steele, Lea and Flood,
+ *  2014. */
 #define RANDOM_GOLDEN UINT64_C(0x9e3779b97f4a7c15)
 
 static inline uint64_t random_mix(uint64_t x)
@@ -18,7 +18,7 @@ static inline uint64_t random_mix(uint64_t x)
     return x ^ (x >> 31);
 }
 
-/* Return the stream with the name (seed, a, b). */
+/** Return the stream with the name (seed, a, b). */
 static inline uint64_t random_stream(uint64_t seed, uint64_t a, uint64_t b)
 {
     uint64_t stream = random_mix(seed + RANDOM_GOLDEN);
@@ -26,20 +26,20 @@ static inline uint64_t random_stream(uint64_t seed, uint64_t a, uint64_t b)
     return random_mix(stream + b + RANDOM_GOLDEN);
 }
 
-/* Return number `index` of `stream`: 64 random bits. */
+/** Return number `index` of `stream`: 64 random bits. */
 static inline uint64_t random_at(uint64_t stream, uint64_t index)
 {
     return random_mix(stream + (index + 1) * RANDOM_GOLDEN);
 }
 
-/* Map bits uniformly to [-1, 1). 24 bits are used, so the value is exact in fp32. */
+/** Map bits uniformly to [-1, 1). 24 bits are used, so the value is exact in fp32. */
 static inline float random_signed_unit(uint64_t bits)
 {
     return ((float)(bits >> 40) - 8388608.0f) / 8388608.0f;
 }
 
-/* Map bits uniformly to [0, bound): the high half of a 128-bit product (Lemire, without
- * rejection: the bias is below bound / 2^64). */
+/** Map bits uniformly to [0, bound): the high half of a 128-bit product (Lemire, without
+ *  rejection: the bias is below bound / 2^64). */
 static inline uint64_t random_below(uint64_t bits, uint64_t bound)
 {
     __extension__ typedef unsigned __int128 wide;

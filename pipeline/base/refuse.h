@@ -6,8 +6,8 @@
 
 #include <tryst/types.h>
 
-/* A macro, so that the compiler and clang-tidy see which status a refusal returns.
- * `status` is evaluated twice. */
+/** A macro, so that the compiler and clang-tidy see which status a refusal returns.
+ *  `status` is evaluated twice. */
 #define refuse(status, ...) \
     ((void)tryst_last_error_set((status), __VA_ARGS__), (tryst_status)(status))
 

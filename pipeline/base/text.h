@@ -10,13 +10,13 @@
 #include <stdio.h>
 #include <tryst/types.h>
 
-/* A buffer of this size holds every text: tryst_last_error keeps as many bytes. */
+/** A buffer of this size holds every text: tryst_last_error keeps as many bytes. */
 #define TRYST_PIPELINE_TEXT_MAX 65536
 
 typedef struct text {
     char *data;
     size_t capacity;
-    size_t used; /* characters of all pieces so far, the cut ones included */
+    size_t used; /**< characters of all pieces so far, the cut ones included */
 } text;
 
 static inline text text_begin(char *data, size_t capacity)

@@ -9,17 +9,17 @@
 
 #include "device_kernels.h"
 
-/* Default of timeout_ns, the same as the engine's: longer than any queue of actions
- * takes. */
+/** Default of timeout_ns, the same as the engine's: longer than any queue of actions
+ *  takes. */
 #define DEVICE_TIMEOUT_NS (600ull * 1000 * 1000 * 1000)
 
-/* Wait until both lanes are idle, whether their work succeeded or not. False if one is
- * not idle after the session's timeout_ns (0: DEVICE_TIMEOUT_NS); the session has then
- * failed with TRYST_E_DEADLINE and a sentence with `what`. After such a failure the
- * session is not waited for again. */
+/** Wait until both lanes are idle, whether their work succeeded or not. False if one is
+ *  not idle after the session's timeout_ns (0: DEVICE_TIMEOUT_NS); the session has then
+ *  failed with TRYST_E_DEADLINE and a sentence with `what`. After such a failure the
+ *  session is not waited for again. */
 bool device_session_quiet(device_session *session, const char *what);
 
-/* Wait as device_session_quiet does, and return the session's status. */
+/** Wait as device_session_quiet does, and return the session's status. */
 tryst_status device_session_finish(device_session *session, const char *what);
 
 #endif

@@ -8,18 +8,18 @@
 
 #include "device_kernels.h"
 
-/* Rows of a head's scores that the host's attention holds at one time. */
+/** Rows of a head's scores that the host's attention holds at one time. */
 enum { DEVICE_HOST_SCORE_ROWS = 64 };
 
-/* Return the bytes of a lane's workspace for these: scores and their gradients, in any
- * type. */
+/** Return the bytes of a lane's workspace for these: scores and their gradients, in any
+ *  type. */
 static inline uint64_t device_host_workspace_bytes(int32_t seq)
 {
     const int32_t rows = seq < DEVICE_HOST_SCORE_ROWS ? seq : DEVICE_HOST_SCORE_ROWS;
     return 2 * (uint64_t)rows * (uint64_t)seq * sizeof(double);
 }
 
-/* Open a session of `kernels`: their `open` calls this with their own table. */
+/** Open a session of `kernels`: their `open` calls this with their own table. */
 tryst_status device_host_open(const device_kernels *kernels, int32_t device,
                               tryst_precision precision, device_session **session_p,
                               char *error, size_t error_capacity);

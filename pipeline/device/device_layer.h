@@ -17,31 +17,31 @@
 
 #include <math.h>
 
-/* The offset of every array in a stage's memory, in `saved` and in `kept` is a multiple
- * of this. */
+/** The offset of every array in a stage's memory, in `saved` and in `kept` is a multiple
+ *  of this. */
 #define DEVICE_ALIGN_BYTES 256u
 
-/* Rows of logits in memory at one time, where logits are not kept. */
+/** Rows of logits in memory at one time, where logits are not kept. */
 enum { DEVICE_CHUNK_ROWS = 1024 };
 
 enum {
     LAYER_TENSORS_MAX = 12,
     LAYER_ARRAYS_MAX = 20,
-    LAYER_NAME_MAX = 64 /* longest tensor name, with its terminator */
+    LAYER_NAME_MAX = 64 /**< longest tensor name, with its terminator */
 };
 
-/* One parameter tensor of a layer, in the layer's order. */
+/** One parameter tensor of a layer, in the layer's order. */
 typedef struct layer_tensor {
     const char *name;
     int32_t rank;
     uint64_t shape[2];
-    /* Initial values: uniform in [-bound, bound) if bound > 0, else `constant`. */
+    /** Initial values: uniform in [-bound, bound) if bound > 0, else `constant`. */
     double bound;
     double constant;
 } layer_tensor;
 
-/* The part of a layer's arrays: forward fills `saved`, backward_input fills `kept`, and
- * `scratch` is undefined at the start of every call. */
+/** The part of a layer's arrays: forward fills `saved`, backward_input fills `kept`, and
+ *  `scratch` is undefined at the start of every call. */
 typedef enum layer_part {
     LAYER_SAVED,
     LAYER_KEPT,
@@ -51,15 +51,15 @@ typedef enum layer_part {
 
 typedef struct layer_array {
     layer_part part;
-    bool is_wide; /* false: T */
+    bool is_wide; /**< false: T */
     uint64_t count;
 } layer_array;
 
-/* Hands out aligned runs of one buffer; with a NULL base it only counts. */
+/** Hands out aligned runs of one buffer; with a NULL base it only counts. */
 typedef struct device_carver {
     char *base;
     uint64_t used;
-    uint64_t t_bytes, wide_bytes; /* bytes of an element */
+    uint64_t t_bytes, wide_bytes; /**< bytes of an element */
 } device_carver;
 
 static inline uint64_t device_aligned(uint64_t bytes)
@@ -92,33 +92,34 @@ static inline void *device_carve_wide(device_carver *carver, uint64_t count)
     return device_carve(carver, count * carver->wide_bytes);
 }
 
-/* Data of one call of a layer. Pointers that a call does not need are NULL. */
+/** Data of one call of a layer. Pointers that a call does not need are NULL. */
 typedef struct device_pass {
     const device_kernels *kernels;
     const device_lane *lane;
     const tryst_model *model;
-    /* logits are in `saved`; false: backward computes them again, in chunks of rows */
+    /** Logits are in `saved`; false: backward computes them again, in chunks of rows. */
     bool keeps_logits;
-    const void *weights[LAYER_TENSORS_MAX]; /* T */
-    void *gradients[LAYER_TENSORS_MAX];     /* wide */
+    const void *weights[LAYER_TENSORS_MAX]; /**< T */
+    void *gradients[LAYER_TENSORS_MAX];     /**< wide */
     void *arrays[LAYER_ARRAYS_MAX];
-    const void *input; /* T [rows, hidden]; bytes for the embedding */
+    const void *input; /**< T [rows, hidden]; bytes for the embedding */
     const uint8_t *target;
-    /* T [rows, hidden]; one double for the head; NULL: only `saved` is needed */
+    /** T [rows, hidden]; one double for the head; NULL: only `saved` is needed */
     void *output;
     const void *grad_output;
     void *grad_input;
 } device_pass;
 
-/* Flops of a micro-batch. */
+/** Flops of a micro-batch. */
 typedef struct layer_flops {
     double forward, backward_input, backward_weight;
 } layer_flops;
 
 typedef struct layer_ops {
-    const char *prefix; /* prefix of tensor names; "#" is replaced by the layer's index */
-    /* Fill a zeroed list of LAYER_TENSORS_MAX or LAYER_ARRAYS_MAX; return the number of
-     * items. */
+    /** Prefix of tensor names; "#" is replaced by the layer's index. */
+    const char *prefix;
+    /** Fill a zeroed list of LAYER_TENSORS_MAX or LAYER_ARRAYS_MAX; return the number of
+     *  items. */
     int32_t (*tensors)(const tryst_model *model, layer_tensor *tensors);
     int32_t (*arrays)(const tryst_model *model, bool keeps_logits, layer_array *arrays);
     void (*forward)(const device_pass *pass);
@@ -127,40 +128,40 @@ typedef struct layer_ops {
     layer_flops (*flops)(const tryst_model *model);
 } layer_ops;
 
-/* The registry: one row per kind of layer. */
+/** The registry: one row per kind of layer. */
 extern const layer_ops layer_embedding; /* device_ends.c */
 extern const layer_ops layer_head;      /* device_ends.c */
 extern const layer_ops layer_gpt;       /* device_gpt.c */
 extern const layer_ops layer_mlp;       /* device_mlp.c */
 
-/* Return the layer at `index` of a resolved model: -1 is the embedding, `layers` the
- * head. */
+/** Return the layer at `index` of a resolved model: -1 is the embedding, `layers` the
+ *  head. */
 const layer_ops *layer_at(const tryst_model *model, int32_t index);
 
-/* Describe `tensor` of the layer at `index` for the public visits: without value and
- * gradient, of dtype F32. Its name ("blocks.3.norm1.weight") is written to `name`. */
+/** Describe `tensor` of the layer at `index` for the public visits: without value and
+ *  gradient, of dtype F32. Its name ("blocks.3.norm1.weight") is written to `name`. */
 tryst_parameter layer_parameter(const layer_ops *ops, int32_t index,
                                 const layer_tensor *tensor, char name[LAYER_NAME_MAX]);
 
-/* Return the elements of a tensor. */
+/** Return the elements of a tensor. */
 static inline uint64_t layer_tensor_count(const layer_tensor *tensor)
 {
     return tensor->shape[0] * (tensor->rank == 2 ? tensor->shape[1] : 1);
 }
 
-/* Return the positions in a micro-batch: the rows of every activation matrix. */
+/** Return the positions in a micro-batch: the rows of every activation matrix. */
 static inline int32_t layer_rows(const tryst_model *model)
 {
     return model->microbatch_size * model->seq;
 }
 
-/* Return the elements of an activation between two layers. */
+/** Return the elements of an activation between two layers. */
 static inline uint64_t layer_activation_count(const tryst_model *model)
 {
     return (uint64_t)layer_rows(model) * (uint64_t)model->hidden;
 }
 
-/* Describe a weight matrix [out, in], uniform in ±scale/√in. */
+/** Describe a weight matrix [out, in], uniform in ±scale/√in. */
 static inline layer_tensor layer_matrix(const char *name, int32_t out, int32_t in,
                                         double scale)
 {
@@ -170,7 +171,7 @@ static inline layer_tensor layer_matrix(const char *name, int32_t out, int32_t i
                           .bound = scale / sqrt((double)in)};
 }
 
-/* Describe a vector [width] of one value. */
+/** Describe a vector [width] of one value. */
 static inline layer_tensor layer_vector(const char *name, int32_t width, double constant)
 {
     return (layer_tensor){
@@ -204,16 +205,16 @@ static inline layer_array layer_scratch_wide(uint64_t count)
 
 /* ---- products of layers ------------------------------------------------------------ */
 
-/* y [rows, out] = x · weightᵀ + bias + add; bias and add may be NULL. With `before`, that
- * array receives this sum and y = gelu(before); `add` is NULL then. */
+/** y [rows, out] = x · weightᵀ + bias + add; bias and add may be NULL. With `before`,
+ *  that array receives this sum and y = gelu(before); `add` is NULL then. */
 void device_linear_forward(const device_pass *pass, int32_t in, int32_t out,
                            const void *x, const void *weight, const void *bias,
                            const void *add, void *before, void *y);
-/* dx = dy · weight; with `before`, times gelu'(before). */
+/** dx = dy · weight; with `before`, times gelu'(before). */
 void device_linear_backward_input(const device_pass *pass, int32_t in, int32_t out,
                                   const void *dy, const void *weight, void *before,
                                   void *dx);
-/* dweight += dyᵀ · x, dbias += column sums of dy (NULL: no bias) */
+/** dweight += dyᵀ · x, dbias += column sums of dy (NULL: no bias) */
 void device_linear_backward_weight(const device_pass *pass, int32_t in, int32_t out,
                                    const void *x, const void *dy, void *dweight,
                                    void *dbias);

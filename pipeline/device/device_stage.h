@@ -5,12 +5,12 @@
 
 #include "device_layout.h"
 
-/* Limit of the marks of backward_input's ends (device_stage.c). */
+/** Limit of the marks of backward_input's ends (device_stage.c). */
 enum { DEVICE_MARKS_MAX = 64 };
 
-/* The event recorded at the end of the backward_input that belongs to `kept`. */
+/** The event recorded at the end of the backward_input that belongs to `kept`. */
 typedef struct device_mark {
-    const void *kept; /* NULL: free */
+    const void *kept; /**< NULL: free */
     void *event;
 } device_mark;
 
@@ -20,29 +20,30 @@ typedef struct device_stage {
     optimizer_state optimizer;
     const device_kernels *kernels;
     device_session *session;
-    char *memory; /* the one allocation */
+    char *memory; /**< the one allocation */
     uint64_t newest;
     device_mark marks[DEVICE_MARKS_MAX];
     uint32_t marks_next;
-    void *accumulated;        /* event: the last call that touched gradients or weights */
-    int32_t accumulated_lane; /* lane of that call */
-    void *mirror; /* host copies of one tensor and its gradient; NULL in host memory */
+    /** Event: the last call that touched gradients or weights. */
+    void *accumulated;
+    int32_t accumulated_lane; /**< lane of that call */
+    void *mirror; /**< host copies of one tensor and its gradient; NULL in host memory */
 } device_stage;
 
 extern const tryst_stage_ops device_stage_ops; /* device_stage.c */
 
-/* Open the stage for `layers` of a resolved byte model over `kernels`, as
- * tryst_stage_open does. All arguments but params->optimizer are resolved and checked.
- * (device_open.c) */
+/** Open the stage for `layers` of a resolved byte model over `kernels`, as
+ *  tryst_stage_open does. All arguments but params->optimizer are resolved and checked.
+ *  (device_open.c) */
 tryst_status device_stage_open(const tryst_model *model, tryst_layers layers,
                                const tryst_stage_params *params,
                                const device_kernels *kernels, tryst_stage **stage_p);
 
-/* Close a stage, also one that was opened in part. (device_open.c) */
+/** Close a stage, also one that was opened in part. (device_open.c) */
 void device_stage_close(tryst_stage *base);
 
-/* Return an arena: of the master weights in `slot`, of the weights that products read at
- * `version`, of the gradients, of a moment. */
+/** Return an arena: of the master weights in `slot`, of the weights that products read at
+ *  `version`, of the gradients, of a moment. */
 static inline void *device_stage_wide(const device_stage *stage, uint64_t place,
                                       uint64_t slot)
 {

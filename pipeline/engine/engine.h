@@ -17,7 +17,7 @@
 
 #define ENGINE_ERROR_MAX 1024
 
-/* The buffers of one micro-batch at one stage of this rank. Each pointer is one use. */
+/** The buffers of one micro-batch at one stage of this rank. Each pointer is one use. */
 typedef struct engine_cell {
     buffer *input;
     buffer *target;
@@ -26,31 +26,31 @@ typedef struct engine_cell {
     buffer *grad_output;
 } engine_cell;
 
-/* An item that is sent to or received from another rank. All members up to `event` are
- * fixed at open. */
+/** An item that is sent to or received from another rank. All members up to `event` are
+ *  fixed at open. */
 typedef struct engine_transfer {
     program_item item;
     int peer;
-    size_t action; /* index of the action that makes or needs the item */
+    size_t action; /**< index of the action that makes or needs the item */
     tryst_key *key;
     tryst_dtype dtype;
     uint64_t count;
-    /* device: event that a send's bytes are there, or a receive's have arrived; NULL on
-     * the host */
+    /** device: event that a send's bytes are there, or a receive's have arrived; NULL on
+     *  the host */
     void *event;
     buffer *memory;
-    tryst_op *op; /* NULL: not posted, or ended */
+    tryst_op *op; /**< NULL: not posted, or ended */
     uint64_t begin_ns;
-    bool ended; /* its end was seen and its span written */
+    bool ended; /**< its end was seen and its span written */
 } engine_transfer;
 
-/* One open scope. Two are enough: the sends of step k may end while step k + 1 runs. */
+/** One open scope. Two are enough: the sends of step k may end while step k + 1 runs. */
 typedef struct engine_frame {
-    tryst_step *step; /* NULL: closed */
+    tryst_step *step; /**< NULL: closed */
     uint64_t id;
-    engine_transfer *sends; /* in program order */
+    engine_transfer *sends; /**< in program order */
     size_t posted_count;
-    size_t first_open; /* all sends before this index have ended */
+    size_t first_open; /**< all sends before this index have ended */
 } engine_frame;
 
 struct tryst_engine {
@@ -59,21 +59,22 @@ struct tryst_engine {
     const program_list *list;
     int stages_count;
     int microbatches_count;
-    tryst_stage **stages;      /* [stages]; NULL on other ranks */
-    int *owners;               /* [stages]: rank */
-    uint64_t *versions;        /* [stages]: newest version when the step began */
-    int32_t *pending;          /* [stages]: gradients since the last update */
-    engine_cell *cells;        /* [stages × micro-batches] */
-    double *losses;            /* [micro-batches], on the rank of the last stage */
-    engine_transfer *receives; /* in program order */
+    tryst_stage **stages;      /**< [stages]; NULL on other ranks */
+    int *owners;               /**< [stages]: rank */
+    uint64_t *versions;        /**< [stages]: newest version when the step began */
+    int32_t *pending;          /**< [stages]: gradients since the last update */
+    engine_cell *cells;        /**< [stages × micro-batches] */
+    double *losses;            /**< [micro-batches], on the rank of the last stage */
+    engine_transfer *receives; /**< in program order */
     size_t receives_count;
     size_t receives_posted;
     size_t receives_taken;
-    size_t receives_open; /* all receives before this index have ended */
-    size_t fed_count; /* the forwards among the first fed_count actions have their data */
+    size_t receives_open; /**< all receives before this index have ended */
+    /** The forwards among the first fed_count actions have their data. */
+    size_t fed_count;
     size_t sends_count;
     engine_frame frames[2];
-    engine_frame *frame; /* the current one */
+    engine_frame *frame; /**< the current one */
     uint64_t steps_done;
     uint64_t step_begin_ns;
     buffer_pool pool;
@@ -84,10 +85,10 @@ struct tryst_engine {
     tryst_engine_stats stats;
     tryst_status failed;
     bool aborted_ahead;
-    /* some operations could not be ended: memory for transfers is never freed */
+    /** Some operations could not be ended: memory for transfers is never freed. */
     bool unquiet;
     char error[ENGINE_ERROR_MAX];
-    /* the sentence of the rank that aborted this one; "": none did */
+    /** The sentence of the rank that aborted this one; "": none did. */
     char cause[ENGINE_ERROR_MAX];
 };
 
@@ -97,7 +98,7 @@ static inline engine_cell *engine_cell_of(tryst_engine *engine, int stage, int m
                           (size_t)microbatch];
 }
 
-/* Record the first failure; return `status`. A sentence that is too long is cut. */
+/** Record the first failure; return `status`. A sentence that is too long is cut. */
 TRYST_PRINTF(3, 4)
 tryst_status engine_fail(tryst_engine *engine, tryst_status status, const char *format,
                          ...);

@@ -27,25 +27,26 @@
 
 #include "engine_buffer.h"
 
-/* Actions in the device's queues beyond the current one: enough to hide the host's cost
- * of a call, few enough that a failure stops soon. */
+/** Actions in the device's queues beyond the current one: enough to hide the host's cost
+ *  of a call, few enough that a failure stops soon. */
 #define ENGINE_DEVICE_AHEAD 3
-/* Limit of the events that one action waits for: those of input, target, saved, kept,
- * output gradient, and of the buffer that it makes. */
+/** Limit of the events that one action waits for: those of input, target, saved, kept,
+ *  output gradient, and of the buffer that it makes. */
 #define ENGINE_DEVICE_WAITS 8
 
 struct tryst_engine;
 
-/* The events and times of one action. */
+/** The events and times of one action. */
 typedef struct engine_moment {
-    void *done; /* event: the action no longer uses any buffer */
-    void *fed;  /* event: the action's data are there; NULL if it takes none */
-    /* Pinned host memory from which the data are copied to the device. */
+    void *done; /**< event: the action no longer uses any buffer */
+    void *fed;  /**< event: the action's data are there; NULL if it takes none */
+    /** Pinned host memory from which the data are copied to the device. */
     void *pinned_input;
     void *pinned_target;
-    /* the later of the times when the action was queued and when its receives arrived */
+    /** The later of the times when the action was queued and when its receives
+     *  arrived. */
     uint64_t begin_ns;
-    uint64_t cpu_ns; /* host time spent on queueing */
+    uint64_t cpu_ns; /**< host time spent on queueing */
 } engine_moment;
 
 typedef struct engine_device {
@@ -53,54 +54,54 @@ typedef struct engine_device {
     tryst_memory_kind memory;
     int32_t ordinal;
     tryst_device *handle;
-    void *gate;             /* stream that waits for operations */
-    void *feeder;           /* stream that copies data */
-    void *idle[2];          /* events recorded at the ends of gate and feeder */
-    engine_moment *moments; /* [actions] */
+    void *gate;             /**< stream that waits for operations */
+    void *feeder;           /**< stream that copies data */
+    void *idle[2];          /**< events recorded at the ends of gate and feeder */
+    engine_moment *moments; /**< [actions] */
     size_t queued;
     size_t passed;
-    uint64_t passed_ns; /* when the last action was seen to pass */
-    void *pinned;       /* data of all moments, then the losses */
+    uint64_t passed_ns; /**< when the last action was seen to pass */
+    void *pinned;       /**< data of all moments, then the losses */
     size_t pinned_bytes;
-    void *waits[ENGINE_DEVICE_WAITS]; /* events that the next queued action waits for */
+    void *waits[ENGINE_DEVICE_WAITS]; /**< events that the next queued action waits for */
     int32_t waits_count;
 } engine_device;
 
-/* Open the device of the engine's stages: find it, open streams, events and pinned
- * memory. Moves engine->losses to pinned memory. */
+/** Open the device of the engine's stages: find it, open streams, events and pinned
+ *  memory. Moves engine->losses to pinned memory. */
 tryst_status engine_device_open(struct tryst_engine *engine);
-/* Wait until no work is left on the device, failed or not. False if some is left after
- * `timeout_ns`. No operation may hold the device up. */
+/** Wait until no work is left on the device, failed or not. False if some is left after
+ *  `timeout_ns`. No operation may hold the device up. */
 bool engine_device_stop(struct tryst_engine *engine, uint64_t timeout_ns);
-/* Free everything after the device has stopped; if it has not (engine->unquiet), leave
- * all to the device. */
+/** Free everything after the device has stopped; if it has not (engine->unquiet), leave
+ *  all to the device. */
 void engine_device_close(struct tryst_engine *engine);
 
-/* Wait until the queues have room for one more action. */
+/** Wait until the queues have room for one more action. */
 tryst_status engine_device_room(struct tryst_engine *engine);
-/* Wait until the device has done all queued actions, and forget all events. */
+/** Wait until the device has done all queued actions, and forget all events. */
 tryst_status engine_device_drain(struct tryst_engine *engine);
 
-/* Let the device, not the host, wait for the content of `memory`, which arrives with
- * `op`. `arrived` is the transfer's event. */
+/** Let the device, not the host, wait for the content of `memory`, which arrives with
+ *  `op`. `arrived` is the transfer's event. */
 tryst_status engine_device_gate(struct tryst_engine *engine, tryst_op *op, void *arrived,
                                 buffer *memory);
-/* Copy the moment's pinned data to `input` and `target` (either may be NULL). */
+/** Copy the moment's pinned data to `input` and `target` (either may be NULL). */
 tryst_status engine_device_feed(struct tryst_engine *engine, size_t index, buffer *input,
                                 buffer *target);
 
-/* Add `memory` to the buffers of action `index`, which is not queued yet: the action
- * waits for the buffer's user before, and the next user waits for the action. NULL is
- * allowed. */
+/** Add `memory` to the buffers of action `index`, which is not queued yet: the action
+ *  waits for the buffer's user before, and the next user waits for the action. NULL is
+ *  allowed. */
 void engine_device_use(struct tryst_engine *engine, size_t index, buffer *memory);
-/* Put the events of action `index` into `work`; `ready` is the event of the send that
- * takes its output. */
+/** Put the events of action `index` into `work`; `ready` is the event of the send that
+ *  takes its output. */
 void engine_device_work(struct tryst_engine *engine, size_t index, void *ready,
                         tryst_stage_work *work);
-/* Record that the action was queued at `begin_ns`, which took `cpu_ns` of the host. */
+/** Record that the action was queued at `begin_ns`, which took `cpu_ns` of the host. */
 void engine_device_queued(struct tryst_engine *engine, size_t index, uint64_t begin_ns,
                           uint64_t cpu_ns);
-/* Record that a receive of action `index` arrived at `now_ns`. */
+/** Record that a receive of action `index` arrived at `now_ns`. */
 void engine_device_came(struct tryst_engine *engine, size_t index, uint64_t now_ns);
 
 #endif

@@ -7,7 +7,7 @@
 
 extern const device_kernels device_kernels_host;
 
-/* The only precision of the row: F32; F64 in a test that compiles it so. */
+/** The only precision of the row: F32; F64 in a test that compiles it so. */
 extern const tryst_precision host_precision;
 
 #endif

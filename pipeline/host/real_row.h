@@ -6,8 +6,8 @@
 
 #include "real_exp.h"
 
-/* 16 floats are one AVX-512 register or four SSE ones. Never change it: it decides the
- * order of sums. */
+/** 16 floats are one AVX-512 register or four SSE ones. Never change it: it decides the
+ *  order of sums. */
 enum { LANES = 16 };
 
 static inline real lanes_sum(const real *lanes)
@@ -53,7 +53,7 @@ static inline real row_dot(int count, const real *x, const real *y)
     return lanes_sum(lanes);
 }
 
-/* Sum of (x − mean)². */
+/** Sum of (x − mean)². */
 static inline real row_deviation(int count, const real *x, real mean)
 {
     real lanes[LANES] = {0};
@@ -93,7 +93,7 @@ static inline real row_max(int count, const real *x)
     return max;
 }
 
-/* Sum of exp(x − shift). */
+/** Sum of exp(x − shift). */
 static inline real row_exp_sum(int count, real shift, const real *x)
 {
     real lanes[LANES] = {0};
@@ -109,7 +109,7 @@ static inline real row_exp_sum(int count, real shift, const real *x)
     return lanes_sum(lanes);
 }
 
-/* x = exp(scale · x − shift), in place. */
+/** x = exp(scale · x − shift), in place. */
 static inline void row_exp(int count, real scale, real shift, real *x)
 {
     for (int i = 0; i < count; i++) {

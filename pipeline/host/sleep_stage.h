@@ -5,8 +5,8 @@
 
 #include <tryst/stage.h>
 
-/* Open a stage as tryst_stage_open does, for a resolved model of kind
- * TRYST_MODEL_SLEEP. */
+/** Open a stage as tryst_stage_open does, for a resolved model of kind
+ *  TRYST_MODEL_SLEEP. */
 tryst_status sleep_stage_open(const tryst_model *model, tryst_layers layers,
                               const tryst_stage_params *params, tryst_stage **stage_p);
 

@@ -6,10 +6,10 @@
 #include "pipeline/base/text.h"
 #include "program.h"
 
-/* A grid of more columns is unreadable. */
+/** A grid of more columns is unreadable. */
 #define PROGRAM_GRID_RANKS_MAX 64
 
-/* One action of a rank's list; rank -1: no place. */
+/** One action of a rank's list; rank -1: no place. */
 typedef struct program_place {
     int rank;
     size_t position;

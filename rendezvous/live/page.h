@@ -51,7 +51,7 @@ struct live {
     char *page; /**< the header's address, to count in bytes */
     size_t page_bytes;
     int fd;
-    /* The last thread and its id; a copy in a forked child is useless. */
+    /** The last thread and its id; a copy in a forked child is useless. */
     int32_t tid;
     pthread_t thread;
 };
@@ -59,7 +59,7 @@ struct live {
 /** Write a key that differs from the one that the place held before. */
 void live_key_put(live_word *record, const tryst_key *key);
 
-/* release: pairs with a reader's acquires; page.c has the argument. */
+/** release: pairs with a reader's acquires; page.c has the argument. */
 static inline void live_put(live_word *word, uint64_t value)
 {
     atomic_store_explicit(word, value, memory_order_release);

@@ -61,7 +61,7 @@ static const char *incarnation_parse(tryst_view part, uint64_t *value_p, size_t 
     return NULL;
 }
 
-/** Cut at ';' into exactly five parts. */
+/* Cut at ';' into exactly five parts. */
 static tryst_status key_split(const char *key, size_t bytes, tryst_view parts[KEY_PARTS],
                               tryst_key_error *error_p)
 {

@@ -54,7 +54,7 @@ static tryst_key *key_find(const struct keys *keys, const char *string, size_t b
     return NULL;
 }
 
-/** Store a reference in the oldest place. */
+/* Store a reference in the oldest place. */
 static void key_keep(struct keys *keys, tryst_key *key)
 {
     if (!keys->places)

@@ -30,8 +30,8 @@ void names_in_close(struct names_in *names)
     names->places = NULL;
 }
 
-/** Move the names to the large table. Out of memory: the newest NAMES_FIRST names stay
- *  valid. */
+/* Move the names to the large table. Out of memory: the newest NAMES_FIRST names stay
+ * valid. */
 static void names_in_grow(struct names_in *names)
 {
     struct name *places = mem_zalloc_array(NAMES_MAX, sizeof *places);

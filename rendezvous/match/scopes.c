@@ -17,7 +17,7 @@
 
 /* ---- memory ------------------------------------------------------------------------ */
 
-/** Take the memory of a freed scope; NULL: none is spare. */
+/* Take the memory of a freed scope; NULL: none is spare. */
 static struct scope *spare_scope_get(struct scopes *scopes)
 {
     for (int i = 0; i < SCOPES_SPARE; i++) {
@@ -32,7 +32,7 @@ static struct scope *spare_scope_get(struct scopes *scopes)
     return NULL;
 }
 
-/** Keep the memory of a scope for a later one. False: all places are taken. */
+/* Keep the memory of a scope for a later one. False: all places are taken. */
 static bool spare_scope_put(struct scopes *scopes, struct scope *scope)
 {
     for (int i = 0; i < SCOPES_SPARE; i++) {

@@ -24,8 +24,8 @@ enum scope_state { SCOPE_EARLY, SCOPE_OPEN, SCOPE_CLOSING };
 enum { SCOPES_SPARE = 16 };
 
 struct scope {
-    /* These fields are kept while the scope is spare: a step that repeats another
-     * allocates nothing. */
+    /** These fields are kept while the scope is spare: a step that repeats another
+     *  allocates nothing. */
     struct hash_table entries; /**< by key (table.h) */
     /** Bit per rank: the rank has sent ASK for this step; NULL: not allocated. */
     uint64_t *askers;
@@ -39,7 +39,7 @@ struct scope {
     uint64_t id;
     uint8_t state;
 
-    /* The fields below belong to the layers above match/. */
+    /** The fields below belong to the layers above match/. */
     tryst_step *step;   /**< NULL while early, and again once closed */
     struct list ops;    /**< unfinished operations, oldest first */
     struct list warned; /**< unfinished operations that the log has warned about */
@@ -48,7 +48,7 @@ struct scope {
     bool has_askers;    /**< `askers` is valid */
     /** Early: rank of the peer with this abort in its in.early_aborts; -1: none. */
     int32_t aborted_by;
-    /* Why the step was aborted; status TRYST_OK: not aborted. */
+    /** Why the step was aborted; status TRYST_OK: not aborted. */
     int32_t abort_status;
     int32_t abort_rank;
     uint64_t abort_time_ns;

@@ -68,7 +68,7 @@ struct entry *entry_hashed(struct scope *scope, uint64_t hash, int32_t src_rank)
     return NULL;
 }
 
-/** Make the entry of a key that has none. NULL: no memory. */
+/* Make the entry of a key that has none. NULL: no memory. */
 static struct entry *entry_open(struct scope *scope, tryst_key *key)
 {
     struct entry *entry = pool_get(scope->scopes->entries);

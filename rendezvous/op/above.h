@@ -20,8 +20,8 @@ struct above {
     void *arg;
     /** Do a bounded part of the work that hooks and submissions have marked. Each pass
      *  calls it between the rails and the dispatch. Work that a submission marks outside
-     *  of a pass waits for the next pass, which rdv->ran_inline requests. Returns the number
-     *  of runs that advanced; above zero while work is left. */
+     *  of a pass waits for the next pass, which rdv->ran_inline requests. Returns the
+     *  number of runs that advanced; above zero while work is left. */
     int (*run)(void *arg);
     /** False while `run` has no work, so that passes skip the call. NULL: each pass calls
      *  `run`. */
@@ -32,7 +32,8 @@ struct above {
      *  Called inside walks of the step's operations, so the hook only marks; the
      *  operation ends in `run`. */
     void (*fail)(void *arg, tryst_op *op, struct cause cause, const char *text);
-    /** Raise an operation of kind OP_COLL in all queues: `rank` of core/memory/urgency.h. */
+    /** Raise an operation of kind OP_COLL in all queues: `rank` of
+     *  core/memory/urgency.h. */
     void (*raise)(void *arg, tryst_op *op, uint64_t rank);
     /** Describe a collective for the text of a mismatch. A shape from a peer may hold any
      *  values. */

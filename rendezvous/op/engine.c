@@ -32,9 +32,9 @@ void engine_orphan_gone(struct rendezvous *rdv)
 
 /* ---- ids --------------------------------------------------------------------------- */
 
-/** Find the free ids from id_next on, which is at a live run or at the end: set
- *  ids_clear_end to the next live run, or move id_next behind the run. Live runs are met
- *  only after a wrap. */
+/* Find the free ids from id_next on, which is at a live run or at the end: set
+ * ids_clear_end to the next live run, or move id_next behind the run. Live runs are met
+ * only after a wrap. */
 static void ids_search(struct rendezvous *rdv, uint64_t n)
 {
     uint64_t begin = rdv->id_mask + 1;

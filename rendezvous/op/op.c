@@ -23,8 +23,8 @@
 static _Thread_local const tryst_op *op_in_callback
     __attribute__((tls_model("initial-exec")));
 
-/** Zero all fields from `kind` on. Cut into pieces small enough for plain stores: for
- *  larger ones the compiler takes a string instruction, which processors start slowly. */
+/* Zero all fields from `kind` on. Cut into pieces small enough for plain stores: for
+ * larger ones the compiler takes a string instruction, which processors start slowly. */
 static inline void op_clear(tryst_op *op)
 {
     enum { CLEARED = sizeof *op - offsetof(tryst_op, kind), PIECE = 64 };
@@ -122,7 +122,8 @@ void op_trace_flow(const tryst_op *op, uint64_t at_ns)
     bool send = op->kind == OP_SEND;
     uint64_t id = op->key->hash ^ (op->queued.seq + 1) * 0x9e3779b97f4a7c15ull ^
                   (op->step_id + 1) * 0xbf58476d1ce4e5b9ull;
-    /* Arrows join spans, so each end draws its own span, independent of the engine's caller. */
+    /* Arrows join spans, so each end draws its own span, independent of the engine's
+     * caller. */
     trace_span(trace, send ? "leaves" : "arrives", &labels, at_ns,
                trace_now_ns(trace) + 1, op->bytes,
                (uint64_t)op->rdv->op_events->peer_rank(op), op->step_id);
@@ -143,7 +144,7 @@ void op_trace_slice(const tryst_op *op, uint32_t index)
                       (uint64_t)(uintptr_t)trace_text(trace, op->key->string));
 }
 
-/** Trace the operation as its user sees it: from submission to completion. */
+/* Trace the operation as its user sees it: from submission to completion. */
 static void op_trace_life(const tryst_op *op)
 {
     static const struct trace_labels labels = {.arg = {"bytes", "peer", "key"},
@@ -159,7 +160,7 @@ static void op_trace_life(const tryst_op *op)
 
 /* ---- completion -------------------------------------------------------------------- */
 
-/** Do the rare parts of op_report: failures, flows, the trace. */
+/* Do the rare parts of op_report: failures, flows, the trace. */
 __attribute__((noinline)) static void op_report_details(tryst_op *op, const char *text)
 {
     struct rendezvous_counters *counters = &op->rdv->counters;

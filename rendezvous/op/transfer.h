@@ -55,7 +55,7 @@ struct path {
     uint64_t rates[PATH_RATES];
     uint32_t rates_next;
     uint32_t flat_rounds; /**< rounds since bytes_per_s grew by a quarter */
-    /* The current round: a slice from its start to its DONE. */
+    /** The current round: a slice from its start to its DONE. */
     uint64_t round_ns;      /**< the start of the round; 0: no round */
     uint64_t last_round_ns; /**< the start of the newest round, ended or not */
     /** The time since the newest round began, when this one began with bytes in flight;
@@ -64,8 +64,8 @@ struct path {
     uint64_t round_started, round_returned, round_probe_bytes;
     bool limited, sample_invalid;
     bool draining; /**< no slice starts until nothing is in flight */
-    /* Of a paced lane: its rate (0: not paced) and the round trip that its window covers
-     * (0: unknown). */
+    /** Of a paced lane: its rate (0: not paced) and the round trip that its window covers
+     *  (0: unknown). */
     uint64_t pace_bytes_per_s, pace_trip_ns;
 };
 
@@ -191,8 +191,8 @@ struct dispatch_ops {
      *  set to transfer->next. In the second case nothing further starts, and `remove`
      *  follows. */
     void (*posted)(void *arg, struct transfer *transfer);
-    /** Raise the transfer to `rank` of core/memory/urgency.h, for either end; a less urgent rank
-     *  changes nothing. */
+    /** Raise the transfer to `rank` of core/memory/urgency.h, for either end; a less
+     *  urgent rank changes nothing. */
     void (*raise)(void *arg, struct transfer *transfer, uint64_t rank);
     /** Release the window of `bytes` of the transfer, which have arrived. */
     void (*credit)(void *arg, struct transfer *transfer, uint64_t bytes);

@@ -47,8 +47,8 @@ static const struct abort_note *note_find(const struct rendezvous *rdv, uint64_t
     return NULL;
 }
 
-/** Return the place for a note of `step`: the note that the step has, a free place, or
- *  the note of the oldest step. NULL: all notes are of newer steps. */
+/* Return the place for a note of `step`: the note that the step has, a free place, or
+ * the note of the oldest step. NULL: all notes are of newer steps. */
 static struct abort_note *note_place(struct rendezvous *rdv, uint64_t step)
 {
     struct abort_note *oldest = &rdv->aborts[0];
@@ -64,7 +64,7 @@ static struct abort_note *note_place(struct rendezvous *rdv, uint64_t step)
     return oldest->step < step ? oldest : NULL;
 }
 
-/** Keep the note; true if its cause is new and there was a place for it. */
+/* Keep the note; true if its cause is new and there was a place for it. */
 static bool note_keep(struct rendezvous *rdv, const struct abort_note *note)
 {
     const struct abort_note *known = note_find(rdv, note->step);
@@ -149,8 +149,8 @@ static void note_broadcast(struct rendezvous *rdv, const struct abort_note *note
     }
 }
 
-/** Forward the abort of a step that is closed here along the control tree, where
- *  the step may still be open. */
+/* Forward the abort of a step that is closed here along the control tree, where
+ * the step may still be open. */
 static void pass_on(struct rendezvous *rdv, const struct abort_note *note,
                     const struct peer *from)
 {
@@ -167,7 +167,7 @@ static void pass_on(struct rendezvous *rdv, const struct abort_note *note,
 
 /* ---- a step is aborted ------------------------------------------------------------- */
 
-/** Abort the scope; true if this cause is new. */
+/* Abort the scope; true if this cause is new. */
 static bool scope_abort(struct rendezvous *rdv, struct scope *scope,
                         const struct abort_note *cause)
 {
@@ -190,9 +190,9 @@ void abort_note_apply(struct rendezvous *rdv, struct scope *scope)
         (void)scope_abort(rdv, scope, note);
 }
 
-/** Return the scope to abort. For a step that is not open here an early
- *  scope is made, at most EARLY_ABORTS_MAX for each peer. NULL: the step is
- *  closed here, or memory is short. */
+/* Return the scope to abort. For a step that is not open here an early
+ * scope is made, at most EARLY_ABORTS_MAX for each peer. NULL: the step is
+ * closed here, or memory is short. */
 static struct scope *abort_scope(struct rendezvous *rdv, uint64_t step, struct peer *from)
 {
     struct scope *scope = scope_find(&rdv->scopes, step);

@@ -18,13 +18,13 @@
 #include "rendezvous/op/engine.h"
 #include "tree.h"
 
-/** Refused connections are logged once in this time, with their number. */
+/* Refused connections are logged once in this time, with their number. */
 #define REFUSED_LOG_NS (10 * NS_PER_S)
 
 static const struct link_events hello_events;
 
-/** An accepted link before its HELLO, or a duplicate link, which may still bring
- *  LEAVE. */
+/* An accepted link before its HELLO, or a duplicate link, which may still bring
+ * LEAVE. */
 struct hello_link {
     struct list_node node;
     struct rendezvous *rdv;
@@ -38,8 +38,8 @@ static void hello_link_free(struct hello_link *hello)
     mem_free(hello);
 }
 
-/** Keep reading a duplicate link: the peer closes it, but may
- *  leave before it reads DUPLICATE. */
+/* Keep reading a duplicate link: the peer closes it, but may
+ * leave before it reads DUPLICATE. */
 static void link_linger(struct peer *peer, struct link *link)
 {
     struct rendezvous *rdv = peer->rdv;
@@ -60,8 +60,8 @@ static void link_linger(struct peer *peer, struct link *link)
     link_events_set(link, &hello_events, hello);
 }
 
-/** Send the reason to a living peer that was given up here. HELLO
- *  comes first, as on each link. */
+/* Send the reason to a living peer that was given up here. HELLO
+ * comes first, as on each link. */
 static void link_give_up(struct peer *peer, struct link *link)
 {
     const char *text = peer->liveness.gone_text;
@@ -70,8 +70,8 @@ static void link_give_up(struct peer *peer, struct link *link)
     link_close(link);
 }
 
-/** Answer a peer that may not have read this rank's LEAVE: HELLO, LEAVE, then close. The
- *  peer reads them in this order. */
+/* Answer a peer that may not have read this rank's LEAVE: HELLO, LEAVE, then close. The
+ * peer reads them in this order. */
 static void link_farewell(struct peer *peer, struct link *link)
 {
     static const struct link_heartbeat nothing;
@@ -80,7 +80,7 @@ static void link_farewell(struct peer *peer, struct link *link)
     link_close(link);
 }
 
-/** Take an accepted link as the peer's, unless this rank's own connection stays. */
+/* Take an accepted link as the peer's, unless this rank's own connection stays. */
 static void link_adopt(struct peer *peer, struct link *link)
 {
     int32_t rank = peer->rdv->group->roster.rank;
@@ -111,7 +111,7 @@ static void link_adopt(struct peer *peer, struct link *link)
     peer_link_up(peer);
 }
 
-/** Count and log a connection that is not a peer's. */
+/* Count and log a connection that is not a peer's. */
 static void refused_note(struct rendezvous *rdv, const struct link *link,
                          const char *what)
 {

@@ -27,14 +27,14 @@
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/peer.h"
 
-/** Number of messages that are answered at once; after them the
- *  messages of the ticks suffice. */
+/* Number of messages that are answered at once; after them the
+ * messages of the ticks suffice. */
 enum { PROMPT_ANSWERS = 16 };
-/** Clocks of two machines drift apart by at most 100 in a million, usually by far
- *  less. */
+/* Clocks of two machines drift apart by at most 100 in a million, usually by far
+ * less. */
 #define DRIFT(ns) ((int64_t)((ns) / 10000))
-/** Largest offset that is accepted (73 years): sums of values from peers stay in
- *  range. */
+/* Largest offset that is accepted (73 years): sums of values from peers stay in
+ * range. */
 #define OFFSET_MAX (INT64_MAX / 4)
 
 static uint64_t clock_id(int64_t skew_ns)
@@ -54,7 +54,7 @@ static uint64_t clock_id(int64_t skew_ns)
     return got > 0 ? hash_bytes(&clock, sizeof clock) : 0;
 }
 
-/** Return the time in which this rank's traces are written. */
+/* Return the time in which this rank's traces are written. */
 static uint64_t now_ns(const struct rendezvous *rdv)
 {
     return trace_now_ns(rdv->trace) + (uint64_t)rdv->clock_skew_ns;
@@ -81,7 +81,7 @@ void peer_clock_send(struct peer *peer)
 
 /* ---- read -------------------------------------------------------------------------- */
 
-/** Narrow the bounds: `at_least` <= offset <= `at_most`, as of now. */
+/* Narrow the bounds: `at_least` <= offset <= `at_most`, as of now. */
 static void bounds_update(struct peer_clock *clock, uint64_t now, int64_t at_least,
                           int64_t at_most)
 {
@@ -102,8 +102,8 @@ static void bounds_update(struct peer_clock *clock, uint64_t now, int64_t at_lea
     }
 }
 
-/** Take rank 0's time from a lower peer if the error is smaller than that of the present
- *  one, or the present one came from this peer. */
+/* Take rank 0's time from a lower peer if the error is smaller than that of the present
+ * one, or the present one came from this peer. */
 static void root_clock_update(struct peer *peer, const struct link_clock *read)
 {
     struct rendezvous *rdv = peer->rdv;

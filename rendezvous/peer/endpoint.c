@@ -24,8 +24,8 @@
 #include "messages.h"
 #include "rendezvous/op/engine.h"
 
-/** Connect messages held per peer, for candidates that are not open here yet; a few of
- *  each candidate are usual. PEER_FAULT_CONNECT_FLOOD names this number. */
+/* Connect messages held per peer, for candidates that are not open here yet; a few of
+ * each candidate are usual. PEER_FAULT_CONNECT_FLOOD names this number. */
 enum { HELD_MAX = 64 };
 
 static void ep_link_send(struct peer *peer, uint8_t type, uint32_t candidate,
@@ -46,8 +46,8 @@ static void ep_link_send(struct peer *peer, uint8_t type, uint32_t candidate,
 
 /* ---- candidates -------------------------------------------------------------------- */
 
-/** Find the interfaces of both ends that join the two
- *  (select_rails); false: none is known. */
+/* Find the interfaces of both ends that join the two
+ * (select_rails); false: none is known. */
 static bool peer_rails(const struct peer *peer, uint32_t *mine_p, uint32_t *theirs_p)
 {
     const struct roster *roster = &peer->rdv->group->roster;
@@ -57,14 +57,14 @@ static bool peer_rails(const struct peer *peer, uint32_t *mine_p, uint32_t *thei
                         mine_p, theirs_p);
 }
 
-/** Return the transport of the present candidate. */
+/* Return the transport of the present candidate. */
 static enum transport_kind candidate_kind(const struct peer *peer)
 {
     return peer->endpoint.candidates[peer->endpoint.candidate];
 }
 
-/** Return the rail on the interface that leads to the peer. If that rail could not be
- *  opened, return the first that could: the kernel may have a route from there. */
+/* Return the rail on the interface that leads to the peer. If that rail could not be
+ * opened, return the first that could: the kernel may have a route from there. */
 static struct rail *candidate_rail(struct peer *peer)
 {
     struct rendezvous *rdv = peer->rdv;
@@ -107,15 +107,15 @@ static void held_deliver(struct peer *peer)
     }
 }
 
-/** Store a transport's text about the path. The text may contain bytes from
- *  the peer, so it is escaped. */
+/* Store a transport's text about the path. The text may contain bytes from
+ * the peer, so it is escaped. */
 static void mechanism_set(struct peer *peer, const char *text, size_t bytes)
 {
     text_escape(text, bytes, peer->endpoint.mechanism, sizeof peer->endpoint.mechanism);
 }
 
-/** Leave this candidate: no frame goes over it from here on.
- *  The end of the pass closes it. */
+/* Leave this candidate: no frame goes over it from here on.
+ * The end of the pass closes it. */
 static void candidate_leave(struct peer *peer)
 {
     assert(peer->life < PEER_GIVING_UP);
@@ -125,7 +125,7 @@ static void candidate_leave(struct peer *peer)
     peer->rdv->reap = true;
 }
 
-/** Send EP_REFUSED for this candidate, and go on to the next one. */
+/* Send EP_REFUSED for this candidate, and go on to the next one. */
 static void candidate_refuse(struct peer *peer, const char *text)
 {
     mechanism_set(peer, text, strlen(text));
@@ -144,7 +144,7 @@ void peer_ep_open_send(struct peer *peer)
                  NULL);
 }
 
-/** Open the endpoint: the candidate's rails are open. */
+/* Open the endpoint: the candidate's rails are open. */
 static void candidate_open(struct peer *peer)
 {
     const struct roster *roster = &peer->rdv->group->roster;
@@ -173,8 +173,8 @@ static void candidate_open(struct peer *peer)
     held_deliver(peer);
 }
 
-/** Wait for the fabric, which starts in another thread. Neither rank counts the time:
- *  EP_STARTING informs the peer now, and again with each answer to EP_OPEN. */
+/* Wait for the fabric, which starts in another thread. Neither rank counts the time:
+ * EP_STARTING informs the peer now, and again with each answer to EP_OPEN. */
 static void starting_begin(struct peer *peer)
 {
     char text[64];
@@ -192,7 +192,7 @@ void peer_ep_starting_send(struct peer *peer)
                      -1, NULL);
 }
 
-/** Continue after the fabric's start has ended or has timed out. */
+/* Continue after the fabric's start has ended or has timed out. */
 static void starting_end(struct peer *peer, tryst_status status, const char *text)
 {
     if (peer->life != PEER_ALIVE) { /* the peer has left meanwhile */
@@ -320,8 +320,8 @@ void peer_ep_refused(struct peer *peer, uint32_t candidate, const char *text,
     }
 }
 
-/** End an OPENING that has timed out. If the peer already uses the endpoint, no other
- *  candidate can follow, and the peer is given up. */
+/* End an OPENING that has timed out. If the peer already uses the endpoint, no other
+ * candidate can follow, and the peer is given up. */
 static void opening_end(struct peer *peer, const char *why)
 {
     char text[TRANSPORT_TEXT_MAX];
@@ -335,8 +335,8 @@ static void opening_end(struct peer *peer, const char *why)
         candidate_refuse(peer, text);
 }
 
-/** Check whether a start has ended or timed out. After a time-out the rank with the slow
- *  fabric goes on to the next transport. */
+/* Check whether a start has ended or timed out. After a time-out the rank with the slow
+ * fabric goes on to the next transport. */
 static void starting_poll(struct peer *peer)
 {
     struct rendezvous *rdv = peer->rdv;
@@ -348,8 +348,8 @@ static void starting_poll(struct peer *peer)
         starting_end(peer, status, text);
 }
 
-/** A rank without descriptors reports the time-out two ticks before the other rank, which
- *  cannot name the reason. */
+/* A rank without descriptors reports the time-out two ticks before the other rank, which
+ * cannot name the reason. */
 void peer_ep_tick(struct peer *peer, uint64_t passed_ns)
 {
     uint64_t limit_ns = peer->rdv->set.connect_timeout_ns;
@@ -373,8 +373,8 @@ void peer_ep_tick(struct peer *peer, uint64_t passed_ns)
     }
 }
 
-/** Close the endpoint unless closing has begun; true once it is
- *  closed and no copy for it runs. */
+/* Close the endpoint unless closing has begun; true once it is
+ * closed and no copy for it runs. */
 static bool ep_shut(struct peer *peer)
 {
     stage_lane_close(&peer->stage);
@@ -385,8 +385,8 @@ static bool ep_shut(struct peer *peer)
     return !peer->endpoint.ep && !peer->stage.busy;
 }
 
-/** Open the next candidate after one has been closed. No other is
- *  opened to a peer that has left. */
+/* Open the next candidate after one has been closed. No other is
+ * opened to a peer that has left. */
 static void candidate_next(struct peer *peer)
 {
     if (peer->life == PEER_ALIVE)
@@ -395,7 +395,7 @@ static void candidate_next(struct peer *peer)
         peer->endpoint.state = PEER_EP_NONE;
 }
 
-/** Close what must be closed, and open what follows, at the end of the pass. */
+/* Close what must be closed, and open what follows, at the end of the pass. */
 void peer_ep_reap(struct peer *peer)
 {
     if (peer->endpoint.state == PEER_EP_CLOSING) {
@@ -411,8 +411,8 @@ void peer_ep_reap(struct peer *peer)
     }
 }
 
-/** Wait for LEAVE before giving the peer up, if the link is up: LEAVE travels on another
- *  connection and may come a moment after the path breaks. The tick decides. */
+/* Wait for LEAVE before giving the peer up, if the link is up: LEAVE travels on another
+ * connection and may come a moment after the path breaks. The tick decides. */
 void peer_ep_lost(struct peer *peer, const char *text)
 {
     const char *what = text ? text : "was lost: a message did not get through";

@@ -26,7 +26,7 @@ void hello_send(struct peer *peer, struct link *link)
     (void)link_send(link, LINK_HELLO, &hello, sizeof hello, -1);
 }
 
-/** Return the peer that a HELLO identifies, or NULL with the reason in `*wrong_p`. */
+/* Return the peer that a HELLO identifies, or NULL with the reason in `*wrong_p`. */
 struct peer *hello_check(struct rendezvous *rdv, uint8_t type, const void *data,
                          size_t bytes, const char **wrong_p)
 {

@@ -23,7 +23,7 @@
 #include "transports/reach.h"
 #include "tree.h"
 
-/** Pause before a listener with a full queue is tried again. */
+/* Pause before a listener with a full queue is tried again. */
 #define RECONNECT_NS (20 * NS_PER_MS)
 
 /* ---- connecting -------------------------------------------------------------------- */
@@ -68,7 +68,7 @@ void peer_link_why(const struct peer *peer, const char *text, char why[PEER_TEXT
                  link_address_text(&peer->link.dialled, at), transport, text);
 }
 
-/** Find address number `attempt`; return NULL, or the reason why there is none. */
+/* Find address number `attempt`; return NULL, or the reason why there is none. */
 static const char *peer_address(const struct peer *peer, uint32_t attempt,
                                 struct link_address *address_p)
 {
@@ -90,8 +90,8 @@ static void connect_later(struct peer *peer)
         rdv->tick_ns = rendezvous_now(rdv) + RECONNECT_NS;
 }
 
-/** Suspect a peer without an address that can be dialled from here; its
- *  own connection may still come. */
+/* Suspect a peer without an address that can be dialled from here; its
+ * own connection may still come. */
 static void connect_nowhere(struct peer *peer, const char *text)
 {
     char why[PEER_TEXT_MAX];
@@ -159,7 +159,7 @@ static void leave_read(struct peer *peer, const void *data, size_t bytes)
     peer_left_note(peer->rdv, peer->rank, peer);
 }
 
-/** Give up a peer that has given this rank up: it lives, and has closed its endpoint. */
+/* Give up a peer that has given this rank up: it lives, and has closed its endpoint. */
 static void gave_up_read(struct peer *peer, const char *text, size_t bytes)
 {
     char reason[PEER_TEXT_MAX] = "gave up: ";
@@ -205,7 +205,7 @@ static void ep_link_read(struct peer *peer, uint8_t type, const void *data, size
     peer_heartbeat_answer(peer);
 }
 
-/** Read the first message on a connection that this rank has opened. */
+/* Read the first message on a connection that this rank has opened. */
 static void connect_answer(struct peer *peer, uint8_t type, const void *data,
                            size_t bytes)
 {
@@ -251,7 +251,7 @@ static void peer_message(void *arg, struct link *link, uint8_t type, const void 
         close(fd);
 }
 
-/** Go on to the next address; false if all were dialled or the peer was met. */
+/* Go on to the next address; false if all were dialled or the peer was met. */
 static bool peer_address_next(struct peer *peer)
 {
     struct link_address address;
@@ -349,8 +349,8 @@ void peer_gave_up_send(struct peer *peer)
                         strlen(peer->liveness.gone_text), -1);
 }
 
-/** Send LEAVE. Connect for that to a neighbour in the control tree that has no link yet:
- *  its kernel keeps the message, and the neighbour forwards it to the ranks behind it. */
+/* Send LEAVE. Connect for that to a neighbour in the control tree that has no link yet:
+ * its kernel keeps the message, and the neighbour forwards it to the ranks behind it. */
 void peer_leave(struct peer *peer)
 {
     static const struct link_heartbeat nothing;

@@ -22,9 +22,9 @@
 #include "rendezvous/op/engine.h"
 #include "tree.h"
 
-/** Grace for other news. REFUSED counts from the moment when the rank that would
- *  report a leave is linked. LOST: a LEAVE that was sent before has arrived by then,
- *  even if TCP had to retransmit it. */
+/* Grace for other news. REFUSED counts from the moment when the rank that would
+ * report a leave is linked. LOST: a LEAVE that was sent before has arrived by then,
+ * even if TCP had to retransmit it. */
 static const uint64_t graces_ns[SUSPICION_REASONS] = {
     [SUSPICION_REFUSED] = 500 * NS_PER_MS,
     [SUSPICION_UNREACHED] = 200 * NS_PER_MS,
@@ -32,7 +32,7 @@ static const uint64_t graces_ns[SUSPICION_REASONS] = {
     [SUSPICION_DIED] = 200 * NS_PER_MS,
 };
 
-/** Passes of the rail that read the last frames of a dead peer. */
+/* Passes of the rail that read the last frames of a dead peer. */
 enum { LAST_PASSES = 64 };
 
 /* ---- suspicion --------------------------------------------------------------------- */
@@ -42,14 +42,14 @@ static uint64_t suspicion_end_ns(const struct suspicion *suspicion)
     return suspicion->since_ns + graces_ns[suspicion->reason];
 }
 
-/** Have the next tick run when the grace is over, at the latest. */
+/* Have the next tick run when the grace is over, at the latest. */
 static void suspicion_tick_set(struct rendezvous *rdv, const struct suspicion *suspicion)
 {
     if (rdv->tick_ns > suspicion_end_ns(suspicion))
         rdv->tick_ns = suspicion_end_ns(suspicion);
 }
 
-/** Keep, of two reasons, the one with the earlier end of grace. */
+/* Keep, of two reasons, the one with the earlier end of grace. */
 void peer_suspect(struct peer *peer, enum suspicion_reason reason)
 {
     struct suspicion *suspicion = &peer->liveness.suspicion;
@@ -72,7 +72,7 @@ static void pidfd_ready(struct poller_source *source, uint32_t events)
     peer_suspect(peer, SUSPICION_DIED);
 }
 
-/** Watch the peer's process, where the kernel allows it. */
+/* Watch the peer's process, where the kernel allows it. */
 void pidfd_open_peer(struct peer *peer, int32_t pid)
 {
     const struct roster *roster = &peer->rdv->group->roster;
@@ -99,7 +99,7 @@ void pidfd_close_peer(struct peer *peer)
 
 /* ---- how a link ends --------------------------------------------------------------- */
 
-/** Read frames that have already arrived, before a death is acted on. */
+/* Read frames that have already arrived, before a death is acted on. */
 void peer_last_frames_read(struct peer *peer)
 {
     for (int i = 0; i < LAST_PASSES && peer->endpoint.ep && peer->life <= PEER_LEFT; i++)
@@ -121,8 +121,8 @@ void peer_link_gone(struct peer *peer, const char *text)
     peer_give_up(peer, TRYST_E_PEER, reason);
 }
 
-/** Give the peer up as unreachable: no connection came about, which proves no death.
- *  `why` names the address. */
+/* Give the peer up as unreachable: no connection came about, which proves no death.
+ * `why` names the address. */
 static void peer_link_unreached(struct peer *peer, const char *why)
 {
     char reason[PEER_TEXT_MAX];
@@ -138,9 +138,9 @@ static void peer_link_unreached(struct peer *peer, const char *why)
     peer_give_up(peer, TRYST_E_UNREACHABLE, reason);
 }
 
-/** Suspect a peer to which no connection comes about. News that the rank has left may
- *  come in a moment from other ranks or in earlier messages; without them the peer is
- *  dead if it was met before, else unreachable. */
+/* Suspect a peer to which no connection comes about. News that the rank has left may
+ * come in a moment from other ranks or in earlier messages; without them the peer is
+ * dead if it was met before, else unreachable. */
 void peer_link_refused(struct peer *peer, const char *text)
 {
     if (peer->left || peer->rdv->leaving) {
@@ -153,7 +153,7 @@ void peer_link_refused(struct peer *peer, const char *text)
         peer_tree_join(peer->rdv); /* the parent's parent has the news */
 }
 
-/** Give up a living peer, because one of the two processes lacks what a link needs. */
+/* Give up a living peer, because one of the two processes lacks what a link needs. */
 void peer_link_short(struct peer *peer, const char *text)
 {
     char reason[TRANSPORT_TEXT_MAX];
@@ -164,8 +164,8 @@ void peer_link_short(struct peer *peer, const char *text)
     peer_give_up(peer, TRYST_E_UNREACHABLE, reason);
 }
 
-/** Restart the grace of refused links: the link to the parent, which
- *  reports leaves, has just come up. */
+/* Restart the grace of refused links: the link to the parent, which
+ * reports leaves, has just come up. */
 void peer_refused_again(struct rendezvous *rdv)
 {
     list_for_each_safe (&rdv->group->met, node, after) {
@@ -177,15 +177,15 @@ void peer_refused_again(struct rendezvous *rdv)
 
 /* ---- housekeeping ------------------------------------------------------------------ */
 
-/** Return how long frames may be missing. The heartbeat that reports them and
- *  the check that finds them come up to a tick late each; the peer is to be
- *  named within TRYST_PEER_TIMEOUT. */
+/* Return how long frames may be missing. The heartbeat that reports them and
+ * the check that finds them come up to a tick late each; the peer is to be
+ * named within TRYST_PEER_TIMEOUT. */
 static uint64_t behind_limit_ns(uint64_t timeout_ns)
 {
     return timeout_ns > 4 * TICK_NS ? timeout_ns - 2 * TICK_NS : timeout_ns / 2;
 }
 
-/** Check for missing frames, after `passed_ns` more in which both ranks made passes. */
+/* Check for missing frames, after `passed_ns` more in which both ranks made passes. */
 static void data_path_check(struct peer *peer, uint64_t passed_ns)
 {
     bool behind = peer->in.frames_read < peer->liveness.peer_sent;
@@ -200,16 +200,16 @@ static void data_path_check(struct peer *peer, uint64_t passed_ns)
                      "has sent frames that do not arrive: its data path is dead");
 }
 
-/** True if the peer's kernel has answered: the connection is established, or waits for a
- *  place in the listener's queue. */
+/* True if the peer's kernel has answered: the connection is established, or waits for a
+ * place in the listener's queue. */
 static bool connect_is_answered(const struct peer *peer)
 {
     return peer->link.link ? link_has_met(peer->link.link) : peer->link.queue_full;
 }
 
-/** Count `passed_ns` more; true if the peer's kernel gave no sign for
- *  TRYST_CONNECT_TIMEOUT. An established connection will be read, or breaks (keep-alive,
- *  TRYST_PEER_TIMEOUT), however long the peer computes. */
+/* Count `passed_ns` more; true if the peer's kernel gave no sign for
+ * TRYST_CONNECT_TIMEOUT. An established connection will be read, or breaks (keep-alive,
+ * TRYST_PEER_TIMEOUT), however long the peer computes. */
 static bool connect_time_count(struct peer *peer, uint64_t passed_ns)
 {
     if (peer->link.state != PEER_LINK_CONNECTING)
@@ -219,8 +219,8 @@ static bool connect_time_count(struct peer *peer, uint64_t passed_ns)
     return peer->link.unanswered_ns >= peer->rdv->set.connect_timeout_ns;
 }
 
-/** Return the time since the last tick, a tick at most: time in which this rank made no
- *  pass is not the peer's silence. */
+/* Return the time since the last tick, a tick at most: time in which this rank made no
+ * pass is not the peer's silence. */
 static uint64_t elapsed_ns_update(struct peer *peer, uint64_t now_ns)
 {
     uint64_t passed_ns = clock_since_ns(peer->liveness.polled_ns, now_ns);
@@ -228,8 +228,8 @@ static uint64_t elapsed_ns_update(struct peer *peer, uint64_t now_ns)
     return passed_ns < TICK_NS ? passed_ns : TICK_NS;
 }
 
-/** Check what waits for the peer to make passes. A peer that computes, or is stopped, is
- *  not late, and receives no second EP_OPEN before it has answered the first. */
+/* Check what waits for the peer to make passes. A peer that computes, or is stopped, is
+ * not late, and receives no second EP_OPEN before it has answered the first. */
 static void waiting_tick(struct peer *peer, uint64_t passed_ns)
 {
     uint64_t both_ns = peer->liveness.answered ? passed_ns : 0;
@@ -240,9 +240,9 @@ static void waiting_tick(struct peer *peer, uint64_t passed_ns)
         peer_ep_open_send(peer);
 }
 
-/** True if the parent in the control tree has not answered yet, so that none of its news
- *  can have come. (It may compute. A parent that has died is refused as well, and the
- *  next ancestor takes its place.) */
+/* True if the parent in the control tree has not answered yet, so that none of its news
+ * can have come. (It may compute. A parent that has died is refused as well, and the
+ * next ancestor takes its place.) */
 static bool parent_is_silent(const struct tryst_group *group)
 {
     int parent = peer_tree_parent(group, group->roster.rank);
@@ -250,7 +250,7 @@ static bool parent_is_silent(const struct tryst_group *group)
     return peer && peer->link.state == PEER_LINK_CONNECTING;
 }
 
-/** Give the peer up: no other news came within the grace. */
+/* Give the peer up: no other news came within the grace. */
 static void suspicion_holds(struct peer *peer)
 {
     char text[PEER_TEXT_MAX];
@@ -274,9 +274,9 @@ static void suspicion_holds(struct peer *peer)
     }
 }
 
-/** Decide a suspicion when its grace is over. True if it was decided, or if a refused
- *  link still waits: the tick then does nothing more. A refused link is not decided on
- *  before the parent in the control tree can have reported that the peer has left. */
+/* Decide a suspicion when its grace is over. True if it was decided, or if a refused
+ * link still waits: the tick then does nothing more. A refused link is not decided on
+ * before the parent in the control tree can have reported that the peer has left. */
 static bool suspicion_tick(struct peer *peer, uint64_t now_ns, bool late)
 {
     const struct suspicion *suspicion = &peer->liveness.suspicion;
@@ -294,14 +294,14 @@ static bool suspicion_tick(struct peer *peer, uint64_t now_ns, bool late)
     return over || suspicion->reason == SUSPICION_REFUSED;
 }
 
-/** True if the peer has left and all its frames have been read. */
+/* True if the peer has left and all its frames have been read. */
 static bool has_ended(const struct peer *peer)
 {
     return peer->left && peer->in.frames_read >= peer->liveness.leave_sent;
 }
 
-/** End a connect that has timed out. A peer that accepted and dropped
- *  each connection was reached. */
+/* End a connect that has timed out. A peer that accepted and dropped
+ * each connection was reached. */
 static void connect_end(struct peer *peer)
 {
     char why[PEER_TEXT_MAX];

@@ -146,7 +146,7 @@ struct peer_out {
     struct list_node flush_node; /**< in rdv->flush */
     struct list_node idle_node;  /**< in rdv->idle_peers: see peer_idle_later */
     struct urgent_queue pending; /**< operations with records queued */
-    /* this rank's receives */
+    /* This rank's receives: */
     struct urgent_queue wants_waiting; /**< receives that wait for WANT quota */
     struct urgent_queue deferred_ops;  /**< receives that the peer has deferred */
     uint32_t wants_sent, wants_acked;
@@ -166,13 +166,14 @@ struct peer_out {
     struct names_out names;   /**< names of keys in DATA that is sent */
     uint64_t eager_used;
     bool requests_due; /**< ASK is queued for all steps with sends that wait for a WANT */
-    /** Under `requests_due`: first position in scopes.all that ASK has not covered yet. */
+    /** Under `requests_due`: first position in scopes.all that ASK has not covered
+     *  yet. */
     uint32_t request_from;
     uint32_t requests_queued; /**< number of requests_new for which ASK is queued */
     /** Number of steps noted in requests_new, for which an idle pass queues ASK. */
     uint32_t requests_new_count;
     uint64_t requests_new[REQUESTS_NEW_MAX];
-    /* answers to the peer */
+    /* Answers to the peer: */
     struct list want_answers; /**< struct want: CANCELED or CLOSED is queued */
     struct answer *answers;   /**< ring, allocated with the endpoint */
     uint32_t answers_head, answers_count;
@@ -182,7 +183,7 @@ struct peer_out {
 struct peer_in {
     uint64_t frames_read;
     uint32_t frames_acked;
-    /* small tensors */
+    /* Small tensors: */
     struct stream_in stream; /**< DATA that has come */
     uint32_t unacked;        /**< DATA done since the last header that was sent */
     /** out.stream.next when a thread last left the library with acks due. */
@@ -201,7 +202,7 @@ struct peer_in {
     struct urgent_queue unannounced; /**< small receives that have not sent a WANT */
     /** In rdv->unannounced_peers while `unannounced` may have receives. */
     struct list_node unannounced_node;
-    /* the peer's WANTs */
+    /* The peer's WANTs: */
     uint32_t wants_got, wants_unanswered, wants_acked;
     struct hash_table wants; /**< by the peer's ids (want.h) */
     struct list wants_list;

@@ -25,8 +25,8 @@ static bool is_alive(const struct tryst_group *group, int rank)
                 : !group_has_left(group, rank);
 }
 
-/** Return the nearest living ancestor of `rank` in a binary tree; for a child of a dead
- *  root, the lowest living rank. -1: none. */
+/* Return the nearest living ancestor of `rank` in a binary tree; for a child of a dead
+ * root, the lowest living rank. -1: none. */
 int peer_tree_parent(const struct tryst_group *group, int rank)
 {
     for (int up = (rank - 1) / 2; rank > 0; up = (up - 1) / 2) {
@@ -69,7 +69,7 @@ void peer_tree_repair(struct peer *peer)
 
 /* ---- ranks that have left ---------------------------------------------------------- */
 
-/** Ranks that have left, in ascending order, for one message. */
+/* Ranks that have left, in ascending order, for one message. */
 struct left_ranks {
     struct link_left runs[LINK_LEFTS_MAX];
     size_t count;
@@ -77,7 +77,7 @@ struct left_ranks {
 
 static_assert(sizeof((struct left_ranks *)0)->runs <= LINK_MESSAGE_MAX, "one message");
 
-/** Append a rank; false if the message is full. */
+/* Append a rank; false if the message is full. */
 static bool left_add(struct left_ranks *ranks, int32_t rank)
 {
     struct link_left *last = ranks->count ? &ranks->runs[ranks->count - 1] : NULL;
@@ -113,7 +113,7 @@ void peer_left_send_all(struct peer *to)
     left_send(to, &ranks);
 }
 
-/** Note that the rank has left; false if that was noted before. */
+/* Note that the rank has left; false if that was noted before. */
 static bool left_mark(struct tryst_group *group, int rank)
 {
     struct peer *peer = group->peers[rank];
@@ -130,7 +130,7 @@ static bool left_mark(struct tryst_group *group, int rank)
     return true;
 }
 
-/** Send news to the neighbours in the control tree other than `from`. */
+/* Send news to the neighbours in the control tree other than `from`. */
 static void left_forward(struct tryst_group *group, const struct left_ranks *news,
                          const struct peer *from)
 {
@@ -148,16 +148,16 @@ void peer_left_note(struct rendezvous *rdv, int rank, const struct peer *from)
         left_forward(rdv->group, &news, from);
 }
 
-/** True if a report that the rank has left counts: over a link that is up, the rank's own
- *  LEAVE comes last, behind its frames. */
+/* True if a report that the rank has left counts: over a link that is up, the rank's own
+ * LEAVE comes last, behind its frames. */
 static bool left_is_news(const struct tryst_group *group, int rank)
 {
     const struct peer *peer = group->peers[rank];
     return rank != group->roster.rank && (!peer || peer->link.state != PEER_LINK_UP);
 }
 
-/** Mark the ranks of a run as left. Those that were not marked before join
- *  `news`, which is sent when full. */
+/* Mark the ranks of a run as left. Those that were not marked before join
+ * `news`, which is sent when full. */
 static void left_run_read(struct peer *from, const struct link_left *run,
                           struct left_ranks *news)
 {

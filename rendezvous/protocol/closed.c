@@ -25,12 +25,12 @@
 #include "producer.h"
 #include "rendezvous/op/engine.h"
 
-/** The first capacity of the array of answers. */
+/* The first capacity of the array of answers. */
 enum { CLOSED_STEPS_FIRST = 16 };
 
 /* ---- the producer ------------------------------------------------------------------ */
 
-/** True if sends wait for the peer. */
+/* True if sends wait for the peer. */
 static bool request_is_due(const struct peer *peer)
 {
     return (!urgent_empty(&peer->out.posted_sends) ||
@@ -72,7 +72,7 @@ void producer_request_all(struct peer *peer)
     peer_flush_later(peer);
 }
 
-/** Fail the sends of a step to the peer that wait for a WANT, or for credit. */
+/* Fail the sends of a step to the peer that wait for a WANT, or for credit. */
 static void sends_fail(struct list *ops, struct peer *peer, tryst_status status,
                        int32_t rank)
 {
@@ -108,7 +108,7 @@ void producer_step_closed(struct peer *peer, const struct record_answer *closed)
 
 /* ---- the consumer ------------------------------------------------------------------ */
 
-/** True if a receive from the peer still waits for its own answer. */
+/* True if a receive from the peer still waits for its own answer. */
 static bool scope_receives_from(const struct list *ops, const struct peer *peer)
 {
     list_for_each_safe (ops, node, after) {
@@ -119,16 +119,16 @@ static bool scope_receives_from(const struct list *ops, const struct peer *peer)
     return false;
 }
 
-/** True if `scope` is closed to the peer for good: no WANT of it is in flight, and none
- *  will come. While the scope closes, receives may have WANTs in flight that need their
- *  own answers. */
+/* True if `scope` is closed to the peer for good: no WANT of it is in flight, and none
+ * will come. While the scope closes, receives may have WANTs in flight that need their
+ * own answers. */
 static bool scope_is_closed_to(const struct scope *scope, const struct peer *peer)
 {
     return scope->state == SCOPE_CLOSING && !scope_receives_from(&scope->ops, peer) &&
            !scope_receives_from(&scope->warned, peer);
 }
 
-/** Make room for one more answer. False: the limit is reached, or no memory. */
+/* Make room for one more answer. False: the limit is reached, or no memory. */
 static bool closed_steps_grow(struct peer *peer)
 {
     if (peer->in.closed_count < peer->in.closed_capacity)
@@ -145,7 +145,7 @@ static bool closed_steps_grow(struct peer *peer)
     return true;
 }
 
-/** Queue the answer. False: no room now. */
+/* Queue the answer. False: no room now. */
 static bool asker_answer(struct peer *peer, uint64_t step)
 {
     if (peer->life >= PEER_GIVING_UP || !closed_steps_grow(peer))
@@ -168,7 +168,7 @@ void consumer_requests_drop(struct peer *peer)
     peer->in.closed_count = peer->in.closed_capacity = 0;
 }
 
-/** Clear the bits of all ranks. False: no memory. */
+/* Clear the bits of all ranks. False: no memory. */
 static bool askers_begin(struct scope *scope, size_t words)
 {
     if (scope->askers_words < words) {

@@ -30,19 +30,19 @@
 #include "rendezvous/protocol/outcome/shape.h"
 #include "rendezvous/protocol/wire/wire_decode.h"
 
-/** Deferred receives that are announced again at each tick: their producer may have
- *  closed the step. */
+/* Deferred receives that are announced again at each tick: their producer may have
+ * closed the step. */
 enum { REANNOUNCED = 16 };
 
 /* ---- ends -------------------------------------------------------------------------- */
 
-/** True if the receive has an id, and its WANT has not left yet. */
+/* True if the receive has an id, and its WANT has not left yet. */
 static bool want_is_packed_next(const tryst_op *op)
 {
     return op->id && op->records & QUEUED_WANT;
 }
 
-/** End the id of the receive here. */
+/* End the id of the receive here. */
 static void id_drop(tryst_op *op)
 {
     if (op->id)
@@ -58,7 +58,7 @@ static inline void records_clear(tryst_op *op)
     urgent_remove(&op->pending_node);
 }
 
-/** Queue the receive to be announced within the WANT quota. */
+/* Queue the receive to be announced within the WANT quota. */
 static void want_queue(tryst_op *op)
 {
     assert(!op->id && !(op->records & ~QUEUED_WANT));
@@ -68,7 +68,7 @@ static void want_queue(tryst_op *op)
     peer_flush_later(op->peer);
 }
 
-/** Report the receive, and end it unless DONE is queued. */
+/* Report the receive, and end it unless DONE is queued. */
 static void recv_finish(tryst_op *op, struct cause cause)
 {
     op_report(op, cause.status, cause.origin_rank, cause.origin_status, op->text);
@@ -78,8 +78,8 @@ static void recv_finish(tryst_op *op, struct cause cause)
         op_end(op);
 }
 
-/** Finish a failing receive if no slice of it is posted, unless its cause is still in
- *  flight. */
+/* Finish a failing receive if no slice of it is posted, unless its cause is still in
+ * flight. */
 static void recv_settle(tryst_op *op)
 {
     if (op->state != OP_ENDING)
@@ -92,17 +92,17 @@ static void recv_settle(tryst_op *op)
         recv_finish(op, op_fail_cause(op));
 }
 
-/** True if the answer has the status ABORTED, but the ABORT message with the cause has
- *  not come yet. */
+/* True if the answer has the status ABORTED, but the ABORT message with the cause has
+ * not come yet. */
 static bool cause_is_coming(const tryst_op *op, tryst_status status)
 {
     return status == TRYST_E_ABORTED && op->scope->abort_status == TRYST_OK &&
            op->scope->state == SCOPE_OPEN;
 }
 
-/** Fail a receive: its id has ended without all bytes. The buffer is free when nothing
- *  is posted in it. The answer to a CANCEL carries the cause of the CANCEL, or the
- *  producer's own cause if the producer was failing first. */
+/* Fail a receive: its id has ended without all bytes. The buffer is free when nothing
+ * is posted in it. The answer to a CANCEL carries the cause of the CANCEL, or the
+ * producer's own cause if the producer was failing first. */
 static void recv_ending(tryst_op *op, struct cause cause, uint32_t upto, unsigned records)
 {
     /* The close of this group is the outcome, whatever the peer answers. */
@@ -128,8 +128,8 @@ void consumer_cause(tryst_op *op, struct cause cause, const char *text)
     recv_settle(op);
 }
 
-/** Note that a slice is in place: report the flow's slice, repost, acknowledge,
- *  finish. */
+/* Note that a slice is in place: report the flow's slice, repost, acknowledge,
+ * finish. */
 static void slice_in_place(tryst_op *op, struct recv_slice *slice)
 {
     struct recv_run *run = op->run;
@@ -152,8 +152,8 @@ static void slice_in_place(tryst_op *op, struct recv_slice *slice)
     recv_finish(op, cause_own(op->rdv, op->done_status));
 }
 
-/** Note that a slice has come, but not to the device: the remaining slices are received,
- *  then both ends fail. */
+/* Note that a slice has come, but not to the device: the remaining slices are received,
+ * then both ends fail. */
 static void slice_not_in_place(tryst_op *op, tryst_status status)
 {
     if (op->done_status != TRYST_OK)
@@ -162,7 +162,7 @@ static void slice_not_in_place(tryst_op *op, tryst_status status)
     op->text = op->text ? op->text : mem_strdup("cannot copy the tensor to the device");
 }
 
-/** Fail a receive that was failing while its id was live: the id has ended. */
+/* Fail a receive that was failing while its id was live: the id has ended. */
 static void recv_fail_late(tryst_op *op)
 {
     bool offered = op->state == OP_POSTED;
@@ -205,9 +205,9 @@ void recv_slice_arrived(struct bulk *bulk, tryst_status status, size_t bytes)
 
 /* ---- announcing -------------------------------------------------------------------- */
 
-/** Announce a receive, now or later. A small receive waits, since its DATA comes without
- *  a WANT. It is announced when the peer lacks credit, before a thread sleeps, or at a
- *  tick, in case the producer has closed the step or has sent a different tensor. */
+/* Announce a receive, now or later. A small receive waits, since its DATA comes without
+ * a WANT. It is announced when the peer lacks credit, before a thread sleeps, or at a
+ * tick, in case the producer has closed the step or has sent a different tensor. */
 static void recv_expect(tryst_op *op)
 {
     struct peer *peer = op->peer;
@@ -222,8 +222,8 @@ static void recv_expect(tryst_op *op)
         list_push_back(&op->rdv->unannounced_peers, &peer->in.unannounced_node);
 }
 
-/** Let a receive with a number and writable memory take the DATA that has come, or wait
- *  for it. */
+/* Let a receive with a number and writable memory take the DATA that has come, or wait
+ * for it. */
 static void recv_enter(tryst_op *op)
 {
     struct unexpected *unexpected = unexpected_find(op->entry, op->queued.seq);
@@ -283,15 +283,15 @@ void consumer_announce(struct peer *peer)
 
 /* ---- bytes arrive ------------------------------------------------------------------ */
 
-/** True if `status` of an alloc callback may end both ends: it is neither a deadline nor
- *  the close of a group. */
+/* True if `status` of an alloc callback may end both ends: it is neither a deadline nor
+ * the close of a group. */
 static bool alloc_may_return(tryst_status status)
 {
     return status_is_outcome(status) && status != TRYST_E_DEADLINE &&
            status != TRYST_E_CONTEXT;
 }
 
-/** Request memory from the alloc callback: dtype and size are known. */
+/* Request memory from the alloc callback: dtype and size are known. */
 static tryst_status recv_allocate(tryst_op *op, uint8_t dtype, uint64_t bytes)
 {
     size_t element = dtype_bytes((tryst_dtype)dtype);
@@ -321,8 +321,8 @@ static tryst_status recv_allocate(tryst_op *op, uint8_t dtype, uint64_t bytes)
     return tensor.memory == TRYST_MEMORY_HOST ? TRYST_OK : op_device_open(op, false);
 }
 
-/** Copy the bytes of a DATA. Returns the status of the failure, or TRYST_IN_PROGRESS:
- *  consumer_placed follows. */
+/* Copy the bytes of a DATA. Returns the status of the failure, or TRYST_IN_PROGRESS:
+ * consumer_placed follows. */
 static tryst_status data_place(tryst_op *op, const struct arrived *arrived)
 {
     if (arrived->status != TRYST_OK)
@@ -351,7 +351,7 @@ static tryst_status data_place(tryst_op *op, const struct arrived *arrived)
     return TRYST_OK;
 }
 
-/** Queue a DONE for the DATA; the operation carries the record. */
+/* Queue a DONE for the DATA; the operation carries the record. */
 static void data_done_later(tryst_op *op, tryst_status status)
 {
     op->done_status = status;
@@ -372,7 +372,7 @@ void consumer_placed(tryst_op *op, tryst_status status)
     op_end(op);
 }
 
-/** Describe in the text of `op` the DATA that failed with `status`. */
+/* Describe in the text of `op` the DATA that failed with `status`. */
 static void data_explain(tryst_op *op, const struct arrived *arrived, tryst_status status)
 {
     struct shape send = {arrived->bytes, arrived->dtype, arrived->shape};
@@ -385,7 +385,7 @@ static void data_explain(tryst_op *op, const struct arrived *arrived, tryst_stat
     op_mismatch_explain(op, send);
 }
 
-/** Fail both ends: the DATA does not fit this receive, or has failed itself. */
+/* Fail both ends: the DATA does not fit this receive, or has failed itself. */
 static void data_fail(tryst_op *op, const struct arrived *arrived, tryst_status status)
 {
     struct cause cause = arrived->status == TRYST_OK
@@ -429,7 +429,7 @@ void consumer_deliver(tryst_op *op, const struct arrived *arrived)
     }
 }
 
-/** Return this rank's receive with this id, if the peer may answer it. */
+/* Return this rank's receive with this id, if the peer may answer it. */
 static tryst_op *recv_by_id(struct peer *peer, uint64_t id)
 {
     struct hash_node *node = hash_table_find(&peer->rdv->ids, hash_of_id(id));
@@ -440,7 +440,7 @@ static tryst_op *recv_by_id(struct peer *peer, uint64_t id)
 
 /* ---- OFFER and the ends of an id --------------------------------------------------- */
 
-/** Post slices now: the producer's bytes are ready, and none was posted. */
+/* Post slices now: the producer's bytes are ready, and none was posted. */
 static void offer_ready(tryst_op *op)
 {
     recv_run_announce(op->peer, op->run, op->run->slices);
@@ -450,7 +450,7 @@ static void offer_ready(tryst_op *op)
     consumer_slots_serve(op->peer);
 }
 
-/** Allocate the shape that an ALLOC receive requested, and announce the receive anew. */
+/* Allocate the shape that an ALLOC receive requested, and announce the receive anew. */
 static void offer_shape(tryst_op *op, const struct record_offer *offer)
 {
     records_clear(op);
@@ -471,8 +471,8 @@ static void offer_shape(tryst_op *op, const struct record_offer *offer)
                   "alloc callback, is not valid");
 }
 
-/** Fail the receive: the producer compares the shapes of WANT and send, so this OFFER is
- *  not of the send that the receive was matched with. */
+/* Fail the receive: the producer compares the shapes of WANT and send, so this OFFER is
+ * not of the send that the receive was matched with. */
 static void offer_mismatch(tryst_op *op, struct shape other)
 {
     op_mismatch_explain(op, other);
@@ -480,7 +480,7 @@ static void offer_mismatch(tryst_op *op, struct shape other)
                   NULL);
 }
 
-/** Announce a deferred receive again. */
+/* Announce a deferred receive again. */
 static void consumer_reannounce(tryst_op *op)
 {
     urgent_remove(&op->deferred_node);
@@ -496,7 +496,7 @@ void consumer_tick(struct peer *peer)
         consumer_reannounce(container_of(node, tryst_op, deferred_node));
 }
 
-/** Handle the OFFER of a tensor that is ready for a deferred receive. */
+/* Handle the OFFER of a tensor that is ready for a deferred receive. */
 static void offer_deferred(struct peer *peer, const struct record_offer *offer,
                            const char *key)
 {
@@ -555,8 +555,8 @@ static void recv_deferred(tryst_op *op)
         recv_fail_late(op);
 }
 
-/** End a receive: its WANT was not met. The text of an earlier failure is dropped if the
- *  producer failed for another reason. */
+/* End a receive: its WANT was not met. The text of an earlier failure is dropped if the
+ * producer failed for another reason. */
 static void recv_answered(tryst_op *op, struct cause cause, uint32_t upto)
 {
     if (op->fail != TRYST_OK && op->fail != TRYST_E_CONTEXT && op->fail != cause.status) {
@@ -585,7 +585,7 @@ void consumer_ended(struct peer *peer, const struct record_answer *answer)
 
 /* ---- failure ----------------------------------------------------------------------- */
 
-/** Set the cause of the failure. False: the receive was failing already. */
+/* Set the cause of the failure. False: the receive was failing already. */
 static bool fail_set(tryst_op *op, struct cause cause, const char *text)
 {
     if (op->fail != TRYST_OK)
@@ -594,8 +594,8 @@ static bool fail_set(tryst_op *op, struct cause cause, const char *text)
     return true;
 }
 
-/** Report the failure; VOID keeps the number to be consumed, unless the step is being
- *  closed. */
+/* Report the failure; VOID keeps the number to be consumed, unless the step is being
+ * closed. */
 static void recv_void(tryst_op *op)
 {
     op_report_fail(op);
@@ -607,8 +607,8 @@ static void recv_void(tryst_op *op)
         want_queue(op); /* it may have left this queue to wait for its slices */
 }
 
-/** Fail a held receive: announce its number to the producer, or give it to the DATA that
- *  has come. */
+/* Fail a held receive: announce its number to the producer, or give it to the DATA that
+ * has come. */
 static void recv_void_announce(tryst_op *op)
 {
     op_hold(op); /* taking the DATA may end the receive */

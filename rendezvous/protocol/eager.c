@@ -25,7 +25,7 @@
 #include "rendezvous/protocol/outcome/cause.h"
 #include "rendezvous/protocol/wire/wire_decode.h"
 
-/** A DATA that is being read; a posted receive needs only `arrived`. */
+/* A DATA that is being read; a posted receive needs only `arrived`. */
 struct incoming {
     struct arrived arrived;
     struct record_failure failure; /**< the payload, if there was no memory for the key */
@@ -35,8 +35,8 @@ struct incoming {
     bool held;           /**< its receive waits for a device */
 };
 
-/** Return the pool for a payload: of at most twice its bytes, so the memory that a peer
- *  can use here stays near its eager credit. */
+/* Return the pool for a payload: of at most twice its bytes, so the memory that a peer
+ * can use here stays near its eager credit. */
 static struct pool *unexpected_pool(struct rendezvous *rdv, uint32_t bytes)
 {
     static_assert(FRAME_BYTES_MAX <= 64u << (UNEXPECTED_CLASSES - 1), "any payload");
@@ -84,7 +84,7 @@ static void unexpected_keep(struct peer *peer, struct entry *entry,
     list_push_back(&peer->in.unexpected, &unexpected->peer_node);
 }
 
-/** Make the entry of the key in a step that has none. NULL: no memory. */
+/* Make the entry of the key in a step that has none. NULL: no memory. */
 static struct entry *unexpected_entry(struct peer *peer, struct scope *scope,
                                       const struct incoming *incoming)
 {
@@ -99,7 +99,7 @@ static struct entry *unexpected_entry(struct peer *peer, struct scope *scope,
     return entry;
 }
 
-/** Keep a DATA without a posted receive, or refuse it with a status. */
+/* Keep a DATA without a posted receive, or refuse it with a status. */
 static void unexpected_read(struct peer *peer, const struct incoming *incoming)
 {
     struct rendezvous *rdv = peer->rdv;
@@ -123,8 +123,8 @@ static void unexpected_read(struct peer *peer, const struct incoming *incoming)
         unexpected_keep(peer, entry, incoming);
 }
 
-/** Set the key that a DATA declares: from an entry that has it, else prepared. Returns
- *  TRYST_OK, or the status of the refusal. */
+/* Set the key that a DATA declares: from an entry that has it, else prepared. Returns
+ * TRYST_OK, or the status of the refusal. */
 static tryst_status key_learn(struct peer *peer, struct name *name, const char *string,
                               size_t bytes, const struct entry *entry)
 {
@@ -137,7 +137,7 @@ static tryst_status key_learn(struct peer *peer, struct name *name, const char *
     return record_key_open(&peer->rdv->scopes, roster, &named, true, &name->key);
 }
 
-/** Declare a name, and link it with the key's entry in this step, if there is one. */
+/* Declare a name, and link it with the key's entry in this step, if there is one. */
 static struct name *name_learn(struct peer *peer, const struct record_data *data,
                                const struct record_name *declared)
 {
@@ -155,8 +155,8 @@ static struct name *name_learn(struct peer *peer, const struct record_data *data
     return name;
 }
 
-/** Return the entry of the name's key in another step than that of the last use, or
- *  NULL. */
+/* Return the entry of the name's key in another step than that of the last use, or
+ * NULL. */
 __attribute__((noinline)) static struct entry *name_lead(struct peer *peer,
                                                          struct name *name, uint64_t step)
 {
@@ -167,9 +167,9 @@ __attribute__((noinline)) static struct entry *name_lead(struct peer *peer,
     return entry;
 }
 
-/** Find an entry for a DATA: there was no memory for its key at the declaration. The
- *  entry has the same hash, so it may be of another key; a receive that meets the DATA
- *  ends with TRYST_E_NOMEM. */
+/* Find an entry for a DATA: there was no memory for its key at the declaration. The
+ * entry has the same hash, so it may be of another key; a receive that meets the DATA
+ * ends with TRYST_E_NOMEM. */
 static struct entry *nameless_entry(struct peer *peer, const struct name *name,
                                     uint64_t step, struct incoming *incoming)
 {
@@ -183,7 +183,7 @@ static struct entry *nameless_entry(struct peer *peer, const struct name *name,
     return scope ? entry_hashed(scope, name->hash, peer->rank) : NULL;
 }
 
-/** Return the name of a DATA, declared by it or before; NULL: never declared. */
+/* Return the name of a DATA, declared by it or before; NULL: never declared. */
 static inline struct name *data_name(struct peer *peer, const struct record_data *data,
                                      const struct record_name *declared)
 {
@@ -191,7 +191,7 @@ static inline struct name *data_name(struct peer *peer, const struct record_data
                                                  : name_find(&peer->in.names, data->name);
 }
 
-/** Return the entry of a DATA in its step, or NULL. */
+/* Return the entry of a DATA in its step, or NULL. */
 static inline struct entry *data_entry(struct peer *peer, const struct record_data *data,
                                        bool declares, struct name *name,
                                        struct incoming *incoming)
@@ -204,7 +204,7 @@ static inline struct entry *data_entry(struct peer *peer, const struct record_da
     return declares ? NULL : nameless_entry(peer, name, step, incoming);
 }
 
-/** Return the posted receive for a DATA, or NULL. */
+/* Return the posted receive for a DATA, or NULL. */
 static inline tryst_op *data_receive(const struct peer *peer, struct entry *entry,
                                      uint64_t seq)
 {
@@ -214,8 +214,8 @@ static inline tryst_op *data_receive(const struct peer *peer, struct entry *entr
     return takes ? op : NULL;
 }
 
-/** Give the DATA its number, and answer KEPT for the oldest number that is not done, if
- *  WINDOW is exceeded. False: the peer has sent more DATA than may be unacknowledged. */
+/* Give the DATA its number, and answer KEPT for the oldest number that is not done, if
+ * WINDOW is exceeded. False: the peer has sent more DATA than may be unacknowledged. */
 static bool data_number(struct peer *peer, uint64_t *number_p)
 {
     struct stream_in *in = &peer->in.stream;
@@ -228,8 +228,8 @@ static bool data_number(struct peer *peer, uint64_t *number_p)
     return true;
 }
 
-/** Handle a DATA. A posted receive always takes its DATA, also when its step is being
- *  closed or aborted: the producer does not answer a WANT while its DATA is in flight. */
+/* Handle a DATA. A posted receive always takes its DATA, also when its step is being
+ * closed or aborted: the producer does not answer a WANT while its DATA is in flight. */
 void eager_data(struct peer *peer, const struct record_data *data,
                 const struct record_name *declared, const void *payload)
 {

@@ -26,7 +26,7 @@
 
 /* ---- start ------------------------------------------------------------------------- */
 
-/** End a flow that cannot start: its step or its peer has failed. True if so. */
+/* End a flow that cannot start: its step or its peer has failed. True if so. */
 static bool flow_refused(struct flow *flow, const struct scope *scope,
                          const struct peer *peer)
 {
@@ -45,8 +45,8 @@ static bool flow_refused(struct flow *flow, const struct scope *scope,
     return true;
 }
 
-/** Count the slices of the flow. False: there are too many, or its memory is not host
- *  memory. */
+/* Count the slices of the flow. False: there are too many, or its memory is not host
+ * memory. */
 static bool flow_cut(struct flow *flow, const tryst_tensor *tensor)
 {
     uint64_t bytes = tensor->count * dtype_bytes(tensor->dtype);
@@ -58,7 +58,7 @@ static bool flow_cut(struct flow *flow, const tryst_tensor *tensor)
     return true;
 }
 
-/** Set the urgency and the flags as the submission of a user does. */
+/* Set the urgency and the flags as the submission of a user does. */
 static void op_urgency_put(tryst_op *op, const struct urgency *urgency)
 {
     op->urgency = *urgency;
@@ -70,8 +70,8 @@ static void op_urgency_put(tryst_op *op, const struct urgency *urgency)
     op->priority = urgency_priority(urgency);
 }
 
-/** Put the flow's operation into its step. The operation has no handle: the protocol
- *  alone holds it. */
+/* Put the flow's operation into its step. The operation has no handle: the protocol
+ * alone holds it. */
 static void op_fill(tryst_op *op, struct flow *flow, const struct flow_params *params)
 {
     op->key = prepared_ref(params->key);
@@ -89,7 +89,7 @@ static void op_fill(tryst_op *op, struct flow *flow, const struct flow_params *p
     op_unref(op);
 }
 
-/** Open the operation of a flow. *op_p NULL with TRYST_OK: the flow has ended. */
+/* Open the operation of a flow. *op_p NULL with TRYST_OK: the flow has ended. */
 static tryst_status flow_start(struct rendezvous *rdv, enum op_kind kind,
                                struct flow *flow, const struct flow_params *params,
                                tryst_op **op_p)
@@ -195,7 +195,7 @@ void flow_raise(struct flow *flow, int32_t priority)
 
 /* ---- receive ----------------------------------------------------------------------- */
 
-/** Post slices in order of urgency. */
+/* Post slices in order of urgency. */
 static void slots_post(tryst_op *op)
 {
     if (op->run->next >= op->run->slices)
@@ -241,8 +241,8 @@ bool flow_slice_place(tryst_op *op, struct recv_run *run)
     return true;
 }
 
-/** Drop bytes that came for a failing receive, and keep its cause, which a report with
- *  all bytes would lose. True if so. */
+/* Drop bytes that came for a failing receive, and keep its cause, which a report with
+ * all bytes would lose. True if so. */
 static bool flow_drops(const tryst_op *op)
 {
     struct flow *flow = op->flow;
@@ -317,9 +317,9 @@ void flow_fail(struct flow *flow, struct cause cause, const char *text)
         op_fail_from(flow->op, cause, text);
 }
 
-/** End the flow of an operation. If the operation was failing, but ended well since its
- *  bytes were in flight, the flow ends with the failure: `arrived` or `take` was not
- *  called for these bytes. */
+/* End the flow of an operation. If the operation was failing, but ended well since its
+ * bytes were in flight, the flow ends with the failure: `arrived` or `take` was not
+ * called for these bytes. */
 void flow_op_ended(tryst_op *op)
 {
     struct flow *flow = op->flow;

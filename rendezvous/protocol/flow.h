@@ -38,9 +38,9 @@ struct tryst_mem;
  *  NULL; other NULL slots are not called. */
 struct flow_ops {
     /** Receive: provide memory for slice `index`. Called in rising order, once for each
-     *  slice, and only for index < flow->slices_announced. TRYST_OK: the transport may write the
-     *  memory until `arrived` or `ended`. TRYST_AGAIN: the next call for this slice
-     *  follows flow_place_again, a later OFFER or an arrival. NULL: slice i is at
+     *  slice, and only for index < flow->slices_announced. TRYST_OK: the transport may
+     *  write the memory until `arrived` or `ended`. TRYST_AGAIN: the next call for this
+     *  slice follows flow_place_again, a later OFFER or an arrival. NULL: slice i is at
      *  tensor.data + i * slice_bytes, and slices may be posted ahead of the OFFER (in at
      *  most half of the peer's slots). mem_p: the registration that covers the slice, or
      *  NULL (set before the call). */

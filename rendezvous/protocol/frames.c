@@ -118,15 +118,15 @@ bool peer_credit_is_due(const struct peer *peer)
     return frames >= (set->frame_credits + 1) / 2 || wants >= (set->wants_max + 1) / 2;
 }
 
-/** True if the header alone must leave. */
+/* True if the header alone must leave. */
 static bool header_is_due(const struct peer *peer)
 {
     return peer->in.header_due || (peer_is_blocked(peer) && !peer->out.blocked_sent) ||
            peer_credit_is_due(peer);
 }
 
-/** Build the next frame in memory of the transport. Returns its bytes; 0: there is
- *  nothing to send. */
+/* Build the next frame in memory of the transport. Returns its bytes; 0: there is
+ * nothing to send. */
 static size_t frame_build(struct peer *peer, void *frame, bool records)
 {
     uint32_t unread = (uint32_t)peer->out.frames_sent - peer->out.frames_acked;
@@ -149,7 +149,7 @@ static size_t frame_build(struct peer *peer, void *frame, bool records)
     return bytes;
 }
 
-/** Send one frame. `records`: records are queued. True if a frame has left. */
+/* Send one frame. `records`: records are queued. True if a frame has left. */
 static bool frame_push(struct peer *peer, bool records)
 {
     const struct transport_ops *ops = peer->endpoint.ep->rail->ops;
@@ -172,7 +172,7 @@ static bool frame_push(struct peer *peer, bool records)
     return true;
 }
 
-/** True if frames can leave to the peer. */
+/* True if frames can leave to the peer. */
 static bool peer_takes_frames(const struct peer *peer)
 {
     return peer->endpoint.state == PEER_EP_READY && peer->life <= PEER_LEFT &&

@@ -39,7 +39,7 @@ tryst_status op_device_row(struct rendezvous *rdv, tryst_memory_kind kind,
     return status;
 }
 
-/** Do as op_device_row without blocking: TRYST_IN_PROGRESS while the driver starts. */
+/* Do as op_device_row without blocking: TRYST_IN_PROGRESS while the driver starts. */
 static tryst_status row_get_nonblocking(struct rendezvous *rdv,
                                         const tryst_tensor *tensor,
                                         const struct memory_ops **memory_p)
@@ -51,7 +51,7 @@ static tryst_status row_get_nonblocking(struct rendezvous *rdv,
     return status == TRYST_OK ? op_device_row(rdv, tensor->memory, memory_p) : status;
 }
 
-/** Log the difference between the tensor's fields and the driver's answer. */
+/* Log the difference between the tensor's fields and the driver's answer. */
 static void tensor_mismatch_log(struct rendezvous *rdv, const tryst_tensor *tensor,
                                 const struct memory_ops *memory, tryst_status located,
                                 int32_t device)
@@ -77,8 +77,8 @@ static void region_mismatch_log(struct rendezvous *rdv, const tryst_tensor *tens
         bytes, tensor->data);
 }
 
-/** True if the tensor names no region, or names one of this context that covers all its
- *  bytes. */
+/* True if the tensor names no region, or names one of this context that covers all its
+ * bytes. */
 static inline bool region_fits(const struct rendezvous *rdv, const tryst_tensor *tensor,
                                size_t bytes)
 {
@@ -87,8 +87,8 @@ static inline bool region_fits(const struct rendezvous *rdv, const tryst_tensor 
                          tensor->data, bytes);
 }
 
-/** Check that the driver of `memory` agrees with the tensor's fields. Returns TRYST_OK or
- *  TRYST_E_INVALID. */
+/* Check that the driver of `memory` agrees with the tensor's fields. Returns TRYST_OK or
+ * TRYST_E_INVALID. */
 static tryst_status device_locate(struct rendezvous *rdv, const tryst_tensor *tensor,
                                   const struct memory_ops *memory)
 {
@@ -102,7 +102,7 @@ static tryst_status device_locate(struct rendezvous *rdv, const tryst_tensor *te
     return TRYST_E_INVALID;
 }
 
-/** Check a tensor in device memory. */
+/* Check a tensor in device memory. */
 __attribute__((noinline)) static tryst_status device_check(struct rendezvous *rdv,
                                                            const tryst_tensor *tensor)
 {
@@ -156,7 +156,7 @@ void op_device_close(tryst_op *op)
 
 /* ---- one copy at a time ------------------------------------------------------------ */
 
-/** Return the stage; its first use adds it to the rails, so passes progress it. */
+/* Return the stage; its first use adds it to the rails, so passes progress it. */
 static struct stage *stage_of(struct rendezvous *rdv)
 {
     if (!rdv->stage_listed) {
@@ -207,9 +207,9 @@ const char *op_device_why(const tryst_op *op)
                : "the tensor's ready event failed: the device reported an error";
 }
 
-/** Hold an operation, which has a number already, until the driver has started and the
- *  tensor can be checked. Where the driver has started since the submission, the end of
- *  this pass checks it. */
+/* Hold an operation, which has a number already, until the driver has started and the
+ * tensor can be checked. Where the driver has started since the submission, the end of
+ * this pass checks it. */
 static void loads_hold(tryst_op *op)
 {
     struct op_device *device = op->device;
@@ -221,7 +221,7 @@ static void loads_hold(tryst_op *op)
         op->rdv->reap = true;
 }
 
-/** Release an operation after the start of the driver, or its failure. */
+/* Release an operation after the start of the driver, or its failure. */
 static void loads_end(struct op_device *device, const struct memory_ops *memory,
                       tryst_status status)
 {
@@ -419,7 +419,7 @@ static void stage_room(void *arg)
         consumer_slots_serve(container_of(node, struct peer, node));
 }
 
-/** The end of a peer may have waited for the copies: check at the end of the pass. */
+/* The end of a peer may have waited for the copies: check at the end of the pass. */
 static void stage_idle(void *arg)
 {
     ((struct rendezvous *)arg)->reap = true;

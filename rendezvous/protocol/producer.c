@@ -38,7 +38,7 @@ void producer_want_answered(struct want *want)
 
 /* ---- sends leave ------------------------------------------------------------------- */
 
-/** Queue DATA; a `status` other than TRYST_OK replaces the bytes. */
+/* Queue DATA; a `status` other than TRYST_OK replaces the bytes. */
 static inline void send_inline(tryst_op *op, tryst_status status)
 {
     list_remove(&op->queued.node);
@@ -52,7 +52,7 @@ static inline void send_inline(tryst_op *op, tryst_status status)
         records_queue(op, QUEUED_DATA);
 }
 
-/** Let the send wait for a WANT of its number. */
+/* Let the send wait for a WANT of its number. */
 static void send_post(tryst_op *op)
 {
     if (op->state == OP_SUBMITTED) {
@@ -68,8 +68,8 @@ static void send_post(tryst_op *op)
     producer_request_later(peer, op->scope);
 }
 
-/** Send the shape to the receive that requested it, and wait for the WANT that
- *  follows. */
+/* Send the shape to the receive that requested it, and wait for the WANT that
+ * follows. */
 static void send_offer_shape(struct want *want, tryst_op *op)
 {
     op->want_id = want->id;
@@ -78,15 +78,15 @@ static void send_offer_shape(struct want *want, tryst_op *op)
     records_queue(op, QUEUED_OFFER);
 }
 
-/** True unless the flow has slices and the peer cuts them differently than the plan. */
+/* True unless the flow has slices and the peer cuts them differently than the plan. */
 static bool flow_is_cut_so(const tryst_op *op, const struct want *want)
 {
     return !op->flow || op->bytes <= op->rdv->set.eager_max_bytes ||
            want->transfer.slice_bytes == op->flow->slice_bytes;
 }
 
-/** Compare the send with the WANT. Returns the status with which both ends fail, or
- *  TRYST_OK. */
+/* Compare the send with the WANT. Returns the status with which both ends fail, or
+ * TRYST_OK. */
 static tryst_status match_check(const struct want *want, const tryst_op *op)
 {
     if (op->state == OP_VOID)
@@ -107,7 +107,7 @@ static struct shape want_shape(const struct want *want)
     return (struct shape){want->transfer.bytes, want->dtype, want_flow_shape(want)};
 }
 
-/** Fail the send: the receive of its number was given up. */
+/* Fail the send: the receive of its number was given up. */
 static void match_void(struct want *want, tryst_op *op)
 {
     if (want->dtype != TRYST_DTYPE_INVALID && want->flags & RECORD_ALLOC)
@@ -142,8 +142,8 @@ static void producer_match(struct want *want, tryst_op *op)
     }
 }
 
-/** Return the eager credit that DATA ahead of its WANT takes. A large tensor is such DATA
- *  only as a failure. */
+/* Return the eager credit that DATA ahead of its WANT takes. A large tensor is such DATA
+ * only as a failure. */
 static uint64_t eager_charge(const tryst_op *op)
 {
     bool empty = op->flags & TRYST_OP_DEAD || op->bytes > op->rdv->set.eager_max_bytes;
@@ -165,8 +165,8 @@ static inline bool send_eager(tryst_op *op)
     return true;
 }
 
-/** Send the failure of a flow's send ahead of its WANT, as DATA with a status. False: no
- *  eager credit is left. */
+/* Send the failure of a flow's send ahead of its WANT, as DATA with a status. False: no
+ * eager credit is left. */
 static bool failure_send(tryst_op *op)
 {
     struct peer *peer = op->peer;
@@ -192,7 +192,7 @@ void producer_unblock_some(struct peer *peer)
     }
 }
 
-/** Give the send its number. True: the send is held, and waits for its ready event. */
+/* Give the send its number. True: the send is held, and waits for its ready event. */
 static bool send_assign_seq(tryst_op *op)
 {
     op->queued.seq = op->entry->send_next++;
@@ -204,7 +204,7 @@ static bool send_assign_seq(tryst_op *op)
     return true;
 }
 
-/** Submit a send; called again when a held send is released. */
+/* Submit a send; called again when a held send is released. */
 void producer_submit(tryst_op *op)
 {
     if (op->state == OP_SUBMITTED && send_assign_seq(op))
@@ -221,10 +221,10 @@ void producer_submit(tryst_op *op)
     }
 }
 
-/** True if a WANT with these flags and this shape waits until the held send `op` is
- *  ready. A WANT that was given up does not wait. Neither does a WANT of a different
- *  collective: its rank may wait for a part that this rank's collective does not have, so
- *  both operations end now. */
+/* True if a WANT with these flags and this shape waits until the held send `op` is
+ * ready. A WANT that was given up does not wait. Neither does a WANT of a different
+ * collective: its rank may wait for a part that this rank's collective does not have, so
+ * both operations end now. */
 static bool held_waits(const tryst_op *op, uint8_t flags, const struct flow_shape *shape)
 {
     return !(flags & RECORD_VOID) && flow_shapes_equal(shape, op_shape_of(op));
@@ -241,7 +241,7 @@ void producer_submit_held(tryst_op *op)
         producer_match(want, op);
 }
 
-/** Match a held send, which has failed, with the WANT that was parked beside it. */
+/* Match a held send, which has failed, with the WANT that was parked beside it. */
 static void send_void_match(tryst_op *op)
 {
     struct want *want = want_find(op->entry, op->queued.seq);
@@ -333,7 +333,7 @@ static void want_park(struct want *want)
         want_answer(want, RECORD_CANCELED, want->cause);
 }
 
-/** True if another WANT may be parked. `scope` NULL: the step is not open here yet. */
+/* True if another WANT may be parked. `scope` NULL: the step is not open here yet. */
 static bool want_has_room(const struct peer *peer, const struct scope *scope)
 {
     const struct rendezvous_settings *set = &peer->rdv->set;
@@ -342,7 +342,7 @@ static bool want_has_room(const struct peer *peer, const struct scope *scope)
            (!early || peer->in.early_wants < set->early_max);
 }
 
-/** Match, park or defer a WANT of a live scope. */
+/* Match, park or defer a WANT of a live scope. */
 static void want_handle(struct peer *peer, struct entry *entry,
                         const struct record_want *rec)
 {
@@ -378,8 +378,8 @@ static void want_handle(struct peer *peer, struct entry *entry,
         want_park(want);
 }
 
-/** Match a WANT of a closing step with its send, which failed or has DATA in flight.
- *  False: no such send exists. */
+/* Match a WANT of a closing step with its send, which failed or has DATA in flight.
+ * False: no such send exists. */
 static bool want_closing(struct peer *peer, struct scope *scope,
                          const struct record_want *rec, const char *key)
 {
@@ -473,7 +473,7 @@ void producer_raise(struct peer *peer, const struct record_answer *raise)
 
 /* ---- acknowledgements -------------------------------------------------------------- */
 
-/** Release the eager credit of a send: its DATA has been answered. */
+/* Release the eager credit of a send: its DATA has been answered. */
 static void eager_return(tryst_op *op)
 {
     if (op->eager)
@@ -481,7 +481,7 @@ static void eager_return(tryst_op *op)
     op->eager = false;
 }
 
-/** Report a send: the consumer has finished with its DATA. */
+/* Report a send: the consumer has finished with its DATA. */
 static inline void send_done(tryst_op *op, struct cause cause)
 {
     eager_return(op);
@@ -551,16 +551,16 @@ void producer_data_canceled(struct peer *peer, uint64_t number)
 
 /* ---- failure ----------------------------------------------------------------------- */
 
-/** Note the failure of a send while its bytes are copied out of the caller's memory: the
- *  send fails when the copy has ended. */
+/* Note the failure of a send while its bytes are copied out of the caller's memory: the
+ * send fails when the copy has ended. */
 static void fail_fetching(tryst_op *op, struct cause cause, const char *text)
 {
     if (op->fail == TRYST_OK)
         op_cause_set(op, cause, text);
 }
 
-/** Request the consumer to drop DATA that has left; it does so if no receive has taken
- *  the DATA. DATA that answers a WANT is always taken. */
+/* Request the consumer to drop DATA that has left; it does so if no receive has taken
+ * the DATA. DATA that answers a WANT is always taken. */
 static void data_take_back(tryst_op *op, struct cause cause, const char *text)
 {
     if (!op->eager || op->reported || op->take_back != TRYST_OK)
@@ -570,9 +570,9 @@ static void data_take_back(tryst_op *op, struct cause cause, const char *text)
     records_queue(op, QUEUED_CANCEL);
 }
 
-/** True if the peer is to receive the failure of `op`. An abort reaches the peer by
- *  another way. After the close of the step, CLOSED answers the WANT if this rank's own
- *  cancel is the cause. */
+/* True if the peer is to receive the failure of `op`. An abort reaches the peer by
+ * another way. After the close of the step, CLOSED answers the WANT if this rank's own
+ * cancel is the cause. */
 static bool failure_is_sent(const tryst_op *op)
 {
     const struct scope *scope = op->scope;
@@ -591,9 +591,9 @@ void producer_failure_drop(tryst_op *op)
         entry->send_next = op->queued.seq;
 }
 
-/** Send the failure of a flow ahead of its WANT, since its rank may close the step before
- *  the WANT comes. Without eager credit the failure waits for credit or for the WANT,
- *  also after the close (closed.c). */
+/* Send the failure of a flow ahead of its WANT, since its rank may close the step before
+ * the WANT comes. Without eager credit the failure waits for credit or for the WANT,
+ * also after the close (closed.c). */
 static void flow_send_failure(tryst_op *op)
 {
     struct peer *peer = op->peer;
@@ -606,7 +606,7 @@ static void flow_send_failure(tryst_op *op)
     producer_request_later(peer, op->scope);
 }
 
-/** Fail a posted send; VOID keeps its number. */
+/* Fail a posted send; VOID keeps its number. */
 static void fail_posted(tryst_op *op, struct cause cause, const char *text)
 {
     bool flow = op->flow != NULL, device = op_device_is_held(op);

@@ -18,8 +18,8 @@
 
 /* ---- operations -------------------------------------------------------------------- */
 
-/** Return the cause of a flow that the close of its step cancels: the first cause of its
- *  owner, if any. */
+/* Return the cause of a flow that the close of its step cancels: the first cause of its
+ * owner, if any. */
 static struct cause flow_cancel_cause(const struct flow *flow, struct cause cause)
 {
     struct cause first = cause;
@@ -47,7 +47,7 @@ static int32_t op_peer_rank(const tryst_op *op)
     return op->peer ? op->peer->rank : -1;
 }
 
-/** Raise the operation in every queue here and, if its WANT has left, at its producer. */
+/* Raise the operation in every queue here and, if its WANT has left, at its producer. */
 static void op_raise(tryst_op *op, uint64_t rank)
 {
     enum { NODES = 3 };
@@ -108,7 +108,7 @@ bool protocol_peer_connect(struct peer *peer)
     return peer->out.answers;
 }
 
-/** True if the path still has to deliver something, in either direction. */
+/* True if the path still has to deliver something, in either direction. */
 static bool peer_waits_for_path(const struct peer *peer)
 {
     return peer->out.stream.next != peer->out.stream.acked ||
@@ -116,11 +116,11 @@ static bool peer_waits_for_path(const struct peer *peer)
            !urgent_empty(&peer->out.pending) || !urgent_empty(&peer->out.wants_waiting);
 }
 
-/** Probe an idle path on which this rank waits, although the peer has reported (over the
- *  link) that it has read every counted frame. A dead path is found by counted frames
- *  that a rank reports as sent and that do not come. Bulk and header-only frames are not
- *  counted. So this rank sends a counted frame and requests one: then one of the two
- *  ranks misses a frame, in whichever direction the path has died. */
+/* Probe an idle path on which this rank waits, although the peer has reported (over the
+ * link) that it has read every counted frame. A dead path is found by counted frames
+ * that a rank reports as sent and that do not come. Bulk and header-only frames are not
+ * counted. So this rank sends a counted frame and requests one: then one of the two
+ * ranks misses a frame, in whichever direction the path has died. */
 static void path_probe(struct peer *peer)
 {
     if (peer->is_self || peer->endpoint.state != PEER_EP_READY ||

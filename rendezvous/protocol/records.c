@@ -36,12 +36,12 @@
 #include "send_run.h"
 #include "want.h"
 
-/** Frames with a wrong cookie are logged once in this interval. */
+/* Frames with a wrong cookie are logged once in this interval. */
 #define COOKIES_LOG_NS (10 * NS_PER_S)
 
 /* ---- packing ----------------------------------------------------------------------- */
 
-/** The frame that is being packed, and its peer. */
+/* The frame that is being packed, and its peer. */
 struct packer {
     struct peer *peer;
     struct wire_writer writer;
@@ -78,7 +78,7 @@ static bool pack_answers(struct packer *packer)
     return true;
 }
 
-/** Pack the answers to ASK. */
+/* Pack the answers to ASK. */
 static bool pack_closed_steps(struct packer *packer)
 {
     struct peer *peer = packer->peer;
@@ -115,8 +115,8 @@ static bool pack_request(struct packer *packer, uint64_t step)
     return pack_answer(packer, RECORD_ASK, 0, &(struct record_answer){.id = step});
 }
 
-/** Pack ASK for the steps in which sends wait, or have waited: as many as fit, the others
- *  in the next frame. */
+/* Pack ASK for the steps in which sends wait, or have waited: as many as fit, the others
+ * in the next frame. */
 static void pack_requests(struct packer *packer)
 {
     struct peer *peer = packer->peer;
@@ -139,7 +139,7 @@ static void pack_requests(struct packer *packer)
     peer->out.requests_due = false;
 }
 
-/** Pack one record of `op`, as the pack functions below do. False: the frame is full. */
+/* Pack one record of `op`, as the pack functions below do. False: the frame is full. */
 static bool pack_want(struct packer *packer, tryst_op *op)
 {
     assert(op->id);
@@ -179,8 +179,8 @@ static struct record_data data_fields(const tryst_op *op, size_t payload_bytes)
                                 .dtype = (uint8_t)op->tensor.dtype};
 }
 
-/** Pack the first DATA of a key in a step, or with another shape: the key may have a
- *  valid name, or this DATA declares one. */
+/* Pack the first DATA of a key in a step, or with another shape: the key may have a
+ * valid name, or this DATA declares one. */
 __attribute__((noinline)) static bool pack_unnamed(struct packer *packer, tryst_op *op,
                                                    const void *payload, size_t bytes)
 {
@@ -204,7 +204,7 @@ __attribute__((noinline)) static bool pack_unnamed(struct packer *packer, tryst_
     return true;
 }
 
-/** Write the payload of a failed DATA; returns its bytes. */
+/* Write the payload of a failed DATA; returns its bytes. */
 static size_t failure_put(const tryst_op *op, struct record_failure *failure)
 {
     *failure = (struct record_failure){.bytes = op->bytes};
@@ -283,8 +283,8 @@ static bool pack_raise(struct packer *packer, tryst_op *op)
                                       .id = op->id, .posted = (uint32_t)op->priority});
 }
 
-/** Write the failure into a DONE, and set the shape that follows it; returns the flags
- *  for both. */
+/* Write the failure into a DONE, and set the shape that follows it; returns the flags
+ * for both. */
 static uint8_t done_failure_put(const tryst_op *op, struct record_answer *fields,
                                 const struct flow_shape **shape_p)
 {
@@ -332,7 +332,7 @@ static bool pack_record(struct packer *packer, tryst_op *op, unsigned record)
     }
 }
 
-/** True if the packed record was the last of an operation that has been reported. */
+/* True if the packed record was the last of an operation that has been reported. */
 static bool op_is_finished(const tryst_op *op)
 {
     if (op->state != OP_VOID)
@@ -341,7 +341,7 @@ static bool op_is_finished(const tryst_op *op)
                              !urgent_queued(&op->deferred_node));
 }
 
-/** Pack the records of pending operations until the frame is full. */
+/* Pack the records of pending operations until the frame is full. */
 static void pack_pending(struct packer *packer)
 {
     struct urgent_node *node;
@@ -366,8 +366,8 @@ static void ops_end(struct list *finished_ops)
         op_end(container_of(node, tryst_op, pending_node.node));
 }
 
-/** Pack the records that belong to no pending operation, before all others. False: the
- *  frame is full. */
+/* Pack the records that belong to no pending operation, before all others. False: the
+ * frame is full. */
 __attribute__((noinline)) static bool pack_rest(struct packer *packer)
 {
     const struct peer *peer = packer->peer;
@@ -392,8 +392,8 @@ size_t records_pack(struct peer *peer, uint8_t *frame, size_t capacity)
     return (size_t)(packer.writer.at - frame);
 }
 
-/** Return FRAME_PAUSED, once for each peer: this rank was outside of the library while
- *  bulk was in flight. */
+/* Return FRAME_PAUSED, once for each peer: this rank was outside of the library while
+ * bulk was in flight. */
 __attribute__((noinline)) static unsigned pause_flag_pack(struct peer *peer)
 {
     peer->out.pauses_sent = peer->rdv->pauses;
@@ -431,7 +431,7 @@ static void data_read(struct peer *peer, const struct record_data *data)
     eager_data(peer, data, name, wire_data_payload(data));
 }
 
-/** Handle an answer about a DATA, by its number. */
+/* Handle an answer about a DATA, by its number. */
 static void data_answer_read(struct peer *peer, const struct record_answer *answer)
 {
     switch (answer->header.type) {
@@ -464,7 +464,7 @@ static void answer_read(struct peer *peer, const struct record_answer *answer)
     }
 }
 
-/** Act on one record. Returns NULL, or a description of the violation. */
+/* Act on one record. Returns NULL, or a description of the violation. */
 static const char *record_read(struct peer *peer, const struct record_header *record)
 {
     const void *whole = record;
@@ -506,7 +506,7 @@ static const char *record_read(struct peer *peer, const struct record_header *re
     }
 }
 
-/** Apply the credit in the header. False: it acknowledges more than was sent. */
+/* Apply the credit in the header. False: it acknowledges more than was sent. */
 static bool header_read(struct peer *peer, const struct frame_header *header)
 {
     uint32_t unacked = (uint32_t)peer->out.frames_sent - peer->out.frames_acked;
@@ -541,8 +541,8 @@ __attribute__((noinline)) static void header_flags_apply(struct peer *peer,
         names_out_grow(&peer->out.names);
 }
 
-/** Apply the acknowledgements of DATA and the flags in the header, after the records of
- *  its frame. */
+/* Apply the acknowledgements of DATA and the flags in the header, after the records of
+ * its frame. */
 static void acks_read(struct peer *peer, const struct frame_header *header)
 {
     peer->in.header_flags = header->flags;
@@ -557,8 +557,8 @@ static void acks_read(struct peer *peer, const struct frame_header *header)
     producer_unblock(peer); /* a record may have returned credit too */
 }
 
-/** Apply acknowledgements of a rank's own DATA at once, without a frame, unless a record
- *  in flight must come first. */
+/* Apply acknowledgements of a rank's own DATA at once, without a frame, unless a record
+ * in flight must come first. */
 static void acks_apply_own(struct peer *peer)
 {
     bool on_way =

@@ -21,14 +21,14 @@
 #include "rendezvous/op/engine.h"
 #include "rendezvous/protocol/wire/wire.h"
 
-/** True if slice `index` is ready at the sender, by an OFFER or by bulk. */
+/* True if slice `index` is ready at the sender, by an OFFER or by bulk. */
 static bool slice_is_announced(const struct recv_run *run, uint32_t index)
 {
     return index < run->slices_announced;
 }
 
-/** Add `count` to the posted slices that their sender has ready; while a peer has such
- *  slices, it counts among its rail's senders. */
+/* Add `count` to the posted slices that their sender has ready; while a peer has such
+ * slices, it counts among its rail's senders. */
 static void slots_ready_add(struct peer *peer, const struct recv_run *run, int32_t count)
 {
     uint32_t before = peer->in.slots_ready;
@@ -38,7 +38,8 @@ static void slots_ready_add(struct peer *peer, const struct recv_run *run, int32
     *senders += (uint32_t)(peer->in.slots_ready > 0) - (uint32_t)(before > 0);
 }
 
-/** Return the number of posted slices below `slices_announced` that count in slots_ahead. */
+/* Return the number of posted slices below `slices_announced` that count in
+ * slots_ahead. */
 static uint32_t ahead_below(const struct recv_run *run, uint32_t slices_announced)
 {
     uint32_t count = 0;
@@ -64,17 +65,17 @@ void recv_run_announce(struct peer *peer, struct recv_run *run, uint32_t slices_
     run->slices_announced = slices_announced;
 }
 
-/** True if the slices of the run move through pinned slots. A posted slice holds its
- *  slot, so it is posted only when its sender is ready. */
+/* True if the slices of the run move through pinned slots. A posted slice holds its
+ * slot, so it is posted only when its sender is ready. */
 static bool run_is_staged(const tryst_op *op)
 {
     return op->device && (op->run->refused ||
                           stage_is_needed(op->peer->endpoint.ep, op->device->memory));
 }
 
-/** True if a slice of the run fits into the peer's share of the rail's window
- *  (recv_run.h). Where it does not, at least two slices are posted that their sender has
- *  ready: one comes back, and consumer_slots_serve runs then. */
+/* True if a slice of the run fits into the peer's share of the rail's window
+ * (recv_run.h). Where it does not, at least two slices are posted that their sender has
+ * ready: one comes back, and consumer_slots_serve runs then. */
 static bool share_has_room(const struct peer *peer, const struct recv_run *run)
 {
     const struct rendezvous *rdv = peer->rdv;
@@ -93,7 +94,7 @@ static bool run_may_post(const struct peer *peer, const struct recv_run *run)
            peer->endpoint.state == PEER_EP_READY;
 }
 
-/** Try again in the next pass, which serves the queue of runs (peer_flush). */
+/* Try again in the next pass, which serves the queue of runs (peer_flush). */
 static void post_later(struct peer *peer)
 {
     peer->in.post_refused = true;
@@ -144,16 +145,16 @@ static tryst_status slice_post(tryst_op *op, struct recv_run *run, uint32_t inde
     return TRYST_OK;
 }
 
-/** Return the most slices that are posted at once: a small number while the next slice is
- *  not known to be ready at the sender, so that other receives can be posted ahead
- *  too. */
+/* Return the most slices that are posted at once: a small number while the next slice is
+ * not known to be ready at the sender, so that other receives can be posted ahead
+ * too. */
 static uint32_t run_reach(const tryst_op *op, const struct recv_run *run)
 {
     uint32_t ahead = 2 * op->rdv->set.posted_slices;
     return slice_is_announced(run, run->next) || run->depth < ahead ? run->depth : ahead;
 }
 
-/** True if there is a slice to post, slots and memory apart. */
+/* True if there is a slice to post, slots and memory apart. */
 static bool run_has_next(const tryst_op *op, const struct recv_run *run)
 {
     return !run->withdrawn && run->next < run->slices &&
@@ -180,8 +181,8 @@ bool recv_run_post(tryst_op *op, struct recv_run *run)
     return full && slice_is_announced(run, run->next); /* else its OFFER is to come */
 }
 
-/** Return the slice size that suits the path from the peer, as the peer's headers report
- *  it. */
+/* Return the slice size that suits the path from the peer, as the peer's headers report
+ * it. */
 static uint64_t slice_bytes_requested(const struct peer *peer)
 {
     unsigned code = peer->in.header_flags >> FRAME_SLICE_SHIFT & FRAME_SLICE_MASK;
@@ -191,8 +192,8 @@ static uint64_t slice_bytes_requested(const struct peer *peer)
     return bytes < DISPATCH_SLICE_MAX ? bytes : DISPATCH_SLICE_MAX;
 }
 
-/** Return the slice size: of a flow the plan's; else TRYST_SLICE_BYTES, else the sender's
- *  size, at most the rail's. */
+/* Return the slice size: of a flow the plan's; else TRYST_SLICE_BYTES, else the sender's
+ * size, at most the rail's. */
 static uint32_t slice_bytes_for(const tryst_op *op)
 {
     uint64_t set = op->rdv->set.slice_bytes;
@@ -202,8 +203,8 @@ static uint32_t slice_bytes_for(const tryst_op *op)
                                       set ? set : slice_bytes_requested(op->peer));
 }
 
-/** Return the most slices posted at once: as many bytes whatever the slice size, if the
- *  rail takes so many slices. */
+/* Return the most slices posted at once: as many bytes whatever the slice size, if the
+ * rail takes so many slices. */
 static uint64_t run_depth(const tryst_op *op, uint64_t slice_bytes)
 {
     const struct rendezvous_settings *set = &op->rdv->set;
@@ -294,7 +295,7 @@ void consumer_slots_serve(struct peer *peer)
     }
 }
 
-/** True if a receive that is not less urgent waits for slots. */
+/* True if a receive that is not less urgent waits for slots. */
 static bool others_go_first(const tryst_op *op)
 {
     const struct urgent_node *first = urgent_first(&op->peer->in.slots_waiting);

@@ -62,8 +62,8 @@ struct recv_run {
     uint32_t ahead;
     bool withdrawn; /**< the id has ended: no further slice is posted */
     bool refused;   /**< the transport has refused this device memory */
-    /* For a flow with `place`: the slices with memory, and the memory of the newest,
-     * placed - 1. */
+    /** For a flow with `place`: the slices with memory, and the memory of the newest,
+     *  placed - 1. */
     uint32_t placed;
     void *place_data;
     struct tryst_mem *place_mem;
@@ -77,8 +77,8 @@ void recv_run_close(tryst_op *op);
 /** Post as many slices as there is room for. True if a slice that the sender has ready is
  *  not posted: no slot is free, or the transport has no room. */
 bool recv_run_post(tryst_op *op, struct recv_run *run);
-/** Count the first `slices_announced` slices as ready at the sender, and their posted slots in
- *  slots_ready. */
+/** Count the first `slices_announced` slices as ready at the sender, and their posted
+ *  slots in slots_ready. */
 void recv_run_announce(struct peer *peer, struct recv_run *run,
                        uint32_t slices_announced);
 /** Post further slices after one has come back. Receives from the same peer that wait for

@@ -14,7 +14,7 @@
 #include "rendezvous/peer/fault.h"
 #include "want.h"
 
-/** One slice in flight. */
+/* One slice in flight. */
 struct send_slice {
     struct bulk bulk;
     struct want *want;
@@ -23,8 +23,8 @@ struct send_slice {
     bool left; /**< sent, while an earlier slice is in flight */
 };
 
-/** Return the urgency of the transfer: the more urgent of both ends counts; an end
- *  without a priority takes that of the other. */
+/* Return the urgency of the transfer: the more urgent of both ends counts; an end
+ * without a priority takes that of the other. */
 static struct urgency matched_urgency(const struct want *want, const tryst_op *op)
 {
     const unsigned says = RECORD_PRIORITY | RECORD_BACKGROUND;
@@ -69,7 +69,7 @@ void send_run_forget(struct want *want)
     want->transfer.upto = want->transfer.next;
 }
 
-/** Finish the send if all slices have arrived and left the transport. */
+/* Finish the send if all slices have arrived and left the transport. */
 static void send_maybe_finish(struct want *want)
 {
     tryst_op *op = want->send;
@@ -90,10 +90,10 @@ static void send_maybe_finish(struct want *want)
     want_maybe_free(want);
 }
 
-/** Stop the transfer: no further slice starts. Slices in flight hold their window until
- *  they have left the transport; otherwise each cancel would put another window of bytes
- *  ahead of urgent ones. The WANT is answered later, when the number of slices that the
- *  consumer receives is known (matched_answer). */
+/* Stop the transfer: no further slice starts. Slices in flight hold their window until
+ * they have left the transport; otherwise each cancel would put another window of bytes
+ * ahead of urgent ones. The WANT is answered later, when the number of slices that the
+ * consumer receives is known (matched_answer). */
 static void matched_stop(tryst_op *op, struct cause cause, const char *text)
 {
     op_cause_set(op, cause, text);
@@ -104,8 +104,8 @@ static void matched_stop(tryst_op *op, struct cause cause, const char *text)
     op->want->unanswered = true;
 }
 
-/** Answer the WANT of a stopped transfer. Slices from host memory count as sent once the
- *  transport has taken them; slices from a device only after their copy. */
+/* Answer the WANT of a stopped transfer. Slices from host memory count as sent once the
+ * transport has taken them; slices from a device only after their copy. */
 static void matched_answer(struct want *want)
 {
     tryst_op *op = want->send;
@@ -115,7 +115,7 @@ static void matched_answer(struct want *want)
     want_answer(want, RECORD_CANCELED, op_cause(op, op->fail));
 }
 
-/** Note that a slice of a device tensor was not sent; no later slice will be. */
+/* Note that a slice of a device tensor was not sent; no later slice will be. */
 static void slice_unsent(struct want *want, uint32_t index, tryst_status status)
 {
     tryst_op *op = want->send;
@@ -128,8 +128,8 @@ static void slice_unsent(struct want *want, uint32_t index, tryst_status status)
     want->transfer.upto = want->transfer.next = index;
 }
 
-/** Call `sent` for the slices of a flow in order, up to the first that the transport did
- *  not send. */
+/* Call `sent` for the slices of a flow in order, up to the first that the transport did
+ * not send. */
 static void flow_slice_left(struct want *want, struct send_slice *slice, bool sent)
 {
     struct list_node *node;
@@ -242,8 +242,8 @@ tryst_status transfer_start(struct transfer *transfer)
     return TRYST_OK;
 }
 
-/** Send the slice size in the flags of the next header, if it has changed; the header
- *  leaves alone if no frame does. */
+/* Send the slice size in the flags of the next header, if it has changed; the header
+ * leaves alone if no frame does. */
 static void slice_size_send(struct peer *peer)
 {
     uint64_t bytes = peer->lane.path.slice_bytes;

@@ -13,19 +13,19 @@
 
 enum { COLL_ALL_RANKS = -1, COLL_NAME_BYTES = 32, COLL_GUARD = 96 };
 
-/* One collective. All ranks use the same item, but for the members that a rank may choose
- * for itself. */
+/** One collective. All ranks use the same item, but for the members that a rank may
+ *  choose for itself. */
 struct coll_item {
     const struct coll_kind *kind;
-    struct reference reference; /* dtype, reduction, values and factors */
+    struct reference reference; /**< dtype, reduction, values and factors */
     uint64_t count;
     int root;
     bool in_place;
     char name[COLL_NAME_BYTES];
 };
 
-/* The source of an output element: element `index` of the input of `rank`, or of all
- * inputs if `rank` is COLL_ALL_RANKS. */
+/** The source of an output element: element `index` of the input of `rank`, or of all
+ *  inputs if `rank` is COLL_ALL_RANKS. */
 struct coll_source {
     int rank;
     uint64_t index;
@@ -46,40 +46,40 @@ struct coll_kind {
 extern const struct coll_kind coll_kinds[];
 extern const int coll_kinds_count;
 
-/* The part of one rank in an item: its memory, with guards around it. */
+/** The part of one rank in an item: its memory, with guards around it. */
 struct coll_part {
     const struct coll_item *item;
     int rank;
-    size_t in_shift, out_shift; /* bytes by which input and output are misaligned */
+    size_t in_shift, out_shift; /**< bytes by which input and output are misaligned */
     uint8_t *in_room, *out_room;
-    uint8_t *in, *out; /* out == in if the item is in place */
+    uint8_t *in, *out; /**< out == in if the item is in place */
     size_t in_bytes, out_bytes;
     uint64_t in_hash;
-    tryst_coll *prepared; /* NULL: the call of the item's kind starts the part */
+    tryst_coll *prepared; /**< NULL: the call of the item's kind starts the part */
     tryst_op *op;
 };
 
-/* Allocate and fill the inputs. `random` draws the shifts. */
+/** Allocate and fill the inputs. `random` draws the shifts. */
 void coll_part_open(struct coll_part *part, const struct coll_item *item, int rank,
                     uint64_t *random);
 void coll_part_close(struct coll_part *part);
 void coll_part_prepare(struct coll_part *part, tryst_group *group);
 tryst_status coll_part_start(struct coll_part *part, tryst_step *step,
                              const tryst_op_params *params);
-/* Fill input and output of a completed part with a pattern. coll_part_is_poisoned is true
- * if nothing has written there since. */
+/** Fill input and output of a completed part with a pattern. coll_part_is_poisoned is
+ *  true if nothing has written there since. */
 void coll_part_poison(struct coll_part *part);
 bool coll_part_is_poisoned(const struct coll_part *part);
-/* Fail unless the guards, and an input that the collective must keep, are unchanged. */
+/** Fail unless the guards, and an input that the collective must keep, are unchanged. */
 void coll_part_check_around(const struct coll_part *part);
-/* Fail unless the output is equal to the reference. For large sums of floats, check one
- * cache line of every few; otherwise check each element. */
+/** Fail unless the output is equal to the reference. For large sums of floats, check one
+ *  cache line of every few; otherwise check each element. */
 void coll_part_check(const struct coll_part *part);
-/* Return a hash of the output. */
+/** Return a hash of the output. */
 uint64_t coll_part_hash(const struct coll_part *part);
 
-/* Write a cluster JSON file for `size` ranks, drawn from `seed` (star, racks, mesh or
- * chain), and return its path. NULL: the seed draws no file, so all links are equal. */
+/** Write a cluster JSON file for `size` ranks, drawn from `seed` (star, racks, mesh or
+ *  chain), and return its path. NULL: the seed draws no file, so all links are equal. */
 char *coll_network_write(int size, uint64_t seed);
 void coll_network_remove(char *path);
 

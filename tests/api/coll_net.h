@@ -10,8 +10,8 @@
 
 enum coll_net { NET_NONE, NET_CHAIN, NET_EVEN, NET_MESH, NETS };
 
-/* The network's links. NET_CHAIN links rank i with rank i + 1 only. In NET_MESH these
- * links have four times the rate of the others, so a plan has several trees. */
+/** The network's links. NET_CHAIN links rank i with rank i + 1 only. In NET_MESH these
+ *  links have four times the rate of the others, so a plan has several trees. */
 static inline void coll_net_print(FILE *file, enum coll_net net, int size)
 {
     int links = 0;
@@ -29,8 +29,8 @@ static inline void coll_net_print(FILE *file, enum coll_net net, int size)
     fprintf(file, "]}\n");
 }
 
-/* Write the network to a new file and put the file's name into `path`. The caller unlinks
- * the file. */
+/** Write the network to a new file and put the file's name into `path`. The caller
+ *  unlinks the file. */
 static inline void coll_net_write(enum coll_net net, int size, char path[64])
 {
     const char *dir = getenv("TMPDIR");

@@ -17,36 +17,37 @@
 
 enum { REFERENCE_RANKS_MAX = 8, REFERENCE_TREES_MAX = 15, REFERENCE_LINE = 64 };
 
-/* How the inputs of an item are drawn. */
+/** How the inputs of an item are drawn. */
 enum reference_values {
-    REFERENCE_MODERATE, /* no overflow, but many roundings */
-    /* integers of all sizes; NaN, infinity, -0, subnormal and huge floats */
+    REFERENCE_MODERATE, /**< no overflow, but many roundings */
+    /** Integers of all sizes; NaN, infinity, -0, subnormal and huge floats. */
     REFERENCE_ANY_BITS,
 };
 
 struct reference {
     tryst_dtype dtype;
     tryst_reduce_op reduce;
-    int size; /* ranks of the group */
+    int size; /**< ranks of the group */
     enum reference_values values;
     uint64_t seed;
-    double factors[REFERENCE_RANKS_MAX]; /* of a premultiplied sum, by rank */
+    double factors[REFERENCE_RANKS_MAX]; /**< of a premultiplied sum, by rank */
 };
 
 bool reference_is_float(tryst_dtype dtype);
-/* True if the manual allows `reduce` for `dtype`. */
+/** True if the manual allows `reduce` for `dtype`. */
 bool reference_allows(tryst_dtype dtype, tryst_reduce_op reduce);
 
-/* Return the bits of element `index` of the input of `rank`. */
+/** Return the bits of element `index` of the input of `rank`. */
 uint64_t reference_draw(const struct reference *reference, int rank, uint64_t index);
 
-/* The trees of additions that are still possible for one cache line. */
+/** The trees of additions that are still possible for one cache line. */
 struct reference_line {
-    uint32_t trees; /* bit i is set: tree i explains all elements of the line so far */
+    uint32_t trees; /**< bit i is set: tree i explains all elements of the line so far */
 };
 void reference_line_begin(struct reference_line *line);
-/* Return NULL if `got` is a legal result of element `index` over all ranks, else the
- * reason why not. If `thorough`, also search for a tree of additions that gives `got`. */
+/** Return NULL if `got` is a legal result of element `index` over all ranks, else the
+ *  reason why not. If `thorough`, also search for a tree of additions that gives
+ *  `got`. */
 const char *reference_fault(const struct reference *reference, uint64_t index,
                             uint64_t got, bool thorough, struct reference_line *line);
 

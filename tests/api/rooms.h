@@ -47,7 +47,7 @@ struct room {
     size_t bytes;
     tryst_mem *mem;
     tryst_pool *pool;
-    void *ready, *filling; /* the events of room_fill_late, or NULL */
+    void *ready, *filling; /**< the events of room_fill_late, or NULL */
 };
 
 struct room room_open(struct gpu *gpu, int device, enum room_how how, size_t bytes);

@@ -84,7 +84,7 @@ static void test_dead(void **state)
     run_two(dead_main, NULL);
 }
 
-/** Fail unless the error text of the last refused call contains `wanted`. */
+/* Fail unless the error text of the last refused call contains `wanted`. */
 static void why(const char *wanted)
 {
     if (!strstr(tryst_last_error(), wanted))

@@ -20,7 +20,7 @@ static void run_two(void (*main)(struct harness_rank *rank))
     assert_int_equal(failed, 0);
 }
 
-/** Send on rank 0, receive on rank 1. */
+/* Send on rank 0, receive on rank 1. */
 static tryst_op *submit(struct harness_rank *rank, tryst_step *step, const char *edge,
                         void *data, size_t bytes, const tryst_op_params *params)
 {

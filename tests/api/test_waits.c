@@ -50,7 +50,7 @@ static const struct {
 } waits[] = {
     {"tryst_wait", wait_one}, {"tryst_wait_all", wait_all}, {"tryst_wait_any", wait_any}};
 
-/** A second thread of the rank, which disturbs the waiting thread. */
+/* A second thread of the rank, which disturbs the waiting thread. */
 struct other {
     struct harness_rank *rank;
     tryst_step *step;
@@ -95,7 +95,7 @@ static void *stall_engine(void *arg)
     return NULL;
 }
 
-/** Return the duration of one wait beside `thread`. */
+/* Return the duration of one wait beside `thread`. */
 static uint64_t wait_beside(struct other *other, void *(*thread)(void *arg), size_t which,
                             tryst_op **ops)
 {
@@ -111,8 +111,8 @@ static uint64_t wait_beside(struct other *other, void *(*thread)(void *arg), siz
     return took_ns;
 }
 
-/** Fail if a wait ends early, or if all tries end late. A busy machine only adds time, so
- *  one try within the slack shows that a wait can end in time. */
+/* Fail if a wait ends early, or if all tries end late. A busy machine only adds time, so
+ * one try within the slack shows that a wait can end in time. */
 static void wait_in_time(struct other *other, void *(*thread)(void *arg), size_t which,
                          tryst_op **ops)
 {

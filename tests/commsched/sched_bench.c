@@ -6,8 +6,8 @@
 
 struct sched_bench t;
 
-/** True if the transfer could start a slice: the slice is posted and fits the lane's
- *  window. */
+/* True if the transfer could start a slice: the slice is posted and fits the lane's
+ * window. */
 bool may_start(const struct transfer *transfer)
 {
     const struct dispatch_lane *lane = transfer->lane;
@@ -20,8 +20,8 @@ bool may_start(const struct transfer *transfer)
                t.window;
 }
 
-/** True if the lane is kept: its first transfer of either class has a slice that does not
- *  fit. The lane then waits, also for a slice of the background whose turn it is. */
+/* True if the lane is kept: its first transfer of either class has a slice that does not
+ * fit. The lane then waits, also for a slice of the background whose turn it is. */
 static bool lane_is_kept(struct dispatch_lane *lane)
 {
     for (int kind = 0; kind < URGENCY_CLASSES; kind++) {
@@ -32,8 +32,8 @@ static bool lane_is_kept(struct dispatch_lane *lane)
     return false;
 }
 
-/** True if no more urgent transfer of the class waits on the lane. A large slice is not
- *  passed over for a smaller one on its lane. */
+/* True if no more urgent transfer of the class waits on the lane. A large slice is not
+ * passed over for a smaller one on its lane. */
 static bool is_lanes_first(const struct transfer *transfer)
 {
     for (int i = 0; i < TRANSFERS; i++) {
@@ -46,8 +46,8 @@ static bool is_lanes_first(const struct transfer *transfer)
     return true;
 }
 
-/** Fail on an inversion: a slice starts while a more urgent one of its rail and class
- *  could start. */
+/* Fail on an inversion: a slice starts while a more urgent one of its rail and class
+ * could start. */
 static void inversion_check(const struct transfer *transfer)
 {
     for (int i = 0; i < TRANSFERS; i++) {

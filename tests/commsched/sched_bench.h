@@ -17,13 +17,13 @@ struct sched_bench {
     struct sched *sched;
     struct dispatch_lane lanes[LANES];
     struct transfer transfers[TRANSFERS];
-    char started[256]; /* letters of the transfers that started slices, in order */
-    int again;         /* number of starts that will return AGAIN */
-    uint64_t number;   /* number of the next random transfer */
-    /* lanes whose start was refused in this run, so that their turn is over */
+    char started[256]; /**< letters of the transfers that started slices, in order */
+    int again;         /**< number of starts that will return AGAIN */
+    uint64_t number;   /**< number of the next random transfer */
+    /** Lanes whose start was refused in this run, so that their turn is over. */
     bool refused[LANES];
     uint64_t window;
-    uint64_t bytes_of[URGENCY_CLASSES]; /* bytes that were started, by class */
+    uint64_t bytes_of[URGENCY_CLASSES]; /**< bytes that were started, by class */
 };
 extern struct sched_bench t;
 

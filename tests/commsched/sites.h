@@ -10,13 +10,13 @@ enum { SITES_MAX = 1024, SITE_RAILS_MAX = 3 };
 
 struct sites {
     int count, ranks_each;
-    bool in_turn;   /* neighbours in rank are on different machines */
-    bool own_rails; /* each rank of a machine announces only one of its rails */
-    /* rates of each machine's rails, up to the first 0; see `unknown` */
+    bool in_turn;   /**< neighbours in rank are on different machines */
+    bool own_rails; /**< each rank of a machine announces only one of its rails */
+    /** Rates of each machine's rails, up to the first 0; see `unknown`. */
     uint32_t mbit[SITE_RAILS_MAX];
-    uint32_t mbit_last; /* not 0: rate of the only rail of the last machine */
-    /* the rails announce no rate: `unknown` on all machines, `unknown_last` on the last
-     * one */
+    uint32_t mbit_last; /**< not 0: rate of the only rail of the last machine */
+    /** the rails announce no rate: `unknown` on all machines, `unknown_last` on the last
+     *  one */
     bool unknown, unknown_last;
 };
 
@@ -55,7 +55,7 @@ static inline void rails_fill(const struct sites *sites, int rank,
             rail_announce(host, site, (uint8_t)i, unknown ? 0 : sites->mbit[i]);
 }
 
-/* Make the roster, which the test closes. Any thread: the memory is not cmocka's. */
+/** Make the roster, which the test closes. Any thread: the memory is not cmocka's. */
 static inline void sites_roster(const struct sites *sites, struct roster *roster)
 {
     int size = sites_ranks(sites);

@@ -27,7 +27,7 @@ static struct {
     struct coll_plan plan;
 } from;
 
-/** Return a random order of the numbers below `count`. */
+/* Return a random order of the numbers below `count`. */
 static void order_draw(int32_t *order, int32_t count)
 {
     for (int32_t i = 0; i < count; i++) {

@@ -194,7 +194,8 @@ static void a_closed_stderr_does_no_harm(void **state)
 
 /* ---- rate limit -------------------------------------------------------------------- */
 
-/* Run the child: descriptor 2 is `at_record` at log_stderr_record, and `later` after it. */
+/* Run the child: descriptor 2 is `at_record` at log_stderr_record, and `later` after
+ * it. */
 static int stderr_child(int at_record, int later)
 {
     struct log log = LOG_INIT;

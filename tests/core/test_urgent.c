@@ -29,7 +29,7 @@ static struct thing *pop(struct urgent_queue *queue)
     return thing_of(first);
 }
 
-/** Check the order of urgency.h for every pair of a list, written from the most urgent
+/* Check the order of urgency.h for every pair of a list, written from the most urgent
  * on. */
 static void class_then_priority_then_step_then_number(void **state)
 {
@@ -91,7 +91,7 @@ static void an_urgent_one_overtakes_and_the_rest_goes_on(void **state)
 
 enum { THINGS = 300, ROUNDS = 20000 };
 
-/** Check that no queued element is more urgent than the first. */
+/* Check that no queued element is more urgent than the first. */
 static void first_check(struct urgent_queue *queue, struct thing *things)
 {
     struct thing *first = thing_of(urgent_first(queue));
@@ -107,7 +107,7 @@ static void first_check(struct urgent_queue *queue, struct thing *things)
     assert_int_equal(urgent_empty(queue), !any);
 }
 
-/** Push, pop and remove at random; the draws are mostly in order, as programs submit. */
+/* Push, pop and remove at random; the draws are mostly in order, as programs submit. */
 static void random_use(void **state)
 {
     struct thing things[THINGS];

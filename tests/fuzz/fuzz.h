@@ -11,7 +11,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
-/* A condition that must hold for every input. */
+/** A condition that must hold for every input. */
 #define FUZZ_CHECK(condition)                                               \
     do {                                                                    \
         if (!(condition)) {                                                 \
@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
         }                                                                   \
     } while (0)
 
-/* The input as a script: bytes, and runs of bytes with their length in front. */
+/** The input as a script: bytes, and runs of bytes with their length in front. */
 struct fuzz_input {
     const uint8_t *data;
     size_t bytes;
@@ -34,8 +34,8 @@ static inline uint8_t fuzz_byte(struct fuzz_input *input)
     return *input->data++;
 }
 
-/* Take a run of at most `most` bytes, in memory of exactly its size, which the caller
- * frees. */
+/** Take a run of at most `most` bytes, in memory of exactly its size, which the caller
+ *  frees. */
 static inline uint8_t *fuzz_run(struct fuzz_input *input, size_t wanted, size_t most,
                                 size_t *bytes_p)
 {
@@ -51,7 +51,7 @@ static inline uint8_t *fuzz_run(struct fuzz_input *input, size_t wanted, size_t 
     return run;
 }
 
-/* Return the whole input as a terminated string, which the caller frees. */
+/** Return the whole input as a terminated string, which the caller frees. */
 static inline char *fuzz_text(const uint8_t *data, size_t bytes)
 {
     char *text = malloc(bytes + 1);

@@ -18,7 +18,7 @@ static int doubles_compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/** Return how many elements differ from the sum of 1 to `ranks`. */
+/* Return how many elements differ from the sum of 1 to `ranks`. */
 static int wrong_count(const float *result, int count, int ranks)
 {
     int wrong = 0;
@@ -27,7 +27,7 @@ static int wrong_count(const float *result, int count, int ranks)
     return wrong;
 }
 
-/** Run the rounds; `seconds` gets this rank's time of each counted round. */
+/* Run the rounds; `seconds` gets this rank's time of each counted round. */
 static void measure(const float *in, float *result, int count, int rounds,
                     double *seconds)
 {
@@ -39,10 +39,10 @@ static void measure(const float *in, float *result, int count, int rounds,
     }
 }
 
-/** End this process without MPI_Finalize, which hangs in one of a few runs with MPICH
- *  4.0.2 over UCX 1.13.1: one rank closes a connection and polls, while the others wait
- *  in PMI's barrier and no longer poll. The sleep lets all ranks leave the last barrier
- *  before any connection breaks. */
+/* End this process without MPI_Finalize, which hangs in one of a few runs with MPICH
+ * 4.0.2 over UCX 1.13.1: one rank closes a connection and polls, while the others wait
+ * in PMI's barrier and no longer poll. The sleep lets all ranks leave the last barrier
+ * before any connection breaks. */
 static void finish(void)
 {
     fflush(stdout);

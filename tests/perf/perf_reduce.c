@@ -5,7 +5,7 @@
  * kernel and that loop run in turn, and the ratio is the median over the turns, because
  * the speed of a shared machine changes from minute to minute.
  *
- *     perf_reduce [all]           each dtype and operation, by the processor's best variant
+ *     perf_reduce [all]           each dtype and operation by the best variant
  *     perf_reduce all VARIANT     the same by another variant (avx512, avx2, base)
  *     perf_reduce smoke           a few short ones, as a test */
 #include <stdbool.h>

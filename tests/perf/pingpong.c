@@ -24,7 +24,7 @@ static struct end ends[RANKS];
 static pthread_barrier_t barrier;
 static char gathered[RANKS * GATHER_BYTES_MAX];
 
-/** Implement the caller's all-gather in this process's memory. */
+/* Implement the caller's all-gather in this process's memory. */
 static int gather(void *arg, const void *mine, void *all, size_t bytes)
 {
     size_t rank = (size_t)((struct end *)arg - ends);
@@ -95,7 +95,7 @@ static void both(void *(*run)(void *))
         pthread_join(threads[i], NULL);
 }
 
-/** Send one message; progress both contexts until both operations are complete. */
+/* Send one message; progress both contexts until both operations are complete. */
 static tryst_status message(struct end *from, struct end *to)
 {
     tryst_op *ops[2] = {NULL, NULL};

@@ -7,11 +7,11 @@
 
 #include "pipeline/device/device_kernels.h"
 
-/* Return the table; its sessions point to it. */
+/** Return the table; its sessions point to it. */
 const device_kernels *emulated_row(void);
 
-/* The order of tests/support/emulated_cuda.h, for C: 0 forward, 1 backward, 2 odd threads
- * first. */
+/** The order of tests/support/emulated_cuda.h, for C: 0 forward, 1 backward, 2 odd
+ *  threads first. */
 void emulated_order_set(int order);
 uint64_t emulated_threads_count(void);
 

@@ -13,17 +13,17 @@
 #include <stdint.h>
 #include <tryst/device.h>
 
-/* Set the seed and maximum of the tasks' delays, and begin to count open objects. */
+/** Set the seed and maximum of the tasks' delays, and begin to count open objects. */
 void fake_device_begin(uint64_t seed, uint64_t delay_max_ns);
-/* Return the number of open streams, events, handles and pinned blocks. */
+/** Return the number of open streams, events, handles and pinned blocks. */
 int fake_device_left(void);
 
-/* Queue `fn(arg)` in a stream; fake_device_finish waits until the stream is empty. */
+/** Queue `fn(arg)` in a stream; fake_device_finish waits until the stream is empty. */
 void fake_device_call(void *stream, void (*fn)(void *arg), void *arg);
 void fake_device_finish(void *stream);
-/* Return the number of copies done since fake_device_begin. */
+/** Return the number of copies done since fake_device_begin. */
 int fake_device_copied(void);
-/* Queue a wait until `fn(arg)` is true; the stream calls `fn` repeatedly. */
+/** Queue a wait until `fn(arg)` is true; the stream calls `fn` repeatedly. */
 void fake_device_until(void *stream, bool (*fn)(void *arg), void *arg);
 
 #endif

@@ -15,7 +15,7 @@ typedef enum operand_type {
     OPERAND_F64
 } operand_type;
 
-/* An array of a case, filled with numbers in ±bound (0: in [0, 1)). */
+/** An array of a case, filled with numbers in ±bound (0: in [0, 1)). */
 typedef struct operand {
     operand_type type;
     bool is_output;
@@ -32,14 +32,14 @@ typedef struct kernel_run {
 
 typedef struct kernel_case {
     const char *name;
-    /* Fill `operands`; return how many there are. */
+    /** Fill `operands`; return how many there are. */
     int (*describe)(const int32_t *shape, operand *operands);
     void (*run)(const kernel_run *run);
-    /* Shapes to run. */
+    /** Shapes to run. */
     const int32_t (*shapes)[SHAPE_MAX];
     int32_t shapes_count;
-    /* A shape that fills a GPU, and its number of flops, where products are counted: for
-     * benchmarks. */
+    /** A shape that fills a GPU, and its number of flops, where products are counted: for
+     *  benchmarks. */
     int32_t large[SHAPE_MAX];
     double (*flops)(const int32_t *shape);
 } kernel_case;
@@ -47,7 +47,7 @@ typedef struct kernel_case {
 extern const kernel_case kernel_cases[];
 extern const int kernel_cases_count;
 
-/* The arrays of a case for one shape, in one session. */
+/** The arrays of a case for one shape, in one session. */
 typedef struct kernel_arrays {
     device_session *session;
     operand operands[OPERANDS_MAX];
@@ -55,29 +55,29 @@ typedef struct kernel_arrays {
     kernel_run run;
 } kernel_arrays;
 
-/* Give the lanes of a session the workspace that a stage would, to run kernels without a
- * stage. */
+/** Give the lanes of a session the workspace that a stage would, to run kernels without a
+ *  stage. */
 void kernel_workspace_open(device_session *session);
 void kernel_workspace_close(device_session *session);
 
-/* Make arrays with seeded contents: equal seeds give equal bytes in each session of one
- * precision. Any failure fails the test. The calls enter and leave the session
- * themselves. */
+/** Make arrays with seeded contents: equal seeds give equal bytes in each session of one
+ *  precision. Any failure fails the test. The calls enter and leave the session
+ *  themselves. */
 kernel_arrays kernel_arrays_open(device_session *session, const kernel_case *with,
                                  const int32_t *shape, uint64_t seed);
 void kernel_arrays_close(kernel_arrays *arrays);
 uint64_t kernel_arrays_bytes(const kernel_arrays *arrays, int i);
-/* Return operand `i` in host memory; the caller frees it. */
+/** Return operand `i` in host memory; the caller frees it. */
 void *kernel_arrays_fetch(kernel_arrays *arrays, int i);
 void kernel_arrays_run(kernel_arrays *arrays, const kernel_case *with);
 
-/* Run a case at a shape on `session` and on the reference: the outputs must agree within
- * the precision's tolerance, and the inputs must be unchanged. */
+/** Run a case at a shape on `session` and on the reference: the outputs must agree within
+ *  the precision's tolerance, and the inputs must be unchanged. */
 void kernel_case_check(device_session *session, const kernel_case *with,
                        const int32_t *shape);
 
-/* Run a case twice, with `between` (may be NULL) in the middle: the bits must be
- * equal. */
+/** Run a case twice, with `between` (may be NULL) in the middle: the bits must be
+ *  equal. */
 void kernel_case_check_repeats(device_session *session, const kernel_case *with,
                                const int32_t *shape, void (*between)(void));
 

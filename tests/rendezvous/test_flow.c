@@ -748,7 +748,7 @@ static void test_ends(void **state)
             }
 }
 
-/** Check that the flow ended once with TRYST_E_PEER, and with the origin that flow_fail
+/* Check that the flow ended once with TRYST_E_PEER, and with the origin that flow_fail
  * was given. */
 static void check_cause(const struct edge *edge, int32_t origin_rank)
 {
@@ -807,7 +807,7 @@ static void test_close_while_failing(void **state)
 
 static const struct cause died = {TRYST_E_PEER, 1, TRYST_E_SYSTEM};
 
-/** Let rank 0 fail flow `n` before its WANT comes. */
+/* Let rank 0 fail flow `n` before its WANT comes. */
 static void fail_early(int n, size_t bytes)
 {
     assert_int_equal(start(true, n, &out[n], bytes), TRYST_OK);

@@ -556,7 +556,7 @@ static void test_asks_flood(void **state)
     end();
 }
 
-/** Count the records that answer a WANT for number `seq` of the key of `op`. */
+/* Count the records that answer a WANT for number `seq` of the key of `op`. */
 static uint64_t want_answers(const tryst_op *op, uint64_t id, uint64_t seq)
 {
     struct frame frame;

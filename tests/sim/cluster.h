@@ -7,11 +7,11 @@
 #include "network.h"
 #include "topology/routes/overlay.h"
 
-/* Make the network of a graph. Ranks are nodes 0, 1, …. Routes are those of the overlay,
- * as for the planner; equal routes are used in turn. A link of unknown latency gets none,
- * and a link that never limits gets 1 TB/s. */
+/** Make the network of a graph. Ranks are nodes 0, 1, …. Routes are those of the overlay,
+ *  as for the planner; equal routes are used in turn. A link of unknown latency gets
+ *  none, and a link that never limits gets 1 TB/s. */
 void cluster_make(struct net *net, struct overlay *overlay, uint32_t packet_bytes);
-/* Make the network of a file, and return the number of ranks. */
+/** Make the network of a file, and return the number of ranks. */
 int cluster_load(struct net *net, const char *path, uint32_t packet_bytes);
 
 #endif

@@ -21,12 +21,12 @@
 #include "core/memory/list.h"
 
 struct net_message {
-    /* link in the list of the pair's messages, in the order of sending */
+    /** Link in the list of the pair's messages, in the order of sending. */
     struct list_node node;
-    int from, to; /* the two ends of the route */
+    int from, to; /**< the two ends of the route */
     bool is_bulk;
-    uint32_t packets; /* packets that have not arrived */
-    uint64_t ep_id;   /* the members from here on are for the sender only */
+    uint32_t packets; /**< packets that have not arrived */
+    uint64_t ep_id;   /**< the members from here on are for the sender only */
     int32_t which;
     uint32_t slice;
 };
@@ -34,9 +34,9 @@ struct net_message {
 struct net_packet {
     struct list_node node;
     struct net_message *message;
-    int link; /* link that the packet is on */
+    int link; /**< link that the packet is on */
     uint32_t bytes;
-    uint64_t at_ns, number; /* time and number of the event at the link's end */
+    uint64_t at_ns, number; /**< time and number of the event at the link's end */
 };
 
 struct net_link {
@@ -44,79 +44,79 @@ struct net_link {
     uint64_t bytes_per_s, latency_ns;
     bool is_cut;
     bool is_busy;
-    bool bulk_is_next;     /* the bulk queue is next if neither queue is empty */
-    struct list queues[2]; /* queued packets: frames, bulk */
-    /* packets that have left, and have not reached the link's end */
+    bool bulk_is_next;     /**< the bulk queue is next if neither queue is empty */
+    struct list queues[2]; /**< queued packets: frames, bulk */
+    /** Packets that have left, and have not reached the link's end. */
     struct list flying;
-    uint64_t bytes; /* bytes that the link has taken */
+    uint64_t bytes; /**< bytes that the link has taken */
 };
 
 struct net_event {
     uint64_t at_ns, number;
     int link;
-    /* true: the first flying packet reaches the link's end; false: the link's current
-     * packet has left */
+    /** true: the first flying packet reaches the link's end; false: the link's current
+     *  packet has left */
     bool is_arrival;
 };
 
-/* A link on the routes of a pair. */
+/** A link on the routes of a pair. */
 struct net_way {
     int link;
-    double share; /* share of the pair's packets */
+    double share; /**< share of the pair's packets */
     uint64_t taken;
 };
 
 struct net_pair {
-    struct net_way *ways; /* NULL: one route, by net->next */
+    struct net_way *ways; /**< NULL: one route, by net->next */
     int ways_count;
-    struct list sent[2]; /* messages that have not arrived: frames, bulk */
+    struct list sent[2]; /**< messages that have not arrived: frames, bulk */
 };
 
 struct net {
-    int nodes, ends; /* the ends have the first numbers */
+    int nodes, ends; /**< the ends have the first numbers */
     uint32_t packet_bytes;
     int links_count;
     struct net_link *links;
-    int *next;                /* [from * nodes + to]: the link to take, -1: none */
-    struct net_pair *pairs;   /* [from * ends + to] */
-    struct net_event *events; /* a heap ordered by time, then by number */
+    int *next;                /**< [from * nodes + to]: the link to take, -1: none */
+    struct net_pair *pairs;   /**< [from * ends + to] */
+    struct net_event *events; /**< a heap ordered by time, then by number */
     int events_count, events_room;
     uint64_t numbers;
-    uint64_t under_way; /* packets in flight */
+    uint64_t under_way; /**< packets in flight */
     struct list free, free_messages;
     void (*arrived)(void *arg, const struct net_message *message);
     void *arg;
 };
 
-/* Initialize a network. Nodes below `ends` send and receive; they never forward packets
- * of others. */
+/** Initialize a network. Nodes below `ends` send and receive; they never forward packets
+ *  of others. */
 void net_init(struct net *net, int nodes, int ends, uint32_t packet_bytes);
 void net_free(struct net *net);
-/* Add a link in one direction, and return its number. */
+/** Add a link in one direction, and return its number. */
 int net_link_add(struct net *net, int from, int to, uint64_t bytes_per_s,
                  uint64_t latency_ns);
-/* Add links in both directions. Return the number of the first; the other has the next
- * number. */
+/** Add links in both directions. Return the number of the first; the other has the next
+ *  number. */
 int net_link_pair(struct net *net, int a, int b, uint64_t bytes_per_s,
                   uint64_t latency_ns);
-/* Compute the routes, after all links are added: those with the fewest links, and of
- * equal ones the first. */
+/** Compute the routes, after all links are added: those with the fewest links, and of
+ *  equal ones the first. */
 void net_routes(struct net *net);
-/* Let `link` carry this share of the packets from one end to another. The ways of a pair
- * replace its route. Call net_routes first. */
+/** Let `link` carry this share of the packets from one end to another. The ways of a pair
+ *  replace its route. Call net_routes first. */
 void net_way_add(struct net *net, int from, int to, int link, double share);
-/* Write the links of the route, and return their number; 0: no route. */
+/** Write the links of the route, and return their number; 0: no route. */
 int net_route(const struct net *net, int from, int to, int *links, int links_max);
 
-/* Send `bytes`, cut into packets. `message` gives from, to, is_bulk and the sender's own
- * members. */
+/** Send `bytes`, cut into packets. `message` gives from, to, is_bulk and the sender's own
+ *  members. */
 void net_send(struct net *net, uint64_t now_ns, const struct net_message *message,
               uint64_t bytes);
-/* Return the time of the next event, or UINT64_MAX if there is none. */
+/** Return the time of the next event, or UINT64_MAX if there is none. */
 uint64_t net_next_ns(const struct net *net);
-/* Run the events at `now_ns`, a time that net_next_ns has returned. */
+/** Run the events at `now_ns`, a time that net_next_ns has returned. */
 void net_run(struct net *net, uint64_t now_ns);
-/* Change the rate, from the next packet on. */
+/** Change the rate, from the next packet on. */
 void net_link_rate(struct net *net, int link, uint64_t bytes_per_s);
 void net_link_cut(struct net *net, uint64_t now_ns, int link, bool is_cut);
 

@@ -16,7 +16,7 @@ struct planned {
     struct compiled_plan *compiled;
 };
 
-/* Plan for the graph, and take over its ownership. */
+/** Plan for the graph, and take over its ownership. */
 void planned_open(struct planned *planned, struct graph *graph);
 void planned_close(struct planned *planned);
 

@@ -8,8 +8,8 @@
 #include "commsched/sched/sched.h"
 #include "rendezvous/protocol/want.h"
 
-/** A rank whose transport cannot wake it polls again after this time, as in commsched's
- *  idle.h. */
+/* A rank whose transport cannot wake it polls again after this time, as in commsched's
+ * idle.h. */
 #define NAP_NS (1 * NS_PER_MS)
 
 /* The bytes of all tensors. No code writes them; the offset of a slice identifies its
@@ -292,8 +292,8 @@ static void *on_dispatch_arg(struct side *side)
 
 /* ---- time -------------------------------------------------------------------------- */
 
-/** tryst_group_close waits at most this long for each of its conditions
- *  (commsched/context/group_open.c). */
+/* tryst_group_close waits at most this long for each of its conditions
+ * (commsched/context/group_open.c). */
 #define LEAVE_NS (2 * NS_PER_S)
 
 /* Go one step further, as group_cut there does, when a condition has come true or its

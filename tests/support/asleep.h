@@ -15,12 +15,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* A thread that waits under a test's clock reads the clock every 20 ms: after FIRST_MS,
- * it has read the clock or is awake. */
+/** A thread that waits under a test's clock reads the clock every 20 ms: after FIRST_MS,
+ *  it has read the clock or is awake. */
 enum { ASLEEP_FIRST_MS = 100, ASLEEP_CHECKS = 5, ASLEEP_POLLS = 20000 };
 
-/* Return the state of thread `id` of this process, as in /proc; 'X' if the thread has
- * ended. */
+/** Return the state of thread `id` of this process, as in /proc; 'X' if the thread has
+ *  ended. */
 static inline char thread_state(const char *id)
 {
     char path[64], text[256] = "";
@@ -34,8 +34,8 @@ static inline char thread_state(const char *id)
     return end && end[1] == ' ' ? end[2] : 'X';
 }
 
-/* Return the number of threads of this process; *awake_p: how many of the other threads
- * do not sleep. */
+/** Return the number of threads of this process; *awake_p: how many of the other threads
+ *  do not sleep. */
 static inline int process_threads_count(int *awake_p)
 {
     int count = 0;
@@ -54,8 +54,8 @@ static inline int process_threads_count(int *awake_p)
     return count;
 }
 
-/* Wait until all other threads wait for an event: none was awake at several checks in a
- * row. */
+/** Wait until all other threads wait for an event: none was awake at several checks in a
+ *  row. */
 static inline bool threads_asleep(void)
 {
     int looks = 0, awake;
@@ -68,8 +68,8 @@ static inline bool threads_asleep(void)
     return looks == ASLEEP_CHECKS;
 }
 
-/* Return the number of threads as soon as it is at most `most`: the kernel lists a thread
- * for a moment after it was joined. */
+/** Return the number of threads as soon as it is at most `most`: the kernel lists a
+ *  thread for a moment after it was joined. */
 static inline int threads_settle(int most)
 {
     int awake, count = process_threads_count(&awake);

@@ -8,7 +8,7 @@ extern "C" {
 #include "pipeline/device/device_kernels.h"
 }
 
-/* Return a copy with each array at the host address that `reach` returns. */
+/** Return a copy with each array at the host address that `reach` returns. */
 template <typename Reach>
 device_attention attention_reached(device_attention a, Reach reach)
 {

@@ -8,8 +8,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-/* Fork. The child dies with the thread that forked it; buffered output is flushed before,
- * so it is not written twice. */
+/** Fork. The child dies with the thread that forked it; buffered output is flushed
+ *  before, so it is not written twice. */
 static inline pid_t child_fork(void)
 {
     pid_t parent = getpid();

@@ -14,21 +14,21 @@
 
 enum {
     COLL_OUTCOME_RANKS_MAX = 8,
-    COLL_OUTCOME_ABORTS = 128 /* this rank aborts the step */
+    COLL_OUTCOME_ABORTS = 128 /**< this rank aborts the step */
 };
 
 struct coll_outcome {
     tryst_coll_kind kind;
     int size, root;
-    bool differs; /* `differing` passed another count than the other ranks */
+    bool differs; /**< `differing` passed another count than the other ranks */
     int differing;
     struct outcome_end ends[COLL_OUTCOME_RANKS_MAX];
     int32_t origin_rank[COLL_OUTCOME_RANKS_MAX];
     int32_t origin_status[COLL_OUTCOME_RANKS_MAX];
 };
 
-/* True if all ranks have all of `facts`; coll_outcome_any: if any rank has one of
- * `facts`. */
+/** True if all ranks have all of `facts`; coll_outcome_any: if any rank has one of
+ *  `facts`. */
 static inline bool coll_outcome_all(const struct coll_outcome *coll, uint32_t facts)
 {
     for (int i = 0; i < coll->size; i++)
@@ -45,7 +45,7 @@ static inline bool coll_outcome_any(const struct coll_outcome *coll, uint32_t fa
     return false;
 }
 
-/* Return the unmet precondition of a success of `rank`, or NULL. */
+/** Return the unmet precondition of a success of `rank`, or NULL. */
 static inline const char *coll_outcome_ok_fault(const struct coll_outcome *coll, int rank)
 {
     bool from_all = coll->kind == TRYST_COLL_ALLREDUCE ||
@@ -66,7 +66,7 @@ static inline const char *coll_outcome_ok_fault(const struct coll_outcome *coll,
     return "it succeeded, and the counts of the ranks differ";
 }
 
-/* Return the facts, of any rank, that may have made a rank report `status`; 0: none. */
+/** Return the facts, of any rank, that may have made a rank report `status`; 0: none. */
 static inline uint32_t coll_outcome_causes(int32_t status)
 {
     switch (status) {
@@ -77,16 +77,16 @@ static inline uint32_t coll_outcome_causes(int32_t status)
     }
 }
 
-/* True if a rank may have closed the step after its part had failed, or without a part:
- * its neighbours get CLOSED. */
+/** True if a rank may have closed the step after its part had failed, or without a part:
+ *  its neighbours get CLOSED. */
 static inline bool coll_outcome_may_close(const struct coll_outcome *coll)
 {
     return coll->differs || coll_outcome_any(coll, OUTCOME_GAVE_UP) ||
            !coll_outcome_all(coll, OUTCOME_SUBMITTED);
 }
 
-/* Check that the origin gave up with this status, and that the other ranks report the
- * origin's status. */
+/** Check that the origin gave up with this status, and that the other ranks report the
+ *  origin's status. */
 static inline const char *coll_outcome_origin_fault(const struct coll_outcome *coll,
                                                     int rank)
 {
@@ -126,8 +126,8 @@ static inline const char *coll_outcome_error_fault(const struct coll_outcome *co
     return coll_outcome_origin_fault(coll, rank);
 }
 
-/* Return NULL if the outcomes are legal; else the broken rule, and in *rank_p the rank
- * that breaks it. */
+/** Return NULL if the outcomes are legal; else the broken rule, and in *rank_p the rank
+ *  that breaks it. */
 static inline const char *coll_outcome_fault(const struct coll_outcome *coll, int *rank_p)
 {
     for (int i = 0; i < coll->size; i++) {

@@ -10,7 +10,7 @@
 
 struct descriptors {
     int all;
-    /* the TCP connections among them, established or failed; without listeners */
+    /** The TCP connections among them, established or failed; without listeners. */
     int tcp;
 };
 
@@ -24,8 +24,8 @@ static inline bool descriptor_is_tcp(int fd)
            (domain == AF_INET || domain == AF_INET6) && type == SOCK_STREAM && !listens;
 }
 
-/* Count the descriptors, without the one that reads /proc; all 0 where /proc is not
- * readable. */
+/** Count the descriptors, without the one that reads /proc; all 0 where /proc is not
+ *  readable. */
 static inline struct descriptors descriptors_count(void)
 {
     struct descriptors found = {0};

@@ -27,12 +27,12 @@ struct dim3 {
 
 extern dim3 threadIdx, blockIdx, blockDim, gridDim;
 
-/* Forward, backward, or odd threads before even ones. */
+/** Forward, backward, or odd threads before even ones. */
 enum emulated_order { EMULATED_FORWARD, EMULATED_BACKWARD, EMULATED_ODD_FIRST };
 
 extern "C" {
 void emulated_order_set(int order);
-/* Threads run so far. */
+/** Threads run so far. */
 uint64_t emulated_threads_count(void);
 }
 

@@ -21,7 +21,7 @@ static inline uint64_t clock_fake_now_ns(void *arg)
     return atomic_load_explicit(&fake->now_ns, memory_order_acquire);
 }
 
-/* The record must not move while any code holds its clock. */
+/** The record must not move while any code holds its clock. */
 static inline void clock_fake_init(struct clock_fake *fake, uint64_t now_ns)
 {
     atomic_init(&fake->now_ns, now_ns);

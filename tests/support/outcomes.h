@@ -16,38 +16,38 @@
 
 enum { OUTCOME_UNSEEN = -1 }; /* the status of an end that has not been reported */
 
-/* Facts about one end, each of which may have ended it. */
+/** Facts about one end, each of which may have ended it. */
 enum outcome_fact {
     OUTCOME_SUBMITTED = 1,
-    OUTCOME_CANCEL = 2,   /* tryst_op_cancel was called */
-    OUTCOME_DEADLINE = 4, /* a deadline was set */
-    /* the step was closed while the operation may have been pending */
+    OUTCOME_CANCEL = 2,   /**< tryst_op_cancel was called */
+    OUTCOME_DEADLINE = 4, /**< a deadline was set */
+    /** The step was closed while the operation may have been pending. */
     OUTCOME_CLOSE = 8,
-    /* the rank closed the step at any time, or opened a later one */
+    /** The rank closed the step at any time, or opened a later one. */
     OUTCOME_PASSED = 16,
-    OUTCOME_ABORT = 32,    /* the step was aborted, here or elsewhere */
-    OUTCOME_PEER_DIED = 64 /* the rank of the other end died */
+    OUTCOME_ABORT = 32,    /**< the step was aborted, here or elsewhere */
+    OUTCOME_PEER_DIED = 64 /**< the rank of the other end died */
 };
 enum { OUTCOME_GAVE_UP = OUTCOME_CANCEL | OUTCOME_DEADLINE | OUTCOME_CLOSE };
 
 struct outcome_end {
     uint32_t facts;
     int32_t status;
-    uint32_t calls; /* of the callback */
+    uint32_t calls; /**< of the callback */
 };
 
-/* `met`: the status of both ends without any other event: OK, DEAD, MISMATCH, or the
- * status of the receive's allocation. With that last one, `refused`, the receive gives
- * up, and the send may have given up too. */
+/** `met`: the status of both ends without any other event: OK, DEAD, MISMATCH, or the
+ *  status of the receive's allocation. With that last one, `refused`, the receive gives
+ *  up, and the send may have given up too. */
 struct outcome_pair {
     struct outcome_end send, recv;
     int32_t met;
     bool refused;
 };
 
-/* One end may report `status` if it has one of the facts `own` (0: any facts), and the
- * other end has one of `peer` (0: any facts), all of `peer_all` and none of `peer_not`.
- * `cause`: the event that ended the pair was at this end. */
+/** One end may report `status` if it has one of the facts `own` (0: any facts), and the
+ *  other end has one of `peer` (0: any facts), all of `peer_all` and none of `peer_not`.
+ *  `cause`: the event that ended the pair was at this end. */
 struct outcome_row {
     uint32_t own, peer, peer_all, peer_not;
     int32_t status;
@@ -83,8 +83,8 @@ static inline bool outcome_row_allows(const struct outcome_row *row,
            !(peer->facts & row->peer_not);
 }
 
-/* True if the end may report its status; sets *cause_p if the event that ended the pair
- * may have been at this end. */
+/** True if the end may report its status; sets *cause_p if the event that ended the pair
+ *  may have been at this end. */
 static inline bool outcome_is_allowed(const struct outcome_end *end,
                                       const struct outcome_end *peer, bool *cause_p)
 {
@@ -98,7 +98,7 @@ static inline bool outcome_is_allowed(const struct outcome_end *end,
     return may;
 }
 
-/* Return the fault of one end by itself; NULL: none. */
+/** Return the fault of one end by itself; NULL: none. */
 static inline const char *outcome_end_fault(const struct outcome_end *end)
 {
     if (!(end->facts & OUTCOME_SUBMITTED))
@@ -110,7 +110,7 @@ static inline const char *outcome_end_fault(const struct outcome_end *end)
     return end->calls == 1 ? NULL : "its callback did not run exactly once";
 }
 
-/* Return NULL if the outcomes are legal, else the broken rule. */
+/** Return NULL if the outcomes are legal, else the broken rule. */
 static inline const char *outcome_fault(const struct outcome_pair *pair)
 {
     const struct outcome_end *send = &pair->send, *recv = &pair->recv;
@@ -139,9 +139,9 @@ static inline const char *outcome_fault(const struct outcome_pair *pair)
     return cause || received || !submitted ? NULL
                                            : "each end reports that the other gave up";
 }
-/* Check the ends where either rank may have closed its group at any moment (which ends
- * its operations and those of the others with it): each end has ended once, and a send
- * that succeeded has a receive that succeeded. */
+/** Check the ends where either rank may have closed its group at any moment (which ends
+ *  its operations and those of the others with it): each end has ended once, and a send
+ *  that succeeded has a receive that succeeded. */
 static inline const char *outcome_left_fault(const struct outcome_pair *pair)
 {
     bool received = pair->recv.facts & OUTCOME_SUBMITTED && pair->recv.status == TRYST_OK;

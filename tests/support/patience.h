@@ -26,9 +26,9 @@
 
 enum { PATIENCE_FD_LEAST = 100 };
 
-/* /proc/loadavg; -1: not readable. Opened before main, so that no test counts it as a
- * leaked descriptor, with a number above those that tests close and reuse. One for all
- * sources of a program (weak). */
+/** /proc/loadavg; -1: not readable. Opened before main, so that no test counts it as a
+ *  leaked descriptor, with a number above those that tests close and reuse. One for all
+ *  sources of a program (weak). */
 __attribute__((weak)) int patience_load_fd = -1;
 
 __attribute__((constructor)) static void patience_load_open(void)
@@ -47,8 +47,8 @@ static inline uint64_t patience_now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* Return the number of runnable threads: now, or the average of the last minute,
- * whichever is more. */
+/** Return the number of runnable threads: now, or the average of the last minute,
+ *  whichever is more. */
 static inline double patience_running(void)
 {
     char text[128] = "";
@@ -62,8 +62,8 @@ static inline double patience_running(void)
     return now > minute ? now : minute;
 }
 
-/* Return by which factor this machine is slower now than an otherwise idle one: 1 to
- * PATIENCE_SLOWER_MAX. */
+/** Return by which factor this machine is slower now than an otherwise idle one: 1 to
+ *  PATIENCE_SLOWER_MAX. */
 static inline double patience_slower(void)
 {
     cpu_set_t cpus;
@@ -74,7 +74,7 @@ static inline double patience_slower(void)
     return slower < PATIENCE_SLOWER_MAX ? slower : PATIENCE_SLOWER_MAX;
 }
 
-/* Return how long an operation may take now that takes up to `ns` on a quiet machine. */
+/** Return how long an operation may take now that takes up to `ns` on a quiet machine. */
 static inline uint64_t patience_ns(uint64_t ns)
 {
     return (uint64_t)((double)ns * patience_slower());
@@ -82,7 +82,7 @@ static inline uint64_t patience_ns(uint64_t ns)
 
 struct patience {
     uint64_t seen_ns, spent_ns;
-    uint64_t until_ns; /* `slower` is valid until then */
+    uint64_t until_ns; /**< `slower` is valid until then */
     double slower;
 };
 
@@ -91,7 +91,7 @@ static inline struct patience patience_begin(void)
     return (struct patience){.seen_ns = patience_now_ns()};
 }
 
-/* Read the clock; return the time since patience_begin. */
+/** Read the clock; return the time since patience_begin. */
 static inline uint64_t patience_spent_ns(struct patience *patience)
 {
     uint64_t now_ns = patience_now_ns(), step_ns = now_ns - patience->seen_ns;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Return the resident memory in KiB; 0 where /proc is not readable. */
+/** Return the resident memory in KiB; 0 where /proc is not readable. */
 static inline size_t resident_kib(void)
 {
     size_t kib = 0;

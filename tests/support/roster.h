@@ -18,7 +18,7 @@ static inline int entries_by_prefix(const void *a, const void *b)
                                (tryst_view){right, strlen(right)});
 }
 
-/* Fill `roster` with `roster->size` entries; free the previous ones. */
+/** Fill `roster` with `roster->size` entries; free the previous ones. */
 static inline tryst_status roster_make(struct roster *roster,
                                        const struct roster_entry *entries)
 {

@@ -38,8 +38,8 @@ struct sized_row {
 
 enum { SIZED_POISON = 0xaa, SIZED_ROOM = TRYST_SIZED_MAX + 64 };
 
-/* Call with struct_size `size`, as a program of that version would: the bytes behind are
- * not part of the struct. */
+/** Call with struct_size `size`, as a program of that version would: the bytes behind are
+ *  not part of the struct. */
 static inline tryst_status sized_input(const struct sized_row *row, size_t size,
                                        bool later_field)
 {
@@ -71,7 +71,7 @@ static inline void sized_check_input(const struct sized_row *row)
     assert_int_equal(sized_input(row, TRYST_SIZED_MAX, true), TRYST_E_INVALID);
 }
 
-/* True if all of [begin, end) are `byte`. */
+/** True if all of [begin, end) are `byte`. */
 static inline bool sized_all(const char *begin, const char *end, int byte)
 {
     for (; begin < end; begin++)

@@ -27,8 +27,8 @@ static inline uint64_t unit_seed(void)
     return seed;
 }
 
-/* Return how many of `count` drawn or enumerated cases to run: all, but a quarter under a
- * sanitizer, where each case takes several times as long. */
+/** Return how many of `count` drawn or enumerated cases to run: all, but a quarter under
+ *  a sanitizer, where each case takes several times as long. */
 static inline uint64_t unit_cases(uint64_t count)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -38,10 +38,10 @@ static inline uint64_t unit_cases(uint64_t count)
 #endif
 }
 
-/* Run `attempt` (an expression of type tryst_status that undoes its effect if it is
- * TRYST_OK) with its first allocation failing, then its second, … until one run has no
- * failing allocation. Each failed run must return TRYST_E_NOMEM and free all its memory.
- * Needs core/memory/alloc.h. */
+/** Run `attempt` (an expression of type tryst_status that undoes its effect if it is
+ *  TRYST_OK) with its first allocation failing, then its second, … until one run has no
+ *  failing allocation. Each failed run must return TRYST_E_NOMEM and free all its memory.
+ *  Needs core/memory/alloc.h. */
 #define WALK_ALLOCATIONS(attempt)                                                \
     do {                                                                         \
         uint64_t before_ = alloc_live_count();                                   \

@@ -10,24 +10,25 @@
 
 typedef struct run {
     pid_t pid;
-    int exit_status; /* 128 + signal if it was killed */
+    int exit_status; /**< 128 + signal if it was killed */
     char out[65536];
     char err[65536];
 } run;
 
-/* Make the folder for the runs of this program; return false after printing the error. */
+/** Make the folder for the runs of this program; return false after printing the
+ *  error. */
 bool folder_open(void);
-/* Remove the folder and all its files. */
+/** Remove the folder and all its files. */
 void folder_close(void);
-/* Return the path of a file in the folder, valid for the next seven calls. */
+/** Return the path of a file in the folder, valid for the next seven calls. */
 char *in_folder(const char *name);
 void read_into(const char *path, char *text, size_t capacity);
 json_t *load_json(const char *name);
 
-/* Start pp_bench with arguments separated by blanks. */
+/** Start pp_bench with arguments separated by blanks. */
 void bench_start(run *self, const char *words);
 void bench_end(run *self);
-/* Start and end a run; the result is valid until the next run. */
+/** Start and end a run; the result is valid until the next run. */
 const run *bench(const char *words);
 void expect_exit(const run *self, const char *words, int exit_status);
 void expect_text(const char *text, const char *words, const char *says);

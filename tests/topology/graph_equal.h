@@ -4,7 +4,7 @@
 
 #include "topology/base/graph.h"
 
-/* True if both have the same nodes, links, routes and numbers, in the same order. */
+/** True if both have the same nodes, links, routes and numbers, in the same order. */
 bool graph_equal(const struct graph *a, const struct graph *b);
 
 #endif

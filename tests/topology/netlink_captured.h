@@ -11,7 +11,7 @@
 
 /* clang-format off */
 
-/* RTM_GETLINK, sequence 1 */
+/** RTM_GETLINK, sequence 1 */
 static const uint8_t captured_links[] __attribute__((aligned(4))) = {
     188,5,0,0,16,0,2,0,1,0,0,0,45,121,0,0,0,0,4,3,
     1,0,0,0,73,0,1,0,0,0,0,0,7,0,3,0,108,111,0,0,
@@ -314,7 +314,7 @@ static const uint8_t captured_links[] __attribute__((aligned(4))) = {
     0,0,0,0,
 };
 
-/* RTM_GETADDR, sequence 2 */
+/** RTM_GETADDR, sequence 2 */
 static const uint8_t captured_addresses[] __attribute__((aligned(4))) = {
     76,0,0,0,20,0,2,0,2,0,0,0,45,121,0,0,2,8,128,254,
     1,0,0,0,8,0,1,0,127,0,0,1,8,0,2,0,127,0,0,1,
@@ -354,7 +354,7 @@ static const uint8_t captured_addresses[] __attribute__((aligned(4))) = {
     2,0,0,0,45,121,0,0,0,0,0,0,
 };
 
-/* RTM_GETROUTE of IPv4, sequence 3 */
+/** RTM_GETROUTE of IPv4, sequence 3 */
 static const uint8_t captured_routes4[] __attribute__((aligned(4))) = {
     60,0,0,0,24,0,2,0,3,0,0,0,45,121,0,0,2,0,0,0,
     254,3,0,1,0,0,0,0,8,0,15,0,254,0,0,0,8,0,6,0,
@@ -398,7 +398,7 @@ static const uint8_t captured_routes4[] __attribute__((aligned(4))) = {
     0,0,0,0,
 };
 
-/* RTM_GETROUTE of IPv6, sequence 4 */
+/** RTM_GETROUTE of IPv6, sequence 4 */
 static const uint8_t captured_routes6[] __attribute__((aligned(4))) = {
     116,0,0,0,24,0,2,0,4,0,0,0,45,121,0,0,10,64,0,0,
     254,2,0,1,0,0,0,0,8,0,15,0,254,0,0,0,20,0,1,0,

@@ -8,14 +8,14 @@
 
 #include "topology/routes/overlay.h"
 
-/* A network: nodes 0 … ranks-1 are ranks, then come switches. Links are directed. */
+/** A network: nodes 0 … ranks-1 are ranks, then come switches. Links are directed. */
 struct fake_link {
     uint32_t from, to;
     double bytes_per_s;
 };
 
-/* Open an overlay with routes that are shortest in hops and pass switches only; equal
- * routes share evenly. */
+/** Open an overlay with routes that are shortest in hops and pass switches only; equal
+ *  routes share evenly. */
 struct overlay *fake_open(uint32_t ranks, uint32_t nodes, const struct fake_link *links,
                           uint32_t links_count);
 void fake_close(struct overlay *overlay);

@@ -28,8 +28,8 @@ struct module_rank {
     struct poller poller;
     struct rail *rail;
     struct endpoint *ep;
-    int link; /* to the other rank; -1 for loopback */
-    int ready, failed, closed, unexpected, frames; /* number of events of each kind */
+    int link; /**< to the other rank; -1 for loopback */
+    int ready, failed, closed, unexpected, frames; /**< number of events of each kind */
     tryst_status ready_status, failed_status;
     char text[TRANSPORT_TEXT_MAX];
     uint64_t unexpected_tag;
@@ -106,7 +106,7 @@ static const struct rail_events rank_events = {
     rank_on_frame,  rank_on_ready,     rank_on_failed, rank_on_unexpected,
     rank_on_closed, rank_connect_send, rank_doorbell};
 
-/* Return the module's ops, or NULL with the reason in `text`. */
+/** Return the module's ops, or NULL with the reason in `text`. */
 static inline const struct transport_ops *rank_module(struct module_rank *rank,
                                                       char *text)
 {
@@ -168,7 +168,7 @@ static inline tryst_status rank_ep_open(struct module_rank *rank, int me, int li
     return rank->rail->ops->ep_open(rank->rail, &params, &rank->ep);
 }
 
-/* Run one turn: the link, then the fabric. Return the number of the fabric's events. */
+/** Run one turn: the link, then the fabric. Return the number of the fabric's events. */
 static inline int rank_progress(struct module_rank *rank)
 {
     char message[4352];

@@ -5,7 +5,7 @@
 
 #include "bench_rank.h"
 
-/* Replay the run and compare every loss and weight, bit by bit. */
+/** Replay the run and compare every loss and weight, bit by bit. */
 tryst_status bench_check(const bench_run *run, bench_result *result);
 
 #endif

@@ -9,42 +9,42 @@
 
 #include "tools/options.h"
 
-/* Device and number format of the stages. All zero: on the host, in fp32. */
+/** Device and number format of the stages. All zero: on the host, in fp32. */
 typedef struct bench_device {
     tryst_memory_kind memory;
     bool ordinal_given;
-    /* device of all ranks; without ordinal_given each rank's device is chosen by
-     * topology */
+    /** device of all ranks; without ordinal_given each rank's device is chosen by
+     *  topology */
     int ordinal;
-    const char *topology; /* file with the topology of each host; NULL: detected */
-    bool reference;       /* run the device stages over plain C kernels on the host */
+    const char *topology; /**< file with the topology of each host; NULL: detected */
+    bool reference;       /**< run the device stages over plain C kernels on the host */
     tryst_precision precision;
     bool recompute;
-    uint64_t memory_bytes_max; /* 0: all free memory */
+    uint64_t memory_bytes_max; /**< 0: all free memory */
 } bench_device;
 
 typedef struct bench_options {
     int ranks;
-    tryst_model model; /* resolved */
+    tryst_model model; /**< resolved */
     tryst_optimizer optimizer;
     bench_device device;
-    const char *schedule; /* a generator's name or a file */
+    const char *schedule; /**< a generator's name or a file */
     int microbatches;
     int steps;
-    const char *data;      /* path; NULL if the model reads no data */
-    const char *transport; /* NULL: that of the configuration */
+    const char *data;      /**< path; NULL if the model reads no data */
+    const char *transport; /**< NULL: that of the configuration */
     bool check;
     const char *trace;
     const char *timeline;
     const char *save_weights;
     const char *json;
     tryst_engine_fault fault;
-    uint64_t fault_step;    /* counted from 1, as printed */
-    tryst_program *program; /* checked */
+    uint64_t fault_step;    /**< counted from 1, as printed */
+    tryst_program *program; /**< checked */
 } bench_options;
 
-/* Read and check the command line. `size` is the number of ranks from a launcher, 0
- * without one. Errors go to stderr, `--help` to stdout. */
+/** Read and check the command line. `size` is the number of ranks from a launcher, 0
+ *  without one. Errors go to stderr, `--help` to stdout. */
 enum tool_next bench_options_read(int argc, char **argv, int size,
                                   bench_options *options_p);
 void bench_options_close(bench_options *options);

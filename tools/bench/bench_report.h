@@ -5,7 +5,7 @@
 
 #include "bench_rank.h"
 
-/* Print the table and write the files. */
+/** Print the table and write the files. */
 tryst_status bench_report(bench_run *run, const bench_result *result);
 
 #endif

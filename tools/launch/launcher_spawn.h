@@ -12,30 +12,30 @@
 #include "launcher_watch.h"
 
 struct rank {
-    pid_t pid;  /* also the process group; 0: not started */
-    int pid_fd; /* -1: the kernel has no pidfds */
+    pid_t pid;  /**< also the process group; 0: not started */
+    int pid_fd; /**< -1: the kernel has no pidfds */
     bool ended;
-    siginfo_t how; /* si_code CLD_EXITED, CLD_KILLED, CLD_DUMPED */
+    siginfo_t how; /**< si_code CLD_EXITED, CLD_KILLED, CLD_DUMPED */
     struct stream streams[2];
 };
 
 struct launcher {
     const struct launcher_params *params;
     struct rank *ranks;
-    struct sink sinks[2]; /* stdout, stderr */
-    struct sink *errors;  /* sinks[1]; sinks[0] if both are one file */
+    struct sink sinks[2]; /**< stdout, stderr */
+    struct sink *errors;  /**< sinks[1]; sinks[0] if both are one file */
     struct watch watch;
     int signal_fd, listen_fd;
     char address[64], token[40];
-    /* The caller's settings, restored in the ranks. */
+    /** The caller's settings, restored in the ranks. */
     sigset_t mask;
     struct sigaction pipe_action;
     struct rlimit files;
 };
 
-/* Create token and listening socket. False after a message. */
+/** Create token and listening socket. False after a message. */
 bool spawn_prepare(struct launcher *launcher);
-/* Start one rank. Returns 0, or the exit status of the launcher after a message. */
+/** Start one rank. Returns 0, or the exit status of the launcher after a message. */
 int spawn_rank(struct launcher *launcher, int rank);
 
 #endif

@@ -8,24 +8,24 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Memory shared with the watcher and the ranks. */
+/** Memory shared with the watcher and the ranks. */
 struct watch_table {
     int ranks;
-    /* Process group of each rank; 0: not started. Each rank stores its own before it does
-     * anything else; the watcher loads them after the launcher is dead. Relaxed. */
+    /** Process group of each rank; 0: not started. Each rank stores its own before it
+     *  does anything else; the watcher loads them after the launcher is dead. Relaxed. */
     _Atomic pid_t groups[];
 };
 
 struct watch {
     struct watch_table *table;
     size_t table_bytes;
-    int fd; /* held open as long as the launcher lives */
+    int fd; /**< held open as long as the launcher lives */
     pid_t pid;
 };
 
-/* Start the watcher. False with errno. */
+/** Start the watcher. False with errno. */
 bool watch_open(int ranks, struct watch *watch);
-/* End the watcher without killing a group: the launcher ends in order. */
+/** End the watcher without killing a group: the launcher ends in order. */
 void watch_close(struct watch *watch);
 
 #endif

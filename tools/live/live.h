@@ -29,7 +29,7 @@ struct live_proc {
     char state;    /**< state of that thread, as in /proc/PID/stat; 0: unknown */
     int tracer;    /**< pid of the attached debugger; 0: none */
     char call[32]; /**< kernel call that the thread is in; "": none, or unknown */
-    /** kernel function that the thread sleeps in; "": none, or unknown */
+    /** Kernel function that the thread sleeps in; "": none, or unknown. */
     char wchan[64];
     bool call_refused; /**< the kernel did not permit reading the call */
 };
@@ -50,7 +50,7 @@ enum live_place {
 
 struct live_op {
     struct tryst_live_op record;
-    /** terminated; ends in "..." where the key was cut */
+    /** Terminated; ends in "..." where the key was cut. */
     char key[TRYST_LIVE_KEY_MAX + 4];
     double age_s;
     bool torn; /**< the process ended inside this record, which may be mixed from two */

@@ -11,7 +11,7 @@ struct perf_hops {
     /** [from * ranks + to]: bytes in flight before a slice, divided by the host's rate */
     double *wait_s;
     int ranks;
-    /** true: the background gave the hosts' rates; false: TRYST_TOPOLOGY did */
+    /** True: the background gave the hosts' rates; false: TRYST_TOPOLOGY did. */
     bool is_measured;
 };
 

@@ -32,7 +32,7 @@ struct perf_options {
     const char *json;            /**< a file name, "-" for stdout, or NULL */
     uint64_t factor;             /**< ratio of one size of a range to the size before */
 
-    /* The members below are for collectives, except the texts. */
+    /** The members below are for collectives, except the texts. */
     tryst_dtype dtype;
     tryst_reduce_op reduce;
     int root;
@@ -40,7 +40,7 @@ struct perf_options {
     bool inplace; /**< the input and the result are the same memory */
     bool check;   /**< compare each result with the pattern's */
     tryst_op_params params; /**< flags and priority from --priority */
-    /** as given; the kind decides their meaning */
+    /** As given; the kind decides their meaning. */
     const char *sizes_text, *memory_text, *op_text;
 };
 

@@ -20,7 +20,7 @@ struct perf_pattern {
     tryst_dtype dtype;
     tryst_reduce_op reduce;
     int ranks, rank, root;
-    /** elements of a rank's block; of a tensor without blocks, all elements */
+    /** Elements of a rank's block; of a tensor without blocks, all elements. */
     uint64_t block;
     unsigned char own[PERF_PATTERN_PERIOD * PERF_PATTERN_BYTES_MAX];
     unsigned char reduced[PERF_PATTERN_PERIOD * PERF_PATTERN_BYTES_MAX];

@@ -103,8 +103,8 @@ static tryst_status ping_send(struct perf *perf, const tryst_key *key,
     return status == TRYST_OK ? ended : status;
 }
 
-/* Run one round trip. Each rank posts its receive and reads the clock while its message is
- * in flight. A round trip is the time between the values that two calls give to
+/* Run one round trip. Each rank posts its receive and reads the clock while its message
+ * is in flight. A round trip is the time between the values that two calls give to
  * *left_s_p. */
 static tryst_status pingpong_once(struct perf *perf, const tryst_tensor *tensor,
                                   double *left_s_p)

@@ -18,7 +18,7 @@
 #include "core/memory/alloc.h"
 #include "tryst/status.h"
 
-/* The header in front of each array; its size keeps the array at malloc's alignment. */
+/** The header in front of each array; its size keeps the array at malloc's alignment. */
 union array_link {
     union array_link *next;
     max_align_t align;
@@ -26,7 +26,7 @@ union array_link {
 
 struct arrays {
     union array_link *first;
-    tryst_status status; /* TRYST_E_NOMEM after an allocation failed */
+    tryst_status status; /**< TRYST_E_NOMEM after an allocation failed */
 };
 
 /** Allocate a zeroed array; NULL with TRYST_E_NOMEM in `status`. */

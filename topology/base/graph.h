@@ -23,28 +23,29 @@
 
 #define GRAPH_NONE    UINT32_MAX /* no node, no link, no rank */
 #define GRAPH_UNKNOWN (-1.0)     /* a bandwidth or a latency */
-/* A bandwidth that never limits (a rank at its own core set). */
+/** A bandwidth that never limits (a rank at its own core set). */
 #define GRAPH_UNLIMITED INFINITY
 
 enum graph_node_kind {
     NODE_MACHINE,
     NODE_PACKAGE,
     NODE_NUMA,
-    NODE_HOST_BRIDGE, /* where PCI leaves a package */
+    NODE_HOST_BRIDGE, /**< where PCI leaves a package */
     NODE_PCI_SWITCH,
     NODE_GPU,
     NODE_NIC,
-    NODE_SWITCH,    /* network switch: Ethernet, InfiniBand */
-    NODE_NV_SWITCH, /* NVLink switch inside a machine */
-    NODE_RANK,      /* an end: routes begin and end at ranks and pass through none */
+    NODE_SWITCH,    /**< network switch: Ethernet, InfiniBand */
+    NODE_NV_SWITCH, /**< NVLink switch inside a machine */
+    NODE_RANK,      /**< an end: routes begin and end at ranks and pass through none */
     NODE_KINDS
 };
 
 enum graph_link_kind {
     WIRE_UNKNOWN,
-    WIRE_ATTACH, /* no wire: a rank at its core set or GPU, a NUMA node in its package */
+    /** No wire: a rank at its core set or GPU, a NUMA node in its package. */
+    WIRE_ATTACH,
     WIRE_MEMORY,
-    WIRE_UPI, /* between packages: UPI, Infinity Fabric, X-Bus */
+    WIRE_UPI, /**< between packages: UPI, Infinity Fabric, X-Bus */
     WIRE_PCI,
     WIRE_NVLINK,
     WIRE_C2C,
@@ -53,54 +54,54 @@ enum graph_link_kind {
     WIRE_KINDS
 };
 
-/* The source of a number, from the least to the most reliable. */
+/** The source of a number, from the least to the most reliable. */
 enum graph_origin {
     ORIGIN_NONE,
-    ORIGIN_TABLE,    /* typical for links of this kind */
-    ORIGIN_IMPORTED, /* from a file */
-    ORIGIN_DETECTED, /* reported by this machine (hwloc, sysfs, a driver) */
-    ORIGIN_MEASURED, /* by a probe */
+    ORIGIN_TABLE,    /**< typical for links of this kind */
+    ORIGIN_IMPORTED, /**< from a file */
+    ORIGIN_DETECTED, /**< reported by this machine (hwloc, sysfs, a driver) */
+    ORIGIN_MEASURED, /**< by a probe */
     ORIGINS
 };
 
 struct graph_number {
-    /* bytes/s or ns; GRAPH_UNKNOWN; GRAPH_UNLIMITED for a bandwidth only */
+    /** bytes/s or ns; GRAPH_UNKNOWN; GRAPH_UNLIMITED for a bandwidth only */
     double value;
     enum graph_origin origin;
 };
 
 struct graph_node {
-    const char *name; /* unique, not empty, UTF-8; owned by the graph */
+    const char *name; /**< unique, not empty, UTF-8; owned by the graph */
     enum graph_node_kind kind;
-    /* the enclosing node (a NUMA node in a package in a machine), or GRAPH_NONE */
+    /** The enclosing node (a NUMA node in a package in a machine), or GRAPH_NONE. */
     uint32_t parent;
-    uint32_t os_index; /* system's number of a NUMA node, package or GPU; GRAPH_NONE */
-    const char *label; /* for people: a model, an interface; NULL: none */
-    const char *pci;   /* "0000:3b:00.0"; NULL: none */
-    const char *cpus;  /* a list as in /sys ("0-3,8"); NULL: none */
+    uint32_t os_index; /**< system's number of a NUMA node, package or GPU; GRAPH_NONE */
+    const char *label; /**< for people: a model, an interface; NULL: none */
+    const char *pci;   /**< "0000:3b:00.0"; NULL: none */
+    const char *cpus;  /**< a list as in /sys ("0-3,8"); NULL: none */
 };
 
 struct graph_link {
     uint32_t from, to;
     enum graph_link_kind kind;
-    uint16_t generation; /* PCI 1…6, NVLink 1…5; 0: unknown or has none */
-    uint16_t width;      /* PCI lanes, NVLinks side by side; 0: unknown or has none */
-    bool down;           /* the link is treated as absent */
+    uint16_t generation; /**< PCI 1…6, NVLink 1…5; 0: unknown or has none */
+    uint16_t width;      /**< PCI lanes, NVLinks side by side; 0: unknown or has none */
+    bool down;           /**< the link is treated as absent */
     struct graph_number bytes_per_s;
     struct graph_number latency_ns;
 };
 
-/* A given route between the ranks `from` and `to`: through the nodes `via`, in order. */
+/** A given route between the ranks `from` and `to`: through the nodes `via`, in order. */
 struct graph_route {
     uint32_t from, to;
     uint32_t via_count;
     const uint32_t *via;
 };
 
-/* A device or a link of the source that the graph omits. */
+/** A device or a link of the source that the graph omits. */
 struct graph_skip {
-    const char *what; /* "0000:03:00.0" */
-    const char *why;  /* a phrase for people */
+    const char *what; /**< "0000:03:00.0" */
+    const char *why;  /**< a phrase for people */
 };
 
 struct graph {
@@ -108,14 +109,14 @@ struct graph {
     struct graph_link *links;
     struct graph_route *routes;
     struct graph_skip *skips;
-    uint32_t *ranks; /* rank number → node (of kind NODE_RANK) */
-    /* After seal: the links that leave `node` are out_next[i], out_first[node] <= i <
-     * out_first[node + 1]. */
+    uint32_t *ranks; /**< rank number → node (of kind NODE_RANK) */
+    /** After seal: the links that leave `node` are out_next[i], out_first[node] <= i <
+     *  out_first[node + 1]. */
     uint32_t *out_next;
     uint32_t *out_first;
     uint32_t nodes_count, links_count, routes_count, skips_count, ranks_count;
     bool sealed;
-    struct graph_private *own; /* room, rank numbers, hash table of names */
+    struct graph_private *own; /**< room, rank numbers, hash table of names */
 };
 
 /** Make an empty graph. TRYST_E_NOMEM. */

@@ -18,7 +18,7 @@
 
 #define INDEX_SET_MAX 8192 /* larger numbers are ignored */
 
-/* A zeroed set is empty. */
+/** A zeroed set is empty. */
 struct index_set {
     uint64_t words[INDEX_SET_MAX / 64];
 };
@@ -26,11 +26,11 @@ struct index_set {
 void index_set_add(struct index_set *set, uint32_t member);
 bool index_set_has(const struct index_set *set, uint32_t member);
 uint32_t index_set_count(const struct index_set *set);
-/* Join adds all members of `other` to `set`; meet removes all others from `set`. */
+/** Join adds all members of `other` to `set`; meet removes all others from `set`. */
 void index_set_join(struct index_set *set, const struct index_set *other);
 void index_set_meet(struct index_set *set, const struct index_set *other);
 
-/* Return the only member; UINT32_MAX for none or several. */
+/** Return the only member; UINT32_MAX for none or several. */
 uint32_t index_set_only(const struct index_set *set);
 
 /** Read a list ("0-3,8") up to the end of the line. False where `list` is malformed. */

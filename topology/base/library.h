@@ -12,8 +12,8 @@
 #include "core/text/err.h"
 
 struct library_symbol {
-    const char *name; /* NULL ends the list */
-    void **address;   /* written once, before library_need returns TRYST_OK */
+    const char *name; /**< NULL ends the list */
+    void **address;   /**< written once, before library_need returns TRYST_OK */
 };
 
 struct library {

@@ -13,17 +13,17 @@
 #include "graph.h"
 
 struct path {
-    uint32_t hops;      /* GRAPH_NONE: no path */
-    uint32_t last_link; /* the path's last link; GRAPH_NONE at the source */
-    /* narrowest link; GRAPH_UNKNOWN where a link's bandwidth is; GRAPH_UNLIMITED */
+    uint32_t hops;      /**< GRAPH_NONE: no path */
+    uint32_t last_link; /**< the path's last link; GRAPH_NONE at the source */
+    /** Narrowest link; GRAPH_UNKNOWN where a link's bandwidth is; GRAPH_UNLIMITED. */
     double bytes_per_s;
-    /* sum over the links; GRAPH_UNKNOWN where a link's latency is (an unknown WIRE_ATTACH
-     * counts 0) */
+    /** sum over the links; GRAPH_UNKNOWN where a link's latency is (an unknown
+     *  WIRE_ATTACH counts 0) */
     double latency_ns;
-    uint32_t kinds; /* bit k: the path has a link of enum graph_link_kind k */
-    /* nodes between the ends; a package counts as a host bridge */
+    uint32_t kinds; /**< bit k: the path has a link of enum graph_link_kind k */
+    /** Nodes between the ends; a package counts as a host bridge. */
     uint16_t pci_switches, host_bridges;
-    uint16_t width; /* least width of an NVLink on the path; 0: unknown */
+    uint16_t width; /**< least width of an NVLink on the path; 0: unknown */
 };
 
 /** Find the paths from `from` to every node; `paths` has nodes_count entries. The graph
@@ -36,20 +36,20 @@ tryst_status path_find(const struct graph *graph, uint32_t from, struct path *pa
 tryst_status path_find_direct(const struct graph *graph, uint32_t from,
                               struct path *paths);
 
-/* The kind of a path, given by its worst part. */
+/** The kind of a path, given by its worst part. */
 enum path_kind {
-    PATH_NONE, /* no path */
-    /* a network, or wires of unknown kind (from a cluster file or a probe) */
+    PATH_NONE, /**< no path */
+    /** A network, or wires of unknown kind (from a cluster file or a probe). */
     PATH_NET,
-    PATH_SYS,    /* between packages */
-    PATH_NODE,   /* within a package, between its host bridges */
-    PATH_PHB,    /* one host bridge */
-    PATH_PXN,    /* NVLinks and PCIe */
-    PATH_PXB,    /* several PCIe switches */
-    PATH_PIX,    /* one PCIe switch */
-    PATH_C2C,    /* chip to chip */
-    PATH_NVLINK, /* NVLinks alone */
-    PATH_LOC,    /* no wire */
+    PATH_SYS,    /**< between packages */
+    PATH_NODE,   /**< within a package, between its host bridges */
+    PATH_PHB,    /**< one host bridge */
+    PATH_PXN,    /**< NVLinks and PCIe */
+    PATH_PXB,    /**< several PCIe switches */
+    PATH_PIX,    /**< one PCIe switch */
+    PATH_C2C,    /**< chip to chip */
+    PATH_NVLINK, /**< NVLinks alone */
+    PATH_LOC,    /**< no wire */
 };
 enum path_kind path_kind_of(const struct path *path);
 

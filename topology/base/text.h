@@ -16,31 +16,31 @@
 #include "core/text/err.h"
 
 struct text {
-    char *data; /* from mem_alloc; NULL: empty */
+    char *data; /**< from mem_alloc; NULL: empty */
     size_t bytes, room;
     bool failed;
 };
 
 void text_add(struct text *text, const char *string);
 void text_add_bytes(struct text *text, const char *data, size_t bytes);
-/* Append as printf in the C locale. */
+/** Append as printf in the C locale. */
 void text_addf(struct text *text, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
-/* Append the shortest decimal that reads back as the same double; `value` is finite. */
+/** Append the shortest decimal that reads back as the same double; `value` is finite. */
 void text_add_number(struct text *text, double value);
-/* Append `value` with `decimals` digits after the point. */
+/** Append `value` with `decimals` digits after the point. */
 void text_add_fixed(struct text *text, double value, int decimals);
-/* Append a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD. */
+/** Append a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD. */
 void text_add_json(struct text *text, const char *string);
-/* Append as the content of an XML element or of an attribute in double quotes. */
+/** Append as the content of an XML element or of an attribute in double quotes. */
 void text_add_xml(struct text *text, const char *string);
-/* Append the content and the failure of `piece`; `piece` is empty afterwards. */
+/** Append the content and the failure of `piece`; `piece` is empty afterwards. */
 void text_join(struct text *text, struct text *piece);
-/* Append blanks up to `column` characters (not bytes) from the last line break. */
+/** Append blanks up to `column` characters (not bytes) from the last line break. */
 void text_pad(struct text *text, size_t column);
 
-/* Hand over the string, to be freed by mem_free. TRYST_E_NOMEM after a failure. `text` is
- * empty afterwards. */
+/** Hand over the string, to be freed by mem_free. TRYST_E_NOMEM after a failure. `text`
+ *  is empty afterwards. */
 tryst_status text_release(struct text *text, struct err *err, char **string_p);
 void text_drop(struct text *text);
 

@@ -4,8 +4,8 @@
 
 #include "topology/plan/plan.h"
 
-/* A plan to draw over the graph. `members` are the rank numbers of its members in order;
- * NULL: all ranks. */
+/** A plan to draw over the graph. `members` are the rank numbers of its members in order;
+ *  NULL: all ranks. */
 struct graph_overlaid {
     const struct plan *plan;
     const uint32_t *members;

@@ -15,53 +15,54 @@
 #include "topology/base/graph.h"
 
 struct svg_place {
-    /* of the node's box; w 0: no box */
+    /** Of the node's box; w 0: no box. */
     double x, y, w, h;
 };
 
-/* The shape of a picture; svg_network.h describes the last three. */
+/** The shape of a picture; svg_network.h describes the last three. */
 enum svg_shape { SVG_PANELS, SVG_LAYERS, SVG_GRID, SVG_CIRCLE };
 
 struct svg_layout {
     struct arrays arrays;
     const struct graph *graph;
-    struct svg_place *places;             /* by node */
-    uint32_t *first_child, *next_sibling; /* by node; see graph_children */
-    double cell;                          /* width of a column */
-    double row;                           /* height of a row of a machine */
-    double font;                          /* 0: only machines have labels */
-    double width, height;                 /* of the drawing, without title and legend */
-    uint32_t columns;                     /* panels, or nodes of the grid, side by side */
-    uint32_t combs_count;                 /* number of switches drawn as combs */
-    double comb_gap;                      /* distance of neighbouring bars */
-    /* x of the first comb's spine; the others are left of it */
+    struct svg_place *places;             /**< by node */
+    uint32_t *first_child, *next_sibling; /**< by node; see graph_children */
+    double cell;                          /**< width of a column */
+    double row;                           /**< height of a row of a machine */
+    double font;                          /**< 0: only machines have labels */
+    double width, height;                 /**< of the drawing, without title and legend */
+    /** Panels, or nodes of the grid, side by side. */
+    uint32_t columns;
+    uint32_t combs_count; /**< number of switches drawn as combs */
+    double comb_gap;      /**< distance of neighbouring bars */
+    /** x of the first comb's spine; the others are left of it */
     double spine_x;
-    /* the graph has machines, so there are panels */
+    /** The graph has machines, so there are panels. */
     bool machines;
     enum svg_shape shape;
-    /* The rest is for a cluster without machines; the arrays are by node. */
-    uint32_t *level; /* hops from the nearest rank; GRAPH_NONE: unreachable */
-    uint32_t *hub;   /* grid, circle: the only neighbour of a leaf node; GRAPH_NONE */
-    /* position in the row, grid or circle, or among the leaves of its hub */
+    /** The rest is for a cluster without machines; the arrays are by node. */
+    uint32_t *level; /**< hops from the nearest rank; GRAPH_NONE: unreachable */
+    uint32_t *hub;   /**< grid, circle: the only neighbour of a leaf node; GRAPH_NONE */
+    /** Position in the row, grid or circle, or among the leaves of its hub. */
     uint32_t *seat;
-    uint32_t *hung;            /* number of leaves of this hub */
-    uint32_t seats;            /* number of seats of the grid or circle */
-    double centre_x, centre_y; /* of the circle */
-    bool straight;             /* straight wires across the circle pass no box */
+    uint32_t *hung;            /**< number of leaves of this hub */
+    uint32_t seats;            /**< number of seats of the grid or circle */
+    double centre_x, centre_y; /**< of the circle */
+    bool straight;             /**< straight wires across the circle pass no box */
 };
 
 /** Compute the layout. TRYST_E_NOMEM. */
 tryst_status svg_layout_open(const struct graph *graph, struct svg_layout *layout);
 void svg_layout_close(struct svg_layout *layout);
 
-/* Return the comb number of a switch; GRAPH_NONE where it is not a comb. */
+/** Return the comb number of a switch; GRAPH_NONE where it is not a comb. */
 uint32_t svg_comb_of(const struct svg_layout *layout, uint32_t node);
-/* Return the y of comb `comb`'s bar under the panel of machine `machine`. */
+/** Return the y of comb `comb`'s bar under the panel of machine `machine`. */
 double svg_bar_y(const struct svg_layout *layout, uint32_t machine, uint32_t comb);
-/* Return the x at which a wire from `node` to `above` passes the NUMA node between them;
- * NAN where there is none. */
+/** Return the x at which a wire from `node` to `above` passes the NUMA node between them;
+ *  NAN where there is none. */
 double svg_lane_x(const struct svg_layout *layout, uint32_t node, uint32_t above);
-/* Return the box of a node; for a node without a box, that of its parent. */
+/** Return the box of a node; for a node without a box, that of its parent. */
 struct svg_place svg_place_of(const struct svg_layout *layout, uint32_t node);
 
 #endif

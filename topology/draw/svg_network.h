@@ -21,7 +21,7 @@
 
 #include "svg_layout.h"
 
-/* A quadratic Bézier curve from a to b with the control point c. */
+/** A quadratic Bézier curve from a to b with the control point c. */
 struct svg_curve {
     double ax, ay, cx, cy, bx, by;
 };

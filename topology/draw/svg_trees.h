@@ -7,8 +7,8 @@
 #include "topology/base/text.h"
 
 #define SVG_TREE_RANKS 128 /* trees of more ranks are not drawn separately */
-/* Draw the first `count` trees in rows of at most `width`; return the y where the last
- * row ends. */
+/** Draw the first `count` trees in rows of at most `width`; return the y where the last
+ *  row ends. */
 double svg_trees_draw(struct text *text, const struct graph_overlaid *overlaid,
                       uint32_t count, double left, double top, double width);
 

@@ -11,22 +11,23 @@
 
 #include <stddef.h>
 
-/* One step from a value to its part: the member `name` or, if `name` is NULL, the item at
- * `index`. */
+/** One step from a value to its part: the member `name` or, if `name` is NULL, the item
+ *  at `index`. */
 struct json_step {
     const char *name;
     size_t index;
 };
 
 struct text_place {
-    unsigned line, column; /* from 1; columns are characters */
+    unsigned line, column; /**< from 1; columns are characters */
 };
 
-/* Return the place of the byte at `offset` in `text`. */
+/** Return the place of the byte at `offset` in `text`. */
 struct text_place text_place_at(const char *text, size_t bytes, size_t offset);
 
-/* Return the place where the value at the end of `steps` begins; if the steps lead
- * nowhere, the last value that they reach. jansson has parsed `text` without an error. */
+/** Return the place where the value at the end of `steps` begins; if the steps lead
+ *  nowhere, the last value that they reach. jansson has parsed `text` without an
+ *  error. */
 struct text_place json_place(const char *text, size_t bytes,
                              const struct json_step *steps, size_t steps_count);
 

@@ -15,14 +15,14 @@ struct source {
     const char *text;
     size_t bytes;
     const char *name;
-    struct err *err; /* where errors are written; may be NULL */
+    struct err *err; /**< where errors are written; may be NULL */
 };
 
 /** Write "name:line:column: reason" to source->err; a column of 0 is left out. Return
  *  TRYST_E_INVALID. */
 tryst_status source_refuse(const struct source *source, struct text_place place,
                            const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-/* Write an out-of-memory message to source->err. Return TRYST_E_NOMEM. */
+/** Write an out-of-memory message to source->err. Return TRYST_E_NOMEM. */
 tryst_status source_no_memory(const struct source *source);
 
 /** Return the `status` of an addition to the graph, with its message `why` in

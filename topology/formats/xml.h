@@ -20,16 +20,16 @@ tryst_status xml_open(const struct source *source, struct xml **xml_p);
 void xml_close(struct xml *xml);
 
 const struct xml_node *xml_root(const struct xml *xml);
-/* Return the first element in `node`, or the next element beside `node`; NULL where there
- * is none. */
+/** Return the first element in `node`, or the next element beside `node`; NULL where
+ *  there is none. */
 const struct xml_node *xml_child(const struct xml_node *node);
 const struct xml_node *xml_next(const struct xml_node *node);
 const char *xml_name(const struct xml_node *node);
-/* Return the value of the attribute `name`; NULL where `node` has none. */
+/** Return the value of the attribute `name`; NULL where `node` has none. */
 const char *xml_attribute(const struct xml_node *node, const char *name);
-/* Return the text in `node` before its first element; "" for none. */
+/** Return the text in `node` before its first element; "" for none. */
 const char *xml_text(const struct xml_node *node);
-/* Return the line of `node`; the column is 0 (libxml2 stores none). */
+/** Return the line of `node`; the column is 0 (libxml2 stores none). */
 struct text_place xml_place(const struct xml_node *node);
 
 #endif

@@ -18,14 +18,14 @@
 
 struct machine_package {
     uint32_t os_index;
-    const char *cpus, *model; /* NULL: unknown */
+    const char *cpus, *model; /**< NULL: unknown */
 };
 
 struct machine_numa {
     uint32_t os_index;
-    uint32_t package; /* MACHINE_NONE: of the whole machine */
-    const char *cpus; /* NULL: unknown; "": no cores, as of a GPU's memory */
-    /* of this node's memory, from this node's cores */
+    uint32_t package; /**< MACHINE_NONE: of the whole machine */
+    const char *cpus; /**< NULL: unknown; "": no cores, as of a GPU's memory */
+    /** Of this node's memory, from this node's cores. */
     struct graph_number bytes_per_s, latency_ns;
 };
 
@@ -37,54 +37,55 @@ enum machine_pci_kind {
     PCI_NV_SWITCH,
 };
 
-/* A PCI device. Generation, width and bandwidth are those of its link towards the
- * host. */
+/** A PCI device. Generation, width and bandwidth are those of its link towards the
+ *  host. */
 struct machine_pci {
     enum machine_pci_kind kind;
-    /* index in `pci`; MACHINE_NONE for a host bridge or a device directly at a package */
+    /** index in `pci`; MACHINE_NONE for a host bridge or a device directly at a
+     *  package */
     uint32_t parent;
-    uint32_t package, numa; /* the nearest package and NUMA node */
-    const char *address; /* "0000:3b:00.0"; of a host bridge "0000:3a"; NULL: unknown */
-    const char *name;    /* a NIC's ("mlx5_0"); NULL: the builder chooses */
-    const char *label;   /* a model; NULL: unknown */
-    uint16_t generation, width;      /* 0: unknown */
-    struct graph_number bytes_per_s; /* unknown: the table's, by generation and width */
-    uint32_t os_index;               /* a GPU's number; GRAPH_NONE: by order */
-    uint32_t rank;                   /* a GPU's rank number, or GRAPH_NONE */
-    uint32_t node;                   /* the node in the graph, set by the builder */
+    uint32_t package, numa; /**< the nearest package and NUMA node */
+    const char *address; /**< "0000:3b:00.0"; of a host bridge "0000:3a"; NULL: unknown */
+    const char *name;    /**< a NIC's ("mlx5_0"); NULL: the builder chooses */
+    const char *label;   /**< a model; NULL: unknown */
+    uint16_t generation, width;      /**< 0: unknown */
+    struct graph_number bytes_per_s; /**< unknown: the table's, by generation and width */
+    uint32_t os_index;               /**< a GPU's number; GRAPH_NONE: by order */
+    uint32_t rank;                   /**< a GPU's rank number, or GRAPH_NONE */
+    uint32_t node;                   /**< the node in the graph, set by the builder */
 };
 
-/* NVLinks from a GPU: `count` parallel links, each with both directions. */
+/** NVLinks from a GPU: `count` parallel links, each with both directions. */
 struct machine_nvlink {
-    uint32_t from;    /* index in `pci` */
-    uint32_t to;      /* index in `pci` of a GPU; MACHINE_NONE: NVLink switches */
-    bool to_package;  /* to a package (POWER8, POWER9); `to` is MACHINE_NONE */
-    uint32_t package; /* if to_package: index; MACHINE_NONE: the package of `from` */
+    uint32_t from;    /**< index in `pci` */
+    uint32_t to;      /**< index in `pci` of a GPU; MACHINE_NONE: NVLink switches */
+    bool to_package;  /**< to a package (POWER8, POWER9); `to` is MACHINE_NONE */
+    uint32_t package; /**< if to_package: index; MACHINE_NONE: the package of `from` */
     uint16_t generation, count;
-    struct graph_number bytes_per_s; /* of all `count` links; unknown: the table's */
+    struct graph_number bytes_per_s; /**< of all `count` links; unknown: the table's */
 };
 
 struct machine_c2c {
-    uint32_t gpu; /* index in `pci`; the other end is the GPU's package */
+    uint32_t gpu; /**< index in `pci`; the other end is the GPU's package */
     struct graph_number bytes_per_s;
 };
 
-/* The port of a NIC, where its cable begins. */
+/** The port of a NIC, where its cable begins. */
 struct machine_port {
-    uint32_t nic;     /* index in `pci`; MACHINE_NONE: the NIC is not a PCI device */
-    const char *name; /* of the interface or device; unique in the machine */
+    uint32_t nic;     /**< index in `pci`; MACHINE_NONE: the NIC is not a PCI device */
+    const char *name; /**< of the interface or device; unique in the machine */
     enum graph_link_kind kind;
     struct graph_number bytes_per_s, latency_ns;
 };
 
-/* A device or a link of the source that the graph omits; see struct graph_skip. */
+/** A device or a link of the source that the graph omits; see struct graph_skip. */
 struct machine_skip {
     const char *what, *why;
 };
 
 struct machine {
-    const char *name, *label; /* name NULL: "machine"; label NULL: none */
-    const char *arch;         /* "x86_64"; NULL: unknown */
+    const char *name, *label; /**< name NULL: "machine"; label NULL: none */
+    const char *arch;         /**< "x86_64"; NULL: unknown */
     struct machine_package *packages;
     struct machine_numa *numas;
     struct machine_pci *pci;
@@ -94,7 +95,7 @@ struct machine {
     struct machine_skip *skips;
     uint32_t packages_count, numas_count, pci_count, nvlinks_count, c2cs_count,
         ports_count, skips_count;
-    struct graph_number upi; /* between any two packages; unknown: the table's */
+    struct graph_number upi; /**< between any two packages; unknown: the table's */
     char **strings;
     uint32_t strings_count;
 };
@@ -103,14 +104,14 @@ struct machine {
     {                              \
         GRAPH_UNKNOWN, ORIGIN_NONE \
     }
-/* Initialise a machine with everything unknown. */
+/** Initialise a machine with everything unknown. */
 #define MACHINE_INIT                                            \
     {                                                           \
         .upi = {.value = GRAPH_UNKNOWN, .origin = ORIGIN_NONE } \
     }
 
-/* Each function adds one part with everything unknown and returns a pointer to it; NULL:
- * out of memory. The pointer is valid until the next addition of the same kind. */
+/** Each function adds one part with everything unknown and returns a pointer to it; NULL:
+ *  out of memory. The pointer is valid until the next addition of the same kind. */
 struct machine_package *machine_package_add(struct machine *machine);
 struct machine_numa *machine_numa_add(struct machine *machine);
 struct machine_pci *machine_pci_add(struct machine *machine, enum machine_pci_kind kind);
@@ -118,28 +119,28 @@ struct machine_nvlink *machine_nvlink_add(struct machine *machine);
 struct machine_c2c *machine_c2c_add(struct machine *machine);
 struct machine_port *machine_port_add(struct machine *machine);
 
-/* Add NVLinks (see struct machine_nvlink). All links of one pair are one bundle, and so
- * are all from one GPU to NVLink switches; a bundle's bandwidth is known if each part's
- * is. False: out of memory. */
+/** Add NVLinks (see struct machine_nvlink). All links of one pair are one bundle, and so
+ *  are all from one GPU to NVLink switches; a bundle's bandwidth is known if each part's
+ *  is. False: out of memory. */
 bool machine_nvlink_join(struct machine *machine, const struct machine_nvlink *more);
-/* Keep one bundle of each pair of GPUs, from the lower to the higher; sources list a wire
- * at one end or at both. */
+/** Keep one bundle of each pair of GPUs, from the lower to the higher; sources list a
+ *  wire at one end or at both. */
 void machine_nvlinks_pair(struct machine *machine);
 
-/* List `what` as skipped, unless the last skip is the same; `fmt` is a printf format.
- * False: out of memory. */
+/** List `what` as skipped, unless the last skip is the same; `fmt` is a printf format.
+ *  False: out of memory. */
 bool machine_skip(struct machine *machine, const char *what, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Return a copy of `string` that lives as long as the machine; NULL: out of memory, or
- * `string` is NULL. */
+/** Return a copy of `string` that lives as long as the machine; NULL: out of memory, or
+ *  `string` is NULL. */
 const char *machine_string(struct machine *machine, const char *string);
-/* Return the index of the device with this address; MACHINE_NONE. */
+/** Return the index of the device with this address; MACHINE_NONE. */
 uint32_t machine_pci_find(const struct machine *machine, const char *address);
 
 #define MACHINE_ADDRESS_BYTES 32
-/* Write a PCI address in the form of /sys: a domain of four digits, lower case. A longer
- * address is cut. */
+/** Write a PCI address in the form of /sys: a domain of four digits, lower case. A longer
+ *  address is cut. */
 void machine_address(const char *address, char canonical_p[MACHINE_ADDRESS_BYTES]);
 
 void machine_drop(struct machine *machine);

@@ -23,8 +23,8 @@ enum matrix_end_kind {
 
 struct matrix_end {
     enum matrix_end_kind kind;
-    uint32_t number;             /* index in `pci` or in `packages` */
-    unsigned long long gp_index; /* hwloc's number of the object, for messages */
+    uint32_t number;             /**< index in `pci` or in `packages` */
+    unsigned long long gp_index; /**< hwloc's number of the object, for messages */
 };
 
 /** Add the links of a `count` x `count` matrix. False: out of memory. */

@@ -20,17 +20,18 @@
 #define NETIF_TEXT_BYTES 64 /* room for netif_address_text */
 #define NETIF_NO_DEFAULT UINT32_MAX
 
-/* One address of one interface; an interface with three addresses has three entries. */
+/** One address of one interface; an interface with three addresses has three entries. */
 struct netif {
     char name[NETIF_NAME_BYTES];
-    uint32_t index;                  /* kernel's number, of this machine and namespace */
-    int family;                      /* AF_INET or AF_INET6 */
-    struct sockaddr_storage address; /* port 0; a link-local address has its scope id */
-    uint32_t prefix_bits;            /* 24 for a /24 */
-    uint32_t mtu;                    /* bytes */
-    uint64_t speed_bits_per_s;       /* from the driver; 0: unknown */
-    uint32_t default_metric;         /* of the default route; else NETIF_NO_DEFAULT */
-    bool up;                         /* administratively up, with a carrier */
+    /** Kernel's number, of this machine and namespace. */
+    uint32_t index;
+    int family;                      /**< AF_INET or AF_INET6 */
+    struct sockaddr_storage address; /**< port 0; a link-local address has its scope id */
+    uint32_t prefix_bits;            /**< 24 for a /24 */
+    uint32_t mtu;                    /**< bytes */
+    uint64_t speed_bits_per_s;       /**< from the driver; 0: unknown */
+    uint32_t default_metric;         /**< of the default route; else NETIF_NO_DEFAULT */
+    bool up;                         /**< administratively up, with a carrier */
     bool loopback;
 };
 
@@ -39,24 +40,24 @@ struct netif_list {
     struct netif items[];
 };
 
-/* Read all interfaces that have an address, ordered by index, IPv4 before IPv6. Blocks
- * for a few system calls, and up to 2 s for an answer of the kernel. The caller closes
- * `*list_p` by netif_list_close.
- * Returns TRYST_OK (the list may be empty), TRYST_E_SYSTEM or TRYST_E_NOMEM. */
+/** Read all interfaces that have an address, ordered by index, IPv4 before IPv6. Blocks
+ *  for a few system calls, and up to 2 s for an answer of the kernel. The caller closes
+ *  `*list_p` by netif_list_close.
+ *  Returns TRYST_OK (the list may be empty), TRYST_E_SYSTEM or TRYST_E_NOMEM. */
 tryst_status netif_list_open(struct err *err, struct netif_list **list_p);
 
-/* Free a list; NULL is allowed. */
+/** Free a list; NULL is allowed. */
 void netif_list_close(struct netif_list *list);
 
-/* True if `address` is inside `block`/`prefix_bits`; false for different families. */
+/** True if `address` is inside `block`/`prefix_bits`; false for different families. */
 bool netif_prefix_holds(const struct sockaddr *block, uint32_t prefix_bits,
                         const struct sockaddr *address);
 
-/* Write "10.0.0.7" or "fe80::1%eth0", without the port; return `text`. */
+/** Write "10.0.0.7" or "fe80::1%eth0", without the port; return `text`. */
 char *netif_address_text(const struct sockaddr *address, char text[NETIF_TEXT_BYTES]);
 
-/* Return the size of the sockaddr for its family (for connect and bind); 0 for any other
- * family. */
+/** Return the size of the sockaddr for its family (for connect and bind); 0 for any other
+ *  family. */
 socklen_t netif_address_bytes(const struct sockaddr *address);
 
 #endif

@@ -7,21 +7,21 @@
 
 #include "netif.h"
 
-/* Select the entries that `wanted` names, in the list's order:
- * "eth0,10.0.0.0/8,fd00::/8,192.168.1.7" (the syntax of TRYST_NET: interface names, CIDR
- * blocks, single addresses). A name selects link-local addresses only if its interface
- * has no other; a block selects every address inside.
- * NULL or "" selects by default, of the interfaces that are up, the first group that has
- * an entry: addresses other than IPv6 link-local and loopback, without bridges of
- * container and VM managers; these addresses with the bridges; IPv6 link-local without
- * the bridges; loopback.
- * TRYST_E_CONFIG: an item is malformed or matches no interface that is up; the message
- * names the item and lists the interfaces. TRYST_E_NOMEM. */
+/** Select the entries that `wanted` names, in the list's order:
+ *  "eth0,10.0.0.0/8,fd00::/8,192.168.1.7" (the syntax of TRYST_NET: interface names, CIDR
+ *  blocks, single addresses). A name selects link-local addresses only if its interface
+ *  has no other; a block selects every address inside.
+ *  NULL or "" selects by default, of the interfaces that are up, the first group that has
+ *  an entry: addresses other than IPv6 link-local and loopback, without bridges of
+ *  container and VM managers; these addresses with the bridges; IPv6 link-local without
+ *  the bridges; loopback.
+ *  TRYST_E_CONFIG: an item is malformed or matches no interface that is up; the message
+ *  names the item and lists the interfaces. TRYST_E_NOMEM. */
 tryst_status netif_select(const struct netif_list *list, const char *wanted,
                           struct err *err, struct netif_list **selected_p);
 
-/* Select among this machine's current interfaces as netif_select; the caller closes the
- * list by netif_list_close. TRYST_E_SYSTEM in addition. */
+/** Select among this machine's current interfaces as netif_select; the caller closes the
+ *  list by netif_list_close. TRYST_E_SYSTEM in addition. */
 static inline tryst_status netif_choose(const char *wanted, struct err *err,
                                         struct netif_list **chosen_p)
 {
@@ -33,8 +33,8 @@ static inline tryst_status netif_choose(const char *wanted, struct err *err,
     return status;
 }
 
-/* Select the first entry of each interface: the address of a rail. TRYST_OK or
- * TRYST_E_NOMEM. */
+/** Select the first entry of each interface: the address of a rail. TRYST_OK or
+ *  TRYST_E_NOMEM. */
 tryst_status netif_first_each(const struct netif_list *list, struct err *err,
                               struct netif_list **firsts_p);
 

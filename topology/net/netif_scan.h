@@ -15,13 +15,13 @@
 struct netif_link {
     uint32_t index, mtu;
     uint64_t speed_bits_per_s;
-    /* of the default IPv4 and IPv6 routes; else NETIF_NO_DEFAULT */
+    /** Of the default IPv4 and IPv6 routes; else NETIF_NO_DEFAULT. */
     uint32_t metric4, metric6;
     bool up, loopback;
     char name[NETIF_NAME_BYTES];
 };
 
-/* The tables; initially zeroed. */
+/** The tables; initially zeroed. */
 struct netif_scan {
     struct netif_link *links;
     size_t links_count, links_capacity;
@@ -29,12 +29,13 @@ struct netif_scan {
     size_t items_count, items_capacity;
 };
 
-/* Add one message to the struct netif_scan `scan`: RTM_NEWLINK, RTM_NEWADDR,
- * RTM_NEWROUTE; other and malformed messages are ignored. A netlink_fn. TRYST_E_NOMEM. */
+/** Add one message to the struct netif_scan `scan`: RTM_NEWLINK, RTM_NEWADDR,
+ *  RTM_NEWROUTE; other and malformed messages are ignored. A netlink_fn.
+ *  TRYST_E_NOMEM. */
 tryst_status netif_scan_message(void *scan, const struct nlmsghdr *message);
 
-/* Build the list. An address without a link in the table is left out.
- * TRYST_E_NOMEM. */
+/** Build the list. An address without a link in the table is left out.
+ *  TRYST_E_NOMEM. */
 tryst_status netif_scan_list(struct netif_scan *scan, struct netif_list **list_p);
 
 void netif_scan_wipe(struct netif_scan *scan);

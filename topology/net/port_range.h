@@ -8,21 +8,21 @@
 
 #include "core/text/err.h"
 
-/* first and last 0: the kernel chooses */
+/** first and last 0: the kernel chooses */
 struct port_range {
     uint16_t first, last;
 };
 
-/* Read a port from 1 to 65535 at `*text_p`, and move `*text_p` behind its digits. False
- * where there is none. */
+/** Read a port from 1 to 65535 at `*text_p`, and move `*text_p` behind its digits. False
+ *  where there is none. */
 bool port_read(const char **text_p, uint16_t *port_p);
 
-/* Parse a range from 1 to 65535; "" is any port. TRYST_E_CONFIG with a message for any
- * other text. */
+/** Parse a range from 1 to 65535; "" is any port. TRYST_E_CONFIG with a message for any
+ *  other text. */
 tryst_status port_range_parse(const char *text, struct err *err,
                               struct port_range *range_p);
 
-/* Return the number of ports; 0 where the kernel chooses. */
+/** Return the number of ports; 0 where the kernel chooses. */
 static inline uint32_t port_range_count(struct port_range range)
 {
     return range.first ? (uint32_t)range.last - range.first + 1 : 0;

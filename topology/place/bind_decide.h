@@ -8,9 +8,9 @@
 #include "topology/base/index_set.h"
 
 struct bind_choice {
-    struct index_set cpus; /* empty: the thread is not moved */
-    uint32_t nic;          /* the NIC, a node; GRAPH_NONE */
-    /* reason for the log, of an empty or second choice; NULL: near the NIC */
+    struct index_set cpus; /**< empty: the thread is not moved */
+    uint32_t nic;          /**< the NIC, a node; GRAPH_NONE */
+    /** Reason for the log, of an empty or second choice; NULL: near the NIC. */
     const char *why;
 };
 

@@ -17,33 +17,33 @@
 
 #include "topology/base/path.h"
 
-/* Two ranks that communicate; `weight` is the amount in any unit, at least 1. */
+/** Two ranks that communicate; `weight` is the amount in any unit, at least 1. */
 struct place_pair {
     uint32_t a, b, weight;
 };
 
 struct place_request {
-    const struct graph *graph; /* sealed; NULL: no topology is known */
-    /* [devices] node in the graph; GRAPH_NONE: the graph lacks it */
+    const struct graph *graph; /**< sealed; NULL: no topology is known */
+    /** [devices] node in the graph; GRAPH_NONE: the graph lacks it */
     const uint32_t *nodes;
-    uint32_t devices_count, ranks_count; /* at least 1 */
-    const struct place_pair *pairs;      /* NULL: each rank with the next, weight 1 */
+    uint32_t devices_count, ranks_count; /**< at least 1 */
+    const struct place_pair *pairs;      /**< NULL: each rank with the next, weight 1 */
     uint32_t pairs_count;
 };
 
-/* The links of one kind and width, and the summed weight of the pairs that use them. */
+/** The links of one kind and width, and the summed weight of the pairs that use them. */
 struct place_links {
-    struct path path; /* an example; hops GRAPH_NONE: no path, or unknown */
-    uint32_t chosen;  /* weight in this arrangement */
-    uint32_t in_turn; /* weight if the devices were used in their own order */
+    struct path path; /**< an example; hops GRAPH_NONE: no path, or unknown */
+    uint32_t chosen;  /**< weight in this arrangement */
+    uint32_t in_turn; /**< weight if the devices were used in their own order */
 };
 
 struct place {
-    uint32_t *devices;         /* [ranks] */
-    struct place_links *links; /* best first, including unused ones */
+    uint32_t *devices;         /**< [ranks] */
+    struct place_links *links; /**< best first, including unused ones */
     uint32_t links_count;
-    uint32_t unknown_count; /* number of devices that the graph lacks */
-    bool in_order;          /* the devices are used in their own order */
+    uint32_t unknown_count; /**< number of devices that the graph lacks */
+    bool in_order;          /**< the devices are used in their own order */
 };
 
 /** Compute the arrangement; the caller frees it by place_drop. TRYST_E_NOMEM. */

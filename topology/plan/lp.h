@@ -22,8 +22,8 @@
 
 #include "core/text/err.h"
 
-/* The fixed cost of a solve, in pivots: Clp factorises the basis anew. Measured at 256
- * rows. */
+/** The fixed cost of a solve, in pivots: Clp factorises the basis anew. Measured at 256
+ *  rows. */
 #define LP_SOLVE_PIVOTS 100
 
 struct lp;

@@ -22,19 +22,19 @@
 #include "topology/base/arrays.h"
 #include "topology/routes/overlay.h"
 
-/* The smallest slice that the dispatch cuts (DISPATCH_SLICE_MIN). */
+/** The smallest slice that the dispatch cuts (DISPATCH_SLICE_MIN). */
 #define PLAN_SLICE_BYTES 65536
-/* Trees with a smaller share are ignored where an operation's time is predicted. */
+/** Trees with a smaller share are ignored where an operation's time is predicted. */
 #define PLAN_SHARE_MIN 1e-6
 
-/* For each operation: which byte a time is counted per; the trees.
- *   all-reduce      a byte of every rank's tensor; an in-tree, then an out-tree, any root
- *   broadcast       a byte of the root's tensor; out-trees from `root`
- *   reduce          a byte of each rank's tensor; in-trees to `root`
- *   all-gather      a byte of the whole result, of which each rank contributes 1/n;
- *                   out-trees from every rank; the shares of each root's trees sum to 1
- *   reduce-scatter  a byte of the whole tensor, of which each rank keeps 1/n of the sum;
- *                   in-trees to every rank; the shares of each root's trees sum to 1
+/** For each operation: which byte a time is counted per; the trees.
+ *  all-reduce      a byte of every rank's tensor; an in-tree, then an out-tree, any root
+ *  broadcast       a byte of the root's tensor; out-trees from `root`
+ *  reduce          a byte of each rank's tensor; in-trees to `root`
+ *  all-gather      a byte of the whole result, of which each rank contributes 1/n;
+ *                  out-trees from every rank; the shares of each root's trees sum to 1
+ *  reduce-scatter  a byte of the whole tensor, of which each rank keeps 1/n of the sum;
+ *                  in-trees to every rank; the shares of each root's trees sum to 1
  */
 enum plan_op {
     PLAN_ALLREDUCE,
@@ -45,28 +45,29 @@ enum plan_op {
     PLAN_OPS
 };
 
-/* A tree with its share. A parents array is indexed by position in the group, holds
- * GRAPH_NONE at the root, and is NULL where the operation lacks that half. */
+/** A tree with its share. A parents array is indexed by position in the group, holds
+ *  GRAPH_NONE at the root, and is NULL where the operation lacks that half. */
 struct plan_tree {
     double share;
     uint32_t root;
     uint32_t *broadcast_parent;
     uint32_t *reduce_parent;
-    uint32_t depth; /* the most edges between the root and a rank, in either half */
+    uint32_t depth; /**< the most edges between the root and a rank, in either half */
 };
 
 struct plan_params {
     enum plan_op op;
-    uint32_t root; /* of a broadcast or reduce */
-    /* The most trees of each group of shares; 0: as few as cost no time. */
+    uint32_t root; /**< of a broadcast or reduce */
+    /** The most trees of each group of shares; 0: as few as cost no time. */
     uint32_t trees_max;
-    /* Relative gap between time and bound at which solving stops; 0: 1e-9, or 1 % with a
-     * previous plan. */
+    /** Relative gap between time and bound at which solving stops; 0: 1e-9, or 1 % with a
+     *  previous plan. */
     double gap_max;
-    /* Time after which solving stops; 0: no limit. With a limit, the plan depends on the
-     * machine's speed, so two runs may differ. */
+    /** Time after which solving stops; 0: no limit. With a limit, the plan depends on the
+     *  machine's speed, so two runs may differ. */
     uint64_t budget_ns;
-    bool weights_only; /* use multiplicative weights even if the LP solver is installed */
+    /** Use multiplicative weights even if the LP solver is installed. */
+    bool weights_only;
 };
 
 /** Return the half to show in reports: the broadcast half, else the reduce half. */
@@ -75,32 +76,32 @@ static inline const uint32_t *plan_tree_parents(const struct plan_tree *tree)
     return tree->broadcast_parent ? tree->broadcast_parent : tree->reduce_parent;
 }
 
-/* The steps from the solver's shares to the plan, in order; PLAN_ROUNDED is the plan
- * itself. */
+/** The steps from the solver's shares to the plan, in order; PLAN_ROUNDED is the plan
+ *  itself. */
 enum plan_step_kind { PLAN_SOLVED, PLAN_FEWER, PLAN_SHALLOWER, PLAN_ROUNDED, PLAN_STEPS };
 
-/* The trees and the time after a step. */
+/** The trees and the time after a step. */
 struct plan_step {
     uint32_t trees_count, depth;
     double s_per_byte;
-    /* Fill time of the tree that fills slowest, in slice times of the whole plan: see
-     * fill_slices in plan.c. */
+    /** Fill time of the tree that fills slowest, in slice times of the whole plan: see
+     *  fill_slices in plan.c. */
     double fill;
 };
 
 struct plan {
-    struct arrays arrays; /* memory of all arrays below and of the trees */
+    struct arrays arrays; /**< memory of all arrays below and of the trees */
     enum plan_op op;
-    uint32_t ranks_count, trees_count, links_count; /* links: the overlay's */
+    uint32_t ranks_count, trees_count, links_count; /**< links: the overlay's */
     struct plan_tree *trees;
-    uint32_t *links; /* by overlay link: its number in the graph */
-    double *load;    /* by overlay link: bytes per byte of the tensor */
-    double *price;   /* by overlay link: sum of price × capacity = 1 */
+    uint32_t *links; /**< by overlay link: its number in the graph */
+    double *load;    /**< by overlay link: bytes per byte of the tensor */
+    double *price;   /**< by overlay link: sum of price × capacity = 1 */
     double s_per_byte, bound_s_per_byte;
-    /* Calls of the oracle (plan_work_price); trees that the solvers tried. */
+    /** Calls of the oracle (plan_work_price); trees that the solvers tried. */
     uint32_t iterations, columns;
     struct plan_step steps[PLAN_STEPS];
-    uint64_t digest; /* of operation, trees and shares */
+    uint64_t digest; /**< of operation, trees and shares */
 };
 
 /** Compute a plan for the ranks of `overlay`.

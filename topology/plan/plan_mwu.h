@@ -6,9 +6,9 @@
 #include "plan_work.h"
 
 struct plan_mwu_params {
-    double gap;         /* relative gap at which to stop */
-    uint32_t calls_max; /* calls of the oracle after which to stop */
-    bool mu_by_gap;     /* no LP follows, so good shares matter more than good prices */
+    double gap;         /**< relative gap at which to stop */
+    uint32_t calls_max; /**< calls of the oracle after which to stop */
+    bool mu_by_gap;     /**< no LP follows, so good shares matter more than good prices */
 };
 
 /** Improve the columns' shares; start from those that they have, and from one tree for

@@ -29,48 +29,48 @@ struct plan_column {
     uint32_t group, root, depth, values_count;
     uint32_t *rows;
     double *values;
-    /* Parents; both may be one array; NULL: the operation lacks this half. */
+    /** Parents; both may be one array; NULL: the operation lacks this half. */
     uint32_t *down, *up;
-    uint64_t hash;     /* of root and parents */
-    double share;      /* in the current solution */
-    double share_kept; /* in the best solution so far; of plan_mwu.c */
+    uint64_t hash;     /**< of root and parents */
+    double share;      /**< in the current solution */
+    double share_kept; /**< in the best solution so far; of plan_mwu.c */
 };
 
 struct plan_work {
-    /* Memory of the arrays below and of the columns' arrays, except `columns` and
-     * `index`. */
+    /** Memory of the arrays below and of the columns' arrays, except `columns` and
+     *  `index`. */
     struct arrays arrays;
     struct overlay *overlay;
     enum plan_op op;
-    uint32_t root; /* of a broadcast or reduce */
+    uint32_t root; /**< of a broadcast or reduce */
     uint32_t ranks, links, rows, groups;
     bool mirrored, all_roots;
-    /* True if a row is a class of links that look alike, and values are means over the
-     * class. */
+    /** True if a row is a class of links that look alike, and values are means over the
+     *  class. */
     bool averaged;
     bool has_down, has_up;
     double weight, scale;
 
-    uint32_t *link_row, *row_links; /* link → row; row → number of its links */
-    /* Cheapest out-trees (of both halves if mirrored); cheapest in-trees. */
+    uint32_t *link_row, *row_links; /**< link → row; row → number of its links */
+    /** Cheapest out-trees (of both halves if mirrored); cheapest in-trees. */
     struct arborescence *down, *up;
-    double *price, *load, *cost; /* by link; by link; ranks × ranks */
-    double *row_value;           /* scratch by row */
-    uint32_t *parent[2], *walk;  /* scratch by rank */
+    double *price, *load, *cost; /**< by link; by link; ranks × ranks */
+    double *row_value;           /**< scratch by row */
+    uint32_t *parent[2], *walk;  /**< scratch by rank */
 
     struct plan_column *columns;
     uint32_t columns_count;
     size_t columns_room;
-    uint32_t *index; /* hash table of columns: number + 1; 0: free */
+    uint32_t *index; /**< hash table of columns: number + 1; 0: free */
     uint32_t index_room;
 
-    double *best_row_price; /* by row */
-    double bound;           /* scaled as the rows' values are */
-    uint32_t priced_count;  /* calls of the oracle */
+    double *best_row_price; /**< by row */
+    double bound;           /**< scaled as the rows' values are */
+    uint32_t priced_count;  /**< calls of the oracle */
     struct plan_step steps[PLAN_STEPS];
-    /* Factor of all limits on work: 1, or less to mend a previous plan quickly. */
+    /** Factor of all limits on work: 1, or less to mend a previous plan quickly. */
     double effort;
-    uint64_t end_ns; /* the caller's time limit; 0: none */
+    uint64_t end_ns; /**< the caller's time limit; 0: none */
 };
 
 /** Set up rows, oracle and a first bound for `overlay`. With `averaged` the rows are

@@ -20,10 +20,10 @@
 
 enum { FIT_RANKS_MAX = 64 };
 
-/* A flow of a round. */
+/** A flow of a round. */
 struct fit_flow {
     uint32_t from, to;
-    double bytes_per_s; /* rate at the receiver while all flows of the round ran */
+    double bytes_per_s; /**< rate at the receiver while all flows of the round ran */
 };
 
 struct fit_round {
@@ -33,17 +33,18 @@ struct fit_round {
 
 struct fit_samples {
     uint32_t ranks_count;
-    const char *const *names; /* the ranks' names, unique */
+    const char *const *names; /**< the ranks' names, unique */
     const struct fit_round *rounds;
     uint32_t rounds_count;
-    /* [from × ranks + to]; GRAPH_UNKNOWN: not measured. NULL: no latency was measured. */
+    /** [from × ranks + to]; GRAPH_UNKNOWN: not measured. NULL: no latency was
+     *  measured. */
     const double *latency_ns;
 };
 
 struct fit_report {
-    uint32_t groups;           /* sets of ranks behind a wire that they share */
-    bool mesh;                 /* the graph has a wire for each pair */
-    uint32_t flows, explained; /* flows of all rounds; flows that cross a full cut */
+    uint32_t groups;           /**< sets of ranks behind a wire that they share */
+    bool mesh;                 /**< the graph has a wire for each pair */
+    uint32_t flows, explained; /**< flows of all rounds; flows that cross a full cut */
 };
 
 /** Fit a graph to the samples. Ranks become nodes in their order, switches are named

@@ -7,12 +7,12 @@
 
 #include "fit.h"
 
-/* A cut counts as full from this part of its capacity on: TCP does not fill a wire, and
- * the rates of one round vary by as much. */
+/** A cut counts as full from this part of its capacity on: TCP does not fill a wire, and
+ *  the rates of one round vary by as much. */
 #define FIT_FULL 0.88
 
-/* Groups are sets of ranks by bits. Rank 0 is in no group, since a set and its complement
- * share one wire. */
+/** Groups are sets of ranks by bits. Rank 0 is in no group, since a set and its
+ *  complement share one wire. */
 struct fit_cuts {
     uint64_t groups[FIT_RANKS_MAX];
     uint32_t groups_count;

@@ -9,8 +9,8 @@ struct fit_pair {
     uint32_t from, to;
 };
 
-/* Rounds of pairs: the flows of one round run at the same time. Pairs of round r are
- * pairs[first[r]] … pairs[first[r + 1] - 1]. */
+/** Rounds of pairs: the flows of one round run at the same time. Pairs of round r are
+ *  pairs[first[r]] … pairs[first[r + 1] - 1]. */
 struct fit_schedule {
     struct fit_pair *pairs;
     uint32_t *first;

@@ -30,24 +30,25 @@
 
 #define COST_SHAPES_MAX 9
 
-/* The predicted time of a shape is the sum of its parts. */
+/** The predicted time of a shape is the sum of its parts. */
 struct cost_shape {
-    /* "plan", "flat", "chain", "binomial", "binary", "4-ary", "two-level", "ring",
-     * "halving-doubling" */
+    /** "plan", "flat", "chain", "binomial", "binary", "4-ary", "two-level", "ring",
+     *  "halving-doubling" */
     const char *name;
-    bool rooted;   /* the shape is a tree, or the plan */
-    uint32_t root; /* the tree's root: a member */
+    bool rooted;   /**< the shape is a tree, or the plan */
+    uint32_t root; /**< the tree's root: a member */
     double latency_s, move_s, sum_s, fill_s;
 };
 
 struct cost_table {
-    uint64_t bytes; /* size of the operation; 0: no prediction */
-    /* Rate at which each rank sums (1/γ); INFINITY: sums take no time; 0: by each rank's
-     * device. */
+    uint64_t bytes; /**< size of the operation; 0: no prediction */
+    /** Rate at which each rank sums (1/γ); INFINITY: sums take no time; 0: by each rank's
+     *  device. */
     double sum_bytes_per_s;
-    struct sum_rate sums;        /* result: the slowest rank's rate */
-    uint32_t shapes_count, wins; /* result: number of shapes, the fastest one's number */
-    bool latency_unknown; /* result: some link's latency is unknown, it counts as 0 */
+    struct sum_rate sums; /**< result: the slowest rank's rate */
+    /** Result: number of shapes, the fastest one's number. */
+    uint32_t shapes_count, wins;
+    bool latency_unknown; /**< result: some link's latency is unknown, it counts as 0 */
     struct cost_shape shapes[COST_SHAPES_MAX];
 };
 
@@ -57,8 +58,8 @@ struct cost_table {
 tryst_status plan_cost(struct overlay *overlay, const struct plan *plan, uint32_t root,
                        struct err *err, struct cost_table *table);
 
-/* Predicted times of two rivals for a size, with their best slices and the engine's
- * overheads; INFINITY: the operation or group lacks this shape. */
+/** Predicted times of two rivals for a size, with their best slices and the engine's
+ *  overheads; INFINITY: the operation or group lacks this shape. */
 struct cost_rivals {
     double ring_s, halving_s;
 };

@@ -15,14 +15,15 @@ struct plan_report {
     const struct graph *graph;
     const struct overlay *overlay;
     const struct plan *plan;
-    /* Rank numbers; NULL: all ranks, and the document does not list them. */
+    /** Rank numbers; NULL: all ranks, and the document does not list them. */
     const uint32_t *members;
-    uint32_t root;           /* of a broadcast or reduce: a member */
-    double ring_s_per_byte;  /* time of the best ring; INFINITY: no ring */
-    struct cost_table costs; /* predicted times for one size; bytes 0: not predicted */
-    const struct plan_sizes *sizes; /* trees by size; NULL: none */
-    double sizes_sum_bytes_per_s; /* rate of sums in `sizes`; 0: by each rank's device */
-    struct cost_rivals rivals[PLAN_SIZES]; /* by size, where `sizes` is given */
+    uint32_t root;           /**< of a broadcast or reduce: a member */
+    double ring_s_per_byte;  /**< time of the best ring; INFINITY: no ring */
+    struct cost_table costs; /**< predicted times for one size; bytes 0: not predicted */
+    const struct plan_sizes *sizes; /**< trees by size; NULL: none */
+    /** Rate of sums in `sizes`; 0: by each rank's device. */
+    double sizes_sum_bytes_per_s;
+    struct cost_rivals rivals[PLAN_SIZES]; /**< by size, where `sizes` is given */
 };
 
 /** Return an operation's name: "allreduce"… */

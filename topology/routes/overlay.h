@@ -23,11 +23,11 @@
 
 struct overlay {
     const struct graph *graph;
-    uint32_t ranks_count; /* ranks of the group, numbered by position in `members` */
-    /* Links of finite bandwidth that some route uses, in the order of the graph. */
+    uint32_t ranks_count; /**< ranks of the group, numbered by position in `members` */
+    /** Links of finite bandwidth that some route uses, in the order of the graph. */
     uint32_t links_count;
-    const uint32_t *links;  /* by overlay link: number in the graph */
-    const double *capacity; /* by overlay link: bytes/s, known and finite */
+    const uint32_t *links;  /**< by overlay link: number in the graph */
+    const double *capacity; /**< by overlay link: bytes/s, known and finite */
     struct overlay_private *own;
 };
 

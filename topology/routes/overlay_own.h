@@ -25,57 +25,57 @@
 #include "overlay.h"
 #include "topology/base/arrays.h"
 
-/* A link of the graph of shortest routes. */
+/** A link of the graph of shortest routes. */
 struct route_link {
-    uint32_t from; /* inner number of the node that the link leaves */
-    uint32_t link; /* number in the graph */
+    uint32_t from; /**< inner number of the node that the link leaves */
+    uint32_t link; /**< number in the graph */
 };
 
-/* A member that an origin reaches. */
+/** A member that an origin reaches. */
 struct route_end {
     uint32_t member;
-    uint32_t class; /* class of the width from the origin to the member */
-    uint32_t hops;  /* links from the origin to the member */
-    /* The range of origin.end_into: links by which shortest routes enter the member. */
+    uint32_t class; /**< class of the width from the origin to the member */
+    uint32_t hops;  /**< links from the origin to the member */
+    /** The range of origin.end_into: links by which shortest routes enter the member. */
     uint32_t into_first, into_count;
 };
 
-/* A class of widths, with the numbers of routes to the inner nodes. */
+/** A class of widths, with the numbers of routes to the inner nodes. */
 struct route_class {
     uint32_t class;
-    uint32_t place_min; /* routes of this class take links of at least this place */
-    double *counts;     /* by inner node; NULL: recomputed on each use */
+    uint32_t place_min; /**< routes of this class take links of at least this place */
+    double *counts;     /**< by inner node; NULL: recomputed on each use */
 };
 
 struct origin {
     uint32_t node;
-    uint32_t inner; /* the node's inner number */
+    uint32_t inner; /**< the node's inner number */
     uint32_t order_count;
-    uint32_t *order; /* inner nodes reached, by level, the origin first */
-    uint32_t *level; /* by inner node; GRAPH_NONE: not reached */
-    /* By inner node: its links are into[into_from[node]] … into[into_from[node + 1] -
-     * 1]. */
+    uint32_t *order; /**< inner nodes reached, by level, the origin first */
+    uint32_t *level; /**< by inner node; GRAPH_NONE: not reached */
+    /** By inner node: its links are into[into_from[node]] … into[into_from[node + 1] -
+     *  1]. */
     uint32_t *into_from;
     struct route_link *into;
-    struct route_end *ends;      /* by class, then by member */
-    struct route_link *end_into; /* the ends' links, in order of members */
+    struct route_end *ends;      /**< by class, then by member */
+    struct route_link *end_into; /**< the ends' links, in order of members */
     uint32_t ends_count;
-    uint32_t *end_of; /* by member: position in `ends`; GRAPH_NONE: not reached */
-    struct route_class *classes; /* classes that some pair of ranks needs, ascending */
+    uint32_t *end_of; /**< by member: position in `ends`; GRAPH_NONE: not reached */
+    struct route_class *classes; /**< classes that some pair of ranks needs, ascending */
     uint32_t classes_count;
-    uint32_t *steps; /* places that separate the classes, ascending */
+    uint32_t *steps; /**< places that separate the classes, ascending */
     uint32_t steps_count;
-    uint32_t members_first, members_count; /* the range of by_origin */
+    uint32_t members_first, members_count; /**< the range of by_origin */
 };
 
-/* A given route. */
+/** A given route. */
 struct given {
-    uint32_t from, to; /* members */
+    uint32_t from, to; /**< members */
     uint32_t hops;
-    /* The range of given_links; count 0: some hop has no live link, so the pair has
-     * no route. */
+    /** The range of given_links; count 0: some hop has no live link, so the pair has
+     *  no route. */
     uint32_t first, count;
-    double routes; /* combinations of the hops' parallel links */
+    double routes; /**< combinations of the hops' parallel links */
 };
 
 struct given_link {
@@ -84,35 +84,36 @@ struct given_link {
 };
 
 struct overlay_private {
-    struct arrays arrays; /* memory of all arrays below and of the origins' arrays */
+    struct arrays arrays; /**< memory of all arrays below and of the origins' arrays */
     const struct graph *graph;
-    uint32_t *members;   /* member → rank number */
-    uint32_t *member_of; /* rank number → member, or GRAPH_NONE */
-    uint32_t *place;     /* by graph link: place of its bandwidth */
+    uint32_t *members;   /**< member → rank number */
+    uint32_t *member_of; /**< rank number → member, or GRAPH_NONE */
+    uint32_t *place;     /**< by graph link: place of its bandwidth */
     uint32_t inner_count;
-    uint32_t *inner_of; /* graph node → inner number; GRAPH_NONE: a rank */
-    uint32_t *node_of;  /* inner number → graph node */
+    uint32_t *inner_of; /**< graph node → inner number; GRAPH_NONE: a rank */
+    uint32_t *node_of;  /**< inner number → graph node */
     uint32_t places_count;
-    /* By member: the live links that end there are into_link[into_from[member]] … */
+    /** By member: the live links that end there are into_link[into_from[member]] … */
     uint32_t *into_from, *into_link;
-    uint32_t *slot;      /* graph link → overlay link, or GRAPH_NONE */
-    uint32_t *origin_of; /* by member */
-    uint32_t *up;       /* by member: its link to the origin; GRAPH_NONE: is the origin */
-    uint32_t *up_class; /* by member: class of the width of `up`, in its origin */
-    uint32_t *by_origin; /* members, sorted by origin */
+    uint32_t *slot;      /**< graph link → overlay link, or GRAPH_NONE */
+    uint32_t *origin_of; /**< by member */
+    /** By member: its link to the origin; GRAPH_NONE: is the origin. */
+    uint32_t *up;
+    uint32_t *up_class;  /**< by member: class of the width of `up`, in its origin */
+    uint32_t *by_origin; /**< members, sorted by origin */
     struct origin *origins;
     uint32_t origins_count;
-    struct given *givens; /* sorted by from, then to */
+    struct given *givens; /**< sorted by from, then to */
     struct given_link *given_links;
     uint32_t givens_count, given_links_count;
-    double *link_price;  /* scratch: by graph link; 0 for links of infinite bandwidth */
-    double *node_cost;   /* scratch: by inner node */
-    double *node_flow;   /* scratch: by inner node, all 0 between calls */
-    double *node_counts; /* scratch: by inner node, for classes without kept counts */
-    double *end_cost;    /* scratch: by position in origin.ends */
-    uint32_t *nodes[2];  /* scratch: inner nodes of a level */
-    uint32_t *links;     /* overlay.links */
-    double *capacity;    /* overlay.capacity */
+    double *link_price;  /**< scratch: by graph link; 0 for links of infinite bandwidth */
+    double *node_cost;   /**< scratch: by inner node */
+    double *node_flow;   /**< scratch: by inner node, all 0 between calls */
+    double *node_counts; /**< scratch: by inner node, for classes without kept counts */
+    double *end_cost;    /**< scratch: by position in origin.ends */
+    uint32_t *nodes[2];  /**< scratch: inner nodes of a level */
+    uint32_t *links;     /**< overlay.links */
+    double *capacity;    /**< overlay.capacity */
 };
 
 /** Find the given route from i to j; NULL if there is none. */

@@ -32,13 +32,14 @@ void overlay_walk(struct overlay *overlay, uint32_t i, uint32_t j,
  *  own node if it has no or several live links, or its link leads to a rank. */
 uint32_t overlay_near(const struct overlay *overlay, uint32_t i);
 
-/* An edge: its routes, and a single flow over them. */
+/** An edge: its routes, and a single flow over them. */
 struct overlay_edge {
-    uint32_t hops;      /* links of each route */
-    double routes;      /* number of equal routes; 0: no route */
-    double latency_ns;  /* mean over the routes; GRAPH_UNKNOWN if one link's is unknown */
-    double bytes_per_s; /* rate of a lone flow: min over links of capacity ÷ share */
-    uint32_t bottleneck; /* overlay link; GRAPH_NONE if no link limits */
+    uint32_t hops; /**< links of each route */
+    double routes; /**< number of equal routes; 0: no route */
+    /** Mean over the routes; GRAPH_UNKNOWN if one link's is unknown. */
+    double latency_ns;
+    double bytes_per_s;  /**< rate of a lone flow: min over links of capacity ÷ share */
+    uint32_t bottleneck; /**< overlay link; GRAPH_NONE if no link limits */
 };
 /** Describe the edge i → j. */
 void overlay_edge(struct overlay *overlay, uint32_t i, uint32_t j,

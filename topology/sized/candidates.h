@@ -6,19 +6,19 @@
 
 #include "topology/plan/plan.h"
 
-/* Distinct trees with shares that sum to 1, up to rounding. */
+/** Distinct trees with shares that sum to 1, up to rounding. */
 struct candidate {
-    struct plan_tree *trees; /* by descending share */
+    struct plan_tree *trees; /**< by descending share */
     uint32_t count;
 };
 
 struct candidates {
-    struct overlay *overlay; /* the caller's */
-    const struct plan *plan; /* the caller's, of an operation with one root */
-    /* Memory of the sets; the caller may take more from it until candidates_free. */
+    struct overlay *overlay; /**< the caller's */
+    const struct plan *plan; /**< the caller's, of an operation with one root */
+    /** Memory of the sets; the caller may take more from it until candidates_free. */
     struct arrays arrays;
-    struct candidate *sets;          /* at least one, the simplest first */
-    uint32_t count, room, trees_max; /* sets; room for sets; the most trees of a set */
+    struct candidate *sets;          /**< at least one, the simplest first */
+    uint32_t count, room, trees_max; /**< sets; room for sets; the most trees of a set */
 };
 
 /** Make the sets; the caller sets `overlay` and `plan`, the rest is zero. Returns

@@ -44,14 +44,14 @@
 
 #define COMPILED_VERSION         3u
 #define COMPILED_LATENCY_UNKNOWN UINT32_MAX
-/* Flag: the rates are nominal, since the links' rates are unknown. */
+/** Flag: the rates are nominal, since the links' rates are unknown. */
 #define COMPILED_RATES_ASSUMED 1u
-/* The highest rate, for links that do not limit. Below 2^50, for compiled_share_of. */
+/** The highest rate, for links that do not limit. Below 2^50, for compiled_share_of. */
 #define COMPILED_RATE_MOST UINT64_C(1000000000000000)
 
-/* One half of a tree. Children of rank r are child[k], first[r] ≤ k < first[r + 1]. */
+/** One half of a tree. Children of rank r are child[k], first[r] ≤ k < first[r + 1]. */
 struct compiled_half {
-    uint32_t *parent; /* GRAPH_NONE at the root; NULL: the tree has no such half */
+    uint32_t *parent; /**< GRAPH_NONE at the root; NULL: the tree has no such half */
     uint32_t *first, *child;
 };
 
@@ -71,27 +71,27 @@ struct compiled_class {
 };
 
 struct compiled_op {
-    uint32_t op; /* enum plan_op */
+    uint32_t op; /**< enum plan_op */
     uint32_t classes_count;
     struct compiled_class *classes;
 };
 
 struct compiled_pair {
     uint32_t from, to, latency_ns;
-    uint64_t bytes_per_s;      /* planned */
-    uint64_t link_bytes_per_s; /* of the narrowest link of the route; 0: unknown */
+    uint64_t bytes_per_s;      /**< planned */
+    uint64_t link_bytes_per_s; /**< of the narrowest link of the route; 0: unknown */
 };
 
 struct compiled_plan {
-    struct arrays arrays; /* memory of the arrays below */
+    struct arrays arrays; /**< memory of the arrays below */
     uint32_t epoch, flags, ranks_count, trees_count, ops_count, pairs_count;
     uint64_t bound_bytes_per_s;
     uint32_t *members;
-    /* By rank: bytes/s that the network carries from its machine; 0: unknown. */
+    /** By rank: bytes/s that the network carries from its machine; 0: unknown. */
     uint64_t *out_bytes_per_s;
     struct compiled_tree *trees;
     struct compiled_op *ops;
-    struct compiled_pair *pairs; /* sorted by from, then to */
+    struct compiled_pair *pairs; /**< sorted by from, then to */
 };
 
 /** Free the plan; NULL is allowed. */

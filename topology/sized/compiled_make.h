@@ -6,13 +6,13 @@
 #include "compiled.h"
 #include "plan_sizes.h"
 
-/* The assumed rate of a link of unknown rate: 10 Gbit/s. If no rate is known, the flag
- * COMPILED_RATES_ASSUMED is set. */
+/** The assumed rate of a link of unknown rate: 10 Gbit/s. If no rate is known, the flag
+ *  COMPILED_RATES_ASSUMED is set. */
 #define COMPILED_RATE_ASSUMED UINT64_C(1250000000)
 
 struct compiled_params {
     uint32_t epoch;
-    const uint32_t *members; /* ranks in the job; NULL: 0, 1, 2… */
+    const uint32_t *members; /**< ranks in the job; NULL: 0, 1, 2… */
 };
 
 /** Compile plans by size, one for each operation, all of one group of at least two ranks.

@@ -21,42 +21,44 @@
 
 #define PLAN_SIZES 6
 
-/* The largest slice that is tried. Slices are powers of two, from PLAN_SLICE_BYTES on. */
+/** The largest slice that is tried. Slices are powers of two, from PLAN_SLICE_BYTES
+ *  on. */
 #define PLAN_SLICE_BYTES_MAX (1u << 20)
 
-/* Overheads of the engine at a rank, in seconds. Estimates, not measured: for a slice,
- * both ends together execute up to 1,600 instructions, half a microsecond, and the
- * transport of each makes a system call or handles a completion; a flow needs two
- * operations, a WANT, its match and a key. */
+/** Overheads of the engine at a rank, in seconds. Estimates, not measured: for a slice,
+ *  both ends together execute up to 1,600 instructions, half a microsecond, and the
+ *  transport of each makes a system call or handles a completion; a flow needs two
+ *  operations, a WANT, its match and a key. */
 #define PLAN_SLICE_S 2e-6
 #define PLAN_FLOW_S  4e-6
 
-/* A size may exceed its limit (plan_sizes_open_within) by this part: gains predicted for
- * more trees are not reliable to 1 %. */
+/** A size may exceed its limit (plan_sizes_open_within) by this part: gains predicted for
+ *  more trees are not reliable to 1 %. */
 #define PLAN_LIMIT_SLACK 0.01
 
 struct plan_size {
-    uint64_t bytes;     /* the size that predicted_s is for */
-    uint64_t bytes_max; /* the largest operation that runs this; UINT64_MAX in the last */
+    uint64_t bytes; /**< the size that predicted_s is for */
+    /** The largest operation that runs this; UINT64_MAX in the last. */
+    uint64_t bytes_max;
     uint32_t slice_bytes;
-    uint32_t trees_count, depth; /* depth: the most of all trees with a share */
-    struct plan_tree *trees;     /* tree 0 first, then by descending share */
-    double s_per_byte;           /* the busiest link's time for a byte of the tensor */
+    uint32_t trees_count, depth; /**< depth: the most of all trees with a share */
+    struct plan_tree *trees;     /**< tree 0 first, then by descending share */
+    double s_per_byte;           /**< the busiest link's time for a byte of the tensor */
     double predicted_s;
 };
 
 struct plan_sizes {
-    struct arrays arrays; /* memory of all trees below */
+    struct arrays arrays; /**< memory of all trees below */
     enum plan_op op;
-    /* Ranks; sizes, 0 if every rank is a root or there is only one rank. */
+    /** Ranks; sizes, 0 if every rank is a root or there is only one rank. */
     uint32_t ranks_count, count;
     struct plan_size sizes[PLAN_SIZES];
-    double bound_s_per_byte; /* the plan's */
-    uint64_t digest;         /* of the plan, sizes, slices, trees and shares */
+    double bound_s_per_byte; /**< the plan's */
+    uint64_t digest;         /**< of the plan, sizes, slices, trees and shares */
 };
 
-/* For each size: the bytes for which trees are chosen, and the largest operation that
- * runs them. */
+/** For each size: the bytes for which trees are chosen, and the largest operation that
+ *  runs them. */
 extern const struct plan_size_step {
     uint64_t bytes, bytes_max;
 } plan_size_steps[PLAN_SIZES];

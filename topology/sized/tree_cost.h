@@ -24,29 +24,29 @@
 
 #include "topology/plan/plan.h"
 
-/* The trees of a plan, or a single one. The time is the longest of the trees with a
- * share. */
+/** The trees of a plan, or a single one. The time is the longest of the trees with a
+ *  share. */
 struct tree_set {
     const struct plan_tree *trees;
     uint32_t count;
-    bool in_turn; /* a round is one message of each sender; else a level */
+    bool in_turn; /**< a round is one message of each sender; else a level */
 };
 
-/* The rounds of one tree of a set. */
+/** The rounds of one tree of a set. */
 struct tree_pace {
-    double part;      /* part of the tensor that the tree carries */
-    double latency_s; /* longest path up plus longest path down */
-    double move, sum; /* sums over rounds, in s/byte: busiest link; most sums */
+    double part;      /**< part of the tensor that the tree carries */
+    double latency_s; /**< longest path up plus longest path down */
+    double move, sum; /**< sums over rounds, in s/byte: busiest link; most sums */
     uint32_t rounds;
 };
 
 struct tree_measure {
-    struct tree_pace *trees; /* the costing's; valid until the next measurement */
+    struct tree_pace *trees; /**< the costing's; valid until the next measurement */
     uint32_t count;
-    double link, sums; /* of all rounds together, in s/byte: busiest link; most sums */
-    double handled;    /* bytes sent and received by the busiest rank per byte */
-    uint32_t flows;    /* edges of the rank with the most edges */
-    bool routed;       /* each edge has a route; else the members above are not valid */
+    double link, sums; /**< of all rounds together, in s/byte: busiest link; most sums */
+    double handled;    /**< bytes sent and received by the busiest rank per byte */
+    uint32_t flows;    /**< edges of the rank with the most edges */
+    bool routed;       /**< each edge has a route; else the members above are not valid */
 };
 
 struct tree_costing {
@@ -54,21 +54,21 @@ struct tree_costing {
     struct overlay *overlay;
     enum plan_op op;
     uint32_t n;
-    double *gamma;        /* by rank: seconds to sum a byte; the caller fills it */
-    bool latency_unknown; /* some edge's latency was unknown and counted as 0 */
-    /* By rank: position among its siblings, from 1; ranks in its subtree. */
+    double *gamma;        /**< by rank: seconds to sum a byte; the caller fills it */
+    bool latency_unknown; /**< some edge's latency was unknown and counted as 0 */
+    /** By rank: position among its siblings, from 1; ranks in its subtree. */
     uint32_t *turns, *below;
-    uint32_t *edges;  /* by rank: edges in all trees and halves */
-    uint32_t *rounds; /* [tree × n + rank]: round of the edge to its parent, from 1 */
-    uint32_t *last_round;    /* by tree */
-    struct tree_pace *pace;  /* by tree */
-    double *load, *load_all; /* by link: bytes per byte in a round; in all rounds */
-    /* By rank: seconds of sums per byte of the tensor in a round; in all rounds. */
+    uint32_t *edges;  /**< by rank: edges in all trees and halves */
+    uint32_t *rounds; /**< [tree × n + rank]: round of the edge to its parent, from 1 */
+    uint32_t *last_round;    /**< by tree */
+    struct tree_pace *pace;  /**< by tree */
+    double *load, *load_all; /**< by link: bytes per byte in a round; in all rounds */
+    /** By rank: seconds of sums per byte of the tensor in a round; in all rounds. */
     double *adds, *adds_all;
-    double *handled; /* by rank: bytes sent and received per byte */
+    double *handled; /**< by rank: bytes sent and received per byte */
 };
 
-/* Overheads of the engine at a rank: for each slice, for each flow. */
+/** Overheads of the engine at a rank: for each slice, for each flow. */
 struct tree_overheads {
     double slice_s, flow_s;
 };
@@ -96,7 +96,7 @@ double tree_costing_most(const double *values, uint32_t count);
 /** Return a - b if that is more than rounding; else 0. */
 double tree_cost_difference(double a, double b);
 
-/* Parts of a predicted time. */
+/** Parts of a predicted time. */
 struct tree_cost {
     double latency_s, move_s, sum_s, fill_s;
 };

@@ -16,7 +16,8 @@
 
 #include "tryst/types.h"
 
-/* X(member, function, version since which its form is unchanged, suffix of its symbol) */
+/** X(member, function, version since which its form is unchanged, suffix of its
+ *  symbol) */
 #define CUDA_FUNCTIONS_NEEDED(X)                                 \
     X(init, cuInit, 2000, "")                                    \
     X(driver_version, cuDriverGetVersion, 2020, "")              \
@@ -56,7 +57,7 @@
     X(ipc_open, cuIpcOpenMemHandle, 11000, "_v2")                \
     X(ipc_close, cuIpcCloseMemHandle, 4010, "")
 
-/* NULL where the driver has none: cuda_stream.c and cuda_ipc.c check before each use. */
+/** NULL where the driver has none: cuda_stream.c and cuda_ipc.c check before each use. */
 #define CUDA_FUNCTIONS_OPTIONAL(X)                              \
     X(stream_wait_value, cuStreamWaitValue32, 11070, "_v2")     \
     X(handle_retain, cuMemRetainAllocationHandle, 11000, "")    \
@@ -95,8 +96,8 @@ void cuda_error_write(const char *format, ...) __attribute__((format(printf, 1, 
 /** Get the reason of this thread's last failed call. */
 const char *cuda_error_text(void);
 
-/* Call the driver's function `member`; its result becomes a status, and the error text
- * names it. */
+/** Call the driver's function `member`; its result becomes a status, and the error text
+ *  names it. */
 #define CUDA_CALL(member, ...) cuda_status(cuda_driver.member(__VA_ARGS__), #member)
 
 #endif

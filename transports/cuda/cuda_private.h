@@ -19,16 +19,16 @@
 #include "transports/memory/memory.h"
 #include "transports/transport.h"
 
-/* No machine that CUDA runs on has more (16 GPUs, each in up to 7 parts of MIG, of which
- * a process sees one). Devices beyond this are not used. */
+/** No machine that CUDA runs on has more (16 GPUs, each in up to 7 parts of MIG, of which
+ *  a process sees one). Devices beyond this are not used. */
 enum { CUDA_DEVICES_MAX = 64 };
 
 struct cuda_device {
     CUdevice device;
     CUcontext context;
     int priority_plain, priority_urgent;
-    _Atomic uint64_t peers_tried; /* bit per device to which peer access was tried */
-    /* The waiting kernel of cuda_stream.c; NULL until a stream first needs it. */
+    _Atomic uint64_t peers_tried; /**< bit per device to which peer access was tried */
+    /** The waiting kernel of cuda_stream.c; NULL until a stream first needs it. */
     _Atomic(CUfunction) wait_kernel;
 };
 
@@ -43,8 +43,8 @@ tryst_status cuda_leave(tryst_status status);
  *  directly, where the machine can; without it the driver copies through the host. */
 void cuda_peer_enable(struct cuda_device *device, int32_t other);
 
-/* Functions of the memory ops (cuda_module.c has the table; memory_ops.h the
- * contracts). */
+/** Functions of the memory ops (cuda_module.c has the table; memory_ops.h the
+ *  contracts). */
 tryst_status cuda_devices(int32_t *count_p, char *text);
 tryst_status cuda_describe(int32_t device, tryst_device_info *info_p);
 

@@ -43,7 +43,7 @@ _Static_assert(sizeof(struct fabric_connect) == 8, "wire");
 enum fabric_connect_kind { FABRIC_CONNECT_ADDRESS = 1, FABRIC_CONNECT_REFUSED = 2 };
 
 enum {
-    /** bytes of a connect message (rail_events.connect_send) */
+    /** Bytes of a connect message (rail_events.connect_send). */
     FABRIC_CONNECT_MAX = 4096,
     FABRIC_HEAD_MAX = 64 /**< bytes of a connect message's head */
 };
@@ -52,13 +52,13 @@ struct fabric_rail {
     struct rail base;
     const tryst_host *host;
     struct poller *poller;
-    /** the fabric's descriptor; fn NULL: not registered with the poller */
+    /** The fabric's descriptor; fn NULL: not registered with the poller. */
     struct poller_source source;
     struct ep_table table;
     struct list done; /**< bulks to report; nothing is reported from inside a call */
     struct list work; /**< endpoints with work for the next progress */
     uint64_t unauthenticated; /**< messages with a wrong cookie or endpoint id */
-    /** begins the module's connect messages (kind: ADDRESS) */
+    /** Begins the module's connect messages (kind: ADDRESS). */
     struct fabric_connect connect;
     size_t connect_bytes; /**< bytes of a connect message's whole head */
     char name[32];        /**< name of the interface, or "any interface" */

@@ -13,8 +13,8 @@
 #include "transports/fault_script.h"
 #include "transports/module.h"
 
-/* Each kind of fault has a separate random stream: adding a kind does not change the
- * others. */
+/** Each kind of fault has a separate random stream: adding a kind does not change the
+ *  others. */
 enum fault_stream {
     STREAM_AGAIN,
     STREAM_DELAY,
@@ -26,39 +26,40 @@ enum fault_stream {
 struct fault_rail {
     struct rail base;
     struct rail_events inner_events;
-    tryst_host inner_host; /* the context's, but registrations go through the wrapper */
+    tryst_host inner_host; /**< the context's, but registrations go through the wrapper */
     const tryst_host *host;
     struct rail *inner;
     struct fault_script script;
     struct random random[STREAMS];
     uint64_t frames, events;
     struct list eps;
-    struct list failing; /* endpoints that are to report `failed` */
-    /* AGAIN was answered without need: the caller must not sleep on it */
+    struct list failing; /**< endpoints that are to report `failed` */
+    /** AGAIN was answered without need: the caller must not sleep on it */
     bool again_reported;
 
-    /* state of fault_hold.c */
-    uint64_t held_count;      /* frames and bulks that are held */
-    struct held_frame *begun; /* a frame that is being built, and will be held; or NULL */
-    uint64_t due_ns; /* when the next held one is due; UINT64_MAX: none by time */
-    /* NULL: no timer, so arm returns UNSUPPORTED while something is held */
+    /** State of fault_hold.c. */
+    uint64_t held_count; /**< frames and bulks that are held */
+    /** A frame that is being built, and will be held; or NULL. */
+    struct held_frame *begun;
+    uint64_t due_ns; /**< when the next held one is due; UINT64_MAX: none by time */
+    /** NULL: no timer, so arm returns UNSUPPORTED while something is held */
     struct poller *poller;
-    struct poller_source timer; /* makes the poller readable at due_ns */
+    struct poller_source timer; /**< makes the poller readable at due_ns */
 };
 
 struct fault_ep {
     struct endpoint base;
     struct endpoint *inner;
-    struct list_node node;         /* in rail->eps */
-    struct list_node failing_node; /* in rail->failing */
-    bool spared;                   /* the script is for another rank */
+    struct list_node node;         /**< in rail->eps */
+    struct list_node failing_node; /**< in rail->failing */
+    bool spared;                   /**< the script is for another rank */
     bool silent, broken, failed_reported, closing;
     char text[TRANSPORT_TEXT_MAX];
 
-    /* held frames and bulks (fault_hold.c), in the order of their start */
+    /** Held frames and bulks (fault_hold.c), in the order of their start. */
     struct list frames, bulks;
     unsigned frames_count;
-    /* due time of the newest frame and bulk: none leaves before it */
+    /** Due time of the newest frame and bulk: none leaves before it. */
     uint64_t frame_due_ns, bulk_due_ns;
 };
 
@@ -67,26 +68,26 @@ static inline struct fault_rail *ep_rail(const struct fault_ep *ep)
     return (struct fault_rail *)ep->base.rail;
 }
 
-/* Create the timer if something may be held. TRYST_OK or TRYST_E_SYSTEM. */
+/** Create the timer if something may be held. TRYST_OK or TRYST_E_SYSTEM. */
 tryst_status hold_open(struct fault_rail *rail);
-/* Register the timer with the poller. TRYST_OK or TRYST_E_SYSTEM. */
+/** Register the timer with the poller. TRYST_OK or TRYST_E_SYSTEM. */
 tryst_status hold_attach(struct fault_rail *rail);
 void hold_close(struct fault_rail *rail);
 
-/* Replace the inner transport's functions: each calls them now, or later from
- * hold_release. */
+/** Replace the inner transport's functions: each calls them now, or later from
+ *  hold_release. */
 tryst_status hold_frame_begin(struct fault_ep *ep, size_t max, void **frame_p);
 void hold_frame_commit(struct fault_ep *ep, size_t bytes);
 tryst_status hold_bulk(struct fault_ep *ep, struct bulk *bulk);
 
-/* Hand down what is due, and withdraw the bulks of closing endpoints. Returns how
- * many. */
+/** Hand down what is due, and withdraw the bulks of closing endpoints. Returns how
+ *  many. */
 int hold_release(struct fault_rail *rail);
-/* Prepare to sleep. TRYST_OK: the timer will wake the poller, or the inner transport
- * will. */
+/** Prepare to sleep. TRYST_OK: the timer will wake the poller, or the inner transport
+ *  will. */
 tryst_status hold_arm(struct fault_rail *rail);
-/* Close the endpoint's part: its frames are freed; its bulks end (CANCELED) in
- * hold_release or hold_bulks_withdraw. */
+/** Close the endpoint's part: its frames are freed; its bulks end (CANCELED) in
+ *  hold_release or hold_bulks_withdraw. */
 void hold_ep_close(struct fault_ep *ep);
 int hold_bulks_withdraw(struct fault_ep *ep);
 

@@ -20,15 +20,15 @@
 #include "transports/link/link.h"
 #include "transports/link/link_wire.h"
 
-/* Bytes of one message with its header. */
+/** Bytes of one message with its header. */
 #define LINK_RECORD_MAX (LINK_MESSAGE_MAX + (uint32_t)sizeof(struct link_header))
 #define LINK_TEXT_MAX   160
 
 enum link_state { LINK_CONNECTING, LINK_OPEN, LINK_BROKEN };
 
-/* Bytes that the socket did not take yet. `fd` (or -1) goes with the first of them. */
+/** Bytes that the socket did not take yet. `fd` (or -1) goes with the first of them. */
 struct link_chunk {
-    struct list_node node; /* in link->unsent */
+    struct list_node node; /**< in link->unsent */
     uint32_t begin, end;
     int fd;
     uint8_t bytes[LINK_RECORD_MAX];
@@ -40,32 +40,32 @@ struct link {
     const struct log *log;
     const struct link_events *events;
     void *arg;
-    /* the listener's list of links without a message, while this link is in it; else
-     * NULL */
+    /** the listener's list of links without a message, while this link is in it; else
+     *  NULL */
     struct link_silent *silent;
-    struct list_node pending; /* in `silent` */
+    struct list_node pending; /**< in `silent` */
     uint64_t accepted_ns;
-    struct list unsent;     /* struct link_chunk */
-    uint32_t backlog_bytes; /* bytes in `unsent` */
-    uint32_t partial_bytes; /* bytes of a message that came in part */
-    uint8_t *partial;       /* LINK_RECORD_MAX bytes, or NULL */
-    int fds[2]; /* received (or LINK_FD_LOST); their messages are not complete yet */
+    struct list unsent;     /**< struct link_chunk */
+    uint32_t backlog_bytes; /**< bytes in `unsent` */
+    uint32_t partial_bytes; /**< bytes of a message that came in part */
+    uint8_t *partial;       /**< LINK_RECORD_MAX bytes, or NULL */
+    int fds[2]; /**< received (or LINK_FD_LOST); their messages are not complete yet */
     uint8_t fds_count;
-    uint8_t state; /* enum link_state */
+    uint8_t state; /**< enum link_state */
     bool is_unix;
-    bool polled;  /* registered with the poller */
-    bool fd_lost; /* a descriptor was lost, and that has been logged */
-    /* its poller function is on the stack: link_close leaves the struct to it */
+    bool polled;  /**< registered with the poller */
+    bool fd_lost; /**< a descriptor was lost, and that has been logged */
+    /** Its poller function is on the stack: link_close leaves the struct to it. */
     bool inside;
-    bool ended;  /* nothing more will be read */
-    bool met;    /* the connection that this side started came about */
-    bool closed; /* link_close was called */
+    bool ended;  /**< nothing more will be read */
+    bool met;    /**< the connection that this side started came about */
+    bool closed; /**< link_close was called */
     int32_t peer_pid;
-    tryst_status status; /* why it is BROKEN */
+    tryst_status status; /**< why it is BROKEN */
     char text[LINK_TEXT_MAX];
 };
 
-/* A listener's links that have sent nothing, oldest first. */
+/** A listener's links that have sent nothing, oldest first. */
 struct link_silent {
     struct list list;
     unsigned count;
@@ -73,34 +73,34 @@ struct link_silent {
 
 static_assert(sizeof(struct link) <= 512, "an idle link costs one small struct");
 
-/* Make a link over the socket `fd`, which the link owns on success. NULL: no memory. Not
- * polled yet. */
+/** Make a link over the socket `fd`, which the link owns on success. NULL: no memory. Not
+ *  polled yet. */
 struct link *link_make(struct poller *poller, const struct log *log, int fd, bool is_unix,
                        enum link_state state);
 
-/* Register the link with the poller. TRYST_OK or TRYST_E_SYSTEM. */
+/** Register the link with the poller. TRYST_OK or TRYST_E_SYSTEM. */
 tryst_status link_watch(struct link *link);
 
-/* Break the link. The first reason counts. Drops the backlog; `closed` follows from the
- * poller. */
+/** Break the link. The first reason counts. Drops the backlog; `closed` follows from the
+ *  poller. */
 void link_break(struct link *link, tryst_status status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Remove the link from its listener's list: the peer has sent a message, or the link
- * closes. */
+/** Remove the link from its listener's list: the peer has sent a message, or the link
+ *  closes. */
 void link_pending_remove(struct link *link);
 
-/* Set TCP's options: no delay, keep-alive and user timeout. */
+/** Set TCP's options: no delay, keep-alive and user timeout. */
 void link_tcp_options(int fd, uint64_t user_timeout_ns);
 
-/* Read and drop what the socket holds, up to 256 KiB. */
+/** Read and drop what the socket holds, up to 256 KiB. */
 void link_unread_discard(int fd);
 
-/* Fill in the abstract name of that listener's Unix socket; returns its bytes. */
+/** Fill in the abstract name of that listener's Unix socket; returns its bytes. */
 socklen_t link_unix_address(uint64_t listener_id, struct sockaddr_un *address_p);
 
-/* A TCP socket's address. The port has the same offset in both families: `in.sin_port`
- * serves. */
+/** A TCP socket's address. The port has the same offset in both families: `in.sin_port`
+ *  serves. */
 union link_ip {
     struct sockaddr_storage storage;
     struct sockaddr any;
@@ -111,8 +111,8 @@ static_assert(offsetof(struct sockaddr_in, sin_port) ==
                   offsetof(struct sockaddr_in6, sin6_port),
               "in.sin_port serves");
 
-/* True if the peer's uid equals this process's (*pid_p: its pid or 0). Unix sockets
- * only. */
+/** True if the peer's uid equals this process's (*pid_p: its pid or 0). Unix sockets
+ *  only. */
 bool link_peer_is_ours(int fd, int32_t *pid_p);
 
 #endif

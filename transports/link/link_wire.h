@@ -11,17 +11,17 @@
 
 #define LINK_MAGIC 0x7254u /* "Tr" */
 
-/* A descriptor comes with the header's first byte (SCM_RIGHTS). */
+/** A descriptor comes with the header's first byte (SCM_RIGHTS). */
 #define LINK_FLAG_FD 0x01u
-/* The listener has no descriptor for this connection: it sends only this header and
- * closes. */
+/** The listener has no descriptor for this connection: it sends only this header and
+ *  closes. */
 #define LINK_FLAG_REFUSED 0x02u
 
 struct link_header {
-    uint32_t bytes; /* bytes of the payload that follows, at most LINK_MESSAGE_MAX */
-    uint8_t type;   /* defined by the layer above */
-    uint8_t flags;  /* LINK_FLAG_… */
-    uint16_t magic; /* LINK_MAGIC */
+    uint32_t bytes; /**< bytes of the payload that follows, at most LINK_MESSAGE_MAX */
+    uint8_t type;   /**< defined by the layer above */
+    uint8_t flags;  /**< LINK_FLAG_… */
+    uint16_t magic; /**< LINK_MAGIC */
 };
 
 static_assert(sizeof(struct link_header) == 8, "the header is part of the wire format");

@@ -42,7 +42,7 @@ struct copy {
     size_t bytes; /**< 0: only wait for `ready` */
     void *ready;  /**< an event of the device that must have passed before; or NULL */
 
-    struct list_node node; /* private to copy.c from here on */
+    struct list_node node; /**< private to copy.c from here on */
     struct copy_event *event;
     tryst_status status;
     uint32_t fails;
@@ -52,10 +52,10 @@ struct copy {
 
 /** One owner's copies. */
 struct copies {
-    struct list homes;   /* struct copy_home: one per device */
-    struct list waiting; /* copies that wait for their `ready` */
-    struct list ended;   /* copies that have ended: `done` is due */
-    uint32_t count;      /* copies in any of these lists, or running */
+    struct list homes;   /**< struct copy_home: one per device */
+    struct list waiting; /**< copies that wait for their `ready` */
+    struct list ended;   /**< copies that have ended: `done` is due */
+    uint32_t count;      /**< copies in any of these lists, or running */
 };
 
 void copies_init(struct copies *copies);

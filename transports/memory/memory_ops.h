@@ -35,7 +35,7 @@ enum memory_ipc_how {
     MEMORY_IPC_NONE = 0,
     MEMORY_IPC_LEGACY = 1,     /**< the driver's handle of a plain allocation */
     MEMORY_IPC_DESCRIPTOR = 2, /**< a descriptor is sent beside it */
-    /** the driver's handle, valid between machines of one fabric */
+    /** The driver's handle, valid between machines of one fabric. */
     MEMORY_IPC_FABRIC = 3
 };
 

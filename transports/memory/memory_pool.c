@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tryst/pool.h: core/memory/bfc.h over the memory of a device, a driver's pinned memory, or
- * registered host memory.
+ * tryst/pool.h: core/memory/bfc.h over the memory of a device, a driver's pinned memory,
+ * or registered host memory.
  *
  * Idea: bfc.c has the policy and touches no memory; this file supplies regions and
  * events. Events are kept for reuse, since opening one may wait for the device. Trimmed
@@ -344,7 +344,7 @@ tryst_status tryst_pool_alloc_on(tryst_pool *pool, void *stream, size_t bytes,
     return get(pool, true, stream, bytes, data_p);
 }
 
-/** Refuse `data`, which the pool has not given out: "cannot put into pool X: ...". */
+/* Refuse `data`, which the pool has not given out: "cannot put into pool X: ...". */
 static tryst_status refuse_foreign(const tryst_pool *pool, const char *call,
                                    const void *data)
 {

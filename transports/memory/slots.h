@@ -21,20 +21,20 @@ struct slot {
     size_t bytes;          /**< at least the requested bytes */
     struct tryst_mem *mem; /**< registration of the slot's bytes, or NULL */
 
-    struct list_node node; /* private: in a free list */
+    struct list_node node; /**< private: in a free list */
     struct slot_chunk *chunk;
 };
 
 struct slots_side {
     struct list free[SLOT_CLASSES];
     struct list chunks;
-    uint32_t held[SLOT_CLASSES]; /* number of slots, free or not */
+    uint32_t held[SLOT_CLASSES]; /**< number of slots, free or not */
     uint64_t bytes;
 };
 
 struct slots {
-    struct memory_cache *cache; /* registers pinned memory; NULL: not registered */
-    uint64_t limit_bytes;       /* limit of one direction */
+    struct memory_cache *cache; /**< registers pinned memory; NULL: not registered */
+    uint64_t limit_bytes;       /**< limit of one direction */
     struct slots_side sides[COPY_WAYS];
 };
 

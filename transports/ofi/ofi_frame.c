@@ -109,8 +109,8 @@ static bool no_room(int rc)
     return rc == -FI_EAGAIN || rc == -FI_ENOMEM;
 }
 
-/** Fail the endpoint: the fabric refused a message for another reason than want of
- *  room. */
+/* Fail the endpoint: the fabric refused a message for another reason than want of
+ * room. */
 static tryst_status message_refused(struct ofi_ep *ep, struct ofi_packet *packet, int rc)
 {
     ofi_packet_put(ep_rail(ep), packet);
@@ -119,8 +119,8 @@ static tryst_status message_refused(struct ofi_ep *ep, struct ofi_packet *packet
     return fabric_ep_usable(&ep->fabric);
 }
 
-/** Send the frame that the fabric had no room for when it was committed, before all
- *  else. */
+/* Send the frame that the fabric had no room for when it was committed, before all
+ * else. */
 static tryst_status unsent_start(struct ofi_ep *ep)
 {
     struct ofi_packet *packet = ep->unsent;
@@ -131,8 +131,8 @@ static tryst_status unsent_start(struct ofi_ep *ep)
     return rc == 0 ? TRYST_OK : message_refused(ep, packet, rc);
 }
 
-/** Begin a message in the rail's first free packet, which stays there until message_end.
- *  *at_p: behind its head and records. */
+/* Begin a message in the rail's first free packet, which stays there until message_end.
+ * *at_p: behind its head and records. */
 static tryst_status message_begin(struct ofi_ep *ep, enum ofi_kind kind,
                                   unsigned char **at_p)
 {
@@ -156,9 +156,9 @@ static tryst_status message_begin(struct ofi_ep *ep, enum ofi_kind kind,
     return TRYST_OK;
 }
 
-/** Give the message that was begun, with `bytes` behind its records, to the fabric if
- *  that has room. `keeps`: without room the message becomes ep->unsent, and counts as
- *  sent. */
+/* Give the message that was begun, with `bytes` behind its records, to the fabric if
+ * that has room. `keeps`: without room the message becomes ep->unsent, and counts as
+ * sent. */
 static tryst_status message_end(struct ofi_ep *ep, size_t bytes, bool keeps)
 {
     /* the same packet as in message_begin */

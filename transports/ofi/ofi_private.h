@@ -72,9 +72,9 @@ struct ofi_op {
     struct bulk *bulk;
     struct fid_mr *mr; /**< made for this bulk alone, or NULL */
     uint64_t number;   /**< number of this posting, which REVOKED and STARTED name */
-    /** no bulk, but the greeting that makes the connection (ofi_bulk_greet) */
+    /** No bulk, but the greeting that makes the connection (ofi_bulk_greet). */
     bool greeting;
-    /** held send: waits for POSTED or NOT_POSTED; false: waits for room in the fabric */
+    /** Held send: waits for POSTED or NOT_POSTED; false: waits for room in the fabric. */
     bool asked;
     bool revoked;  /**< receive: REVOKE was sent */
     bool canceled; /**< receive: fi_cancel was called */
@@ -116,7 +116,7 @@ struct ofi_rail {
     struct ofi_parked *parked; /**< fabric endpoints of pairs that are gone */
     bool parks;     /**< endpoints of pairs are closed with the rail (ofi_info_parks) */
     bool unsettled; /**< a connection towards this side may be half made */
-    /** when to check for bulk connections that do not come; 0: never */
+    /** When to check for bulk connections that do not come; 0: never. */
     uint64_t watch_at_ns;
 };
 
@@ -138,7 +138,7 @@ struct ofi_ep {
     bool bulk_reached;   /**< bulk may be sent: the connection is the initiator's */
     uint32_t packets_active;
     struct list packets; /**< packets being sent */
-    /** a frame that the fabric has no room for yet, or NULL */
+    /** A frame that the fabric has no room for yet, or NULL. */
     struct ofi_packet *unsent;
     size_t unsent_bytes;
     struct list active;         /**< bulks that the fabric holds */

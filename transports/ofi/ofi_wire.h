@@ -49,7 +49,7 @@
 /** Head of each connect message; the address, or a text, follows. */
 struct ofi_connect {
     struct fabric_connect connect;
-    /** id of the sender's endpoint; heads of messages to it carry this id */
+    /** Id of the sender's endpoint; heads of messages to it carry this id. */
     uint64_t ep_id;
     char provider[32]; /**< "tcp;ofi_rxm", zero-padded; both ends must have the same */
 };
@@ -65,7 +65,7 @@ enum ofi_kind {
 /** Head of each message of the fabric. */
 struct ofi_head {
     uint64_t cookie; /**< cookie of the session; checked first */
-    /** id of the receiving endpoint: its slot in the low 16 bits, the rest random */
+    /** Id of the receiving endpoint: its slot in the low 16 bits, the rest random. */
     uint64_t ep_id;
     /** number of the message in the pair, from 0: the fabric keeps the order
      *  (FI_ORDER_SAS), this proves it */

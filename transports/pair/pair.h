@@ -29,90 +29,92 @@
 #include "transports/module.h"
 #include "transports/transport.h"
 
-/* buckets of posted receives; tags are consecutive, so chains stay short */
+/** buckets of posted receives; tags are consecutive, so chains stay short */
 #define PAIR_BUCKETS    32u
 #define PAIR_POSTED_MAX 1024u /* receives per endpoint */
 
-/* Most bytes that one call of progress reads from peers: about 13 us at ~10 GB/s, the
- * longest that a frame, or a more urgent copy, waits for one piece. */
+/** Most bytes that one call of progress reads from peers: about 13 us at ~10 GB/s, the
+ *  longest that a frame, or a more urgent copy, waits for one piece. */
 #define PAIR_PIECE_BYTES (UINT64_C(128) << 10)
 
 enum pair_state {
-    PAIR_OPENING, /* pair_ops.connect is at work */
+    PAIR_OPENING, /**< pair_ops.connect is at work */
     PAIR_READY,
-    PAIR_REFUSED, /* events->ready(UNREACHABLE) was reported */
-    PAIR_BROKEN, /* the peer broke the protocol; bulk completes, nothing moves any more */
-    PAIR_CLOSING /* ep_close was called: the next progress ends the endpoint */
+    PAIR_REFUSED, /**< events->ready(UNREACHABLE) was reported */
+    /** The peer broke the protocol; bulk completes, nothing moves any more. */
+    PAIR_BROKEN,
+    PAIR_CLOSING /**< ep_close was called: the next progress ends the endpoint */
 };
 
-/* The outcome of one piece. */
+/** The outcome of one piece. */
 enum pair_copy {
     PAIR_COPY_OK,
-    PAIR_COPY_LATER, /* the region's descriptor is still on its way: ep->waiting */
-    PAIR_COPY_RETRY, /* not readable: the sender must send it through the ring */
-    /* not readable, nor is anything else of this peer by this mechanism */
+    PAIR_COPY_LATER, /**< the region's descriptor is still on its way: ep->waiting */
+    PAIR_COPY_RETRY, /**< not readable: the sender must send it through the ring */
+    /** Not readable, nor is anything else of this peer by this mechanism. */
     PAIR_COPY_DENIED,
-    PAIR_COPY_GONE, /* the peer withdrew its grant or died: the bytes read are dropped */
-    PAIR_COPY_BAD   /* no honest peer offers such an address */
+    /** The peer withdrew its grant or died: the bytes read are dropped. */
+    PAIR_COPY_GONE,
+    PAIR_COPY_BAD /**< no honest peer offers such an address */
 };
 
-/* Private state of one bulk, in bulk->scratch. */
+/** Private state of one bulk, in bulk->scratch. */
 struct pair_op {
-    struct list_node node; /* first: bulk = container_of(node, struct bulk, scratch) */
+    struct list_node node; /**< first: bulk = container_of(node, struct bulk, scratch) */
     struct pair_ep *ep;
-    uint64_t where;  /* pair_offer.where of the bulk */
-    uint64_t region; /* pair_offer.region of the bulk */
-    uint64_t bytes;  /* bytes of the message */
+    uint64_t where;  /**< pair_offer.where of the bulk */
+    uint64_t region; /**< pair_offer.region of the bulk */
+    uint64_t bytes;  /**< bytes of the message */
     uint64_t moved;
-    tryst_status status; /* valid once the bulk is in ep->finished */
-    uint8_t mech;        /* enum pair_mech */
+    tryst_status status; /**< valid once the bulk is in ep->finished */
+    uint8_t mech;        /**< enum pair_mech */
     uint8_t slot;
-    uint8_t started; /* send through the ring: its first piece is out */
+    uint8_t started; /**< send through the ring: its first piece is out */
     uint8_t reserved;
-    struct pair_job *job; /* for a receive into device memory: pair_device.c */
+    struct pair_job *job; /**< for a receive into device memory: pair_device.c */
 };
 static_assert(sizeof(struct pair_op) <= sizeof(((struct bulk *)0)->scratch),
               "fits a bulk");
 
 struct pair_ep;
 
-/* Further state of a receive into device memory. */
+/** Further state of a receive into device memory. */
 struct pair_job {
-    struct list_node node; /* in rail->jobs while free */
+    struct list_node node; /**< in rail->jobs while free */
     struct pair_ep *ep;
     struct bulk *bulk;
-    struct slot *slot;       /* where a message in host memory lands */
-    struct list_node source; /* shm, self: the memory that is being read */
+    struct slot *slot;       /**< where a message in host memory lands */
+    struct list_node source; /**< shm, self: the memory that is being read */
     void *region;
     struct copy copy;
 };
 
-/* The differences between shm and self. */
+/** The differences between shm and self. */
 struct pair_ops {
-    size_t rail_bytes; /* bytes of the rail; pair_rail is its first member */
-    size_t ep_bytes;   /* bytes of the endpoint; pair_ep is its first member */
-    /* Do the next step of connecting, called while OPENING and ep->due. The last step
-     * calls pair_connected or pair_refused. */
+    size_t rail_bytes; /**< bytes of the rail; pair_rail is its first member */
+    size_t ep_bytes;   /**< bytes of the endpoint; pair_ep is its first member */
+    /** Do the next step of connecting, called while OPENING and ep->due. The last step
+     *  calls pair_connected or pair_refused. */
     void (*connect)(struct pair_ep *ep);
-    /* Choose the best working mechanism to send `bulk`, and fill in its op's where and
-     * region. PAIR_MECH_NONE: none, for device memory. */
+    /** Choose the best working mechanism to send `bulk`, and fill in its op's where and
+     *  region. PAIR_MECH_NONE: none, for device memory. */
     enum pair_mech (*choose)(struct pair_ep *ep, struct bulk *bulk);
-    /* Drop `mech` from the choices: the peer cannot use it at all. */
+    /** Drop `mech` from the choices: the peer cannot use it at all. */
     void (*denied)(struct pair_ep *ep, enum pair_mech mech);
-    /* Read `bytes` bytes at op->moved of the peer's offer into the receive's buffer. */
+    /** Read `bytes` bytes at op->moved of the peer's offer into the receive's buffer. */
     enum pair_copy (*copy)(struct pair_ep *ep, struct bulk *bulk, uint64_t bytes);
-    /* Begin to copy the whole offer from the peer's device memory (job->copy, complete
-     * but for its source). OK: device_read_end follows, from `copy.done`. Else results as
-     * for `copy`. */
+    /** Begin to copy the whole offer from the peer's device memory (job->copy, complete
+     *  but for its source). OK: device_read_end follows, from `copy.done`. Else results
+     *  as for `copy`. */
     enum pair_copy (*device_read)(struct pair_ep *ep, struct pair_job *job);
-    /* End such a copy. False: the peer withdrew its grant or died meanwhile, and the copy
-     * does not count. */
+    /** End such a copy. False: the peer withdrew its grant or died meanwhile, and the
+     *  copy does not count. */
     bool (*device_read_end)(struct pair_ep *ep, struct pair_job *job);
-    /* True if every reader of this side's memory has seen that the grant is revoked. Only
-     * threads of this process are waited for; a process that still reads detects it by
-     * itself. */
+    /** True if every reader of this side's memory has seen that the grant is revoked.
+     *  Only threads of this process are waited for; a process that still reads detects it
+     *  by itself. */
     bool (*quiet)(struct pair_ep *ep);
-    /* Release the area and all else; the endpoint is freed next. */
+    /** Release the area and all else; the endpoint is freed next. */
     void (*detach)(struct pair_ep *ep);
 };
 
@@ -121,47 +123,47 @@ struct pair_rail {
     const struct pair_ops *ops;
     const tryst_host *host;
     struct list eps;
-    struct list reads;    /* receives being read, most urgent first */
-    uint64_t ring_bytes;  /* per direction, as configured */
-    bool armed;           /* `asleep` may be set in some area */
-    uint64_t *frame;      /* the frame being delivered, out of the peer's reach */
-    uint64_t *frame_out;  /* the frame being built: behind `frame` in the same memory */
-    struct copies copies; /* into device memory */
+    struct list reads;    /**< receives being read, most urgent first */
+    uint64_t ring_bytes;  /**< per direction, as configured */
+    bool armed;           /**< `asleep` may be set in some area */
+    uint64_t *frame;      /**< the frame being delivered, out of the peer's reach */
+    uint64_t *frame_out;  /**< the frame being built: behind `frame` in the same memory */
+    struct copies copies; /**< into device memory */
     struct slots slots;
-    struct list jobs; /* free jobs */
+    struct list jobs; /**< free jobs */
 };
 
 struct pair_ep {
     struct endpoint base;
-    struct list_node node; /* in rail->eps */
-    /* used by each poll */
-    uint8_t state; /* enum pair_state */
-    bool due;      /* a step waits for progress */
-    bool loopback; /* both ends are this endpoint: one ring, one side */
+    struct list_node node; /**< in rail->eps */
+    /** Used by each poll. */
+    uint8_t state; /**< enum pair_state */
+    bool due;      /**< a step waits for progress */
+    bool loopback; /**< both ends are this endpoint: one ring, one side */
     bool wants_room;
     bool failure_reported;
     uint32_t posted_count;
     uint32_t jobs_count;
-    uint32_t copies;        /* into device memory, under way */
-    uint64_t slots_used;    /* bit per offer of this side without an answer */
-    struct list jobs;       /* sends through the ring; the first one is moving */
-    struct list finished;   /* bulks to complete from progress */
-    struct pair_side *mine; /* NULL until connected */
+    uint32_t copies;        /**< into device memory, under way */
+    uint64_t slots_used;    /**< bit per offer of this side without an answer */
+    struct list jobs;       /**< sends through the ring; the first one is moving */
+    struct list finished;   /**< bulks to complete from progress */
+    struct pair_side *mine; /**< NULL until connected */
     struct pair_side *theirs;
     struct ring_rx rx;
     struct ring_tx tx;
-    /* bulk */
-    uint64_t slots_held;           /* bit per offer of the peer without an answer */
-    struct bulk *slot[PAIR_SLOTS]; /* this side's offers */
+    /** Bulk. */
+    uint64_t slots_held;           /**< bit per offer of the peer without an answer */
+    struct bulk *slot[PAIR_SLOTS]; /**< this side's offers */
     struct list posted[PAIR_BUCKETS];
-    struct list waiting; /* receives after PAIR_COPY_LATER */
-    /* the receive for the message in the ring; NULL: the message is dropped */
+    struct list waiting; /**< receives after PAIR_COPY_LATER */
+    /** The receive for the message in the ring; NULL: the message is dropped. */
     struct bulk *incoming;
     uint64_t incoming_left;
-    /* connecting, failing */
+    /** Connecting, failing. */
     struct pair_header *area;
     struct ep_params params;
-    tryst_status status; /* why the endpoint is BROKEN */
+    tryst_status status; /**< why the endpoint is BROKEN */
     char text[TRANSPORT_TEXT_MAX];
 };
 
@@ -180,7 +182,7 @@ static inline struct bulk *pair_bulk_of(struct list_node *node)
     return container_of(node, struct bulk, scratch);
 }
 
-/* Get the address where the host puts a receive's bytes. */
+/** Get the address where the host puts a receive's bytes. */
 static inline uint8_t *pair_target(struct bulk *bulk)
 {
     const struct pair_job *job = pair_op_of(bulk)->job;
@@ -189,36 +191,36 @@ static inline uint8_t *pair_target(struct bulk *bulk)
 
 /* --- for shm and self --- */
 
-/* Open a rail of shm or self, zero but for this part. TRYST_OK, TRYST_E_NOMEM. */
+/** Open a rail of shm or self, zero but for this part. TRYST_OK, TRYST_E_NOMEM. */
 tryst_status pair_rail_open(const struct rail_params *params,
                             const struct transport_ops *transport,
                             const struct pair_ops *ops, struct rail **rail_p);
 void pair_rail_close(struct rail *base); /* frees the rail */
 
-/* Open an endpoint in `rail`, OPENING and due. TRYST_OK, TRYST_E_NOMEM. */
+/** Open an endpoint in `rail`, OPENING and due. TRYST_OK, TRYST_E_NOMEM. */
 tryst_status pair_ep_open(struct rail *base, const struct ep_params *params,
                           struct endpoint **ep_p);
 
-/* Write a fresh (zeroed) area's header. `initiator_nonce` belongs to side 0. */
+/** Write a fresh (zeroed) area's header. `initiator_nonce` belongs to side 0. */
 void pair_area_init(struct pair_header *area, uint64_t ring_bytes,
                     uint64_t initiator_nonce, uint64_t responder_nonce);
-/* Check that `area` has that size and belongs to these two. NULL, or the fault. */
+/** Check that `area` has that size and belongs to these two. NULL, or the fault. */
 const char *pair_area_check(const struct pair_header *area, uint64_t ring_bytes,
                             uint64_t initiator_nonce, uint64_t responder_nonce);
-/* Point the endpoint at an area that was checked. */
+/** Point the endpoint at an area that was checked. */
 void pair_attach(struct pair_ep *ep, struct pair_header *area, uint64_t ring_bytes);
 
-/* End connecting, from pair_ops.connect; calls events->ready. */
+/** End connecting, from pair_ops.connect; calls events->ready. */
 void pair_connected(struct pair_ep *ep, const char *text);
 void pair_refused(struct pair_ep *ep, const char *text);
 
-/* End the data path: the next progress reports it and completes every bulk. */
+/** End the data path: the next progress reports it and completes every bulk. */
 void pair_fail(struct pair_ep *ep, tryst_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Check for room in the ring for `payload` bytes, such that at most `limit` are in use.
- * TRYST_OK, TRYST_AGAIN. TRYST_E_PEER: the peer's tail is impossible, and the data path
- * has ended. */
+/** Check for room in the ring for `payload` bytes, such that at most `limit` are in use.
+ *  TRYST_OK, TRYST_AGAIN. TRYST_E_PEER: the peer's tail is impossible, and the data path
+ *  has ended. */
 static inline tryst_status pair_room(struct pair_ep *ep, uint64_t payload, uint64_t limit)
 {
     enum ring_answer room = ring_tx_room(&ep->tx, payload, limit);
@@ -230,11 +232,11 @@ static inline tryst_status pair_room(struct pair_ep *ep, uint64_t payload, uint6
     return TRYST_E_PEER;
 }
 
-/* Ring the peer's doorbell if it sleeps and requested one for any of `reasons`
- * (PAIR_ASLEEP, …). */
+/** Ring the peer's doorbell if it sleeps and requested one for any of `reasons`
+ *  (PAIR_ASLEEP, …). */
 void pair_wake(struct pair_ep *ep, uint32_t reasons);
 
-/* Slots of struct transport_ops. */
+/** Slots of struct transport_ops. */
 int pair_progress(struct rail *base);
 tryst_status pair_arm(struct rail *base);
 void pair_ep_close(struct endpoint *base);

@@ -5,23 +5,23 @@
 
 #include "pair.h"
 
-/* Slots of struct transport_ops. */
+/** Slots of struct transport_ops. */
 tryst_status pair_bulk_recv(struct endpoint *base, struct bulk *bulk);
 tryst_status pair_bulk_send(struct endpoint *base, struct bulk *bulk);
 void pair_bulk_cancel(struct endpoint *base, struct bulk *bulk);
 
 /* --- for pair.c --- */
 
-/* Handle one entry that is not a frame; the entry is still in the ring. */
+/** Handle one entry that is not a frame; the entry is still in the ring. */
 void pair_bulk_entry(struct pair_ep *ep, struct ring_entry entry);
 int pair_answers_handle(struct pair_ep *ep);
-/* Answer the peer's offer in `slot` (PAIR_ANSWER_…). */
+/** Answer the peer's offer in `slot` (PAIR_ANSWER_…). */
 void pair_answer_send(struct pair_ep *ep, unsigned slot, uint8_t answer);
 int pair_jobs_advance(struct pair_ep *ep);
 int pair_finished_complete(struct pair_ep *ep);
-/* Complete all bulk of the endpoint with `status`; its reads end. */
+/** Complete all bulk of the endpoint with `status`; its reads end. */
 void pair_bulk_end(struct pair_ep *ep, tryst_status status);
-/* Read one piece of the most urgent receive. */
+/** Read one piece of the most urgent receive. */
 int pair_reads_advance(struct pair_rail *rail);
 
 #endif

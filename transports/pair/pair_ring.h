@@ -43,29 +43,29 @@
 
 struct ring_tx {
     uint8_t *data;
-    _Atomic uint64_t *tail; /* written by the reader */
+    _Atomic uint64_t *tail; /**< written by the reader */
     uint64_t bytes;
-    uint64_t head;      /* bytes written since the beginning */
-    uint64_t offset;    /* head modulo bytes: offset of the next entry */
-    uint64_t tail_seen; /* the newest tail that was checked */
+    uint64_t head;      /**< bytes written since the beginning */
+    uint64_t offset;    /**< head modulo bytes: offset of the next entry */
+    uint64_t tail_seen; /**< the newest tail that was checked */
 };
 
 struct ring_rx {
     uint8_t *data;
     _Atomic uint64_t *tail;
     uint64_t bytes;
-    uint64_t read;       /* bytes read since the beginning */
-    uint64_t offset;     /* read modulo bytes: offset of the next entry's word */
-    uint64_t tail_given; /* value stored in *tail */
+    uint64_t read;       /**< bytes read since the beginning */
+    uint64_t offset;     /**< read modulo bytes: offset of the next entry's word */
+    uint64_t tail_given; /**< value stored in *tail */
 };
 
-/* An entry's word, copied out and checked. */
+/** An entry's word, copied out and checked. */
 struct ring_entry {
-    uint32_t bytes; /* bytes of the payload */
-    uint32_t kind;  /* enum pair_kind */
+    uint32_t bytes; /**< bytes of the payload */
+    uint32_t kind;  /**< enum pair_kind */
 };
 
-/* Lines that ring_tx_prefetch fetches ahead: an 8-byte message takes as many. */
+/** Lines that ring_tx_prefetch fetches ahead: an 8-byte message takes as many. */
 enum { PAIR_LINES_AHEAD = 2 };
 
 enum ring_answer { RING_NO = 0, RING_YES = 1, RING_BAD = 2 };
@@ -85,7 +85,7 @@ static inline _Atomic uint64_t *ring_word(uint8_t *data, uint64_t offset)
     return (_Atomic uint64_t *)(void *)(data + offset);
 }
 
-/* Load the newest tail; RING_BAD when no honest reader could have stored it. */
+/** Load the newest tail; RING_BAD when no honest reader could have stored it. */
 static inline enum ring_answer ring_tx_refresh(struct ring_tx *tx)
 {
     /* acquire: pairs with the reader's store in ring_rx_give; see above. */
@@ -98,8 +98,8 @@ static inline enum ring_answer ring_tx_refresh(struct ring_tx *tx)
     return RING_YES;
 }
 
-/* Check for room for an entry of `payload` bytes such that at most `limit` bytes are in
- * use. */
+/** Check for room for an entry of `payload` bytes such that at most `limit` bytes are in
+ *  use. */
 static inline enum ring_answer ring_tx_room(struct ring_tx *tx, uint64_t payload,
                                             uint64_t limit)
 {
@@ -111,8 +111,8 @@ static inline enum ring_answer ring_tx_room(struct ring_tx *tx, uint64_t payload
     return tx->head - tx->tail_seen + need <= limit ? RING_YES : RING_NO;
 }
 
-/* Copy into the ring from `offset`, which may wrap; returns the offset behind the copy,
- * not rounded. */
+/** Copy into the ring from `offset`, which may wrap; returns the offset behind the copy,
+ *  not rounded. */
 static inline uint64_t ring_copy_in(struct ring_tx *tx, uint64_t offset, const void *from,
                                     uint64_t bytes)
 {
@@ -126,9 +126,9 @@ static inline uint64_t ring_copy_in(struct ring_tx *tx, uint64_t offset, const v
     return ring_wrap(offset + bytes, tx->bytes);
 }
 
-/* Fetch this line for writing, where the processor can: the compiler's builtin fetches
- * for reading only, unless the target has prefetchw. Processors without it ignore that
- * instruction. */
+/** Fetch this line for writing, where the processor can: the compiler's builtin fetches
+ *  for reading only, unless the target has prefetchw. Processors without it ignore that
+ *  instruction. */
 static inline void ring_line_own(const uint8_t *line)
 {
 #ifdef __x86_64__
@@ -138,8 +138,8 @@ static inline void ring_line_own(const uint8_t *line)
 #endif
 }
 
-/* Fetch the lines of the next small entry, behind the line that the reader polls, before
- * they are written. */
+/** Fetch the lines of the next small entry, behind the line that the reader polls, before
+ *  they are written. */
 static inline void ring_tx_prefetch(const struct ring_tx *tx)
 {
     for (uint64_t ahead = 1; ahead <= PAIR_LINES_AHEAD; ahead++)
@@ -147,8 +147,8 @@ static inline void ring_tx_prefetch(const struct ring_tx *tx)
                       ring_wrap(tx->offset + ahead * PAIR_LINE_BYTES, tx->bytes));
 }
 
-/* Write one entry, `head` (a multiple of 8 bytes) before `body`. ring_tx_room returned
- * RING_YES before. */
+/** Write one entry, `head` (a multiple of 8 bytes) before `body`. ring_tx_room returned
+ *  RING_YES before. */
 static inline void ring_tx_put(struct ring_tx *tx, enum pair_kind kind, const void *head,
                                uint32_t head_bytes, const void *body, uint32_t body_bytes)
 {
@@ -172,7 +172,7 @@ static inline void ring_tx_put(struct ring_tx *tx, enum pair_kind kind, const vo
     ring_tx_prefetch(tx);
 }
 
-/* Get the next entry, if there is one. RING_BAD: a word that no honest writer stores. */
+/** Get the next entry, if there is one. RING_BAD: a word that no honest writer stores. */
 static inline enum ring_answer ring_rx_peek(struct ring_rx *rx,
                                             struct ring_entry *entry_p)
 {
@@ -186,7 +186,7 @@ static inline enum ring_answer ring_rx_peek(struct ring_rx *rx,
     return good ? RING_YES : RING_BAD;
 }
 
-/* True if an entry has come; checked before sleeping. */
+/** True if an entry has come; checked before sleeping. */
 static inline bool ring_rx_ready(struct ring_rx *rx)
 {
     /* relaxed: ring_rx_peek reads the entry. */
@@ -194,7 +194,7 @@ static inline bool ring_rx_ready(struct ring_rx *rx)
            0;
 }
 
-/* Copy `bytes` of the payload, from `skip` on. The caller keeps within the entry. */
+/** Copy `bytes` of the payload, from `skip` on. The caller keeps within the entry. */
 static inline void ring_rx_copy(struct ring_rx *rx, uint64_t skip, void *to,
                                 uint64_t bytes)
 {
@@ -209,8 +209,8 @@ static inline void ring_rx_copy(struct ring_rx *rx, uint64_t skip, void *to,
     }
 }
 
-/* Go to the next entry. Space is given back a quarter of the ring at a time: true when it
- * was, and the caller then checks whether the writer sleeps for want of it. */
+/** Go to the next entry. Space is given back a quarter of the ring at a time: true when
+ *  it was, and the caller then checks whether the writer sleeps for want of it. */
 static inline bool ring_rx_next(struct ring_rx *rx, uint32_t payload)
 {
     uint64_t size = 8 + ring_round(payload);
@@ -224,8 +224,8 @@ static inline bool ring_rx_next(struct ring_rx *rx, uint32_t payload)
     return true;
 }
 
-/* True if the reader has given space back since the last check; the writer checks before
- * it sleeps. */
+/** True if the reader has given space back since the last check; the writer checks before
+ *  it sleeps. */
 static inline bool ring_tx_moved(const struct ring_tx *tx)
 {
     /* relaxed: ring_tx_refresh reads the tail. */

@@ -35,45 +35,46 @@
 #define PAIR_HEADER_BYTES 4096u
 #define PAIR_SLOTS        64u /* bulk sends under way per direction: bits of one word */
 
-/* Largest frame. The ring must hold one beside a quarter that is read but not yet given
- * back. */
+/** Largest frame. The ring must hold one beside a quarter that is read but not yet given
+ *  back. */
 #define PAIR_FRAME_MAX      5248u
 #define PAIR_RING_BYTES_MIN 8192u
 #define PAIR_RING_BYTES_MAX (UINT64_C(1) << 30)
 
-/* pair_side.asleep */
+/** pair_side.asleep */
 enum {
-    PAIR_ASLEEP = 1,     /* wants the doorbell for an entry or an answer */
-    PAIR_WANTS_ROOM = 2, /* wants the doorbell for ring space given back, too */
+    PAIR_ASLEEP = 1,     /**< wants the doorbell for an entry or an answer */
+    PAIR_WANTS_ROOM = 2, /**< wants the doorbell for ring space given back, too */
 };
 
-/* pair_side.grant: bits that say whether the peer may read memory that this side named in
- * an OFFER entry */
+/** pair_side.grant: bits that say whether the peer may read memory that this side named
+ *  in an OFFER entry */
 enum {
-    PAIR_REVOKED = 1, /* the peer may not (set once, by the side itself) */
-    PAIR_READING = 2, /* a peer in this very process reads right now (transport self) */
+    PAIR_REVOKED = 1, /**< the peer may not (set once, by the side itself) */
+    PAIR_READING = 2, /**< a peer in this very process reads right now (transport self) */
 };
 
-/* pair_side.answer[slot] */
+/** pair_side.answer[slot] */
 enum {
-    PAIR_ANSWER_TAKEN = 1, /* the bytes were read (or dropped): the buffer is free */
-    PAIR_ANSWER_RETRY = 2, /* this cannot be read: send it through the ring */
-    PAIR_ANSWER_DENIED = 3 /* this cannot be read, nor anything by this mechanism */
+    PAIR_ANSWER_TAKEN = 1, /**< the bytes were read (or dropped): the buffer is free */
+    PAIR_ANSWER_RETRY = 2, /**< this cannot be read: send it through the ring */
+    PAIR_ANSWER_DENIED = 3 /**< this cannot be read, nor anything by this mechanism */
 };
 
-/* Words of one side. "own" lines are written by that side, "peer" lines by the other. */
+/** Words of one side. "own" lines are written by that side, "peer" lines by the other. */
 struct pair_side {
-    _Atomic uint32_t asleep; /* own sets and clears, peer clears when it rings */
+    _Atomic uint32_t asleep; /**< own sets and clears, peer clears when it rings */
     uint8_t pad0[60];
-    _Atomic uint64_t answered; /* peer sets bits: slots with an answer; own takes them */
+    /** Peer sets bits: slots with an answer; own takes them. */
+    _Atomic uint64_t answered;
     uint8_t pad1[56];
-    _Atomic uint8_t answer[PAIR_SLOTS]; /* peer */
-    _Atomic uint32_t grant; /* own; the peer only re-reads (by read-modify-write) */
+    _Atomic uint8_t answer[PAIR_SLOTS]; /**< peer */
+    _Atomic uint32_t grant; /**< own; the peer only re-reads (by read-modify-write) */
     uint8_t pad2[60];
 };
 
-/* Words of one ring: how far its reader has given space back, in bytes since the
- * beginning. */
+/** Words of one ring: how far its reader has given space back, in bytes since the
+ *  beginning. */
 struct pair_tail {
     _Atomic uint64_t tail;
     uint8_t pad[56];
@@ -84,44 +85,46 @@ struct pair_header {
     uint32_t version;
     uint32_t header_bytes;
     uint64_t ring_bytes;
-    uint64_t nonce[2]; /* nonces of side 0 and 1: this memory is for these two only */
+    uint64_t nonce[2]; /**< nonces of side 0 and 1: this memory is for these two only */
     uint8_t pad[24];
     struct pair_side side[2];
-    struct pair_tail ring[2]; /* ring[i] is written by side i, its tail by the other */
+    struct pair_tail ring[2]; /**< ring[i] is written by side i, its tail by the other */
 };
 
-/* Kinds of entries. */
+/** Kinds of entries. */
 enum pair_kind {
-    PAIR_FRAME = 1, /* payload: a frame of the layer above */
-    PAIR_OFFER = 2, /* payload: struct pair_offer; the receiver reads the bytes itself */
-    PAIR_FIRST = 3, /* payload: struct pair_first, then the first piece of a bulk */
-    /* payload: the next piece of that bulk; one bulk at a time per direction */
+    PAIR_FRAME = 1, /**< payload: a frame of the layer above */
+    /** Payload: struct pair_offer; the receiver reads the bytes itself. */
+    PAIR_OFFER = 2,
+    PAIR_FIRST = 3, /**< payload: struct pair_first, then the first piece of a bulk */
+    /** Payload: the next piece of that bulk; one bulk at a time per direction. */
     PAIR_PIECE = 4,
 };
 
-/* Where a bulk's bytes can be read. */
+/** Where a bulk's bytes can be read. */
 enum pair_mech {
-    PAIR_MECH_RING = 0, /* through the ring (never in an offer) */
-    PAIR_MECH_READ = 1, /* at `where` in the sender's address space */
-    PAIR_MECH_MAP = 2,  /* at offset `where` of `region`, which the receiver has mapped */
-    /* in device memory: `where` as for READ (self), or as for MAP (shm) */
+    PAIR_MECH_RING = 0, /**< through the ring (never in an offer) */
+    PAIR_MECH_READ = 1, /**< at `where` in the sender's address space */
+    /** At offset `where` of `region`, which the receiver has mapped. */
+    PAIR_MECH_MAP = 2,
+    /** In device memory: `where` as for READ (self), or as for MAP (shm). */
     PAIR_MECH_DEVICE = 3,
-    PAIR_MECH_NONE = 4, /* nowhere (never in an offer) */
+    PAIR_MECH_NONE = 4, /**< nowhere (never in an offer) */
 };
 
 struct pair_offer {
     uint64_t tag;
     uint64_t bytes;
     uint64_t where;
-    uint64_t region; /* id, of PAIR_MECH_MAP and, between processes, PAIR_MECH_DEVICE */
-    uint32_t slot;   /* the sender's; named in the answer */
+    uint64_t region; /**< id, of PAIR_MECH_MAP and, between processes, PAIR_MECH_DEVICE */
+    uint32_t slot;   /**< the sender's; named in the answer */
     uint32_t mech;
-    uint64_t rank; /* how urgent (core/memory/urgency.h) */
+    uint64_t rank; /**< how urgent (core/memory/urgency.h) */
 };
 
 struct pair_first {
     uint64_t tag;
-    uint64_t bytes; /* bytes of the whole message */
+    uint64_t bytes; /**< bytes of the whole message */
 };
 
 static_assert(sizeof(struct pair_side) == 256, "four lines per side");
@@ -136,7 +139,7 @@ static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2 &&
                   ATOMIC_CHAR_LOCK_FREE == 2,
               "atomics in shared memory must be lock-free");
 
-/* Get the bytes of the area: the header and two rings. */
+/** Get the bytes of the area: the header and two rings. */
 static inline uint64_t pair_area_bytes(uint64_t ring_bytes)
 {
     return PAIR_HEADER_BYTES + 2 * ring_bytes;

@@ -14,43 +14,44 @@
 #include "shm_wire.h"
 #include "transports/pair/pair.h"
 
-/* Most regions of one peer that are mapped: each costs a mapping, of which a process has
- * 65,530 by default. Further regions are read by process_vm_readv. */
+/** Most regions of one peer that are mapped: each costs a mapping, of which a process has
+ *  65,530 by default. Further regions are read by process_vm_readv. */
 #define SHM_REGIONS_MAX 4096u
 
 #define SHM_WHY_MAX sizeof(((struct shm_message *)0)->text)
 
 struct shm_rail {
     struct pair_rail pair;
-    uint32_t mechs_allowed;      /* SHM_CAN_…, from TRYST_SHM_MECH */
-    struct shm_region **regions; /* by index; NULL: free */
+    uint32_t mechs_allowed;      /**< SHM_CAN_…, from TRYST_SHM_MECH */
+    struct shm_region **regions; /**< by index; NULL: free */
     size_t regions_room;
-    struct shm_closer *closer; /* NULL until an import is first closed */
+    struct shm_closer *closer; /**< NULL until an import is first closed */
 };
 
-/* A region with a descriptor, or on a device: the rail's registration of it. */
+/** A region with a descriptor, or on a device: the rail's registration of it. */
 struct shm_region {
     struct tryst_mem *mem;
     uint64_t id;
-    uint32_t index;  /* in rail->regions, and of the bit in each endpoint's `announced` */
-    bool unsharable; /* on a device: the region has no handle for other processes */
+    /** In rail->regions, and of the bit in each endpoint's `announced`. */
+    uint32_t index;
+    bool unsharable; /**< on a device: the region has no handle for other processes */
 };
 
-/* A peer's region. */
+/** A peer's region. */
 struct shm_mapped {
-    struct list_node node; /* ep->regions */
+    struct list_node node; /**< ep->regions */
     uint64_t id;
     uint64_t bytes;
-    void *base; /* NULL: not mappable, or on a device */
+    void *base; /**< NULL: not mappable, or on a device */
     bool device;
-    bool dropped;   /* in no list any more: freed when the last user ends */
-    uint32_t users; /* copies that read the region */
-    int fd;         /* descriptor that came with the handle, or -1 */
+    bool dropped;   /**< in no list any more: freed when the last user ends */
+    uint32_t users; /**< copies that read the region */
+    int fd;         /**< descriptor that came with the handle, or -1 */
     struct memory_ipc ipc;
-    struct list imports; /* struct shm_import */
+    struct list imports; /**< struct shm_import */
 };
 
-/* A peer's region, imported for one device. */
+/** A peer's region, imported for one device. */
 struct shm_import {
     struct list_node node;
     const struct memory_ops *memory;
@@ -70,18 +71,18 @@ enum shm_step {
 
 struct shm_ep {
     struct pair_ep pair;
-    uint64_t nonce; /* this side's nonce: the peer reads it here */
+    uint64_t nonce; /**< this side's nonce: the peer reads it here */
     uint64_t peer_nonce_address;
-    size_t area_bytes; /* bytes of the mapping at pair.area */
+    size_t area_bytes; /**< bytes of the mapping at pair.area */
     enum shm_step step;
-    uint32_t in_mechs;  /* SHM_CAN_…: how this side reads from the peer */
-    uint32_t out_mechs; /* SHM_CAN_…: how the peer reads from this side */
+    uint32_t in_mechs;  /**< SHM_CAN_…: how this side reads from the peer */
+    uint32_t out_mechs; /**< SHM_CAN_…: how the peer reads from this side */
     char in_why[SHM_WHY_MAX];
     char out_why[SHM_WHY_MAX];
-    struct list regions; /* regions of the peer: struct shm_mapped */
+    struct list regions; /**< regions of the peer: struct shm_mapped */
     uint32_t regions_count;
     size_t announced_words;
-    uint64_t *announced; /* bit per index: the peer has got that region */
+    uint64_t *announced; /**< bit per index: the peer has got that region */
 };
 
 static inline struct shm_rail *shm_ep_rail(const struct shm_ep *ep)

@@ -100,7 +100,7 @@ static enum pair_copy read_failed(struct shm_ep *ep, int error)
     return error == EFAULT ? PAIR_COPY_RETRY : PAIR_COPY_DENIED;
 }
 
-/** Confirm with the last piece: all bytes of a bulk count, or none. */
+/* Confirm with the last piece: all bytes of a bulk count, or none. */
 static enum pair_copy piece_confirm(struct shm_ep *ep, const struct pair_op *op,
                                     uint64_t bytes)
 {

@@ -33,26 +33,26 @@ enum shm_type {
     SHM_DEVICE = 7,
 };
 
-/* shm_message.mechs: how its sender can read the other side's memory. The ring always
- * works. */
+/** shm_message.mechs: how its sender can read the other side's memory. The ring always
+ *  works. */
 enum {
-    SHM_CAN_READ = 1,   /* process_vm_readv, verified by the nonce */
-    SHM_CAN_MAP = 2,    /* by mapping regions from received descriptors */
-    SHM_CAN_DEVICE = 4, /* device memory, by importing regions from received handles */
+    SHM_CAN_READ = 1,   /**< process_vm_readv, verified by the nonce */
+    SHM_CAN_MAP = 2,    /**< by mapping regions from received descriptors */
+    SHM_CAN_DEVICE = 4, /**< device memory, by importing regions from received handles */
 };
 
 struct shm_message {
-    uint32_t type;     /* enum shm_type */
-    uint32_t version;  /* SHM_VERSION */
-    uint64_t cookie;   /* cookie of the session */
-    uint64_t nonce;    /* the sender's */
-    uint64_t address;  /* HELLO, ACCEPT: where the sender's nonce lies in its memory */
-    uint64_t bytes;    /* HELLO: of each ring; REGION, DEVICE: of the region */
-    uint64_t region;   /* REGION, DEVICE, DROP: id of the region */
-    uint32_t mechs;    /* ACCEPT, CONFIRM */
-    uint32_t reserved; /* 0 */
-    /* ACCEPT, CONFIRM: how reading was verified or why it fails; REFUSE: the reason;
-     * DEVICE: struct memory_ipc (transports/memory/memory_ops.h) */
+    uint32_t type;     /**< enum shm_type */
+    uint32_t version;  /**< SHM_VERSION */
+    uint64_t cookie;   /**< cookie of the session */
+    uint64_t nonce;    /**< the sender's */
+    uint64_t address;  /**< HELLO, ACCEPT: where the sender's nonce lies in its memory */
+    uint64_t bytes;    /**< HELLO: of each ring; REGION, DEVICE: of the region */
+    uint64_t region;   /**< REGION, DEVICE, DROP: id of the region */
+    uint32_t mechs;    /**< ACCEPT, CONFIRM */
+    uint32_t reserved; /**< 0 */
+    /** ACCEPT, CONFIRM: how reading was verified or why it fails; REFUSE: the reason;
+     *  DEVICE: struct memory_ipc (transports/memory/memory_ops.h) */
     char text[96];
 };
 static_assert(sizeof(struct shm_message) == 152, "a connect message's layout is pinned");

@@ -14,7 +14,7 @@
 
 #include "ucx_ep.h"
 
-/** Get the slot that slot_get takes next; at least one must be free. */
+/* Get the slot that slot_get takes next; at least one must be free. */
 static struct ucx_slot *slot_next(struct ucx_ep *ep)
 {
     return &ep->slots[__builtin_ctz(ep->slots_free)];
@@ -83,7 +83,7 @@ tryst_status ucx_hello_send(struct ucx_ep *ep, ucp_ep_h ucp_ep, uint32_t kind)
                                           UCX_HELLO_TAG, &param));
 }
 
-/** Send an active message with the data in `slot`, which is taken. */
+/* Send an active message with the data in `slot`, which is taken. */
 static tryst_status am_start(struct ucx_slot *slot, uint32_t kind, size_t bytes)
 {
     struct ucx_ep *ep = slot->ep;

@@ -24,7 +24,7 @@ enum {
     UCX_SLOT_COUNT = 6,
     UCX_POSTED_MAX = 1024,
     UCX_SENDS_MAX = 1024,
-    /** endpoints of a rail; slot 65535 belongs to UCX_HELLO_TAG */
+    /** Endpoints of a rail; slot 65535 belongs to UCX_HELLO_TAG. */
     UCX_SLOTS_MAX = 65535,
 };
 
@@ -69,7 +69,7 @@ struct ucx_ep {
     struct list active;      /**< bulks that UCX holds */
     uint32_t flushes_active; /**< UCP endpoints with last bytes that have not left yet */
     uint32_t closes_active;  /**< UCP endpoints that UCX has not confirmed as closed */
-    /** closing waits for the flushes until then; 0: not closing */
+    /** Closing waits for the flushes until then; 0: not closing. */
     uint64_t flush_until_ns;
     /** When a forced close that does not end takes the worker; 0: not forced yet. */
     uint64_t close_at_ns;
@@ -90,7 +90,7 @@ struct ucx_landing {
 struct ucx_bulk {
     struct fabric_bulk fabric; /**< node: of ep->active, then of rail->fabric.done */
     void *request;             /**< UCX's request, while active */
-    /** landing of a receive that is not direct, while active */
+    /** Landing of a receive that is not direct, while active. */
     struct ucx_landing *landing;
 };
 _Static_assert(sizeof(struct ucx_bulk) <= sizeof(((struct bulk *)0)->scratch),

@@ -48,7 +48,7 @@ struct ucx_connect {
     struct fabric_connect connect;
     uint32_t total_bytes;  /**< bytes of the whole address, at most UCX_ADDRESS_MAX */
     uint32_t offset_bytes; /**< offset of this part in the whole; parts come in order */
-    /** id of the sender's endpoint; headers of messages to it carry this id */
+    /** Id of the sender's endpoint; headers of messages to it carry this id. */
     uint64_t ep_id;
 };
 _Static_assert(sizeof(struct ucx_connect) == 24, "wire");
@@ -63,16 +63,16 @@ enum ucx_am_kind {
 /** Header of each active message, and the whole of a HELLO. */
 struct ucx_am {
     uint64_t cookie; /**< cookie of the session; checked first */
-    /** id of the receiving endpoint: its slot in the low 16 bits, the rest random */
+    /** Id of the receiving endpoint: its slot in the low 16 bits, the rest random. */
     uint64_t ep_id;
     uint32_t kind; /**< enum ucx_am_kind */
-    /** number of the frame, from 0: an active message lane is ordered; this proves it */
+    /** Number of the frame, from 0: an active message lane is ordered; this proves it. */
     uint32_t sequence;
 };
 _Static_assert(sizeof(struct ucx_am) == 24, "wire");
 
-/* A UCP tag: the receiving endpoint's slot above the 48 bits that the layer above chose,
- * so that a bulk without a receive still names its endpoint. */
+/** A UCP tag: the receiving endpoint's slot above the 48 bits that the layer above chose,
+ *  so that a bulk without a receive still names its endpoint. */
 #define UCX_TAG_BITS 48u
 /** The tag of HELLO, which names its endpoint in its header. No endpoint has this
  *  slot. */

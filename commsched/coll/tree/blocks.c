@@ -19,8 +19,8 @@
 static const char prepare_call[] = "prepare a collective";
 #define ELEMENTS_MAX (UINT64_MAX / 2 / DTYPE_BYTES_MAX)
 
-/** True if the tensor has a block for each rank. With a root, only the root's tensor
- *  has. */
+/* True if the tensor has a block for each rank. With a root, only the root's tensor
+ * has. */
 static bool has_blocks(const tryst_coll_params *params, bool of_out, int32_t rank)
 {
     switch (params->kind) {
@@ -52,7 +52,7 @@ static tryst_status too_many(bool of_out)
                   prepare_call, of_out ? "out" : "in", ELEMENTS_MAX);
 }
 
-/** Compute the total, the end and is_dense from counts and offsets. False: too large. */
+/* Compute the total, the end and is_dense from counts and offsets. False: too large. */
 static bool blocks_sum(struct coll_blocks *blocks, int32_t size)
 {
     blocks->is_dense = true;
@@ -81,7 +81,7 @@ static int extent_compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/** Refuse blocks that overlap. */
+/* Refuse blocks that overlap. */
 static tryst_status blocks_apart(const struct coll_blocks *blocks, bool of_out,
                                  int32_t size)
 {
@@ -105,7 +105,7 @@ static tryst_status blocks_apart(const struct coll_blocks *blocks, bool of_out,
 
 /* ---- open -------------------------------------------------------------------------- */
 
-/** Copy the arrays; without `offsets` the blocks follow one another. False: no memory. */
+/* Copy the arrays; without `offsets` the blocks follow one another. False: no memory. */
 static bool arrays_copy(struct coll_blocks *blocks, const uint64_t *counts,
                         const uint64_t *offsets, int32_t size)
 {
@@ -179,7 +179,7 @@ bool coll_blocks_same(const struct coll_blocks *blocks, const tryst_coll_params 
     return offsets ? memcmp(offsets, blocks->offsets, bytes) == 0 : blocks->is_dense;
 }
 
-/** True if all blocks have the same count. */
+/* True if all blocks have the same count. */
 static bool are_equal(const struct coll_blocks *blocks, int32_t size)
 {
     for (int32_t i = 1; i < size; i++)

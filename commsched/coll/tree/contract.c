@@ -31,7 +31,7 @@ struct contraction {
 
 /* ---- one half of a tree ------------------------------------------------------------ */
 
-/** Return the position of the nearest ancestor among the members; -1: none. */
+/* Return the position of the nearest ancestor among the members; -1: none. */
 static int32_t parent_find(const struct contraction *c, const int32_t *parents,
                            uint32_t place)
 {
@@ -41,7 +41,7 @@ static int32_t parent_find(const struct contraction *c, const int32_t *parents,
     return at < 0 ? -1 : c->places[at];
 }
 
-/** Contract one half, up or down, of a tree into `out`. Returns the root. */
+/* Contract one half, up or down, of a tree into `out`. Returns the root. */
 static int32_t half_contract(struct contraction *c, const int32_t *parents, int32_t *out)
 {
     int32_t root = -1;
@@ -55,7 +55,7 @@ static int32_t half_contract(struct contraction *c, const int32_t *parents, int3
     return root;
 }
 
-/** Write the children of this rank to `left`. Returns their number. */
+/* Write the children of this rank to `left`. Returns their number. */
 static uint32_t children_write(struct contraction *c, const int32_t *parents)
 {
     uint32_t children = 0;
@@ -98,7 +98,7 @@ static void tree_contract(struct contraction *c, const struct coll_tree_plan *fr
     (void)ints_alloc(c, out->down_children_count);
 }
 
-/** Return the share of a tree, as a numerator over 2^32. */
+/* Return the share of a tree, as a numerator over 2^32. */
 static uint64_t share_of(const struct coll_class *class, uint32_t tree)
 {
     uint64_t end =
@@ -106,7 +106,7 @@ static uint64_t share_of(const struct coll_class *class, uint32_t tree)
     return end - (tree ? class->trees[tree - 1].cum_share : 0);
 }
 
-/** Return the sum of the shares of the trees with a member as root. */
+/* Return the sum of the shares of the trees with a member as root. */
 static uint64_t rooted_share(const struct contraction *c, const struct coll_class *class)
 {
     uint64_t sum = 0;
@@ -158,8 +158,8 @@ static uint32_t trees_count(const struct coll_plan *plan)
     return count;
 }
 
-/** Return the most integers of a tree: in both halves the parents of all members, and
- *  the children of this rank. */
+/* Return the most integers of a tree: in both halves the parents of all members, and
+ * the children of this rank. */
 static size_t tree_ints(uint32_t count)
 {
     return 4 * (size_t)count;

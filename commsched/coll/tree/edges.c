@@ -19,8 +19,8 @@ uint32_t coll_edges_max(const struct coll_tree_plan *tree)
     return (up > down ? up : down) + 1;
 }
 
-/** Return the child of `rank` on the path down to `root`; -1: `root` is not below
- *  `rank`. */
+/* Return the child of `rank` on the path down to `root`; -1: `root` is not below
+ * `rank`. */
 static int32_t step_towards(const int32_t *parents, int32_t rank, int32_t root)
 {
     int32_t at = root;
@@ -76,9 +76,9 @@ struct simple_plan {
     int32_t parents[]; /* SIMPLE_TREES arrays of `size` parents */
 };
 
-/** Return the number of a rank in a tree. The root has number 0: rank 0 in tree 0, the
- *  last rank in tree 1, so most ranks are leaves of one tree. The same function turns
- *  a number back into a rank. */
+/* Return the number of a rank in a tree. The root has number 0: rank 0 in tree 0, the
+ * last rank in tree 1, so most ranks are leaves of one tree. The same function turns
+ * a number back into a rank. */
 static uint32_t simple_number(uint32_t size, uint32_t tree, uint32_t rank)
 {
     return tree ? size - 1 - rank : rank;

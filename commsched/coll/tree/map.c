@@ -24,7 +24,7 @@ const struct coll_class *coll_class_of(const struct coll_plan *plan, uint64_t by
     return &plan->classes[at];
 }
 
-/** Return the first element behind the range of `tree`. */
+/* Return the first element behind the range of `tree`. */
 static uint64_t range_end(const struct coll_class *class, uint32_t tree, uint64_t count,
                           size_t element_bytes)
 {

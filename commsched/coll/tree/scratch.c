@@ -34,7 +34,7 @@ void scratch_init(struct scratch *scratch, uint64_t limit_bytes)
     urgent_init(&scratch->waiters);
 }
 
-/** Free unused slots of all sizes until at most `bytes` are allocated. */
+/* Free unused slots of all sizes until at most `bytes` are allocated. */
 static void scratch_trim(struct scratch *scratch, uint64_t bytes)
 {
     for (unsigned i = 0; i < SCRATCH_SIZES; i++) {

@@ -23,8 +23,8 @@ void coll_tree_reset(struct coll_tree *tree)
     tree->finished = tree->sent = tree->arrived = 0;
 }
 
-/** Return how many slices were added in the step before `child` in the order of
- *  addition. */
+/* Return how many slices were added in the step before `child` in the order of
+ * addition. */
 static uint32_t added_before(const struct coll_tree *tree, uint32_t child)
 {
     return child ? tree->children[child - 1].added : tree->own;
@@ -50,8 +50,8 @@ bool coll_tree_is_done(const struct coll_tree *tree)
 
 /* ---- up: from the children --------------------------------------------------------- */
 
-/** Return how many slices were granted in the step before `child` in the order of
- *  addition. */
+/* Return how many slices were granted in the step before `child` in the order of
+ * addition. */
 static uint32_t granted_before(const struct coll_tree *tree, uint32_t child)
 {
     return child ? tree->children[child - 1].granted : tree->own;
@@ -89,7 +89,7 @@ void coll_tree_taken(struct coll_tree *tree, uint32_t child, void *payload)
     from->slots[0] = payload;
 }
 
-/** True if the next slice of `child` has landed and is next in the order of addition. */
+/* True if the next slice of `child` has landed and is next in the order of addition. */
 static bool child_is_due(const struct coll_tree *tree, uint32_t child)
 {
     const struct coll_child *from = &tree->children[child];

@@ -17,7 +17,7 @@ extern "C" {
 #ifdef __CUDACC__
 #include <cuda_runtime.h>
 
-/* Launch `kernel` on the lane's stream; `what` names it in the sentence of a failure. */
+/** Launch `kernel` on the lane's stream; `what` names it in the sentence of a failure. */
 #define CUDA_LAUNCH(lane, what, kernel, grid, block, shared_bytes, ...)             \
     do {                                                                            \
         auto kernel_ = kernel;                                                      \
@@ -26,13 +26,13 @@ extern "C" {
         cuda_launched((lane), (what));                                              \
     } while (0)
 
-/* Let `kernel` use more shared memory than the default limit of 48 KiB. */
+/** Let `kernel` use more shared memory than the default limit of 48 KiB. */
 #define CUDA_SHARED_BYTES(kernel, bytes)                                    \
     (void)cudaFuncSetAttribute((const void *)(kernel),                      \
                                cudaFuncAttributeMaxDynamicSharedMemorySize, \
                                (int)(bytes))
 
-/* The block's shared memory; the launch gives its size. */
+/** The block's shared memory; the launch gives its size. */
 #define CUDA_SHARED(name)                                       \
     extern __shared__ __align__(16) float cuda_shared_memory[]; \
     float *name = cuda_shared_memory
@@ -66,8 +66,8 @@ template <> __device__ inline bf16 rounded<bf16>(float x)
     return bf16_from_float(x);
 }
 
-/* Reduce over lanes and return the result in all of them: `first` is 16 for a whole warp,
- * 8 for each half of one. */
+/** Reduce over lanes and return the result in all of them: `first` is 16 for a whole
+ *  warp, 8 for each half of one. */
 __device__ static inline float warp_sum(float x, int first = WARP / 2)
 {
     for (int step = first; step > 0; step /= 2) {
@@ -84,7 +84,7 @@ __device__ static inline float warp_max(float x, int first = WARP / 2)
     return x;
 }
 
-/* Return the first element of this thread, and the distance between its elements. */
+/** Return the first element of this thread, and the distance between its elements. */
 __device__ static inline uint64_t grid_first(void)
 {
     return (uint64_t)blockIdx.x * blockDim.x + threadIdx.x;
@@ -97,7 +97,7 @@ __device__ static inline uint64_t grid_stride(void)
 
 enum { ELEMENT_THREADS = 256, ELEMENT_BLOCKS_MAX = 4096 };
 
-/* Return the number of blocks for a loop over `count` elements. */
+/** Return the number of blocks for a loop over `count` elements. */
 static inline unsigned element_blocks(uint64_t count)
 {
     uint64_t blocks = (count + ELEMENT_THREADS - 1) / ELEMENT_THREADS;
@@ -110,7 +110,7 @@ static inline unsigned blocks_of(int32_t count, int32_t each)
     return (unsigned)((count + each - 1) / each);
 }
 
-/* Run the statements with T the session's dtype. */
+/** Run the statements with T the session's dtype. */
 #define CUDA_FOR_TYPE(lane, ...)                          \
     do {                                                  \
         if ((lane)->session->dtype == TRYST_DTYPE_BF16) { \

@@ -7,7 +7,7 @@
 
 #include "pipeline/device/device_kernels.h"
 
-/* Limit of a head's width: that of attention's tiles. */
+/** Limit of a head's width: that of attention's tiles. */
 enum { CUDA_HEAD_WIDTH_MAX = 256 };
 
 void cuda_column_sum(const device_lane *lane, int32_t rows, int32_t columns,
@@ -30,7 +30,7 @@ void cuda_norm_backward_weight(const device_lane *lane, int32_t rows, int32_t wi
                                const void *dy, void *dgain, void *dbias);
 void cuda_attention_forward(const device_lane *lane, const device_attention *attention);
 void cuda_attention_backward(const device_lane *lane, const device_attention *attention);
-/* y [rows, columns] += bias [columns] */
+/** y [rows, columns] += bias [columns] */
 void cuda_bias_add(const device_lane *lane, int32_t rows, int32_t columns,
                    const void *bias, void *y);
 void cuda_gelu_forward(const device_lane *lane, uint64_t count, const void *x, void *y);
@@ -50,7 +50,7 @@ void cuda_loss_mean(const device_lane *lane, int32_t rows, const void *losses,
 void cuda_update(const device_lane *lane, const device_update *update);
 void cuda_round(const device_lane *lane, uint64_t count, const void *wide, void *y);
 
-/* Record the failure of a launch, with its name. Call after every launch. */
+/** Record the failure of a launch, with its name. Call after every launch. */
 void cuda_launched(const device_lane *lane, const char *what);
 
 #endif

@@ -8,21 +8,21 @@
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 
-/* Plans of products that a session keeps; a stage has about twenty shapes. */
+/** Plans of products that a session keeps; a stage has about twenty shapes. */
 enum { CUDA_PLANS_MAX = 64 };
 
-/* The properties that decide which of cuBLASLt's algorithms runs. */
+/** The properties that decide which of cuBLASLt's algorithms runs. */
 typedef struct cuda_plan_key {
     int32_t m, n, k;
     uint8_t a_transposed, b_transposed, d_wide, biased, added, epilogue;
     uint8_t reserved[2];
 } cuda_plan_key;
 
-/* How much of the work after a product cuBLASLt does itself, from most to least; kernels
- * do the rest. */
+/** How much of the work after a product cuBLASLt does itself, from most to least; kernels
+ *  do the rest. */
 typedef enum cuda_fusion { CUDA_FUSED, CUDA_FUSED_BIAS, CUDA_UNFUSED } cuda_fusion;
 
-/* A product of one shape, set up. */
+/** A product of one shape, set up. */
 typedef struct cuda_plan {
     cuda_plan_key key;
     bool used;
@@ -35,21 +35,21 @@ typedef struct cuda_plan {
 typedef struct cuda_session {
     device_session base;
     cublasLtHandle_t lt;
-    void *context; /* the device's primary context, retained */
-    /* the driver's calls, found by the runtime's own look-up */
+    void *context; /**< the device's primary context, retained */
+    /** The driver's calls, found by the runtime's own look-up. */
     struct cuda_context_calls {
         int (*retain)(void **context_p, int device);
         int (*release)(int device);
         int (*push)(void *context);
         int (*pop)(void **context_p);
     } calls;
-    bool entered; /* its context is the thread's */
+    bool entered; /**< its context is the thread's */
     bool opened[DEVICE_LANES];
     cuda_plan plans[CUDA_PLANS_MAX];
     uint32_t plans_next;
 } cuda_session;
 
-/* Record a failure of cuBLASLt. */
+/** Record a failure of cuBLASLt. */
 void cuda_product_failed(const device_lane *lane, const device_product *product,
                          cublasStatus_t status);
 

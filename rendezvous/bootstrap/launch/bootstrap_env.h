@@ -10,38 +10,38 @@
 
 struct config;
 
-/* Parameters with the memory that they point into. */
+/** Parameters with the memory that they point into. */
 struct bootstrap_env {
-    /* points into this record: do not copy the record */
+    /** Points into this record: do not copy the record. */
     struct bootstrap_params params;
-    int local_rank, local_size; /* -1: not known */
-    /* params.listen_fd belongs to this record until bootstrap_open */
+    int local_rank, local_size; /**< -1: not known */
+    /** params.listen_fd belongs to this record until bootstrap_open */
     bool owns_listener;
     char address[BOOTSTRAP_ADDRESS_MAX];
     char net[BOOTSTRAP_NET_MAX];
     uint8_t token[BOOTSTRAP_TOKEN_MAX];
 };
 
-/* Read rank, size, local_rank, local_size, bootstrap, bootstrap_fd, port, port_range,
- * token, token_file, insecure, net and bootstrap_timeout, and the launchers' variables
- * (launch.h). Without any of them the job is this process alone. One line (info) names
- * the launcher and the variables that show it. Under PMIx rank 0 opens its listening
- * socket here and publishes address and token, and the others wait for them, at most
- * `timeout_ns` (0: bootstrap_timeout). Wipe the record also after a failure.
- * TRYST_E_CONFIG     half set or contradicting: the text names the variables
- * TRYST_E_TOKEN      no token: the text has the line to type; a token file that other
- *                    users can read: the text has the chmod
- * TRYST_E_BOOTSTRAP  PMIx does not answer, or rank 0 published nothing
- * TRYST_E_NOMEM, TRYST_E_SYSTEM */
+/** Read rank, size, local_rank, local_size, bootstrap, bootstrap_fd, port, port_range,
+ *  token, token_file, insecure, net and bootstrap_timeout, and the launchers' variables
+ *  (launch.h). Without any of them the job is this process alone. One line (info) names
+ *  the launcher and the variables that show it. Under PMIx rank 0 opens its listening
+ *  socket here and publishes address and token, and the others wait for them, at most
+ *  `timeout_ns` (0: bootstrap_timeout). Wipe the record also after a failure.
+ *  TRYST_E_CONFIG     half set or contradicting: the text names the variables
+ *  TRYST_E_TOKEN      no token: the text has the line to type; a token file that other
+ *                     users can read: the text has the chmod
+ *  TRYST_E_BOOTSTRAP  PMIx does not answer, or rank 0 published nothing
+ *  TRYST_E_NOMEM, TRYST_E_SYSTEM */
 tryst_status bootstrap_env_read(const struct config *config, uint64_t timeout_ns,
                                 const struct log *log, struct err *err,
                                 struct bootstrap_env *env_p);
 
-/* Check that there is a valid token, as bootstrap_env_read would find it, without
- * waiting. TRYST_E_TOKEN, TRYST_E_IO. */
+/** Check that there is a valid token, as bootstrap_env_read would find it, without
+ *  waiting. TRYST_E_TOKEN, TRYST_E_IO. */
 tryst_status bootstrap_token_check(const struct config *config, struct err *err);
 
-/* Wipe the token, and close a listening socket that bootstrap_open has not taken. */
+/** Wipe the token, and close a listening socket that bootstrap_open has not taken. */
 void bootstrap_env_wipe(struct bootstrap_env *env);
 
 #endif

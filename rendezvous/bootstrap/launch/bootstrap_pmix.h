@@ -20,19 +20,20 @@
 
 #define BOOTSTRAP_PMIX_TEXT_BYTES 1536
 
-/* Publish rank 0's text `tell`, or, with NULL, wait for the text that rank 0 publishes.
- * `text_p` gets the text in either case, `size_p` the number of ranks of the job.
- * TRYST_E_BOOTSTRAP (PMIx failed, or the time is over), TRYST_E_NOMEM, TRYST_E_SYSTEM. */
+/** Publish rank 0's text `tell`, or, with NULL, wait for the text that rank 0 publishes.
+ *  `text_p` gets the text in either case, `size_p` the number of ranks of the job.
+ *  TRYST_E_BOOTSTRAP (PMIx failed, or the time is over), TRYST_E_NOMEM,
+ *  TRYST_E_SYSTEM. */
 tryst_status bootstrap_pmix_meet(const char *tell, uint64_t timeout_ns, struct err *err,
                                  char text_p[BOOTSTRAP_PMIX_TEXT_BYTES], int *size_p);
 
-/* Get text and size from memory; false: no earlier bootstrap_pmix_meet of this process
- * has succeeded. A process uses PMIx once, because what a client publishes after a second
- * PMIx_Init does not reach all (PMIx 4.2, shared memory). So all sessions of a process
- * have the same address of rank 0 and the same token. */
+/** Get text and size from memory; false: no earlier bootstrap_pmix_meet of this process
+ *  has succeeded. A process uses PMIx once, because what a client publishes after a
+ *  second PMIx_Init does not reach all (PMIx 4.2, shared memory). So all sessions of a
+ *  process have the same address of rank 0 and the same token. */
 bool bootstrap_pmix_cached(char text_p[BOOTSTRAP_PMIX_TEXT_BYTES], int *size_p);
 
-/* True if PMIx's library loads. If not, write ", but " and the reason to `text`. */
+/** True if PMIx's library loads. If not, write ", but " and the reason to `text`. */
 bool bootstrap_pmix_usable(char *text, size_t capacity);
 
 #endif

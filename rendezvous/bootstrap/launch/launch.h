@@ -16,33 +16,33 @@
 #include "core/text/err.h"
 #include "rendezvous/bootstrap/session/bootstrap.h"
 
-/* In the order in which they count: the first may run inside the later ones. */
+/** In the order in which they count: the first may run inside the later ones. */
 enum launcher {
-    LAUNCHER_NONE,  /* no launcher: one process alone */
-    LAUNCHER_TRYST, /* TRYST_RANK and TRYST_SIZE: tryst-run, or by hand */
+    LAUNCHER_NONE,  /**< no launcher: one process alone */
+    LAUNCHER_TRYST, /**< TRYST_RANK and TRYST_SIZE: tryst-run, or by hand */
     LAUNCHER_TORCHRUN,
-    LAUNCHER_HYDRA,   /* MPICH's mpiexec; needs TRYST_BOOTSTRAP too */
-    LAUNCHER_PMIX,    /* Open MPI, Slurm (srun --mpi=pmix), PRRTE */
-    LAUNCHER_OPENMPI, /* without PMIx: needs TRYST_BOOTSTRAP too */
-    LAUNCHER_SLURM,   /* without PMIx: needs TRYST_BOOTSTRAP too */
+    LAUNCHER_HYDRA,   /**< MPICH's mpiexec; needs TRYST_BOOTSTRAP too */
+    LAUNCHER_PMIX,    /**< Open MPI, Slurm (srun --mpi=pmix), PRRTE */
+    LAUNCHER_OPENMPI, /**< without PMIx: needs TRYST_BOOTSTRAP too */
+    LAUNCHER_SLURM,   /**< without PMIx: needs TRYST_BOOTSTRAP too */
 };
 
 #define LAUNCH_WHY_BYTES 512
 
 struct launch {
     enum launcher launcher;
-    int rank, size;             /* size -1: only PMIx has it */
-    int local_rank, local_size; /* -1: not known */
-    bool by_pmix;               /* PMIx is to supply address and token */
-    /* address of rank 0; "" for a process alone */
+    int rank, size;             /**< size -1: only PMIx has it */
+    int local_rank, local_size; /**< -1: not known */
+    bool by_pmix;               /**< PMIx is to supply address and token */
+    /** Address of rank 0; "" for a process alone. */
     char address[BOOTSTRAP_ADDRESS_MAX];
-    /* the deciding variables, and the launchers passed over */
+    /** The deciding variables, and the launchers passed over. */
     char why[LAUNCH_WHY_BYTES];
 };
 
-/* Find the launcher. `get` is getenv, or a test's function. TRYST_E_CONFIG:
- * half set, contradicting, or not numbers; the text names the variables and
- * how to set what is missing. */
+/** Find the launcher. `get` is getenv, or a test's function. TRYST_E_CONFIG:
+ *  half set, contradicting, or not numbers; the text names the variables and
+ *  how to set what is missing. */
 tryst_status launch_detect(const struct config *config, char *(*get)(const char *name),
                            struct err *err, struct launch *launch_p);
 

@@ -16,7 +16,7 @@ static bool name_char(char c)
     return isalnum((unsigned char)c) || c == '_' || c == '-' || c == '.';
 }
 
-/** Return the length of the run of name characters (or digits) at `text`. */
+/* Return the length of the run of name characters (or digits) at `text`. */
 static size_t run_bytes(const char *text, size_t bytes, bool digits)
 {
     size_t n = 0;
@@ -26,7 +26,7 @@ static size_t run_bytes(const char *text, size_t bytes, bool digits)
     return n;
 }
 
-/** Return the bytes of "/job:NAME", "/replica:N" or "/task:N" at `text`; 0: no match. */
+/* Return the bytes of "/job:NAME", "/replica:N" or "/task:N" at `text`; 0: no match. */
 static size_t component_bytes(const char *text, size_t bytes, const char *head,
                               bool digits)
 {
@@ -37,7 +37,7 @@ static size_t component_bytes(const char *text, size_t bytes, const char *head,
     return value ? head_bytes + value : 0;
 }
 
-/** Return the bytes of "/device:TYPE:ID" at `text`; 0: no match. */
+/* Return the bytes of "/device:TYPE:ID" at `text`; 0: no match. */
 static size_t device_bytes(const char *text, size_t bytes)
 {
     size_t type = component_bytes(text, bytes, "/device:", false);
@@ -47,15 +47,15 @@ static size_t device_bytes(const char *text, size_t bytes)
     return id ? type + 1 + id : 0;
 }
 
-/** Return the bytes of the legacy names "/cpu:0" and "/gpu:1" at `text`; 0: no match. */
+/* Return the bytes of the legacy names "/cpu:0" and "/gpu:1" at `text`; 0: no match. */
 static size_t legacy_bytes(const char *text, size_t bytes)
 {
     size_t n = component_bytes(text, bytes, "/cpu:", true);
     return n ? n : component_bytes(text, bytes, "/gpu:", true);
 }
 
-/** Return NULL if the number that ends `component` fits TensorFlow's int, else the
- *  reason; *at_p, the place of the component, then moves to the number. */
+/* Return NULL if the number that ends `component` fits TensorFlow's int, else the
+ * reason; *at_p, the place of the component, then moves to the number. */
 static const char *number_check(const char *component, size_t bytes, size_t *at_p)
 {
     size_t first = bytes;

@@ -13,8 +13,8 @@
 
 /* ---- hosts ------------------------------------------------------------------------- */
 
-/** Return the index of this host in `hosts`, where a new one is added. `seen` holds
- *  `nodes`, parallel to `hosts`. */
+/* Return the index of this host in `hosts`, where a new one is added. `seen` holds
+ * `nodes`, parallel to `hosts`. */
 static uint32_t host_index(struct hash_table *seen, struct hash_node *nodes,
                            struct host_identity *hosts, const struct host_identity *host)
 {
@@ -29,7 +29,7 @@ static uint32_t host_index(struct hash_table *seen, struct hash_node *nodes,
     return (uint32_t)index;
 }
 
-/** Fill roster->hosts and each rank's `host`. */
+/* Fill roster->hosts and each rank's `host`. */
 static tryst_status hosts_keep(struct roster *roster, const struct roster_entry *entries)
 {
     size_t size = (size_t)roster->size;

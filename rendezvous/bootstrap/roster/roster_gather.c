@@ -19,7 +19,7 @@
 
 #define ROSTER_BYTE_ORDER 0x01020304u
 
-/** The announcements, until they are checked. */
+/* The announcements, until they are checked. */
 struct announced {
     int rank, size;
     struct roster_entry *entries;          /* by rank */
@@ -79,7 +79,7 @@ static tryst_view prefix_of(const struct roster_entry *entry)
     return (tryst_view){entry->device_prefix, strlen(entry->device_prefix)};
 }
 
-/** Compare for qsort; equal prefixes by rank. */
+/* Compare for qsort; equal prefixes by rank. */
 static int entries_compare(const void *a, const void *b)
 {
     const struct roster_entry *const *left = a;
@@ -100,9 +100,9 @@ static tryst_status prefixes_sort(struct announced *roster)
     return TRYST_OK;
 }
 
-/** Return the lowest rank with a prefix that covers another rank's; the size: none.
- *  Comparing neighbours is enough: what a prefix covers comes directly after it, and an
- *  equal prefix also before it. */
+/* Return the lowest rank with a prefix that covers another rank's; the size: none.
+ * Comparing neighbours is enough: what a prefix covers comes directly after it, and an
+ * equal prefix also before it. */
 static int covering_first(const struct announced *roster)
 {
     int first = roster->size;
@@ -160,7 +160,7 @@ static tryst_status prefixes_check(struct announced *roster, struct err *err)
                    entries[other].device_prefix);
 }
 
-/** Escape a text. A rank escapes its own entry too, so that all ranks hold the same. */
+/* Escape a text. A rank escapes its own entry too, so that all ranks hold the same. */
 static void string_clean(char *text, size_t capacity)
 {
     char came[ROSTER_PREFIX_MAX];
@@ -205,7 +205,7 @@ static void entry_fill(struct roster_entry *mine, const struct config *config)
         (uint32_t)config_agreed(config, mine->agreed, ROSTER_DIGESTS_MAX);
 }
 
-/** Check the entries and sort by_prefix. */
+/* Check the entries and sort by_prefix. */
 static tryst_status announced_check(struct announced *all, struct err *err)
 {
     entries_clean(all);

@@ -52,61 +52,62 @@
 #define BOOTSTRAP_GATHER_MAX   (64u << 20) /* size × bytes of one all-gather */
 
 struct bootstrap_params {
-    int rank, size;      /* at least 2: a single rank needs no bootstrap */
-    const char *address; /* address of rank 0: "host:port" or "[v6]:port" */
-    int listen_fd;       /* rank 0: a listening socket for `address`, else -1 */
-    const void *token;   /* the job's secret; may be NULL only with `insecure` */
+    int rank, size;      /**< at least 2: a single rank needs no bootstrap */
+    const char *address; /**< address of rank 0: "host:port" or "[v6]:port" */
+    int listen_fd;       /**< rank 0: a listening socket for `address`, else -1 */
+    const void *token;   /**< the job's secret; may be NULL only with `insecure` */
     size_t token_bytes;
-    bool insecure; /* no token: every process that reaches the port may join */
-    /* rank 0: TRYST_NET's syntax; NULL: `address` decides */
+    bool insecure; /**< no token: every process that reaches the port may join */
+    /** Rank 0: TRYST_NET's syntax; NULL: `address` decides. */
     const char *bind_interface;
-    uint64_t timeout_ns; /* for each call below; 0: 60 s; at most a day */
+    uint64_t timeout_ns; /**< for each call below; 0: 60 s; at most a day */
     const struct log *log;
-    const struct clock *clock; /* NULL: the machine's clock */
-    /* may be NULL; set (relaxed) by any thread to cancel soon */
+    const struct clock *clock; /**< NULL: the machine's clock */
+    /** May be NULL; set (relaxed) by any thread to cancel soon. */
     const atomic_bool *cancel;
-    /* Not NULL: use this function, and no address, token or server. */
+    /** Not NULL: use this function, and no address, token or server. */
     tryst_allgather_fn allgather;
     void *allgather_arg;
 };
 
 struct bootstrap;
 
-/* Connect the ranks; return when all have joined. Parameters are copied. `listen_fd` is
- * taken over, also on failure, if it is a listening socket with the port of `address`;
- * any other descriptor is left alone and rank 0 listens at `address` itself.
- * TRYST_OK             all ranks share a session cookie
- * TRYST_E_BOOTSTRAP    ranks did not arrive or died (named), or rank 0 was not reached
- * TRYST_E_TOKEN        no token, or not the same one at both ends
- * TRYST_E_GROUP        sizes differ, or two processes claim one rank: both are named
- * TRYST_E_HANDSHAKE    another protocol version at the other end
- * TRYST_E_CANCELED     `cancel` was set
- * TRYST_E_CONFIG, TRYST_E_NOMEM, TRYST_E_SYSTEM, TRYST_E_INVALID */
+/** Connect the ranks; return when all have joined. Parameters are copied. `listen_fd` is
+ *  taken over, also on failure, if it is a listening socket with the port of `address`;
+ *  any other descriptor is left alone and rank 0 listens at `address` itself.
+ *  TRYST_OK             all ranks share a session cookie
+ *  TRYST_E_BOOTSTRAP    ranks did not arrive or died (named), or rank 0 was not reached
+ *  TRYST_E_TOKEN        no token, or not the same one at both ends
+ *  TRYST_E_GROUP        sizes differ, or two processes claim one rank: both are named
+ *  TRYST_E_HANDSHAKE    another protocol version at the other end
+ *  TRYST_E_CANCELED     `cancel` was set
+ *  TRYST_E_CONFIG, TRYST_E_NOMEM, TRYST_E_SYSTEM, TRYST_E_INVALID */
 tryst_status bootstrap_open(const struct bootstrap_params *params, struct err *err,
                             struct bootstrap **bootstrap_p);
 
-/* Gather `bytes` bytes of every rank (the same number on each; may be 0) in rank
- * order into `all` (size × bytes). Errors are those of bootstrap_open; after one
- * the object can only be closed. */
+/** Gather `bytes` bytes of every rank (the same number on each; may be 0) in rank
+ *  order into `all` (size × bytes). Errors are those of bootstrap_open; after one
+ *  the object can only be closed. */
 tryst_status bootstrap_allgather(struct bootstrap *bootstrap, const void *mine,
                                  size_t bytes, void *all, struct err *err);
 
-/* Put a value under a name of 1 to BOOTSTRAP_KEY_MAX characters; a name is put once.
- * TRYST_E_INVALID (limits, put twice), TRYST_E_UNSUPPORTED over a caller's all-gather. */
+/** Put a value under a name of 1 to BOOTSTRAP_KEY_MAX characters; a name is put once.
+ *  TRYST_E_INVALID (limits, put twice), TRYST_E_UNSUPPORTED over a caller's
+ *  all-gather. */
 tryst_status bootstrap_put(struct bootstrap *bootstrap, const char *key,
                            const void *value, size_t bytes, struct err *err);
 
-/* Wait until a rank has put `key`. TRYST_E_INVALID if `capacity` is too small (nothing is
- * written; BOOTSTRAP_VALUE_MAX always suffices). */
+/** Wait until a rank has put `key`. TRYST_E_INVALID if `capacity` is too small (nothing
+ *  is written; BOOTSTRAP_VALUE_MAX always suffices). */
 tryst_status bootstrap_get(struct bootstrap *bootstrap, const char *key, void *value_p,
                            size_t capacity, size_t *bytes_p, struct err *err);
 
-/* Return 128 random bits that are shared by the ranks of this session only. */
+/** Return 128 random bits that are shared by the ranks of this session only. */
 const uint8_t *bootstrap_cookie(const struct bootstrap *bootstrap);
 
-/* Leave. Rank 0 waits until all other ranks have left too, at most the timeout (1 s after
- * a failure). With `why` (a failure of this rank, may be NULL) the other ranks fail with
- * its sentence and this rank's name. NULL bootstrap is allowed. */
+/** Leave. Rank 0 waits until all other ranks have left too, at most the timeout (1 s
+ *  after a failure). With `why` (a failure of this rank, may be NULL) the other ranks
+ *  fail with its sentence and this rank's name. NULL bootstrap is allowed. */
 void bootstrap_close(struct bootstrap *bootstrap, const struct err *why);
 
 #endif

@@ -7,7 +7,7 @@
 
 void admit_hello(struct server *server, struct conn *conn);
 void admit_proof(struct server *server, struct conn *conn);
-/* Make rank 0's own socket a member. */
+/** Make rank 0's own socket a member. */
 void admit_own(struct server *server, struct conn *conn);
 
 #endif

@@ -12,15 +12,15 @@
 #include "bootstrap_wire.h"
 
 struct bootstrap_token {
-    const void *data; /* may be NULL if bytes is 0 (an insecure job) */
+    const void *data; /**< may be NULL if bytes is 0 (an insecure job) */
     size_t bytes;
 };
 
-/* Initialize libsodium. Must have succeeded once before the other functions
- * are called. TRYST_E_SYSTEM. */
+/** Initialize libsodium. Must have succeeded once before the other functions
+ *  are called. TRYST_E_SYSTEM. */
 tryst_status bootstrap_auth_init(struct err *err);
 
-/* Compute a MAC; `code` is 0 for the client's. */
+/** Compute a MAC; `code` is 0 for the client's. */
 void bootstrap_mac(const struct bootstrap_token *token, enum bootstrap_role role,
                    const struct bootstrap_wire_proof *proof, uint32_t code,
                    const uint8_t client_nonce[BOOTSTRAP_NONCE_BYTES],
@@ -30,7 +30,7 @@ void bootstrap_mac(const struct bootstrap_token *token, enum bootstrap_role role
 bool bootstrap_mac_equal(const uint8_t a[BOOTSTRAP_MAC_BYTES],
                          const uint8_t b[BOOTSTRAP_MAC_BYTES]);
 
-/* Overwrite a secret in a way that the compiler cannot remove. */
+/** Overwrite a secret in a way that the compiler cannot remove. */
 void bootstrap_wipe(void *secret, size_t bytes);
 
 #endif

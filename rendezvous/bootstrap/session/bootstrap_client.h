@@ -14,21 +14,21 @@
 struct bootstrap_client {
     int fd;
     uint64_t gathers_count;
-    bool midway; /* a request was sent in part: no other message can follow it */
-    char server[BOOTSTRAP_ADDRESS_MAX]; /* for messages */
+    bool midway; /**< a request was sent in part: no other message can follow it */
+    char server[BOOTSTRAP_ADDRESS_MAX]; /**< for messages */
 };
 
-/* Connect to `params->address` and prove the token. */
+/** Connect to `params->address` and prove the token. */
 tryst_status bootstrap_client_open(struct bootstrap_client *client,
                                    const struct bootstrap_params *params,
                                    const struct bootstrap_wait *wait, struct err *err);
 
-/* Take a socket that is already connected to rank 0's own server. */
+/** Take a socket that is already connected to rank 0's own server. */
 void bootstrap_client_adopt(struct bootstrap_client *client, int fd);
 
-/* Send a request of `head` and `body` (either may be empty) and read its reply into
- * `result` (at most `capacity` bytes); `*bytes_p` is the number of bytes that came. A
- * RESULT that carries a status (a refused put) returns it without an error text. */
+/** Send a request of `head` and `body` (either may be empty) and read its reply into
+ *  `result` (at most `capacity` bytes); `*bytes_p` is the number of bytes that came. A
+ *  RESULT that carries a status (a refused put) returns it without an error text. */
 struct bootstrap_request {
     enum bootstrap_frame_type type;
     const void *head, *body;
@@ -41,10 +41,10 @@ tryst_status bootstrap_client_request(struct bootstrap_client *client,
                                       const struct bootstrap_wait *wait, struct err *err,
                                       size_t *bytes_p);
 
-/* Send BYE, or ABORT with `why`, if the socket takes it at once, and close. */
+/** Send BYE, or ABORT with `why`, if the socket takes it at once, and close. */
 void bootstrap_client_close(struct bootstrap_client *client, const struct err *why);
 
-/* Send BYE or ABORT without closing yet: rank 0 then waits for its server. */
+/** Send BYE or ABORT without closing yet: rank 0 then waits for its server. */
 void bootstrap_client_leave(struct bootstrap_client *client, const struct err *why);
 
 #endif

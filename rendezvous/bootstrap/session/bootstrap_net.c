@@ -135,8 +135,8 @@ static int connect_finish(const struct bootstrap_wait *wait, int fd, uint64_t un
     return error;
 }
 
-/** True if TCP has connected the socket to itself: without a listener on the port, the
- *  kernel may pick that port for this end. */
+/* True if TCP has connected the socket to itself: without a listener on the port, the
+ * kernel may pick that port for this end. */
 static bool is_connected_to_itself(int fd)
 {
     struct sockaddr_storage here = {0}, there = {0};

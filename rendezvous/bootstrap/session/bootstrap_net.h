@@ -22,43 +22,44 @@
 
 struct bootstrap_wait {
     const struct clock *clock;
-    const atomic_bool *cancel; /* may be NULL */
+    const atomic_bool *cancel; /**< may be NULL */
     uint64_t deadline_ns;
-    uint64_t timeout_ns; /* from the beginning to the deadline */
+    uint64_t timeout_ns; /**< from the beginning to the deadline */
 };
 
-/* Wait until `events` (POLLIN, POLLOUT) or an error shows on `fd` (-1: only time passes).
- * `until_ns` is an end before the deadline, UINT64_MAX none. TRYST_OK, TRYST_E_TIMEOUT
- * (either end), TRYST_E_CANCELED, TRYST_E_SYSTEM. */
+/** Wait until `events` (POLLIN, POLLOUT) or an error shows on `fd` (-1: only time
+ *  passes). `until_ns` is an end before the deadline, UINT64_MAX none. TRYST_OK,
+ *  TRYST_E_TIMEOUT (either end), TRYST_E_CANCELED, TRYST_E_SYSTEM. */
 tryst_status bootstrap_wait_fd(const struct bootstrap_wait *wait, int fd, short events,
                                uint64_t until_ns);
 
-/* The two parts of "host:port" or "[v6]:port". */
+/** The two parts of "host:port" or "[v6]:port". */
 struct bootstrap_address {
     char host[256];
     uint16_t port;
 };
 
-/* Return the port that an address ends with; 0: none. NULL is allowed. */
+/** Return the port that an address ends with; 0: none. NULL is allowed. */
 uint16_t bootstrap_address_port(const char *address);
 
-/* Parse an address and resolve its host; free the result with freeaddrinfo. The
- * resolver has its own time limits (resolv.conf). TRYST_E_CONFIG with a sentence: not
- * an address, or no such host. */
+/** Parse an address and resolve its host; free the result with freeaddrinfo. The
+ *  resolver has its own time limits (resolv.conf). TRYST_E_CONFIG with a sentence: not
+ *  an address, or no such host. */
 tryst_status bootstrap_resolve(const char *text, struct err *err,
                                struct bootstrap_address *address_p,
                                struct addrinfo **found_p);
 
-/* Make one attempt, at most until `until_ns`. On failure return
- * -1 with an errno in *error_p. */
+/** Make one attempt, at most until `until_ns`. On failure return
+ *  -1 with an errno in *error_p. */
 int bootstrap_connect(const struct bootstrap_wait *wait, const struct addrinfo *to,
                       uint64_t until_ns, int *error_p);
 
-/* Listen for rank 0. The address decides if it belongs to this machine. A host name that
- * means loopback here (Debian's 127.0.1.1) adds the chosen interface, which other
- * machines reach. An address of another machine (forwarded) needs `net`, TRYST_NET's
- * text. Never a wildcard. A port in use is tried again until `until_ns`
- * (CLOCK_MONOTONIC). TRYST_E_BOOTSTRAP, TRYST_E_CONFIG, TRYST_E_SYSTEM, TRYST_E_NOMEM. */
+/** Listen for rank 0. The address decides if it belongs to this machine. A host name that
+ *  means loopback here (Debian's 127.0.1.1) adds the chosen interface, which other
+ *  machines reach. An address of another machine (forwarded) needs `net`, TRYST_NET's
+ *  text. Never a wildcard. A port in use is tried again until `until_ns`
+ *  (CLOCK_MONOTONIC). TRYST_E_BOOTSTRAP, TRYST_E_CONFIG, TRYST_E_SYSTEM,
+ *  TRYST_E_NOMEM. */
 struct bootstrap_listeners {
     int fds[BOOTSTRAP_LISTENERS_MAX];
     size_t count;
@@ -67,19 +68,19 @@ tryst_status bootstrap_listen(const char *address, const char *net, uint64_t unt
                               struct err *err, struct bootstrap_listeners *listeners_p);
 void bootstrap_listeners_close(struct bootstrap_listeners *listeners);
 
-/* Listen for rank 0 where the ranks get the address later: at loopback, or at the
- * interface that TRYST_NET or the default route chooses; at a port of `ports` (none
- * given: any). `address_p` gets "host:port". TRYST_E_BOOTSTRAP, TRYST_E_CONFIG,
- * TRYST_E_SYSTEM, TRYST_E_NOMEM. */
+/** Listen for rank 0 where the ranks get the address later: at loopback, or at the
+ *  interface that TRYST_NET or the default route chooses; at a port of `ports` (none
+ *  given: any). `address_p` gets "host:port". TRYST_E_BOOTSTRAP, TRYST_E_CONFIG,
+ *  TRYST_E_SYSTEM, TRYST_E_NOMEM. */
 tryst_status bootstrap_listen_here(bool loopback, const char *net,
                                    struct port_range ports, struct err *err, int *fd_p,
                                    char address_p[BOOTSTRAP_ADDRESS_MAX]);
 
-/* True if `fd` is a listening TCP socket with the port of `address`; it is then made
- * non-blocking and close-on-exec. */
+/** True if `fd` is a listening TCP socket with the port of `address`; it is then made
+ *  non-blocking and close-on-exec. */
 bool bootstrap_listener_adopt(int fd, const char *address);
 
-/* Write the address of the other end, as "10.0.0.7:4711"; return `text`. */
+/** Write the address of the other end, as "10.0.0.7:4711"; return `text`. */
 char *bootstrap_peer_text(const struct sockaddr_storage *peer,
                           char text[BOOTSTRAP_PEER_TEXT_BYTES]);
 

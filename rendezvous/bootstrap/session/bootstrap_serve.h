@@ -5,24 +5,24 @@
 
 #include "bootstrap_server.h"
 
-/* Read a request's header, in state CONN_HEADER or CONN_WAITING. */
+/** Read a request's header, in state CONN_HEADER or CONN_WAITING. */
 void serve_header(struct server *server, struct conn *conn);
-/* Serve a request after its payload has come. */
+/** Serve a request after its payload has come. */
 void serve_payload(struct server *server, struct conn *conn);
-/* Fail the session if a member's connection has ended before the member left. */
+/** Fail the session if a member's connection has ended before the member left. */
 void serve_ended(struct server *server, struct conn *conn);
-/* Fail the session because a waiting member's deadline has passed. */
+/** Fail the session because a waiting member's deadline has passed. */
 void serve_overdue(struct server *server, const struct conn *conn);
-/* Fail the session for all ranks, unless it has failed before. */
+/** Fail the session for all ranks, unless it has failed before. */
 void serve_fail(struct server *server, tryst_status status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-/* Send the failure to a member, if there is one and the connection can take it now. */
+/** Send the failure to a member, if there is one and the connection can take it now. */
 void serve_failure_send(struct server *server, struct conn *conn);
 
-/* Free all names and values. */
+/** Free all names and values. */
 void serve_store_wipe(struct store *store);
 
-/* "rank 2 (pid 71 on node3, 10.0.0.3:4711)". */
+/** "rank 2 (pid 71 on node3, 10.0.0.3:4711)". */
 #define MEMBER_TEXT_BYTES 192
 char *member_text(const struct server *server, int rank, char text[MEMBER_TEXT_BYTES]);
 

@@ -37,70 +37,70 @@
 #include "bootstrap_wire.h"
 #include "core/memory/list.h"
 
-/* Unproved connections beyond one per rank. */
+/** Unproved connections beyond one per rank. */
 #define SERVER_UNPROVED_EXTRA 64
-/* Time from accept to proof. A peer on the other side of the earth needs half a
- * second. */
+/** Time from accept to proof. A peer on the other side of the earth needs half a
+ *  second. */
 #define SERVER_HANDSHAKE_NS (5 * NS_PER_S)
-/* Time for which rank 0 stays after a failure, to report it to connected and late
- * ranks. */
+/** Time for which rank 0 stays after a failure, to report it to connected and late
+ *  ranks. */
 #define SERVER_LINGER_NS (1 * NS_PER_S)
 
 enum conn_state {
     CONN_FREE,
-    CONN_HELLO,   /* bytes of HELLO are coming */
-    CONN_PROOF,   /* CHALLENGE was sent, bytes of PROOF are coming */
-    CONN_HEADER,  /* a member; a request's header is coming */
-    CONN_PAYLOAD, /* the request's payload is coming */
-    CONN_WAITING, /* the request waits for other ranks; only BYE or ABORT may come */
-    CONN_WRITING, /* bytes to send wait for room in the socket */
-    CONN_LINGER   /* all was sent; input is discarded until the peer closes */
+    CONN_HELLO,   /**< bytes of HELLO are coming */
+    CONN_PROOF,   /**< CHALLENGE was sent, bytes of PROOF are coming */
+    CONN_HEADER,  /**< a member; a request's header is coming */
+    CONN_PAYLOAD, /**< the request's payload is coming */
+    CONN_WAITING, /**< the request waits for other ranks; only BYE or ABORT may come */
+    CONN_WRITING, /**< bytes to send wait for room in the socket */
+    CONN_LINGER   /**< all was sent; input is discarded until the peer closes */
 };
 
 struct conn {
     enum conn_state state, after;
     int fd;
-    bool proved, failed_sent; /* FAILED has been sent (or is not needed) */
-    int rank;                 /* a member's rank, else -1 */
+    bool proved, failed_sent; /**< FAILED has been sent (or is not needed) */
+    int rank;                 /**< a member's rank, else -1 */
     uint64_t since_ns, wait_end_ns;
     struct sockaddr_storage peer;
     uint8_t client_nonce[BOOTSTRAP_NONCE_BYTES], server_nonce[BOOTSTRAP_NONCE_BYTES];
-    /* input: a fixed-size message, or a payload */
+    /** Input: a fixed-size message, or a payload. */
     uint8_t in[sizeof(struct bootstrap_wire_proof)];
     size_t in_bytes;
     struct bootstrap_wire_frame request;
     uint8_t *payload;
     size_t payload_bytes;
-    uint8_t *scratch; /* owns the payload of PUT, GET, ABORT */
+    uint8_t *scratch; /**< owns the payload of PUT, GET, ABORT */
     char name[BOOTSTRAP_WIRE_KEY_BYTES];
-    /* output: a head, copied here, then bytes that another object owns */
+    /** Output: a head, copied here, then bytes that another object owns. */
     uint8_t head[sizeof(struct bootstrap_wire_greeting)];
     size_t head_bytes, body_bytes, sent_bytes;
     const uint8_t *body;
 };
 
-/* State of a rank. */
+/** State of a rank. */
 struct member {
     bool joined, left;
-    bool gave; /* the rank's part of the present all-gather has come */
+    bool gave; /**< the rank's part of the present all-gather has come */
     uint32_t pid;
     char host[BOOTSTRAP_HOST_BYTES];
     struct sockaddr_storage peer;
 };
 
-/* Two all-gathers: one that is being collected, and one that is being sent. Two buffers
- * are enough, since a rank requests the next only after it has received the last. */
+/** Two all-gathers: one that is being collected, and one that is being sent. Two buffers
+ *  are enough, since a rank requests the next only after it has received the last. */
 struct gather {
     uint64_t sequence;
     int given_count;
-    size_t bytes;   /* per rank, once first_rank is set */
-    int first_rank; /* the rank of the part that set `bytes`; -1: none has begun */
+    size_t bytes;   /**< per rank, once first_rank is set */
+    int first_rank; /**< the rank of the part that set `bytes`; -1: none has begun */
     uint8_t *in, *out;
     size_t in_capacity, out_capacity;
 };
 
-/* Names and their values, each put once and kept, so that a reply may point at it. A list
- * is enough: it holds a few names per rank, during the bootstrap only. */
+/** Names and their values, each put once and kept, so that a reply may point at it. A
+ *  list is enough: it holds a few names per rank, during the bootstrap only. */
 struct store {
     struct list entries;
     size_t entries_count, bytes;
@@ -114,43 +114,43 @@ struct server {
     const struct clock *clock;
     char address[BOOTSTRAP_ADDRESS_MAX];
     struct bootstrap_listeners listeners;
-    uint64_t accept_pause_ns; /* no accept before this time: descriptors ran out */
-    /* errno of the last accept that failed for lack of resources; 0: none */
+    uint64_t accept_pause_ns; /**< no accept before this time: descriptors ran out */
+    /** Errno of the last accept that failed for lack of resources; 0: none. */
     int accept_error;
 
     struct conn *conns;
     size_t conns_count, unproved_max;
     struct pollfd *polls;
-    size_t *poll_conns; /* index of the slot behind each entry of `polls` */
+    size_t *poll_conns; /**< index of the slot behind each entry of `polls` */
 
     struct member *members;
     int joined_count, left_count;
     struct gather gather;
     struct store store;
 
-    struct err failure;    /* status TRYST_OK: none */
-    bool own_left;         /* rank 0 has sent BYE or ABORT */
-    uint64_t end_ns;       /* if own_left: the server ends at this time at the latest */
-    uint64_t silent_count; /* unproved connections dropped before they sent a proof */
+    struct err failure;    /**< status TRYST_OK: none */
+    bool own_left;         /**< rank 0 has sent BYE or ABORT */
+    uint64_t end_ns;       /**< if own_left: the server ends at this time at the latest */
+    uint64_t silent_count; /**< unproved connections dropped before they sent a proof */
     uint64_t refused_count;
-    char refused[128]; /* the last refused connection, and the reason */
+    char refused[128]; /**< the last refused connection, and the reason */
 
     pthread_t thread;
 };
 
-/* Start to serve `params->size` ranks. Takes the descriptors in `listeners` and `own_fd`
- * (rank 0's end of a socket pair), also on failure. The token belongs to the caller and
- * must outlive the server. TRYST_E_NOMEM, TRYST_E_SYSTEM. */
+/** Start to serve `params->size` ranks. Takes the descriptors in `listeners` and `own_fd`
+ *  (rank 0's end of a socket pair), also on failure. The token belongs to the caller and
+ *  must outlive the server. TRYST_E_NOMEM, TRYST_E_SYSTEM. */
 tryst_status server_start(const struct bootstrap_params *params,
                           const struct bootstrap_listeners *listeners, int own_fd,
                           struct err *err, struct server **server_p);
 
-/* Wait until the server ends: rank 0 has left, and all others
- * have left or had their time. */
+/** Wait until the server ends: rank 0 has left, and all others
+ *  have left or had their time. */
 void server_join(struct server *server);
 
-/* Run the server without a thread, for tests: server_progress polls all connections once
- * (with `wait`, until the first event); false: the server has ended. */
+/** Run the server without a thread, for tests: server_progress polls all connections once
+ *  (with `wait`, until the first event); false: the server has ended. */
 tryst_status server_open(const struct bootstrap_params *params,
                          const struct bootstrap_listeners *listeners, int own_fd,
                          struct err *err, struct server **server_p);
@@ -159,7 +159,7 @@ void server_close(struct server *server);
 
 /* ---- for the other files of the server --------------------------------------------- */
 
-/* Send `head` (copied) and `body` (must stay valid), then go to state `after`. */
+/** Send `head` (copied) and `body` (must stay valid), then go to state `after`. */
 void conn_write(struct server *server, struct conn *conn, const void *head,
                 size_t head_bytes, const void *body, size_t body_bytes,
                 enum conn_state after);

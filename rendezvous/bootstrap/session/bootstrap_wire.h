@@ -33,55 +33,57 @@
 #define BOOTSTRAP_MAC_BYTES    32 /* HMAC-SHA256 */
 #define BOOTSTRAP_HOST_BYTES   64
 
-/* HELLO, client to server, at once after connecting; and CHALLENGE, the server's reply,
- * whatever version HELLO names. */
+/** HELLO, client to server, at once after connecting; and CHALLENGE, the server's reply,
+ *  whatever version HELLO names. */
 struct bootstrap_wire_greeting {
-    uint64_t magic;    /* BOOTSTRAP_WIRE_MAGIC; else the server closes without a reply */
-    uint32_t version;  /* the sender's; the client gives up if the two differ */
-    uint32_t reserved; /* 0 */
-    /* random for this connection: prevents replay */
+    /** BOOTSTRAP_WIRE_MAGIC; else the server closes without a reply. */
+    uint64_t magic;
+    uint32_t version;  /**< the sender's; the client gives up if the two differ */
+    uint32_t reserved; /**< 0 */
+    /** Random for this connection: prevents replay. */
     uint8_t nonce[BOOTSTRAP_NONCE_BYTES];
 };
 _Static_assert(sizeof(struct bootstrap_wire_greeting) == 48, "wire");
 
-/* PROOF, client to server: the client's identity, and proof that it has the token. */
+/** PROOF, client to server: the client's identity, and proof that it has the token. */
 struct bootstrap_wire_proof {
-    uint32_t rank;                    /* 1 … size-1 */
-    uint32_t size;                    /* ranks of the job, by the client's parameters */
-    uint32_t pid;                     /* for messages only */
-    uint32_t reserved;                /* 0 */
-    char host[BOOTSTRAP_HOST_BYTES];  /* for messages only; terminated */
-    uint8_t mac[BOOTSTRAP_MAC_BYTES]; /* over the transcript, role client */
+    uint32_t rank;                    /**< 1 … size-1 */
+    uint32_t size;                    /**< ranks of the job, by the client's parameters */
+    uint32_t pid;                     /**< for messages only */
+    uint32_t reserved;                /**< 0 */
+    char host[BOOTSTRAP_HOST_BYTES];  /**< for messages only; terminated */
+    uint8_t mac[BOOTSTRAP_MAC_BYTES]; /**< over the transcript, role client */
 };
 _Static_assert(sizeof(struct bootstrap_wire_proof) == 112, "wire");
 
 enum bootstrap_verdict {
-    BOOTSTRAP_VERDICT_OK = 1,     /* a member now (or FAILED follows with the reason) */
-    BOOTSTRAP_VERDICT_DENIED = 2, /* the MAC is wrong; the server's own MAC is zero */
-    /* this rank's last session is still closing: try again */
+    BOOTSTRAP_VERDICT_OK = 1,     /**< a member now (or FAILED follows with the reason) */
+    BOOTSTRAP_VERDICT_DENIED = 2, /**< the MAC is wrong; the server's own MAC is zero */
+    /** This rank's last session is still closing: try again. */
     BOOTSTRAP_VERDICT_AGAIN = 3
 };
 
-/* VERDICT, server to client; then the connection carries frames, or closes. */
+/** VERDICT, server to client; then the connection carries frames, or closes. */
 struct bootstrap_wire_verdict {
-    uint32_t code;                    /* enum bootstrap_verdict */
-    uint32_t reserved;                /* 0 */
-    uint8_t mac[BOOTSTRAP_MAC_BYTES]; /* over the transcript, role server; 0 if denied */
+    uint32_t code;     /**< enum bootstrap_verdict */
+    uint32_t reserved; /**< 0 */
+    /** Over the transcript, role server; 0 if denied. */
+    uint8_t mac[BOOTSTRAP_MAC_BYTES];
 };
 _Static_assert(sizeof(struct bootstrap_wire_verdict) == 40, "wire");
 
 enum bootstrap_role { BOOTSTRAP_ROLE_CLIENT = 1, BOOTSTRAP_ROLE_SERVER = 2 };
 
-/* The input of both MACs, never sent. The role keeps a MAC from passing as the other
- * side's, the nonces keep it from being valid twice. */
+/** The input of both MACs, never sent. The role keeps a MAC from passing as the other
+ *  side's, the nonces keep it from being valid twice. */
 struct bootstrap_wire_transcript {
-    char label[16];   /* "tryst bootstrap" */
-    uint32_t version; /* BOOTSTRAP_WIRE_VERSION */
-    uint32_t role;    /* enum bootstrap_role */
-    uint32_t rank;    /* PROOF's, as are size, pid and host */
+    char label[16];   /**< "tryst bootstrap" */
+    uint32_t version; /**< BOOTSTRAP_WIRE_VERSION */
+    uint32_t role;    /**< enum bootstrap_role */
+    uint32_t rank;    /**< PROOF's, as are size, pid and host */
     uint32_t size;
     uint32_t pid;
-    uint32_t code; /* VERDICT's; 0 in the client's MAC */
+    uint32_t code; /**< VERDICT's; 0 in the client's MAC */
     char host[BOOTSTRAP_HOST_BYTES];
     uint8_t client_nonce[BOOTSTRAP_NONCE_BYTES];
     uint8_t server_nonce[BOOTSTRAP_NONCE_BYTES];
@@ -89,67 +91,68 @@ struct bootstrap_wire_transcript {
 _Static_assert(sizeof(struct bootstrap_wire_transcript) == 168, "no padding in a MAC");
 
 enum bootstrap_frame_type {
-    /* request: this rank's bytes for all-gather `sequence` */
+    /** Request: this rank's bytes for all-gather `sequence`. */
     BOOTSTRAP_FRAME_GATHER = 1,
-    /* request: name, padded with zeros to 64 bytes, and value */
+    /** Request: name, padded with zeros to 64 bytes, and value. */
     BOOTSTRAP_FRAME_PUT = 2,
-    BOOTSTRAP_FRAME_GET = 3,   /* request: name, padded with zeros to 64 bytes */
-    BOOTSTRAP_FRAME_BYE = 4,   /* request: leave; no reply */
-    BOOTSTRAP_FRAME_ABORT = 5, /* request: leave with `status` and a sentence; no reply */
-    BOOTSTRAP_FRAME_RESULT = 6, /* reply: all bytes, the value, or nothing */
-    BOOTSTRAP_FRAME_FAILED = 7  /* reply: the session failed; the sentence follows */
+    BOOTSTRAP_FRAME_GET = 3, /**< request: name, padded with zeros to 64 bytes */
+    BOOTSTRAP_FRAME_BYE = 4, /**< request: leave; no reply */
+    /** Request: leave with `status` and a sentence; no reply. */
+    BOOTSTRAP_FRAME_ABORT = 5,
+    BOOTSTRAP_FRAME_RESULT = 6, /**< reply: all bytes, the value, or nothing */
+    BOOTSTRAP_FRAME_FAILED = 7  /**< reply: the session failed; the sentence follows */
 };
 
-/* Header of every payload. */
+/** Header of every payload. */
 struct bootstrap_wire_frame {
-    uint32_t type;  /* enum bootstrap_frame_type */
-    int32_t status; /* RESULT, ABORT, FAILED: a tryst_status; else 0 */
-    /* GATHER: number of the all-gather, from 0; RESULT: the same; else 0 */
+    uint32_t type;  /**< enum bootstrap_frame_type */
+    int32_t status; /**< RESULT, ABORT, FAILED: a tryst_status; else 0 */
+    /** GATHER: number of the all-gather, from 0; RESULT: the same; else 0 */
     uint64_t sequence;
-    /* GATHER, GET: remaining time that the client waits; else 0 */
+    /** GATHER, GET: remaining time that the client waits; else 0 */
     uint64_t timeout_ns;
-    /* time that the client waits, from the beginning; for messages only */
+    /** Time that the client waits, from the beginning; for messages only. */
     uint64_t patience_ns;
-    uint64_t bytes; /* bytes of the payload */
+    uint64_t bytes; /**< bytes of the payload */
 };
 _Static_assert(sizeof(struct bootstrap_wire_frame) == 40, "wire");
 
 #define BOOTSTRAP_WIRE_KEY_BYTES (BOOTSTRAP_KEY_MAX + 1)
 #define BOOTSTRAP_WIRE_TEXT_MAX  (ERR_TEXT_BYTES - 1)
-/* Longest wait that a client may request: the most that TRYST_BOOTSTRAP_TIMEOUT
- * allows. */
+/** Longest wait that a client may request: the most that TRYST_BOOTSTRAP_TIMEOUT
+ *  allows. */
 #define BOOTSTRAP_WIRE_TIMEOUT_MAX_NS (24 * 3600 * NS_PER_S)
 
-/* Each rank's part of the first all-gather, whatever carries it. */
+/** Each rank's part of the first all-gather, whatever carries it. */
 struct bootstrap_wire_member {
-    uint64_t magic;   /* BOOTSTRAP_WIRE_MAGIC */
-    uint32_t version; /* BOOTSTRAP_WIRE_VERSION */
-    uint32_t rank;    /* must equal the place in the result */
-    uint32_t size;    /* must be equal on all ranks */
+    uint64_t magic;   /**< BOOTSTRAP_WIRE_MAGIC */
+    uint32_t version; /**< BOOTSTRAP_WIRE_VERSION */
+    uint32_t rank;    /**< must equal the place in the result */
+    uint32_t size;    /**< must be equal on all ranks */
     uint32_t reserved;
-    /* rank 0's counts; zero from the others */
+    /** Rank 0's counts; zero from the others. */
     uint8_t cookie[BOOTSTRAP_COOKIE_BYTES];
 };
 _Static_assert(sizeof(struct bootstrap_wire_member) == 40, "wire");
 
-/* Decoders: `data` holds exactly the struct's bytes, unchecked. False: refuse. */
+/** Decoders: `data` holds exactly the struct's bytes, unchecked. False: refuse. */
 bool bootstrap_greeting_decode(const void *data,
                                struct bootstrap_wire_greeting *greeting_p);
 bool bootstrap_proof_decode(const void *data, struct bootstrap_wire_proof *proof_p);
 bool bootstrap_verdict_decode(const void *data, struct bootstrap_wire_verdict *verdict_p);
 
-/* Decode a request to the server of `size` ranks: type, payload limit, timeout. */
+/** Decode a request to the server of `size` ranks: type, payload limit, timeout. */
 bool bootstrap_request_decode(const void *data, uint32_t size,
                               struct bootstrap_wire_frame *frame_p);
-/* Decode a reply to a client with room for `capacity` bytes of result. */
+/** Decode a reply to a client with room for `capacity` bytes of result. */
 bool bootstrap_reply_decode(const void *data, size_t capacity,
                             struct bootstrap_wire_frame *frame_p);
 
-/* Decode a name from its 64 padded bytes; false if empty, not terminated or
- * unprintable. */
+/** Decode a name from its 64 padded bytes; false if empty, not terminated or
+ *  unprintable. */
 bool bootstrap_name_decode(const void *data, char name_p[BOOTSTRAP_WIRE_KEY_BYTES]);
 
-/* Return the status if it is one that may end a session, else TRYST_E_PROTOCOL. */
+/** Return the status if it is one that may end a session, else TRYST_E_PROTOCOL. */
 tryst_status bootstrap_status_decode(int32_t status);
 
 #endif

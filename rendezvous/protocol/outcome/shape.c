@@ -14,8 +14,8 @@
 
 enum { SHAPE_TEXT_BYTES = 96, TEXT_BYTES = 384 };
 
-/** Describe a collective by the callback of the engine above; without one as "collective
- *  1 (op 2) of 4096 x f32, root 0". */
+/* Describe a collective by the callback of the engine above; without one as "collective
+ * 1 (op 2) of 4096 x f32, root 0". */
 static void flow_text(const struct rendezvous *rdv, const struct flow_shape *flow,
                       char text[SHAPE_TEXT_BYTES])
 {
@@ -28,8 +28,8 @@ static void flow_text(const struct rendezvous *rdv, const struct flow_shape *flo
                        tryst_dtype_name((tryst_dtype)flow->dtype), flow->root);
 }
 
-/** Describe a shape as "4096 x f32", or as bytes if they are not a whole number of
- *  elements. */
+/* Describe a shape as "4096 x f32", or as bytes if they are not a whole number of
+ * elements. */
 static void shape_text(const struct rendezvous *rdv, struct shape shape,
                        char text[SHAPE_TEXT_BYTES])
 {
@@ -44,8 +44,8 @@ static void shape_text(const struct rendezvous *rdv, struct shape shape,
                        shape.bytes, shape.dtype);
 }
 
-/** Set the text of a mismatch: two ranks call different collectives, or one collective
- *  with different parameters. */
+/* Set the text of a mismatch: two ranks call different collectives, or one collective
+ * with different parameters. */
 static void flow_mismatch_explain(tryst_op *op, const char *own, const char *theirs)
 {
     char text[TEXT_BYTES];

@@ -46,7 +46,7 @@ const char *wire_offer_check(const struct record_offer *offer)
     return offer->want || offer->key_bytes ? NULL : "OFFER: neither key nor want";
 }
 
-/** True if `rank` may be the origin of a failure; -1: unknown. */
+/* True if `rank` may be the origin of a failure; -1: unknown. */
 static bool origin_is_valid(int32_t rank, int size)
 {
     return rank >= -1 && rank < size; /* users index arrays by it */

@@ -28,7 +28,7 @@ typedef tryst_status (*job_fn)(struct job *job, struct bootstrap *bootstrap, int
 struct job_rank {
     struct job *job;
     struct bootstrap_params params;
-    bool absent; /* the rank is not started */
+    bool absent; /**< the rank is not started */
     tryst_status status;
     struct err err;
     uint8_t cookie[BOOTSTRAP_COOKIE_BYTES];
@@ -39,14 +39,14 @@ struct job {
     int size;
     char address[64];
     int listen_fd;
-    struct log log; /* rank 0's log, which counts the ranks that have joined */
+    struct log log; /**< rank 0's log, which counts the ranks that have joined */
     _Atomic int joined_count;
-    job_fn body; /* run by each rank between joining and leaving; may be NULL */
+    job_fn body; /**< run by each rank between joining and leaving; may be NULL */
     struct job_rank ranks[JOB_RANKS_MAX];
 };
 
-/* Reserve `port` among the processes of these tests until this process ends, by a name in
- * the abstract namespace. */
+/** Reserve `port` among the processes of these tests until this process ends, by a name
+ *  in the abstract namespace. */
 static inline bool port_reserve(unsigned port)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
@@ -62,8 +62,8 @@ static inline bool port_reserve(unsigned port)
     return false;
 }
 
-/* Choose a port below the usual range of the ports that the kernel assigns itself. A job
- * that listens on it, leaves and listens again most likely finds it free. */
+/** Choose a port below the usual range of the ports that the kernel assigns itself. A job
+ *  that listens on it, leaves and listens again most likely finds it free. */
 static inline in_port_t job_port(void)
 {
     static _Atomic unsigned turn;
@@ -75,7 +75,7 @@ static inline in_port_t job_port(void)
     return htons((in_port_t)port);
 }
 
-/* Listen on a free loopback port and write its address as text. */
+/** Listen on a free loopback port and write its address as text. */
 static inline int job_listen(int family, char address[64])
 {
     enum { TRIES = 100 };
@@ -111,7 +111,7 @@ static inline void job_note(void *arg, tryst_log_level level, const char *line)
         print_message("%s\n", line);
 }
 
-/* Wait until `count` ranks have joined. */
+/** Wait until `count` ranks have joined. */
 static inline void job_await(struct job *job, int count)
 {
     for (int i = 0; atomic_load(&job->joined_count) < count; i++) {
@@ -120,15 +120,15 @@ static inline void job_await(struct job *job, int count)
     }
 }
 
-/* Wait until `count` ranks have joined and every running thread sleeps. */
+/** Wait until `count` ranks have joined and every running thread sleeps. */
 static inline void job_settle(struct job *job, int count)
 {
     job_await(job, count);
     assert_true(threads_asleep());
 }
 
-/* Set parameters with which all `size` ranks succeed; a test changes them before
- * job_run. */
+/** Set parameters with which all `size` ranks succeed; a test changes them before
+ *  job_run. */
 static inline void job_init(struct job *job, int size, int family)
 {
     memset(job, 0, sizeof *job);
@@ -191,8 +191,8 @@ static inline void job_run(struct job *job)
     job_join(job);
 }
 
-/* Check that all started ranks ended with `status`, each with a sentence that contains
- * `text`. */
+/** Check that all started ranks ended with `status`, each with a sentence that contains
+ *  `text`. */
 static inline void job_expect(const struct job *job, tryst_status status,
                               const char *text)
 {

@@ -18,9 +18,9 @@
  *    FAKE_CUDA_DELAY_US  maximum of a random delay before each operation in a stream (0)
  *    FAKE_CUDA_WAITS     1: closing an import and unmapping wait for all streams too, as
  *                        cuMemFree and cuMemFreeHost always do here (0)
- *    FAKE_CUDA_LAZY      1: the first launch of a kernel waits until all streams are idle,
- *                        and all other calls wait for it (lazy loading, CUDA's default):
- *                        if a stream waits for the program, both hang (0)
+ *    FAKE_CUDA_LAZY      1: the first launch of a kernel waits until all streams are
+ *                        idle, and all other calls wait for it (lazy loading, CUDA's
+ *                        default): if a stream waits for the program, both hang (0)
  *    FAKE_CUDA_FAVOUR    urgent, idle: while a stream of higher (lower) priority can
  *                        proceed, the others wait
  *    FAKE_CUDA_FAIL      cuMemAlloc:2,cuMemcpyAsync:5:700: the second call of the one
@@ -44,11 +44,11 @@ enum { FAKE_CUDA_EXIT = 86 };
 /** Objects that exist now. */
 struct fake_cuda_counts {
     int allocations, pinned, streams, events;
-    int imports;  /* legacy handles that are open */
-    int handles;  /* created by cuMemCreate or imported, and not released */
-    int reserved; /* reserved address ranges */
-    int mapped;   /* address ranges with memory mapped */
-    int pushed;   /* contexts pushed and not popped, over all threads */
+    int imports;  /**< legacy handles that are open */
+    int handles;  /**< created by cuMemCreate or imported, and not released */
+    int reserved; /**< reserved address ranges */
+    int mapped;   /**< address ranges with memory mapped */
+    int pushed;   /**< contexts pushed and not popped, over all threads */
 };
 
 void fake_cuda_counts(struct fake_cuda_counts *counts_p);

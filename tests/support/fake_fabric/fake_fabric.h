@@ -26,7 +26,7 @@
 /** Messages from and to device memory so far, in this process. */
 struct fake_fabric_counts {
     unsigned sends, recvs;
-    unsigned registrations; /* of device memory */
+    unsigned registrations; /**< of device memory */
     unsigned refusals;
     unsigned agains;
 };

@@ -6,13 +6,13 @@
 
 #include "traffic.h"
 
-/* frames.c */
+/** frames.c */
 void body_frames_order(struct conf_ctx *ctx);
 void body_frames_full(struct conf_ctx *ctx);
 void body_peers(struct conf_ctx *ctx);
 void body_loopback(struct conf_ctx *ctx);
 
-/* bulk.c */
+/** bulk.c */
 void body_bulk_sizes(struct conf_ctx *ctx);
 void body_bulk_many(struct conf_ctx *ctx);
 void body_bulk_mismatch(struct conf_ctx *ctx);
@@ -21,10 +21,10 @@ void body_bulk_unexpected(struct conf_ctx *ctx);
 void body_control_ahead(struct conf_ctx *ctx);
 void body_bulk_huge(struct conf_ctx *ctx);
 
-/* device.c */
+/** device.c */
 void body_device_raw(struct conf_ctx *ctx);
 
-/* closing.c */
+/** closing.c */
 void body_close_busy(struct conf_ctx *ctx);
 void body_close_opening(struct conf_ctx *ctx);
 void body_connect_hostile(struct conf_ctx *ctx);
@@ -34,7 +34,7 @@ void body_killed_others(struct conf_ctx *ctx);
 void body_stopped(struct conf_ctx *ctx);
 void body_cycles(struct conf_ctx *ctx);
 
-/* sleeping.c */
+/** sleeping.c */
 void body_sleep(struct conf_ctx *ctx);
 
 #endif

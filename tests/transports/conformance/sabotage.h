@@ -8,8 +8,8 @@
 
 #include "transports/transport.h"
 
-/* Return a copy of `ops` with the fault; `ops` itself if `fault` is NULL. One fault per
- * process. */
+/** Return a copy of `ops` with the fault; `ops` itself if `fault` is NULL. One fault per
+ *  process. */
 const struct transport_ops *sabotage_ops(const struct transport_ops *ops,
                                          const char *fault);
 

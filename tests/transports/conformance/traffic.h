@@ -15,61 +15,61 @@
 enum { TRAFFIC_BORDER = 64, TRAFFIC_UNTOUCHED = 0xa5 };
 
 struct traffic {
-    struct bulk bulk; /* overwritten in `done`, as if freed */
+    struct bulk bulk; /**< overwritten in `done`, as if freed */
     struct conf_peer *peer;
     struct place place;
-    uint8_t *data; /* the view of the bulk's buffer, behind a border */
+    uint8_t *data; /**< the view of the bulk's buffer, behind a border */
     size_t bytes;
     uint64_t tag;
     bool is_send;
-    bool raw;    /* straight to the transport, whatever the memory */
-    bool staged; /* a receive through a slot */
-    int done;    /* calls of `done` */
+    bool raw;    /**< straight to the transport, whatever the memory */
+    bool staged; /**< a receive through a slot */
+    int done;    /**< calls of `done` */
     tryst_status status;
     size_t got;
 };
 
-/* Make a buffer of `bytes` that begins `offset` bytes behind an 8-byte boundary (offset <
- * 8). A receive's buffer is filled with TRAFFIC_UNTOUCHED, a send's with `pattern`. */
+/** Make a buffer of `bytes` that begins `offset` bytes behind an 8-byte boundary (offset
+ *  < 8). A receive's buffer is filled with TRAFFIC_UNTOUCHED, a send's with `pattern`. */
 void traffic_recv_make(struct traffic *traffic, struct conf_peer *peer, uint64_t tag,
                        size_t bytes, unsigned offset);
 void traffic_send_make(struct traffic *traffic, struct conf_peer *peer, uint64_t tag,
                        size_t bytes, unsigned offset, uint64_t pattern);
-/* Make the same from host memory, whatever memory the subject has. */
+/** Make the same from host memory, whatever memory the subject has. */
 void traffic_host_send_make(struct traffic *traffic, struct conf_peer *peer, uint64_t tag,
                             size_t bytes, unsigned offset, uint64_t pattern);
 void traffic_free(struct traffic *traffic);
 
-/* Start the transfer; the second form steps while the transport returns AGAIN. */
+/** Start the transfer; the second form steps while the transport returns AGAIN. */
 tryst_status traffic_try(struct traffic *traffic);
 void traffic_start(struct traffic *traffic);
-/* Withdraw a receive. */
+/** Withdraw a receive. */
 void traffic_cancel(struct traffic *traffic);
 
-/* Check that the transfer completed with TRYST_OK and exactly the bytes of `pattern`,
- * border unchanged. */
+/** Check that the transfer completed with TRYST_OK and exactly the bytes of `pattern`,
+ *  border unchanged. */
 void traffic_check(struct traffic *traffic, uint64_t pattern);
-/* Check either outcome: TRYST_OK implies the right bytes; the border is unchanged in any
- * case. */
+/** Check either outcome: TRYST_OK implies the right bytes; the border is unchanged in any
+ *  case. */
 void traffic_check_either(struct traffic *traffic, uint64_t pattern);
-/* Check that no byte was written. */
+/** Check that no byte was written. */
 void traffic_check_untouched(struct traffic *traffic);
 
-/* Fill the buffer of a completed transfer with `pattern`, as a new owner would;
- * traffic_check_recycled checks that the pattern is still there. */
+/** Fill the buffer of a completed transfer with `pattern`, as a new owner would;
+ *  traffic_check_recycled checks that the pattern is still there. */
 void traffic_recycle(struct traffic *traffic, uint64_t pattern);
 void traffic_check_recycled(struct traffic *traffic, uint64_t pattern);
 
-/* Fill `data` with the pattern. */
+/** Fill `data` with the pattern. */
 void pattern_fill(void *data, size_t bytes, uint64_t pattern);
-/* Return the offset of the first wrong byte, or `bytes`. */
+/** Return the offset of the first wrong byte, or `bytes`. */
 size_t pattern_differs(const void *data, size_t bytes, uint64_t pattern);
 
-/* Signals in the shared mapping: words count up. */
+/** Signals in the shared mapping: words count up. */
 void signal_add(struct conf_ctx *ctx, unsigned word, uint64_t by);
 void signal_wait(struct conf_ctx *ctx, unsigned word, uint64_t at_least);
 
-/* Draw a size, log-uniform in 1 … most. */
+/** Draw a size, log-uniform in 1 … most. */
 size_t size_log_uniform(struct random *random, size_t most);
 
 #endif

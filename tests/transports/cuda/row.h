@@ -44,7 +44,7 @@ static inline const struct memory_ops *row_get(void)
     return row;
 }
 
-/* Wait until an event has passed. */
+/** Wait until an event has passed. */
 static inline tryst_status row_wait(const struct memory_ops *row, int32_t device,
                                     void *event)
 {

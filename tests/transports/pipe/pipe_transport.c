@@ -31,7 +31,7 @@ struct head {
     uint64_t tag, bytes;
 };
 
-/** In bulk->scratch while the transport owns the bulk. */
+/* In bulk->scratch while the transport owns the bulk. */
 struct slot {
     struct bulk *next;
     struct head head;
@@ -39,7 +39,7 @@ struct slot {
     tryst_status status;
 };
 
-/** The input from one pipe of the peer. */
+/* The input from one pipe of the peer. */
 struct inlet {
     struct poller_source source; /* fd -1: not received yet, or at end of file */
     struct head head;
@@ -91,7 +91,7 @@ static void append(struct bulk **list, struct bulk *bulk)
     *list = bulk;
 }
 
-/** Remove `bulk`, or (NULL) the bulk with this tag, from `list`; NULL: not found. */
+/* Remove `bulk`, or (NULL) the bulk with this tag, from `list`; NULL: not found. */
 static struct bulk *take(struct bulk **list, const struct bulk *bulk, uint64_t tag)
 {
     while (*list && (bulk ? *list != bulk : (*list)->tag != tag))
@@ -110,7 +110,7 @@ static void finish(struct pipe_ep *ep, struct bulk *bulk, tryst_status status)
     append(&ep->finished, bulk);
 }
 
-/** Stop reading pipe `which`. */
+/* Stop reading pipe `which`. */
 static void in_close(struct pipe_ep *ep, int which)
 {
     struct pipe_rail *rail = rail_of(ep->base.rail);
@@ -122,7 +122,7 @@ static void in_close(struct pipe_ep *ep, int which)
     source->fd = -1;
 }
 
-/** Shut the endpoint down: all bulk ends, all descriptors are closed. */
+/* Shut the endpoint down: all bulk ends, all descriptors are closed. */
 static void shut(struct pipe_ep *ep, int state, tryst_status status)
 {
     ep->state = state;
@@ -149,7 +149,7 @@ static void readable(struct poller_source *source, uint32_t events)
     (void)events;
 }
 
-/** Open the peer's pipe with private flags; the caller keeps `fd`. */
+/* Open the peer's pipe with private flags; the caller keeps `fd`. */
 static bool in_open(struct pipe_ep *ep, uint64_t which, int fd)
 {
     struct pipe_rail *rail = rail_of(ep->base.rail);
@@ -235,7 +235,7 @@ static void ep_close(struct endpoint *base)
 
 /* ---- output ------------------------------------------------------------------------ */
 
-/** Write the queue of pipe `which`, as far as there is room. */
+/* Write the queue of pipe `which`, as far as there is room. */
 static int out_flush(struct pipe_ep *ep, int which)
 {
     struct bulk *bulk;
@@ -307,7 +307,7 @@ static void bulk_cancel(struct endpoint *base, struct bulk *bulk)
 
 /* ---- input ------------------------------------------------------------------------- */
 
-/** After a head, choose the destination of its body. */
+/* After a head, choose the destination of its body. */
 static void in_begin(struct pipe_ep *ep, int which)
 {
     struct inlet *in = &ep->in[which];
