@@ -342,6 +342,33 @@ static void changed_plans_fail(void **state)
     }
 }
 
+/* Prices that sum to 1, one below 0 and one above 1: a bound at such prices is forged. */
+static void prices_out_of_range(void **state)
+{
+    struct graph *graph = graph_new(3, 1);
+    struct err err = ERR_INIT;
+    for (uint32_t i = 0; i < 3; i++)
+        wire_new(graph, i, 3, 1e8);
+    assert_int_equal(graph_seal(graph, NULL), TRYST_OK);
+    char *text = plan_json(graph, PLAN_ALLREDUCE, 0);
+    json_t *root = json_loads(text, 0, NULL);
+    json_t *links = json_object_get(root, "links"), *link;
+    size_t i;
+    json_array_foreach(links, i, link) json_object_set_new(link, "price",
+                                                           json_real(i == 0   ? -0.5
+                                                                     : i == 1 ? 1.5
+                                                                              : 0));
+    assert_int_equal(json_verify(graph, root, &err), TRYST_E_INVALID);
+    assert_non_null(strstr(err.text, "not a valid price: -0.5 (0 to 1)"));
+    json_object_set_new(json_array_get(links, 0), "price", json_real(1.5));
+    json_object_set_new(json_array_get(links, 1), "price", json_real(-0.5));
+    assert_int_equal(json_verify(graph, root, &err), TRYST_E_INVALID);
+    assert_non_null(strstr(err.text, "not a valid price: 1.5 (0 to 1)"));
+    json_decref(root);
+    mem_free(text);
+    graph_close(graph);
+}
+
 /* Members that are missing or have another type. */
 static void parts_missing(void **state)
 {
@@ -387,7 +414,7 @@ int main(void)
         cmocka_unit_test(cheapest_tree),        cmocka_unit_test(rings_of_small_groups),
         cmocka_unit_test(gap_without_rounding), cmocka_unit_test(rings_by_hand),
         cmocka_unit_test(ring_of_two_racks),    cmocka_unit_test(parts_missing),
-        cmocka_unit_test(changed_plans_fail),
+        cmocka_unit_test(changed_plans_fail),   cmocka_unit_test(prices_out_of_range),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
