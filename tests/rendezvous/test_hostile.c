@@ -5,21 +5,12 @@
  *
  * TRYST_TEST_SEED replays; TRYST_TEST_FRAMES sets how many random frames are tried. */
 #include "core/text/text.h"
+#include "hostile_frame.h"
 #include "rendezvous/protocol/want.h"
-#include "world.h"
 
 static struct world world;
 static uint8_t buffer[1 << 16];
 static char key[TRYST_KEY_MAX + 1];
-
-struct frame {
-    size_t bytes;
-    unsigned records;
-    uint32_t acks;      /* DATA that the header acknowledges beyond the current base */
-    uint64_t acks_mask; /* the header's mask for the DATA after those */
-    uint8_t flags;
-    _Alignas(8) uint8_t data[FRAME_BYTES_MAX];
-};
 
 /* Open a world in which rank 0 is under test and rank 1 is the enemy, with an idle
  * engine. */
@@ -42,109 +33,9 @@ static struct peer *enemy(void)
 
 /* ---- building ---------------------------------------------------------------------- */
 
-static void frame_begin(struct frame *frame)
-{
-    memset(frame, 0, sizeof *frame);
-    frame->bytes = sizeof(struct frame_header);
-}
-
-static void frame_end(struct frame *frame)
-{
-    struct frame_header header = {.cookie = world.sides[0].rdv->cookie,
-                                  .frames_read = enemy()->out.frames_acked,
-                                  .wants_taken = enemy()->out.wants_acked,
-                                  .done_base =
-                                      (uint32_t)enemy()->out.stream.acked + frame->acks,
-                                  .done_mask = frame->acks_mask,
-                                  .flags = frame->flags,
-                                  .records = (uint16_t)frame->records};
-    memcpy(frame->data, &header, sizeof header);
-}
-
-static void frame_add(struct frame *frame, const void *record, size_t bytes,
-                      const char *name, size_t payload)
-{
-    size_t name_bytes = name ? strlen(name) : 0;
-    size_t whole = bytes + ((name_bytes + 7) & ~(size_t)7) + ((payload + 7) & ~(size_t)7);
-    assert_true(frame->bytes + whole <= sizeof frame->data);
-    memcpy(frame->data + frame->bytes, record, bytes);
-    if (name)
-        memcpy(frame->data + frame->bytes + bytes, name, name_bytes);
-    ((struct record_header *)(void *)(frame->data + frame->bytes))->bytes =
-        (uint16_t)whole;
-    frame->bytes += whole;
-    frame->records++;
-}
-
-static void add_want(struct frame *frame, uint64_t id, uint64_t step, uint64_t seq,
-                     uint64_t bytes, uint8_t flags)
-{
-    struct record_want want = {
-        .header = {RECORD_WANT, flags, 0, flags & RECORD_VOID ? TRYST_E_CANCELED : 0},
-        .id = id,
-        .step = step,
-        .seq = seq,
-        .bytes = bytes,
-        .slice_bytes = 4096,
-        .posted = bytes > 4096 ? 2 : 0,
-        .dtype = TRYST_DTYPE_U8,
-        .key_bytes = (uint16_t)strlen(key)};
-    frame_add(frame, &want, sizeof want, key, 0);
-}
-
-/* Add DATA; if `declares` is not NULL, it is the key that the record declares for
- * `name`. */
-static void add_data(struct frame *frame, uint32_t name, uint64_t step, uint64_t seq,
-                     uint32_t bytes, const char *declares, uint64_t hash)
-{
-    struct {
-        struct record_data data;
-        struct record_name name;
-    } record = {.data = {.header = {RECORD_DATA, 0, 0, 0},
-                         .seq = (uint32_t)seq,
-                         .step = (uint32_t)step,
-                         .name = name,
-                         .payload_bytes = (uint16_t)bytes,
-                         .dtype = TRYST_DTYPE_U8},
-                .name = {.key_hash = hash,
-                         .step_high = (uint32_t)(step >> 32),
-                         .seq_high = (uint32_t)(seq >> 32)}};
-    if (declares) {
-        record.data.header.flags = RECORD_NAMED;
-        record.name.key_bytes = (uint16_t)strlen(declares);
-    }
-    frame_add(frame, &record, declares ? sizeof record : sizeof record.data, declares,
-              bytes);
-}
-
-static void add_offer(struct frame *frame, uint64_t want, uint64_t step, uint64_t seq,
-                      uint64_t bytes, const char *name)
-{
-    struct record_offer offer = {.header = {RECORD_OFFER, 0, 0, 0},
-                                 .want = want,
-                                 .step = step,
-                                 .seq = seq,
-                                 .bytes = bytes,
-                                 .dtype = TRYST_DTYPE_U8,
-                                 .key_bytes = (uint16_t)(name ? strlen(name) : 0)};
-    frame_add(frame, &offer, sizeof offer, name, 0);
-}
-
-static void add_answer(struct frame *frame, uint8_t type, uint8_t flags, uint64_t id,
-                       tryst_status status, uint32_t upto, uint32_t posted)
-{
-    struct record_answer answer = {.header = {type, flags, 0, status},
-                                   .id = id,
-                                   .upto = upto,
-                                   .posted = posted,
-                                   .origin_rank = 1};
-    frame_add(frame, &answer, sizeof answer, NULL, 0);
-}
-
 static void inject(struct frame *frame)
 {
-    frame_end(frame);
-    world_inject(&world, 0, 1, frame->data, frame->bytes);
+    frame_inject(frame, &world, 0, 1);
 }
 
 /* ---- one fault each ---------------------------------------------------------------- */
@@ -157,7 +48,7 @@ struct fault {
 
 static void make_want(struct frame *frame)
 {
-    add_want(frame, 77, 1, 0, 10000, 0);
+    frame_add_want(frame, key, 77, 1, 0, 10000, 0);
 }
 
 static struct record_want *first_want(struct frame *frame)
@@ -169,13 +60,13 @@ static struct record_want *first_want(struct frame *frame)
 static void make_twice(struct frame *frame)
 {
     make_want(frame);
-    add_want(frame, 78, 1, 0, 10000, 0);
+    frame_add_want(frame, key, 78, 1, 0, 10000, 0);
 }
 
 static void make_same_id(struct frame *frame)
 {
     make_want(frame);
-    add_want(frame, 77, 1, 1, 10000, 0);
+    frame_add_want(frame, key, 77, 1, 1, 10000, 0);
 }
 
 static void make_no_id(struct frame *frame)
@@ -239,27 +130,27 @@ static void make_step_never(struct frame *frame)
 
 static void make_done_unknown(struct frame *frame)
 {
-    add_answer(frame, RECORD_DONE, RECORD_SEND, 4242, TRYST_OK, 1, 0);
+    frame_add_answer(frame, RECORD_DONE, RECORD_SEND, 4242, TRYST_OK, 1, 0);
 }
 
 static void make_done_want_unknown(struct frame *frame)
 {
-    add_answer(frame, RECORD_DONE, 0, 4242, TRYST_OK, 1, 1);
+    frame_add_answer(frame, RECORD_DONE, 0, 4242, TRYST_OK, 1, 1);
 }
 
 static void make_cancel_unknown(struct frame *frame)
 {
-    add_answer(frame, RECORD_CANCEL, 0, 0, TRYST_E_CANCELED, 0, 0);
+    frame_add_answer(frame, RECORD_CANCEL, 0, 0, TRYST_E_CANCELED, 0, 0);
 }
 
 static void make_cancel_ok(struct frame *frame)
 {
-    add_answer(frame, RECORD_CANCEL, 0, 5, TRYST_OK, 0, 0);
+    frame_add_answer(frame, RECORD_CANCEL, 0, 5, TRYST_OK, 0, 0);
 }
 
 static void make_canceled_ok(struct frame *frame)
 {
-    add_answer(frame, RECORD_CANCELED, 0, 5, TRYST_OK, 0, 0);
+    frame_add_answer(frame, RECORD_CANCELED, 0, 5, TRYST_OK, 0, 0);
 }
 
 static void make_canceled_by_nobody(struct frame *frame)
@@ -287,7 +178,7 @@ static void add_failed(struct frame *frame, uint64_t seq, tryst_status status,
     const struct record_failure failure = {origin_rank, origin_status, 0};
     size_t at = frame->bytes;
     strcpy(key, world_key(&world, 1, 0, "e"));
-    add_data(frame, 5, 1, seq, bytes, key, failed_hash);
+    frame_add_data(frame, 5, 1, seq, bytes, key, failed_hash);
     ((struct record_data *)(void *)(frame->data + at))->header.status = status;
     if (bytes)
         memcpy(frame->data + frame->bytes - wire_padded(bytes), &failure, bytes);
@@ -321,46 +212,46 @@ static void make_data_failed_well(struct frame *frame)
 
 static void make_kept_unknown(struct frame *frame)
 {
-    add_answer(frame, RECORD_KEPT, RECORD_SEND, 0, TRYST_OK, 0, 0);
+    frame_add_answer(frame, RECORD_KEPT, RECORD_SEND, 0, TRYST_OK, 0, 0);
 }
 
 static void make_kept_want(struct frame *frame)
 {
-    add_answer(frame, RECORD_KEPT, 0, 0, TRYST_OK, 0, 0);
+    frame_add_answer(frame, RECORD_KEPT, 0, 0, TRYST_OK, 0, 0);
 }
 
 static void make_data_nameless(struct frame *frame)
 {
-    add_data(frame, 5, 1, 0, 8, NULL, 0);
+    frame_add_data(frame, 5, 1, 0, 8, NULL, 0);
 }
 
 static void make_data_name_gone(struct frame *frame)
 {
     for (uint32_t i = 0; i < 2; i++)
-        add_data(frame, 1 + i * NAMES_MAX, 1, i, 8, key, 1);
-    add_data(frame, 1, 1, 2, 8, NULL, 0);
+        frame_add_data(frame, 1 + i * NAMES_MAX, 1, i, 8, key, 1);
+    frame_add_data(frame, 1, 1, 2, 8, NULL, 0);
 }
 
 static void make_data_empty_key(struct frame *frame)
 {
-    add_data(frame, 5, 1, 0, 8, "", 1);
+    frame_add_data(frame, 5, 1, 0, 8, "", 1);
 }
 
 static void make_data_no_hash(struct frame *frame)
 {
-    add_data(frame, 5, 1, 0, 8, key, 0);
+    frame_add_data(frame, 5, 1, 0, 8, key, 0);
 }
 
 static struct record_data *first_data(struct frame *frame)
 {
-    add_data(frame, 5, 1, 0, 8, NULL, 0);
+    frame_add_data(frame, 5, 1, 0, 8, NULL, 0);
     return (void *)(frame->data + sizeof(struct frame_header));
 }
 
 static void make_data_name_flags(struct frame *frame)
 {
     size_t at = frame->bytes;
-    add_data(frame, 5, 1, 0, 8, key, 1);
+    frame_add_data(frame, 5, 1, 0, 8, key, 1);
     struct record_name *name = (void *)(frame->data + at + sizeof(struct record_data));
     name->flags = NAME_SHAPE << 1;
 }
@@ -368,7 +259,7 @@ static void make_data_name_flags(struct frame *frame)
 static void make_data_no_shape(struct frame *frame)
 {
     size_t at = frame->bytes;
-    add_data(frame, 5, 1, 0, 8, key, 1);
+    frame_add_data(frame, 5, 1, 0, 8, key, 1);
     struct record_name *name = (void *)(frame->data + at + sizeof(struct record_data));
     name->flags = NAME_SHAPE;
 }
@@ -385,8 +276,8 @@ static void make_data_long(struct frame *frame)
 
 static void make_data_twice(struct frame *frame)
 {
-    add_data(frame, 5, 1, 0, 8, world_key(&world, 1, 0, "e"), 1);
-    add_data(frame, 5, 1, 0, 8, NULL, 0);
+    frame_add_data(frame, 5, 1, 0, 8, world_key(&world, 1, 0, "e"), 1);
+    frame_add_data(frame, 5, 1, 0, 8, NULL, 0);
 }
 
 static void make_acks_of_nothing(struct frame *frame)
@@ -401,6 +292,18 @@ static void make_mask_of_nothing(struct frame *frame)
     frame->acks_mask = 1;
 }
 
+static void make_frames_of_nothing(struct frame *frame)
+{
+    make_want(frame);
+    frame->frames = (uint32_t)enemy()->out.frames_sent - enemy()->out.frames_acked + 1;
+}
+
+static void make_wants_of_nothing(struct frame *frame)
+{
+    make_want(frame);
+    frame->wants = enemy()->out.wants_sent - enemy()->out.wants_acked + 1;
+}
+
 static void make_blocked(struct frame *frame)
 {
     make_want(frame);
@@ -409,7 +312,7 @@ static void make_blocked(struct frame *frame)
 
 static void make_offer_unknown(struct frame *frame)
 {
-    add_offer(frame, 4242, 1, 0, 1 << 20, NULL);
+    frame_add_offer(frame, 4242, 1, 0, 1 << 20, NULL);
 }
 
 /* Step 0 was passed over, step 1 is open, the last step is not. */
@@ -417,21 +320,21 @@ enum { FRAME_REQUESTS = 150 };
 static void make_requests(struct frame *frame)
 {
     for (int i = 0; i < FRAME_REQUESTS; i++)
-        add_answer(frame, RECORD_ASK, 0, 0, TRYST_OK, 0, 0);
-    add_answer(frame, RECORD_ASK, 0, 1, TRYST_OK, 0, 0);
-    add_answer(frame, RECORD_ASK, 0, UINT64_MAX, TRYST_OK, 0, 0);
+        frame_add_answer(frame, RECORD_ASK, 0, 0, TRYST_OK, 0, 0);
+    frame_add_answer(frame, RECORD_ASK, 0, 1, TRYST_OK, 0, 0);
+    frame_add_answer(frame, RECORD_ASK, 0, UINT64_MAX, TRYST_OK, 0, 0);
 }
 
 static void make_step_closed(struct frame *frame)
 {
     make_want(frame);
     for (uint64_t step = 0; step < 3; step++)
-        add_answer(frame, RECORD_CLOSED, RECORD_STEP, step, TRYST_E_CLOSED, 0, 0);
+        frame_add_answer(frame, RECORD_CLOSED, RECORD_STEP, step, TRYST_E_CLOSED, 0, 0);
 }
 
 static void make_type(struct frame *frame)
 {
-    add_answer(frame, 99, 0, 0, TRYST_OK, 0, 0);
+    frame_add_answer(frame, 99, 0, 0, TRYST_OK, 0, 0);
 }
 
 static void make_short(struct frame *frame)
@@ -499,6 +402,10 @@ static const struct fault faults[] = {
     {"one DATA twice", make_data_twice, "sent one tensor twice"},
     {"more is done than was sent", make_acks_of_nothing, "sent a malformed frame"},
     {"more is done behind that", make_mask_of_nothing, "sent a malformed frame"},
+    {"more frames are read than were sent", make_frames_of_nothing,
+     "sent a malformed frame"},
+    {"more WANTs are taken than were sent", make_wants_of_nothing,
+     "sent a malformed frame"},
     {"blocked", make_blocked, NULL},
     {"OFFER for no want", make_offer_unknown, NULL},
     {"questions about steps", make_requests, NULL},
@@ -509,28 +416,124 @@ static const struct fault faults[] = {
     {"bytes left out", make_ragged, "sent a malformed frame"},
 };
 
+/* Inject the frame of a row, and check that the enemy is given up for it, or not. */
+static void fault_check(const struct fault *fault)
+{
+    struct frame frame;
+    frame_begin(&frame);
+    fault->make(&frame);
+    inject(&frame);
+    world_settle(&world);
+    bool given_up = enemy()->life >= PEER_GIVING_UP;
+    if (given_up != (fault->reason != NULL))
+        fail_msg("%s: %s", fault->name, enemy()->liveness.gone_text);
+    if (!given_up)
+        return;
+    assert_int_equal(enemy()->liveness.gone_status, TRYST_E_PROTOCOL);
+    if (!strstr(enemy()->liveness.gone_text, fault->reason))
+        fail_msg("%s: %s", fault->name, enemy()->liveness.gone_text);
+}
+
 static void test_faults(void **state)
 {
     for (size_t i = 0; i < COUNT_OF(faults); i++) {
-        struct frame frame;
         begin(NULL);
         tryst_step *step = world_step(&world, 0, 1);
         strcpy(key, world_key(&world, 0, 1, "e"));
         world_settle(&world);
-        frame_begin(&frame);
-        faults[i].make(&frame);
-        inject(&frame);
-        world_settle(&world);
-        bool given_up = enemy()->life >= PEER_GIVING_UP;
-        if (given_up != (faults[i].reason != NULL))
-            fail_msg("%s: %s", faults[i].name, enemy()->liveness.gone_text);
-        if (given_up) {
-            assert_int_equal(enemy()->liveness.gone_status, TRYST_E_PROTOCOL);
-            if (!strstr(enemy()->liveness.gone_text, faults[i].reason))
-                fail_msg("%s: %s", faults[i].name, enemy()->liveness.gone_text);
-        }
+        fault_check(&faults[i]);
         assert_int_equal(tryst_step_close(step, NULL), TRYST_OK);
         end();
+    }
+}
+
+/* ---- one fault each, about operations that are under way --------------------------- */
+
+enum { SLICES = 3, SLICE = 4096, SEND_BYTES = SLICES * SLICE - 100 };
+
+/* Operations of rank 0 with the enemy: a send that is matched with the enemy's WANT and
+ * has sent the slices that are posted, all but the last. */
+static struct {
+    tryst_step *step;
+    tryst_op *send;
+} live;
+
+enum { WANT_OF_SEND = 900 };
+
+static void live_begin(void)
+{
+    struct frame frame;
+    begin(NULL);
+    live.step = world_step(&world, 0, 1);
+    strcpy(key, world_key(&world, 0, 1, "bulk"));
+    live.send = world_send(&world, 0, live.step, key, buffer, SEND_BYTES, NULL);
+    world_settle(&world);
+    frame_begin(&frame);
+    frame_add_want(&frame, key, WANT_OF_SEND, 1, 0, SEND_BYTES, 0)->key_hash =
+        live.send->key->hash;
+    inject(&frame);
+    world_settle(&world);
+    assert_int_equal(live.send->state, OP_MATCHED);
+    assert_int_equal(live.send->want->transfer.next, SLICES - 1);
+}
+
+static void live_end(void)
+{
+    assert_int_equal(tryst_step_close(live.step, NULL), TRYST_OK);
+    tryst_op_release(live.send);
+    end();
+}
+
+static void done_add(struct frame *frame, uint32_t upto, uint32_t posted)
+{
+    frame_add_answer(frame, RECORD_DONE, 0, WANT_OF_SEND, TRYST_OK, upto, posted);
+}
+
+static void make_done_plain(struct frame *frame)
+{
+    done_add(frame, 1, SLICES - 1);
+    done_add(frame, SLICES - 1, SLICES);
+}
+
+static void make_done_unsent(struct frame *frame)
+{
+    done_add(frame, SLICES, SLICES);
+}
+
+static void make_done_backwards(struct frame *frame)
+{
+    done_add(frame, 2, 2);
+    done_add(frame, 1, 2);
+}
+
+static void make_done_posted(struct frame *frame)
+{
+    done_add(frame, 1, SLICES + 1);
+}
+
+static void make_done_unposted(struct frame *frame)
+{
+    done_add(frame, 2, 1);
+}
+
+static const struct fault live_faults[] = {
+    {"DONE", make_done_plain, NULL},
+    {"DONE for a slice that was not sent", make_done_unsent,
+     "acknowledged slices that were not sent"},
+    {"DONE that takes a slice back", make_done_backwards,
+     "acknowledged slices that were not sent"},
+    {"DONE with more slices posted than there are", make_done_posted,
+     "acknowledged slices that were not sent"},
+    {"DONE with fewer slices posted than have come", make_done_unposted,
+     "acknowledged slices that were not sent"},
+};
+
+static void test_live_faults(void **state)
+{
+    for (size_t i = 0; i < COUNT_OF(live_faults); i++) {
+        live_begin();
+        fault_check(&live_faults[i]);
+        live_end();
     }
 }
 
@@ -564,7 +567,7 @@ static uint64_t want_answers(const tryst_op *op, uint64_t id, uint64_t seq)
     strcpy(key, op->key->string);
     uint64_t before = world.sides[0].rdv->counters.records_sent;
     frame_begin(&frame);
-    add_want(&frame, id, 1, seq, 100, 0);
+    frame_add_want(&frame, key, id, 1, seq, 100, 0);
     want->key_hash = op->key->hash;
     inject(&frame);
     world_settle(&world);
@@ -592,7 +595,8 @@ static void test_wants_after_close(void **state)
     assert_int_equal(want_answers(op, 1, 0), 0);
     assert_int_equal(want_answers(op, 2, 1), 1);
     frame_begin(&frame);
-    add_answer(&frame, RECORD_DONE, RECORD_SEND, op->sent.number, TRYST_E_NOMEM, 0, 0);
+    frame_add_answer(&frame, RECORD_DONE, RECORD_SEND, op->sent.number, TRYST_E_NOMEM, 0,
+                     0);
     inject(&frame);
     world_settle(&world);
     assert_int_equal(tryst_op_test(op), TRYST_E_NOMEM);
@@ -613,7 +617,7 @@ static void test_cookie(void **state)
     strcpy(key, world_key(&world, 0, 1, "e"));
     frame_begin(&frame);
     make_type(&frame);
-    frame_end(&frame);
+    frame_end(&frame, &world, 0, 1);
     frame.data[0] ^= 1;
     world_inject(&world, 0, 1, frame.data, frame.bytes);
     world_inject(&world, 0, 1, frame.data, 7);
@@ -639,7 +643,7 @@ static void test_status_lies(void **state)
         tryst_op *op = world_recv(&world, 0, step, key, buffer, 10000, NULL);
         world_settle(&world);
         frame_begin(&frame);
-        add_answer(&frame, types[i % 2], 0, op->id, lies[i / 2], 0, 0);
+        frame_add_answer(&frame, types[i % 2], 0, op->id, lies[i / 2], 0, 0);
         inject(&frame);
         world_settle(&world);
         world_done(op, TRYST_E_PROTOCOL);
@@ -873,9 +877,9 @@ static void flood_add(struct frame *frame, enum flood flood, uint64_t i)
                           flood == FLOOD_STEPS ? "e" : edge));
     uint64_t step = flood == FLOOD_STEPS ? 100 + i : flood == FLOOD_OPEN_KEYS ? 1 : 50;
     if (data)
-        add_data(frame, 1 + (uint32_t)i, step, 0, 8, key, 1);
+        frame_add_data(frame, 1 + (uint32_t)i, step, 0, 8, key, 1);
     else
-        add_want(frame, 1000 + i, step, 0, 10000, 0);
+        frame_add_want(frame, key, 1000 + i, step, 0, 10000, 0);
 }
 
 /* An enemy announces or sends without end. The memory that it occupies must stay bounded,
@@ -942,45 +946,49 @@ static void plausible(struct frame *frame, struct random *random, tryst_op *cons
         strcpy(name, op->key->string);
         switch (random_range(random, 12)) {
         case 0:
-            add_want(frame, 1 + random_range(random, 1 << 20), op->step_id, seq,
-                     op->bytes, (uint8_t)random_range(random, 8));
+            frame_add_want(frame, key, 1 + random_range(random, 1 << 20), op->step_id,
+                           seq, op->bytes, (uint8_t)random_range(random, 8));
             break;
         case 1:
-            add_data(frame, 1 + (uint32_t)random_range(random, 4), 1, seq, 64, name,
-                     op->key->hash);
+            frame_add_data(frame, 1 + (uint32_t)random_range(random, 4), 1, seq, 64, name,
+                           op->key->hash);
             break;
         case 2:
-            add_data(frame, 1 + (uint32_t)random_range(random, 4), 1, seq, 64, NULL, 0);
+            frame_add_data(frame, 1 + (uint32_t)random_range(random, 4), 1, seq, 64, NULL,
+                           0);
             break;
-        case 3: add_offer(frame, id, 1, seq, op->bytes, NULL); break;
-        case 4: add_offer(frame, 0, 1, seq, op->bytes, name); break;
+        case 3: frame_add_offer(frame, id, 1, seq, op->bytes, NULL); break;
+        case 4: frame_add_offer(frame, 0, 1, seq, op->bytes, name); break;
         case 5:
-            add_answer(frame, random_range(random, 2) ? RECORD_DONE : RECORD_KEPT,
-                       RECORD_SEND, upto, 0, 1, 0);
+            frame_add_answer(frame, random_range(random, 2) ? RECORD_DONE : RECORD_KEPT,
+                             RECORD_SEND, upto, 0, 1, 0);
             break;
         case 6: {
             struct list_node *want = list_first(&enemy()->in.wants_list);
             if (want)
                 id = container_of(want, struct want, peer_node)->id;
-            add_answer(frame, RECORD_DONE, 0, id, 0, upto, upto + 2);
-            add_answer(frame, RECORD_CANCEL, 0, id, TRYST_E_CANCELED, 0, 0);
+            frame_add_answer(frame, RECORD_DONE, 0, id, 0, upto, upto + 2);
+            frame_add_answer(frame, RECORD_CANCEL, 0, id, TRYST_E_CANCELED, 0, 0);
             break;
         }
         case 7:
-            add_answer(frame, RECORD_CANCELED, 0, id, TRYST_E_CANCELED, upto, 0);
+            frame_add_answer(frame, RECORD_CANCELED, 0, id, TRYST_E_CANCELED, upto, 0);
             break;
-        case 8: add_answer(frame, RECORD_DEFERRED, 0, id, 0, 0, 0); break;
-        case 9: add_answer(frame, RECORD_ASK, 0, upto, 0, 0, 0); break;
+        case 8: frame_add_answer(frame, RECORD_DEFERRED, 0, id, 0, 0, 0); break;
+        case 9: frame_add_answer(frame, RECORD_ASK, 0, upto, 0, 0, 0); break;
         case 10:
-            add_answer(frame, RECORD_CLOSED, RECORD_STEP, upto, TRYST_E_CLOSED, 0, 0);
+            frame_add_answer(frame, RECORD_CLOSED, RECORD_STEP, upto, TRYST_E_CLOSED, 0,
+                             0);
             break;
-        default: add_answer(frame, RECORD_CLOSED, 0, id, TRYST_E_CLOSED, 0, 0); break;
+        default:
+            frame_add_answer(frame, RECORD_CLOSED, 0, id, TRYST_E_CLOSED, 0, 0);
+            break;
         }
     }
     frame->acks = random_range(random, 4) == 0;
     frame->acks_mask = random_range(random, 4) == 0;
     frame->flags = random_range(random, 2) ? FRAME_BLOCKED : 0;
-    frame_end(frame);
+    frame_end(frame, &world, 0, 1);
 }
 
 static void mutate(struct frame *frame, struct random *random)
@@ -1053,15 +1061,11 @@ static void test_fuzz(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_cookie),
-        cmocka_unit_test(test_wants_after_close),
-        cmocka_unit_test(test_asks_flood),
-        cmocka_unit_test(test_status_lies),
-        cmocka_unit_test(test_origin_lies),
-        cmocka_unit_test(test_abort_by_nobody),
-        cmocka_unit_test(test_floods),
-        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_faults),      cmocka_unit_test(test_live_faults),
+        cmocka_unit_test(test_cookie),      cmocka_unit_test(test_wants_after_close),
+        cmocka_unit_test(test_asks_flood),  cmocka_unit_test(test_status_lies),
+        cmocka_unit_test(test_origin_lies), cmocka_unit_test(test_abort_by_nobody),
+        cmocka_unit_test(test_floods),      cmocka_unit_test(test_text),
         cmocka_unit_test(test_fuzz),
     };
     const char *only = getenv("TRYST_TEST_ONLY"); /* for use in a debugger */
