@@ -49,7 +49,8 @@ static bool spare_scope_put(struct scopes *scopes, struct scope *scope)
 static void scope_memory_free(struct scope *scope)
 {
     hash_table_close(&scope->entries);
-    mem_free(scope->askers);
+    mem_free(scope->askers.words);
+    mem_free(scope->awaited.words);
     mem_free(scope);
 }
 
@@ -59,6 +60,7 @@ static struct scope *scope_memory(struct scopes *scopes)
     struct scope *scope = spare_scope_get(scopes);
     if (scope) {
         memset((char *)scope + KEPT, 0, sizeof *scope - KEPT);
+        scope->askers.used = scope->awaited.used = false;
         return scope;
     }
     scope = mem_zalloc(sizeof *scope);
@@ -132,6 +134,37 @@ struct scope *scope_find(struct scopes *scopes, uint64_t id)
 {
     struct hash_node *node = hash_table_find(&scopes->index, hash_of_id(id));
     return node ? container_of(node, struct scope, by_id) : NULL;
+}
+
+/* ---- sets of ranks ----------------------------------------------------------------- */
+
+/* Empty the set, with room for `words` words. False: no memory. */
+static bool rank_set_clear(struct rank_set *set, size_t words)
+{
+    if (set->words_count < words) {
+        uint64_t *grown = mem_resize(set->words, words * sizeof *grown);
+        if (!grown)
+            return false;
+        set->words = grown;
+        set->words_count = words;
+    }
+    memset(set->words, 0, words * sizeof *set->words);
+    return true;
+}
+
+bool rank_set_add(struct rank_set *set, int rank, int size)
+{
+    if (!set->used)
+        set->used = rank_set_clear(set, (size_t)size / 64 + 1);
+    if (set->used)
+        set->words[rank / 64] |= 1ull << rank % 64;
+    return set->used;
+}
+
+void rank_set_remove(struct rank_set *set, int rank)
+{
+    if (set->used)
+        set->words[rank / 64] &= ~(1ull << rank % 64);
 }
 
 /* ---- states ------------------------------------------------------------------------ */

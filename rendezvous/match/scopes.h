@@ -23,13 +23,20 @@ enum scope_state { SCOPE_EARLY, SCOPE_OPEN, SCOPE_CLOSING };
  *  once. */
 enum { SCOPES_SPARE = 16 };
 
+/** A set of ranks, one bit each. Its memory is allocated at the first use. */
+struct rank_set {
+    uint64_t *words; /**< valid if `used`; NULL: not allocated */
+    size_t words_count;
+    bool used; /**< false: the set is empty */
+};
+
 struct scope {
     /** These fields are kept while the scope is spare: a step that repeats another
      *  allocates nothing. */
     struct hash_table entries; /**< by key (table.h) */
-    /** Bit per rank: the rank has sent ASK for this step; NULL: not allocated. */
-    uint64_t *askers;
-    size_t askers_words;
+    struct rank_set askers;    /**< ranks that have sent ASK for this step */
+    /** Ranks for which sends of this step have waited since they last answered CLOSED. */
+    struct rank_set awaited;
 
     struct list_node node;       /**< in scopes->all */
     struct list_node early_node; /**< in scopes->early */
@@ -43,9 +50,8 @@ struct scope {
     tryst_step *step;   /**< NULL while early, and again once closed */
     struct list ops;    /**< unfinished operations, oldest first */
     struct list warned; /**< unfinished operations that the log has warned about */
-    bool sends_wait;    /**< a send of this step has waited for its WANT */
+    bool all_awaited;   /**< there was no memory for `awaited`: all ranks count */
     tryst_op *close_op; /**< OP_STEP_CLOSE, while closing */
-    bool has_askers;    /**< `askers` is valid */
     /** Early: rank of the peer with this abort in its in.early_aborts; -1: none. */
     int32_t aborted_by;
     /** Why the step was aborted; status TRYST_OK: not aborted. */
@@ -94,6 +100,13 @@ struct scope *scope_find(struct scopes *scopes, uint64_t id);
 static inline bool scope_is_closed(const struct scopes *scopes, uint64_t id)
 {
     return id < scopes->end;
+}
+/** Add a rank of a group of `size` ranks to the set; false: no memory. */
+bool rank_set_add(struct rank_set *set, int rank, int size);
+void rank_set_remove(struct rank_set *set, int rank);
+static inline bool rank_set_has(const struct rank_set *set, int rank)
+{
+    return set->used && set->words[rank / 64] >> rank % 64 & 1;
 }
 /** Queue a closing scope, which may have ended, in scopes->reap, once. */
 void scope_reap_later(struct scope *scope);

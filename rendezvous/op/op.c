@@ -217,7 +217,8 @@ void op_end(tryst_op *op)
     list_remove(&op->queued.node);
     (void)urgent_remove(&op->pending_node);
     list_remove(&op->scope_node);
-    (void)urgent_remove(&op->deferred_node);
+    if (urgent_remove(&op->deferred_node) && op->kind == OP_SEND)
+        list_remove(&op->waiting_node);
     list_remove(&op->sent.late_node);
     if (op->id)
         hash_table_remove(&op->rdv->ids, &op->by_id);

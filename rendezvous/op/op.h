@@ -197,7 +197,10 @@ struct tryst_op {
     struct queue_node queued;
     /** In peer->out.pending, out.wants_waiting or in.unannounced. */
     struct urgent_node pending_node;
-    struct urgent_node slot_node; /**< in peer->in.slots_waiting */
+    union {
+        struct urgent_node slot_node;  /**< receive: in peer->in.slots_waiting */
+        struct list_node waiting_node; /**< send: in peer->out.waiting_sends */
+    };
     /** Receive: in peer->out.deferred_ops. Send: in out.posted_sends or
      *  out.blocked_sends. */
     struct urgent_node deferred_node;

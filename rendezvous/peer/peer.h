@@ -158,6 +158,8 @@ struct peer_out {
     struct urgent_queue posted_sends;
     /** Small sends in state POSTED: they lack eager credit or a WANT. */
     struct urgent_queue blocked_sends;
+    /** All sends in these two queues, and small flows that are not ready (closed.c). */
+    struct list waiting_sends;
     /** Failures of flows that wait for eager credit or a WANT, at most FAILURES_MAX. */
     uint32_t failures_count;
     bool blocked;      /**< blocked_sends are to be reported by BLOCKED in frames */

@@ -8,15 +8,16 @@
  *
  * Invariant: the answer leaves only when no WANT of the step is in flight to the asking
  * peer and none will come. A send for which no WANT came before the answer never gets
- * one.
+ * one. The answer counts only while a send of the step has waited for the peer since the
+ * peer's last one, and costs a walk over the sends to that peer alone.
  *
  * Failures of flows outlive the close of a step here: as DATA with a status, within eager
  * credit, or as a send in `blocked_sends` that leaves with its WANT or with credit, at
  * most FAILURES_MAX for each peer. Beyond that the newest failures are dropped: their
  * WANTs are answered CLOSED.
  */
+#include <assert.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "closed.h"
 #include "core/memory/alloc.h"
@@ -38,11 +39,27 @@ static bool request_is_due(const struct peer *peer)
            peer->rank != peer->rdv->group->roster.rank;
 }
 
-void producer_request_later(struct peer *peer, struct scope *scope)
+void producer_await(tryst_op *op)
 {
+    struct peer *peer = op->peer;
+    struct scope *scope = op->scope;
+    if (!rank_set_add(&scope->awaited, peer->rank, peer->rdv->group->roster.size))
+        scope->all_awaited = true;
+    if (!list_linked(&op->waiting_node))
+        list_push_back(&peer->out.waiting_sends, &op->waiting_node);
+}
+
+bool scope_awaits(const struct scope *scope, const struct peer *peer)
+{
+    return scope->all_awaited || rank_set_has(&scope->awaited, peer->rank);
+}
+
+void producer_request_later(tryst_op *op)
+{
+    struct peer *peer = op->peer;
     uint32_t count = peer->out.requests_new_count;
-    uint64_t step = scope->id;
-    scope->sends_wait = true;
+    uint64_t step = op->scope->id;
+    producer_await(op);
     if (count && peer->out.requests_new[(count - 1) % REQUESTS_NEW_MAX] == step)
         return;
     /* If there are too many steps, the oldest wait for a tick. */
@@ -72,25 +89,29 @@ void producer_request_all(struct peer *peer)
     peer_flush_later(peer);
 }
 
-/* Fail the sends of a step to the peer that wait for a WANT, or for credit. */
-static void sends_fail(struct list *ops, struct peer *peer, tryst_status status,
-                       int32_t rank)
+/* Fail a send that waits for a WANT, or for credit. */
+static void send_fail(tryst_op *op, struct cause cause)
 {
     char text[64];
-    snprintf(text, sizeof text, "rank %d has %s the step", rank,
-             status == TRYST_E_ABORTED ? "aborted" : "closed");
-    struct cause cause = {status, rank, status};
-    list_for_each_safe (ops, node, after) {
-        tryst_op *op = container_of(node, tryst_op, scope_node);
-        bool waits = urgent_queued(&op->deferred_node) || flow_is_held(op);
-        if (op->kind != OP_SEND || op->peer != peer || !waits)
-            continue;
-        if (op->state != OP_VOID) {
-            producer_fail(op, cause, text);
-            continue;
-        }
-        producer_failure_drop(op);
-        op_end(op);
+    snprintf(text, sizeof text, "rank %d has %s the step", cause.origin_rank,
+             cause.status == TRYST_E_ABORTED ? "aborted" : "closed");
+    if (op->state != OP_VOID) {
+        producer_fail(op, cause, text);
+        return;
+    }
+    producer_failure_drop(op);
+    op_end(op);
+}
+
+/* Fail the sends of the step to the peer that wait for a WANT, or for credit. */
+static void sends_fail(struct peer *peer, const struct scope *scope, struct cause cause)
+{
+    list_for_each_safe (&peer->out.waiting_sends, node, after) {
+        tryst_op *op = container_of(node, tryst_op, waiting_node);
+        peer->rdv->counters.closed_walked++;
+        assert(urgent_queued(&op->deferred_node) || flow_is_held(op));
+        if (op->scope == scope)
+            send_fail(op, cause);
     }
 }
 
@@ -100,10 +121,10 @@ void producer_step_closed(struct peer *peer, const struct record_answer *closed)
     tryst_status status = aborted ? TRYST_E_ABORTED : TRYST_E_CLOSED;
     int32_t rank = aborted ? closed->origin_rank : peer->rank;
     struct scope *scope = scope_find(&peer->rdv->scopes, closed->id);
-    if (!scope)
+    if (!scope || !scope_awaits(scope, peer))
         return;
-    sends_fail(&scope->ops, peer, status, rank);
-    sends_fail(&scope->warned, peer, status, rank);
+    rank_set_remove(&scope->awaited, peer->rank);
+    sends_fail(peer, scope, (struct cause){status, rank, status});
 }
 
 /* ---- the consumer ------------------------------------------------------------------ */
@@ -168,29 +189,6 @@ void consumer_requests_drop(struct peer *peer)
     peer->in.closed_count = peer->in.closed_capacity = 0;
 }
 
-/* Clear the bits of all ranks. False: no memory. */
-static bool askers_begin(struct scope *scope, size_t words)
-{
-    if (scope->askers_words < words) {
-        uint64_t *askers = mem_resize(scope->askers, words * sizeof *askers);
-        if (!askers)
-            return false;
-        scope->askers = askers;
-        scope->askers_words = words;
-    }
-    memset(scope->askers, 0, words * sizeof *scope->askers);
-    return true;
-}
-
-static void asker_note(struct scope *scope, const struct peer *peer)
-{
-    size_t words = (size_t)peer->rdv->group->roster.size / 64 + 1;
-    if (!scope->has_askers)
-        scope->has_askers = askers_begin(scope, words);
-    if (scope->has_askers) /* no memory: the peer sends ASK again at its next tick */
-        scope->askers[peer->rank / 64] |= 1ull << peer->rank % 64;
-}
-
 void consumer_request_answer(struct peer *peer, uint64_t step)
 {
     struct scope *scope = scope_find(&peer->rdv->scopes, step);
@@ -198,18 +196,17 @@ void consumer_request_answer(struct peer *peer, uint64_t step)
                       : scope_is_closed(&peer->rdv->scopes, step);
     if (over)
         (void)asker_answer(peer, step);
-    else if (scope)
-        asker_note(scope, peer);
+    else if (scope) /* no memory: the peer sends ASK again at its next tick */
+        (void)rank_set_add(&scope->askers, peer->rank, peer->rdv->group->roster.size);
 }
 
 void consumer_askers_answer(struct rendezvous *rdv, struct scope *scope)
 {
     const struct tryst_group *group = rdv->group;
-    for (int i = 0; scope->has_askers && i < group->roster.size; i++) {
+    for (int i = 0; scope->askers.used && i < group->roster.size; i++) {
         struct peer *peer = group->peers[i];
-        uint64_t bit = 1ull << i % 64;
-        if (peer && (scope->askers[i / 64] & bit) && scope_is_closed_to(scope, peer) &&
+        if (peer && rank_set_has(&scope->askers, i) && scope_is_closed_to(scope, peer) &&
             asker_answer(peer, scope->id))
-            scope->askers[i / 64] &= ~bit;
+            rank_set_remove(&scope->askers, i);
     }
 }

@@ -12,14 +12,20 @@
  *  a tick. */
 enum { REQUESTS_MAX = 1024 };
 
-/** Queue ASK for the step, in which a send waits for a WANT, for the next idle pass. */
-void producer_request_later(struct peer *peer, struct scope *scope);
+/** Note that the send waits: CLOSED from its peer, for its step, will fail it. */
+void producer_await(tryst_op *op);
+/** True if a send of the step has waited for the peer since the peer's last CLOSED. */
+bool scope_awaits(const struct scope *scope, const struct peer *peer);
+/** Note that the send waits for a WANT, and queue ASK for its step for the next idle
+ *  pass. */
+void producer_request_later(tryst_op *op);
 /** Send ASK for the newest steps that producer_request_later queued. */
 void producer_request_new(struct peer *peer);
 /** Queue ASK for all steps in which sends to the peer wait. */
 void producer_request_all(struct peer *peer);
 /** Fail the sends of a step for which no WANT came: the peer has closed the step (after
- *  an abort, if the status is TRYST_E_ABORTED). */
+ *  an abort, if the status is TRYST_E_ABORTED). Does nothing if no send of the step has
+ *  waited since the last such answer. */
 void producer_step_closed(struct peer *peer, const struct record_answer *closed);
 /** Answer an ASK for `step`, now or once the step is closed here. */
 void consumer_request_answer(struct peer *peer, uint64_t step);

@@ -167,6 +167,7 @@ void flow_ready(struct flow *flow, uint32_t ready)
     bool held = flow_is_held(op);
     flow->ready = ready;
     if (held) {
+        list_remove(&op->waiting_node);
         producer_submit(op);
     } else if (op->state == OP_MATCHED) {
         struct rendezvous *rdv = op->rdv;

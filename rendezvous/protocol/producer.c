@@ -65,7 +65,7 @@ static void send_post(tryst_op *op)
                 &op->deferred_node, &op->urgency);
     if (small)
         peer_idle_later(peer); /* the idle pass sends BLOCKED if the send still waits */
-    producer_request_later(peer, op->scope);
+    producer_request_later(op);
 }
 
 /* Send the shape to the receive that requested it, and wait for the WANT that
@@ -122,6 +122,7 @@ static void match_void(struct want *want, tryst_op *op)
 static void producer_match(struct want *want, tryst_op *op)
 {
     want_unpark(want);
+    list_remove(&op->waiting_node);
     if (urgent_remove(&op->deferred_node) && op->state == OP_VOID)
         op->peer->out.failures_count--;
     if (want->flags & RECORD_VOID) {
@@ -188,6 +189,7 @@ void producer_unblock_some(struct peer *peer)
         if (failed ? !failure_send(op) : !send_eager(op))
             return;
         urgent_remove(node);
+        list_remove(&op->waiting_node);
         peer->out.failures_count -= failed;
     }
 }
@@ -236,6 +238,7 @@ void producer_submit_held(tryst_op *op)
     peer_need(op->peer);
     op_state_set(op, OP_POSTED);
     queue_insert(&op->entry->sends, &op->queued);
+    producer_await(op);
     struct want *want = want_find(op->entry, op->queued.seq);
     if (want && !held_waits(op, want->flags, want_flow_shape(want)))
         producer_match(want, op);
@@ -585,6 +588,7 @@ static bool failure_is_sent(const tryst_op *op)
 void producer_failure_drop(tryst_op *op)
 {
     struct entry *entry = op->entry;
+    list_remove(&op->waiting_node);
     if (urgent_remove(&op->deferred_node))
         op->peer->out.failures_count--;
     if (op->queued.seq < entry->send_next)
@@ -603,7 +607,7 @@ static void flow_send_failure(tryst_op *op)
     peer->out.failures_count++;
     urgent_push(&peer->out.blocked_sends, &op->deferred_node, &op->urgency);
     peer_idle_later(peer); /* an idle pass sends BLOCKED */
-    producer_request_later(peer, op->scope);
+    producer_request_later(op);
 }
 
 /* Fail a posted send; VOID keeps its number. */
@@ -615,6 +619,7 @@ static void fail_posted(tryst_op *op, struct cause cause, const char *text)
     op_report(op, cause.status, cause.origin_rank, cause.origin_status, text);
     op_state_set(op, OP_VOID);
     urgent_remove(&op->deferred_node);
+    list_remove(&op->waiting_node);
     if (flow || device)
         send_void_match(op);
     if (flow)
@@ -655,6 +660,7 @@ void producer_fail(tryst_op *op, struct cause cause, const char *text)
 void producer_peer_gone(tryst_op *op)
 {
     struct want *want = op->want;
+    list_remove(&op->waiting_node);
     eager_return(op);
     if (op_device_is_held(op))
         op_device_unhold(op);

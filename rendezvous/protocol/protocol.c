@@ -51,17 +51,18 @@ static int32_t op_peer_rank(const tryst_op *op)
 static void op_raise(tryst_op *op, uint64_t rank)
 {
     enum { NODES = 3 };
-    struct urgent_node *const nodes[NODES] = {&op->pending_node, &op->slot_node,
-                                              &op->deferred_node};
+    struct urgent_node *const nodes[NODES] = {&op->pending_node, &op->deferred_node,
+                                              &op->slot_node};
+    const int nodes_count = op->kind == OP_RECV ? NODES : NODES - 1;
     bool queued[NODES];
     if (op->kind == OP_COLL) {
         op->rdv->above.raise(op->rdv->above.arg, op, rank);
         return;
     }
-    for (int i = 0; i < NODES; i++)
+    for (int i = 0; i < nodes_count; i++)
         queued[i] = urgent_remove(nodes[i]);
     op->urgency.rank = rank < op->urgency.rank ? rank : op->urgency.rank;
-    for (int i = 0; i < NODES; i++)
+    for (int i = 0; i < nodes_count; i++)
         if (queued[i])
             urgent_push(nodes[i]->queue, nodes[i], &op->urgency);
     if (op->want && op->state == OP_MATCHED)
@@ -88,6 +89,7 @@ void protocol_peer_open(struct peer *peer)
     urgent_init(&peer->in.slots_waiting);
     urgent_init(&peer->out.deferred_ops);
     urgent_init(&peer->out.posted_sends);
+    list_init(&peer->out.waiting_sends);
     list_init(&peer->out.want_answers);
     list_init(&peer->in.wants_list);
     list_init(&peer->in.unexpected);

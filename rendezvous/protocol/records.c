@@ -115,8 +115,8 @@ static bool pack_request(struct packer *packer, uint64_t step)
     return pack_answer(packer, RECORD_ASK, 0, &(struct record_answer){.id = step});
 }
 
-/* Pack ASK for the steps in which sends wait, or have waited: as many as fit, the others
- * in the next frame. */
+/* Pack ASK for the steps in which sends have waited for the peer since its last answer:
+ * as many as fit, the others in the next frame. */
 static void pack_requests(struct packer *packer)
 {
     struct peer *peer = packer->peer;
@@ -129,7 +129,7 @@ static void pack_requests(struct packer *packer)
     list_for_each_safe (&peer->rdv->scopes.all, node, after) {
         const struct scope *scope = container_of(node, struct scope, node);
         if (at++ < peer->out.request_from || scope->state == SCOPE_EARLY ||
-            !scope->sends_wait)
+            !scope_awaits(scope, peer))
             continue;
         if (!pack_request(packer, scope->id)) {
             peer->out.request_from = at - 1;
@@ -431,8 +431,10 @@ static void data_read(struct peer *peer, const struct record_data *data)
     eager_data(peer, data, name, wire_data_payload(data));
 }
 
-/* Handle an answer about a DATA, by its number. */
-static void data_answer_read(struct peer *peer, const struct record_answer *answer)
+/* Handle an answer about a DATA, by its number. Inlined, this function and the next cost
+ * each DATA registers. */
+__attribute__((noinline)) static void data_answer_read(struct peer *peer,
+                                                       const struct record_answer *answer)
 {
     switch (answer->header.type) {
     case RECORD_DONE: producer_data_done(peer, answer); break;
@@ -443,7 +445,8 @@ static void data_answer_read(struct peer *peer, const struct record_answer *answ
     }
 }
 
-static void answer_read(struct peer *peer, const struct record_answer *answer)
+__attribute__((noinline)) static void answer_read(struct peer *peer,
+                                                  const struct record_answer *answer)
 {
     if (answer->header.flags & RECORD_SEND) {
         data_answer_read(peer, answer);

@@ -298,7 +298,7 @@ static void test_scope_again(void **state)
     for (uint64_t id = 1; id <= STEPS; id++) {
         struct scope *scope = scope_make(id);
         assert_int_equal(scope->entries.count, 0);
-        assert_true(scope->state == SCOPE_EARLY && !scope->has_askers && !scope->step &&
+        assert_true(scope->state == SCOPE_EARLY && !scope->askers.used && !scope->step &&
                     scope->abort_status == TRYST_OK && !*scope->abort_text);
         for (int i = 0; i < KEYS; i++) {
             assert_null(
@@ -307,7 +307,8 @@ static void test_scope_again(void **state)
             assert_true(entry->send_next == 0 && entry->recv_next == 0);
             entry->send_next = entry->recv_next = 7;
         }
-        scope->has_askers = true;
+        scope->all_awaited = true;
+        assert_true(rank_set_add(&scope->askers, 70, 100));
         scope->step = (void *)&seen;
         scope->abort_status = TRYST_E_ABORTED;
         strcpy(scope->abort_text, "why");
