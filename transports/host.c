@@ -22,24 +22,25 @@
 #define TRYST_MODULE_ABI_ID "unknown"
 #endif
 
-static void host_log(const tryst_host *host, tryst_log_level level, const char *text)
+static void host_log(const struct tryst_host *host, tryst_log_level level,
+                     const char *text)
 {
     const struct log *log = host->log_arg;
     LOG_AT(log, level, "%s", text);
 }
 
-static uint64_t host_now_ns(const tryst_host *host)
+static uint64_t host_now_ns(const struct tryst_host *host)
 {
     const struct log *log = host->log_arg;
     return clock_now_ns(log ? log->clock : NULL);
 }
 
-static const char *host_config(const tryst_host *host, const char *name)
+static const char *host_config(const struct tryst_host *host, const char *name)
 {
     return config_get_string(host->config_arg, name);
 }
 
-static uint64_t host_config_number(const tryst_host *host, const char *name)
+static uint64_t host_config_number(const struct tryst_host *host, const char *name)
 {
     uint64_t value = 0;
     (void)config_get_number(host->config_arg, name, &value);
@@ -77,10 +78,10 @@ static tryst_status host_mem_handle(struct tryst_mem *mem, struct rail *rail,
     return TRYST_OK;
 }
 
-void module_host_init(tryst_host *host, const struct config *config,
+void module_host_init(struct tryst_host *host, const struct config *config,
                       const struct log *log)
 {
-    *host = (tryst_host){
+    *host = (struct tryst_host){
         .abi_version = TRYST_MODULE_ABI_VERSION,
         .abi_id = TRYST_MODULE_ABI_ID,
         .config_arg = config,

@@ -30,7 +30,7 @@ struct poller_source;
 
 /** The functions and data that the library offers. The first two fields never move: a
  *  module compares the ids before it reads any other field. */
-typedef struct tryst_host {
+struct tryst_host {
     uint32_t abi_version;   /**< TRYST_MODULE_ABI_VERSION */
     const char *abi_id;     /**< TRYST_MODULE_ABI_ID of the library */
     const void *config_arg; /**< the context's configuration */
@@ -57,27 +57,27 @@ typedef struct tryst_host {
     /** True if this process can open `count` more descriptors now (128 at most). For
      *  libraries that abort the process where they find none. */
     bool (*descriptors_left)(unsigned count);
-} tryst_host;
+};
 
 /** The record that a module returns: static data. Its first field never moves. */
-typedef struct tryst_module {
+struct tryst_module {
     const char *abi_id; /**< TRYST_MODULE_ABI_ID of its build */
     const char *name;
     const char *version; /**< version of the fabric's library, for tryst-info */
     const struct transport_ops *ops; /**< NULL: the module has no transport */
     const struct memory_ops *memory; /**< NULL: the module has no kind of memory */
-} tryst_module;
+};
 
 /** The entry's type. `host` is valid during the call only (each rail gets its context's).
  *  When the host's id differs from its own, a module just returns its record, and the
  *  loader refuses it. NULL: the fabric cannot start; the module has logged why. */
-typedef const tryst_module *(*tryst_module_fn)(const tryst_host *host);
+typedef const struct tryst_module *(*tryst_module_fn)(const struct tryst_host *host);
 
 /** Fill in the table of a context (host.c). `config` and `log` must outlive it; a NULL
  *  log is the process default. */
 struct config;
 struct log;
-void module_host_init(tryst_host *host, const struct config *config,
+void module_host_init(struct tryst_host *host, const struct config *config,
                       const struct log *log);
 
 #endif

@@ -35,7 +35,7 @@ enum { LOADED_MAX = 8, MODULE_NAME_MAX = 32 };
 static struct loaded {
     char name[MODULE_NAME_MAX];
     char text[TRANSPORT_TEXT_MAX];
-    const tryst_module *module;
+    const struct tryst_module *module;
 } loaded[LOADED_MAX];
 static int loaded_count;
 static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -49,7 +49,7 @@ static bool load_fork_added;
 
 /* One attempt to load. */
 struct attempt {
-    const tryst_host *host;
+    const struct tryst_host *host;
     const char *name;
     char path[PATH_MAX];
     char *text; /* result or reason, TRANSPORT_TEXT_MAX bytes */
@@ -142,7 +142,8 @@ static tryst_module_fn entry_find(void *handle)
     return entry;
 }
 
-static tryst_status module_check(struct attempt *attempt, const tryst_module *module)
+static tryst_status module_check(struct attempt *attempt,
+                                 const struct tryst_module *module)
 {
     if (!module)
         return refuse(attempt, "cannot start: see the module's own log line");
@@ -162,10 +163,11 @@ static tryst_status module_check(struct attempt *attempt, const tryst_module *mo
     return TRYST_OK;
 }
 
-static tryst_status module_open(struct attempt *attempt, const tryst_module **module_p)
+static tryst_status module_open(struct attempt *attempt,
+                                const struct tryst_module **module_p)
 {
     struct signal_guard guard;
-    const tryst_module *module = NULL;
+    const struct tryst_module *module = NULL;
     tryst_module_fn entry = NULL;
     void *handle;
 
@@ -197,7 +199,7 @@ static const struct loaded *loaded_find(const char *name)
 
 static tryst_status loaded_add(struct attempt *attempt, const struct loaded **loaded_p)
 {
-    const tryst_module *module = NULL;
+    const struct tryst_module *module = NULL;
     struct loaded *entry = &loaded[loaded_count];
     tryst_status status;
     if (loaded_count == LOADED_MAX || strlen(attempt->name) >= MODULE_NAME_MAX) {
@@ -245,8 +247,8 @@ static tryst_status load_once(struct attempt *attempt, const struct loaded **loa
 }
 
 /* Get the record of a module, loaded now or before. */
-static tryst_status module_get(const tryst_host *host, const char *name,
-                               const tryst_module **module_p, char *text)
+static tryst_status module_get(const struct tryst_host *host, const char *name,
+                               const struct tryst_module **module_p, char *text)
 {
     struct attempt attempt = {.host = host, .name = name, .text = text};
     const struct loaded *found;
@@ -264,10 +266,10 @@ static tryst_status module_get(const tryst_host *host, const char *name,
     return TRYST_OK;
 }
 
-tryst_status module_load(const tryst_host *host, const char *name,
+tryst_status module_load(const struct tryst_host *host, const char *name,
                          const struct transport_ops **ops_p, char *text)
 {
-    const tryst_module *module;
+    const struct tryst_module *module;
     tryst_status status = module_get(host, name, &module, text);
     if (status != TRYST_OK)
         return status;
@@ -279,10 +281,10 @@ tryst_status module_load(const tryst_host *host, const char *name,
     return TRYST_OK;
 }
 
-tryst_status module_load_memory(const tryst_host *host, const char *name,
+tryst_status module_load_memory(const struct tryst_host *host, const char *name,
                                 const struct memory_ops **memory_p, char *text)
 {
-    const tryst_module *module;
+    const struct tryst_module *module;
     tryst_status status = module_get(host, name, &module, text);
     if (status != TRYST_OK)
         return status;
@@ -294,7 +296,7 @@ tryst_status module_load_memory(const tryst_host *host, const char *name,
     return TRYST_OK;
 }
 
-bool module_find(const tryst_host *host, const char *name, char *text)
+bool module_find(const struct tryst_host *host, const char *name, char *text)
 {
     struct attempt attempt = {.host = host, .name = name, .text = text};
     bool found = file_find(&attempt);

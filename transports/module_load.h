@@ -13,15 +13,15 @@
  *  again. `text` (TRANSPORT_TEXT_MAX) receives what was found, or the reason. Thread:
  *  any. TRYST_OK, TRYST_E_MODULE (found but refused; logged), TRYST_E_UNSUPPORTED (no
  *  such file, or no transport in it). */
-tryst_status module_load(const tryst_host *host, const char *name,
+tryst_status module_load(const struct tryst_host *host, const char *name,
                          const struct transport_ops **ops_p, char *text);
 
 /** Load tryst_<name>.so and get its memory ops; contract of module_load. Only
  *  memory_ops_load (device.h) should call this. */
-tryst_status module_load_memory(const tryst_host *host, const char *name,
+tryst_status module_load_memory(const struct tryst_host *host, const char *name,
                                 const struct memory_ops **memory_p, char *text);
 
 /** True if module_load would find a file; loads nothing. */
-bool module_find(const tryst_host *host, const char *name, char *text);
+bool module_find(const struct tryst_host *host, const char *name, char *text);
 
 #endif

@@ -12,7 +12,7 @@
 #include "transports/module.h"
 
 struct wiring {
-    tryst_host host;
+    struct tryst_host host;
     struct memory_cache *memory;
     struct rails rails;
     struct devices devices;

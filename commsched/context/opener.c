@@ -14,7 +14,8 @@
 
 /* Write a log line for the foreign code of an opener, and for the rails that it
  * opened (tryst_host.log). */
-static void opener_log(const tryst_host *host, tryst_log_level level, const char *text)
+static void opener_log(const struct tryst_host *host, tryst_log_level level,
+                       const char *text)
 {
     struct opener *opener = container_of(host->log_arg, struct opener, log);
     pthread_mutex_lock(&opener->mutex);

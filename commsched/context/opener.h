@@ -62,7 +62,7 @@ struct opener {
     struct log log;        /**< a copy; silent once the state is LEFT */
     /** The host table over `config` and `log`, for foreign code and the rails that it
      *  opens. */
-    tryst_host host;
+    struct tryst_host host;
     uint64_t begin_ns; /**< when opener_init was called */
     uint64_t spent_ns; /**< time from begin_ns to the end of `run` */
     bool taken;        /**< `ended` has been called; of the progress domain */

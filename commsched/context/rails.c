@@ -110,7 +110,7 @@ static const struct transport_ops *builtin_find(const char *name)
 
 /* Find a built-in transport, or load the module. NULL with the reason in `text`. Any
  * thread; blocks while the module loads. */
-static const struct transport_ops *transport_get(const tryst_host *host,
+static const struct transport_ops *transport_get(const struct tryst_host *host,
                                                  enum transport_kind kind, char *text)
 {
     const char *name = transport_kind_name(kind);

@@ -7,14 +7,14 @@
 #include <stdio.h>
 
 /** A text such as "1.50 GiB" or "12.00 KiB". */
-typedef struct amount {
+struct amount {
     char text[24];
-} amount;
+};
 
-static inline amount amount_of(uint64_t bytes)
+static inline struct amount amount_of(uint64_t bytes)
 {
     static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
-    amount written;
+    struct amount written;
     double value = (double)bytes / 1024;
     unsigned unit = 0;
     for (; value >= 1024 && unit < 3; unit++) {

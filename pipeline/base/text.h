@@ -13,21 +13,21 @@
 /** A buffer of this size holds every text: tryst_last_error keeps as many bytes. */
 #define TRYST_PIPELINE_TEXT_MAX 65536
 
-typedef struct text {
+struct text {
     char *data;
     size_t capacity;
     size_t used; /**< characters of all pieces so far, the cut ones included */
-} text;
+};
 
-static inline text text_begin(char *data, size_t capacity)
+static inline struct text text_begin(char *data, size_t capacity)
 {
     if (data && capacity > 0) {
         data[0] = '\0';
     }
-    return (text){.data = data, .capacity = data ? capacity : 0};
+    return (struct text){.data = data, .capacity = data ? capacity : 0};
 }
 
-TRYST_PRINTF(2, 3) static inline void text_add(text *out, const char *format, ...)
+TRYST_PRINTF(2, 3) static inline void text_add(struct text *out, const char *format, ...)
 {
     const size_t room = out->used < out->capacity ? out->capacity - out->used : 0;
     va_list args;

@@ -17,32 +17,33 @@ enum { EMBEDDING_TOKEN, EMBEDDING_POSITION };
 enum { EMBEDDING_DOUTPUT, EMBEDDING_ARRAYS };
 
 static int32_t embedding_arrays(const tryst_model *model, bool keeps_logits,
-                                layer_array *arrays)
+                                struct layer_array *arrays)
 {
     (void)keeps_logits;
     arrays[EMBEDDING_DOUTPUT] = layer_kept(layer_activation_count(model));
     return EMBEDDING_ARRAYS;
 }
 
-static int32_t embedding_tensors(const tryst_model *model, layer_tensor *tensors)
+static int32_t embedding_tensors(const tryst_model *model, struct layer_tensor *tensors)
 {
     const uint64_t hidden = (uint64_t)model->hidden;
     tensors[EMBEDDING_TOKEN] =
-        (layer_tensor){.name = "token.weight",
-                       .rank = 2,
-                       .shape = {(uint64_t)model->vocabulary, hidden},
-                       .bound = EMBEDDING_BOUND};
+        (struct layer_tensor){.name = "token.weight",
+                              .rank = 2,
+                              .shape = {(uint64_t)model->vocabulary, hidden},
+                              .bound = EMBEDDING_BOUND};
     if (model->kind != TRYST_MODEL_GPT) {
         return 1;
     }
-    tensors[EMBEDDING_POSITION] = (layer_tensor){.name = "position.weight",
-                                                 .rank = 2,
-                                                 .shape = {(uint64_t)model->seq, hidden},
-                                                 .bound = EMBEDDING_BOUND};
+    tensors[EMBEDDING_POSITION] =
+        (struct layer_tensor){.name = "position.weight",
+                              .rank = 2,
+                              .shape = {(uint64_t)model->seq, hidden},
+                              .bound = EMBEDDING_BOUND};
     return 2;
 }
 
-static void embedding_forward(const device_pass *pass)
+static void embedding_forward(const struct device_pass *pass)
 {
     const tryst_model *model = pass->model;
     if (pass->output) {
@@ -53,13 +54,13 @@ static void embedding_forward(const device_pass *pass)
     }
 }
 
-static void embedding_backward_input(const device_pass *pass)
+static void embedding_backward_input(const struct device_pass *pass)
 {
     pass->kernels->duplicate(pass->lane, layer_activation_count(pass->model),
                              pass->grad_output, pass->arrays[EMBEDDING_DOUTPUT]);
 }
 
-static void embedding_backward_weight(const device_pass *pass)
+static void embedding_backward_weight(const struct device_pass *pass)
 {
     const tryst_model *model = pass->model;
     pass->kernels->embedding_backward(
@@ -68,13 +69,13 @@ static void embedding_backward_weight(const device_pass *pass)
         pass->gradients[EMBEDDING_POSITION]);
 }
 
-static layer_flops embedding_flops(const tryst_model *model)
+static struct layer_flops embedding_flops(const tryst_model *model)
 {
     const double count = (double)layer_activation_count(model);
-    return (layer_flops){count, 0, count};
+    return (struct layer_flops){count, 0, count};
 }
 
-const layer_ops layer_embedding = {
+const struct layer_ops layer_embedding = {
     .prefix = "embedding.",
     .tensors = embedding_tensors,
     .arrays = embedding_arrays,
@@ -101,12 +102,12 @@ enum {
 };
 
 /* Rows [first, first + rows) of a micro-batch. */
-typedef struct head_chunk {
+struct head_chunk {
     int32_t first, rows;
-} head_chunk;
+};
 
 static int32_t head_arrays(const tryst_model *model, bool keeps_logits,
-                           layer_array *arrays)
+                           struct layer_array *arrays)
 {
     const uint64_t rows = (uint64_t)layer_rows(model);
     const uint64_t chunk = rows < DEVICE_CHUNK_ROWS ? rows : DEVICE_CHUNK_ROWS;
@@ -122,7 +123,7 @@ static int32_t head_arrays(const tryst_model *model, bool keeps_logits,
     return HEAD_ARRAYS;
 }
 
-static int32_t head_tensors(const tryst_model *model, layer_tensor *tensors)
+static int32_t head_tensors(const tryst_model *model, struct layer_tensor *tensors)
 {
     tensors[HEAD_NORM_GAIN] = layer_vector("norm.weight", model->hidden, 1);
     tensors[HEAD_NORM_BIAS] = layer_vector("norm.bias", model->hidden, 0);
@@ -130,7 +131,7 @@ static int32_t head_tensors(const tryst_model *model, layer_tensor *tensors)
     return HEAD_TENSORS;
 }
 
-static bool head_chunk_next(const device_pass *pass, head_chunk *chunk)
+static bool head_chunk_next(const struct device_pass *pass, struct head_chunk *chunk)
 {
     const int32_t left = layer_rows(pass->model) - chunk->first - chunk->rows;
     const bool whole = pass->keeps_logits || left < DEVICE_CHUNK_ROWS;
@@ -146,11 +147,11 @@ static void *head_row(const void *data, tryst_dtype dtype, int32_t row, int32_t 
            (uint64_t)row * (uint64_t)columns * device_dtype_bytes(dtype);
 }
 
-static void head_logits(const device_pass *pass, head_chunk chunk)
+static void head_logits(const struct device_pass *pass, struct head_chunk chunk)
 {
     const tryst_model *model = pass->model;
     const tryst_dtype dtype = pass->lane->session->dtype;
-    const device_product product = {
+    const struct device_product product = {
         .m = chunk.rows,
         .n = model->vocabulary,
         .k = model->hidden,
@@ -162,16 +163,16 @@ static void head_logits(const device_pass *pass, head_chunk chunk)
     pass->kernels->product(pass->lane, &product);
 }
 
-static void head_forward(const device_pass *pass)
+static void head_forward(const struct device_pass *pass)
 {
-    const device_kernels *k = pass->kernels;
+    const struct device_kernels *k = pass->kernels;
     const tryst_model *model = pass->model;
     const tryst_dtype wide = pass->lane->session->wide;
     void *const *a = pass->arrays;
     k->norm_forward(pass->lane, layer_rows(model), model->hidden, pass->input,
                     pass->weights[HEAD_NORM_GAIN], pass->weights[HEAD_NORM_BIAS],
                     a[HEAD_NORMED], a[HEAD_MEAN], a[HEAD_RSTD]);
-    for (head_chunk chunk = {0}; head_chunk_next(pass, &chunk);) {
+    for (struct head_chunk chunk = {0}; head_chunk_next(pass, &chunk);) {
         head_logits(pass, chunk);
         k->cross_entropy_forward(pass->lane, chunk.rows, model->vocabulary,
                                  a[HEAD_LOGITS], pass->target + chunk.first,
@@ -183,14 +184,14 @@ static void head_forward(const device_pass *pass)
     }
 }
 
-static void head_backward_input(const device_pass *pass)
+static void head_backward_input(const struct device_pass *pass)
 {
-    const device_kernels *k = pass->kernels;
+    const struct device_kernels *k = pass->kernels;
     const tryst_model *model = pass->model;
-    const device_session *session = pass->lane->session;
+    const struct device_session *session = pass->lane->session;
     const int32_t rows = layer_rows(model), classes = model->vocabulary;
     void *const *a = pass->arrays;
-    for (head_chunk chunk = {0}; head_chunk_next(pass, &chunk);) {
+    for (struct head_chunk chunk = {0}; head_chunk_next(pass, &chunk);) {
         if (!pass->keeps_logits) {
             head_logits(pass, chunk);
         }
@@ -207,7 +208,7 @@ static void head_backward_input(const device_pass *pass)
                            a[HEAD_DNORMED], NULL, pass->grad_input);
 }
 
-static void head_backward_weight(const device_pass *pass)
+static void head_backward_weight(const struct device_pass *pass)
 {
     const tryst_model *model = pass->model;
     void *const *a = pass->arrays;
@@ -219,14 +220,14 @@ static void head_backward_weight(const device_pass *pass)
                                         pass->gradients[HEAD_NORM_BIAS]);
 }
 
-static layer_flops head_flops(const tryst_model *model)
+static struct layer_flops head_flops(const tryst_model *model)
 {
     const double product =
         2.0 * (double)layer_activation_count(model) * model->vocabulary;
-    return (layer_flops){product, product, product};
+    return (struct layer_flops){product, product, product};
 }
 
-const layer_ops layer_head = {
+const struct layer_ops layer_head = {
     .prefix = "head.",
     .tensors = head_tensors,
     .arrays = head_arrays,

@@ -15,12 +15,12 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static bool lane_is_idle(const device_session *session, int32_t lane)
+static bool lane_is_idle(const struct device_session *session, int32_t lane)
 {
     return session->kernels->idle(&session->lanes[lane]) != TRYST_IN_PROGRESS;
 }
 
-static void session_fail_late(device_session *session, uint64_t patience_ns,
+static void session_fail_late(struct device_session *session, uint64_t patience_ns,
                               const char *what)
 {
     if (session->status != TRYST_OK) {
@@ -36,7 +36,7 @@ static void session_fail_late(device_session *session, uint64_t patience_ns,
              computes ? "compute" : "weight", (double)patience_ns / 1e9);
 }
 
-bool device_session_quiet(device_session *session, const char *what)
+bool device_session_quiet(struct device_session *session, const char *what)
 {
     const struct timespec pause = {.tv_nsec = POLL_PAUSE_NS};
     const uint64_t given_ns =
@@ -56,7 +56,7 @@ bool device_session_quiet(device_session *session, const char *what)
     }
 }
 
-tryst_status device_session_finish(device_session *session, const char *what)
+tryst_status device_session_finish(struct device_session *session, const char *what)
 {
     (void)device_session_quiet(session, what);
     return session->kernels->status(session);

@@ -17,9 +17,9 @@
  *  not idle after the session's timeout_ns (0: DEVICE_TIMEOUT_NS); the session has then
  *  failed with TRYST_E_DEADLINE and a sentence with `what`. After such a failure the
  *  session is not waited for again. */
-bool device_session_quiet(device_session *session, const char *what);
+bool device_session_quiet(struct device_session *session, const char *what);
 
 /** Wait as device_session_quiet does, and return the session's status. */
-tryst_status device_session_finish(device_session *session, const char *what);
+tryst_status device_session_finish(struct device_session *session, const char *what);
 
 #endif

@@ -61,7 +61,7 @@ enum {
 };
 
 static int32_t gpt_arrays(const tryst_model *model, bool keeps_logits,
-                          layer_array *arrays)
+                          struct layer_array *arrays)
 {
     (void)keeps_logits;
     const uint64_t rows = (uint64_t)layer_rows(model);
@@ -85,7 +85,7 @@ static int32_t gpt_arrays(const tryst_model *model, bool keeps_logits,
 
 /* List the tensors. Products that end in a residual sum start smaller with more layers,
  * so that the sum's variance does not grow with depth (GPT-2). */
-static int32_t gpt_tensors(const tryst_model *model, layer_tensor *tensors)
+static int32_t gpt_tensors(const tryst_model *model, struct layer_tensor *tensors)
 {
     const int32_t hidden = model->hidden, wide = hidden * GPT_WIDEN;
     const double residual = 1 / sqrt(2.0 * model->layers);
@@ -105,30 +105,30 @@ static int32_t gpt_tensors(const tryst_model *model, layer_tensor *tensors)
     return GPT_TENSORS;
 }
 
-static device_attention gpt_attention(const device_pass *pass)
+static struct device_attention gpt_attention(const struct device_pass *pass)
 {
     const tryst_model *model = pass->model;
-    return (device_attention){.batch = model->microbatch_size,
-                              .seq = model->seq,
-                              .heads = model->heads,
-                              .width = model->hidden / model->heads,
-                              .qkv = pass->arrays[GPT_QKV],
-                              .attended = pass->arrays[GPT_ATTENDED],
-                              .lse = pass->arrays[GPT_LSE],
-                              .dattended = pass->arrays[GPT_DATTENDED],
-                              .delta = pass->arrays[GPT_DELTA],
-                              .dqkv = pass->arrays[GPT_DQKV]};
+    return (struct device_attention){.batch = model->microbatch_size,
+                                     .seq = model->seq,
+                                     .heads = model->heads,
+                                     .width = model->hidden / model->heads,
+                                     .qkv = pass->arrays[GPT_QKV],
+                                     .attended = pass->arrays[GPT_ATTENDED],
+                                     .lse = pass->arrays[GPT_LSE],
+                                     .dattended = pass->arrays[GPT_DATTENDED],
+                                     .delta = pass->arrays[GPT_DELTA],
+                                     .dqkv = pass->arrays[GPT_DQKV]};
 }
 
-static void gpt_forward(const device_pass *pass)
+static void gpt_forward(const struct device_pass *pass)
 {
-    const device_kernels *k = pass->kernels;
+    const struct device_kernels *k = pass->kernels;
     const tryst_model *model = pass->model;
     const int32_t rows = layer_rows(model), hidden = model->hidden;
     const int32_t wide = hidden * GPT_WIDEN;
     const void *const *w = pass->weights;
     void *const *a = pass->arrays;
-    const device_attention attention = gpt_attention(pass);
+    const struct device_attention attention = gpt_attention(pass);
 
     k->norm_forward(pass->lane, rows, hidden, pass->input, w[GPT_NORM1_GAIN],
                     w[GPT_NORM1_BIAS], a[GPT_NORMED1], a[GPT_MEAN1], a[GPT_RSTD1]);
@@ -148,9 +148,9 @@ static void gpt_forward(const device_pass *pass)
 }
 
 /* Run backward from the block's output to `middle`. */
-static void gpt_backward_feed(const device_pass *pass)
+static void gpt_backward_feed(const struct device_pass *pass)
 {
-    const device_kernels *k = pass->kernels;
+    const struct device_kernels *k = pass->kernels;
     const tryst_model *model = pass->model;
     const int32_t hidden = model->hidden, wide = hidden * GPT_WIDEN;
     const void *const *w = pass->weights;
@@ -166,14 +166,14 @@ static void gpt_backward_feed(const device_pass *pass)
                            a[GPT_DOUTPUT], a[GPT_DMIDDLE]);
 }
 
-static void gpt_backward_input(const device_pass *pass)
+static void gpt_backward_input(const struct device_pass *pass)
 {
-    const device_kernels *k = pass->kernels;
+    const struct device_kernels *k = pass->kernels;
     const tryst_model *model = pass->model;
     const int32_t hidden = model->hidden;
     const void *const *w = pass->weights;
     void *const *a = pass->arrays;
-    const device_attention attention = gpt_attention(pass);
+    const struct device_attention attention = gpt_attention(pass);
 
     gpt_backward_feed(pass);
     device_linear_backward_input(pass, hidden, hidden, a[GPT_DMIDDLE],
@@ -186,9 +186,9 @@ static void gpt_backward_input(const device_pass *pass)
                            a[GPT_DMIDDLE], pass->grad_input);
 }
 
-static void gpt_backward_weight(const device_pass *pass)
+static void gpt_backward_weight(const struct device_pass *pass)
 {
-    const device_kernels *k = pass->kernels;
+    const struct device_kernels *k = pass->kernels;
     const tryst_model *model = pass->model;
     const int32_t rows = layer_rows(model), hidden = model->hidden;
     const int32_t wide = hidden * GPT_WIDEN;
@@ -215,14 +215,14 @@ static void gpt_backward_weight(const device_pass *pass)
 
 /* Count flops. The four weight matrices are 12·H² weights, with a multiplication and an
  * addition each per row; one product of attention covers all heads and windows. */
-static layer_flops gpt_flops(const tryst_model *model)
+static struct layer_flops gpt_flops(const tryst_model *model)
 {
     const double count = 2.0 * (double)layer_activation_count(model);
     const double linear = 12.0 * count * model->hidden, attention = count * model->seq;
-    return (layer_flops){linear + 2 * attention, linear + 4 * attention, linear};
+    return (struct layer_flops){linear + 2 * attention, linear + 4 * attention, linear};
 }
 
-const layer_ops layer_gpt = {
+const struct layer_ops layer_gpt = {
     .prefix = "blocks.#.",
     .tensors = gpt_tensors,
     .arrays = gpt_arrays,

@@ -20,21 +20,23 @@ static inline uint64_t device_host_workspace_bytes(int32_t seq)
 }
 
 /** Open a session of `kernels`: their `open` calls this with their own table. */
-tryst_status device_host_open(const device_kernels *kernels, int32_t device,
-                              tryst_precision precision, device_session **session_p,
-                              char *error, size_t error_capacity);
-void device_host_close(device_session *session);
-void device_host_context(device_session *session);
-tryst_status device_host_status(device_session *session);
-tryst_status device_host_idle(const device_lane *lane);
-void device_host_memory_left(device_session *session, uint64_t *free_p,
+tryst_status device_host_open(const struct device_kernels *kernels, int32_t device,
+                              tryst_precision precision,
+                              struct device_session **session_p, char *error,
+                              size_t error_capacity);
+void device_host_close(struct device_session *session);
+void device_host_context(struct device_session *session);
+tryst_status device_host_status(struct device_session *session);
+tryst_status device_host_idle(const struct device_lane *lane);
+void device_host_memory_left(struct device_session *session, uint64_t *free_p,
                              uint64_t *total_p);
-tryst_status device_host_alloc(device_session *session, uint64_t bytes, void **data_p);
-void device_host_free(device_session *session, void *data);
-void device_host_copy(device_session *session, void *to, const void *from,
+tryst_status device_host_alloc(struct device_session *session, uint64_t bytes,
+                               void **data_p);
+void device_host_free(struct device_session *session, void *data);
+void device_host_copy(struct device_session *session, void *to, const void *from,
                       uint64_t bytes);
-tryst_status device_host_event_open(device_session *session, void **event_p);
-void device_host_event_close(device_session *session, void *event);
-void device_host_event(const device_lane *lane, void *event);
+tryst_status device_host_event_open(struct device_session *session, void **event_p);
+void device_host_event_close(struct device_session *session, void *event);
+void device_host_event(const struct device_lane *lane, void *event);
 
 #endif

@@ -30,8 +30,8 @@
 #include <stdint.h>
 #include <tryst/stage.h>
 
-typedef struct device_kernels device_kernels;
-typedef struct device_session device_session;
+struct device_kernels;
+struct device_session;
 
 enum { DEVICE_COMPUTE, DEVICE_WEIGHT, DEVICE_LANES };
 
@@ -40,18 +40,18 @@ enum { DEVICE_COMPUTE, DEVICE_WEIGHT, DEVICE_LANES };
 #define DEVICE_WORKSPACE_BYTES (32u << 20)
 
 /** One stream of a session. The row fills in `stream`, the stage the workspace. */
-typedef struct device_lane {
-    device_session *session;
+struct device_lane {
+    struct device_session *session;
     void *stream;
     /** DEVICE_WORKSPACE_BYTES; on the host device_host_workspace_bytes or NULL */
     void *workspace;
     int32_t index;
-} device_lane;
+};
 
 /** First member of a row's own session. */
 struct device_session {
-    const device_kernels *kernels;
-    device_lane lanes[DEVICE_LANES];
+    const struct device_kernels *kernels;
+    struct device_lane lanes[DEVICE_LANES];
     tryst_precision precision;
     tryst_dtype dtype; /**< T */
     tryst_dtype wide;
@@ -62,29 +62,30 @@ struct device_session {
     char text[256];
 };
 
-typedef enum device_epilogue {
+enum device_epilogue {
     DEVICE_EPILOGUE_NONE,
     DEVICE_EPILOGUE_GELU, /**< aux = D without epilogue; D = gelu(aux) */
     DEVICE_EPILOGUE_DGELU /**< D = D without epilogue · gelu'(aux) */
-} device_epilogue;
+};
 
 /** D [m, n] = A [m, k] · B [k, n] + add + bias, sums in wide, rounded once. */
-typedef struct device_product {
+struct device_product {
     int32_t m, n, k;
-    bool a_transposed;        /**< A is stored [k, m] */
-    bool b_transposed;        /**< B is stored [n, k] */
-    bool d_wide;              /**< D and `add` are wide, else T */
-    device_epilogue epilogue; /**< GELU: no add, not wide; DGELU: neither bias nor add */
-    const void *a, *b;        /**< T */
-    const void *bias;         /**< T [n]; NULL: none */
-    const void *add;          /**< [m, n]; may be D; NULL: none */
-    void *aux;                /**< T [m, n]; used by the GELUs only */
+    bool a_transposed; /**< A is stored [k, m] */
+    bool b_transposed; /**< B is stored [n, k] */
+    bool d_wide;       /**< D and `add` are wide, else T */
+    enum device_epilogue
+        epilogue;      /**< GELU: no add, not wide; DGELU: neither bias nor add */
+    const void *a, *b; /**< T */
+    const void *bias;  /**< T [n]; NULL: none */
+    const void *add;   /**< [m, n]; may be D; NULL: none */
+    void *aux;         /**< T [m, n]; used by the GELUs only */
     void *d;
-} device_product;
+};
 
 /** Causal attention over [batch] windows of `seq` rows. Rows of `qkv` hold q, k and v
  *  side by side, each [heads, width]. */
-typedef struct device_attention {
+struct device_attention {
     int32_t batch, seq, heads, width;
     const void *qkv; /**< T [batch·seq, 3·heads·width] */
     void *attended;  /**< T [batch·seq, heads·width] */
@@ -93,10 +94,10 @@ typedef struct device_attention {
     const void *dattended; /**< backward: layout of `attended` */
     void *delta;           /**< backward's scratch: layout of `lse` */
     void *dqkv;            /**< backward: layout of `qkv` */
-} device_attention;
+};
 
 /** One update of a whole arena. optimizer.h has the scalars. */
-typedef struct device_update {
+struct device_update {
     bool adam; /**< false: SGD with momentum */
     uint64_t count;
     double scale; /**< factor of the gradients */
@@ -107,7 +108,7 @@ typedef struct device_update {
     void *rounded;        /**< T: weights after; NULL where T is wide */
     void *gradients;      /**< wide; cleared */
     void *first, *second; /**< wide: moments; `second` with Adam only */
-} device_update;
+};
 
 struct device_kernels {
     size_t struct_size;
@@ -121,108 +122,116 @@ struct device_kernels {
      *  (no driver, no such device, a precision that it lacks), TRYST_E_NOMEM,
      *  TRYST_E_SYSTEM. */
     tryst_status (*open)(int32_t device, tryst_precision precision,
-                         device_session **session_p, char *error, size_t error_capacity);
+                         struct device_session **session_p, char *error,
+                         size_t error_capacity);
     /** Close a session after both lanes are idle or have been given up. Not between enter
      *  and leave. */
-    void (*close)(device_session *session);
+    void (*close)(struct device_session *session);
     /** Make the session's device context the calling thread's; leave restores the
      *  caller's. All operations below are called between enter and leave. */
-    void (*enter)(device_session *session);
-    void (*leave)(device_session *session);
+    void (*enter)(struct device_session *session);
+    void (*leave)(struct device_session *session);
     /** Return the first failure so far, of enqueueing or of enqueued work. Does not
      *  wait. */
-    tryst_status (*status)(device_session *session);
+    tryst_status (*status)(struct device_session *session);
     /** Return TRYST_OK if the lane has ended its queued work, also if that failed (the
      *  session keeps the failure), else TRYST_IN_PROGRESS. Does not wait. */
-    tryst_status (*idle)(const device_lane *lane);
+    tryst_status (*idle)(const struct device_lane *lane);
     /** Get the bytes that could be allocated now, and those of the device; 0, 0:
      *  unknown. */
-    void (*memory_left)(device_session *session, uint64_t *free_p, uint64_t *total_p);
+    void (*memory_left)(struct device_session *session, uint64_t *free_p,
+                        uint64_t *total_p);
     /** Allocate memory, zeroed on COMPUTE. Returns TRYST_OK or TRYST_E_NOMEM. */
-    tryst_status (*alloc)(device_session *session, uint64_t bytes, void **data_p);
+    tryst_status (*alloc)(struct device_session *session, uint64_t bytes, void **data_p);
     /** Free memory. Both lanes must be idle. NULL is allowed. */
-    void (*free)(device_session *session, void *data);
+    void (*free)(struct device_session *session, void *data);
     /** Allocate and free host memory that the device can copy from and to by itself.
      *  Rules of alloc and free. */
-    tryst_status (*pinned_alloc)(device_session *session, uint64_t bytes, void **data_p);
-    void (*pinned_free)(device_session *session, void *data);
+    tryst_status (*pinned_alloc)(struct device_session *session, uint64_t bytes,
+                                 void **data_p);
+    void (*pinned_free)(struct device_session *session, void *data);
     /** Copy from host to device or back, on COMPUTE; with pageable memory the driver may
      *  wait. */
-    void (*copy)(device_session *session, void *to, const void *from, uint64_t bytes);
+    void (*copy)(struct device_session *session, void *to, const void *from,
+                 uint64_t bytes);
 
     /* ---- order --------------------------------------------------------------------- */
 
     /** Open an event; it counts as passed until it is first recorded. Returns TRYST_OK,
      *  TRYST_E_NOMEM or TRYST_E_SYSTEM. */
-    tryst_status (*event_open)(device_session *session, void **event_p);
-    void (*event_close)(device_session *session, void *event);
+    tryst_status (*event_open)(struct device_session *session, void **event_p);
+    void (*event_close)(struct device_session *session, void *event);
     /** Record an event, or wait for it on the device: events of a stage or of its
      *  caller. */
-    void (*event_record)(const device_lane *lane, void *event);
-    void (*event_wait)(const device_lane *lane, void *event);
+    void (*event_record)(const struct device_lane *lane, void *event);
+    void (*event_wait)(const struct device_lane *lane, void *event);
 
     /* ---- arithmetic ---------------------------------------------------------------- */
 
-    void (*product)(const device_lane *lane, const device_product *product);
+    void (*product)(const struct device_lane *lane, const struct device_product *product);
 
     /** dbias [columns] += column sums of dy [rows, columns] */
-    void (*column_sum)(const device_lane *lane, int32_t rows, int32_t columns,
+    void (*column_sum)(const struct device_lane *lane, int32_t rows, int32_t columns,
                        const void *dy, void *dbias);
 
     /** y = token[bytes] + position[row mod seq]; position may be NULL. */
-    void (*embedding_forward)(const device_lane *lane, int32_t rows, int32_t seq,
+    void (*embedding_forward)(const struct device_lane *lane, int32_t rows, int32_t seq,
                               int32_t hidden, const uint8_t *bytes, const void *token,
                               const void *position, void *y);
     /** Adds to both tables in the order of rows; dposition may be NULL. dtoken has
      *  `vocabulary` rows. */
-    void (*embedding_backward)(const device_lane *lane, int32_t rows, int32_t seq,
+    void (*embedding_backward)(const struct device_lane *lane, int32_t rows, int32_t seq,
                                int32_t hidden, int32_t vocabulary, const uint8_t *bytes,
                                const void *dy, void *dtoken, void *dposition);
 
     /** y = (x − mean) · rstd · gain + bias, row by row; mean and rstd [rows] are wide. */
-    void (*norm_forward)(const device_lane *lane, int32_t rows, int32_t width,
+    void (*norm_forward)(const struct device_lane *lane, int32_t rows, int32_t width,
                          const void *x, const void *gain, const void *bias, void *y,
                          void *mean, void *rstd);
     /** dx = residual + the norm's input gradient; residual may be NULL (nothing) or
      *  dx. */
-    void (*norm_backward_input)(const device_lane *lane, int32_t rows, int32_t width,
-                                const void *x, const void *gain, const void *mean,
-                                const void *rstd, const void *dy, const void *residual,
-                                void *dx);
-    void (*norm_backward_weight)(const device_lane *lane, int32_t rows, int32_t width,
-                                 const void *x, const void *mean, const void *rstd,
-                                 const void *dy, void *dgain, void *dbias);
+    void (*norm_backward_input)(const struct device_lane *lane, int32_t rows,
+                                int32_t width, const void *x, const void *gain,
+                                const void *mean, const void *rstd, const void *dy,
+                                const void *residual, void *dx);
+    void (*norm_backward_weight)(const struct device_lane *lane, int32_t rows,
+                                 int32_t width, const void *x, const void *mean,
+                                 const void *rstd, const void *dy, void *dgain,
+                                 void *dbias);
 
     /** Attention never allocates a [seq, seq] matrix. */
-    void (*attention_forward)(const device_lane *lane, const device_attention *attention);
-    void (*attention_backward)(const device_lane *lane,
-                               const device_attention *attention);
+    void (*attention_forward)(const struct device_lane *lane,
+                              const struct device_attention *attention);
+    void (*attention_backward)(const struct device_lane *lane,
+                               const struct device_attention *attention);
 
     /** GELU in its tanh form: dx = dy · gelu'(x); dx may be dy. */
-    void (*gelu_backward)(const device_lane *lane, uint64_t count, const void *x,
+    void (*gelu_backward)(const struct device_lane *lane, uint64_t count, const void *x,
                           const void *dy, void *dx);
     /** y = a + b; y may be a or b. */
-    void (*add)(const device_lane *lane, uint64_t count, const void *a, const void *b,
-                void *y);
+    void (*add)(const struct device_lane *lane, uint64_t count, const void *a,
+                const void *b, void *y);
 
     /** y = x; the arrays do not overlap. */
-    void (*duplicate)(const device_lane *lane, uint64_t count, const void *x, void *y);
+    void (*duplicate)(const struct device_lane *lane, uint64_t count, const void *x,
+                      void *y);
 
     /** Losses [rows] = lse − logits[target], lse [rows] = log Σ exp(logits); all wide. */
-    void (*cross_entropy_forward)(const device_lane *lane, int32_t rows, int32_t classes,
-                                  const void *logits, const uint8_t *target, void *losses,
-                                  void *lse);
+    void (*cross_entropy_forward)(const struct device_lane *lane, int32_t rows,
+                                  int32_t classes, const void *logits,
+                                  const uint8_t *target, void *losses, void *lse);
     /** Dlogits (T) = (exp(logits − lse) − onehot(target)) · weight. */
-    void (*cross_entropy_backward)(const device_lane *lane, int32_t rows, int32_t classes,
-                                   double weight, const void *logits,
+    void (*cross_entropy_backward)(const struct device_lane *lane, int32_t rows,
+                                   int32_t classes, double weight, const void *logits,
                                    const uint8_t *target, const void *lse, void *dlogits);
     /** *mean = the mean of `losses` (wide), summed in fp64. */
-    void (*loss_mean)(const device_lane *lane, int32_t rows, const void *losses,
+    void (*loss_mean)(const struct device_lane *lane, int32_t rows, const void *losses,
                       double *mean);
 
-    void (*update)(const device_lane *lane, const device_update *update);
+    void (*update)(const struct device_lane *lane, const struct device_update *update);
     /** T = rounded wide */
-    void (*round)(const device_lane *lane, uint64_t count, const void *wide, void *y);
+    void (*round)(const struct device_lane *lane, uint64_t count, const void *wide,
+                  void *y);
 };
 
 /** Return the bytes of an element, for the types that stages use. */
@@ -247,7 +256,8 @@ static inline tryst_dtype device_precision_wide(tryst_precision precision)
 }
 
 /** Record a session's first failure. */
-static inline void device_session_fail(device_session *session, tryst_status status)
+static inline void device_session_fail(struct device_session *session,
+                                       tryst_status status)
 {
     if (session->status == TRYST_OK) {
         session->status = status;
@@ -255,6 +265,6 @@ static inline void device_session_fail(device_session *session, tryst_status sta
 }
 
 /** The row in plain C. */
-extern const device_kernels device_kernels_reference;
+extern const struct device_kernels device_kernels_reference;
 
 #endif

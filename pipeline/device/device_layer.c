@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-const layer_ops *layer_at(const tryst_model *model, int32_t index)
+const struct layer_ops *layer_at(const tryst_model *model, int32_t index)
 {
     if (index < 0) {
         return &layer_embedding;
@@ -19,8 +19,8 @@ const layer_ops *layer_at(const tryst_model *model, int32_t index)
     return model->kind == TRYST_MODEL_GPT ? &layer_gpt : &layer_mlp;
 }
 
-static void layer_tensor_name(const layer_ops *ops, int32_t index, const char *tensor,
-                              char name[LAYER_NAME_MAX])
+static void layer_tensor_name(const struct layer_ops *ops, int32_t index,
+                              const char *tensor, char name[LAYER_NAME_MAX])
 {
     const char *place = strchr(ops->prefix, '#');
     if (place) {
@@ -31,8 +31,9 @@ static void layer_tensor_name(const layer_ops *ops, int32_t index, const char *t
     }
 }
 
-tryst_parameter layer_parameter(const layer_ops *ops, int32_t index,
-                                const layer_tensor *tensor, char name[LAYER_NAME_MAX])
+tryst_parameter layer_parameter(const struct layer_ops *ops, int32_t index,
+                                const struct layer_tensor *tensor,
+                                char name[LAYER_NAME_MAX])
 {
     layer_tensor_name(ops, index, tensor->name, name);
     return (tryst_parameter){.struct_size = sizeof(tryst_parameter),
@@ -46,55 +47,55 @@ tryst_parameter layer_parameter(const layer_ops *ops, int32_t index,
 
 /* ---- products of layers ------------------------------------------------------------ */
 
-void device_linear_forward(const device_pass *pass, int32_t in, int32_t out,
+void device_linear_forward(const struct device_pass *pass, int32_t in, int32_t out,
                            const void *x, const void *weight, const void *bias,
                            const void *add, void *before, void *y)
 {
-    const device_product product = {.m = layer_rows(pass->model),
-                                    .n = out,
-                                    .k = in,
-                                    .b_transposed = true,
-                                    .epilogue = before ? DEVICE_EPILOGUE_GELU
-                                                       : DEVICE_EPILOGUE_NONE,
-                                    .a = x,
-                                    .b = weight,
-                                    .bias = bias,
-                                    .add = add,
-                                    .aux = before,
-                                    .d = y};
+    const struct device_product product = {.m = layer_rows(pass->model),
+                                           .n = out,
+                                           .k = in,
+                                           .b_transposed = true,
+                                           .epilogue = before ? DEVICE_EPILOGUE_GELU
+                                                              : DEVICE_EPILOGUE_NONE,
+                                           .a = x,
+                                           .b = weight,
+                                           .bias = bias,
+                                           .add = add,
+                                           .aux = before,
+                                           .d = y};
     pass->kernels->product(pass->lane, &product);
 }
 
-void device_linear_backward_input(const device_pass *pass, int32_t in, int32_t out,
+void device_linear_backward_input(const struct device_pass *pass, int32_t in, int32_t out,
                                   const void *dy, const void *weight, void *before,
                                   void *dx)
 {
-    const device_product product = {.m = layer_rows(pass->model),
-                                    .n = in,
-                                    .k = out,
-                                    .epilogue = before ? DEVICE_EPILOGUE_DGELU
-                                                       : DEVICE_EPILOGUE_NONE,
-                                    .a = dy,
-                                    .b = weight,
-                                    .aux = before,
-                                    .d = dx};
+    const struct device_product product = {.m = layer_rows(pass->model),
+                                           .n = in,
+                                           .k = out,
+                                           .epilogue = before ? DEVICE_EPILOGUE_DGELU
+                                                              : DEVICE_EPILOGUE_NONE,
+                                           .a = dy,
+                                           .b = weight,
+                                           .aux = before,
+                                           .d = dx};
     pass->kernels->product(pass->lane, &product);
 }
 
-void device_linear_backward_weight(const device_pass *pass, int32_t in, int32_t out,
-                                   const void *x, const void *dy, void *dweight,
-                                   void *dbias)
+void device_linear_backward_weight(const struct device_pass *pass, int32_t in,
+                                   int32_t out, const void *x, const void *dy,
+                                   void *dweight, void *dbias)
 {
     const int32_t rows = layer_rows(pass->model);
-    const device_product product = {.m = out,
-                                    .n = in,
-                                    .k = rows,
-                                    .a_transposed = true,
-                                    .d_wide = true,
-                                    .a = dy,
-                                    .b = x,
-                                    .add = dweight,
-                                    .d = dweight};
+    const struct device_product product = {.m = out,
+                                           .n = in,
+                                           .k = rows,
+                                           .a_transposed = true,
+                                           .d_wide = true,
+                                           .a = dy,
+                                           .b = x,
+                                           .add = dweight,
+                                           .d = dweight};
     pass->kernels->product(pass->lane, &product);
     if (dbias) {
         pass->kernels->column_sum(pass->lane, rows, out, dy, dbias);

@@ -31,71 +31,66 @@ enum {
 };
 
 /** One parameter tensor of a layer, in the layer's order. */
-typedef struct layer_tensor {
+struct layer_tensor {
     const char *name;
     int32_t rank;
     uint64_t shape[2];
     /** Initial values: uniform in [-bound, bound) if bound > 0, else `constant`. */
     double bound;
     double constant;
-} layer_tensor;
+};
 
 /** The part of a layer's arrays: forward fills `saved`, backward_input fills `kept`, and
  *  `scratch` is undefined at the start of every call. */
-typedef enum layer_part {
-    LAYER_SAVED,
-    LAYER_KEPT,
-    LAYER_SCRATCH,
-    LAYER_PARTS
-} layer_part;
+enum layer_part { LAYER_SAVED, LAYER_KEPT, LAYER_SCRATCH, LAYER_PARTS };
 
-typedef struct layer_array {
-    layer_part part;
+struct layer_array {
+    enum layer_part part;
     bool is_wide; /**< false: T */
     uint64_t count;
-} layer_array;
+};
 
 /** Hands out aligned runs of one buffer; with a NULL base it only counts. */
-typedef struct device_carver {
+struct device_carver {
     char *base;
     uint64_t used;
     uint64_t t_bytes, wide_bytes; /**< bytes of an element */
-} device_carver;
+};
 
 static inline uint64_t device_aligned(uint64_t bytes)
 {
     return (bytes + DEVICE_ALIGN_BYTES - 1) / DEVICE_ALIGN_BYTES * DEVICE_ALIGN_BYTES;
 }
 
-static inline device_carver device_carver_at(void *base, tryst_precision precision)
+static inline struct device_carver device_carver_at(void *base, tryst_precision precision)
 {
-    return (device_carver){
+    return (struct device_carver){
         .base = base,
         .t_bytes = device_dtype_bytes(device_precision_dtype(precision)),
         .wide_bytes = device_dtype_bytes(device_precision_wide(precision))};
 }
 
-static inline void *device_carve(device_carver *carver, uint64_t bytes)
+static inline void *device_carve(struct device_carver *carver, uint64_t bytes)
 {
     void *run = carver->base ? carver->base + carver->used : NULL;
     carver->used += device_aligned(bytes);
     return run;
 }
 
-static inline void *device_carve_t(device_carver *carver, uint64_t count)
+static inline void *device_carve_t(struct device_carver *carver, uint64_t count)
 {
     return device_carve(carver, count * carver->t_bytes);
 }
 
-static inline void *device_carve_wide(device_carver *carver, uint64_t count)
+static inline void *device_carve_wide(struct device_carver *carver, uint64_t count)
 {
     return device_carve(carver, count * carver->wide_bytes);
 }
 
 /** Data of one call of a layer. Pointers that a call does not need are NULL. */
-typedef struct device_pass {
-    const device_kernels *kernels;
-    const device_lane *lane;
+struct device_pass {
+    const struct device_kernels *kernels;
+    const struct device_lane *lane;
     const tryst_model *model;
     /** Logits are in `saved`; false: backward computes them again, in chunks of rows. */
     bool keeps_logits;
@@ -108,43 +103,45 @@ typedef struct device_pass {
     void *output;
     const void *grad_output;
     void *grad_input;
-} device_pass;
+};
 
 /** Flops of a micro-batch. */
-typedef struct layer_flops {
+struct layer_flops {
     double forward, backward_input, backward_weight;
-} layer_flops;
+};
 
-typedef struct layer_ops {
+struct layer_ops {
     /** Prefix of tensor names; "#" is replaced by the layer's index. */
     const char *prefix;
     /** Fill a zeroed list of LAYER_TENSORS_MAX or LAYER_ARRAYS_MAX; return the number of
      *  items. */
-    int32_t (*tensors)(const tryst_model *model, layer_tensor *tensors);
-    int32_t (*arrays)(const tryst_model *model, bool keeps_logits, layer_array *arrays);
-    void (*forward)(const device_pass *pass);
-    void (*backward_input)(const device_pass *pass);
-    void (*backward_weight)(const device_pass *pass);
-    layer_flops (*flops)(const tryst_model *model);
-} layer_ops;
+    int32_t (*tensors)(const tryst_model *model, struct layer_tensor *tensors);
+    int32_t (*arrays)(const tryst_model *model, bool keeps_logits,
+                      struct layer_array *arrays);
+    void (*forward)(const struct device_pass *pass);
+    void (*backward_input)(const struct device_pass *pass);
+    void (*backward_weight)(const struct device_pass *pass);
+    struct layer_flops (*flops)(const tryst_model *model);
+};
 
 /** The registry: one row per kind of layer. */
-extern const layer_ops layer_embedding; /* device_ends.c */
-extern const layer_ops layer_head;      /* device_ends.c */
-extern const layer_ops layer_gpt;       /* device_gpt.c */
-extern const layer_ops layer_mlp;       /* device_mlp.c */
+extern const struct layer_ops layer_embedding; /* device_ends.c */
+extern const struct layer_ops layer_head;      /* device_ends.c */
+extern const struct layer_ops layer_gpt;       /* device_gpt.c */
+extern const struct layer_ops layer_mlp;       /* device_mlp.c */
 
 /** Return the layer at `index` of a resolved model: -1 is the embedding, `layers` the
  *  head. */
-const layer_ops *layer_at(const tryst_model *model, int32_t index);
+const struct layer_ops *layer_at(const tryst_model *model, int32_t index);
 
 /** Describe `tensor` of the layer at `index` for the public visits: without value and
  *  gradient, of dtype F32. Its name ("blocks.3.norm1.weight") is written to `name`. */
-tryst_parameter layer_parameter(const layer_ops *ops, int32_t index,
-                                const layer_tensor *tensor, char name[LAYER_NAME_MAX]);
+tryst_parameter layer_parameter(const struct layer_ops *ops, int32_t index,
+                                const struct layer_tensor *tensor,
+                                char name[LAYER_NAME_MAX]);
 
 /** Return the elements of a tensor. */
-static inline uint64_t layer_tensor_count(const layer_tensor *tensor)
+static inline uint64_t layer_tensor_count(const struct layer_tensor *tensor)
 {
     return tensor->shape[0] * (tensor->rank == 2 ? tensor->shape[1] : 1);
 }
@@ -162,61 +159,62 @@ static inline uint64_t layer_activation_count(const tryst_model *model)
 }
 
 /** Describe a weight matrix [out, in], uniform in ±scale/√in. */
-static inline layer_tensor layer_matrix(const char *name, int32_t out, int32_t in,
-                                        double scale)
+static inline struct layer_tensor layer_matrix(const char *name, int32_t out, int32_t in,
+                                               double scale)
 {
-    return (layer_tensor){.name = name,
-                          .rank = 2,
-                          .shape = {(uint64_t)out, (uint64_t)in},
-                          .bound = scale / sqrt((double)in)};
+    return (struct layer_tensor){.name = name,
+                                 .rank = 2,
+                                 .shape = {(uint64_t)out, (uint64_t)in},
+                                 .bound = scale / sqrt((double)in)};
 }
 
 /** Describe a vector [width] of one value. */
-static inline layer_tensor layer_vector(const char *name, int32_t width, double constant)
+static inline struct layer_tensor layer_vector(const char *name, int32_t width,
+                                               double constant)
 {
-    return (layer_tensor){
+    return (struct layer_tensor){
         .name = name, .rank = 1, .shape = {(uint64_t)width, 1}, .constant = constant};
 }
 
-static inline layer_array layer_saved(uint64_t count)
+static inline struct layer_array layer_saved(uint64_t count)
 {
-    return (layer_array){.part = LAYER_SAVED, .count = count};
+    return (struct layer_array){.part = LAYER_SAVED, .count = count};
 }
 
-static inline layer_array layer_saved_wide(uint64_t count)
+static inline struct layer_array layer_saved_wide(uint64_t count)
 {
-    return (layer_array){.part = LAYER_SAVED, .is_wide = true, .count = count};
+    return (struct layer_array){.part = LAYER_SAVED, .is_wide = true, .count = count};
 }
 
-static inline layer_array layer_kept(uint64_t count)
+static inline struct layer_array layer_kept(uint64_t count)
 {
-    return (layer_array){.part = LAYER_KEPT, .count = count};
+    return (struct layer_array){.part = LAYER_KEPT, .count = count};
 }
 
-static inline layer_array layer_scratch(uint64_t count)
+static inline struct layer_array layer_scratch(uint64_t count)
 {
-    return (layer_array){.part = LAYER_SCRATCH, .count = count};
+    return (struct layer_array){.part = LAYER_SCRATCH, .count = count};
 }
 
-static inline layer_array layer_scratch_wide(uint64_t count)
+static inline struct layer_array layer_scratch_wide(uint64_t count)
 {
-    return (layer_array){.part = LAYER_SCRATCH, .is_wide = true, .count = count};
+    return (struct layer_array){.part = LAYER_SCRATCH, .is_wide = true, .count = count};
 }
 
 /* ---- products of layers ------------------------------------------------------------ */
 
 /** y [rows, out] = x · weightᵀ + bias + add; bias and add may be NULL. With `before`,
  *  that array receives this sum and y = gelu(before); `add` is NULL then. */
-void device_linear_forward(const device_pass *pass, int32_t in, int32_t out,
+void device_linear_forward(const struct device_pass *pass, int32_t in, int32_t out,
                            const void *x, const void *weight, const void *bias,
                            const void *add, void *before, void *y);
 /** dx = dy · weight; with `before`, times gelu'(before). */
-void device_linear_backward_input(const device_pass *pass, int32_t in, int32_t out,
+void device_linear_backward_input(const struct device_pass *pass, int32_t in, int32_t out,
                                   const void *dy, const void *weight, void *before,
                                   void *dx);
 /** dweight += dyᵀ · x, dbias += column sums of dy (NULL: no bias) */
-void device_linear_backward_weight(const device_pass *pass, int32_t in, int32_t out,
-                                   const void *x, const void *dy, void *dweight,
-                                   void *dbias);
+void device_linear_backward_weight(const struct device_pass *pass, int32_t in,
+                                   int32_t out, const void *x, const void *dy,
+                                   void *dweight, void *dbias);
 
 #endif

@@ -21,7 +21,7 @@ static uint64_t max_u64(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-static void layout_describe(device_layout *layout, tryst_layers layers,
+static void layout_describe(struct device_layout *layout, tryst_layers layers,
                             const tryst_stage_params *params)
 {
     const tryst_model *model = &layout->model;
@@ -45,7 +45,7 @@ static void layout_describe(device_layout *layout, tryst_layers layers,
     layout->layers_count = layers.last - layers.first + is_first + is_last;
 }
 
-static void layout_tensors(device_layout *layout, device_layer *layer)
+static void layout_tensors(struct device_layout *layout, struct device_layer *layer)
 {
     layer->tensors_count = layer->ops->tensors(&layout->model, layer->tensors);
     for (int32_t t = 0; t < layer->tensors_count; t++) {
@@ -58,34 +58,34 @@ static void layout_tensors(device_layout *layout, device_layer *layer)
 }
 
 /* Reserve a run of `count` elements and return its offset. */
-static uint64_t place_t(device_carver *carver, uint64_t count)
+static uint64_t place_t(struct device_carver *carver, uint64_t count)
 {
     const uint64_t offset = carver->used;
     device_carve_t(carver, count);
     return offset;
 }
 
-static uint64_t place_wide(device_carver *carver, uint64_t count)
+static uint64_t place_wide(struct device_carver *carver, uint64_t count)
 {
     const uint64_t offset = carver->used;
     device_carve_wide(carver, count);
     return offset;
 }
 
-static uint64_t place_bytes(device_carver *carver, uint64_t bytes)
+static uint64_t place_bytes(struct device_carver *carver, uint64_t bytes)
 {
     const uint64_t offset = carver->used;
     device_carve(carver, bytes);
     return offset;
 }
 
-static void layout_arrays(const device_layout *layout, device_layer *layer)
+static void layout_arrays(const struct device_layout *layout, struct device_layer *layer)
 {
     layer->arrays_count =
         layer->ops->arrays(&layout->model, layout->keeps_logits, layer->arrays);
     for (int32_t i = 0; i < layer->arrays_count; i++) {
-        const layer_array *array = &layer->arrays[i];
-        device_carver carver = device_carver_at(NULL, layout->precision);
+        const struct layer_array *array = &layer->arrays[i];
+        struct device_carver carver = device_carver_at(NULL, layout->precision);
         carver.used = layer->bytes[array->part];
         layer->places[i] = array->is_wide ? place_wide(&carver, array->count)
                                           : place_t(&carver, array->count);
@@ -94,12 +94,12 @@ static void layout_arrays(const device_layout *layout, device_layer *layer)
 }
 
 /* Lay out one layer behind the layers before. */
-static void layout_layer(device_layout *layout, int32_t i)
+static void layout_layer(struct device_layout *layout, int32_t i)
 {
     const tryst_model *model = &layout->model;
     tryst_stage_info *info = &layout->info;
-    device_layer *layer = &layout->layers[i];
-    device_carver output = device_carver_at(NULL, layout->precision);
+    struct device_layer *layer = &layout->layers[i];
+    struct device_carver output = device_carver_at(NULL, layout->precision);
     layer->index = info->layers.first + i - (info->is_first ? 1 : 0);
     layer->ops = layer_at(model, layer->index);
     layout_tensors(layout, layer);
@@ -117,9 +117,9 @@ static void layout_layer(device_layout *layout, int32_t i)
     info->kept_bytes += layer->bytes[LAYER_KEPT];
 }
 
-static void layout_parameters(device_layout *layout, device_carver *carver)
+static void layout_parameters(struct device_layout *layout, struct device_carver *carver)
 {
-    device_places *places = &layout->places;
+    struct device_places *places = &layout->places;
     const uint64_t count = layout->arena_count;
     const uint64_t versions = (uint64_t)layout->info.versions_count;
     places->masters = place_wide(carver, count * (uint64_t)layout->masters_count);
@@ -133,9 +133,9 @@ static void layout_parameters(device_layout *layout, device_carver *carver)
 
 /* Lay out the scratch of both lanes. WEIGHT needs it only for forwards that compute
  * `saved` again. */
-static void layout_scratch(device_layout *layout, device_carver *carver)
+static void layout_scratch(struct device_layout *layout, struct device_carver *carver)
 {
-    device_places *places = &layout->places;
+    struct device_places *places = &layout->places;
     const uint64_t start = carver->used;
     uint64_t scratch = 0, kept = 0, saved = 0;
     for (int32_t i = 0; i < layout->layers_count; i++) {
@@ -157,9 +157,9 @@ static void layout_scratch(device_layout *layout, device_carver *carver)
     layout->memory.scratch_bytes = carver->used - start;
 }
 
-static void layout_fill(device_layout *layout)
+static void layout_fill(struct device_layout *layout)
 {
-    device_carver carver = device_carver_at(NULL, layout->precision);
+    struct device_carver carver = device_carver_at(NULL, layout->precision);
     for (int32_t i = 0; i < layout->layers_count; i++) {
         layout_layer(layout, i);
     }
@@ -190,14 +190,15 @@ static uint64_t workspace_bytes(const tryst_model *model,
 
 tryst_status device_layout_open(const tryst_model *model, tryst_layers layers,
                                 const tryst_stage_params *params,
-                                const optimizer_state *optimizer, device_layout *layout_p)
+                                const struct optimizer_state *optimizer,
+                                struct device_layout *layout_p)
 {
-    device_layout layout = {.model = *model,
-                            .precision = params->precision,
-                            .recompute = params->recompute != 0,
-                            .keeps_logits = is_host(params),
-                            .moments_count = optimizer_moments_count(optimizer),
-                            .workspace_bytes = workspace_bytes(model, params)};
+    struct device_layout layout = {.model = *model,
+                                   .precision = params->precision,
+                                   .recompute = params->recompute != 0,
+                                   .keeps_logits = is_host(params),
+                                   .moments_count = optimizer_moments_count(optimizer),
+                                   .workspace_bytes = workspace_bytes(model, params)};
     layout.rounds = device_precision_dtype(layout.precision) !=
                     device_precision_wide(layout.precision);
     layout.masters_count = layout.rounds ? 1 : params->versions_count;
@@ -211,19 +212,19 @@ tryst_status device_layout_open(const tryst_model *model, tryst_layers layers,
     return TRYST_OK;
 }
 
-void device_layout_close(device_layout *layout)
+void device_layout_close(struct device_layout *layout)
 {
     free(layout->layers);
     layout->layers = NULL;
 }
 
-int32_t device_layout_fitting(const device_layout *layout,
+int32_t device_layout_fitting(const struct device_layout *layout,
                               const tryst_stage_params *params,
-                              const optimizer_state *optimizer, uint64_t bytes)
+                              const struct optimizer_state *optimizer, uint64_t bytes)
 {
     tryst_layers layers = layout->info.layers;
     for (layers.last--; layers.last > layers.first; layers.last--) {
-        device_layout fewer;
+        struct device_layout fewer;
         if (device_layout_open(&layout->model, layers, params, optimizer, &fewer) !=
             TRYST_OK) {
             return 0;

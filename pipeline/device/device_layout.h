@@ -9,15 +9,15 @@
 #include "optimizer.h"
 
 /** One layer of the stage and the begins of its parts. */
-typedef struct device_layer {
-    const layer_ops *ops;
+struct device_layer {
+    const struct layer_ops *ops;
     int32_t index; /**< index in the model: -1 embedding, `layers` head */
     int32_t tensors_count;
-    layer_tensor tensors[LAYER_TENSORS_MAX];
+    struct layer_tensor tensors[LAYER_TENSORS_MAX];
     /** Offsets of the tensors in an arena, in elements. */
     uint64_t offsets[LAYER_TENSORS_MAX];
     int32_t arrays_count;
-    layer_array arrays[LAYER_ARRAYS_MAX];
+    struct layer_array arrays[LAYER_ARRAYS_MAX];
     /** Offsets of the arrays in the layer's part, in bytes. */
     uint64_t places[LAYER_ARRAYS_MAX];
     uint64_t bytes[LAYER_PARTS]; /**< bytes of each part */
@@ -25,10 +25,10 @@ typedef struct device_layer {
     /** Offset of the layer's output in `saved`; the last layer has none. */
     uint64_t output;
     uint64_t kept; /**< offset of the layer's part of `kept` */
-} device_layer;
+};
 
 /** Offsets in the stage's allocation, in bytes. */
-typedef struct device_places {
+struct device_places {
     uint64_t masters;   /**< wide: `masters_count` arenas */
     uint64_t rounded;   /**< T: `versions_count` arenas; none where T is wide */
     uint64_t gradients; /**< wide: one arena */
@@ -38,9 +38,9 @@ typedef struct device_places {
     uint64_t scratch[DEVICE_LANES];
     uint64_t recomputed[DEVICE_LANES]; /**< `saved` of one layer, with recompute */
     uint64_t workspace[DEVICE_LANES];
-} device_places;
+};
 
-typedef struct device_layout {
+struct device_layout {
     tryst_model model;
     tryst_stage_info info;
     tryst_precision precision;
@@ -49,27 +49,27 @@ typedef struct device_layout {
     bool rounds; /**< T is not wide: products read rounded copies of the masters */
     int32_t masters_count, moments_count;
     int32_t layers_count;
-    device_layer *layers;
+    struct device_layer *layers;
     uint64_t arena_count;      /**< elements, with the padding between tensors */
     uint64_t tensor_count_max; /**< elements of the largest tensor */
     uint64_t workspace_bytes;  /**< of each lane */
-    device_places places;
+    struct device_places places;
     tryst_stage_memory memory;
-} device_layout;
+};
 
 /** Lay out the stage of `layers` of a resolved byte model; `params` are resolved too.
  *  Allocates `layers` of the layout (device_layout_close frees it). Returns TRYST_OK or
  *  TRYST_E_NOMEM. */
 tryst_status device_layout_open(const tryst_model *model, tryst_layers layers,
                                 const tryst_stage_params *params,
-                                const optimizer_state *optimizer,
-                                device_layout *layout_p);
-void device_layout_close(device_layout *layout);
+                                const struct optimizer_state *optimizer,
+                                struct device_layout *layout_p);
+void device_layout_close(struct device_layout *layout);
 
 /** Return how many of the stage's layers, from its first, would fit into `bytes` as a
  *  stage; 0: none. */
-int32_t device_layout_fitting(const device_layout *layout,
+int32_t device_layout_fitting(const struct device_layout *layout,
                               const tryst_stage_params *params,
-                              const optimizer_state *optimizer, uint64_t bytes);
+                              const struct optimizer_state *optimizer, uint64_t bytes);
 
 #endif

@@ -8,7 +8,7 @@ enum { MLP_WEIGHT, MLP_BIAS, MLP_TENSORS };
 /* Output of the linear part, its gradient, and the output of the GELU. */
 enum { MLP_LINEAR, MLP_DLINEAR, MLP_GELU, MLP_ARRAYS };
 
-static int32_t mlp_tensors(const tryst_model *model, layer_tensor *tensors)
+static int32_t mlp_tensors(const tryst_model *model, struct layer_tensor *tensors)
 {
     tensors[MLP_WEIGHT] = layer_matrix("linear.weight", model->hidden, model->hidden, 1);
     tensors[MLP_BIAS] = layer_vector("linear.bias", model->hidden, 0);
@@ -16,7 +16,7 @@ static int32_t mlp_tensors(const tryst_model *model, layer_tensor *tensors)
 }
 
 static int32_t mlp_arrays(const tryst_model *model, bool keeps_logits,
-                          layer_array *arrays)
+                          struct layer_array *arrays)
 {
     (void)keeps_logits;
     const uint64_t count = layer_activation_count(model);
@@ -26,7 +26,7 @@ static int32_t mlp_arrays(const tryst_model *model, bool keeps_logits,
     return MLP_ARRAYS;
 }
 
-static void mlp_forward(const device_pass *pass)
+static void mlp_forward(const struct device_pass *pass)
 {
     const int32_t hidden = pass->model->hidden;
     device_linear_forward(pass, hidden, hidden, pass->input, pass->weights[MLP_WEIGHT],
@@ -38,7 +38,7 @@ static void mlp_forward(const device_pass *pass)
     }
 }
 
-static void mlp_backward_input(const device_pass *pass)
+static void mlp_backward_input(const struct device_pass *pass)
 {
     const int32_t hidden = pass->model->hidden;
     const uint64_t count = layer_activation_count(pass->model);
@@ -50,7 +50,7 @@ static void mlp_backward_input(const device_pass *pass)
                        pass->grad_input);
 }
 
-static void mlp_backward_weight(const device_pass *pass)
+static void mlp_backward_weight(const struct device_pass *pass)
 {
     const int32_t hidden = pass->model->hidden;
     device_linear_backward_weight(pass, hidden, hidden, pass->input,
@@ -58,13 +58,13 @@ static void mlp_backward_weight(const device_pass *pass)
                                   pass->gradients[MLP_BIAS]);
 }
 
-static layer_flops mlp_flops(const tryst_model *model)
+static struct layer_flops mlp_flops(const tryst_model *model)
 {
     const double product = 2.0 * (double)layer_activation_count(model) * model->hidden;
-    return (layer_flops){product, product, product};
+    return (struct layer_flops){product, product, product};
 }
 
-const layer_ops layer_mlp = {
+const struct layer_ops layer_mlp = {
     .prefix = "blocks.#.",
     .tensors = mlp_tensors,
     .arrays = mlp_arrays,

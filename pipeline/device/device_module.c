@@ -30,17 +30,17 @@ enum { SIGNALS = 65 }; /* Linux: 1 to 64 */
 #define MODULE_NAME "tryst_stage_cuda"
 
 /* The loaded kernels; guarded by load_lock, which is held during a load. */
-static const device_kernels *loaded;
+static const struct device_kernels *loaded;
 static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- signals ----------------------------------------------------------------------- */
 
-typedef struct signals {
+struct signals {
     struct sigaction actions[SIGNALS];
     sigset_t mask;
-} signals;
+};
 
-static void signals_keep(signals *kept)
+static void signals_keep(struct signals *kept)
 {
     sigset_t all;
     sigfillset(&all);
@@ -52,7 +52,7 @@ static void signals_keep(signals *kept)
     }
 }
 
-static void signals_restore(const signals *kept)
+static void signals_restore(const struct signals *kept)
 {
     for (int number = 1; number < SIGNALS; number++) {
         struct sigaction now;
@@ -116,12 +116,12 @@ static bool file_find(char path[PATH_MAX])
 
 /* ---- loading ----------------------------------------------------------------------- */
 
-static const tryst_stage_module *module_open(const char *path)
+static const struct tryst_stage_module *module_open(const char *path)
 {
-    static const tryst_stage_host host = {.abi_id = TRYST_STAGE_ABI_ID};
-    const tryst_stage_module *module = NULL;
+    static const struct tryst_stage_host host = {.abi_id = TRYST_STAGE_ABI_ID};
+    const struct tryst_stage_module *module = NULL;
     tryst_stage_module_fn entry = NULL;
-    signals kept;
+    struct signals kept;
     signals_keep(&kept);
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     void *symbol = handle ? dlsym(handle, TRYST_STAGE_MODULE_ENTRY) : NULL;
@@ -147,7 +147,7 @@ static tryst_status module_load(void)
                       ": the file is not beside libtryst_pipeline, in " TRYST_MODULE_DIR
                       " or in TRYST_MODULE_PATH; build it with CUDA's toolkit");
     }
-    const tryst_stage_module *module = module_open(path);
+    const struct tryst_stage_module *module = module_open(path);
     if (!module) {
         return TRYST_E_MODULE;
     }
@@ -157,7 +157,7 @@ static tryst_status module_load(void)
                       "rebuild both together",
                       path, module->abi_id ? module->abi_id : "none", TRYST_STAGE_ABI_ID);
     }
-    if (module->kernels->struct_size != sizeof(device_kernels) ||
+    if (module->kernels->struct_size != sizeof(struct device_kernels) ||
         module->kernels->memory != MODULE_KIND) {
         return refuse(TRYST_E_MODULE,
                       "cannot load module %s: its kernels are for memory kind %d", path,
@@ -168,7 +168,7 @@ static tryst_status module_load(void)
 }
 
 tryst_status device_module_kernels(tryst_memory_kind memory,
-                                   const device_kernels **kernels_p)
+                                   const struct device_kernels **kernels_p)
 {
     tryst_status status = TRYST_OK;
     if (memory != MODULE_KIND) {

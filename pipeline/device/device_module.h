@@ -11,6 +11,6 @@
  *  tries again. Any thread. Returns TRYST_OK; with a sentence: TRYST_E_INVALID (no such
  *  kind), TRYST_E_UNSUPPORTED (no such file), TRYST_E_MODULE (found but refused). */
 tryst_status device_module_kernels(tryst_memory_kind memory,
-                                   const device_kernels **kernels_p);
+                                   const struct device_kernels **kernels_p);
 
 #endif

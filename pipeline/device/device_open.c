@@ -18,15 +18,16 @@
 /* ---- memory ------------------------------------------------------------------------ */
 
 /* Memory for a stage, and the text that explains its limit. */
-typedef struct stage_room {
+struct stage_room {
     uint64_t bytes;
     char whose[96];
-} stage_room;
+};
 
 /* Fail because `room` is too small; the sentence has the number of layers that would
  * fit. */
-static tryst_status fail_room(const device_stage *stage, const tryst_stage_params *params,
-                              const stage_room *room)
+static tryst_status fail_room(const struct device_stage *stage,
+                              const tryst_stage_params *params,
+                              const struct stage_room *room)
 {
     const tryst_stage_memory *need = &stage->layout.memory;
     const tryst_layers layers = stage->layout.info.layers;
@@ -52,18 +53,18 @@ static tryst_status fail_room(const device_stage *stage, const tryst_stage_param
         amount_of(need->saved_bytes).text, room->whose, fits);
 }
 
-static stage_room room_given(const tryst_stage_params *params)
+static struct stage_room room_given(const tryst_stage_params *params)
 {
-    stage_room room = {.bytes = params->memory_bytes_max};
+    struct stage_room room = {.bytes = params->memory_bytes_max};
     snprintf(room.whose, sizeof(room.whose), "its limit (memory_bytes_max) is %s",
              amount_of(room.bytes).text);
     return room;
 }
 
 /* Return the free memory of the device; no limit if that is unknown. */
-static stage_room room_left(const device_stage *stage)
+static struct stage_room room_left(const struct device_stage *stage)
 {
-    stage_room room = {.bytes = UINT64_MAX};
+    struct stage_room room = {.bytes = UINT64_MAX};
     uint64_t left = 0, total = 0;
     stage->kernels->memory_left(stage->session, &left, &total);
     if (total > 0) {
@@ -76,10 +77,10 @@ static stage_room room_left(const device_stage *stage)
 
 /* Fail because an allocation was refused in spite of enough free memory: other ranks took
  * it, or it is fragmented. */
-static tryst_status fail_refused(const device_stage *stage,
+static tryst_status fail_refused(const struct device_stage *stage,
                                  const tryst_stage_params *params)
 {
-    const stage_room room = room_left(stage);
+    const struct stage_room room = room_left(stage);
     if (room.bytes < stage->layout.memory.total_bytes) {
         return fail_room(stage, params, &room);
     }
@@ -93,10 +94,11 @@ static tryst_status fail_refused(const device_stage *stage,
                   *room.whose ? ", though " : "", room.whose);
 }
 
-static tryst_status stage_allocate(device_stage *stage, const tryst_stage_params *params)
+static tryst_status stage_allocate(struct device_stage *stage,
+                                   const tryst_stage_params *params)
 {
     const uint64_t need = stage->layout.memory.total_bytes;
-    const stage_room given = room_given(params), left = room_left(stage);
+    const struct stage_room given = room_given(params), left = room_left(stage);
     if (given.bytes > 0 && need > given.bytes) {
         return fail_room(stage, params, &given);
     }
@@ -119,7 +121,8 @@ static tryst_status stage_allocate(device_stage *stage, const tryst_stage_params
 
 /* Allocate host copies of the largest tensor and its gradient, if the host cannot read
  * the device's memory. */
-static tryst_status stage_mirror(device_stage *stage, const tryst_stage_params *params)
+static tryst_status stage_mirror(struct device_stage *stage,
+                                 const tryst_stage_params *params)
 {
     const uint64_t count = stage->layout.tensor_count_max;
     if (params->memory == TRYST_MEMORY_HOST) {
@@ -137,9 +140,10 @@ static tryst_status stage_mirror(device_stage *stage, const tryst_stage_params *
                         (unsigned long long)count);
 }
 
-static tryst_status stage_events(device_stage *stage, const tryst_stage_params *params)
+static tryst_status stage_events(struct device_stage *stage,
+                                 const tryst_stage_params *params)
 {
-    const device_kernels *kernels = stage->kernels;
+    const struct device_kernels *kernels = stage->kernels;
     tryst_status status = kernels->event_open(stage->session, &stage->accumulated);
     for (int32_t i = 0; status == TRYST_OK && i < DEVICE_MARKS_MAX; i++) {
         status = kernels->event_open(stage->session, &stage->marks[i].event);
@@ -152,10 +156,10 @@ static tryst_status stage_events(device_stage *stage, const tryst_stage_params *
 
 /* ---- initial weights --------------------------------------------------------------- */
 
-static void tensor_fill(const device_stage *stage, const device_layer *layer, int32_t t,
-                        void *values)
+static void tensor_fill(const struct device_stage *stage,
+                        const struct device_layer *layer, int32_t t, void *values)
 {
-    const layer_tensor *tensor = &layer->tensors[t];
+    const struct layer_tensor *tensor = &layer->tensors[t];
     const uint64_t stream =
         random_stream(stage->layout.model.seed, (uint64_t)layer->index + 1, (uint64_t)t);
     const uint64_t count = layer_tensor_count(tensor);
@@ -171,15 +175,15 @@ static void tensor_fill(const device_stage *stage, const device_layer *layer, in
     }
 }
 
-static tryst_status stage_initialise(device_stage *stage,
+static tryst_status stage_initialise(struct device_stage *stage,
                                      const tryst_stage_params *params)
 {
-    const device_layout *layout = &stage->layout;
+    const struct device_layout *layout = &stage->layout;
     const uint64_t wide = device_dtype_bytes(stage->session->wide);
     char *masters = device_stage_masters(stage, 0);
     tryst_status status = TRYST_OK;
     for (int32_t i = 0; i < layout->layers_count; i++) {
-        const device_layer *layer = &layout->layers[i];
+        const struct device_layer *layer = &layout->layers[i];
         for (int32_t t = 0; status == TRYST_OK && t < layer->tensors_count; t++) {
             char *to = masters + layer->offsets[t] * wide;
             void *values = stage->mirror ? stage->mirror : to;
@@ -207,7 +211,8 @@ static tryst_status stage_initialise(device_stage *stage,
 
 /* ---- open and close ---------------------------------------------------------------- */
 
-static tryst_status stage_check(const tryst_model *model, const device_kernels *kernels)
+static tryst_status stage_check(const tryst_model *model,
+                                const struct device_kernels *kernels)
 {
     const int32_t width = model->hidden / model->heads;
     if (model->kind == TRYST_MODEL_GPT && width > kernels->head_width_max) {
@@ -221,9 +226,9 @@ static tryst_status stage_check(const tryst_model *model, const device_kernels *
 
 /* Free the device's objects once its work has ended; otherwise leave them to the device
  * forever. */
-static void stage_close_session(device_stage *stage)
+static void stage_close_session(struct device_stage *stage)
 {
-    const device_kernels *kernels = stage->kernels;
+    const struct device_kernels *kernels = stage->kernels;
     kernels->enter(stage->session);
     const bool quiet = device_session_quiet(stage->session, "closing the stage");
     if (quiet) {
@@ -242,7 +247,7 @@ static void stage_close_session(device_stage *stage)
 
 void device_stage_close(tryst_stage *base)
 {
-    device_stage *stage = (device_stage *)base;
+    struct device_stage *stage = (struct device_stage *)base;
     if (stage->session) {
         stage_close_session(stage);
     }
@@ -251,7 +256,8 @@ void device_stage_close(tryst_stage *base)
 }
 
 /* Allocate and initialise the stage in its open session. */
-static tryst_status stage_fill(device_stage *stage, const tryst_stage_params *params)
+static tryst_status stage_fill(struct device_stage *stage,
+                               const tryst_stage_params *params)
 {
     stage->session->timeout_ns = params->timeout_ns;
     stage->kernels->enter(stage->session);
@@ -270,7 +276,7 @@ static tryst_status stage_fill(device_stage *stage, const tryst_stage_params *pa
 }
 
 /* Do all that can fail without a session. */
-static tryst_status stage_plan(device_stage *stage, const tryst_model *model,
+static tryst_status stage_plan(struct device_stage *stage, const tryst_model *model,
                                tryst_layers layers, const tryst_stage_params *params)
 {
     tryst_status status = stage_check(model, stage->kernels);
@@ -289,7 +295,7 @@ static tryst_status stage_plan(device_stage *stage, const tryst_model *model,
 
 /* Open the session. The row may be a module's, which does not link libtryst, so it gets a
  * buffer for its sentence. */
-static tryst_status stage_session_open(device_stage *stage,
+static tryst_status stage_session_open(struct device_stage *stage,
                                        const tryst_stage_params *params)
 {
     char error[512] = "";
@@ -302,9 +308,10 @@ static tryst_status stage_session_open(device_stage *stage,
 
 tryst_status device_stage_open(const tryst_model *model, tryst_layers layers,
                                const tryst_stage_params *params,
-                               const device_kernels *kernels, tryst_stage **stage_p)
+                               const struct device_kernels *kernels,
+                               tryst_stage **stage_p)
 {
-    device_stage *stage = calloc(1, sizeof(*stage));
+    struct device_stage *stage = calloc(1, sizeof(*stage));
     if (!stage) {
         return refuse(TRYST_E_NOMEM, "cannot open a stage: out of memory on the host");
     }

@@ -28,7 +28,7 @@
 
 /* ---- passes ------------------------------------------------------------------------ */
 
-static bool stage_holds(const device_stage *stage, uint64_t version)
+static bool stage_holds(const struct device_stage *stage, uint64_t version)
 {
     const uint64_t held = (uint64_t)stage->base.info.versions_count;
     return version <= stage->newest && version + held > stage->newest;
@@ -40,7 +40,7 @@ static tryst_status refuse_work(const tryst_stage_work *given)
                   tryst_sized_reason(given));
 }
 
-static tryst_status refuse_version(const device_stage *stage, uint64_t version)
+static tryst_status refuse_version(const struct device_stage *stage, uint64_t version)
 {
     return refuse(
         TRYST_E_INVALID,
@@ -51,21 +51,21 @@ static tryst_status refuse_version(const device_stage *stage, uint64_t version)
 
 /* Return a pass of layer `i` on `lane`: everything but outputs and gradients between
  * layers. `kept` is the layer's, NULL for a forward. */
-static device_pass stage_pass(const device_stage *stage, int32_t lane, int32_t i,
-                              const tryst_stage_work *work, char *kept)
+static struct device_pass stage_pass(const struct device_stage *stage, int32_t lane,
+                                     int32_t i, const tryst_stage_work *work, char *kept)
 {
-    const device_layout *layout = &stage->layout;
-    const device_layer *layer = &layout->layers[i];
+    const struct device_layout *layout = &stage->layout;
+    const struct device_layer *layer = &layout->layers[i];
     const uint64_t t_bytes = device_dtype_bytes(stage->session->dtype);
     const uint64_t wide_bytes = device_dtype_bytes(stage->session->wide);
     const char *weights = device_stage_weights(stage, work->version);
     char *gradients = device_stage_wide(stage, layout->places.gradients, 0);
     char *saved = work->saved;
-    device_pass pass = {.kernels = stage->kernels,
-                        .lane = &stage->session->lanes[lane],
-                        .model = &layout->model,
-                        .keeps_logits = layout->keeps_logits,
-                        .target = work->target};
+    struct device_pass pass = {.kernels = stage->kernels,
+                               .lane = &stage->session->lanes[lane],
+                               .model = &layout->model,
+                               .keeps_logits = layout->keeps_logits,
+                               .target = work->target};
     pass.input = i == 0 ? work->input : saved + layer[-1].output;
     char *const parts[LAYER_PARTS] = {
         [LAYER_SAVED] = layout->recompute
@@ -85,8 +85,9 @@ static device_pass stage_pass(const device_stage *stage, int32_t lane, int32_t i
 }
 
 /* Fill `saved` of a layer again, if forward did not store it. */
-static void pass_recompute(const device_stage *stage, const device_layer *layer,
-                           const device_pass *pass)
+static void pass_recompute(const struct device_stage *stage,
+                           const struct device_layer *layer,
+                           const struct device_pass *pass)
 {
     if (stage->layout.recompute) {
         layer->ops->forward(pass); /* without output */
@@ -107,7 +108,7 @@ static void work_check(const tryst_stage *base, const tryst_stage_work *work)
 
 /* Begin a call that enqueues; stage_end ends it. False if the stage does not hold the
  * version. */
-static bool stage_begin(const device_stage *stage, int32_t lane,
+static bool stage_begin(const struct device_stage *stage, int32_t lane,
                         const tryst_stage_work *work)
 {
     work_check(&stage->base, work);
@@ -121,7 +122,7 @@ static bool stage_begin(const device_stage *stage, int32_t lane,
     return true;
 }
 
-static void stage_record(const device_stage *stage, int32_t lane, void *event)
+static void stage_record(const struct device_stage *stage, int32_t lane, void *event)
 {
     if (event) {
         stage->kernels->event_record(&stage->session->lanes[lane], event);
@@ -129,7 +130,7 @@ static void stage_record(const device_stage *stage, int32_t lane, void *event)
 }
 
 /* End a call. `done` passes after all of its work. */
-static tryst_status stage_end(const device_stage *stage, int32_t lane, void *done)
+static tryst_status stage_end(const struct device_stage *stage, int32_t lane, void *done)
 {
     stage_record(stage, lane, done);
     stage->kernels->leave(stage->session);
@@ -137,20 +138,20 @@ static tryst_status stage_end(const device_stage *stage, int32_t lane, void *don
 }
 
 /* Wait until the gradients and weights have the result of the call before. */
-static void stage_accumulate_begin(device_stage *stage, int32_t lane)
+static void stage_accumulate_begin(struct device_stage *stage, int32_t lane)
 {
     if (stage->accumulated_lane != lane) {
         stage->kernels->event_wait(&stage->session->lanes[lane], stage->accumulated);
     }
 }
 
-static void stage_accumulate_end(device_stage *stage, int32_t lane)
+static void stage_accumulate_end(struct device_stage *stage, int32_t lane)
 {
     stage->kernels->event_record(&stage->session->lanes[lane], stage->accumulated);
     stage->accumulated_lane = lane;
 }
 
-static device_mark *stage_mark_find(device_stage *stage, const void *kept)
+static struct device_mark *stage_mark_find(struct device_stage *stage, const void *kept)
 {
     for (int32_t i = 0; i < DEVICE_MARKS_MAX; i++) {
         if (stage->marks[i].kept == kept) {
@@ -162,9 +163,9 @@ static device_mark *stage_mark_find(device_stage *stage, const void *kept)
 
 /* Mark the work on COMPUTE so far as the one that fills `kept`. If all marks are in use,
  * the oldest is replaced: its wait then ends later than necessary. */
-static void stage_mark(device_stage *stage, const void *kept)
+static void stage_mark(struct device_stage *stage, const void *kept)
 {
-    device_mark *mark = stage_mark_find(stage, kept);
+    struct device_mark *mark = stage_mark_find(stage, kept);
     mark = mark ? mark : stage_mark_find(stage, NULL);
     if (!mark) {
         mark = &stage->marks[stage->marks_next++ % DEVICE_MARKS_MAX];
@@ -175,9 +176,9 @@ static void stage_mark(device_stage *stage, const void *kept)
 
 /* Let WEIGHT wait for the mark of `kept`; if that was replaced, for all of COMPUTE so
  * far. */
-static void stage_mark_wait(device_stage *stage, const void *kept)
+static void stage_mark_wait(struct device_stage *stage, const void *kept)
 {
-    device_mark *mark = stage_mark_find(stage, kept);
+    struct device_mark *mark = stage_mark_find(stage, kept);
     if (!mark) {
         mark = &stage->marks[stage->marks_next++ % DEVICE_MARKS_MAX];
         stage->kernels->event_record(&stage->session->lanes[DEVICE_COMPUTE], mark->event);
@@ -192,7 +193,7 @@ static void stage_mark_wait(device_stage *stage, const void *kept)
 
 static tryst_status device_stage_forward(tryst_stage *base, const tryst_stage_work *given)
 {
-    device_stage *stage = (device_stage *)base;
+    struct device_stage *stage = (struct device_stage *)base;
     tryst_stage_work room;
     const tryst_stage_work *work = tryst_sized_view(given, &room, sizeof(room));
     assert(!work || work->output);
@@ -203,9 +204,9 @@ static tryst_status device_stage_forward(tryst_stage *base, const tryst_stage_wo
         return refuse_version(stage, work->version);
     }
     for (int32_t i = 0; i < stage->layout.layers_count; i++) {
-        const device_layer *layer = &stage->layout.layers[i];
+        const struct device_layer *layer = &stage->layout.layers[i];
         const bool is_last = i + 1 == stage->layout.layers_count;
-        device_pass pass = stage_pass(stage, DEVICE_COMPUTE, i, work, NULL);
+        struct device_pass pass = stage_pass(stage, DEVICE_COMPUTE, i, work, NULL);
         pass.output = is_last ? work->output : (char *)work->saved + layer->output;
         layer->ops->forward(&pass);
     }
@@ -215,7 +216,7 @@ static tryst_status device_stage_forward(tryst_stage *base, const tryst_stage_wo
 
 /* Return the target of layer `i`'s input gradient: the stage's, or one of the two ping
  * buffers. */
-static void *stage_grad_input(const device_stage *stage, int32_t i,
+static void *stage_grad_input(const struct device_stage *stage, int32_t i,
                               const tryst_stage_work *work)
 {
     return i == 0 ? work->grad_input : stage->memory + stage->layout.places.ping[i % 2];
@@ -223,16 +224,16 @@ static void *stage_grad_input(const device_stage *stage, int32_t i,
 
 /* Run backward layer by layer from the last. With `whole` each layer's weight half
  * follows at once, and all layers share the stage's own `kept`. */
-static void stage_backward_layers(device_stage *stage, const tryst_stage_work *work,
-                                  bool whole)
+static void stage_backward_layers(struct device_stage *stage,
+                                  const tryst_stage_work *work, bool whole)
 {
-    const device_layout *layout = &stage->layout;
+    const struct device_layout *layout = &stage->layout;
     const void *grad_output = work->grad_output;
     for (int32_t i = layout->layers_count - 1; i >= 0; i--) {
-        const device_layer *layer = &layout->layers[i];
+        const struct device_layer *layer = &layout->layers[i];
         char *kept = whole ? stage->memory + layout->places.kept
                            : (char *)work->kept + layer->kept;
-        device_pass pass = stage_pass(stage, DEVICE_COMPUTE, i, work, kept);
+        struct device_pass pass = stage_pass(stage, DEVICE_COMPUTE, i, work, kept);
         pass_recompute(stage, layer, &pass);
         pass.grad_output = grad_output;
         pass.grad_input = stage_grad_input(stage, i, work);
@@ -250,7 +251,7 @@ static void stage_backward_layers(device_stage *stage, const tryst_stage_work *w
 static tryst_status stage_backward(tryst_stage *base, const tryst_stage_work *given,
                                    bool whole)
 {
-    device_stage *stage = (device_stage *)base;
+    struct device_stage *stage = (struct device_stage *)base;
     tryst_stage_work room;
     const tryst_stage_work *work = tryst_sized_view(given, &room, sizeof(room));
     if (!work) {
@@ -288,7 +289,7 @@ static tryst_status device_stage_backward_input(tryst_stage *base,
 static tryst_status device_stage_backward_weight(tryst_stage *base,
                                                  const tryst_stage_work *given)
 {
-    device_stage *stage = (device_stage *)base;
+    struct device_stage *stage = (struct device_stage *)base;
     tryst_stage_work room;
     const tryst_stage_work *work = tryst_sized_view(given, &room, sizeof(room));
     assert(!work || work->kept);
@@ -301,8 +302,8 @@ static tryst_status device_stage_backward_weight(tryst_stage *base,
     stage_mark_wait(stage, work->kept);
     stage_accumulate_begin(stage, DEVICE_WEIGHT);
     for (int32_t i = stage->layout.layers_count - 1; i >= 0; i--) {
-        const device_layer *layer = &stage->layout.layers[i];
-        const device_pass pass =
+        const struct device_layer *layer = &stage->layout.layers[i];
+        const struct device_pass pass =
             stage_pass(stage, DEVICE_WEIGHT, i, work, (char *)work->kept + layer->kept);
         pass_recompute(stage, layer, &pass);
         layer->ops->backward_weight(&pass);
@@ -314,19 +315,20 @@ static tryst_status device_stage_backward_weight(tryst_stage *base,
 
 /* ---- update, parameters, cost ------------------------------------------------------ */
 
-static device_update stage_update_scalars(device_stage *stage, int32_t microbatches)
+static struct device_update stage_update_scalars(struct device_stage *stage,
+                                                 int32_t microbatches)
 {
     const tryst_optimizer *s = &stage->optimizer.settings;
-    device_update update = {.adam = s->kind == TRYST_OPTIMIZER_ADAM,
-                            .count = stage->layout.arena_count,
-                            .scale = 1.0 / microbatches,
-                            .lr = s->lr,
-                            .momentum = s->momentum,
-                            .beta1 = s->beta1,
-                            .beta1_rest = 1 - s->beta1,
-                            .beta2 = s->beta2,
-                            .beta2_rest = 1 - s->beta2,
-                            .epsilon = s->epsilon};
+    struct device_update update = {.adam = s->kind == TRYST_OPTIMIZER_ADAM,
+                                   .count = stage->layout.arena_count,
+                                   .scale = 1.0 / microbatches,
+                                   .lr = s->lr,
+                                   .momentum = s->momentum,
+                                   .beta1 = s->beta1,
+                                   .beta1_rest = 1 - s->beta1,
+                                   .beta2 = s->beta2,
+                                   .beta2_rest = 1 - s->beta2,
+                                   .epsilon = s->epsilon};
     if (update.adam) {
         optimizer_adam_step(&stage->optimizer, &update.rate, &update.root);
     }
@@ -336,15 +338,15 @@ static device_update stage_update_scalars(device_stage *stage, int32_t microbatc
 static tryst_status device_stage_update(tryst_stage *base, int32_t microbatches,
                                         void *done)
 {
-    device_stage *stage = (device_stage *)base;
-    const device_places *places = &stage->layout.places;
+    struct device_stage *stage = (struct device_stage *)base;
+    const struct device_places *places = &stage->layout.places;
     if (microbatches < 1) {
         return refuse(TRYST_E_INVALID,
                       "cannot update the weights: %d micro-batches; at least 1",
                       microbatches);
     }
     const uint64_t next = stage->newest + 1;
-    device_update update = stage_update_scalars(stage, microbatches);
+    struct device_update update = stage_update_scalars(stage, microbatches);
     update.from = device_stage_masters(stage, stage->newest);
     update.to = device_stage_masters(stage, next);
     update.rounded = stage->layout.rounds ? device_stage_rounded(stage, next) : NULL;
@@ -363,17 +365,18 @@ static tryst_status device_stage_update(tryst_stage *base, int32_t microbatches,
 static void device_stage_versions(const tryst_stage *base, uint64_t *oldest_p,
                                   uint64_t *newest_p)
 {
-    const uint64_t newest = ((const device_stage *)base)->newest;
+    const uint64_t newest = ((const struct device_stage *)base)->newest;
     const uint64_t held = (uint64_t)base->info.versions_count;
     *oldest_p = newest + 1 > held ? newest + 1 - held : 0;
     *newest_p = newest;
 }
 
 /* Make value and gradient of a tensor readable by the host. */
-static tryst_status stage_parameter_fetch(device_stage *stage, const device_layer *layer,
-                                          int32_t t, tryst_parameter *parameter)
+static tryst_status stage_parameter_fetch(struct device_stage *stage,
+                                          const struct device_layer *layer, int32_t t,
+                                          tryst_parameter *parameter)
 {
-    const device_layout *layout = &stage->layout;
+    const struct device_layout *layout = &stage->layout;
     const uint64_t wide = device_dtype_bytes(stage->session->wide);
     const uint64_t at = layer->offsets[t] * wide, bytes = parameter->count * wide;
     char *value = (char *)device_stage_masters(stage, stage->newest) + at;
@@ -392,7 +395,8 @@ static tryst_status stage_parameter_fetch(device_stage *stage, const device_laye
 }
 
 /* Show one parameter to the visitor, which runs in the caller's context. */
-static int stage_parameter_show(device_stage *stage, const device_layer *layer, int32_t t,
+static int stage_parameter_show(struct device_stage *stage,
+                                const struct device_layer *layer, int32_t t,
                                 tryst_parameter_fn fn, void *arg)
 {
     char name[LAYER_NAME_MAX];
@@ -408,7 +412,7 @@ static int stage_parameter_show(device_stage *stage, const device_layer *layer, 
 static int device_stage_parameter_visit(tryst_stage *base, tryst_parameter_fn fn,
                                         void *arg)
 {
-    device_stage *stage = (device_stage *)base;
+    struct device_stage *stage = (struct device_stage *)base;
     stage->kernels->enter(stage->session);
     const tryst_status status =
         device_session_finish(stage->session, "the work before a visit of parameters");
@@ -417,7 +421,7 @@ static int device_stage_parameter_visit(tryst_stage *base, tryst_parameter_fn fn
         return status;
     }
     for (int32_t i = 0; i < stage->layout.layers_count; i++) {
-        const device_layer *layer = &stage->layout.layers[i];
+        const struct device_layer *layer = &stage->layout.layers[i];
         for (int32_t t = 0; t < layer->tensors_count; t++) {
             const int stopped = stage_parameter_show(stage, layer, t, fn, arg);
             if (stopped) {
@@ -430,13 +434,13 @@ static int device_stage_parameter_visit(tryst_stage *base, tryst_parameter_fn fn
 
 static void device_stage_cost(const tryst_stage *base, tryst_stage_cost *cost_p)
 {
-    const device_stage *stage = (const device_stage *)base;
-    const device_layout *layout = &stage->layout;
+    const struct device_stage *stage = (const struct device_stage *)base;
+    const struct device_layout *layout = &stage->layout;
     const tryst_stage_info *info = &base->info;
     const uint64_t t_bytes = device_dtype_bytes(stage->session->dtype);
     tryst_stage_cost cost = {.struct_size = sizeof(cost)};
     for (int32_t i = 0; i < layout->layers_count; i++) {
-        const layer_flops flops = layout->layers[i].ops->flops(&layout->model);
+        const struct layer_flops flops = layout->layers[i].ops->flops(&layout->model);
         cost.forward_flops += flops.forward;
         cost.backward_input_flops +=
             flops.backward_input + (layout->recompute ? flops.forward : 0);
@@ -452,7 +456,7 @@ static void device_stage_cost(const tryst_stage *base, tryst_stage_cost *cost_p)
 
 static const char *device_stage_error(const tryst_stage *base)
 {
-    return ((const device_stage *)base)->session->text;
+    return ((const struct device_stage *)base)->session->text;
 }
 
 const tryst_stage_ops device_stage_ops = {

@@ -9,26 +9,26 @@
 enum { DEVICE_MARKS_MAX = 64 };
 
 /** The event recorded at the end of the backward_input that belongs to `kept`. */
-typedef struct device_mark {
+struct device_mark {
     const void *kept; /**< NULL: free */
     void *event;
-} device_mark;
+};
 
-typedef struct device_stage {
+struct device_stage {
     tryst_stage base;
-    device_layout layout;
-    optimizer_state optimizer;
-    const device_kernels *kernels;
-    device_session *session;
+    struct device_layout layout;
+    struct optimizer_state optimizer;
+    const struct device_kernels *kernels;
+    struct device_session *session;
     char *memory; /**< the one allocation */
     uint64_t newest;
-    device_mark marks[DEVICE_MARKS_MAX];
+    struct device_mark marks[DEVICE_MARKS_MAX];
     uint32_t marks_next;
     /** Event: the last call that touched gradients or weights. */
     void *accumulated;
     int32_t accumulated_lane; /**< lane of that call */
     void *mirror; /**< host copies of one tensor and its gradient; NULL in host memory */
-} device_stage;
+};
 
 extern const tryst_stage_ops device_stage_ops; /* device_stage.c */
 
@@ -37,14 +37,15 @@ extern const tryst_stage_ops device_stage_ops; /* device_stage.c */
  *  (device_open.c) */
 tryst_status device_stage_open(const tryst_model *model, tryst_layers layers,
                                const tryst_stage_params *params,
-                               const device_kernels *kernels, tryst_stage **stage_p);
+                               const struct device_kernels *kernels,
+                               tryst_stage **stage_p);
 
 /** Close a stage, also one that was opened in part. (device_open.c) */
 void device_stage_close(tryst_stage *base);
 
 /** Return an arena: of the master weights in `slot`, of the weights that products read at
  *  `version`, of the gradients, of a moment. */
-static inline void *device_stage_wide(const device_stage *stage, uint64_t place,
+static inline void *device_stage_wide(const struct device_stage *stage, uint64_t place,
                                       uint64_t slot)
 {
     const uint64_t bytes =
@@ -52,13 +53,15 @@ static inline void *device_stage_wide(const device_stage *stage, uint64_t place,
     return stage->memory + place + slot * stage->layout.arena_count * bytes;
 }
 
-static inline void *device_stage_masters(const device_stage *stage, uint64_t version)
+static inline void *device_stage_masters(const struct device_stage *stage,
+                                         uint64_t version)
 {
     const uint64_t count = (uint64_t)stage->layout.masters_count;
     return device_stage_wide(stage, stage->layout.places.masters, version % count);
 }
 
-static inline void *device_stage_rounded(const device_stage *stage, uint64_t version)
+static inline void *device_stage_rounded(const struct device_stage *stage,
+                                         uint64_t version)
 {
     const uint64_t bytes =
         device_dtype_bytes(device_precision_dtype(stage->layout.precision));
@@ -67,7 +70,8 @@ static inline void *device_stage_rounded(const device_stage *stage, uint64_t ver
            slot * stage->layout.arena_count * bytes;
 }
 
-static inline void *device_stage_weights(const device_stage *stage, uint64_t version)
+static inline void *device_stage_weights(const struct device_stage *stage,
+                                         uint64_t version)
 {
     return stage->layout.rounds ? device_stage_rounded(stage, version)
                                 : device_stage_masters(stage, version);

@@ -43,7 +43,8 @@ static tryst_status optimizer_check(const tryst_optimizer *s)
     return TRYST_OK;
 }
 
-tryst_status optimizer_init(const tryst_optimizer *settings, optimizer_state *optimizer_p)
+tryst_status optimizer_init(const tryst_optimizer *settings,
+                            struct optimizer_state *optimizer_p)
 {
     tryst_optimizer s;
     tryst_status status = params_read(&s, sizeof(s), settings, "tryst_optimizer");
@@ -59,17 +60,18 @@ tryst_status optimizer_init(const tryst_optimizer *settings, optimizer_state *op
     status = optimizer_check(&s);
     if (status == TRYST_OK) {
         *optimizer_p =
-            (optimizer_state){.settings = s, .beta1_power = 1, .beta2_power = 1};
+            (struct optimizer_state){.settings = s, .beta1_power = 1, .beta2_power = 1};
     }
     return status;
 }
 
-int32_t optimizer_moments_count(const optimizer_state *optimizer)
+int32_t optimizer_moments_count(const struct optimizer_state *optimizer)
 {
     return optimizer->settings.kind == TRYST_OPTIMIZER_ADAM ? 2 : 1;
 }
 
-void optimizer_adam_step(optimizer_state *optimizer, double *rate_p, double *root_p)
+void optimizer_adam_step(struct optimizer_state *optimizer, double *rate_p,
+                         double *root_p)
 {
     const tryst_optimizer *s = &optimizer->settings;
     optimizer->beta1_power *= s->beta1;
@@ -78,7 +80,7 @@ void optimizer_adam_step(optimizer_state *optimizer, double *rate_p, double *roo
     *root_p = 1 / sqrt(1 - optimizer->beta2_power);
 }
 
-double optimizer_flops(const optimizer_state *optimizer)
+double optimizer_flops(const struct optimizer_state *optimizer)
 {
     return optimizer->settings.kind == TRYST_OPTIMIZER_ADAM ? 14 : 5;
 }

@@ -15,18 +15,19 @@
 #define TRYST_STAGE_MODULE_ENTRY "tryst_stage_module_v1"
 
 /** Data that the library gives to a module. The first field never moves. */
-typedef struct tryst_stage_host {
+struct tryst_stage_host {
     const char *abi_id; /**< TRYST_STAGE_ABI_ID of the library */
-} tryst_stage_host;
+};
 
 /** A module's record: static data. Its first field never moves either. */
-typedef struct tryst_stage_module {
+struct tryst_stage_module {
     const char *abi_id; /**< TRYST_STAGE_ABI_ID that the module was built with */
-    const device_kernels *kernels;
-} tryst_stage_module;
+    const struct device_kernels *kernels;
+};
 
 /** Type of the entry, which starts nothing: kernels->open is the first call that touches
  *  the device. */
-typedef const tryst_stage_module *(*tryst_stage_module_fn)(const tryst_stage_host *host);
+typedef const struct tryst_stage_module *(*tryst_stage_module_fn)(
+    const struct tryst_stage_host *host);
 
 #endif

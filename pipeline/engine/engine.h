@@ -18,18 +18,18 @@
 #define ENGINE_ERROR_MAX 1024
 
 /** The buffers of one micro-batch at one stage of this rank. Each pointer is one use. */
-typedef struct engine_cell {
-    buffer *input;
-    buffer *target;
-    buffer *saved;
-    buffer *kept;
-    buffer *grad_output;
-} engine_cell;
+struct engine_cell {
+    struct buffer *input;
+    struct buffer *target;
+    struct buffer *saved;
+    struct buffer *kept;
+    struct buffer *grad_output;
+};
 
 /** An item that is sent to or received from another rank. All members up to `event` are
  *  fixed at open. */
-typedef struct engine_transfer {
-    program_item item;
+struct engine_transfer {
+    struct program_item item;
     int peer;
     size_t action; /**< index of the action that makes or needs the item */
     tryst_key *key;
@@ -38,34 +38,34 @@ typedef struct engine_transfer {
     /** device: event that a send's bytes are there, or a receive's have arrived; NULL on
      *  the host */
     void *event;
-    buffer *memory;
+    struct buffer *memory;
     tryst_op *op; /**< NULL: not posted, or ended */
     uint64_t begin_ns;
     bool ended; /**< its end was seen and its span written */
-} engine_transfer;
+};
 
 /** One open scope. Two are enough: the sends of step k may end while step k + 1 runs. */
-typedef struct engine_frame {
+struct engine_frame {
     tryst_step *step; /**< NULL: closed */
     uint64_t id;
-    engine_transfer *sends; /**< in program order */
+    struct engine_transfer *sends; /**< in program order */
     size_t posted_count;
     size_t first_open; /**< all sends before this index have ended */
-} engine_frame;
+};
 
 struct tryst_engine {
     tryst_engine_params params;
     int rank;
-    const program_list *list;
+    const struct program_list *list;
     int stages_count;
     int microbatches_count;
     tryst_stage **stages;      /**< [stages]; NULL on other ranks */
     int *owners;               /**< [stages]: rank */
     uint64_t *versions;        /**< [stages]: newest version when the step began */
     int32_t *pending;          /**< [stages]: gradients since the last update */
-    engine_cell *cells;        /**< [stages × micro-batches] */
+    struct engine_cell *cells; /**< [stages × micro-batches] */
     double *losses;            /**< [micro-batches], on the rank of the last stage */
-    engine_transfer *receives; /**< in program order */
+    struct engine_transfer *receives; /**< in program order */
     size_t receives_count;
     size_t receives_posted;
     size_t receives_taken;
@@ -73,12 +73,12 @@ struct tryst_engine {
     /** The forwards among the first fed_count actions have their data. */
     size_t fed_count;
     size_t sends_count;
-    engine_frame frames[2];
-    engine_frame *frame; /**< the current one */
+    struct engine_frame frames[2];
+    struct engine_frame *frame; /**< the current one */
     uint64_t steps_done;
     uint64_t step_begin_ns;
-    buffer_pool pool;
-    engine_device device;
+    struct buffer_pool pool;
+    struct engine_device device;
     tryst_span *spans;
     size_t spans_count;
     size_t spans_capacity;
@@ -92,7 +92,8 @@ struct tryst_engine {
     char cause[ENGINE_ERROR_MAX];
 };
 
-static inline engine_cell *engine_cell_of(tryst_engine *engine, int stage, int microbatch)
+static inline struct engine_cell *engine_cell_of(tryst_engine *engine, int stage,
+                                                 int microbatch)
 {
     return &engine->cells[(size_t)stage * (size_t)engine->microbatches_count +
                           (size_t)microbatch];

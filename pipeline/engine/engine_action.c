@@ -30,12 +30,12 @@ static uint64_t thread_cpu_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static void *data_of(const buffer *self)
+static void *data_of(const struct buffer *self)
 {
     return self ? self->data : NULL;
 }
 
-static void drop(buffer **self)
+static void drop(struct buffer **self)
 {
     buffer_drop(*self);
     *self = NULL;
@@ -56,7 +56,7 @@ static int held_count(const tryst_engine *engine)
 tryst_status engine_no_memory(tryst_engine *engine, tryst_status status, uint64_t bytes,
                               const char *what)
 {
-    const buffer_pool *pool = &engine->pool;
+    const struct buffer_pool *pool = &engine->pool;
     char where[32] = "the host", limit[64] = "";
     if (engine->device.used) {
         snprintf(where, sizeof where, "device %d", (int)engine->device.ordinal);
@@ -77,7 +77,7 @@ tryst_status engine_no_memory(tryst_engine *engine, tryst_status status, uint64_
 
 /* Get a buffer for `what`; NULL for 0 bytes. */
 static tryst_status get(tryst_engine *engine, uint64_t bytes, bool travels,
-                        const char *what, buffer **buffer_p)
+                        const char *what, struct buffer **buffer_p)
 {
     if (bytes == 0) {
         *buffer_p = NULL;
@@ -214,7 +214,8 @@ static void maybe_drop_gradient(tryst_engine *engine, const tryst_action *action
 
 /* Get a buffer for data, if possible one that the device no longer uses, so that the copy
  * need not wait. NULL for 0 bytes. */
-static tryst_status get_data(tryst_engine *engine, uint64_t bytes, buffer **buffer_p)
+static tryst_status get_data(tryst_engine *engine, uint64_t bytes,
+                             struct buffer **buffer_p)
 {
     const tryst_status status =
         bytes > 0 ? buffer_get_idle(&engine->pool, bytes, buffer_p) : TRYST_OK;
@@ -227,8 +228,8 @@ static tryst_status get_data(tryst_engine *engine, uint64_t bytes, buffer **buff
 static tryst_status feed_cell(tryst_engine *engine, size_t index)
 {
     const tryst_action *action = &engine->list->actions[index];
-    engine_cell *cell = engine_cell_of(engine, action->stage, action->microbatch);
-    const engine_moment *moment =
+    struct engine_cell *cell = engine_cell_of(engine, action->stage, action->microbatch);
+    const struct engine_moment *moment =
         engine->device.used ? &engine->device.moments[index] : NULL;
     const tryst_stage_info *info = &engine->stages[action->stage]->info;
     const uint64_t input_bytes =
@@ -287,7 +288,7 @@ static tryst_status feed_next(tryst_engine *engine, size_t index)
 
 /* Return a stage's work, with the members that all actions share. */
 static tryst_stage_work work_of(const tryst_engine *engine, const tryst_action *action,
-                                const engine_cell *cell)
+                                const struct engine_cell *cell)
 {
     return (tryst_stage_work){.struct_size = sizeof(tryst_stage_work),
                               .version = version_of(engine, action),
@@ -300,15 +301,15 @@ static tryst_stage_work work_of(const tryst_engine *engine, const tryst_action *
 
 /* On a device, order the action's buffers by events. `made` is the buffer that is passed
  * on. */
-static void use(tryst_engine *engine, size_t index, engine_cell *cell, buffer *made,
-                tryst_stage_work *work)
+static void use(tryst_engine *engine, size_t index, struct engine_cell *cell,
+                struct buffer *made, tryst_stage_work *work)
 {
     if (!engine->device.used) {
         return;
     }
-    const engine_transfer *send = made ? engine_send_of(engine, index) : NULL;
-    buffer *const used[] = {cell->input, cell->target,      cell->saved,
-                            cell->kept,  cell->grad_output, made};
+    const struct engine_transfer *send = made ? engine_send_of(engine, index) : NULL;
+    struct buffer *const used[] = {cell->input, cell->target,      cell->saved,
+                                   cell->kept,  cell->grad_output, made};
     for (size_t i = 0; i < sizeof used / sizeof *used; i++) {
         engine_device_use(engine, index, used[i]);
     }
@@ -319,8 +320,8 @@ static tryst_status run_forward(tryst_engine *engine, size_t index)
 {
     const tryst_action *action = &engine->list->actions[index];
     const tryst_stage_info *info = &engine->stages[action->stage]->info;
-    engine_cell *cell = engine_cell_of(engine, action->stage, action->microbatch);
-    buffer *output = NULL;
+    struct engine_cell *cell = engine_cell_of(engine, action->stage, action->microbatch);
+    struct buffer *output = NULL;
     tryst_status status = feed_until(engine, index);
     if (status == TRYST_OK) {
         status =
@@ -342,13 +343,13 @@ static tryst_status run_forward(tryst_engine *engine, size_t index)
         buffer_drop(output);
         return status;
     }
-    const program_item item = {PROGRAM_OUTPUT, action->stage, action->microbatch};
+    const struct program_item item = {PROGRAM_OUTPUT, action->stage, action->microbatch};
     return engine_hand_on(engine, index, item, output);
 }
 
 /* Free a micro-batch's buffers at this stage once its gradients are added. */
 static void end_microbatch(tryst_engine *engine, const tryst_action *action,
-                           engine_cell *cell)
+                           struct engine_cell *cell)
 {
     drop(&cell->input);
     drop(&cell->target);
@@ -364,8 +365,8 @@ static tryst_status run_backward(tryst_engine *engine, size_t index)
     const tryst_action *action = &engine->list->actions[index];
     const tryst_stage_info *info = &engine->stages[action->stage]->info;
     const bool whole = action->kind == TRYST_ACTION_BACKWARD;
-    engine_cell *cell = engine_cell_of(engine, action->stage, action->microbatch);
-    buffer *grad_input = NULL;
+    struct engine_cell *cell = engine_cell_of(engine, action->stage, action->microbatch);
+    struct buffer *grad_input = NULL;
     tryst_status status = TRYST_OK;
     if (!whole) {
         status = get(engine, info->kept_bytes, false, "what a split backward keeps",
@@ -390,14 +391,14 @@ static tryst_status run_backward(tryst_engine *engine, size_t index)
         buffer_drop(grad_input);
         return status;
     }
-    const program_item item = {PROGRAM_GRAD, action->stage, action->microbatch};
+    const struct program_item item = {PROGRAM_GRAD, action->stage, action->microbatch};
     return engine_hand_on(engine, index, item, grad_input);
 }
 
 static tryst_status run_weight_grad(tryst_engine *engine, size_t index)
 {
     const tryst_action *action = &engine->list->actions[index];
-    engine_cell *cell = engine_cell_of(engine, action->stage, action->microbatch);
+    struct engine_cell *cell = engine_cell_of(engine, action->stage, action->microbatch);
     tryst_stage_work work = work_of(engine, action, cell);
     use(engine, index, cell, NULL, &work);
     const tryst_status status = call_stage(engine, index, &work);

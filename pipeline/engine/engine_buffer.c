@@ -12,7 +12,7 @@
 #define CHUNK_BYTES_MAX (64u << 20)
 
 /* Insert a free block at the end of the list, or at its front. */
-static void class_put(buffer_class *self, buffer *block, bool behind)
+static void class_put(struct buffer_class *self, struct buffer *block, bool behind)
 {
     if (behind && self->free) {
         block->next_free = NULL;
@@ -25,25 +25,27 @@ static void class_put(buffer_class *self, buffer *block, bool behind)
     self->free = block;
 }
 
-static buffer_class *class_find(buffer_pool *pool, size_t bytes, bool travels)
+static struct buffer_class *class_find(struct buffer_pool *pool, size_t bytes,
+                                       bool travels)
 {
-    for (buffer_class *self = pool->classes; self; self = self->next) {
+    for (struct buffer_class *self = pool->classes; self; self = self->next) {
         if (self->bytes == bytes && self->travels == travels) {
             return self;
         }
     }
-    buffer_class *self = calloc(1, sizeof *self);
+    struct buffer_class *self = calloc(1, sizeof *self);
     if (self) {
-        *self = (buffer_class){
+        *self = (struct buffer_class){
             .next = pool->classes, .pool = pool, .bytes = bytes, .travels = travels};
         pool->classes = self;
     }
     return self;
 }
 
-static tryst_status chunk_allocate(buffer_class *self, size_t bytes, buffer_chunk *chunk)
+static tryst_status chunk_allocate(struct buffer_class *self, size_t bytes,
+                                   struct buffer_chunk *chunk)
 {
-    const buffer_pool *pool = self->pool;
+    const struct buffer_pool *pool = self->pool;
     if (self->travels || pool->memory != TRYST_MEMORY_HOST) {
         return tryst_mem_alloc(pool->ctx, bytes, pool->memory, pool->device, &chunk->data,
                                &chunk->mem);
@@ -54,9 +56,9 @@ static tryst_status chunk_allocate(buffer_class *self, size_t bytes, buffer_chun
 
 /* Return the number of blocks of the next chunk: as many as all chunks before have,
  * within CHUNK_BYTES_MAX and the pool's limit. 0: no block fits the limit. */
-static size_t class_growth(const buffer_class *self)
+static size_t class_growth(const struct buffer_class *self)
 {
-    const buffer_pool *pool = self->pool;
+    const struct buffer_pool *pool = self->pool;
     const size_t wanted = self->made_count ? self->made_count : CHUNK_BUFFERS_FIRST;
     const size_t ahead =
         self->bytes < CHUNK_BYTES_MAX ? CHUNK_BYTES_MAX / self->bytes : 1;
@@ -70,9 +72,9 @@ static size_t class_growth(const buffer_class *self)
 }
 
 /* Cut a new chunk of `count` blocks into free buffers. */
-static tryst_status class_add(buffer_class *self, size_t count)
+static tryst_status class_add(struct buffer_class *self, size_t count)
 {
-    buffer_chunk *chunk = calloc(1, sizeof *chunk);
+    struct buffer_chunk *chunk = calloc(1, sizeof *chunk);
     if (!chunk) {
         return TRYST_E_NOMEM;
     }
@@ -85,10 +87,10 @@ static tryst_status class_add(buffer_class *self, size_t count)
         return status;
     }
     for (size_t i = 0; i < count; i++) {
-        chunk->buffers[i] = (buffer){.data = (char *)chunk->data + i * self->bytes,
-                                     .mem = chunk->mem,
-                                     .bytes = self->bytes,
-                                     .owner = self};
+        chunk->buffers[i] = (struct buffer){.data = (char *)chunk->data + i * self->bytes,
+                                            .mem = chunk->mem,
+                                            .bytes = self->bytes,
+                                            .owner = self};
         class_put(self, &chunk->buffers[i], false);
     }
     chunk->count = count;
@@ -101,7 +103,7 @@ static tryst_status class_add(buffer_class *self, size_t count)
 }
 
 /* Add a chunk. On a device, try fewer blocks if many do not fit. */
-static tryst_status class_grow(buffer_class *self)
+static tryst_status class_grow(struct buffer_class *self)
 {
     size_t count = class_growth(self);
     tryst_status status = count > 0 ? class_add(self, count) : TRYST_E_NOMEM;
@@ -120,13 +122,14 @@ static size_t class_bytes(size_t bytes)
     return rounded ? rounded : BUFFER_ALIGN_BYTES;
 }
 
-tryst_status buffer_get_idle(buffer_pool *pool, size_t bytes, buffer **buffer_p)
+tryst_status buffer_get_idle(struct buffer_pool *pool, size_t bytes,
+                             struct buffer **buffer_p)
 {
-    buffer_class *self = class_find(pool, class_bytes(bytes), false);
+    struct buffer_class *self = class_find(pool, class_bytes(bytes), false);
     if (!self) {
         return TRYST_E_NOMEM;
     }
-    const buffer *next = self->free;
+    const struct buffer *next = self->free;
     if (next && next->after &&
         tryst_event_test(pool->handle, next->after) == TRYST_IN_PROGRESS) {
         (void)class_grow(self); /* failure: a busy buffer serves too */
@@ -134,9 +137,10 @@ tryst_status buffer_get_idle(buffer_pool *pool, size_t bytes, buffer **buffer_p)
     return buffer_get(pool, bytes, false, buffer_p);
 }
 
-tryst_status buffer_get(buffer_pool *pool, size_t bytes, bool travels, buffer **buffer_p)
+tryst_status buffer_get(struct buffer_pool *pool, size_t bytes, bool travels,
+                        struct buffer **buffer_p)
 {
-    buffer_class *self = class_find(pool, class_bytes(bytes), travels);
+    struct buffer_class *self = class_find(pool, class_bytes(bytes), travels);
     if (!self) {
         return TRYST_E_NOMEM;
     }
@@ -146,7 +150,7 @@ tryst_status buffer_get(buffer_pool *pool, size_t bytes, bool travels, buffer **
             return status;
         }
     }
-    buffer *taken = self->free;
+    struct buffer *taken = self->free;
     self->free = taken->next_free;
     taken->uses = 1;
     pool->bytes_used += taken->bytes;
@@ -157,7 +161,7 @@ tryst_status buffer_get(buffer_pool *pool, size_t bytes, bool travels, buffer **
     return TRYST_OK;
 }
 
-void buffer_drop(buffer *self)
+void buffer_drop(struct buffer *self)
 {
     if (!self) {
         return;
@@ -169,10 +173,10 @@ void buffer_drop(buffer *self)
     }
 }
 
-void buffer_pool_settle(buffer_pool *pool)
+void buffer_pool_settle(struct buffer_pool *pool)
 {
-    for (buffer_class *self = pool->classes; self; self = self->next) {
-        for (buffer_chunk *chunk = self->chunks; chunk; chunk = chunk->next) {
+    for (struct buffer_class *self = pool->classes; self; self = self->next) {
+        for (struct buffer_chunk *chunk = self->chunks; chunk; chunk = chunk->next) {
             for (size_t i = 0; i < chunk->count; i++) {
                 chunk->buffers[i].after = NULL;
             }
@@ -180,7 +184,7 @@ void buffer_pool_settle(buffer_pool *pool)
     }
 }
 
-static void chunk_close(buffer_chunk *chunk, bool leave)
+static void chunk_close(struct buffer_chunk *chunk, bool leave)
 {
     if (!chunk->mem) {
         free(chunk->data);
@@ -191,13 +195,13 @@ static void chunk_close(buffer_chunk *chunk, bool leave)
     free(chunk);
 }
 
-void buffer_pool_close(buffer_pool *pool, bool leave)
+void buffer_pool_close(struct buffer_pool *pool, bool leave)
 {
     while (pool->classes) {
-        buffer_class *self = pool->classes;
+        struct buffer_class *self = pool->classes;
         pool->classes = self->next;
         while (self->chunks) {
-            buffer_chunk *chunk = self->chunks;
+            struct buffer_chunk *chunk = self->chunks;
             self->chunks = chunk->next;
             chunk_close(chunk, leave);
         }

@@ -20,7 +20,7 @@
 #include <tryst/device.h>
 #include <tryst/tryst.h>
 
-typedef struct buffer {
+struct buffer {
     void *data;
     tryst_mem *mem; /**< NULL in plain memory */
     size_t bytes;   /**< size of the class: the requested size, rounded up */
@@ -28,17 +28,17 @@ typedef struct buffer {
     void *after;    /**< device: event that the next user waits for; NULL: none */
     struct buffer_class *owner;
     struct buffer *next_free;
-} buffer;
+};
 
-typedef struct buffer_chunk {
+struct buffer_chunk {
     struct buffer_chunk *next;
     void *data;
     tryst_mem *mem;
-    buffer *buffers;
+    struct buffer *buffers;
     size_t count;
-} buffer_chunk;
+};
 
-typedef struct buffer_class {
+struct buffer_class {
     struct buffer_class *next;
     struct buffer_pool *pool;
     size_t bytes;
@@ -46,36 +46,38 @@ typedef struct buffer_class {
     size_t made_count;
     /** the block to be taken next, and the last one; last_free is set only if there is
      *  one */
-    buffer *free, *last_free;
-    buffer_chunk *chunks;
-} buffer_class;
+    struct buffer *free, *last_free;
+    struct buffer_chunk *chunks;
+};
 
-typedef struct buffer_pool {
+struct buffer_pool {
     tryst_ctx *ctx;
     /** Memory of all blocks; host unless stages compute on a device here. */
     tryst_memory_kind memory;
     int32_t device;
     tryst_device *handle; /**< handle of that device; NULL on the host */
-    buffer_class *classes;
+    struct buffer_class *classes;
     uint64_t bytes_used;
     uint64_t bytes_peak;
     uint64_t allocations_count;
     uint64_t bytes_made; /**< bytes of all chunks */
     uint64_t bytes_max;  /**< limit of bytes_made; 0: none */
-} buffer_pool;
+};
 
 /** Get a buffer with one use, 64-byte aligned. Returns TRYST_OK or an allocation's error:
  *  TRYST_E_NOMEM also if the limit would be passed. */
-tryst_status buffer_get(buffer_pool *pool, size_t bytes, bool travels, buffer **buffer_p);
+tryst_status buffer_get(struct buffer_pool *pool, size_t bytes, bool travels,
+                        struct buffer **buffer_p);
 /** Get a buffer as buffer_get does; but allocate a new one if the device still works on
  *  every free one. */
-tryst_status buffer_get_idle(buffer_pool *pool, size_t bytes, buffer **buffer_p);
+tryst_status buffer_get_idle(struct buffer_pool *pool, size_t bytes,
+                             struct buffer **buffer_p);
 /** Drop one use; the last drop frees the buffer. NULL is allowed. */
-void buffer_drop(buffer *self);
+void buffer_drop(struct buffer *self);
 /** Forget the events of all buffers, which have passed. */
-void buffer_pool_settle(buffer_pool *pool);
+void buffer_pool_settle(struct buffer_pool *pool);
 /** Free all memory. With `leave`, memory for transfers is never freed: some operation may
  *  still touch it. */
-void buffer_pool_close(buffer_pool *pool, bool leave);
+void buffer_pool_close(struct buffer_pool *pool, bool leave);
 
 #endif

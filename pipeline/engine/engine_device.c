@@ -19,7 +19,7 @@
  * of the one before. */
 static tryst_status find_place(tryst_engine *engine)
 {
-    engine_device *self = &engine->device;
+    struct engine_device *self = &engine->device;
     const tryst_stage *first = NULL;
     for (int i = 0; i < engine->stages_count; i++) {
         const tryst_stage *stage = engine->stages[i];
@@ -59,7 +59,7 @@ static size_t rounded(size_t bytes)
  * bytes). */
 static size_t lay_out(tryst_engine *engine, char *base)
 {
-    engine_device *self = &engine->device;
+    struct engine_device *self = &engine->device;
     size_t used = 0;
     for (size_t i = 0; i < engine->list->count; i++) {
         if (!takes_data(engine, i)) {
@@ -83,7 +83,7 @@ static size_t lay_out(tryst_engine *engine, char *base)
 
 static tryst_status open_pinned(tryst_engine *engine)
 {
-    engine_device *self = &engine->device;
+    struct engine_device *self = &engine->device;
     const size_t data_bytes = lay_out(engine, NULL);
     const size_t losses_bytes =
         (size_t)engine->microbatches_count * sizeof *engine->losses;
@@ -101,14 +101,14 @@ static tryst_status open_pinned(tryst_engine *engine)
 
 /* Return one of the sends of both frames: a send may be in flight while its action runs
  * again in the next step. */
-static engine_transfer *send_at(tryst_engine *engine, size_t i)
+static struct engine_transfer *send_at(tryst_engine *engine, size_t i)
 {
     return &engine->frames[i % 2].sends[i / 2];
 }
 
 static tryst_status open_events(tryst_engine *engine)
 {
-    engine_device *self = &engine->device;
+    struct engine_device *self = &engine->device;
     tryst_status status = tryst_event_open(self->handle, &self->idle[0]);
     if (status == TRYST_OK) {
         status = tryst_event_open(self->handle, &self->idle[1]);
@@ -131,7 +131,7 @@ static tryst_status open_events(tryst_engine *engine)
 
 static tryst_status open_handle(tryst_engine *engine)
 {
-    engine_device *self = &engine->device;
+    struct engine_device *self = &engine->device;
     tryst_status status =
         tryst_device_open(engine->params.ctx, self->memory, self->ordinal, &self->handle);
     if (status != TRYST_OK) {
@@ -146,7 +146,7 @@ static tryst_status open_handle(tryst_engine *engine)
 
 tryst_status engine_device_open(tryst_engine *engine)
 {
-    engine_device *self = &engine->device;
+    struct engine_device *self = &engine->device;
     tryst_status status = find_place(engine);
     if (status != TRYST_OK || !self->used) {
         return status;
@@ -185,7 +185,7 @@ static void close_events(tryst_engine *engine)
 
 void engine_device_close(tryst_engine *engine)
 {
-    engine_device *self = &engine->device;
+    struct engine_device *self = &engine->device;
     if (engine->unquiet) { /* the device may still use these */
         engine->losses = self->pinned ? NULL : engine->losses;
         return;
@@ -219,9 +219,9 @@ static tryst_status device_failed(tryst_engine *engine, tryst_status status)
 /* Record the actions that have passed by now. */
 static tryst_status look(tryst_engine *engine)
 {
-    engine_device *self = &engine->device;
+    struct engine_device *self = &engine->device;
     while (self->passed < self->queued) {
-        engine_moment *moment = &self->moments[self->passed];
+        struct engine_moment *moment = &self->moments[self->passed];
         const tryst_status status = tryst_event_test(self->handle, moment->done);
         if (status == TRYST_IN_PROGRESS) {
             return TRYST_OK;
@@ -264,7 +264,7 @@ static tryst_status device_late(tryst_engine *engine)
 static tryst_status wait_until_left(tryst_engine *engine, size_t left)
 {
     const struct timespec pause = {.tv_nsec = POLL_PAUSE_NS};
-    engine_device *self = &engine->device;
+    struct engine_device *self = &engine->device;
     const uint64_t begin_ns = tryst_now_ns(engine->params.ctx);
     for (;;) {
         tryst_status status = look(engine);
@@ -284,7 +284,7 @@ static tryst_status wait_until_left(tryst_engine *engine, size_t left)
 }
 
 /* True if gate and feeder are empty and all queued actions have ended, well or not. */
-static bool is_idle(const engine_device *self)
+static bool is_idle(const struct engine_device *self)
 {
     bool idle = tryst_event_test(self->handle, self->idle[0]) != TRYST_IN_PROGRESS &&
                 tryst_event_test(self->handle, self->idle[1]) != TRYST_IN_PROGRESS;
@@ -297,7 +297,7 @@ static bool is_idle(const engine_device *self)
 bool engine_device_stop(tryst_engine *engine, uint64_t timeout_ns)
 {
     const struct timespec pause = {.tv_nsec = POLL_PAUSE_NS};
-    engine_device *self = &engine->device;
+    struct engine_device *self = &engine->device;
     if (!self->idle[1]) { /* opening failed before any work */
         return true;
     }
@@ -334,9 +334,9 @@ tryst_status engine_device_drain(tryst_engine *engine)
 /* ---- receives and data ------------------------------------------------------------- */
 
 tryst_status engine_device_gate(tryst_engine *engine, tryst_op *op, void *arrived,
-                                buffer *memory)
+                                struct buffer *memory)
 {
-    engine_device *self = &engine->device;
+    struct engine_device *self = &engine->device;
     tryst_status status = tryst_op_stream_wait(op, self->ordinal, self->gate);
     if (status == TRYST_OK) {
         status = tryst_event_record(self->handle, self->gate, arrived);
@@ -345,10 +345,10 @@ tryst_status engine_device_gate(tryst_engine *engine, tryst_op *op, void *arrive
     return status;
 }
 
-static tryst_status bring(tryst_engine *engine, buffer *to, const void *from,
+static tryst_status bring(tryst_engine *engine, struct buffer *to, const void *from,
                           size_t bytes)
 {
-    const engine_device *self = &engine->device;
+    const struct engine_device *self = &engine->device;
     const tryst_status status =
         to->after ? tryst_stream_wait(self->handle, self->feeder, to->after) : TRYST_OK;
     return status == TRYST_OK
@@ -356,11 +356,11 @@ static tryst_status bring(tryst_engine *engine, buffer *to, const void *from,
                : status;
 }
 
-tryst_status engine_device_feed(tryst_engine *engine, size_t index, buffer *input,
-                                buffer *target)
+tryst_status engine_device_feed(tryst_engine *engine, size_t index, struct buffer *input,
+                                struct buffer *target)
 {
-    engine_device *self = &engine->device;
-    engine_moment *moment = &self->moments[index];
+    struct engine_device *self = &engine->device;
+    struct engine_moment *moment = &self->moments[index];
     const tryst_stage_info *info =
         &engine->stages[engine->list->actions[index].stage]->info;
     tryst_status status = TRYST_OK;
@@ -380,9 +380,9 @@ tryst_status engine_device_feed(tryst_engine *engine, size_t index, buffer *inpu
 
 /* ---- one action -------------------------------------------------------------------- */
 
-void engine_device_use(tryst_engine *engine, size_t index, buffer *memory)
+void engine_device_use(tryst_engine *engine, size_t index, struct buffer *memory)
 {
-    engine_device *self = &engine->device;
+    struct engine_device *self = &engine->device;
     if (!self->used || !memory) {
         return;
     }
@@ -396,7 +396,7 @@ void engine_device_use(tryst_engine *engine, size_t index, buffer *memory)
 void engine_device_work(tryst_engine *engine, size_t index, void *ready,
                         tryst_stage_work *work)
 {
-    engine_device *self = &engine->device;
+    struct engine_device *self = &engine->device;
     if (!self->used) {
         return;
     }
@@ -410,7 +410,7 @@ void engine_device_work(tryst_engine *engine, size_t index, void *ready,
 void engine_device_queued(tryst_engine *engine, size_t index, uint64_t begin_ns,
                           uint64_t cpu_ns)
 {
-    engine_moment *moment = &engine->device.moments[index];
+    struct engine_moment *moment = &engine->device.moments[index];
     assert(index == engine->device.queued);
     if (begin_ns > moment->begin_ns) {
         moment->begin_ns = begin_ns;

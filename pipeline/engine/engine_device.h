@@ -37,7 +37,7 @@
 struct tryst_engine;
 
 /** The events and times of one action. */
-typedef struct engine_moment {
+struct engine_moment {
     void *done; /**< event: the action no longer uses any buffer */
     void *fed;  /**< event: the action's data are there; NULL if it takes none */
     /** Pinned host memory from which the data are copied to the device. */
@@ -47,17 +47,17 @@ typedef struct engine_moment {
      *  arrived. */
     uint64_t begin_ns;
     uint64_t cpu_ns; /**< host time spent on queueing */
-} engine_moment;
+};
 
-typedef struct engine_device {
+struct engine_device {
     bool used;
     tryst_memory_kind memory;
     int32_t ordinal;
     tryst_device *handle;
-    void *gate;             /**< stream that waits for operations */
-    void *feeder;           /**< stream that copies data */
-    void *idle[2];          /**< events recorded at the ends of gate and feeder */
-    engine_moment *moments; /**< [actions] */
+    void *gate;                    /**< stream that waits for operations */
+    void *feeder;                  /**< stream that copies data */
+    void *idle[2];                 /**< events recorded at the ends of gate and feeder */
+    struct engine_moment *moments; /**< [actions] */
     size_t queued;
     size_t passed;
     uint64_t passed_ns; /**< when the last action was seen to pass */
@@ -65,7 +65,7 @@ typedef struct engine_device {
     size_t pinned_bytes;
     void *waits[ENGINE_DEVICE_WAITS]; /**< events that the next queued action waits for */
     int32_t waits_count;
-} engine_device;
+};
 
 /** Open the device of the engine's stages: find it, open streams, events and pinned
  *  memory. Moves engine->losses to pinned memory. */
@@ -85,15 +85,15 @@ tryst_status engine_device_drain(struct tryst_engine *engine);
 /** Let the device, not the host, wait for the content of `memory`, which arrives with
  *  `op`. `arrived` is the transfer's event. */
 tryst_status engine_device_gate(struct tryst_engine *engine, tryst_op *op, void *arrived,
-                                buffer *memory);
+                                struct buffer *memory);
 /** Copy the moment's pinned data to `input` and `target` (either may be NULL). */
-tryst_status engine_device_feed(struct tryst_engine *engine, size_t index, buffer *input,
-                                buffer *target);
+tryst_status engine_device_feed(struct tryst_engine *engine, size_t index,
+                                struct buffer *input, struct buffer *target);
 
 /** Add `memory` to the buffers of action `index`, which is not queued yet: the action
  *  waits for the buffer's user before, and the next user waits for the action. NULL is
  *  allowed. */
-void engine_device_use(struct tryst_engine *engine, size_t index, buffer *memory);
+void engine_device_use(struct tryst_engine *engine, size_t index, struct buffer *memory);
 /** Put the events of action `index` into `work`; `ready` is the event of the send that
  *  takes its output. */
 void engine_device_work(struct tryst_engine *engine, size_t index, void *ready,

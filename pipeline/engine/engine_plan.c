@@ -104,7 +104,7 @@ static tryst_status check_fits(tryst_engine *engine)
 
 /* Return the shape of an item, from its maker's stage or its user's, whichever is on this
  * rank. */
-static void item_shape(const tryst_engine *engine, program_item item,
+static void item_shape(const tryst_engine *engine, struct program_item item,
                        tryst_dtype *dtype_p, uint64_t *count_p)
 {
     /* the boundary behind stage `low`: its output, and the next one's input gradient */
@@ -115,7 +115,8 @@ static void item_shape(const tryst_engine *engine, program_item item,
     *count_p = maker ? info->output_count : info->input_count;
 }
 
-static tryst_status prepare_key(tryst_engine *engine, engine_transfer *self, bool sends)
+static tryst_status prepare_key(tryst_engine *engine, struct engine_transfer *self,
+                                bool sends)
 {
     char edge[32];
     char key[TRYST_KEY_MAX + 1];
@@ -138,10 +139,10 @@ static tryst_status prepare_key(tryst_engine *engine, engine_transfer *self, boo
 
 /* List the items that action `index` takes from other ranks, or makes for them. */
 static int crossing_items(const tryst_engine *engine, size_t index, bool sends,
-                          program_item items[PROGRAM_ITEMS_MAX])
+                          struct program_item items[PROGRAM_ITEMS_MAX])
 {
     const tryst_action *action = &engine->list->actions[index];
-    program_item all[PROGRAM_ITEMS_MAX];
+    struct program_item all[PROGRAM_ITEMS_MAX];
     const int count = sends ? program_makes(action, all)
                             : program_needs(engine->params.program, action, all);
     int crossing = 0;
@@ -156,15 +157,15 @@ static int crossing_items(const tryst_engine *engine, size_t index, bool sends,
 }
 
 static tryst_status add_transfers(tryst_engine *engine, size_t index, bool sends,
-                                  engine_transfer *list, size_t *count)
+                                  struct engine_transfer *list, size_t *count)
 {
-    program_item items[PROGRAM_ITEMS_MAX];
+    struct program_item items[PROGRAM_ITEMS_MAX];
     const int crossing = crossing_items(engine, index, sends, items);
     for (int i = 0; i < crossing; i++) {
-        engine_transfer *self = &list[*count];
+        struct engine_transfer *self = &list[*count];
         const int other =
             sends ? program_item_user(engine->params.program, items[i]) : items[i].stage;
-        *self = (engine_transfer){
+        *self = (struct engine_transfer){
             .item = items[i], .peer = engine->owners[other], .action = index};
         item_shape(engine, items[i], &self->dtype, &self->count);
         const tryst_status status = prepare_key(engine, self, sends);

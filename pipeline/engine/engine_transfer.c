@@ -24,7 +24,8 @@
 
 /* ---- ends of operations ------------------------------------------------------------ */
 
-static const char *item_text(const engine_transfer *self, bool sends, char words[96])
+static const char *item_text(const struct engine_transfer *self, bool sends,
+                             char words[96])
 {
     snprintf(words, 96, "%s the %s of stage %d, micro-batch %d, %s rank %d",
              sends ? "sending" : "receiving",
@@ -67,8 +68,9 @@ static bool find_cause(tryst_engine *engine, tryst_status status, tryst_error *e
 }
 
 /* Fail with the transfer and the reason. */
-static tryst_status op_failure_report(tryst_engine *engine, const engine_transfer *self,
-                                      bool sends, tryst_status status, const char *reason)
+static tryst_status op_failure_report(tryst_engine *engine,
+                                      const struct engine_transfer *self, bool sends,
+                                      tryst_status status, const char *reason)
 {
     char words[96];
     return engine_fail(engine, status, "step %llu, rank %d, %s: %s",
@@ -79,8 +81,9 @@ static tryst_status op_failure_report(tryst_engine *engine, const engine_transfe
 
 /* Fail because a transfer failed with `status`. `reason` is the library's text, or
  * NULL. */
-static tryst_status transfer_failed(tryst_engine *engine, const engine_transfer *self,
-                                    bool sends, tryst_status status, const char *reason)
+static tryst_status transfer_failed(tryst_engine *engine,
+                                    const struct engine_transfer *self, bool sends,
+                                    tryst_status status, const char *reason)
 {
     tryst_error cause = {.struct_size = sizeof cause, .origin_rank = -1};
     if (find_cause(engine, status, &cause)) {
@@ -95,7 +98,7 @@ static tryst_status transfer_failed(tryst_engine *engine, const engine_transfer 
     return op_failure_report(engine, self, sends, status, reason);
 }
 
-static tryst_status op_failed(tryst_engine *engine, const engine_transfer *self,
+static tryst_status op_failed(tryst_engine *engine, const struct engine_transfer *self,
                               bool sends, tryst_status status)
 {
     tryst_error details = {.struct_size = sizeof details, .text = ""};
@@ -104,7 +107,7 @@ static tryst_status op_failed(tryst_engine *engine, const engine_transfer *self,
 }
 
 /* Record a span of a transfer that ends now, and return its end. */
-static uint64_t note_span(tryst_engine *engine, const engine_transfer *self,
+static uint64_t note_span(tryst_engine *engine, const struct engine_transfer *self,
                           tryst_span_kind kind, uint64_t begin_ns)
 {
     const uint64_t end_ns = tryst_now_ns(engine->params.ctx);
@@ -119,7 +122,8 @@ static uint64_t note_span(tryst_engine *engine, const engine_transfer *self,
 }
 
 /* Poll one operation. After its end, record it and drop a send's buffer. */
-static tryst_status transfer_poll(tryst_engine *engine, engine_transfer *self, bool sends)
+static tryst_status transfer_poll(tryst_engine *engine, struct engine_transfer *self,
+                                  bool sends)
 {
     if (!self->op || self->ended) {
         return TRYST_OK;
@@ -145,7 +149,7 @@ static tryst_status transfer_poll(tryst_engine *engine, engine_transfer *self, b
     return TRYST_OK;
 }
 
-static tryst_status reap_frame(tryst_engine *engine, engine_frame *frame)
+static tryst_status reap_frame(tryst_engine *engine, struct engine_frame *frame)
 {
     tryst_status status = TRYST_OK;
     for (size_t i = frame->first_open; i < frame->posted_count && status == TRYST_OK;
@@ -176,7 +180,7 @@ tryst_status engine_reap(tryst_engine *engine)
 
 /* ---- waits ------------------------------------------------------------------------- */
 
-static void note_wait(tryst_engine *engine, const engine_transfer *self,
+static void note_wait(tryst_engine *engine, const struct engine_transfer *self,
                       uint64_t begin_ns)
 {
     const uint64_t end_ns = note_span(engine, self, TRYST_SPAN_WAIT, begin_ns);
@@ -188,7 +192,8 @@ static void note_wait(tryst_engine *engine, const engine_transfer *self,
     tryst_trace_span(engine->params.ctx, name, begin_ns, end_ns, engine->frame->id);
 }
 
-static tryst_status late(tryst_engine *engine, const engine_transfer *self, bool sends)
+static tryst_status late(tryst_engine *engine, const struct engine_transfer *self,
+                         bool sends)
 {
     char words[96];
     return engine_fail(
@@ -210,7 +215,8 @@ tryst_status engine_receive_late(tryst_engine *engine)
     return TRYST_OK;
 }
 
-static tryst_status wait_for(tryst_engine *engine, engine_transfer *self, bool sends)
+static tryst_status wait_for(tryst_engine *engine, struct engine_transfer *self,
+                             bool sends)
 {
     if (self->ended) {
         return TRYST_OK;
@@ -235,8 +241,8 @@ static tryst_status wait_for(tryst_engine *engine, engine_transfer *self, bool s
 
 /* Return the tensor of a transfer. `ready_event`, on a device: the event that its bytes
  * wait for; NULL: none. */
-static tryst_tensor tensor_of(const tryst_engine *engine, const engine_transfer *self,
-                              void *ready_event)
+static tryst_tensor tensor_of(const tryst_engine *engine,
+                              const struct engine_transfer *self, void *ready_event)
 {
     return (tryst_tensor){.struct_size = sizeof(tryst_tensor),
                           .data = self->memory->data,
@@ -248,7 +254,7 @@ static tryst_tensor tensor_of(const tryst_engine *engine, const engine_transfer 
                           .ready_event = ready_event};
 }
 
-static uint64_t bytes_of(const engine_transfer *self)
+static uint64_t bytes_of(const struct engine_transfer *self)
 {
     return self->count * tryst_dtype_bytes(self->dtype);
 }
@@ -257,7 +263,7 @@ static uint64_t bytes_of(const engine_transfer *self)
  * among them in the order of need. Only the receiver sets them; the sender sets none. */
 #define PRIORITY_FIRST (INT32_MIN / 2)
 
-static tryst_status post_receive(tryst_engine *engine, engine_transfer *self)
+static tryst_status post_receive(tryst_engine *engine, struct engine_transfer *self)
 {
     const tryst_op_params params = {.struct_size = sizeof params,
                                     .flags = TRYST_OP_PRIORITY,
@@ -290,7 +296,8 @@ tryst_status engine_post_receives(tryst_engine *engine)
     return status;
 }
 
-static void put_into_cell(tryst_engine *engine, program_item item, buffer *memory)
+static void put_into_cell(tryst_engine *engine, struct program_item item,
+                          struct buffer *memory)
 {
     if (item.kind == PROGRAM_OUTPUT) {
         engine_cell_of(engine, item.stage + 1, item.microbatch)->input = memory;
@@ -300,7 +307,7 @@ static void put_into_cell(tryst_engine *engine, program_item item, buffer *memor
 }
 
 /* Let the device wait for a receive; engine_reap sees its end. */
-static tryst_status gate(tryst_engine *engine, engine_transfer *self)
+static tryst_status gate(tryst_engine *engine, struct engine_transfer *self)
 {
     if (self->ended) {
         self->memory->after = NULL;
@@ -317,7 +324,7 @@ static tryst_status gate(tryst_engine *engine, engine_transfer *self)
  * loaded, streams are created and memory of peers is imported: the driver may wait for
  * all streams there, and other threads of the process for the driver (lazy loading, the
  * default since CUDA 12.2). The gate could then never open. */
-static tryst_status receive_await(tryst_engine *engine, engine_transfer *self)
+static tryst_status receive_await(tryst_engine *engine, struct engine_transfer *self)
 {
     if (engine->device.used && engine->steps_done > 0) {
         return gate(engine, self);
@@ -331,7 +338,7 @@ tryst_status engine_take_receives(tryst_engine *engine, size_t index)
 {
     while (engine->receives_taken < engine->receives_count &&
            engine->receives[engine->receives_taken].action == index) {
-        engine_transfer *self = &engine->receives[engine->receives_taken];
+        struct engine_transfer *self = &engine->receives[engine->receives_taken];
         tryst_status status = engine_post_receives(engine);
         if (status == TRYST_OK) {
             status = receive_await(engine, self);
@@ -351,16 +358,17 @@ tryst_status engine_take_receives(tryst_engine *engine, size_t index)
 
 /* Return the key of a send. Under the fault "swap" of tests, micro-batches 0 and 1
  * exchange their keys where they leave stage 0. */
-static const tryst_key *key_of(const tryst_engine *engine, const engine_transfer *self)
+static const tryst_key *key_of(const tryst_engine *engine,
+                               const struct engine_transfer *self)
 {
-    const program_item item = self->item;
+    const struct program_item item = self->item;
     if (engine->params.fault != TRYST_ENGINE_FAULT_SWAP ||
         engine->steps_done != engine->params.fault_step || item.kind != PROGRAM_OUTPUT ||
         item.stage != 0 || item.microbatch > 1) {
         return self->key;
     }
     for (size_t i = 0; i < engine->sends_count; i++) {
-        const engine_transfer *other = &engine->frame->sends[i];
+        const struct engine_transfer *other = &engine->frame->sends[i];
         if (other->item.kind == PROGRAM_OUTPUT && other->item.stage == 0 &&
             other->item.microbatch == 1 - item.microbatch) {
             return other->key;
@@ -369,7 +377,8 @@ static const tryst_key *key_of(const tryst_engine *engine, const engine_transfer
     return self->key;
 }
 
-static tryst_status post_send(tryst_engine *engine, engine_transfer *self, buffer *memory)
+static tryst_status post_send(tryst_engine *engine, struct engine_transfer *self,
+                              struct buffer *memory)
 {
     self->memory = memory;
     self->ended = false;
@@ -386,19 +395,19 @@ static tryst_status post_send(tryst_engine *engine, engine_transfer *self, buffe
     return TRYST_OK;
 }
 
-engine_transfer *engine_send_of(const tryst_engine *engine, size_t index)
+struct engine_transfer *engine_send_of(const tryst_engine *engine, size_t index)
 {
-    const engine_frame *frame = engine->frame;
-    engine_transfer *next = frame->posted_count < engine->sends_count
-                                ? &frame->sends[frame->posted_count]
-                                : NULL;
+    const struct engine_frame *frame = engine->frame;
+    struct engine_transfer *next = frame->posted_count < engine->sends_count
+                                       ? &frame->sends[frame->posted_count]
+                                       : NULL;
     return next && next->action == index ? next : NULL;
 }
 
-tryst_status engine_hand_on(tryst_engine *engine, size_t index, program_item item,
-                            buffer *memory)
+tryst_status engine_hand_on(tryst_engine *engine, size_t index, struct program_item item,
+                            struct buffer *memory)
 {
-    engine_transfer *next = engine_send_of(engine, index);
+    struct engine_transfer *next = engine_send_of(engine, index);
     if (!next) { /* the user is a stage of this rank */
         put_into_cell(engine, item, memory);
         return TRYST_OK;
@@ -413,7 +422,7 @@ tryst_status engine_hand_on(tryst_engine *engine, size_t index, program_item ite
 
 tryst_status engine_frame_open(tryst_engine *engine, uint64_t step)
 {
-    engine_frame *frame = &engine->frames[engine->steps_done % 2];
+    struct engine_frame *frame = &engine->frames[engine->steps_done % 2];
     tryst_status status = engine_frame_finish(engine, frame);
     if (status != TRYST_OK) {
         return status;
@@ -438,7 +447,7 @@ tryst_status engine_frame_open(tryst_engine *engine, uint64_t step)
     return TRYST_OK;
 }
 
-tryst_status engine_frame_finish(tryst_engine *engine, engine_frame *frame)
+tryst_status engine_frame_finish(tryst_engine *engine, struct engine_frame *frame)
 {
     if (!frame->step) {
         return TRYST_OK;
@@ -460,13 +469,13 @@ tryst_status engine_frame_finish(tryst_engine *engine, engine_frame *frame)
     return TRYST_OK;
 }
 
-static void release_op(engine_transfer *self)
+static void release_op(struct engine_transfer *self)
 {
     tryst_op_release(self->op);
     self->op = NULL;
 }
 
-static void abandon_frame(tryst_engine *engine, engine_frame *frame)
+static void abandon_frame(tryst_engine *engine, struct engine_frame *frame)
 {
     tryst_op *quiet = NULL;
     if (!frame->step) {

@@ -8,7 +8,7 @@
 
 tryst_status engine_frame_open(tryst_engine *engine, uint64_t step);
 /** Wait for the sends of `frame` and close its scope. */
-tryst_status engine_frame_finish(tryst_engine *engine, engine_frame *frame);
+tryst_status engine_frame_finish(tryst_engine *engine, struct engine_frame *frame);
 /** Abort and close all scopes, send the cause to the other ranks, and wait until the
  *  operations have ended. */
 void engine_abandon(tryst_engine *engine);
@@ -22,10 +22,10 @@ tryst_status engine_take_receives(tryst_engine *engine, size_t index);
 tryst_status engine_receive_late(tryst_engine *engine);
 /** Pass `memory`, with one of its uses, to the user of `item`: a cell of this rank, or a
  *  send. */
-tryst_status engine_hand_on(tryst_engine *engine, size_t index, program_item item,
-                            buffer *memory);
+tryst_status engine_hand_on(tryst_engine *engine, size_t index, struct program_item item,
+                            struct buffer *memory);
 /** Return the send of the item that action `index` makes next; NULL: its user is on this
  *  rank. */
-engine_transfer *engine_send_of(const tryst_engine *engine, size_t index);
+struct engine_transfer *engine_send_of(const tryst_engine *engine, size_t index);
 
 #endif

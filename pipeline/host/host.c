@@ -25,7 +25,7 @@
 const tryst_precision host_precision = REAL_PRECISION;
 
 static tryst_status host_open(int32_t device, tryst_precision precision,
-                              device_session **session_p, char *error,
+                              struct device_session **session_p, char *error,
                               size_t error_capacity)
 {
     blas_use_one_thread();
@@ -43,21 +43,21 @@ static void real_add(uint64_t count, const real *a, const real *b, real *y)
     }
 }
 
-static void host_add(const device_lane *lane, uint64_t count, const void *a,
+static void host_add(const struct device_lane *lane, uint64_t count, const void *a,
                      const void *b, void *y)
 {
     (void)lane;
     real_add(count, a, b, y);
 }
 
-static void host_duplicate(const device_lane *lane, uint64_t count, const void *x,
+static void host_duplicate(const struct device_lane *lane, uint64_t count, const void *x,
                            void *y)
 {
     (void)lane;
     memcpy(y, x, count * sizeof(real));
 }
 
-static void host_column_sum(const device_lane *lane, int32_t rows, int32_t columns,
+static void host_column_sum(const struct device_lane *lane, int32_t rows, int32_t columns,
                             const void *dy, void *dbias)
 {
     const real *row = dy;
@@ -93,8 +93,8 @@ static void gelu_slope_multiply(uint64_t count, const real *restrict x, real *re
     }
 }
 
-static void host_gelu_backward(const device_lane *lane, uint64_t count, const void *x,
-                               const void *dy, void *dx)
+static void host_gelu_backward(const struct device_lane *lane, uint64_t count,
+                               const void *x, const void *dy, void *dx)
 {
     (void)lane;
     if (dx != dy) {
@@ -106,7 +106,7 @@ static void host_gelu_backward(const device_lane *lane, uint64_t count, const vo
 /* ---- matrix products --------------------------------------------------------------- */
 
 /* Fill `d` with the addend of the product. True if there is one. */
-static bool product_begin(const device_product *p, real *d)
+static bool product_begin(const struct device_product *p, real *d)
 {
     const size_t m = (size_t)p->m, n = (size_t)p->n;
     if (!p->bias) {
@@ -125,7 +125,7 @@ static bool product_begin(const device_product *p, real *d)
     return true;
 }
 
-static void host_product(const device_lane *lane, const device_product *p)
+static void host_product(const struct device_lane *lane, const struct device_product *p)
 {
     const uint64_t count = (uint64_t)p->m * (uint64_t)p->n;
     real *d = p->epilogue == DEVICE_EPILOGUE_GELU ? p->aux : p->d;
@@ -144,8 +144,8 @@ static void host_product(const device_lane *lane, const device_product *p)
 
 /* ---- embedding --------------------------------------------------------------------- */
 
-static void host_embedding_forward(const device_lane *lane, int32_t rows, int32_t seq,
-                                   int32_t hidden, const uint8_t *bytes,
+static void host_embedding_forward(const struct device_lane *lane, int32_t rows,
+                                   int32_t seq, int32_t hidden, const uint8_t *bytes,
                                    const void *token, const void *position, void *y)
 {
     const size_t width = (size_t)hidden;
@@ -163,8 +163,8 @@ static void host_embedding_forward(const device_lane *lane, int32_t rows, int32_
 
 /* Add gradients in row order, so that the result is as reproducible as the matrix
  * products. */
-static void host_embedding_backward(const device_lane *lane, int32_t rows, int32_t seq,
-                                    int32_t hidden, int32_t vocabulary,
+static void host_embedding_backward(const struct device_lane *lane, int32_t rows,
+                                    int32_t seq, int32_t hidden, int32_t vocabulary,
                                     const uint8_t *bytes, const void *dy, void *dtoken,
                                     void *dposition)
 {
@@ -197,7 +197,7 @@ static void norm_row_forward(int width, const real *x, const real *gain, const r
     *rstd_p = r;
 }
 
-static void host_norm_forward(const device_lane *lane, int32_t rows, int32_t width,
+static void host_norm_forward(const struct device_lane *lane, int32_t rows, int32_t width,
                               const void *x, const void *gain, const void *bias, void *y,
                               void *mean, void *rstd)
 {
@@ -232,9 +232,9 @@ static void norm_row_backward(int width, const real *x, const real *gain, real m
     }
 }
 
-static void host_norm_backward_input(const device_lane *lane, int32_t rows, int32_t width,
-                                     const void *x, const void *gain, const void *mean,
-                                     const void *rstd, const void *dy,
+static void host_norm_backward_input(const struct device_lane *lane, int32_t rows,
+                                     int32_t width, const void *x, const void *gain,
+                                     const void *mean, const void *rstd, const void *dy,
                                      const void *residual, void *dx)
 {
     (void)lane;
@@ -245,7 +245,7 @@ static void host_norm_backward_input(const device_lane *lane, int32_t rows, int3
     }
 }
 
-static void host_norm_backward_weight(const device_lane *lane, int32_t rows,
+static void host_norm_backward_weight(const struct device_lane *lane, int32_t rows,
                                       int32_t width, const void *x, const void *mean,
                                       const void *rstd, const void *dy, void *dgain,
                                       void *dbias)
@@ -264,7 +264,7 @@ static void host_norm_backward_weight(const device_lane *lane, int32_t rows,
 
 /* ---- loss -------------------------------------------------------------------------- */
 
-static void host_cross_entropy_forward(const device_lane *lane, int32_t rows,
+static void host_cross_entropy_forward(const struct device_lane *lane, int32_t rows,
                                        int32_t classes, const void *logits,
                                        const uint8_t *target, void *losses, void *lse)
 {
@@ -278,7 +278,7 @@ static void host_cross_entropy_forward(const device_lane *lane, int32_t rows,
     }
 }
 
-static void host_cross_entropy_backward(const device_lane *lane, int32_t rows,
+static void host_cross_entropy_backward(const struct device_lane *lane, int32_t rows,
                                         int32_t classes, double weight,
                                         const void *logits, const uint8_t *target,
                                         const void *lse, void *dlogits)
@@ -296,8 +296,8 @@ static void host_cross_entropy_backward(const device_lane *lane, int32_t rows,
     }
 }
 
-static void host_loss_mean(const device_lane *lane, int32_t rows, const void *losses,
-                           double *mean)
+static void host_loss_mean(const struct device_lane *lane, int32_t rows,
+                           const void *losses, double *mean)
 {
     double sum = 0;
     (void)lane;
@@ -309,7 +309,7 @@ static void host_loss_mean(const device_lane *lane, int32_t rows, const void *lo
 
 /* ---- update ------------------------------------------------------------------------ */
 
-static void update_sgd(const device_update *u, real *restrict weights,
+static void update_sgd(const struct device_update *u, real *restrict weights,
                        real *restrict gradients, real *restrict velocity)
 {
     const real lr = (real)u->lr, momentum = (real)u->momentum, scale = (real)u->scale;
@@ -321,7 +321,7 @@ static void update_sgd(const device_update *u, real *restrict weights,
     }
 }
 
-static void update_adam(const device_update *u, real *restrict weights,
+static void update_adam(const struct device_update *u, real *restrict weights,
                         real *restrict gradients, real *restrict first,
                         real *restrict second)
 {
@@ -340,7 +340,7 @@ static void update_adam(const device_update *u, real *restrict weights,
     }
 }
 
-static void host_update(const device_lane *lane, const device_update *u)
+static void host_update(const struct device_lane *lane, const struct device_update *u)
 {
     (void)lane;
     if (u->to != u->from) {
@@ -358,8 +358,8 @@ static void host_update(const device_lane *lane, const device_update *u)
 
 /* ---- the table --------------------------------------------------------------------- */
 
-const device_kernels device_kernels_host = {
-    .struct_size = sizeof(device_kernels),
+const struct device_kernels device_kernels_host = {
+    .struct_size = sizeof(struct device_kernels),
     .name = "host",
     .memory = TRYST_MEMORY_HOST,
     .head_width_max = INT32_MAX,

@@ -5,7 +5,7 @@
 
 #include "pipeline/device/device_kernels.h"
 
-extern const device_kernels device_kernels_host;
+extern const struct device_kernels device_kernels_host;
 
 /** The only precision of the row: F32; F64 in a test that compiles it so. */
 extern const tryst_precision host_precision;

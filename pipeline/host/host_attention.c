@@ -10,7 +10,7 @@
 #include "pipeline/device/device_host.h"
 
 /* One head of one window. */
-typedef struct head {
+struct head {
     int seq, width, hidden, stride; /* stride: of rows in qkv */
     real scale;
     const real *q, *k, *v;
@@ -19,15 +19,15 @@ typedef struct head {
     const real *dout;       /* layout of `out` */
     real *dq, *dk, *dv;     /* layout of q, k, v */
     real *scores, *dscores; /* of one block */
-} head;
+};
 
 /* Rows [first, end) of a head, which use the columns [0, end). */
-typedef struct block {
+struct block {
     int first, end, rows;
-} block;
+};
 
-static head head_at(const device_lane *lane, const device_attention *a, int window,
-                    int index)
+static struct head head_at(const struct device_lane *lane,
+                           const struct device_attention *a, int window, int index)
 {
     const int width = a->width, hidden = width * a->heads;
     const size_t row = (size_t)window * (size_t)a->seq;
@@ -35,15 +35,15 @@ static head head_at(const device_lane *lane, const device_attention *a, int wind
     const size_t qkv = out + row * 2 * (size_t)hidden;
     const size_t sums =
         ((size_t)window * (size_t)a->heads + (size_t)index) * (size_t)a->seq;
-    head h = {.seq = a->seq,
-              .width = width,
-              .hidden = hidden,
-              .stride = 3 * hidden,
-              .scale = 1 / real_sqrt((real)width),
-              .q = (const real *)a->qkv + qkv,
-              .out = (real *)a->attended + out,
-              .lse = (real *)a->lse + sums,
-              .scores = lane->workspace};
+    struct head h = {.seq = a->seq,
+                     .width = width,
+                     .hidden = hidden,
+                     .stride = 3 * hidden,
+                     .scale = 1 / real_sqrt((real)width),
+                     .q = (const real *)a->qkv + qkv,
+                     .out = (real *)a->attended + out,
+                     .lse = (real *)a->lse + sums,
+                     .scores = lane->workspace};
     h.k = h.q + hidden;
     h.v = h.k + hidden;
     h.dscores = h.scores + device_host_workspace_bytes(a->seq) / 2 / sizeof(double);
@@ -51,10 +51,11 @@ static head head_at(const device_lane *lane, const device_attention *a, int wind
 }
 
 /* Return the head with the arrays of backward. */
-static head head_gradients_at(const device_lane *lane, const device_attention *a,
-                              int window, int index)
+static struct head head_gradients_at(const struct device_lane *lane,
+                                     const struct device_attention *a, int window,
+                                     int index)
 {
-    head h = head_at(lane, a, window, index);
+    struct head h = head_at(lane, a, window, index);
     h.dout = (const real *)a->dattended + (h.out - (real *)a->attended);
     h.delta = (real *)a->delta + (h.lse - (real *)a->lse);
     h.dq = (real *)a->dqkv + (h.q - (const real *)a->qkv);
@@ -63,7 +64,7 @@ static head head_gradients_at(const device_lane *lane, const device_attention *a
     return h;
 }
 
-static bool block_next(const head *h, block *b)
+static bool block_next(const struct head *h, struct block *b)
 {
     const int left = h->seq - b->end;
     b->first = b->end;
@@ -73,14 +74,14 @@ static bool block_next(const head *h, block *b)
 }
 
 /* Return the offset of the block's rows in a matrix with rows `stride` apart. */
-static size_t block_at(const block *b, int stride)
+static size_t block_at(const struct block *b, int stride)
 {
     return (size_t)b->first * (size_t)stride;
 }
 
 /* Return row `i` of the block in scores: its first `*count_p` columns count, the others
  * are set to zero. */
-static real *score_row(const block *b, real *scores, int i, int *count_p)
+static real *score_row(const struct block *b, real *scores, int i, int *count_p)
 {
     real *row = scores + (size_t)i * (size_t)b->end;
     *count_p = b->first + i + 1;
@@ -89,23 +90,23 @@ static real *score_row(const block *b, real *scores, int i, int *count_p)
 }
 
 /* to [block, columns used] = x · yᵀ */
-static void block_products(const head *h, const block *b, const real *x, int x_stride,
-                           const real *y, real *to)
+static void block_products(const struct head *h, const struct block *b, const real *x,
+                           int x_stride, const real *y, real *to)
 {
     real_gemm(CblasRowMajor, CblasNoTrans, CblasTrans, b->rows, b->end, h->width, 1,
               x + block_at(b, x_stride), x_stride, y, h->stride, 0, to, b->end);
 }
 
 /* to [block, width] = scores · x */
-static void block_sum(const head *h, const block *b, const real *scores, const real *x,
-                      real *to, int to_stride)
+static void block_sum(const struct head *h, const struct block *b, const real *scores,
+                      const real *x, real *to, int to_stride)
 {
     real_gemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, b->rows, h->width, b->end, 1,
               scores, b->end, x, h->stride, 0, to + block_at(b, to_stride), to_stride);
 }
 
 /* to [columns used, width] += scoresᵀ · x; the first block overwrites. */
-static void block_scatter(const head *h, const block *b, const real *scores,
+static void block_scatter(const struct head *h, const struct block *b, const real *scores,
                           const real *x, int x_stride, real *to)
 {
     real_gemm(CblasRowMajor, CblasTrans, CblasNoTrans, b->end, h->width, b->rows, 1,
@@ -113,9 +114,9 @@ static void block_scatter(const head *h, const block *b, const real *scores,
               h->stride);
 }
 
-static void head_forward(const head *h)
+static void head_forward(const struct head *h)
 {
-    for (block b = {0}; block_next(h, &b);) {
+    for (struct block b = {0}; block_next(h, &b);) {
         block_products(h, &b, h->q, h->stride, h->k, h->scores);
         for (int i = 0; i < b.rows; i++) {
             int count;
@@ -132,7 +133,7 @@ static void head_forward(const head *h)
 
 /* Compute the probabilities again, from scores and lse, and the scores' gradients from
  * the probabilities'. */
-static void block_backward(const head *h, const block *b)
+static void block_backward(const struct head *h, const struct block *b)
 {
     for (int i = 0; i < b->rows; i++) {
         int count;
@@ -149,7 +150,7 @@ static void block_backward(const head *h, const block *b)
     }
 }
 
-static void head_backward(const head *h)
+static void head_backward(const struct head *h)
 {
     /* later blocks add to these rows */
     for (int i = DEVICE_HOST_SCORE_ROWS; i < h->seq; i++) {
@@ -157,7 +158,7 @@ static void head_backward(const head *h)
         memset(h->dk + row, 0, (size_t)h->width * sizeof(real));
         memset(h->dv + row, 0, (size_t)h->width * sizeof(real));
     }
-    for (block b = {0}; block_next(h, &b);) {
+    for (struct block b = {0}; block_next(h, &b);) {
         block_products(h, &b, h->q, h->stride, h->k, h->scores);
         block_products(h, &b, h->dout, h->hidden, h->v, h->dscores);
         block_backward(h, &b);
@@ -167,21 +168,23 @@ static void head_backward(const head *h)
     }
 }
 
-void host_attention_forward(const device_lane *lane, const device_attention *a)
+void host_attention_forward(const struct device_lane *lane,
+                            const struct device_attention *a)
 {
     for (int32_t window = 0; window < a->batch; window++) {
         for (int32_t index = 0; index < a->heads; index++) {
-            const head h = head_at(lane, a, window, index);
+            const struct head h = head_at(lane, a, window, index);
             head_forward(&h);
         }
     }
 }
 
-void host_attention_backward(const device_lane *lane, const device_attention *a)
+void host_attention_backward(const struct device_lane *lane,
+                             const struct device_attention *a)
 {
     for (int32_t window = 0; window < a->batch; window++) {
         for (int32_t index = 0; index < a->heads; index++) {
-            const head h = head_gradients_at(lane, a, window, index);
+            const struct head h = head_gradients_at(lane, a, window, index);
             head_backward(&h);
         }
     }

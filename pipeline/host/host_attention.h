@@ -6,7 +6,9 @@
 
 #include "pipeline/device/device_kernels.h"
 
-void host_attention_forward(const device_lane *lane, const device_attention *attention);
-void host_attention_backward(const device_lane *lane, const device_attention *attention);
+void host_attention_forward(const struct device_lane *lane,
+                            const struct device_attention *attention);
+void host_attention_backward(const struct device_lane *lane,
+                             const struct device_attention *attention);
 
 #endif

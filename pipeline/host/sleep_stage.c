@@ -16,12 +16,12 @@
 #include <tryst/sized.h>
 #include <tryst/tryst.h>
 
-typedef struct sleep_stage {
+struct sleep_stage {
     tryst_stage base;
     uint64_t forward_ns;
     uint64_t backward_ns;
     uint64_t newest;
-} sleep_stage;
+};
 
 static void sleep_for(uint64_t duration_ns)
 {
@@ -31,7 +31,7 @@ static void sleep_for(uint64_t duration_ns)
     }
 }
 
-static tryst_status sleep_stage_check(const sleep_stage *stage, uint64_t version)
+static tryst_status sleep_stage_check(const struct sleep_stage *stage, uint64_t version)
 {
     uint64_t held = (uint64_t)stage->base.info.versions_count;
     if (version <= stage->newest && version + held > stage->newest) {
@@ -52,7 +52,7 @@ static tryst_status refuse_work(const tryst_stage_work *given)
 
 static tryst_status sleep_stage_forward(tryst_stage *base, const tryst_stage_work *given)
 {
-    sleep_stage *stage = (sleep_stage *)base;
+    struct sleep_stage *stage = (struct sleep_stage *)base;
     tryst_stage_work room;
     const tryst_stage_work *work = tryst_sized_view(given, &room, sizeof(room));
     tryst_status status =
@@ -74,7 +74,8 @@ static tryst_status sleep_stage_back(tryst_stage *base, const tryst_stage_work *
     tryst_stage_work room;
     const tryst_stage_work *work = tryst_sized_view(given, &room, sizeof(room));
     tryst_status status =
-        work ? sleep_stage_check((sleep_stage *)base, work->version) : refuse_work(given);
+        work ? sleep_stage_check((struct sleep_stage *)base, work->version)
+             : refuse_work(given);
     if (status != TRYST_OK) {
         return status;
     }
@@ -87,19 +88,19 @@ static tryst_status sleep_stage_back(tryst_stage *base, const tryst_stage_work *
 
 static tryst_status sleep_stage_backward(tryst_stage *base, const tryst_stage_work *work)
 {
-    return sleep_stage_back(base, work, ((sleep_stage *)base)->backward_ns);
+    return sleep_stage_back(base, work, ((struct sleep_stage *)base)->backward_ns);
 }
 
 static tryst_status sleep_stage_backward_input(tryst_stage *base,
                                                const tryst_stage_work *work)
 {
-    return sleep_stage_back(base, work, ((sleep_stage *)base)->backward_ns / 2);
+    return sleep_stage_back(base, work, ((struct sleep_stage *)base)->backward_ns / 2);
 }
 
 static tryst_status sleep_stage_backward_weight(tryst_stage *base,
                                                 const tryst_stage_work *work)
 {
-    uint64_t whole_ns = ((sleep_stage *)base)->backward_ns;
+    uint64_t whole_ns = ((struct sleep_stage *)base)->backward_ns;
     return sleep_stage_back(base, work, whole_ns - whole_ns / 2);
 }
 
@@ -112,14 +113,14 @@ static tryst_status sleep_stage_update(tryst_stage *base, int32_t microbatches,
                       "cannot update the weights: %d micro-batches; at least 1",
                       microbatches);
     }
-    ((sleep_stage *)base)->newest++;
+    ((struct sleep_stage *)base)->newest++;
     return TRYST_OK;
 }
 
 static void sleep_stage_versions(const tryst_stage *base, uint64_t *oldest_p,
                                  uint64_t *newest_p)
 {
-    uint64_t newest = ((const sleep_stage *)base)->newest;
+    uint64_t newest = ((const struct sleep_stage *)base)->newest;
     uint64_t held = (uint64_t)base->info.versions_count;
     *oldest_p = newest + 1 > held ? newest + 1 - held : 0;
     *newest_p = newest;
@@ -136,7 +137,7 @@ static int sleep_stage_parameter_visit(tryst_stage *base, tryst_parameter_fn fn,
 
 static void sleep_stage_cost(const tryst_stage *base, tryst_stage_cost *cost_p)
 {
-    const sleep_stage *stage = (const sleep_stage *)base;
+    const struct sleep_stage *stage = (const struct sleep_stage *)base;
     const tryst_stage_cost cost = {
         .output_bytes =
             base->info.is_last ? sizeof(double) : base->info.output_count * sizeof(float),
@@ -169,7 +170,7 @@ static const tryst_stage_ops sleep_stage_ops = {
 tryst_status sleep_stage_open(const tryst_model *model, tryst_layers layers,
                               const tryst_stage_params *params, tryst_stage **stage_p)
 {
-    sleep_stage *stage = calloc(1, sizeof(*stage));
+    struct sleep_stage *stage = calloc(1, sizeof(*stage));
     if (!stage) {
         return TRYST_E_NOMEM;
     }

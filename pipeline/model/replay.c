@@ -24,34 +24,34 @@
 #include <tryst/weights.h>
 
 /* The arrays of one micro-batch at one stage. */
-typedef struct replay_cell {
-    replay_array input;
-    replay_array target;
-    replay_array saved;
-    replay_array grad_output;
-    replay_array kept;
-} replay_cell;
+struct replay_cell {
+    struct replay_array input;
+    struct replay_array target;
+    struct replay_array saved;
+    struct replay_array grad_output;
+    struct replay_array kept;
+};
 
-typedef struct replay_run {
+struct replay_run {
     const tryst_replay_params *params;
-    replay_memory memory;
+    struct replay_memory memory;
     int ranks_count;
     int stages_count;
     int microbatches_count;
     uint64_t step;
-    replay_cell *cells; /* [stages_count][microbatches_count] */
-    uint64_t *versions; /* [stages_count]: newest version when the step began */
+    struct replay_cell *cells; /* [stages_count][microbatches_count] */
+    uint64_t *versions;        /* [stages_count]: newest version when the step began */
     int32_t *gradients; /* [stages_count]: gradients summed since the last update */
     size_t *positions;  /* [ranks_count]: actions done */
     double *losses;     /* [microbatches_count] */
-} replay_run;
+};
 
-static replay_cell *cell_at(const replay_run *r, int stage, int microbatch)
+static struct replay_cell *cell_at(const struct replay_run *r, int stage, int microbatch)
 {
     return &r->cells[(size_t)stage * (size_t)r->microbatches_count + (size_t)microbatch];
 }
 
-static void cell_clear(replay_cell *cell)
+static void cell_clear(struct replay_cell *cell)
 {
     replay_array_close(&cell->input);
     replay_array_close(&cell->target);
@@ -62,12 +62,12 @@ static void cell_clear(replay_cell *cell)
 
 /* ---- one action -------------------------------------------------------------------- */
 
-static bool cell_is_ready(const replay_run *r, const tryst_action *action)
+static bool cell_is_ready(const struct replay_run *r, const tryst_action *action)
 {
     if (action->kind == TRYST_ACTION_UPDATE) {
         return true;
     }
-    const replay_cell *cell = cell_at(r, action->stage, action->microbatch);
+    const struct replay_cell *cell = cell_at(r, action->stage, action->microbatch);
     const bool is_last = r->params->stages[action->stage]->info.is_last;
     switch (action->kind) {
     case TRYST_ACTION_FORWARD:
@@ -80,9 +80,9 @@ static bool cell_is_ready(const replay_run *r, const tryst_action *action)
     }
 }
 
-static tryst_stage_work cell_work(const replay_run *r, const tryst_action *action)
+static tryst_stage_work cell_work(const struct replay_run *r, const tryst_action *action)
 {
-    const replay_cell *cell = cell_at(r, action->stage, action->microbatch);
+    const struct replay_cell *cell = cell_at(r, action->stage, action->microbatch);
     const int64_t version = (int64_t)r->versions[action->stage] + action->version;
     return (tryst_stage_work){.struct_size = sizeof(tryst_stage_work),
                               .version = (uint64_t)version,
@@ -100,19 +100,19 @@ static uint64_t activation_bytes(tryst_dtype dtype, uint64_t count)
 }
 
 /* Wait for the work of a call that returned `status`. */
-static tryst_status finished(replay_run *r, tryst_status status)
+static tryst_status finished(struct replay_run *r, tryst_status status)
 {
     return status == TRYST_OK ? replay_memory_wait(&r->memory) : status;
 }
 
 /* Feed windows to the first and the last stage. */
-static tryst_status cell_feed(replay_run *r, const tryst_action *action)
+static tryst_status cell_feed(struct replay_run *r, const tryst_action *action)
 {
     const tryst_stage_info *info = &r->params->stages[action->stage]->info;
-    replay_cell *cell = cell_at(r, action->stage, action->microbatch);
+    struct replay_cell *cell = cell_at(r, action->stage, action->microbatch);
     const uint64_t input_count = info->is_first ? info->input_count : 0;
     const uint64_t target_count = info->is_last ? info->target_count : 0;
-    replay_array input = {0}, target = {0};
+    struct replay_array input = {0}, target = {0};
     tryst_status status = TRYST_OK;
     if (info->is_first) {
         status = replay_array_open(&r->memory, input_count, &cell->input, &input);
@@ -136,18 +136,18 @@ static tryst_status cell_feed(replay_run *r, const tryst_action *action)
     return status;
 }
 
-static tryst_status run_forward(replay_run *r, const tryst_action *action)
+static tryst_status run_forward(struct replay_run *r, const tryst_action *action)
 {
     tryst_stage *stage = r->params->stages[action->stage];
     const tryst_stage_info *info = &stage->info;
-    replay_cell *cell = cell_at(r, action->stage, action->microbatch);
+    struct replay_cell *cell = cell_at(r, action->stage, action->microbatch);
     tryst_status status = cell_feed(r, action);
     if (status == TRYST_OK) {
         status = replay_array_open(&r->memory, info->saved_bytes, &cell->saved, NULL);
     }
     void *output = r->memory.loss;
     if (status == TRYST_OK && !info->is_last) {
-        replay_cell *next = cell_at(r, action->stage + 1, action->microbatch);
+        struct replay_cell *next = cell_at(r, action->stage + 1, action->microbatch);
         status = replay_array_open(
             &r->memory, activation_bytes(info->output_dtype, info->output_count),
             &next->input, NULL);
@@ -165,16 +165,16 @@ static tryst_status run_forward(replay_run *r, const tryst_action *action)
     return status;
 }
 
-static tryst_status run_backward(replay_run *r, const tryst_action *action)
+static tryst_status run_backward(struct replay_run *r, const tryst_action *action)
 {
     tryst_stage *stage = r->params->stages[action->stage];
     const tryst_stage_info *info = &stage->info;
     const bool is_whole = action->kind == TRYST_ACTION_BACKWARD;
-    replay_cell *cell = cell_at(r, action->stage, action->microbatch);
+    struct replay_cell *cell = cell_at(r, action->stage, action->microbatch);
     void *grad_input = NULL;
     tryst_status status = TRYST_OK;
     if (!info->is_first) {
-        replay_cell *before = cell_at(r, action->stage - 1, action->microbatch);
+        struct replay_cell *before = cell_at(r, action->stage - 1, action->microbatch);
         status = replay_array_open(&r->memory,
                                    activation_bytes(info->input_dtype, info->input_count),
                                    &before->grad_output, NULL);
@@ -201,7 +201,7 @@ static tryst_status run_backward(replay_run *r, const tryst_action *action)
     return status;
 }
 
-static tryst_status run_weight_grad(replay_run *r, const tryst_action *action)
+static tryst_status run_weight_grad(struct replay_run *r, const tryst_action *action)
 {
     tryst_stage *stage = r->params->stages[action->stage];
     const tryst_stage_work work = cell_work(r, action);
@@ -214,7 +214,7 @@ static tryst_status run_weight_grad(replay_run *r, const tryst_action *action)
     return status;
 }
 
-static tryst_status run_update(replay_run *r, const tryst_action *action)
+static tryst_status run_update(struct replay_run *r, const tryst_action *action)
 {
     tryst_stage *stage = r->params->stages[action->stage];
     tryst_status status = stage->ops->update(stage, r->gradients[action->stage], NULL);
@@ -222,7 +222,7 @@ static tryst_status run_update(replay_run *r, const tryst_action *action)
     return status;
 }
 
-static tryst_status run_action(replay_run *r, const tryst_action *action)
+static tryst_status run_action(struct replay_run *r, const tryst_action *action)
 {
     switch (action->kind) {
     case TRYST_ACTION_FORWARD: return run_forward(r, action);
@@ -237,7 +237,7 @@ static tryst_status run_action(replay_run *r, const tryst_action *action)
 /* ---- the loop ---------------------------------------------------------------------- */
 
 /* Run the next action of `rank` if it is ready. */
-static tryst_status replay_advance(replay_run *r, int rank, bool *moved)
+static tryst_status replay_advance(struct replay_run *r, int rank, bool *moved)
 {
     size_t count;
     const tryst_action *actions = tryst_program_actions(r->params->program, rank, &count);
@@ -259,7 +259,7 @@ static tryst_status replay_advance(replay_run *r, int rank, bool *moved)
 
 /* Return TRYST_OK if every list is at its end; otherwise name the first rank that is
  * stuck. */
-static tryst_status replay_finished(const replay_run *r)
+static tryst_status replay_finished(const struct replay_run *r)
 {
     for (int rank = 0; rank < r->ranks_count; rank++) {
         size_t count;
@@ -279,14 +279,14 @@ static tryst_status replay_finished(const replay_run *r)
     return TRYST_OK;
 }
 
-static void replay_clear_cells(replay_run *r)
+static void replay_clear_cells(struct replay_run *r)
 {
     for (int i = 0; i < r->stages_count * r->microbatches_count; i++) {
         cell_clear(&r->cells[i]);
     }
 }
 
-static tryst_status replay_step(replay_run *r, double *loss_p)
+static tryst_status replay_step(struct replay_run *r, double *loss_p)
 {
     memset(r->positions, 0, (size_t)r->ranks_count * sizeof(*r->positions));
     for (int s = 0; s < r->stages_count; s++) {
@@ -309,7 +309,7 @@ static tryst_status replay_step(replay_run *r, double *loss_p)
 
 /* True if the stages are those of one model, in order, so that outputs and gradients have
  * a neighbour. */
-static tryst_status replay_check(const replay_run *r)
+static tryst_status replay_check(const struct replay_run *r)
 {
     for (int s = 0; s < r->stages_count; s++) {
         const tryst_stage *stage = r->params->stages[s];
@@ -330,10 +330,11 @@ static tryst_status replay_check(const replay_run *r)
 
 static tryst_status replay(const tryst_replay_params *params)
 {
-    replay_run r = {.params = params,
-                    .ranks_count = tryst_program_ranks(params->program),
-                    .stages_count = tryst_program_stages(params->program),
-                    .microbatches_count = tryst_program_microbatches(params->program)};
+    struct replay_run r = {.params = params,
+                           .ranks_count = tryst_program_ranks(params->program),
+                           .stages_count = tryst_program_stages(params->program),
+                           .microbatches_count =
+                               tryst_program_microbatches(params->program)};
     tryst_status status = replay_check(&r);
     if (status != TRYST_OK) {
         return status;
@@ -382,16 +383,16 @@ static bool bits_equal(const void *a, const void *b, size_t bytes)
     return memcmp(a, b, bytes) == 0;
 }
 
-typedef struct weights_comparison {
+struct weights_comparison {
     const float *run;
     const float *replay;
     char *text;
     size_t capacity;
-} weights_comparison;
+};
 
 static int compare_parameter(void *arg, const tryst_parameter *parameter)
 {
-    weights_comparison *c = arg;
+    struct weights_comparison *c = arg;
     const uint64_t bytes = parameter->count * sizeof(float);
     if (!bits_equal(c->run, c->replay, bytes)) {
         uint64_t i = 0;
@@ -426,10 +427,10 @@ static bool results_equal(const tryst_model *model, uint64_t first_step,
             return false;
         }
     }
-    weights_comparison c = {.run = run->weights,
-                            .replay = replay->weights,
-                            .text = text,
-                            .capacity = capacity};
+    struct weights_comparison c = {.run = run->weights,
+                                   .replay = replay->weights,
+                                   .text = text,
+                                   .capacity = capacity};
     if (run->weights && replay->weights &&
         tryst_model_parameter_visit(model, compare_parameter, &c) != 0) {
         return false;

@@ -11,12 +11,12 @@
 #define WAIT_MAX_NS   (600ull * 1000 * 1000 * 1000)
 #define WAIT_PAUSE_NS 20000
 
-static bool on_host(const replay_memory *self)
+static bool on_host(const struct replay_memory *self)
 {
     return self->kind == TRYST_MEMORY_HOST;
 }
 
-static tryst_status device_open(replay_memory *self)
+static tryst_status device_open(struct replay_memory *self)
 {
     void *loss = NULL;
     tryst_status status =
@@ -34,10 +34,11 @@ static tryst_status device_open(replay_memory *self)
     return status;
 }
 
-tryst_status replay_memory_open(replay_memory *self, tryst_ctx *ctx,
+tryst_status replay_memory_open(struct replay_memory *self, tryst_ctx *ctx,
                                 const tryst_stage_info *info)
 {
-    *self = (replay_memory){.ctx = ctx, .kind = info->memory, .ordinal = info->device};
+    *self =
+        (struct replay_memory){.ctx = ctx, .kind = info->memory, .ordinal = info->device};
     if (on_host(self)) {
         self->loss = malloc(sizeof *self->loss);
         return self->loss ? TRYST_OK : TRYST_E_NOMEM;
@@ -45,7 +46,7 @@ tryst_status replay_memory_open(replay_memory *self, tryst_ctx *ctx,
     return ctx ? device_open(self) : TRYST_E_INVALID;
 }
 
-void replay_memory_close(replay_memory *self)
+void replay_memory_close(struct replay_memory *self)
 {
     if (on_host(self)) {
         free(self->loss);
@@ -57,12 +58,12 @@ void replay_memory_close(replay_memory *self)
     }
 }
 
-tryst_status replay_array_open(const replay_memory *memory, uint64_t bytes,
-                               replay_array *array_p, replay_array *host_p)
+tryst_status replay_array_open(const struct replay_memory *memory, uint64_t bytes,
+                               struct replay_array *array_p, struct replay_array *host_p)
 {
     const uint64_t least = bytes ? bytes : 1;
     if (on_host(memory)) {
-        *array_p = (replay_array){.data = memory_alloc_aligned(least)};
+        *array_p = (struct replay_array){.data = memory_alloc_aligned(least)};
         if (host_p) {
             host_p->data = array_p->data;
         }
@@ -78,8 +79,9 @@ tryst_status replay_array_open(const replay_memory *memory, uint64_t bytes,
                            &array_p->data, &array_p->mem);
 }
 
-tryst_status replay_array_bring(const replay_memory *memory, replay_array *array,
-                                const replay_array *host, uint64_t bytes)
+tryst_status replay_array_bring(const struct replay_memory *memory,
+                                struct replay_array *array,
+                                const struct replay_array *host, uint64_t bytes)
 {
     if (!host->data || host->data == array->data) {
         return TRYST_OK;
@@ -92,24 +94,24 @@ tryst_status replay_array_bring(const replay_memory *memory, replay_array *array
     return status == TRYST_OK ? replay_memory_wait(memory) : status;
 }
 
-void replay_array_close(replay_array *array)
+void replay_array_close(struct replay_array *array)
 {
     if (array->mem) {
         tryst_mem_release(array->mem);
     } else {
         free(array->data);
     }
-    *array = (replay_array){0};
+    *array = (struct replay_array){0};
 }
 
-void replay_array_host_close(const replay_array *array, replay_array *host)
+void replay_array_host_close(const struct replay_array *array, struct replay_array *host)
 {
     if (host->data != array->data) {
         replay_array_close(host);
     }
 }
 
-tryst_status replay_memory_wait(const replay_memory *memory)
+tryst_status replay_memory_wait(const struct replay_memory *memory)
 {
     const struct timespec pause = {.tv_nsec = WAIT_PAUSE_NS};
     if (on_host(memory)) {

@@ -10,7 +10,7 @@
 #include <tryst/stage.h>
 #include <tryst/tryst.h>
 
-typedef struct replay_memory {
+struct replay_memory {
     tryst_ctx *ctx;
     tryst_memory_kind kind;
     int32_t ordinal;
@@ -18,33 +18,34 @@ typedef struct replay_memory {
     void *stream;         /**< for copies; NULL on the host */
     void *done;           /**< event of the stages' calls; NULL on the host */
     double *loss;         /**< loss of the last stage; pinned for a device */
-} replay_memory;
+};
 
-typedef struct replay_array {
+struct replay_array {
     void *data;     /**< NULL: not allocated */
     tryst_mem *mem; /**< NULL in plain memory */
-} replay_array;
+};
 
 /** Open memory of the kind in `info`. Returns TRYST_OK, TRYST_E_INVALID (a device without
  *  a context), or the device's error. */
-tryst_status replay_memory_open(replay_memory *self, tryst_ctx *ctx,
+tryst_status replay_memory_open(struct replay_memory *self, tryst_ctx *ctx,
                                 const tryst_stage_info *info);
 /** Close the memory after every array. Memory that was never opened is allowed. */
-void replay_memory_close(replay_memory *self);
+void replay_memory_close(struct replay_memory *self);
 
 /** Allocate an array, 64-byte aligned, also of 0 bytes. `host_p` (may be NULL) receives
  *  the array that the host fills in: the same array, or for a device another one of its
  *  size. */
-tryst_status replay_array_open(const replay_memory *memory, uint64_t bytes,
-                               replay_array *array_p, replay_array *host_p);
+tryst_status replay_array_open(const struct replay_memory *memory, uint64_t bytes,
+                               struct replay_array *array_p, struct replay_array *host_p);
 /** Copy the bytes of `host` to `array`, and wait for the copy. */
-tryst_status replay_array_bring(const replay_memory *memory, replay_array *array,
-                                const replay_array *host, uint64_t bytes);
-void replay_array_close(replay_array *array);
+tryst_status replay_array_bring(const struct replay_memory *memory,
+                                struct replay_array *array,
+                                const struct replay_array *host, uint64_t bytes);
+void replay_array_close(struct replay_array *array);
 /** Free the host's array of a pair from replay_array_open, if it is another one. */
-void replay_array_host_close(const replay_array *array, replay_array *host);
+void replay_array_host_close(const struct replay_array *array, struct replay_array *host);
 
 /** Wait for the call that got `done`. */
-tryst_status replay_memory_wait(const replay_memory *memory);
+tryst_status replay_memory_wait(const struct replay_memory *memory);
 
 #endif

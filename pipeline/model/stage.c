@@ -321,7 +321,7 @@ static tryst_status stage_open_host(const tryst_model *resolved, tryst_layers la
 static tryst_status stage_open_device(const tryst_model *resolved, tryst_layers layers,
                                       tryst_stage_params *p, tryst_stage **stage_p)
 {
-    const device_kernels *kernels = &device_kernels_reference;
+    const struct device_kernels *kernels = &device_kernels_reference;
     tryst_status status = stage_resolve_device(resolved, p);
     if (status == TRYST_OK && !p->reference) {
         status = device_module_kernels(p->memory, &kernels);
@@ -345,7 +345,8 @@ tryst_status tryst_stage_open(const tryst_model *model, tryst_layers layers,
 
 static tryst_status layout_open(const tryst_model *resolved, tryst_layers layers,
                                 const tryst_stage_params *p,
-                                const optimizer_state *optimizer, device_layout *layout)
+                                const struct optimizer_state *optimizer,
+                                struct device_layout *layout)
 {
     const tryst_status status =
         device_layout_open(resolved, layers, p, optimizer, layout);
@@ -362,8 +363,8 @@ tryst_status tryst_stage_memory_need(const tryst_model *model, tryst_layers laye
 {
     tryst_stage_params p;
     tryst_model resolved;
-    optimizer_state optimizer;
-    device_layout layout;
+    struct optimizer_state optimizer;
+    struct device_layout layout;
     tryst_status status = stage_resolve(model, layers, params, &resolved, &p);
     if (status == TRYST_OK && !params_writable(memory_p, "tryst_stage_memory")) {
         return TRYST_E_INVALID;

@@ -26,13 +26,13 @@
  * status. */
 #define COPY_REFUSED (-1)
 
-typedef struct weights_copy {
+struct weights_copy {
     float *next;
-} weights_copy;
+};
 
 static int weights_copy_one(void *arg, const tryst_parameter *parameter)
 {
-    weights_copy *copy = arg;
+    struct weights_copy *copy = arg;
     if (parameter->dtype != TRYST_DTYPE_F32) {
         (void)refuse(TRYST_E_UNSUPPORTED, "cannot copy the weights: %s is %s, not f32",
                      parameter->name, tryst_dtype_name(parameter->dtype));
@@ -45,7 +45,7 @@ static int weights_copy_one(void *arg, const tryst_parameter *parameter)
 
 tryst_status tryst_stage_weights_copy(tryst_stage *stage, float *weights)
 {
-    weights_copy copy = {.next = weights};
+    struct weights_copy copy = {.next = weights};
     const int stopped = stage->ops->parameter_visit(stage, weights_copy_one, &copy);
     if (stopped == 0) {
         return TRYST_OK;
@@ -70,8 +70,8 @@ int tryst_model_parameter_visit(const tryst_model *model, tryst_parameter_fn fn,
         return 0;
     }
     for (int32_t index = -1; index <= resolved.layers; index++) {
-        const layer_ops *ops = layer_at(&resolved, index);
-        layer_tensor tensors[LAYER_TENSORS_MAX] = {0};
+        const struct layer_ops *ops = layer_at(&resolved, index);
+        struct layer_tensor tensors[LAYER_TENSORS_MAX] = {0};
         const int32_t tensors_count = ops->tensors(&resolved, tensors);
         for (int32_t t = 0; t < tensors_count; t++) {
             char name[LAYER_NAME_MAX];
@@ -116,14 +116,14 @@ void tryst_weights_digest(const float *weights, uint64_t weights_count,
  *              "data_offsets":[begin,end]},…}
  *  the rest   the tensors, without gaps, at these offsets */
 
-typedef struct safetensors_header {
+struct safetensors_header {
     FILE *out;
     uint64_t used_bytes; /* bytes of data so far */
-} safetensors_header;
+};
 
 static int safetensors_describe(void *arg, const tryst_parameter *parameter)
 {
-    safetensors_header *header = arg;
+    struct safetensors_header *header = arg;
     const uint64_t end = header->used_bytes + parameter->count * sizeof(float);
     fprintf(header->out, ",\"%s\":{\"dtype\":\"F32\",\"shape\":[%llu", parameter->name,
             (unsigned long long)parameter->shape[0]);
@@ -153,7 +153,7 @@ static tryst_status safetensors_header_make(const tryst_model *model, char **tex
 {
     char *text = NULL;
     size_t bytes = 0;
-    safetensors_header header = {.out = open_memstream(&text, &bytes)};
+    struct safetensors_header header = {.out = open_memstream(&text, &bytes)};
     if (!header.out) {
         return TRYST_E_NOMEM;
     }

@@ -28,7 +28,7 @@ static bool action_has_microbatch(tryst_action_kind kind)
 
 const char *tryst_action_format(const tryst_action *action, char *text_p, size_t capacity)
 {
-    text out = text_begin(text_p, capacity);
+    struct text out = text_begin(text_p, capacity);
     text_add(&out, "%d%s", action->stage, tryst_action_kind_name(action->kind));
     if (action_has_microbatch(action->kind)) {
         text_add(&out, "%d", action->microbatch);
@@ -50,7 +50,7 @@ tryst_status tryst_program_open(int ranks_count, int stages_count, int microbatc
                       ranks_count, stages_count, microbatches_count);
     }
     tryst_program *program = calloc(1, sizeof *program);
-    program_list *lists = calloc((size_t)ranks_count, sizeof *lists);
+    struct program_list *lists = calloc((size_t)ranks_count, sizeof *lists);
     if (!program || !lists) {
         free(program);
         free(lists);
@@ -89,7 +89,7 @@ static bool action_in_range(const tryst_program *program, const tryst_action *ac
     return action->microbatch >= 0 && action->microbatch < program->microbatches_count;
 }
 
-tryst_status program_list_add(program_list *list, const tryst_action *action)
+tryst_status program_list_add(struct program_list *list, const tryst_action *action)
 {
     if (list->count == list->capacity) {
         const size_t capacity = list->capacity ? 2 * list->capacity : 64;
@@ -129,7 +129,7 @@ tryst_status tryst_program_append(tryst_program *program, int rank,
                                        program->lists[rank].count, rank);
 }
 
-static bool list_has_stage(const program_list *list, int stage)
+static bool list_has_stage(const struct program_list *list, int stage)
 {
     for (size_t i = 0; i < list->count; i++) {
         if (list->actions[i].stage == stage) {
@@ -192,9 +192,9 @@ int tryst_program_rank_of(const tryst_program *program, int stage)
 
 /* True if the actions of `list` from `first` on are exactly those that
  * program_append_updates would append to the actions before. */
-static bool ends_as_usual(const program_list *list, size_t first, int stages_count)
+static bool ends_as_usual(const struct program_list *list, size_t first, int stages_count)
 {
-    const program_list before = {list->actions, first, first};
+    const struct program_list before = {list->actions, first, first};
     size_t at = first;
     for (int stage = 0; stage < stages_count; stage++) {
         if (!list_has_stage(&before, stage)) {
@@ -212,7 +212,7 @@ static bool ends_as_usual(const program_list *list, size_t first, int stages_cou
 bool program_is_synchronous(const tryst_program *program)
 {
     for (int rank = 0; rank < program->ranks_count; rank++) {
-        const program_list *list = &program->lists[rank];
+        const struct program_list *list = &program->lists[rank];
         size_t first = 0;
         while (first < list->count && list->actions[first].kind != TRYST_ACTION_UPDATE) {
             if (list->actions[first++].version != 0) {
@@ -229,7 +229,7 @@ bool program_is_synchronous(const tryst_program *program)
 /* ---- data that actions need and make ----------------------------------------------- */
 
 int program_needs(const tryst_program *program, const tryst_action *action,
-                  program_item items[PROGRAM_ITEMS_MAX])
+                  struct program_item items[PROGRAM_ITEMS_MAX])
 {
     const int stage = action->stage;
     const int microbatch = action->microbatch;
@@ -237,18 +237,18 @@ int program_needs(const tryst_program *program, const tryst_action *action,
     switch (action->kind) {
     case TRYST_ACTION_FORWARD:
         if (stage > 0) {
-            items[count++] = (program_item){PROGRAM_OUTPUT, stage - 1, microbatch};
+            items[count++] = (struct program_item){PROGRAM_OUTPUT, stage - 1, microbatch};
         }
         break;
     case TRYST_ACTION_BACKWARD:
     case TRYST_ACTION_INPUT_GRAD:
-        items[count++] = (program_item){PROGRAM_OUTPUT, stage, microbatch};
+        items[count++] = (struct program_item){PROGRAM_OUTPUT, stage, microbatch};
         if (stage + 1 < program->stages_count) {
-            items[count++] = (program_item){PROGRAM_GRAD, stage + 1, microbatch};
+            items[count++] = (struct program_item){PROGRAM_GRAD, stage + 1, microbatch};
         }
         break;
     case TRYST_ACTION_WEIGHT_GRAD:
-        items[count++] = (program_item){PROGRAM_GRAD, stage, microbatch};
+        items[count++] = (struct program_item){PROGRAM_GRAD, stage, microbatch};
         break;
     default: /* UPDATE and REDUCE_GRAD read the sums of their own rank: program order */
         break;
@@ -256,7 +256,8 @@ int program_needs(const tryst_program *program, const tryst_action *action,
     return count;
 }
 
-int program_makes(const tryst_action *action, program_item items[PROGRAM_ITEMS_MAX])
+int program_makes(const tryst_action *action,
+                  struct program_item items[PROGRAM_ITEMS_MAX])
 {
     static const uint8_t made[] = {[TRYST_ACTION_FORWARD] = 1u << PROGRAM_OUTPUT,
                                    [TRYST_ACTION_BACKWARD] =
@@ -267,14 +268,14 @@ int program_makes(const tryst_action *action, program_item items[PROGRAM_ITEMS_M
     int count = 0;
     for (int kind = 0; kind < PROGRAM_ITEM_KINDS; kind++) {
         if (made[action->kind] >> kind & 1) {
-            items[count++] = (program_item){(program_item_kind)kind, action->stage,
-                                            action->microbatch};
+            items[count++] = (struct program_item){(enum program_item_kind)kind,
+                                                   action->stage, action->microbatch};
         }
     }
     return count;
 }
 
-int program_item_user(const tryst_program *program, program_item item)
+int program_item_user(const tryst_program *program, struct program_item item)
 {
     if (item.kind == PROGRAM_OUTPUT && item.stage + 1 < program->stages_count) {
         return item.stage + 1;
@@ -288,7 +289,7 @@ size_t program_items_count(const tryst_program *program)
            (size_t)program->microbatches_count;
 }
 
-size_t program_item_index(const tryst_program *program, program_item item)
+size_t program_item_index(const tryst_program *program, struct program_item item)
 {
     const size_t stages = (size_t)program->stages_count;
     const size_t microbatches = (size_t)program->microbatches_count;

@@ -6,55 +6,56 @@
 
 #include <tryst/pipeline.h>
 
-typedef struct program_list {
+struct program_list {
     tryst_action *actions;
     size_t count;
     size_t capacity;
-} program_list;
+};
 
 struct tryst_program {
     int ranks_count;
     int stages_count;
     int microbatches_count;
-    program_list *lists; /**< one list per rank */
+    struct program_list *lists; /**< one list per rank */
 };
 
 /** Data that one action makes and others need: one *item* per kind, stage and
  *  micro-batch. */
-typedef enum program_item_kind {
+enum program_item_kind {
     PROGRAM_OUTPUT = 0,      /**< made by F */
     PROGRAM_GRAD = 1,        /**< gradient of the stage's input, made by B or I */
     PROGRAM_WEIGHT_GRAD = 2, /**< made by B or W */
     PROGRAM_ITEM_KINDS = 3
-} program_item_kind;
+};
 
-typedef struct program_item {
-    program_item_kind kind;
+struct program_item {
+    enum program_item_kind kind;
     int stage;
     int microbatch;
-} program_item;
+};
 
 #define PROGRAM_ITEMS_MAX 2
 
 /** List the items that `action` needs; return their number (at most
  *  PROGRAM_ITEMS_MAX). */
 int program_needs(const tryst_program *program, const tryst_action *action,
-                  program_item items[PROGRAM_ITEMS_MAX]);
+                  struct program_item items[PROGRAM_ITEMS_MAX]);
 /** List the items that `action` makes; return their number. */
-int program_makes(const tryst_action *action, program_item items[PROGRAM_ITEMS_MAX]);
+int program_makes(const tryst_action *action,
+                  struct program_item items[PROGRAM_ITEMS_MAX]);
 
 /** Return the stage that uses an item of another stage; -1: none does. */
-int program_item_user(const tryst_program *program, program_item item);
+int program_item_user(const tryst_program *program, struct program_item item);
 
 size_t program_items_count(const tryst_program *program);
-size_t program_item_index(const tryst_program *program, program_item item);
+size_t program_item_index(const tryst_program *program, struct program_item item);
 
 /** True if every action reads version 0, and each rank's list ends with exactly the
  *  UPDATEs that program_append_updates appends: only then can a file omit them. */
 bool program_is_synchronous(const tryst_program *program);
 
 /** Append an action without a check of its range. */
-tryst_status program_list_add(program_list *list, const tryst_action *action);
+tryst_status program_list_add(struct program_list *list, const tryst_action *action);
 
 /** Append one UPDATE for each stage of `rank`, in ascending order. */
 tryst_status program_append_updates(tryst_program *program, int rank);

@@ -19,28 +19,28 @@
 #include "program.h"
 #include "program_grid.h"
 
-typedef struct check {
+struct check {
     const tryst_program *program;
     tryst_check_params params;
     char *room; /* [TRYST_PIPELINE_TEXT_MAX], memory of `out` */
-    text out;
+    struct text out;
     int *owners;   /* [stages]: rank; -1: none so far */
     uint8_t *made; /* [items]: in placing, 1 once listed; in the dry run, 1 once made */
     size_t *positions;         /* [ranks]: next action of the dry run */
     int32_t *updates;          /* [stages]: UPDATEs so far */
     int32_t *pending;          /* [stages]: gradients since the last UPDATE */
     tryst_program_peak *peaks; /* [ranks], or NULL */
-} check;
+};
 
-static tryst_status fail_at(check *state, int rank, size_t position)
+static tryst_status fail_at(struct check *state, int rank, size_t position)
 {
     text_add(&state->out, "\n");
-    program_grid_add(&state->out, state->program, (program_place){rank, position});
+    program_grid_add(&state->out, state->program, (struct program_place){rank, position});
     return refuse(TRYST_E_PROGRAM, "%s", state->room);
 }
 
 /* Begin a sentence about an action: its rank, position and name. */
-static void place_print(check *state, int rank, size_t position)
+static void place_print(struct check *state, int rank, size_t position)
 {
     char name[32];
     text_add(&state->out, "rank %d, position %zu: %s", rank, position,
@@ -50,7 +50,7 @@ static void place_print(check *state, int rank, size_t position)
 
 /* ---- placing and counting ---------------------------------------------------------- */
 
-static tryst_status place_action(check *state, int rank, size_t position)
+static tryst_status place_action(struct check *state, int rank, size_t position)
 {
     const tryst_action *action = &state->program->lists[rank].actions[position];
     int *owner = &state->owners[action->stage];
@@ -68,7 +68,7 @@ static tryst_status place_action(check *state, int rank, size_t position)
         return fail_at(state, rank, position);
     }
     *owner = rank;
-    program_item items[PROGRAM_ITEMS_MAX];
+    struct program_item items[PROGRAM_ITEMS_MAX];
     const int count = program_makes(action, items);
     for (int i = 0; i < count; i++) {
         uint8_t *made = &state->made[program_item_index(state->program, items[i])];
@@ -83,7 +83,7 @@ static tryst_status place_action(check *state, int rank, size_t position)
     return TRYST_OK;
 }
 
-static tryst_status check_placing(check *state)
+static tryst_status check_placing(struct check *state)
 {
     for (int rank = 0; rank < state->program->ranks_count; rank++) {
         for (size_t i = 0; i < state->program->lists[rank].count; i++) {
@@ -96,7 +96,7 @@ static tryst_status check_placing(check *state)
     return TRYST_OK;
 }
 
-static tryst_status missing_item_print(check *state, program_item item)
+static tryst_status missing_item_print(struct check *state, struct program_item item)
 {
     static const char *const missing[] = {"forward (F)", "backward (B, or I and W)",
                                           "weight gradient (W)"};
@@ -111,13 +111,14 @@ static tryst_status missing_item_print(check *state, program_item item)
     return fail_at(state, rank, state->program->lists[rank].count);
 }
 
-static tryst_status check_counting(check *state)
+static tryst_status check_counting(struct check *state)
 {
     const tryst_program *program = state->program;
     for (int stage = 0; stage < program->stages_count; stage++) {
         for (int microbatch = 0; microbatch < program->microbatches_count; microbatch++) {
             for (int kind = 0; kind < PROGRAM_ITEM_KINDS; kind++) {
-                const program_item item = {(program_item_kind)kind, stage, microbatch};
+                const struct program_item item = {(enum program_item_kind)kind, stage,
+                                                  microbatch};
                 if (!state->made[program_item_index(program, item)]) {
                     return missing_item_print(state, item);
                 }
@@ -131,10 +132,10 @@ static tryst_status check_counting(check *state)
 
 /* Find the first item that `action` needs and that is not made. False if there is
  * none. */
-static bool first_lacking(const check *state, const tryst_action *action,
-                          program_item *item_p)
+static bool first_lacking(const struct check *state, const tryst_action *action,
+                          struct program_item *item_p)
 {
-    program_item items[PROGRAM_ITEMS_MAX];
+    struct program_item items[PROGRAM_ITEMS_MAX];
     const int count = program_needs(state->program, action, items);
     for (int i = 0; i < count; i++) {
         if (!state->made[program_item_index(state->program, items[i])]) {
@@ -145,14 +146,14 @@ static bool first_lacking(const check *state, const tryst_action *action,
     return false;
 }
 
-static bool advance_rank(check *state, int rank)
+static bool advance_rank(struct check *state, int rank)
 {
-    const program_list *list = &state->program->lists[rank];
+    const struct program_list *list = &state->program->lists[rank];
     const size_t before = state->positions[rank];
-    program_item lacking;
+    struct program_item lacking;
     while (state->positions[rank] < list->count &&
            !first_lacking(state, &list->actions[state->positions[rank]], &lacking)) {
-        program_item items[PROGRAM_ITEMS_MAX];
+        struct program_item items[PROGRAM_ITEMS_MAX];
         const int count = program_makes(&list->actions[state->positions[rank]], items);
         for (int i = 0; i < count; i++) {
             state->made[program_item_index(state->program, items[i])] = 1;
@@ -162,15 +163,15 @@ static bool advance_rank(check *state, int rank)
     return state->positions[rank] != before;
 }
 
-static tryst_status deadlock_print(check *state)
+static tryst_status deadlock_print(struct check *state)
 {
     static const char *const what[] = {"the output", "the input's gradient",
                                        "the weight gradient"};
     int first = -1;
     for (int rank = 0; rank < state->program->ranks_count; rank++) {
-        const program_list *list = &state->program->lists[rank];
+        const struct program_list *list = &state->program->lists[rank];
         const size_t position = state->positions[rank];
-        program_item item;
+        struct program_item item;
         if (position == list->count ||
             !first_lacking(state, &list->actions[position], &item)) {
             continue;
@@ -184,7 +185,7 @@ static tryst_status deadlock_print(check *state)
     return fail_at(state, first, state->positions[first]);
 }
 
-static tryst_status check_dry_run(check *state)
+static tryst_status check_dry_run(struct check *state)
 {
     memset(state->made, 0, program_items_count(state->program));
     bool moved = true;
@@ -202,7 +203,7 @@ static tryst_status check_dry_run(check *state)
 
 /* ---- versions and peaks ------------------------------------------------------------ */
 
-static tryst_status check_update(check *state, int rank, size_t position)
+static tryst_status check_update(struct check *state, int rank, size_t position)
 {
     const tryst_action *action = &state->program->lists[rank].actions[position];
     if (state->pending[action->stage] == 0) {
@@ -220,7 +221,7 @@ static tryst_status check_update(check *state, int rank, size_t position)
     return TRYST_OK;
 }
 
-static tryst_status check_read(check *state, int rank, size_t position,
+static tryst_status check_read(struct check *state, int rank, size_t position,
                                int32_t *versions_p)
 {
     const tryst_action *action = &state->program->lists[rank].actions[position];
@@ -244,7 +245,8 @@ static tryst_status check_read(check *state, int rank, size_t position,
     return TRYST_OK;
 }
 
-static tryst_status check_held(check *state, int rank, size_t position, int32_t held)
+static tryst_status check_held(struct check *state, int rank, size_t position,
+                               int32_t held)
 {
     if (state->params.activations_max == 0 || held <= state->params.activations_max) {
         return TRYST_OK;
@@ -254,9 +256,9 @@ static tryst_status check_held(check *state, int rank, size_t position, int32_t 
     return fail_at(state, rank, position);
 }
 
-static tryst_status check_rank(check *state, int rank)
+static tryst_status check_rank(struct check *state, int rank)
 {
-    const program_list *list = &state->program->lists[rank];
+    const struct program_list *list = &state->program->lists[rank];
     tryst_program_peak peak = {.activations = 0, .versions = 1};
     int32_t held = 0;
     for (size_t i = 0; i < list->count; i++) {
@@ -284,7 +286,7 @@ static tryst_status check_rank(check *state, int rank)
     return TRYST_OK;
 }
 
-static tryst_status check_versions(check *state)
+static tryst_status check_versions(struct check *state)
 {
     for (int rank = 0; rank < state->program->ranks_count; rank++) {
         const tryst_status status = check_rank(state, rank);
@@ -305,7 +307,7 @@ static tryst_status check_versions(check *state)
 
 /* ---- the whole check --------------------------------------------------------------- */
 
-static void check_close(check *state)
+static void check_close(struct check *state)
 {
     free(state->room);
     free(state->owners);
@@ -315,7 +317,7 @@ static void check_close(check *state)
     free(state->pending);
 }
 
-static tryst_status check_open(check *state)
+static tryst_status check_open(struct check *state)
 {
     const size_t stages = (size_t)state->program->stages_count;
     state->room = malloc(TRYST_PIPELINE_TEXT_MAX);
@@ -345,9 +347,9 @@ tryst_status tryst_program_check(const tryst_program *program,
                                  const tryst_check_params *params,
                                  tryst_program_peak *peaks)
 {
-    static tryst_status (*const passes[])(check *) = {check_placing, check_counting,
-                                                      check_dry_run, check_versions};
-    check state = {.program = program, .peaks = peaks};
+    static tryst_status (*const passes[])(struct check *) = {
+        check_placing, check_counting, check_dry_run, check_versions};
+    struct check state = {.program = program, .peaks = peaks};
     tryst_status status =
         params_read(&state.params, sizeof state.params, params, "tryst_check_params");
     if (status == TRYST_OK) {

@@ -26,13 +26,13 @@
 /* About ten million actions. A larger file is not a schedule, or never ends. */
 #define FILE_BYTES_MAX (64u << 20)
 
-typedef struct csv {
+struct csv {
     const char *path;
     tryst_program *program; /* the actions read so far */
     int rows_count;
     size_t actions_count;
     size_t updates_count;
-} csv;
+};
 
 /* ---- one cell ---------------------------------------------------------------------- */
 
@@ -137,11 +137,11 @@ static tryst_status add_ranks(tryst_program *program, int ranks_count)
 {
     while (program->ranks_count < ranks_count) {
         const size_t count = (size_t)program->ranks_count + 1;
-        program_list *lists = realloc(program->lists, count * sizeof *lists);
+        struct program_list *lists = realloc(program->lists, count * sizeof *lists);
         if (!lists) {
             return TRYST_E_NOMEM;
         }
-        lists[program->ranks_count++] = (program_list){0};
+        lists[program->ranks_count++] = (struct program_list){0};
         program->lists = lists;
     }
     return TRYST_OK;
@@ -149,7 +149,7 @@ static tryst_status add_ranks(tryst_program *program, int ranks_count)
 
 /* Add one action. Actions of rows beyond any stage number are only counted: check_size
  * refuses them. */
-static tryst_status add_action(csv *file, int row, const tryst_action *action)
+static tryst_status add_action(struct csv *file, int row, const tryst_action *action)
 {
     tryst_program *program = file->program;
     if (action->stage >= program->stages_count) {
@@ -186,15 +186,16 @@ static char *trim(char *field)
 }
 
 /* Report an invalid cell. */
-static tryst_status refuse_cell(const csv *file, int row, int column, const char *content,
-                                const char *reason)
+static tryst_status refuse_cell(const struct csv *file, int row, int column,
+                                const char *content, const char *reason)
 {
     return refuse(TRYST_E_PROGRAM,
                   "cannot load %s: row %d (rank %d), column %d: \"%.40s\" %s", file->path,
                   row + 1, row, column + 1, content, reason);
 }
 
-static tryst_status load_action(csv *file, int row, int column, const char *content)
+static tryst_status load_action(struct csv *file, int row, int column,
+                                const char *content)
 {
     tryst_action action;
     const char *reason = read_action(content, &action);
@@ -205,7 +206,7 @@ static tryst_status load_action(csv *file, int row, int column, const char *cont
 /* Load a pair, "(1F1;0B0)OVERLAP_F_B": the actions between the parentheses, in their
  * order. The engine runs one action of a rank at a time, and transfers overlap with all
  * of them. */
-static tryst_status load_pair(csv *file, int row, int column, char *content)
+static tryst_status load_pair(struct csv *file, int row, int column, char *content)
 {
     char *end = strchr(content, ')');
     tryst_status status = TRYST_OK;
@@ -226,7 +227,7 @@ static tryst_status load_pair(csv *file, int row, int column, char *content)
     return status;
 }
 
-static tryst_status load_field(csv *file, int row, int column, char *field)
+static tryst_status load_field(struct csv *file, int row, int column, char *field)
 {
     char *content = trim(field);
     if (!*content) {
@@ -236,7 +237,7 @@ static tryst_status load_field(csv *file, int row, int column, char *field)
                            : load_action(file, row, column, content);
 }
 
-static tryst_status load_row(csv *file, char *line)
+static tryst_status load_row(struct csv *file, char *line)
 {
     const int row = file->rows_count++;
     tryst_status status = TRYST_OK;
@@ -269,7 +270,7 @@ static bool make_room(char **content_p, size_t bytes, size_t *room_p)
 
 /* Read the whole file, which may be a pipe, and terminate it. The caller frees
  * *content_p, also after a failure. */
-static tryst_status read_file(csv *file, FILE *stream, char **content_p)
+static tryst_status read_file(struct csv *file, FILE *stream, char **content_p)
 {
     size_t bytes = 0, room = 0, got;
     do {
@@ -297,7 +298,7 @@ static tryst_status read_file(csv *file, FILE *stream, char **content_p)
     return TRYST_OK;
 }
 
-static tryst_status load_rows(csv *file, FILE *stream)
+static tryst_status load_rows(struct csv *file, FILE *stream)
 {
     char *content = NULL;
     tryst_status status = read_file(file, stream, &content);
@@ -315,7 +316,7 @@ static tryst_status load_rows(csv *file, FILE *stream)
 
 /* Refuse numbers that are too large for the cells: every stage has a forward of every
  * micro-batch. */
-static tryst_status check_size(csv *file)
+static tryst_status check_size(struct csv *file)
 {
     const tryst_program *program = file->program;
     const uint64_t forwards =
@@ -353,7 +354,7 @@ tryst_status tryst_program_load_csv(const char *path, tryst_program **program_p)
     if (!stream) {
         return refuse(TRYST_E_IO, "cannot load %s: %s", path, strerror(errno));
     }
-    csv file = {.path = path, .program = calloc(1, sizeof *file.program)};
+    struct csv file = {.path = path, .program = calloc(1, sizeof *file.program)};
     tryst_status status = file.program ? load_rows(&file, stream) : TRYST_E_NOMEM;
     if (status == TRYST_OK) {
         status = check_size(&file);
@@ -381,7 +382,7 @@ tryst_status tryst_program_load_csv(const char *path, tryst_program **program_p)
 
 /* ---- saving ------------------------------------------------------------------------ */
 
-static void save_row(FILE *stream, const program_list *list, bool synchronous)
+static void save_row(FILE *stream, const struct program_list *list, bool synchronous)
 {
     const char *separator = "";
     for (size_t i = 0; i < list->count; i++) {

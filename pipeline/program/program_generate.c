@@ -67,12 +67,12 @@ static tryst_status generate_1f1b(tryst_program *program, int rank)
                : status;
 }
 
-typedef struct generator {
+struct generator {
     const char *name;
     tryst_status (*generate)(tryst_program *program, int rank);
-} generator;
+};
 
-static const generator generators[] = {
+static const struct generator generators[] = {
     {"naive", generate_naive},
     {"gpipe", generate_gpipe},
     {"1f1b", generate_1f1b},
@@ -84,7 +84,7 @@ const char *tryst_program_schedule_name(int index)
     return index >= 0 && index < GENERATORS_COUNT ? generators[index].name : NULL;
 }
 
-static const generator *generator_find(const char *name)
+static const struct generator *generator_find(const char *name)
 {
     for (int i = 0; i < GENERATORS_COUNT; i++) {
         if (strcmp(generators[i].name, name) == 0) {
@@ -97,7 +97,7 @@ static const generator *generator_find(const char *name)
 static tryst_status refuse_unknown(const char *name)
 {
     char known[128];
-    text out = text_begin(known, sizeof known);
+    struct text out = text_begin(known, sizeof known);
     for (int i = 0; i < GENERATORS_COUNT; i++) {
         text_add(&out, "%s%s", i ? ", " : "", generators[i].name);
     }
@@ -109,7 +109,7 @@ static tryst_status refuse_unknown(const char *name)
 tryst_status tryst_program_generate(const char *schedule, int ranks_count,
                                     int microbatches_count, tryst_program **program_p)
 {
-    const generator *found = generator_find(schedule);
+    const struct generator *found = generator_find(schedule);
     if (!found) {
         return refuse_unknown(schedule);
     }

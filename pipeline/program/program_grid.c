@@ -22,12 +22,12 @@ static size_t rows_count(const tryst_program *program)
 static void cell_format(const tryst_program *program, int rank, size_t row, bool marked,
                         char cell[CELL_MAX])
 {
-    const program_list *list = &program->lists[rank];
+    const struct program_list *list = &program->lists[rank];
     char action[CELL_MAX - 2] = "";
     if (row < list->count) {
         tryst_action_format(&list->actions[row], action, sizeof action);
     }
-    text out = text_begin(cell, CELL_MAX);
+    struct text out = text_begin(cell, CELL_MAX);
     text_add(&out, marked ? "[%s]" : "%s", action);
 }
 
@@ -42,8 +42,8 @@ static int column_width(const tryst_program *program, int rank, size_t first, si
     return (int)width;
 }
 
-static void add_row(text *out, const tryst_program *program, size_t row,
-                    const int *widths, program_place place)
+static void add_row(struct text *out, const tryst_program *program, size_t row,
+                    const int *widths, struct program_place place)
 {
     const bool row_marked = place.rank >= 0 && row == place.position;
     text_add(out, "Step %3zu:", row);
@@ -55,7 +55,8 @@ static void add_row(text *out, const tryst_program *program, size_t row,
     text_add(out, row_marked ? " <-- ERROR HERE\n" : "\n");
 }
 
-void program_grid_add(text *out, const tryst_program *program, program_place place)
+void program_grid_add(struct text *out, const tryst_program *program,
+                      struct program_place place)
 {
     size_t rows = rows_count(program);
     if (place.rank >= 0 && place.position >= rows) {

@@ -10,11 +10,12 @@
 #define PROGRAM_GRID_RANKS_MAX 64
 
 /** One action of a rank's list; rank -1: no place. */
-typedef struct program_place {
+struct program_place {
     int rank;
     size_t position;
-} program_place;
+};
 
-void program_grid_add(text *out, const tryst_program *program, program_place place);
+void program_grid_add(struct text *out, const tryst_program *program,
+                      struct program_place place);
 
 #endif

@@ -20,28 +20,28 @@
 
 #define NEVER INFINITY
 
-typedef struct sim_rank {
+struct sim_rank {
     size_t next; /* index of the action that runs, or starts next */
     bool running;
     double remaining_s; /* of the running action, at full rate */
     int32_t held;       /* saved activations */
-} sim_rank;
+};
 
-typedef struct simulation {
+struct simulation {
     const tryst_program *program;
     const tryst_sim_params *params;
     tryst_sim *sim;
-    sim_rank *ranks;
+    struct sim_rank *ranks;
     int *owners;       /* [stages] */
     double *made_s;    /* [items]: time when the item was made */
     double *arrived_s; /* [items]: time when the item is at its user on another stage */
     double *link_s;    /* [ranks × ranks]: time when the link is free */
     double now_s;
-} simulation;
+};
 
 /* ---- costs and transfers ----------------------------------------------------------- */
 
-static double action_cost(const simulation *state, const tryst_action *action)
+static double action_cost(const struct simulation *state, const tryst_action *action)
 {
     const tryst_action_costs *costs = &state->params->costs[action->stage];
     switch (action->kind) {
@@ -55,7 +55,7 @@ static double action_cost(const simulation *state, const tryst_action *action)
 }
 
 /* Return the time at which an item made now is at its user. */
-static double transfer(simulation *state, program_item item)
+static double transfer(struct simulation *state, struct program_item item)
 {
     const int user = program_item_user(state->program, item);
     /* stage before the boundary */
@@ -76,9 +76,9 @@ static double transfer(simulation *state, program_item item)
     return *free_s + params->link_latency_s;
 }
 
-static void make_items(simulation *state, const tryst_action *action)
+static void make_items(struct simulation *state, const tryst_action *action)
 {
-    program_item items[PROGRAM_ITEMS_MAX];
+    struct program_item items[PROGRAM_ITEMS_MAX];
     const int count = program_makes(action, items);
     for (int i = 0; i < count; i++) {
         const size_t index = program_item_index(state->program, items[i]);
@@ -89,9 +89,9 @@ static void make_items(simulation *state, const tryst_action *action)
 
 /* Return the time when all items that `action` needs are there; NEVER while one is not
  * made. */
-static double ready_time(const simulation *state, const tryst_action *action)
+static double ready_time(const struct simulation *state, const tryst_action *action)
 {
-    program_item items[PROGRAM_ITEMS_MAX];
+    struct program_item items[PROGRAM_ITEMS_MAX];
     const int count = program_needs(state->program, action, items);
     double ready_s = 0;
     for (int i = 0; i < count; i++) {
@@ -105,16 +105,16 @@ static double ready_time(const simulation *state, const tryst_action *action)
 
 /* ---- time -------------------------------------------------------------------------- */
 
-static const tryst_action *next_action(const simulation *state, int rank)
+static const tryst_action *next_action(const struct simulation *state, int rank)
 {
-    const program_list *list = &state->program->lists[rank];
+    const struct program_list *list = &state->program->lists[rank];
     const size_t next = state->ranks[rank].next;
     return next < list->count ? &list->actions[next] : NULL;
 }
 
-static void start_action(simulation *state, int rank, const tryst_action *action)
+static void start_action(struct simulation *state, int rank, const tryst_action *action)
 {
-    sim_rank *self = &state->ranks[rank];
+    struct sim_rank *self = &state->ranks[rank];
     tryst_sim_rank *result = &state->sim->ranks[rank];
     self->running = true;
     self->remaining_s = action_cost(state, action);
@@ -130,9 +130,9 @@ static void start_action(simulation *state, int rank, const tryst_action *action
     }
 }
 
-static void end_action(simulation *state, int rank)
+static void end_action(struct simulation *state, int rank)
 {
-    sim_rank *self = &state->ranks[rank];
+    struct sim_rank *self = &state->ranks[rank];
     tryst_sim_rank *result = &state->sim->ranks[rank];
     const tryst_action *action = next_action(state, rank);
     tryst_sim_event *event = &state->sim->events[rank][self->next];
@@ -150,7 +150,7 @@ static void end_action(simulation *state, int rank)
 
 /* Start all actions that can start now. Returns the first time at which a further item
  * arrives. */
-static double start_ready(simulation *state, int *running_p)
+static double start_ready(struct simulation *state, int *running_p)
 {
     double next_s = NEVER;
     *running_p = 0;
@@ -169,7 +169,7 @@ static double start_ready(simulation *state, int *running_p)
     return next_s;
 }
 
-static double shortest_remaining(const simulation *state)
+static double shortest_remaining(const struct simulation *state)
 {
     double shortest_s = NEVER;
     for (int rank = 0; rank < state->program->ranks_count; rank++) {
@@ -182,11 +182,11 @@ static double shortest_remaining(const simulation *state)
 
 /* Advance every running action by `work_s`, and end those that are done: also actions
  * within a rounding error of the shortest. */
-static void work_off(simulation *state, double work_s)
+static void work_off(struct simulation *state, double work_s)
 {
     const double slack_s = 1e-12 * (work_s + state->now_s);
     for (int rank = 0; rank < state->program->ranks_count; rank++) {
-        sim_rank *self = &state->ranks[rank];
+        struct sim_rank *self = &state->ranks[rank];
         if (!self->running) {
             continue;
         }
@@ -197,7 +197,7 @@ static void work_off(simulation *state, double work_s)
     }
 }
 
-static tryst_status run(simulation *state)
+static tryst_status run(struct simulation *state)
 {
     const int cores = state->params->cores_count;
     for (;;) {
@@ -237,7 +237,7 @@ static double idle_part(double busy_s, double whole_s)
     return part > 0 ? part : 0;
 }
 
-static void sum_up(simulation *state)
+static void sum_up(struct simulation *state)
 {
     tryst_sim *sim = state->sim;
     const int count = sim->ranks_count;
@@ -290,7 +290,7 @@ static tryst_sim *sim_open(const tryst_program *program)
     return sim;
 }
 
-static void simulation_close(simulation *state)
+static void simulation_close(struct simulation *state)
 {
     free(state->ranks);
     free(state->owners);
@@ -307,7 +307,7 @@ static tryst_status refuse_memory(const tryst_program *program)
         program->stages_count, program->microbatches_count);
 }
 
-static tryst_status simulation_open(simulation *state)
+static tryst_status simulation_open(struct simulation *state)
 {
     const tryst_program *program = state->program;
     const size_t ranks = (size_t)program->ranks_count;
@@ -371,7 +371,8 @@ tryst_status tryst_program_simulate(const tryst_program *program,
     if (status != TRYST_OK) {
         return status;
     }
-    simulation state = {.program = program, .params = &own, .sim = sim_open(program)};
+    struct simulation state = {
+        .program = program, .params = &own, .sim = sim_open(program)};
     if (!state.sim) {
         return refuse_memory(program);
     }

@@ -39,22 +39,22 @@ enum {
 /* Limit of the time drawn before the window, as a part of the window. */
 #define BEFORE_MAX 0.15
 
-typedef struct drawing {
+struct drawing {
     FILE *out;
     const tryst_timeline_params *params;
     uint64_t begin_ns; /* begin of the drawn time */
     uint64_t end_ns;
     uint64_t first_ns; /* begin of the window: of the first action */
     uint64_t last_ns;  /* end of the window: of the last action */
-} drawing;
+};
 
-typedef struct span_style {
+struct span_style {
     const char *name;
     const char *colour;
-} span_style;
+};
 
 /* Forward, backward and its halves have the colours that pipeline papers use. */
-static const span_style styles[TRYST_SPAN_KINDS] = {
+static const struct span_style styles[TRYST_SPAN_KINDS] = {
     [TRYST_SPAN_FORWARD] = {"forward", "#3f7fca"},
     [TRYST_SPAN_BACKWARD] = {"backward", "#ef9f3c"},
     [TRYST_SPAN_INPUT_GRAD] = {"input gradient", "#2fa8a0"},
@@ -77,7 +77,7 @@ static void add_escaped(FILE *out, const char *words)
     }
 }
 
-static double x_of(const drawing *self, uint64_t at_ns)
+static double x_of(const struct drawing *self, uint64_t at_ns)
 {
     const uint64_t from_ns = at_ns > self->begin_ns ? at_ns - self->begin_ns : 0;
     const double part = (double)from_ns / (double)(self->end_ns - self->begin_ns);
@@ -100,7 +100,7 @@ static double tick_step(double span)
     return power * (lead < 1.5 ? 1 : lead < 3.5 ? 2 : lead < 7.5 ? 5 : 10);
 }
 
-static void draw_tick(const drawing *self, double x, double label)
+static void draw_tick(const struct drawing *self, double x, double label)
 {
     const int bottom = row_top(self->params->ranks_count);
     fprintf(self->out,
@@ -109,7 +109,7 @@ static void draw_tick(const drawing *self, double x, double label)
             x, TOP - 8, x, bottom, x, bottom + 18, label);
 }
 
-static void draw_axis(const drawing *self)
+static void draw_axis(const struct drawing *self)
 {
     const double whole_ns = (double)(self->end_ns - self->begin_ns);
     const double before_ns = (double)(self->first_ns - self->begin_ns);
@@ -126,7 +126,7 @@ static void draw_axis(const drawing *self)
             PLOT_LEFT + PLOT_WIDTH + 28, row_top(self->params->ranks_count) + 18, unit);
 }
 
-static bool kind_occurs(const drawing *self, int kind)
+static bool kind_occurs(const struct drawing *self, int kind)
 {
     for (int rank = 0; rank < self->params->ranks_count; rank++) {
         const tryst_timeline_rank *row = &self->params->ranks[rank];
@@ -150,7 +150,7 @@ static bool is_action(int kind)
 }
 
 /* Return the part of the window in which a rank runs an action. */
-static double compute_part(const drawing *self, int rank)
+static double compute_part(const struct drawing *self, int rank)
 {
     const tryst_timeline_rank *row = &self->params->ranks[rank];
     double compute_ns = 0;
@@ -161,7 +161,7 @@ static double compute_part(const drawing *self, int rank)
     return compute_ns / (double)(self->last_ns - self->first_ns);
 }
 
-static double compute_part_mean(const drawing *self)
+static double compute_part_mean(const struct drawing *self)
 {
     double sum = 0;
     for (int rank = 0; rank < self->params->ranks_count; rank++) {
@@ -170,7 +170,7 @@ static double compute_part_mean(const drawing *self)
     return sum / self->params->ranks_count;
 }
 
-static void draw_head(const drawing *self)
+static void draw_head(const struct drawing *self)
 {
     FILE *out = self->out;
     fprintf(out, "<text x='%d' y='28' class='title'>", PLOT_LEFT);
@@ -198,7 +198,7 @@ static void draw_head(const drawing *self)
 
 /* ---- rows -------------------------------------------------------------------------- */
 
-static void draw_transfer(const drawing *self, int rank, const tryst_span *span)
+static void draw_transfer(const struct drawing *self, int rank, const tryst_span *span)
 {
     const int lane = span->kind == TRYST_SPAN_SEND ? 0 : 1;
     const int y = row_top(rank) + BAR_HEIGHT + LANE_GAP + lane * (LANE_HEIGHT + LANE_GAP);
@@ -213,7 +213,7 @@ static void draw_transfer(const drawing *self, int rank, const tryst_span *span)
             (double)(span->end_ns - span->begin_ns) / 1e6);
 }
 
-static void draw_compute(const drawing *self, int rank, const tryst_span *span)
+static void draw_compute(const struct drawing *self, int rank, const tryst_span *span)
 {
     const double left = x_of(self, span->begin_ns);
     const double width = x_of(self, span->end_ns) - left;
@@ -237,7 +237,7 @@ static void draw_compute(const drawing *self, int rank, const tryst_span *span)
     }
 }
 
-static void draw_row(const drawing *self, int rank)
+static void draw_row(const struct drawing *self, int rank)
 {
     const tryst_timeline_rank *row = &self->params->ranks[rank];
     const double part = compute_part(self, rank);
@@ -264,7 +264,8 @@ static void draw_row(const drawing *self, int rank)
 }
 
 /* Shade the time outside the window, in all rows. */
-static void draw_shade(const drawing *self, double left, double right, const char *what)
+static void draw_shade(const struct drawing *self, double left, double right,
+                       const char *what)
 {
     const int bottom = row_top(self->params->ranks_count);
     if (right - left < 1) {
@@ -277,7 +278,7 @@ static void draw_shade(const drawing *self, double left, double right, const cha
         left, TOP - 8, right - left, bottom - TOP + 8, what);
 }
 
-static void draw_outside(const drawing *self)
+static void draw_outside(const struct drawing *self)
 {
     const double zero = x_of(self, self->first_ns);
     draw_shade(self, PLOT_LEFT, zero, "before the first action of the step");
@@ -299,7 +300,7 @@ static void widen(const tryst_span *span, uint64_t *begin_ns, uint64_t *end_ns)
 
 /* Find the window. False if a span is invalid, or if all spans together take no time.
  * Without actions the window covers all spans. */
-static bool find_bounds(drawing *self)
+static bool find_bounds(struct drawing *self)
 {
     self->begin_ns = self->first_ns = UINT64_MAX;
     for (int rank = 0; rank < self->params->ranks_count; rank++) {
@@ -329,7 +330,7 @@ static bool find_bounds(drawing *self)
     return true;
 }
 
-static void draw(const drawing *self)
+static void draw(const struct drawing *self)
 {
     const int width = PLOT_LEFT + PLOT_WIDTH + RIGHT_NOTES;
     const int height = row_top(self->params->ranks_count) + BOTTOM;
@@ -357,7 +358,7 @@ tryst_status tryst_timeline_write_svg(const tryst_timeline_params *params,
                                       const char *path)
 {
     tryst_timeline_params own;
-    drawing self = {.params = &own};
+    struct drawing self = {.params = &own};
     if (params_read(&own, sizeof own, params, "tryst_timeline_params") != TRYST_OK) {
         return TRYST_E_INVALID;
     }

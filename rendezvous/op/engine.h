@@ -149,7 +149,7 @@ struct rendezvous {
     uint32_t places[TRANSPORT_KINDS];
     struct link_listener *listener;
     struct reach_scopes scopes_here; /**< the scopes of the listener's addresses */
-    const tryst_host *host;          /**< loads kinds of memory; NULL: none */
+    const struct tryst_host *host;   /**< loads kinds of memory; NULL: none */
     struct memory_cache *memory;     /**< registered regions; NULL: none */
     struct stage stage;              /**< bulk of device memory */
     struct gates gates;              /**< words for streams that wait for operations */

@@ -19,12 +19,12 @@
 #include "pipeline/stage_trial.h"
 #include "support/unit.h"
 
-static const device_kernels *kernels;
+static const struct device_kernels *kernels;
 
-static device_session *session_open(tryst_precision precision)
+static struct device_session *session_open(tryst_precision precision)
 {
     char error[256] = "";
-    device_session *session = NULL;
+    struct device_session *session = NULL;
     if (kernels->open(0, precision, &session, error, sizeof(error)) != TRYST_OK) {
         fail_msg("%s", error);
     }
@@ -32,7 +32,7 @@ static device_session *session_open(tryst_precision precision)
     return session;
 }
 
-static void session_close(device_session *session)
+static void session_close(struct device_session *session)
 {
     kernel_workspace_close(session);
     kernels->close(session);
@@ -42,7 +42,7 @@ static void session_close(device_session *session)
 
 static void check_all(tryst_precision precision)
 {
-    device_session *session = session_open(precision);
+    struct device_session *session = session_open(precision);
     for (int i = 0; i < kernel_cases_count; i++) {
         for (int32_t j = 0; j < kernel_cases[i].shapes_count; j++) {
             kernel_case_check(session, &kernel_cases[i], kernel_cases[i].shapes[j]);
@@ -70,25 +70,25 @@ static void test_bf16(void **state)
 
 static void check_stage(tryst_precision precision, double tolerance)
 {
-    stage_trial trial = {.kernels = &device_kernels_reference,
-                         .precision = precision,
-                         .model = {.struct_size = sizeof(tryst_model),
-                                   .kind = TRYST_MODEL_GPT,
-                                   .layers = 2,
-                                   .hidden = 32,
-                                   .heads = 2,
-                                   .seq = 40,
-                                   .microbatch_size = 2}};
-    stage_trial_result expected = stage_trial_run(&trial);
+    struct stage_trial trial = {.kernels = &device_kernels_reference,
+                                .precision = precision,
+                                .model = {.struct_size = sizeof(tryst_model),
+                                          .kind = TRYST_MODEL_GPT,
+                                          .layers = 2,
+                                          .hidden = 32,
+                                          .heads = 2,
+                                          .seq = 40,
+                                          .microbatch_size = 2}};
+    struct stage_trial_result expected = stage_trial_run(&trial);
     trial.kernels = kernels;
-    stage_trial_result whole = stage_trial_run(&trial);
+    struct stage_trial_result whole = stage_trial_run(&trial);
     const double distance = stage_trial_distance(&whole, &expected);
     print_message("gradients differ by %.2g\n", distance);
     assert_true(distance < tolerance);
     for (int variant = 0; variant < 6; variant++) {
-        trial.backward = (stage_trial_backward)(variant / 2);
+        trial.backward = (enum stage_trial_backward)(variant / 2);
         trial.recompute = variant % 2;
-        stage_trial_result other = stage_trial_run(&trial);
+        struct stage_trial_result other = stage_trial_run(&trial);
         stage_trial_assert_equal(&other, &whole);
         stage_trial_free(&other);
     }
@@ -121,10 +121,10 @@ static int by_value(const void *a, const void *b)
 }
 
 /* Return the seconds of one call: the median of runs of queued calls. */
-static double bench_case(device_session *session, const kernel_case *with,
+static double bench_case(struct device_session *session, const struct kernel_case *with,
                          const int32_t *shape, double *bytes_p)
 {
-    kernel_arrays arrays = kernel_arrays_open(session, with, shape, 1);
+    struct kernel_arrays arrays = kernel_arrays_open(session, with, shape, 1);
     double runs[BENCH_RUNS];
     *bytes_p = 0;
     for (int i = 0; i < arrays.operands_count; i++) {
@@ -146,31 +146,32 @@ static double bench_case(device_session *session, const kernel_case *with,
     return runs[BENCH_RUNS / 2];
 }
 
-static int copy_describe(const int32_t *shape, operand *operands)
+static int copy_describe(const int32_t *shape, struct operand *operands)
 {
     for (int i = 0; i < 2; i++) {
-        operands[i] = (operand){OPERAND_T, i == 1, (uint64_t)shape[0], 1};
+        operands[i] = (struct operand){OPERAND_T, i == 1, (uint64_t)shape[0], 1};
     }
     return 2;
 }
 
-static void copy_run(const kernel_run *run)
+static void copy_run(const struct kernel_run *run)
 {
     run->kernels->duplicate(run->lane, (uint64_t)run->shape[0], run->at[0], run->at[1]);
 }
 
 static void bench(void **state)
 {
-    static const kernel_case copy = {"copy", copy_describe, copy_run, .large = {1 << 27}};
+    static const struct kernel_case copy = {"copy", copy_describe, copy_run,
+                                            .large = {1 << 27}};
     static const int32_t square[SHAPE_MAX] = {8192, 8192, 4096};
-    device_session *session = session_open(TRYST_PRECISION_BF16);
+    struct device_session *session = session_open(TRYST_PRECISION_BF16);
     double bytes;
     const double copy_s = bench_case(session, &copy, copy.large, &bytes);
     const double bytes_limit = bytes / copy_s;
     const double product_s = bench_case(session, &kernel_cases[0], square, &bytes);
     const double flops_limit = kernel_cases[0].flops(square) / product_s;
     for (int i = 0; i < kernel_cases_count; i++) {
-        const kernel_case *with = &kernel_cases[i];
+        const struct kernel_case *with = &kernel_cases[i];
         const double seconds = bench_case(session, with, with->large, &bytes);
         if (with->flops) {
             printf("bench %s %.1f TFLOP/s %.1f TFLOP/s\n", with->name,
@@ -189,7 +190,7 @@ static void bench(void **state)
 static bool gpu_found(void)
 {
     char error[512] = "";
-    device_session *session = NULL;
+    struct device_session *session = NULL;
     tryst_status status = TRYST_E_UNSUPPORTED;
     if (device_module_kernels(TRYST_MEMORY_CUDA, &kernels) != TRYST_OK) {
         snprintf(error, sizeof(error), "%s", tryst_last_error());

@@ -41,7 +41,7 @@ static bool holds(const void *data, size_t bytes, uint32_t value)
     return true;
 }
 
-static void complain(canary *self, const char *what)
+static void complain(struct canary *self, const char *what)
 {
     if (self->errors_count++ == 0) {
         snprintf(self->error, sizeof self->error, "stage %d, step %llu, position %zu: %s",
@@ -50,7 +50,7 @@ static void complain(canary *self, const char *what)
 }
 
 /* Take the next action of the program for this stage; it must be of `kind`. */
-static tryst_action take_action(canary *self, tryst_action_kind kind)
+static tryst_action take_action(struct canary *self, tryst_action_kind kind)
 {
     size_t count = 0;
     const int rank = tryst_program_rank_of(self->program, self->stage);
@@ -69,7 +69,7 @@ static tryst_action take_action(canary *self, tryst_action_kind kind)
     return action;
 }
 
-void canary_end(canary *self)
+void canary_end(struct canary *self)
 {
     size_t count = 0;
     const int rank = tryst_program_rank_of(self->program, self->stage);
@@ -82,7 +82,7 @@ void canary_end(canary *self)
     }
 }
 
-static void work_a_while(canary *self)
+static void work_a_while(struct canary *self)
 {
     if (self->delay_max_ns > 0) {
         self->random = self->random * 6364136223846793005ull + 1442695040888963407ull;
@@ -92,8 +92,8 @@ static void work_a_while(canary *self)
     }
 }
 
-static void check(canary *self, const void *data, size_t bytes, int what, int stage,
-                  int microbatch, const char *name)
+static void check(struct canary *self, const void *data, size_t bytes, int what,
+                  int stage, int microbatch, const char *name)
 {
     if (bytes > 0 &&
         (!data || !holds(data, bytes, pattern(what, stage, microbatch, self->step)))) {
@@ -101,14 +101,14 @@ static void check(canary *self, const void *data, size_t bytes, int what, int st
     }
 }
 
-static size_t boundary_bytes(const canary *self)
+static size_t boundary_bytes(const struct canary *self)
 {
     return self->base.info.output_dtype == TRYST_DTYPE_F32
                ? self->base.info.output_count * 4
                : self->base.info.input_count * 4;
 }
 
-static void check_input(canary *self, const tryst_stage_work *work, int microbatch)
+static void check_input(struct canary *self, const tryst_stage_work *work, int microbatch)
 {
     if (self->base.info.is_first) {
         check(self, work->input, DATA_BYTES, DATA, 0, microbatch, "wrong data");
@@ -121,7 +121,7 @@ static void check_input(canary *self, const tryst_stage_work *work, int microbat
     }
 }
 
-static void check_version(canary *self, const tryst_stage_work *work,
+static void check_version(struct canary *self, const tryst_stage_work *work,
                           const tryst_action *action)
 {
     if (work->version != self->version + (uint64_t)(int64_t)action->version) {
@@ -131,7 +131,7 @@ static void check_version(canary *self, const tryst_stage_work *work,
 
 static tryst_status forward(tryst_stage *base, const tryst_stage_work *work)
 {
-    canary *self = (canary *)base;
+    struct canary *self = (struct canary *)base;
     const tryst_action action = take_action(self, TRYST_ACTION_FORWARD);
     const int microbatch = action.microbatch;
     check_version(self, work, &action);
@@ -148,7 +148,8 @@ static tryst_status forward(tryst_stage *base, const tryst_stage_work *work)
     return TRYST_OK;
 }
 
-static void check_backward(canary *self, const tryst_stage_work *work, int microbatch)
+static void check_backward(struct canary *self, const tryst_stage_work *work,
+                           int microbatch)
 {
     check_input(self, work, microbatch);
     check(self, work->saved, SAVED_BYTES, SAVED, self->stage, microbatch, "wrong saved");
@@ -158,7 +159,7 @@ static void check_backward(canary *self, const tryst_stage_work *work, int micro
     }
 }
 
-static void backward_any(canary *self, const tryst_stage_work *work,
+static void backward_any(struct canary *self, const tryst_stage_work *work,
                          const tryst_action *action)
 {
     check_version(self, work, action);
@@ -173,7 +174,7 @@ static void backward_any(canary *self, const tryst_stage_work *work,
 
 static tryst_status backward(tryst_stage *base, const tryst_stage_work *work)
 {
-    canary *self = (canary *)base;
+    struct canary *self = (struct canary *)base;
     const tryst_action action = take_action(self, TRYST_ACTION_BACKWARD);
     backward_any(self, work, &action);
     self->added_count++;
@@ -182,7 +183,7 @@ static tryst_status backward(tryst_stage *base, const tryst_stage_work *work)
 
 static tryst_status backward_input(tryst_stage *base, const tryst_stage_work *work)
 {
-    canary *self = (canary *)base;
+    struct canary *self = (struct canary *)base;
     const tryst_action action = take_action(self, TRYST_ACTION_INPUT_GRAD);
     backward_any(self, work, &action);
     fill(work->kept, KEPT_BYTES,
@@ -192,7 +193,7 @@ static tryst_status backward_input(tryst_stage *base, const tryst_stage_work *wo
 
 static tryst_status backward_weight(tryst_stage *base, const tryst_stage_work *work)
 {
-    canary *self = (canary *)base;
+    struct canary *self = (struct canary *)base;
     const tryst_action action = take_action(self, TRYST_ACTION_WEIGHT_GRAD);
     check_version(self, work, &action);
     check_input(self, work, action.microbatch);
@@ -207,7 +208,7 @@ static tryst_status backward_weight(tryst_stage *base, const tryst_stage_work *w
 static tryst_status update(tryst_stage *base, int32_t microbatches, void *done)
 {
     (void)done;
-    canary *self = (canary *)base;
+    struct canary *self = (struct canary *)base;
     take_action(self, TRYST_ACTION_UPDATE);
     if (microbatches != self->added_count) {
         complain(self, "wrong number of gradients in update");
@@ -219,7 +220,7 @@ static tryst_status update(tryst_stage *base, int32_t microbatches, void *done)
 
 static void versions(const tryst_stage *base, uint64_t *oldest_p, uint64_t *newest_p)
 {
-    const canary *self = (const canary *)base;
+    const struct canary *self = (const struct canary *)base;
     *oldest_p = 0;
     *newest_p = self->newest;
 }
@@ -244,7 +245,7 @@ static void close_nothing(tryst_stage *base)
     (void)base;
 }
 
-void canary_init(canary *self, const tryst_program *program, int stage,
+void canary_init(struct canary *self, const tryst_program *program, int stage,
                  uint64_t elements_count)
 {
     static const tryst_stage_ops ops = {.struct_size = sizeof ops,
@@ -260,7 +261,8 @@ void canary_init(canary *self, const tryst_program *program, int stage,
                                         .close = close_nothing};
     const bool first = stage == 0;
     const bool last = stage == tryst_program_stages(program) - 1;
-    *self = (canary){.program = program, .stage = stage, .random = (uint64_t)stage};
+    *self =
+        (struct canary){.program = program, .stage = stage, .random = (uint64_t)stage};
     self->base.ops = &ops;
     self->base.info =
         (tryst_stage_info){.struct_size = sizeof(tryst_stage_info),
@@ -277,7 +279,7 @@ void canary_init(canary *self, const tryst_program *program, int stage,
                            .split_backward = 1};
 }
 
-void canary_begin(canary *self, uint64_t step)
+void canary_begin(struct canary *self, uint64_t step)
 {
     self->next = 0;
     self->step = step;

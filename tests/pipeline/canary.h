@@ -8,7 +8,7 @@
 
 #include <tryst/pipeline.h>
 
-typedef struct canary {
+struct canary {
     tryst_stage base;
     const tryst_program *program;
     int stage;
@@ -24,14 +24,14 @@ typedef struct canary {
     void *stream;
     int errors_count;
     char error[256]; /**< the first error */
-} canary;
+};
 
-void canary_init(canary *self, const tryst_program *program, int stage,
+void canary_init(struct canary *self, const tryst_program *program, int stage,
                  uint64_t elements_count);
 /** Begin a step. */
-void canary_begin(canary *self, uint64_t step);
+void canary_begin(struct canary *self, uint64_t step);
 /** End a step: report an error if an action of this stage is missing. */
-void canary_end(canary *self);
+void canary_end(struct canary *self);
 /** The feed of tryst_engine_params. */
 tryst_status canary_feed(void *arg, uint64_t step, int32_t microbatch, void *input,
                          uint8_t *target);

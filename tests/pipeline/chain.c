@@ -29,19 +29,19 @@ static uint64_t dtype_bytes(tryst_dtype dtype)
     }
 }
 
-static uint64_t windows_bytes(const chain *c)
+static uint64_t windows_bytes(const struct chain *c)
 {
     return (uint64_t)c->model.microbatch_size * (uint64_t)c->model.seq;
 }
 
-static tryst_stage_work *work_at(const chain *c, int microbatch, int stage)
+static tryst_stage_work *work_at(const struct chain *c, int microbatch, int stage)
 {
     return &c->works[microbatch * c->stages_count + stage];
 }
 
 /* Connect the buffers of one micro-batch: the output of a stage is the input of the
  * next. */
-static void chain_wire(chain *c, int microbatch)
+static void chain_wire(struct chain *c, int microbatch)
 {
     uint8_t *tokens = c->tokens + (uint64_t)microbatch * 2 * windows_bytes(c);
     for (int s = 0; s < c->stages_count; s++) {
@@ -65,7 +65,8 @@ static void chain_wire(chain *c, int microbatch)
 }
 
 void chain_open(const tryst_model *model, int stages_count, int microbatches_count,
-                const tryst_optimizer *optimizer, int versions_count, chain *chain_p)
+                const tryst_optimizer *optimizer, int versions_count,
+                struct chain *chain_p)
 {
     const tryst_stage_params params = {.struct_size = sizeof(params),
                                        .optimizer = optimizer,
@@ -74,11 +75,11 @@ void chain_open(const tryst_model *model, int stages_count, int microbatches_cou
 }
 
 void chain_open_params(const tryst_model *model, int stages_count, int microbatches_count,
-                       const tryst_stage_params *with, chain *chain_p)
+                       const tryst_stage_params *with, struct chain *chain_p)
 {
-    chain c = {.model.struct_size = sizeof(tryst_model),
-               .stages_count = stages_count,
-               .microbatches_count = microbatches_count};
+    struct chain c = {.model.struct_size = sizeof(tryst_model),
+                      .stages_count = stages_count,
+                      .microbatches_count = microbatches_count};
     tryst_stage_params params = *with;
     assert_int_equal(tryst_model_resolve(model, &c.model), TRYST_OK);
     for (int s = 0; s < stages_count; s++) {
@@ -96,7 +97,7 @@ void chain_open_params(const tryst_model *model, int stages_count, int microbatc
     *chain_p = c;
 }
 
-void chain_close(chain *c)
+void chain_close(struct chain *c)
 {
     for (int i = 0; i < c->microbatches_count * c->stages_count; i++) {
         free(c->works[i].saved);
@@ -112,7 +113,7 @@ void chain_close(chain *c)
     }
 }
 
-void chain_feed(chain *c, uint64_t seed)
+void chain_feed(struct chain *c, uint64_t seed)
 {
     static const char text[] =
         "the rank meets the rank and only then does anything move; ";
@@ -133,7 +134,7 @@ void chain_feed(chain *c, uint64_t seed)
     }
 }
 
-double chain_forward(chain *c, int microbatch, uint64_t version)
+double chain_forward(struct chain *c, int microbatch, uint64_t version)
 {
     for (int s = 0; s < c->stages_count; s++) {
         tryst_stage_work *work = work_at(c, microbatch, s);
@@ -145,7 +146,8 @@ double chain_forward(chain *c, int microbatch, uint64_t version)
     return c->losses[microbatch];
 }
 
-void chain_backward(chain *c, int microbatch, uint64_t version, chain_backward_kind kind)
+void chain_backward(struct chain *c, int microbatch, uint64_t version,
+                    enum chain_backward_kind kind)
 {
     for (int s = c->stages_count - 1; s >= 0; s--) {
         const tryst_stage_ops *ops = c->stages[s]->ops;
@@ -164,7 +166,7 @@ void chain_backward(chain *c, int microbatch, uint64_t version, chain_backward_k
     }
 }
 
-void chain_update(chain *c)
+void chain_update(struct chain *c)
 {
     for (int s = 0; s < c->stages_count; s++) {
         assert_int_equal(
@@ -173,7 +175,7 @@ void chain_update(chain *c)
     }
 }
 
-double chain_step(chain *c, uint64_t version, chain_backward_kind kind)
+double chain_step(struct chain *c, uint64_t version, enum chain_backward_kind kind)
 {
     for (int m = 0; m < c->microbatches_count; m++) {
         chain_forward(c, m, version);

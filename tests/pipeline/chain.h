@@ -9,7 +9,7 @@
 
 enum { CHAIN_STAGES_MAX = 8 };
 
-typedef struct chain {
+struct chain {
     tryst_model model; /**< resolved */
     int stages_count;
     int microbatches_count;
@@ -17,29 +17,31 @@ typedef struct chain {
     tryst_stage_work *works; /**< [microbatches_count][stages_count] */
     uint8_t *tokens;         /**< [microbatches_count][microbatch_size · (seq + 1)] */
     double *losses;          /**< [microbatches_count] */
-} chain;
+};
 
-typedef enum chain_backward_kind { CHAIN_WHOLE, CHAIN_SPLIT } chain_backward_kind;
+enum chain_backward_kind { CHAIN_WHOLE, CHAIN_SPLIT };
 
 /** Open a chain; any failure fails the test. `optimizer` may be NULL. */
 void chain_open(const tryst_model *model, int stages_count, int microbatches_count,
-                const tryst_optimizer *optimizer, int versions_count, chain *chain_p);
+                const tryst_optimizer *optimizer, int versions_count,
+                struct chain *chain_p);
 /** Open a chain with all parameters of a stage; `params->error` need not be set. */
 void chain_open_params(const tryst_model *model, int stages_count, int microbatches_count,
-                       const tryst_stage_params *params, chain *chain_p);
-void chain_close(chain *c);
+                       const tryst_stage_params *params, struct chain *chain_p);
+void chain_close(struct chain *c);
 
 /** Fill the windows of all micro-batches from a seeded text of few different bytes. */
-void chain_feed(chain *c, uint64_t seed);
+void chain_feed(struct chain *c, uint64_t seed);
 
 /** Run one micro-batch through all stages with weights of `version`; return the loss. */
-double chain_forward(chain *c, int microbatch, uint64_t version);
-void chain_backward(chain *c, int microbatch, uint64_t version, chain_backward_kind kind);
-void chain_update(chain *c);
+double chain_forward(struct chain *c, int microbatch, uint64_t version);
+void chain_backward(struct chain *c, int microbatch, uint64_t version,
+                    enum chain_backward_kind kind);
+void chain_update(struct chain *c);
 
 /** Run forward and backward of all micro-batches in order, then the update. Return the
  *  mean loss. */
-double chain_step(chain *c, uint64_t version, chain_backward_kind kind);
+double chain_step(struct chain *c, uint64_t version, enum chain_backward_kind kind);
 
 /** Allocate 64-byte aligned memory, filled with a pattern; fail the test without
  *  memory. */

@@ -11,6 +11,6 @@
 enum { DEFERRED_COMPUTE_FIRST, DEFERRED_WEIGHT_FIRST, DEFERRED_RANDOM };
 
 /** Return the table; only one stage at a time may use it. */
-const device_kernels *deferred_row(int order, uint64_t seed);
+const struct device_kernels *deferred_row(int order, uint64_t seed);
 
 #endif

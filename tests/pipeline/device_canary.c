@@ -10,16 +10,16 @@
 enum { WAITS_MOST = 16 };
 
 /* One queued call. */
-typedef struct call {
-    canary *self;
+struct call {
+    struct canary *self;
     tryst_status (*run)(tryst_stage *stage, const tryst_stage_work *work);
     tryst_stage_work work;
     int32_t microbatches; /* of an update */
-} call;
+};
 
 static void run_call(void *arg)
 {
-    call *self = arg;
+    struct call *self = arg;
     const tryst_status status =
         self->run
             ? self->run(&self->self->base, &self->work)
@@ -34,9 +34,9 @@ static tryst_status queue(tryst_stage *stage, const tryst_stage_work *work,
                           tryst_status (*run)(tryst_stage *stage,
                                               const tryst_stage_work *work))
 {
-    canary *self = (canary *)stage;
-    call *made = calloc(1, sizeof *made);
-    *made = (call){.self = self, .run = run, .work = *work};
+    struct canary *self = (struct canary *)stage;
+    struct call *made = calloc(1, sizeof *made);
+    *made = (struct call){.self = self, .run = run, .work = *work};
     for (int32_t i = 0; i < work->waits_count; i++) {
         tryst_stream_wait(NULL, self->stream, work->waits[i]);
     }
@@ -52,29 +52,29 @@ static tryst_status queue(tryst_stage *stage, const tryst_stage_work *work,
 
 static tryst_status forward(tryst_stage *stage, const tryst_stage_work *work)
 {
-    return queue(stage, work, ((canary *)stage)->host_ops->forward);
+    return queue(stage, work, ((struct canary *)stage)->host_ops->forward);
 }
 
 static tryst_status backward(tryst_stage *stage, const tryst_stage_work *work)
 {
-    return queue(stage, work, ((canary *)stage)->host_ops->backward);
+    return queue(stage, work, ((struct canary *)stage)->host_ops->backward);
 }
 
 static tryst_status backward_input(tryst_stage *stage, const tryst_stage_work *work)
 {
-    return queue(stage, work, ((canary *)stage)->host_ops->backward_input);
+    return queue(stage, work, ((struct canary *)stage)->host_ops->backward_input);
 }
 
 static tryst_status backward_weight(tryst_stage *stage, const tryst_stage_work *work)
 {
-    return queue(stage, work, ((canary *)stage)->host_ops->backward_weight);
+    return queue(stage, work, ((struct canary *)stage)->host_ops->backward_weight);
 }
 
 static tryst_status update(tryst_stage *stage, int32_t microbatches, void *done)
 {
-    canary *self = (canary *)stage;
-    call *made = calloc(1, sizeof *made);
-    *made = (call){.self = self, .microbatches = microbatches};
+    struct canary *self = (struct canary *)stage;
+    struct call *made = calloc(1, sizeof *made);
+    *made = (struct call){.self = self, .microbatches = microbatches};
     fake_device_call(self->stream, run_call, made);
     if (done) {
         tryst_event_record(NULL, self->stream, done);
@@ -84,10 +84,10 @@ static tryst_status update(tryst_stage *stage, int32_t microbatches, void *done)
 
 static void versions(const tryst_stage *stage, uint64_t *oldest_p, uint64_t *newest_p)
 {
-    ((const canary *)stage)->host_ops->versions(stage, oldest_p, newest_p);
+    ((const struct canary *)stage)->host_ops->versions(stage, oldest_p, newest_p);
 }
 
-void device_canary_init(canary *self)
+void device_canary_init(struct canary *self)
 {
     static const tryst_stage_ops ops = {.struct_size = sizeof ops,
                                         .name = "device canary",
@@ -103,12 +103,12 @@ void device_canary_init(canary *self)
     tryst_stream_open(NULL, 0, &self->stream);
 }
 
-void device_canary_finish(canary *self)
+void device_canary_finish(struct canary *self)
 {
     fake_device_finish(self->stream);
 }
 
-void device_canary_close(canary *self)
+void device_canary_close(struct canary *self)
 {
     tryst_stream_close(NULL, self->stream);
     self->stream = NULL;

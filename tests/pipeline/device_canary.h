@@ -7,9 +7,9 @@
 #include "canary.h"
 
 /** Turn an initialised canary into a canary on the device; `self->base` keeps working. */
-void device_canary_init(canary *self);
+void device_canary_init(struct canary *self);
 /** Wait for queued work, which is the update at the end of a step. */
-void device_canary_finish(canary *self);
-void device_canary_close(canary *self);
+void device_canary_finish(struct canary *self);
+void device_canary_close(struct canary *self);
 
 #endif

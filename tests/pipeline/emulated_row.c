@@ -6,10 +6,11 @@
 
 /* Do as cuda_product.c does where cuBLASLt has no epilogue: the product without it, then
  * a kernel. */
-static void emulated_product(const device_lane *lane, const device_product *product)
+static void emulated_product(const struct device_lane *lane,
+                             const struct device_product *product)
 {
     const uint64_t count = (uint64_t)product->m * (uint64_t)product->n;
-    device_product plain = *product;
+    struct device_product plain = *product;
     plain.epilogue = DEVICE_EPILOGUE_NONE;
     if (product->epilogue == DEVICE_EPILOGUE_GELU) {
         plain.d = product->aux;
@@ -22,9 +23,9 @@ static void emulated_product(const device_lane *lane, const device_product *prod
     }
 }
 
-const device_kernels *emulated_row(void)
+const struct device_kernels *emulated_row(void)
 {
-    static device_kernels row;
+    static struct device_kernels row;
     row = device_kernels_reference;
     row.name = "emulated";
     row.head_width_max = CUDA_HEAD_WIDTH_MAX;

@@ -8,7 +8,7 @@
 #include "pipeline/device/device_kernels.h"
 
 /** Return the table; its sessions point to it. */
-const device_kernels *emulated_row(void);
+const struct device_kernels *emulated_row(void);
 
 /** The order of tests/support/emulated_cuda.h, for C: 0 forward, 1 backward, 2 odd
  *  threads first. */

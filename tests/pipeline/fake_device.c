@@ -7,37 +7,31 @@
 #include <string.h>
 #include <time.h>
 
-typedef enum task_kind {
-    TASK_CALL,
-    TASK_UNTIL,
-    TASK_WAIT,
-    TASK_RECORD,
-    TASK_COPY
-} task_kind;
+enum task_kind { TASK_CALL, TASK_UNTIL, TASK_WAIT, TASK_RECORD, TASK_COPY };
 
-typedef struct fake_event {
+struct fake_event {
     uint64_t recorded; /* number of records */
     uint64_t passed;   /* the newest record that the stream has reached */
-} fake_event;
+};
 
-typedef struct task {
+struct task {
     struct task *next;
-    task_kind kind;
+    enum task_kind kind;
     void (*call)(void *arg);
     bool (*until)(void *arg);
     void *arg;
-    fake_event *event;
+    struct fake_event *event;
     uint64_t ticket; /* number of the event's record */
     void *to;
     const void *from;
     size_t bytes;
-} task;
+};
 
-typedef struct fake_stream {
+struct fake_stream {
     pthread_t thread;
-    task *first, **end;
+    struct task *first, **end;
     bool busy, closing;
-} fake_stream;
+};
 
 struct tryst_device {
     int32_t ordinal;
@@ -98,7 +92,7 @@ static uint64_t draw_delay(void)
 /* ---- streams ----------------------------------------------------------------------- */
 
 /* Without the lock. */
-static void task_run(task *self)
+static void task_run(struct task *self)
 {
     switch (self->kind) {
     case TASK_CALL: self->call(self->arg); break;
@@ -132,14 +126,14 @@ static void task_run(task *self)
 
 static void *stream_main(void *arg)
 {
-    fake_stream *self = arg;
+    struct fake_stream *self = arg;
     pthread_mutex_lock(&lock);
     while (self->first || !self->closing) {
         if (!self->first) {
             pthread_cond_wait(&changed, &lock);
             continue;
         }
-        task *next = self->first;
+        struct task *next = self->first;
         self->first = next->next;
         if (!self->first) {
             self->end = &self->first;
@@ -161,10 +155,10 @@ static void *stream_main(void *arg)
     return NULL;
 }
 
-static void put(void *stream, task model)
+static void put(void *stream, struct task model)
 {
-    fake_stream *self = stream;
-    task *made = malloc(sizeof *made);
+    struct fake_stream *self = stream;
+    struct task *made = malloc(sizeof *made);
     *made = model;
     pthread_mutex_lock(&lock);
     if (made->kind == TASK_RECORD) {
@@ -181,17 +175,17 @@ static void put(void *stream, task model)
 
 void fake_device_call(void *stream, void (*fn)(void *arg), void *arg)
 {
-    put(stream, (task){.kind = TASK_CALL, .call = fn, .arg = arg});
+    put(stream, (struct task){.kind = TASK_CALL, .call = fn, .arg = arg});
 }
 
 void fake_device_until(void *stream, bool (*fn)(void *arg), void *arg)
 {
-    put(stream, (task){.kind = TASK_UNTIL, .until = fn, .arg = arg});
+    put(stream, (struct task){.kind = TASK_UNTIL, .until = fn, .arg = arg});
 }
 
 void fake_device_finish(void *stream)
 {
-    const fake_stream *self = stream;
+    const struct fake_stream *self = stream;
     pthread_mutex_lock(&lock);
     while (self->first || self->busy) {
         pthread_cond_wait(&changed, &lock);
@@ -203,7 +197,7 @@ tryst_status tryst_stream_open(const tryst_device *device, bool urgent, void **s
 {
     (void)device;
     (void)urgent;
-    fake_stream *self = calloc(1, sizeof *self);
+    struct fake_stream *self = calloc(1, sizeof *self);
     self->end = &self->first;
     count_open(1);
     if (pthread_create(&self->thread, NULL, stream_main, self) != 0) {
@@ -215,7 +209,7 @@ tryst_status tryst_stream_open(const tryst_device *device, bool urgent, void **s
 
 void tryst_stream_close(const tryst_device *device, void *stream)
 {
-    fake_stream *self = stream;
+    struct fake_stream *self = stream;
     (void)device;
     if (!self) {
         return;
@@ -233,7 +227,7 @@ tryst_status tryst_copy_async(const tryst_device *device, void *stream, void *to
                               const void *from, size_t bytes)
 {
     (void)device;
-    put(stream, (task){.kind = TASK_COPY, .to = to, .from = from, .bytes = bytes});
+    put(stream, (struct task){.kind = TASK_COPY, .to = to, .from = from, .bytes = bytes});
     return TRYST_OK;
 }
 
@@ -242,7 +236,7 @@ tryst_status tryst_copy_async(const tryst_device *device, void *stream, void *to
 tryst_status tryst_event_open(const tryst_device *device, void **event_p)
 {
     (void)device;
-    *event_p = calloc(1, sizeof(fake_event));
+    *event_p = calloc(1, sizeof(struct fake_event));
     count_open(1);
     return TRYST_OK;
 }
@@ -259,13 +253,13 @@ void tryst_event_close(const tryst_device *device, void *event)
 tryst_status tryst_event_record(const tryst_device *device, void *stream, void *event)
 {
     (void)device;
-    put(stream, (task){.kind = TASK_RECORD, .event = event});
+    put(stream, (struct task){.kind = TASK_RECORD, .event = event});
     return TRYST_OK;
 }
 
 tryst_status tryst_event_test(const tryst_device *device, void *event)
 {
-    const fake_event *self = event;
+    const struct fake_event *self = event;
     (void)device;
     pthread_mutex_lock(&lock);
     const bool passed = self->passed == self->recorded;
@@ -276,7 +270,7 @@ tryst_status tryst_event_test(const tryst_device *device, void *event)
 tryst_status tryst_stream_wait(const tryst_device *device, void *stream, void *event)
 {
     (void)device;
-    put(stream, (task){.kind = TASK_WAIT, .event = event});
+    put(stream, (struct task){.kind = TASK_WAIT, .event = event});
     return TRYST_OK;
 }
 

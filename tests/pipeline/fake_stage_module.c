@@ -17,16 +17,17 @@ __attribute__((constructor)) static void fake_begin(void)
     (void)signal(SIGUSR2, fake_handler);
 }
 
-__attribute__((visibility("default"))) const tryst_stage_module *tryst_stage_module_v1(
-    const tryst_stage_host *host);
+__attribute__((visibility("default"))) const struct tryst_stage_module *
+tryst_stage_module_v1(const struct tryst_stage_host *host);
 
-const tryst_stage_module *tryst_stage_module_v1(const tryst_stage_host *host)
+const struct tryst_stage_module *tryst_stage_module_v1(
+    const struct tryst_stage_host *host)
 {
-    static const device_kernels kernels = {
+    static const struct device_kernels kernels = {
         .struct_size = sizeof(kernels),
         .name = "fake",
         .memory = FAKE_WHAT == FAKE_OTHER_KIND ? TRYST_MEMORY_HOST : TRYST_MEMORY_CUDA};
-    static const tryst_stage_module module = {
+    static const struct tryst_stage_module module = {
         .abi_id = FAKE_WHAT == FAKE_OTHER_ABI ? "0.0.0-other" : TRYST_STAGE_ABI_ID,
         .kernels = &kernels};
     (void)host;

@@ -13,35 +13,35 @@
 #include <tryst/sized.h>
 
 struct tryst_ctx {
-    fake_world *world;
+    struct fake_world *world;
     int rank;
 };
 
 struct tryst_group {
-    fake_world *world;
+    struct fake_world *world;
     int rank;
 };
 
 struct tryst_step {
-    fake_world *world;
+    struct fake_world *world;
     int rank;
     uint64_t id;
 };
 
 struct tryst_key {
-    fake_world *world;
+    struct fake_world *world;
     char text[TRYST_KEY_MAX + 1];
     int src_rank;
     int dst_rank;
 };
 
 struct tryst_mem {
-    fake_world *world;
+    struct fake_world *world;
     void *data;
 };
 
 struct tryst_op {
-    fake_world *world;
+    struct fake_world *world;
     tryst_op *next;
     bool sends;
     bool released;
@@ -59,7 +59,7 @@ struct tryst_op {
 
 /* The condition that a stream waits for; it outlives the operation. */
 struct gate {
-    fake_world *world;
+    struct fake_world *world;
     tryst_op *op; /* NULL: the operation has ended */
 };
 
@@ -89,7 +89,7 @@ static uint64_t now_ns(void)
 }
 
 /* xorshift64* */
-static uint64_t draw(fake_world *world)
+static uint64_t draw(struct fake_world *world)
 {
     world->random ^= world->random >> 12;
     world->random ^= world->random << 25;
@@ -97,16 +97,17 @@ static uint64_t draw(fake_world *world)
     return world->random * 2685821657736338717ull;
 }
 
-fake_world *fake_world_open(int ranks_count, uint64_t seed, uint64_t delay_max_ns)
+struct fake_world *fake_world_open(int ranks_count, uint64_t seed, uint64_t delay_max_ns)
 {
-    fake_world *world = calloc(1, sizeof *world);
-    *world = (fake_world){.ranks_count = ranks_count,
-                          .random = seed * 2 + 1,
-                          .delay_max_ns = delay_max_ns,
-                          .memory_bytes_left = UINT64_MAX,
-                          .ctxs = calloc((size_t)ranks_count, sizeof *world->ctxs),
-                          .groups = calloc((size_t)ranks_count, sizeof *world->groups),
-                          .killed = calloc((size_t)ranks_count, sizeof *world->killed)};
+    struct fake_world *world = calloc(1, sizeof *world);
+    *world =
+        (struct fake_world){.ranks_count = ranks_count,
+                            .random = seed * 2 + 1,
+                            .delay_max_ns = delay_max_ns,
+                            .memory_bytes_left = UINT64_MAX,
+                            .ctxs = calloc((size_t)ranks_count, sizeof *world->ctxs),
+                            .groups = calloc((size_t)ranks_count, sizeof *world->groups),
+                            .killed = calloc((size_t)ranks_count, sizeof *world->killed)};
     pthread_mutex_init(&world->lock, NULL);
     for (int rank = 0; rank < ranks_count; rank++) {
         world->ctxs[rank] = (tryst_ctx){world, rank};
@@ -115,7 +116,7 @@ fake_world *fake_world_open(int ranks_count, uint64_t seed, uint64_t delay_max_n
     return world;
 }
 
-int fake_world_close(fake_world *world)
+int fake_world_close(struct fake_world *world)
 {
     const int left = world->live_count;
     while (world->ops) {
@@ -131,31 +132,31 @@ int fake_world_close(fake_world *world)
     return left;
 }
 
-tryst_ctx *fake_ctx(fake_world *world, int rank)
+tryst_ctx *fake_ctx(struct fake_world *world, int rank)
 {
     return &world->ctxs[rank];
 }
 
-tryst_group *fake_group(fake_world *world, int rank)
+tryst_group *fake_group(struct fake_world *world, int rank)
 {
     return &world->groups[rank];
 }
 
-static void count_live(fake_world *world, int change)
+static void count_live(struct fake_world *world, int change)
 {
     pthread_mutex_lock(&world->lock);
     world->live_count += change;
     pthread_mutex_unlock(&world->lock);
 }
 
-void fake_memory(fake_world *world, uint64_t bytes)
+void fake_memory(struct fake_world *world, uint64_t bytes)
 {
     pthread_mutex_lock(&world->lock);
     world->memory_bytes_left = bytes;
     pthread_mutex_unlock(&world->lock);
 }
 
-static bool memory_reserve(fake_world *world, uint64_t bytes)
+static bool memory_reserve(struct fake_world *world, uint64_t bytes)
 {
     pthread_mutex_lock(&world->lock);
     const bool fits = bytes <= world->memory_bytes_left;
@@ -164,7 +165,7 @@ static bool memory_reserve(fake_world *world, uint64_t bytes)
     return fits;
 }
 
-void fake_kill(fake_world *world, int rank)
+void fake_kill(struct fake_world *world, int rank)
 {
     pthread_mutex_lock(&world->lock);
     world->killed[rank] = true;
@@ -223,7 +224,7 @@ static void deliver(tryst_op *receive)
     complete(send, TRYST_OK, "");
 }
 
-static const char *find_abort(const fake_world *world, uint64_t step)
+static const char *find_abort(const struct fake_world *world, uint64_t step)
 {
     for (int i = 0; i < world->aborts_count; i++) {
         if (world->aborts[i].step == step) {
@@ -242,7 +243,7 @@ static bool is_ready(const tryst_op *op)
 
 static tryst_status look(tryst_op *op)
 {
-    fake_world *world = op->world;
+    struct fake_world *world = op->world;
     if (op->status != TRYST_IN_PROGRESS) {
         return op->status;
     }
@@ -263,7 +264,7 @@ static tryst_status look(tryst_op *op)
 static tryst_status submit(tryst_step *step, const tryst_key *key,
                            const tryst_tensor *tensor, bool sends, tryst_op **op_p)
 {
-    fake_world *world = step->world;
+    struct fake_world *world = step->world;
     tryst_op *op = calloc(1, sizeof *op);
     *op = (tryst_op){.world = world,
                      .sends = sends,
@@ -333,7 +334,7 @@ tryst_status tryst_op_error(const tryst_op *op, tryst_error *error_p)
     return op->status;
 }
 
-static void unlink_op(fake_world *world, tryst_op *op)
+static void unlink_op(struct fake_world *world, tryst_op *op)
 {
     for (tryst_op **place = &world->ops; *place; place = &(*place)->next) {
         if (*place == op) {
@@ -348,7 +349,7 @@ void tryst_op_release(tryst_op *op)
     if (!op) {
         return;
     }
-    fake_world *world = op->world;
+    struct fake_world *world = op->world;
     pthread_mutex_lock(&world->lock);
     if (op->status == TRYST_IN_PROGRESS) {
         abort(); /* the engine keeps every operation to its end */
@@ -407,7 +408,7 @@ tryst_status tryst_step_open(tryst_group *group, uint64_t id, tryst_step **step_
 
 tryst_status tryst_step_abort(tryst_step *step, tryst_status status, const char *reason)
 {
-    fake_world *world = step->world;
+    struct fake_world *world = step->world;
     (void)status;
     pthread_mutex_lock(&world->lock);
     if (!find_abort(world, step->id) && world->aborts_count < 64) {
@@ -422,7 +423,7 @@ tryst_status tryst_step_abort(tryst_step *step, tryst_status status, const char 
 
 tryst_status tryst_step_status(const tryst_step *step, tryst_error *error_p)
 {
-    fake_world *world = step->world;
+    struct fake_world *world = step->world;
     pthread_mutex_lock(&world->lock);
     const char *text = find_abort(world, step->id);
     pthread_mutex_unlock(&world->lock);
@@ -436,7 +437,7 @@ tryst_status tryst_step_status(const tryst_step *step, tryst_error *error_p)
 
 tryst_status tryst_step_close(tryst_step *step, tryst_op **op_p)
 {
-    fake_world *world = step->world;
+    struct fake_world *world = step->world;
     pthread_mutex_lock(&world->lock);
     for (tryst_op *op = world->ops; op; op = op->next) {
         if (op->rank == step->rank && op->step == step->id &&

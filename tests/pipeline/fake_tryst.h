@@ -11,21 +11,21 @@
 
 #include <tryst/tryst.h>
 
-typedef struct fake_world fake_world;
+struct fake_world;
 
-fake_world *fake_world_open(int ranks_count, uint64_t seed, uint64_t delay_max_ns);
+struct fake_world *fake_world_open(int ranks_count, uint64_t seed, uint64_t delay_max_ns);
 /** Return how many operations, keys, steps and memory regions are still open. */
-int fake_world_close(fake_world *world);
+int fake_world_close(struct fake_world *world);
 
-tryst_ctx *fake_ctx(fake_world *world, int rank);
-tryst_group *fake_group(fake_world *world, int rank);
+tryst_ctx *fake_ctx(struct fake_world *world, int rank);
+tryst_group *fake_group(struct fake_world *world, int rank);
 
 /** Set the memory that tryst_mem_alloc may allocate from now on; beyond it returns
  *  TRYST_E_NOMEM. */
-void fake_memory(fake_world *world, uint64_t bytes);
+void fake_memory(struct fake_world *world, uint64_t bytes);
 
 /** Stop all transfers to and from `rank`: operations of other ranks with it fail with
  *  TRYST_E_PEER. */
-void fake_kill(fake_world *world, int rank);
+void fake_kill(struct fake_world *world, int rank);
 
 #endif

@@ -14,21 +14,23 @@ enum { SEED = 29 };
 
 /* ---- arrays ------------------------------------------------------------------------ */
 
-static tryst_dtype operand_dtype(const device_session *session, const operand *o)
+static tryst_dtype operand_dtype(const struct device_session *session,
+                                 const struct operand *o)
 {
     return o->type == OPERAND_T     ? session->dtype
            : o->type == OPERAND_F64 ? TRYST_DTYPE_F64
                                     : session->wide;
 }
 
-static uint64_t operand_bytes(const device_session *session, const operand *o)
+static uint64_t operand_bytes(const struct device_session *session,
+                              const struct operand *o)
 {
     return o->type == OPERAND_BYTES
                ? o->count
                : o->count * device_dtype_bytes(operand_dtype(session, o));
 }
 
-uint64_t kernel_arrays_bytes(const kernel_arrays *arrays, int i)
+uint64_t kernel_arrays_bytes(const struct kernel_arrays *arrays, int i)
 {
     return operand_bytes(arrays->session, &arrays->operands[i]);
 }
@@ -39,8 +41,8 @@ static double next_unit(uint64_t *state)
     return (double)(*state >> 11) / 9007199254740992.0;
 }
 
-static void *operand_contents(const device_session *session, const operand *o,
-                              uint64_t *state)
+static void *operand_contents(const struct device_session *session,
+                              const struct operand *o, uint64_t *state)
 {
     uint8_t *data = calloc(operand_bytes(session, o) + 1, 1);
     assert_non_null(data);
@@ -56,9 +58,9 @@ static void *operand_contents(const device_session *session, const operand *o,
     return data;
 }
 
-void kernel_workspace_open(device_session *session)
+void kernel_workspace_open(struct device_session *session)
 {
-    const device_kernels *k = session->kernels;
+    const struct device_kernels *k = session->kernels;
     k->enter(session);
     for (int i = 0; i < DEVICE_LANES; i++) {
         assert_int_equal(
@@ -69,9 +71,9 @@ void kernel_workspace_open(device_session *session)
     k->leave(session);
 }
 
-void kernel_workspace_close(device_session *session)
+void kernel_workspace_close(struct device_session *session)
 {
-    const device_kernels *k = session->kernels;
+    const struct device_kernels *k = session->kernels;
     k->enter(session);
     for (int i = 0; i < DEVICE_LANES; i++) {
         k->free(session, session->lanes[i].workspace);
@@ -79,11 +81,12 @@ void kernel_workspace_close(device_session *session)
     k->leave(session);
 }
 
-kernel_arrays kernel_arrays_open(device_session *session, const kernel_case *with,
-                                 const int32_t *shape, uint64_t seed)
+struct kernel_arrays kernel_arrays_open(struct device_session *session,
+                                        const struct kernel_case *with,
+                                        const int32_t *shape, uint64_t seed)
 {
-    const device_kernels *k = session->kernels;
-    kernel_arrays arrays = {
+    const struct device_kernels *k = session->kernels;
+    struct kernel_arrays arrays = {
         .session = session,
         .run = {.kernels = k, .lane = &session->lanes[DEVICE_COMPUTE], .shape = shape}};
     arrays.operands_count = with->describe(shape, arrays.operands);
@@ -100,7 +103,7 @@ kernel_arrays kernel_arrays_open(device_session *session, const kernel_case *wit
     return arrays;
 }
 
-void kernel_arrays_close(kernel_arrays *arrays)
+void kernel_arrays_close(struct kernel_arrays *arrays)
 {
     arrays->run.kernels->enter(arrays->session);
     for (int i = 0; i < arrays->operands_count; i++) {
@@ -109,7 +112,7 @@ void kernel_arrays_close(kernel_arrays *arrays)
     arrays->run.kernels->leave(arrays->session);
 }
 
-void *kernel_arrays_fetch(kernel_arrays *arrays, int i)
+void *kernel_arrays_fetch(struct kernel_arrays *arrays, int i)
 {
     const uint64_t bytes = kernel_arrays_bytes(arrays, i);
     void *data = calloc(bytes + 1, 1);
@@ -121,9 +124,9 @@ void *kernel_arrays_fetch(kernel_arrays *arrays, int i)
     return data;
 }
 
-void kernel_arrays_run(kernel_arrays *arrays, const kernel_case *with)
+void kernel_arrays_run(struct kernel_arrays *arrays, const struct kernel_case *with)
 {
-    const device_kernels *k = arrays->run.kernels;
+    const struct device_kernels *k = arrays->run.kernels;
     k->enter(arrays->session);
     with->run(&arrays->run);
     const tryst_status status = device_session_finish(arrays->session, with->name);
@@ -145,10 +148,10 @@ static double tolerance_of(tryst_precision precision)
                                                : 1e-2;
 }
 
-static void outputs_compare(const char *name, const kernel_arrays *arrays, int i,
+static void outputs_compare(const char *name, const struct kernel_arrays *arrays, int i,
                             const void *got, const void *expected)
 {
-    const operand *o = &arrays->operands[i];
+    const struct operand *o = &arrays->operands[i];
     const tryst_dtype dtype = operand_dtype(arrays->session, o);
     double error = 0, size = 0;
     for (uint64_t j = 0; j < o->count; j++) {
@@ -170,7 +173,8 @@ static void outputs_compare(const char *name, const kernel_arrays *arrays, int i
     }
 }
 
-static void outputs_check(kernel_arrays *got, kernel_arrays *reference, const char *name)
+static void outputs_check(struct kernel_arrays *got, struct kernel_arrays *reference,
+                          const char *name)
 {
     for (int i = 0; i < got->operands_count; i++) {
         void *values = kernel_arrays_fetch(got, i);
@@ -185,14 +189,14 @@ static void outputs_check(kernel_arrays *got, kernel_arrays *reference, const ch
     }
 }
 
-void kernel_case_check(device_session *session, const kernel_case *with,
+void kernel_case_check(struct device_session *session, const struct kernel_case *with,
                        const int32_t *shape)
 {
-    device_session *plain = NULL;
+    struct device_session *plain = NULL;
     assert_int_equal(
         device_kernels_reference.open(0, session->precision, &plain, NULL, 0), TRYST_OK);
-    kernel_arrays got = kernel_arrays_open(session, with, shape, SEED);
-    kernel_arrays reference = kernel_arrays_open(plain, with, shape, SEED);
+    struct kernel_arrays got = kernel_arrays_open(session, with, shape, SEED);
+    struct kernel_arrays reference = kernel_arrays_open(plain, with, shape, SEED);
     kernel_arrays_run(&got, with);
     kernel_arrays_run(&reference, with);
     outputs_check(&got, &reference, with->name);
@@ -201,11 +205,12 @@ void kernel_case_check(device_session *session, const kernel_case *with,
     plain->kernels->close(plain);
 }
 
-void kernel_case_check_repeats(device_session *session, const kernel_case *with,
-                               const int32_t *shape, void (*between)(void))
+void kernel_case_check_repeats(struct device_session *session,
+                               const struct kernel_case *with, const int32_t *shape,
+                               void (*between)(void))
 {
-    kernel_arrays first = kernel_arrays_open(session, with, shape, SEED);
-    kernel_arrays second = kernel_arrays_open(session, with, shape, SEED);
+    struct kernel_arrays first = kernel_arrays_open(session, with, shape, SEED);
+    struct kernel_arrays second = kernel_arrays_open(session, with, shape, SEED);
     kernel_arrays_run(&first, with);
     if (between) {
         between();
@@ -238,46 +243,46 @@ static const int32_t product_shapes[][SHAPE_MAX] = {
     {1, 1, 1}, {5, 7, 3}, {64, 32, 16}, {33, 65, 17}, {64, 96, 64}, {40, 24, 80}};
 
 /* a, b, bias, aux, d */
-static int product_describe(const int32_t *s, operand *o)
+static int product_describe(const int32_t *s, struct operand *o)
 {
-    o[0] = (operand){OPERAND_T, false, area(s[0], s[2]), 1};
-    o[1] = (operand){OPERAND_T, false, area(s[1], s[2]), 1};
-    o[2] = (operand){OPERAND_T, false, (uint64_t)s[1], 1};
-    o[3] = (operand){OPERAND_T, true, area(s[0], s[1]), 1};
-    o[4] = (operand){OPERAND_T, true, area(s[0], s[1]), 1};
+    o[0] = (struct operand){OPERAND_T, false, area(s[0], s[2]), 1};
+    o[1] = (struct operand){OPERAND_T, false, area(s[1], s[2]), 1};
+    o[2] = (struct operand){OPERAND_T, false, (uint64_t)s[1], 1};
+    o[3] = (struct operand){OPERAND_T, true, area(s[0], s[1]), 1};
+    o[4] = (struct operand){OPERAND_T, true, area(s[0], s[1]), 1};
     return 5;
 }
 
-static device_product product_of(const kernel_run *r)
+static struct device_product product_of(const struct kernel_run *r)
 {
-    return (device_product){.m = r->shape[0],
-                            .n = r->shape[1],
-                            .k = r->shape[2],
-                            .a = r->at[0],
-                            .b = r->at[1],
-                            .d = r->at[4]};
+    return (struct device_product){.m = r->shape[0],
+                                   .n = r->shape[1],
+                                   .k = r->shape[2],
+                                   .a = r->at[0],
+                                   .b = r->at[1],
+                                   .d = r->at[4]};
 }
 
-static void product_run_linear(const kernel_run *r)
+static void product_run_linear(const struct kernel_run *r)
 {
-    device_product p = product_of(r);
+    struct device_product p = product_of(r);
     p.b_transposed = true;
     p.bias = r->at[2];
     r->kernels->product(r->lane, &p);
 }
 
-static void product_run_residual(const kernel_run *r)
+static void product_run_residual(const struct kernel_run *r)
 {
-    device_product p = product_of(r);
+    struct device_product p = product_of(r);
     p.b_transposed = true;
     p.bias = r->at[2];
     p.add = r->at[3];
     r->kernels->product(r->lane, &p);
 }
 
-static void product_run_gelu(const kernel_run *r)
+static void product_run_gelu(const struct kernel_run *r)
 {
-    device_product p = product_of(r);
+    struct device_product p = product_of(r);
     p.b_transposed = true;
     p.bias = r->at[2];
     p.epilogue = DEVICE_EPILOGUE_GELU;
@@ -285,40 +290,40 @@ static void product_run_gelu(const kernel_run *r)
     r->kernels->product(r->lane, &p);
 }
 
-static void product_run_plain(const kernel_run *r)
+static void product_run_plain(const struct kernel_run *r)
 {
-    const device_product p = product_of(r);
+    const struct device_product p = product_of(r);
     r->kernels->product(r->lane, &p);
 }
 
-static void product_run_dgelu(const kernel_run *r)
+static void product_run_dgelu(const struct kernel_run *r)
 {
-    device_product p = product_of(r);
+    struct device_product p = product_of(r);
     p.epilogue = DEVICE_EPILOGUE_DGELU;
     p.aux = r->at[3];
     r->kernels->product(r->lane, &p);
 }
 
 /* a, b, d: D += Aᵀ·B */
-static int product_describe_weight(const int32_t *s, operand *o)
+static int product_describe_weight(const int32_t *s, struct operand *o)
 {
-    o[0] = (operand){OPERAND_T, false, area(s[0], s[2]), 1};
-    o[1] = (operand){OPERAND_T, false, area(s[1], s[2]), 1};
-    o[2] = (operand){OPERAND_WIDE, true, area(s[0], s[1]), 1};
+    o[0] = (struct operand){OPERAND_T, false, area(s[0], s[2]), 1};
+    o[1] = (struct operand){OPERAND_T, false, area(s[1], s[2]), 1};
+    o[2] = (struct operand){OPERAND_WIDE, true, area(s[0], s[1]), 1};
     return 3;
 }
 
-static void product_run_weight(const kernel_run *r)
+static void product_run_weight(const struct kernel_run *r)
 {
-    const device_product p = {.m = r->shape[0],
-                              .n = r->shape[1],
-                              .k = r->shape[2],
-                              .a_transposed = true,
-                              .d_wide = true,
-                              .a = r->at[0],
-                              .b = r->at[1],
-                              .add = r->at[2],
-                              .d = r->at[2]};
+    const struct device_product p = {.m = r->shape[0],
+                                     .n = r->shape[1],
+                                     .k = r->shape[2],
+                                     .a_transposed = true,
+                                     .d_wide = true,
+                                     .a = r->at[0],
+                                     .b = r->at[1],
+                                     .add = r->at[2],
+                                     .d = r->at[2]};
     r->kernels->product(r->lane, &p);
 }
 
@@ -327,39 +332,39 @@ static void product_run_weight(const kernel_run *r)
 static const int32_t matrix_shapes[][SHAPE_MAX] = {{1, 1},   {3, 5},    {33, 32},
                                                    {70, 39}, {31, 257}, {4, 300}};
 
-static int column_sum_describe(const int32_t *s, operand *o)
+static int column_sum_describe(const int32_t *s, struct operand *o)
 {
-    o[0] = (operand){OPERAND_T, false, area(s[0], s[1]), 1};
-    o[1] = (operand){OPERAND_WIDE, true, (uint64_t)s[1], 1};
+    o[0] = (struct operand){OPERAND_T, false, area(s[0], s[1]), 1};
+    o[1] = (struct operand){OPERAND_WIDE, true, (uint64_t)s[1], 1};
     return 2;
 }
 
-static void column_sum_run(const kernel_run *r)
+static void column_sum_run(const struct kernel_run *r)
 {
     r->kernels->column_sum(r->lane, r->shape[0], r->shape[1], r->at[0], r->at[1]);
 }
 
 /* x, gain, bias, y, mean, rstd, dy, residual, dx, dgain, dbias: forward, both
  * backwards. */
-static int norm_describe(const int32_t *s, operand *o)
+static int norm_describe(const int32_t *s, struct operand *o)
 {
     const uint64_t count = area(s[0], s[1]), rows = (uint64_t)s[0],
                    width = (uint64_t)s[1];
-    o[0] = (operand){OPERAND_T, false, count, 3};
-    o[1] = (operand){OPERAND_T, false, width, 1};
-    o[2] = (operand){OPERAND_T, false, width, 1};
-    o[3] = (operand){OPERAND_T, true, count, 1};
-    o[4] = (operand){OPERAND_WIDE, true, rows, 1};
-    o[5] = (operand){OPERAND_WIDE, true, rows, 1};
-    o[6] = (operand){OPERAND_T, false, count, 1};
-    o[7] = (operand){OPERAND_T, false, count, 1};
-    o[8] = (operand){OPERAND_T, true, count, 1};
-    o[9] = (operand){OPERAND_WIDE, true, width, 1};
-    o[10] = (operand){OPERAND_WIDE, true, width, 1};
+    o[0] = (struct operand){OPERAND_T, false, count, 3};
+    o[1] = (struct operand){OPERAND_T, false, width, 1};
+    o[2] = (struct operand){OPERAND_T, false, width, 1};
+    o[3] = (struct operand){OPERAND_T, true, count, 1};
+    o[4] = (struct operand){OPERAND_WIDE, true, rows, 1};
+    o[5] = (struct operand){OPERAND_WIDE, true, rows, 1};
+    o[6] = (struct operand){OPERAND_T, false, count, 1};
+    o[7] = (struct operand){OPERAND_T, false, count, 1};
+    o[8] = (struct operand){OPERAND_T, true, count, 1};
+    o[9] = (struct operand){OPERAND_WIDE, true, width, 1};
+    o[10] = (struct operand){OPERAND_WIDE, true, width, 1};
     return 11;
 }
 
-static void norm_run(const kernel_run *r)
+static void norm_run(const struct kernel_run *r)
 {
     const int32_t rows = r->shape[0], width = r->shape[1];
     void *const *p = r->at;
@@ -371,7 +376,7 @@ static void norm_run(const kernel_run *r)
 }
 
 /* Run the same without a residual, in place. */
-static void norm_run_alone(const kernel_run *r)
+static void norm_run_alone(const struct kernel_run *r)
 {
     const int32_t rows = r->shape[0], width = r->shape[1];
     void *const *p = r->at;
@@ -387,20 +392,20 @@ enum { VOCABULARY = 16 };
 static const int32_t embedding_shapes[][SHAPE_MAX] = {
     {1, 1, 1, 1}, {2, 5, 7, 1}, {3, 40, 130, 1}, {2, 33, 48, 0}};
 
-static int embedding_describe(const int32_t *s, operand *o)
+static int embedding_describe(const int32_t *s, struct operand *o)
 {
     const uint64_t rows = area(s[0], s[1]), hidden = (uint64_t)s[2];
-    o[0] = (operand){OPERAND_BYTES, false, rows, VOCABULARY};
-    o[1] = (operand){OPERAND_T, false, VOCABULARY * hidden, 1};
-    o[2] = (operand){OPERAND_T, false, (uint64_t)s[1] * hidden, 1};
-    o[3] = (operand){OPERAND_T, true, rows * hidden, 1};
-    o[4] = (operand){OPERAND_T, false, rows * hidden, 1};
-    o[5] = (operand){OPERAND_WIDE, true, VOCABULARY * hidden, 1};
-    o[6] = (operand){OPERAND_WIDE, true, (uint64_t)s[1] * hidden, 1};
+    o[0] = (struct operand){OPERAND_BYTES, false, rows, VOCABULARY};
+    o[1] = (struct operand){OPERAND_T, false, VOCABULARY * hidden, 1};
+    o[2] = (struct operand){OPERAND_T, false, (uint64_t)s[1] * hidden, 1};
+    o[3] = (struct operand){OPERAND_T, true, rows * hidden, 1};
+    o[4] = (struct operand){OPERAND_T, false, rows * hidden, 1};
+    o[5] = (struct operand){OPERAND_WIDE, true, VOCABULARY * hidden, 1};
+    o[6] = (struct operand){OPERAND_WIDE, true, (uint64_t)s[1] * hidden, 1};
     return 7;
 }
 
-static void embedding_run(const kernel_run *r)
+static void embedding_run(const struct kernel_run *r)
 {
     const int32_t rows = r->shape[0] * r->shape[1], seq = r->shape[1],
                   hidden = r->shape[2];
@@ -419,42 +424,42 @@ static const int32_t attention_shapes[][SHAPE_MAX] = {
     {1, 130, 1, 64}, {1, 40, 1, 128}, {2, 33, 1, 100}, {1, 21, 1, 200}};
 
 /* qkv, attended, lse, dattended, delta, dqkv */
-static int attention_describe(const int32_t *s, operand *o)
+static int attention_describe(const int32_t *s, struct operand *o)
 {
     const uint64_t rows = area(s[0], s[1]), hidden = area(s[2], s[3]);
     const uint64_t sums = rows * (uint64_t)s[2];
-    o[0] = (operand){OPERAND_T, false, rows * 3 * hidden, 2};
-    o[1] = (operand){OPERAND_T, true, rows * hidden, 1};
-    o[2] = (operand){OPERAND_WIDE, true, sums, 1};
-    o[3] = (operand){OPERAND_T, false, rows * hidden, 1};
-    o[4] = (operand){OPERAND_WIDE, true, sums, 1};
-    o[5] = (operand){OPERAND_T, true, rows * 3 * hidden, 1};
+    o[0] = (struct operand){OPERAND_T, false, rows * 3 * hidden, 2};
+    o[1] = (struct operand){OPERAND_T, true, rows * hidden, 1};
+    o[2] = (struct operand){OPERAND_WIDE, true, sums, 1};
+    o[3] = (struct operand){OPERAND_T, false, rows * hidden, 1};
+    o[4] = (struct operand){OPERAND_WIDE, true, sums, 1};
+    o[5] = (struct operand){OPERAND_T, true, rows * 3 * hidden, 1};
     return 6;
 }
 
-static device_attention attention_of(const kernel_run *r)
+static struct device_attention attention_of(const struct kernel_run *r)
 {
-    return (device_attention){.batch = r->shape[0],
-                              .seq = r->shape[1],
-                              .heads = r->shape[2],
-                              .width = r->shape[3],
-                              .qkv = r->at[0],
-                              .attended = r->at[1],
-                              .lse = r->at[2],
-                              .dattended = r->at[3],
-                              .delta = r->at[4],
-                              .dqkv = r->at[5]};
+    return (struct device_attention){.batch = r->shape[0],
+                                     .seq = r->shape[1],
+                                     .heads = r->shape[2],
+                                     .width = r->shape[3],
+                                     .qkv = r->at[0],
+                                     .attended = r->at[1],
+                                     .lse = r->at[2],
+                                     .dattended = r->at[3],
+                                     .delta = r->at[4],
+                                     .dqkv = r->at[5]};
 }
 
-static void attention_run_forward(const kernel_run *r)
+static void attention_run_forward(const struct kernel_run *r)
 {
-    const device_attention a = attention_of(r);
+    const struct device_attention a = attention_of(r);
     r->kernels->attention_forward(r->lane, &a);
 }
 
-static void attention_run_backward(const kernel_run *r)
+static void attention_run_backward(const struct kernel_run *r)
 {
-    const device_attention a = attention_of(r);
+    const struct device_attention a = attention_of(r);
     r->kernels->attention_forward(r->lane, &a);
     r->kernels->attention_backward(r->lane, &a);
 }
@@ -476,18 +481,18 @@ static double attention_backward_flops(const int32_t *s)
 static const int32_t loss_shapes[][SHAPE_MAX] = {{1, 256}, {7, 256}, {40, 256}};
 
 /* logits, target, losses, lse, dlogits, mean */
-static int loss_describe(const int32_t *s, operand *o)
+static int loss_describe(const int32_t *s, struct operand *o)
 {
-    o[0] = (operand){OPERAND_WIDE, false, area(s[0], s[1]), 9};
-    o[1] = (operand){OPERAND_BYTES, false, (uint64_t)s[0], 256};
-    o[2] = (operand){OPERAND_WIDE, true, (uint64_t)s[0], 1};
-    o[3] = (operand){OPERAND_WIDE, true, (uint64_t)s[0], 1};
-    o[4] = (operand){OPERAND_T, true, area(s[0], s[1]), 1};
-    o[5] = (operand){OPERAND_F64, true, 1, 1};
+    o[0] = (struct operand){OPERAND_WIDE, false, area(s[0], s[1]), 9};
+    o[1] = (struct operand){OPERAND_BYTES, false, (uint64_t)s[0], 256};
+    o[2] = (struct operand){OPERAND_WIDE, true, (uint64_t)s[0], 1};
+    o[3] = (struct operand){OPERAND_WIDE, true, (uint64_t)s[0], 1};
+    o[4] = (struct operand){OPERAND_T, true, area(s[0], s[1]), 1};
+    o[5] = (struct operand){OPERAND_F64, true, 1, 1};
     return 6;
 }
 
-static void loss_run(const kernel_run *r)
+static void loss_run(const struct kernel_run *r)
 {
     const int32_t rows = r->shape[0], classes = r->shape[1];
     void *const *p = r->at;
@@ -502,16 +507,17 @@ static void loss_run(const kernel_run *r)
 static const int32_t array_shapes[][SHAPE_MAX] = {{1}, {255}, {257}, {1000}};
 
 /* a, b, sum, gelu's gradient, copy, wide, rounded */
-static int elements_describe(const int32_t *s, operand *o)
+static int elements_describe(const int32_t *s, struct operand *o)
 {
     const uint64_t count = (uint64_t)s[0];
     for (int i = 0; i < 7; i++) {
-        o[i] = (operand){i == 5 ? OPERAND_WIDE : OPERAND_T, i > 1 && i != 5, count, 4};
+        o[i] = (struct operand){i == 5 ? OPERAND_WIDE : OPERAND_T, i > 1 && i != 5, count,
+                                4};
     }
     return 7;
 }
 
-static void elements_run(const kernel_run *r)
+static void elements_run(const struct kernel_run *r)
 {
     const uint64_t count = (uint64_t)r->shape[0];
     void *const *p = r->at;
@@ -523,44 +529,45 @@ static void elements_run(const kernel_run *r)
 }
 
 /* from, to, rounded, gradients, first, second (not negative) */
-static int update_describe(const int32_t *s, operand *o)
+static int update_describe(const int32_t *s, struct operand *o)
 {
     const uint64_t count = (uint64_t)s[0];
     for (int i = 0; i < 6; i++) {
-        o[i] = (operand){i == 2 ? OPERAND_T : OPERAND_WIDE, i > 0, count, i == 5 ? 0 : 1};
+        o[i] = (struct operand){i == 2 ? OPERAND_T : OPERAND_WIDE, i > 0, count,
+                                i == 5 ? 0 : 1};
     }
     return 6;
 }
 
-static void update_run(const kernel_run *r, bool adam)
+static void update_run(const struct kernel_run *r, bool adam)
 {
-    const device_update u = {.adam = adam,
-                             .count = (uint64_t)r->shape[0],
-                             .scale = 0.25,
-                             .lr = 0.1,
-                             .momentum = 0.9,
-                             .rate = 0.01,
-                             .root = 3.0,
-                             .beta1 = 0.9,
-                             .beta1_rest = 1 - 0.9,
-                             .beta2 = 0.999,
-                             .beta2_rest = 1 - 0.999,
-                             .epsilon = 1e-8,
-                             .from = r->at[0],
-                             .to = r->at[1],
-                             .rounded = r->at[2],
-                             .gradients = r->at[3],
-                             .first = r->at[4],
-                             .second = r->at[5]};
+    const struct device_update u = {.adam = adam,
+                                    .count = (uint64_t)r->shape[0],
+                                    .scale = 0.25,
+                                    .lr = 0.1,
+                                    .momentum = 0.9,
+                                    .rate = 0.01,
+                                    .root = 3.0,
+                                    .beta1 = 0.9,
+                                    .beta1_rest = 1 - 0.9,
+                                    .beta2 = 0.999,
+                                    .beta2_rest = 1 - 0.999,
+                                    .epsilon = 1e-8,
+                                    .from = r->at[0],
+                                    .to = r->at[1],
+                                    .rounded = r->at[2],
+                                    .gradients = r->at[3],
+                                    .first = r->at[4],
+                                    .second = r->at[5]};
     r->kernels->update(r->lane, &u);
 }
 
-static void update_run_adam(const kernel_run *r)
+static void update_run_adam(const struct kernel_run *r)
 {
     update_run(r, true);
 }
 
-static void update_run_sgd(const kernel_run *r)
+static void update_run_sgd(const struct kernel_run *r)
 {
     update_run(r, false);
 }
@@ -570,7 +577,7 @@ static void update_run_sgd(const kernel_run *r)
 #define SHAPES(list) .shapes = (list), .shapes_count = COUNT_OF(list)
 
 /* `large`: GPT-2 small, 8 windows of 1024. */
-const kernel_case kernel_cases[] = {
+const struct kernel_case kernel_cases[] = {
     {"product_linear", product_describe, product_run_linear, SHAPES(product_shapes),
      .large = {8192, 2304, 768}, .flops = product_flops},
     {"product_residual", product_describe, product_run_residual, SHAPES(product_shapes),

@@ -12,27 +12,27 @@
 #include "support/unit.h"
 
 /* The buffers of one micro-batch. */
-typedef struct trial_buffers {
+struct trial_buffers {
     tryst_stage_work work;
     void *tokens, *loss;
-} trial_buffers;
+};
 
-typedef struct trial {
-    const stage_trial *with;
+struct trial {
+    const struct stage_trial *with;
     tryst_model model;
     tryst_stage *stage;
-    device_session *memory;
-    trial_buffers of[STAGE_TRIAL_MICROBATCHES];
-} trial;
+    struct device_session *memory;
+    struct trial_buffers of[STAGE_TRIAL_MICROBATCHES];
+};
 
-static void *trial_alloc(trial *t, uint64_t bytes)
+static void *trial_alloc(struct trial *t, uint64_t bytes)
 {
     void *data = NULL;
     assert_int_equal(t->with->kernels->alloc(t->memory, bytes + 64, &data), TRYST_OK);
     return data;
 }
 
-static void trial_copy(trial *t, void *to, const void *from, uint64_t bytes)
+static void trial_copy(struct trial *t, void *to, const void *from, uint64_t bytes)
 {
     t->with->kernels->enter(t->memory);
     t->with->kernels->copy(t->memory, to, from, bytes);
@@ -40,12 +40,12 @@ static void trial_copy(trial *t, void *to, const void *from, uint64_t bytes)
     t->with->kernels->leave(t->memory);
 }
 
-static void trial_open_buffers(trial *t)
+static void trial_open_buffers(struct trial *t)
 {
     const tryst_stage_info *info = &t->stage->info;
     t->with->kernels->enter(t->memory);
     for (int m = 0; m < STAGE_TRIAL_MICROBATCHES; m++) {
-        trial_buffers *b = &t->of[m];
+        struct trial_buffers *b = &t->of[m];
         b->tokens = trial_alloc(t, info->input_count + 1);
         b->loss = trial_alloc(t, sizeof(double));
         b->work = (tryst_stage_work){.struct_size = sizeof(b->work),
@@ -58,7 +58,7 @@ static void trial_open_buffers(trial *t)
     t->with->kernels->leave(t->memory);
 }
 
-static void trial_close_buffers(trial *t)
+static void trial_close_buffers(struct trial *t)
 {
     t->with->kernels->enter(t->memory);
     for (int m = 0; m < STAGE_TRIAL_MICROBATCHES; m++) {
@@ -70,7 +70,7 @@ static void trial_close_buffers(trial *t)
     t->with->kernels->leave(t->memory);
 }
 
-static void trial_feed(trial *t, int step)
+static void trial_feed(struct trial *t, int step)
 {
     const uint64_t count = t->stage->info.input_count + 1;
     uint8_t *tokens = calloc(count, 1);
@@ -85,7 +85,7 @@ static void trial_feed(trial *t, int step)
     free(tokens);
 }
 
-static void trial_backward_split(trial *t)
+static void trial_backward_split(struct trial *t)
 {
     const tryst_stage_ops *ops = t->stage->ops;
     for (int m = 0; m < STAGE_TRIAL_MICROBATCHES; m++) {
@@ -98,7 +98,7 @@ static void trial_backward_split(trial *t)
 
 /* Run the whole backward of an even micro-batch between the halves of the next: its
  * gradients are still added first. */
-static void trial_backward_mixed(trial *t)
+static void trial_backward_mixed(struct trial *t)
 {
     const tryst_stage_ops *ops = t->stage->ops;
     for (int m = 0; m < STAGE_TRIAL_MICROBATCHES; m += 2) {
@@ -114,7 +114,7 @@ static void trial_backward_mixed(trial *t)
     }
 }
 
-static void trial_backward(trial *t)
+static void trial_backward(struct trial *t)
 {
     switch (t->with->backward) {
     case STAGE_TRIAL_SPLIT: trial_backward_split(t); break;
@@ -128,7 +128,7 @@ static void trial_backward(trial *t)
 
 static int trial_gather(void *arg, const tryst_parameter *p)
 {
-    stage_trial_result *r = arg;
+    struct stage_trial_result *r = arg;
     const uint64_t bytes = (r->count + p->count) * sizeof(double);
     r->weights = realloc(r->weights, bytes);
     r->gradients = realloc(r->gradients, bytes);
@@ -149,7 +149,7 @@ static int trial_wait(void *arg, const tryst_parameter *p)
 }
 
 /* Run forward and backward of all micro-batches; then update, except in the last step. */
-static void trial_step(trial *t, int step, stage_trial_result *result)
+static void trial_step(struct trial *t, int step, struct stage_trial_result *result)
 {
     const bool is_last = step == STAGE_TRIAL_STEPS - 1;
     trial_feed(t, step);
@@ -170,12 +170,12 @@ static void trial_step(trial *t, int step, stage_trial_result *result)
     }
 }
 
-stage_trial_result stage_trial_run(const stage_trial *with)
+struct stage_trial_result stage_trial_run(const struct stage_trial *with)
 {
     static const tryst_optimizer optimizer = {.struct_size = sizeof(optimizer),
                                               .kind = TRYST_OPTIMIZER_SGD};
-    trial t = {.with = with};
-    stage_trial_result result = {0};
+    struct trial t = {.with = with};
+    struct stage_trial_result result = {0};
     char error[512] = "";
     const tryst_stage_params params = {.struct_size = sizeof(params),
                                        .versions_count = 1,
@@ -202,13 +202,14 @@ stage_trial_result stage_trial_run(const stage_trial *with)
     return result;
 }
 
-void stage_trial_free(stage_trial_result *result)
+void stage_trial_free(struct stage_trial_result *result)
 {
     free(result->gradients);
     free(result->weights);
 }
 
-double stage_trial_distance(const stage_trial_result *a, const stage_trial_result *b)
+double stage_trial_distance(const struct stage_trial_result *a,
+                            const struct stage_trial_result *b)
 {
     double error = 0, size = 0;
     assert_int_equal(a->count, b->count);
@@ -221,7 +222,8 @@ double stage_trial_distance(const stage_trial_result *a, const stage_trial_resul
     return sqrt(error / size);
 }
 
-void stage_trial_assert_equal(const stage_trial_result *a, const stage_trial_result *b)
+void stage_trial_assert_equal(const struct stage_trial_result *a,
+                              const struct stage_trial_result *b)
 {
     assert_int_equal(a->count, b->count);
     assert_memory_equal(a->losses, b->losses, sizeof(a->losses));

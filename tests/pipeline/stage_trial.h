@@ -11,35 +11,33 @@ enum { STAGE_TRIAL_MICROBATCHES = 3, STAGE_TRIAL_STEPS = 2 };
 /** Split: all input halves, then all weight halves. Mixed: the whole backward of an even
  *  micro-batch, between the halves of the next. All three add gradients in the same
  *  order. */
-typedef enum stage_trial_backward {
-    STAGE_TRIAL_WHOLE,
-    STAGE_TRIAL_SPLIT,
-    STAGE_TRIAL_MIXED
-} stage_trial_backward;
+enum stage_trial_backward { STAGE_TRIAL_WHOLE, STAGE_TRIAL_SPLIT, STAGE_TRIAL_MIXED };
 
-typedef struct stage_trial {
-    const device_kernels *kernels;
+struct stage_trial {
+    const struct device_kernels *kernels;
     tryst_precision precision;
     tryst_model model; /**< zero fields mean the defaults */
     bool recompute;
-    stage_trial_backward backward;
-} stage_trial;
+    enum stage_trial_backward backward;
+};
 
-typedef struct stage_trial_result {
+struct stage_trial_result {
     double losses[STAGE_TRIAL_STEPS][STAGE_TRIAL_MICROBATCHES];
     uint64_t count;
     double *gradients; /**< of a last backward without update */
     double *weights;
-} stage_trial_result;
+};
 
 /** Train with SGD, then compute the gradients of one more step. Any failure fails the
  *  test. */
-stage_trial_result stage_trial_run(const stage_trial *trial);
-void stage_trial_free(stage_trial_result *result);
+struct stage_trial_result stage_trial_run(const struct stage_trial *trial);
+void stage_trial_free(struct stage_trial_result *result);
 
 /** Return |a − b| / |b| of two results' gradients. */
-double stage_trial_distance(const stage_trial_result *a, const stage_trial_result *b);
+double stage_trial_distance(const struct stage_trial_result *a,
+                            const struct stage_trial_result *b);
 /** Check that all bits of both results are equal. */
-void stage_trial_assert_equal(const stage_trial_result *a, const stage_trial_result *b);
+void stage_trial_assert_equal(const struct stage_trial_result *a,
+                              const struct stage_trial_result *b);
 
 #endif

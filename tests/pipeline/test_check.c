@@ -56,36 +56,36 @@ static int teardown(void **state)
 
 /* ---- one run ----------------------------------------------------------------------- */
 
-typedef struct run {
+struct run {
     const tryst_program *program;
-    fake_world *world;
+    struct fake_world *world;
     tryst_data *data;
     tryst_stage *stages[RANKS_MAX]; /* one per rank */
     tryst_engine_fault fault;
     double losses[STEPS];
     float *weights;
-} run;
+};
 
-typedef struct run_rank {
-    run *owner;
+struct run_rank {
+    struct run *owner;
     int rank;
     pthread_t thread;
     tryst_status status;
     char error[256];
-} run_rank;
+};
 
 static tryst_status feed(void *arg, uint64_t step, int32_t microbatch, void *input,
                          uint8_t *target)
 {
-    run *r = arg;
+    struct run *r = arg;
     return tryst_data_windows(r->data, step, (uint64_t)microbatch, model.microbatch_size,
                               input, target);
 }
 
 static void *rank_main(void *arg)
 {
-    run_rank *self = arg;
-    run *owner = self->owner;
+    struct run_rank *self = arg;
+    struct run *owner = self->owner;
     const int last = tryst_program_ranks(owner->program) - 1;
     tryst_stage *mine[RANKS_MAX] = {0};
     mine[self->rank] = owner->stages[self->rank];
@@ -117,12 +117,12 @@ static void *rank_main(void *arg)
 }
 
 /* Keep two versions, because a stale read needs one more than the schedule does. */
-static void run_open(run *r, const tryst_program *program)
+static void run_open(struct run *r, const tryst_program *program)
 {
     const int stages = tryst_program_stages(program);
     const tryst_stage_params params = {.struct_size = sizeof(params),
                                        .versions_count = 2};
-    *r = (run){.program = program};
+    *r = (struct run){.program = program};
     assert_int_equal(tryst_data_open(data_path, model.seq, seed, &r->data), TRYST_OK);
     for (int s = 0; s < stages; s++) {
         tryst_layers layers;
@@ -132,7 +132,7 @@ static void run_open(run *r, const tryst_program *program)
     }
 }
 
-static void run_gather(run *r)
+static void run_gather(struct run *r)
 {
     float *next = r->weights = calloc(tryst_model_weights_count(&model), sizeof(float));
     assert_non_null(r->weights);
@@ -142,7 +142,7 @@ static void run_gather(run *r)
     }
 }
 
-static void run_close(run *r)
+static void run_close(struct run *r)
 {
     free(r->weights);
     for (int s = 0; s < tryst_program_stages(r->program); s++) {
@@ -151,13 +151,13 @@ static void run_close(run *r)
     tryst_data_close(r->data);
 }
 
-static void run_engine(run *r, uint64_t delay_max_ns)
+static void run_engine(struct run *r, uint64_t delay_max_ns)
 {
     const int count = tryst_program_ranks(r->program);
-    run_rank ranks[RANKS_MAX];
+    struct run_rank ranks[RANKS_MAX];
     r->world = fake_world_open(count, seed, delay_max_ns);
     for (int rank = 0; rank < count; rank++) {
-        ranks[rank] = (run_rank){.owner = r, .rank = rank};
+        ranks[rank] = (struct run_rank){.owner = r, .rank = rank};
         assert_int_equal(
             pthread_create(&ranks[rank].thread, NULL, rank_main, &ranks[rank]), 0);
     }
@@ -173,7 +173,7 @@ static void run_engine(run *r, uint64_t delay_max_ns)
     run_gather(r);
 }
 
-static void run_replayed(run *r)
+static void run_replayed(struct run *r)
 {
     const tryst_replay_params params = {.struct_size = sizeof(params),
                                         .program = r->program,
@@ -193,7 +193,7 @@ static void run_replayed(run *r)
 static bool check(const tryst_program *program, tryst_engine_fault fault, char *text,
                   size_t capacity, char *digest)
 {
-    run trained, replayed;
+    struct run trained, replayed;
     run_open(&trained, program);
     run_open(&replayed, program);
     trained.fault = fault;

@@ -77,13 +77,13 @@ static bool walk_all;
 
 /* ---- a training that may fail anywhere --------------------------------------------- */
 
-typedef struct training {
-    const device_kernels *kernels;
+struct training {
+    const struct device_kernels *kernels;
     tryst_stage *stage;
     CUcontext context;
     CUdeviceptr tokens, loss, saved, kept;
     tryst_stage_work work;
-} training;
+};
 
 /* Allocate the caller's own memory from the driver: not under test. */
 static CUdeviceptr memory_of(uint64_t bytes)
@@ -93,7 +93,7 @@ static CUdeviceptr memory_of(uint64_t bytes)
     return data;
 }
 
-static void buffers_open(training *t)
+static void buffers_open(struct training *t)
 {
     const tryst_stage_info *info = &t->stage->info;
     uint8_t tokens[64];
@@ -114,7 +114,7 @@ static void buffers_open(training *t)
                                  .kept = (void *)t->kept};
 }
 
-static void buffers_close(training *t)
+static void buffers_close(struct training *t)
 {
     const CUdeviceptr all[] = {t->tokens, t->loss, t->saved, t->kept};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
@@ -131,7 +131,7 @@ static int parameter_skip(void *arg, const tryst_parameter *parameter)
 
 /* Run forward, both halves of backward on their lanes, an update, and read the
  * weights. */
-static tryst_status training_step(training *t)
+static tryst_status training_step(struct training *t)
 {
     const tryst_stage_ops *ops = t->stage->ops;
     tryst_status status = ops->forward(t->stage, &t->work);
@@ -149,7 +149,7 @@ static tryst_status training_step(training *t)
                : status;
 }
 
-static tryst_status stage_open(training *t)
+static tryst_status stage_open(struct training *t)
 {
     static const tryst_optimizer optimizer = {.struct_size = sizeof(optimizer),
                                               .kind = TRYST_OPTIMIZER_ADAM};
@@ -171,7 +171,7 @@ static tryst_status stage_open(training *t)
     return device_stage_open(&resolved, all, &params, t->kernels, &t->stage);
 }
 
-static void training_run(training *t)
+static void training_run(struct training *t)
 {
     report->status = stage_open(t);
     if (report->status != TRYST_OK) {
@@ -196,7 +196,7 @@ static void training_run(training *t)
  * a fake library that finds an error ends the process otherwise. */
 static void case_run(int function, unsigned nth)
 {
-    training t = {0};
+    struct training t = {0};
     CUcontext current;
     struct fake_cuda_counts counts;
     if (device_module_kernels(TRYST_MEMORY_CUDA, &t.kernels) != TRYST_OK ||

@@ -11,7 +11,7 @@
 #include "support/unit.h"
 
 /* Load with TRYST_MODULE_PATH set to one folder of FAKE_MODULES. */
-static tryst_status load_from(const char *folder, const device_kernels **kernels_p)
+static tryst_status load_from(const char *folder, const struct device_kernels **kernels_p)
 {
     char path[1024];
     snprintf(path, sizeof(path), "/nowhere:%s/%s", FAKE_MODULES, folder);
@@ -22,7 +22,7 @@ static tryst_status load_from(const char *folder, const device_kernels **kernels
 
 static void check_refused(const char *folder, tryst_status status, const char *word)
 {
-    const device_kernels *kernels = NULL;
+    const struct device_kernels *kernels = NULL;
     assert_int_equal(load_from(folder, &kernels), status);
     if (!strstr(tryst_last_error(), word)) {
         fail_msg("\"%s\" does not contain \"%s\"", tryst_last_error(), word);
@@ -55,7 +55,7 @@ static void test_broken(void **state)
 static void test_good(void **state)
 {
     struct sigaction before, after;
-    const device_kernels *kernels = NULL, *again = NULL;
+    const struct device_kernels *kernels = NULL, *again = NULL;
     assert_int_equal(sigaction(SIGUSR2, NULL, &before), 0);
     assert_int_equal(load_from("good", &kernels), TRYST_OK);
     assert_string_equal(kernels->name, "fake");

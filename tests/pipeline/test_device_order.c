@@ -22,12 +22,12 @@ static const tryst_model models[] = {
      .microbatch_size = 1},
 };
 
-static void check_order(const device_kernels *(*row)(int, uint64_t), int order,
-                        uint64_t seed, stage_trial trial,
-                        const stage_trial_result *expected)
+static void check_order(const struct device_kernels *(*row)(int, uint64_t), int order,
+                        uint64_t seed, struct stage_trial trial,
+                        const struct stage_trial_result *expected)
 {
     trial.kernels = row(order, seed);
-    stage_trial_result got = stage_trial_run(&trial);
+    struct stage_trial_result got = stage_trial_run(&trial);
     stage_trial_assert_equal(&got, expected);
     stage_trial_free(&got);
 }
@@ -37,11 +37,11 @@ static void check_variants(const tryst_model *model, tryst_precision precision,
                            uint64_t seed)
 {
     enum { RANDOM_RUNS = 4 };
-    stage_trial trial = {
+    struct stage_trial trial = {
         .kernels = &device_kernels_reference, .precision = precision, .model = *model};
-    stage_trial_result expected = stage_trial_run(&trial);
+    struct stage_trial_result expected = stage_trial_run(&trial);
     for (int variant = 0; variant < 6; variant++) {
-        trial.backward = (stage_trial_backward)(variant / 2);
+        trial.backward = (enum stage_trial_backward)(variant / 2);
         trial.recompute = variant % 2;
         check_order(deferred_row, DEFERRED_COMPUTE_FIRST, 0, trial, &expected);
         check_order(deferred_row, DEFERRED_WEIGHT_FIRST, 0, trial, &expected);
@@ -66,7 +66,7 @@ static void test_bf16(void **state)
 }
 
 /* Without waits the test must fail: otherwise it proves nothing. */
-static void wait_for_nothing(const device_lane *lane, void *event)
+static void wait_for_nothing(const struct device_lane *lane, void *event)
 {
     (void)lane;
     (void)event;
@@ -74,15 +74,15 @@ static void wait_for_nothing(const device_lane *lane, void *event)
 
 static void test_finds_missing_waits(void **state)
 {
-    stage_trial trial = {.kernels = &device_kernels_reference,
-                         .precision = TRYST_PRECISION_F32,
-                         .model = models[0],
-                         .backward = STAGE_TRIAL_SPLIT};
-    stage_trial_result expected = stage_trial_run(&trial);
-    device_kernels careless = *deferred_row(DEFERRED_WEIGHT_FIRST, 0);
+    struct stage_trial trial = {.kernels = &device_kernels_reference,
+                                .precision = TRYST_PRECISION_F32,
+                                .model = models[0],
+                                .backward = STAGE_TRIAL_SPLIT};
+    struct stage_trial_result expected = stage_trial_run(&trial);
+    struct device_kernels careless = *deferred_row(DEFERRED_WEIGHT_FIRST, 0);
     careless.event_wait = wait_for_nothing;
     trial.kernels = &careless;
-    stage_trial_result got = stage_trial_run(&trial);
+    struct stage_trial_result got = stage_trial_run(&trial);
     assert_true(!(stage_trial_distance(&got, &expected) < 1e-3));
     stage_trial_free(&got);
     stage_trial_free(&expected);

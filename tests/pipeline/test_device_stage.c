@@ -38,14 +38,14 @@ static tryst_stage_params reference_params(tryst_precision precision)
 
 /* ---- parameters of a chain, as doubles --------------------------------------------- */
 
-typedef struct collected {
+struct collected {
     double *values, *gradients;
     uint64_t count;
-} collected;
+};
 
 static int collect_one(void *arg, const tryst_parameter *p)
 {
-    collected *c = arg;
+    struct collected *c = arg;
     c->values = realloc(c->values, (c->count + p->count) * sizeof(double));
     c->gradients = realloc(c->gradients, (c->count + p->count) * sizeof(double));
     assert_true(c->values && c->gradients);
@@ -56,9 +56,9 @@ static int collect_one(void *arg, const tryst_parameter *p)
     return 0;
 }
 
-static collected collect(chain *c)
+static struct collected collect(struct chain *c)
 {
-    collected all = {0};
+    struct collected all = {0};
     for (int s = 0; s < c->stages_count; s++) {
         assert_int_equal(
             c->stages[s]->ops->parameter_visit(c->stages[s], collect_one, &all), 0);
@@ -66,7 +66,7 @@ static collected collect(chain *c)
     return all;
 }
 
-static void collected_free(collected *all)
+static void collected_free(struct collected *all)
 {
     free(all->values);
     free(all->gradients);
@@ -85,7 +85,7 @@ static double distance(const double *a, const double *b, uint64_t count)
 
 /* ---- against the host stages ------------------------------------------------------- */
 
-static void run_all(chain *c, int microbatches)
+static void run_all(struct chain *c, int microbatches)
 {
     chain_feed(c, 5);
     for (int m = 0; m < microbatches; m++) {
@@ -98,12 +98,12 @@ static void check_host(const tryst_model *model, tryst_precision precision,
                        double loss_tolerance, double gradient_tolerance)
 {
     const tryst_stage_params params = reference_params(precision);
-    chain host, device;
+    struct chain host, device;
     chain_open(model, 1, 2, NULL, 1, &host);
     chain_open_params(model, 1, 2, &params, &device);
     run_all(&host, 2);
     run_all(&device, 2);
-    collected expected = collect(&host), got = collect(&device);
+    struct collected expected = collect(&host), got = collect(&device);
     assert_int_equal(expected.count, got.count);
     assert_memory_equal(expected.values, got.values, got.count * sizeof(double));
     const double loss = fabs(device.losses[1] / host.losses[1] - 1);
@@ -182,13 +182,13 @@ static void test_host_bf16(void **state)
 #define TOLERANCE_RELATIVE 1e-7
 #define TOLERANCE_ABSOLUTE 1e-9
 
-typedef struct check {
-    chain *chain;
+struct check {
+    struct chain *chain;
     uint64_t stride, at, checked;
     double worst;
-} check;
+};
 
-static double loss_at(chain *c, double *value, double at)
+static double loss_at(struct chain *c, double *value, double at)
 {
     const double kept = *value;
     *value = at;
@@ -199,7 +199,7 @@ static double loss_at(chain *c, double *value, double at)
 
 static int check_parameter(void *arg, const tryst_parameter *p)
 {
-    check *k = arg;
+    struct check *k = arg;
     double *value = p->value;
     assert_int_equal(p->dtype, TRYST_DTYPE_F64);
     for (uint64_t i = 0; i < p->count; i++) {
@@ -240,7 +240,7 @@ static void check_gradient(const tryst_model *model, int stages, uint64_t stride
 {
     const tryst_stage_params params = reference_params(TRYST_PRECISION_F64);
     uint64_t seed = unit_seed();
-    chain c;
+    struct chain c;
     chain_open_params(model, stages, 1, &params, &c);
     chain_feed(&c, seed);
     for (int s = 0; s < stages; s++) {
@@ -248,7 +248,7 @@ static void check_gradient(const tryst_model *model, int stages, uint64_t stride
     }
     chain_forward(&c, 0, 0);
     chain_backward(&c, 0, 0, CHAIN_WHOLE);
-    check k = {.chain = &c, .stride = stride};
+    struct check k = {.chain = &c, .stride = stride};
     for (int s = 0; s < stages; s++) {
         c.stages[s]->ops->parameter_visit(c.stages[s], check_parameter, &k);
     }
@@ -290,12 +290,12 @@ static void test_gradient(void **state)
 
 enum { STEPS = 3 };
 
-typedef struct outcome {
+struct outcome {
     double losses[STEPS];
     char digest[TRYST_DIGEST_TEXT_BYTES];
-} outcome;
+};
 
-static void chain_digest(chain *c, char digest[TRYST_DIGEST_TEXT_BYTES])
+static void chain_digest(struct chain *c, char digest[TRYST_DIGEST_TEXT_BYTES])
 {
     const uint64_t count = tryst_model_weights_count(&c->model);
     float *weights = calloc(count, sizeof(*weights)), *next = weights;
@@ -308,11 +308,11 @@ static void chain_digest(chain *c, char digest[TRYST_DIGEST_TEXT_BYTES])
     free(weights);
 }
 
-static outcome train(const tryst_model *model, const tryst_stage_params *params,
-                     int stages, chain_backward_kind kind)
+static struct outcome train(const tryst_model *model, const tryst_stage_params *params,
+                            int stages, enum chain_backward_kind kind)
 {
-    outcome o;
-    chain c;
+    struct outcome o;
+    struct chain c;
     chain_open_params(model, stages, 3, params, &c);
     for (int step = 0; step < STEPS; step++) {
         chain_feed(&c, (uint64_t)step);
@@ -323,7 +323,7 @@ static outcome train(const tryst_model *model, const tryst_stage_params *params,
     return o;
 }
 
-static void assert_equal(const outcome *a, const outcome *b)
+static void assert_equal(const struct outcome *a, const struct outcome *b)
 {
     assert_memory_equal(a->losses, b->losses, sizeof(a->losses));
     assert_string_equal(a->digest, b->digest);
@@ -338,13 +338,13 @@ static void check_equal(const tryst_model *model, tryst_precision precision,
                                        .kind = optimizer_kind};
     tryst_stage_params params = reference_params(precision);
     params.optimizer = &optimizer;
-    const outcome expected = train(model, &params, 1, CHAIN_WHOLE);
+    const struct outcome expected = train(model, &params, 1, CHAIN_WHOLE);
     assert_true(expected.losses[STEPS - 1] < expected.losses[0]);
     for (int variant = 0; variant < 8; variant++) {
         params.recompute = variant & 1;
         params.versions_count = variant & 2 ? 2 : 1;
-        const outcome got = train(model, &params, 1 + variant % 3,
-                                  variant & 4 ? CHAIN_SPLIT : CHAIN_WHOLE);
+        const struct outcome got = train(model, &params, 1 + variant % 3,
+                                         variant & 4 ? CHAIN_SPLIT : CHAIN_WHOLE);
         assert_equal(&got, &expected);
     }
 }
@@ -359,7 +359,7 @@ static void test_equal(void **state)
 /* Training follows the host's; fp32 far more closely than bf16. */
 static void test_train(void **state)
 {
-    chain host;
+    struct chain host;
     double expected[STEPS];
     chain_open(&small_gpt, 1, 3, NULL, 1, &host);
     for (int step = 0; step < STEPS; step++) {
@@ -368,9 +368,9 @@ static void test_train(void **state)
     }
     chain_close(&host);
     tryst_stage_params params = reference_params(TRYST_PRECISION_F32);
-    const outcome exact = train(&small_gpt, &params, 1, CHAIN_WHOLE);
+    const struct outcome exact = train(&small_gpt, &params, 1, CHAIN_WHOLE);
     params.precision = TRYST_PRECISION_BF16;
-    const outcome rounded = train(&small_gpt, &params, 1, CHAIN_WHOLE);
+    const struct outcome rounded = train(&small_gpt, &params, 1, CHAIN_WHOLE);
     for (int step = 0; step < STEPS; step++) {
         assert_true(fabs(exact.losses[step] / expected[step] - 1) < 1e-5);
         assert_true(fabs(rounded.losses[step] / expected[step] - 1) < 1e-2);
@@ -384,7 +384,7 @@ static void check_versions(tryst_precision precision)
     enum { UPDATES = 4, HELD = 3 };
     tryst_stage_params params = reference_params(precision);
     double loss_of[UPDATES + 1];
-    chain c;
+    struct chain c;
     params.versions_count = HELD;
     chain_open_params(&small_mlp, 2, 1, &params, &c);
     chain_feed(&c, 1);
@@ -526,13 +526,14 @@ static void test_refuses(void **state)
 
 /* The reference, whose weight lane never finishes once `stuck` is set. The variables keep
  * the memory and session that a stage abandons on such a device. */
-static device_kernels stuck_row;
+static struct device_kernels stuck_row;
 static bool stuck;
-static device_session *stuck_session;
+static struct device_session *stuck_session;
 static void *stuck_memory;
 
 static tryst_status stuck_open(int32_t device, tryst_precision precision,
-                               device_session **session_p, char *error, size_t capacity)
+                               struct device_session **session_p, char *error,
+                               size_t capacity)
 {
     const tryst_status status =
         device_kernels_reference.open(device, precision, &stuck_session, error, capacity);
@@ -541,7 +542,8 @@ static tryst_status stuck_open(int32_t device, tryst_precision precision,
     return status;
 }
 
-static tryst_status stuck_alloc(device_session *session, uint64_t bytes, void **data_p)
+static tryst_status stuck_alloc(struct device_session *session, uint64_t bytes,
+                                void **data_p)
 {
     const tryst_status status =
         device_kernels_reference.alloc(session, bytes, &stuck_memory);
@@ -549,7 +551,7 @@ static tryst_status stuck_alloc(device_session *session, uint64_t bytes, void **
     return status;
 }
 
-static tryst_status stuck_idle(const device_lane *lane)
+static tryst_status stuck_idle(const struct device_lane *lane)
 {
     return stuck && lane->index == DEVICE_WEIGHT ? TRYST_IN_PROGRESS : TRYST_OK;
 }
@@ -592,7 +594,7 @@ static void test_deadline(void **state)
 
     stuck = false;
     assert_int_equal(stuck_stage_open(&stage), TRYST_OK);
-    collected all = {0};
+    struct collected all = {0};
     stuck = true;
     assert_int_equal(stage->ops->parameter_visit(stage, collect_one, &all),
                      TRYST_E_DEADLINE);

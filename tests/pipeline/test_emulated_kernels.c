@@ -10,9 +10,9 @@
 #include "stage_trial.h"
 #include "support/unit.h"
 
-static device_session *session_open(tryst_precision precision)
+static struct device_session *session_open(tryst_precision precision)
 {
-    device_session *session = NULL;
+    struct device_session *session = NULL;
     assert_int_equal(device_kernels_reference.open(0, precision, &session, NULL, 0),
                      TRYST_OK);
     session->kernels = emulated_row();
@@ -21,7 +21,7 @@ static device_session *session_open(tryst_precision precision)
 
 static void check_all(tryst_precision precision)
 {
-    device_session *session = session_open(precision);
+    struct device_session *session = session_open(precision);
     const uint64_t before = emulated_threads_count();
     for (int i = 0; i < kernel_cases_count; i++) {
         for (int32_t j = 0; j < kernel_cases[i].shapes_count; j++) {
@@ -57,9 +57,9 @@ static void order_odd_first(void)
 /* No result depends on which thread of a block runs first. */
 static void test_orders(void **state)
 {
-    device_session *session = session_open(TRYST_PRECISION_BF16);
+    struct device_session *session = session_open(TRYST_PRECISION_BF16);
     for (int i = 0; i < kernel_cases_count; i++) {
-        const kernel_case *with = &kernel_cases[i];
+        const struct kernel_case *with = &kernel_cases[i];
         const int32_t *shape = with->shapes[with->shapes_count / 2];
         kernel_case_check_repeats(session, with, shape, order_backward);
         emulated_order_set(0);
@@ -73,18 +73,18 @@ static void test_orders(void **state)
 
 static void check_stage(tryst_precision precision, double tolerance)
 {
-    stage_trial trial = {.precision = precision,
-                         .model = {.struct_size = sizeof(tryst_model),
-                                   .kind = TRYST_MODEL_GPT,
-                                   .layers = 1,
-                                   .hidden = 8,
-                                   .heads = 2,
-                                   .seq = 5,
-                                   .microbatch_size = 1}};
+    struct stage_trial trial = {.precision = precision,
+                                .model = {.struct_size = sizeof(tryst_model),
+                                          .kind = TRYST_MODEL_GPT,
+                                          .layers = 1,
+                                          .hidden = 8,
+                                          .heads = 2,
+                                          .seq = 5,
+                                          .microbatch_size = 1}};
     trial.kernels = &device_kernels_reference;
-    stage_trial_result expected = stage_trial_run(&trial);
+    struct stage_trial_result expected = stage_trial_run(&trial);
     trial.kernels = emulated_row();
-    stage_trial_result got = stage_trial_run(&trial);
+    struct stage_trial_result got = stage_trial_run(&trial);
     const double distance = stage_trial_distance(&got, &expected);
     print_message("loss %.7f and %.7f, gradients differ by %.2g\n", got.losses[1][2],
                   expected.losses[1][2], distance);

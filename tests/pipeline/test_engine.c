@@ -25,10 +25,10 @@
 #define STAGES_MAX 16
 #define STEPS      4
 
-typedef struct job job;
+struct job;
 
-typedef struct rank_job {
-    job *owner;
+struct rank_job {
+    struct job *owner;
     int rank;
     pthread_t thread;
     tryst_status status;
@@ -37,13 +37,13 @@ typedef struct rank_job {
     double loss;
     tryst_engine_stats stats;
     size_t spans_count;
-} rank_job;
+};
 
 struct job {
-    fake_world *world;
+    struct fake_world *world;
     const tryst_program *program;
-    canary stages[STAGES_MAX];
-    rank_job ranks[STAGES_MAX];
+    struct canary stages[STAGES_MAX];
+    struct rank_job ranks[STAGES_MAX];
     uint64_t steps_count;
     uint64_t timeout_ns;
     uint64_t memory_bytes_max;
@@ -55,9 +55,10 @@ struct job {
 static uint64_t seed = 1;
 static bool on_device; /* the stages are on a fake device (fake_device.h) */
 
-static void each_stage(rank_job *self, uint64_t step, void (*fn)(canary *, uint64_t))
+static void each_stage(struct rank_job *self, uint64_t step,
+                       void (*fn)(struct canary *, uint64_t))
 {
-    job *owner = self->owner;
+    struct job *owner = self->owner;
     for (int stage = 0; stage < tryst_program_stages(owner->program); stage++) {
         if (tryst_program_rank_of(owner->program, stage) == self->rank) {
             fn(&owner->stages[stage], step);
@@ -65,15 +66,15 @@ static void each_stage(rank_job *self, uint64_t step, void (*fn)(canary *, uint6
     }
 }
 
-static void stage_end(canary *self, uint64_t step)
+static void stage_end(struct canary *self, uint64_t step)
 {
     (void)step;
     canary_end(self);
 }
 
-static tryst_status run_steps(rank_job *self, tryst_engine *engine)
+static tryst_status run_steps(struct rank_job *self, tryst_engine *engine)
 {
-    job *owner = self->owner;
+    struct job *owner = self->owner;
     tryst_status status = TRYST_OK;
     for (uint64_t step = 0; step < owner->steps_count && status == TRYST_OK; step++) {
         if (self->rank == owner->dying_rank && step == 2) {
@@ -96,8 +97,8 @@ static tryst_status run_steps(rank_job *self, tryst_engine *engine)
 
 static void *rank_main(void *arg)
 {
-    rank_job *self = arg;
-    job *owner = self->owner;
+    struct rank_job *self = arg;
+    struct job *owner = self->owner;
     tryst_stage *stages[STAGES_MAX] = {0};
     for (int stage = 0; stage < tryst_program_stages(owner->program); stage++) {
         if (tryst_program_rank_of(owner->program, stage) == self->rank) {
@@ -127,14 +128,15 @@ static void *rank_main(void *arg)
     return NULL;
 }
 
-static void job_init(job *self, const tryst_program *program, uint64_t delay_max_ns)
+static void job_init(struct job *self, const tryst_program *program,
+                     uint64_t delay_max_ns)
 {
-    *self = (job){.program = program,
-                  .steps_count = STEPS,
-                  .timeout_ns = 20ull * 1000000000,
-                  .absent_rank = -1,
-                  .dying_rank = -1,
-                  .quitting_rank = -1};
+    *self = (struct job){.program = program,
+                         .steps_count = STEPS,
+                         .timeout_ns = 20ull * 1000000000,
+                         .absent_rank = -1,
+                         .dying_rank = -1,
+                         .quitting_rank = -1};
     self->world = fake_world_open(tryst_program_ranks(program), seed, delay_max_ns);
     for (int stage = 0; stage < tryst_program_stages(program); stage++) {
         canary_init(&self->stages[stage], program, stage, 37);
@@ -150,7 +152,7 @@ static void job_init(job *self, const tryst_program *program, uint64_t delay_max
 }
 
 /* Return the number of objects that are still open. */
-static int job_close(job *self)
+static int job_close(struct job *self)
 {
     for (int i = 0; on_device && i < tryst_program_stages(self->program); i++) {
         device_canary_close(&self->stages[i]);
@@ -158,11 +160,11 @@ static int job_close(job *self)
     return fake_world_close(self->world) + (on_device ? fake_device_left() : 0);
 }
 
-static void job_run(job *self)
+static void job_run(struct job *self)
 {
     const int count = tryst_program_ranks(self->program);
     for (int rank = 0; rank < count; rank++) {
-        self->ranks[rank] = (rank_job){.owner = self, .rank = rank};
+        self->ranks[rank] = (struct rank_job){.owner = self, .rank = rank};
         if (rank != self->absent_rank) {
             assert_int_equal(pthread_create(&self->ranks[rank].thread, NULL, rank_main,
                                             &self->ranks[rank]),
@@ -177,7 +179,7 @@ static void job_run(job *self)
 }
 
 /* Check that every rank succeeded, no canary reports an error, and no object is left. */
-static void job_expect_success(job *self, const char *name)
+static void job_expect_success(struct job *self, const char *name)
 {
     for (int rank = 0; rank < tryst_program_ranks(self->program); rank++) {
         if (self->ranks[rank].status != TRYST_OK) {
@@ -200,7 +202,7 @@ static void run_well(const tryst_program *program, uint64_t delay_max_ns,
     if (tryst_program_check(program, NULL, NULL) != TRYST_OK) {
         fail_msg("%s: %s", name, tryst_last_error());
     }
-    job *self = malloc(sizeof *self);
+    struct job *self = malloc(sizeof *self);
     job_init(self, program, delay_max_ns);
     job_run(self);
     const int last_rank =
@@ -236,13 +238,13 @@ static void test_schedules(void **state)
     }
 }
 
-typedef struct listed {
+struct listed {
     int rank;
     tryst_action action;
-} listed;
+};
 
 static tryst_program *program_of(int ranks, int stages, int microbatches,
-                                 const listed *list, size_t count)
+                                 const struct listed *list, size_t count)
 {
     tryst_program *program = NULL;
     assert_int_equal(tryst_program_open(ranks, stages, microbatches, &program), TRYST_OK);
@@ -293,19 +295,19 @@ static tryst_program *program_of(int ranks, int stages, int microbatches,
  * middle pair is on one rank), split backwards, and weight versions inside a program. */
 static void test_other_shapes(void **state)
 {
-    static const listed round[] = {
+    static const struct listed round[] = {
         F(0, 0, 0, 0), F(0, 0, 1, 0), F(0, 2, 0, 0), F(0, 2, 1, 0), B(0, 2, 0, 0),
         B(0, 2, 1, 0), B(0, 0, 0, 0), B(0, 0, 1, 0), U(0, 0, 1),    U(0, 2, 1),
         F(1, 1, 0, 0), F(1, 1, 1, 0), F(1, 3, 0, 0), B(1, 3, 0, 0), F(1, 3, 1, 0),
         B(1, 3, 1, 0), B(1, 1, 0, 0), B(1, 1, 1, 0), U(1, 1, 1),    U(1, 3, 1)};
-    static const listed vee[] = {
+    static const struct listed vee[] = {
         F(0, 0, 0, 0), F(0, 0, 1, 0), F(0, 3, 0, 0), I(0, 3, 0, 0), F(0, 3, 1, 0),
         I(0, 3, 1, 0), W(0, 3, 0, 0), I(0, 0, 0, 0), W(0, 3, 1, 0), W(0, 0, 0, 0),
         B(0, 0, 1, 0), U(0, 0, 1),    U(0, 3, 1),    F(1, 1, 0, 0), F(1, 2, 0, 0),
         F(1, 1, 1, 0), F(1, 2, 1, 0), I(1, 2, 0, 0), I(1, 1, 0, 0), I(1, 2, 1, 0),
         W(1, 2, 0, 0), I(1, 1, 1, 0), W(1, 1, 0, 0), W(1, 1, 1, 0), W(1, 2, 1, 0),
         U(1, 1, 1),    U(1, 2, 1)};
-    static const listed pipedream[] = {
+    static const struct listed pipedream[] = {
         F(0, 0, 0, 0), F(0, 0, 1, 0), B(0, 0, 0, 0), U(0, 0, 1),    F(0, 0, 2, 1),
         B(0, 0, 1, 0), U(0, 0, 2),    B(0, 0, 2, 1), U(0, 0, 3),    F(1, 1, 0, 0),
         B(1, 1, 0, 0), U(1, 1, 1),    F(1, 1, 1, 1), B(1, 1, 1, 1), U(1, 1, 2),
@@ -313,7 +315,7 @@ static void test_other_shapes(void **state)
     static const struct {
         const char *name;
         int stages, microbatches;
-        const listed *list;
+        const struct listed *list;
         size_t count;
     } rows[] = {{"round", 4, 2, round, sizeof round / sizeof *round},
                 {"vee", 4, 2, vee, sizeof vee / sizeof *vee},
@@ -333,7 +335,7 @@ static void test_buffers_stop_growing(void **state)
 {
     tryst_program *program = NULL;
     assert_int_equal(tryst_program_generate("gpipe", 3, 8, &program), TRYST_OK);
-    job *self = malloc(sizeof *self);
+    struct job *self = malloc(sizeof *self);
     job_init(self, program, 100000);
     self->steps_count = 60;
     job_run(self);
@@ -362,7 +364,7 @@ static void test_dead_rank(void **state)
     for (int dying = 0; dying < 4; dying++) {
         tryst_program *program = NULL;
         assert_int_equal(tryst_program_generate("1f1b", 4, 6, &program), TRYST_OK);
-        job *self = malloc(sizeof *self);
+        struct job *self = malloc(sizeof *self);
         char name[32];
         job_init(self, program, 100000);
         self->steps_count = 10;
@@ -393,7 +395,7 @@ static void test_aborted(void **state)
     for (int quitting = 0; quitting < 4; quitting++) {
         tryst_program *program = NULL;
         assert_int_equal(tryst_program_generate("1f1b", 4, 6, &program), TRYST_OK);
-        job *self = malloc(sizeof *self);
+        struct job *self = malloc(sizeof *self);
         job_init(self, program, 100000);
         self->steps_count = 10;
         self->quitting_rank = quitting;
@@ -419,7 +421,7 @@ static void test_silence_ends(void **state)
 {
     tryst_program *program = NULL;
     assert_int_equal(tryst_program_generate("1f1b", 2, 2, &program), TRYST_OK);
-    job *self = malloc(sizeof *self);
+    struct job *self = malloc(sizeof *self);
     job_init(self, program, 0);
     self->absent_rank = 1;
     self->timeout_ns = 100000000;
@@ -437,9 +439,9 @@ static void test_open_refuses(void **state)
 {
     tryst_program *program = NULL;
     assert_int_equal(tryst_program_generate("1f1b", 2, 2, &program), TRYST_OK);
-    fake_world *world = fake_world_open(3, 1, 0);
-    fake_world *fitting = fake_world_open(2, 1, 0);
-    canary own;
+    struct fake_world *world = fake_world_open(3, 1, 0);
+    struct fake_world *fitting = fake_world_open(2, 1, 0);
+    struct canary own;
     tryst_engine *engine = NULL;
     tryst_stage *stages[2] = {NULL, NULL};
     tryst_engine_params params = {.struct_size = sizeof params,
@@ -475,7 +477,7 @@ static void run_in_memory(uint64_t has, uint64_t may, const char *says)
 {
     tryst_program *program = NULL;
     assert_int_equal(tryst_program_generate("gpipe", 1, 5, &program), TRYST_OK);
-    job *self = malloc(sizeof *self);
+    struct job *self = malloc(sizeof *self);
     job_init(self, program, 0);
     self->memory_bytes_max = may;
     fake_memory(self->world, has);
@@ -528,12 +530,12 @@ static void test_data_come_ahead(void **state)
     const struct timespec pause = {.tv_nsec = 1000000};
     tryst_program *program = NULL;
     assert_int_equal(tryst_program_generate("1f1b", 1, 4, &program), TRYST_OK);
-    job *self = malloc(sizeof *self);
+    struct job *self = malloc(sizeof *self);
     job_init(self, program, 0);
     self->steps_count = 1;
     atomic_store(&begins, false);
     fake_device_until(self->stages[0].stream, device_begins, NULL);
-    self->ranks[0] = (rank_job){.owner = self};
+    self->ranks[0] = (struct rank_job){.owner = self};
     assert_int_equal(
         pthread_create(&self->ranks[0].thread, NULL, rank_main, &self->ranks[0]), 0);
     for (int i = 0; i < 10000 && fake_device_copied() < COPIES; i++) {
@@ -554,7 +556,7 @@ static void test_replay(void **state)
     tryst_program *program = NULL;
     double losses[1];
     assert_int_equal(tryst_program_generate("1f1b", 3, 4, &program), TRYST_OK);
-    job *self = malloc(sizeof *self);
+    struct job *self = malloc(sizeof *self);
     job_init(self, program, 100000);
     tryst_stage *stages[3];
     for (int i = 0; i < 3; i++) {
@@ -588,10 +590,10 @@ static void test_replay(void **state)
 /* All stages of a rank must be in one place. */
 static void test_one_place(void **state)
 {
-    static const listed list[] = {F(0, 0, 0, 0), F(0, 1, 0, 0), B(0, 1, 0, 0),
-                                  B(0, 0, 0, 0), U(0, 0, 1),    U(0, 1, 1)};
+    static const struct listed list[] = {F(0, 0, 0, 0), F(0, 1, 0, 0), B(0, 1, 0, 0),
+                                         B(0, 0, 0, 0), U(0, 0, 1),    U(0, 1, 1)};
     tryst_program *program = program_of(1, 2, 1, list, sizeof list / sizeof *list);
-    job *self = malloc(sizeof *self);
+    struct job *self = malloc(sizeof *self);
     job_init(self, program, 0);
     self->stages[1].base.info.device = 1;
     job_run(self);

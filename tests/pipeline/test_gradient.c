@@ -31,15 +31,15 @@ static uint64_t test_seed(void)
     return seed;
 }
 
-typedef struct check {
-    chain *chain;
+struct check {
+    struct chain *chain;
     uint64_t stride; /* every stride-th element is checked */
     uint64_t at;
     uint64_t checked;
     double worst;
-} check;
+};
 
-static double total_loss(chain *c)
+static double total_loss(struct chain *c)
 {
     double loss = 0;
     for (int m = 0; m < c->microbatches_count; m++) {
@@ -48,7 +48,7 @@ static double total_loss(chain *c)
     return loss;
 }
 
-static double loss_at(chain *c, double *value, double at)
+static double loss_at(struct chain *c, double *value, double at)
 {
     const double kept = *value;
     *value = at;
@@ -57,7 +57,7 @@ static double loss_at(chain *c, double *value, double at)
     return loss;
 }
 
-static double finite_difference(chain *c, double *value)
+static double finite_difference(struct chain *c, double *value)
 {
     const double x = *value;
     const double near = loss_at(c, value, x + STEP) - loss_at(c, value, x - STEP);
@@ -67,7 +67,7 @@ static double finite_difference(chain *c, double *value)
 
 static int check_parameter(void *arg, const tryst_parameter *parameter)
 {
-    check *k = arg;
+    struct check *k = arg;
     double *value = parameter->value;
     const double *gradient = parameter->gradient;
     assert_int_equal(parameter->dtype, TRYST_DTYPE_F64);
@@ -102,7 +102,7 @@ static int shake_parameter(void *arg, const tryst_parameter *parameter)
 static void check_model(const tryst_model *model, int stages_count, uint64_t stride)
 {
     uint64_t seed = test_seed();
-    chain c;
+    struct chain c;
     chain_open(model, stages_count, 2, NULL, 1, &c);
     chain_feed(&c, seed);
     for (int s = 0; s < stages_count; s++) {
@@ -112,7 +112,7 @@ static void check_model(const tryst_model *model, int stages_count, uint64_t str
         chain_forward(&c, m, 0);
         chain_backward(&c, m, 0, CHAIN_WHOLE);
     }
-    check k = {.chain = &c, .stride = stride};
+    struct check k = {.chain = &c, .stride = stride};
     for (int s = 0; s < stages_count; s++) {
         c.stages[s]->ops->parameter_visit(c.stages[s], check_parameter, &k);
     }
@@ -167,14 +167,14 @@ typedef tryst_status (*stage_open_fn)(const tryst_model *, tryst_layers,
 
 enum { GRADIENTS_MAX = 1 << 16 };
 
-typedef struct gradients {
+struct gradients {
     double values[GRADIENTS_MAX];
     uint64_t count;
-} gradients;
+};
 
 static int collect_gradient(void *arg, const tryst_parameter *parameter)
 {
-    gradients *g = arg;
+    struct gradients *g = arg;
     for (uint64_t i = 0; i < parameter->count; i++) {
         assert_true(g->count < GRADIENTS_MAX);
         g->values[g->count++] = parameter->dtype == TRYST_DTYPE_F64
@@ -185,7 +185,7 @@ static int collect_gradient(void *arg, const tryst_parameter *parameter)
 }
 
 /* Run the whole model as one stage made by `open`; return its loss, and its gradients. */
-static double run_once(stage_open_fn open, const chain *c, gradients *g)
+static double run_once(stage_open_fn open, const struct chain *c, struct gradients *g)
 {
     tryst_stage *stage = NULL;
     tryst_layers all = {0, c->model.layers};
@@ -212,7 +212,7 @@ static void test_fp32_agrees(void **state)
                          .heads = 2,
                          .seq = 33,
                          .microbatch_size = 2};
-    static gradients exact, rounded;
+    static struct gradients exact, rounded;
     void *library = dlopen(PIPELINE_LIBRARY, RTLD_NOW | RTLD_LOCAL);
     if (!library) {
         fail_msg("%s", dlerror());
@@ -222,7 +222,7 @@ static void test_fp32_agrees(void **state)
     assert_non_null(symbol);
     memcpy(&open_fp32, &symbol, sizeof(symbol));
     assert_true(open_fp32 != tryst_stage_open);
-    chain c;
+    struct chain c;
     chain_open(&model, 1, 1, NULL, 1, &c);
     const uint64_t seed = test_seed();
     chain_feed(&c, seed);

@@ -17,8 +17,8 @@
 #include "pipeline/host/real_exp.h"
 
 /* The kernels use only the attention workspace of a lane. */
-static const device_lane lane;
-static const device_kernels *const k = &device_kernels_host;
+static const struct device_lane lane;
+static const struct device_kernels *const k = &device_kernels_host;
 
 static const int widths[] = {1, 2, 15, 16, 17, 31, 64, 100, 257};
 enum { WIDTHS = sizeof(widths) / sizeof(widths[0]), WIDTH_MAX = 257, ROWS = 3 };
@@ -75,14 +75,14 @@ static void test_gelu(void **state)
         x[i] = (float)(i - COUNT / 2) * 0.02f;
         dy[i] = 0.5f;
     }
-    const device_product product = {.m = 1,
-                                    .n = COUNT,
-                                    .k = 1,
-                                    .epilogue = DEVICE_EPILOGUE_GELU,
-                                    .a = &one,
-                                    .b = x,
-                                    .aux = before,
-                                    .d = y};
+    const struct device_product product = {.m = 1,
+                                           .n = COUNT,
+                                           .k = 1,
+                                           .epilogue = DEVICE_EPILOGUE_GELU,
+                                           .a = &one,
+                                           .b = x,
+                                           .aux = before,
+                                           .d = y};
     k->product(&lane, &product);
     k->gelu_backward(&lane, COUNT, x, dy, dx);
     for (int i = 0; i < COUNT; i++) {
@@ -195,28 +195,28 @@ static void test_linear(void **state)
     fill(dw, OUT * IN, 1, 54);
     fill(db, OUT, 1, 55);
     float dw_before = dw[2 * IN + 3], db_before = db[2];
-    const device_product forward = {.m = ROWS,
-                                    .n = OUT,
-                                    .k = IN,
-                                    .b_transposed = true,
-                                    .a = x,
-                                    .b = w,
-                                    .bias = bias,
-                                    .d = y};
+    const struct device_product forward = {.m = ROWS,
+                                           .n = OUT,
+                                           .k = IN,
+                                           .b_transposed = true,
+                                           .a = x,
+                                           .b = w,
+                                           .bias = bias,
+                                           .d = y};
     k->product(&lane, &forward);
     double expected = bias[2];
     for (int i = 0; i < IN; i++) {
         expected += (double)x[IN + i] * w[2 * IN + i];
     }
     assert_near(y[OUT + 2], expected, 1e-6);
-    const device_product backward = {.m = OUT,
-                                     .n = IN,
-                                     .k = ROWS,
-                                     .a_transposed = true,
-                                     .a = y,
-                                     .b = x,
-                                     .add = dw,
-                                     .d = dw};
+    const struct device_product backward = {.m = OUT,
+                                            .n = IN,
+                                            .k = ROWS,
+                                            .a_transposed = true,
+                                            .a = y,
+                                            .b = x,
+                                            .add = dw,
+                                            .d = dw};
     k->product(&lane, &backward);
     k->column_sum(&lane, ROWS, OUT, y, db);
     double dw_expected = dw_before, db_expected = db_before;
@@ -235,11 +235,11 @@ static void test_linear(void **state)
 /* Every operation at every shape, with equal bits when repeated. */
 static void test_against_reference(void **state)
 {
-    device_session *session = NULL;
+    struct device_session *session = NULL;
     assert_int_equal(k->open(0, TRYST_PRECISION_F32, &session, NULL, 0), TRYST_OK);
     kernel_workspace_open(session);
     for (int i = 0; i < kernel_cases_count; i++) {
-        const kernel_case *with = &kernel_cases[i];
+        const struct kernel_case *with = &kernel_cases[i];
         for (int32_t j = 0; j < with->shapes_count; j++) {
             kernel_case_check(session, with, with->shapes[j]);
         }

@@ -137,17 +137,17 @@ static void test_programs(void **state)
 
 /* ---- engine: rank 0 runs out of memory, rank 1 gets the reason --------------------- */
 
-typedef struct half {
-    fake_world *world;
+struct half {
+    struct fake_world *world;
     const tryst_program *program;
     int rank;
     tryst_status status;
     char error[1024];
-} half;
+};
 
-static tryst_status run_half(half *self, int countdown)
+static tryst_status run_half(struct half *self, int countdown)
 {
-    canary stage;
+    struct canary stage;
     tryst_stage *stages[2] = {NULL, NULL};
     tryst_engine *engine = NULL;
     canary_init(&stage, self->program, self->rank, 37);
@@ -185,9 +185,9 @@ static void test_engine(void **state)
     assert_int_equal(tryst_program_generate("gpipe", 2, 9, &program), TRYST_OK);
     for (int n = 0; n < ALLOCATIONS_MAX; n++) {
         pthread_t thread;
-        fake_world *world = fake_world_open(2, 1, 0);
-        half here = {.world = world, .program = program, .rank = 0};
-        half there = {.world = world, .program = program, .rank = 1};
+        struct fake_world *world = fake_world_open(2, 1, 0);
+        struct half here = {.world = world, .program = program, .rank = 0};
+        struct half there = {.world = world, .program = program, .rank = 1};
         assert_int_equal(pthread_create(&thread, NULL, other_half, &there), 0);
         const tryst_status status = run_half(&here, n);
         const bool failed = fail_after == -1;

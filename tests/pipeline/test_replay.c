@@ -28,13 +28,14 @@ static const tryst_model model = {.struct_size = sizeof(model),
                                   .microbatch_size = 2};
 
 /* The result of a run. */
-typedef struct outcome {
+struct outcome {
     double losses[STEPS];
     float *weights;
     uint64_t weights_count;
-} outcome;
+};
 
-static void outcome_gather(outcome *o, tryst_stage *const *stages, int stages_count)
+static void outcome_gather(struct outcome *o, tryst_stage *const *stages,
+                           int stages_count)
 {
     o->weights_count = tryst_model_weights_count(&model);
     o->weights = calloc(o->weights_count, sizeof(float));
@@ -46,7 +47,7 @@ static void outcome_gather(outcome *o, tryst_stage *const *stages, int stages_co
     }
 }
 
-static void outcome_free(outcome *o)
+static void outcome_free(struct outcome *o)
 {
     free(o->weights);
     o->weights = NULL;
@@ -55,17 +56,17 @@ static void outcome_free(outcome *o)
 /* ---- the two runs ------------------------------------------------------------------ */
 
 /* The windows that chain_feed makes for a step, returned one micro-batch at a time. */
-typedef struct feeder {
-    chain *chain;
+struct feeder {
+    struct chain *chain;
     uint64_t fed_step;
     int swapped; /* swap micro-batches 0 and 1 in the last step */
     tryst_status answer;
-} feeder;
+};
 
 static tryst_status feed(void *arg, uint64_t step, int32_t microbatch, void *input,
                          uint8_t *target)
 {
-    feeder *f = arg;
+    struct feeder *f = arg;
     const uint64_t bytes =
         (uint64_t)f->chain->model.microbatch_size * (uint64_t)f->chain->model.seq;
     if (f->swapped && step == STEPS - 1 && microbatch < 2 && input) {
@@ -85,9 +86,9 @@ static tryst_status feed(void *arg, uint64_t step, int32_t microbatch, void *inp
     return f->answer;
 }
 
-static void run_chain(int microbatches, outcome *o)
+static void run_chain(int microbatches, struct outcome *o)
 {
-    chain c;
+    struct chain c;
     chain_open(&model, 1, microbatches, NULL, 1, &c);
     for (int step = 0; step < STEPS; step++) {
         chain_feed(&c, (uint64_t)step);
@@ -98,11 +99,11 @@ static void run_chain(int microbatches, outcome *o)
 }
 
 /* Replay STEPS steps; on failure `o` holds no weights. */
-static tryst_status run_replay(const tryst_program *program, int versions, feeder *f,
-                               outcome *o)
+static tryst_status run_replay(const tryst_program *program, int versions,
+                               struct feeder *f, struct outcome *o)
 {
     const int stages = tryst_program_stages(program);
-    chain c; /* used for its stages and its windows */
+    struct chain c; /* used for its stages and its windows */
     chain_open(&model, stages, tryst_program_microbatches(program), NULL, versions, &c);
     f->chain = &c;
     f->fed_step = UINT64_MAX;
@@ -130,7 +131,8 @@ static tryst_program *generate(const char *schedule, int ranks, int microbatches
     return program;
 }
 
-static bool equal(const outcome *run, const outcome *replay, char *text, size_t capacity)
+static bool equal(const struct outcome *run, const struct outcome *replay, char *text,
+                  size_t capacity)
 {
     const tryst_replay_result a = {sizeof a, run->losses, run->weights};
     const tryst_replay_result b = {sizeof b, replay->losses, replay->weights};
@@ -144,13 +146,13 @@ static void test_schedules(void **state)
     static const char *const schedules[] = {"naive", "gpipe", "1f1b"};
     char text[256];
     for (int microbatches = 1; microbatches <= 6; microbatches++) {
-        outcome plain;
+        struct outcome plain;
         run_chain(microbatches, &plain);
         for (int i = 0; i < 3; i++) {
             for (int ranks = 1; ranks <= STAGES_MAX; ranks++) {
                 tryst_program *program = generate(schedules[i], ranks, microbatches);
-                feeder f = {0};
-                outcome replayed;
+                struct feeder f = {0};
+                struct outcome replayed;
                 assert_int_equal(run_replay(program, 1, &f, &replayed), TRYST_OK);
                 if (!equal(&plain, &replayed, text, sizeof(text))) {
                     fail_msg("%s, %d ranks, %d micro-batches: %s", schedules[i], ranks,
@@ -197,11 +199,11 @@ static tryst_program *split_program(int reversed)
 static void test_split_backward(void **state)
 {
     char text[256];
-    outcome plain, replayed;
+    struct outcome plain, replayed;
     run_chain(3, &plain);
     for (int reversed = 0; reversed < 2; reversed++) {
         tryst_program *program = split_program(reversed);
-        feeder f = {0};
+        struct feeder f = {0};
         assert_int_equal(run_replay(program, 1, &f, &replayed), TRYST_OK);
         /* Another order of accumulation gives other bits, and the comparison detects
          * it. */
@@ -217,7 +219,7 @@ static void test_versions(void **state)
 {
     char text[256];
     tryst_program *program = NULL;
-    outcome plain = {0}, replayed;
+    struct outcome plain = {0}, replayed;
     assert_int_equal(tryst_program_open(1, 1, 2, &program), TRYST_OK);
     append(program, 0, TRYST_ACTION_FORWARD, 0, 0, 0);
     append(program, 0, TRYST_ACTION_BACKWARD, 0, 0, 0);
@@ -225,10 +227,10 @@ static void test_versions(void **state)
     append(program, 0, TRYST_ACTION_FORWARD, 0, 1, 0);
     append(program, 0, TRYST_ACTION_BACKWARD, 0, 1, 0);
     append(program, 0, TRYST_ACTION_UPDATE, 0, -1, 2);
-    feeder f = {0};
+    struct feeder f = {0};
     assert_int_equal(run_replay(program, 2, &f, &replayed), TRYST_OK);
 
-    chain c;
+    struct chain c;
     chain_open(&model, 1, 2, NULL, 2, &c);
     for (int step = 0; step < STEPS; step++) {
         chain_feed(&c, (uint64_t)step);
@@ -254,8 +256,8 @@ static void test_versions(void **state)
 static void test_stuck(void **state)
 {
     tryst_program *program = NULL;
-    outcome replayed;
-    feeder f = {0};
+    struct outcome replayed;
+    struct feeder f = {0};
     assert_int_equal(tryst_program_open(2, 2, 1, &program), TRYST_OK);
     append(program, 0, TRYST_ACTION_BACKWARD, 0, 0, 0);
     append(program, 0, TRYST_ACTION_FORWARD, 0, 0, 0);
@@ -273,7 +275,7 @@ static void test_stuck(void **state)
 static void test_stages_in_place(void **state)
 {
     double losses[1];
-    chain c;
+    struct chain c;
     chain_open(&model, 2, 1, NULL, 1, &c);
     tryst_program *program = generate("gpipe", 2, 1);
     tryst_stage *wrong[] = {c.stages[1], c.stages[0]};
@@ -294,13 +296,13 @@ static void test_stages_in_place(void **state)
 /* Calls for a few steps at a time continue where the previous call stopped. */
 static void test_in_parts(void **state)
 {
-    outcome plain, parts;
-    chain c;
+    struct outcome plain, parts;
+    struct chain c;
     char text[256];
     run_chain(2, &plain);
     tryst_program *program = generate("1f1b", 2, 2);
     chain_open(&model, 2, 2, NULL, 1, &c);
-    feeder f = {.chain = &c, .fed_step = UINT64_MAX};
+    struct feeder f = {.chain = &c, .fed_step = UINT64_MAX};
     for (uint64_t step = 0; step < STEPS; step++) {
         tryst_replay_params params = {.struct_size = sizeof(params),
                                       .program = program,
@@ -324,9 +326,9 @@ static void test_in_parts(void **state)
 static void test_comparison(void **state)
 {
     char text[512];
-    outcome plain, replayed;
+    struct outcome plain, replayed;
     tryst_program *program = generate("gpipe", 2, 3);
-    feeder f = {.swapped = 1};
+    struct feeder f = {.swapped = 1};
     run_chain(3, &plain);
     assert_int_equal(run_replay(program, 1, &f, &replayed), TRYST_OK);
     assert_false(equal(&plain, &replayed, text, sizeof(text)));
@@ -393,9 +395,9 @@ static void test_memory(void **state)
     double losses[1];
     tryst_program *program = split_program(0);
     for (int allowed = 0;; allowed++) {
-        chain c;
+        struct chain c;
         chain_open(&model, 2, 3, NULL, 1, &c);
-        feeder f = {.chain = &c, .fed_step = UINT64_MAX};
+        struct feeder f = {.chain = &c, .fed_step = UINT64_MAX};
         tryst_replay_params params = {.struct_size = sizeof(params),
                                       .program = program,
                                       .stages = c.stages,

@@ -35,7 +35,7 @@ static tryst_model small_model(tryst_model_kind kind)
 }
 
 /* Return all weights of a chain, in layer order; the caller frees them. */
-static float *chain_weights(chain *c, uint64_t *count_p)
+static float *chain_weights(struct chain *c, uint64_t *count_p)
 {
     *count_p = tryst_model_weights_count(&c->model);
     float *weights = calloc(*count_p + 1, sizeof(*weights)), *next = weights;
@@ -48,7 +48,7 @@ static float *chain_weights(chain *c, uint64_t *count_p)
     return weights;
 }
 
-static void chain_digest(chain *c, char digest[TRYST_DIGEST_TEXT_BYTES])
+static void chain_digest(struct chain *c, char digest[TRYST_DIGEST_TEXT_BYTES])
 {
     uint64_t count;
     float *weights = chain_weights(c, &count);
@@ -187,11 +187,11 @@ static void test_open_refuses(void **state)
 enum { STEPS = 3 };
 
 /* Train; return the losses, and the digest of the weights after a few steps. */
-static void train(const tryst_model *model, int stages, chain_backward_kind kind,
+static void train(const tryst_model *model, int stages, enum chain_backward_kind kind,
                   int versions, const tryst_optimizer *optimizer, double *losses,
                   char digest[TRYST_DIGEST_TEXT_BYTES])
 {
-    chain c;
+    struct chain c;
     chain_open(model, stages, 4, optimizer, versions, &c);
     for (int step = 0; step < STEPS; step++) {
         chain_feed(&c, (uint64_t)step);
@@ -212,7 +212,7 @@ static void check_equal_cuts(tryst_model_kind kind, tryst_optimizer_kind optimiz
     assert_true(expected_losses[STEPS - 1] < expected_losses[0]);
     for (int stages = 1; stages <= 5; stages++) {
         for (int versions = 1; versions <= 3; versions++) {
-            chain_backward_kind back =
+            enum chain_backward_kind back =
                 (stages + versions) % 2 ? CHAIN_SPLIT : CHAIN_WHOLE;
             train(&model, stages, back, versions, &optimizer, losses, digest);
             assert_memory_equal(losses, expected_losses, sizeof(losses));
@@ -239,7 +239,7 @@ static void test_digest_differs(void **state)
     train(&model, 1, CHAIN_WHOLE, 1, NULL, losses, other);
     assert_string_not_equal(digest, other);
 
-    chain c;
+    struct chain c;
     chain_open(&small_gpt, 2, 4, NULL, 1, &c);
     for (int step = 0; step < STEPS; step++) {
         chain_feed(&c, (uint64_t)step);
@@ -277,22 +277,22 @@ static void test_blas_threads(void **state)
 /* Ranks as threads: stages of one process compute concurrently and independently. */
 enum { THREADS = 4 };
 
-typedef struct rank_thread {
+struct rank_thread {
     pthread_t thread;
     double losses[STEPS];
     char digest[TRYST_DIGEST_TEXT_BYTES];
-} rank_thread;
+};
 
 static void *rank_main(void *arg)
 {
-    rank_thread *self = arg;
+    struct rank_thread *self = arg;
     train(&small_gpt, 2, CHAIN_WHOLE, 1, NULL, self->losses, self->digest);
     return NULL;
 }
 
 static void test_threads(void **state)
 {
-    rank_thread ranks[THREADS];
+    struct rank_thread ranks[THREADS];
     double losses[STEPS];
     char digest[TRYST_DIGEST_TEXT_BYTES];
     train(&small_gpt, 2, CHAIN_WHOLE, 1, NULL, losses, digest);
@@ -317,7 +317,7 @@ static void test_versions(void **state)
 {
     enum { UPDATES = 5, HELD = 3 };
     double loss_of[UPDATES + 1];
-    chain c;
+    struct chain c;
     chain_open(&small_gpt, 2, 2, NULL, HELD, &c);
     chain_feed(&c, 1);
     for (uint64_t newest = 0; newest <= UPDATES; newest++) {
@@ -357,14 +357,14 @@ static void test_versions(void **state)
 
 /* ---- optimisers against plain references ------------------------------------------- */
 
-typedef struct snapshot {
+struct snapshot {
     double *values, *gradients;
     uint64_t count;
-} snapshot;
+};
 
 static int snapshot_one(void *arg, const tryst_parameter *p)
 {
-    snapshot *s = arg;
+    struct snapshot *s = arg;
     for (uint64_t i = 0; i < p->count; i++) {
         s->values[s->count] = ((const float *)p->value)[i];
         s->gradients[s->count++] = ((const float *)p->gradient)[i];
@@ -372,7 +372,7 @@ static int snapshot_one(void *arg, const tryst_parameter *p)
     return 0;
 }
 
-static void snapshot_take(chain *c, snapshot *s)
+static void snapshot_take(struct chain *c, struct snapshot *s)
 {
     s->count = 0;
     c->stages[0]->ops->parameter_visit(c->stages[0], snapshot_one, s);
@@ -381,12 +381,14 @@ static void snapshot_take(chain *c, snapshot *s)
 static void check_optimizer(tryst_optimizer o)
 {
     const tryst_model model = small_model(TRYST_MODEL_MLP);
-    chain c;
+    struct chain c;
     chain_open(&model, 1, 2, &o, 1, &c);
     const uint64_t count = c.stages[0]->info.weights_count;
     double *m = calloc(count, sizeof(*m)), *v = calloc(count, sizeof(*v));
-    snapshot before = {calloc(count, sizeof(double)), calloc(count, sizeof(double)), 0};
-    snapshot after = {calloc(count, sizeof(double)), calloc(count, sizeof(double)), 0};
+    struct snapshot before = {calloc(count, sizeof(double)),
+                              calloc(count, sizeof(double)), 0};
+    struct snapshot after = {calloc(count, sizeof(double)), calloc(count, sizeof(double)),
+                             0};
     for (int t = 1; t <= 3; t++) {
         chain_feed(&c, (uint64_t)t);
         for (int i = 0; i < 2; i++) {
@@ -439,15 +441,15 @@ static void test_optimizers(void **state)
 
 /* ---- parameters, costs, sleeping --------------------------------------------------- */
 
-typedef struct names {
+struct names {
     char text[2][64];
     int32_t last_layer;
     uint64_t count;
-} names;
+};
 
 static int names_one(void *arg, const tryst_parameter *p)
 {
-    names *n = arg;
+    struct names *n = arg;
     strcpy(n->text[n->count > 0], p->name);
     assert_true(p->layer >= n->last_layer);
     assert_true(!p->value || (uintptr_t)p->value % 64 == 0);
@@ -467,7 +469,7 @@ static void test_parameters(void **state)
 {
     tryst_stage *stage = NULL;
     const tryst_layers middle = {1, 3}, first = {0, 1}, last = {4, 5};
-    names n = {.last_layer = -1};
+    struct names n = {.last_layer = -1};
     assert_int_equal(tryst_stage_open(&small_gpt, middle, NULL, &stage), TRYST_OK);
     assert_int_equal(stage->ops->parameter_visit(stage, names_one, &n), 0);
     assert_int_equal(n.count, 24);
@@ -511,7 +513,7 @@ static void test_sleep(void **state)
                          .sleep_forward_ns = 4000000,
                          .sleep_backward_ns = 8000000,
                          .sleep_activation_bytes = 4098};
-    chain c;
+    struct chain c;
     chain_open(&model, 2, 1, NULL, 2, &c);
     assert_int_equal(c.stages[0]->info.output_count, 1025);
     assert_int_equal(c.stages[0]->info.input_count, 0);

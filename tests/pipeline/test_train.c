@@ -48,7 +48,7 @@ static void write_text(const char *path)
     assert_int_equal(fclose(out), 0);
 }
 
-static void feed_from_file(chain *c, const tryst_data *data, uint64_t step)
+static void feed_from_file(struct chain *c, const tryst_data *data, uint64_t step)
 {
     const uint64_t bytes = (uint64_t)c->model.microbatch_size * (uint64_t)c->model.seq;
     for (int m = 0; m < c->microbatches_count; m++) {
@@ -75,7 +75,7 @@ static void train(const tryst_model *model, const tryst_optimizer *optimizer,
     const char *tmp = getenv("TMPDIR");
     char folder[512], path[600];
     tryst_data *data = NULL;
-    chain c;
+    struct chain c;
     snprintf(folder, sizeof(folder), "%s/tryst_train_XXXXXX", tmp ? tmp : "/tmp");
     assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof(path), "%s/text", folder);

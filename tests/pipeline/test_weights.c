@@ -95,14 +95,14 @@ static float uniform(uint64_t layer, uint64_t tensor, uint64_t i, float bound)
     return bound * (((float)bits - 0x1p23f) / 0x1p23f);
 }
 
-typedef struct expected {
+struct expected {
     const float *at;
     int layer, tensor; /* counted from 0 here: the embedding is layer 0 */
-} expected;
+};
 
 static int check_initial(void *arg, const tryst_parameter *p)
 {
-    expected *e = arg;
+    struct expected *e = arg;
     if (p->layer + 1 != e->layer) {
         e->layer = p->layer + 1;
         e->tensor = 0;
@@ -131,7 +131,7 @@ static void test_initial(void **state)
     uint64_t count;
     float *weights = initial_weights(1, &count), *cut = initial_weights(3, &count);
     assert_memory_equal(weights, cut, count * sizeof(float));
-    expected e = {.at = weights};
+    struct expected e = {.at = weights};
     assert_int_equal(tryst_model_parameter_visit(&model, check_initial, &e), 0);
     assert_ptr_equal(e.at, weights + count);
     free(cut);
@@ -153,17 +153,17 @@ static void test_digest(void **state)
 
 /* ---- safetensors ------------------------------------------------------------------- */
 
-typedef struct reader {
+struct reader {
     json_t *header;
     const uint8_t *data;
     const float *weights; /* the expected weights that follow */
     uint64_t at_bytes;
     size_t tensors_count;
-} reader;
+};
 
 static int check_tensor(void *arg, const tryst_parameter *p)
 {
-    reader *r = arg;
+    struct reader *r = arg;
     json_t *tensor = json_object_get(r->header, p->name);
     json_t *shape = json_object_get(tensor, "shape");
     json_t *offsets = json_object_get(tensor, "data_offsets");
@@ -211,9 +211,10 @@ static void test_save(void **state)
     memcpy(&length, file, 8);
     assert_int_equal(length % 8, 0);
     assert_int_equal(bytes, 8 + length + count * 4);
-    reader r = {.header = json_loadb((const char *)file + 8, length, 0, &json_error),
-                .data = file + 8 + length,
-                .weights = weights};
+    struct reader r = {.header =
+                           json_loadb((const char *)file + 8, length, 0, &json_error),
+                       .data = file + 8 + length,
+                       .weights = weights};
     assert_non_null(r.header);
     assert_int_equal(tryst_model_parameter_visit(&model, check_tensor, &r), 0);
     assert_int_equal(r.at_bytes, count * 4);

@@ -75,7 +75,7 @@ static void redirect(const char *path, int fd)
     close(file);
 }
 
-void bench_start(run *self, const char *words)
+void bench_start(struct run *self, const char *words)
 {
     static char copy[4096];
     char *argv[ARGS_MAX] = {getenv("TRYST_TEST_PP_BENCH")};
@@ -86,7 +86,7 @@ void bench_start(run *self, const char *words)
          word = strtok(NULL, " ")) {
         argv[argc++] = word;
     }
-    *self = (run){0};
+    *self = (struct run){0};
     self->pid = fork();
     assert_true(self->pid >= 0);
     if (self->pid == 0) {
@@ -99,7 +99,7 @@ void bench_start(run *self, const char *words)
     }
 }
 
-void bench_end(run *self)
+void bench_end(struct run *self)
 {
     int status = 0;
     assert_int_equal(waitpid(self->pid, &status, 0), self->pid);
@@ -108,15 +108,15 @@ void bench_end(run *self)
     read_into(in_folder("err"), self->err, sizeof self->err);
 }
 
-const run *bench(const char *words)
+const struct run *bench(const char *words)
 {
-    static run self;
+    static struct run self;
     bench_start(&self, words);
     bench_end(&self);
     return &self;
 }
 
-void expect_exit(const run *self, const char *words, int exit_status)
+void expect_exit(const struct run *self, const char *words, int exit_status)
 {
     if (self->exit_status != exit_status) {
         fail_msg("pp_bench %s: exit %d, not %d\n%s%s", words, self->exit_status,

@@ -8,12 +8,12 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-typedef struct run {
+struct run {
     pid_t pid;
     int exit_status; /**< 128 + signal if it was killed */
     char out[65536];
     char err[65536];
-} run;
+};
 
 /** Make the folder for the runs of this program; return false after printing the
  *  error. */
@@ -26,11 +26,11 @@ void read_into(const char *path, char *text, size_t capacity);
 json_t *load_json(const char *name);
 
 /** Start pp_bench with arguments separated by blanks. */
-void bench_start(run *self, const char *words);
-void bench_end(run *self);
+void bench_start(struct run *self, const char *words);
+void bench_end(struct run *self);
 /** Start and end a run; the result is valid until the next run. */
-const run *bench(const char *words);
-void expect_exit(const run *self, const char *words, int exit_status);
+const struct run *bench(const char *words);
+void expect_exit(const struct run *self, const char *words, int exit_status);
 void expect_text(const char *text, const char *words, const char *says);
 
 #endif

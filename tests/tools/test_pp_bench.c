@@ -65,7 +65,7 @@ static void test_refuses(void **state)
         {"--timeline /nonexistent/x.svg", "/nonexistent/x.svg: cannot write"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const run *self = bench(rows[i].words);
+        const struct run *self = bench(rows[i].words);
         expect_exit(self, rows[i].words, 2);
         expect_text(self->err, rows[i].words, rows[i].says);
         assert_string_equal(self->out, "");
@@ -95,20 +95,20 @@ static void test_refuses_files(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         write_file("bad.csv", rows[i].schedule);
         snprintf(words, sizeof words, "-n 2 --schedule %s", in_folder("bad.csv"));
-        const run *self = bench(words);
+        const struct run *self = bench(words);
         expect_exit(self, words, 2);
         expect_text(self->err, words, rows[i].says);
     }
     write_file("short.txt", "too short");
     snprintf(words, sizeof words, "-n 2 --data %s", in_folder("short.txt"));
-    const run *self = bench(words);
+    const struct run *self = bench(words);
     expect_exit(self, words, 2);
     expect_text(self->err, words, "short.txt");
 }
 
 static void test_help(void **state)
 {
-    const run *self = bench("--help");
+    const struct run *self = bench("--help");
     expect_exit(self, "--help", 0);
     expect_text(self->out, "--help", "--save-weights FILE");
     assert_string_equal(self->err, "");
@@ -219,7 +219,7 @@ static void test_leaves_behind(void **state)
         "--microbatches 4 --check --json %s --timeline %s --save-weights %s --trace %s",
         in_folder("run.json"), in_folder("run.svg"), in_folder("run.safetensors"),
         in_folder("run.trace"));
-    const run *self = bench(words);
+    const struct run *self = bench(words);
     expect_exit(self, words, 0);
     expect_text(self->out, words, "step  12/12");
     expect_text(self->out, words, "bitwise equal");
@@ -255,7 +255,7 @@ static void test_layer_a_rank(void **state)
                  "-n 3 %s --schedule %s --layers 3 --hidden 16 --seq 8 --microbatches 2 "
                  "--microbatch-size 2 --steps 3 --check",
                  stages[i / 2], i % 2 ? in_folder("split.csv") : "1f1b");
-        const run *self = bench(words);
+        const struct run *self = bench(words);
         expect_exit(self, words, 0);
         expect_text(self->out, words, "bitwise equal");
     }
@@ -266,7 +266,7 @@ static void test_json_on_stdout(void **state)
 {
     const char *words =
         "-n 2 --model mlp --layers 2 --hidden 16 --seq 8 --steps 2 --json -";
-    const run *self = bench(words);
+    const struct run *self = bench(words);
     json_error_t error;
     expect_exit(self, words, 0);
     json_t *document = json_loads(self->out, 0, &error);
@@ -283,7 +283,7 @@ static void digest_of(const char *words, char digest[40])
 {
     char all[1024];
     snprintf(all, sizeof all, "%s --check --json %s", words, in_folder("m.json"));
-    const run *self = bench(all);
+    const struct run *self = bench(all);
     expect_exit(self, all, 0);
     expect_text(self->out, all, "bitwise equal");
     json_t *document = load_json("m.json");
@@ -385,7 +385,7 @@ static void test_faults(void **state)
                      "-n 3 --model gpt " TINY
                      " --steps 5 --microbatches 4 --schedule %s --check --fault %s:2",
                      schedules[s], faults[i]);
-            const run *self = bench(words);
+            const struct run *self = bench(words);
             expect_exit(self, words, 1);
             expect_text(self->err, words, "check failed");
             /* swapped or stale values show in the same step, dropped ones in the next */
@@ -459,7 +459,7 @@ static void test_naive_exposes_nothing(void **state)
                  "--model sleep:%d,%d --layers 4 -n 4 --microbatches 4 --steps 4 "
                  "--schedule naive --transport shm --json %s",
                  sleep_ms(i), 2 * sleep_ms(i), in_folder("naive.json"));
-        const run *self = bench(line);
+        const struct run *self = bench(line);
         expect_exit(self, line, 0);
         json_t *document = load_json("naive.json");
         const json_t *rank = json_array_get(json_object_get(document, "per_rank"), 1);
@@ -540,7 +540,7 @@ static uint64_t now_ms(void)
 }
 
 /* Return the rank that the launcher reports as killed. */
-static int killed_rank(const run *self)
+static int killed_rank(const struct run *self)
 {
     const char *at = strstr(self->err, " was killed by signal 9");
     if (!at) {
@@ -555,7 +555,7 @@ static int killed_rank(const run *self)
 }
 
 /* True if the error of `rank` names `dead`. */
-static bool names(const run *self, int rank, int dead)
+static bool names(const struct run *self, int rank, int dead)
 {
     char prefix[32];
     char name[32];
@@ -597,7 +597,7 @@ static uint64_t kill_one(const char *transport)
 {
     char words[512];
     pid_t ranks[16];
-    run self;
+    struct run self;
     snprintf(words, sizeof words,
              "-n 4 --transport %s --model gpt --layers 4 --hidden 32 --seq 16 --steps "
              "1000000 %s",

@@ -57,16 +57,16 @@ static const struct transport_ops ops = {
 #ifndef FAKE_NULL
 #ifdef FAKE_MEMORY
 static const struct memory_ops memory = {.name = FAKE_NAME, .struct_size = FAKE_MEMORY};
-static const tryst_module module = {FAKE_ABI_ID, FAKE_NAME, "1.2", NULL, &memory};
+static const struct tryst_module module = {FAKE_ABI_ID, FAKE_NAME, "1.2", NULL, &memory};
 #else
-static const tryst_module module = {FAKE_ABI_ID, FAKE_NAME, "1.2", &ops, NULL};
+static const struct tryst_module module = {FAKE_ABI_ID, FAKE_NAME, "1.2", &ops, NULL};
 #endif
 #endif
 
-__attribute__((visibility("default"))) const tryst_module *tryst_module_v1(
-    const tryst_host *host);
+__attribute__((visibility("default"))) const struct tryst_module *tryst_module_v1(
+    const struct tryst_host *host);
 
-const tryst_module *tryst_module_v1(const tryst_host *host)
+const struct tryst_module *tryst_module_v1(const struct tryst_host *host)
 {
 #ifdef FAKE_NULL
     host->log(host, TRYST_LOG_WARN, ops.name);

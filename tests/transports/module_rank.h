@@ -24,7 +24,7 @@
 struct module_rank {
     struct config *config;
     struct log log;
-    tryst_host host;
+    struct tryst_host host;
     struct poller poller;
     struct rail *rail;
     struct endpoint *ep;

@@ -25,7 +25,7 @@ uint64_t now_ns(void)
 
 /* --- the table of core --- */
 
-static uint64_t host_config_number(const tryst_host *host, const char *name)
+static uint64_t host_config_number(const struct tryst_host *host, const char *name)
 {
     const struct node *node = host->config_arg;
     if (strcmp(name, "shm_ring_bytes") == 0)
@@ -33,7 +33,8 @@ static uint64_t host_config_number(const tryst_host *host, const char *name)
     return strcmp(name, "shm_mech") == 0 ? node->mech : 0;
 }
 
-static void host_log(const tryst_host *host, tryst_log_level level, const char *text)
+static void host_log(const struct tryst_host *host, tryst_log_level level,
+                     const char *text)
 {
     (void)host;
     (void)level;
@@ -41,7 +42,7 @@ static void host_log(const tryst_host *host, tryst_log_level level, const char *
         fprintf(stderr, "log: %s\n", text);
 }
 
-static uint64_t host_now_ns(const tryst_host *host)
+static uint64_t host_now_ns(const struct tryst_host *host)
 {
     const struct node *node = host->config_arg;
     return node->fake_ns ? node->fake_ns : now_ns();
@@ -145,14 +146,14 @@ static void node_prepare(struct node *node, const struct transport_ops *ops, int
 {
     node->ops = ops;
     node->link = link;
-    tryst_host host;
+    struct tryst_host host;
     module_host_init(&host, NULL, NULL);
-    node->host = (tryst_host){.abi_version = TRYST_MODULE_ABI_VERSION,
-                              .config_arg = node,
-                              .config_number = host_config_number,
-                              .log = host_log,
-                              .now_ns = host_now_ns,
-                              .mem_handle = host.mem_handle};
+    node->host = (struct tryst_host){.abi_version = TRYST_MODULE_ABI_VERSION,
+                                     .config_arg = node,
+                                     .config_number = host_config_number,
+                                     .log = host_log,
+                                     .now_ns = host_now_ns,
+                                     .mem_handle = host.mem_handle};
     node->params = (struct ep_params){.arg = node,
                                       .same_host = true,
                                       .cookie = 77,

@@ -24,7 +24,7 @@ extern const struct transport_ops transport_shm;
 
 struct node {
     const struct transport_ops *ops;
-    tryst_host host;
+    struct tryst_host host;
     uint64_t ring_bytes; /**< configuration: shm_ring_bytes; 0: the default */
     uint64_t mech;       /**< configuration: shm_mech */
     uint64_t fake_ns;    /**< the time that the clock returns; 0: the real time */

@@ -469,7 +469,7 @@ static void another_rank(void **state)
 /* ---- registrations ---- */
 
 static struct rail inner_rail;
-static const tryst_host *inner_host;
+static const struct tryst_host *inner_host;
 static int registered, unregistered;
 
 static tryst_status inner_register(struct rail *rail, struct tryst_mem *mem,
@@ -516,7 +516,7 @@ static void registrations_are_the_outer_rails(void **state)
     struct memory_cache *cache;
     struct tryst_mem *mem;
     struct rail *rail;
-    tryst_host host;
+    struct tryst_host host;
     void *handle = NULL;
     static char data[4096];
     (void)state;
@@ -548,7 +548,7 @@ static void registrations_fail(void **state)
                                                .mem_unregister = inner_unregister};
     struct rail_params params = {.index = 3};
     struct rail *rail;
-    tryst_host host;
+    struct tryst_host host;
     void *handle;
     int before = registered, failed = 0;
     (void)state;

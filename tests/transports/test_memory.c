@@ -301,7 +301,7 @@ static void fake_unregister(struct rail *rail, void *handle)
 
 static tryst_status rail_handle(struct tryst_mem *mem, struct rail *rail, void **handle_p)
 {
-    tryst_host host;
+    struct tryst_host host;
     module_host_init(&host, NULL, NULL);
     return host.mem_handle(mem, rail, handle_p);
 }

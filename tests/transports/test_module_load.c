@@ -34,7 +34,7 @@ static void log_sink(void *arg, tryst_log_level level, const char *line)
 
 static struct log test_log = LOG_INIT;
 static struct config *config;
-static tryst_host host;
+static struct tryst_host host;
 
 static int setup(void **state)
 {

@@ -12,8 +12,8 @@
 #include "bench_progress.h"
 
 /* All stages of the model a second time, in this process. */
-typedef struct second_run {
-    const bench_options *options;
+struct second_run {
+    const struct bench_options *options;
     const tryst_data *data;
     tryst_ctx *ctx;
     int32_t ordinal;
@@ -21,17 +21,17 @@ typedef struct second_run {
     tryst_stage **stages;
     double *losses;
     float *weights;
-} second_run;
+};
 
 static tryst_status feed(void *arg, uint64_t step, int32_t microbatch, void *input,
                          uint8_t *target)
 {
-    const second_run *self = arg;
+    const struct second_run *self = arg;
     return tryst_data_windows(self->data, step, (uint64_t)microbatch,
                               self->options->model.microbatch_size, input, target);
 }
 
-static tryst_status open_stage(second_run *self, int stage)
+static tryst_status open_stage(struct second_run *self, int stage)
 {
     tryst_layers layers;
     tryst_stage_params params = bench_stage_params(self->options, self->ordinal);
@@ -42,7 +42,7 @@ static tryst_status open_stage(second_run *self, int stage)
                               : status;
 }
 
-static tryst_status open_all(second_run *self, uint64_t weights_count)
+static tryst_status open_all(struct second_run *self, uint64_t weights_count)
 {
     self->stages = calloc((size_t)self->stages_count, sizeof *self->stages);
     self->losses = calloc((size_t)self->options->steps, sizeof *self->losses);
@@ -57,7 +57,7 @@ static tryst_status open_all(second_run *self, uint64_t weights_count)
     return status;
 }
 
-static void close_all(second_run *self)
+static void close_all(struct second_run *self)
 {
     for (int i = 0; self->stages && i < self->stages_count; i++) {
         tryst_stage_close(self->stages[i]);
@@ -68,7 +68,7 @@ static void close_all(second_run *self)
 }
 
 /* Replay the steps in twenty parts, so that a terminal shows progress. */
-static tryst_status replay(second_run *self)
+static tryst_status replay(struct second_run *self)
 {
     const uint64_t steps = (uint64_t)self->options->steps;
     const uint64_t part = steps / 20 + 1;
@@ -99,7 +99,7 @@ static tryst_status replay(second_run *self)
     return status;
 }
 
-static tryst_status copy_weights(second_run *self)
+static tryst_status copy_weights(struct second_run *self)
 {
     float *next = self->weights;
     for (int i = 0; i < self->stages_count; i++) {
@@ -113,7 +113,7 @@ static tryst_status copy_weights(second_run *self)
 }
 
 /* Compare the run with the replay and print the result as a sentence. */
-static tryst_status compare(const second_run *self, bench_result *result)
+static tryst_status compare(const struct second_run *self, struct bench_result *result)
 {
     char words[512];
     const tryst_replay_result ran = {
@@ -131,13 +131,14 @@ static tryst_status compare(const second_run *self, bench_result *result)
     return TRYST_OK;
 }
 
-tryst_status bench_check(const bench_run *run, bench_result *result)
+tryst_status bench_check(const struct bench_run *run, struct bench_result *result)
 {
-    second_run self = {.options = run->options,
-                       .data = run->data,
-                       .ctx = run->ctx,
-                       .ordinal = run->ordinal,
-                       .stages_count = tryst_program_stages(run->options->program)};
+    struct second_run self = {.options = run->options,
+                              .data = run->data,
+                              .ctx = run->ctx,
+                              .ordinal = run->ordinal,
+                              .stages_count =
+                                  tryst_program_stages(run->options->program)};
     tryst_status status = open_all(&self, result->weights_count);
     if (status == TRYST_OK) {
         status = replay(&self);

@@ -6,6 +6,6 @@
 #include "bench_rank.h"
 
 /** Replay the run and compare every loss and weight, bit by bit. */
-tryst_status bench_check(const bench_run *run, bench_result *result);
+tryst_status bench_check(const struct bench_run *run, struct bench_result *result);
 
 #endif

@@ -15,12 +15,12 @@
 #define GATHER_TIMEOUT_NS (120ull * 1000 * 1000 * 1000)
 
 /* Operations in flight, which are waited for together. */
-typedef struct gathering {
+struct gathering {
     tryst_op **ops;
     size_t count;
-} gathering;
+};
 
-tryst_status bench_post(bench_run *run, bool sends, int peer, const char *edge,
+tryst_status bench_post(struct bench_run *run, bool sends, int peer, const char *edge,
                         uint64_t iter, void *data, uint64_t bytes, tryst_op **op_p)
 {
     char key[TRYST_KEY_MAX + 1];
@@ -41,18 +41,19 @@ tryst_status bench_post(bench_run *run, bool sends, int peer, const char *edge,
     return status == TRYST_OK ? status : bench_transfer_fail(run, status, NULL, what);
 }
 
-static tryst_status gathering_open(bench_run *run, size_t most, gathering *self)
+static tryst_status gathering_open(struct bench_run *run, size_t most,
+                                   struct gathering *self)
 {
-    *self = (gathering){.ops = calloc(most ? most : 1, sizeof *self->ops)};
+    *self = (struct gathering){.ops = calloc(most ? most : 1, sizeof *self->ops)};
     return self->ops ? TRYST_OK
                      : bench_fail(run, TRYST_E_NOMEM,
                                   "cannot gather the results: out of memory");
 }
 
 /* Post one transfer, unless it has no bytes. */
-static tryst_status gathering_add(bench_run *run, gathering *self, bool sends, int peer,
-                                  const char *edge, uint64_t iter, void *data,
-                                  uint64_t bytes)
+static tryst_status gathering_add(struct bench_run *run, struct gathering *self,
+                                  bool sends, int peer, const char *edge, uint64_t iter,
+                                  void *data, uint64_t bytes)
 {
     if (bytes == 0) {
         return TRYST_OK;
@@ -64,7 +65,8 @@ static tryst_status gathering_add(bench_run *run, gathering *self, bool sends, i
 }
 
 /* Wait for all operations and release them. `status` is the result of posting them. */
-static tryst_status gathering_close(bench_run *run, gathering *self, tryst_status status)
+static tryst_status gathering_close(struct bench_run *run, struct gathering *self,
+                                    tryst_status status)
 {
     for (size_t i = 0; i < self->count; i++) {
         if (status == TRYST_OK) {
@@ -81,12 +83,12 @@ static tryst_status gathering_close(bench_run *run, gathering *self, tryst_statu
 
 /* ---- what this rank sends ---------------------------------------------------------- */
 
-typedef struct own {
-    bench_facts facts;
+struct own {
+    struct bench_facts facts;
     const tryst_span *spans;
     char *trace;
     float **weights; /* [stages] */
-} own;
+};
 
 static tryst_status read_whole(int fd, char **text_p, uint64_t *bytes_p)
 {
@@ -109,7 +111,7 @@ static tryst_status read_whole(int fd, char **text_p, uint64_t *bytes_p)
 }
 
 /* Read the context's trace into one block of memory. */
-static tryst_status read_trace(bench_run *run, char **trace_p, uint64_t *bytes_p)
+static tryst_status read_trace(struct bench_run *run, char **trace_p, uint64_t *bytes_p)
 {
     tryst_status status = TRYST_E_SYSTEM;
     const int fd = memfd_create("trace", MFD_CLOEXEC);
@@ -133,7 +135,7 @@ static int usable_cores(void)
                : (int)sysconf(_SC_NPROCESSORS_ONLN);
 }
 
-static tryst_status copy_weights(bench_run *run, own *self)
+static tryst_status copy_weights(struct bench_run *run, struct own *self)
 {
     const int stages = tryst_program_stages(run->options->program);
     self->weights = calloc((size_t)stages, sizeof *self->weights);
@@ -152,7 +154,7 @@ static tryst_status copy_weights(bench_run *run, own *self)
                                            tryst_status_str(status));
 }
 
-static void own_close(const bench_run *run, own *self)
+static void own_close(const struct bench_run *run, struct own *self)
 {
     for (int i = 0; self->weights && i < tryst_program_stages(run->options->program);
          i++) {
@@ -162,7 +164,7 @@ static void own_close(const bench_run *run, own *self)
     free(self->trace);
 }
 
-static tryst_status own_open(bench_run *run, own *self)
+static tryst_status own_open(struct bench_run *run, struct own *self)
 {
     size_t spans_count = 0;
     self->facts.stats.struct_size = sizeof self->facts.stats;
@@ -181,7 +183,8 @@ static tryst_status own_open(bench_run *run, own *self)
 /* ---- send and receive -------------------------------------------------------------- */
 
 /* Send all results of this rank; rank 0 sends to itself. */
-static tryst_status send_all(bench_run *run, const own *self, gathering *under_way)
+static tryst_status send_all(struct bench_run *run, const struct own *self,
+                             struct gathering *under_way)
 {
     const int stages = tryst_program_stages(run->options->program);
     tryst_status status = gathering_add(run, under_way, true, 0, "facts", 0,
@@ -204,9 +207,9 @@ static tryst_status send_all(bench_run *run, const own *self, gathering *under_w
     return status;
 }
 
-static tryst_status receive_facts(bench_run *run, bench_result *result)
+static tryst_status receive_facts(struct bench_run *run, struct bench_result *result)
 {
-    gathering under_way;
+    struct gathering under_way;
     tryst_status status = gathering_open(run, (size_t)run->size, &under_way);
     for (int rank = 0; rank < run->size && status == TRYST_OK; rank++) {
         status = gathering_add(run, &under_way, false, rank, "facts", 0,
@@ -215,10 +218,10 @@ static tryst_status receive_facts(bench_run *run, bench_result *result)
     return under_way.ops ? gathering_close(run, &under_way, status) : status;
 }
 
-static tryst_status receive_rank(bench_run *run, bench_result *result, int rank,
-                                 gathering *under_way)
+static tryst_status receive_rank(struct bench_run *run, struct bench_result *result,
+                                 int rank, struct gathering *under_way)
 {
-    const bench_facts *facts = &result->facts[rank];
+    const struct bench_facts *facts = &result->facts[rank];
     const uint64_t spans_bytes = facts->spans_count * sizeof **result->spans;
     result->spans[rank] = malloc(spans_bytes + 1);
     result->traces[rank] = calloc(facts->trace_bytes + 1, 1);
@@ -235,16 +238,16 @@ static tryst_status receive_rank(bench_run *run, bench_result *result, int rank,
     return status;
 }
 
-typedef struct counting {
+struct counting {
     tryst_layers layers;
     bool first;
     bool last;
     uint64_t count;
-} counting;
+};
 
 static int count_parameter(void *arg, const tryst_parameter *parameter)
 {
-    counting *self = arg;
+    struct counting *self = arg;
     const int layer = parameter->layer;
     const bool inside = layer >= self->layers.first && layer < self->layers.last;
     if (inside || (self->first && layer < 0) ||
@@ -256,11 +259,11 @@ static int count_parameter(void *arg, const tryst_parameter *parameter)
 
 /* Count the parameters of one stage from the model alone: the stage itself is on another
  * rank. */
-static uint64_t stage_weights(const bench_run *run, int stage)
+static uint64_t stage_weights(const struct bench_run *run, int stage)
 {
     const tryst_model *model = &run->options->model;
     const int stages = tryst_program_stages(run->options->program);
-    counting self = {.first = stage == 0, .last = stage == stages - 1};
+    struct counting self = {.first = stage == 0, .last = stage == stages - 1};
     if (tryst_model_split(model, stages, stage, &self.layers) != TRYST_OK ||
         tryst_model_parameter_visit(model, count_parameter, &self) != 0) {
         return 0;
@@ -269,7 +272,7 @@ static uint64_t stage_weights(const bench_run *run, int stage)
 }
 
 /* Count the weights of all stages before `stage`, which is where its own begin. */
-static uint64_t weights_before(const bench_run *run, int stage)
+static uint64_t weights_before(const struct bench_run *run, int stage)
 {
     uint64_t count = 0;
     for (int i = 0; i < stage; i++) {
@@ -278,8 +281,8 @@ static uint64_t weights_before(const bench_run *run, int stage)
     return count;
 }
 
-static tryst_status receive_weights(bench_run *run, bench_result *result,
-                                    gathering *under_way)
+static tryst_status receive_weights(struct bench_run *run, struct bench_result *result,
+                                    struct gathering *under_way)
 {
     const tryst_program *program = run->options->program;
     const int stages = tryst_program_stages(program);
@@ -294,7 +297,7 @@ static tryst_status receive_weights(bench_run *run, bench_result *result,
     return status;
 }
 
-static tryst_status result_open(bench_run *run, bench_result *result)
+static tryst_status result_open(struct bench_run *run, struct bench_result *result)
 {
     const size_t ranks = (size_t)run->size;
     result->ranks_count = run->size;
@@ -312,8 +315,8 @@ static tryst_status result_open(bench_run *run, bench_result *result)
     return TRYST_OK;
 }
 
-static tryst_status receive_all(bench_run *run, bench_result *result,
-                                gathering *under_way)
+static tryst_status receive_all(struct bench_run *run, struct bench_result *result,
+                                struct gathering *under_way)
 {
     tryst_status status = result_open(run, result);
     if (status == TRYST_OK) {
@@ -326,10 +329,11 @@ static tryst_status receive_all(bench_run *run, bench_result *result,
 }
 
 /* Send this rank's results, and receive those of all ranks if this is rank 0. */
-static tryst_status gather(bench_run *run, const own *self, bench_result *result)
+static tryst_status gather(struct bench_run *run, const struct own *self,
+                           struct bench_result *result)
 {
     const size_t stages = (size_t)tryst_program_stages(run->options->program);
-    gathering under_way;
+    struct gathering under_way;
     tryst_status status =
         gathering_open(run, 2 * stages + 2 * (size_t)run->size + 3, &under_way);
     if (status != TRYST_OK) {
@@ -342,9 +346,9 @@ static tryst_status gather(bench_run *run, const own *self, bench_result *result
     return gathering_close(run, &under_way, status);
 }
 
-tryst_status bench_gather(bench_run *run, bench_result *result_p)
+tryst_status bench_gather(struct bench_run *run, struct bench_result *result_p)
 {
-    own self = {0};
+    struct own self = {0};
     tryst_status status = own_open(run, &self);
     if (status == TRYST_OK) {
         status = gather(run, &self, result_p);
@@ -357,7 +361,7 @@ tryst_status bench_gather(bench_run *run, bench_result *result_p)
     return status;
 }
 
-void bench_result_close(bench_result *result)
+void bench_result_close(struct bench_result *result)
 {
     for (int rank = 0; rank < result->ranks_count; rank++) {
         if (result->spans) {

@@ -81,7 +81,7 @@ TRYST_PRINTF(1, 2) static bool refuse(const char *format, ...)
 
 static bool read_optimizer(const char *value, void *to)
 {
-    bench_options *options = to;
+    struct bench_options *options = to;
     const bool is_sgd = strcmp(value, "sgd") == 0;
     options->optimizer.kind = is_sgd ? TRYST_OPTIMIZER_SGD : TRYST_OPTIMIZER_ADAM;
     return is_sgd || strcmp(value, "adam") == 0 ||
@@ -90,7 +90,7 @@ static bool read_optimizer(const char *value, void *to)
 
 static bool read_fault(const char *value, void *to)
 {
-    bench_options *options = to;
+    struct bench_options *options = to;
     static const struct {
         const char *name;
         tryst_engine_fault fault;
@@ -116,7 +116,7 @@ static bool read_fault(const char *value, void *to)
 
 static bool read_model(const char *value, void *to)
 {
-    bench_options *options = to;
+    struct bench_options *options = to;
     if (tryst_model_parse(value, &options->model) != TRYST_OK) {
         return refuse("--model %s: %s", value, tryst_last_error());
     }
@@ -125,8 +125,8 @@ static bool read_model(const char *value, void *to)
 
 static bool read_device(const char *value, void *to)
 {
-    bench_options *options = to;
-    bench_device *device = &options->device;
+    struct bench_options *options = to;
+    struct bench_device *device = &options->device;
     const bool cuda = strncmp(value, "cuda", 4) == 0 && (!value[4] || value[4] == ':');
     device->memory = cuda ? TRYST_MEMORY_CUDA : TRYST_MEMORY_HOST;
     device->reference = strcmp(value, "reference") == 0;
@@ -144,7 +144,7 @@ static bool read_device(const char *value, void *to)
 
 static bool read_precision(const char *value, void *to)
 {
-    bench_options *options = to;
+    struct bench_options *options = to;
     static const struct {
         const char *name;
         tryst_precision precision;
@@ -160,7 +160,7 @@ static bool read_precision(const char *value, void *to)
     return refuse("--precision %s: must be bf16, fp32 or tf32", value);
 }
 
-#define AT(member) .offset = offsetof(bench_options, member)
+#define AT(member) .offset = offsetof(struct bench_options, member)
 static const struct tool_option rows[] = {
     {NULL, 'n', TOOL_COUNT, AT(ranks), 1, 4096},
     {"model", 0, TOOL_OTHER, .read = read_model},
@@ -209,7 +209,7 @@ static bool is_file(const char *schedule)
            (bytes > 4 && strcmp(schedule + bytes - 4, ".csv") == 0);
 }
 
-static bool load_schedule(bench_options *options)
+static bool load_schedule(struct bench_options *options)
 {
     if (tryst_program_load_csv(options->schedule, &options->program) != TRYST_OK) {
         return refuse("--schedule: %s", tryst_last_error());
@@ -229,7 +229,7 @@ static bool load_schedule(bench_options *options)
     return true;
 }
 
-static bool make_program(bench_options *options)
+static bool make_program(struct bench_options *options)
 {
     if (!is_generator(options->schedule) && is_file(options->schedule)) {
         if (!load_schedule(options)) {
@@ -251,7 +251,7 @@ static bool make_program(bench_options *options)
     return true;
 }
 
-static bool check_model(bench_options *options)
+static bool check_model(struct bench_options *options)
 {
     const int stages = tryst_program_stages(options->program);
     if (tryst_model_resolve(&options->model, &options->model) != TRYST_OK) {
@@ -266,7 +266,7 @@ static bool check_model(bench_options *options)
     return true;
 }
 
-static bool check_data(bench_options *options)
+static bool check_data(struct bench_options *options)
 {
     tryst_data *data = NULL;
     if (options->model.kind == TRYST_MODEL_SLEEP) {
@@ -302,7 +302,7 @@ static bool check_output(const char *name, const char *path)
     return true;
 }
 
-static bool check_transport(const bench_options *options)
+static bool check_transport(const struct bench_options *options)
 {
     tryst_config *config = NULL;
     if (tryst_config_open(&config) != TRYST_OK) {
@@ -315,7 +315,7 @@ static bool check_transport(const bench_options *options)
     return fits || refuse("--transport: %s", tryst_last_error());
 }
 
-static bool check_topology(const bench_device *device)
+static bool check_topology(const struct bench_device *device)
 {
     tryst_topo *topo = NULL;
     if (!device->topology) {
@@ -332,9 +332,9 @@ static bool check_topology(const bench_device *device)
 }
 
 /* True if the options of device stages fit the device. */
-static bool check_device(const bench_options *options)
+static bool check_device(const struct bench_options *options)
 {
-    const bench_device *device = &options->device;
+    const struct bench_device *device = &options->device;
     const bool on_host = device->memory == TRYST_MEMORY_HOST && !device->reference;
     if (on_host && device->precision != TRYST_PRECISION_DEFAULT &&
         device->precision != TRYST_PRECISION_F32) {
@@ -352,7 +352,7 @@ static bool check_device(const bench_options *options)
     return check_topology(device);
 }
 
-static bool check_faults(const bench_options *options)
+static bool check_faults(const struct bench_options *options)
 {
     const bool swaps = options->fault == TRYST_ENGINE_FAULT_SWAP;
     if (swaps && (options->ranks < 2 || options->microbatches < 2 ||
@@ -364,7 +364,7 @@ static bool check_faults(const bench_options *options)
     return true;
 }
 
-static bool check_all(bench_options *options)
+static bool check_all(struct bench_options *options)
 {
     return make_program(options) && check_model(options) && check_data(options) &&
            check_transport(options) && check_device(options) && check_faults(options) &&
@@ -375,9 +375,9 @@ static bool check_all(bench_options *options)
 }
 
 enum tool_next bench_options_read(int argc, char **argv, int size,
-                                  bench_options *options_p)
+                                  struct bench_options *options_p)
 {
-    bench_options options = {
+    struct bench_options options = {
         .model = {.struct_size = sizeof options.model, .kind = TRYST_MODEL_GPT},
         .optimizer = {.struct_size = sizeof options.optimizer,
                       .kind = TRYST_OPTIMIZER_ADAM},
@@ -408,7 +408,7 @@ enum tool_next bench_options_read(int argc, char **argv, int size,
     return TOOL_GO;
 }
 
-void bench_options_close(bench_options *options)
+void bench_options_close(struct bench_options *options)
 {
     tryst_program_close(options->program);
     options->program = NULL;

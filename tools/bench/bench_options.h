@@ -10,7 +10,7 @@
 #include "tools/options.h"
 
 /** Device and number format of the stages. All zero: on the host, in fp32. */
-typedef struct bench_device {
+struct bench_device {
     tryst_memory_kind memory;
     bool ordinal_given;
     /** device of all ranks; without ordinal_given each rank's device is chosen by
@@ -21,13 +21,13 @@ typedef struct bench_device {
     tryst_precision precision;
     bool recompute;
     uint64_t memory_bytes_max; /**< 0: all free memory */
-} bench_device;
+};
 
-typedef struct bench_options {
+struct bench_options {
     int ranks;
     tryst_model model; /**< resolved */
     tryst_optimizer optimizer;
-    bench_device device;
+    struct bench_device device;
     const char *schedule; /**< a generator's name or a file */
     int microbatches;
     int steps;
@@ -41,12 +41,12 @@ typedef struct bench_options {
     tryst_engine_fault fault;
     uint64_t fault_step;    /**< counted from 1, as printed */
     tryst_program *program; /**< checked */
-} bench_options;
+};
 
 /** Read and check the command line. `size` is the number of ranks from a launcher, 0
  *  without one. Errors go to stderr, `--help` to stdout. */
 enum tool_next bench_options_read(int argc, char **argv, int size,
-                                  bench_options *options_p);
-void bench_options_close(bench_options *options);
+                                  struct bench_options *options_p);
+void bench_options_close(struct bench_options *options);
 
 #endif

@@ -14,7 +14,7 @@
 
 #include "bench_place.h"
 
-typedef struct place_work {
+struct place_work {
     int32_t devices_count;
     tryst_device_info *infos; /* [devices] */
     const char **bus_ids;     /* [devices] */
@@ -24,9 +24,10 @@ typedef struct place_work {
     int *locals; /* [size]: number of each rank on this host; -1: on another host */
     int32_t *of; /* [local ranks]: device */
     tryst_topo *topo;
-} place_work;
+};
 
-static bool work_open(place_work *work, const bench_run *run, int32_t devices_count)
+static bool work_open(struct place_work *work, const struct bench_run *run,
+                      int32_t devices_count)
 {
     const size_t devices = (size_t)devices_count;
     const size_t locals = (size_t)tryst_group_local_size(run->group);
@@ -40,7 +41,7 @@ static bool work_open(place_work *work, const bench_run *run, int32_t devices_co
     return work->infos && work->bus_ids && work->pairs && work->locals && work->of;
 }
 
-static void work_close(place_work *work)
+static void work_close(struct place_work *work)
 {
     tryst_topo_close(work->topo);
     free(work->infos);
@@ -52,7 +53,7 @@ static void work_close(place_work *work)
 
 /* ---- devices and topology ---------------------------------------------------------- */
 
-static tryst_status find_devices(place_work *work, bench_run *run)
+static tryst_status find_devices(struct place_work *work, struct bench_run *run)
 {
     const tryst_memory_kind memory = run->options->device.memory;
     for (int32_t i = 0; i < work->devices_count; i++) {
@@ -76,7 +77,7 @@ static tryst_status find_devices(place_work *work, bench_run *run)
 }
 
 /* Number the ranks of this host. False if the numbers differ from the launcher's. */
-static bool find_locals(place_work *work, const bench_run *run)
+static bool find_locals(struct place_work *work, const struct bench_run *run)
 {
     tryst_peer_info self = {.struct_size = sizeof self},
                     other = {.struct_size = sizeof other};
@@ -96,7 +97,7 @@ static bool find_locals(place_work *work, const bench_run *run)
 
 /* Pair the ranks of consecutive stages: they send in both directions, once for each
  * micro-batch. */
-static void find_pairs(place_work *work, const bench_run *run)
+static void find_pairs(struct place_work *work, const struct bench_run *run)
 {
     const tryst_program *program = run->options->program;
     work->paired = find_locals(work, run);
@@ -112,7 +113,7 @@ static void find_pairs(place_work *work, const bench_run *run)
 
 /* Load or detect the topology. A file named by --topology must load; if detection fails,
  * the driver's order of devices is used. */
-static tryst_status find_topology(place_work *work, bench_run *run)
+static tryst_status find_topology(struct place_work *work, struct bench_run *run)
 {
     const char *path = run->options->device.topology;
     const tryst_status status =
@@ -133,7 +134,7 @@ static tryst_status find_topology(place_work *work, bench_run *run)
 
 /* ---- the choice -------------------------------------------------------------------- */
 
-static tryst_status choose(place_work *work, bench_run *run)
+static tryst_status choose(struct place_work *work, struct bench_run *run)
 {
     char *text = NULL;
     const tryst_place_params params = {
@@ -156,9 +157,9 @@ static tryst_status choose(place_work *work, bench_run *run)
     return TRYST_OK;
 }
 
-static tryst_status place_among(bench_run *run, int32_t devices_count)
+static tryst_status place_among(struct bench_run *run, int32_t devices_count)
 {
-    place_work work = {0};
+    struct place_work work = {0};
     tryst_status status = TRYST_OK;
     if (!work_open(&work, run, devices_count)) {
         status = bench_fail(run, TRYST_E_NOMEM,
@@ -178,9 +179,9 @@ static tryst_status place_among(bench_run *run, int32_t devices_count)
     return status;
 }
 
-tryst_status bench_place_on_device(bench_run *run)
+tryst_status bench_place_on_device(struct bench_run *run)
 {
-    const bench_device *device = &run->options->device;
+    const struct bench_device *device = &run->options->device;
     char text[256] = "";
     int32_t count = 0;
     if (device->memory == TRYST_MEMORY_HOST) {

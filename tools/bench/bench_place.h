@@ -6,6 +6,6 @@
 #include "bench_rank.h"
 
 /** Choose this rank's device and store it in run->ordinal. */
-tryst_status bench_place_on_device(bench_run *run);
+tryst_status bench_place_on_device(struct bench_run *run);
 
 #endif

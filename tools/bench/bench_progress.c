@@ -10,7 +10,7 @@
 #define TERMINAL_PERIOD_NS 100000000ull /* ten times a second */
 #define LINES_ELSEWHERE    10
 
-FILE *bench_human(const bench_options *options)
+FILE *bench_human(const struct bench_options *options)
 {
     return options->json && strcmp(options->json, "-") == 0 ? stderr : stdout;
 }
@@ -31,9 +31,9 @@ static void model_print(FILE *out, const tryst_model *model)
     fprintf(out, ", windows of %d bytes", model->seq);
 }
 
-void bench_progress_begin(const bench_run *run)
+void bench_progress_begin(const struct bench_run *run)
 {
-    const bench_options *options = run->options;
+    const struct bench_options *options = run->options;
     FILE *out = bench_human(options);
     model_print(out, &options->model);
     fprintf(out, "; %s on %d rank%s, %d micro-batch%s of %d", options->schedule,
@@ -47,7 +47,7 @@ void bench_progress_begin(const bench_run *run)
     fflush(out);
 }
 
-static double tokens_per_step(const bench_options *options)
+static double tokens_per_step(const struct bench_options *options)
 {
     const tryst_model *model = &options->model;
     return model->kind == TRYST_MODEL_SLEEP
@@ -55,9 +55,9 @@ static double tokens_per_step(const bench_options *options)
                : (double)options->microbatches * model->microbatch_size * model->seq;
 }
 
-static void step_print(const bench_run *run, uint64_t done, uint64_t now_ns)
+static void step_print(const struct bench_run *run, uint64_t done, uint64_t now_ns)
 {
-    const bench_options *options = run->options;
+    const struct bench_options *options = run->options;
     FILE *out = bench_human(options);
     const double seconds = (double)(now_ns - run->begin_ns) / 1e9;
     const double tokens = tokens_per_step(options);
@@ -75,7 +75,7 @@ static void step_print(const bench_run *run, uint64_t done, uint64_t now_ns)
             seconds / (double)done * (double)((uint64_t)options->steps - done));
 }
 
-bool bench_progress_due(const bench_run *run, uint64_t step)
+bool bench_progress_due(const struct bench_run *run, uint64_t step)
 {
     const uint64_t done = step + 1;
     const uint64_t steps = (uint64_t)run->options->steps;
@@ -88,7 +88,7 @@ bool bench_progress_due(const bench_run *run, uint64_t step)
     return done * LINES_ELSEWHERE / steps != (done - 1) * LINES_ELSEWHERE / steps;
 }
 
-void bench_progress_step(bench_run *run, uint64_t step)
+void bench_progress_step(struct bench_run *run, uint64_t step)
 {
     FILE *out = bench_human(run->options);
     const bool terminal = isatty(fileno(out));
@@ -99,7 +99,7 @@ void bench_progress_step(bench_run *run, uint64_t step)
     fflush(out);
 }
 
-void bench_progress_end(const bench_run *run)
+void bench_progress_end(const struct bench_run *run)
 {
     FILE *out = bench_human(run->options);
     if (isatty(fileno(out)) && run->last_progress_ns > 0) {

@@ -5,13 +5,13 @@
 
 #include "bench_rank.h"
 
-void bench_progress_begin(const bench_run *run);
+void bench_progress_begin(const struct bench_run *run);
 /** True if a line about `step` is due. */
-bool bench_progress_due(const bench_run *run, uint64_t step);
+bool bench_progress_due(const struct bench_run *run, uint64_t step);
 /** Print a line about `step`, after its end and with its loss. */
-void bench_progress_step(bench_run *run, uint64_t step);
-void bench_progress_end(const bench_run *run);
+void bench_progress_step(struct bench_run *run, uint64_t step);
+void bench_progress_end(const struct bench_run *run);
 /** Return the stream for people: stdout, or stderr if JSON goes to stdout. */
-FILE *bench_human(const bench_options *options);
+FILE *bench_human(const struct bench_options *options);
 
 #endif

@@ -26,7 +26,7 @@
  * has to gather. */
 #define GATHER_TIMEOUT_NS (120ull * 1000 * 1000 * 1000)
 
-static const char *memory_hint(const bench_run *run, tryst_status status)
+static const char *memory_hint(const struct bench_run *run, tryst_status status)
 {
     return status == TRYST_E_NOMEM && run->options->device.memory_bytes_max > 0
                ? " (--device-memory is the limit)"
@@ -34,7 +34,7 @@ static const char *memory_hint(const bench_run *run, tryst_status status)
 }
 
 /* Print the engine's sentence here, and abort the scope with the cause alone. */
-static tryst_status engine_failed(bench_run *run, tryst_status status)
+static tryst_status engine_failed(struct bench_run *run, tryst_status status)
 {
     fprintf(stderr, "pp_bench: rank %d: %s%s\n", run->rank,
             tryst_engine_error(run->engine), memory_hint(run, status));
@@ -44,7 +44,8 @@ static tryst_status engine_failed(bench_run *run, tryst_status status)
     return status;
 }
 
-tryst_status bench_fail(bench_run *run, tryst_status status, const char *format, ...)
+tryst_status bench_fail(struct bench_run *run, tryst_status status, const char *format,
+                        ...)
 {
     char words[1024];
     va_list args;
@@ -63,8 +64,8 @@ tryst_status bench_fail(bench_run *run, tryst_status status, const char *format,
 
 /* Fail with the error of the scope if it has one: a dead rank aborts the scope on every
  * rank, and that error explains more than the transfer's. */
-tryst_status bench_transfer_fail(bench_run *run, tryst_status status, const tryst_op *op,
-                                 const char *what)
+tryst_status bench_transfer_fail(struct bench_run *run, tryst_status status,
+                                 const tryst_op *op, const char *what)
 {
     tryst_error details = {.struct_size = sizeof details,
                            .text = tryst_status_str(status)};
@@ -76,7 +77,7 @@ tryst_status bench_transfer_fail(bench_run *run, tryst_status status, const trys
 
 /* ---- open and close ---------------------------------------------------------------- */
 
-static tryst_status open_job(bench_run *run)
+static tryst_status open_job(struct bench_run *run)
 {
     const char *const settings[] = {"transport", run->options->transport, "trace",
                                     run->options->trace ? "1" : NULL, NULL};
@@ -97,9 +98,10 @@ static tryst_status open_job(bench_run *run)
                : bench_fail(run, status, "scope 0: %s", tryst_status_str(status));
 }
 
-tryst_stage_params bench_stage_params(const bench_options *options, int32_t ordinal)
+tryst_stage_params bench_stage_params(const struct bench_options *options,
+                                      int32_t ordinal)
 {
-    const bench_device *device = &options->device;
+    const struct bench_device *device = &options->device;
     return (tryst_stage_params){.struct_size = sizeof(tryst_stage_params),
                                 .versions_count = 1,
                                 .optimizer = &options->optimizer,
@@ -112,7 +114,7 @@ tryst_stage_params bench_stage_params(const bench_options *options, int32_t ordi
 }
 
 /* Take the memory of a stage off the limit, for the next stage and the engine. */
-static void note_memory(bench_run *run, tryst_layers layers,
+static void note_memory(struct bench_run *run, tryst_layers layers,
                         const tryst_stage_params *params)
 {
     tryst_stage_memory need = {.struct_size = sizeof need};
@@ -125,9 +127,9 @@ static void note_memory(bench_run *run, tryst_layers layers,
     }
 }
 
-static tryst_status open_stage(bench_run *run, int stage)
+static tryst_status open_stage(struct bench_run *run, int stage)
 {
-    const bench_options *options = run->options;
+    const struct bench_options *options = run->options;
     tryst_layers layers;
     tryst_stage_params params = bench_stage_params(options, run->ordinal);
     params.versions_count = options->fault == TRYST_ENGINE_FAULT_STALE ? 2 : 1;
@@ -145,7 +147,7 @@ static tryst_status open_stage(bench_run *run, int stage)
                                            tryst_last_error(), memory_hint(run, status));
 }
 
-static tryst_status open_stages(bench_run *run)
+static tryst_status open_stages(struct bench_run *run)
 {
     const int stages = tryst_program_stages(run->options->program);
     run->memory_bytes_left = run->options->device.memory_bytes_max;
@@ -163,9 +165,9 @@ static tryst_status open_stages(bench_run *run)
     return status;
 }
 
-static tryst_status open_data(bench_run *run)
+static tryst_status open_data(struct bench_run *run)
 {
-    const bench_options *options = run->options;
+    const struct bench_options *options = run->options;
     if (!options->data) {
         return TRYST_OK;
     }
@@ -178,12 +180,12 @@ static tryst_status open_data(bench_run *run)
 static tryst_status feed(void *arg, uint64_t scope, int32_t microbatch, void *input,
                          uint8_t *target)
 {
-    const bench_run *run = arg;
+    const struct bench_run *run = arg;
     return tryst_data_windows(run->data, scope - SCOPE_OF_STEP0, (uint64_t)microbatch,
                               run->options->model.microbatch_size, input, target);
 }
 
-static tryst_status open_engine(bench_run *run)
+static tryst_status open_engine(struct bench_run *run)
 {
     const tryst_engine_params params = {.struct_size = sizeof params,
                                         .ctx = run->ctx,
@@ -200,7 +202,7 @@ static tryst_status open_engine(bench_run *run)
                               : bench_fail(run, status, "%s", tryst_last_error());
 }
 
-static tryst_status allocate(bench_run *run)
+static tryst_status allocate(struct bench_run *run)
 {
     const size_t steps = (size_t)run->options->steps;
     run->losses = calloc(steps, sizeof *run->losses);
@@ -213,7 +215,7 @@ static tryst_status allocate(bench_run *run)
     return TRYST_OK;
 }
 
-static void run_close(bench_run *run)
+static void run_close(struct bench_run *run)
 {
     tryst_engine_close(run->engine);
     if (run->scope) {
@@ -240,7 +242,7 @@ static void run_close(bench_run *run)
 
 /* ---- training ---------------------------------------------------------------------- */
 
-static int last_rank(const bench_run *run)
+static int last_rank(const struct bench_run *run)
 {
     const tryst_program *program = run->options->program;
     return tryst_program_rank_of(program, tryst_program_stages(program) - 1);
@@ -248,7 +250,7 @@ static int last_rank(const bench_run *run)
 
 /* Record the losses that have arrived (rank 0) or left (last stage's rank) by now, in
  * order. */
-static tryst_status note_losses(bench_run *run, uint64_t steps_count, bool wait)
+static tryst_status note_losses(struct bench_run *run, uint64_t steps_count, bool wait)
 {
     while (run->losses_ended < steps_count) {
         tryst_op **op = &run->loss_ops[run->losses_ended];
@@ -273,7 +275,7 @@ static tryst_status note_losses(bench_run *run, uint64_t steps_count, bool wait)
 }
 
 /* Send the loss of a step from the last stage's rank to rank 0. */
-static tryst_status share_loss(bench_run *run, uint64_t step, double loss)
+static tryst_status share_loss(struct bench_run *run, uint64_t step, double loss)
 {
     const int maker = last_rank(run);
     if (run->rank == maker) {
@@ -286,7 +288,7 @@ static tryst_status share_loss(bench_run *run, uint64_t step, double loss)
                       &run->losses[step], sizeof run->losses[step], &run->loss_ops[step]);
 }
 
-static tryst_status train_step(bench_run *run, uint64_t step)
+static tryst_status train_step(struct bench_run *run, uint64_t step)
 {
     double loss = 0;
     const uint64_t begin_ns = tryst_now_ns(run->ctx);
@@ -306,7 +308,7 @@ static tryst_status train_step(bench_run *run, uint64_t step)
     return status;
 }
 
-static tryst_status train(bench_run *run)
+static tryst_status train(struct bench_run *run)
 {
     const uint64_t steps = (uint64_t)run->options->steps;
     run->begin_ns = tryst_now_ns(run->ctx);
@@ -329,9 +331,9 @@ static tryst_status train(bench_run *run)
 
 /* ---- the whole run ----------------------------------------------------------------- */
 
-static tryst_status run_open(bench_run *run)
+static tryst_status run_open(struct bench_run *run)
 {
-    static tryst_status (*const parts[])(bench_run *) = {
+    static tryst_status (*const parts[])(struct bench_run *) = {
         allocate, open_job, bench_place_on_device, open_stages, open_data, open_engine};
     tryst_status status = TRYST_OK;
     for (size_t i = 0; i < sizeof parts / sizeof *parts && status == TRYST_OK; i++) {
@@ -340,9 +342,9 @@ static tryst_status run_open(bench_run *run)
     return status;
 }
 
-static tryst_status finish(bench_run *run)
+static tryst_status finish(struct bench_run *run)
 {
-    bench_result result = {0};
+    struct bench_result result = {0};
     tryst_status status = bench_gather(run, &result);
     if (status == TRYST_OK && run->rank == 0) {
         tryst_status checked = TRYST_OK;
@@ -356,9 +358,9 @@ static tryst_status finish(bench_run *run)
     return status;
 }
 
-int bench_rank_run(const bench_options *options, const bench_place *place)
+int bench_rank_run(const struct bench_options *options, const struct bench_place *place)
 {
-    bench_run run = {.options = options, .place = *place, .rank = place->rank};
+    struct bench_run run = {.options = options, .place = *place, .rank = place->rank};
     tryst_status status = run_open(&run);
     if (status == TRYST_OK && run.rank == 0) {
         bench_progress_begin(&run);

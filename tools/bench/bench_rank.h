@@ -8,41 +8,41 @@
 #include "bench_options.h"
 
 /** Rank and size. Without allgather, they come from the environment. */
-typedef struct bench_place {
+struct bench_place {
     int rank;
     int size;
     tryst_allgather_fn allgather; /**< not NULL: ranks are threads of this process */
     void *allgather_arg;
-} bench_place;
+};
 
 /** Results that a rank sends to rank 0 at the end. Plain numbers, since they are sent as
  *  bytes. */
-typedef struct bench_facts {
+struct bench_facts {
     tryst_engine_stats stats;
     uint64_t spans_count;
     uint64_t trace_bytes;
     int32_t cores_count; /**< cores that this rank may use */
     int32_t local_size;  /**< ranks on its host */
-} bench_facts;
+};
 
 /** All results at rank 0 after the run. */
-typedef struct bench_result {
+struct bench_result {
     int ranks_count;
-    bench_facts *facts; /**< [ranks] */
-    tryst_span **spans; /**< [ranks] */
-    char **traces;      /**< [ranks]: one document each */
-    float *weights;     /**< all weights of the model, in layer order */
+    struct bench_facts *facts; /**< [ranks] */
+    tryst_span **spans;        /**< [ranks] */
+    char **traces;             /**< [ranks]: one document each */
+    float *weights;            /**< all weights of the model, in layer order */
     uint64_t weights_count;
     double *losses;  /**< [steps] */
     double *seconds; /**< [steps] */
     char digest[33]; /**< digest of the weights */
     bool checked;    /**< --check passed */
-} bench_result;
+};
 
 /** The run of one rank. */
-typedef struct bench_run {
-    const bench_options *options;
-    bench_place place;
+struct bench_run {
+    const struct bench_options *options;
+    struct bench_place place;
     int rank;
     int size;
     tryst_ctx *ctx;
@@ -61,23 +61,25 @@ typedef struct bench_run {
     double *seconds; /**< [steps] */
     uint64_t begin_ns;
     uint64_t last_progress_ns;
-} bench_run;
+};
 
 /** Run one rank and return its exit status. */
-int bench_rank_run(const bench_options *options, const bench_place *place);
+int bench_rank_run(const struct bench_options *options, const struct bench_place *place);
 
 /** Report on stderr which rank failed and why, abort the scopes so that other ranks'
  *  waits end, and return `status`. */
 TRYST_PRINTF(3, 4)
-tryst_status bench_fail(bench_run *run, tryst_status status, const char *format, ...);
+tryst_status bench_fail(struct bench_run *run, tryst_status status, const char *format,
+                        ...);
 
 /** Fail with a transfer's error. `op` is a transfer in the run's scope, or NULL if it
  *  could not be posted. */
-tryst_status bench_transfer_fail(bench_run *run, tryst_status status, const tryst_op *op,
-                                 const char *what);
+tryst_status bench_transfer_fail(struct bench_run *run, tryst_status status,
+                                 const tryst_op *op, const char *what);
 
 /** Return the parameters of a stage, except `versions_count`. `ordinal` is the rank's
  *  device. */
-tryst_stage_params bench_stage_params(const bench_options *options, int32_t ordinal);
+tryst_stage_params bench_stage_params(const struct bench_options *options,
+                                      int32_t ordinal);
 
 #endif

@@ -20,7 +20,7 @@
 #include "bench_progress.h"
 #include "bench_report.h"
 
-typedef struct figures {
+struct figures {
     double tokens_per_s;
     double *measured;  /* [ranks] bubble */
     double *predicted; /* [ranks] */
@@ -29,17 +29,17 @@ typedef struct figures {
     double measured_mean;
     double predicted_mean;
     int cores_count; /* cores that all ranks share; 0: several hosts */
-} figures;
+};
 
 /* ---- figures ----------------------------------------------------------------------- */
 
 /* True if actions need cores. A stage that sleeps needs none: its cost is wall time. */
-static bool needs_cores(const bench_run *run)
+static bool needs_cores(const struct bench_run *run)
 {
     return run->options->model.kind != TRYST_MODEL_SLEEP;
 }
 
-static double mean_cost(const bench_run *run, const tryst_engine_stats *stats,
+static double mean_cost(const struct bench_run *run, const tryst_engine_stats *stats,
                         tryst_action_kind kind)
 {
     const uint64_t total =
@@ -57,21 +57,22 @@ static double simulated_wait(const tryst_sim *sim, int rank, uint64_t steps)
     return (double)steps * (end_s - self->busy_s);
 }
 
-static double waiting_s(const bench_result *result, int rank)
+static double waiting_s(const struct bench_result *result, int rank)
 {
     return (double)result->facts[rank].stats.wait_ns / 1e9;
 }
 
 /* Return exposed communication: the part of the waiting that the schedule does not
  * explain. */
-static double exposed_s(const bench_result *result, const figures *self, int rank)
+static double exposed_s(const struct bench_result *result, const struct figures *self,
+                        int rank)
 {
     const double exposed = waiting_s(result, rank) - self->waiting_s[rank];
     return exposed > 0 ? exposed : 0;
 }
 
-static tryst_status predict(const bench_run *run, const bench_result *result,
-                            figures *self)
+static tryst_status predict(const struct bench_run *run,
+                            const struct bench_result *result, struct figures *self)
 {
     const tryst_program *program = run->options->program;
     const int stages = tryst_program_stages(program);
@@ -106,7 +107,8 @@ static tryst_status predict(const bench_run *run, const bench_result *result,
     return status;
 }
 
-static void measure(const bench_run *run, const bench_result *result, figures *self)
+static void measure(const struct bench_run *run, const struct bench_result *result,
+                    struct figures *self)
 {
     double seconds = 0;
     for (int rank = 0; rank < run->size; rank++) {
@@ -123,16 +125,17 @@ static void measure(const bench_run *run, const bench_result *result, figures *s
                              run->options->model.microbatch_size *
                              run->options->model.seq / seconds;
     }
-    const bench_facts *facts = &result->facts[0];
+    const struct bench_facts *facts = &result->facts[0];
     self->cores_count = facts->local_size == run->size ? facts->cores_count : 0;
 }
 
-static tryst_status figures_open(const bench_run *run, const bench_result *result,
-                                 figures *self)
+static tryst_status figures_open(const struct bench_run *run,
+                                 const struct bench_result *result, struct figures *self)
 {
-    *self = (figures){.measured = calloc((size_t)run->size, sizeof *self->measured),
-                      .predicted = calloc((size_t)run->size, sizeof *self->predicted),
-                      .waiting_s = calloc((size_t)run->size, sizeof *self->waiting_s)};
+    *self =
+        (struct figures){.measured = calloc((size_t)run->size, sizeof *self->measured),
+                         .predicted = calloc((size_t)run->size, sizeof *self->predicted),
+                         .waiting_s = calloc((size_t)run->size, sizeof *self->waiting_s)};
     if (!self->measured || !self->predicted || !self->waiting_s) {
         return TRYST_E_NOMEM;
     }
@@ -140,7 +143,7 @@ static tryst_status figures_open(const bench_run *run, const bench_result *resul
     return predict(run, result, self);
 }
 
-static void figures_close(figures *self)
+static void figures_close(struct figures *self)
 {
     free(self->measured);
     free(self->predicted);
@@ -162,8 +165,8 @@ static const char *bytes_text(uint64_t bytes, char words[16])
     return words;
 }
 
-static void table_row(FILE *out, const bench_result *result, const figures *self,
-                      int rank)
+static void table_row(FILE *out, const struct bench_result *result,
+                      const struct figures *self, int rank)
 {
     const tryst_engine_stats *stats = &result->facts[rank].stats;
     char peak[16];
@@ -178,8 +181,9 @@ static void table_row(FILE *out, const bench_result *result, const figures *self
             bytes_text(stats->bytes_received, received));
 }
 
-static void result_table_print(const bench_run *run, const bench_result *result,
-                               const figures *self)
+static void result_table_print(const struct bench_run *run,
+                               const struct bench_result *result,
+                               const struct figures *self)
 {
     FILE *out = bench_human(run->options);
     const int steps = run->options->steps;
@@ -216,7 +220,7 @@ static json_t *number(double value)
     return isfinite(value) ? json_real(value) : json_null();
 }
 
-static json_t *json_steps(const bench_run *run, const bench_result *result)
+static json_t *json_steps(const struct bench_run *run, const struct bench_result *result)
 {
     json_t *steps = json_array();
     for (int i = 0; i < run->options->steps; i++) {
@@ -227,7 +231,7 @@ static json_t *json_steps(const bench_run *run, const bench_result *result)
     return steps;
 }
 
-static json_t *json_ranks(const bench_result *result, const figures *self)
+static json_t *json_ranks(const struct bench_result *result, const struct figures *self)
 {
     json_t *ranks = json_array();
     for (int rank = 0; rank < result->ranks_count; rank++) {
@@ -248,7 +252,7 @@ static json_t *json_ranks(const bench_result *result, const figures *self)
     return ranks;
 }
 
-static json_t *json_peaks(const bench_result *result)
+static json_t *json_peaks(const struct bench_result *result)
 {
     json_t *peaks = json_array();
     for (int rank = 0; rank < result->ranks_count; rank++) {
@@ -259,10 +263,11 @@ static json_t *json_peaks(const bench_result *result)
     return peaks;
 }
 
-static json_t *json_document(const bench_run *run, const bench_result *result,
-                             const figures *self)
+static json_t *json_document(const struct bench_run *run,
+                             const struct bench_result *result,
+                             const struct figures *self)
 {
-    const bench_options *options = run->options;
+    const struct bench_options *options = run->options;
     char blas[128];
     json_t *document = json_pack(
         "{ss,ss,ss,ss,si,si,si,si,so,so,so,so,so,so,ss}", "version",
@@ -281,8 +286,8 @@ static json_t *json_document(const bench_run *run, const bench_result *result,
     return document;
 }
 
-static tryst_status write_json(bench_run *run, const bench_result *result,
-                               const figures *self)
+static tryst_status write_json(struct bench_run *run, const struct bench_result *result,
+                               const struct figures *self)
 {
     const char *path = run->options->json;
     const size_t flags = JSON_INDENT(2) | JSON_REAL_PRECISION(17);
@@ -303,7 +308,7 @@ static tryst_status write_json(bench_run *run, const bench_result *result,
 
 /* ---- timeline ---------------------------------------------------------------------- */
 
-static const tryst_span *find_send(const bench_result *result, int from, int to,
+static const tryst_span *find_send(const struct bench_result *result, int from, int to,
                                    const tryst_span *receive)
 {
     for (uint64_t i = 0; i < result->facts[from].spans_count; i++) {
@@ -321,7 +326,7 @@ static const tryst_span *find_send(const bench_result *result, int from, int to,
  * A receive is posted long before its bytes move, and a send's end is noticed only when
  * its rank polls. All ranks of one host have one clock; times of other hosts that do not
  * fit are left unchanged. */
-static void pair_transfers(const bench_result *result)
+static void pair_transfers(const struct bench_result *result)
 {
     for (int rank = 0; rank < result->ranks_count; rank++) {
         for (uint64_t i = 0; i < result->facts[rank].spans_count; i++) {
@@ -343,10 +348,11 @@ static void pair_transfers(const bench_result *result)
     }
 }
 
-static tryst_status write_timeline(bench_run *run, const bench_result *result,
-                                   const figures *self)
+static tryst_status write_timeline(struct bench_run *run,
+                                   const struct bench_result *result,
+                                   const struct figures *self)
 {
-    const bench_options *options = run->options;
+    const struct bench_options *options = run->options;
     tryst_timeline_rank *ranks = calloc((size_t)run->size, sizeof *ranks);
     char title[160];
     char subtitle[200];
@@ -387,7 +393,7 @@ static tryst_status write_timeline(bench_run *run, const bench_result *result,
 
 /* Write one document with the events of all ranks. Each rank's trace is a document
  * {"…":…,"traceEvents":[…]}. */
-static tryst_status write_trace(bench_run *run, const bench_result *result)
+static tryst_status write_trace(struct bench_run *run, const struct bench_result *result)
 {
     const char *path = run->options->trace;
     FILE *out = fopen(path, "we");
@@ -414,7 +420,7 @@ static tryst_status write_trace(bench_run *run, const bench_result *result)
     return TRYST_OK;
 }
 
-static tryst_status save_weights(bench_run *run, const bench_result *result)
+static tryst_status save_weights(struct bench_run *run, const struct bench_result *result)
 {
     const tryst_status status =
         tryst_weights_save(&run->options->model, result->weights, result->weights_count,
@@ -424,7 +430,7 @@ static tryst_status save_weights(bench_run *run, const bench_result *result)
                : bench_fail(run, status, "--save-weights: %s", tryst_last_error());
 }
 
-static void written_files_print(const bench_options *options)
+static void written_files_print(const struct bench_options *options)
 {
     const struct {
         const char *what;
@@ -442,10 +448,10 @@ static void written_files_print(const bench_options *options)
     }
 }
 
-tryst_status bench_report(bench_run *run, const bench_result *result)
+tryst_status bench_report(struct bench_run *run, const struct bench_result *result)
 {
-    const bench_options *options = run->options;
-    figures self;
+    const struct bench_options *options = run->options;
+    struct figures self;
     tryst_status status = figures_open(run, result, &self);
     if (status != TRYST_OK) {
         figures_close(&self);

@@ -6,6 +6,6 @@
 #include "bench_rank.h"
 
 /** Print the table and write the files. */
-tryst_status bench_report(bench_run *run, const bench_result *result);
+tryst_status bench_report(struct bench_run *run, const struct bench_result *result);
 
 #endif

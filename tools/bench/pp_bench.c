@@ -20,29 +20,29 @@
 
 /* ---- ranks as threads -------------------------------------------------------------- */
 
-typedef struct thread_ranks {
-    const bench_options *options;
+struct thread_ranks {
+    const struct bench_options *options;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     unsigned char *table; /* the current all-gather; NULL: none */
     int arrived_count;
     int left_count;
     uint64_t round;
-} thread_ranks;
+};
 
-typedef struct thread_rank {
-    thread_ranks *owner;
+struct thread_rank {
+    struct thread_ranks *owner;
     pthread_t thread;
     int rank;
     int exit_status;
-} thread_rank;
+};
 
 /* Gather between threads. The last thread to arrive opens the round, the last to leave
  * ends it. */
 static int thread_allgather(void *arg, const void *mine, void *all, size_t bytes)
 {
-    thread_rank *self = arg;
-    thread_ranks *ranks = self->owner;
+    struct thread_rank *self = arg;
+    struct thread_ranks *ranks = self->owner;
     const int size = ranks->options->ranks;
     pthread_mutex_lock(&ranks->lock);
     while (ranks->left_count > 0) { /* the round before is still being read */
@@ -79,21 +79,21 @@ static int thread_allgather(void *arg, const void *mine, void *all, size_t bytes
 
 static void *thread_main(void *arg)
 {
-    thread_rank *self = arg;
-    const bench_place place = {.rank = self->rank,
-                               .size = self->owner->options->ranks,
-                               .allgather = thread_allgather,
-                               .allgather_arg = self};
+    struct thread_rank *self = arg;
+    const struct bench_place place = {.rank = self->rank,
+                                      .size = self->owner->options->ranks,
+                                      .allgather = thread_allgather,
+                                      .allgather_arg = self};
     self->exit_status = bench_rank_run(self->owner->options, &place);
     return NULL;
 }
 
-static int run_threads(const bench_options *options)
+static int run_threads(const struct bench_options *options)
 {
-    thread_ranks ranks = {.options = options,
-                          .lock = PTHREAD_MUTEX_INITIALIZER,
-                          .changed = PTHREAD_COND_INITIALIZER};
-    thread_rank *all = calloc((size_t)options->ranks, sizeof *all);
+    struct thread_ranks ranks = {.options = options,
+                                 .lock = PTHREAD_MUTEX_INITIALIZER,
+                                 .changed = PTHREAD_COND_INITIALIZER};
+    struct thread_rank *all = calloc((size_t)options->ranks, sizeof *all);
     int exit_status = 0;
     if (!all) {
         fprintf(stderr, "pp_bench: cannot start %d ranks: out of memory\n",
@@ -101,7 +101,7 @@ static int run_threads(const bench_options *options)
         return 1;
     }
     for (int rank = 0; rank < options->ranks; rank++) {
-        all[rank] = (thread_rank){.owner = &ranks, .rank = rank};
+        all[rank] = (struct thread_rank){.owner = &ranks, .rank = rank};
         if (pthread_create(&all[rank].thread, NULL, thread_main, &all[rank]) != 0) {
             /* the started ranks wait for this one and cannot be ended in order */
             fprintf(stderr, "pp_bench: cannot start rank %d: no thread\n", rank);
@@ -120,12 +120,12 @@ static int run_threads(const bench_options *options)
 
 static int process_main(void *arg, int rank)
 {
-    const bench_options *options = arg;
-    const bench_place place = {.rank = rank, .size = options->ranks};
+    const struct bench_options *options = arg;
+    const struct bench_place place = {.rank = rank, .size = options->ranks};
     return bench_rank_run(options, &place);
 }
 
-static int run_processes(bench_options *options)
+static int run_processes(struct bench_options *options)
 {
     return launcher_run_local("pp_bench", options->ranks, process_main, options,
                               GRACE_NS) == 0
@@ -134,7 +134,7 @@ static int run_processes(bench_options *options)
 }
 
 /* Run as rank `rank`; -1: no launcher started this process, so start ranks. */
-static int run(bench_options *options, int rank)
+static int run(struct bench_options *options, int rank)
 {
     if (rank >= 0) {
         return process_main(options, rank);
@@ -156,7 +156,7 @@ static void use_best_kernels(char **argv)
 
 static int bench_main(int argc, char **argv)
 {
-    bench_options options;
+    struct bench_options options;
     int rank = -1;
     int size = 0;
     const int place = launcher_place("pp_bench", &rank, &size);

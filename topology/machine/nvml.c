@@ -14,7 +14,7 @@
 #define NVLINKS_MAX    18 /* NVML_NVLINK_MAX_LINKS */
 #define CAPABILITY_P2P 0  /* NVML_NVLINK_CAP_P2P_SUPPORTED */
 
-typedef struct nvml_device *nvml_device;
+struct nvml_device;
 
 struct nvml_pci_info {
     char old_address[16];
@@ -25,13 +25,14 @@ struct nvml_pci_info {
 static struct {
     int (*init)(void);
     int (*shutdown)(void);
-    int (*device_by_pci)(const char *address, nvml_device *device_p);
-    int (*device_name)(nvml_device device, char *name, unsigned bytes);
-    int (*link_state)(nvml_device device, unsigned link, unsigned *active_p);
-    int (*link_version)(nvml_device device, unsigned link, unsigned *version_p);
-    int (*link_capability)(nvml_device device, unsigned link, unsigned which,
+    int (*device_by_pci)(const char *address, struct nvml_device **device_p);
+    int (*device_name)(struct nvml_device *device, char *name, unsigned bytes);
+    int (*link_state)(struct nvml_device *device, unsigned link, unsigned *active_p);
+    int (*link_version)(struct nvml_device *device, unsigned link, unsigned *version_p);
+    int (*link_capability)(struct nvml_device *device, unsigned link, unsigned which,
                            unsigned *value_p);
-    int (*link_remote)(nvml_device device, unsigned link, struct nvml_pci_info *far_p);
+    int (*link_remote)(struct nvml_device *device, unsigned link,
+                       struct nvml_pci_info *far_p);
 } calls;
 
 static const struct library_symbol symbols[] = {
@@ -67,7 +68,8 @@ tryst_status nvml_link_add(struct machine *machine, uint32_t gpu, const char *fa
     return machine_nvlink_join(machine, &more) ? TRYST_OK : TRYST_E_NOMEM;
 }
 
-static tryst_status links_fill(struct machine *machine, uint32_t gpu, nvml_device device)
+static tryst_status links_fill(struct machine *machine, uint32_t gpu,
+                               struct nvml_device *device)
 {
     tryst_status status = TRYST_OK;
     for (unsigned link = 0; status == TRYST_OK && link < NVLINKS_MAX; link++) {
@@ -91,7 +93,7 @@ static tryst_status links_fill(struct machine *machine, uint32_t gpu, nvml_devic
 
 static tryst_status gpu_fill(struct machine *machine, uint32_t gpu)
 {
-    nvml_device device;
+    struct nvml_device *device;
     char name[96] = "";
     if (!machine->pci[gpu].address ||
         calls.device_by_pci(machine->pci[gpu].address, &device) != NVML_OK)

@@ -43,16 +43,16 @@ static const struct memory_ops row = {
     .ipc_close = cuda_ipc_close,
 };
 
-static const tryst_module module = {.abi_id = TRYST_MODULE_ABI_ID,
-                                    .name = "cuda",
-                                    .version = "headers " VERSION_OF(CUDA_VERSION),
-                                    .memory = &row};
+static const struct tryst_module module = {.abi_id = TRYST_MODULE_ABI_ID,
+                                           .name = "cuda",
+                                           .version = "headers " VERSION_OF(CUDA_VERSION),
+                                           .memory = &row};
 
-const tryst_module *tryst_module_v1(const tryst_host *host)
+const struct tryst_module *tryst_module_v1(const struct tryst_host *host)
     __attribute__((visibility("default")));
 
 /* Return the module. The driver stays closed until the first call for its devices. */
-const tryst_module *tryst_module_v1(const tryst_host *host)
+const struct tryst_module *tryst_module_v1(const struct tryst_host *host)
 {
     if (strcmp(host->abi_id, module.abi_id) == 0)
         cuda_driver_name(host->config(host, "cuda_driver"));

@@ -32,13 +32,13 @@ static inline uint32_t ep_table_slot_of(uint64_t id)
 }
 
 /** Start an empty table. `most` is a power of two less one, at most 65535. */
-static inline void ep_table_init(struct ep_table *table, const tryst_host *host,
+static inline void ep_table_init(struct ep_table *table, const struct tryst_host *host,
                                  uint32_t most)
 {
     *table = (struct ep_table){.most = most, .next = (uint32_t)host->random_u64() % most};
 }
 
-static inline void ep_table_end(struct ep_table *table, const tryst_host *host)
+static inline void ep_table_end(struct ep_table *table, const struct tryst_host *host)
 {
     host->free(table->slots);
     table->slots = NULL;
@@ -57,7 +57,8 @@ static inline void *ep_table_find(const struct ep_table *table, uint64_t id)
     return ep && table->slots[ep_table_slot_of(id)].id == id ? ep : NULL;
 }
 
-static inline tryst_status ep_table_grow(struct ep_table *table, const tryst_host *host)
+static inline tryst_status ep_table_grow(struct ep_table *table,
+                                         const struct tryst_host *host)
 {
     uint32_t count = table->count ? table->count : 64;
     while (count < table->most + 1 && count < 2 * (table->used + 1))
@@ -76,8 +77,9 @@ static inline tryst_status ep_table_grow(struct ep_table *table, const tryst_hos
 }
 
 /** Give `ep` an id. TRYST_OK, or TRYST_E_NOMEM, also when there are `most` endpoints. */
-static inline tryst_status ep_table_add(struct ep_table *table, const tryst_host *host,
-                                        void *ep, uint64_t *id_p)
+static inline tryst_status ep_table_add(struct ep_table *table,
+                                        const struct tryst_host *host, void *ep,
+                                        uint64_t *id_p)
 {
     if (ep_table_grow(table, host) != TRYST_OK)
         return TRYST_E_NOMEM;

@@ -15,7 +15,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-__thread const tryst_host *fabric_log_host;
+__thread const struct tryst_host *fabric_log_host;
 
 /* ---- rails ---- */
 

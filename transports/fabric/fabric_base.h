@@ -50,7 +50,7 @@ enum {
 
 struct fabric_rail {
     struct rail base;
-    const tryst_host *host;
+    const struct tryst_host *host;
     struct poller *poller;
     /** The fabric's descriptor; fn NULL: not registered with the poller. */
     struct poller_source source;
@@ -265,25 +265,25 @@ int fabric_bulk_report(struct fabric_rail *rail);
  * library that may log) is that context's; any other line belongs to another user. */
 
 /** The context that called into the library in this thread, or NULL. */
-extern __thread const tryst_host *fabric_log_host
+extern __thread const struct tryst_host *fabric_log_host
     __attribute__((tls_model("initial-exec")));
 
-static inline const tryst_host *fabric_log_begin(const tryst_host *host)
+static inline const struct tryst_host *fabric_log_begin(const struct tryst_host *host)
 {
-    const tryst_host *previous = fabric_log_host;
+    const struct tryst_host *previous = fabric_log_host;
     fabric_log_host = host;
     return previous;
 }
 
-static inline void fabric_log_end(const tryst_host **previous)
+static inline void fabric_log_end(const struct tryst_host **previous)
 {
     fabric_log_host = *previous;
 }
 
 /** Assign the library's lines to the context of `host`, from here to the end of the
  *  block. */
-#define FABRIC_LOG_SCOPE(host)                                                        \
-    __attribute__((cleanup(fabric_log_end), unused)) const tryst_host *log_previous = \
-        fabric_log_begin(host)
+#define FABRIC_LOG_SCOPE(host)                       \
+    __attribute__((cleanup(fabric_log_end), unused)) \
+    const struct tryst_host *log_previous = fabric_log_begin(host)
 
 #endif

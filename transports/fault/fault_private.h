@@ -26,8 +26,9 @@ enum fault_stream {
 struct fault_rail {
     struct rail base;
     struct rail_events inner_events;
-    tryst_host inner_host; /**< the context's, but registrations go through the wrapper */
-    const tryst_host *host;
+    struct tryst_host
+        inner_host; /**< the context's, but registrations go through the wrapper */
+    const struct tryst_host *host;
     struct rail *inner;
     struct fault_script script;
     struct random random[STREAMS];

@@ -22,7 +22,7 @@
 
 static tryst_status records_grow(struct ofi_ep *ep)
 {
-    const tryst_host *host = ep_rail(ep)->fabric.host;
+    const struct tryst_host *host = ep_rail(ep)->fabric.host;
     uint32_t capacity = ep->records_capacity ? 2 * ep->records_capacity : 32;
     struct ofi_record *records;
     if (capacity > OFI_RECORDS_LIMIT)

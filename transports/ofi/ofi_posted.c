@@ -19,7 +19,7 @@ static uint32_t *bucket_of(struct ofi_posted_table *table, uint64_t tag)
 }
 _Static_assert(OFI_BUCKETS == 1 << (64 - 57), "the shift takes as many bits");
 
-static tryst_status grow(const tryst_host *host, struct ofi_posted_table *table)
+static tryst_status grow(const struct tryst_host *host, struct ofi_posted_table *table)
 {
     uint32_t capacity = table->capacity ? 2 * table->capacity : 32;
     struct ofi_posted *entries;
@@ -36,7 +36,7 @@ static tryst_status grow(const tryst_host *host, struct ofi_posted_table *table)
     return TRYST_OK;
 }
 
-tryst_status ofi_posted_add(const tryst_host *host, struct ofi_posted_table *table,
+tryst_status ofi_posted_add(const struct tryst_host *host, struct ofi_posted_table *table,
                             uint64_t tag, uint64_t room)
 {
     uint32_t *bucket = bucket_of(table, tag);
@@ -72,7 +72,7 @@ bool ofi_posted_remove(struct ofi_posted_table *table, uint64_t tag, uint64_t *r
     return false;
 }
 
-void ofi_posted_free(const tryst_host *host, struct ofi_posted_table *table)
+void ofi_posted_free(const struct tryst_host *host, struct ofi_posted_table *table)
 {
     host->free(table->entries);
     memset(table, 0, sizeof *table);

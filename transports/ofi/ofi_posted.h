@@ -27,10 +27,10 @@ struct ofi_posted_table {
     struct ofi_posted *entries;
 };
 
-tryst_status ofi_posted_add(const tryst_host *host, struct ofi_posted_table *table,
+tryst_status ofi_posted_add(const struct tryst_host *host, struct ofi_posted_table *table,
                             uint64_t tag, uint64_t room);
 /** Take the entry out; false when there is none. */
 bool ofi_posted_remove(struct ofi_posted_table *table, uint64_t tag, uint64_t *room_p);
-void ofi_posted_free(const tryst_host *host, struct ofi_posted_table *table);
+void ofi_posted_free(const struct tryst_host *host, struct ofi_posted_table *table);
 
 #endif

@@ -509,13 +509,13 @@ static const struct transport_ops ofi_ops = {
 
 static char version[16];
 
-static tryst_module module = {
+static struct tryst_module module = {
     .abi_id = TRYST_MODULE_ABI_ID, .name = "ofi", .version = version, .ops = &ofi_ops};
 
-const tryst_module *tryst_module_v1(const tryst_host *host)
+const struct tryst_module *tryst_module_v1(const struct tryst_host *host)
     __attribute__((visibility("default")));
 
-const tryst_module *tryst_module_v1(const tryst_host *host)
+const struct tryst_module *tryst_module_v1(const struct tryst_host *host)
 {
     uint32_t found = fi_version();
     (void)snprintf(version, sizeof version, "%u.%u", FI_MAJOR(found), FI_MINOR(found));

@@ -27,7 +27,7 @@ enum { ENTRIES_PER_PASS = 32 };
 
 /* --- rails --- */
 
-static uint64_t ring_bytes_configured(const tryst_host *host)
+static uint64_t ring_bytes_configured(const struct tryst_host *host)
 {
     uint64_t bytes = host->config_number(host, "shm_ring_bytes");
     if (bytes < PAIR_RING_BYTES_MIN)

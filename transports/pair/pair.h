@@ -121,7 +121,7 @@ struct pair_ops {
 struct pair_rail {
     struct rail base;
     const struct pair_ops *ops;
-    const tryst_host *host;
+    const struct tryst_host *host;
     struct list eps;
     struct list reads;    /**< receives being read, most urgent first */
     uint64_t ring_bytes;  /**< per direction, as configured */

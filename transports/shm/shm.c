@@ -59,7 +59,7 @@ static enum pair_mech shm_choose(struct pair_ep *pair, struct bulk *bulk)
 static void shm_denied(struct pair_ep *pair, enum pair_mech mech)
 {
     struct shm_ep *ep = (struct shm_ep *)pair;
-    const tryst_host *host = pair_ep_rail(pair)->host;
+    const struct tryst_host *host = pair_ep_rail(pair)->host;
     char text[TRANSPORT_TEXT_MAX];
     static const struct {
         uint32_t bit;
@@ -160,7 +160,7 @@ const struct transport_ops transport_shm = {
 
 /* Get the mechanisms by the index of "auto|map|cma|ring": each value excludes the ones
  * before it. */
-static uint32_t mechs_allowed(const tryst_host *host)
+static uint32_t mechs_allowed(const struct tryst_host *host)
 {
     static const uint32_t allowed[] = {SHM_CAN_MAP | SHM_CAN_READ | SHM_CAN_DEVICE,
                                        SHM_CAN_MAP | SHM_CAN_READ | SHM_CAN_DEVICE,

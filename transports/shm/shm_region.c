@@ -123,7 +123,7 @@ static tryst_status device_handle_send(struct shm_ep *ep, struct shm_region *reg
 
 struct shm_region *shm_region_announce(struct shm_ep *ep, const struct bulk *bulk)
 {
-    const tryst_host *host = pair_ep_rail(&ep->pair)->host;
+    const struct tryst_host *host = pair_ep_rail(&ep->pair)->host;
     void *handle = NULL;
     if (!host || !bulk->mem || (bulk->mem->fd < 0 && !bulk->memory))
         return NULL;

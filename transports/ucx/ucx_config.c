@@ -197,7 +197,8 @@ static bool tls_names_shared_memory(const char *list)
  * senders share the receiver's one FIFO. A sender that dies between claiming a slot of it
  * (uct_mm_ep_get_remote_elem) and filling it stops the receiver from reading all others,
  * for good. */
-static ucs_status_t tls_apply(ucp_config_t *config, const tryst_host *host, bool allowed)
+static ucs_status_t tls_apply(ucp_config_t *config, const struct tryst_host *host,
+                              bool allowed)
 {
     char list[TLS_BYTES], without[TLS_BYTES + 4] = "^sm";
     tls_read(config, list);

@@ -295,13 +295,13 @@ static const struct transport_ops ucx_ops = {
     .mem_unregister = ucx_mem_unregister,
 };
 
-static tryst_module module = {
+static struct tryst_module module = {
     .abi_id = TRYST_MODULE_ABI_ID, .name = "ucx", .ops = &ucx_ops};
 
-const tryst_module *tryst_module_v1(const tryst_host *host)
+const struct tryst_module *tryst_module_v1(const struct tryst_host *host)
     __attribute__((visibility("default")));
 
-const tryst_module *tryst_module_v1(const tryst_host *host)
+const struct tryst_module *tryst_module_v1(const struct tryst_host *host)
 {
     module.version = ucp_get_version_string();
     if (strcmp(host->abi_id, module.abi_id) == 0)

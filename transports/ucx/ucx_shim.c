@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static tryst_module refused = {
+static struct tryst_module refused = {
     .abi_id = TRYST_MODULE_ABI_ID, .name = "ucx", .version = "?"};
 
 /* Configure libucm without hooks. ucm_global_config_t of UCX 1.13 to 1.18 begins with the
@@ -42,7 +42,7 @@ static void hooks_quiet(void)
         set_opts(&quiet);
 }
 
-static tryst_module_fn fabric_load(const tryst_host *host)
+static tryst_module_fn fabric_load(const struct tryst_host *host)
 {
     char path[PATH_MAX], line[PATH_MAX + 512];
     Dl_info info;
@@ -63,10 +63,10 @@ static tryst_module_fn fabric_load(const tryst_host *host)
     return entry;
 }
 
-const tryst_module *tryst_module_v1(const tryst_host *host)
+const struct tryst_module *tryst_module_v1(const struct tryst_host *host)
     __attribute__((visibility("default")));
 
-const tryst_module *tryst_module_v1(const tryst_host *host)
+const struct tryst_module *tryst_module_v1(const struct tryst_host *host)
 {
     tryst_module_fn entry;
     if (strcmp(host->abi_id, refused.abi_id) != 0)

@@ -24,9 +24,9 @@ static cudaDataType_t type_of(tryst_dtype dtype)
     return dtype == TRYST_DTYPE_BF16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
-static cublasLtEpilogue_t epilogue_of(const cuda_plan *plan)
+static cublasLtEpilogue_t epilogue_of(const struct cuda_plan *plan)
 {
-    const cuda_plan_key *key = &plan->key;
+    const struct cuda_plan_key *key = &plan->key;
     if (plan->fusion == CUDA_FUSED && key->epilogue == DEVICE_EPILOGUE_GELU) {
         return key->biased ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
     }
@@ -40,7 +40,7 @@ static cublasLtEpilogue_t epilogue_of(const cuda_plan *plan)
 /* ---- plans ------------------------------------------------------------------------- */
 
 /* Set one attribute of a plan's product, unless an earlier one failed. */
-static void product_set(cuda_plan *plan, cublasLtMatmulDescAttributes_t attribute,
+static void product_set(struct cuda_plan *plan, cublasLtMatmulDescAttributes_t attribute,
                         const void *value, size_t bytes, cublasStatus_t *status)
 {
     if (*status == CUBLAS_STATUS_SUCCESS) {
@@ -48,9 +48,10 @@ static void product_set(cuda_plan *plan, cublasLtMatmulDescAttributes_t attribut
     }
 }
 
-static cublasStatus_t product_set_pointers(cuda_plan *plan, const void *bias, void *aux)
+static cublasStatus_t product_set_pointers(struct cuda_plan *plan, const void *bias,
+                                           void *aux)
 {
-    const cuda_plan_key *key = &plan->key;
+    const struct cuda_plan_key *key = &plan->key;
     cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
     if (key->biased && plan->fusion != CUDA_UNFUSED) {
         product_set(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof(bias),
@@ -63,9 +64,10 @@ static cublasStatus_t product_set_pointers(cuda_plan *plan, const void *bias, vo
     return status;
 }
 
-static cublasStatus_t plan_describe(cuda_plan *plan, const device_session *session)
+static cublasStatus_t plan_describe(struct cuda_plan *plan,
+                                    const struct device_session *session)
 {
-    const cuda_plan_key *key = &plan->key;
+    const struct cuda_plan_key *key = &plan->key;
     const cublasComputeType_t compute = session->precision == TRYST_PRECISION_TF32
                                             ? CUBLAS_COMPUTE_32F_FAST_TF32
                                             : CUBLAS_COMPUTE_32F;
@@ -88,9 +90,10 @@ static cublasStatus_t plan_describe(cuda_plan *plan, const device_session *sessi
                                            : status;
 }
 
-static cublasStatus_t plan_layouts(cuda_plan *plan, const device_session *session)
+static cublasStatus_t plan_layouts(struct cuda_plan *plan,
+                                   const struct device_session *session)
 {
-    const cuda_plan_key *key = &plan->key;
+    const struct cuda_plan_key *key = &plan->key;
     const uint64_t m = (uint64_t)key->m, n = (uint64_t)key->n, k = (uint64_t)key->k;
     const cudaDataType_t type = type_of(session->dtype);
     const cudaDataType_t d_type = key->d_wide ? type_of(session->wide) : type;
@@ -108,7 +111,7 @@ static cublasStatus_t plan_layouts(cuda_plan *plan, const device_session *sessio
     return status;
 }
 
-static cublasStatus_t plan_choose(cuda_plan *plan, cublasLtHandle_t lt)
+static cublasStatus_t plan_choose(struct cuda_plan *plan, cublasLtHandle_t lt)
 {
     cublasLtMatmulPreferenceOpaque_t preference;
     cublasLtMatmulHeuristicResult_t result;
@@ -148,8 +151,8 @@ static cublasStatus_t plan_choose(cuda_plan *plan, cublasLtHandle_t lt)
     return status;
 }
 
-static cublasStatus_t plan_make(cuda_plan *plan, cuda_session *session,
-                                cuda_fusion fusion)
+static cublasStatus_t plan_make(struct cuda_plan *plan, struct cuda_session *session,
+                                enum cuda_fusion fusion)
 {
     plan->fusion = fusion;
     cublasStatus_t status = plan_describe(plan, &session->base);
@@ -161,8 +164,8 @@ static cublasStatus_t plan_make(cuda_plan *plan, cuda_session *session,
 
 /* Make the plan with as much fused as an algorithm supports, but no more than
  * `fusion`. */
-static cublasStatus_t plan_settle(cuda_plan *plan, cuda_session *session,
-                                  cuda_fusion fusion)
+static cublasStatus_t plan_settle(struct cuda_plan *plan, struct cuda_session *session,
+                                  enum cuda_fusion fusion)
 {
     cublasStatus_t status = plan_make(plan, session, fusion);
     while (status != CUBLAS_STATUS_SUCCESS && fusion < CUDA_UNFUSED) {
@@ -172,34 +175,34 @@ static cublasStatus_t plan_settle(cuda_plan *plan, cuda_session *session,
     return status;
 }
 
-static cuda_plan_key key_of(const device_product *p)
+static struct cuda_plan_key key_of(const struct device_product *p)
 {
-    return (cuda_plan_key){.m = p->m,
-                           .n = p->n,
-                           .k = p->k,
-                           .a_transposed = p->a_transposed,
-                           .b_transposed = p->b_transposed,
-                           .d_wide = p->d_wide,
-                           .biased = p->bias != NULL,
-                           .added = p->add != NULL,
-                           .epilogue = (uint8_t)p->epilogue};
+    return (struct cuda_plan_key){.m = p->m,
+                                  .n = p->n,
+                                  .k = p->k,
+                                  .a_transposed = p->a_transposed,
+                                  .b_transposed = p->b_transposed,
+                                  .d_wide = p->d_wide,
+                                  .biased = p->bias != NULL,
+                                  .added = p->add != NULL,
+                                  .epilogue = (uint8_t)p->epilogue};
 }
 
 /* Return the plan of this shape, made now if it is new. A new shape replaces the oldest
  * plan if all are in use. */
-static cuda_plan *plan_get(cuda_session *session, const device_product *p,
-                           cublasStatus_t *status)
+static struct cuda_plan *plan_get(struct cuda_session *session,
+                                  const struct device_product *p, cublasStatus_t *status)
 {
-    const cuda_plan_key key = key_of(p);
+    const struct cuda_plan_key key = key_of(p);
     *status = CUBLAS_STATUS_SUCCESS;
     for (int32_t i = 0; i < CUDA_PLANS_MAX; i++) {
-        cuda_plan *plan = &session->plans[i];
+        struct cuda_plan *plan = &session->plans[i];
         if (plan->used && memcmp(&plan->key, &key, sizeof(key)) == 0) {
             return plan;
         }
     }
-    cuda_plan *plan = &session->plans[session->plans_next++ % CUDA_PLANS_MAX];
-    *plan = (cuda_plan){.key = key};
+    struct cuda_plan *plan = &session->plans[session->plans_next++ % CUDA_PLANS_MAX];
+    *plan = (struct cuda_plan){.key = key};
     *status = plan_settle(plan, session, CUDA_FUSED);
     return plan;
 }
@@ -207,14 +210,14 @@ static cuda_plan *plan_get(cuda_session *session, const device_product *p,
 /* ---- running ----------------------------------------------------------------------- */
 
 /* Return the product's target: aux if a kernel computes the GELU from it. */
-static void *product_target(const cuda_plan *plan, const device_product *p)
+static void *product_target(const struct cuda_plan *plan, const struct device_product *p)
 {
     return plan->fusion != CUDA_FUSED && p->epilogue == DEVICE_EPILOGUE_GELU ? p->aux
                                                                              : p->d;
 }
 
-static cublasStatus_t product_run(const device_lane *lane, cuda_plan *plan,
-                                  const device_product *p)
+static cublasStatus_t product_run(const struct device_lane *lane, struct cuda_plan *plan,
+                                  const struct device_product *p)
 {
     const float one = 1, beta = p->add ? 1 : 0;
     void *d = product_target(plan, p);
@@ -222,15 +225,16 @@ static cublasStatus_t product_run(const device_lane *lane, cuda_plan *plan,
     if (status != CUBLAS_STATUS_SUCCESS) {
         return status;
     }
-    return cublasLtMatmul(((cuda_session *)lane->session)->lt, &plan->product, &one, p->b,
-                          &plan->b, p->a, &plan->a, &beta, p->add ? p->add : d, &plan->d,
-                          d, &plan->d, &plan->algorithm, lane->workspace,
-                          DEVICE_WORKSPACE_BYTES, (cudaStream_t)lane->stream);
+    return cublasLtMatmul(((struct cuda_session *)lane->session)->lt, &plan->product,
+                          &one, p->b, &plan->b, p->a, &plan->a, &beta,
+                          p->add ? p->add : d, &plan->d, d, &plan->d, &plan->algorithm,
+                          lane->workspace, DEVICE_WORKSPACE_BYTES,
+                          (cudaStream_t)lane->stream);
 }
 
 /* Run the kernels for those parts that the product left out. */
-static void product_finish(const device_lane *lane, const cuda_plan *plan,
-                           const device_product *p)
+static void product_finish(const struct device_lane *lane, const struct cuda_plan *plan,
+                           const struct device_product *p)
 {
     const uint64_t count = (uint64_t)p->m * (uint64_t)p->n;
     if (plan->fusion == CUDA_UNFUSED && p->bias) {
@@ -252,16 +256,16 @@ static bool is_refusal(cublasStatus_t status)
     return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_ARCH_MISMATCH;
 }
 
-void cuda_product(const device_lane *lane, const device_product *p)
+void cuda_product(const struct device_lane *lane, const struct device_product *p)
 {
-    cuda_session *session = (cuda_session *)lane->session;
+    struct cuda_session *session = (struct cuda_session *)lane->session;
     cublasStatus_t status;
-    cuda_plan *plan = plan_get(session, p, &status);
+    struct cuda_plan *plan = plan_get(session, p, &status);
     if (status == CUBLAS_STATUS_SUCCESS) {
         status = product_run(lane, plan, p);
     }
     while (plan->used && is_refusal(status) && plan->fusion < CUDA_UNFUSED) {
-        status = plan_settle(plan, session, (cuda_fusion)(plan->fusion + 1));
+        status = plan_settle(plan, session, (enum cuda_fusion)(plan->fusion + 1));
         if (status == CUBLAS_STATUS_SUCCESS) {
             status = product_run(lane, plan, p);
         }

@@ -5,6 +5,6 @@
 
 #include "pipeline/device/device_kernels.h"
 
-void cuda_product(const device_lane *lane, const device_product *product);
+void cuda_product(const struct device_lane *lane, const struct device_product *product);
 
 #endif

@@ -19,20 +19,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const device_kernels device_kernels_cuda;
+static const struct device_kernels device_kernels_cuda;
 
-static cuda_session *session_of(device_session *base)
+static struct cuda_session *session_of(struct device_session *base)
 {
-    return (cuda_session *)base;
+    return (struct cuda_session *)base;
 }
 
-static cudaStream_t stream_of(const device_lane *lane)
+static cudaStream_t stream_of(const struct device_lane *lane)
 {
     return (cudaStream_t)lane->stream;
 }
 
 /* Record the first failure, with its sentence. True if `error` is none. */
-static bool session_check(device_session *session, cudaError_t error, const char *what)
+static bool session_check(struct device_session *session, cudaError_t error,
+                          const char *what)
 {
     if (error == cudaSuccess) {
         return true;
@@ -46,15 +47,15 @@ static bool session_check(device_session *session, cudaError_t error, const char
     return false;
 }
 
-void cuda_launched(const device_lane *lane, const char *what)
+void cuda_launched(const struct device_lane *lane, const char *what)
 {
     session_check(lane->session, cudaGetLastError(), what);
 }
 
-void cuda_product_failed(const device_lane *lane, const device_product *p,
+void cuda_product_failed(const struct device_lane *lane, const struct device_product *p,
                          cublasStatus_t status)
 {
-    device_session *session = lane->session;
+    struct device_session *session = lane->session;
     if (session->status == TRYST_OK) {
         session->status = TRYST_E_SYSTEM;
         snprintf(
@@ -68,9 +69,9 @@ void cuda_product_failed(const device_lane *lane, const device_product *p,
 
 /* ---- the thread's context ---------------------------------------------------------- */
 
-static void session_enter(device_session *base)
+static void session_enter(struct device_session *base)
 {
-    cuda_session *session = session_of(base);
+    struct cuda_session *session = session_of(base);
     session->entered = session->calls.push(session->context) == 0;
     if (!session->entered) {
         session_check(base, cudaErrorDeviceUninitialized, "cannot enter its context");
@@ -79,10 +80,10 @@ static void session_enter(device_session *base)
 
 /* Pop the session's context. If it could not be entered, the top one is the caller's and
  * stays. */
-static void session_leave(device_session *base)
+static void session_leave(struct device_session *base)
 {
     void *context;
-    cuda_session *session = session_of(base);
+    struct cuda_session *session = session_of(base);
     if (session->entered) {
         (void)session->calls.pop(&context);
     }
@@ -118,12 +119,12 @@ static bool context_calls_find(struct cuda_context_calls *calls)
 
 /* ---- open and close ---------------------------------------------------------------- */
 
-typedef struct open_error {
+struct open_error {
     char *text;
     size_t capacity;
-} open_error;
+};
 
-static tryst_status open_fail(open_error to, tryst_status status, int32_t device,
+static tryst_status open_fail(struct open_error to, tryst_status status, int32_t device,
                               const char *why)
 {
     if (to.text && to.capacity > 0) {
@@ -133,7 +134,8 @@ static tryst_status open_fail(open_error to, tryst_status status, int32_t device
 }
 
 /* Check that there is a driver, the device, and support for the precision. */
-static tryst_status device_check(int32_t device, tryst_precision precision, open_error to)
+static tryst_status device_check(int32_t device, tryst_precision precision,
+                                 struct open_error to)
 {
     int count = 0, major = 0;
     const cudaError_t error = cudaGetDeviceCount(&count);
@@ -162,10 +164,10 @@ static tryst_status device_check(int32_t device, tryst_precision precision, open
     return TRYST_OK;
 }
 
-static bool lanes_open(cuda_session *session)
+static bool lanes_open(struct cuda_session *session)
 {
     int least = 0, greatest = 0;
-    device_session *base = &session->base;
+    struct device_session *base = &session->base;
     if (!session_check(base, cudaDeviceGetStreamPriorityRange(&least, &greatest),
                        "stream priorities")) {
         return false;
@@ -179,14 +181,15 @@ static bool lanes_open(cuda_session *session)
             return false;
         }
         session->opened[i] = true;
-        base->lanes[i] = (device_lane){.session = base, .stream = stream, .index = i};
+        base->lanes[i] =
+            (struct device_lane){.session = base, .stream = stream, .index = i};
     }
     return true;
 }
 
-static void cuda_close(device_session *base)
+static void cuda_close(struct device_session *base)
 {
-    cuda_session *session = session_of(base);
+    struct cuda_session *session = session_of(base);
     session_enter(base);
     for (int32_t i = 0; i < DEVICE_LANES; i++) {
         if (session->opened[i]) {
@@ -203,9 +206,9 @@ static void cuda_close(device_session *base)
 
 /* Open streams and cuBLASLt, with the context entered. The empty launch at the end shows
  * whether this binary has code for the device. */
-static tryst_status session_fill(cuda_session *session)
+static tryst_status session_fill(struct cuda_session *session)
 {
-    device_session *base = &session->base;
+    struct device_session *base = &session->base;
     if (lanes_open(session)) {
         if (cublasLtCreate(&session->lt) != CUBLAS_STATUS_SUCCESS) {
             session->lt = NULL;
@@ -218,23 +221,23 @@ static tryst_status session_fill(cuda_session *session)
 }
 
 static tryst_status cuda_open(int32_t device, tryst_precision precision,
-                              device_session **session_p, char *error,
+                              struct device_session **session_p, char *error,
                               size_t error_capacity)
 {
-    const open_error to = {.text = error, .capacity = error_capacity};
+    const struct open_error to = {.text = error, .capacity = error_capacity};
     tryst_status status = device_check(device, precision, to);
     if (status != TRYST_OK) {
         return status;
     }
-    cuda_session *session = calloc(1, sizeof(*session));
+    struct cuda_session *session = calloc(1, sizeof(*session));
     if (!session) {
         return open_fail(to, TRYST_E_NOMEM, device, "out of memory on the host");
     }
-    session->base = (device_session){.kernels = &device_kernels_cuda,
-                                     .precision = precision,
-                                     .dtype = device_precision_dtype(precision),
-                                     .wide = device_precision_wide(precision),
-                                     .device = device};
+    session->base = (struct device_session){.kernels = &device_kernels_cuda,
+                                            .precision = precision,
+                                            .dtype = device_precision_dtype(precision),
+                                            .wide = device_precision_wide(precision),
+                                            .device = device};
     if (!context_calls_find(&session->calls) ||
         session->calls.retain(&session->context, device) != 0) {
         free(session);
@@ -255,12 +258,12 @@ static tryst_status cuda_open(int32_t device, tryst_precision precision,
 
 /* ---- memory and order -------------------------------------------------------------- */
 
-static tryst_status cuda_status(device_session *session)
+static tryst_status cuda_status(struct device_session *session)
 {
     return session->status;
 }
 
-static tryst_status cuda_idle(const device_lane *lane)
+static tryst_status cuda_idle(const struct device_lane *lane)
 {
     const cudaError_t error = cudaStreamQuery(stream_of(lane));
     if (error == cudaErrorNotReady) {
@@ -271,7 +274,8 @@ static tryst_status cuda_idle(const device_lane *lane)
     return TRYST_OK;
 }
 
-static void cuda_memory_left(device_session *session, uint64_t *free_p, uint64_t *total_p)
+static void cuda_memory_left(struct device_session *session, uint64_t *free_p,
+                             uint64_t *total_p)
 {
     size_t left = 0, total = 0;
     (void)session;
@@ -283,10 +287,11 @@ static void cuda_memory_left(device_session *session, uint64_t *free_p, uint64_t
     *total_p = total;
 }
 
-static tryst_status cuda_alloc(device_session *session, uint64_t bytes, void **data_p)
+static tryst_status cuda_alloc(struct device_session *session, uint64_t bytes,
+                               void **data_p)
 {
     void *data = NULL;
-    const device_lane *lane = &session->lanes[DEVICE_COMPUTE];
+    const struct device_lane *lane = &session->lanes[DEVICE_COMPUTE];
     if (cudaMalloc(&data, bytes) != cudaSuccess) {
         (void)cudaGetLastError(); /* the status reports it */
         return TRYST_E_NOMEM;
@@ -296,13 +301,13 @@ static tryst_status cuda_alloc(device_session *session, uint64_t bytes, void **d
     return TRYST_OK;
 }
 
-static void cuda_free(device_session *session, void *data)
+static void cuda_free(struct device_session *session, void *data)
 {
     (void)session;
     (void)cudaFree(data);
 }
 
-static tryst_status cuda_pinned_alloc(device_session *session, uint64_t bytes,
+static tryst_status cuda_pinned_alloc(struct device_session *session, uint64_t bytes,
                                       void **data_p)
 {
     (void)session;
@@ -313,20 +318,21 @@ static tryst_status cuda_pinned_alloc(device_session *session, uint64_t bytes,
     return TRYST_OK;
 }
 
-static void cuda_pinned_free(device_session *session, void *data)
+static void cuda_pinned_free(struct device_session *session, void *data)
 {
     (void)session;
     (void)cudaFreeHost(data);
 }
 
-static void cuda_copy(device_session *session, void *to, const void *from, uint64_t bytes)
+static void cuda_copy(struct device_session *session, void *to, const void *from,
+                      uint64_t bytes)
 {
     cudaStream_t stream = stream_of(&session->lanes[DEVICE_COMPUTE]);
     session_check(session, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream),
                   "a copy");
 }
 
-static tryst_status cuda_event_open(device_session *session, void **event_p)
+static tryst_status cuda_event_open(struct device_session *session, void **event_p)
 {
     cudaEvent_t event = NULL;
     if (!session_check(session, cudaEventCreateWithFlags(&event, cudaEventDisableTiming),
@@ -337,7 +343,7 @@ static tryst_status cuda_event_open(device_session *session, void **event_p)
     return TRYST_OK;
 }
 
-static void cuda_event_close(device_session *session, void *event)
+static void cuda_event_close(struct device_session *session, void *event)
 {
     (void)session;
     if (event) {
@@ -345,13 +351,13 @@ static void cuda_event_close(device_session *session, void *event)
     }
 }
 
-static void cuda_event_record(const device_lane *lane, void *event)
+static void cuda_event_record(const struct device_lane *lane, void *event)
 {
     session_check(lane->session, cudaEventRecord((cudaEvent_t)event, stream_of(lane)),
                   "recording an event");
 }
 
-static void cuda_event_wait(const device_lane *lane, void *event)
+static void cuda_event_wait(const struct device_lane *lane, void *event)
 {
     session_check(lane->session,
                   cudaStreamWaitEvent(stream_of(lane), (cudaEvent_t)event, 0),
@@ -360,8 +366,8 @@ static void cuda_event_wait(const device_lane *lane, void *event)
 
 /* ---- the row and the module -------------------------------------------------------- */
 
-static const device_kernels device_kernels_cuda = {
-    .struct_size = sizeof(device_kernels),
+static const struct device_kernels device_kernels_cuda = {
+    .struct_size = sizeof(struct device_kernels),
     .name = "cuda",
     .memory = TRYST_MEMORY_CUDA,
     .head_width_max = CUDA_HEAD_WIDTH_MAX,
@@ -400,13 +406,14 @@ static const device_kernels device_kernels_cuda = {
     .round = cuda_round,
 };
 
-__attribute__((visibility("default"))) const tryst_stage_module *tryst_stage_module_v1(
-    const tryst_stage_host *host);
+__attribute__((visibility("default"))) const struct tryst_stage_module *
+tryst_stage_module_v1(const struct tryst_stage_host *host);
 
-const tryst_stage_module *tryst_stage_module_v1(const tryst_stage_host *host)
+const struct tryst_stage_module *tryst_stage_module_v1(
+    const struct tryst_stage_host *host)
 {
-    static const tryst_stage_module module = {.abi_id = TRYST_STAGE_ABI_ID,
-                                              .kernels = &device_kernels_cuda};
+    static const struct tryst_stage_module module = {.abi_id = TRYST_STAGE_ABI_ID,
+                                                     .kernels = &device_kernels_cuda};
     (void)host;
     return &module;
 }

@@ -12,28 +12,28 @@
 enum { CUDA_PLANS_MAX = 64 };
 
 /** The properties that decide which of cuBLASLt's algorithms runs. */
-typedef struct cuda_plan_key {
+struct cuda_plan_key {
     int32_t m, n, k;
     uint8_t a_transposed, b_transposed, d_wide, biased, added, epilogue;
     uint8_t reserved[2];
-} cuda_plan_key;
+};
 
 /** How much of the work after a product cuBLASLt does itself, from most to least; kernels
  *  do the rest. */
-typedef enum cuda_fusion { CUDA_FUSED, CUDA_FUSED_BIAS, CUDA_UNFUSED } cuda_fusion;
+enum cuda_fusion { CUDA_FUSED, CUDA_FUSED_BIAS, CUDA_UNFUSED };
 
 /** A product of one shape, set up. */
-typedef struct cuda_plan {
-    cuda_plan_key key;
+struct cuda_plan {
+    struct cuda_plan_key key;
     bool used;
-    cuda_fusion fusion;
+    enum cuda_fusion fusion;
     cublasLtMatmulDescOpaque_t product;
     cublasLtMatrixLayoutOpaque_t a, b, d;
     cublasLtMatmulAlgo_t algorithm;
-} cuda_plan;
+};
 
-typedef struct cuda_session {
-    device_session base;
+struct cuda_session {
+    struct device_session base;
     cublasLtHandle_t lt;
     void *context; /**< the device's primary context, retained */
     /** The driver's calls, found by the runtime's own look-up. */
@@ -45,12 +45,12 @@ typedef struct cuda_session {
     } calls;
     bool entered; /**< its context is the thread's */
     bool opened[DEVICE_LANES];
-    cuda_plan plans[CUDA_PLANS_MAX];
+    struct cuda_plan plans[CUDA_PLANS_MAX];
     uint32_t plans_next;
-} cuda_session;
+};
 
 /** Record a failure of cuBLASLt. */
-void cuda_product_failed(const device_lane *lane, const device_product *product,
-                         cublasStatus_t status);
+void cuda_product_failed(const struct device_lane *lane,
+                         const struct device_product *product, cublasStatus_t status);
 
 #endif

@@ -15,8 +15,8 @@
 #include <math.h>
 
 /* One head of one window. */
-typedef struct head {
-    const device_attention *a;
+struct head {
+    const struct device_attention *a;
     tryst_dtype dtype, wide;
     size_t width, hidden, seq;
     /* offset of the head's q of row 0 in qkv; k is `hidden` further, v 2·hidden */
@@ -24,32 +24,32 @@ typedef struct head {
     size_t out;  /* offset of the head's columns of row 0 in attended */
     size_t sums; /* offset of the head's row 0 in lse and delta */
     double scale;
-} head;
+};
 
-static head head_at(const device_lane *lane, const device_attention *a, size_t window,
-                    size_t index)
+static struct head head_at(const struct device_lane *lane,
+                           const struct device_attention *a, size_t window, size_t index)
 {
     const size_t width = (size_t)a->width, hidden = width * (size_t)a->heads;
     const size_t seq = (size_t)a->seq;
-    return (head){.a = a,
-                  .dtype = lane->session->dtype,
-                  .wide = lane->session->wide,
-                  .width = width,
-                  .hidden = hidden,
-                  .seq = seq,
-                  .q = window * seq * 3 * hidden + index * width,
-                  .out = window * seq * hidden + index * width,
-                  .sums = (window * (size_t)a->heads + index) * seq,
-                  .scale = 1 / sqrt((double)a->width)};
+    return (struct head){.a = a,
+                         .dtype = lane->session->dtype,
+                         .wide = lane->session->wide,
+                         .width = width,
+                         .hidden = hidden,
+                         .seq = seq,
+                         .q = window * seq * 3 * hidden + index * width,
+                         .out = window * seq * hidden + index * width,
+                         .sums = (window * (size_t)a->heads + index) * seq,
+                         .scale = 1 / sqrt((double)a->width)};
 }
 
 /* Return the offset in qkv of row `i` of q (part 0), k (1) or v (2). */
-static size_t head_row(const head *h, size_t i, size_t part)
+static size_t head_row(const struct head *h, size_t i, size_t part)
 {
     return h->q + (i * 3 + part) * h->hidden;
 }
 
-static double head_score(const head *h, size_t i, size_t j)
+static double head_score(const struct head *h, size_t i, size_t j)
 {
     const size_t q = head_row(h, i, 0), k = head_row(h, j, 1);
     double sum = 0;
@@ -60,12 +60,12 @@ static double head_score(const head *h, size_t i, size_t j)
     return h->scale * sum;
 }
 
-static double head_probability(const head *h, size_t i, size_t j)
+static double head_probability(const struct head *h, size_t i, size_t j)
 {
     return exp(head_score(h, i, j) - number_get(h->a->lse, h->wide, h->sums + i));
 }
 
-static double head_lse(const head *h, size_t i)
+static double head_lse(const struct head *h, size_t i)
 {
     double max = -INFINITY, sum = 0;
     for (size_t j = 0; j <= i; j++) {
@@ -94,7 +94,7 @@ static void row_put(const double *sum, void *data, tryst_dtype dtype, size_t at,
     }
 }
 
-static void head_forward(const head *h)
+static void head_forward(const struct head *h)
 {
     for (size_t i = 0; i < h->seq; i++) {
         double sum[REFERENCE_HEAD_WIDTH_MAX] = {0};
@@ -108,7 +108,7 @@ static void head_forward(const head *h)
 }
 
 /* Return do_i · v_j, or do_i · o_i. */
-static double head_dot(const head *h, size_t i, const void *other, size_t at)
+static double head_dot(const struct head *h, size_t i, const void *other, size_t at)
 {
     double sum = 0;
     for (size_t d = 0; d < h->width; d++) {
@@ -119,7 +119,7 @@ static double head_dot(const head *h, size_t i, const void *other, size_t at)
 }
 
 /* Return scale · ds_ij, and p_ij. */
-static double head_dscore(const head *h, size_t i, size_t j, double *probability_p)
+static double head_dscore(const struct head *h, size_t i, size_t j, double *probability_p)
 {
     const double p = head_probability(h, i, j);
     const double delta = number_get(h->a->delta, h->wide, h->sums + i);
@@ -127,7 +127,7 @@ static double head_dscore(const head *h, size_t i, size_t j, double *probability
     return h->scale * p * (head_dot(h, i, h->a->qkv, head_row(h, j, 2)) - delta);
 }
 
-static void head_backward_row(const head *h, size_t i)
+static void head_backward_row(const struct head *h, size_t i)
 {
     double dq[REFERENCE_HEAD_WIDTH_MAX] = {0}, p;
     for (size_t j = 0; j <= i; j++) {
@@ -137,7 +137,7 @@ static void head_backward_row(const head *h, size_t i)
     row_put(dq, h->a->dqkv, h->dtype, head_row(h, i, 0), h->width);
 }
 
-static void head_backward_column(const head *h, size_t j)
+static void head_backward_column(const struct head *h, size_t j)
 {
     double dk[REFERENCE_HEAD_WIDTH_MAX] = {0}, dv[REFERENCE_HEAD_WIDTH_MAX] = {0}, p;
     for (size_t i = j; i < h->seq; i++) {
@@ -149,7 +149,7 @@ static void head_backward_column(const head *h, size_t j)
     row_put(dv, h->a->dqkv, h->dtype, head_row(h, j, 2), h->width);
 }
 
-static void head_backward(const head *h)
+static void head_backward(const struct head *h)
 {
     for (size_t i = 0; i < h->seq; i++) {
         number_put(h->a->delta, h->wide, h->sums + i,
@@ -161,21 +161,23 @@ static void head_backward(const head *h)
     }
 }
 
-void reference_attention_forward(const device_lane *lane, const device_attention *a)
+void reference_attention_forward(const struct device_lane *lane,
+                                 const struct device_attention *a)
 {
     for (int32_t window = 0; window < a->batch; window++) {
         for (int32_t index = 0; index < a->heads; index++) {
-            const head h = head_at(lane, a, (size_t)window, (size_t)index);
+            const struct head h = head_at(lane, a, (size_t)window, (size_t)index);
             head_forward(&h);
         }
     }
 }
 
-void reference_attention_backward(const device_lane *lane, const device_attention *a)
+void reference_attention_backward(const struct device_lane *lane,
+                                  const struct device_attention *a)
 {
     for (int32_t window = 0; window < a->batch; window++) {
         for (int32_t index = 0; index < a->heads; index++) {
-            const head h = head_at(lane, a, (size_t)window, (size_t)index);
+            const struct head h = head_at(lane, a, (size_t)window, (size_t)index);
             head_backward(&h);
         }
     }

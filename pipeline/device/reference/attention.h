@@ -9,9 +9,9 @@
 /** The widest head for which the reference has room on the stack. */
 enum { REFERENCE_HEAD_WIDTH_MAX = 2048 };
 
-void reference_attention_forward(const device_lane *lane,
-                                 const device_attention *attention);
-void reference_attention_backward(const device_lane *lane,
-                                  const device_attention *attention);
+void reference_attention_forward(const struct device_lane *lane,
+                                 const struct device_attention *attention);
+void reference_attention_backward(const struct device_lane *lane,
+                                  const struct device_attention *attention);
 
 #endif

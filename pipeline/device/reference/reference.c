@@ -18,7 +18,7 @@
 #define GELU_B 0.044715
 
 static tryst_status reference_open(int32_t device, tryst_precision precision,
-                                   device_session **session_p, char *error,
+                                   struct device_session **session_p, char *error,
                                    size_t error_capacity)
 {
     return device_host_open(&device_kernels_reference, device, precision, session_p,
@@ -27,7 +27,7 @@ static tryst_status reference_open(int32_t device, tryst_precision precision,
 
 /* ---- sums, copies and roundings of whole arrays ------------------------------------ */
 
-static void reference_add(const device_lane *lane, uint64_t count, const void *a,
+static void reference_add(const struct device_lane *lane, uint64_t count, const void *a,
                           const void *b, void *y)
 {
     const tryst_dtype dtype = lane->session->dtype;
@@ -36,14 +36,14 @@ static void reference_add(const device_lane *lane, uint64_t count, const void *a
     }
 }
 
-static void reference_duplicate(const device_lane *lane, uint64_t count, const void *x,
-                                void *y)
+static void reference_duplicate(const struct device_lane *lane, uint64_t count,
+                                const void *x, void *y)
 {
     memcpy(y, x, count * device_dtype_bytes(lane->session->dtype));
 }
 
-static void reference_round(const device_lane *lane, uint64_t count, const void *wide,
-                            void *y)
+static void reference_round(const struct device_lane *lane, uint64_t count,
+                            const void *wide, void *y)
 {
     for (size_t i = 0; i < count; i++) {
         number_put(y, lane->session->dtype, i, number_get(wide, lane->session->wide, i));
@@ -52,8 +52,8 @@ static void reference_round(const device_lane *lane, uint64_t count, const void 
 
 /* ---- gradients of biases: sums down the columns ------------------------------------ */
 
-static void reference_column_sum(const device_lane *lane, int32_t rows, int32_t columns,
-                                 const void *dy, void *dbias)
+static void reference_column_sum(const struct device_lane *lane, int32_t rows,
+                                 int32_t columns, const void *dy, void *dbias)
 {
     for (size_t j = 0; j < (size_t)columns; j++) {
         double sum = 0;
@@ -66,7 +66,7 @@ static void reference_column_sum(const device_lane *lane, int32_t rows, int32_t 
 
 /* ---- the embedding: a row of each table for each byte, and the scatter-add back ---- */
 
-static void reference_embedding_forward(const device_lane *lane, int32_t rows,
+static void reference_embedding_forward(const struct device_lane *lane, int32_t rows,
                                         int32_t seq, int32_t hidden, const uint8_t *bytes,
                                         const void *token, const void *position, void *y)
 {
@@ -83,9 +83,9 @@ static void reference_embedding_forward(const device_lane *lane, int32_t rows,
 }
 
 /* Sum one column of dy over the rows of a byte. */
-static double embedding_token_sum(const device_lane *lane, int32_t rows, size_t width,
-                                  const uint8_t *bytes, size_t byte, const void *dy,
-                                  size_t column)
+static double embedding_token_sum(const struct device_lane *lane, int32_t rows,
+                                  size_t width, const uint8_t *bytes, size_t byte,
+                                  const void *dy, size_t column)
 {
     double sum = 0;
     for (size_t i = 0; i < (size_t)rows; i++) {
@@ -96,9 +96,9 @@ static double embedding_token_sum(const device_lane *lane, int32_t rows, size_t 
     return sum;
 }
 
-static double embedding_position_sum(const device_lane *lane, int32_t rows, size_t width,
-                                     size_t position, size_t seq, const void *dy,
-                                     size_t column)
+static double embedding_position_sum(const struct device_lane *lane, int32_t rows,
+                                     size_t width, size_t position, size_t seq,
+                                     const void *dy, size_t column)
 {
     double sum = 0;
     for (size_t i = position; i < (size_t)rows; i += seq) {
@@ -107,7 +107,7 @@ static double embedding_position_sum(const device_lane *lane, int32_t rows, size
     return sum;
 }
 
-static void reference_embedding_backward(const device_lane *lane, int32_t rows,
+static void reference_embedding_backward(const struct device_lane *lane, int32_t rows,
                                          int32_t seq, int32_t hidden, int32_t vocabulary,
                                          const uint8_t *bytes, const void *dy,
                                          void *dtoken, void *dposition)
@@ -136,9 +136,9 @@ static void reference_embedding_backward(const device_lane *lane, int32_t rows,
  *     y  = n · gain + bias
  *     dx = rstd · (g − mean(g) − n · mean(g · n))
  *     dgain = Σ dy · n,  dbias = Σ dy */
-static void reference_norm_forward(const device_lane *lane, int32_t rows, int32_t width,
-                                   const void *x, const void *gain, const void *bias,
-                                   void *y, void *mean, void *rstd)
+static void reference_norm_forward(const struct device_lane *lane, int32_t rows,
+                                   int32_t width, const void *x, const void *gain,
+                                   const void *bias, void *y, void *mean, void *rstd)
 {
     const tryst_dtype dtype = lane->session->dtype, wide = lane->session->wide;
     const size_t columns = (size_t)width;
@@ -163,7 +163,7 @@ static void reference_norm_forward(const device_lane *lane, int32_t rows, int32_
     }
 }
 
-static void reference_norm_backward_input(const device_lane *lane, int32_t rows,
+static void reference_norm_backward_input(const struct device_lane *lane, int32_t rows,
                                           int32_t width, const void *x, const void *gain,
                                           const void *mean, const void *rstd,
                                           const void *dy, const void *residual, void *dx)
@@ -188,7 +188,7 @@ static void reference_norm_backward_input(const device_lane *lane, int32_t rows,
     }
 }
 
-static void reference_norm_backward_weight(const device_lane *lane, int32_t rows,
+static void reference_norm_backward_weight(const struct device_lane *lane, int32_t rows,
                                            int32_t width, const void *x, const void *mean,
                                            const void *rstd, const void *dy, void *dgain,
                                            void *dbias)
@@ -222,7 +222,7 @@ static double reference_gelu_slope(double x)
     return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * GELU_A * (1 + 3 * GELU_B * x * x);
 }
 
-static void reference_gelu_backward(const device_lane *lane, uint64_t count,
+static void reference_gelu_backward(const struct device_lane *lane, uint64_t count,
                                     const void *x, const void *dy, void *dx)
 {
     const tryst_dtype dtype = lane->session->dtype;
@@ -234,7 +234,7 @@ static void reference_gelu_backward(const device_lane *lane, uint64_t count,
 
 /* ---- matrix products, as defined --------------------------------------------------- */
 
-static double product_element(const device_product *p, tryst_dtype dtype, size_t i,
+static double product_element(const struct device_product *p, tryst_dtype dtype, size_t i,
                               size_t j)
 {
     const size_t m = (size_t)p->m, n = (size_t)p->n, k = (size_t)p->k;
@@ -247,7 +247,8 @@ static double product_element(const device_product *p, tryst_dtype dtype, size_t
     return sum;
 }
 
-static void reference_product(const device_lane *lane, const device_product *p)
+static void reference_product(const struct device_lane *lane,
+                              const struct device_product *p)
 {
     const tryst_dtype dtype = lane->session->dtype;
     const tryst_dtype d_dtype = p->d_wide ? lane->session->wide : dtype;
@@ -282,7 +283,7 @@ static double row_lse(const void *logits, tryst_dtype dtype, size_t at, size_t c
     return max + log(sum);
 }
 
-static void reference_cross_entropy_forward(const device_lane *lane, int32_t rows,
+static void reference_cross_entropy_forward(const struct device_lane *lane, int32_t rows,
                                             int32_t classes, const void *logits,
                                             const uint8_t *target, void *losses,
                                             void *lse)
@@ -296,7 +297,7 @@ static void reference_cross_entropy_forward(const device_lane *lane, int32_t row
     }
 }
 
-static void reference_cross_entropy_backward(const device_lane *lane, int32_t rows,
+static void reference_cross_entropy_backward(const struct device_lane *lane, int32_t rows,
                                              int32_t classes, double weight,
                                              const void *logits, const uint8_t *target,
                                              const void *lse, void *dlogits)
@@ -312,8 +313,8 @@ static void reference_cross_entropy_backward(const device_lane *lane, int32_t ro
     }
 }
 
-static void reference_loss_mean(const device_lane *lane, int32_t rows, const void *losses,
-                                double *mean)
+static void reference_loss_mean(const struct device_lane *lane, int32_t rows,
+                                const void *losses, double *mean)
 {
     double sum = 0;
     for (size_t i = 0; i < (size_t)rows; i++) {
@@ -325,7 +326,7 @@ static void reference_loss_mean(const device_lane *lane, int32_t rows, const voi
 /* ---- SGD with momentum and Adam over a whole arena; optimizer.c has the formulae --- */
 
 /* Return the step of one weight, and update its moments. */
-static double update_step(const device_update *u, tryst_dtype wide, size_t i)
+static double update_step(const struct device_update *u, tryst_dtype wide, size_t i)
 {
     const double g = u->scale * number_get(u->gradients, wide, i);
     const double first = number_get(u->first, wide, i);
@@ -341,7 +342,8 @@ static double update_step(const device_update *u, tryst_dtype wide, size_t i)
     return u->rate * m / (sqrt(v) * u->root + u->epsilon);
 }
 
-static void reference_update(const device_lane *lane, const device_update *u)
+static void reference_update(const struct device_lane *lane,
+                             const struct device_update *u)
 {
     const tryst_dtype wide = lane->session->wide;
     for (size_t i = 0; i < u->count; i++) {
@@ -356,8 +358,8 @@ static void reference_update(const device_lane *lane, const device_update *u)
 
 /* ---- the table --------------------------------------------------------------------- */
 
-const device_kernels device_kernels_reference = {
-    .struct_size = sizeof(device_kernels),
+const struct device_kernels device_kernels_reference = {
+    .struct_size = sizeof(struct device_kernels),
     .name = "reference",
     .memory = TRYST_MEMORY_HOST,
     .head_width_max = REFERENCE_HEAD_WIDTH_MAX,

@@ -9,7 +9,7 @@
 
 #define AVAILABLE "abi-test: all calls answered"
 
-static const char *first_fault(const tryst_host *host)
+static const char *first_fault(const struct tryst_host *host)
 {
     unsigned char *data = host->alloc(100);
     if (!data)
@@ -32,7 +32,7 @@ static const char *first_fault(const tryst_host *host)
     return NULL;
 }
 
-static tryst_status probe(const tryst_host *host, char *text)
+static tryst_status probe(const struct tryst_host *host, char *text)
 {
     const char *fault = first_fault(host);
     snprintf(text, TRANSPORT_TEXT_MAX, "%s", fault ? fault : AVAILABLE);
@@ -52,11 +52,11 @@ static const struct transport_ops ops = {
     .rail_open = rail_open,
 };
 
-TRYST_API const tryst_module *tryst_module_v1(const tryst_host *host);
+TRYST_API const struct tryst_module *tryst_module_v1(const tryst_host *host);
 
-const tryst_module *tryst_module_v1(const tryst_host *host)
+const struct tryst_module *tryst_module_v1(const tryst_host *host)
 {
-    static const tryst_module module = {
+    static const struct tryst_module module = {
         .abi_id = TRYST_MODULE_ABI_ID, .name = "ucx", .version = "0", .ops = &ops};
     return host->abi_version == TRYST_MODULE_ABI_VERSION ? &module : NULL;
 }

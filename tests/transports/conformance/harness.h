@@ -85,7 +85,7 @@ struct conf_ctx {
     struct conf_shared *shared;
     struct log log;
     struct config *config;
-    tryst_host host;
+    struct tryst_host host;
     struct poller poller;
     const struct transport_ops *ops;
     struct rail *rail;

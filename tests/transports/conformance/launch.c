@@ -54,7 +54,7 @@ const struct transport_ops *conf_ops(const struct conf_subject *subject, char *t
         if (strcmp(transport_builtin[i]->name, subject->transport) == 0)
             return transport_builtin[i];
     struct config *config = config_make(subject);
-    tryst_host host;
+    struct tryst_host host;
     module_host_init(&host, config, NULL);
     tryst_status status = module_load(&host, subject->transport, &ops, text);
     config_close(config);
@@ -66,7 +66,7 @@ static bool device_load(const struct conf_subject *subject)
     const struct memory_ops *memory;
     char text[TRANSPORT_TEXT_MAX];
     struct config *config = config_make(subject);
-    tryst_host host;
+    struct tryst_host host;
     module_host_init(&host, config, NULL);
     tryst_status status = memory_ops_load(&host, TRYST_MEMORY_CUDA, &memory, text);
     config_close(config);

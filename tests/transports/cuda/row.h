@@ -25,7 +25,7 @@ static inline tryst_status row_load(const struct memory_ops **row_p, char *text)
     static struct log log = LOG_INIT;
     struct config *config;
     struct err err = {0};
-    tryst_host host;
+    struct tryst_host host;
     CHECK(config_open(&log, &err, &config) == TRYST_OK);
     module_host_init(&host, config, &log);
     tryst_status status = memory_ops_load(&host, TRYST_MEMORY_CUDA, row_p, text);

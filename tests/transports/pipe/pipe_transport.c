@@ -493,12 +493,12 @@ static tryst_status rail_open(const struct rail_params *params, struct rail **ra
     return TRYST_OK;
 }
 
-static const tryst_module module = {TRYST_MODULE_ABI_ID, "pipe", "1", &ops, NULL};
+static const struct tryst_module module = {TRYST_MODULE_ABI_ID, "pipe", "1", &ops, NULL};
 
-__attribute__((visibility("default"))) const tryst_module *tryst_module_v1(
-    const tryst_host *host);
+__attribute__((visibility("default"))) const struct tryst_module *tryst_module_v1(
+    const struct tryst_host *host);
 
-const tryst_module *tryst_module_v1(const tryst_host *host)
+const struct tryst_module *tryst_module_v1(const struct tryst_host *host)
 {
     (void)host;
     return &module;
