@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A wait uses its time-out once, whichever thread drives the engine meanwhile and however
- * long that thread stays inside. tryst_wait_any returns the index of a complete
- * operation. */
+ * long that thread stays inside. tryst_wait_all returns the first failure by index, and
+ * tryst_wait_any the index of a complete operation. */
 #include "harness.h"
 
 #include "support/unit.h"
@@ -154,6 +154,87 @@ static void test_timeouts(void **state)
     run_two(timeouts_main);
 }
 
+/* ---- all of several ---------------------------------------------------------------- */
+
+/* How an operation of a wait ends: well, canceled, with a mismatch, not in time, or there
+ * is none. */
+enum kind { WELL, CANCELED, MISMATCH, NEVER, NONE };
+enum { ALL = 4 };
+
+/* Begin an operation that ends so, and the sends that meet it. */
+static tryst_op *begin_kind(struct harness_rank *rank, tryst_step *step, enum kind kind,
+                            char *bytes, tryst_op **send_p)
+{
+    static _Atomic(int) count;
+    char edge[24];
+    if (kind == NONE)
+        return NULL;
+    (void)snprintf(edge, sizeof edge, "all%d", atomic_fetch_add(&count, 1));
+    tryst_op *op = harness_recv(rank, step, rank->rank, edge, bytes, 4);
+    if (kind == WELL || kind == MISMATCH)
+        *send_p =
+            harness_send(rank, step, rank->rank, edge, bytes + 4, kind == WELL ? 4 : 8);
+    if (kind == CANCELED)
+        CHECK_STATUS(tryst_op_cancel(op), TRYST_OK);
+    return op;
+}
+
+static void all_check(struct harness_rank *rank, tryst_step *step,
+                      const enum kind kinds[ALL], bool backwards, tryst_status wanted)
+{
+    tryst_op *ops[ALL] = {0}, *sends[ALL] = {0};
+    char bytes[ALL][12] = {{0}};
+    for (int i = 0; i < ALL; i++) {
+        int at = backwards ? ALL - 1 - i : i;
+        ops[at] = begin_kind(rank, step, kinds[at], bytes[at], &sends[at]);
+    }
+    uint64_t timeout_ns = wanted == TRYST_E_TIMEOUT ? NS_PER_MS : TRYST_FOREVER;
+    CHECK_STATUS(tryst_wait_all(ops, ALL, timeout_ns), wanted);
+    for (int i = 0; i < ALL; i++) {
+        static const tryst_status ends[] = {TRYST_OK, TRYST_E_CANCELED, TRYST_E_MISMATCH,
+                                            TRYST_E_CANCELED};
+        if (!ops[i])
+            continue;
+        if (wanted != TRYST_E_TIMEOUT) /* it waits for all, past failures */
+            CHECK_STATUS(tryst_op_test(ops[i]), ends[kinds[i]]);
+        if (kinds[i] == NEVER)
+            CHECK_STATUS(tryst_op_cancel(ops[i]), TRYST_OK);
+        harness_end(ops[i], ends[kinds[i]]);
+        if (sends[i])
+            harness_end(sends[i], ends[kinds[i]]);
+    }
+}
+
+static void all_main(struct harness_rank *rank)
+{
+    static const struct {
+        enum kind kinds[ALL];
+        tryst_status status;
+    } rows[] = {
+        {{WELL, WELL, WELL, WELL}, TRYST_OK},
+        {{NONE, NONE, NONE, NONE}, TRYST_OK},
+        {{CANCELED, WELL, MISMATCH, WELL}, TRYST_E_CANCELED},
+        {{MISMATCH, WELL, CANCELED, WELL}, TRYST_E_MISMATCH},
+        {{WELL, MISMATCH, MISMATCH, CANCELED}, TRYST_E_MISMATCH},
+        {{WELL, WELL, WELL, CANCELED}, TRYST_E_CANCELED},
+        {{NONE, CANCELED, NONE, MISMATCH}, TRYST_E_CANCELED},
+        {{CANCELED, NEVER, MISMATCH, WELL}, TRYST_E_TIMEOUT},
+        {{NEVER, CANCELED, WELL, NEVER}, TRYST_E_TIMEOUT},
+    };
+    tryst_step *step = harness_step(rank, 1);
+    for (size_t i = 0; i < 2 * COUNT_OF(rows); i++)
+        all_check(rank, step, rows[i / 2].kinds, i % 2, rows[i / 2].status);
+    CHECK_STATUS(tryst_wait_all(NULL, 0, TRYST_FOREVER), TRYST_OK);
+    CHECK_STATUS(tryst_wait_all(NULL, 1, TRYST_FOREVER), TRYST_E_INVALID);
+    harness_step_close(step);
+}
+
+static void test_all(void **state)
+{
+    (void)state;
+    run_two(all_main);
+}
+
 /* ---- any of several ---------------------------------------------------------------- */
 
 enum { MANY = 500 };
@@ -289,9 +370,8 @@ static void test_any_woken(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_timeouts),
-        cmocka_unit_test(test_any),
-        cmocka_unit_test(test_any_edges),
+        cmocka_unit_test(test_timeouts),  cmocka_unit_test(test_all),
+        cmocka_unit_test(test_any),       cmocka_unit_test(test_any_edges),
         cmocka_unit_test(test_any_woken),
     };
     return HARNESS_MAIN(argc, argv, tests);

@@ -217,6 +217,57 @@ static void test_asked_while_closing(void **state)
     world_close(&world);
 }
 
+/* So it is if the log has warned about the receive, which waits for its own answer. */
+static void test_asked_after_a_warning(void **state)
+{
+    static const struct world_setting settings[] = {{"stall_warn", "5s"}, {0}};
+    begin(settings);
+    tryst_step *steps[2] = {world_step(&world, 0, 1), world_step(&world, 1, 1)};
+    tryst_op *never = send0(steps[0], "never", LARGE);
+    tryst_op *recv = recv1(steps[1], "a", LARGE);
+    for (int i = 0; i < 6; i++)
+        world_advance(&world, NS_PER_S);
+    assert_false(list_empty(&recv->scope->warned));
+    world.sides[1].hold_frames = true; /* ASK has come, the answer to CANCEL is held */
+    step_close(steps[1]);
+    world_advance(&world, TICKS);
+    assert_int_equal(tryst_op_test(recv), TRYST_IN_PROGRESS);
+    assert_int_equal(tryst_op_test(never), TRYST_IN_PROGRESS);
+    world.sides[1].hold_frames = false;
+    world_advance(&world, TICKS);
+    world_done(recv, TRYST_E_CANCELED);
+    closed_error_check(never);
+    step_close(steps[0]);
+    world_close(&world);
+}
+
+/* Sends begin to wait in one step more than is noted between two ticks, and the receiver
+ * has closed all of these steps: the sends of the newest ones end without a tick, those of
+ * the oldest at the tick. */
+static void test_told_at_once_many(void **state)
+{
+    enum { STEPS = REQUESTS_NEW_MAX + 1 };
+    tryst_step *steps[2][STEPS];
+    tryst_op *sends[STEPS];
+    begin(NULL);
+    for (uint64_t i = 0; i < STEPS; i++)
+        for (int rank = 0; rank < 2; rank++)
+            steps[rank][i] = world_step(&world, rank, i + 1);
+    for (int i = 0; i < STEPS; i++)
+        step_close(steps[1][i]);
+    for (int i = 0; i < STEPS; i++)
+        sends[i] = send0(steps[0][i], "a", LARGE);
+    world_settle(&world);
+    assert_int_equal(tryst_op_test(sends[0]), TRYST_IN_PROGRESS);
+    for (int i = 1; i < STEPS; i++)
+        closed_error_check(sends[i]);
+    world_advance(&world, TICKS);
+    closed_error_check(sends[0]);
+    for (int i = 0; i < STEPS; i++)
+        step_close(steps[0][i]);
+    world_close(&world);
+}
+
 /* The closing rank has a small send left. ASK must be answered all the same. */
 static void test_asked_while_a_send_is_left(void **state)
 {
@@ -293,6 +344,8 @@ int main(void)
         cmocka_unit_test(test_shape_crosses_close),
         cmocka_unit_test(test_passed_over),
         cmocka_unit_test(test_asked_while_closing),
+        cmocka_unit_test(test_asked_after_a_warning),
+        cmocka_unit_test(test_told_at_once_many),
         cmocka_unit_test(test_asked_while_a_send_is_left),
         cmocka_unit_test(test_answers_beyond_credit),
         cmocka_unit_test(test_many_steps),

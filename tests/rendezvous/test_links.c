@@ -630,6 +630,34 @@ static void test_stops_before_its_frames_left(void **state)
     }
 }
 
+/* Frames come late again and again, for longer than the time-out in all, and each time they
+ * come in the end: the path is slow, not dead. */
+static void test_late_again_and_again(void **state)
+{
+    enum { TIMES = 30 };
+    const struct peer *peer;
+    world_open(&world, 2, NULL);
+    world_join(&world, 0, 1);
+    peer = world_peer(&world, 0, 1);
+    tryst_step *steps[2] = {world_step(&world, 0, 1), world_step(&world, 1, 1)};
+    for (int i = 0; i < TIMES; i++) {
+        const char *key = world_key(&world, 1, 0, "a");
+        tryst_op *recv = world_recv(&world, 0, steps[0], key, in, 8, NULL);
+        world.sides[0].hold_frames = true;
+        tryst_op *send = world_send(&world, 1, steps[1], key, out, 8, NULL);
+        advance_s(3);
+        assert_true(peer->liveness.behind && peer->liveness.behind_ns > NS_PER_S);
+        world.sides[0].hold_frames = false;
+        advance_s(1);
+        assert_int_equal(peer->life, PEER_ALIVE);
+        world_done(recv, TRYST_OK);
+        world_done(send, TRYST_OK);
+    }
+    for (int i = 0; i < 2; i++)
+        tryst_step_close(steps[i], NULL);
+    world_close(&world);
+}
+
 /* A connection to a listener with a full queue is tried again. */
 static void test_connect_again(void **state)
 {
@@ -924,6 +952,7 @@ int main(void)
         cmocka_unit_test(test_stops_looking),
         cmocka_unit_test(test_path_dies_between_frames),
         cmocka_unit_test(test_stops_before_its_frames_left),
+        cmocka_unit_test(test_late_again_and_again),
         cmocka_unit_test(test_connect_again),
         cmocka_unit_test(test_dropped),
         cmocka_unit_test(test_never_reached),

@@ -350,6 +350,30 @@ static void test_hole(void **state)
     }
 }
 
+/* Base jumps by about the width of the mask, over a number that the last mask has named,
+ * and the new mask has the same bit, for another number: each number ends at the first
+ * header that names it. */
+static void test_jumps(void **state)
+{
+    for (size_t jump = 62; jump <= WINDOW; jump++) {
+        for (size_t bit = 0; bit + 1 < jump; bit++) {
+            ends_open(UINT32_MAX - 40);
+            exchange(WINDOW);
+            recv_done(bit + 1, false);
+            settle();
+            for (size_t i = 0; i < jump; i++)
+                if (i != bit + 1)
+                    recv_done(i, false);
+            while (ends.came <= jump + 1 + bit)
+                exchange(1);
+            recv_done(jump + 1 + bit, false);
+            settle();
+            assert_true(ends.out.acked == ends.first + jump);
+            ends_close();
+        }
+    }
+}
+
 /* The ring has no place left, and no place comes back until a header reports the oldest
  * number as done. */
 static void test_ring_full(void **state)
@@ -758,7 +782,7 @@ int main(void)
         cmocka_unit_test(test_name_places), cmocka_unit_test(test_name_anew),
         cmocka_unit_test(test_name_steps),  cmocka_unit_test(test_name_terms),
         cmocka_unit_test(test_name_told),   cmocka_unit_test(test_name_adopted),
-        cmocka_unit_test(test_names_grow),
+        cmocka_unit_test(test_names_grow),  cmocka_unit_test(test_jumps),
     };
     return cmocka_run_group_tests_name("stream", tests, NULL, NULL);
 }

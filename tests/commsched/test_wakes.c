@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A signal that hands the progress lock on reaches a waiter whose time-out passes at the
+ * same moment. That waiter does not take the lock, so it must hand the signal on; the
+ * other one would sleep for WAIT_MAX_NS, although nobody drives the engine.
+ *
+ * The program's pthread_cond_timedwait (--wrap) makes that moment: of a chosen thread the
+ * wait ends with ETIMEDOUT when the signal has come. */
+#include "support/unit.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <tryst/tryst.h>
+
+#include "commsched/progress/ctx.h"
+#include "core/os/clock.h"
+
+/* Longer than any pause of a busy machine. */
+enum { LONG_S = 20, ROUNDS = 20 };
+
+int __real_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
+                                  const struct timespec *at);
+int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
+                                  const struct timespec *at);
+
+static _Thread_local bool expires, *unsignalled_p;
+
+int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
+                                  const struct timespec *at)
+{
+    struct timespec later = *at;
+    if (!unsignalled_p)
+        return __real_pthread_cond_timedwait(cond, mutex, at);
+    later.tv_sec += LONG_S;
+    int rc = __real_pthread_cond_timedwait(cond, mutex, &later);
+    *unsignalled_p |= rc == ETIMEDOUT;
+    return expires ? ETIMEDOUT : rc;
+}
+
+static int gather(void *arg, const void *mine, void *all, size_t bytes)
+{
+    (void)arg;
+    memcpy(all, mine, bytes);
+    return 0;
+}
+
+struct waiting {
+    tryst_op *op;
+    bool expires;
+    bool unsignalled; /* a wait ended without a signal */
+    tryst_status status;
+    pthread_t thread;
+};
+
+static void *wait_run(void *arg)
+{
+    struct waiting *waiting = arg;
+    expires = waiting->expires;
+    unsignalled_p = &waiting->unsignalled;
+    waiting->status = tryst_wait(waiting->op, expires ? 1 : TRYST_FOREVER);
+    return NULL;
+}
+
+/* Start the thread, and return once it is the waiter number `count`. */
+static void waiting_begin(tryst_ctx *ctx, struct waiting *waiting, uint32_t count)
+{
+    assert_int_equal(pthread_create(&waiting->thread, NULL, wait_run, waiting), 0);
+    while (atomic_load(&ctx->progress.waiters_count) < count)
+        sched_yield();
+}
+
+static tryst_op *self_op(tryst_group *group, tryst_step *step, bool send,
+                         const char *edge, uint8_t *byte)
+{
+    char key[TRYST_KEY_MAX + 1];
+    tryst_tensor tensor = {
+        .struct_size = sizeof tensor, .dtype = TRYST_DTYPE_U8, .count = 1, .data = byte};
+    tryst_op *op;
+    assert_int_equal(tryst_key_build(group, 0, 0, edge, 0, 0, key, sizeof key), TRYST_OK);
+    assert_int_equal(send ? tryst_send(step, key, &tensor, NULL, &op)
+                          : tryst_recv(step, key, &tensor, NULL, &op),
+                     TRYST_OK);
+    return op;
+}
+
+/* Let two threads wait while this one holds the lock: the first one's time-out passes with
+ * the signal, the second one's operation needs somebody who drives. */
+static void round_run(tryst_ctx *ctx, tryst_group *group, tryst_step *step)
+{
+    static uint8_t bytes[3];
+    struct waiting first = {.op = self_op(group, step, false, "never", &bytes[0]),
+                            .expires = true};
+    struct waiting second = {.op = self_op(group, step, false, "met", &bytes[1])};
+    assert_true(progress_lock_take(ctx, 0));
+    waiting_begin(ctx, &first, 1);
+    waiting_begin(ctx, &second, 2);
+    tryst_op *send = self_op(group, step, true, "met", &bytes[2]);
+    progress_lock_put(ctx);
+    pthread_join(first.thread, NULL);
+    pthread_join(second.thread, NULL);
+    assert_int_equal(first.status, TRYST_E_TIMEOUT);
+    assert_int_equal(second.status, TRYST_OK);
+    assert_false(first.unsignalled || second.unsignalled);
+    assert_int_equal(tryst_op_cancel(first.op), TRYST_OK);
+    assert_int_equal(tryst_wait(first.op, TRYST_FOREVER), TRYST_E_CANCELED);
+    assert_int_equal(tryst_wait(send, TRYST_FOREVER), TRYST_OK);
+    tryst_op_release(first.op);
+    tryst_op_release(second.op);
+    tryst_op_release(send);
+}
+
+static void test_handed_on(void **state)
+{
+    tryst_group_params params = {
+        .struct_size = sizeof params, .allgather = gather, .rank = 0, .size = 1};
+    tryst_ctx *ctx;
+    tryst_group *group;
+    tryst_step *step;
+    (void)state;
+    assert_int_equal(tryst_open(NULL, &ctx), TRYST_OK);
+    assert_int_equal(tryst_group_open(ctx, &params, &group), TRYST_OK);
+    assert_int_equal(tryst_step_open(group, 1, &step), TRYST_OK);
+    for (int i = 0; i < ROUNDS; i++)
+        round_run(ctx, group, step);
+    assert_int_equal(tryst_step_close(step, NULL), TRYST_OK);
+    tryst_group_close(group);
+    tryst_close(ctx);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_handed_on),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
