@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A signal that hands the progress lock on reaches a waiter whose time-out passes at the
- * same moment. That waiter does not take the lock, so it must hand the signal on; the
- * other one would sleep for WAIT_MAX_NS, although nobody drives the engine.
+/* A waiter gets the signal of a free progress lock, and its time-out passes at the same
+ * moment. This waiter does not take the lock, so it must signal the next waiter; else the
+ * next waiter sleeps for WAIT_MAX_NS while no thread drives the engine.
  *
  * The program's pthread_cond_timedwait (--wrap) makes that moment: of a chosen thread the
  * wait ends with ETIMEDOUT when the signal has come. */
@@ -85,7 +85,7 @@ static tryst_op *self_op(tryst_group *group, tryst_step *step, bool send,
 }
 
 /* Let two threads wait while this one holds the lock: the first one's time-out passes with
- * the signal, the second one's operation needs somebody who drives. */
+ * the signal, the second one's operation needs a thread that drives. */
 static void round_run(tryst_ctx *ctx, tryst_group *group, tryst_step *step)
 {
     static uint8_t bytes[3];
