@@ -244,6 +244,42 @@ static void test_remove(void **state)
     end();
 }
 
+/* Credit one slice of transfer 0 each millisecond, `slices` times. */
+static void drain(int slices)
+{
+    while (slices-- > 0) {
+        run_once();
+        advance(NS_PER_MS);
+        credit(0, 1);
+    }
+}
+
+/* The bytes of a transfer that is removed were not delivered: the bandwidth of the path
+ * stays as it was, although nine tenths of the window return at once near the end of a
+ * round, in many rounds. */
+static void test_remove_is_no_sample(void **state)
+{
+    begin(100, 1000);
+    add_urgent(0, 0, 10000, 10, 1000, urgent(0, 1));
+    drain(100);
+    uint64_t before = t.lanes[0].path.bytes_per_s;
+    assert_in_range(before, 9000, 11000);
+    for (int i = 0; i < 20; i++) {
+        for (int k = 0; t.lanes[0].path.round_ns; k++) {
+            drain(1);
+            assert_in_range(k, 0, 20);
+        }
+        add_urgent(1, 0, 90, 10, 9, urgent(-1, 2));
+        drain(9);
+        assert_int_equal(t.transfers[1].next, 9);
+        sched_ops.remove(t.sched, &t.transfers[1]);
+        drain(1);
+    }
+    assert_in_range(t.lanes[0].path.bytes_per_s, before / 2, before + before / 10);
+    sched_ops.remove(t.sched, &t.transfers[0]);
+    end();
+}
+
 /* The first transfer lacked window; after its removal the smaller one behind it fits. */
 static void test_remove_head(void **state)
 {
@@ -358,6 +394,19 @@ static void test_share(void **state)
     }
 }
 
+/* The background's first slice starts when training has started fifteen times its bytes
+ * while the background waited, and so does each further one. */
+static void test_share_first(void **state)
+{
+    begin(320, 1000);
+    add_urgent(0, 0, 1000, 10, 100, urgent(0, 1));
+    add_urgent(1, 0, 1000, 10, 100, background(0, 2));
+    run("aaaaaaaaaaaaaaabaaaaaaaaaaaaaaab");
+    sched_ops.remove(t.sched, &t.transfers[0]);
+    sched_ops.remove(t.sched, &t.transfers[1]);
+    end();
+}
+
 /* ---- what holds a transfer --------------------------------------------------------- */
 
 static void test_held(void **state)
@@ -410,6 +459,28 @@ static void test_overdraw(void **state)
     run("b");
     credit(1, 1);
     run("c");
+    for (int i = 0; i < 3; i++)
+        sched_ops.remove(t.sched, &t.transfers[i]);
+    end();
+}
+
+/* A lane that overdraws its rail stalls: another lane with nothing in flight may overdraw
+ * the rail then. */
+static void test_overdraw_stalled(void **state)
+{
+    begin(20, 20);
+    add_urgent(0, 0, 50, 10, 5, urgent(0, 1));
+    run("aa");
+    add_urgent(1, 2, 30, 10, 3, urgent(0, 3));
+    run("b");
+    add_urgent(2, 4, 30, 10, 3, urgent(0, 2));
+    run("");
+    advance(SCHED_STALL_NS / 2);
+    credit(0, 1);
+    run("");
+    advance(SCHED_STALL_NS / 2);
+    assert_true(t.lanes[2].stalled && !t.lanes[0].stalled);
+    run("ac");
     for (int i = 0; i < 3; i++)
         sched_ops.remove(t.sched, &t.transfers[i]);
     end();
@@ -611,15 +682,27 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_decisions),    cmocka_unit_test(test_credit),
-        cmocka_unit_test(test_posted_later), cmocka_unit_test(test_again),
-        cmocka_unit_test(test_remove),       cmocka_unit_test(test_remove_head),
-        cmocka_unit_test(test_preempts),     cmocka_unit_test(test_rail_order),
-        cmocka_unit_test(test_raise),        cmocka_unit_test(test_share),
-        cmocka_unit_test(test_overdraw),     cmocka_unit_test(test_away),
-        cmocka_unit_test(test_slow),         cmocka_unit_test(test_random),
-        cmocka_unit_test(test_no_memory),    cmocka_unit_test(test_held),
-        cmocka_unit_test(test_ready_later),  cmocka_unit_test(test_turns),
+        cmocka_unit_test(test_decisions),
+        cmocka_unit_test(test_credit),
+        cmocka_unit_test(test_posted_later),
+        cmocka_unit_test(test_again),
+        cmocka_unit_test(test_remove),
+        cmocka_unit_test(test_remove_head),
+        cmocka_unit_test(test_preempts),
+        cmocka_unit_test(test_rail_order),
+        cmocka_unit_test(test_raise),
+        cmocka_unit_test(test_share),
+        cmocka_unit_test(test_overdraw),
+        cmocka_unit_test(test_away),
+        cmocka_unit_test(test_slow),
+        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_held),
+        cmocka_unit_test(test_ready_later),
+        cmocka_unit_test(test_turns),
+        cmocka_unit_test(test_share_first),
+        cmocka_unit_test(test_overdraw_stalled),
+        cmocka_unit_test(test_remove_is_no_sample),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
