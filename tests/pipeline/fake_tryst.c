@@ -75,10 +75,17 @@ struct fake_world {
     int live_count;
     uint64_t memory_bytes_left;
     struct {
+        int rank;
         uint64_t step;
         char text[128];
-    } aborts[64]; /* one per step */
+    } aborts[256]; /* one per rank and step */
     int aborts_count;
+    struct {
+        uint64_t step;
+        int32_t priority;
+        bool posted;
+    } * receives; /* by rank: the last one */
+    int unordered_count;
 };
 
 static uint64_t now_ns(void)
@@ -100,14 +107,15 @@ static uint64_t draw(struct fake_world *world)
 struct fake_world *fake_world_open(int ranks_count, uint64_t seed, uint64_t delay_max_ns)
 {
     struct fake_world *world = calloc(1, sizeof *world);
-    *world =
-        (struct fake_world){.ranks_count = ranks_count,
-                            .random = seed * 2 + 1,
-                            .delay_max_ns = delay_max_ns,
-                            .memory_bytes_left = UINT64_MAX,
-                            .ctxs = calloc((size_t)ranks_count, sizeof *world->ctxs),
-                            .groups = calloc((size_t)ranks_count, sizeof *world->groups),
-                            .killed = calloc((size_t)ranks_count, sizeof *world->killed)};
+    *world = (struct fake_world){
+        .ranks_count = ranks_count,
+        .random = seed * 2 + 1,
+        .delay_max_ns = delay_max_ns,
+        .memory_bytes_left = UINT64_MAX,
+        .ctxs = calloc((size_t)ranks_count, sizeof *world->ctxs),
+        .groups = calloc((size_t)ranks_count, sizeof *world->groups),
+        .killed = calloc((size_t)ranks_count, sizeof *world->killed),
+        .receives = calloc((size_t)ranks_count, sizeof *world->receives)};
     pthread_mutex_init(&world->lock, NULL);
     for (int rank = 0; rank < ranks_count; rank++) {
         world->ctxs[rank] = (tryst_ctx){world, rank};
@@ -128,6 +136,7 @@ int fake_world_close(struct fake_world *world)
     free(world->ctxs);
     free(world->groups);
     free(world->killed);
+    free(world->receives);
     free(world);
     return left;
 }
@@ -170,6 +179,11 @@ void fake_kill(struct fake_world *world, int rank)
     pthread_mutex_lock(&world->lock);
     world->killed[rank] = true;
     pthread_mutex_unlock(&world->lock);
+}
+
+int fake_unordered(const struct fake_world *world)
+{
+    return world->unordered_count;
 }
 
 /* ---- operations (under the lock) --------------------------------------------------- */
@@ -234,6 +248,24 @@ static const char *find_abort(const struct fake_world *world, uint64_t step)
     return NULL;
 }
 
+static bool has_aborted(const struct fake_world *world, int rank, uint64_t step)
+{
+    for (int i = 0; i < world->aborts_count; i++) {
+        if (world->aborts[i].rank == rank && world->aborts[i].step == step) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool fake_aborted(struct fake_world *world, int rank, uint64_t step)
+{
+    pthread_mutex_lock(&world->lock);
+    const bool aborted = has_aborted(world, rank, step);
+    pthread_mutex_unlock(&world->lock);
+    return aborted;
+}
+
 /* True if the tensors' events have passed; device tensors have one at both ends. */
 static bool is_ready(const tryst_op *op)
 {
@@ -284,11 +316,37 @@ static tryst_status submit(tryst_step *step, const tryst_key *key,
     return TRYST_OK;
 }
 
+static void unordered_note(struct fake_world *world)
+{
+    pthread_mutex_lock(&world->lock);
+    world->unordered_count++;
+    pthread_mutex_unlock(&world->lock);
+}
+
+/* True if the receive comes before other operations of the step, and after the receives
+ * of its rank and step that were posted before it. */
+static bool receive_is_ordered(const tryst_step *step, const tryst_op_params *params)
+{
+    struct fake_world *world = step->world;
+    if (!params || !(params->flags & TRYST_OP_PRIORITY) || params->priority >= 0) {
+        return false;
+    }
+    const bool first = !world->receives[step->rank].posted ||
+                       world->receives[step->rank].step != step->id;
+    const bool ordered = first || world->receives[step->rank].priority < params->priority;
+    world->receives[step->rank].posted = true;
+    world->receives[step->rank].step = step->id;
+    world->receives[step->rank].priority = params->priority;
+    return ordered;
+}
+
 tryst_status tryst_send_key(tryst_step *step, const tryst_key *key,
                             const tryst_tensor *tensor, const tryst_op_params *params,
                             tryst_op **op_p)
 {
-    (void)params;
+    if (params && params->flags & TRYST_OP_PRIORITY) {
+        unordered_note(step->world);
+    }
     return submit(step, key, tensor, true, op_p);
 }
 
@@ -296,7 +354,9 @@ tryst_status tryst_recv_key(tryst_step *step, const tryst_key *key,
                             const tryst_tensor *tensor, const tryst_op_params *params,
                             tryst_op **op_p)
 {
-    (void)params;
+    if (!receive_is_ordered(step, params)) {
+        unordered_note(step->world);
+    }
     return submit(step, key, tensor, false, op_p);
 }
 
@@ -411,7 +471,8 @@ tryst_status tryst_step_abort(tryst_step *step, tryst_status status, const char 
     struct fake_world *world = step->world;
     (void)status;
     pthread_mutex_lock(&world->lock);
-    if (!find_abort(world, step->id) && world->aborts_count < 64) {
+    if (!has_aborted(world, step->rank, step->id) && world->aborts_count < 256) {
+        world->aborts[world->aborts_count].rank = step->rank;
         world->aborts[world->aborts_count].step = step->id;
         snprintf(world->aborts[world->aborts_count].text, sizeof world->aborts->text,
                  "aborted: %s", reason);

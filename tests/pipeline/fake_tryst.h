@@ -28,4 +28,11 @@ void fake_memory(struct fake_world *world, uint64_t bytes);
  *  TRYST_E_PEER. */
 void fake_kill(struct fake_world *world, int rank);
 
+/** True if `rank` itself has aborted the step. */
+bool fake_aborted(struct fake_world *world, int rank, uint64_t step);
+
+/** Return how many operations had a wrong priority. The receives of a rank and step must
+ *  have negative priorities that rise in the order of posting; sends must have none. */
+int fake_unordered(const struct fake_world *world);
+
 #endif

@@ -178,7 +178,8 @@ static void job_run(struct job *self)
     }
 }
 
-/* Check that every rank succeeded, no canary reports an error, and no object is left. */
+/* Check that every rank succeeded, no canary reports an error, receives are posted in the
+ * order of need and with its priorities, and no object is left. */
 static void job_expect_success(struct job *self, const char *name)
 {
     for (int rank = 0; rank < tryst_program_ranks(self->program); rank++) {
@@ -193,6 +194,7 @@ static void job_expect_success(struct job *self, const char *name)
                      (unsigned long long)seed);
         }
     }
+    assert_int_equal(fake_unordered(self->world), 0);
     assert_int_equal(job_close(self), 0);
 }
 
@@ -389,7 +391,8 @@ static void test_dead_rank(void **state)
 }
 
 /* The caller of a rank stops between two steps: every other rank ends with that reason,
- * and so does the rank's own engine. */
+ * and so does the rank's own engine. It aborts its own open steps, and the two after them,
+ * which other ranks may have opened. */
 static void test_aborted(void **state)
 {
     for (int quitting = 0; quitting < 4; quitting++) {
@@ -408,6 +411,9 @@ static void test_aborted(void **state)
                 fail_msg("rank %d: the error does not contain the reason: %s", rank,
                          self->ranks[rank].error);
             }
+        }
+        for (uint64_t step = 0; step < 4; step++) {
+            assert_true(fake_aborted(self->world, quitting, step));
         }
         assert_int_equal(job_close(self), 0);
         free(self);
