@@ -57,9 +57,8 @@ void step_aborted(struct scope *scope)
 static void early_wants_settle(struct scope *scope)
 {
     for (struct entry *entry = NULL; (entry = entry_next(scope, entry)) != NULL;) {
-        struct queue_node *item = NULL;
-        while ((item = queue_next(&entry->wants, item)) != NULL)
-            want_settle(container_of(item, struct want, queued));
+        list_for_each_safe (&entry->wants, node, after)
+            want_settle(container_of(node, struct want, parked.node));
     }
 }
 

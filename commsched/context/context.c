@@ -22,6 +22,8 @@
 #include "commsched/sched/sched.h"
 #include "core/memory/alloc.h"
 #include "core/os/descriptors.h"
+#include "core/os/random.h"
+#include "core/text/hash.h"
 #include "core/text/params.h"
 #include "rails.h"
 #include "rendezvous/live_context.h"
@@ -34,6 +36,15 @@
 #include "transports/fault_script.h"
 #include "transports/memory/memory.h"
 #include "transports/module_load.h"
+
+/* Draw the secret of this process's tables. Without random numbers the secret stays
+ * constant; rendezvous_open, which draws too, then reports the failure. */
+static void hash_secret_draw(void)
+{
+    struct hash_secret secret;
+    if (random_secret(&secret, sizeof secret) == TRYST_OK)
+        hash_secret_set(&secret);
+}
 
 static void forked_child(void *arg)
 {
@@ -169,6 +180,8 @@ static void wiring_close(tryst_ctx *ctx)
 static tryst_status ctx_open(tryst_ctx *ctx, const tryst_open_params *params,
                              struct err *err)
 {
+    static pthread_once_t secret = PTHREAD_ONCE_INIT;
+    pthread_once(&secret, hash_secret_draw);
     tryst_status status = ctx_config_open(ctx, params, err);
     if (status != TRYST_OK)
         return status;

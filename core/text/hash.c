@@ -23,6 +23,21 @@ uint64_t hash_bytes(const void *data, size_t bytes)
     return XXH3_64bits(data, bytes);
 }
 
+struct hash_secret hash_secret = {
+    {UINT64_C(0xb492b66fbe98f273), UINT64_C(0x9ae16a3b2f90404f),
+     UINT64_C(0x9e3779b97f4a7c15), UINT64_C(0xc949d7c7509e6557)}};
+
+void hash_secret_set(const struct hash_secret *secret)
+{
+    hash_secret = *secret;
+}
+
+uint64_t hash_keyed(const void *data, size_t bytes)
+{
+    uint64_t hash = XXH3_64bits_withSeed(data, bytes, hash_secret.words[3]);
+    return hash ? hash : 1;
+}
+
 struct hash128 hash128_bytes(const void *data, size_t bytes)
 {
     return from_xxh(XXH3_128bits(data, bytes));

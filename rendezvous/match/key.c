@@ -208,6 +208,7 @@ tryst_status prepared_open(const struct roster *roster, const char *string, size
     key->edge = (uint16_t)(parsed.edge.data - string);
     key->src_incarnation = parsed.src_incarnation;
     key->hash = prepared_hash(string, bytes);
+    key->table_hash = hash_keyed(string, bytes);
     memcpy(key->string, string, bytes);
     key->string[bytes] = '\0';
     *key_p = key;

@@ -2,9 +2,7 @@
 /*
  * The most recently used keys; see keys.h.
  *
- * Invariant: a key is in the index while its place holds a reference to the key. The
- * index uses the hash that was computed here; a hash from a peer is used for searches
- * only.
+ * Invariant: a key is in the index while its place holds a reference to the key.
  */
 #include "keys.h"
 
@@ -12,6 +10,7 @@
 
 #include "core/memory/alloc.h"
 #include "core/memory/list.h"
+#include "core/text/hash.h"
 
 struct key_place {
     struct hash_node node; /* in keys->index, while `key` is set */
@@ -67,13 +66,11 @@ static void key_keep(struct keys *keys, tryst_key *key)
         prepared_unref(place->key);
     }
     place->key = prepared_ref(key);
-    hash_table_add(&keys->index, &place->node, key->hash);
+    hash_table_add(&keys->index, &place->node, key->table_hash);
 }
 
 tryst_key *keys_find(struct keys *keys, const char *string, size_t bytes, uint64_t hash)
 {
-    if (!hash)
-        hash = prepared_hash(string, bytes);
     pthread_mutex_lock(&keys->lock);
     tryst_key *key = key_find(keys, string, bytes, hash);
     pthread_mutex_unlock(&keys->lock);
@@ -92,7 +89,9 @@ void keys_keep(struct keys *keys, tryst_key *key)
 tryst_status keys_get(struct keys *keys, const struct roster *roster, const char *string,
                       size_t bytes, struct err *err, tryst_key **key_p)
 {
-    tryst_key *key = bytes <= TRYST_KEY_MAX ? keys_find(keys, string, bytes, 0) : NULL;
+    tryst_key *key = NULL;
+    if (bytes <= TRYST_KEY_MAX)
+        key = keys_find(keys, string, bytes, hash_keyed(string, bytes));
     if (!key) {
         tryst_status status = prepared_open(roster, string, bytes, err, &key);
         if (status != TRYST_OK)

@@ -42,8 +42,8 @@ void keys_forget(struct keys *keys);
 /** Drop all keys and destroy the lock. References of other holders stay valid. */
 void keys_close(struct keys *keys);
 
-/** Return a reference to the key with this string, or NULL. `hash` is that of the string
- *  as a peer reported it; 0: computed here. */
+/** Return a reference to the key with this string, or NULL. `hash` is hash_keyed of the
+ *  string. */
 tryst_key *keys_find(struct keys *keys, const char *string, size_t bytes, uint64_t hash);
 /** Keep a reference to a key that was not found, if there is memory for the table. */
 void keys_keep(struct keys *keys, tryst_key *key);

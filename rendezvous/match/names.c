@@ -126,7 +126,7 @@ void names_out_grow(struct names_out *names)
             continue;
         *place = *old;
         hash_table_remove(&names->index, &old->node);
-        hash_table_add(&names->index, &place->node, place->key->hash);
+        hash_table_add(&names->index, &place->node, place->key->table_hash);
         /* Entries that point here find the new place by key. */
         *old = (struct declared){0};
     }
@@ -137,7 +137,7 @@ void names_out_grow(struct names_out *names)
 
 static struct declared *place_find(const struct names_out *names, const tryst_key *key)
 {
-    hash_table_for_each (&names->index, key->hash, node) {
+    hash_table_for_each (&names->index, key->table_hash, node) {
         struct declared *place = container_of(node, struct declared, node);
         if (place->key == key ||
             (place->key->bytes == key->bytes &&
@@ -181,7 +181,7 @@ void name_add(struct names_out *names, struct entry *entry,
     place->plain_high = terms->shape ? PLAIN_NONE : terms->seq_high;
     if (terms->shape)
         place->shape = *terms->shape;
-    hash_table_add(&names->index, &place->node, place->key->hash);
+    hash_table_add(&names->index, &place->node, place->key->table_hash);
     entry->declared_at = place;
 }
 

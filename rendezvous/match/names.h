@@ -51,7 +51,7 @@ static inline struct name_terms name_terms_of(uint64_t step, uint64_t seq,
 
 struct name {
     tryst_key *key;      /**< a reference; NULL: refused, or no memory */
-    uint64_t hash;       /**< as declared; 0: the place is free */
+    uint64_t hash;       /**< hash_keyed of the key; 0: the place is free */
     struct entry *entry; /**< the key's entry in `step`; NULL: unknown */
     uint64_t seq_base;   /**< added to the number in DATA */
     uint32_t name;

@@ -27,8 +27,9 @@ struct tryst_key {
     uint16_t bytes;
     uint16_t edge; /**< offset of the edge name in `string` */
     uint64_t src_incarnation;
-    uint64_t hash; /**< XXH3-64 of the string; never 0 */
-    char string[]; /**< NUL-terminated */
+    uint64_t hash; /**< XXH3-64 of the string, as other processes know it; never 0 */
+    uint64_t table_hash; /**< hash_keyed of the string, for tables of this process */
+    char string[];       /**< NUL-terminated */
 };
 
 /** The first character of the library's own edge names; calls of users refuse it

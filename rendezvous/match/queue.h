@@ -2,8 +2,9 @@
 /** @file queue.h
  *  A queue of items by ascending sequence number.
  *
- *  Idea: numbers are inserted and searched nearly in order, while thousands may wait. So
- *  a search starts where the last one ended: at the cursor, a list node without an item,
+ *  Idea: numbers are inserted and searched nearly in order, while thousands may wait. (A
+ *  peer chooses the numbers of its WANTs: parked.h. Of the items here it chooses those of
+ *  unexpected DATA, which eager credit bounds: 341 of them by default.) So a search starts where the last one ended: at the cursor, a list node without an item,
  *  which stays when the item that was found leaves the queue.
  *
  *  Invariant: all items before the cursor have smaller numbers than the cursor, and all

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/memory/alloc.h"
+#include "core/text/hash.h"
 #include "scopes.h"
 #include "table.h"
 
@@ -92,6 +93,7 @@ tryst_status scopes_init(struct scopes *scopes)
     list_init(&scopes->early);
     list_init(&scopes->reap);
     hash_table_init(&scopes->index);
+    hash_table_init(&scopes->parked);
     keys_init(&scopes->keys);
     for (int i = 0; i < SCOPES_SPARE; i++)
         atomic_init(&scopes->spare[i], NULL);
@@ -102,6 +104,7 @@ void scopes_close(struct scopes *scopes)
 {
     assert(list_empty(&scopes->all));
     hash_table_close(&scopes->index);
+    hash_table_close(&scopes->parked);
     for (struct scope *scope; (scope = spare_scope_get(scopes)) != NULL;)
         scope_memory_free(scope);
     keys_close(&scopes->keys);
@@ -115,7 +118,7 @@ void scope_add(struct scope *scope)
     list_push_back(&scopes->all, &scope->node);
     if (scope->state == SCOPE_EARLY)
         list_push_back(&scopes->early, &scope->early_node);
-    hash_table_add(&scopes->index, &scope->by_id, hash_of_id(scope->id));
+    hash_table_add(&scopes->index, &scope->by_id, hash_keyed_id(scope->id));
 }
 
 void scope_free(struct scope *scope)
@@ -132,7 +135,7 @@ void scope_free(struct scope *scope)
 
 struct scope *scope_find(struct scopes *scopes, uint64_t id)
 {
-    struct hash_node *node = hash_table_find(&scopes->index, hash_of_id(id));
+    struct hash_node *node = hash_table_find(&scopes->index, hash_keyed_id(id));
     return node ? container_of(node, struct scope, by_id) : NULL;
 }
 

@@ -64,10 +64,11 @@ struct scope {
 /** Steps by id. */
 struct scopes {
     struct list all;
-    struct list early;       /**< steps that are not open here yet */
-    struct list reap;        /**< closing steps that may have ended */
-    struct hash_table index; /**< all steps, by id */
-    struct pool *entries;    /**< struct entry, of all steps */
+    struct list early;        /**< steps that are not open here yet */
+    struct list reap;         /**< closing steps that may have ended */
+    struct hash_table index;  /**< all steps, by id */
+    struct hash_table parked; /**< WANTs that wait in an entry (parked.h) */
+    struct pool *entries;     /**< struct entry, of all steps */
     struct keys keys;
     _Atomic(struct scope *) spare[SCOPES_SPARE]; /**< freed scopes, or NULL */
     uint64_t end;  /**< 1 + the newest step id that was opened here; 0: none */

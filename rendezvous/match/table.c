@@ -20,7 +20,7 @@ static bool queue_is_empty(const struct queue *queue)
 static void entry_free(struct entry *entry)
 {
     assert(queue_is_empty(&entry->sends) && queue_is_empty(&entry->recvs));
-    assert(queue_is_empty(&entry->wants) && queue_is_empty(&entry->unexpected));
+    assert(list_empty(&entry->wants) && queue_is_empty(&entry->unexpected));
     if (entry->name)
         entry->name->entry = NULL;
     prepared_unref(entry->key);
@@ -79,18 +79,18 @@ static struct entry *entry_open(struct scope *scope, tryst_key *key)
     entry->key = prepared_ref(key);
     queue_init(&entry->sends);
     queue_init(&entry->recvs);
-    queue_init(&entry->wants);
+    list_init(&entry->wants);
     queue_init(&entry->unexpected);
-    hash_table_add(&scope->entries, &entry->node, key->hash);
+    hash_table_add(&scope->entries, &entry->node, key->table_hash);
     return entry;
 }
 
 struct entry *entry_known(struct scope *scope, const tryst_key *key)
 {
-    hash_table_for_each (&scope->entries, key->hash, node)
+    hash_table_for_each (&scope->entries, key->table_hash, node)
         if (entry_of(node)->key == key)
             return entry_of(node);
-    return entry_find(scope, key->hash, key->string, key->bytes);
+    return entry_find(scope, key->table_hash, key->string, key->bytes);
 }
 
 __attribute__((noinline)) static struct entry *entry_get_named(struct scope *scope,
@@ -102,7 +102,7 @@ __attribute__((noinline)) static struct entry *entry_get_named(struct scope *sco
 
 struct entry *entry_get(struct scope *scope, tryst_key *key)
 {
-    struct hash_node *node = hash_table_bucket(&scope->entries, key->hash);
+    struct hash_node *node = hash_table_bucket(&scope->entries, key->table_hash);
     /* The usual case: a prepared key, or a string that came before. */
     bool same = node && entry_of(node)->key == key;
     return __builtin_expect(same, 1) ? entry_of(node) : entry_get_named(scope, key);

@@ -18,6 +18,7 @@
 #ifndef TRYST_RENDEZVOUS_MATCH_TABLE_H
 #define TRYST_RENDEZVOUS_MATCH_TABLE_H
 
+#include "parked.h"
 #include "prepared.h"
 #include "queue.h"
 #include "scopes.h"
@@ -25,7 +26,7 @@
 struct declared;
 
 struct entry {
-    struct hash_node node; /**< in scope->entries, by the hash of `key` */
+    struct hash_node node; /**< in scope->entries, by the table_hash of `key` */
     struct scope *scope;
     tryst_key *key;
     /** The number of the next send. In a closed step: a send from this number on may have
@@ -39,7 +40,7 @@ struct entry {
     struct name *name;
     struct queue sends;      /**< sends of this rank: POSTED or VOID */
     struct queue recvs;      /**< receives of this rank that have not ended */
-    struct queue wants;      /**< parked receives of the consumer */
+    struct list wants;       /**< parked receives of the consumer (parked.h) */
     struct queue unexpected; /**< tensors that came before their receive */
 };
 
@@ -53,7 +54,8 @@ void scope_entries_free(struct scope *scope);
 struct entry *entry_get(struct scope *scope, tryst_key *key);
 /** Return the entry of `key`, or NULL. */
 struct entry *entry_known(struct scope *scope, const tryst_key *key);
-/** Return the entry of a key that came in a record, or NULL. */
+/** Return the entry of a key that came in a record, or NULL. `hash` is hash_keyed of the
+ *  key. */
 struct entry *entry_find(struct scope *scope, uint64_t hash, const char *key,
                          size_t key_bytes);
 
@@ -62,7 +64,7 @@ struct entry *entry_hashed(struct scope *scope, uint64_t hash, int32_t src_rank)
 
 /** A key in a record, and the ranks that a valid record's key must have. */
 struct record_key {
-    uint64_t hash;
+    uint64_t hash; /**< hash_keyed of `string` */
     const char *string;
     size_t bytes;
     int32_t src_rank, dst_rank;

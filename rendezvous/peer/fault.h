@@ -19,6 +19,8 @@
     FAULT(DATA_NAME, "sent DATA with a name that was not declared, or is not valid any " \
                      "more")                                                             \
     FAULT(DATA_TWICE, "sent one tensor twice: DATA with this number has come before")    \
+    FAULT(DATA_AHEAD, "sent a tensor with a number more than 2^30 ahead of this "        \
+                      "rank's receives of its key")                                      \
     FAULT(DATA_AFTER_BULK, "sent DATA for a receive that got slices before")             \
     FAULT(DATA_ANSWER, "answered DATA with a record that answers a WANT")                \
     FAULT(DATA_DONE, "acknowledged DATA that was not sent")                              \
@@ -31,6 +33,8 @@
     FAULT(OFFER_READY, "offered more slices of a flow than the flow has")                \
     FAULT(DEFERRED_LATE, "sent DEFERRED for a flow after the OFFER of its slices")       \
     FAULT(WANT_TWICE, "announced one receive twice: a WANT with this number waits here") \
+    FAULT(WANT_AHEAD, "announced a receive with a number more than 2^30 ahead of this "  \
+                      "rank's sends of its key")                                         \
     FAULT(WANT_ID, "gave one id to two receives: a WANT with this id waits here")        \
     FAULT(TRANSPORT, "broke the transport's protocol")                                   \
     FAULT(                                                                               \

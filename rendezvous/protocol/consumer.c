@@ -16,6 +16,7 @@
 
 #include "consumer.h"
 #include "core/memory/alloc.h"
+#include "core/text/hash.h"
 #include "core/text/status.h"
 #include "eager.h"
 #include "flow_op.h"
@@ -257,7 +258,7 @@ static void recv_announce(tryst_op *op)
     }
     op->ids = op->run ? op->run->slices : 1;
     op->id = engine_ids(op->rdv, op->ids);
-    hash_table_add(&op->rdv->ids, &op->by_id, hash_of_id(op->id));
+    hash_table_add(&op->rdv->ids, &op->by_id, hash_keyed_id(op->id));
     if (op->run)
         recv_run_post(op, op->run);
     op->peer->out.wants_sent++;
@@ -432,7 +433,7 @@ void consumer_deliver(tryst_op *op, const struct arrived *arrived)
 /* Return this rank's receive with this id, if the peer may answer it. */
 static tryst_op *recv_by_id(struct peer *peer, uint64_t id)
 {
-    struct hash_node *node = hash_table_find(&peer->rdv->ids, hash_of_id(id));
+    struct hash_node *node = hash_table_find(&peer->rdv->ids, hash_keyed_id(id));
     tryst_op *op = node ? container_of(node, tryst_op, by_id) : NULL;
     bool said = op && op->kind == OP_RECV && op->peer == peer && !want_is_packed_next(op);
     return said ? op : NULL;
@@ -501,8 +502,9 @@ static void offer_deferred(struct peer *peer, const struct record_offer *offer,
                            const char *key)
 {
     struct scope *scope = scope_find(&peer->rdv->scopes, offer->step);
-    struct entry *entry =
-        scope ? entry_find(scope, offer->key_hash, key, offer->key_bytes) : NULL;
+    struct entry *entry = scope ? entry_find(scope, hash_keyed(key, offer->key_bytes),
+                                             key, offer->key_bytes)
+                                : NULL;
     tryst_op *op = entry ? op_find(&entry->recvs, offer->seq) : NULL;
     if (!op || op->peer != peer)
         return; /* the receive's WANT is still to come */

@@ -16,6 +16,7 @@
 
 #include "consumer.h"
 #include "core/memory/pool.h"
+#include "core/text/hash.h"
 #include "frames.h"
 #include "op_device.h"
 #include "rendezvous/op/engine.h"
@@ -117,6 +118,8 @@ static void unexpected_read(struct peer *peer, const struct incoming *incoming)
         peer_data_refuse(peer, incoming->arrived.number, status, origin_rank);
     else if (incoming->seq < entry->recv_next && !incoming->held)
         peer_data_refuse(peer, incoming->arrived.number, TRYST_E_CANCELED, origin_rank);
+    else if (!incoming->held && incoming->seq - entry->recv_next > NUMBERS_AHEAD_MAX)
+        peer_fault(peer, PEER_FAULT_DATA_AHEAD, NULL);
     else if (unexpected_find(entry, incoming->seq))
         peer_fault(peer, PEER_FAULT_DATA_TWICE, NULL);
     else
@@ -144,8 +147,8 @@ static struct name *name_learn(struct peer *peer, const struct record_data *data
     const struct name_terms terms = {declared->step_high, declared->seq_high,
                                      wire_name_shape(declared)};
     const char *string = (const char *)(declared + 1);
-    struct name *name =
-        name_declare(&peer->in.names, data->name, declared->key_hash, &terms);
+    struct name *name = name_declare(&peer->in.names, data->name,
+                                     hash_keyed(string, declared->key_bytes), &terms);
     struct scope *scope = scope_find(&peer->rdv->scopes, name_step(name, data->step));
     struct entry *entry =
         scope ? entry_find(scope, name->hash, string, declared->key_bytes) : NULL;

@@ -15,6 +15,7 @@
 
 #include "closed.h"
 #include "core/memory/alloc.h"
+#include "core/text/hash.h"
 #include "eager.h"
 #include "flow_op.h"
 #include "frames.h"
@@ -300,10 +301,10 @@ static struct want *want_open(struct peer *peer, struct entry *entry,
         return NULL;
     memset(want, 0, sizeof *want);
     want->peer = peer;
-    want->entry = entry;
+    want->parked.entry = entry;
     want->id = rec->id;
-    hash_table_add(&peer->in.wants, &want->by_id, hash_of_id(rec->id));
-    want->queued.seq = rec->seq;
+    hash_table_add(&peer->in.wants, &want->by_id, hash_keyed_id(rec->id));
+    want->parked.seq = rec->seq;
     want->dtype = rec->dtype;
     want->flags = rec->header.flags;
     want->rail = rec->rail;
@@ -325,10 +326,10 @@ static struct want *want_open(struct peer *peer, struct entry *entry,
 static void want_park(struct want *want)
 {
     struct peer *peer = want->peer;
-    queue_insert(&want->entry->wants, &want->queued);
+    parked_add(&want->parked);
     peer->in.parked_count++;
     peer->rdv->counters.wants_parked++;
-    if (want->entry->scope->state == SCOPE_EARLY) {
+    if (want->parked.entry->scope->state == SCOPE_EARLY) {
         want->early = true;
         peer->in.early_wants++;
     }
@@ -354,6 +355,10 @@ static void want_handle(struct peer *peer, struct entry *entry,
     /* The send's DATA is in flight and answers this WANT. */
     if (sent && !op)
         return;
+    if (rec->seq > entry->send_next && rec->seq - entry->send_next > NUMBERS_AHEAD_MAX) {
+        peer_fault(peer, PEER_FAULT_WANT_AHEAD, NULL);
+        return;
+    }
     bool held = op && (op_device_is_held(op) ||
                        (flow_is_held(op) &&
                         held_waits(op, rec->header.flags, wire_shape(&rec->header))));
@@ -384,9 +389,9 @@ static void want_handle(struct peer *peer, struct entry *entry,
 /* Match a WANT of a closing step with its send, which failed or has DATA in flight.
  * False: no such send exists. */
 static bool want_closing(struct peer *peer, struct scope *scope,
-                         const struct record_want *rec, const char *key)
+                         const struct record_want *rec, const struct record_key *named)
 {
-    struct entry *entry = entry_find(scope, rec->key_hash, key, rec->key_bytes);
+    struct entry *entry = entry_find(scope, named->hash, named->string, named->bytes);
     bool sent = entry && entry->key->dst_rank == peer->rank &&
                 entry->key->src_rank == peer->rdv->group->roster.rank &&
                 rec->seq < entry->send_next;
@@ -405,9 +410,11 @@ void producer_want(struct peer *peer, const struct record_want *rec, const char 
         peer_fault(peer, PEER_FAULT_WANT_ID, NULL);
         return;
     }
+    struct record_key named = {hash_keyed(key, rec->key_bytes), key, rec->key_bytes,
+                               rdv->group->roster.rank, peer->rank};
     peer->in.wants_got++;
     peer_flush_later(peer); /* sends wants_taken once half of the quota is due */
-    if (status == TRYST_E_CLOSED && scope && want_closing(peer, scope, rec, key))
+    if (status == TRYST_E_CLOSED && scope && want_closing(peer, scope, rec, &named))
         return;
     if (status != TRYST_OK) {
         want_refuse(peer, rec->id,
@@ -423,8 +430,6 @@ void producer_want(struct peer *peer, const struct record_want *rec, const char 
         return;
     }
     /* Without room for a WANT no entry is made: it would hold no send either. */
-    struct record_key named = {rec->key_hash, key, rec->key_bytes,
-                               rdv->group->roster.rank, peer->rank};
     struct entry *entry =
         entry_resolve(scope, &rdv->group->roster, &named, room, &status);
     if (!entry)
@@ -452,7 +457,7 @@ void producer_cancel(struct peer *peer, const struct record_answer *cancel)
     }
     want->flags |= RECORD_VOID;
     want_answer(want, RECORD_CANCELED, cause);
-    tryst_op *op = op_find(&want->entry->sends, want->queued.seq);
+    tryst_op *op = op_find(&want->parked.entry->sends, want->parked.seq);
     /* A flow ends at once: its rank may not be ready for long. */
     if (op && flow_is_held(op))
         producer_match(want, op);
@@ -693,9 +698,10 @@ void producer_scope_answer(struct scope *scope, uint8_t type, tryst_status statu
 {
     tryst_status origin_status = status == TRYST_E_ABORTED ? scope->abort_status : status;
     for (struct entry *entry = NULL; (entry = entry_next(scope, entry)) != NULL;) {
+        struct list_node *node;
         struct queue_node *item;
-        while ((item = queue_next(&entry->wants, NULL)) != NULL) {
-            struct want *want = container_of(item, struct want, queued);
+        while ((node = list_first(&entry->wants)) != NULL) {
+            struct want *want = container_of(node, struct want, parked.node);
             want_unpark(want);
             want_answer(want, type, (struct cause){status, origin_rank, origin_status});
             want_maybe_free(want);

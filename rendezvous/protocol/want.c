@@ -6,6 +6,8 @@
  * answered, a want is found by this id in peer->in.wants.
  */
 #include "want.h"
+
+#include "core/text/hash.h"
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/peer.h"
 
@@ -18,14 +20,14 @@ void want_settle(struct want *want)
 
 void want_unpark(struct want *want)
 {
-    if (list_remove(&want->queued.node))
+    if (parked_remove(&want->parked))
         want->peer->in.parked_count--;
     want_settle(want);
 }
 
 struct want *want_by_id(const struct peer *peer, uint64_t id)
 {
-    struct hash_node *node = hash_table_find(&peer->in.wants, hash_of_id(id));
+    struct hash_node *node = hash_table_find(&peer->in.wants, hash_keyed_id(id));
     return node ? container_of(node, struct want, by_id) : NULL;
 }
 
@@ -49,7 +51,7 @@ void want_free(struct want *want)
 void want_maybe_free(struct want *want)
 {
     if (!want->send && !want->in_flight && !list_linked(&want->answer_node) &&
-        !list_linked(&want->queued.node))
+        !list_linked(&want->parked.node))
         want_free(want);
 }
 

@@ -14,10 +14,9 @@
 struct peer;
 
 struct want {
-    struct queue_node queued;   /**< in entry->wants while parked */
+    struct parked parked;       /**< its entry and number */
     struct list_node peer_node; /**< in peer->in.wants_list */
     struct peer *peer;
-    struct entry *entry;
     uint64_t id;            /**< the consumer's id */
     struct hash_node by_id; /**< in peer->in.wants, until `answered` */
     uint8_t dtype;
@@ -48,10 +47,10 @@ static inline const struct flow_shape *want_flow_shape(const struct want *want)
 }
 
 /** Return the WANT with this number that is parked in `entry`, or NULL. */
-static inline struct want *want_find(struct entry *entry, uint64_t seq)
+static inline struct want *want_find(const struct entry *entry, uint64_t seq)
 {
-    struct queue_node *found = queue_find(&entry->wants, seq);
-    return found ? container_of(found, struct want, queued) : NULL;
+    struct parked *found = list_empty(&entry->wants) ? NULL : parked_find(entry, seq);
+    return found ? container_of(found, struct want, parked) : NULL;
 }
 
 /** Return the WANT that this peer announced with `id` and that has not been answered, or

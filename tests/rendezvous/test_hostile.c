@@ -123,6 +123,27 @@ static void make_huge_seq(struct frame *frame)
     first_want(frame)->seq = UINT64_MAX;
 }
 
+static void make_far_seq(struct frame *frame)
+{
+    first_want(frame)->seq = NUMBERS_AHEAD_MAX;
+}
+
+static void make_seq_too_far(struct frame *frame)
+{
+    first_want(frame)->seq = NUMBERS_AHEAD_MAX + 1u;
+}
+
+static void make_data_far(struct frame *frame)
+{
+    frame_add_data(frame, 5, 1, NUMBERS_AHEAD_MAX, 8, world_key(&world, 1, 0, "e"), 1);
+}
+
+static void make_data_too_far(struct frame *frame)
+{
+    frame_add_data(frame, 5, 1, NUMBERS_AHEAD_MAX + 1u, 8, world_key(&world, 1, 0, "e"),
+                   1);
+}
+
 static void make_step_never(struct frame *frame)
 {
     first_want(frame)->step = UINT64_MAX;
@@ -368,7 +389,12 @@ static const struct fault faults[] = {
     {"void without a failure", make_void_ok, "WANT: given up without an error status"},
     {"a status that is none", make_status, "not a valid status of an operation"},
     {"a key that does not parse", make_wrong_key, NULL},
-    {"the last number", make_huge_seq, NULL},
+    {"the last number", make_huge_seq, "more than 2^30 ahead of this rank's sends"},
+    {"a far number", make_far_seq, NULL},
+    {"a number too far", make_seq_too_far, "more than 2^30 ahead of this rank's sends"},
+    {"DATA with a far number", make_data_far, NULL},
+    {"DATA with a number too far", make_data_too_far,
+     "more than 2^30 ahead of this rank's receives"},
     {"the last step", make_step_never, NULL},
     {"DONE for no send", make_done_unknown, "acknowledged DATA that was not sent"},
     {"DONE for no want", make_done_want_unknown, NULL},

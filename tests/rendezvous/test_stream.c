@@ -547,7 +547,7 @@ static void names_begin(void)
     key = mem_zalloc(sizeof *key + 8);
     assert_non_null(key);
     atomic_init(&key->refs, 1);
-    key->hash = 99;
+    key->table_hash = 99;
     assert_int_equal(names_out_open(&told), TRYST_OK);
     for (uint64_t i = 0; i < COUNT_OF(entries); i++) {
         scopes[i].id = 5 + i;
@@ -571,7 +571,7 @@ static const struct name_terms plain;
 
 static struct name *declare(uint32_t number, const struct name_terms *terms)
 {
-    struct name *name = name_declare(&names, number, key->hash, terms);
+    struct name *name = name_declare(&names, number, key->table_hash, terms);
     name->key = prepared_ref(key);
     return name;
 }
@@ -665,11 +665,11 @@ static void declare_other(unsigned i)
     tryst_key *other = mem_zalloc(sizeof *other + 8);
     struct entry entry = {.scope = &scope, .key = other};
     atomic_init(&other->refs, 1);
-    other->hash = 1 + i;
+    other->table_hash = 1 + i;
     other->bytes = 4;
     memcpy(other->string, &i, sizeof i);
     name_add(&told, &entry, &plain);
-    (void)name_declare(&names, (uint32_t)told.count, other->hash, &plain);
+    (void)name_declare(&names, (uint32_t)told.count, other->table_hash, &plain);
     prepared_unref(other);
 }
 

@@ -50,7 +50,7 @@ static tryst_key *key_make(const char *edge, uint64_t hash)
                      TRYST_OK);
     assert_int_equal(prepared_open(&group.roster, text, strlen(text), NULL, &key),
                      TRYST_OK);
-    key->hash = hash ? hash : key->hash;
+    key->table_hash = hash ? hash : key->table_hash;
     return key;
 }
 
@@ -151,14 +151,14 @@ static void test_collisions(void **state)
             const tryst_key *key = made[i]->key;
             for (int j = 0; j < i; j++)
                 assert_ptr_not_equal(made[i], made[j]);
-            assert_ptr_equal(entry_find(scope, key->hash, key->string, key->bytes),
+            assert_ptr_equal(entry_find(scope, key->table_hash, key->string, key->bytes),
                              made[i]);
-            assert_null(entry_find(scope, key->hash, key->string, key->bytes - 1u));
-            assert_null(entry_find(scope, key->hash + 1, key->string, key->bytes));
+            assert_null(entry_find(scope, key->table_hash, key->string, key->bytes - 1u));
+            assert_null(entry_find(scope, key->table_hash + 1, key->string, key->bytes));
         }
-        assert_non_null(entry_hashed(scope, made[7]->key->hash, 0));
+        assert_non_null(entry_hashed(scope, made[7]->key->table_hash, 0));
         /* a key of other ranks */
-        assert_null(entry_hashed(scope, made[7]->key->hash, 1));
+        assert_null(entry_hashed(scope, made[7]->key->table_hash, 1));
     }
 }
 
@@ -180,7 +180,7 @@ static void test_record_keys(void **state)
                 {"nonsense", true, TRYST_E_KEY}};
     struct scope *scope = scope_make(1);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        struct record_key named = {hash_bytes(rows[i].key, strlen(rows[i].key)),
+        struct record_key named = {hash_keyed(rows[i].key, strlen(rows[i].key)),
                                    rows[i].key, strlen(rows[i].key), 0, 1};
         tryst_status status = TRYST_IN_PROGRESS;
         struct entry *entry =
@@ -217,10 +217,10 @@ static void test_queues(void **state)
         struct want *want = pool_get(rdv.wants);
         memset(want, 0, sizeof *want);
         want->peer = &peer;
-        want->entry = entry;
-        want->queued.seq = seq;
+        want->parked.entry = entry;
+        want->parked.seq = seq;
         want->answered = true;
-        queue_insert(&entry->wants, &want->queued);
+        parked_add(&want->parked);
         peer.in.parked_count++;
         wants[order[i]] = want;
         sends[order[i]].queued.seq = seq;
@@ -228,7 +228,7 @@ static void test_queues(void **state)
     }
     uint64_t next = 0;
     struct queue_node *item = NULL;
-    while ((item = queue_next(&entry->wants, item)) != NULL) {
+    while ((item = queue_next(&entry->sends, item)) != NULL) {
         assert_int_equal(item->seq, next);
         next += 2;
     }
@@ -248,8 +248,9 @@ static void test_queues(void **state)
     assert_null(want_find(entry, 14));
     assert_int_equal(peer.in.parked_count, COUNT - 1);
     want_free(wants[7]);
-    while ((item = queue_next(&entry->wants, NULL)) != NULL)
-        want_free(container_of(item, struct want, queued));
+    for (struct list_node *node; (node = list_first(&entry->wants)) != NULL;)
+        want_free(container_of(node, struct want, parked.node));
+    assert_int_equal(rdv.scopes.parked.count, 0);
     scope_free(scope);
     assert_int_equal(peer.in.parked_count, 0);
     assert_int_equal(pool_in_use(rdv.wants), 0);
@@ -302,7 +303,7 @@ static void test_scope_again(void **state)
                     scope->abort_status == TRYST_OK && !*scope->abort_text);
         for (int i = 0; i < KEYS; i++) {
             assert_null(
-                entry_find(scope, keys[i]->hash, keys[i]->string, keys[i]->bytes));
+                entry_find(scope, keys[i]->table_hash, keys[i]->string, keys[i]->bytes));
             struct entry *entry = entry_get(scope, keys[i]);
             assert_true(entry->send_next == 0 && entry->recv_next == 0);
             entry->send_next = entry->recv_next = 7;
@@ -370,7 +371,7 @@ static void test_keys(void **state)
 }
 
 /* A key can be prepared without memory for the table; an invalid string cannot. A wrong
- * hash, as a peer may send it, finds nothing. */
+ * hash finds nothing. */
 static void test_keys_no_memory(void **state)
 {
     tryst_key *key;
@@ -382,12 +383,12 @@ static void test_keys_no_memory(void **state)
     alloc_fail_at(2);
     key = known_get("a");
     assert_true(alloc_fail_off());
-    assert_null(keys_find(&known, key->string, key->bytes, 0));
+    assert_null(keys_find(&known, key->string, key->bytes, key->table_hash));
     tryst_key_release(key);
     key = known_get("a");
-    assert_null(keys_find(&known, key->string, key->bytes, key->hash + 1));
-    assert_null(keys_find(&known, key->string, key->bytes - 1u, key->hash));
-    tryst_key *found = keys_find(&known, key->string, key->bytes, key->hash);
+    assert_null(keys_find(&known, key->string, key->bytes, key->table_hash + 1));
+    assert_null(keys_find(&known, key->string, key->bytes - 1u, key->table_hash));
+    tryst_key *found = keys_find(&known, key->string, key->bytes, key->table_hash);
     assert_ptr_equal(found, key);
     tryst_key_release(found);
     tryst_key_release(key);

@@ -77,6 +77,11 @@ static_assert(FRAME_BYTES_MAX <= TRANSPORT_FRAME_BYTES, "every transport takes i
  *  bounds the number of slices in one peer's window. */
 #define SLICE_BYTES_MIN 4096u
 
+/** How far the number of a WANT may be ahead of the producer's sends of the key, and that
+ *  of a DATA ahead of the consumer's receives. As many operations of one key and step
+ *  would have to be pending at the peer: half a terabyte of them. */
+#define NUMBERS_AHEAD_MAX (1u << 30)
+
 enum record_type {
     RECORD_WANT = 1,
     RECORD_DATA = 2,
@@ -172,7 +177,7 @@ struct record_want {
     uint64_t id; /**< the consumer's id; also the tag of slice 0 */
     uint64_t step;
     uint64_t seq;
-    uint64_t key_hash;
+    uint64_t key_hash;    /**< as in record_name */
     uint64_t bytes;       /**< size of the tensor */
     uint32_t slice_bytes; /**< slice i is bulk message id + i */
     uint32_t posted;      /**< slices posted when the WANT left */
@@ -215,6 +220,8 @@ static_assert(sizeof(struct record_failure) == 16, "failure");
  *  number, or with another shape, declares the key anew. So DATA has 24 bytes, and a
  *  frame holds 59 tensors of 64 bytes. */
 struct record_name {
+    /** XXH3-64 of the key, never 0: for tools that read frames. The receiver's tables use
+     *  a keyed hash, which the receiver computes. */
     uint64_t key_hash;
     uint32_t step_high; /**< upper half of the ids of the steps that use the name */
     uint32_t seq_high;  /**< upper half of the numbers within the key */
