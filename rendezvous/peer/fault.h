@@ -30,6 +30,8 @@
     FAULT(SLICES_DONE, "acknowledged slices that were not sent")                         \
     FAULT(BULK, "sent bulk that no receive is posted for")                               \
     FAULT(OFFER, "offered bulk for a receive that cannot take bulk")                     \
+    FAULT(OFFER_SMALL,                                                                   \
+          "offered a tensor that fits a frame: such a tensor comes as DATA")             \
     FAULT(OFFER_READY, "offered more slices of a flow than the flow has")                \
     FAULT(DEFERRED_LATE, "sent DEFERRED for a flow after the OFFER of its slices")       \
     FAULT(WANT_TWICE, "announced one receive twice: a WANT with this number waits here") \

@@ -531,6 +531,10 @@ void consumer_offer(struct peer *peer, const struct record_offer *offer, const c
         flow_offered(op, offer->ready);
     else if (op->run)
         offer_ready(op);
+    else if (offer->bytes <= op->rdv->set.eager_max_bytes)
+        /* Its producer sends it as DATA. With memory for no bytes, the receive would
+         * request another OFFER. */
+        peer_fault(peer, PEER_FAULT_OFFER_SMALL, NULL);
     else if (op->alloc && !op->tensor.data)
         offer_shape(op, offer);
     else
