@@ -206,6 +206,20 @@ static void full(void)
     hang_in(post(step, true, 1, "second", BYTES));
 }
 
+/* Rank 0 waits for the second tensor of a key; rank 1 has posted the first one alone, and
+ * hangs outside. */
+static void second(void)
+{
+    enum { BYTES = 1 << 20 };
+    tryst_step *step = step_open(1);
+    if (me == 0) {
+        (void)post(step, false, 1, "act", BYTES);
+        hang_in(post(step, false, 1, "act", BYTES));
+    }
+    (void)post(step, true, 0, "act", BYTES);
+    hang_outside();
+}
+
 /* Like never(), for a test that kills rank 0. */
 static void killed(void)
 {
@@ -392,6 +406,7 @@ static const struct {
     {"traced", traced},   {"callback", callback},
     {"worker", worker},   {"busy", busy},
     {"serving", serving}, {"stuck_serving", stuck_serving},
+    {"second", second},
 };
 
 /* ---- invalid pages ----------------------------------------------------------------- */

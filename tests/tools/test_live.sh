@@ -209,6 +209,12 @@ small | large)
     sentence "^rank 0 $waited 1 to receive grad;0:0 of step 1, which has not posted that receive: rank 1 \(pid $pid_1\) was in the library just now \(.*\), its newest step is 1" \
         --job "$pid_0"
     ;;
+second)
+    ranks 2
+    sentence "^rank 0 $waited 1 to send act;0:0 of step 1, which has not sent it: rank 1 \(pid $pid_1\) has been outside the library" \
+        --job "$pid_0"
+    line 'send to rank 0: [^ ]*;act;0:0 \(step 1, number 0, ' "$pid_1"
+    ;;
 full)
     ranks 2
     line 'send to rank 1: [^ ]*;first;0:0 .*waits for the consumer to take bytes that are in flight: its window is full' "$pid_0"
