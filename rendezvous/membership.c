@@ -33,6 +33,7 @@ static void group_begin(struct rendezvous *rdv)
 {
     rdv->join_again = rdv->leaving = rdv->leave_sent = rdv->cut = false;
     rdv->aborts_count = 0;
+    rdv->aborts_due = false;
     rdv->scopes.end = 0;
     rdv->ack_timer_runs = false; /* the close of the last group stopped the thread */
     rdv->ack_timer_idle = 0;
@@ -45,9 +46,11 @@ tryst_status rendezvous_group_open(struct rendezvous *rdv, struct tryst_group *g
     group->rdv = rdv;
     group->peers = mem_zalloc(size * sizeof(struct peer *));
     group->left = mem_zalloc((size / 64 + 1) * sizeof *group->left);
-    if (!group->peers || !group->left) {
+    group->passed_aborts = mem_zalloc(size * sizeof *group->passed_aborts);
+    if (!group->peers || !group->left || !group->passed_aborts) {
         mem_free(group->peers);
         mem_free(group->left);
+        mem_free(group->passed_aborts);
         group->peers = NULL;
         return err_set(err, TRYST_E_NOMEM,
                        "cannot open the group: out of memory for %zu peers", size);
@@ -205,6 +208,7 @@ void rendezvous_group_close(struct rendezvous *rdv)
         mem_free(container_of(node, struct peer, node));
     mem_free(group->peers);
     mem_free(group->left);
+    mem_free(group->passed_aborts);
     group->peers = NULL;
     pthread_mutex_destroy(&group->step_lock);
     rdv->group = NULL;

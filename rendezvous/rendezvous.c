@@ -251,6 +251,8 @@ void rendezvous_reap(struct rendezvous *rdv)
 {
     struct list_node *node;
     rdv->reap = false;
+    if (rdv->aborts_due)
+        aborts_send_all(rdv);
     if (!list_empty(&rdv->device_loads))
         op_devices_go_on(rdv);
     if (rdv->group)

@@ -62,14 +62,11 @@ static void early_wants_settle(struct scope *scope)
     }
 }
 
-/* Change the scope's state from early. The peer that reported its
- * abort may then report another. */
+/* Change the scope's state from early. */
 static void scope_move(struct rendezvous *rdv, struct scope *scope,
                        enum scope_state state)
 {
-    if (scope->aborted_by >= 0)
-        rdv->group->peers[scope->aborted_by]->in.early_aborts--;
-    scope->aborted_by = -1;
+    abort_early_end(rdv, scope);
     scope_state_set(scope, state);
 }
 

@@ -5,7 +5,7 @@
  * Invariants: a step is in scopes->all and in the index, and while it is EARLY in
  * scopes->early. The memory that peers can make this rank hold for steps that are not
  * open here is bounded for each peer by itself: WANTs by early_max, DATA by eager credit,
- * aborts by EARLY_ABORTS_MAX. An early step that holds none of these is dropped. So no
+ * aborts by EARLY_ABORTS_MAX and PASSED_ABORTS_MAX. An early step that holds none of these is dropped. So no
  * peer takes the place of another.
  */
 #include <assert.h>
@@ -78,7 +78,7 @@ tryst_status scope_open(struct scopes *scopes, uint64_t id, struct scope **scope
     scope->scopes = scopes;
     scope->id = id;
     scope->state = SCOPE_EARLY;
-    scope->aborted_by = scope->abort_rank = -1;
+    scope->early_from = scope->abort_from = scope->abort_rank = -1;
     list_init(&scope->ops);
     list_init(&scope->warned);
     *scope_p = scope;
@@ -92,6 +92,7 @@ tryst_status scopes_init(struct scopes *scopes)
     list_init(&scopes->all);
     list_init(&scopes->early);
     list_init(&scopes->reap);
+    list_init(&scopes->aborted);
     hash_table_init(&scopes->index);
     hash_table_init(&scopes->parked);
     keys_init(&scopes->keys);
@@ -129,6 +130,7 @@ void scope_free(struct scope *scope)
         hash_table_remove(&scope->scopes->index, &scope->by_id);
     list_remove(&scope->early_node);
     list_remove(&scope->reap_node);
+    list_remove(&scope->aborted_node);
     if (!spare_scope_put(scope->scopes, scope))
         scope_memory_free(scope);
 }

@@ -52,8 +52,12 @@ struct scope {
     struct list warned; /**< unfinished operations that the log has warned about */
     bool all_awaited;   /**< there was no memory for `awaited`: all ranks count */
     tryst_op *close_op; /**< OP_STEP_CLOSE, while closing */
-    /** Early: rank of the peer with this abort in its in.early_aborts; -1: none. */
-    int32_t aborted_by;
+    /** Early: the abort is counted (abort.c) for this reporter, -1: not counted, and for
+     *  this origin. */
+    int32_t early_from, early_origin;
+    struct list_node aborted_node; /**< in scopes->aborted */
+    uint64_t abort_number;         /**< number of the cause among all; 0: not aborted */
+    int32_t abort_from;            /**< rank of the peer that reported it; -1: this one */
     /** Why the step was aborted; status TRYST_OK: not aborted. */
     int32_t abort_status;
     int32_t abort_rank;
@@ -66,13 +70,15 @@ struct scopes {
     struct list all;
     struct list early;        /**< steps that are not open here yet */
     struct list reap;         /**< closing steps that may have ended */
+    struct list aborted;      /**< aborted steps, by abort_number */
     struct hash_table index;  /**< all steps, by id */
     struct hash_table parked; /**< WANTs that wait in an entry (parked.h) */
     struct pool *entries;     /**< struct entry, of all steps */
     struct keys keys;
     _Atomic(struct scope *) spare[SCOPES_SPARE]; /**< freed scopes, or NULL */
-    uint64_t end;  /**< 1 + the newest step id that was opened here; 0: none */
-    uint64_t open; /**< number of open steps */
+    uint64_t end;    /**< 1 + the newest step id that was opened here; 0: none */
+    uint64_t open;   /**< number of open steps */
+    uint64_t aborts; /**< number of causes of aborts so far */
 };
 
 /** Initialize. Returns TRYST_OK or TRYST_E_NOMEM; scopes_close must follow in both

@@ -41,9 +41,13 @@ struct tryst_host;
 enum { ABORT_NOTES = 8 };
 struct abort_note {
     uint64_t step;
+    uint64_t number;  /**< as scope->abort_number */
     uint64_t time_ns; /**< wall clock of the origin */
     int32_t status;
     int32_t rank; /**< the rank where the abort began */
+    int32_t from; /**< the peer that reported it; -1: this rank */
+    /** The abort came after the close: the neighbours in the control tree get it. */
+    bool late;
     char text[256];
 };
 
@@ -188,6 +192,7 @@ struct rendezvous {
     bool leave_sent;
     bool cut;           /**< all peers were given up; no new rank becomes a peer */
     bool reap;          /**< rendezvous_reap has work */
+    bool aborts_due;    /**< `reap`: peers are to get aborts that other peers sent */
     uint64_t tick_ns;   /**< the time of the next housekeeping */
     uint64_t timers_ns; /**< the time of the last timers_run */
     uint64_t stamp_ns;  /**< the coarse clock, as read for the last submissions */
@@ -195,7 +200,7 @@ struct rendezvous {
     uint32_t stamps_left;
     /** The clock as this pass or event first read it; 0: not read yet. */
     uint64_t pass_ns;
-    struct log_limit links_limit, cookies_limit, devices_limit;
+    struct log_limit links_limit, cookies_limit, devices_limit, aborts_limit;
     struct rendezvous_counters counters;
 };
 

@@ -2,14 +2,16 @@
 /*
  * Aborts of steps, passed from rank to rank.
  *
- * Idea: an abort floods over every link that is up. For a link that comes up later, the
- * abort is read from the step while the step is open, and from a note once the step has
- * been closed. A rank that has closed the step still forwards the abort along the control
- * tree.
+ * Idea: an abort floods over every link that is up. No message waits in a queue: causes
+ * are numbered, each peer has the number of the last one that was sent to it, and the next
+ * ones are read from the steps, or from notes of closed steps, when the link has room. So
+ * a rank that computes for long costs its peers nothing. A rank that has closed the step
+ * still forwards the abort along the control tree.
  *
  * Invariants: of two causes of one step's abort the earlier (origin time, rank) counts,
  * in the step and in its one note; the notes are those of the newest steps. A cause that
- * is not new is not forwarded, so the flood ends.
+ * is not new is not forwarded, so the flood ends. Steps that are not open here hold a
+ * bounded number of aborts of each origin.
  */
 #include "abort.h"
 
@@ -22,6 +24,9 @@
 #include "rendezvous/peer/peer.h"
 #include "tree.h"
 
+/* Dropped aborts are logged once in this time. */
+#define DROPPED_LOG_NS (10 * NS_PER_S)
+
 static bool is_earlier(const struct abort_note *note, uint64_t than_ns, int32_t than_rank)
 {
     return note->time_ns < than_ns ||
@@ -31,6 +36,9 @@ static bool is_earlier(const struct abort_note *note, uint64_t than_ns, int32_t 
 static void note_make(const struct scope *scope, struct abort_note *note)
 {
     note->step = scope->id;
+    note->number = scope->abort_number;
+    note->from = scope->abort_from;
+    note->late = false;
     note->time_ns = scope->abort_time_ns;
     note->status = scope->abort_status;
     note->rank = scope->abort_rank;
@@ -112,8 +120,6 @@ static void note_send(struct peer *peer, const struct abort_note *note)
         char text[sizeof note->text];
     } message;
     size_t text_bytes = strlen(note->text);
-    if (!peer->link.link || peer->link.state != PEER_LINK_UP)
-        return;
     message.head = (struct link_abort){.step = note->step,
                                        .time_ns = note->time_ns,
                                        .status = note->status,
@@ -124,45 +130,85 @@ static void note_send(struct peer *peer, const struct abort_note *note)
                     sizeof message.head + text_bytes, -1);
 }
 
-void abort_send_all(struct peer *peer)
+/* True if the peer may lack the abort. */
+static bool note_is_for(const struct abort_note *note, const struct peer *peer)
 {
-    struct rendezvous *rdv = peer->rdv;
-    list_for_each_safe (&rdv->scopes.all, node, after) {
-        struct scope *scope = container_of(node, struct scope, node);
-        struct abort_note note;
-        if (scope->abort_status == TRYST_OK)
-            continue;
-        note_make(scope, &note);
-        note_send(peer, &note);
-    }
+    const struct tryst_group *group = peer->rdv->group;
+    return peer->rank != note->from &&
+           (!note->late || peer_tree_neighbours(group, group->roster.rank, peer->rank));
+}
+
+/* True if a message to the peer goes out at once. */
+static bool link_has_room(const struct peer *peer)
+{
+    return peer->link.link && peer->link.state == PEER_LINK_UP &&
+           peer->life < PEER_GIVING_UP && link_is_flushed(peer->link.link);
+}
+
+/* Return the first aborted scope with a cause after `number`; NULL: none. */
+static const struct scope *scope_after(const struct scopes *scopes, uint64_t number)
+{
+    const struct list_node *head = &scopes->aborted.head, *node = head;
+    while (node->prev != head &&
+           container_of(node->prev, struct scope, aborted_node)->abort_number > number)
+        node = node->prev;
+    return node == head ? NULL : container_of(node, struct scope, aborted_node);
+}
+
+static const struct abort_note *note_after(const struct rendezvous *rdv, uint64_t number)
+{
+    const struct abort_note *next = NULL;
     for (uint32_t i = 0; i < rdv->aborts_count; i++)
-        note_send(peer, &rdv->aborts[i]);
+        if (rdv->aborts[i].number > number &&
+            (!next || rdv->aborts[i].number < next->number))
+            next = &rdv->aborts[i];
+    return next;
 }
 
-static void note_broadcast(struct rendezvous *rdv, const struct abort_note *note,
-                           const struct peer *from)
+void aborts_send(struct peer *peer)
 {
-    list_for_each_safe (&rdv->group->met, node, after) {
-        struct peer *to = container_of(node, struct peer, node);
-        if (to != from)
-            note_send(to, note);
-    }
-}
-
-/* Forward the abort of a step that is closed here along the control tree, where
- * the step may still be open. */
-static void pass_on(struct rendezvous *rdv, const struct abort_note *note,
-                    const struct peer *from)
-{
-    const struct tryst_group *group = rdv->group;
-    if (!note_keep(rdv, note))
-        /* the neighbours have it already, or the step is too old for a note */
+    const struct rendezvous *rdv = peer->rdv;
+    const struct list_node *end = &rdv->scopes.aborted.head;
+    uint64_t *sent = &peer->aborts_sent;
+    if (*sent == rdv->scopes.aborts || !link_has_room(peer))
         return;
-    list_for_each_safe (&group->met, node, after) {
-        struct peer *to = container_of(node, struct peer, node);
-        if (to != from && peer_tree_neighbours(group, group->roster.rank, to->rank))
-            note_send(to, note);
+    const struct scope *scope = scope_after(&rdv->scopes, *sent);
+    while (link_has_room(peer)) {
+        const struct abort_note *note = note_after(rdv, *sent);
+        struct abort_note made;
+        if (scope && (!note || scope->abort_number <= note->number)) {
+            const struct list_node *next = scope->aborted_node.next;
+            note_make(scope, &made);
+            note = &made;
+            scope = next == end ? NULL : container_of(next, struct scope, aborted_node);
+        }
+        if (!note) {
+            *sent = rdv->scopes.aborts;
+            return;
+        }
+        *sent = note->number;
+        if (note_is_for(note, peer))
+            note_send(peer, note);
     }
+}
+
+void aborts_send_all(struct rendezvous *rdv)
+{
+    rdv->aborts_due = false;
+    if (!rdv->group)
+        return;
+    list_for_each_safe (&rdv->group->met, node, after)
+        aborts_send(container_of(node, struct peer, node));
+}
+
+/* Send a new cause: at once if it is this rank's own. Causes that peers send, perhaps
+ * many, are sent once for all at the end of the pass. */
+static void causes_send(struct rendezvous *rdv, const struct peer *from)
+{
+    if (!from)
+        aborts_send_all(rdv);
+    else
+        rdv->aborts_due = rdv->reap = true;
 }
 
 /* ---- a step is aborted ------------------------------------------------------------- */
@@ -176,7 +222,11 @@ static bool scope_abort(struct rendezvous *rdv, struct scope *scope,
         return false;
     scope->abort_status = cause->status;
     scope->abort_rank = cause->rank;
+    scope->abort_from = cause->from;
     scope->abort_time_ns = cause->time_ns;
+    scope->abort_number = ++rdv->scopes.aborts;
+    list_remove(&scope->aborted_node);
+    list_push_back(&rdv->scopes.aborted, &scope->aborted_node);
     snprintf(scope->abort_text, sizeof scope->abort_text, "%s", cause->text);
     if (first)
         rdv->peer_events->aborted(scope);
@@ -190,47 +240,108 @@ void abort_note_apply(struct rendezvous *rdv, struct scope *scope)
         (void)scope_abort(rdv, scope, note);
 }
 
-/* Return the scope to abort. For a step that is not open here an early
- * scope is made, at most EARLY_ABORTS_MAX for each peer. NULL: the step is
- * closed here, or memory is short. */
-static struct scope *abort_scope(struct rendezvous *rdv, uint64_t step, struct peer *from)
+/* ---- steps that are not open here yet ---------------------------------------------- */
+
+/* True if no further early abort of this origin, reported by `from`, is kept. */
+static bool early_is_full(const struct peer *from, int32_t origin)
 {
-    struct scope *scope = scope_find(&rdv->scopes, step);
-    bool early =
-        scope ? scope->state == SCOPE_EARLY : !scope_is_closed(&rdv->scopes, step);
-    if (!from || !early || (scope && scope->aborted_by >= 0))
-        return scope;
-    if (from->in.early_aborts == EARLY_ABORTS_MAX) {
-        peer_fault(from, PEER_FAULT_ABORTS, NULL);
-        return scope;
-    }
-    scope = scope ? scope : scope_open_early(&rdv->scopes, step);
-    if (!scope)
-        return NULL;
-    from->in.early_aborts++;
-    scope->aborted_by = from->rank;
-    return scope;
+    if (from->rank == origin)
+        return from->in.early_aborts == EARLY_ABORTS_MAX;
+    return from->rdv->group->passed_aborts[origin] == EARLY_ABORTS_MAX ||
+           from->in.passed_aborts == PASSED_ABORTS_MAX;
 }
+
+/* Count, or stop counting, the abort of an early scope. */
+static void early_count(struct rendezvous *rdv, const struct scope *scope, int count)
+{
+    struct peer *from = rdv->group->peers[scope->early_from];
+    if (from->rank == scope->early_origin) {
+        from->in.early_aborts += (uint32_t)count;
+        return;
+    }
+    from->in.passed_aborts += (uint32_t)count;
+    rdv->group->passed_aborts[scope->early_origin] += (uint16_t)count;
+}
+
+void abort_early_end(struct rendezvous *rdv, struct scope *scope)
+{
+    if (scope->early_from >= 0)
+        early_count(rdv, scope, -1);
+    scope->early_from = -1;
+}
+
+/* Drop an abort for which no room is left. The rank where it began is to blame, if this
+ * is known: if that rank sent the abort itself. */
+static void early_drop(struct peer *from, int32_t origin)
+{
+    struct rendezvous *rdv = from->rdv;
+    if (from->rank == origin)
+        peer_fault(from, PEER_FAULT_ABORTS, NULL);
+    else
+        LOG_WARN_LIMITED(rdv->log, &rdv->aborts_limit, DROPPED_LOG_NS,
+                         "cannot keep an abort of rank %d, passed on by rank %d: too "
+                         "many aborts wait here for steps that are not open yet",
+                         origin, from->rank);
+}
+
+/* Find or make the scope of a step that is not open here yet, to abort it. False: there
+ * is no room for the abort. *scope_p NULL: no memory. */
+static bool early_scope(struct peer *from, const struct abort_note *cause,
+                        struct scope **scope_p)
+{
+    struct rendezvous *rdv = from->rdv;
+    struct scope *scope = *scope_p;
+    if (scope && scope->early_from >= 0)
+        return true;
+    if (early_is_full(from, cause->rank)) {
+        early_drop(from, cause->rank);
+        return false;
+    }
+    *scope_p = scope = scope ? scope : scope_open_early(&rdv->scopes, cause->step);
+    if (!scope)
+        return true;
+    scope->early_from = from->rank;
+    scope->early_origin = cause->rank;
+    early_count(rdv, scope, 1);
+    return true;
+}
+
+/* ---- ABORT ------------------------------------------------------------------------- */
 
 void rendezvous_abort(struct rendezvous *rdv, uint64_t step, tryst_status status,
                       int32_t rank, uint64_t time_ns, const char *text, struct peer *from)
 {
-    struct abort_note cause = {
-        .step = step, .time_ns = time_ns, .status = status, .rank = rank};
-    struct scope *scope = abort_scope(rdv, step, from);
+    struct abort_note cause = {.step = step,
+                               .time_ns = time_ns,
+                               .status = status,
+                               .rank = rank,
+                               .from = from ? from->rank : -1};
+    struct scope *scope = scope_find(&rdv->scopes, step);
+    bool early =
+        scope ? scope->state == SCOPE_EARLY : !scope_is_closed(&rdv->scopes, step);
     snprintf(cause.text, sizeof cause.text, "%s", text);
-    if (!scope) /* closed here, or no memory for an early scope: keep a note */
-        pass_on(rdv, &cause, from);
-    else if (scope_abort(rdv, scope, &cause))
-        note_broadcast(rdv, &cause, from);
+    if (from && early && !early_scope(from, &cause, &scope))
+        return;
+    if (scope) {
+        if (scope_abort(rdv, scope, &cause))
+            causes_send(rdv, from);
+        return;
+    }
+    /* closed here, or no memory for an early scope */
+    cause.late = true;
+    cause.number = rdv->scopes.aborts + 1;
+    if (note_keep(rdv, &cause)) {
+        rdv->scopes.aborts++;
+        causes_send(rdv, from);
+    }
 }
 
 void abort_read(struct peer *peer, const void *data, size_t bytes)
 {
     struct link_abort abort;
     char text[256];
-    if (bytes < sizeof abort)
-        return;
+    if (bytes < sizeof abort || peer->life >= PEER_GIVING_UP)
+        return; /* nothing is passed on from a peer that is being given up */
     memcpy(&abort, data, sizeof abort);
     if (abort.text_bytes != bytes - sizeof abort || abort.status < 100 ||
         abort.origin_rank < 0 || abort.origin_rank >= peer->rdv->group->roster.size)

@@ -10,12 +10,15 @@
 
 struct peer;
 
-/** Largest number of aborted steps, not open here yet, that one peer may report. Each
- *  costs a struct scope and its first buckets. */
-enum { EARLY_ABORTS_MAX = 1 << 16 };
+/** Largest numbers of aborts of steps that are not open here yet: of one origin, and of
+ *  other ranks that one peer passes on. Each costs a struct scope. A peer with more of its
+ *  own is given up. More that are passed on are dropped, since the peer that passes them
+ *  on is no cause of them. */
+enum { EARLY_ABORTS_MAX = 1 << 10, PASSED_ABORTS_MAX = 1 << 12 };
 
 /** Abort a step by id, also one that is not open here yet, and send ABORT to all peers
- *  but `from`. Of several causes the earliest (time, rank) counts. */
+ *  but `from`: at once if `from` is NULL, else at the end of the pass. Of several causes
+ *  the earliest (time, rank) counts. */
 void rendezvous_abort(struct rendezvous *rdv, uint64_t step, tryst_status status,
                       int32_t rank, uint64_t time_ns, const char *text,
                       struct peer *from);
@@ -27,8 +30,12 @@ void abort_read(struct peer *peer, const void *data, size_t bytes);
  *  yet. `scope` is scope_find's result. */
 tryst_status step_refuses(const struct rendezvous *rdv, const struct scope *scope,
                           uint64_t step, int32_t *origin_rank_p);
-/** Send all aborts that the peer missed, since its link has just come up. */
-void abort_send_all(struct peer *peer);
+/** Send the aborts that the peer does not have, while its link has room. */
+void aborts_send(struct peer *peer);
+/** Send them to all peers. */
+void aborts_send_all(struct rendezvous *rdv);
+/** Stop counting the abort of a scope that is early no more. */
+void abort_early_end(struct rendezvous *rdv, struct scope *scope);
 /** Keep a note of an aborted scope that is being freed, for links that come up later. */
 void abort_note_scope(struct rendezvous *rdv, const struct scope *scope);
 /** Abort a step that opens here if a note of its abort was kept (when no scope could

@@ -43,7 +43,7 @@
         CONNECT_FLOOD,                                                                   \
         "sent more than 64 connect messages for transports that are not open here yet")  \
     FAULT(REFUSED_IN_USE, "refused a transport over which frames had been sent")         \
-    FAULT(ABORTS, "aborted more than 65536 steps that are not open here yet")
+    FAULT(ABORTS, "aborted more than 1024 steps that are not open here yet")
 
 enum peer_fault {
 #define FAULT(name, text) PEER_FAULT_##name,

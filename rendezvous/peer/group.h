@@ -30,6 +30,8 @@ struct tryst_group {
     struct list met;
     struct group_plan *plan; /**< the context's; NULL: one rank */
     uint64_t *left;          /**< one bit per rank: the rank has left in good order */
+    /** By origin: aborts of steps that are not open here yet, reported by other ranks. */
+    uint16_t *passed_aborts;
 };
 
 static inline bool group_has_left(const struct tryst_group *group, int rank)

@@ -43,7 +43,7 @@ void peer_link_up(struct peer *peer)
         pidfd_open_peer(peer, link_peer_pid(peer->link.link));
     peer_show(peer);
     peer_clock_send(peer);
-    abort_send_all(peer);
+    aborts_send(peer);
     peer_left_send_all(peer);
     if (rdv->leave_sent)
         peer_leave(peer);
@@ -355,6 +355,7 @@ void peer_leave(struct peer *peer)
 {
     static const struct link_heartbeat nothing;
     const struct tryst_group *group = peer->rdv->group;
+    aborts_send(peer);
     if (peer->link.state == PEER_LINK_NONE && peer->life == PEER_ALIVE &&
         peer_tree_neighbours(group, group->roster.rank, peer->rank))
         peer_link_connect(peer);

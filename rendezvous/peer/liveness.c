@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "abort.h"
 #include "clock_offset.h"
 #include "core/os/fd.h"
 #include "endpoint.h"
@@ -335,6 +336,7 @@ void peer_tick(struct peer *peer, uint64_t now_ns)
     if (peer->link.again && peer->link.state == PEER_LINK_CONNECTING && !peer->left)
         peer_link_connect(peer);
     peer_heartbeat(peer);
+    aborts_send(peer);
     peer_clock_send(peer);
     waiting_tick(peer, passed_ns);
 }

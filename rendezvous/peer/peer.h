@@ -210,8 +210,9 @@ struct peer_in {
     struct list wants_list;
     uint32_t parked_count;
     uint32_t early_wants; /**< parked WANTs of steps not opened here yet */
-    /** Steps not opened here yet for which the peer sent ABORT. */
-    uint32_t early_aborts;
+    /** Aborts of steps that are not open here yet: of the peer itself, and of others that
+     *  it has passed on. */
+    uint32_t early_aborts, passed_aborts;
     /** Steps closed here that the peer has sent ASK for: answers are queued. */
     uint64_t *closed_steps;
     /** At most REQUESTS_MAX; little memory while closed_count is 0. */
@@ -284,6 +285,7 @@ struct peer {
     struct stage_lane stage;
     struct peer_clock clock;
     uint64_t bytes_sent, bytes_received, wrong_cookies;
+    uint64_t aborts_sent; /**< causes up to this abort_number were sent */
 };
 
 /** Functions that the protocol above offers to a peer. */

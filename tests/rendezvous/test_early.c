@@ -179,7 +179,7 @@ static void test_aborts_without_end(void **state)
     rendezvous_abort(peer->rdv, EARLY_ABORTS_MAX, TRYST_E_SYSTEM, 0, 1, "again", peer);
     world_settle(&world);
     assert_int_equal(peer->life, PEER_GONE);
-    assert_non_null(strstr(world.sides[1].log_text, "aborted more than 65536 steps"));
+    assert_non_null(strstr(world.sides[1].log_text, "aborted more than 1024 steps"));
     tryst_step *step = world_step(&world, 1, EARLY_ABORTS_MAX);
     end(&step, 1);
 }

@@ -17,7 +17,6 @@ static void begin(const struct world_setting *settings)
     world_open(&world, RANKS, settings);
     world_join(&world, HONEST, FRIEND);
     world_join(&world, HONEST, FAULTY);
-    world_join(&world, FRIEND, FAULTY);
     world.sides[FAULTY].still = true;
 }
 
@@ -116,9 +115,170 @@ static void test_closed_again_and_again(void **state)
     world_close(&world);
 }
 
+/* ---- aborts ------------------------------------------------------------------------ */
+
+/* Let FAULTY report to HONEST that `count` steps from `step` on were aborted by `origin`,
+ * a few in each pass. Return the number of reports that left. */
+static uint64_t abort_many(uint64_t step, uint64_t count, int32_t origin)
+{
+    enum { EACH = 50 };
+    static const char text[] = "a reason that takes some room in the socket";
+    struct {
+        struct link_abort head;
+        char text[sizeof text];
+    } message = {.head = {.status = TRYST_E_SYSTEM,
+                          .origin_rank = origin,
+                          .text_bytes = sizeof text}};
+    uint64_t left = 0;
+    memcpy(message.text, text, sizeof text);
+    for (uint64_t i = 0; i < count; i++) {
+        struct link *link = world_peer(&world, FAULTY, HONEST)->link.link;
+        message.head.step = step + i;
+        message.head.time_ns = 1000 + i;
+        if (link)
+            left += link_send(link, LINK_ABORT, &message,
+                              sizeof message.head + sizeof text, -1) == TRYST_OK;
+        if (i % EACH == 0)
+            world_settle(&world);
+    }
+    world_settle(&world);
+    return left;
+}
+
+static void check_step_aborted(int rank, uint64_t id, tryst_status status)
+{
+    tryst_step *step = world_step(&world, rank, id);
+    world_settle(&world);
+    assert_int_equal(tryst_step_status(step, NULL), status);
+    assert_int_equal(tryst_step_close(step, NULL), TRYST_OK);
+    world_settle(&world);
+}
+
+/* FAULTY aborts more steps than the others have opened, while FRIEND computes and reads
+ * nothing. HONEST gives FAULTY up, and keeps FRIEND: what FRIEND does not read waits in no
+ * queue. FRIEND gets the aborts when it reads again. */
+static void test_aborts_without_end(void **state)
+{
+    enum { ROOM = 20, ABORTS = EARLY_ABORTS_MAX + 4000 };
+    begin(NULL);
+    world.links_room = ROOM;
+    world.sides[FRIEND].away = true;
+    uint64_t reports = abort_many(1, ABORTS, FAULTY);
+    const struct peer *faulty = world_peer(&world, HONEST, FAULTY);
+    assert_int_equal(faulty->life, PEER_GONE);
+    assert_non_null(strstr(faulty->liveness.gone_text, "aborted more than 1024 steps"));
+    assert_in_range(world.links_sent[LINK_ABORT] - reports, ROOM, ROOM + 1);
+    world.sides[FRIEND].away = false;
+    for (int i = 0; i < EARLY_ABORTS_MAX / ROOM + 2; i++)
+        world_advance(&world, NS_PER_S);
+    assert_int_equal(world.sides[FRIEND].group.passed_aborts[FAULTY], EARLY_ABORTS_MAX);
+    check_step_aborted(FRIEND, 1, TRYST_E_ABORTED);
+    check_step_aborted(FRIEND, EARLY_ABORTS_MAX, TRYST_E_ABORTED);
+    check_step_aborted(FRIEND, EARLY_ABORTS_MAX + 1, TRYST_OK);
+    assert_int_equal(world.sides[FRIEND].group.passed_aborts[FAULTY], 0);
+    assert_int_equal(world_peer(&world, FRIEND, HONEST)->in.passed_aborts, 0);
+    check_friends(ABORTS + 1);
+    world_close(&world);
+}
+
+/* HONEST has opened all the steps that FAULTY aborts, and FRIEND has opened none. HONEST
+ * passes all aborts on, and is not to blame for them. */
+static void test_aborts_passed_on(void **state)
+{
+    enum { STEPS = EARLY_ABORTS_MAX + 100 };
+    static tryst_step *steps[STEPS];
+    begin(NULL);
+    for (uint64_t i = 0; i < STEPS; i++)
+        steps[i] = world_step(&world, HONEST, i);
+    assert_int_equal(abort_many(0, STEPS, FAULTY), STEPS);
+    assert_int_equal(world.links_sent[LINK_ABORT], 2 * STEPS);
+    assert_int_equal(world.sides[FRIEND].group.passed_aborts[FAULTY], EARLY_ABORTS_MAX);
+    assert_non_null(strstr(world.sides[FRIEND].log_text, "cannot keep an abort of rank"));
+    assert_int_equal(world_peer(&world, HONEST, FAULTY)->life, PEER_ALIVE);
+    for (int i = 0; i < STEPS; i++) {
+        assert_int_equal(tryst_step_status(steps[i], NULL), TRYST_E_ABORTED);
+        assert_int_equal(tryst_step_close(steps[i], NULL), TRYST_OK);
+    }
+    check_friends(STEPS);
+    world_close(&world);
+}
+
+/* FAULTY passes on aborts of every rank of a large group: their number is bounded, and
+ * the bound of one origin leaves room for another's. */
+static void test_aborts_of_others(void **state)
+{
+    enum { BIG = 8 };
+    world_open(&world, BIG, NULL);
+    world_join(&world, HONEST, FAULTY);
+    world.sides[FAULTY].still = true;
+    const struct peer *faulty = world_peer(&world, HONEST, FAULTY);
+    for (int origin = 3; origin < BIG; origin++) {
+        (void)abort_many((uint64_t)origin << 32, 2 * EARLY_ABORTS_MAX, origin);
+        int kept = origin - 2 < 4 ? origin - 2 : 4;
+        assert_int_equal(faulty->in.passed_aborts, kept * EARLY_ABORTS_MAX);
+    }
+    assert_int_equal(faulty->in.passed_aborts, PASSED_ABORTS_MAX);
+    assert_int_equal(faulty->in.early_aborts, 0);
+    assert_int_equal(faulty->life, PEER_ALIVE);
+    world_close(&world);
+}
+
+/* Ever earlier causes of one step, in one pass: one of them is passed on. This rank's own
+ * abort leaves at once, without a pass. */
+static void test_causes_of_one_step(void **state)
+{
+    enum { CAUSES = 100 };
+    begin(NULL);
+    tryst_step *steps[3] = {world_step(&world, HONEST, 1), world_step(&world, HONEST, 2)};
+    world_settle(&world);
+    struct link_abort abort = {
+        .step = 1, .status = TRYST_E_SYSTEM, .origin_rank = FAULTY};
+    for (uint64_t i = 0; i < CAUSES; i++) {
+        abort.time_ns = 1000 - i;
+        (void)link_send(world_peer(&world, FAULTY, HONEST)->link.link, LINK_ABORT, &abort,
+                        sizeof abort, -1);
+    }
+    world_settle(&world);
+    assert_int_equal(world.links_sent[LINK_ABORT], CAUSES + 1);
+    assert_int_equal(scope_find(&world.sides[FRIEND].rdv->scopes, 1)->abort_time_ns,
+                     1000 - CAUSES + 1);
+    steps[2] = world_step(&world, FRIEND, 2);
+    world_settle(&world);
+    rendezvous_abort(world.sides[HONEST].rdv, 2, TRYST_E_IO, HONEST, 1, "mine", NULL);
+    world_links_run(&world);
+    assert_int_equal(tryst_step_status(steps[2], NULL), TRYST_E_ABORTED);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(tryst_step_close(steps[i], NULL), TRYST_OK);
+    check_friends(3);
+    world_close(&world);
+}
+
+/* What a peer that is being given up still sends aborts nothing. */
+static void test_abort_of_given_up(void **state)
+{
+    begin(NULL);
+    tryst_step *step = world_step(&world, HONEST, 1);
+    world_settle(&world);
+    peer_give_up(world_peer(&world, HONEST, FAULTY), TRYST_E_PROTOCOL, "lies");
+    struct link_abort abort = {
+        .step = 1, .status = TRYST_E_SYSTEM, .origin_rank = FAULTY};
+    (void)link_send(world_peer(&world, FAULTY, HONEST)->link.link, LINK_ABORT, &abort,
+                    sizeof abort, -1);
+    world_settle(&world);
+    assert_int_equal(tryst_step_status(step, NULL), TRYST_OK);
+    assert_int_equal(tryst_step_close(step, NULL), TRYST_OK);
+    check_friends(2);
+    world_close(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_aborts_without_end),
+        cmocka_unit_test(test_aborts_passed_on),
+        cmocka_unit_test(test_aborts_of_others),
+        cmocka_unit_test(test_causes_of_one_step),
+        cmocka_unit_test(test_abort_of_given_up),
         cmocka_unit_test(test_closed_again_and_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -151,8 +151,10 @@ struct world {
     /** Links behave as TCP's: a connection is up, and its messages leave, only after a
      *  pass of its owner. */
     bool links_slow;
-    /** Messages that a socket holds; the others wait at the sender. 0: any number. */
+    /** Messages that a socket holds; the others wait at the sender, and break the link if
+     *  they are more than LINK_BACKLOG_MAX. 0: any number. */
     uint32_t links_room;
+    uint64_t links_sent[256]; /**< number of messages sent, by type */
     /** Number of next calls of link_connect that find a full queue. */
     uint32_t link_again;
     tryst_status link_fails; /**< the error of link_connect; TRYST_OK: it succeeds */

@@ -21,6 +21,8 @@ struct link {
     struct side *side; /* the side that has this end */
     struct link *other;
     struct list inbox;
+    uint32_t inbox_count;
+    size_t backlog_bytes; /* of the last messages in `inbox`: the socket is full */
     const struct link_events *events;
     void *arg;
     struct link_listener *accept; /* the listener, until the link is handed over */
@@ -128,11 +130,23 @@ void link_user_timeout_set(struct link *link, uint64_t user_timeout_ns)
 {
 }
 
+/* True if the socket towards this end has no room. */
+static bool inbox_is_full(const struct link *link)
+{
+    return world_current->links_room && link->inbox_count > world_current->links_room;
+}
+
 tryst_status link_send(struct link *link, uint8_t type, const void *data, size_t bytes,
                        int fd)
 {
     if (!link->other)
         return TRYST_E_PEER;
+    world_current->links_sent[type]++;
+    if (inbox_is_full(link->other) &&
+        (link->other->backlog_bytes += bytes) > LINK_BACKLOG_MAX) {
+        link_part(link);
+        return TRYST_E_PEER;
+    }
     struct message *message = malloc(sizeof *message + bytes);
     memset(message, 0, sizeof *message);
     message->type = type;
@@ -140,6 +154,7 @@ tryst_status link_send(struct link *link, uint8_t type, const void *data, size_t
     if (bytes)
         memcpy(message->data, data, bytes);
     list_push_back(&link->other->inbox, &message->node);
+    link->other->inbox_count++;
     link_stir(link->other);
     return TRYST_OK;
 }
@@ -166,26 +181,19 @@ char *link_address_text(const struct link_address *address,
     return text;
 }
 
-static bool inbox_is_full(const struct list *inbox)
-{
-    uint32_t count = 0;
-    list_for_each_safe (inbox, node, after)
-        count++;
-    return world_current->links_room && count > world_current->links_room;
-}
-
 bool link_is_flushed(const struct link *link)
 {
-    return !link->other || !inbox_is_full(&link->other->inbox);
+    return !link->other || !inbox_is_full(link->other);
 }
 
 /* Drop the messages for which the socket had no room; they are lost with the end that
  * sent them. */
-static void inbox_cut(struct list *inbox)
+static void inbox_cut(struct link *link)
 {
-    while (inbox_is_full(inbox)) {
-        struct list_node *last = inbox->head.prev;
+    while (inbox_is_full(link)) {
+        struct list_node *last = link->inbox.head.prev;
         list_remove(last);
+        link->inbox_count--;
         free(container_of(last, struct message, node));
     }
 }
@@ -200,19 +208,20 @@ struct link_listener_counters link_listener_counters(const struct link_listener 
     return (struct link_listener_counters){0};
 }
 
-static void messages_drop(struct list *inbox)
+static void messages_drop(struct link *link)
 {
     struct list_node *node;
-    while ((node = list_pop_front(inbox)) != NULL)
+    while ((node = list_pop_front(&link->inbox)) != NULL)
         free(container_of(node, struct message, node));
+    link->inbox_count = 0;
 }
 
 void link_close(struct link *link)
 {
     if (link->other && world_current->links_slow && !link->ran)
-        messages_drop(&link->other->inbox);
+        messages_drop(link->other);
     if (link->other)
-        inbox_cut(&link->other->inbox);
+        inbox_cut(link->other);
     link_part(link);
     link->closed = true;
 }
@@ -253,6 +262,9 @@ static int link_run(struct link *link)
         return count;
     while (!link->closed && (node = list_pop_front(&link->inbox)) != NULL) {
         struct message *message = container_of(node, struct message, node);
+        link->inbox_count--;
+        if (!inbox_is_full(link))
+            link->backlog_bytes = 0;
         link->events->message(link->arg, link, message->type, message->data,
                               message->bytes, -1);
         free(message);
@@ -271,7 +283,7 @@ static int link_run(struct link *link)
 
 static void link_free(struct link *link)
 {
-    messages_drop(&link->inbox);
+    messages_drop(link);
     list_remove(&link->node);
     free(link);
 }
