@@ -667,6 +667,8 @@ void producer_peer_gone(tryst_op *op)
     struct want *want = op->want;
     list_remove(&op->waiting_node);
     eager_return(op);
+    if (op->state == OP_VOID)
+        producer_failure_drop(op);
     if (op_device_is_held(op))
         op_device_unhold(op);
     if (op->device)

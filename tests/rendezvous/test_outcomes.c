@@ -379,6 +379,7 @@ static void lives_run(enum action action, int who, bool credit)
         if (random_range(&drawn, 4) < unit_cases(4) && life_draw(&life, i))
             life_run(&life, ++id);
     assert_int_equal(world_peer(&world, PRODUCER, CONSUMER)->out.eager_used, used);
+    world_peer(&world, PRODUCER, CONSUMER)->out.eager_used = 0;
     world_close(&world);
 }
 

@@ -146,6 +146,8 @@ struct world {
     const struct world_parts *parts; /**< NULL: the world's own parts */
     struct list links;
     bool links_have_events;
+    bool forged;          /**< a frame was injected, so counters of two ends may differ */
+    bool spoilt;          /**< a fault was planted: counters do not return to zero */
     bool hold_links;      /**< no link moves */
     bool links_backwards; /**< the youngest link is served first */
     /** Links behave as TCP's: a connection is up, and its messages leave, only after a
@@ -214,6 +216,10 @@ tryst_op *world_recv(struct world *world, int rank, tryst_step *step, const char
         tryst_op_release(op);                          \
     } while (0)
 
+/** in world_counters.c: check the counters of ranks that live and have no operation with
+ *  each other, and those of all ranks after their groups have closed. */
+void world_counters_check_idle(const struct world *world);
+void world_counters_check_end(const struct world *world);
 /** in world_link.c */
 int world_links_run(struct world *world);
 void world_links_close(struct world *world);

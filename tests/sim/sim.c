@@ -749,6 +749,7 @@ void sim_open(struct sim *sim, const struct sim_params *params, struct net *net)
         sched_make(sim, i);
     assert_int_equal(world_open_parts(&sim->world, params->ranks, settings, &sim_parts),
                      TRYST_OK);
+    sim->world.spoilt = params->fault == SIM_LOST_CREDIT;
     sim_pace(sim);
     for (int i = 0; i < params->ranks && params->posted_max; i++)
         sim->world.sides[i].rail.base.posted_max = params->posted_max;
@@ -785,8 +786,11 @@ void sim_close(struct sim *sim)
     for (int i = 0; i < sim->params.ranks; i++)
         sim->ranks[i].killed = false; /* a world closes all of its ranks */
     world_close(&sim->world);
-    for (int i = 0; i < sim->params.ranks; i++)
+    for (int i = 0; i < sim->params.ranks; i++) {
+        for (uint32_t rail = 0; rail < DISPATCH_RAILS_MAX && !sim->world.spoilt; rail++)
+            assert_int_equal(sched_rail_bytes(sim->ranks[i].sched, rail), 0);
         sched_close(sim->ranks[i].sched);
+    }
     sim_colls_close(sim);
     net_free(&sim->net);
     sim_log_clear(&sim->log);
