@@ -326,6 +326,50 @@ static void waits_merge(void **state)
     close_empty(bfc);
 }
 
+/* Neighbours that wait for one stream do not merge if one of them also waits for another:
+ * the later of both waits would forget that stream, or both would wait for it. */
+static void waits_of_several_do_not_merge(void **state)
+{
+    for (int row = 0; row < 4; row++) {
+        struct bfc *bfc = open_with(UINT64_MAX, 64 * K, 64 * K);
+        void *data[2] = {get(bfc, 32 * K), get(bfc, 32 * K)}, *none;
+        int used = row / 2, first = row % 2;
+        assert_true(bfc_use(bfc, (void *)2, data[used]));
+        put_on(bfc, 1, data[first]);
+        put_on(bfc, 1, data[!first]);
+        assert_int_equal(counts_of(bfc).free_chunks, 2);
+        device.done[1] = device.queued[1];
+        assert_ptr_equal(get(bfc, 32 * K), data[!used]);
+        assert_int_equal(bfc_get(bfc, false, NULL, 32 * K, &none), TRYST_E_NOMEM);
+        device.done[2] = device.queued[2];
+        assert_ptr_equal(get(bfc, 32 * K), data[used]);
+        put(bfc, data[0]);
+        put(bfc, data[1]);
+        close_empty(bfc);
+    }
+}
+
+/* Neighbours that wait for two streams of one handle, the first of which is closed, do not
+ * merge, whichever was freed first. */
+static void waits_of_one_handle_do_not_merge(void **state)
+{
+    for (int first = 0; first < 2; first++) {
+        struct bfc *bfc = open_with(UINT64_MAX, 64 * K, 64 * K);
+        void *data[2] = {get(bfc, 32 * K), get(bfc, 32 * K)}, *none;
+        put_on(bfc, 1, data[first]);
+        bfc_stream_forget(bfc, (void *)1);
+        put_on(bfc, 1, data[!first]);
+        assert_int_equal(counts_of(bfc).free_chunks, 2);
+        assert_ptr_equal(get_on(bfc, 1, 32 * K), data[!first]);
+        assert_int_equal(bfc_get(bfc, true, (void *)1, 32 * K, &none), TRYST_E_NOMEM);
+        memcpy(device.done, device.queued, sizeof device.done);
+        assert_ptr_equal(get(bfc, 32 * K), data[first]);
+        put(bfc, data[0]);
+        put(bfc, data[1]);
+        close_empty(bfc);
+    }
+}
+
 /* The handle of a closed stream may belong to another stream later. */
 static void forgotten_streams(void **state)
 {
@@ -609,6 +653,8 @@ int main(void)
         cmocka_unit_test(strangers_are_refused),
         cmocka_unit_test(streams),
         cmocka_unit_test(waits_merge),
+        cmocka_unit_test(waits_of_several_do_not_merge),
+        cmocka_unit_test(waits_of_one_handle_do_not_merge),
         cmocka_unit_test(forgotten_streams),
         cmocka_unit_test(waits_are_inherited),
         cmocka_unit_test(uses_are_kept),

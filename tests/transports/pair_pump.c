@@ -185,7 +185,8 @@ void nodes_link(struct node *a, struct node *b, const struct transport_ops *ops)
 bool node_open(struct node *node)
 {
     struct rail_params params = {.host = &node->host, .events = &events};
-    if (transport_rail_open(node->ops, &params, &node->rail) != TRYST_OK)
+    if (!node->shares_rail &&
+        transport_rail_open(node->ops, &params, &node->rail) != TRYST_OK)
         return false;
     return node->ops->ep_open(node->rail, &node->params, &node->ep) == TRYST_OK;
 }
@@ -278,7 +279,7 @@ void node_close_ep(struct node *node)
 void node_close(struct node *node)
 {
     node_close_ep(node);
-    if (node->rail)
+    if (node->rail && !node->shares_rail)
         node->ops->rail_close(node->rail);
     node->rail = NULL;
     if (node->link >= 0)

@@ -29,6 +29,7 @@ struct node {
     uint64_t mech;       /**< configuration: shm_mech */
     uint64_t fake_ns;    /**< the time that the clock returns; 0: the real time */
     struct rail *rail;
+    bool shares_rail; /**< `rail` is another node's, which is closed after this one */
     struct endpoint *ep;
     struct ep_params params;
     int link;            /**< this node's end of the socket pair; -1: loopback */

@@ -462,6 +462,153 @@ static void test_room_wakes(void **state)
                      TRYST_OK);
 }
 
+/* --- each store that a sleeper waits for wakes it, or keeps it from sleeping --- */
+
+enum { LARGE = 3 << 20 }; /* more than a ring, and than one piece of a read */
+
+static tryst_status arm(struct node *node)
+{
+    return node->ops->arm(node->rail);
+}
+
+static void until_done(struct fixture *f, struct transfer *t)
+{
+    assert_true(nodes_until(&f->a, other(f), &t->recv.done, 10000));
+    assert_true(nodes_until(&f->a, other(f), &t->send.done, 10000));
+    transfer_check(t);
+    transfer_free(t);
+}
+
+/* A frame that came after the last progress: no sleep. */
+static void test_no_sleep_over_a_frame(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(transport_frame_send(f->a.ops, f->a.ep, "x", 1), TRYST_OK);
+    assert_int_equal(f->a.doorbells, 0);
+    assert_int_equal(arm(f->to), TRYST_AGAIN);
+    nodes_settle(f->to, NULL, 2);
+    assert_int_equal(f->to->frames, 1);
+    assert_int_equal(arm(f->to), TRYST_OK);
+}
+
+/* A receiver that sleeps is woken by a bulk, and the sender by its end (or by room in the
+ * ring). */
+static void test_bulk_wakes(void **state)
+{
+    struct fixture *f = *state;
+    struct transfer t;
+    if (f->variant->loopback)
+        return;
+    transfer_init(f, &t, 5, LARGE, 0);
+    assert_int_equal(recv_start(f, &t), TRYST_OK);
+    assert_int_equal(arm(&f->b), TRYST_OK);
+    assert_int_equal(send_start(f, &t), TRYST_OK);
+    assert_int_equal(f->a.doorbells, 1);
+    assert_int_equal(arm(&f->a), TRYST_OK);
+    nodes_settle(&f->b, NULL, 100);
+    assert_int_equal(f->b.doorbells, 1);
+    until_done(f, &t);
+}
+
+/* Bulk that came, that is being read, or whose end (or room in the ring) came after the
+ * last progress: no sleep. */
+static void test_no_sleep_over_bulk(void **state)
+{
+    struct fixture *f = *state;
+    struct transfer t;
+    transfer_init(f, &t, 6, LARGE, 0);
+    assert_int_equal(recv_start(f, &t), TRYST_OK);
+    assert_int_equal(send_start(f, &t), TRYST_OK);
+    assert_int_equal(arm(f->to), TRYST_AGAIN);
+    if (!f->variant->loopback) {
+        nodes_settle(&f->b, NULL, 2);
+        if (f->variant->mech != 3) /* a read in pieces */
+            assert_int_equal(arm(&f->b), TRYST_AGAIN);
+        nodes_settle(&f->b, NULL, 100);
+        assert_int_equal(f->b.doorbells, 0);
+        assert_int_equal(arm(&f->a), TRYST_AGAIN);
+    }
+    until_done(f, &t);
+}
+
+/* Room for the frame that did not fit came after the last progress: no sleep. */
+static void test_no_sleep_over_room(void **state)
+{
+    struct fixture *f = *state;
+    uint8_t frame[4096] = {0};
+    if (f->variant->loopback)
+        return;
+    while (transport_frame_send(f->a.ops, f->a.ep, frame, sizeof frame) == TRYST_OK)
+        ;
+    nodes_settle(&f->b, NULL, 5);
+    assert_int_equal(f->b.doorbells, 0);
+    assert_int_equal(arm(&f->a), TRYST_AGAIN);
+    assert_int_equal(arm(&f->a), TRYST_OK); /* the layer above has been told once */
+    assert_int_equal(transport_frame_send(f->a.ops, f->a.ep, frame, sizeof frame),
+                     TRYST_OK);
+}
+
+/* A bulk that was cancelled completes in the next progress: no sleep before. */
+static void test_no_sleep_over_an_end(void **state)
+{
+    struct fixture *f = *state;
+    struct test_bulk bulk;
+    uint8_t byte;
+    test_bulk_init(&bulk, 9, &byte, 1, NULL);
+    assert_int_equal(f->to->ops->bulk_recv(f->to->ep, &bulk.bulk), TRYST_OK);
+    f->to->ops->bulk_cancel(f->to->ep, &bulk.bulk);
+    assert_int_equal(arm(f->to), TRYST_AGAIN);
+    nodes_settle(f->to, NULL, 1);
+    assert_int_equal(bulk.status, TRYST_E_CANCELED);
+    assert_int_equal(arm(f->to), TRYST_OK);
+}
+
+/* An endpoint that is closed ends in a progress to come: no sleep before. */
+static void test_no_sleep_over_a_close(void **state)
+{
+    struct fixture *f = *state;
+    f->a.ops->ep_close(f->a.ep);
+    assert_int_equal(arm(&f->a), TRYST_AGAIN);
+    assert_true(nodes_until(&f->a, NULL, &f->a.closed, 20000));
+}
+
+/* Two peers send to one rail, and one endpoint closes while both bulks are read: the
+ * other's arrives. */
+static void test_close_beside_another(void **state)
+{
+    struct fixture *f = *state;
+    struct node c = {.mech = f->variant->mech};
+    struct node d = {.mech = f->variant->mech, .shares_rail = true, .rail = f->b.rail};
+    struct transfer first, second;
+    if (f->variant->loopback)
+        return;
+    nodes_link(&c, &d, f->variant->ops);
+    c.params.nonce = d.params.peer_nonce = 0x3333;
+    d.params.nonce = c.params.peer_nonce = 0x4444;
+    assert_true(node_open(&c) && node_open(&d));
+    assert_true(nodes_until(&c, &d, &c.ready, 5000) &&
+                nodes_until(&c, &d, &d.ready, 5000));
+    transfer_init(f, &first, 1, LARGE, 0);
+    transfer_init(f, &second, 2, LARGE, 0);
+    assert_int_equal(recv_start(f, &first), TRYST_OK);
+    assert_int_equal(d.ops->bulk_recv(d.ep, &second.recv.bulk), TRYST_OK);
+    assert_int_equal(send_start(f, &first), TRYST_OK);
+    assert_int_equal(c.ops->bulk_send(c.ep, &second.send.bulk), TRYST_OK);
+    nodes_settle(&f->b, &d, 2);
+    assert_true(!first.recv.done && !second.recv.done);
+    node_close_ep(&f->b);
+    assert_int_equal(first.recv.status, TRYST_E_CANCELED);
+    assert_true(nodes_until(&c, &d, &second.recv.done, 10000));
+    assert_int_equal(second.recv.status, TRYST_OK);
+    assert_true(nodes_until(&c, &d, &second.send.done, 10000));
+    transfer_check(&second);
+    transfer_free(&second);
+    node_close_ep(&f->a);
+    transfer_free(&first);
+    node_close(&d);
+    node_close(&c);
+}
+
 #define TEST(name)                         \
     {                                      \
 #name, name, setup, teardown, NULL \
@@ -484,6 +631,13 @@ int main(void)
         TEST(test_close_receiver),
         TEST(test_idle_is_idle),
         TEST(test_room_wakes),
+        TEST(test_no_sleep_over_a_frame),
+        TEST(test_bulk_wakes),
+        TEST(test_no_sleep_over_bulk),
+        TEST(test_no_sleep_over_room),
+        TEST(test_no_sleep_over_an_end),
+        TEST(test_no_sleep_over_a_close),
+        TEST(test_close_beside_another),
     };
     int failed = 0;
     for (unsigned i = 0; i < sizeof variants / sizeof variants[0]; i++) {

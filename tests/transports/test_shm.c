@@ -27,6 +27,7 @@
 #include "support/patience.h"
 #include "transports/memory/memory.h"
 #include "transports/pair/pair.h"
+#include "transports/shm/shm.h"
 
 #define MIB ((size_t)1 << 20)
 
@@ -603,6 +604,36 @@ static void test_region_life(void **state)
     free(data);
 }
 
+/* A job may map more regions, one after the other, than a peer may have at once. */
+static void test_regions_come_and_go(void **state)
+{
+    enum { BYTES = 8192 };
+    struct node a = {0}, b = {0};
+    struct memory_cache *cache;
+    struct tryst_mem *mem;
+    uint8_t *data = malloc(BYTES);
+    nodes_connect(&a, &b, &transport_shm);
+    assert_int_equal(memory_cache_open(NULL, NULL, &cache), TRYST_OK);
+    for (unsigned round = 0; round <= SHM_REGIONS_MAX; round++) {
+        struct test_bulk send, recv;
+        assert_int_equal(memory_alloc(cache, BYTES, TRYST_MEMORY_HOST, 0, &mem),
+                         TRYST_OK);
+        test_bulk_init(&recv, round, data, BYTES, NULL);
+        test_bulk_init(&send, round, mem->data, BYTES, mem);
+        assert_int_equal(b.ops->bulk_recv(b.ep, &recv.bulk), TRYST_OK);
+        assert_int_equal(a.ops->bulk_send(a.ep, &send.bulk), TRYST_OK);
+        assert_true(nodes_until(&a, &b, &send.done, 5000));
+        assert_false(a.failed || b.failed);
+        assert_int_equal(recv.status, TRYST_OK);
+        memory_release(mem);
+        nodes_settle(&b, NULL, 1);
+    }
+    node_close(&a);
+    node_close(&b);
+    memory_cache_close(cache);
+    free(data);
+}
+
 static void test_probe(void **state)
 {
     char text[TRANSPORT_TEXT_MAX];
@@ -630,6 +661,7 @@ int main(void)
         cmocka_unit_test(test_allocation_failures),
         cmocka_unit_test(test_idle_cost),
         cmocka_unit_test(test_region_life),
+        cmocka_unit_test(test_regions_come_and_go),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
