@@ -510,7 +510,7 @@ static void test_bulk_wakes(void **state)
     until_done(f, &t);
 }
 
-/* Bulk that came, that is being read, or whose end (or room in the ring) came after the
+/* Bulk that came, that is being read, or that ended (or got room in the ring) after the
  * last progress: no sleep. */
 static void test_no_sleep_over_bulk(void **state)
 {
@@ -543,7 +543,7 @@ static void test_no_sleep_over_room(void **state)
     nodes_settle(&f->b, NULL, 5);
     assert_int_equal(f->b.doorbells, 0);
     assert_int_equal(arm(&f->a), TRYST_AGAIN);
-    assert_int_equal(arm(&f->a), TRYST_OK); /* the layer above has been told once */
+    assert_int_equal(arm(&f->a), TRYST_OK); /* reported once */
     assert_int_equal(transport_frame_send(f->a.ops, f->a.ep, frame, sizeof frame),
                      TRYST_OK);
 }
