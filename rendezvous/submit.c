@@ -156,7 +156,7 @@ static tryst_status params_check(struct rendezvous *rdv, enum op_kind kind,
                                  const tryst_tensor *tensor,
                                  const tryst_op_params *params)
 {
-    const uint32_t known =
+    uint32_t known =
         TRYST_OP_PRIORITY | TRYST_OP_BACKGROUND | (kind == OP_SEND ? TRYST_OP_DEAD : 0);
     bool alloc = params && params->alloc;
     if (params && (params->flags & ~known))

@@ -17,7 +17,7 @@ static bool digits_parse(const char *text, size_t length, uint64_t most,
 {
     uint64_t whole = 0;
     for (size_t i = 0; i < length; i++) {
-        const uint64_t digit = (uint64_t)(text[i] - '0');
+        uint64_t digit = (uint64_t)(text[i] - '0');
         if (digit > most || whole > (most - digit) / 10)
             return false;
         whole = whole * 10 + digit;
@@ -29,7 +29,7 @@ static bool digits_parse(const char *text, size_t length, uint64_t most,
 bool tool_number_parse(const char *text, uint64_t least, uint64_t most,
                        uint64_t *number_p)
 {
-    const size_t digits = strspn(text, "0123456789");
+    size_t digits = strspn(text, "0123456789");
     return !text[digits] && digits_parse(text, digits, most, number_p) &&
            *number_p >= least;
 }
@@ -37,9 +37,9 @@ bool tool_number_parse(const char *text, uint64_t least, uint64_t most,
 bool tool_bytes_parse(const char *text, uint64_t least, uint64_t most, uint64_t *bytes_p)
 {
     static const char units[] = "KMGT";
-    const size_t digits = strspn(text, "0123456789");
+    size_t digits = strspn(text, "0123456789");
     const char *unit = text[digits] ? strchr(units, text[digits]) : NULL;
-    const int shift = unit ? 10 * (int)(unit - units + 1) : 0;
+    int shift = unit ? 10 * (int)(unit - units + 1) : 0;
     const char *rest = text + digits + (unit != NULL);
     if ((*rest && !(unit && strcmp(rest, "iB") == 0)) ||
         !digits_parse(text, digits, most >> shift, bytes_p))
@@ -120,7 +120,7 @@ static void getopt_fill(const struct tool *tool, struct option *longs, char *let
     *letters++ = ':';
     for (int i = 0; i < tool->rows_count; i++) {
         const struct tool_option *row = &tool->rows[i];
-        const int argument = row->kind == TOOL_FLAG ? no_argument : required_argument;
+        int argument = row->kind == TOOL_FLAG ? no_argument : required_argument;
         if (row->name)
             longs[count++] = (struct option){row->name, argument, NULL, LONG_FIRST + i};
         if (row->letter)

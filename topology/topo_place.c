@@ -61,8 +61,8 @@ static void links_write(struct text *text, const struct place *place, bool in_tu
     bool any = false;
     for (uint32_t i = 0; i < place->links_count; i++) {
         const struct place_links *links = &place->links[i];
-        const uint32_t count = in_turn ? links->in_turn : links->chosen;
-        const double bytes_per_s = links->path.bytes_per_s;
+        uint32_t count = in_turn ? links->in_turn : links->chosen;
+        double bytes_per_s = links->path.bytes_per_s;
         char word[8];
         if (count == 0)
             continue;
@@ -85,7 +85,7 @@ static tryst_status place_write(const struct place *place,
                                 char **text_p)
 {
     struct text text = {0};
-    const bool unknown = place->unknown_count == (uint32_t)params->devices_count;
+    bool unknown = place->unknown_count == (uint32_t)params->devices_count;
     text_addf(&text, "%d rank%s on device%s", params->ranks_count,
               params->ranks_count > 1 ? "s" : "", params->devices_count > 1 ? "s" : "");
     devices_write(&text, place, params->ranks_count, params->devices_count);
@@ -134,7 +134,7 @@ static tryst_status place_all(const tryst_topo *topo, const tryst_place_params *
     tryst_status status = place_params_check(params, err);
     if (status != TRYST_OK)
         return status;
-    const size_t pairs_count = params->pairs ? (size_t)params->pairs_count : 0;
+    size_t pairs_count = params->pairs ? (size_t)params->pairs_count : 0;
     uint32_t *nodes = mem_zalloc_array((size_t)params->devices_count, sizeof *nodes);
     struct place_pair *pairs = mem_zalloc_array(pairs_count + 1, sizeof *pairs);
     status = nodes && pairs

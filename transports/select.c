@@ -53,7 +53,7 @@ static _Atomic(uint64_t) process_id;
 
 static tryst_status process_id_get(uint64_t *id_p)
 {
-    const uint64_t generation = fork_generation() & 0xffff;
+    uint64_t generation = fork_generation() & 0xffff;
     /* relaxed: the id itself is all that is published. */
     uint64_t old = atomic_load_explicit(&process_id, memory_order_relaxed);
     while (old == 0 || (old & 0xffff) != generation) {

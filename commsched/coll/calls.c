@@ -365,7 +365,7 @@ static void trees_begin(struct coll_run *run)
 
 static tryst_status params_check(const tryst_coll *coll, const tryst_op_params *params)
 {
-    const uint32_t known = TRYST_OP_PRIORITY | TRYST_OP_BACKGROUND;
+    uint32_t known = TRYST_OP_PRIORITY | TRYST_OP_BACKGROUND;
     if (params && (params->flags & ~known))
         return refuse(TRYST_E_INVALID,
                       "cannot submit: params->flags has the bits 0x%x; collectives take "

@@ -118,7 +118,7 @@ void path_open(struct path *path, uint64_t set_window_bytes, uint64_t least_wind
 /* Return the rate that a sample must exceed to count if the window did not limit it. */
 static uint64_t known_rate(const struct path *path)
 {
-    const uint64_t first = DISPATCH_SLICE_FIRST * NS_PER_S / SLICE_NS;
+    uint64_t first = DISPATCH_SLICE_FIRST * NS_PER_S / SLICE_NS;
     return path->bytes_per_s ? path->bytes_per_s : first;
 }
 

@@ -120,9 +120,9 @@ static const char *row_name(size_t index)
  * or else which command lists all names. */
 static void nearest_text(const char *name, char *text, size_t capacity)
 {
-    const size_t prefix = strlen(ENVIRONMENT_PREFIX);
-    const bool from_environment = strncmp(name, ENVIRONMENT_PREFIX, prefix) == 0;
-    const size_t id =
+    size_t prefix = strlen(ENVIRONMENT_PREFIX);
+    bool from_environment = strncmp(name, ENVIRONMENT_PREFIX, prefix) == 0;
+    size_t id =
         name_nearest(name + (from_environment ? prefix : 0), row_name, CONFIG_COUNT);
     if (id == CONFIG_COUNT)
         snprintf(text, capacity, "; tryst-info -c lists all settings");

@@ -115,7 +115,7 @@ void log_write(const struct log *log, tryst_log_level level, uint64_t left_out,
                const char *fmt, ...)
 {
     /* room kept for " (and 18446744073709551615 similar lines)" */
-    const size_t tail_bytes = 48;
+    size_t tail_bytes = 48;
     int kept_errno = errno;
     struct line line;
     va_list args;

@@ -16,7 +16,7 @@ static inline half_vector half_load(const void *from)
 
 static inline void half_store(void *to, half_vector value)
 {
-    const half_vector nan = _mm256_castsi256_ps(_mm256_set1_epi32(F32_NAN));
+    half_vector nan = _mm256_castsi256_ps(_mm256_set1_epi32(F32_NAN));
     value = _mm256_blendv_ps(value, nan, _mm256_cmp_ps(value, value, _CMP_UNORD_Q));
     _mm_storeu_si128(to, _mm256_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT));
 }

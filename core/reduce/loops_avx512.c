@@ -17,7 +17,7 @@ static inline half_vector half_load(const void *from)
 
 static inline void half_store(void *to, half_vector value)
 {
-    const half_vector nan = _mm512_castsi512_ps(_mm512_set1_epi32(F32_NAN));
+    half_vector nan = _mm512_castsi512_ps(_mm512_set1_epi32(F32_NAN));
     __mmask16 is_nan = _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q);
     value = _mm512_mask_mov_ps(value, is_nan, nan);
     _mm256_storeu_si256(to, _mm512_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT));

@@ -66,8 +66,8 @@ static bool is_nearer(const struct nearness *a, const struct nearness *b)
 
 static struct nearness nearness_of(const char *name, const char *candidate)
 {
-    const size_t length = strnlen(name, NEAREST_NAME_MAX);
-    const size_t whole = strnlen(candidate, NEAREST_NAME_MAX);
+    size_t length = strnlen(name, NEAREST_NAME_MAX);
+    size_t whole = strnlen(candidate, NEAREST_NAME_MAX);
     struct nearness best = {.length = 0};
     edit_row edits;
     edits_count(name, length, candidate, whole, edits);

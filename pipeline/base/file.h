@@ -17,8 +17,8 @@ static inline int file_move(int fd)
 {
     if (fd < 0 || fd > STDERR_FILENO)
         return fd;
-    const int moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-    const int kept_errno = errno;
+    int moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    int kept_errno = errno;
     close(fd);
     errno = kept_errno;
     return moved;
@@ -30,8 +30,8 @@ static inline FILE *file_open(const char *path, const char *mode)
     FILE *file = fopen(path, mode);
     if (!file || fileno(file) > STDERR_FILENO)
         return file;
-    const int moved = fcntl(fileno(file), F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-    const int kept_errno = errno;
+    int moved = fcntl(fileno(file), F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    int kept_errno = errno;
     (void)fclose(file);
     errno = kept_errno;
     file = moved >= 0 ? fdopen(moved, mode) : NULL;

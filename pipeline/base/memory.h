@@ -14,7 +14,7 @@
  *  free. 0 bytes give a valid pointer too. */
 static inline void *memory_alloc_aligned(uint64_t bytes)
 {
-    const uint64_t unit = MEMORY_ALIGN_BYTES;
+    uint64_t unit = MEMORY_ALIGN_BYTES;
     if (bytes > UINT64_MAX - unit) {
         return NULL;
     }

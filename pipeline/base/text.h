@@ -29,10 +29,10 @@ static inline struct text text_begin(char *data, size_t capacity)
 
 TRYST_PRINTF(2, 3) static inline void text_add(struct text *out, const char *format, ...)
 {
-    const size_t room = out->used < out->capacity ? out->capacity - out->used : 0;
+    size_t room = out->used < out->capacity ? out->capacity - out->used : 0;
     va_list args;
     va_start(args, format);
-    const int wanted = vsnprintf(room ? out->data + out->used : NULL, room, format, args);
+    int wanted = vsnprintf(room ? out->data + out->used : NULL, room, format, args);
     va_end(args);
     if (wanted > 0) {
         out->used += (size_t)wanted;

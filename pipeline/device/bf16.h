@@ -21,7 +21,7 @@ typedef struct bf16 {
 
 BF16_CALL float bf16_to_float(bf16 value)
 {
-    const uint32_t bits = (uint32_t)value.bits << 16;
+    uint32_t bits = (uint32_t)value.bits << 16;
     float number;
     memcpy(&number, &bits, sizeof(number));
     return number;

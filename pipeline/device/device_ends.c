@@ -26,7 +26,7 @@ static int32_t embedding_arrays(const tryst_model *model, bool keeps_logits,
 
 static int32_t embedding_tensors(const tryst_model *model, struct layer_tensor *tensors)
 {
-    const uint64_t hidden = (uint64_t)model->hidden;
+    uint64_t hidden = (uint64_t)model->hidden;
     tensors[EMBEDDING_TOKEN] =
         (struct layer_tensor){.name = "token.weight",
                               .rank = 2,
@@ -71,7 +71,7 @@ static void embedding_backward_weight(const struct device_pass *pass)
 
 static struct layer_flops embedding_flops(const tryst_model *model)
 {
-    const double count = (double)layer_activation_count(model);
+    double count = (double)layer_activation_count(model);
     return (struct layer_flops){count, 0, count};
 }
 
@@ -109,10 +109,10 @@ struct head_chunk {
 static int32_t head_arrays(const tryst_model *model, bool keeps_logits,
                            struct layer_array *arrays)
 {
-    const uint64_t rows = (uint64_t)layer_rows(model);
-    const uint64_t chunk = rows < DEVICE_CHUNK_ROWS ? rows : DEVICE_CHUNK_ROWS;
-    const uint64_t count = layer_activation_count(model);
-    const uint64_t classes = (uint64_t)model->vocabulary;
+    uint64_t rows = (uint64_t)layer_rows(model);
+    uint64_t chunk = rows < DEVICE_CHUNK_ROWS ? rows : DEVICE_CHUNK_ROWS;
+    uint64_t count = layer_activation_count(model);
+    uint64_t classes = (uint64_t)model->vocabulary;
     arrays[HEAD_MEAN] = arrays[HEAD_RSTD] = arrays[HEAD_LSE] = layer_saved_wide(rows);
     arrays[HEAD_NORMED] = layer_saved(count);
     arrays[HEAD_DLOGITS] = layer_kept(rows * classes);
@@ -133,8 +133,8 @@ static int32_t head_tensors(const tryst_model *model, struct layer_tensor *tenso
 
 static bool head_chunk_next(const struct device_pass *pass, struct head_chunk *chunk)
 {
-    const int32_t left = layer_rows(pass->model) - chunk->first - chunk->rows;
-    const bool whole = pass->keeps_logits || left < DEVICE_CHUNK_ROWS;
+    int32_t left = layer_rows(pass->model) - chunk->first - chunk->rows;
+    bool whole = pass->keeps_logits || left < DEVICE_CHUNK_ROWS;
     chunk->first += chunk->rows;
     chunk->rows = whole ? left : DEVICE_CHUNK_ROWS;
     return chunk->rows > 0;
@@ -150,7 +150,7 @@ static void *head_row(const void *data, tryst_dtype dtype, int32_t row, int32_t 
 static void head_logits(const struct device_pass *pass, struct head_chunk chunk)
 {
     const tryst_model *model = pass->model;
-    const tryst_dtype dtype = pass->lane->session->dtype;
+    tryst_dtype dtype = pass->lane->session->dtype;
     const struct device_product product = {
         .m = chunk.rows,
         .n = model->vocabulary,
@@ -167,7 +167,7 @@ static void head_forward(const struct device_pass *pass)
 {
     const struct device_kernels *k = pass->kernels;
     const tryst_model *model = pass->model;
-    const tryst_dtype wide = pass->lane->session->wide;
+    tryst_dtype wide = pass->lane->session->wide;
     void *const *a = pass->arrays;
     k->norm_forward(pass->lane, layer_rows(model), model->hidden, pass->input,
                     pass->weights[HEAD_NORM_GAIN], pass->weights[HEAD_NORM_BIAS],
@@ -189,7 +189,7 @@ static void head_backward_input(const struct device_pass *pass)
     const struct device_kernels *k = pass->kernels;
     const tryst_model *model = pass->model;
     const struct device_session *session = pass->lane->session;
-    const int32_t rows = layer_rows(model), classes = model->vocabulary;
+    int32_t rows = layer_rows(model), classes = model->vocabulary;
     void *const *a = pass->arrays;
     for (struct head_chunk chunk = {0}; head_chunk_next(pass, &chunk);) {
         if (!pass->keeps_logits) {
@@ -222,8 +222,7 @@ static void head_backward_weight(const struct device_pass *pass)
 
 static struct layer_flops head_flops(const tryst_model *model)
 {
-    const double product =
-        2.0 * (double)layer_activation_count(model) * model->vocabulary;
+    double product = 2.0 * (double)layer_activation_count(model) * model->vocabulary;
     return (struct layer_flops){product, product, product};
 }
 

@@ -26,7 +26,7 @@ static void session_fail_late(struct device_session *session, uint64_t patience_
     if (session->status != TRYST_OK) {
         return;
     }
-    const bool computes = !lane_is_idle(session, DEVICE_COMPUTE);
+    bool computes = !lane_is_idle(session, DEVICE_COMPUTE);
     session->status = TRYST_E_DEADLINE;
     snprintf(session->text, sizeof(session->text),
              "%s %d: %s: its %s lane has not ended for %.6g s; a kernel hangs, "
@@ -39,10 +39,10 @@ static void session_fail_late(struct device_session *session, uint64_t patience_
 bool device_session_quiet(struct device_session *session, const char *what)
 {
     const struct timespec pause = {.tv_nsec = POLL_PAUSE_NS};
-    const uint64_t given_ns =
+    uint64_t given_ns =
         session->timeout_ns == 0 ? DEVICE_TIMEOUT_NS : session->timeout_ns;
-    const uint64_t patience_ns = session->status == TRYST_E_DEADLINE ? 0 : given_ns;
-    const uint64_t begin_ns = now_ns();
+    uint64_t patience_ns = session->status == TRYST_E_DEADLINE ? 0 : given_ns;
+    uint64_t begin_ns = now_ns();
     for (;;) {
         if (lane_is_idle(session, DEVICE_COMPUTE) &&
             lane_is_idle(session, DEVICE_WEIGHT)) {

@@ -64,9 +64,9 @@ static int32_t gpt_arrays(const tryst_model *model, bool keeps_logits,
                           struct layer_array *arrays)
 {
     (void)keeps_logits;
-    const uint64_t rows = (uint64_t)layer_rows(model);
-    const uint64_t count = layer_activation_count(model);
-    const uint64_t sums = rows * (uint64_t)model->heads;
+    uint64_t rows = (uint64_t)layer_rows(model);
+    uint64_t count = layer_activation_count(model);
+    uint64_t sums = rows * (uint64_t)model->heads;
     arrays[GPT_MEAN1] = arrays[GPT_RSTD1] = layer_saved_wide(rows);
     arrays[GPT_MEAN2] = arrays[GPT_RSTD2] = layer_saved_wide(rows);
     arrays[GPT_LSE] = layer_saved_wide(sums);
@@ -87,8 +87,8 @@ static int32_t gpt_arrays(const tryst_model *model, bool keeps_logits,
  * so that the sum's variance does not grow with depth (GPT-2). */
 static int32_t gpt_tensors(const tryst_model *model, struct layer_tensor *tensors)
 {
-    const int32_t hidden = model->hidden, wide = hidden * GPT_WIDEN;
-    const double residual = 1 / sqrt(2.0 * model->layers);
+    int32_t hidden = model->hidden, wide = hidden * GPT_WIDEN;
+    double residual = 1 / sqrt(2.0 * model->layers);
     tensors[GPT_NORM1_GAIN] = layer_vector("norm1.weight", hidden, 1);
     tensors[GPT_NORM1_BIAS] = layer_vector("norm1.bias", hidden, 0);
     tensors[GPT_QKV_WEIGHT] = layer_matrix("attention.qkv.weight", 3 * hidden, hidden, 1);
@@ -124,8 +124,8 @@ static void gpt_forward(const struct device_pass *pass)
 {
     const struct device_kernels *k = pass->kernels;
     const tryst_model *model = pass->model;
-    const int32_t rows = layer_rows(model), hidden = model->hidden;
-    const int32_t wide = hidden * GPT_WIDEN;
+    int32_t rows = layer_rows(model), hidden = model->hidden;
+    int32_t wide = hidden * GPT_WIDEN;
     const void *const *w = pass->weights;
     void *const *a = pass->arrays;
     const struct device_attention attention = gpt_attention(pass);
@@ -152,7 +152,7 @@ static void gpt_backward_feed(const struct device_pass *pass)
 {
     const struct device_kernels *k = pass->kernels;
     const tryst_model *model = pass->model;
-    const int32_t hidden = model->hidden, wide = hidden * GPT_WIDEN;
+    int32_t hidden = model->hidden, wide = hidden * GPT_WIDEN;
     const void *const *w = pass->weights;
     void *const *a = pass->arrays;
     k->duplicate(pass->lane, layer_activation_count(model), pass->grad_output,
@@ -170,7 +170,7 @@ static void gpt_backward_input(const struct device_pass *pass)
 {
     const struct device_kernels *k = pass->kernels;
     const tryst_model *model = pass->model;
-    const int32_t hidden = model->hidden;
+    int32_t hidden = model->hidden;
     const void *const *w = pass->weights;
     void *const *a = pass->arrays;
     const struct device_attention attention = gpt_attention(pass);
@@ -190,8 +190,8 @@ static void gpt_backward_weight(const struct device_pass *pass)
 {
     const struct device_kernels *k = pass->kernels;
     const tryst_model *model = pass->model;
-    const int32_t rows = layer_rows(model), hidden = model->hidden;
-    const int32_t wide = hidden * GPT_WIDEN;
+    int32_t rows = layer_rows(model), hidden = model->hidden;
+    int32_t wide = hidden * GPT_WIDEN;
     void *const *dw = pass->gradients;
     void *const *a = pass->arrays;
 
@@ -217,8 +217,8 @@ static void gpt_backward_weight(const struct device_pass *pass)
  * addition each per row; one product of attention covers all heads and windows. */
 static struct layer_flops gpt_flops(const tryst_model *model)
 {
-    const double count = 2.0 * (double)layer_activation_count(model);
-    const double linear = 12.0 * count * model->hidden, attention = count * model->seq;
+    double count = 2.0 * (double)layer_activation_count(model);
+    double linear = 12.0 * count * model->hidden, attention = count * model->seq;
     return (struct layer_flops){linear + 2 * attention, linear + 4 * attention, linear};
 }
 

@@ -15,7 +15,7 @@ enum { DEVICE_HOST_SCORE_ROWS = 64 };
  *  type. */
 static inline uint64_t device_host_workspace_bytes(int32_t seq)
 {
-    const int32_t rows = seq < DEVICE_HOST_SCORE_ROWS ? seq : DEVICE_HOST_SCORE_ROWS;
+    int32_t rows = seq < DEVICE_HOST_SCORE_ROWS ? seq : DEVICE_HOST_SCORE_ROWS;
     return 2 * (uint64_t)rows * (uint64_t)seq * sizeof(double);
 }
 

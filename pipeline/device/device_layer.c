@@ -86,7 +86,7 @@ void device_linear_backward_weight(const struct device_pass *pass, int32_t in,
                                    int32_t out, const void *x, const void *dy,
                                    void *dweight, void *dbias)
 {
-    const int32_t rows = layer_rows(pass->model);
+    int32_t rows = layer_rows(pass->model);
     const struct device_product product = {.m = out,
                                            .n = in,
                                            .k = rows,

@@ -25,10 +25,10 @@ static void layout_describe(struct device_layout *layout, tryst_layers layers,
                             const tryst_stage_params *params)
 {
     const tryst_model *model = &layout->model;
-    const tryst_dtype dtype = device_precision_dtype(layout->precision);
-    const uint64_t count = layer_activation_count(model);
-    const uint64_t bytes = (uint64_t)layer_rows(model);
-    const int32_t is_first = layers.first == 0, is_last = layers.last == model->layers;
+    tryst_dtype dtype = device_precision_dtype(layout->precision);
+    uint64_t count = layer_activation_count(model);
+    uint64_t bytes = (uint64_t)layer_rows(model);
+    int32_t is_first = layers.first == 0, is_last = layers.last == model->layers;
     layout->info = (tryst_stage_info){.struct_size = sizeof(tryst_stage_info),
                                       .layers = layers,
                                       .is_first = is_first,
@@ -49,7 +49,7 @@ static void layout_tensors(struct device_layout *layout, struct device_layer *la
 {
     layer->tensors_count = layer->ops->tensors(&layout->model, layer->tensors);
     for (int32_t t = 0; t < layer->tensors_count; t++) {
-        const uint64_t count = layer_tensor_count(&layer->tensors[t]);
+        uint64_t count = layer_tensor_count(&layer->tensors[t]);
         layer->offsets[t] = layout->arena_count;
         layout->arena_count += (count + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
         layout->info.weights_count += count;
@@ -60,21 +60,21 @@ static void layout_tensors(struct device_layout *layout, struct device_layer *la
 /* Reserve a run of `count` elements and return its offset. */
 static uint64_t place_t(struct device_carver *carver, uint64_t count)
 {
-    const uint64_t offset = carver->used;
+    uint64_t offset = carver->used;
     device_carve_t(carver, count);
     return offset;
 }
 
 static uint64_t place_wide(struct device_carver *carver, uint64_t count)
 {
-    const uint64_t offset = carver->used;
+    uint64_t offset = carver->used;
     device_carve_wide(carver, count);
     return offset;
 }
 
 static uint64_t place_bytes(struct device_carver *carver, uint64_t bytes)
 {
-    const uint64_t offset = carver->used;
+    uint64_t offset = carver->used;
     device_carve(carver, bytes);
     return offset;
 }
@@ -120,8 +120,8 @@ static void layout_layer(struct device_layout *layout, int32_t i)
 static void layout_parameters(struct device_layout *layout, struct device_carver *carver)
 {
     struct device_places *places = &layout->places;
-    const uint64_t count = layout->arena_count;
-    const uint64_t versions = (uint64_t)layout->info.versions_count;
+    uint64_t count = layout->arena_count;
+    uint64_t versions = (uint64_t)layout->info.versions_count;
     places->masters = place_wide(carver, count * (uint64_t)layout->masters_count);
     places->rounded = place_t(carver, layout->rounds ? count * versions : 0);
     layout->memory.weights_bytes = carver->used;
@@ -136,7 +136,7 @@ static void layout_parameters(struct device_layout *layout, struct device_carver
 static void layout_scratch(struct device_layout *layout, struct device_carver *carver)
 {
     struct device_places *places = &layout->places;
-    const uint64_t start = carver->used;
+    uint64_t start = carver->used;
     uint64_t scratch = 0, kept = 0, saved = 0;
     for (int32_t i = 0; i < layout->layers_count; i++) {
         const uint64_t *bytes = layout->layers[i].bytes;
@@ -149,7 +149,7 @@ static void layout_scratch(struct device_layout *layout, struct device_carver *c
         places->ping[i] = place_t(carver, layer_activation_count(&layout->model));
     }
     for (int32_t lane = 0; lane < DEVICE_LANES; lane++) {
-        const bool used = lane == DEVICE_COMPUTE || layout->recompute;
+        bool used = lane == DEVICE_COMPUTE || layout->recompute;
         places->scratch[lane] = place_bytes(carver, used ? scratch : 0);
         places->recomputed[lane] = place_bytes(carver, layout->recompute ? saved : 0);
         places->workspace[lane] = place_bytes(carver, layout->workspace_bytes);
@@ -229,7 +229,7 @@ int32_t device_layout_fitting(const struct device_layout *layout,
             TRYST_OK) {
             return 0;
         }
-        const uint64_t need = fewer.memory.total_bytes;
+        uint64_t need = fewer.memory.total_bytes;
         device_layout_close(&fewer);
         if (need <= bytes) {
             break;

@@ -19,7 +19,7 @@ static int32_t mlp_arrays(const tryst_model *model, bool keeps_logits,
                           struct layer_array *arrays)
 {
     (void)keeps_logits;
-    const uint64_t count = layer_activation_count(model);
+    uint64_t count = layer_activation_count(model);
     arrays[MLP_LINEAR] = layer_saved(count);
     arrays[MLP_DLINEAR] = layer_kept(count);
     arrays[MLP_GELU] = layer_scratch(count);
@@ -28,7 +28,7 @@ static int32_t mlp_arrays(const tryst_model *model, bool keeps_logits,
 
 static void mlp_forward(const struct device_pass *pass)
 {
-    const int32_t hidden = pass->model->hidden;
+    int32_t hidden = pass->model->hidden;
     device_linear_forward(pass, hidden, hidden, pass->input, pass->weights[MLP_WEIGHT],
                           pass->weights[MLP_BIAS], NULL, pass->arrays[MLP_LINEAR],
                           pass->arrays[MLP_GELU]);
@@ -40,8 +40,8 @@ static void mlp_forward(const struct device_pass *pass)
 
 static void mlp_backward_input(const struct device_pass *pass)
 {
-    const int32_t hidden = pass->model->hidden;
-    const uint64_t count = layer_activation_count(pass->model);
+    int32_t hidden = pass->model->hidden;
+    uint64_t count = layer_activation_count(pass->model);
     pass->kernels->gelu_backward(pass->lane, count, pass->arrays[MLP_LINEAR],
                                  pass->grad_output, pass->arrays[MLP_DLINEAR]);
     device_linear_backward_input(pass, hidden, hidden, pass->arrays[MLP_DLINEAR],
@@ -52,7 +52,7 @@ static void mlp_backward_input(const struct device_pass *pass)
 
 static void mlp_backward_weight(const struct device_pass *pass)
 {
-    const int32_t hidden = pass->model->hidden;
+    int32_t hidden = pass->model->hidden;
     device_linear_backward_weight(pass, hidden, hidden, pass->input,
                                   pass->arrays[MLP_DLINEAR], pass->gradients[MLP_WEIGHT],
                                   pass->gradients[MLP_BIAS]);
@@ -60,7 +60,7 @@ static void mlp_backward_weight(const struct device_pass *pass)
 
 static struct layer_flops mlp_flops(const tryst_model *model)
 {
-    const double product = 2.0 * (double)layer_activation_count(model) * model->hidden;
+    double product = 2.0 * (double)layer_activation_count(model) * model->hidden;
     return (struct layer_flops){product, product, product};
 }
 

@@ -73,8 +73,8 @@ static bool file_try(char path[PATH_MAX], const char *folder, size_t folder_byte
     if (folder_bytes == 0) {
         return false;
     }
-    const int written = snprintf(path, PATH_MAX, "%.*s%s/" MODULE_NAME ".so",
-                                 (int)folder_bytes, folder, below);
+    int written = snprintf(path, PATH_MAX, "%.*s%s/" MODULE_NAME ".so", (int)folder_bytes,
+                           folder, below);
     return written > 0 && written < PATH_MAX && access(path, R_OK) == 0;
 }
 
@@ -90,7 +90,7 @@ static bool file_try_beside(char path[PATH_MAX])
     if (!slash) {
         return false;
     }
-    const size_t bytes = (size_t)(slash - map->l_name);
+    size_t bytes = (size_t)(slash - map->l_name);
     return file_try(path, map->l_name, bytes, "/tryst") ||
            file_try(path, map->l_name, bytes, "");
 }
@@ -98,7 +98,7 @@ static bool file_try_beside(char path[PATH_MAX])
 static bool file_try_list(char path[PATH_MAX], const char *list)
 {
     while (list && *list) {
-        const size_t bytes = strcspn(list, ":");
+        size_t bytes = strcspn(list, ":");
         if (file_try(path, list, bytes, "")) {
             return true;
         }

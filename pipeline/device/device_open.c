@@ -31,7 +31,7 @@ static tryst_status fail_room(const struct device_stage *stage,
 {
     const tryst_stage_memory *need = &stage->layout.memory;
     const tryst_layers layers = stage->layout.info.layers;
-    const int32_t fitting =
+    int32_t fitting =
         device_layout_fitting(&stage->layout, params, &stage->optimizer, room->bytes);
     char fits[96];
     if (fitting > 0) {
@@ -97,7 +97,7 @@ static tryst_status fail_refused(const struct device_stage *stage,
 static tryst_status stage_allocate(struct device_stage *stage,
                                    const tryst_stage_params *params)
 {
-    const uint64_t need = stage->layout.memory.total_bytes;
+    uint64_t need = stage->layout.memory.total_bytes;
     const struct stage_room given = room_given(params), left = room_left(stage);
     if (given.bytes > 0 && need > given.bytes) {
         return fail_room(stage, params, &given);
@@ -124,11 +124,11 @@ static tryst_status stage_allocate(struct device_stage *stage,
 static tryst_status stage_mirror(struct device_stage *stage,
                                  const tryst_stage_params *params)
 {
-    const uint64_t count = stage->layout.tensor_count_max;
+    uint64_t count = stage->layout.tensor_count_max;
     if (params->memory == TRYST_MEMORY_HOST) {
         return TRYST_OK;
     }
-    const tryst_status status = stage->kernels->pinned_alloc(
+    tryst_status status = stage->kernels->pinned_alloc(
         stage->session, 2 * count * device_dtype_bytes(stage->session->wide),
         &stage->mirror);
     return status == TRYST_OK
@@ -160,13 +160,13 @@ static void tensor_fill(const struct device_stage *stage,
                         const struct device_layer *layer, int32_t t, void *values)
 {
     const struct layer_tensor *tensor = &layer->tensors[t];
-    const uint64_t stream =
+    uint64_t stream =
         random_stream(stage->layout.model.seed, (uint64_t)layer->index + 1, (uint64_t)t);
-    const uint64_t count = layer_tensor_count(tensor);
-    const float bound = (float)tensor->bound;
+    uint64_t count = layer_tensor_count(tensor);
+    float bound = (float)tensor->bound;
     for (uint64_t i = 0; i < count; i++) {
-        const float value = bound > 0 ? bound * random_signed_unit(random_at(stream, i))
-                                      : (float)tensor->constant;
+        float value = bound > 0 ? bound * random_signed_unit(random_at(stream, i))
+                                : (float)tensor->constant;
         if (stage->session->wide == TRYST_DTYPE_F64) {
             ((double *)values)[i] = (double)value;
         } else {
@@ -179,7 +179,7 @@ static tryst_status stage_initialise(struct device_stage *stage,
                                      const tryst_stage_params *params)
 {
     const struct device_layout *layout = &stage->layout;
-    const uint64_t wide = device_dtype_bytes(stage->session->wide);
+    uint64_t wide = device_dtype_bytes(stage->session->wide);
     char *masters = device_stage_masters(stage, 0);
     tryst_status status = TRYST_OK;
     for (int32_t i = 0; i < layout->layers_count; i++) {
@@ -214,7 +214,7 @@ static tryst_status stage_initialise(struct device_stage *stage,
 static tryst_status stage_check(const tryst_model *model,
                                 const struct device_kernels *kernels)
 {
-    const int32_t width = model->hidden / model->heads;
+    int32_t width = model->hidden / model->heads;
     if (model->kind == TRYST_MODEL_GPT && width > kernels->head_width_max) {
         return refuse(TRYST_E_UNSUPPORTED,
                       "cannot open a stage: heads of %d columns are wider "
@@ -230,7 +230,7 @@ static void stage_close_session(struct device_stage *stage)
 {
     const struct device_kernels *kernels = stage->kernels;
     kernels->enter(stage->session);
-    const bool quiet = device_session_quiet(stage->session, "closing the stage");
+    bool quiet = device_session_quiet(stage->session, "closing the stage");
     if (quiet) {
         for (int32_t i = 0; i < DEVICE_MARKS_MAX; i++) {
             kernels->event_close(stage->session, stage->marks[i].event);
@@ -299,8 +299,8 @@ static tryst_status stage_session_open(struct device_stage *stage,
                                        const tryst_stage_params *params)
 {
     char error[512] = "";
-    const tryst_status status = stage->kernels->open(
-        params->device, params->precision, &stage->session, error, sizeof(error));
+    tryst_status status = stage->kernels->open(params->device, params->precision,
+                                               &stage->session, error, sizeof(error));
     return status == TRYST_OK ? TRYST_OK
                               : refuse(status, "cannot open a stage: %s",
                                        *error ? error : tryst_status_str(status));

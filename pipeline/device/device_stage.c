@@ -30,7 +30,7 @@
 
 static bool stage_holds(const struct device_stage *stage, uint64_t version)
 {
-    const uint64_t held = (uint64_t)stage->base.info.versions_count;
+    uint64_t held = (uint64_t)stage->base.info.versions_count;
     return version <= stage->newest && version + held > stage->newest;
 }
 
@@ -56,8 +56,8 @@ static struct device_pass stage_pass(const struct device_stage *stage, int32_t l
 {
     const struct device_layout *layout = &stage->layout;
     const struct device_layer *layer = &layout->layers[i];
-    const uint64_t t_bytes = device_dtype_bytes(stage->session->dtype);
-    const uint64_t wide_bytes = device_dtype_bytes(stage->session->wide);
+    uint64_t t_bytes = device_dtype_bytes(stage->session->dtype);
+    uint64_t wide_bytes = device_dtype_bytes(stage->session->wide);
     const char *weights = device_stage_weights(stage, work->version);
     char *gradients = device_stage_wide(stage, layout->places.gradients, 0);
     char *saved = work->saved;
@@ -205,7 +205,7 @@ static tryst_status device_stage_forward(tryst_stage *base, const tryst_stage_wo
     }
     for (int32_t i = 0; i < stage->layout.layers_count; i++) {
         const struct device_layer *layer = &stage->layout.layers[i];
-        const bool is_last = i + 1 == stage->layout.layers_count;
+        bool is_last = i + 1 == stage->layout.layers_count;
         struct device_pass pass = stage_pass(stage, DEVICE_COMPUTE, i, work, NULL);
         pass.output = is_last ? work->output : (char *)work->saved + layer->output;
         layer->ops->forward(&pass);
@@ -345,7 +345,7 @@ static tryst_status device_stage_update(tryst_stage *base, int32_t microbatches,
                       "cannot update the weights: %d micro-batches; at least 1",
                       microbatches);
     }
-    const uint64_t next = stage->newest + 1;
+    uint64_t next = stage->newest + 1;
     struct device_update update = stage_update_scalars(stage, microbatches);
     update.from = device_stage_masters(stage, stage->newest);
     update.to = device_stage_masters(stage, next);
@@ -365,8 +365,8 @@ static tryst_status device_stage_update(tryst_stage *base, int32_t microbatches,
 static void device_stage_versions(const tryst_stage *base, uint64_t *oldest_p,
                                   uint64_t *newest_p)
 {
-    const uint64_t newest = ((const struct device_stage *)base)->newest;
-    const uint64_t held = (uint64_t)base->info.versions_count;
+    uint64_t newest = ((const struct device_stage *)base)->newest;
+    uint64_t held = (uint64_t)base->info.versions_count;
     *oldest_p = newest + 1 > held ? newest + 1 - held : 0;
     *newest_p = newest;
 }
@@ -377,8 +377,8 @@ static tryst_status stage_parameter_fetch(struct device_stage *stage,
                                           tryst_parameter *parameter)
 {
     const struct device_layout *layout = &stage->layout;
-    const uint64_t wide = device_dtype_bytes(stage->session->wide);
-    const uint64_t at = layer->offsets[t] * wide, bytes = parameter->count * wide;
+    uint64_t wide = device_dtype_bytes(stage->session->wide);
+    uint64_t at = layer->offsets[t] * wide, bytes = parameter->count * wide;
     char *value = (char *)device_stage_masters(stage, stage->newest) + at;
     char *gradient = (char *)device_stage_wide(stage, layout->places.gradients, 0) + at;
     char *mirror = stage->mirror;
@@ -404,7 +404,7 @@ static int stage_parameter_show(struct device_stage *stage,
         layer_parameter(layer->ops, layer->index, &layer->tensors[t], name);
     parameter.dtype = stage->session->wide;
     stage->kernels->enter(stage->session);
-    const tryst_status status = stage_parameter_fetch(stage, layer, t, &parameter);
+    tryst_status status = stage_parameter_fetch(stage, layer, t, &parameter);
     stage->kernels->leave(stage->session);
     return status == TRYST_OK ? fn(arg, &parameter) : status;
 }
@@ -414,7 +414,7 @@ static int device_stage_parameter_visit(tryst_stage *base, tryst_parameter_fn fn
 {
     struct device_stage *stage = (struct device_stage *)base;
     stage->kernels->enter(stage->session);
-    const tryst_status status =
+    tryst_status status =
         device_session_finish(stage->session, "the work before a visit of parameters");
     stage->kernels->leave(stage->session);
     if (status != TRYST_OK) {
@@ -423,7 +423,7 @@ static int device_stage_parameter_visit(tryst_stage *base, tryst_parameter_fn fn
     for (int32_t i = 0; i < stage->layout.layers_count; i++) {
         const struct device_layer *layer = &stage->layout.layers[i];
         for (int32_t t = 0; t < layer->tensors_count; t++) {
-            const int stopped = stage_parameter_show(stage, layer, t, fn, arg);
+            int stopped = stage_parameter_show(stage, layer, t, fn, arg);
             if (stopped) {
                 return stopped;
             }
@@ -437,7 +437,7 @@ static void device_stage_cost(const tryst_stage *base, tryst_stage_cost *cost_p)
     const struct device_stage *stage = (const struct device_stage *)base;
     const struct device_layout *layout = &stage->layout;
     const tryst_stage_info *info = &base->info;
-    const uint64_t t_bytes = device_dtype_bytes(stage->session->dtype);
+    uint64_t t_bytes = device_dtype_bytes(stage->session->dtype);
     tryst_stage_cost cost = {.struct_size = sizeof(cost)};
     for (int32_t i = 0; i < layout->layers_count; i++) {
         const struct layer_flops flops = layout->layers[i].ops->flops(&layout->model);

@@ -48,24 +48,22 @@ void device_stage_close(tryst_stage *base);
 static inline void *device_stage_wide(const struct device_stage *stage, uint64_t place,
                                       uint64_t slot)
 {
-    const uint64_t bytes =
-        device_dtype_bytes(device_precision_wide(stage->layout.precision));
+    uint64_t bytes = device_dtype_bytes(device_precision_wide(stage->layout.precision));
     return stage->memory + place + slot * stage->layout.arena_count * bytes;
 }
 
 static inline void *device_stage_masters(const struct device_stage *stage,
                                          uint64_t version)
 {
-    const uint64_t count = (uint64_t)stage->layout.masters_count;
+    uint64_t count = (uint64_t)stage->layout.masters_count;
     return device_stage_wide(stage, stage->layout.places.masters, version % count);
 }
 
 static inline void *device_stage_rounded(const struct device_stage *stage,
                                          uint64_t version)
 {
-    const uint64_t bytes =
-        device_dtype_bytes(device_precision_dtype(stage->layout.precision));
-    const uint64_t slot = version % (uint64_t)stage->base.info.versions_count;
+    uint64_t bytes = device_dtype_bytes(device_precision_dtype(stage->layout.precision));
+    uint64_t slot = version % (uint64_t)stage->base.info.versions_count;
     return stage->memory + stage->layout.places.rounded +
            slot * stage->layout.arena_count * bytes;
 }

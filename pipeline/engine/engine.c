@@ -76,7 +76,7 @@ static tryst_status engine_start(tryst_engine *engine)
 tryst_status tryst_engine_open(const tryst_engine_params *params, tryst_engine **engine_p)
 {
     tryst_engine_params own;
-    const tryst_status known =
+    tryst_status known =
         params_read_given(&own, sizeof own, params, "tryst_engine_params");
     if (known != TRYST_OK) {
         return known;
@@ -94,7 +94,7 @@ tryst_status tryst_engine_open(const tryst_engine_params *params, tryst_engine *
     if (own.timeout_ns == 0) {
         engine->params.timeout_ns = TIMEOUT_DEFAULT_NS;
     }
-    const tryst_status status = engine_start(engine);
+    tryst_status status = engine_start(engine);
     if (status != TRYST_OK) {
         (void)refuse(status, "cannot open the engine: %s", engine->error);
         tryst_engine_close(engine);

@@ -83,7 +83,7 @@ static tryst_status get(tryst_engine *engine, uint64_t bytes, bool travels,
         *buffer_p = NULL;
         return TRYST_OK;
     }
-    const tryst_status status = buffer_get(&engine->pool, bytes, travels, buffer_p);
+    tryst_status status = buffer_get(&engine->pool, bytes, travels, buffer_p);
     return status == TRYST_OK ? status : engine_no_memory(engine, status, bytes, what);
 }
 
@@ -140,8 +140,8 @@ static tryst_status call_stage(tryst_engine *engine, size_t index,
 {
     const tryst_action *action = &engine->list->actions[index];
     tryst_stage *stage = engine->stages[action->stage];
-    const uint64_t begin_ns = tryst_now_ns(engine->params.ctx);
-    const uint64_t cpu_ns = thread_cpu_ns();
+    uint64_t begin_ns = tryst_now_ns(engine->params.ctx);
+    uint64_t cpu_ns = thread_cpu_ns();
     tryst_status status = TRYST_E_INVALID;
     switch (action->kind) {
     case TRYST_ACTION_FORWARD: status = stage->ops->forward(stage, work); break;
@@ -155,7 +155,7 @@ static tryst_status call_stage(tryst_engine *engine, size_t index,
         break;
     default: break;
     }
-    const uint64_t spent_ns = thread_cpu_ns() - cpu_ns;
+    uint64_t spent_ns = thread_cpu_ns() - cpu_ns;
     if (engine->device.used) {
         engine_device_queued(engine, index, begin_ns, spent_ns);
     } else {
@@ -184,9 +184,9 @@ static bool fault_is(const tryst_engine *engine, tryst_engine_fault fault,
 
 static uint64_t version_of(const tryst_engine *engine, const tryst_action *action)
 {
-    const uint64_t version =
+    uint64_t version =
         engine->versions[action->stage] + (uint64_t)(int64_t)action->version;
-    const bool stale =
+    bool stale =
         action->kind == TRYST_ACTION_FORWARD &&
         fault_is(engine, TRYST_ENGINE_FAULT_STALE, action, engine->stages_count - 1);
     return stale && version > 0 ? version - 1 : version;
@@ -217,7 +217,7 @@ static void maybe_drop_gradient(tryst_engine *engine, const tryst_action *action
 static tryst_status get_data(tryst_engine *engine, uint64_t bytes,
                              struct buffer **buffer_p)
 {
-    const tryst_status status =
+    tryst_status status =
         bytes > 0 ? buffer_get_idle(&engine->pool, bytes, buffer_p) : TRYST_OK;
     return status == TRYST_OK
                ? status
@@ -232,9 +232,9 @@ static tryst_status feed_cell(tryst_engine *engine, size_t index)
     const struct engine_moment *moment =
         engine->device.used ? &engine->device.moments[index] : NULL;
     const tryst_stage_info *info = &engine->stages[action->stage]->info;
-    const uint64_t input_bytes =
+    uint64_t input_bytes =
         info->is_first ? info->input_count * tryst_dtype_bytes(info->input_dtype) : 0;
-    const uint64_t target_bytes = info->is_last ? info->target_count : 0;
+    uint64_t target_bytes = info->is_last ? info->target_count : 0;
     if (input_bytes + target_bytes == 0) {
         return TRYST_OK;
     }
@@ -364,7 +364,7 @@ static tryst_status run_backward(tryst_engine *engine, size_t index)
 {
     const tryst_action *action = &engine->list->actions[index];
     const tryst_stage_info *info = &engine->stages[action->stage]->info;
-    const bool whole = action->kind == TRYST_ACTION_BACKWARD;
+    bool whole = action->kind == TRYST_ACTION_BACKWARD;
     struct engine_cell *cell = engine_cell_of(engine, action->stage, action->microbatch);
     struct buffer *grad_input = NULL;
     tryst_status status = TRYST_OK;
@@ -401,7 +401,7 @@ static tryst_status run_weight_grad(tryst_engine *engine, size_t index)
     struct engine_cell *cell = engine_cell_of(engine, action->stage, action->microbatch);
     tryst_stage_work work = work_of(engine, action, cell);
     use(engine, index, cell, NULL, &work);
-    const tryst_status status = call_stage(engine, index, &work);
+    tryst_status status = call_stage(engine, index, &work);
     end_microbatch(engine, action, cell);
     return status;
 }
@@ -411,7 +411,7 @@ static tryst_status run_update(tryst_engine *engine, size_t index)
     const tryst_action *action = &engine->list->actions[index];
     tryst_stage_work work = {.struct_size = sizeof work};
     engine_device_work(engine, index, NULL, &work);
-    const tryst_status status = call_stage(engine, index, &work);
+    tryst_status status = call_stage(engine, index, &work);
     engine->pending[action->stage] = 0;
     return status;
 }
@@ -429,6 +429,6 @@ static tryst_status run_one(tryst_engine *engine, size_t index)
 
 tryst_status engine_run_action(tryst_engine *engine, size_t index)
 {
-    const tryst_status status = run_one(engine, index);
+    tryst_status status = run_one(engine, index);
     return status == TRYST_OK ? feed_next(engine, index) : status;
 }

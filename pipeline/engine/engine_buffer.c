@@ -59,14 +59,13 @@ static tryst_status chunk_allocate(struct buffer_class *self, size_t bytes,
 static size_t class_growth(const struct buffer_class *self)
 {
     const struct buffer_pool *pool = self->pool;
-    const size_t wanted = self->made_count ? self->made_count : CHUNK_BUFFERS_FIRST;
-    const size_t ahead =
-        self->bytes < CHUNK_BYTES_MAX ? CHUNK_BYTES_MAX / self->bytes : 1;
-    const size_t most = wanted < ahead ? wanted : ahead;
+    size_t wanted = self->made_count ? self->made_count : CHUNK_BUFFERS_FIRST;
+    size_t ahead = self->bytes < CHUNK_BYTES_MAX ? CHUNK_BYTES_MAX / self->bytes : 1;
+    size_t most = wanted < ahead ? wanted : ahead;
     if (pool->bytes_max == 0) {
         return most;
     }
-    const uint64_t left =
+    uint64_t left =
         pool->bytes_max > pool->bytes_made ? pool->bytes_max - pool->bytes_made : 0;
     return left / self->bytes < most ? (size_t)(left / self->bytes) : most;
 }
@@ -117,7 +116,7 @@ static tryst_status class_grow(struct buffer_class *self)
 
 static size_t class_bytes(size_t bytes)
 {
-    const size_t rounded =
+    size_t rounded =
         (bytes + BUFFER_ALIGN_BYTES - 1) / BUFFER_ALIGN_BYTES * BUFFER_ALIGN_BYTES;
     return rounded ? rounded : BUFFER_ALIGN_BYTES;
 }
@@ -145,7 +144,7 @@ tryst_status buffer_get(struct buffer_pool *pool, size_t bytes, bool travels,
         return TRYST_E_NOMEM;
     }
     if (!self->free) {
-        const tryst_status status = class_grow(self);
+        tryst_status status = class_grow(self);
         if (status != TRYST_OK) {
             return status;
         }

@@ -67,7 +67,7 @@ static size_t lay_out(tryst_engine *engine, char *base)
         }
         const tryst_stage_info *info =
             &engine->stages[engine->list->actions[i].stage]->info;
-        const size_t input_bytes =
+        size_t input_bytes =
             info->is_first ? info->input_count * tryst_dtype_bytes(info->input_dtype) : 0;
         if (base && input_bytes > 0) {
             self->moments[i].pinned_input = base + used;
@@ -84,11 +84,10 @@ static size_t lay_out(tryst_engine *engine, char *base)
 static tryst_status open_pinned(tryst_engine *engine)
 {
     struct engine_device *self = &engine->device;
-    const size_t data_bytes = lay_out(engine, NULL);
-    const size_t losses_bytes =
-        (size_t)engine->microbatches_count * sizeof *engine->losses;
+    size_t data_bytes = lay_out(engine, NULL);
+    size_t losses_bytes = (size_t)engine->microbatches_count * sizeof *engine->losses;
     self->pinned_bytes = data_bytes + losses_bytes;
-    const tryst_status status =
+    tryst_status status =
         tryst_pinned_alloc(self->handle, self->pinned_bytes, &self->pinned);
     if (status != TRYST_OK) {
         return status;
@@ -222,15 +221,15 @@ static tryst_status look(tryst_engine *engine)
     struct engine_device *self = &engine->device;
     while (self->passed < self->queued) {
         struct engine_moment *moment = &self->moments[self->passed];
-        const tryst_status status = tryst_event_test(self->handle, moment->done);
+        tryst_status status = tryst_event_test(self->handle, moment->done);
         if (status == TRYST_IN_PROGRESS) {
             return TRYST_OK;
         }
         if (status != TRYST_OK) {
             return device_failed(engine, status);
         }
-        const uint64_t now_ns = tryst_now_ns(engine->params.ctx);
-        const uint64_t begin_ns =
+        uint64_t now_ns = tryst_now_ns(engine->params.ctx);
+        uint64_t begin_ns =
             moment->begin_ns > self->passed_ns ? moment->begin_ns : self->passed_ns;
         engine_note_action(engine, &engine->list->actions[self->passed], begin_ns, now_ns,
                            moment->cpu_ns);
@@ -245,7 +244,7 @@ static tryst_status look(tryst_engine *engine)
 static tryst_status device_late(tryst_engine *engine)
 {
     char name[32];
-    const tryst_status status = engine_receive_late(engine);
+    tryst_status status = engine_receive_late(engine);
     const tryst_action *action = &engine->list->actions[engine->device.passed];
     return status != TRYST_OK
                ? status
@@ -265,7 +264,7 @@ static tryst_status wait_until_left(tryst_engine *engine, size_t left)
 {
     const struct timespec pause = {.tv_nsec = POLL_PAUSE_NS};
     struct engine_device *self = &engine->device;
-    const uint64_t begin_ns = tryst_now_ns(engine->params.ctx);
+    uint64_t begin_ns = tryst_now_ns(engine->params.ctx);
     for (;;) {
         tryst_status status = look(engine);
         if (status == TRYST_OK) {
@@ -303,7 +302,7 @@ bool engine_device_stop(tryst_engine *engine, uint64_t timeout_ns)
     }
     tryst_event_record(self->handle, self->gate, self->idle[0]);
     tryst_event_record(self->handle, self->feeder, self->idle[1]);
-    const uint64_t begin_ns = tryst_now_ns(engine->params.ctx);
+    uint64_t begin_ns = tryst_now_ns(engine->params.ctx);
     while (!is_idle(self)) {
         if (tryst_now_ns(engine->params.ctx) - begin_ns > timeout_ns) {
             return false;
@@ -322,7 +321,7 @@ tryst_status engine_device_room(tryst_engine *engine)
 
 tryst_status engine_device_drain(tryst_engine *engine)
 {
-    const tryst_status status = wait_until_left(engine, 0);
+    tryst_status status = wait_until_left(engine, 0);
     if (status == TRYST_OK) {
         engine->device.queued = 0;
         engine->device.passed = 0;
@@ -349,7 +348,7 @@ static tryst_status bring(tryst_engine *engine, struct buffer *to, const void *f
                           size_t bytes)
 {
     const struct engine_device *self = &engine->device;
-    const tryst_status status =
+    tryst_status status =
         to->after ? tryst_stream_wait(self->handle, self->feeder, to->after) : TRYST_OK;
     return status == TRYST_OK
                ? tryst_copy_async(self->handle, self->feeder, to->data, from, bytes)

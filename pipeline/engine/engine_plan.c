@@ -23,7 +23,7 @@ static tryst_status check_stage(tryst_engine *engine, int stage)
 {
     const tryst_stage *self = engine->stages[stage];
     const tryst_stage_info *info = &self->info;
-    const bool last = stage == engine->stages_count - 1;
+    bool last = stage == engine->stages_count - 1;
     const char *reason = params_stage_reason(self);
     if (reason) {
         return engine_fail(engine, TRYST_E_INVALID, "cannot use stage %d: %s", stage,
@@ -37,7 +37,7 @@ static tryst_status check_stage(tryst_engine *engine, int stage)
                            : last     ? "last"
                                       : "right");
     }
-    const uint64_t data_count = (stage == 0 ? info->input_count : 0) + info->target_count;
+    uint64_t data_count = (stage == 0 ? info->input_count : 0) + info->target_count;
     if (data_count > 0 && !engine->params.feed) {
         return engine_fail(engine, TRYST_E_INVALID,
                            "stage %d reads data, but params.feed is NULL; set it", stage);
@@ -108,7 +108,7 @@ static void item_shape(const tryst_engine *engine, struct program_item item,
                        tryst_dtype *dtype_p, uint64_t *count_p)
 {
     /* the boundary behind stage `low`: its output, and the next one's input gradient */
-    const int low = item.kind == PROGRAM_OUTPUT ? item.stage : item.stage - 1;
+    int low = item.kind == PROGRAM_OUTPUT ? item.stage : item.stage - 1;
     const tryst_stage *maker = engine->stages[low];
     const tryst_stage_info *info = maker ? &maker->info : &engine->stages[low + 1]->info;
     *dtype_p = maker ? info->output_dtype : info->input_dtype;
@@ -120,8 +120,8 @@ static tryst_status prepare_key(tryst_engine *engine, struct engine_transfer *se
 {
     char edge[32];
     char key[TRYST_KEY_MAX + 1];
-    const int from = sends ? engine->rank : self->peer;
-    const int to = sends ? self->peer : engine->rank;
+    int from = sends ? engine->rank : self->peer;
+    int to = sends ? self->peer : engine->rank;
     snprintf(edge, sizeof edge, "%s%d",
              self->item.kind == PROGRAM_OUTPUT ? "act" : "grad", self->item.stage);
     tryst_status status =
@@ -143,11 +143,11 @@ static int crossing_items(const tryst_engine *engine, size_t index, bool sends,
 {
     const tryst_action *action = &engine->list->actions[index];
     struct program_item all[PROGRAM_ITEMS_MAX];
-    const int count = sends ? program_makes(action, all)
-                            : program_needs(engine->params.program, action, all);
+    int count = sends ? program_makes(action, all)
+                      : program_needs(engine->params.program, action, all);
     int crossing = 0;
     for (int i = 0; i < count; i++) {
-        const int other =
+        int other =
             sends ? program_item_user(engine->params.program, all[i]) : all[i].stage;
         if (other >= 0 && !stage_is_here(engine, other)) {
             items[crossing++] = all[i];
@@ -160,15 +160,15 @@ static tryst_status add_transfers(tryst_engine *engine, size_t index, bool sends
                                   struct engine_transfer *list, size_t *count)
 {
     struct program_item items[PROGRAM_ITEMS_MAX];
-    const int crossing = crossing_items(engine, index, sends, items);
+    int crossing = crossing_items(engine, index, sends, items);
     for (int i = 0; i < crossing; i++) {
         struct engine_transfer *self = &list[*count];
-        const int other =
+        int other =
             sends ? program_item_user(engine->params.program, items[i]) : items[i].stage;
         *self = (struct engine_transfer){
             .item = items[i], .peer = engine->owners[other], .action = index};
         item_shape(engine, items[i], &self->dtype, &self->count);
-        const tryst_status status = prepare_key(engine, self, sends);
+        tryst_status status = prepare_key(engine, self, sends);
         if (status != TRYST_OK) {
             return status;
         }
@@ -179,7 +179,7 @@ static tryst_status add_transfers(tryst_engine *engine, size_t index, bool sends
 
 static tryst_status plan_transfers(tryst_engine *engine)
 {
-    const size_t most = engine->list->count * PROGRAM_ITEMS_MAX;
+    size_t most = engine->list->count * PROGRAM_ITEMS_MAX;
     engine->receives = calloc(most + 1, sizeof *engine->receives);
     engine->frames[0].sends = calloc(most + 1, sizeof *engine->receives);
     engine->frames[1].sends = calloc(most + 1, sizeof *engine->receives);
@@ -203,8 +203,8 @@ static tryst_status plan_transfers(tryst_engine *engine)
 
 static tryst_status allocate(tryst_engine *engine)
 {
-    const size_t stages = (size_t)engine->stages_count;
-    const size_t microbatches = (size_t)engine->microbatches_count;
+    size_t stages = (size_t)engine->stages_count;
+    size_t microbatches = (size_t)engine->microbatches_count;
     engine->stages = calloc(stages, sizeof *engine->stages);
     engine->owners = calloc(stages, sizeof *engine->owners);
     engine->versions = calloc(stages, sizeof *engine->versions);
@@ -214,8 +214,8 @@ static tryst_status allocate(tryst_engine *engine)
     engine->spans_capacity = engine->list->count * (2 + 2 * PROGRAM_ITEMS_MAX) + 8;
     engine->spans = calloc(engine->spans_capacity, sizeof *engine->spans);
     engine->losses = calloc(microbatches, sizeof *engine->losses);
-    const bool done = engine->stages && engine->owners && engine->versions &&
-                      engine->pending && engine->cells && engine->spans && engine->losses;
+    bool done = engine->stages && engine->owners && engine->versions && engine->pending &&
+                engine->cells && engine->spans && engine->losses;
     for (int stage = 0; done && stage < engine->stages_count; stage++) {
         engine->owners[stage] = tryst_program_rank_of(engine->params.program, stage);
     }

@@ -110,7 +110,7 @@ static tryst_status op_failed(tryst_engine *engine, const struct engine_transfer
 static uint64_t note_span(tryst_engine *engine, const struct engine_transfer *self,
                           tryst_span_kind kind, uint64_t begin_ns)
 {
-    const uint64_t end_ns = tryst_now_ns(engine->params.ctx);
+    uint64_t end_ns = tryst_now_ns(engine->params.ctx);
     engine_span(engine, (tryst_span){.begin_ns = begin_ns,
                                      .end_ns = end_ns,
                                      .kind = kind,
@@ -128,7 +128,7 @@ static tryst_status transfer_poll(tryst_engine *engine, struct engine_transfer *
     if (!self->op || self->ended) {
         return TRYST_OK;
     }
-    const tryst_status status = tryst_op_test(self->op);
+    tryst_status status = tryst_op_test(self->op);
     if (status == TRYST_IN_PROGRESS) {
         return TRYST_OK;
     }
@@ -183,7 +183,7 @@ tryst_status engine_reap(tryst_engine *engine)
 static void note_wait(tryst_engine *engine, const struct engine_transfer *self,
                       uint64_t begin_ns)
 {
-    const uint64_t end_ns = note_span(engine, self, TRYST_SPAN_WAIT, begin_ns);
+    uint64_t end_ns = note_span(engine, self, TRYST_SPAN_WAIT, begin_ns);
     char name[64];
     engine->stats.wait_ns += end_ns - begin_ns;
     snprintf(name, sizeof name, "wait for %s %d of stage %d",
@@ -225,7 +225,7 @@ static tryst_status wait_for(tryst_engine *engine, struct engine_transfer *self,
     if (status != TRYST_OK || self->ended) {
         return status;
     }
-    const uint64_t begin_ns = tryst_now_ns(engine->params.ctx);
+    uint64_t begin_ns = tryst_now_ns(engine->params.ctx);
     status = tryst_wait(self->op, engine->params.timeout_ns);
     note_wait(engine, self, begin_ns);
     if (tryst_op_test(self->op) != TRYST_IN_PROGRESS) {
@@ -286,7 +286,7 @@ static tryst_status post_receive(tryst_engine *engine, struct engine_transfer *s
 
 tryst_status engine_post_receives(tryst_engine *engine)
 {
-    const size_t ahead = (size_t)engine->params.receives_ahead_max;
+    size_t ahead = (size_t)engine->params.receives_ahead_max;
     tryst_status status = TRYST_OK;
     while (status == TRYST_OK && engine->receives_posted < engine->receives_count &&
            engine->receives_posted - engine->receives_taken < ahead) {
@@ -313,8 +313,7 @@ static tryst_status gate(tryst_engine *engine, struct engine_transfer *self)
         self->memory->after = NULL;
         return TRYST_OK;
     }
-    const tryst_status status =
-        engine_device_gate(engine, self->op, self->event, self->memory);
+    tryst_status status = engine_device_gate(engine, self->op, self->event, self->memory);
     return status == TRYST_OK ? status
                               : op_failure_report(engine, self, false, status, NULL);
 }
@@ -329,7 +328,7 @@ static tryst_status receive_await(tryst_engine *engine, struct engine_transfer *
     if (engine->device.used && engine->steps_done > 0) {
         return gate(engine, self);
     }
-    const tryst_status status = wait_for(engine, self, false);
+    tryst_status status = wait_for(engine, self, false);
     self->memory->after = NULL;
     return status;
 }
@@ -384,8 +383,8 @@ static tryst_status post_send(tryst_engine *engine, struct engine_transfer *self
     self->ended = false;
     self->begin_ns = tryst_now_ns(engine->params.ctx);
     const tryst_tensor tensor = tensor_of(engine, self, self->event);
-    const tryst_status status = tryst_send_key(engine->frame->step, key_of(engine, self),
-                                               &tensor, NULL, &self->op);
+    tryst_status status = tryst_send_key(engine->frame->step, key_of(engine, self),
+                                         &tensor, NULL, &self->op);
     if (status != TRYST_OK) {
         self->memory = NULL;
         buffer_drop(memory);
@@ -413,7 +412,7 @@ tryst_status engine_hand_on(tryst_engine *engine, size_t index, struct program_i
         return TRYST_OK;
     }
     assert(next->item.kind == item.kind && next->item.stage == item.stage);
-    const tryst_status status = post_send(engine, next, memory);
+    tryst_status status = post_send(engine, next, memory);
     engine->frame->posted_count += status == TRYST_OK;
     return status;
 }
@@ -453,7 +452,7 @@ tryst_status engine_frame_finish(tryst_engine *engine, struct engine_frame *fram
         return TRYST_OK;
     }
     for (size_t i = frame->first_open; i < frame->posted_count; i++) {
-        const tryst_status status = wait_for(engine, &frame->sends[i], true);
+        tryst_status status = wait_for(engine, &frame->sends[i], true);
         if (status != TRYST_OK) {
             return status;
         }
@@ -461,7 +460,7 @@ tryst_status engine_frame_finish(tryst_engine *engine, struct engine_frame *fram
     tryst_step *step = frame->step;
     frame->step = NULL;
     frame->first_open = frame->posted_count;
-    const tryst_status status = tryst_step_close(step, NULL);
+    tryst_status status = tryst_step_close(step, NULL);
     if (status != TRYST_OK) {
         return engine_fail(engine, status, "cannot close step %llu: %s",
                            (unsigned long long)frame->id, tryst_status_str(status));

@@ -108,7 +108,7 @@ static void host_gelu_backward(const struct device_lane *lane, uint64_t count,
 /* Fill `d` with the addend of the product. True if there is one. */
 static bool product_begin(const struct device_product *p, real *d)
 {
-    const size_t m = (size_t)p->m, n = (size_t)p->n;
+    size_t m = (size_t)p->m, n = (size_t)p->n;
     if (!p->bias) {
         if (p->add && p->add != d) {
             memcpy(d, p->add, m * n * sizeof(real));
@@ -127,9 +127,9 @@ static bool product_begin(const struct device_product *p, real *d)
 
 static void host_product(const struct device_lane *lane, const struct device_product *p)
 {
-    const uint64_t count = (uint64_t)p->m * (uint64_t)p->n;
+    uint64_t count = (uint64_t)p->m * (uint64_t)p->n;
     real *d = p->epilogue == DEVICE_EPILOGUE_GELU ? p->aux : p->d;
-    const bool adds = product_begin(p, d);
+    bool adds = product_begin(p, d);
     (void)lane;
     real_gemm(CblasRowMajor, p->a_transposed ? CblasTrans : CblasNoTrans,
               p->b_transposed ? CblasTrans : CblasNoTrans, p->m, p->n, p->k, 1, p->a,
@@ -148,7 +148,7 @@ static void host_embedding_forward(const struct device_lane *lane, int32_t rows,
                                    int32_t seq, int32_t hidden, const uint8_t *bytes,
                                    const void *token, const void *position, void *y)
 {
-    const size_t width = (size_t)hidden;
+    size_t width = (size_t)hidden;
     (void)lane;
     for (size_t i = 0; i < (size_t)rows; i++) {
         const real *row = (const real *)token + bytes[i] * width;
@@ -168,7 +168,7 @@ static void host_embedding_backward(const struct device_lane *lane, int32_t rows
                                     const uint8_t *bytes, const void *dy, void *dtoken,
                                     void *dposition)
 {
-    const size_t width = (size_t)hidden;
+    size_t width = (size_t)hidden;
     (void)lane;
     (void)vocabulary;
     for (size_t i = 0; i < (size_t)rows; i++) {
@@ -254,7 +254,7 @@ static void host_norm_backward_weight(const struct device_lane *lane, int32_t ro
     real *gain = dgain;
     (void)lane;
     for (int32_t i = 0; i < rows; i++, x_row += width, dy_row += width) {
-        const real m = ((const real *)mean)[i], r = ((const real *)rstd)[i];
+        real m = ((const real *)mean)[i], r = ((const real *)rstd)[i];
         for (int32_t j = 0; j < width; j++) {
             gain[j] += dy_row[j] * ((x_row[j] - m) * r);
         }
@@ -271,8 +271,8 @@ static void host_cross_entropy_forward(const struct device_lane *lane, int32_t r
     const real *row = logits;
     (void)lane;
     for (int32_t i = 0; i < rows; i++, row += classes) {
-        const real max = row_max(classes, row);
-        const real sum = max + real_log(row_exp_sum(classes, max, row));
+        real max = row_max(classes, row);
+        real sum = max + real_log(row_exp_sum(classes, max, row));
         ((real *)lse)[i] = sum;
         ((real *)losses)[i] = sum - row[target[i]];
     }
@@ -284,11 +284,11 @@ static void host_cross_entropy_backward(const struct device_lane *lane, int32_t 
                                         const void *lse, void *dlogits)
 {
     const real *row = logits;
-    const real factor = (real)weight;
+    real factor = (real)weight;
     real *to = dlogits;
     (void)lane;
     for (int32_t i = 0; i < rows; i++, row += classes, to += classes) {
-        const real sum = ((const real *)lse)[i];
+        real sum = ((const real *)lse)[i];
         for (int32_t j = 0; j < classes; j++) {
             to[j] = real_exp(row[j] - sum) * factor;
         }
@@ -312,7 +312,7 @@ static void host_loss_mean(const struct device_lane *lane, int32_t rows,
 static void update_sgd(const struct device_update *u, real *restrict weights,
                        real *restrict gradients, real *restrict velocity)
 {
-    const real lr = (real)u->lr, momentum = (real)u->momentum, scale = (real)u->scale;
+    real lr = (real)u->lr, momentum = (real)u->momentum, scale = (real)u->scale;
     for (uint64_t i = 0; i < u->count; i++) {
         real v = momentum * velocity[i] + scale * gradients[i];
         velocity[i] = v;
@@ -325,10 +325,10 @@ static void update_adam(const struct device_update *u, real *restrict weights,
                         real *restrict gradients, real *restrict first,
                         real *restrict second)
 {
-    const real rate = (real)u->rate, root = (real)u->root, scale = (real)u->scale;
-    const real beta1 = (real)u->beta1, beta1_rest = (real)u->beta1_rest;
-    const real beta2 = (real)u->beta2, beta2_rest = (real)u->beta2_rest;
-    const real epsilon = (real)u->epsilon;
+    real rate = (real)u->rate, root = (real)u->root, scale = (real)u->scale;
+    real beta1 = (real)u->beta1, beta1_rest = (real)u->beta1_rest;
+    real beta2 = (real)u->beta2, beta2_rest = (real)u->beta2_rest;
+    real epsilon = (real)u->epsilon;
     for (uint64_t i = 0; i < u->count; i++) {
         real g = scale * gradients[i];
         real m = beta1 * first[i] + beta1_rest * g;

@@ -29,12 +29,11 @@ struct block {
 static struct head head_at(const struct device_lane *lane,
                            const struct device_attention *a, int window, int index)
 {
-    const int width = a->width, hidden = width * a->heads;
-    const size_t row = (size_t)window * (size_t)a->seq;
-    const size_t out = row * (size_t)hidden + (size_t)index * (size_t)width;
-    const size_t qkv = out + row * 2 * (size_t)hidden;
-    const size_t sums =
-        ((size_t)window * (size_t)a->heads + (size_t)index) * (size_t)a->seq;
+    int width = a->width, hidden = width * a->heads;
+    size_t row = (size_t)window * (size_t)a->seq;
+    size_t out = row * (size_t)hidden + (size_t)index * (size_t)width;
+    size_t qkv = out + row * 2 * (size_t)hidden;
+    size_t sums = ((size_t)window * (size_t)a->heads + (size_t)index) * (size_t)a->seq;
     struct head h = {.seq = a->seq,
                      .width = width,
                      .hidden = hidden,
@@ -66,7 +65,7 @@ static struct head head_gradients_at(const struct device_lane *lane,
 
 static bool block_next(const struct head *h, struct block *b)
 {
-    const int left = h->seq - b->end;
+    int left = h->seq - b->end;
     b->first = b->end;
     b->rows = left < DEVICE_HOST_SCORE_ROWS ? left : DEVICE_HOST_SCORE_ROWS;
     b->end += b->rows;
@@ -121,9 +120,9 @@ static void head_forward(const struct head *h)
         for (int i = 0; i < b.rows; i++) {
             int count;
             real *row = score_row(&b, h->scores, i, &count);
-            const real max = h->scale * row_max(count, row);
+            real max = h->scale * row_max(count, row);
             row_exp(count, h->scale, max, row);
-            const real sum = row_sum(count, row);
+            real sum = row_sum(count, row);
             row_scale(count, 1 / sum, row);
             h->lse[b.first + i] = max + real_log(sum);
         }
@@ -137,9 +136,9 @@ static void block_backward(const struct head *h, const struct block *b)
 {
     for (int i = 0; i < b->rows; i++) {
         int count;
-        const int at = b->first + i;
-        const size_t out = (size_t)at * (size_t)h->hidden;
-        const real delta = row_dot(h->width, h->dout + out, h->out + out);
+        int at = b->first + i;
+        size_t out = (size_t)at * (size_t)h->hidden;
+        real delta = row_dot(h->width, h->dout + out, h->out + out);
         h->delta[at] = delta;
         real *p = score_row(b, h->scores, i, &count);
         real *ds = score_row(b, h->dscores, i, &count);
@@ -154,7 +153,7 @@ static void head_backward(const struct head *h)
 {
     /* later blocks add to these rows */
     for (int i = DEVICE_HOST_SCORE_ROWS; i < h->seq; i++) {
-        const size_t row = (size_t)i * (size_t)h->stride;
+        size_t row = (size_t)i * (size_t)h->stride;
         memset(h->dk + row, 0, (size_t)h->width * sizeof(real));
         memset(h->dv + row, 0, (size_t)h->width * sizeof(real));
     }

@@ -36,7 +36,7 @@ static inline uint32_t float_to_bits(float value)
  *  ns per element instead of 3.5). NaN stays NaN. */
 static inline float real_exp(float x)
 {
-    const float rounder = 12582912.0f; /* 1.5 · 2^23: adding it rounds to an integer */
+    float rounder = 12582912.0f; /* 1.5 · 2^23: adding it rounds to an integer */
     x = x < -60.0f ? -60.0f : x;
     x = x > 60.0f ? 60.0f : x;
     float shifted = x * 1.44269504f + rounder;

@@ -174,8 +174,7 @@ tryst_status sleep_stage_open(const tryst_model *model, tryst_layers layers,
     if (!stage) {
         return TRYST_E_NOMEM;
     }
-    const uint64_t count =
-        (model->sleep_activation_bytes + sizeof(float) - 1) / sizeof(float);
+    uint64_t count = (model->sleep_activation_bytes + sizeof(float) - 1) / sizeof(float);
     tryst_stage_info *info = &stage->base.info;
     stage->base.ops = &sleep_stage_ops;
     info->struct_size = sizeof(*info);

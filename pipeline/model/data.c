@@ -91,7 +91,7 @@ uint64_t tryst_data_offset(const tryst_data *data, uint64_t step, uint64_t micro
                            int32_t row)
 {
     /* The complement, so that windows and initial weights of one seed are independent. */
-    const uint64_t stream = random_stream(~data->seed, step, microbatch);
+    uint64_t stream = random_stream(~data->seed, step, microbatch);
     return random_below(random_at(stream, (uint64_t)row),
                         data->bytes - (uint64_t)data->seq);
 }
@@ -118,8 +118,8 @@ tryst_status tryst_data_windows(const tryst_data *data, uint64_t step,
 {
     tryst_status status = TRYST_OK;
     for (int32_t row = 0; status == TRYST_OK && row < rows; row++) {
-        const uint64_t offset = tryst_data_offset(data, step, microbatch, row);
-        const size_t at = (size_t)row * (size_t)data->seq;
+        uint64_t offset = tryst_data_offset(data, step, microbatch, row);
+        size_t at = (size_t)row * (size_t)data->seq;
         if (input) {
             status = data_read(data, offset, input + at);
         }

@@ -68,7 +68,7 @@ static bool cell_is_ready(const struct replay_run *r, const tryst_action *action
         return true;
     }
     const struct replay_cell *cell = cell_at(r, action->stage, action->microbatch);
-    const bool is_last = r->params->stages[action->stage]->info.is_last;
+    bool is_last = r->params->stages[action->stage]->info.is_last;
     switch (action->kind) {
     case TRYST_ACTION_FORWARD:
         return !cell->saved.data && (action->stage == 0 || cell->input.data);
@@ -83,7 +83,7 @@ static bool cell_is_ready(const struct replay_run *r, const tryst_action *action
 static tryst_stage_work cell_work(const struct replay_run *r, const tryst_action *action)
 {
     const struct replay_cell *cell = cell_at(r, action->stage, action->microbatch);
-    const int64_t version = (int64_t)r->versions[action->stage] + action->version;
+    int64_t version = (int64_t)r->versions[action->stage] + action->version;
     return (tryst_stage_work){.struct_size = sizeof(tryst_stage_work),
                               .version = (uint64_t)version,
                               .input = cell->input.data,
@@ -110,8 +110,8 @@ static tryst_status cell_feed(struct replay_run *r, const tryst_action *action)
 {
     const tryst_stage_info *info = &r->params->stages[action->stage]->info;
     struct replay_cell *cell = cell_at(r, action->stage, action->microbatch);
-    const uint64_t input_count = info->is_first ? info->input_count : 0;
-    const uint64_t target_count = info->is_last ? info->target_count : 0;
+    uint64_t input_count = info->is_first ? info->input_count : 0;
+    uint64_t target_count = info->is_last ? info->target_count : 0;
     struct replay_array input = {0}, target = {0};
     tryst_status status = TRYST_OK;
     if (info->is_first) {
@@ -169,7 +169,7 @@ static tryst_status run_backward(struct replay_run *r, const tryst_action *actio
 {
     tryst_stage *stage = r->params->stages[action->stage];
     const tryst_stage_info *info = &stage->info;
-    const bool is_whole = action->kind == TRYST_ACTION_BACKWARD;
+    bool is_whole = action->kind == TRYST_ACTION_BACKWARD;
     struct replay_cell *cell = cell_at(r, action->stage, action->microbatch);
     void *grad_input = NULL;
     tryst_status status = TRYST_OK;
@@ -246,7 +246,7 @@ static tryst_status replay_advance(struct replay_run *r, int rank, bool *moved)
     }
     const tryst_action *action = &actions[r->positions[rank]++];
     *moved = true;
-    const tryst_status status = run_action(r, action);
+    tryst_status status = run_action(r, action);
     if (status != TRYST_OK) {
         char name[32];
         return refuse(status, "cannot replay: step %llu, rank %d: %s failed: %s",
@@ -339,8 +339,7 @@ static tryst_status replay(const tryst_replay_params *params)
     if (status != TRYST_OK) {
         return status;
     }
-    const size_t stages = (size_t)r.stages_count,
-                 microbatches = (size_t)r.microbatches_count;
+    size_t stages = (size_t)r.stages_count, microbatches = (size_t)r.microbatches_count;
     r.cells = calloc(stages * microbatches, sizeof(*r.cells));
     r.versions = calloc(stages, sizeof(*r.versions));
     r.gradients = calloc(stages, sizeof(*r.gradients));
@@ -370,7 +369,7 @@ static tryst_status replay(const tryst_replay_params *params)
 tryst_status tryst_replay(const tryst_replay_params *params)
 {
     tryst_replay_params own;
-    const tryst_status status =
+    tryst_status status =
         params_read_given(&own, sizeof(own), params, "tryst_replay_params");
     return status == TRYST_OK ? replay(&own) : status;
 }
@@ -393,7 +392,7 @@ struct weights_comparison {
 static int compare_parameter(void *arg, const tryst_parameter *parameter)
 {
     struct weights_comparison *c = arg;
-    const uint64_t bytes = parameter->count * sizeof(float);
+    uint64_t bytes = parameter->count * sizeof(float);
     if (!bits_equal(c->run, c->replay, bytes)) {
         uint64_t i = 0;
         while (bits_equal(&c->run[i], &c->replay[i], sizeof(float))) {

@@ -61,7 +61,7 @@ void replay_memory_close(struct replay_memory *self)
 tryst_status replay_array_open(const struct replay_memory *memory, uint64_t bytes,
                                struct replay_array *array_p, struct replay_array *host_p)
 {
-    const uint64_t least = bytes ? bytes : 1;
+    uint64_t least = bytes ? bytes : 1;
     if (on_host(memory)) {
         *array_p = (struct replay_array){.data = memory_alloc_aligned(least)};
         if (host_p) {
@@ -117,7 +117,7 @@ tryst_status replay_memory_wait(const struct replay_memory *memory)
     if (on_host(memory)) {
         return TRYST_OK;
     }
-    const uint64_t begin_ns = tryst_now_ns(memory->ctx);
+    uint64_t begin_ns = tryst_now_ns(memory->ctx);
     tryst_status status;
     while ((status = tryst_event_test(memory->handle, memory->done)) ==
            TRYST_IN_PROGRESS) {

@@ -116,8 +116,8 @@ static void model_fill(tryst_model *model)
  * [seq, seq]. */
 static int model_is_too_large(const tryst_model *model)
 {
-    const double rows = (double)model->microbatch_size * model->seq;
-    const double wide = 4.0 * model->hidden;
+    double rows = (double)model->microbatch_size * model->seq;
+    double wide = 4.0 * model->hidden;
     return rows * wide >= INT32_MAX || wide * model->hidden >= INT32_MAX ||
            rows * model->vocabulary >= INT32_MAX ||
            (double)model->seq * model->seq >= INT32_MAX;
@@ -212,8 +212,8 @@ tryst_status tryst_model_split(const tryst_model *model, int32_t stages, int32_t
                       "ranks or more layers",
                       (int)stages, (int)stages, (int)resolved.layers);
     }
-    const int32_t share = resolved.layers / stages, more = resolved.layers % stages;
-    const int32_t first = stage * share + (stage < more ? stage : more);
+    int32_t share = resolved.layers / stages, more = resolved.layers % stages;
+    int32_t first = stage * share + (stage < more ? stage : more);
     *layers_p = (tryst_layers){.first = first, .last = first + share + (stage < more)};
     return TRYST_OK;
 }
@@ -348,8 +348,7 @@ static tryst_status layout_open(const tryst_model *resolved, tryst_layers layers
                                 const struct optimizer_state *optimizer,
                                 struct device_layout *layout)
 {
-    const tryst_status status =
-        device_layout_open(resolved, layers, p, optimizer, layout);
+    tryst_status status = device_layout_open(resolved, layers, p, optimizer, layout);
     return status == TRYST_OK ? TRYST_OK
                               : refuse(status,
                                        "cannot open a stage: out of memory for the "

@@ -46,7 +46,7 @@ static int weights_copy_one(void *arg, const tryst_parameter *parameter)
 tryst_status tryst_stage_weights_copy(tryst_stage *stage, float *weights)
 {
     struct weights_copy copy = {.next = weights};
-    const int stopped = stage->ops->parameter_visit(stage, weights_copy_one, &copy);
+    int stopped = stage->ops->parameter_visit(stage, weights_copy_one, &copy);
     if (stopped == 0) {
         return TRYST_OK;
     }
@@ -54,7 +54,7 @@ tryst_status tryst_stage_weights_copy(tryst_stage *stage, float *weights)
         return TRYST_E_UNSUPPORTED;
     }
     const char *said = stage->ops->error ? stage->ops->error(stage) : "";
-    const tryst_status status = (tryst_status)stopped;
+    tryst_status status = (tryst_status)stopped;
     return refuse(status, "cannot copy the weights: %s",
                   *said ? said : tryst_status_str(status));
 }
@@ -72,7 +72,7 @@ int tryst_model_parameter_visit(const tryst_model *model, tryst_parameter_fn fn,
     for (int32_t index = -1; index <= resolved.layers; index++) {
         const struct layer_ops *ops = layer_at(&resolved, index);
         struct layer_tensor tensors[LAYER_TENSORS_MAX] = {0};
-        const int32_t tensors_count = ops->tensors(&resolved, tensors);
+        int32_t tensors_count = ops->tensors(&resolved, tensors);
         for (int32_t t = 0; t < tensors_count; t++) {
             char name[LAYER_NAME_MAX];
             tryst_parameter parameter = layer_parameter(ops, index, &tensors[t], name);
@@ -124,7 +124,7 @@ struct safetensors_header {
 static int safetensors_describe(void *arg, const tryst_parameter *parameter)
 {
     struct safetensors_header *header = arg;
-    const uint64_t end = header->used_bytes + parameter->count * sizeof(float);
+    uint64_t end = header->used_bytes + parameter->count * sizeof(float);
     fprintf(header->out, ",\"%s\":{\"dtype\":\"F32\",\"shape\":[%llu", parameter->name,
             (unsigned long long)parameter->shape[0]);
     if (parameter->rank == 2) {
@@ -178,7 +178,7 @@ static tryst_status safetensors_header_make(const tryst_model *model, char **tex
 static int safetensors_write(FILE *out, const char *header, size_t header_bytes,
                              const float *weights, uint64_t weights_count)
 {
-    const uint64_t length = header_bytes;
+    uint64_t length = header_bytes;
     int whole = fwrite(&length, sizeof(length), 1, out) == 1 &&
                 fwrite(header, 1, header_bytes, out) == header_bytes &&
                 fwrite(weights, sizeof(float), weights_count, out) == weights_count &&
@@ -224,7 +224,7 @@ tryst_status tryst_weights_save(const tryst_model *model, const float *weights,
     if (status != TRYST_OK) {
         return status;
     }
-    const uint64_t expected = tryst_model_weights_count(&resolved);
+    uint64_t expected = tryst_model_weights_count(&resolved);
     if (weights_count != expected) {
         return refuse(TRYST_E_INVALID,
                       "cannot write the weights: the model has %llu, not %llu",

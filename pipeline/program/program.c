@@ -17,7 +17,7 @@
 const char *tryst_action_kind_name(tryst_action_kind kind)
 {
     static const char *const names[] = {"", "F", "B", "I", "W", "UPDATE", "REDUCE_GRAD"};
-    const size_t index = (size_t)kind;
+    size_t index = (size_t)kind;
     return index < sizeof names / sizeof *names ? names[index] : "";
 }
 
@@ -92,7 +92,7 @@ static bool action_in_range(const tryst_program *program, const tryst_action *ac
 tryst_status program_list_add(struct program_list *list, const tryst_action *action)
 {
     if (list->count == list->capacity) {
-        const size_t capacity = list->capacity ? 2 * list->capacity : 64;
+        size_t capacity = list->capacity ? 2 * list->capacity : 64;
         tryst_action *actions = realloc(list->actions, capacity * sizeof *actions);
         if (!actions) {
             return TRYST_E_NOMEM;
@@ -121,7 +121,7 @@ tryst_status tryst_program_append(tryst_program *program, int rank,
     if (rank < 0 || rank >= program->ranks_count || !action_in_range(program, action)) {
         return refuse_action(program, rank, action);
     }
-    const tryst_status status = program_list_add(&program->lists[rank], action);
+    tryst_status status = program_list_add(&program->lists[rank], action);
     return status == TRYST_OK ? TRYST_OK
                               : refuse(status,
                                        "cannot append to the program: out of memory for "
@@ -146,7 +146,7 @@ tryst_status program_append_updates(tryst_program *program, int rank)
             continue;
         }
         const tryst_action update = {TRYST_ACTION_UPDATE, stage, -1, 1};
-        const tryst_status status = tryst_program_append(program, rank, &update);
+        tryst_status status = tryst_program_append(program, rank, &update);
         if (status != TRYST_OK) {
             return status;
         }
@@ -231,8 +231,8 @@ bool program_is_synchronous(const tryst_program *program)
 int program_needs(const tryst_program *program, const tryst_action *action,
                   struct program_item items[PROGRAM_ITEMS_MAX])
 {
-    const int stage = action->stage;
-    const int microbatch = action->microbatch;
+    int stage = action->stage;
+    int microbatch = action->microbatch;
     int count = 0;
     switch (action->kind) {
     case TRYST_ACTION_FORWARD:
@@ -291,8 +291,8 @@ size_t program_items_count(const tryst_program *program)
 
 size_t program_item_index(const tryst_program *program, struct program_item item)
 {
-    const size_t stages = (size_t)program->stages_count;
-    const size_t microbatches = (size_t)program->microbatches_count;
+    size_t stages = (size_t)program->stages_count;
+    size_t microbatches = (size_t)program->microbatches_count;
     return ((size_t)item.kind * stages + (size_t)item.stage) * microbatches +
            (size_t)item.microbatch;
 }

@@ -69,7 +69,7 @@ static tryst_status place_action(struct check *state, int rank, size_t position)
     }
     *owner = rank;
     struct program_item items[PROGRAM_ITEMS_MAX];
-    const int count = program_makes(action, items);
+    int count = program_makes(action, items);
     for (int i = 0; i < count; i++) {
         uint8_t *made = &state->made[program_item_index(state->program, items[i])];
         if (*made) {
@@ -87,7 +87,7 @@ static tryst_status check_placing(struct check *state)
 {
     for (int rank = 0; rank < state->program->ranks_count; rank++) {
         for (size_t i = 0; i < state->program->lists[rank].count; i++) {
-            const tryst_status status = place_action(state, rank, i);
+            tryst_status status = place_action(state, rank, i);
             if (status != TRYST_OK) {
                 return status;
             }
@@ -100,7 +100,7 @@ static tryst_status missing_item_print(struct check *state, struct program_item 
 {
     static const char *const missing[] = {"forward (F)", "backward (B, or I and W)",
                                           "weight gradient (W)"};
-    const int rank = state->owners[item.stage];
+    int rank = state->owners[item.stage];
     text_add(&state->out, "stage %d has no %s of micro-batch %d", item.stage,
              missing[item.kind], item.microbatch);
     if (rank < 0) {
@@ -136,7 +136,7 @@ static bool first_lacking(const struct check *state, const tryst_action *action,
                           struct program_item *item_p)
 {
     struct program_item items[PROGRAM_ITEMS_MAX];
-    const int count = program_needs(state->program, action, items);
+    int count = program_needs(state->program, action, items);
     for (int i = 0; i < count; i++) {
         if (!state->made[program_item_index(state->program, items[i])]) {
             *item_p = items[i];
@@ -149,12 +149,12 @@ static bool first_lacking(const struct check *state, const tryst_action *action,
 static bool advance_rank(struct check *state, int rank)
 {
     const struct program_list *list = &state->program->lists[rank];
-    const size_t before = state->positions[rank];
+    size_t before = state->positions[rank];
     struct program_item lacking;
     while (state->positions[rank] < list->count &&
            !first_lacking(state, &list->actions[state->positions[rank]], &lacking)) {
         struct program_item items[PROGRAM_ITEMS_MAX];
-        const int count = program_makes(&list->actions[state->positions[rank]], items);
+        int count = program_makes(&list->actions[state->positions[rank]], items);
         for (int i = 0; i < count; i++) {
             state->made[program_item_index(state->program, items[i])] = 1;
         }
@@ -170,7 +170,7 @@ static tryst_status deadlock_print(struct check *state)
     int first = -1;
     for (int rank = 0; rank < state->program->ranks_count; rank++) {
         const struct program_list *list = &state->program->lists[rank];
-        const size_t position = state->positions[rank];
+        size_t position = state->positions[rank];
         struct program_item item;
         if (position == list->count ||
             !first_lacking(state, &list->actions[position], &item)) {
@@ -211,7 +211,7 @@ static tryst_status check_update(struct check *state, int rank, size_t position)
         text_add(&state->out, " follows no backward of stage %d", action->stage);
         return fail_at(state, rank, position);
     }
-    const int32_t next = ++state->updates[action->stage];
+    int32_t next = ++state->updates[action->stage];
     if (action->version != next) {
         place_print(state, rank, position);
         text_add(&state->out, ": this update makes version %d", next);
@@ -225,14 +225,14 @@ static tryst_status check_read(struct check *state, int rank, size_t position,
                                int32_t *versions_p)
 {
     const tryst_action *action = &state->program->lists[rank].actions[position];
-    const int32_t newest = state->updates[action->stage];
+    int32_t newest = state->updates[action->stage];
     if (action->version > newest) {
         place_print(state, rank, position);
         text_add(&state->out, " reads version %d, but the newest there is %d",
                  action->version, newest);
         return fail_at(state, rank, position);
     }
-    const int64_t kept = (int64_t)newest - action->version + 1;
+    int64_t kept = (int64_t)newest - action->version + 1;
     if (state->params.versions_max > 0 && kept > state->params.versions_max) {
         place_print(state, rank, position);
         text_add(&state->out,
@@ -289,14 +289,14 @@ static tryst_status check_rank(struct check *state, int rank)
 static tryst_status check_versions(struct check *state)
 {
     for (int rank = 0; rank < state->program->ranks_count; rank++) {
-        const tryst_status status = check_rank(state, rank);
+        tryst_status status = check_rank(state, rank);
         if (status != TRYST_OK) {
             return status;
         }
     }
     for (int stage = 0; stage < state->program->stages_count; stage++) {
         if (state->pending[stage] > 0) {
-            const int rank = state->owners[stage];
+            int rank = state->owners[stage];
             text_add(&state->out, "stage %d: %d gradients are followed by no UPDATE",
                      stage, state->pending[stage]);
             return fail_at(state, rank, state->program->lists[rank].count);
@@ -319,7 +319,7 @@ static void check_close(struct check *state)
 
 static tryst_status check_open(struct check *state)
 {
-    const size_t stages = (size_t)state->program->stages_count;
+    size_t stages = (size_t)state->program->stages_count;
     state->room = malloc(TRYST_PIPELINE_TEXT_MAX);
     state->owners = malloc(stages * sizeof *state->owners);
     state->made = calloc(program_items_count(state->program), 1);

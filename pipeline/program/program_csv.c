@@ -57,7 +57,7 @@ static bool read_number(const char **cursor_p, int32_t *number_p)
 
 static bool take(const char **cursor_p, const char *word)
 {
-    const size_t bytes = strlen(word);
+    size_t bytes = strlen(word);
     if (strncmp(*cursor_p, word, bytes) != 0) {
         return false;
     }
@@ -115,14 +115,14 @@ static const char *read_action(const char *cell_text, tryst_action *action)
     if (!read_kind(&cursor, &action->kind)) {
         return "has no known action: F, B, I, W or UPDATE follows the stage";
     }
-    const bool is_update = action->kind == TRYST_ACTION_UPDATE;
+    bool is_update = action->kind == TRYST_ACTION_UPDATE;
     action->microbatch = -1;
     action->version = is_update ? 1 : 0;
     if (!is_update && !read_number(&cursor, &action->microbatch)) {
         return "has no micro-batch number behind the action, as \"2F0\" has";
     }
     if (take(&cursor, "v")) {
-        const int32_t sign = take(&cursor, "-") ? -1 : 1;
+        int32_t sign = take(&cursor, "-") ? -1 : 1;
         if (!read_number(&cursor, &action->version)) {
             return "has no version number behind \"v\"";
         }
@@ -136,7 +136,7 @@ static const char *read_action(const char *cell_text, tryst_action *action)
 static tryst_status add_ranks(tryst_program *program, int ranks_count)
 {
     while (program->ranks_count < ranks_count) {
-        const size_t count = (size_t)program->ranks_count + 1;
+        size_t count = (size_t)program->ranks_count + 1;
         struct program_list *lists = realloc(program->lists, count * sizeof *lists);
         if (!lists) {
             return TRYST_E_NOMEM;
@@ -163,7 +163,7 @@ static tryst_status add_action(struct csv *file, int row, const tryst_action *ac
     if (row > CELL_NUMBER_MAX) {
         return TRYST_OK;
     }
-    const tryst_status status = add_ranks(program, row + 1);
+    tryst_status status = add_ranks(program, row + 1);
     return status == TRYST_OK ? program_list_add(&program->lists[row], action) : status;
 }
 
@@ -239,7 +239,7 @@ static tryst_status load_field(struct csv *file, int row, int column, char *fiel
 
 static tryst_status load_row(struct csv *file, char *line)
 {
-    const int row = file->rows_count++;
+    int row = file->rows_count++;
     tryst_status status = TRYST_OK;
     int column = 0;
     for (char *field = line; field && status == TRYST_OK; column++) {
@@ -259,7 +259,7 @@ static bool make_room(char **content_p, size_t bytes, size_t *room_p)
     if (bytes + 1 < *room_p) {
         return true;
     }
-    const size_t room = *room_p ? 2 * *room_p : 65536;
+    size_t room = *room_p ? 2 * *room_p : 65536;
     char *content = realloc(*content_p, room);
     if (content) {
         *content_p = content;
@@ -319,7 +319,7 @@ static tryst_status load_rows(struct csv *file, FILE *stream)
 static tryst_status check_size(struct csv *file)
 {
     const tryst_program *program = file->program;
-    const uint64_t forwards =
+    uint64_t forwards =
         (uint64_t)program->stages_count * (uint64_t)program->microbatches_count;
     if (file->actions_count == 0) {
         return refuse(TRYST_E_PROGRAM, "cannot load %s: no actions", file->path);
@@ -399,7 +399,7 @@ static void save_row(FILE *stream, const struct program_list *list, bool synchro
 
 tryst_status tryst_program_save_csv(const tryst_program *program, const char *path)
 {
-    const bool synchronous = program_is_synchronous(program);
+    bool synchronous = program_is_synchronous(program);
     FILE *stream = file_open(path, "we");
     if (!stream) {
         return refuse(TRYST_E_IO, "cannot save %s: %s", path, strerror(errno));
@@ -407,7 +407,7 @@ tryst_status tryst_program_save_csv(const tryst_program *program, const char *pa
     for (int rank = 0; rank < program->ranks_count; rank++) {
         save_row(stream, &program->lists[rank], synchronous);
     }
-    const bool failed = ferror(stream) != 0;
+    bool failed = ferror(stream) != 0;
     if (fclose(stream) != 0 || failed) {
         return refuse(TRYST_E_IO, "cannot save %s: %s", path, strerror(errno));
     }

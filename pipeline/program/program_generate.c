@@ -47,17 +47,17 @@ static tryst_status generate_naive(tryst_program *program, int rank)
 
 static tryst_status generate_gpipe(tryst_program *program, int rank)
 {
-    const int count = program->microbatches_count;
-    const tryst_status status = append_run(program, rank, TRYST_ACTION_FORWARD, 0, count);
+    int count = program->microbatches_count;
+    tryst_status status = append_run(program, rank, TRYST_ACTION_FORWARD, 0, count);
     return status == TRYST_OK ? append_run(program, rank, TRYST_ACTION_BACKWARD, 0, count)
                               : status;
 }
 
 static tryst_status generate_1f1b(tryst_program *program, int rank)
 {
-    const int count = program->microbatches_count;
-    const int behind = program->ranks_count - 1 - rank;
-    const int warm_up = behind < count ? behind : count;
+    int count = program->microbatches_count;
+    int behind = program->ranks_count - 1 - rank;
+    int warm_up = behind < count ? behind : count;
     tryst_status status = append_run(program, rank, TRYST_ACTION_FORWARD, 0, warm_up);
     if (status == TRYST_OK) {
         status = append_pairs(program, rank, warm_up, count - warm_up);

@@ -45,7 +45,7 @@ static int column_width(const tryst_program *program, int rank, size_t first, si
 static void add_row(struct text *out, const tryst_program *program, size_t row,
                     const int *widths, struct program_place place)
 {
-    const bool row_marked = place.rank >= 0 && row == place.position;
+    bool row_marked = place.rank >= 0 && row == place.position;
     text_add(out, "Step %3zu:", row);
     for (int rank = 0; rank < program->ranks_count; rank++) {
         char cell[CELL_MAX];

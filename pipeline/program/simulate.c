@@ -57,21 +57,19 @@ static double action_cost(const struct simulation *state, const tryst_action *ac
 /* Return the time at which an item made now is at its user. */
 static double transfer(struct simulation *state, struct program_item item)
 {
-    const int user = program_item_user(state->program, item);
+    int user = program_item_user(state->program, item);
     /* stage before the boundary */
-    const int boundary = user < item.stage ? user : item.stage;
-    const int from = state->owners[item.stage];
+    int boundary = user < item.stage ? user : item.stage;
+    int from = state->owners[item.stage];
     if (user < 0 || state->owners[user] == from) {
         return state->now_s;
     }
     const tryst_sim_params *params = state->params;
     double *free_s = &state->link_s[(size_t)from * (size_t)state->program->ranks_count +
                                     (size_t)state->owners[user]];
-    const double bytes =
-        params->boundary_bytes ? (double)params->boundary_bytes[boundary] : 0;
-    const double wire_s =
-        params->link_bytes_per_s > 0 ? bytes / params->link_bytes_per_s : 0;
-    const double begin_s = *free_s > state->now_s ? *free_s : state->now_s;
+    double bytes = params->boundary_bytes ? (double)params->boundary_bytes[boundary] : 0;
+    double wire_s = params->link_bytes_per_s > 0 ? bytes / params->link_bytes_per_s : 0;
+    double begin_s = *free_s > state->now_s ? *free_s : state->now_s;
     *free_s = begin_s + wire_s;
     return *free_s + params->link_latency_s;
 }
@@ -79,9 +77,9 @@ static double transfer(struct simulation *state, struct program_item item)
 static void make_items(struct simulation *state, const tryst_action *action)
 {
     struct program_item items[PROGRAM_ITEMS_MAX];
-    const int count = program_makes(action, items);
+    int count = program_makes(action, items);
     for (int i = 0; i < count; i++) {
-        const size_t index = program_item_index(state->program, items[i]);
+        size_t index = program_item_index(state->program, items[i]);
         state->made_s[index] = state->now_s;
         state->arrived_s[index] = transfer(state, items[i]);
     }
@@ -92,12 +90,12 @@ static void make_items(struct simulation *state, const tryst_action *action)
 static double ready_time(const struct simulation *state, const tryst_action *action)
 {
     struct program_item items[PROGRAM_ITEMS_MAX];
-    const int count = program_needs(state->program, action, items);
+    int count = program_needs(state->program, action, items);
     double ready_s = 0;
     for (int i = 0; i < count; i++) {
-        const size_t index = program_item_index(state->program, items[i]);
-        const double at_s = items[i].stage == action->stage ? state->made_s[index]
-                                                            : state->arrived_s[index];
+        size_t index = program_item_index(state->program, items[i]);
+        double at_s = items[i].stage == action->stage ? state->made_s[index]
+                                                      : state->arrived_s[index];
         ready_s = at_s > ready_s ? at_s : ready_s;
     }
     return ready_s;
@@ -108,7 +106,7 @@ static double ready_time(const struct simulation *state, const tryst_action *act
 static const tryst_action *next_action(const struct simulation *state, int rank)
 {
     const struct program_list *list = &state->program->lists[rank];
-    const size_t next = state->ranks[rank].next;
+    size_t next = state->ranks[rank].next;
     return next < list->count ? &list->actions[next] : NULL;
 }
 
@@ -157,7 +155,7 @@ static double start_ready(struct simulation *state, int *running_p)
     for (int rank = 0; rank < state->program->ranks_count; rank++) {
         const tryst_action *action = next_action(state, rank);
         if (action && !state->ranks[rank].running) {
-            const double ready_s = ready_time(state, action);
+            double ready_s = ready_time(state, action);
             if (ready_s <= state->now_s) {
                 start_action(state, rank, action);
             } else if (ready_s < next_s) {
@@ -184,7 +182,7 @@ static double shortest_remaining(const struct simulation *state)
  * within a rounding error of the shortest. */
 static void work_off(struct simulation *state, double work_s)
 {
-    const double slack_s = 1e-12 * (work_s + state->now_s);
+    double slack_s = 1e-12 * (work_s + state->now_s);
     for (int rank = 0; rank < state->program->ranks_count; rank++) {
         struct sim_rank *self = &state->ranks[rank];
         if (!self->running) {
@@ -199,21 +197,21 @@ static void work_off(struct simulation *state, double work_s)
 
 static tryst_status run(struct simulation *state)
 {
-    const int cores = state->params->cores_count;
+    int cores = state->params->cores_count;
     for (;;) {
         int running = 0;
-        const double arrival_s = start_ready(state, &running);
+        double arrival_s = start_ready(state, &running);
         if (running == 0 && arrival_s == NEVER) {
             break;
         }
-        const double rate = cores > 0 && running > cores ? (double)cores / running : 1;
-        const double shortest_s = shortest_remaining(state);
-        const double end_s = running > 0 ? state->now_s + shortest_s / rate : NEVER;
+        double rate = cores > 0 && running > cores ? (double)cores / running : 1;
+        double shortest_s = shortest_remaining(state);
+        double end_s = running > 0 ? state->now_s + shortest_s / rate : NEVER;
         if (end_s <= arrival_s) {
             state->now_s = end_s;
             work_off(state, shortest_s);
         } else {
-            const double work_s = (arrival_s - state->now_s) * rate;
+            double work_s = (arrival_s - state->now_s) * rate;
             state->now_s = arrival_s;
             work_off(state, work_s);
         }
@@ -233,14 +231,14 @@ static tryst_status run(struct simulation *state)
 
 static double idle_part(double busy_s, double whole_s)
 {
-    const double part = whole_s > 0 ? 1 - busy_s / whole_s : 0;
+    double part = whole_s > 0 ? 1 - busy_s / whole_s : 0;
     return part > 0 ? part : 0;
 }
 
 static void sum_up(struct simulation *state)
 {
     tryst_sim *sim = state->sim;
-    const int count = sim->ranks_count;
+    int count = sim->ranks_count;
     sim->makespan_s = state->now_s;
     for (int rank = 0; rank < count; rank++) {
         tryst_sim_rank *self = &sim->ranks[rank];
@@ -266,7 +264,7 @@ void tryst_sim_free(tryst_sim *sim)
 
 static tryst_sim *sim_open(const tryst_program *program)
 {
-    const size_t ranks = (size_t)program->ranks_count;
+    size_t ranks = (size_t)program->ranks_count;
     tryst_sim *sim = calloc(1, sizeof *sim);
     if (!sim) {
         return NULL;
@@ -276,7 +274,7 @@ static tryst_sim *sim_open(const tryst_program *program)
     sim->ranks = calloc(ranks, sizeof *sim->ranks);
     sim->events = calloc(ranks, sizeof *sim->events);
     for (size_t rank = 0; sim->ranks && sim->events && rank < ranks; rank++) {
-        const size_t count = program->lists[rank].count;
+        size_t count = program->lists[rank].count;
         sim->events[rank] = calloc(count ? count : 1, sizeof **sim->events);
         if (!sim->events[rank]) {
             tryst_sim_free(sim);
@@ -310,8 +308,8 @@ static tryst_status refuse_memory(const tryst_program *program)
 static tryst_status simulation_open(struct simulation *state)
 {
     const tryst_program *program = state->program;
-    const size_t ranks = (size_t)program->ranks_count;
-    const size_t items = program_items_count(program);
+    size_t ranks = (size_t)program->ranks_count;
+    size_t items = program_items_count(program);
     state->ranks = calloc(ranks, sizeof *state->ranks);
     state->owners = calloc((size_t)program->stages_count, sizeof *state->owners);
     state->made_s = calloc(items, sizeof *state->made_s);
@@ -327,7 +325,7 @@ static tryst_status simulation_open(struct simulation *state)
         state->arrived_s[i] = NEVER;
     }
     for (int stage = 0; stage < program->stages_count; stage++) {
-        const int rank = tryst_program_rank_of(program, stage);
+        int rank = tryst_program_rank_of(program, stage);
         state->owners[stage] = rank >= 0 ? rank : 0;
     }
     return TRYST_OK;

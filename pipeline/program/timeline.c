@@ -79,8 +79,8 @@ static void add_escaped(FILE *out, const char *words)
 
 static double x_of(const struct drawing *self, uint64_t at_ns)
 {
-    const uint64_t from_ns = at_ns > self->begin_ns ? at_ns - self->begin_ns : 0;
-    const double part = (double)from_ns / (double)(self->end_ns - self->begin_ns);
+    uint64_t from_ns = at_ns > self->begin_ns ? at_ns - self->begin_ns : 0;
+    double part = (double)from_ns / (double)(self->end_ns - self->begin_ns);
     return PLOT_LEFT + part * PLOT_WIDTH;
 }
 
@@ -94,15 +94,15 @@ static int row_top(int rank)
 /* Return 1, 2 or 5 times a power of ten that gives 6 to 14 ticks. */
 static double tick_step(double span)
 {
-    const double rough = span / TICKS_WANTED;
-    const double power = pow(10, floor(log10(rough)));
-    const double lead = rough / power;
+    double rough = span / TICKS_WANTED;
+    double power = pow(10, floor(log10(rough)));
+    double lead = rough / power;
     return power * (lead < 1.5 ? 1 : lead < 3.5 ? 2 : lead < 7.5 ? 5 : 10);
 }
 
 static void draw_tick(const struct drawing *self, double x, double label)
 {
-    const int bottom = row_top(self->params->ranks_count);
+    int bottom = row_top(self->params->ranks_count);
     fprintf(self->out,
             "<line x1='%.1f' y1='%d' x2='%.1f' y2='%d' stroke='#e5e7eb'/>\n"
             "<text x='%.1f' y='%d' class='tick'>%g</text>\n",
@@ -111,15 +111,15 @@ static void draw_tick(const struct drawing *self, double x, double label)
 
 static void draw_axis(const struct drawing *self)
 {
-    const double whole_ns = (double)(self->end_ns - self->begin_ns);
-    const double before_ns = (double)(self->first_ns - self->begin_ns);
+    double whole_ns = (double)(self->end_ns - self->begin_ns);
+    double before_ns = (double)(self->first_ns - self->begin_ns);
     const char *unit = whole_ns < 2e6 ? "µs" : whole_ns < 2e9 ? "ms" : "s";
-    const double unit_ns = whole_ns < 2e6 ? 1e3 : whole_ns < 2e9 ? 1e6 : 1e9;
-    const double step_ns = tick_step(whole_ns);
-    const int first = -(int)(before_ns / step_ns + 0.0001);
-    const int last = (int)((whole_ns - before_ns) / step_ns + 0.0001);
+    double unit_ns = whole_ns < 2e6 ? 1e3 : whole_ns < 2e9 ? 1e6 : 1e9;
+    double step_ns = tick_step(whole_ns);
+    int first = -(int)(before_ns / step_ns + 0.0001);
+    int last = (int)((whole_ns - before_ns) / step_ns + 0.0001);
     for (int i = first; i <= last; i++) {
-        const double part = (before_ns + i * step_ns) / whole_ns;
+        double part = (before_ns + i * step_ns) / whole_ns;
         draw_tick(self, PLOT_LEFT + part * PLOT_WIDTH, i * step_ns / unit_ns);
     }
     fprintf(self->out, "<text x='%d' y='%d' class='unit'>time in the step, %s</text>\n",
@@ -200,10 +200,10 @@ static void draw_head(const struct drawing *self)
 
 static void draw_transfer(const struct drawing *self, int rank, const tryst_span *span)
 {
-    const int lane = span->kind == TRYST_SPAN_SEND ? 0 : 1;
-    const int y = row_top(rank) + BAR_HEIGHT + LANE_GAP + lane * (LANE_HEIGHT + LANE_GAP);
-    const double left = x_of(self, span->begin_ns);
-    const double width = x_of(self, span->end_ns) - left;
+    int lane = span->kind == TRYST_SPAN_SEND ? 0 : 1;
+    int y = row_top(rank) + BAR_HEIGHT + LANE_GAP + lane * (LANE_HEIGHT + LANE_GAP);
+    double left = x_of(self, span->begin_ns);
+    double width = x_of(self, span->end_ns) - left;
     fprintf(self->out,
             "<rect x='%.2f' y='%d' width='%.2f' height='%d' fill='%s' fill-opacity='.75'>"
             "<title>%s %s of stage %d, micro-batch %d, rank %d: %.3f ms</title></rect>\n",
@@ -215,11 +215,11 @@ static void draw_transfer(const struct drawing *self, int rank, const tryst_span
 
 static void draw_compute(const struct drawing *self, int rank, const tryst_span *span)
 {
-    const double left = x_of(self, span->begin_ns);
-    const double width = x_of(self, span->end_ns) - left;
-    const bool wait = span->kind == TRYST_SPAN_WAIT;
-    const int inset = wait ? BAR_HEIGHT / 3 : 0;
-    const int y = row_top(rank) + inset;
+    double left = x_of(self, span->begin_ns);
+    double width = x_of(self, span->end_ns) - left;
+    bool wait = span->kind == TRYST_SPAN_WAIT;
+    int inset = wait ? BAR_HEIGHT / 3 : 0;
+    int y = row_top(rank) + inset;
     fprintf(self->out,
             "<rect x='%.2f' y='%d' width='%.2f' height='%d' fill='%s'%s>"
             "<title>%s, stage %d, micro-batch %d: %.3f ms</title></rect>\n",
@@ -229,9 +229,9 @@ static void draw_compute(const struct drawing *self, int rank, const tryst_span 
             styles[span->kind].name, span->stage, span->microbatch,
             (double)(span->end_ns - span->begin_ns) / 1e6);
     char number[16];
-    const int digits = snprintf(number, sizeof number, "%d", span->microbatch);
+    int digits = snprintf(number, sizeof number, "%d", span->microbatch);
     if (!wait && span->microbatch >= 0 && width > digits * SMALL_DIGIT_WIDTH + 1) {
-        const bool wide = width > digits * DIGIT_WIDTH + 4;
+        bool wide = width > digits * DIGIT_WIDTH + 4;
         fprintf(self->out, "<text x='%.2f' y='%d' class='number%s'>%s</text>\n",
                 left + width / 2, y + BAR_HEIGHT / 2 + 4, wide ? "" : " small", number);
     }
@@ -240,7 +240,7 @@ static void draw_compute(const struct drawing *self, int rank, const tryst_span 
 static void draw_row(const struct drawing *self, int rank)
 {
     const tryst_timeline_rank *row = &self->params->ranks[rank];
-    const double part = compute_part(self, rank);
+    double part = compute_part(self, rank);
     fprintf(self->out,
             "<rect x='%d' y='%d' width='%d' height='%d' fill='#f3f4f6'/>\n"
             "<text x='%d' y='%d' class='rank'>rank %d</text>\n",
@@ -267,7 +267,7 @@ static void draw_row(const struct drawing *self, int rank)
 static void draw_shade(const struct drawing *self, double left, double right,
                        const char *what)
 {
-    const int bottom = row_top(self->params->ranks_count);
+    int bottom = row_top(self->params->ranks_count);
     if (right - left < 1) {
         return;
     }
@@ -280,7 +280,7 @@ static void draw_shade(const struct drawing *self, double left, double right,
 
 static void draw_outside(const struct drawing *self)
 {
-    const double zero = x_of(self, self->first_ns);
+    double zero = x_of(self, self->first_ns);
     draw_shade(self, PLOT_LEFT, zero, "before the first action of the step");
     draw_shade(self, x_of(self, self->last_ns), PLOT_LEFT + PLOT_WIDTH,
                "after the last action of the step");
@@ -322,7 +322,7 @@ static bool find_bounds(struct drawing *self)
         self->last_ns = self->end_ns;
         return self->begin_ns < self->end_ns;
     }
-    const uint64_t before_ns =
+    uint64_t before_ns =
         (uint64_t)(BEFORE_MAX * (double)(self->last_ns - self->first_ns));
     if (self->first_ns - self->begin_ns > before_ns) {
         self->begin_ns = self->first_ns - before_ns;
@@ -332,8 +332,8 @@ static bool find_bounds(struct drawing *self)
 
 static void draw(const struct drawing *self)
 {
-    const int width = PLOT_LEFT + PLOT_WIDTH + RIGHT_NOTES;
-    const int height = row_top(self->params->ranks_count) + BOTTOM;
+    int width = PLOT_LEFT + PLOT_WIDTH + RIGHT_NOTES;
+    int height = row_top(self->params->ranks_count) + BOTTOM;
     fprintf(
         self->out,
         "<svg xmlns='http://www.w3.org/2000/svg' width='%d' height='%d' "
@@ -370,7 +370,7 @@ tryst_status tryst_timeline_write_svg(const tryst_timeline_params *params,
         return refuse(TRYST_E_IO, "cannot draw %s: %s", path, strerror(errno));
     }
     draw(&self);
-    const bool failed = ferror(self.out) != 0;
+    bool failed = ferror(self.out) != 0;
     if (fclose(self.out) != 0 || failed) {
         return refuse(TRYST_E_IO, "cannot draw %s: %s", path, strerror(errno));
     }

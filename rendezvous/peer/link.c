@@ -163,7 +163,7 @@ static void leave_read(struct peer *peer, const void *data, size_t bytes)
 static void gave_up_read(struct peer *peer, const char *text, size_t bytes)
 {
     char reason[PEER_TEXT_MAX] = "gave up: ";
-    const size_t head = strlen(reason);
+    size_t head = strlen(reason);
     peer_last_frames_read(peer);
     if (peer->left || peer->rdv->leaving)
         return;

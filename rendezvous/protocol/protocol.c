@@ -53,7 +53,7 @@ static void op_raise(tryst_op *op, uint64_t rank)
     enum { NODES = 3 };
     struct urgent_node *const nodes[NODES] = {&op->pending_node, &op->deferred_node,
                                               &op->slot_node};
-    const int nodes_count = op->kind == OP_RECV ? NODES : NODES - 1;
+    int nodes_count = op->kind == OP_RECV ? NODES : NODES - 1;
     bool queued[NODES];
     if (op->kind == OP_COLL) {
         op->rdv->above.raise(op->rdv->above.arg, op, rank);

@@ -27,7 +27,7 @@ struct send_slice {
  * without a priority takes that of the other. */
 static struct urgency matched_urgency(const struct want *want, const tryst_op *op)
 {
-    const unsigned says = RECORD_PRIORITY | RECORD_BACKGROUND;
+    unsigned says = RECORD_PRIORITY | RECORD_BACKGROUND;
     struct urgency urgency = op->urgency;
     uint64_t theirs = urgency_rank(want->flags & RECORD_BACKGROUND ? URGENCY_BACKGROUND
                                                                    : URGENCY_TRAINING,

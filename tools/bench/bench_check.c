@@ -35,7 +35,7 @@ static tryst_status open_stage(struct second_run *self, int stage)
 {
     tryst_layers layers;
     tryst_stage_params params = bench_stage_params(self->options, self->ordinal);
-    const tryst_status status =
+    tryst_status status =
         tryst_model_split(&self->options->model, self->stages_count, stage, &layers);
     return status == TRYST_OK ? tryst_stage_open(&self->options->model, layers, &params,
                                                  &self->stages[stage])
@@ -70,10 +70,10 @@ static void close_all(struct second_run *self)
 /* Replay the steps in twenty parts, so that a terminal shows progress. */
 static tryst_status replay(struct second_run *self)
 {
-    const uint64_t steps = (uint64_t)self->options->steps;
-    const uint64_t part = steps / 20 + 1;
+    uint64_t steps = (uint64_t)self->options->steps;
+    uint64_t part = steps / 20 + 1;
     FILE *human = bench_human(self->options);
-    const bool terminal = isatty(fileno(human));
+    bool terminal = isatty(fileno(human));
     tryst_status status = TRYST_OK;
     for (uint64_t step = 0; step < steps && status == TRYST_OK; step += part) {
         if (terminal) {
@@ -103,7 +103,7 @@ static tryst_status copy_weights(struct second_run *self)
 {
     float *next = self->weights;
     for (int i = 0; i < self->stages_count; i++) {
-        const tryst_status status = tryst_stage_weights_copy(self->stages[i], next);
+        tryst_status status = tryst_stage_weights_copy(self->stages[i], next);
         if (status != TRYST_OK) {
             return status;
         }

@@ -24,8 +24,8 @@ tryst_status bench_post(struct bench_run *run, bool sends, int peer, const char 
                         uint64_t iter, void *data, uint64_t bytes, tryst_op **op_p)
 {
     char key[TRYST_KEY_MAX + 1];
-    const int from = sends ? run->rank : peer;
-    const int to = sends ? peer : run->rank;
+    int from = sends ? run->rank : peer;
+    int to = sends ? peer : run->rank;
     tryst_status status =
         tryst_key_build(run->group, from, to, edge, 0, iter, key, sizeof key);
     const tryst_tensor tensor = {.struct_size = sizeof tensor,
@@ -58,7 +58,7 @@ static tryst_status gathering_add(struct bench_run *run, struct gathering *self,
     if (bytes == 0) {
         return TRYST_OK;
     }
-    const tryst_status status =
+    tryst_status status =
         bench_post(run, sends, peer, edge, iter, data, bytes, &self->ops[self->count]);
     self->count += status == TRYST_OK;
     return status;
@@ -114,7 +114,7 @@ static tryst_status read_whole(int fd, char **text_p, uint64_t *bytes_p)
 static tryst_status read_trace(struct bench_run *run, char **trace_p, uint64_t *bytes_p)
 {
     tryst_status status = TRYST_E_SYSTEM;
-    const int fd = memfd_create("trace", MFD_CLOEXEC);
+    int fd = memfd_create("trace", MFD_CLOEXEC);
     if (fd >= 0) {
         status = tryst_trace_write(run->ctx, fd);
         if (status == TRYST_OK) {
@@ -137,7 +137,7 @@ static int usable_cores(void)
 
 static tryst_status copy_weights(struct bench_run *run, struct own *self)
 {
-    const int stages = tryst_program_stages(run->options->program);
+    int stages = tryst_program_stages(run->options->program);
     self->weights = calloc((size_t)stages, sizeof *self->weights);
     tryst_status status = self->weights ? TRYST_OK : TRYST_E_NOMEM;
     for (int i = 0; i < stages && status == TRYST_OK; i++) {
@@ -186,7 +186,7 @@ static tryst_status own_open(struct bench_run *run, struct own *self)
 static tryst_status send_all(struct bench_run *run, const struct own *self,
                              struct gathering *under_way)
 {
-    const int stages = tryst_program_stages(run->options->program);
+    int stages = tryst_program_stages(run->options->program);
     tryst_status status = gathering_add(run, under_way, true, 0, "facts", 0,
                                         (void *)&self->facts, sizeof self->facts);
     if (status == TRYST_OK) {
@@ -222,7 +222,7 @@ static tryst_status receive_rank(struct bench_run *run, struct bench_result *res
                                  int rank, struct gathering *under_way)
 {
     const struct bench_facts *facts = &result->facts[rank];
-    const uint64_t spans_bytes = facts->spans_count * sizeof **result->spans;
+    uint64_t spans_bytes = facts->spans_count * sizeof **result->spans;
     result->spans[rank] = malloc(spans_bytes + 1);
     result->traces[rank] = calloc(facts->trace_bytes + 1, 1);
     if (!result->spans[rank] || !result->traces[rank]) {
@@ -248,8 +248,8 @@ struct counting {
 static int count_parameter(void *arg, const tryst_parameter *parameter)
 {
     struct counting *self = arg;
-    const int layer = parameter->layer;
-    const bool inside = layer >= self->layers.first && layer < self->layers.last;
+    int layer = parameter->layer;
+    bool inside = layer >= self->layers.first && layer < self->layers.last;
     if (inside || (self->first && layer < 0) ||
         (self->last && layer >= self->layers.last)) {
         self->count += parameter->count;
@@ -262,7 +262,7 @@ static int count_parameter(void *arg, const tryst_parameter *parameter)
 static uint64_t stage_weights(const struct bench_run *run, int stage)
 {
     const tryst_model *model = &run->options->model;
-    const int stages = tryst_program_stages(run->options->program);
+    int stages = tryst_program_stages(run->options->program);
     struct counting self = {.first = stage == 0, .last = stage == stages - 1};
     if (tryst_model_split(model, stages, stage, &self.layers) != TRYST_OK ||
         tryst_model_parameter_visit(model, count_parameter, &self) != 0) {
@@ -285,11 +285,11 @@ static tryst_status receive_weights(struct bench_run *run, struct bench_result *
                                     struct gathering *under_way)
 {
     const tryst_program *program = run->options->program;
-    const int stages = tryst_program_stages(program);
+    int stages = tryst_program_stages(program);
     tryst_status status = TRYST_OK;
     for (int i = 0; i < stages && status == TRYST_OK; i++) {
-        const int rank = tryst_program_rank_of(program, i);
-        const uint64_t count = stage_weights(run, i);
+        int rank = tryst_program_rank_of(program, i);
+        uint64_t count = stage_weights(run, i);
         status = gathering_add(run, under_way, false, rank, "weights", (uint64_t)i,
                                result->weights + weights_before(run, i),
                                count * sizeof *result->weights);
@@ -299,7 +299,7 @@ static tryst_status receive_weights(struct bench_run *run, struct bench_result *
 
 static tryst_status result_open(struct bench_run *run, struct bench_result *result)
 {
-    const size_t ranks = (size_t)run->size;
+    size_t ranks = (size_t)run->size;
     result->ranks_count = run->size;
     result->weights_count = tryst_model_weights_count(&run->options->model);
     result->facts = calloc(ranks, sizeof *result->facts);
@@ -332,7 +332,7 @@ static tryst_status receive_all(struct bench_run *run, struct bench_result *resu
 static tryst_status gather(struct bench_run *run, const struct own *self,
                            struct bench_result *result)
 {
-    const size_t stages = (size_t)tryst_program_stages(run->options->program);
+    size_t stages = (size_t)tryst_program_stages(run->options->program);
     struct gathering under_way;
     tryst_status status =
         gathering_open(run, 2 * stages + 2 * (size_t)run->size + 3, &under_way);

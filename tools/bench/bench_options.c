@@ -82,7 +82,7 @@ TRYST_PRINTF(1, 2) static bool refuse(const char *format, ...)
 static bool read_optimizer(const char *value, void *to)
 {
     struct bench_options *options = to;
-    const bool is_sgd = strcmp(value, "sgd") == 0;
+    bool is_sgd = strcmp(value, "sgd") == 0;
     options->optimizer.kind = is_sgd ? TRYST_OPTIMIZER_SGD : TRYST_OPTIMIZER_ADAM;
     return is_sgd || strcmp(value, "adam") == 0 ||
            refuse("--optimizer %s: must be adam or sgd", value);
@@ -97,7 +97,7 @@ static bool read_fault(const char *value, void *to)
     } faults[] = {{"swap", TRYST_ENGINE_FAULT_SWAP},
                   {"stale", TRYST_ENGINE_FAULT_STALE},
                   {"drop", TRYST_ENGINE_FAULT_DROP}};
-    const size_t name_bytes = strcspn(value, ":");
+    size_t name_bytes = strcspn(value, ":");
     options->fault_step = 2;
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         if (strlen(faults[i].name) == name_bytes &&
@@ -127,13 +127,13 @@ static bool read_device(const char *value, void *to)
 {
     struct bench_options *options = to;
     struct bench_device *device = &options->device;
-    const bool cuda = strncmp(value, "cuda", 4) == 0 && (!value[4] || value[4] == ':');
+    bool cuda = strncmp(value, "cuda", 4) == 0 && (!value[4] || value[4] == ':');
     device->memory = cuda ? TRYST_MEMORY_CUDA : TRYST_MEMORY_HOST;
     device->reference = strcmp(value, "reference") == 0;
     device->ordinal_given = cuda && value[4];
     if (device->ordinal_given) {
         uint64_t ordinal = 0;
-        const bool known = tool_number_parse(value + 5, 0, 1023, &ordinal);
+        bool known = tool_number_parse(value + 5, 0, 1023, &ordinal);
         device->ordinal = (int)ordinal;
         return known || refuse("--device cuda %s: must be a whole number from 0 to 1023",
                                value + 5);
@@ -204,7 +204,7 @@ static bool is_generator(const char *schedule)
 
 static bool is_file(const char *schedule)
 {
-    const size_t bytes = strlen(schedule);
+    size_t bytes = strlen(schedule);
     return strchr(schedule, '/') ||
            (bytes > 4 && strcmp(schedule + bytes - 4, ".csv") == 0);
 }
@@ -214,8 +214,8 @@ static bool load_schedule(struct bench_options *options)
     if (tryst_program_load_csv(options->schedule, &options->program) != TRYST_OK) {
         return refuse("--schedule: %s", tryst_last_error());
     }
-    const int ranks = tryst_program_ranks(options->program);
-    const int microbatches = tryst_program_microbatches(options->program);
+    int ranks = tryst_program_ranks(options->program);
+    int microbatches = tryst_program_microbatches(options->program);
     if (options->ranks > 0 && options->ranks != ranks) {
         return refuse("--schedule %s: its %d rows are ranks, but there are %d ranks",
                       options->schedule, ranks, options->ranks);
@@ -253,7 +253,7 @@ static bool make_program(struct bench_options *options)
 
 static bool check_model(struct bench_options *options)
 {
-    const int stages = tryst_program_stages(options->program);
+    int stages = tryst_program_stages(options->program);
     if (tryst_model_resolve(&options->model, &options->model) != TRYST_OK) {
         return refuse("%s", tryst_last_error());
     }
@@ -295,7 +295,7 @@ static bool check_output(const char *name, const char *path)
     if (snprintf(folder, sizeof folder, "%s", path) >= (int)sizeof folder) {
         return refuse("--%s: the path is too long", name);
     }
-    const bool exists = access(path, F_OK) == 0;
+    bool exists = access(path, F_OK) == 0;
     if (access(exists ? path : dirname(folder), W_OK) != 0) {
         return refuse("--%s %s: cannot write: %s", name, path, strerror(errno));
     }
@@ -308,9 +308,8 @@ static bool check_transport(const struct bench_options *options)
     if (tryst_config_open(&config) != TRYST_OK) {
         return refuse("%s", tryst_last_error());
     }
-    const bool fits =
-        !options->transport ||
-        tryst_config_set(config, "transport", options->transport) == TRYST_OK;
+    bool fits = !options->transport ||
+                tryst_config_set(config, "transport", options->transport) == TRYST_OK;
     tryst_config_close(config);
     return fits || refuse("--transport: %s", tryst_last_error());
 }
@@ -335,7 +334,7 @@ static bool check_topology(const struct bench_device *device)
 static bool check_device(const struct bench_options *options)
 {
     const struct bench_device *device = &options->device;
-    const bool on_host = device->memory == TRYST_MEMORY_HOST && !device->reference;
+    bool on_host = device->memory == TRYST_MEMORY_HOST && !device->reference;
     if (on_host && device->precision != TRYST_PRECISION_DEFAULT &&
         device->precision != TRYST_PRECISION_F32) {
         return refuse("--precision: the host's stages compute in fp32; add --device cuda "
@@ -354,7 +353,7 @@ static bool check_device(const struct bench_options *options)
 
 static bool check_faults(const struct bench_options *options)
 {
-    const bool swaps = options->fault == TRYST_ENGINE_FAULT_SWAP;
+    bool swaps = options->fault == TRYST_ENGINE_FAULT_SWAP;
     if (swaps && (options->ranks < 2 || options->microbatches < 2 ||
                   strcmp(options->schedule, "naive") == 0)) {
         return refuse(
@@ -387,7 +386,7 @@ enum tool_next bench_options_read(int argc, char **argv, int size,
                               .help = help,
                               .rows = rows,
                               .rows_count = sizeof rows / sizeof *rows};
-    const enum tool_next next = tool_options_read(&tool, argc, argv, &options);
+    enum tool_next next = tool_options_read(&tool, argc, argv, &options);
     if (next != TOOL_GO) {
         return next;
     }

@@ -29,8 +29,8 @@ struct place_work {
 static bool work_open(struct place_work *work, const struct bench_run *run,
                       int32_t devices_count)
 {
-    const size_t devices = (size_t)devices_count;
-    const size_t locals = (size_t)tryst_group_local_size(run->group);
+    size_t devices = (size_t)devices_count;
+    size_t locals = (size_t)tryst_group_local_size(run->group);
     work->devices_count = devices_count;
     work->infos = calloc(devices, sizeof *work->infos);
     work->bus_ids = calloc(devices, sizeof *work->bus_ids);
@@ -55,7 +55,7 @@ static void work_close(struct place_work *work)
 
 static tryst_status find_devices(struct place_work *work, struct bench_run *run)
 {
-    const tryst_memory_kind memory = run->options->device.memory;
+    tryst_memory_kind memory = run->options->device.memory;
     for (int32_t i = 0; i < work->devices_count; i++) {
         char text[256] = "";
         tryst_device *device = NULL;
@@ -102,8 +102,8 @@ static void find_pairs(struct place_work *work, const struct bench_run *run)
     const tryst_program *program = run->options->program;
     work->paired = find_locals(work, run);
     for (int s = 0; work->paired && s + 1 < tryst_program_stages(program); s++) {
-        const int a = work->locals[tryst_program_rank_of(program, s)];
-        const int b = work->locals[tryst_program_rank_of(program, s + 1)];
+        int a = work->locals[tryst_program_rank_of(program, s)];
+        int b = work->locals[tryst_program_rank_of(program, s + 1)];
         if (a >= 0 && b >= 0 && a != b) {
             work->pairs[work->pairs_count++] =
                 (tryst_place_pair){.a = a, .b = b, .weight = 1};
@@ -116,7 +116,7 @@ static void find_pairs(struct place_work *work, const struct bench_run *run)
 static tryst_status find_topology(struct place_work *work, struct bench_run *run)
 {
     const char *path = run->options->device.topology;
-    const tryst_status status =
+    tryst_status status =
         path ? tryst_topo_load(path, &work->topo) : tryst_topo_detect(&work->topo);
     if (status == TRYST_OK) {
         return TRYST_OK;
@@ -145,7 +145,7 @@ static tryst_status choose(struct place_work *work, struct bench_run *run)
         .pairs = work->paired ? work->pairs : NULL,
         .pairs_count = work->pairs_count,
     };
-    const tryst_status status = tryst_topo_place(work->topo, &params, work->of, &text);
+    tryst_status status = tryst_topo_place(work->topo, &params, work->of, &text);
     if (status != TRYST_OK) {
         return bench_fail(run, status, "--device: %s", tryst_last_error());
     }
@@ -187,7 +187,7 @@ tryst_status bench_place_on_device(struct bench_run *run)
     if (device->memory == TRYST_MEMORY_HOST) {
         return TRYST_OK;
     }
-    const tryst_status status =
+    tryst_status status =
         tryst_device_count(run->ctx, device->memory, &count, text, sizeof text);
     if (status != TRYST_OK || count < 1) {
         return bench_fail(run, status == TRYST_OK ? TRYST_E_UNSUPPORTED : status,

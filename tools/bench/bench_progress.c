@@ -59,8 +59,8 @@ static void step_print(const struct bench_run *run, uint64_t done, uint64_t now_
 {
     const struct bench_options *options = run->options;
     FILE *out = bench_human(options);
-    const double seconds = (double)(now_ns - run->begin_ns) / 1e9;
-    const double tokens = tokens_per_step(options);
+    double seconds = (double)(now_ns - run->begin_ns) / 1e9;
+    double tokens = tokens_per_step(options);
     fprintf(out, "step %*llu/%d", (int)(options->steps > 999 ? 7 : 3),
             (unsigned long long)done, options->steps);
     if (run->losses_ended > 0) {
@@ -77,8 +77,8 @@ static void step_print(const struct bench_run *run, uint64_t done, uint64_t now_
 
 bool bench_progress_due(const struct bench_run *run, uint64_t step)
 {
-    const uint64_t done = step + 1;
-    const uint64_t steps = (uint64_t)run->options->steps;
+    uint64_t done = step + 1;
+    uint64_t steps = (uint64_t)run->options->steps;
     if (done == 1 || done == steps) {
         return true;
     }
@@ -91,7 +91,7 @@ bool bench_progress_due(const struct bench_run *run, uint64_t step)
 void bench_progress_step(struct bench_run *run, uint64_t step)
 {
     FILE *out = bench_human(run->options);
-    const bool terminal = isatty(fileno(out));
+    bool terminal = isatty(fileno(out));
     run->last_progress_ns = tryst_now_ns(run->ctx);
     fputs(terminal ? "\r" : "", out);
     step_print(run, step + 1, run->last_progress_ns);

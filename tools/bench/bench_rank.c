@@ -149,7 +149,7 @@ static tryst_status open_stage(struct bench_run *run, int stage)
 
 static tryst_status open_stages(struct bench_run *run)
 {
-    const int stages = tryst_program_stages(run->options->program);
+    int stages = tryst_program_stages(run->options->program);
     run->memory_bytes_left = run->options->device.memory_bytes_max;
     run->stages = calloc((size_t)stages, sizeof *run->stages);
     if (!run->stages) {
@@ -171,8 +171,8 @@ static tryst_status open_data(struct bench_run *run)
     if (!options->data) {
         return TRYST_OK;
     }
-    const tryst_status status = tryst_data_open(options->data, options->model.seq,
-                                                options->model.seed, &run->data);
+    tryst_status status = tryst_data_open(options->data, options->model.seq,
+                                          options->model.seed, &run->data);
     return status == TRYST_OK ? status
                               : bench_fail(run, status, "%s", tryst_last_error());
 }
@@ -197,14 +197,14 @@ static tryst_status open_engine(struct bench_run *run)
                                         .fault = (int32_t)run->options->fault,
                                         .fault_step = run->options->fault_step - 1,
                                         .memory_bytes_max = run->memory_bytes_left};
-    const tryst_status status = tryst_engine_open(&params, &run->engine);
+    tryst_status status = tryst_engine_open(&params, &run->engine);
     return status == TRYST_OK ? status
                               : bench_fail(run, status, "%s", tryst_last_error());
 }
 
 static tryst_status allocate(struct bench_run *run)
 {
-    const size_t steps = (size_t)run->options->steps;
+    size_t steps = (size_t)run->options->steps;
     run->losses = calloc(steps, sizeof *run->losses);
     run->loss_ops = calloc(steps, sizeof *run->loss_ops);
     run->seconds = calloc(steps, sizeof *run->seconds);
@@ -255,7 +255,7 @@ static tryst_status note_losses(struct bench_run *run, uint64_t steps_count, boo
     while (run->losses_ended < steps_count) {
         tryst_op **op = &run->loss_ops[run->losses_ended];
         if (*op) {
-            const tryst_status status =
+            tryst_status status =
                 wait ? tryst_wait(*op, GATHER_TIMEOUT_NS) : tryst_op_test(*op);
             if (status == TRYST_IN_PROGRESS) {
                 return TRYST_OK;
@@ -277,7 +277,7 @@ static tryst_status note_losses(struct bench_run *run, uint64_t steps_count, boo
 /* Send the loss of a step from the last stage's rank to rank 0. */
 static tryst_status share_loss(struct bench_run *run, uint64_t step, double loss)
 {
-    const int maker = last_rank(run);
+    int maker = last_rank(run);
     if (run->rank == maker) {
         run->losses[step] = loss;
     }
@@ -291,7 +291,7 @@ static tryst_status share_loss(struct bench_run *run, uint64_t step, double loss
 static tryst_status train_step(struct bench_run *run, uint64_t step)
 {
     double loss = 0;
-    const uint64_t begin_ns = tryst_now_ns(run->ctx);
+    uint64_t begin_ns = tryst_now_ns(run->ctx);
     tryst_status status = tryst_engine_step(run->engine, SCOPE_OF_STEP0 + step, &loss);
     if (status != TRYST_OK) {
         return engine_failed(run, status);
@@ -310,7 +310,7 @@ static tryst_status train_step(struct bench_run *run, uint64_t step)
 
 static tryst_status train(struct bench_run *run)
 {
-    const uint64_t steps = (uint64_t)run->options->steps;
+    uint64_t steps = (uint64_t)run->options->steps;
     run->begin_ns = tryst_now_ns(run->ctx);
     for (uint64_t step = 0; step < steps; step++) {
         tryst_status status = train_step(run, step);
@@ -322,7 +322,7 @@ static tryst_status train(struct bench_run *run)
             return status;
         }
     }
-    const tryst_status status = tryst_engine_finish(run->engine);
+    tryst_status status = tryst_engine_finish(run->engine);
     if (status != TRYST_OK) {
         return engine_failed(run, status);
     }

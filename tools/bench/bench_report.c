@@ -42,9 +42,9 @@ static bool needs_cores(const struct bench_run *run)
 static double mean_cost(const struct bench_run *run, const tryst_engine_stats *stats,
                         tryst_action_kind kind)
 {
-    const uint64_t total =
+    uint64_t total =
         needs_cores(run) ? stats->action_cpu_ns[kind] : stats->action_wall_ns[kind];
-    const uint64_t count = stats->action_counts[kind];
+    uint64_t count = stats->action_counts[kind];
     return count > 0 ? (double)total / (double)count / 1e9 : 0;
 }
 
@@ -53,7 +53,7 @@ static double mean_cost(const struct bench_run *run, const tryst_engine_stats *s
 static double simulated_wait(const tryst_sim *sim, int rank, uint64_t steps)
 {
     const tryst_sim_rank *self = &sim->ranks[rank];
-    const double end_s = steps > 1 ? sim->makespan_s : self->last_s;
+    double end_s = steps > 1 ? sim->makespan_s : self->last_s;
     return (double)steps * (end_s - self->busy_s);
 }
 
@@ -67,7 +67,7 @@ static double waiting_s(const struct bench_result *result, int rank)
 static double exposed_s(const struct bench_result *result, const struct figures *self,
                         int rank)
 {
-    const double exposed = waiting_s(result, rank) - self->waiting_s[rank];
+    double exposed = waiting_s(result, rank) - self->waiting_s[rank];
     return exposed > 0 ? exposed : 0;
 }
 
@@ -75,7 +75,7 @@ static tryst_status predict(const struct bench_run *run,
                             const struct bench_result *result, struct figures *self)
 {
     const tryst_program *program = run->options->program;
-    const int stages = tryst_program_stages(program);
+    int stages = tryst_program_stages(program);
     tryst_action_costs *costs = calloc((size_t)stages, sizeof *costs);
     tryst_sim *sim = NULL;
     if (!costs) {
@@ -95,7 +95,7 @@ static tryst_status predict(const struct bench_run *run,
                                      .costs = costs,
                                      .cores_count =
                                          needs_cores(run) ? self->cores_count : 0};
-    const tryst_status status = tryst_program_simulate(program, &params, &sim);
+    tryst_status status = tryst_program_simulate(program, &params, &sim);
     for (int rank = 0; status == TRYST_OK && rank < run->size; rank++) {
         self->predicted[rank] = sim->ranks[rank].bubble_makespan;
         self->waiting_s[rank] =
@@ -113,7 +113,7 @@ static void measure(const struct bench_run *run, const struct bench_result *resu
     double seconds = 0;
     for (int rank = 0; rank < run->size; rank++) {
         const tryst_engine_stats *stats = &result->facts[rank].stats;
-        const double span_ns = (double)(stats->end_ns - stats->begin_ns);
+        double span_ns = (double)(stats->end_ns - stats->begin_ns);
         self->measured[rank] = 1 - (double)stats->compute_wall_ns / span_ns;
         self->measured_mean += self->measured[rank] / run->size;
     }
@@ -186,7 +186,7 @@ static void result_table_print(const struct bench_run *run,
                                const struct figures *self)
 {
     FILE *out = bench_human(run->options);
-    const int steps = run->options->steps;
+    int steps = run->options->steps;
     fprintf(out,
             "\n      compute, s       waiting, s        bubble                peak\n"
             "rank     wall      CPU      all  exposed  measured predicted activations"
@@ -290,7 +290,7 @@ static tryst_status write_json(struct bench_run *run, const struct bench_result 
                                const struct figures *self)
 {
     const char *path = run->options->json;
-    const size_t flags = JSON_INDENT(2) | JSON_REAL_PRECISION(17);
+    size_t flags = JSON_INDENT(2) | JSON_REAL_PRECISION(17);
     json_t *document = json_document(run, result, self);
     int failed = !document;
     if (!failed && strcmp(path, "-") == 0) {
@@ -382,7 +382,7 @@ static tryst_status write_timeline(struct bench_run *run,
                                           .subtitle = subtitle,
                                           .ranks = ranks,
                                           .ranks_count = run->size};
-    const tryst_status status = tryst_timeline_write_svg(&params, options->timeline);
+    tryst_status status = tryst_timeline_write_svg(&params, options->timeline);
     free(ranks);
     return status == TRYST_OK
                ? status
@@ -413,7 +413,7 @@ static tryst_status write_trace(struct bench_run *run, const struct bench_result
         }
     }
     fputs("]}\n", out);
-    const bool failed = ferror(out) != 0;
+    bool failed = ferror(out) != 0;
     if (fclose(out) != 0 || failed) {
         return bench_fail(run, TRYST_E_IO, "--trace %s: %s", path, strerror(errno));
     }
@@ -422,7 +422,7 @@ static tryst_status write_trace(struct bench_run *run, const struct bench_result
 
 static tryst_status save_weights(struct bench_run *run, const struct bench_result *result)
 {
-    const tryst_status status =
+    tryst_status status =
         tryst_weights_save(&run->options->model, result->weights, result->weights_count,
                            run->options->save_weights);
     return status == TRYST_OK

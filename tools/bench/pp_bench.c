@@ -43,7 +43,7 @@ static int thread_allgather(void *arg, const void *mine, void *all, size_t bytes
 {
     struct thread_rank *self = arg;
     struct thread_ranks *ranks = self->owner;
-    const int size = ranks->options->ranks;
+    int size = ranks->options->ranks;
     pthread_mutex_lock(&ranks->lock);
     while (ranks->left_count > 0) { /* the round before is still being read */
         pthread_cond_wait(&ranks->changed, &ranks->lock);
@@ -51,11 +51,11 @@ static int thread_allgather(void *arg, const void *mine, void *all, size_t bytes
     if (ranks->arrived_count == 0) {
         ranks->table = malloc(bytes * (size_t)size);
     }
-    const bool room = ranks->table != NULL;
+    bool room = ranks->table != NULL;
     if (room) {
         memcpy(ranks->table + bytes * (size_t)self->rank, mine, bytes);
     }
-    const uint64_t round = ranks->round;
+    uint64_t round = ranks->round;
     if (++ranks->arrived_count == size) {
         ranks->round++;
         ranks->arrived_count = 0;
@@ -139,7 +139,7 @@ static int run(struct bench_options *options, int rank)
     if (rank >= 0) {
         return process_main(options, rank);
     }
-    const bool threads = options->transport && strcmp(options->transport, "self") == 0;
+    bool threads = options->transport && strcmp(options->transport, "self") == 0;
     return threads ? run_threads(options) : run_processes(options);
 }
 
@@ -159,7 +159,7 @@ static int bench_main(int argc, char **argv)
     struct bench_options options;
     int rank = -1;
     int size = 0;
-    const int place = launcher_place("pp_bench", &rank, &size);
+    int place = launcher_place("pp_bench", &rank, &size);
     if (place < 0) {
         return 2;
     }
@@ -172,7 +172,7 @@ static int bench_main(int argc, char **argv)
     case TOOL_REFUSED: return 2;
     case TOOL_GO: break;
     }
-    const int exit_status = run(&options, rank);
+    int exit_status = run(&options, rank);
     bench_options_close(&options);
     return exit_status;
 }

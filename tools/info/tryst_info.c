@@ -218,7 +218,7 @@ static enum tool_next options_read(int argc, char **argv, struct choice *choice)
                                      .help = help,
                                      .rows = rows,
                                      .rows_count = sizeof rows / sizeof *rows};
-    const enum tool_next next = tool_options_read(&tool, argc, argv, choice);
+    enum tool_next next = tool_options_read(&tool, argc, argv, choice);
     if (next != TOOL_GO || choice->live || !(choice->job || choice->json))
         return next;
     fprintf(stderr, "tryst-info: --job and --json go with --live\n");
@@ -267,7 +267,7 @@ int main(int argc, char **argv)
 {
     struct choice choice = {.config = false};
     standard_files_open();
-    const enum tool_next next = options_read(argc, argv, &choice);
+    enum tool_next next = options_read(argc, argv, &choice);
     if (next == TOOL_REFUSED || (next == TOOL_GO && !words_check(argc, argv, &choice)))
         return 2;
     return standard_output_end(

@@ -108,7 +108,7 @@ static int options_parse(int argc, char **argv, struct options *options, bool *d
                                      .rows = rows,
                                      .rows_count = sizeof rows / sizeof *rows,
                                      .words_end = true};
-    const enum tool_next next = tool_options_read(&tool, argc, argv, options);
+    enum tool_next next = tool_options_read(&tool, argc, argv, options);
     *done_p = next == TOOL_DONE;
     if (next != TOOL_GO)
         return next == TOOL_DONE ? 0 : USAGE_STATUS;

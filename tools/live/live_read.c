@@ -220,8 +220,8 @@ void live_rank_free(struct live_rank *rank)
 /* Copy the words that are written after the header, each on its own. */
 static void header_words_copy(struct tryst_live_header *header, const void *page)
 {
-    const size_t from = offsetof(struct tryst_live_header, session) / sizeof(live_word);
-    const size_t to = offsetof(struct tryst_live_header, where) / sizeof(live_word);
+    size_t from = offsetof(struct tryst_live_header, session) / sizeof(live_word);
+    size_t to = offsetof(struct tryst_live_header, where) / sizeof(live_word);
     live_word *words = (live_word *)(uintptr_t)page;
     for (size_t i = from; i < to; i++) {
         uint64_t word = atomic_load_explicit(&words[i], memory_order_acquire);

@@ -208,8 +208,8 @@ static tryst_status phase_send(struct preempt *preempt, uint64_t iters, bool urg
                                bool background, double *background_p, double *urgent_p)
 {
     const struct perf_options *options = preempt->rank->options;
-    const double every_s = (double)options->every_ms * 1e-3;
-    const uint64_t warmup = warmup_of(options);
+    double every_s = (double)options->every_ms * 1e-3;
+    uint64_t warmup = warmup_of(options);
     tryst_status status = TRYST_OK;
     double start_s = 0, seconds = 0;
     uint64_t before = 0;

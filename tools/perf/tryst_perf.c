@@ -153,7 +153,7 @@ static tryst_status pingpong(struct perf *perf, uint64_t bytes, uint64_t iters)
 static void samples_difference(struct perf *perf, double start_s, uint64_t stride,
                                uint64_t iters)
 {
-    const uint64_t window = (uint64_t)perf->at.options->window / stride;
+    uint64_t window = (uint64_t)perf->at.options->window / stride;
     double *times = perf->samples;
     perf->elapsed_s = times[perf->samples_count - 1] - start_s;
     for (uint64_t i = perf->samples_count; i-- > 0;) {
@@ -169,8 +169,8 @@ static void samples_difference(struct perf *perf, double start_s, uint64_t strid
  * small transfer. */
 static tryst_status bandwidth(struct perf *perf, uint64_t bytes, uint64_t iters)
 {
-    const int window = perf->at.options->window;
-    const uint64_t stride = window >= 16 ? (uint64_t)window / 16 : 1;
+    int window = perf->at.options->window;
+    uint64_t stride = window >= 16 ? (uint64_t)window / 16 : 1;
     uint64_t warmup = warmup_of(perf->at.options, iters), all = warmup + iters, ended = 0;
     tryst_tensor tensor = tensor_of(perf, bytes);
     tryst_op **ops = calloc((size_t)window, sizeof *ops);
@@ -324,7 +324,7 @@ static int rank_main(void *arg, int rank)
     const char *const settings[] = {"transport", options->transport, "sched",
                                     options->fifo ? "fifo" : NULL, NULL};
     const tryst_group_params group = {.struct_size = sizeof group};
-    const tryst_status joined = job_open(settings, &group, &at.ctx, &at.group);
+    tryst_status joined = job_open(settings, &group, &at.ctx, &at.group);
     if (joined != TRYST_OK) {
         perf_fail(&at, "joining the job", joined, tryst_last_error());
         return 1;
@@ -373,7 +373,7 @@ static int perf_main(int argc, char **argv)
     if (status)
         return status < 0 ? 0 : status;
     int rank, size;
-    const int place = launcher_place("tryst-perf", &rank, &size);
+    int place = launcher_place("tryst-perf", &rank, &size);
     if (place < 0)
         return 2;
     if (place)

@@ -68,7 +68,7 @@ enum tool_next topo_options_read(int argc, char **argv, const char *help,
                               .rows_count = sizeof rows / sizeof *rows,
                               .allowed = allowed};
     bool file = false;
-    const enum tool_next next = tool_options_read(&tool, argc, argv, options);
+    enum tool_next next = tool_options_read(&tool, argc, argv, options);
     while (*allowed)
         file |= strcmp(*allowed++, "FILE") == 0;
     if (next != TOOL_GO)

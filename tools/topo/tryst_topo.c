@@ -85,7 +85,7 @@ static int probe_main(struct topo_options *options)
 {
     struct probe_options probe;
     int rank, size;
-    const int place = launcher_place("tryst-topo", &rank, &size);
+    int place = launcher_place("tryst-topo", &rank, &size);
     if (place < 0)
         return TOPO_USAGE;
     if (place)
@@ -244,7 +244,7 @@ static int verify_main(struct topo_options *options)
 static int explain_main(struct topo_options *options)
 {
     char *text = NULL;
-    const uint64_t bytes =
+    uint64_t bytes =
         options->size_bytes == TOPO_SIZE_NONE ? SIZE_USUAL : options->size_bytes;
     if (!options->from || !options->to)
         return topo_fail(TOPO_USAGE, "explain needs --from and --to");
@@ -302,7 +302,7 @@ static int topo_main(int argc, char **argv)
         argc--; /* getopt skips argv[0], here the command */
         argv++;
     }
-    const enum tool_next next =
+    enum tool_next next =
         topo_options_read(argc, argv, word->help, word->options, &options);
     if (next != TOOL_GO)
         return next == TOOL_DONE ? TOPO_FINE : TOPO_USAGE;

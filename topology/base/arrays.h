@@ -32,8 +32,7 @@ struct arrays {
 /** Allocate a zeroed array; NULL with TRYST_E_NOMEM in `status`. */
 static inline void *arrays_alloc(struct arrays *arrays, size_t count, size_t item_bytes)
 {
-    const size_t most =
-        item_bytes ? (SIZE_MAX - sizeof(union array_link)) / item_bytes : 0;
+    size_t most = item_bytes ? (SIZE_MAX - sizeof(union array_link)) / item_bytes : 0;
     union array_link *link =
         count <= most ? mem_zalloc(sizeof *link + count * item_bytes) : NULL;
     if (!link) {

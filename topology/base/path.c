@@ -65,7 +65,7 @@ static void links_follow(const struct graph *graph, uint32_t from, struct path *
 /* True if a path may continue through a node of `kind`. */
 static bool passes(enum graph_node_kind kind, bool direct)
 {
-    const bool ends = kind == NODE_GPU || kind == NODE_NIC || kind == NODE_SWITCH;
+    bool ends = kind == NODE_GPU || kind == NODE_NIC || kind == NODE_SWITCH;
     return kind != NODE_RANK && !(direct && ends);
 }
 
@@ -130,7 +130,7 @@ const char *path_word(const struct path *path, char word_p[8])
         [PATH_PXB] = "PXB",   [PATH_PIX] = "PIX",   [PATH_C2C] = "C2C",
         [PATH_LOC] = "LOC",   [PATH_NVLINK] = "NV",
     };
-    const enum path_kind kind = path_kind_of(path);
+    enum path_kind kind = path_kind_of(path);
     if (kind == PATH_NVLINK && path->width)
         snprintf(word_p, 8, "NV%u", path->width);
     else

@@ -246,7 +246,7 @@ static void rate_label(struct svg *svg, const struct graph_link *link, double x,
 static void rate_plate(struct svg *svg, const struct graph_link *link, double x, double y)
 {
     struct text words = {0}, *below = svg->text;
-    const double size = 9;
+    double size = 9;
     if (svg->layout.font < 12 || link->bytes_per_s.value == GRAPH_UNLIMITED)
         return;
     svg->text = &svg->plates;

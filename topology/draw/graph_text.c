@@ -106,7 +106,7 @@ static void ranks_add(struct tree *tree, uint32_t node)
 static void near_add(struct tree *tree, uint32_t node)
 {
     const struct graph *graph = tree->graph;
-    const uint32_t network = 1u << WIRE_ETHERNET | 1u << WIRE_INFINIBAND;
+    uint32_t network = 1u << WIRE_ETHERNET | 1u << WIRE_INFINIBAND;
     if (graph->nodes[node].kind != NODE_GPU)
         return;
     if (path_find(graph, node, tree->paths) != TRYST_OK) {

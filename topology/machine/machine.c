@@ -123,7 +123,7 @@ bool machine_skip(struct machine *machine, const char *what, const char *fmt, ..
     va_start(args, fmt);
     vsnprintf(why, sizeof why, fmt, args);
     va_end(args);
-    const uint32_t count = machine->skips_count;
+    uint32_t count = machine->skips_count;
     if (count && strcmp(machine->skips[count - 1].what, what) == 0 &&
         strcmp(machine->skips[count - 1].why, why) == 0)
         return true;

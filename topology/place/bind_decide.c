@@ -10,7 +10,7 @@
 static uint32_t nic_choose(const struct graph *graph, const struct path *paths,
                            uint32_t turn)
 {
-    const uint32_t network = 1u << WIRE_ETHERNET | 1u << WIRE_INFINIBAND;
+    uint32_t network = 1u << WIRE_ETHERNET | 1u << WIRE_INFINIBAND;
     uint32_t least = GRAPH_NONE, count = 0;
     for (uint32_t i = 0; i < graph->nodes_count; i++) {
         if (graph->nodes[i].kind != NODE_NIC || paths[i].kinds & network ||

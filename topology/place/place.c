@@ -42,7 +42,7 @@ struct place_work {
  * counts as narrowest. */
 static int path_compare(const struct path *a, const struct path *b)
 {
-    const enum path_kind left = path_kind_of(a), right = path_kind_of(b);
+    enum path_kind left = path_kind_of(a), right = path_kind_of(b);
     if (left != right)
         return left > right ? 1 : -1;
     if (left == PATH_NONE || a->bytes_per_s == b->bytes_per_s)
@@ -54,8 +54,8 @@ static int path_compare(const struct path *a, const struct path *b)
 static tryst_status paths_between(struct place_work *work, struct path *between)
 {
     const struct place_request *ask = work->ask;
-    const uint32_t count = ask->devices_count;
-    const size_t nodes = ask->graph ? ask->graph->nodes_count + 1ul : 0;
+    uint32_t count = ask->devices_count;
+    size_t nodes = ask->graph ? ask->graph->nodes_count + 1ul : 0;
     struct path *paths = arrays_alloc(&work->arrays, nodes, sizeof *paths);
     tryst_status status = work->arrays.status;
     for (uint32_t i = 0; i < count * count; i++)
@@ -105,7 +105,7 @@ static uint32_t class_find(const struct place_work *work, const struct path *pat
 
 static void classes_fill(struct place_work *work, const struct path *between)
 {
-    const uint32_t count = work->ask->devices_count;
+    uint32_t count = work->ask->devices_count;
     uint32_t found = 0;
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t j = i + 1; j < count; j++)
@@ -120,7 +120,7 @@ static void classes_fill(struct place_work *work, const struct path *between)
 
 static tryst_status links_find(struct place_work *work)
 {
-    const size_t pairs = (size_t)work->ask->devices_count * work->ask->devices_count;
+    size_t pairs = (size_t)work->ask->devices_count * work->ask->devices_count;
     struct path *between = arrays_alloc(&work->arrays, pairs, sizeof *between);
     work->links = mem_zalloc_array(pairs, sizeof *work->links);
     work->class_of = arrays_alloc(&work->arrays, pairs, sizeof *work->class_of);
@@ -141,7 +141,7 @@ static uint32_t slot_of(const struct place_work *work, uint32_t rank)
 
 static void weight_add(struct place_work *work, struct place_pair pair)
 {
-    const uint32_t a = slot_of(work, pair.a), b = slot_of(work, pair.b);
+    uint32_t a = slot_of(work, pair.a), b = slot_of(work, pair.b);
     if (a == b)
         return;
     work->weights[a * work->slots + b] += pair.weight;
@@ -180,7 +180,7 @@ static uint32_t *cost_at(struct place_work *work, uint32_t one, uint32_t other)
 static void slot_assign(struct place_work *work, uint32_t slot, uint32_t device)
 {
     for (uint32_t i = 0; i < slot; i++) {
-        const uint32_t weight = work->weights[slot * work->slots + i];
+        uint32_t weight = work->weights[slot * work->slots + i];
         if (weight)
             *cost_at(work, device, work->order[i]) += weight;
     }
@@ -190,9 +190,9 @@ static void slot_assign(struct place_work *work, uint32_t slot, uint32_t device)
 
 static void slot_give(struct place_work *work, uint32_t slot)
 {
-    const uint32_t device = work->order[slot];
+    uint32_t device = work->order[slot];
     for (uint32_t i = 0; i < slot; i++) {
-        const uint32_t weight = work->weights[slot * work->slots + i];
+        uint32_t weight = work->weights[slot * work->slots + i];
         if (weight)
             *cost_at(work, device, work->order[i]) -= weight;
     }
@@ -261,7 +261,7 @@ static int outlook_compare(struct place_work *work, uint32_t slots_placed)
     if (work->classes == 0)
         return 0;
     work->cost[0] += work->left[slots_placed];
-    const int order = cost_compare(work, work->cost, work->least);
+    int order = cost_compare(work, work->cost, work->least);
     work->cost[0] -= work->left[slots_placed];
     return order;
 }
@@ -294,8 +294,8 @@ static bool order_search(struct place_work *work, uint32_t slot, bool first)
 
 static tryst_status work_open(const struct place_request *ask, struct place_work *work)
 {
-    const uint32_t devices = ask->devices_count;
-    const uint32_t slots = devices < ask->ranks_count ? devices : ask->ranks_count;
+    uint32_t devices = ask->devices_count;
+    uint32_t slots = devices < ask->ranks_count ? devices : ask->ranks_count;
     *work = (struct place_work){.ask = ask, .slots = slots, .effort = EFFORT_MAX};
     tryst_status status = links_find(work);
     if (status != TRYST_OK)
@@ -372,7 +372,7 @@ static bool bus_read(const char *text, uint64_t *number_p)
     uint64_t number = 0;
     for (int i = 0; i < 4; i++) {
         char *end;
-        const unsigned long part = strtoul(text, &end, 16);
+        unsigned long part = strtoul(text, &end, 16);
         if (end == text || *end != ends[i])
             return false;
         number |= (uint64_t)part << shifts[i];

@@ -132,7 +132,7 @@ static tryst_status model_make(struct lp *lp)
     double *value = mem_zalloc_array(rows + 1, sizeof *value);
     lp->model = index && value ? clp.newModel() : NULL;
     if (lp->model) {
-        const double zero = 0, one = 1, most = DBL_MAX;
+        double zero = 0, one = 1, most = DBL_MAX;
         const int starts[2] = {0, (int)rows};
         clp.setLogLevel(lp->model, 0);
         clp.resize(lp->model, (int)(rows + lp->groups), 0);

@@ -141,7 +141,7 @@ static void times_set(struct mwu *mwu)
     memset(mwu->time, 0, mwu->work->rows * sizeof *mwu->time);
     for (uint32_t i = 0; i < mwu->active_count; i++) {
         const struct plan_column *column = &mwu->work->columns[mwu->active[i].column];
-        const double share = column->share;
+        double share = column->share;
         for (uint32_t k = 0; k < column->values_count; k++)
             mwu->time[column->rows[k]] += share * column->values[k];
     }

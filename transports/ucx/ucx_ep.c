@@ -165,7 +165,7 @@ static void connect_start(struct ucx_ep *ep)
 
 static bool hellos_came(const struct ucx_ep *ep)
 {
-    const uint8_t hellos = UCX_SEEN_HELLO | UCX_SEEN_HELLO_BULK;
+    uint8_t hellos = UCX_SEEN_HELLO | UCX_SEEN_HELLO_BULK;
     return (ep->seen & hellos) == hellos;
 }
 

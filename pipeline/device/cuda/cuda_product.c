@@ -68,13 +68,13 @@ static cublasStatus_t plan_describe(struct cuda_plan *plan,
                                     const struct device_session *session)
 {
     const struct cuda_plan_key *key = &plan->key;
-    const cublasComputeType_t compute = session->precision == TRYST_PRECISION_TF32
-                                            ? CUBLAS_COMPUTE_32F_FAST_TF32
-                                            : CUBLAS_COMPUTE_32F;
-    const cublasOperation_t first = key->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-    const cublasOperation_t second = key->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-    const cublasLtEpilogue_t epilogue = epilogue_of(plan);
-    const int64_t aux_ld = key->n;
+    cublasComputeType_t compute = session->precision == TRYST_PRECISION_TF32
+                                      ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                      : CUBLAS_COMPUTE_32F;
+    cublasOperation_t first = key->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasOperation_t second = key->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasLtEpilogue_t epilogue = epilogue_of(plan);
+    int64_t aux_ld = key->n;
     /* any aligned address */
     void *aligned = (void *)(uintptr_t)PRODUCT_ALIGN_BYTES;
     cublasStatus_t status = cublasLtMatmulDescInit(&plan->product, compute, CUDA_R_32F);
@@ -94,9 +94,9 @@ static cublasStatus_t plan_layouts(struct cuda_plan *plan,
                                    const struct device_session *session)
 {
     const struct cuda_plan_key *key = &plan->key;
-    const uint64_t m = (uint64_t)key->m, n = (uint64_t)key->n, k = (uint64_t)key->k;
-    const cudaDataType_t type = type_of(session->dtype);
-    const cudaDataType_t d_type = key->d_wide ? type_of(session->wide) : type;
+    uint64_t m = (uint64_t)key->m, n = (uint64_t)key->n, k = (uint64_t)key->k;
+    cudaDataType_t type = type_of(session->dtype);
+    cudaDataType_t d_type = key->d_wide ? type_of(session->wide) : type;
     cublasStatus_t status = cublasLtMatrixLayoutInit(
         &plan->b, type, key->b_transposed ? k : n, key->b_transposed ? n : k,
         (int64_t)(key->b_transposed ? k : n));
@@ -115,9 +115,9 @@ static cublasStatus_t plan_choose(struct cuda_plan *plan, cublasLtHandle_t lt)
 {
     cublasLtMatmulPreferenceOpaque_t preference;
     cublasLtMatmulHeuristicResult_t result;
-    const uint64_t workspace = DEVICE_WORKSPACE_BYTES;
-    const uint32_t align = PRODUCT_ALIGN_BYTES;
-    const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    uint64_t workspace = DEVICE_WORKSPACE_BYTES;
+    uint32_t align = PRODUCT_ALIGN_BYTES;
+    uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     const struct {
         cublasLtMatmulPreferenceAttributes_t attribute;
         const void *value;
@@ -219,9 +219,9 @@ static void *product_target(const struct cuda_plan *plan, const struct device_pr
 static cublasStatus_t product_run(const struct device_lane *lane, struct cuda_plan *plan,
                                   const struct device_product *p)
 {
-    const float one = 1, beta = p->add ? 1 : 0;
+    float one = 1, beta = p->add ? 1 : 0;
     void *d = product_target(plan, p);
-    const cublasStatus_t status = product_set_pointers(plan, p->bias, p->aux);
+    cublasStatus_t status = product_set_pointers(plan, p->bias, p->aux);
     if (status != CUBLAS_STATUS_SUCCESS) {
         return status;
     }
@@ -236,7 +236,7 @@ static cublasStatus_t product_run(const struct device_lane *lane, struct cuda_pl
 static void product_finish(const struct device_lane *lane, const struct cuda_plan *plan,
                            const struct device_product *p)
 {
-    const uint64_t count = (uint64_t)p->m * (uint64_t)p->n;
+    uint64_t count = (uint64_t)p->m * (uint64_t)p->n;
     if (plan->fusion == CUDA_UNFUSED && p->bias) {
         cuda_bias_add(lane, p->m, p->n, p->bias, product_target(plan, p));
     }

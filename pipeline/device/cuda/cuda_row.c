@@ -94,7 +94,7 @@ static void *driver_call(const char *name, unsigned version)
 {
     void *call = NULL;
     enum cudaDriverEntryPointQueryResult found;
-    const cudaError_t error =
+    cudaError_t error =
         cudaGetDriverEntryPointByVersion(name, &call, version, cudaEnableDefault, &found);
     return error == cudaSuccess && found == cudaDriverEntryPointSuccess ? call : NULL;
 }
@@ -138,7 +138,7 @@ static tryst_status device_check(int32_t device, tryst_precision precision,
                                  struct open_error to)
 {
     int count = 0, major = 0;
-    const cudaError_t error = cudaGetDeviceCount(&count);
+    cudaError_t error = cudaGetDeviceCount(&count);
     if (error == cudaErrorInsufficientDriver) {
         return open_fail(
             to, TRYST_E_UNSUPPORTED, device,
@@ -174,8 +174,8 @@ static bool lanes_open(struct cuda_session *session)
     }
     for (int32_t i = 0; i < DEVICE_LANES; i++) {
         cudaStream_t stream = NULL;
-        const int priority = i == DEVICE_COMPUTE ? (least + greatest) / 2 : least;
-        const cudaError_t error =
+        int priority = i == DEVICE_COMPUTE ? (least + greatest) / 2 : least;
+        cudaError_t error =
             cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, priority);
         if (!session_check(base, error, "a stream")) {
             return false;
@@ -265,7 +265,7 @@ static tryst_status cuda_status(struct device_session *session)
 
 static tryst_status cuda_idle(const struct device_lane *lane)
 {
-    const cudaError_t error = cudaStreamQuery(stream_of(lane));
+    cudaError_t error = cudaStreamQuery(stream_of(lane));
     if (error == cudaErrorNotReady) {
         (void)cudaGetLastError(); /* clear the error: no launch failed */
         return TRYST_IN_PROGRESS;

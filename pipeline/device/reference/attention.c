@@ -29,8 +29,8 @@ struct head {
 static struct head head_at(const struct device_lane *lane,
                            const struct device_attention *a, size_t window, size_t index)
 {
-    const size_t width = (size_t)a->width, hidden = width * (size_t)a->heads;
-    const size_t seq = (size_t)a->seq;
+    size_t width = (size_t)a->width, hidden = width * (size_t)a->heads;
+    size_t seq = (size_t)a->seq;
     return (struct head){.a = a,
                          .dtype = lane->session->dtype,
                          .wide = lane->session->wide,
@@ -51,7 +51,7 @@ static size_t head_row(const struct head *h, size_t i, size_t part)
 
 static double head_score(const struct head *h, size_t i, size_t j)
 {
-    const size_t q = head_row(h, i, 0), k = head_row(h, j, 1);
+    size_t q = head_row(h, i, 0), k = head_row(h, j, 1);
     double sum = 0;
     for (size_t d = 0; d < h->width; d++) {
         sum += number_get(h->a->qkv, h->dtype, q + d) *
@@ -69,8 +69,8 @@ static double head_lse(const struct head *h, size_t i)
 {
     double max = -INFINITY, sum = 0;
     for (size_t j = 0; j <= i; j++) {
-        const double score = head_score(h, i, j);
-        const double larger = score > max ? score : max;
+        double score = head_score(h, i, j);
+        double larger = score > max ? score : max;
         sum = sum * exp(max - larger) + exp(score - larger);
         max = larger;
     }
@@ -121,8 +121,8 @@ static double head_dot(const struct head *h, size_t i, const void *other, size_t
 /* Return scale · ds_ij, and p_ij. */
 static double head_dscore(const struct head *h, size_t i, size_t j, double *probability_p)
 {
-    const double p = head_probability(h, i, j);
-    const double delta = number_get(h->a->delta, h->wide, h->sums + i);
+    double p = head_probability(h, i, j);
+    double delta = number_get(h->a->delta, h->wide, h->sums + i);
     *probability_p = p;
     return h->scale * p * (head_dot(h, i, h->a->qkv, head_row(h, j, 2)) - delta);
 }
@@ -131,7 +131,7 @@ static void head_backward_row(const struct head *h, size_t i)
 {
     double dq[REFERENCE_HEAD_WIDTH_MAX] = {0}, p;
     for (size_t j = 0; j <= i; j++) {
-        const double ds = head_dscore(h, i, j, &p);
+        double ds = head_dscore(h, i, j, &p);
         row_add(h->a->qkv, h->dtype, head_row(h, j, 1), h->width, ds, dq);
     }
     row_put(dq, h->a->dqkv, h->dtype, head_row(h, i, 0), h->width);
@@ -141,7 +141,7 @@ static void head_backward_column(const struct head *h, size_t j)
 {
     double dk[REFERENCE_HEAD_WIDTH_MAX] = {0}, dv[REFERENCE_HEAD_WIDTH_MAX] = {0}, p;
     for (size_t i = j; i < h->seq; i++) {
-        const double ds = head_dscore(h, i, j, &p);
+        double ds = head_dscore(h, i, j, &p);
         row_add(h->a->qkv, h->dtype, head_row(h, i, 0), h->width, ds, dk);
         row_add(h->a->dattended, h->dtype, h->out + i * h->hidden, h->width, p, dv);
     }

@@ -30,7 +30,7 @@ static tryst_status reference_open(int32_t device, tryst_precision precision,
 static void reference_add(const struct device_lane *lane, uint64_t count, const void *a,
                           const void *b, void *y)
 {
-    const tryst_dtype dtype = lane->session->dtype;
+    tryst_dtype dtype = lane->session->dtype;
     for (size_t i = 0; i < count; i++) {
         number_put(y, dtype, i, number_get(a, dtype, i) + number_get(b, dtype, i));
     }
@@ -70,10 +70,10 @@ static void reference_embedding_forward(const struct device_lane *lane, int32_t 
                                         int32_t seq, int32_t hidden, const uint8_t *bytes,
                                         const void *token, const void *position, void *y)
 {
-    const tryst_dtype dtype = lane->session->dtype;
-    const size_t width = (size_t)hidden;
+    tryst_dtype dtype = lane->session->dtype;
+    size_t width = (size_t)hidden;
     for (size_t i = 0; i < (size_t)rows; i++) {
-        const size_t token_at = bytes[i] * width, position_at = i % (size_t)seq * width;
+        size_t token_at = bytes[i] * width, position_at = i % (size_t)seq * width;
         for (size_t j = 0; j < width; j++) {
             double value = number_get(token, dtype, token_at + j);
             value += position ? number_get(position, dtype, position_at + j) : 0;
@@ -112,8 +112,8 @@ static void reference_embedding_backward(const struct device_lane *lane, int32_t
                                          const uint8_t *bytes, const void *dy,
                                          void *dtoken, void *dposition)
 {
-    const tryst_dtype wide = lane->session->wide;
-    const size_t width = (size_t)hidden;
+    tryst_dtype wide = lane->session->wide;
+    size_t width = (size_t)hidden;
     for (size_t byte = 0; byte < (size_t)vocabulary; byte++) {
         for (size_t j = 0; j < width; j++) {
             number_add(dtoken, wide, byte * width + j,
@@ -140,21 +140,21 @@ static void reference_norm_forward(const struct device_lane *lane, int32_t rows,
                                    int32_t width, const void *x, const void *gain,
                                    const void *bias, void *y, void *mean, void *rstd)
 {
-    const tryst_dtype dtype = lane->session->dtype, wide = lane->session->wide;
-    const size_t columns = (size_t)width;
+    tryst_dtype dtype = lane->session->dtype, wide = lane->session->wide;
+    size_t columns = (size_t)width;
     for (size_t i = 0; i < (size_t)rows; i++) {
         double sum = 0, square = 0;
         for (size_t j = 0; j < columns; j++) {
             sum += number_get(x, dtype, i * columns + j);
         }
-        const double m = sum / width;
+        double m = sum / width;
         for (size_t j = 0; j < columns; j++) {
-            const double d = number_get(x, dtype, i * columns + j) - m;
+            double d = number_get(x, dtype, i * columns + j) - m;
             square += d * d;
         }
-        const double r = 1 / sqrt(square / width + NORM_EPSILON);
+        double r = 1 / sqrt(square / width + NORM_EPSILON);
         for (size_t j = 0; j < columns; j++) {
-            const double n = (number_get(x, dtype, i * columns + j) - m) * r;
+            double n = (number_get(x, dtype, i * columns + j) - m) * r;
             number_put(y, dtype, i * columns + j,
                        n * number_get(gain, dtype, j) + number_get(bias, dtype, j));
         }
@@ -168,20 +168,20 @@ static void reference_norm_backward_input(const struct device_lane *lane, int32_
                                           const void *mean, const void *rstd,
                                           const void *dy, const void *residual, void *dx)
 {
-    const tryst_dtype dtype = lane->session->dtype, wide = lane->session->wide;
-    const size_t columns = (size_t)width;
+    tryst_dtype dtype = lane->session->dtype, wide = lane->session->wide;
+    size_t columns = (size_t)width;
     for (size_t i = 0; i < (size_t)rows; i++) {
-        const double m = number_get(mean, wide, i), r = number_get(rstd, wide, i);
+        double m = number_get(mean, wide, i), r = number_get(rstd, wide, i);
         double g_sum = 0, gn_sum = 0;
         for (size_t j = 0, at = i * columns; j < columns; j++, at++) {
-            const double g = number_get(dy, dtype, at) * number_get(gain, dtype, j);
+            double g = number_get(dy, dtype, at) * number_get(gain, dtype, j);
             g_sum += g;
             gn_sum += g * (number_get(x, dtype, at) - m) * r;
         }
         for (size_t j = 0, at = i * columns; j < columns; j++, at++) {
-            const double g = number_get(dy, dtype, at) * number_get(gain, dtype, j);
-            const double n = (number_get(x, dtype, at) - m) * r;
-            const double d = r * (g - g_sum / width - n * gn_sum / width);
+            double g = number_get(dy, dtype, at) * number_get(gain, dtype, j);
+            double n = (number_get(x, dtype, at) - m) * r;
+            double d = r * (g - g_sum / width - n * gn_sum / width);
             number_put(dx, dtype, at,
                        d + (residual ? number_get(residual, dtype, at) : 0));
         }
@@ -193,13 +193,13 @@ static void reference_norm_backward_weight(const struct device_lane *lane, int32
                                            const void *rstd, const void *dy, void *dgain,
                                            void *dbias)
 {
-    const tryst_dtype dtype = lane->session->dtype, wide = lane->session->wide;
-    const size_t columns = (size_t)width;
+    tryst_dtype dtype = lane->session->dtype, wide = lane->session->wide;
+    size_t columns = (size_t)width;
     for (size_t j = 0; j < columns; j++) {
         double gain_sum = 0, bias_sum = 0;
         for (size_t i = 0; i < (size_t)rows; i++) {
-            const double d = number_get(dy, dtype, i * columns + j);
-            const double centred =
+            double d = number_get(dy, dtype, i * columns + j);
+            double centred =
                 number_get(x, dtype, i * columns + j) - number_get(mean, wide, i);
             gain_sum += d * centred * number_get(rstd, wide, i);
             bias_sum += d;
@@ -218,16 +218,16 @@ static double reference_gelu(double x)
 
 static double reference_gelu_slope(double x)
 {
-    const double t = tanh(GELU_A * (x + GELU_B * x * x * x));
+    double t = tanh(GELU_A * (x + GELU_B * x * x * x));
     return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * GELU_A * (1 + 3 * GELU_B * x * x);
 }
 
 static void reference_gelu_backward(const struct device_lane *lane, uint64_t count,
                                     const void *x, const void *dy, void *dx)
 {
-    const tryst_dtype dtype = lane->session->dtype;
+    tryst_dtype dtype = lane->session->dtype;
     for (size_t i = 0; i < count; i++) {
-        const double slope = reference_gelu_slope(number_get(x, dtype, i));
+        double slope = reference_gelu_slope(number_get(x, dtype, i));
         number_put(dx, dtype, i, number_get(dy, dtype, i) * slope);
     }
 }
@@ -237,11 +237,11 @@ static void reference_gelu_backward(const struct device_lane *lane, uint64_t cou
 static double product_element(const struct device_product *p, tryst_dtype dtype, size_t i,
                               size_t j)
 {
-    const size_t m = (size_t)p->m, n = (size_t)p->n, k = (size_t)p->k;
+    size_t m = (size_t)p->m, n = (size_t)p->n, k = (size_t)p->k;
     double sum = 0;
     for (size_t l = 0; l < k; l++) {
-        const double a = number_get(p->a, dtype, p->a_transposed ? l * m + i : i * k + l);
-        const double b = number_get(p->b, dtype, p->b_transposed ? j * k + l : l * n + j);
+        double a = number_get(p->a, dtype, p->a_transposed ? l * m + i : i * k + l);
+        double b = number_get(p->b, dtype, p->b_transposed ? j * k + l : l * n + j);
         sum += a * b;
     }
     return sum;
@@ -250,11 +250,11 @@ static double product_element(const struct device_product *p, tryst_dtype dtype,
 static void reference_product(const struct device_lane *lane,
                               const struct device_product *p)
 {
-    const tryst_dtype dtype = lane->session->dtype;
-    const tryst_dtype d_dtype = p->d_wide ? lane->session->wide : dtype;
+    tryst_dtype dtype = lane->session->dtype;
+    tryst_dtype d_dtype = p->d_wide ? lane->session->wide : dtype;
     for (size_t i = 0; i < (size_t)p->m; i++) {
         for (size_t j = 0; j < (size_t)p->n; j++) {
-            const size_t at = i * (size_t)p->n + j;
+            size_t at = i * (size_t)p->n + j;
             double d = product_element(p, dtype, i, j);
             d += p->add ? number_get(p->add, d_dtype, at) : 0;
             d += p->bias ? number_get(p->bias, dtype, j) : 0;
@@ -288,10 +288,10 @@ static void reference_cross_entropy_forward(const struct device_lane *lane, int3
                                             const uint8_t *target, void *losses,
                                             void *lse)
 {
-    const tryst_dtype wide = lane->session->wide;
+    tryst_dtype wide = lane->session->wide;
     for (size_t i = 0; i < (size_t)rows; i++) {
-        const size_t at = i * (size_t)classes;
-        const double sum = row_lse(logits, wide, at, (size_t)classes);
+        size_t at = i * (size_t)classes;
+        double sum = row_lse(logits, wide, at, (size_t)classes);
         number_put(lse, wide, i, sum);
         number_put(losses, wide, i, sum - number_get(logits, wide, at + target[i]));
     }
@@ -302,11 +302,11 @@ static void reference_cross_entropy_backward(const struct device_lane *lane, int
                                              const void *logits, const uint8_t *target,
                                              const void *lse, void *dlogits)
 {
-    const tryst_dtype wide = lane->session->wide;
+    tryst_dtype wide = lane->session->wide;
     for (size_t i = 0; i < (size_t)rows; i++) {
-        const double sum = number_get(lse, wide, i);
+        double sum = number_get(lse, wide, i);
         for (size_t j = 0, at = i * (size_t)classes; j < (size_t)classes; j++, at++) {
-            const double p = exp(number_get(logits, wide, at) - sum);
+            double p = exp(number_get(logits, wide, at) - sum);
             number_put(dlogits, lane->session->dtype, at,
                        (p - (j == target[i] ? 1 : 0)) * weight);
         }
@@ -328,15 +328,15 @@ static void reference_loss_mean(const struct device_lane *lane, int32_t rows,
 /* Return the step of one weight, and update its moments. */
 static double update_step(const struct device_update *u, tryst_dtype wide, size_t i)
 {
-    const double g = u->scale * number_get(u->gradients, wide, i);
-    const double first = number_get(u->first, wide, i);
+    double g = u->scale * number_get(u->gradients, wide, i);
+    double first = number_get(u->first, wide, i);
     if (!u->adam) {
-        const double velocity = u->momentum * first + g;
+        double velocity = u->momentum * first + g;
         number_put(u->first, wide, i, velocity);
         return u->lr * velocity;
     }
-    const double m = u->beta1 * first + u->beta1_rest * g;
-    const double v = u->beta2 * number_get(u->second, wide, i) + u->beta2_rest * g * g;
+    double m = u->beta1 * first + u->beta1_rest * g;
+    double v = u->beta2 * number_get(u->second, wide, i) + u->beta2_rest * g * g;
     number_put(u->first, wide, i, m);
     number_put(u->second, wide, i, v);
     return u->rate * m / (sqrt(v) * u->root + u->epsilon);
@@ -345,9 +345,9 @@ static double update_step(const struct device_update *u, tryst_dtype wide, size_
 static void reference_update(const struct device_lane *lane,
                              const struct device_update *u)
 {
-    const tryst_dtype wide = lane->session->wide;
+    tryst_dtype wide = lane->session->wide;
     for (size_t i = 0; i < u->count; i++) {
-        const double step = update_step(u, wide, i);
+        double step = update_step(u, wide, i);
         number_put(u->to, wide, i, number_get(u->from, wide, i) - step);
         if (u->rounded) {
             number_put(u->rounded, lane->session->dtype, i, number_get(u->to, wide, i));
