@@ -49,7 +49,7 @@ static inline size_t tryst_sized_bytes(const void *sized)
 /** True if `sized` has a struct_size within the bounds. */
 static inline bool tryst_sized_is_set(const void *sized)
 {
-    const size_t bytes = tryst_sized_bytes(sized);
+    size_t bytes = tryst_sized_bytes(sized);
     return bytes >= sizeof bytes && bytes <= TRYST_SIZED_MAX;
 }
 
@@ -66,7 +66,7 @@ static inline bool tryst_sized_read(void *to, size_t to_bytes, const void *from)
 {
     if (from && !tryst_sized_is_set(from))
         return false;
-    const size_t bytes = from ? tryst_sized_bytes(from) : 0;
+    size_t bytes = from ? tryst_sized_bytes(from) : 0;
     for (size_t i = to_bytes; from && i < bytes; i++)
         if (((const char *)from)[i])
             return false;
@@ -90,8 +90,8 @@ static inline const void *tryst_sized_view(const void *from, void *room, size_t 
  *  Returns false, and changes nothing, for a struct_size out of bounds. */
 static inline bool tryst_sized_write(void *to, const void *from, size_t from_bytes)
 {
-    const size_t bytes = tryst_sized_bytes(to);
-    const size_t common = bytes < from_bytes ? bytes : from_bytes;
+    size_t bytes = tryst_sized_bytes(to);
+    size_t common = bytes < from_bytes ? bytes : from_bytes;
     if (!tryst_sized_is_set(to))
         return false;
     memcpy((char *)to + sizeof bytes, (const char *)from + sizeof bytes,

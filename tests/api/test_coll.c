@@ -210,7 +210,7 @@ static void refuse_main(struct harness_rank *rank)
     tryst_tensor device = good;
     tryst_op_params dead = {.struct_size = sizeof dead, .flags = TRYST_OP_DEAD};
     device.memory = TRYST_MEMORY_CUDA;
-    const tryst_reduce_op sum = TRYST_REDUCE_SUM;
+    tryst_reduce_op sum = TRYST_REDUCE_SUM;
 #define ALLREDUCE(name, in, out, op, params) \
     tryst_allreduce(step, name, in, out, op, params, NULL)
     refuse_check(ALLREDUCE("", &good, &good, sum, NULL), TRYST_E_INVALID, "name");

@@ -227,7 +227,7 @@ static void refuse_main(struct harness_rank *rank)
     tryst_tensor one = tensor_of(others, 2), all = tensor_of(data, 2 * RANKS);
     tryst_tensor odd = tensor_of(data, 2 * RANKS - 1);
     tryst_tensor wrong = tensor_of(data + 2 * ((rank->rank + 1) % RANKS), 2);
-    const tryst_reduce_op sum = TRYST_REDUCE_SUM;
+    tryst_reduce_op sum = TRYST_REDUCE_SUM;
     refuse_check(tryst_allgather(step, "x", &one, &odd, NULL, NULL), "elements");
     refuse_check(tryst_allgather(step, "x", NULL, &odd, NULL, NULL), "elements");
     refuse_check(tryst_allgather(step, "x", &one, NULL, NULL, NULL), "NULL");

@@ -401,13 +401,13 @@ static int rounds_count(void)
  * grow. */
 static void reopen_main(struct harness_rank *rank)
 {
-    const bool ucx = strcmp(harness_mode(), "ucx") == 0;
-    const bool ofi = strcmp(harness_mode(), "ofi") == 0;
-    const int rounds = rounds_count();
+    bool ucx = strcmp(harness_mode(), "ucx") == 0;
+    bool ofi = strcmp(harness_mode(), "ofi") == 0;
+    int rounds = rounds_count();
     /* The allowed growth per round. A context of the library that is left behind would be
      * larger. Each round leaves some 500 bytes in UCX and 4 KB in libfabric
      * (transports/ofi/README.md). */
-    const size_t slope_bytes = ofi ? 16384 : ucx ? 4096 : 256;
+    size_t slope_bytes = ofi ? 16384 : ucx ? 4096 : 256;
     struct remains warm = {0}, now = {0};
     for (int i = 0; i < rounds; i++) {
         harness_open(rank);

@@ -207,7 +207,7 @@ static int signal_changed(const struct belongings *before)
  * handlers may be installed (tryst.h); they are gone when the start has ended. */
 static void signals_compare(const struct belongings *before)
 {
-    const uint64_t most_ns = 10000000000;
+    uint64_t most_ns = 10000000000;
     struct patience patience = patience_begin();
     int changed;
     while ((changed = signal_changed(before)) != 0 &&
@@ -258,7 +258,7 @@ static void *host_thread(void *arg)
             break;
     }
     while (!atomic_load(&host->ending)) {
-        const uint64_t one = 1;
+        uint64_t one = 1;
         CHECK(write(host->loop.event_fd, &one, sizeof one) == (ssize_t)sizeof one);
         harness_sleep_ms(2);
     }
@@ -300,9 +300,9 @@ static bool is_own(const struct host *host, pid_t id)
  * number of threads that are not the program's. */
 static int guests_count(const struct host *host, int before)
 {
-    const uint64_t catchable = (1ull << (SIGALRM - 1)) | (1ull << (SIGUSR1 - 1)) |
-                               (1ull << (SIGUSR2 - 1)) | (1ull << (SIGINT - 1)) |
-                               (1ull << (SIGTERM - 1)) | (1ull << (SIGCHLD - 1));
+    uint64_t catchable = (1ull << (SIGALRM - 1)) | (1ull << (SIGUSR1 - 1)) |
+                         (1ull << (SIGUSR2 - 1)) | (1ull << (SIGINT - 1)) |
+                         (1ull << (SIGTERM - 1)) | (1ull << (SIGCHLD - 1));
     int count = 0, open = 0;
     DIR *dir = opendir("/proc/self/task");
     const struct dirent *entry;

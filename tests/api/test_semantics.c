@@ -368,7 +368,7 @@ static void slow_done(void *arg, tryst_op *op, tryst_status status)
 
 static void slow_again(struct slow *slow)
 {
-    const int me = slow->rank->rank;
+    int me = slow->rank->rank;
     struct harness_key key = harness_key(slow->rank, me, me, "slow");
     tryst_op_params params = {
         .struct_size = sizeof params, .callback = slow_done, .arg = slow};

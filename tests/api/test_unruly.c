@@ -661,9 +661,9 @@ static void test_judge(void **state)
 {
     enum { S = OUTCOME_SUBMITTED, C = OUTCOME_CANCEL, D = OUTCOME_DEADLINE };
     enum { X = OUTCOME_CLOSE | OUTCOME_PASSED, P = OUTCOME_PASSED, A = OUTCOME_ABORT };
-    const int ok = TRYST_OK, canceled = TRYST_E_CANCELED, late = TRYST_E_DEADLINE;
-    const int closed = TRYST_E_CLOSED, aborted = TRYST_E_ABORTED, dead = TRYST_E_DEAD;
-    const int none = OUTCOME_UNSEEN;
+    int ok = TRYST_OK, canceled = TRYST_E_CANCELED, late = TRYST_E_DEADLINE;
+    int closed = TRYST_E_CLOSED, aborted = TRYST_E_ABORTED, dead = TRYST_E_DEAD;
+    int none = OUTCOME_UNSEEN;
     const struct {
         uint32_t send_facts, recv_facts;
         int send, recv, met;

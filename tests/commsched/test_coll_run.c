@@ -262,7 +262,7 @@ static tryst_op *one_start(tryst_step *step, tryst_coll *coll, int32_t *value,
  * The second use at rank 0 must not meet the first use of the other ranks. */
 static void starved_main(struct harness_rank *rank)
 {
-    const uint64_t deadline_ns = rank->rank == 0 ? 20 * UINT64_C(1000000000) : 0;
+    uint64_t deadline_ns = rank->rank == 0 ? 20 * UINT64_C(1000000000) : 0;
     tryst_coll_params what = {.struct_size = sizeof what,
                               .kind = TRYST_COLL_ALLREDUCE,
                               .reduce = TRYST_REDUCE_SUM,

@@ -29,7 +29,7 @@ static void test_window(void **state)
  * counts until it is old. */
 static void test_trip(void **state)
 {
-    const uint64_t slice = 1 << 17, now_ns = NS_PER_S;
+    uint64_t slice = 1 << 17, now_ns = NS_PER_S;
     struct rail_rate rate = {.bytes_per_s = 1000 * MBIT};
     uint64_t own_ns = slice * NS_PER_S / rate.bytes_per_s;
     rail_trip_add(&rate, now_ns, own_ns + 50 * NS_PER_MS, slice);
@@ -59,7 +59,7 @@ static void test_unknown(void **state)
  * own window is empty. On a rail without a rate it starts at once. */
 static void lanes_run(uint64_t bytes_per_s, const char *wanted)
 {
-    const uint32_t slice = 1 << 17;
+    uint32_t slice = 1 << 17;
     begin(0, 0);
     for (int lane = 0; lane < LANES; lane += RAILS)
         sched_ops.lane_ready(t.sched, &t.lanes[lane], 0, 0, bytes_per_s);
@@ -81,7 +81,7 @@ static void test_lanes(void **state)
 /* A slice with nothing else in flight measures the round trip. */
 static void test_measured(void **state)
 {
-    const uint32_t slice = 1 << 17;
+    uint32_t slice = 1 << 17;
     begin(0, 0);
     sched_ops.lane_ready(t.sched, &t.lanes[0], 0, 0, 1000 * MBIT);
     t.window = t.lanes[0].path.window_bytes;

@@ -522,7 +522,7 @@ static void test_away(void **state)
  * the srtt grows only a little. */
 static void test_slow(void **state)
 {
-    const uint64_t srtt_ns = 50 * NS_PER_MS;
+    uint64_t srtt_ns = 50 * NS_PER_MS;
     begin(20, 20);
     add(0, 0, 1000, 10, 100);
     for (int i = 0; i < 8; i++) {

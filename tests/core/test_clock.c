@@ -17,7 +17,7 @@ static void the_machines_clock_goes_forward(void **state)
 
 static void the_wall_clock_knows_the_century(void **state)
 {
-    const uint64_t year_2020_s = 1577836800;
+    uint64_t year_2020_s = 1577836800;
     assert_true(clock_wall_ns() > year_2020_s * NS_PER_S);
 }
 

@@ -500,11 +500,11 @@ static void mode_of(tryst_dtype dtype, tryst_reduce_op op)
         for (int i = 0; i < REDUCE_VARIANTS; i++) {
             if (!reduce_variants[i].usable())
                 continue;
-            const uint32_t before = float_mode_read(), mode = foreign_mode();
+            uint32_t before = float_mode_read(), mode = foreign_mode();
             float_mode_write(mode);
             call_kernel(kernel_of(&reduce_variants[i], dtype, op), &short_arrays, &call,
                         2);
-            const uint32_t after = float_mode_read();
+            uint32_t after = float_mode_read();
             float_mode_write(before);
             assert_int_equal(after, mode);
             if (memcmp(short_arrays.start[2], short_arrays.expected, SHORT_BYTES) != 0)

@@ -109,7 +109,7 @@ static void peer_prove(struct play *play, struct peer *peer)
 static void peer_request(struct play *play, struct peer *peer)
 {
     struct fuzz_input *input = &play->input;
-    const uint8_t what = fuzz_byte(input);
+    uint8_t what = fuzz_byte(input);
     size_t bytes;
     size_t wanted = what & 128 ? fuzz_byte(input) * (size_t)24 : fuzz_byte(input);
     uint8_t *run = fuzz_run(input, wanted, RUN_MAX, &bytes);
@@ -121,7 +121,7 @@ static void peer_request(struct play *play, struct peer *peer)
     uint8_t head[sizeof frame];
     memcpy(head, &frame, sizeof frame);
     for (int changes = fuzz_byte(input) % 4; changes > 0; changes--) {
-        const uint8_t at = fuzz_byte(input) % sizeof head;
+        uint8_t at = fuzz_byte(input) % sizeof head;
         head[at] ^= fuzz_byte(input);
     }
     peer_send(peer, head, sizeof head);
@@ -141,7 +141,7 @@ static void peer_babble(struct play *play, struct peer *peer)
 
 static void command(struct play *play)
 {
-    const uint8_t what = fuzz_byte(&play->input);
+    uint8_t what = fuzz_byte(&play->input);
     struct peer *peer = &play->peers[what / 8 % PEERS];
     switch (what % 8) {
     case 0: peer_connect(play, peer); break;

@@ -81,15 +81,15 @@ static void play_end(struct play *play)
 static size_t record_make(struct fuzz_input *input, const tryst_op *op, uint8_t type,
                           uint8_t *record, bool *named_p, size_t *payload_p)
 {
-    const uint8_t flags = fuzz_byte(input);
-    const uint64_t seq = fuzz_byte(input) % 4;
-    const uint32_t upto = fuzz_byte(input) % 8;
-    const uint64_t other = 1 + fuzz_byte(input);
-    const uint64_t id = op->id ? op->id : other;
-    const bool named = flags & 1;
-    const uint16_t key_bytes = (uint16_t)(named ? strlen(op->key->string) : 0);
+    uint8_t flags = fuzz_byte(input);
+    uint64_t seq = fuzz_byte(input) % 4;
+    uint32_t upto = fuzz_byte(input) % 8;
+    uint64_t other = 1 + fuzz_byte(input);
+    uint64_t id = op->id ? op->id : other;
+    bool named = flags & 1;
+    uint16_t key_bytes = (uint16_t)(named ? strlen(op->key->string) : 0);
     const struct record_header header = {.type = type, .flags = (uint8_t)(flags & ~1u)};
-    const size_t shape_bytes = flags & RECORD_SHAPE ? sizeof(struct flow_shape) : 0;
+    size_t shape_bytes = flags & RECORD_SHAPE ? sizeof(struct flow_shape) : 0;
     *named_p = false;
     *payload_p = 0;
     if (type == RECORD_WANT) {
@@ -159,7 +159,7 @@ static void record_add(struct play *play)
     struct frame *frame = &play->frame;
     struct fuzz_input *input = &play->input;
     _Alignas(8) uint8_t record[FRAME_BYTES_MAX] = {0};
-    const uint8_t type = 1 + fuzz_byte(input) % RECORD_KEPT;
+    uint8_t type = 1 + fuzz_byte(input) % RECORD_KEPT;
     const tryst_op *op = play->ops[fuzz_byte(input) % OPS];
     bool named;
     size_t payload;
@@ -193,7 +193,7 @@ static void inject(const void *data, size_t bytes)
 static void frame_inject(struct play *play)
 {
     struct frame *frame = &play->frame;
-    const uint8_t said = fuzz_byte(&play->input);
+    uint8_t said = fuzz_byte(&play->input);
     const struct frame_header header = {.cookie = world.sides[0].rdv->cookie,
                                         .frames_read = enemy()->out.frames_acked,
                                         .wants_taken = enemy()->out.wants_acked,
@@ -214,7 +214,7 @@ static void raw_inject(struct play *play, bool with_cookie)
     size_t bytes;
     size_t wanted = fuzz_byte(&play->input) + (size_t)8 * fuzz_byte(&play->input);
     uint8_t *run = fuzz_run(&play->input, wanted, FRAME_BYTES_MAX, &bytes);
-    const uint64_t cookie = world.sides[0].rdv->cookie;
+    uint64_t cookie = world.sides[0].rdv->cookie;
     if (with_cookie && bytes >= sizeof cookie)
         memcpy(run, &cookie, sizeof cookie);
     inject(run, bytes);
@@ -224,7 +224,7 @@ static void raw_inject(struct play *play, bool with_cookie)
 static void link_message(struct play *play)
 {
     size_t bytes;
-    const uint8_t type = fuzz_byte(&play->input) % 16;
+    uint8_t type = fuzz_byte(&play->input) % 16;
     uint8_t *run =
         fuzz_run(&play->input, fuzz_byte(&play->input), LINK_MESSAGE_MAX, &bytes);
     struct link *link = world_peer(&world, 1, 0)->link.link;
@@ -236,7 +236,7 @@ static void link_message(struct play *play)
 
 static void command(struct play *play)
 {
-    const uint8_t what = fuzz_byte(&play->input);
+    uint8_t what = fuzz_byte(&play->input);
     switch (what % 8) {
     default: record_add(play); break;
     case 4: frame_inject(play); break;

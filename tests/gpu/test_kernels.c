@@ -82,7 +82,7 @@ static void check_stage(tryst_precision precision, double tolerance)
     struct stage_trial_result expected = stage_trial_run(&trial);
     trial.kernels = kernels;
     struct stage_trial_result whole = stage_trial_run(&trial);
-    const double distance = stage_trial_distance(&whole, &expected);
+    double distance = stage_trial_distance(&whole, &expected);
     print_message("gradients differ by %.2g\n", distance);
     assert_true(distance < tolerance);
     for (int variant = 0; variant < 6; variant++) {
@@ -116,7 +116,7 @@ static double now_s(void)
 
 static int by_value(const void *a, const void *b)
 {
-    const double x = *(const double *)a, y = *(const double *)b;
+    double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
@@ -133,7 +133,7 @@ static double bench_case(struct device_session *session, const struct kernel_cas
     kernel_arrays_run(&arrays, with); /* includes the one-time setup */
     kernels->enter(session);
     for (int run = 0; run < BENCH_RUNS; run++) {
-        const double begin = now_s();
+        double begin = now_s();
         for (int call = 0; call < BENCH_CALLS; call++) {
             with->run(&arrays.run);
         }
@@ -166,13 +166,13 @@ static void bench(void **state)
     static const int32_t square[SHAPE_MAX] = {8192, 8192, 4096};
     struct device_session *session = session_open(TRYST_PRECISION_BF16);
     double bytes;
-    const double copy_s = bench_case(session, &copy, copy.large, &bytes);
-    const double bytes_limit = bytes / copy_s;
-    const double product_s = bench_case(session, &kernel_cases[0], square, &bytes);
-    const double flops_limit = kernel_cases[0].flops(square) / product_s;
+    double copy_s = bench_case(session, &copy, copy.large, &bytes);
+    double bytes_limit = bytes / copy_s;
+    double product_s = bench_case(session, &kernel_cases[0], square, &bytes);
+    double flops_limit = kernel_cases[0].flops(square) / product_s;
     for (int i = 0; i < kernel_cases_count; i++) {
         const struct kernel_case *with = &kernel_cases[i];
-        const double seconds = bench_case(session, with, with->large, &bytes);
+        double seconds = bench_case(session, with, with->large, &bytes);
         if (with->flops) {
             printf("bench %s %.1f TFLOP/s %.1f TFLOP/s\n", with->name,
                    with->flops(with->large) / seconds / 1e12, flops_limit / 1e12);

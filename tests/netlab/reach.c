@@ -41,7 +41,7 @@ static void exchange(tryst_group *group, tryst_step *step)
 {
     static char in[RANKS_MAX][BYTES], out[BYTES];
     tryst_op *sends[RANKS_MAX] = {NULL}, *receives[RANKS_MAX] = {NULL};
-    const int me = tryst_group_rank(group), size = tryst_group_size(group);
+    int me = tryst_group_rank(group), size = tryst_group_size(group);
     for (int peer = 0; peer < size && peer < RANKS_MAX; peer++) {
         if (peer == me)
             continue;

@@ -110,7 +110,7 @@ static double now_s(void)
 
 static int by_size(const void *a, const void *b)
 {
-    const double x = *(const double *)a, y = *(const double *)b;
+    double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 

@@ -53,7 +53,7 @@ static void complain(struct canary *self, const char *what)
 static tryst_action take_action(struct canary *self, tryst_action_kind kind)
 {
     size_t count = 0;
-    const int rank = tryst_program_rank_of(self->program, self->stage);
+    int rank = tryst_program_rank_of(self->program, self->stage);
     const tryst_action *actions = tryst_program_actions(self->program, rank, &count);
     while (self->next < count && actions[self->next].stage != self->stage) {
         self->next++;
@@ -72,7 +72,7 @@ static tryst_action take_action(struct canary *self, tryst_action_kind kind)
 void canary_end(struct canary *self)
 {
     size_t count = 0;
-    const int rank = tryst_program_rank_of(self->program, self->stage);
+    int rank = tryst_program_rank_of(self->program, self->stage);
     const tryst_action *actions = tryst_program_actions(self->program, rank, &count);
     for (size_t i = self->next; i < count; i++) {
         if (actions[i].stage == self->stage) {
@@ -133,7 +133,7 @@ static tryst_status forward(tryst_stage *base, const tryst_stage_work *work)
 {
     struct canary *self = (struct canary *)base;
     const tryst_action action = take_action(self, TRYST_ACTION_FORWARD);
-    const int microbatch = action.microbatch;
+    int microbatch = action.microbatch;
     check_version(self, work, &action);
     check_input(self, work, microbatch);
     work_a_while(self);
@@ -259,8 +259,8 @@ void canary_init(struct canary *self, const tryst_program *program, int stage,
                                         .parameter_visit = parameter_visit,
                                         .cost = cost,
                                         .close = close_nothing};
-    const bool first = stage == 0;
-    const bool last = stage == tryst_program_stages(program) - 1;
+    bool first = stage == 0;
+    bool last = stage == tryst_program_stages(program) - 1;
     *self =
         (struct canary){.program = program, .stage = stage, .random = (uint64_t)stage};
     self->base.ops = &ops;

@@ -117,7 +117,7 @@ void chain_feed(struct chain *c, uint64_t seed)
 {
     static const char text[] =
         "the rank meets the rank and only then does anything move; ";
-    const uint64_t seq = (uint64_t)c->model.seq;
+    uint64_t seq = (uint64_t)c->model.seq;
     uint64_t state = seed * 2 + 1;
     for (int m = 0; m < c->microbatches_count; m++) {
         uint8_t *input = c->tokens + (uint64_t)m * 2 * windows_bytes(c);

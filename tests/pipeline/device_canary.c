@@ -20,7 +20,7 @@ struct call {
 static void run_call(void *arg)
 {
     struct call *self = arg;
-    const tryst_status status =
+    tryst_status status =
         self->run
             ? self->run(&self->self->base, &self->work)
             : self->self->host_ops->update(&self->self->base, self->microbatches, NULL);

@@ -9,7 +9,7 @@
 static void emulated_product(const struct device_lane *lane,
                              const struct device_product *product)
 {
-    const uint64_t count = (uint64_t)product->m * (uint64_t)product->n;
+    uint64_t count = (uint64_t)product->m * (uint64_t)product->n;
     struct device_product plain = *product;
     plain.epilogue = DEVICE_EPILOGUE_NONE;
     if (product->epilogue == DEVICE_EPILOGUE_GELU) {

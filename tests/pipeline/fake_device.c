@@ -62,7 +62,7 @@ void fake_device_begin(uint64_t seed, uint64_t delay_max_ns)
 int fake_device_left(void)
 {
     pthread_mutex_lock(&lock);
-    const int left = open_count;
+    int left = open_count;
     pthread_mutex_unlock(&lock);
     return left;
 }
@@ -70,7 +70,7 @@ int fake_device_left(void)
 int fake_device_copied(void)
 {
     pthread_mutex_lock(&lock);
-    const int copied = copied_count;
+    int copied = copied_count;
     pthread_mutex_unlock(&lock);
     return copied;
 }
@@ -139,7 +139,7 @@ static void *stream_main(void *arg)
             self->end = &self->first;
         }
         self->busy = true;
-        const uint64_t delay_ns =
+        uint64_t delay_ns =
             next->kind == TASK_COPY || next->kind == TASK_CALL ? draw_delay() : 0;
         pthread_mutex_unlock(&lock);
         if (delay_ns) {
@@ -262,7 +262,7 @@ tryst_status tryst_event_test(const tryst_device *device, void *event)
     const struct fake_event *self = event;
     (void)device;
     pthread_mutex_lock(&lock);
-    const bool passed = self->passed == self->recorded;
+    bool passed = self->passed == self->recorded;
     pthread_mutex_unlock(&lock);
     return passed ? TRYST_OK : TRYST_IN_PROGRESS;
 }

@@ -126,7 +126,7 @@ struct fake_world *fake_world_open(int ranks_count, uint64_t seed, uint64_t dela
 
 int fake_world_close(struct fake_world *world)
 {
-    const int left = world->live_count;
+    int left = world->live_count;
     while (world->ops) {
         tryst_op *op = world->ops;
         world->ops = op->next;
@@ -168,7 +168,7 @@ void fake_memory(struct fake_world *world, uint64_t bytes)
 static bool memory_reserve(struct fake_world *world, uint64_t bytes)
 {
     pthread_mutex_lock(&world->lock);
-    const bool fits = bytes <= world->memory_bytes_left;
+    bool fits = bytes <= world->memory_bytes_left;
     world->memory_bytes_left -= fits ? bytes : 0;
     pthread_mutex_unlock(&world->lock);
     return fits;
@@ -213,7 +213,7 @@ static void match(tryst_op *op)
         }
     }
     if (found) {
-        const uint64_t span = op->world->delay_max_ns;
+        uint64_t span = op->world->delay_max_ns;
         op->partner = found;
         found->partner = op;
         op->due_ns = now_ns() + (span ? draw(op->world) % span : 0);
@@ -363,16 +363,16 @@ tryst_status tryst_recv_key(tryst_step *step, const tryst_key *key,
 tryst_status tryst_op_test(const tryst_op *op)
 {
     pthread_mutex_lock(&op->world->lock);
-    const tryst_status status = look((tryst_op *)op);
+    tryst_status status = look((tryst_op *)op);
     pthread_mutex_unlock(&op->world->lock);
     return status;
 }
 
 tryst_status tryst_wait(tryst_op *op, uint64_t timeout_ns)
 {
-    const uint64_t begin_ns = now_ns();
+    uint64_t begin_ns = now_ns();
     for (;;) {
-        const tryst_status status = tryst_op_test(op);
+        tryst_status status = tryst_op_test(op);
         if (status != TRYST_IN_PROGRESS) {
             return status;
         }
@@ -427,7 +427,7 @@ static bool gate_is_open(void *arg)
     if (gate->op) {
         look(gate->op);
     }
-    const bool open = !gate->op;
+    bool open = !gate->op;
     pthread_mutex_unlock(&gate->world->lock);
     if (open) {
         free(gate); /* not called again */

@@ -47,7 +47,7 @@ static void *operand_contents(const struct device_session *session,
     uint8_t *data = calloc(operand_bytes(session, o) + 1, 1);
     assert_non_null(data);
     for (uint64_t i = 0; i < o->count; i++) {
-        const double unit = next_unit(state);
+        double unit = next_unit(state);
         if (o->type == OPERAND_BYTES) {
             data[i] = (uint8_t)(unit * o->bound);
         } else {
@@ -92,7 +92,7 @@ struct kernel_arrays kernel_arrays_open(struct device_session *session,
     arrays.operands_count = with->describe(shape, arrays.operands);
     k->enter(session);
     for (int i = 0; i < arrays.operands_count; i++) {
-        const uint64_t bytes = operand_bytes(session, &arrays.operands[i]);
+        uint64_t bytes = operand_bytes(session, &arrays.operands[i]);
         void *contents = operand_contents(session, &arrays.operands[i], &seed);
         assert_int_equal(k->alloc(session, bytes, &arrays.run.at[i]), TRYST_OK);
         k->copy(session, arrays.run.at[i], contents, bytes);
@@ -114,7 +114,7 @@ void kernel_arrays_close(struct kernel_arrays *arrays)
 
 void *kernel_arrays_fetch(struct kernel_arrays *arrays, int i)
 {
-    const uint64_t bytes = kernel_arrays_bytes(arrays, i);
+    uint64_t bytes = kernel_arrays_bytes(arrays, i);
     void *data = calloc(bytes + 1, 1);
     assert_non_null(data);
     arrays->run.kernels->enter(arrays->session);
@@ -129,7 +129,7 @@ void kernel_arrays_run(struct kernel_arrays *arrays, const struct kernel_case *w
     const struct device_kernels *k = arrays->run.kernels;
     k->enter(arrays->session);
     with->run(&arrays->run);
-    const tryst_status status = device_session_finish(arrays->session, with->name);
+    tryst_status status = device_session_finish(arrays->session, with->name);
     k->leave(arrays->session);
     if (status != TRYST_OK) {
         fail_msg("%s: %s", with->name, arrays->session->text);
@@ -152,11 +152,11 @@ static void outputs_compare(const char *name, const struct kernel_arrays *arrays
                             const void *got, const void *expected)
 {
     const struct operand *o = &arrays->operands[i];
-    const tryst_dtype dtype = operand_dtype(arrays->session, o);
+    tryst_dtype dtype = operand_dtype(arrays->session, o);
     double error = 0, size = 0;
     for (uint64_t j = 0; j < o->count; j++) {
-        const double e = number_get(expected, dtype, j);
-        const double d = number_get(got, dtype, j) - e;
+        double e = number_get(expected, dtype, j);
+        double d = number_get(got, dtype, j) - e;
         error += d * d;
         size += e * e;
     }
@@ -165,7 +165,7 @@ static void outputs_compare(const char *name, const struct kernel_arrays *arrays
     if (o->count < FEW && size < (double)o->count) {
         size = (double)o->count;
     }
-    const double distance = size > 0 ? sqrt(error / size) : sqrt(error);
+    double distance = size > 0 ? sqrt(error / size) : sqrt(error);
     if (!(distance <= tolerance_of(arrays->session->precision))) {
         const int32_t *s = arrays->run.shape;
         fail_msg("%s [%d, %d, %d, %d], operand %d: %.3g from the reference", name,
@@ -348,8 +348,7 @@ static void column_sum_run(const struct kernel_run *r)
  * backwards. */
 static int norm_describe(const int32_t *s, struct operand *o)
 {
-    const uint64_t count = area(s[0], s[1]), rows = (uint64_t)s[0],
-                   width = (uint64_t)s[1];
+    uint64_t count = area(s[0], s[1]), rows = (uint64_t)s[0], width = (uint64_t)s[1];
     o[0] = (struct operand){OPERAND_T, false, count, 3};
     o[1] = (struct operand){OPERAND_T, false, width, 1};
     o[2] = (struct operand){OPERAND_T, false, width, 1};
@@ -366,7 +365,7 @@ static int norm_describe(const int32_t *s, struct operand *o)
 
 static void norm_run(const struct kernel_run *r)
 {
-    const int32_t rows = r->shape[0], width = r->shape[1];
+    int32_t rows = r->shape[0], width = r->shape[1];
     void *const *p = r->at;
     r->kernels->norm_forward(r->lane, rows, width, p[0], p[1], p[2], p[3], p[4], p[5]);
     r->kernels->norm_backward_input(r->lane, rows, width, p[0], p[1], p[4], p[5], p[6],
@@ -378,7 +377,7 @@ static void norm_run(const struct kernel_run *r)
 /* Run the same without a residual, in place. */
 static void norm_run_alone(const struct kernel_run *r)
 {
-    const int32_t rows = r->shape[0], width = r->shape[1];
+    int32_t rows = r->shape[0], width = r->shape[1];
     void *const *p = r->at;
     r->kernels->norm_forward(r->lane, rows, width, p[0], p[1], p[2], p[3], p[4], p[5]);
     r->kernels->norm_backward_input(r->lane, rows, width, p[0], p[1], p[4], p[5], p[6],
@@ -394,7 +393,7 @@ static const int32_t embedding_shapes[][SHAPE_MAX] = {
 
 static int embedding_describe(const int32_t *s, struct operand *o)
 {
-    const uint64_t rows = area(s[0], s[1]), hidden = (uint64_t)s[2];
+    uint64_t rows = area(s[0], s[1]), hidden = (uint64_t)s[2];
     o[0] = (struct operand){OPERAND_BYTES, false, rows, VOCABULARY};
     o[1] = (struct operand){OPERAND_T, false, VOCABULARY * hidden, 1};
     o[2] = (struct operand){OPERAND_T, false, (uint64_t)s[1] * hidden, 1};
@@ -407,9 +406,8 @@ static int embedding_describe(const int32_t *s, struct operand *o)
 
 static void embedding_run(const struct kernel_run *r)
 {
-    const int32_t rows = r->shape[0] * r->shape[1], seq = r->shape[1],
-                  hidden = r->shape[2];
-    const bool positions = r->shape[3] != 0;
+    int32_t rows = r->shape[0] * r->shape[1], seq = r->shape[1], hidden = r->shape[2];
+    bool positions = r->shape[3] != 0;
     void *const *p = r->at;
     r->kernels->embedding_forward(r->lane, rows, seq, hidden, p[0], p[1],
                                   positions ? p[2] : NULL, p[3]);
@@ -426,8 +424,8 @@ static const int32_t attention_shapes[][SHAPE_MAX] = {
 /* qkv, attended, lse, dattended, delta, dqkv */
 static int attention_describe(const int32_t *s, struct operand *o)
 {
-    const uint64_t rows = area(s[0], s[1]), hidden = area(s[2], s[3]);
-    const uint64_t sums = rows * (uint64_t)s[2];
+    uint64_t rows = area(s[0], s[1]), hidden = area(s[2], s[3]);
+    uint64_t sums = rows * (uint64_t)s[2];
     o[0] = (struct operand){OPERAND_T, false, rows * 3 * hidden, 2};
     o[1] = (struct operand){OPERAND_T, true, rows * hidden, 1};
     o[2] = (struct operand){OPERAND_WIDE, true, sums, 1};
@@ -494,7 +492,7 @@ static int loss_describe(const int32_t *s, struct operand *o)
 
 static void loss_run(const struct kernel_run *r)
 {
-    const int32_t rows = r->shape[0], classes = r->shape[1];
+    int32_t rows = r->shape[0], classes = r->shape[1];
     void *const *p = r->at;
     r->kernels->cross_entropy_forward(r->lane, rows, classes, p[0], p[1], p[2], p[3]);
     r->kernels->loss_mean(r->lane, rows, p[2], p[5]);
@@ -509,7 +507,7 @@ static const int32_t array_shapes[][SHAPE_MAX] = {{1}, {255}, {257}, {1000}};
 /* a, b, sum, gelu's gradient, copy, wide, rounded */
 static int elements_describe(const int32_t *s, struct operand *o)
 {
-    const uint64_t count = (uint64_t)s[0];
+    uint64_t count = (uint64_t)s[0];
     for (int i = 0; i < 7; i++) {
         o[i] = (struct operand){i == 5 ? OPERAND_WIDE : OPERAND_T, i > 1 && i != 5, count,
                                 4};
@@ -519,7 +517,7 @@ static int elements_describe(const int32_t *s, struct operand *o)
 
 static void elements_run(const struct kernel_run *r)
 {
-    const uint64_t count = (uint64_t)r->shape[0];
+    uint64_t count = (uint64_t)r->shape[0];
     void *const *p = r->at;
     r->kernels->add(r->lane, count, p[0], p[1], p[2]);
     r->kernels->gelu_backward(r->lane, count, p[0], p[1], p[3]);
@@ -531,7 +529,7 @@ static void elements_run(const struct kernel_run *r)
 /* from, to, rounded, gradients, first, second (not negative) */
 static int update_describe(const int32_t *s, struct operand *o)
 {
-    const uint64_t count = (uint64_t)s[0];
+    uint64_t count = (uint64_t)s[0];
     for (int i = 0; i < 6; i++) {
         o[i] = (struct operand){i == 2 ? OPERAND_T : OPERAND_WIDE, i > 0, count,
                                 i == 5 ? 0 : 1};

@@ -72,7 +72,7 @@ static void trial_close_buffers(struct trial *t)
 
 static void trial_feed(struct trial *t, int step)
 {
-    const uint64_t count = t->stage->info.input_count + 1;
+    uint64_t count = t->stage->info.input_count + 1;
     uint8_t *tokens = calloc(count, 1);
     assert_non_null(tokens);
     for (int m = 0; m < STAGE_TRIAL_MICROBATCHES; m++) {
@@ -102,7 +102,7 @@ static void trial_backward_mixed(struct trial *t)
 {
     const tryst_stage_ops *ops = t->stage->ops;
     for (int m = 0; m < STAGE_TRIAL_MICROBATCHES; m += 2) {
-        const bool has_next = m + 1 < STAGE_TRIAL_MICROBATCHES;
+        bool has_next = m + 1 < STAGE_TRIAL_MICROBATCHES;
         const tryst_stage_work *next = has_next ? &t->of[m + 1].work : NULL;
         if (next) {
             assert_int_equal(ops->backward_input(t->stage, next), TRYST_OK);
@@ -129,7 +129,7 @@ static void trial_backward(struct trial *t)
 static int trial_gather(void *arg, const tryst_parameter *p)
 {
     struct stage_trial_result *r = arg;
-    const uint64_t bytes = (r->count + p->count) * sizeof(double);
+    uint64_t bytes = (r->count + p->count) * sizeof(double);
     r->weights = realloc(r->weights, bytes);
     r->gradients = realloc(r->gradients, bytes);
     assert_true(r->weights && r->gradients);
@@ -151,7 +151,7 @@ static int trial_wait(void *arg, const tryst_parameter *p)
 /* Run forward and backward of all micro-batches; then update, except in the last step. */
 static void trial_step(struct trial *t, int step, struct stage_trial_result *result)
 {
-    const bool is_last = step == STAGE_TRIAL_STEPS - 1;
+    bool is_last = step == STAGE_TRIAL_STEPS - 1;
     trial_feed(t, step);
     for (int m = 0; m < STAGE_TRIAL_MICROBATCHES; m++) {
         assert_int_equal(t->stage->ops->forward(t->stage, &t->of[m].work), TRYST_OK);
@@ -214,7 +214,7 @@ double stage_trial_distance(const struct stage_trial_result *a,
     double error = 0, size = 0;
     assert_int_equal(a->count, b->count);
     for (uint64_t i = 0; i < a->count; i++) {
-        const double d = a->gradients[i] - b->gradients[i];
+        double d = a->gradients[i] - b->gradients[i];
         error += d * d;
         size += b->gradients[i] * b->gradients[i];
     }

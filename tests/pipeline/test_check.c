@@ -86,7 +86,7 @@ static void *rank_main(void *arg)
 {
     struct run_rank *self = arg;
     struct run *owner = self->owner;
-    const int last = tryst_program_ranks(owner->program) - 1;
+    int last = tryst_program_ranks(owner->program) - 1;
     tryst_stage *mine[RANKS_MAX] = {0};
     mine[self->rank] = owner->stages[self->rank];
     const tryst_engine_params params = {.struct_size = sizeof(params),
@@ -119,7 +119,7 @@ static void *rank_main(void *arg)
 /* Keep two versions, because a stale read needs one more than the schedule does. */
 static void run_open(struct run *r, const tryst_program *program)
 {
-    const int stages = tryst_program_stages(program);
+    int stages = tryst_program_stages(program);
     const tryst_stage_params params = {.struct_size = sizeof(params),
                                        .versions_count = 2};
     *r = (struct run){.program = program};
@@ -153,7 +153,7 @@ static void run_close(struct run *r)
 
 static void run_engine(struct run *r, uint64_t delay_max_ns)
 {
-    const int count = tryst_program_ranks(r->program);
+    int count = tryst_program_ranks(r->program);
     struct run_rank ranks[RANKS_MAX];
     r->world = fake_world_open(count, seed, delay_max_ns);
     for (int rank = 0; rank < count; rank++) {
@@ -201,7 +201,7 @@ static bool check(const tryst_program *program, tryst_engine_fault fault, char *
     run_replayed(&replayed);
     const tryst_replay_result a = {sizeof a, trained.losses, trained.weights};
     const tryst_replay_result b = {sizeof b, replayed.losses, replayed.weights};
-    const bool equal = tryst_replay_equal(&model, 0, STEPS, &a, &b, text, capacity);
+    bool equal = tryst_replay_equal(&model, 0, STEPS, &a, &b, text, capacity);
     if (digest) {
         tryst_weights_digest(trained.weights, tryst_model_weights_count(&model), digest);
     }
@@ -260,7 +260,7 @@ static void test_faults(void **state)
     for (int s = 0; tryst_program_schedule_name(s); s++) {
         for (int i = 0; i < 3; i++) {
             char text[256];
-            const bool is_naive = strcmp(tryst_program_schedule_name(s), "naive") == 0;
+            bool is_naive = strcmp(tryst_program_schedule_name(s), "naive") == 0;
             if (is_naive && faults[i].fault == TRYST_ENGINE_FAULT_SWAP) {
                 continue; /* only one micro-batch is in flight: no other to swap with */
             }

@@ -233,7 +233,7 @@ static void case_expect(int function, unsigned nth)
     const char *name = function < 0 ? "nothing" : functions[function].name;
     int status = 0;
     memset(report, 0, sizeof *report);
-    const pid_t pid = child_fork();
+    pid_t pid = child_fork();
     assert_true(pid >= 0);
     if (pid == 0) {
         case_run(function, nth);
@@ -249,11 +249,11 @@ static void case_expect(int function, unsigned nth)
  * the number of cases. */
 static unsigned walk(int function, unsigned count, double loss)
 {
-    const unsigned step = walk_all || count < 3 ? 1 : (count - 1) / 2;
+    unsigned step = walk_all || count < 3 ? 1 : (count - 1) / 2;
     unsigned cases = 0;
     for (unsigned nth = 1; nth <= count; nth += step, cases++) {
         case_expect(function, nth);
-        const bool passed = report->status == TRYST_OK;
+        bool passed = report->status == TRYST_OK;
         if (passed && !functions[function].may_pass) {
             fail_msg("%s fails at call %u, and no status reports it",
                      functions[function].name, nth);
@@ -275,7 +275,7 @@ static void test_failures(void **state)
     unsigned counts[FUNCTIONS], cases = 0;
     case_expect(-1, 0);
     assert_int_equal(report->status, TRYST_OK);
-    const double loss = report->loss;
+    double loss = report->loss;
     assert_true(loss > 3 && loss < 8);
     memcpy(counts, report->calls, sizeof counts);
     for (int i = 0; i < FUNCTIONS; i++) {

@@ -106,7 +106,7 @@ static uint64_t mix(uint64_t x)
 
 static void test_formula(void **state)
 {
-    const uint64_t golden = 0x9e3779b97f4a7c15u;
+    uint64_t golden = 0x9e3779b97f4a7c15u;
     const char *path = write_file("text", 1000);
     tryst_data *data = NULL;
     assert_int_equal(tryst_data_open(path, 64, 5, &data), TRYST_OK);

@@ -41,8 +41,8 @@ static void test_refused(void **state)
 /* A file that is not a module. */
 static void test_broken(void **state)
 {
-    const char *const folder = FAKE_MODULES "/broken";
-    const char *const file = FAKE_MODULES "/broken/tryst_stage_cuda.so";
+    const char *folder = FAKE_MODULES "/broken";
+    const char *file = FAKE_MODULES "/broken/tryst_stage_cuda.so";
     (void)mkdir(folder, 0777);
     FILE *out = fopen(file, "we");
     assert_non_null(out);

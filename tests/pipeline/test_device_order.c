@@ -54,7 +54,7 @@ static void check_variants(const tryst_model *model, tryst_precision precision,
 
 static void test_f32(void **state)
 {
-    const uint64_t seed = unit_seed();
+    uint64_t seed = unit_seed();
     for (size_t i = 0; i < COUNT_OF(models); i++) {
         check_variants(&models[i], TRYST_PRECISION_F32, seed);
     }

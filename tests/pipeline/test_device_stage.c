@@ -106,8 +106,8 @@ static void check_host(const tryst_model *model, tryst_precision precision,
     struct collected expected = collect(&host), got = collect(&device);
     assert_int_equal(expected.count, got.count);
     assert_memory_equal(expected.values, got.values, got.count * sizeof(double));
-    const double loss = fabs(device.losses[1] / host.losses[1] - 1);
-    const double gradient = distance(got.gradients, expected.gradients, got.count);
+    double loss = fabs(device.losses[1] / host.losses[1] - 1);
+    double gradient = distance(got.gradients, expected.gradients, got.count);
     print_message("%s %d: loss differs by %.2g, gradients by %.2g\n",
                   tryst_model_kind_name(model->kind), (int)precision, loss, gradient);
     assert_true(loss <= loss_tolerance);
@@ -190,9 +190,9 @@ struct check {
 
 static double loss_at(struct chain *c, double *value, double at)
 {
-    const double kept = *value;
+    double kept = *value;
     *value = at;
-    const double loss = chain_forward(c, 0, 0);
+    double loss = chain_forward(c, 0, 0);
     *value = kept;
     return loss;
 }
@@ -206,14 +206,14 @@ static int check_parameter(void *arg, const tryst_parameter *p)
         if (k->at++ % k->stride != 0) {
             continue;
         }
-        const double x = value[i], h = STEP;
-        const double near =
+        double x = value[i], h = STEP;
+        double near =
             loss_at(k->chain, &value[i], x + h) - loss_at(k->chain, &value[i], x - h);
-        const double far = loss_at(k->chain, &value[i], x + 2 * h) -
-                           loss_at(k->chain, &value[i], x - 2 * h);
-        const double expected = (8 * near - far) / (12 * h);
-        const double got = ((const double *)p->gradient)[i];
-        const double error = fabs(got - expected);
+        double far = loss_at(k->chain, &value[i], x + 2 * h) -
+                     loss_at(k->chain, &value[i], x - 2 * h);
+        double expected = (8 * near - far) / (12 * h);
+        double got = ((const double *)p->gradient)[i];
+        double error = fabs(got - expected);
         if (!(error <= TOLERANCE_ABSOLUTE + TOLERANCE_RELATIVE * fabs(expected))) {
             fail_msg("%s[%llu]: gradient %.12g, finite difference %.12g", p->name,
                      (unsigned long long)i, got, expected);
@@ -297,7 +297,7 @@ struct outcome {
 
 static void chain_digest(struct chain *c, char digest[TRYST_DIGEST_TEXT_BYTES])
 {
-    const uint64_t count = tryst_model_weights_count(&c->model);
+    uint64_t count = tryst_model_weights_count(&c->model);
     float *weights = calloc(count, sizeof(*weights)), *next = weights;
     assert_non_null(weights);
     for (int s = 0; s < c->stages_count; s++) {
@@ -389,7 +389,7 @@ static void check_versions(tryst_precision precision)
     chain_open_params(&small_mlp, 2, 1, &params, &c);
     chain_feed(&c, 1);
     for (uint64_t newest = 0; newest <= UPDATES; newest++) {
-        const uint64_t oldest = newest < HELD ? 0 : newest - HELD + 1;
+        uint64_t oldest = newest < HELD ? 0 : newest - HELD + 1;
         uint64_t first, last;
         loss_of[newest] = chain_forward(&c, 0, newest);
         c.stages[1]->ops->versions(c.stages[1], &first, &last);
@@ -535,7 +535,7 @@ static tryst_status stuck_open(int32_t device, tryst_precision precision,
                                struct device_session **session_p, char *error,
                                size_t capacity)
 {
-    const tryst_status status =
+    tryst_status status =
         device_kernels_reference.open(device, precision, &stuck_session, error, capacity);
     stuck_session->kernels = &stuck_row;
     *session_p = stuck_session;
@@ -545,8 +545,7 @@ static tryst_status stuck_open(int32_t device, tryst_precision precision,
 static tryst_status stuck_alloc(struct device_session *session, uint64_t bytes,
                                 void **data_p)
 {
-    const tryst_status status =
-        device_kernels_reference.alloc(session, bytes, &stuck_memory);
+    tryst_status status = device_kernels_reference.alloc(session, bytes, &stuck_memory);
     *data_p = stuck_memory;
     return status;
 }
@@ -638,7 +637,7 @@ static void test_memory_short(void **state)
         tryst_stage *stage = NULL;
         (void)tryst_last_error_set(TRYST_OK, "%s", "");
         allocations_left = allowed;
-        const tryst_status status = tryst_stage_open(&small_gpt, all, &params, &stage);
+        tryst_status status = tryst_stage_open(&small_gpt, all, &params, &stage);
         allocations_left = -1;
         if (status == TRYST_OK) {
             tryst_stage_close(stage);

@@ -22,7 +22,7 @@ static struct device_session *session_open(tryst_precision precision)
 static void check_all(tryst_precision precision)
 {
     struct device_session *session = session_open(precision);
-    const uint64_t before = emulated_threads_count();
+    uint64_t before = emulated_threads_count();
     for (int i = 0; i < kernel_cases_count; i++) {
         for (int32_t j = 0; j < kernel_cases[i].shapes_count; j++) {
             kernel_case_check(session, &kernel_cases[i], kernel_cases[i].shapes[j]);
@@ -85,7 +85,7 @@ static void check_stage(tryst_precision precision, double tolerance)
     struct stage_trial_result expected = stage_trial_run(&trial);
     trial.kernels = emulated_row();
     struct stage_trial_result got = stage_trial_run(&trial);
-    const double distance = stage_trial_distance(&got, &expected);
+    double distance = stage_trial_distance(&got, &expected);
     print_message("loss %.7f and %.7f, gradients differ by %.2g\n", got.losses[1][2],
                   expected.losses[1][2], distance);
     assert_true(distance < tolerance);

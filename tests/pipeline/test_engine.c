@@ -162,7 +162,7 @@ static int job_close(struct job *self)
 
 static void job_run(struct job *self)
 {
-    const int count = tryst_program_ranks(self->program);
+    int count = tryst_program_ranks(self->program);
     for (int rank = 0; rank < count; rank++) {
         self->ranks[rank] = (struct rank_job){.owner = self, .rank = rank};
         if (rank != self->absent_rank) {
@@ -207,9 +207,8 @@ static void run_well(const tryst_program *program, uint64_t delay_max_ns,
     struct job *self = malloc(sizeof *self);
     job_init(self, program, delay_max_ns);
     job_run(self);
-    const int last_rank =
-        tryst_program_rank_of(program, tryst_program_stages(program) - 1);
-    const double mean = (tryst_program_microbatches(program) - 1) / 2.0 + STEPS - 1;
+    int last_rank = tryst_program_rank_of(program, tryst_program_stages(program) - 1);
+    double mean = (tryst_program_microbatches(program) - 1) / 2.0 + STEPS - 1;
     assert_true(fabs(self->ranks[last_rank].loss - mean) < 1e-9);
     for (int rank = 0; rank < tryst_program_ranks(program); rank++) {
         assert_true(rank == last_rank || isnan(self->ranks[rank].loss));
@@ -547,7 +546,7 @@ static void test_data_come_ahead(void **state)
     for (int i = 0; i < 10000 && fake_device_copied() < COPIES; i++) {
         nanosleep(&pause, NULL);
     }
-    const int copied = fake_device_copied();
+    int copied = fake_device_copied();
     atomic_store(&begins, true);
     assert_int_equal(pthread_join(self->ranks[0].thread, NULL), 0);
     assert_int_equal(copied, COPIES);

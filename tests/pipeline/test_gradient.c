@@ -50,18 +50,18 @@ static double total_loss(struct chain *c)
 
 static double loss_at(struct chain *c, double *value, double at)
 {
-    const double kept = *value;
+    double kept = *value;
     *value = at;
-    const double loss = total_loss(c);
+    double loss = total_loss(c);
     *value = kept;
     return loss;
 }
 
 static double finite_difference(struct chain *c, double *value)
 {
-    const double x = *value;
-    const double near = loss_at(c, value, x + STEP) - loss_at(c, value, x - STEP);
-    const double far = loss_at(c, value, x + 2 * STEP) - loss_at(c, value, x - 2 * STEP);
+    double x = *value;
+    double near = loss_at(c, value, x + STEP) - loss_at(c, value, x - STEP);
+    double far = loss_at(c, value, x + 2 * STEP) - loss_at(c, value, x - 2 * STEP);
     return (8 * near - far) / (12 * STEP);
 }
 
@@ -75,8 +75,8 @@ static int check_parameter(void *arg, const tryst_parameter *parameter)
         if (k->at++ % k->stride != 0) {
             continue;
         }
-        const double expected = finite_difference(k->chain, &value[i]);
-        const double error = fabs(gradient[i] - expected);
+        double expected = finite_difference(k->chain, &value[i]);
+        double error = fabs(gradient[i] - expected);
         if (error > TOLERANCE_ABSOLUTE + TOLERANCE_RELATIVE * fabs(expected)) {
             fail_msg("%s[%llu]: gradient %.12g, finite difference %.12g", parameter->name,
                      (unsigned long long)i, gradient[i], expected);
@@ -224,7 +224,7 @@ static void test_fp32_agrees(void **state)
     assert_true(open_fp32 != tryst_stage_open);
     struct chain c;
     chain_open(&model, 1, 1, NULL, 1, &c);
-    const uint64_t seed = test_seed();
+    uint64_t seed = test_seed();
     chain_feed(&c, seed);
     double loss = run_once(tryst_stage_open, &c, &exact);
     double loss_fp32 = run_once(open_fp32, &c, &rounded);

@@ -70,7 +70,7 @@ static void test_gelu(void **state)
 {
     enum { COUNT = 2001 };
     static float x[COUNT], y[COUNT], dy[COUNT], dx[COUNT], before[COUNT];
-    const float one = 1;
+    float one = 1;
     for (int i = 0; i < COUNT; i++) {
         x[i] = (float)(i - COUNT / 2) * 0.02f;
         dy[i] = 0.5f;

@@ -69,8 +69,8 @@ static void fail_each(tryst_status (*attempt)(void *arg), void *arg)
 {
     for (int n = 0; n < ALLOCATIONS_MAX; n++) {
         fail_after = n;
-        const tryst_status status = attempt(arg);
-        const bool failed = fail_after == -1;
+        tryst_status status = attempt(arg);
+        bool failed = fail_after == -1;
         fail_after = -1;
         if (status == TRYST_OK && !failed) {
             assert_true(n > 0);
@@ -84,7 +84,7 @@ static void fail_each(tryst_status (*attempt)(void *arg), void *arg)
 static tryst_status attempt_generate(void *arg)
 {
     tryst_program *program = NULL;
-    const tryst_status status = tryst_program_generate("1f1b", 3, 50, &program);
+    tryst_status status = tryst_program_generate("1f1b", 3, 50, &program);
     assert_true((status == TRYST_OK) == (program != NULL));
     tryst_program_close(program);
     return status;
@@ -101,7 +101,7 @@ static tryst_status attempt_simulate(void *arg)
         {.forward_s = 1}, {.forward_s = 1}, {.forward_s = 1}};
     const tryst_sim_params params = {.struct_size = sizeof params, .costs = costs};
     tryst_sim *sim = NULL;
-    const tryst_status status = tryst_program_simulate(arg, &params, &sim);
+    tryst_status status = tryst_program_simulate(arg, &params, &sim);
     assert_true((status == TRYST_OK) == (sim != NULL));
     tryst_sim_free(sim);
     return status;
@@ -110,7 +110,7 @@ static tryst_status attempt_simulate(void *arg)
 static tryst_status attempt_load(void *arg)
 {
     tryst_program *program = NULL;
-    const tryst_status status = tryst_program_load_csv(arg, &program);
+    tryst_status status = tryst_program_load_csv(arg, &program);
     assert_true((status == TRYST_OK) == (program != NULL));
     tryst_program_close(program);
     return status;
@@ -126,7 +126,7 @@ static void test_programs(void **state)
     fail_each(attempt_check, program);
     fail_each(attempt_simulate, program);
     snprintf(path, sizeof path, "%s/tryst-memory-XXXXXX", folder ? folder : "/tmp");
-    const int fd = mkstemp(path);
+    int fd = mkstemp(path);
     assert_true(fd >= 0);
     close(fd);
     assert_int_equal(tryst_program_save_csv(program, path), TRYST_OK);
@@ -189,8 +189,8 @@ static void test_engine(void **state)
         struct half here = {.world = world, .program = program, .rank = 0};
         struct half there = {.world = world, .program = program, .rank = 1};
         assert_int_equal(pthread_create(&thread, NULL, other_half, &there), 0);
-        const tryst_status status = run_half(&here, n);
-        const bool failed = fail_after == -1;
+        tryst_status status = run_half(&here, n);
+        bool failed = fail_after == -1;
         fail_after = -1;
         if (strstr(here.error, "engine") && status != TRYST_OK) {
             fake_kill(world, 0); /* the engine never started; a real process would end */

@@ -111,11 +111,11 @@ static void test_peaks(void **state)
                 tryst_program_peak peaks[9];
                 assert_int_equal(tryst_program_check(program, NULL, peaks), TRYST_OK);
                 for (int rank = 0; rank < ranks; rank++) {
-                    const int behind =
+                    int behind =
                         ranks - rank < microbatches ? ranks - rank : microbatches;
-                    const int expected = strcmp(schedule, "naive") == 0   ? 1
-                                         : strcmp(schedule, "gpipe") == 0 ? microbatches
-                                                                          : behind;
+                    int expected = strcmp(schedule, "naive") == 0   ? 1
+                                   : strcmp(schedule, "gpipe") == 0 ? microbatches
+                                                                    : behind;
                     assert_int_equal(peaks[rank].activations, expected);
                     assert_int_equal(peaks[rank].versions, 1);
                 }
@@ -202,7 +202,7 @@ static void test_checker_accepts(void **state)
         tryst_program *program =
             parse(rows[i].ranks, rows[i].stages, rows[i].microbatches, rows[i].actions);
         tryst_program_peak peaks[2];
-        const tryst_status status = tryst_program_check(program, NULL, peaks);
+        tryst_status status = tryst_program_check(program, NULL, peaks);
         if (status != TRYST_OK) {
             fail_msg("%s: %s", rows[i].actions, tryst_last_error());
         }
@@ -428,7 +428,7 @@ static void test_csv_odd_updates(void **state)
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         char before[2][256] = {"", ""};
         tryst_program *program = load(files[i]);
-        const int ranks = tryst_program_ranks(program);
+        int ranks = tryst_program_ranks(program);
         for (int rank = 0; rank < ranks; rank++) {
             snprintf(before[rank], sizeof before[rank], "%s", rank_text(program, rank));
         }
@@ -492,7 +492,7 @@ static int set_up_path(void **state)
 {
     const char *folder = getenv("TMPDIR");
     snprintf(path, sizeof path, "%s/tryst-program-XXXXXX", folder ? folder : "/tmp");
-    const int fd = mkstemp(path);
+    int fd = mkstemp(path);
     return fd < 0 || close(fd);
 }
 

@@ -47,7 +47,7 @@ static int file_open(char path[256])
 {
     const char *folder = getenv("TMPDIR");
     snprintf(path, 256, "%s/tryst-refusals-XXXXXX", folder ? folder : "/tmp");
-    const int fd = mkstemp(path);
+    int fd = mkstemp(path);
     assert_true(fd >= 0);
     return fd;
 }
@@ -81,10 +81,10 @@ static void test_files(void **state)
                                            "9F9\n"};
     char path[256];
     tryst_program *program = NULL;
-    const int fd = file_open(path);
+    int fd = file_open(path);
     (void)state;
     for (size_t i = 0; i < COUNT_OF(contents); i++) {
-        const size_t length = strlen(contents[i]);
+        size_t length = strlen(contents[i]);
         assert_int_equal(ftruncate(fd, 0), 0);
         assert_int_equal(pwrite(fd, contents[i], length, 0), length);
         REFUSED(TRYST_E_PROGRAM, tryst_program_load_csv(path, &program), path);
@@ -179,7 +179,7 @@ static tryst_status stage_open(const tryst_model *model, tryst_stage_params para
 {
     tryst_stage *stage = NULL;
     params.struct_size = sizeof params;
-    const tryst_status status = tryst_stage_open(model, all, &params, &stage);
+    tryst_status status = tryst_stage_open(model, all, &params, &stage);
     assert_null(stage);
     return status;
 }
@@ -253,7 +253,7 @@ static void test_data(void **state)
     char path[256];
     tryst_data *data = NULL;
     uint8_t window[16];
-    const int fd = file_open(path);
+    int fd = file_open(path);
     (void)state;
     assert_int_equal(ftruncate(fd, 20), 0);
     INVALID(tryst_data_open(path, 0, 0, &data), "seq");
@@ -287,7 +287,7 @@ static void test_weights(void **state)
     tryst_stage late = {.ops = &late_ops, .info.struct_size = sizeof late.info};
     tryst_stage *stage = NULL;
     static float weights[1 << 16];
-    const uint64_t count = tryst_model_weights_count(&mlp);
+    uint64_t count = tryst_model_weights_count(&mlp);
     (void)state;
     assert_true(count > 0 && count < COUNT_OF(weights));
     INVALID(tryst_weights_save(NULL, weights, 1, "/dev/null"), "kind 0");

@@ -67,7 +67,7 @@ static tryst_status feed(void *arg, uint64_t step, int32_t microbatch, void *inp
                          uint8_t *target)
 {
     struct feeder *f = arg;
-    const uint64_t bytes =
+    uint64_t bytes =
         (uint64_t)f->chain->model.microbatch_size * (uint64_t)f->chain->model.seq;
     if (f->swapped && step == STEPS - 1 && microbatch < 2 && input) {
         microbatch = 1 - microbatch;
@@ -102,7 +102,7 @@ static void run_chain(int microbatches, struct outcome *o)
 static tryst_status run_replay(const tryst_program *program, int versions,
                                struct feeder *f, struct outcome *o)
 {
-    const int stages = tryst_program_stages(program);
+    int stages = tryst_program_stages(program);
     struct chain c; /* used for its stages and its windows */
     chain_open(&model, stages, tryst_program_microbatches(program), NULL, versions, &c);
     f->chain = &c;
@@ -339,7 +339,7 @@ static void test_comparison(void **state)
     assert_int_equal(run_replay(program, 1, &f, &replayed), TRYST_OK);
     assert_true(equal(&plain, &replayed, text, sizeof(text)));
     /* One bit of one weight: element 5 of the second tensor, positions [9, 12]. */
-    const uint64_t at = 256 * 12 + 5;
+    uint64_t at = 256 * 12 + 5;
     replayed.weights[at] = nextafterf(replayed.weights[at], 1);
     assert_false(equal(&plain, &replayed, text, sizeof(text)));
     assert_non_null(strstr(text, "embedding.position.weight[5]"));

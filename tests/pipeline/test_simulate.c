@@ -54,7 +54,7 @@ static void test_closed_forms(void **state)
             tryst_sim *gpipe = simulate("gpipe", p, m, &params);
             tryst_sim *one = simulate("1f1b", p, m, &params);
             tryst_sim *naive = simulate("naive", p, m, &params);
-            const double bubble = (double)(p - 1) / (m + p - 1);
+            double bubble = (double)(p - 1) / (m + p - 1);
             assert_close(gpipe->bubble_makespan, bubble);
             assert_close(one->bubble_makespan, bubble);
             assert_close(naive->bubble_makespan, (double)(p - 1) / p);

@@ -383,7 +383,7 @@ static void check_optimizer(tryst_optimizer o)
     const tryst_model model = small_model(TRYST_MODEL_MLP);
     struct chain c;
     chain_open(&model, 1, 2, &o, 1, &c);
-    const uint64_t count = c.stages[0]->info.weights_count;
+    uint64_t count = c.stages[0]->info.weights_count;
     double *m = calloc(count, sizeof(*m)), *v = calloc(count, sizeof(*v));
     struct snapshot before = {calloc(count, sizeof(double)),
                               calloc(count, sizeof(double)), 0};
@@ -400,7 +400,7 @@ static void check_optimizer(tryst_optimizer o)
         chain_update(&c);
         snapshot_take(&c, &after);
         for (uint64_t i = 0; i < count; i++) {
-            const double g = before.gradients[i] / 2;
+            double g = before.gradients[i] / 2;
             double step;
             if (o.kind == TRYST_OPTIMIZER_SGD) {
                 m[i] = o.momentum * m[i] + g;

@@ -105,8 +105,8 @@ static void test_one_window(void **state)
     assert_non_null(strstr(content, "subtitle; this step: 40.0 % idle"));
     assert_non_null(strstr(content, "computes 80 %, idle 20 %"));
     assert_non_null(strstr(content, "computes 40 %, idle 60 %"));
-    const double zero = x_before(content, " class='tick'>0<");
-    const double forward = x_before(content, "<title>forward, stage 0, micro-batch 0");
+    double zero = x_before(content, " class='tick'>0<");
+    double forward = x_before(content, "<title>forward, stage 0, micro-batch 0");
     assert_true(forward - zero < .1 && zero - forward < .1);
     assert_int_equal(count_of(content, "class='outside'"),
                      2); /* the wait before the step, and the send after it */
@@ -141,12 +141,12 @@ int main(void)
     };
     const char *folder = getenv("TMPDIR");
     snprintf(path, sizeof path, "%s/tryst-timeline-XXXXXX", folder ? folder : "/tmp");
-    const int fd = mkstemp(path);
+    int fd = mkstemp(path);
     if (fd < 0) {
         return 1;
     }
     close(fd);
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
     unlink(path);
     return failed;
 }

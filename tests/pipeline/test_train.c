@@ -50,7 +50,7 @@ static void write_text(const char *path)
 
 static void feed_from_file(struct chain *c, const tryst_data *data, uint64_t step)
 {
-    const uint64_t bytes = (uint64_t)c->model.microbatch_size * (uint64_t)c->model.seq;
+    uint64_t bytes = (uint64_t)c->model.microbatch_size * (uint64_t)c->model.seq;
     for (int m = 0; m < c->microbatches_count; m++) {
         uint8_t *input = c->tokens + (uint64_t)m * 2 * bytes;
         assert_int_equal(tryst_data_windows(data, step, (uint64_t)m,
@@ -83,7 +83,7 @@ static void train(const tryst_model *model, const tryst_optimizer *optimizer,
     chain_open(model, 2, microbatches, optimizer, 1, &c);
     assert_int_equal(tryst_data_open(path, c.model.seq, 0, &data), TRYST_OK);
     *last_p = 0;
-    const double begin = seconds();
+    double begin = seconds();
     for (int step = 0; step < steps; step++) {
         feed_from_file(&c, data, (uint64_t)step);
         double loss = chain_step(&c, (uint64_t)step, CHAIN_WHOLE);

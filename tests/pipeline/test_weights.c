@@ -68,7 +68,7 @@ static float *initial_weights(int stages, uint64_t *count_p)
 static void test_count(void **state)
 {
     /* Embeddings, three blocks of 12·H² + 13·H, final norm and head. */
-    const uint64_t h = 10, blocks = 3 * (12 * h * h + 13 * h);
+    uint64_t h = 10, blocks = 3 * (12 * h * h + 13 * h);
     assert_int_equal(tryst_model_weights_count(&model),
                      256 * h + 9 * h + blocks + 2 * h + 256 * h);
     tryst_model bad = model;
@@ -88,7 +88,7 @@ static uint64_t mix(uint64_t x)
 /* The formula of pipeline/model/README.md. */
 static float uniform(uint64_t layer, uint64_t tensor, uint64_t i, float bound)
 {
-    const uint64_t golden = 0x9e3779b97f4a7c15u;
+    uint64_t golden = 0x9e3779b97f4a7c15u;
     uint64_t stream =
         mix(mix(mix(model.seed + golden) + layer + golden) + tensor + golden);
     uint64_t bits = mix(stream + (i + 1) * golden) >> 40;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames as an enemy writes them: the functions below add records with any fields, and the
- * caller may change what they wrote. */
+/* Frames as an enemy writes them: the functions below add records with any fields, and
+ * the caller may change what they wrote. */
 #ifndef TRYST_TESTS_RENDEZVOUS_HOSTILE_FRAME_H
 #define TRYST_TESTS_RENDEZVOUS_HOSTILE_FRAME_H
 

@@ -487,7 +487,7 @@ static void test_cancel_crosses_bulk(void **state)
     tryst_step *steps[2];
     begin(small_slices);
     steps_open(steps, 1);
-    const size_t bytes = 16384; /* four slices, all posted */
+    size_t bytes = 16384; /* four slices, all posted */
     tryst_op *recv = recv1(steps, "a", 0, bytes, NULL);
     world.sides[1].hold_bulk = true;
     world_settle(&world);

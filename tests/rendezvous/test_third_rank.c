@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A rank of the group meddles with what two other ranks exchange: records that name their
- * keys or the ids of their operations. The operations of the two ranks end as if the third
- * rank had sent nothing. */
+ * keys or the ids of their operations. The operations of the two ranks end as if the
+ * third rank had sent nothing. */
 #include "hostile_frame.h"
 #include "rendezvous/match/prepared.h"
 

@@ -31,7 +31,7 @@ static uint64_t end_ns(int which)
  * that the ranks have measured their paths. */
 static double allreduce_s(const struct planned *planned, uint64_t bytes)
 {
-    const uint64_t begin_ns = 10 * NS_PER_S;
+    uint64_t begin_ns = 10 * NS_PER_S;
     struct net net;
     struct sim_params params = {.ranks = (int)planned->graph->ranks_count,
                                 .rail_window_bytes = 16 * MIB,

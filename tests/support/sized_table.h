@@ -60,7 +60,7 @@ static inline tryst_status sized_input(const struct sized_row *row, size_t size,
 static inline void sized_check_input(const struct sized_row *row)
 {
     static const size_t refused[] = {0, 1, 7, TRYST_SIZED_MAX + 8};
-    const size_t least = (row->least + 7) / 8 * 8;
+    size_t least = (row->least + 7) / 8 * 8;
     for (size_t i = 0; i < COUNT_OF(refused); i++)
         assert_int_equal(sized_input(row, refused[i], false), TRYST_E_INVALID);
     for (size_t size = least; size <= row->bytes; size += 8)
@@ -84,8 +84,8 @@ static inline void sized_output(const struct sized_row *row, size_t size,
                                 tryst_status expected, const void *whole)
 {
     char *room = malloc(SIZED_ROOM);
-    const bool written = expected == row->expected && size >= sizeof size;
-    const size_t end = written ? size : sizeof size;
+    bool written = expected == row->expected && size >= sizeof size;
+    size_t end = written ? size : sizeof size;
     memset(room, SIZED_POISON, SIZED_ROOM);
     memcpy(room, &size, sizeof size);
     assert_int_equal(row->call(room), expected);

@@ -68,7 +68,7 @@ void read_into(const char *path, char *text, size_t capacity)
 
 static void redirect(const char *path, int fd)
 {
-    const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    int file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     if (file < 0 || dup2(file, fd) < 0) {
         _exit(126);
     }

@@ -137,7 +137,7 @@ static void check_waiting(const json_t *document)
             values[i] = json_number_value(json_object_get(rank, names[i]));
             assert_true(values[i] >= 0);
         }
-        const double beyond = values[0] - values[1];
+        double beyond = values[0] - values[1];
         assert_true(fabs(values[2] - (beyond > 0 ? beyond : 0)) < 1e-9);
     }
 }
@@ -152,9 +152,8 @@ static void check_json(const json_t *document, int steps, int ranks)
         expect_number(json_array_get(list, (size_t)i), "loss");
         expect_number(json_array_get(list, (size_t)i), "seconds");
     }
-    const double first =
-        json_number_value(json_object_get(json_array_get(list, 0), "loss"));
-    const double last = json_number_value(
+    double first = json_number_value(json_object_get(json_array_get(list, 0), "loss"));
+    double last = json_number_value(
         json_object_get(json_array_get(list, (size_t)steps - 1), "loss"));
     assert_true(last < first - 0.5); /* the loss falls */
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
@@ -198,7 +197,7 @@ static void check_trace(const char *name, int ranks)
     json_array_foreach(json_object_get(document, "traceEvents"), index, event)
     {
         const char *what = json_string_value(json_object_get(event, "name"));
-        const json_int_t rank = json_integer_value(json_object_get(event, "pid"));
+        json_int_t rank = json_integer_value(json_object_get(event, "pid"));
         if (what && strncmp(what, "forward ", 8) == 0 && rank >= 0 && rank < 8) {
             seen[rank]++;
         }
@@ -426,9 +425,9 @@ static void run_bubble(const char *words, double *measured_p, double *predicted_
 static void check_bubble(const char *schedule, int ranks, int microbatches)
 {
     char words[256];
-    const double slower = patience_slower();
-    const double tolerance = BUBBLE_TOLERANCE * (slower < 3 ? slower : 3);
-    const double expected = (ranks - 1.0) / (microbatches + ranks - 1);
+    double slower = patience_slower();
+    double tolerance = BUBBLE_TOLERANCE * (slower < 3 ? slower : 3);
+    double expected = (ranks - 1.0) / (microbatches + ranks - 1);
     for (int i = 0; i < BUBBLE_ATTEMPTS; i++) {
         double measured = 0;
         double predicted = 0;
@@ -520,7 +519,7 @@ static int find_ranks(pid_t launcher, pid_t ranks[16])
     DIR *processes = opendir("/proc");
     assert_non_null(processes);
     for (struct dirent *entry = readdir(processes); entry; entry = readdir(processes)) {
-        const pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
         pid_t parent = 0;
         pid_t session = 0;
         if (pid > 0 && read_stat(pid, &parent, &session) && parent == launcher &&
@@ -576,7 +575,7 @@ static bool names(const struct run *self, int rank, int dead)
  * session). */
 static void wait_for_ranks(pid_t launcher, pid_t ranks[16])
 {
-    const uint64_t begin_ms = now_ms();
+    uint64_t begin_ms = now_ms();
     while (find_ranks(launcher, ranks) != 4) {
         assert_true(now_ms() - begin_ms < patience_ns(10000));
         usleep(1000);
@@ -607,15 +606,15 @@ static uint64_t kill_one(const char *transport)
     usleep((useconds_t)(draw() % 700000));
     wait_for_ranks(self.pid, ranks);
     assert_int_equal(kill(ranks[draw() % 4], SIGKILL), 0);
-    const uint64_t killed_ms = now_ms();
+    uint64_t killed_ms = now_ms();
     bench_end(&self);
-    const uint64_t took_ms = now_ms() - killed_ms;
+    uint64_t took_ms = now_ms() - killed_ms;
     expect_exit(&self, words, 1);
     if (took_ms > patience_ns(KILL_MS_MAX)) {
         fail_msg("pp_bench %s: took %llu ms after the kill:\n%s", words,
                  (unsigned long long)took_ms, self.err);
     }
-    const int dead = killed_rank(&self);
+    int dead = killed_rank(&self);
     if (!strstr(self.err, ": step ")) {
         return took_ms; /* during the bootstrap only the launcher's message counts */
     }
@@ -633,7 +632,7 @@ static void kill_often(int count)
     for (int t = 0; t < transports_count; t++) {
         uint64_t worst_ms = 0;
         for (int i = 0; i < count; i++) {
-            const uint64_t took_ms = kill_one(transports[t]);
+            uint64_t took_ms = kill_one(transports[t]);
             worst_ms = took_ms > worst_ms ? took_ms : worst_ms;
         }
         printf("%s: %d killed, all ended within %llu ms\n", transports[t], count,
@@ -718,7 +717,7 @@ int main(int argc, char **argv)
     if (!folder_open()) {
         return 1;
     }
-    const int failed = run_group(argv[1]);
+    int failed = run_group(argv[1]);
     folder_close();
     return failed;
 }

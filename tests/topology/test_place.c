@@ -60,8 +60,8 @@ static struct graph *box_open(uint32_t gpus[8])
         packages[i] = node_add(graph, NODE_PACKAGE, "package", i, NULL);
     wire_add(graph, packages[0], packages[1], WIRE_UPI, 20e9, 0);
     for (int i = 0; i < 4; i++) {
-        const uint32_t bridge = node_add(graph, NODE_HOST_BRIDGE, "bridge", i, NULL);
-        const uint32_t pci = node_add(graph, NODE_PCI_SWITCH, "pci", i, NULL);
+        uint32_t bridge = node_add(graph, NODE_HOST_BRIDGE, "bridge", i, NULL);
+        uint32_t pci = node_add(graph, NODE_PCI_SWITCH, "pci", i, NULL);
         wire_add(graph, packages[i / 2], bridge, WIRE_PCI, 15.8e9, 16);
         wire_add(graph, bridge, pci, WIRE_PCI, 15.8e9, 16);
         for (int j = 2 * i; j < 2 * i + 2; j++) {
@@ -215,7 +215,7 @@ static struct graph *random_open(uint64_t *seed, uint32_t gpus[RANDOM_DEVICES])
         gpus[i] = node_add(graph, NODE_GPU, "gpu", i, NULL);
     for (int i = 0; i < RANDOM_DEVICES; i++)
         for (int j = i + 1; j < RANDOM_DEVICES; j++) {
-            const uint16_t width = (uint16_t)draw(seed, 4);
+            uint16_t width = (uint16_t)draw(seed, 4);
             if (width)
                 wire_add(graph, gpus[i], gpus[j], WIRE_NVLINK, 25e9 * width, width);
         }
@@ -282,8 +282,8 @@ static void test_is_best(void **state)
                               .ranks = 2 + draw(&seed, RANDOM_DEVICES - 1),
                               .least = {UINT32_MAX}};
         for (size_t i = 0; i < COUNT_OF(pairs); i++) {
-            const uint32_t a = draw(&seed, self.ranks);
-            const uint32_t b = (a + 1) % self.ranks;
+            uint32_t a = draw(&seed, self.ranks);
+            uint32_t b = (a + 1) % self.ranks;
             pairs[i] = (struct place_pair){a, b, 1 + draw(&seed, 3)};
             self.pairs[a < b ? a : b][a < b ? b : a] += pairs[i].weight;
         }

@@ -166,7 +166,7 @@ static bool port_listens(uint16_t port)
  * fifth listener fails. */
 static void port_range(void **state)
 {
-    const uint16_t first = (uint16_t)(23000 + getpid() % 1000 * 4);
+    uint16_t first = (uint16_t)(23000 + getpid() % 1000 * 4);
     static struct module_rank fifth;
     char range[32];
     (void)state;

@@ -248,7 +248,7 @@ static void ping_pong(struct node *node, unsigned side)
 static void flood(struct node *node, unsigned side)
 {
     struct random random;
-    const uint64_t frames = 30000;
+    uint64_t frames = 30000;
     random_seed(&random, seed + side);
     if (side == 1) {
         wait_frames(node, frames, &random);

@@ -272,7 +272,7 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t descriptor,
     if (self->magic != MAGIC_PRODUCT) {
         return CUBLAS_STATUS_INVALID_VALUE;
     }
-    const cublasStatus_t status = product_put(self, attribute, value, bytes);
+    cublasStatus_t status = product_put(self, attribute, value, bytes);
     cublasLtMatmulDescOpaque_t theirs;
     if (!is_real_there() ||
         real.product_init(&theirs, sizeof theirs, (cublasComputeType_t)self->compute,
@@ -320,7 +320,7 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(
     if (self->magic != MAGIC_PREFERENCE) {
         return CUBLAS_STATUS_INVALID_VALUE;
     }
-    const cublasStatus_t status = preference_write(self, attribute, value, bytes);
+    cublasStatus_t status = preference_write(self, attribute, value, bytes);
     cublasLtMatmulPreferenceOpaque_t theirs;
     if (!is_real_there() ||
         real.preference_init(&theirs, sizeof theirs) != CUBLAS_STATUS_SUCCESS) {
@@ -357,8 +357,8 @@ static bool layouts_equal(const struct layout *a, const struct layout *b)
  * uses. */
 static bool types_good(const struct problem *p)
 {
-    const int32_t in = p->a.type, out = p->d.type;
-    const bool plain = p->product.compute == CUBLAS_COMPUTE_32F;
+    int32_t in = p->a.type, out = p->d.type;
+    bool plain = p->product.compute == CUBLAS_COMPUTE_32F;
     if (p->product.scale != CUDA_R_32F || p->b.type != in || p->c.type != out) {
         return false;
     }
@@ -410,8 +410,8 @@ static cublasStatus_t problem_read(struct problem *p, cublasLtMatmulDesc_t produ
         !layout_good(&p->c) || !layout_good(&p->d)) {
         return CUBLAS_STATUS_INVALID_VALUE;
     }
-    const bool first = p->product.first == CUBLAS_OP_T,
-               second = p->product.second == CUBLAS_OP_T;
+    bool first = p->product.first == CUBLAS_OP_T,
+         second = p->product.second == CUBLAS_OP_T;
     p->m = first ? p->a.columns : p->a.rows;
     p->k = first ? p->a.rows : p->a.columns;
     p->n = second ? p->b.rows : p->b.columns;
@@ -427,15 +427,15 @@ static cublasStatus_t problem_read(struct problem *p, cublasLtMatmulDesc_t produ
 /* Return the largest power of two up to 256 that divides an address. */
 static uint16_t align_of(const void *pointer)
 {
-    const uintptr_t lowest = (uintptr_t)pointer & (~(uintptr_t)pointer + 1);
+    uintptr_t lowest = (uintptr_t)pointer & (~(uintptr_t)pointer + 1);
     return lowest == 0 || lowest > 256 ? 256 : (uint16_t)lowest;
 }
 
 static struct algorithm algorithm_of(const struct problem *p, const struct wishes *wishes)
 {
-    const uint64_t partials = 2 * p->m * p->n * sizeof(float);
-    const bool split = p->k >= SPLIT_FROM && partials <= wishes->workspace_bytes &&
-                       (wishes->schemes & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
+    uint64_t partials = 2 * p->m * p->n * sizeof(float);
+    bool split = p->k >= SPLIT_FROM && partials <= wishes->workspace_bytes &&
+                 (wishes->schemes & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
     struct algorithm made = {.magic = MAGIC_ALGORITHM,
                              .epilogue = p->product.epilogue,
                              .m = (uint32_t)p->m,
@@ -469,7 +469,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     if (!handle || wanted < 1 || wishes.magic != MAGIC_PREFERENCE) {
         return CUBLAS_STATUS_INVALID_VALUE;
     }
-    const cublasStatus_t status = problem_read(&p, product, a, b, c, d);
+    cublasStatus_t status = problem_read(&p, product, a, b, c, d);
     if (status != CUBLAS_STATUS_SUCCESS) {
         return status;
     }
@@ -511,7 +511,7 @@ static float get(const void *data, int32_t type, size_t at)
     if (type == CUDA_R_32F) {
         return ((const float *)data)[at];
     }
-    const uint32_t bits = (uint32_t)((const uint16_t *)data)[at] << 16;
+    uint32_t bits = (uint32_t)((const uint16_t *)data)[at] << 16;
     memcpy(&number, &bits, sizeof number);
     return number;
 }
@@ -542,16 +542,15 @@ static float tf32(float number)
 static float *factor_of(const struct task *t, const void *data,
                         const struct layout *layout, bool k_is_rows)
 {
-    const size_t k = t->p.k, outer = k_is_rows ? layout->columns : layout->rows;
+    size_t k = t->p.k, outer = k_is_rows ? layout->columns : layout->rows;
     float *made = malloc(outer * k * sizeof *made);
     if (!made) {
         abort();
     }
     for (size_t o = 0; o < outer; o++) {
         for (size_t l = 0; l < k; l++) {
-            const size_t row = k_is_rows ? l : o, column = k_is_rows ? o : l;
-            const float number =
-                get(data, layout->type, column * (size_t)layout->ld + row);
+            size_t row = k_is_rows ? l : o, column = k_is_rows ? o : l;
+            float number = get(data, layout->type, column * (size_t)layout->ld + row);
             made[o * k + l] = t->p.product.compute == CUBLAS_COMPUTE_32F_FAST_TF32
                                   ? tf32(number)
                                   : number;
@@ -572,7 +571,7 @@ static float gelu(float x)
 
 static float gelu_slope(float x)
 {
-    const float t = gelu_tanh(x);
+    float t = gelu_tanh(x);
     return 0.5f * (1 + t) +
            0.5f * x * (1 - t * t) * 0.79788456f * (1 + 3 * 0.044715f * x * x);
 }
@@ -590,9 +589,9 @@ static float dot(const float *a, const float *b, size_t first, size_t last)
 static float epilogue(const struct task *t, float value, size_t row, size_t column,
                       const void *bias, void *aux)
 {
-    const uint32_t which = t->p.product.epilogue;
-    const int32_t type = t->p.d.type; /* also the type of bias and aux by default */
-    const size_t aux_at = column * (size_t)t->p.product.aux_ld + row;
+    uint32_t which = t->p.product.epilogue;
+    int32_t type = t->p.d.type; /* also the type of bias and aux by default */
+    size_t aux_at = column * (size_t)t->p.product.aux_ld + row;
     if (which & (uint32_t)CUBLASLT_EPILOGUE_BIAS) {
         value += get(bias, type, row);
     }
@@ -610,7 +609,7 @@ static float epilogue(const struct task *t, float value, size_t row, size_t colu
 static void partials_make(const struct task *t, const float *a, const float *b,
                           float *partials)
 {
-    const size_t m = t->p.m, n = t->p.n, k = t->p.k;
+    size_t m = t->p.m, n = t->p.n, k = t->p.k;
     for (size_t part = 0; part < 2; part++) {
         for (size_t j = 0; j < n; j++) {
             for (size_t i = 0; i < m; i++) {
@@ -639,7 +638,7 @@ static void *side_reach(const void *data, size_t elements, int32_t type, bool is
 static void task_do(const struct task *t, const float *a, const float *b)
 {
     const struct problem *p = &t->p;
-    const uint32_t which = p->product.epilogue;
+    uint32_t which = p->product.epilogue;
     const void *c =
         t->beta == 0 ? NULL : fake_runtime_reach(t->c, layout_bytes(&p->c), "C");
     void *d = fake_runtime_reach(t->d, layout_bytes(&p->d), "D");
@@ -653,12 +652,11 @@ static void task_do(const struct task *t, const float *a, const float *b)
     }
     for (size_t j = 0; j < p->n; j++) {
         for (size_t i = 0; i < p->m; i++) {
-            const size_t at = j * (size_t)p->d.ld + i;
-            const float sum =
-                partials ? partials[j * p->m + i] + partials[(p->n + j) * p->m + i]
-                         : dot(a + i * p->k, b + j * p->k, 0, p->k);
-            const float value =
-                t->alpha * sum + (c ? t->beta * get(c, p->c.type, at) : 0);
+            size_t at = j * (size_t)p->d.ld + i;
+            float sum = partials
+                            ? partials[j * p->m + i] + partials[(p->n + j) * p->m + i]
+                            : dot(a + i * p->k, b + j * p->k, 0, p->k);
+            float value = t->alpha * sum + (c ? t->beta * get(c, p->c.type, at) : 0);
             put(d, p->d.type, at, epilogue(t, value, i, j, bias, aux));
         }
     }
@@ -688,7 +686,7 @@ static bool is_aligned(const void *pointer, unsigned align)
 static bool is_apart(const void *one, size_t one_bytes, const void *other,
                      size_t other_bytes)
 {
-    const uintptr_t a = (uintptr_t)one, b = (uintptr_t)other;
+    uintptr_t a = (uintptr_t)one, b = (uintptr_t)other;
     return a + one_bytes <= b || b + other_bytes <= a;
 }
 
@@ -696,7 +694,7 @@ static bool pointers_good(const struct task *t)
 {
     const struct algorithm *fit = &t->algorithm;
     const struct problem *p = &t->p;
-    const size_t d_bytes = layout_bytes(&p->d);
+    size_t d_bytes = layout_bytes(&p->d);
     return is_aligned(t->a, fit->align[0]) && is_aligned(t->b, fit->align[1]) &&
            is_aligned(t->c, fit->align[2]) && is_aligned(t->d, fit->align[3]) &&
            is_aligned(p->product.bias, fit->bias_align) &&

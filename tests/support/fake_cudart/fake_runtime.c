@@ -90,7 +90,7 @@ static cudaError_t begin(const char *function)
 cudaError_t cudaGetLastError(void)
 {
     int device;
-    const cudaError_t error = last_error;
+    cudaError_t error = last_error;
     last_error = cudaSuccess;
     if (error != cudaSuccess || fake_current() < 0) {
         return error;
@@ -128,7 +128,7 @@ static int retained;
 
 static CUresult retain(CUcontext *context_p, CUdevice device)
 {
-    const CUresult result = cuDevicePrimaryCtxRetain(context_p, device);
+    CUresult result = cuDevicePrimaryCtxRetain(context_p, device);
     __atomic_add_fetch(&retained, result == CUDA_SUCCESS, __ATOMIC_RELAXED);
     return result;
 }
@@ -193,7 +193,7 @@ cudaError_t cudaMalloc(void **data, size_t bytes)
 {
     CUdeviceptr at = 0;
     BEGIN("cudaMalloc");
-    const CUresult result = cuMemAlloc(&at, bytes);
+    CUresult result = cuMemAlloc(&at, bytes);
     *data = (void *)(uintptr_t)at;
     return kept(result);
 }
@@ -201,8 +201,8 @@ cudaError_t cudaMalloc(void **data, size_t bytes)
 /* A function that frees or closes has done so when it fails, as in the fake driver. */
 cudaError_t cudaFree(void *data)
 {
-    const CUresult result = data ? cuMemFree((CUdeviceptr)(uintptr_t)data) : CUDA_SUCCESS;
-    const cudaError_t error = begin("cudaFree");
+    CUresult result = data ? cuMemFree((CUdeviceptr)(uintptr_t)data) : CUDA_SUCCESS;
+    cudaError_t error = begin("cudaFree");
     return error != cudaSuccess ? error : kept(result);
 }
 
@@ -269,8 +269,8 @@ cudaError_t cudaHostAlloc(void **data, size_t bytes, unsigned flags)
 
 cudaError_t cudaFreeHost(void *data)
 {
-    const CUresult result = data ? cuMemFreeHost(data) : CUDA_SUCCESS;
-    const cudaError_t error = begin("cudaFreeHost");
+    CUresult result = data ? cuMemFreeHost(data) : CUDA_SUCCESS;
+    cudaError_t error = begin("cudaFreeHost");
     return error != cudaSuccess ? error : kept(result);
 }
 
@@ -297,8 +297,8 @@ cudaError_t cudaStreamQuery(cudaStream_t stream)
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
-    const CUresult result = cuStreamDestroy(stream);
-    const cudaError_t error = begin("cudaStreamDestroy");
+    CUresult result = cuStreamDestroy(stream);
+    cudaError_t error = begin("cudaStreamDestroy");
     return error != cudaSuccess ? error : kept(result);
 }
 
@@ -310,8 +310,8 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
 
 cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
-    const CUresult result = cuEventDestroy(event);
-    const cudaError_t error = begin("cudaEventDestroy");
+    CUresult result = cuEventDestroy(event);
+    cudaError_t error = begin("cudaEventDestroy");
     return error != cudaSuccess ? error : kept(result);
 }
 
@@ -380,7 +380,7 @@ void fake_runtime_allow(const void *kernel, size_t shared_bytes)
 
 static bool extents_good(const unsigned grid[3], const unsigned block[3])
 {
-    const uint64_t threads = (uint64_t)block[0] * block[1] * block[2];
+    uint64_t threads = (uint64_t)block[0] * block[1] * block[2];
     return grid[0] > 0 && grid[0] <= INT32_MAX && grid[1] > 0 && grid[1] <= GRID_YZ_MAX &&
            grid[2] > 0 && grid[2] <= GRID_YZ_MAX && threads > 0 &&
            threads <= THREADS_MAX && block[2] <= BLOCK_Z_MAX;
@@ -396,13 +396,13 @@ struct launch {
 static void launch_run(void *arg)
 {
     struct launch *launch = arg;
-    const CUresult result = fake_begin("kernel");
+    CUresult result = fake_begin("kernel");
     pthread_mutex_lock(&fake_lock);
     CUresult *lasting = &fake_devices[launch->device].sticky;
     if (result != CUDA_SUCCESS && *lasting == CUDA_SUCCESS) {
         *lasting = result;
     }
-    const bool skip = *lasting != CUDA_SUCCESS;
+    bool skip = *lasting != CUDA_SUCCESS;
     pthread_mutex_unlock(&fake_lock);
     launch->run(launch->arg, skip);
     free(launch);

@@ -89,7 +89,7 @@ void body_bulk_sizes(struct conf_ctx *ctx)
 /* The largest bulk, one way. Needs twice its bytes of memory. */
 void body_bulk_huge(struct conf_ctx *ctx)
 {
-    const size_t bytes = (UINT64_C(4) << 30) + 1;
+    size_t bytes = (UINT64_C(4) << 30) + 1;
     conf_wait_s = 250; /* a busy machine is slow to fill and compare 4 GiB */
     struct conf_peer *peer = conf_pair(ctx);
     CONF_CHECK(ctx, ctx->rail->bulk_max >= bytes);

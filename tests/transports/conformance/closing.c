@@ -249,7 +249,7 @@ void body_killed_leaves_child(struct conf_ctx *ctx)
  * unaffected, meanwhile and afterwards. */
 void body_killed_others(struct conf_ctx *ctx)
 {
-    const int friend_rank = ctx->rank == 0 ? 2 : 0;
+    int friend_rank = ctx->rank == 0 ? 2 : 0;
     struct conf_peer *victim = &ctx->peers[1], *friend = &ctx->peers[friend_rank];
     struct flight *flight = calloc(1, sizeof *flight);
     uint64_t count = 0, highest = 0;
@@ -346,7 +346,7 @@ static long held_kib(void)
  * pages) plus the known leak of the fabric's library. */
 void body_cycles(struct conf_ctx *ctx)
 {
-    const uint64_t lives = ctx->subject->run_long ? 1000 : 200;
+    uint64_t lives = ctx->subject->run_long ? 1000 : 200;
     uint64_t live = 0;
     long resident = 0;
     int fds = 0;

@@ -69,8 +69,7 @@ static void stream_fill(struct conf_peer *peer, struct stream *stream, uint8_t *
 
 void body_frames_order(struct conf_ctx *ctx)
 {
-    const uint64_t frames =
-        conf_patience > 1 ? 10000 : 70000; /* the count exceeds 16 bits */
+    uint64_t frames = conf_patience > 1 ? 10000 : 70000; /* the count exceeds 16 bits */
     struct stream out, in;
     _Alignas(8) static _Thread_local uint8_t buffer[1 << 20];
     conf_open(ctx);

@@ -570,7 +570,7 @@ void conf_step(struct conf_ctx *ctx)
 /* Sleep once if a step of progress finds no work: only an event ends the sleep early. */
 void conf_sleep_once(struct conf_ctx *ctx)
 {
-    const uint64_t limit = conf_wake_s * conf_patience * NS_PER_S;
+    uint64_t limit = conf_wake_s * conf_patience * NS_PER_S;
     uint64_t nap_ns;
     conf_check_others(ctx);
     if (rails_progress(ctx) > 0)

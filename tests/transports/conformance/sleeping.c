@@ -73,7 +73,7 @@ static void round_answer(struct conf_ctx *ctx, struct conf_peer *peer, uint64_t 
 
 void body_sleep(struct conf_ctx *ctx)
 {
-    const uint64_t rounds = conf_times(ctx, 10000, 2000);
+    uint64_t rounds = conf_times(ctx, 10000, 2000);
     conf_open(ctx);
     struct conf_peer *peer = &ctx->peers[1 - ctx->rank];
     peer->on_frame = pong_frame;
