@@ -4,8 +4,9 @@
  *
  *  Idea: numbers are inserted and searched nearly in order, while thousands may wait. (A
  *  peer chooses the numbers of its WANTs: parked.h. Of the items here it chooses those of
- *  unexpected DATA, which eager credit bounds: 341 of them by default.) So a search starts where the last one ended: at the cursor, a list node without an item,
- *  which stays when the item that was found leaves the queue.
+ *  unexpected DATA, which eager credit bounds: 341 of them by default.) So a search
+ *  starts where the last one ended: at the cursor, a list node without an item, which
+ *  stays when the item that was found leaves the queue.
  *
  *  Invariant: all items before the cursor have smaller numbers than the cursor, and all
  *  items behind the cursor have numbers that are not smaller: a search that moves the

@@ -5,8 +5,8 @@
  * Invariants: a step is in scopes->all and in the index, and while it is EARLY in
  * scopes->early. The memory that peers can make this rank hold for steps that are not
  * open here is bounded for each peer by itself: WANTs by early_max, DATA by eager credit,
- * aborts by EARLY_ABORTS_MAX and PASSED_ABORTS_MAX. An early step that holds none of these is dropped. So no
- * peer takes the place of another.
+ * aborts by EARLY_ABORTS_MAX and PASSED_ABORTS_MAX. An early step that holds none of
+ * these is dropped. So no peer takes the place of another.
  */
 #include <assert.h>
 #include <string.h>

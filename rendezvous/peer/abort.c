@@ -3,10 +3,10 @@
  * Aborts of steps, passed from rank to rank.
  *
  * Idea: an abort floods over every link that is up. No message waits in a queue: causes
- * are numbered, each peer has the number of the last one that was sent to it, and the next
- * ones are read from the steps, or from notes of closed steps, when the link has room. So
- * a rank that computes for long costs its peers nothing. A rank that has closed the step
- * still forwards the abort along the control tree.
+ * are numbered, each peer has the number of the last one that was sent to it, and the
+ * next ones are read from the steps, or from notes of closed steps, when the link has
+ * room. So a rank that computes for long costs its peers nothing. A rank that has closed
+ * the step still forwards the abort along the control tree.
  *
  * Invariants: of two causes of one step's abort the earlier (origin time, rank) counts,
  * in the step and in its one note; the notes are those of the newest steps. A cause that

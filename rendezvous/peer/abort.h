@@ -11,9 +11,9 @@
 struct peer;
 
 /** Largest numbers of aborts of steps that are not open here yet: of one origin, and of
- *  other ranks that one peer passes on. Each costs a struct scope. A peer with more of its
- *  own is given up. More that are passed on are dropped, since the peer that passes them
- *  on is no cause of them. */
+ *  other ranks that one peer passes on. Each costs a struct scope. A peer with more of
+ *  its own is given up. More that are passed on are dropped, since the peer that passes
+ *  them on is no cause of them. */
 enum { EARLY_ABORTS_MAX = 1 << 10, PASSED_ABORTS_MAX = 1 << 12 };
 
 /** Abort a step by id, also one that is not open here yet, and send ABORT to all peers

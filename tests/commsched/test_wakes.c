@@ -84,8 +84,8 @@ static tryst_op *self_op(tryst_group *group, tryst_step *step, bool send,
     return op;
 }
 
-/* Let two threads wait while this one holds the lock: the first one's time-out passes with
- * the signal, the second one's operation needs a thread that drives. */
+/* Let two threads wait while this one holds the lock: the first one's time-out passes
+ * with the signal, the second one's operation needs a thread that drives. */
 static void round_run(tryst_ctx *ctx, tryst_group *group, tryst_step *step)
 {
     static uint8_t bytes[3];

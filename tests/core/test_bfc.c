@@ -349,8 +349,8 @@ static void waits_of_several_do_not_merge(void **state)
     }
 }
 
-/* Neighbours that wait for two streams of one handle, the first of which is closed, do not
- * merge, whichever was freed first. */
+/* Neighbours that wait for two streams of one handle, the first of which is closed, do
+ * not merge, whichever was freed first. */
 static void waits_of_one_handle_do_not_merge(void **state)
 {
     for (int first = 0; first < 2; first++) {

@@ -261,7 +261,7 @@ static bool has_aborted(const struct fake_world *world, int rank, uint64_t step)
 bool fake_aborted(struct fake_world *world, int rank, uint64_t step)
 {
     pthread_mutex_lock(&world->lock);
-    const bool aborted = has_aborted(world, rank, step);
+    bool aborted = has_aborted(world, rank, step);
     pthread_mutex_unlock(&world->lock);
     return aborted;
 }
@@ -331,9 +331,9 @@ static bool receive_is_ordered(const tryst_step *step, const tryst_op_params *pa
     if (!params || !(params->flags & TRYST_OP_PRIORITY) || params->priority >= 0) {
         return false;
     }
-    const bool first = !world->receives[step->rank].posted ||
-                       world->receives[step->rank].step != step->id;
-    const bool ordered = first || world->receives[step->rank].priority < params->priority;
+    bool first = !world->receives[step->rank].posted ||
+                 world->receives[step->rank].step != step->id;
+    bool ordered = first || world->receives[step->rank].priority < params->priority;
     world->receives[step->rank].posted = true;
     world->receives[step->rank].step = step->id;
     world->receives[step->rank].priority = params->priority;

@@ -390,8 +390,8 @@ static void test_dead_rank(void **state)
 }
 
 /* The caller of a rank stops between two steps: every other rank ends with that reason,
- * and so does the rank's own engine. It aborts its own open steps, and the two after them,
- * which other ranks may have opened. */
+ * and so does the rank's own engine. It aborts its own open steps, and the two after
+ * them, which other ranks may have opened. */
 static void test_aborted(void **state)
 {
     for (int quitting = 0; quitting < 4; quitting++) {

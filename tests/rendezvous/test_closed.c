@@ -242,8 +242,8 @@ static void test_asked_after_a_warning(void **state)
 }
 
 /* Sends begin to wait in one step more than is noted between two ticks, and the receiver
- * has closed all of these steps: the sends of the newest ones end without a tick, those of
- * the oldest at the tick. */
+ * has closed all of these steps: the sends of the newest ones end without a tick, those
+ * of the oldest at the tick. */
 static void test_told_at_once_many(void **state)
 {
     enum { STEPS = REQUESTS_NEW_MAX + 1 };

@@ -155,8 +155,8 @@ static void check_step_aborted(int rank, uint64_t id, tryst_status status)
 }
 
 /* FAULTY aborts more steps than the others have opened, while FRIEND computes and reads
- * nothing. HONEST gives FAULTY up, and keeps FRIEND: what FRIEND does not read waits in no
- * queue. FRIEND gets the aborts when it reads again. */
+ * nothing. HONEST gives FAULTY up, and keeps FRIEND: what FRIEND does not read waits in
+ * no queue. FRIEND gets the aborts when it reads again. */
 static void test_aborts_without_end(void **state)
 {
     enum { ROOM = 20, ABORTS = EARLY_ABORTS_MAX + 4000 };

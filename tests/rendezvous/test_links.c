@@ -630,8 +630,8 @@ static void test_stops_before_its_frames_left(void **state)
     }
 }
 
-/* Frames come late again and again, for longer than the time-out in all, and each time they
- * come in the end: the path is slow, not dead. */
+/* Frames come late again and again, for longer than the time-out in all, and each time
+ * they come in the end: the path is slow, not dead. */
 static void test_late_again_and_again(void **state)
 {
     enum { TIMES = 30 };
