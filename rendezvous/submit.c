@@ -47,22 +47,22 @@ static bool op_reject_if_failed(tryst_op *op)
 
 /* Bind the operation to its entry and arm its deadline. Without peer, entry or deadline
  * it has no number, so all later operations of its key would meet wrong ones: the step
- * fails on all ranks. True if so; the operation has ended. */
-static bool op_fail_if_unbound(tryst_op *op)
+ * fails on all ranks. False if so; the operation has ended. */
+static bool op_bind(tryst_op *op)
 {
     struct rendezvous *rdv = op->rdv;
     uint64_t step_id = op->step_id;
     if (op->peer)
         op->entry = entry_get(op->scope, op->key);
     if (op->entry && (!op->deadline_at_ns || deadline_add(rdv, op) == TRYST_OK))
-        return false;
+        return true;
     op_report(op, TRYST_E_NOMEM, rdv->group->roster.rank, TRYST_E_NOMEM,
               "cannot queue the operation: out of memory for its key, peer or deadline");
     op_end(op);
     rendezvous_abort(
         rdv, step_id, TRYST_E_NOMEM, rdv->group->roster.rank, clock_wall_ns(),
         "cannot queue an operation: out of memory for its key, peer or deadline", NULL);
-    return true;
+    return false;
 }
 
 /* Return the time of submission. The coarse clock is exact enough for warnings of waits.
@@ -109,7 +109,7 @@ static void op_submit_run(struct rendezvous *rdv, struct submission *submission)
         op_end(op);
         return;
     }
-    if (op_fail_if_unbound(op))
+    if (!op_bind(op))
         return;
     if (op->kind == OP_SEND)
         producer_submit(op);

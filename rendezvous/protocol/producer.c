@@ -195,23 +195,30 @@ void producer_unblock_some(struct peer *peer)
     }
 }
 
-/* Give the send its number. True: the send is held, and waits for its ready event. */
-static bool send_assign_seq(tryst_op *op)
+/* Give the send its number within the key. */
+static void send_number(tryst_op *op)
 {
     op->queued.seq = op->entry->send_next++;
     peer_need(op->peer);
-    if (__builtin_expect(!op->device, 1) || !op_device_hold(op))
-        return false;
+}
+
+/* Queue a send that is held: its number is taken, its bytes are not ready. */
+static void send_queue_held(tryst_op *op)
+{
     op_state_set(op, OP_POSTED);
     queue_insert(&op->entry->sends, &op->queued);
-    return true;
 }
 
 /* Submit a send; called again when a held send is released. */
 void producer_submit(tryst_op *op)
 {
-    if (op->state == OP_SUBMITTED && send_assign_seq(op))
-        return;
+    if (op->state == OP_SUBMITTED) {
+        send_number(op);
+        if (__builtin_expect(op->device != NULL, 0) && op_device_hold(op)) {
+            send_queue_held(op);
+            return;
+        }
+    }
     struct want *want = want_find(op->entry, op->queued.seq);
     if (want) {
         producer_match(want, op);
@@ -235,10 +242,8 @@ static bool held_waits(const tryst_op *op, uint8_t flags, const struct flow_shap
 
 void producer_submit_held(tryst_op *op)
 {
-    op->queued.seq = op->entry->send_next++;
-    peer_need(op->peer);
-    op_state_set(op, OP_POSTED);
-    queue_insert(&op->entry->sends, &op->queued);
+    send_number(op);
+    send_queue_held(op);
     producer_await(op);
     struct want *want = want_find(op->entry, op->queued.seq);
     if (want && !held_waits(op, want->flags, want_flow_shape(want)))
