@@ -431,10 +431,8 @@ static void data_read(struct peer *peer, const struct record_data *data)
     eager_data(peer, data, name, wire_data_payload(data));
 }
 
-/* Handle an answer about a DATA, by its number. Inlined, this function and the next cost
- * each DATA registers. */
-__attribute__((noinline)) static void data_answer_read(struct peer *peer,
-                                                       const struct record_answer *answer)
+/* Handle an answer about a DATA, by its number. */
+static void data_answer_read(struct peer *peer, const struct record_answer *answer)
 {
     switch (answer->header.type) {
     case RECORD_DONE: producer_data_done(peer, answer); break;
@@ -445,6 +443,7 @@ __attribute__((noinline)) static void data_answer_read(struct peer *peer,
     }
 }
 
+/* Handle an answer. Inlined, this function costs each DATA registers. */
 __attribute__((noinline)) static void answer_read(struct peer *peer,
                                                   const struct record_answer *answer)
 {
@@ -576,16 +575,23 @@ static void acks_apply_own(struct peer *peer)
     producer_unblock(peer);
 }
 
+/* Count and log a frame without this session's cookie. */
+__attribute__((cold, noinline)) static void cookie_refuse(struct peer *peer)
+{
+    struct rendezvous *rdv = peer->rdv;
+    rdv->counters.wrong_cookies++;
+    LOG_WARN_LIMITED(rdv->log, &rdv->cookies_limit, COOKIES_LOG_NS,
+                     "dropped a frame on the endpoint to rank %d: its cookie is not "
+                     "of this session",
+                     peer->rank);
+}
+
 void records_read(struct peer *peer, const void *frame, size_t bytes)
 {
     const struct frame_header *header = frame;
     struct rendezvous *rdv = peer->rdv;
     if (bytes < sizeof *header || header->cookie != rdv->cookie) {
-        rdv->counters.wrong_cookies++;
-        LOG_WARN_LIMITED(rdv->log, &rdv->cookies_limit, COOKIES_LOG_NS,
-                         "dropped a frame on the endpoint to rank %d: its cookie is not "
-                         "of this session",
-                         peer->rank);
+        cookie_refuse(peer);
         return;
     }
     bool header_only = header->flags & FRAME_HEADER_ONLY;
