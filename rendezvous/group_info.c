@@ -113,7 +113,7 @@ tryst_status rendezvous_group_peer(const tryst_group *group, int rank,
                                 .mechanism = ""};
     if (!peer) /* not used yet */
         return TRYST_OK;
-    info_p->alive = peer->life == PEER_ALIVE;
+    info_p->alive = peer_is_alive(peer);
     info_p->bytes_sent = peer->bytes_sent;
     info_p->bytes_received = peer->bytes_received;
     info_p->window_bytes = peer->lane.path.window_bytes;

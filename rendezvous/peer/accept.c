@@ -133,7 +133,7 @@ static void hello_message(void *arg, struct link *link, uint8_t type, const void
         if (type == LINK_LEFT)
             peer_left_read(hello->peer, data, bytes);
         else if (type == LINK_LEAVE && hello->peer->link.state != PEER_LINK_UP)
-            peer_left_note(rdv, hello->peer->rank, hello->peer);
+            peer_left_note(hello->peer);
         return;
     }
     const char *wrong;

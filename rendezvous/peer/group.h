@@ -29,7 +29,9 @@ struct tryst_group {
     /** peer->node: the peers that exist, in the order of their first use. */
     struct list met;
     struct group_plan *plan; /**< the context's; NULL: one rank */
-    uint64_t *left;          /**< one bit per rank: the rank has left in good order */
+    /** One bit per rank: the rank has left in good order, as some rank has reported since
+     *  its last HELLO. */
+    uint64_t *left;
     /** By origin: aborts of steps that are not open here yet, reported by other ranks. */
     uint16_t *passed_aborts;
 };

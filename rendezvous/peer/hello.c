@@ -11,6 +11,7 @@
 
 #include "messages.h"
 #include "rendezvous/op/engine.h"
+#include "tree.h"
 
 void hello_send(struct peer *peer, struct link *link)
 {
@@ -51,7 +52,9 @@ struct peer *hello_check(struct rendezvous *rdv, uint8_t type, const void *data,
         return NULL;
     *wrong_p = "cannot create its peer: out of memory";
     struct peer *peer = peer_get(rdv->group, hello.rank);
-    if (peer)
+    if (peer) {
         peer->link.peer_nonce = hello.nonce;
+        peer_left_undo(peer);
+    }
     return peer;
 }

@@ -156,7 +156,7 @@ static void leave_read(struct peer *peer, const void *data, size_t bytes)
     memcpy(&leave, data, sizeof leave);
     peer->liveness.leave_sent = leave.sent;
     peer->liveness.peer_read = leave.read;
-    peer_left_note(peer->rdv, peer->rank, peer);
+    peer_left_note(peer);
 }
 
 /* Give up a peer that has given this rank up: it lives, and has closed its endpoint. */

@@ -112,7 +112,7 @@ void peer_link_gone(struct peer *peer, const char *text)
 {
     char reason[TRANSPORT_TEXT_MAX];
     peer_last_frames_read(peer);
-    if (peer->left || peer->rdv->leaving) {
+    if (peer_has_left(peer) || peer->rdv->leaving) {
         /* not `left`, which would be forwarded to other ranks */
         peer->liveness.end_expected = true;
         peer_give_up(peer, TRYST_E_PEER, "has left the group");
@@ -127,7 +127,7 @@ void peer_link_gone(struct peer *peer, const char *text)
 static void peer_link_unreached(struct peer *peer, const char *why)
 {
     char reason[PEER_TEXT_MAX];
-    if (peer->left || peer->rdv->leaving) {
+    if (peer_has_left(peer) || peer->rdv->leaving) {
         peer_link_gone(peer, why);
         return;
     }
@@ -144,7 +144,7 @@ static void peer_link_unreached(struct peer *peer, const char *why)
  * dead if it was met before, else unreachable. */
 void peer_link_refused(struct peer *peer, const char *text)
 {
-    if (peer->left || peer->rdv->leaving) {
+    if (peer_has_left(peer) || peer->rdv->leaving) {
         peer_link_gone(peer, text);
         return;
     }
@@ -287,7 +287,8 @@ static bool suspicion_tick(struct peer *peer, uint64_t now_ns, bool late)
     if (!over)
         suspicion_tick_set(peer->rdv, suspicion);
     if (suspicion->reason == SUSPICION_REFUSED)
-        over = over && (late || !parent_is_silent(peer->rdv->group));
+        over = (over && (late || !parent_is_silent(peer->rdv->group))) ||
+               peer_has_left(peer);
     if (suspicion->reason == SUSPICION_LOST)
         over = over || peer->left;
     if (over)
@@ -306,7 +307,7 @@ static bool has_ended(const struct peer *peer)
 static void connect_end(struct peer *peer)
 {
     char why[PEER_TEXT_MAX];
-    if (peer->link.met) {
+    if (peer->link.met && !peer_has_left(peer)) {
         peer_give_up(peer, TRYST_E_PEER,
                      "could not be connected to within TRYST_CONNECT_TIMEOUT");
         return;

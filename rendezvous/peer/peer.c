@@ -39,10 +39,7 @@ static tryst_status peer_open(struct peer *peer, struct rendezvous *rdv, int ran
     peer->endpoint.candidates_count = select_candidates(
         &mine, &theirs, peer->endpoint.candidates, peer->endpoint.mechanism);
     peer->is_self = rank == roster->rank;
-    peer->left = group_has_left(rdv->group, rank);
-    peer->life = rdv->cut ? PEER_GONE : peer->left ? PEER_LEFT : PEER_ALIVE;
-    if (peer->left)
-        rdv->tick_ns = 0; /* the next tick ends the peer */
+    peer->life = rdv->cut ? PEER_GONE : PEER_ALIVE;
     rdv->peer_events->open(peer);
     if (peer->is_self) {
         peer->endpoint.candidates[0] = TRANSPORT_SELF;
@@ -107,6 +104,11 @@ void peer_flush_later(struct peer *peer)
         list_push_back(&peer->rdv->flush, &peer->out.flush_node);
 }
 
+bool peer_has_left(const struct peer *peer)
+{
+    return peer->left || group_has_left(peer->rdv->group, peer->rank);
+}
+
 /* ---- the end ----------------------------------------------------------------------- */
 
 void peer_give_up(struct peer *peer, tryst_status status, const char *text)
@@ -155,23 +157,23 @@ void peer_show(const struct peer *peer)
     bool used = peer->endpoint.candidates_count &&
                 peer->endpoint.candidate < peer->endpoint.candidates_count;
     bool unix_link = peer->link.link && link_is_unix(peer->link.link);
-    struct tryst_live_peer now = {.rank = peer->rank,
-                                  .life = peer->life,
-                                  .link = peer->link.state,
-                                  .endpoint = peer->endpoint.state == PEER_EP_STARTING
-                                                  ? PEER_EP_OPENING
-                                                  : peer->endpoint.state,
-                                  .pid = unix_link ? link_peer_pid(peer->link.link) : 0,
-                                  .frames_sent = peer->out.frames_sent,
-                                  .frames_acked = peer->out.frames_acked,
-                                  .frames_read = peer->in.frames_read,
-                                  .in_flight_bytes = peer->lane.in_flight_bytes,
-                                  .bytes_sent = peer->bytes_sent,
-                                  .bytes_received = peer->bytes_received,
-                                  .window_bytes = peer->lane.path.window_bytes,
-                                  .slice_bytes = peer->lane.path.slice_bytes,
-                                  .bytes_per_s = peer->lane.path.bytes_per_s,
-                                  .rtt_ns = peer->lane.path.rtt_ns};
+    struct tryst_live_peer now = {
+        .rank = peer->rank,
+        .life = peer_is_alive(peer) || peer->life != PEER_ALIVE ? peer->life : PEER_LEFT,
+        .link = peer->link.state,
+        .endpoint = peer->endpoint.state == PEER_EP_STARTING ? PEER_EP_OPENING
+                                                             : peer->endpoint.state,
+        .pid = unix_link ? link_peer_pid(peer->link.link) : 0,
+        .frames_sent = peer->out.frames_sent,
+        .frames_acked = peer->out.frames_acked,
+        .frames_read = peer->in.frames_read,
+        .in_flight_bytes = peer->lane.in_flight_bytes,
+        .bytes_sent = peer->bytes_sent,
+        .bytes_received = peer->bytes_received,
+        .window_bytes = peer->lane.path.window_bytes,
+        .slice_bytes = peer->lane.path.slice_bytes,
+        .bytes_per_s = peer->lane.path.bytes_per_s,
+        .rtt_ns = peer->lane.path.rtt_ns};
     if (used)
         snprintf(
             now.transport, sizeof now.transport, "%s",

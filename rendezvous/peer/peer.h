@@ -272,7 +272,7 @@ struct peer {
     int32_t rank;
     uint8_t life; /**< enum peer_life */
     bool is_self;
-    bool left; /**< LEAVE came, or another rank reported it */
+    bool left; /**< LEAVE came */
     /** WANTs of the peer were deferred: OFFER each send when it is ready. */
     bool deferred;
     struct peer_link link;
@@ -317,6 +317,13 @@ static inline struct peer *peer_get(struct tryst_group *group, int rank)
 {
     struct peer *peer = group->peers[rank];
     return __builtin_expect(peer != NULL, 1) ? peer : peer_make(group, rank);
+}
+/** True if the peer has left, as it has sent itself, or other ranks have reported since
+ *  its last HELLO. */
+bool peer_has_left(const struct peer *peer);
+static inline bool peer_is_alive(const struct peer *peer)
+{
+    return peer->life == PEER_ALIVE && !peer_has_left(peer);
 }
 /** Free what a peer holds; its endpoint is closed already. */
 void peer_close(struct peer *peer);

@@ -6,6 +6,10 @@
  * that have left. A rank joins the next living ancestor when its parent is gone. A leave
  * in good order is forwarded along the tree, since a rank without a link to the one that
  * left would take it for dead.
+ *
+ * Invariant: such a report is hearsay. It explains why a connection is refused, and is
+ * dropped when the rank shows a valid HELLO. LEAVE, from the rank itself, alone ends its
+ * peer.
  */
 #include "tree.h"
 
@@ -116,16 +120,11 @@ void peer_left_send_all(struct peer *to)
 /* Note that the rank has left; false if that was noted before. */
 static bool left_mark(struct tryst_group *group, int rank)
 {
-    struct peer *peer = group->peers[rank];
     if (group_has_left(group, rank))
         return false;
     group->left[rank / 64] |= 1ull << rank % 64;
-    if (peer) {
-        peer->left = true;
-        if (peer->life == PEER_ALIVE)
-            peer->life = PEER_LEFT;
-        peer_show(peer);
-    }
+    if (group->peers[rank])
+        peer_show(group->peers[rank]);
     group->rdv->tick_ns = 0;
     return true;
 }
@@ -141,11 +140,22 @@ static void left_forward(struct tryst_group *group, const struct left_ranks *new
     }
 }
 
-void peer_left_note(struct rendezvous *rdv, int rank, const struct peer *from)
+void peer_left_note(struct peer *peer)
 {
     struct left_ranks news = {.count = 0};
-    if (left_mark(rdv->group, rank) && left_add(&news, rank))
-        left_forward(rdv->group, &news, from);
+    peer->left = true;
+    if (peer->life == PEER_ALIVE)
+        peer->life = PEER_LEFT;
+    peer_show(peer);
+    peer->rdv->tick_ns = 0;
+    if (left_mark(peer->rdv->group, peer->rank) && left_add(&news, peer->rank))
+        left_forward(peer->rdv->group, &news, peer);
+}
+
+void peer_left_undo(struct peer *peer)
+{
+    if (peer->life == PEER_ALIVE)
+        peer->rdv->group->left[peer->rank / 64] &= ~(1ull << peer->rank % 64);
 }
 
 /* True if a report that the rank has left counts: over a link that is up, the rank's own
@@ -178,7 +188,7 @@ void peer_left_read(struct peer *from, const void *data, size_t bytes)
 {
     struct left_ranks news = {.count = 0};
     struct link_left run;
-    if (bytes % sizeof run)
+    if (bytes % sizeof run || from->life >= PEER_GIVING_UP)
         return;
     for (size_t at = 0; at < bytes; at += sizeof run) {
         memcpy(&run, (const char *)data + at, sizeof run);

@@ -16,9 +16,11 @@ bool peer_tree_neighbours(const struct tryst_group *group, int a, int b);
 void peer_tree_join(struct rendezvous *rdv);
 /** Join another parent if the peer, which is gone, was the parent. */
 void peer_tree_repair(struct peer *peer);
-/** Note that the rank has left in good order, as `from` reports, and forward that through
- *  the control tree: a rank without a link to it would take it for dead. */
-void peer_left_note(struct rendezvous *rdv, int rank, const struct peer *from);
+/** Note that the peer has left in good order, as its own LEAVE reports, and forward that
+ *  through the control tree: a rank without a link to it would take it for dead. */
+void peer_left_note(struct peer *peer);
+/** Drop what other ranks have reported: the peer has just shown a valid HELLO. */
+void peer_left_undo(struct peer *peer);
 void peer_left_read(struct peer *from, const void *data, size_t bytes);
 /** Send the list of ranks that have left. */
 void peer_left_send_all(struct peer *to);

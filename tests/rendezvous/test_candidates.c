@@ -222,7 +222,7 @@ static void test_left_while_refused(void **state)
     tryst_op *send;
     struct peer *peer = begin_refused(&step, &send);
     uint64_t ids = world.ep_ids;
-    peer_left_note(world.sides[0].rdv, 1, peer);
+    peer_left_note(peer);
     world.sides[0].hold_close = false;
     rendezvous_progress(world.sides[0].rdv);
     rendezvous_reap(world.sides[0].rdv);

@@ -271,6 +271,102 @@ static void test_abort_of_given_up(void **state)
     world_close(&world);
 }
 
+/* ---- LEFT -------------------------------------------------------------------------- */
+
+/* Ranks 1 and 2 are linked to rank 0 alone, which lies. */
+enum { LIAR, TOLD, MAIN };
+
+static void lie_begin(void)
+{
+    world_open(&world, RANKS, NULL);
+    world_settle(&world);
+    world.sides[LIAR].still = true;
+}
+
+/* Let LIAR report to TOLD that MAIN has left. */
+static void lie(void)
+{
+    struct link_left left = {.rank = MAIN};
+    (void)link_send(world_peer(&world, LIAR, TOLD)->link.link, LINK_LEFT, &left,
+                    sizeof left, -1);
+    world_settle(&world);
+    assert_true(group_has_left(&world.sides[TOLD].group, MAIN));
+}
+
+/* Check that a tensor moves from rank `src` to the other of the two, in their step 1. */
+static void lie_end(int src, tryst_step *steps[RANKS])
+{
+    int dst = TOLD + MAIN - src;
+    const char *key = world_key(&world, src, dst, "a");
+    tryst_op *send = world_send(&world, src, steps[src], key, out, LARGE, NULL);
+    tryst_op *recv = world_recv(&world, dst, steps[dst], key, in, LARGE, NULL);
+    for (int i = 0; i < 4; i++)
+        world_advance(&world, NS_PER_S);
+    world_done(send, TRYST_OK);
+    world_done(recv, TRYST_OK);
+    assert_false(group_has_left(&world.sides[TOLD].group, MAIN));
+    for (int i = TOLD; i <= MAIN; i++)
+        assert_int_equal(tryst_step_close(steps[i], NULL), TRYST_OK);
+    world_close(&world);
+}
+
+/* A report that a living rank has left ends nothing, whichever of the two connects. The
+ * report comes before the connection, or while the rank, which computes, does not answer
+ * it. */
+static void test_left_is_hearsay(void **state)
+{
+    for (int src = TOLD; src <= MAIN; src++) {
+        for (int late = 0; late < 2; late++) {
+            lie_begin();
+            tryst_step *steps[RANKS] = {NULL, world_step(&world, TOLD, 1),
+                                        world_step(&world, MAIN, 1)};
+            tryst_op *op = NULL;
+            if (late) {
+                world.sides[MAIN].away = true;
+                op = world_send(&world, TOLD, steps[TOLD],
+                                world_key(&world, TOLD, MAIN, "early"), out, LARGE, NULL);
+                world_settle(&world);
+            }
+            lie();
+            for (int i = 0; late && i < 20; i++)
+                world_advance(&world, NS_PER_S);
+            world.sides[MAIN].away = false;
+            if (op) {
+                assert_int_equal(tryst_op_test(op), TRYST_IN_PROGRESS);
+                assert_int_equal(tryst_op_cancel(op), TRYST_OK);
+                world_settle(&world);
+                world_done(op, TRYST_E_CANCELED);
+            }
+            lie_end(src, steps);
+        }
+    }
+}
+
+/* The listener of the living rank drops the connection, as it does with too many silent
+ * ones: that is no refusal, and the connection is tried again. */
+static void test_left_and_dropped(void **state)
+{
+    lie_begin();
+    tryst_step *steps[RANKS] = {NULL, world_step(&world, TOLD, 1),
+                                world_step(&world, MAIN, 1)};
+    lie();
+    world.link_drops = 2;
+    lie_end(TOLD, steps);
+}
+
+/* What a peer that is being given up still reports counts for nothing. */
+static void test_left_from_given_up(void **state)
+{
+    lie_begin();
+    struct link_left left = {.rank = MAIN};
+    peer_give_up(world_peer(&world, TOLD, LIAR), TRYST_E_PROTOCOL, "lies");
+    (void)link_send(world_peer(&world, LIAR, TOLD)->link.link, LINK_LEFT, &left,
+                    sizeof left, -1);
+    world_settle(&world);
+    assert_false(group_has_left(&world.sides[TOLD].group, MAIN));
+    world_close(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -279,6 +375,9 @@ int main(void)
         cmocka_unit_test(test_aborts_of_others),
         cmocka_unit_test(test_causes_of_one_step),
         cmocka_unit_test(test_abort_of_given_up),
+        cmocka_unit_test(test_left_is_hearsay),
+        cmocka_unit_test(test_left_and_dropped),
+        cmocka_unit_test(test_left_from_given_up),
         cmocka_unit_test(test_closed_again_and_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
