@@ -18,6 +18,10 @@
  *  65,530 by default. Further regions are read by process_vm_readv. */
 #define SHM_REGIONS_MAX 4096u
 
+/** Most descriptors of device memory that are kept for one peer: of descriptors a process
+ *  has 1,024 by default. A sender announces no more; further regions are staged. */
+#define SHM_DEVICE_FDS_MAX 64u
+
 #define SHM_WHY_MAX sizeof(((struct shm_message *)0)->text)
 
 struct shm_rail {
@@ -25,7 +29,7 @@ struct shm_rail {
     uint32_t mechs_allowed;      /**< SHM_CAN_…, from TRYST_SHM_MECH */
     struct shm_region **regions; /**< by index; NULL: free */
     size_t regions_room;
-    struct shm_closer *closer; /**< NULL until an import is first closed */
+    struct closer *closer; /**< NULL until an import is first closed */
 };
 
 /** A region with a descriptor, or on a device: the rail's registration of it. */
@@ -35,6 +39,7 @@ struct shm_region {
     /** In rail->regions, and of the bit in each endpoint's `announced`. */
     uint32_t index;
     bool unsharable; /**< on a device: the region has no handle for other processes */
+    bool has_fd;     /**< on a device: its handle comes with a descriptor */
 };
 
 /** A peer's region. */
@@ -73,7 +78,8 @@ struct shm_ep {
     struct pair_ep pair;
     uint64_t nonce; /**< this side's nonce: the peer reads it here */
     uint64_t peer_nonce_address;
-    size_t area_bytes; /**< bytes of the mapping at pair.area */
+    size_t area_bytes;   /**< bytes of the mapping at pair.area */
+    uint64_t ring_bytes; /**< responder: of the segment that it makes */
     enum shm_step step;
     uint32_t in_mechs;  /**< SHM_CAN_…: how this side reads from the peer */
     uint32_t out_mechs; /**< SHM_CAN_…: how the peer reads from this side */
@@ -81,6 +87,9 @@ struct shm_ep {
     char out_why[SHM_WHY_MAX];
     struct list regions; /**< regions of the peer: struct shm_mapped */
     uint32_t regions_count;
+    uint32_t device_fds;      /**< descriptors in `regions` */
+    uint64_t mapped_bytes;    /**< of host memory in `regions` */
+    uint32_t device_fds_sent; /**< descriptors of announced regions on devices */
     size_t announced_words;
     uint64_t *announced; /**< bit per index: the peer has got that region */
 };
