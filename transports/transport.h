@@ -196,6 +196,8 @@ struct rail {
      *  send at once or by `done`. Any other device memory is refused at once, both
      *  ways (rail_takes). */
     uint32_t memory_kinds;
+    /** Connect messages may bring a descriptor. */
+    bool takes_fds;
     /** Copies on device streams that only `progress` can end: while there are some, a
      *  sleeper polls again within COPY_NAP_NS (memory/copy.h). */
     uint32_t copies_busy;
@@ -249,7 +251,8 @@ struct transport_ops {
     tryst_status (*ep_open)(struct rail *rail, const struct ep_params *params,
                             struct endpoint **ep_p);
     /** Take a connect message from the peer's endpoint. The transport owns `fd` from here
-     *  on (-1: none; TRANSPORT_FD_LOST: one was sent and could not be received). The
+     *  on (-1: none, as always unless rail->takes_fds; TRANSPORT_FD_LOST: one was sent
+     *  and could not be received). Its close may block (core/os/foreign_fd.h). The
      *  content is hostile until checked; a bad message ends in events->ready(UNREACHABLE)
      *  or events->failed(PROTOCOL). */
     void (*ep_message)(struct endpoint *ep, const void *data, size_t bytes, int fd);

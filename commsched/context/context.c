@@ -21,7 +21,9 @@
 #include "commsched/progress/thread.h"
 #include "commsched/sched/sched.h"
 #include "core/memory/alloc.h"
+#include "core/os/clock.h"
 #include "core/os/descriptors.h"
+#include "core/os/foreign_fd.h"
 #include "core/os/random.h"
 #include "core/text/hash.h"
 #include "core/text/params.h"
@@ -45,6 +47,9 @@ static void hash_secret_draw(void)
     if (random_secret(&secret, sizeof secret) == TRYST_OK)
         hash_secret_set(&secret);
 }
+
+/* How long tryst_close waits for descriptors of other processes to be closed. */
+#define FOREIGN_FDS_NS (2 * NS_PER_S)
 
 static void forked_child(void *arg)
 {
@@ -283,6 +288,10 @@ void tryst_close(tryst_ctx *ctx)
     wiring_close(ctx);
     trace_close(ctx->trace);
     poller_close(&ctx->poller);
+    if (!foreign_fds_wait(FOREIGN_FDS_NS))
+        LOG_WARN(&ctx->log,
+                 "a descriptor that another process sent is still being closed "
+                 "in a thread: its close blocks");
     config_close(ctx->config);
     mem_free(ctx);
 }

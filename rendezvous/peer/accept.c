@@ -9,7 +9,6 @@
 #include "accept.h"
 
 #include <string.h>
-#include <unistd.h>
 
 #include "core/memory/alloc.h"
 #include "hello.h"
@@ -127,8 +126,7 @@ static void hello_message(void *arg, struct link *link, uint8_t type, const void
 {
     struct hello_link *hello = arg;
     struct rendezvous *rdv = hello->rdv;
-    if (fd >= 0)
-        close(fd);
+    (void)fd; /* the link takes no descriptor before peer_link_up */
     if (hello->peer) {
         if (type == LINK_LEFT)
             peer_left_read(hello->peer, data, bytes);

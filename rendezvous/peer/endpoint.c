@@ -13,10 +13,10 @@
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/memory/alloc.h"
 #include "core/os/descriptors.h"
+#include "core/os/foreign_fd.h"
 #include "core/text/text.h"
 #include "fault.h"
 #include "link.h"
@@ -92,6 +92,18 @@ static uint32_t rail_index(const struct rendezvous *rdv, const struct rail *rail
     return i;
 }
 
+/* Give the endpoint its connect message. */
+static void message_deliver(struct peer *peer, const void *data, size_t bytes, int fd)
+{
+    const struct rail *rail = peer->endpoint.ep->rail;
+    if (fd >= 0 && !rail->takes_fds) {
+        foreign_fd_close(fd);
+        peer_fault(peer, PEER_FAULT_DESCRIPTOR, NULL);
+        return;
+    }
+    rail->ops->ep_message(peer->endpoint.ep, data, bytes, fd);
+}
+
 static void held_deliver(struct peer *peer)
 {
     list_for_each_safe (&peer->endpoint.held, node, after) {
@@ -101,8 +113,7 @@ static void held_deliver(struct peer *peer)
             continue;
         list_remove(node);
         peer->endpoint.held_count--;
-        peer->endpoint.ep->rail->ops->ep_message(peer->endpoint.ep, message->data,
-                                                 message->bytes, message->fd);
+        message_deliver(peer, message->data, message->bytes, message->fd);
         mem_free(message);
     }
 }
@@ -271,7 +282,7 @@ void peer_ep_message(struct peer *peer, uint32_t candidate, const void *data,
     bool open =
         peer->endpoint.state == PEER_EP_OPENING || peer->endpoint.state == PEER_EP_READY;
     if (peer->endpoint.ep && open && candidate == (uint32_t)peer->endpoint.candidate) {
-        peer->endpoint.ep->rail->ops->ep_message(peer->endpoint.ep, data, bytes, fd);
+        message_deliver(peer, data, bytes, fd);
         return;
     }
     bool early = peer->endpoint.state == PEER_EP_NONE ||
@@ -285,8 +296,7 @@ void peer_ep_message(struct peer *peer, uint32_t candidate, const void *data,
     }
     struct held_message *message = early ? mem_alloc(sizeof *message + bytes) : NULL;
     if (!message) {
-        if (fd >= 0)
-            close(fd);
+        foreign_fd_close(fd);
         return;
     }
     memset(message, 0, sizeof *message);

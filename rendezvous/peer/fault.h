@@ -42,6 +42,7 @@
     FAULT(                                                                               \
         CONNECT_FLOOD,                                                                   \
         "sent more than 64 connect messages for transports that are not open here yet")  \
+    FAULT(DESCRIPTOR, "sent a descriptor with a message that has none")                  \
     FAULT(REFUSED_IN_USE, "refused a transport over which frames had been sent")         \
     FAULT(ABORTS, "aborted more than 1024 steps that are not open here yet")
 

@@ -9,13 +9,14 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "abort.h"
 #include "clock_offset.h"
 #include "core/os/descriptors.h"
+#include "core/os/foreign_fd.h"
 #include "core/text/text.h"
 #include "endpoint.h"
+#include "fault.h"
 #include "hello.h"
 #include "liveness.h"
 #include "messages.h"
@@ -33,6 +34,7 @@ void peer_link_up(struct peer *peer)
     struct rendezvous *rdv = peer->rdv;
     peer->link.state = PEER_LINK_UP;
     peer->link.via_tcp = false;
+    link_fds_take(peer->link.link);
     /* the suspicion was about the link */
     peer->liveness.suspicion = (struct suspicion){0};
     peer->link.again = false;
@@ -177,8 +179,7 @@ static void ep_link_read(struct peer *peer, uint8_t type, const void *data, size
     struct link_ep head;
     const char *rest = (const char *)data + sizeof head;
     if (bytes < sizeof head) {
-        if (fd >= 0)
-            close(fd);
+        foreign_fd_close(fd);
         return;
     }
     memcpy(&head, data, sizeof head);
@@ -187,8 +188,6 @@ static void ep_link_read(struct peer *peer, uint8_t type, const void *data, size
         peer_ep_message(peer, head.candidate, rest, bytes, fd);
         return;
     }
-    if (fd >= 0)
-        close(fd);
     if (type == LINK_EP_REFUSED) {
         peer_ep_refused(peer, head.candidate, rest, bytes);
         return;
@@ -229,9 +228,13 @@ static void peer_message(void *arg, struct link *link, uint8_t type, const void 
     struct peer *peer = arg;
     (void)link;
     if (peer->link.state != PEER_LINK_UP) {
-        if (fd >= 0)
-            close(fd);
+        foreign_fd_close(fd);
         connect_answer(peer, type, data, bytes);
+        return;
+    }
+    if (fd >= 0 && type != LINK_EP_MESSAGE) {
+        foreign_fd_close(fd);
+        peer_fault(peer, PEER_FAULT_DESCRIPTOR, NULL);
         return;
     }
     switch (type) {
@@ -247,8 +250,6 @@ static void peer_message(void *arg, struct link *link, uint8_t type, const void 
     case LINK_CLOCK: peer_clock_read(peer, data, bytes); break;
     default: break; /* DOORBELL: it has woken the poller, its only purpose */
     }
-    if (fd >= 0)
-        close(fd);
 }
 
 /* Go on to the next address; false if all were dialled or the peer was met. */

@@ -10,9 +10,9 @@
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/memory/alloc.h"
+#include "core/os/foreign_fd.h"
 #include "core/os/random.h"
 #include "core/text/text.h"
 #include "endpoint.h"
@@ -67,8 +67,7 @@ static void held_drop(struct peer *peer)
     struct list_node *node;
     while ((node = list_pop_front(&peer->endpoint.held)) != NULL) {
         struct held_message *message = container_of(node, struct held_message, node);
-        if (message->fd >= 0)
-            close(message->fd);
+        foreign_fd_close(message->fd);
         mem_free(message);
     }
     peer->endpoint.held_count = 0;

@@ -3,6 +3,8 @@
  * world_links_run. */
 #include "world.h"
 
+#include <unistd.h>
+
 struct link_listener {
     void (*accepted)(void *arg, struct link *link);
     void *arg;
@@ -12,6 +14,7 @@ struct link_listener {
 struct message {
     struct list_node node;
     uint8_t type;
+    int fd; /* or -1 */
     size_t bytes;
     _Alignas(8) uint8_t data[];
 };
@@ -30,6 +33,7 @@ struct link {
     bool close_reported, closed;
     bool met; /* a listener accepted the connection */
     bool ran; /* the owner has made a pass */
+    bool takes_fds;
 };
 
 tryst_status link_listen(struct poller *poller, const struct log *log,
@@ -150,6 +154,7 @@ tryst_status link_send(struct link *link, uint8_t type, const void *data, size_t
     struct message *message = malloc(sizeof *message + bytes);
     memset(message, 0, sizeof *message);
     message->type = type;
+    message->fd = fd >= 0 ? dup(fd) : -1;
     message->bytes = bytes;
     if (bytes)
         memcpy(message->data, data, bytes);
@@ -157,6 +162,11 @@ tryst_status link_send(struct link *link, uint8_t type, const void *data, size_t
     link->other->inbox_count++;
     link_stir(link->other);
     return TRYST_OK;
+}
+
+void link_fds_take(struct link *link)
+{
+    link->takes_fds = true;
 }
 
 int32_t link_peer_pid(const struct link *link)
@@ -181,6 +191,13 @@ char *link_address_text(const struct link_address *address,
     return text;
 }
 
+static void message_free(struct message *message)
+{
+    if (message->fd >= 0)
+        close(message->fd);
+    free(message);
+}
+
 bool link_is_flushed(const struct link *link)
 {
     return !link->other || !inbox_is_full(link->other);
@@ -194,7 +211,7 @@ static void inbox_cut(struct link *link)
         struct list_node *last = link->inbox.head.prev;
         list_remove(last);
         link->inbox_count--;
-        free(container_of(last, struct message, node));
+        message_free(container_of(last, struct message, node));
     }
 }
 
@@ -212,7 +229,7 @@ static void messages_drop(struct link *link)
 {
     struct list_node *node;
     while ((node = list_pop_front(&link->inbox)) != NULL)
-        free(container_of(node, struct message, node));
+        message_free(container_of(node, struct message, node));
     link->inbox_count = 0;
 }
 
@@ -265,9 +282,12 @@ static int link_run(struct link *link)
         link->inbox_count--;
         if (!inbox_is_full(link))
             link->backlog_bytes = 0;
+        int fd = message->fd;
+        message->fd = -1;
+        assert_true(fd < 0 || link->takes_fds);
         link->events->message(link->arg, link, message->type, message->data,
-                              message->bytes, -1);
-        free(message);
+                              message->bytes, fd);
+        message_free(message);
         count++;
     }
     if (!link->closed && !link->other && !link->close_reported && link->events) {

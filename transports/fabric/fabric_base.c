@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 __thread const struct tryst_host *fabric_log_host;
 
@@ -188,8 +187,7 @@ bool fabric_connect_handle(struct fabric_ep *ep, const void *data, size_t bytes,
     const struct fabric_connect *wire = &fabric_ep_rail(ep)->connect;
     size_t head_bytes = fabric_ep_rail(ep)->connect_bytes;
     struct fabric_connect head;
-    if (fd >= 0)
-        close(fd);
+    (void)fd; /* rail->takes_fds is false */
     if (!fabric_ep_is_live(ep))
         return false;
     if (bytes < head_bytes) {

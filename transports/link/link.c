@@ -9,7 +9,13 @@
  *
  * A descriptor is sent with the first byte of its message. The kernel ends a read
  * behind the piece that carries descriptors, so at most one is held for an incomplete
- * message. */
+ * message.
+ *
+ * A descriptor's close may block, also one that the kernel makes itself: for descriptors
+ * that a read has no room for, and for those in the queue of a socket that is closed. So
+ * reads have room for all descriptors of a message, an accepted connection is peeked at
+ * until its peer is known (descriptors are then left in the queue), and a Unix socket
+ * with descriptors in its queue is closed by a thread (core/os/foreign_fd.h). */
 #include "link_private.h"
 
 #include <arpa/inet.h>
@@ -30,12 +36,14 @@
 #include "core/memory/alloc.h"
 #include "core/os/clock.h"
 #include "core/os/fd.h"
+#include "core/os/foreign_fd.h"
 #include "topology/net/netif.h"
 
 enum {
     READ_BYTES = 16 * 1024, /* per read, on the stack: a dozen connect messages */
     READS_MAX = 16, /* per poller call, so that one peer does not starve the others */
-    DRAIN_READS_MAX = 64 /* from a peer that keeps sending on a broken link: 1 MiB */
+    DRAIN_READS_MAX = 64, /* from a peer that keeps sending on a broken link: 1 MiB */
+    FDS_MAX = 253         /* of one message: the kernel's limit (SCM_MAX_FD) */
 };
 
 static void link_ready(struct poller_source *source, uint32_t events);
@@ -164,8 +172,7 @@ static void received_drop(struct link *link)
     link->partial = NULL;
     link->partial_bytes = 0;
     for (int i = 0; i < link->fds_count; i++)
-        if (link->fds[i] >= 0)
-            close(link->fds[i]);
+        foreign_fd_close(link->fds[i]);
     link->fds_count = 0;
 }
 
@@ -177,6 +184,34 @@ void link_unread_discard(int fd)
     for (int i = 0; i < DRAIN_READS_MAX; i++)
         if (recv(fd, buffer, sizeof buffer, MSG_DONTWAIT) <= 0)
             return;
+}
+
+/* Read from a Unix socket, except where the next bytes bring descriptors: those stay in
+ * the queue, and the result is -1 with EPERM. */
+static ssize_t plain_receive(int fd, void *data, size_t bytes)
+{
+    struct iovec iov = {data, bytes};
+    struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
+    ssize_t got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_PEEK);
+    if (got <= 0)
+        return got;
+    if (!(message.msg_flags & MSG_CTRUNC))
+        return recv(fd, data, (size_t)got, MSG_DONTWAIT);
+    errno = EPERM;
+    return -1;
+}
+
+void link_unix_close(int fd)
+{
+    char buffer[4096];
+    ssize_t got = 1;
+    (void)shutdown(fd, SHUT_RDWR); /* nothing arrives any more */
+    for (int i = 0; i < DRAIN_READS_MAX && got > 0; i++)
+        got = plain_receive(fd, buffer, sizeof buffer);
+    if (got > 0 || (got < 0 && errno == EPERM))
+        foreign_fd_close_later(fd);
+    else
+        close(fd);
 }
 
 /* Flush the backlog before the close: it ends with LEAVE, and a close without LEAVE is a
@@ -201,7 +236,10 @@ void link_close(struct link *link)
     received_drop(link);
     link_pending_remove(link);
     link_unwatch(link);
-    close(link->source.fd);
+    if (link->is_unix)
+        link_unix_close(link->source.fd);
+    else
+        close(link->source.fd);
     link->source.fd = -1;
     link->closed = true;
     if (!link->inside)
@@ -371,8 +409,7 @@ static void fd_queue(struct link *link, int fd)
         link->fds[link->fds_count++] = fd;
         return;
     }
-    if (fd >= 0)
-        close(fd);
+    foreign_fd_close(fd);
     protocol_break(link, "descriptors without messages");
 }
 
@@ -406,11 +443,20 @@ static void fds_queue(struct link *link, struct msghdr *message)
         fd_lost(link);
 }
 
+/* Read from an accepted connection before link_fds_take. */
+static ssize_t stranger_receive(struct link *link, void *data, size_t bytes)
+{
+    ssize_t got = plain_receive(link->source.fd, data, bytes);
+    if (got < 0 && errno == EPERM)
+        protocol_break(link, "a descriptor from a peer that is not known yet");
+    return got;
+}
+
 static ssize_t socket_receive(struct link *link, void *data, size_t bytes)
 {
     union {
         struct cmsghdr align;
-        char bytes[CMSG_SPACE(2 * sizeof(int))];
+        char bytes[CMSG_SPACE(FDS_MAX * sizeof(int))];
     } control;
     struct iovec iov = {data, bytes};
     struct msghdr message = {.msg_iov = &iov,
@@ -418,6 +464,8 @@ static ssize_t socket_receive(struct link *link, void *data, size_t bytes)
                              .msg_control = control.bytes,
                              .msg_controllen = sizeof control.bytes};
     ssize_t got;
+    if (link->stranger)
+        return stranger_receive(link, data, bytes);
     unsigned held = link->is_unix ? fd_low_hold() : 0; /* TCP carries no descriptors */
     do
         got = recvmsg(link->source.fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
@@ -438,6 +486,8 @@ static const char *header_fault(const struct link *link, const struct link_heade
         return "an unknown flag";
     if ((header->flags & LINK_FLAG_FD) && link->fds_count == 0)
         return "a message lacks its descriptor";
+    if ((header->flags & LINK_FLAG_FD) && !link->takes_fds)
+        return "a descriptor from a peer that is not known yet";
     return NULL;
 }
 
@@ -548,6 +598,12 @@ static void link_receive(struct link *link)
     }
     if (draining)
         link->ended = true;
+}
+
+void link_fds_take(struct link *link)
+{
+    link->takes_fds = true;
+    link->stranger = false;
 }
 
 /* ---- connecting ---- */
@@ -764,5 +820,5 @@ void link_forked(struct link *link)
         close(link->source.fd);
     for (unsigned i = 0; i < link->fds_count; i++)
         if (link->fds[i] >= 0)
-            close(link->fds[i]);
+            close(link->fds[i]); /* the parent has it too: not the last close */
 }

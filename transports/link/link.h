@@ -37,8 +37,9 @@ struct log;
 
 struct link_events {
     /** A message arrived. `data` (8-byte aligned) is valid during the call; the callee
-     *  owns `fd` (-1: none was sent; LINK_FD_LOST: this process has no descriptor left
-     *  for it, which has been logged). The callee may call link_close on this link. */
+     *  owns `fd`, and closes it by foreign_fd_close (-1: none was sent; LINK_FD_LOST:
+     *  this process has no descriptor left for it, which has been logged). The callee may
+     *  call link_close on this link. */
     void (*message)(void *arg, struct link *link, uint8_t type, const void *data,
                     size_t bytes, int fd);
     /** The socket closed or broke. No more messages follow; all that arrived were
@@ -82,6 +83,10 @@ tryst_status link_connect(struct poller *poller, const struct log *log,
                           void *arg, struct link **link_p);
 
 void link_events_set(struct link *link, const struct link_events *events, void *arg);
+
+/** Take descriptors from here on, after the peer's HELLO. Before, a message with a
+ *  descriptor breaks the link (TRYST_E_PROTOCOL). */
+void link_fds_take(struct link *link);
 
 /** Set the silence after which a TCP peer's kernel is given up (TRYST_PEER_TIMEOUT). An
  *  accepted link has the setting's default until then. */

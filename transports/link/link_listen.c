@@ -25,6 +25,7 @@
 #include "core/memory/alloc.h"
 #include "core/os/clock.h"
 #include "core/os/fd.h"
+#include "core/os/foreign_fd.h"
 #include "core/os/random.h"
 #include "topology/net/netif.h"
 
@@ -94,6 +95,14 @@ void link_listener_tick(struct link_listener *listener, uint64_t now_ns)
 
 /* ---- accepting ---- */
 
+static void accepted_close(int fd, bool is_unix)
+{
+    if (is_unix)
+        link_unix_close(fd);
+    else
+        close(fd);
+}
+
 static void accept_link(struct link_listener *listener, int fd, bool is_unix, int32_t pid)
 {
     struct link *link =
@@ -103,12 +112,13 @@ static void accept_link(struct link_listener *listener, int fd, bool is_unix, in
                          "cannot accept a connection: out of memory; refused it");
         listener->counters.failed++;
         mem_free(link);
-        close(fd);
+        accepted_close(fd, is_unix);
         return;
     }
     if (listener->silent.count == listener->pending_max)
         pending_drop(listener, "sent nothing while others waited");
     link->peer_pid = pid;
+    link->stranger = is_unix;
     link->accepted_ns = clock_monotonic_ns();
     link->silent = &listener->silent;
     list_push_back(&listener->silent.list, &link->pending);
@@ -131,7 +141,7 @@ static void accept_fd(struct link_listener *listener, int fd, bool is_unix)
         listener->counters.foreign++;
         LOG_WARN_LIMITED(listener->log, &listener->foreign_limit, LOG_EVERY_NS,
                          "refused a connection: the process belongs to another user");
-        close(fd);
+        link_unix_close(fd);
         return;
     }
     accept_link(listener, fd, is_unix, pid);
@@ -139,10 +149,11 @@ static void accept_fd(struct link_listener *listener, int fd, bool is_unix)
 
 /* Send the reason of a refusal. The peer's bytes are read first, since a close with
  * unread bytes would reset what was sent (TCP). */
-static void refusal_send(int fd)
+static void refusal_send(int fd, bool is_unix)
 {
     const struct link_header header = {.flags = LINK_FLAG_REFUSED, .magic = LINK_MAGIC};
-    link_unread_discard(fd);
+    if (!is_unix)
+        link_unread_discard(fd);
     (void)send(fd, &header, sizeof header, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
@@ -150,14 +161,14 @@ static void refusal_send(int fd)
  * queue, and epoll would report it again and again. So the spare descriptor is closed,
  * the connection accepted and closed. False: the queue is empty (accept returns EMFILE
  * before it checks the queue). */
-static bool accept_refuse(struct link_listener *listener, int listen_fd)
+static bool accept_refuse(struct link_listener *listener, int listen_fd, bool is_unix)
 {
     if (listener->spare_fd >= 0)
         close(listener->spare_fd);
     int fd = FD_MAKE(accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (fd >= 0) {
-        refusal_send(fd);
-        close(fd);
+        refusal_send(fd, is_unix);
+        accepted_close(fd, is_unix);
     }
     listener->spare_fd = FD_MAKE(open("/dev/null", O_RDONLY | O_CLOEXEC));
     if (fd < 0)
@@ -177,7 +188,7 @@ static void accept_some(struct link_listener *listener, int listen_fd, bool is_u
         bool gone = fd < 0 && (errno == ECONNABORTED || errno == EINTR);
         if (fd >= 0)
             accept_fd(listener, fd, is_unix);
-        else if (!gone && !(full && accept_refuse(listener, listen_fd)))
+        else if (!gone && !(full && accept_refuse(listener, listen_fd, is_unix)))
             return;
     }
 }
@@ -371,6 +382,24 @@ static void source_close(struct link_listener *listener, struct poller_source *s
     close(source->fd);
 }
 
+/* Close the Unix socket. Connections that wait there are accepted first, since the kernel
+ * would close them with what is in their queues. */
+static void unix_listener_close(struct link_listener *listener)
+{
+    struct poller_source *source = &listener->unix_source;
+    int fd;
+    if (source->fd < 0)
+        return;
+    poller_remove(listener->poller, source);
+    (void)shutdown(source->fd, SHUT_RDWR); /* no connection arrives any more */
+    while ((fd = FD_MAKE(accept4(source->fd, NULL, NULL, SOCK_CLOEXEC))) >= 0)
+        link_unix_close(fd);
+    if (errno == EMFILE || errno == ENFILE)
+        foreign_fd_close_later(source->fd);
+    else
+        close(source->fd);
+}
+
 void link_listener_close(struct link_listener *listener)
 {
     if (!listener)
@@ -379,7 +408,7 @@ void link_listener_close(struct link_listener *listener)
         link_pending_remove(container_of(node, struct link, pending));
     for (unsigned i = 0; i < listener->tcp_count; i++)
         source_close(listener, &listener->tcp[i].source);
-    source_close(listener, &listener->unix_source);
+    unix_listener_close(listener);
     if (listener->spare_fd >= 0)
         close(listener->spare_fd);
     mem_free(listener);

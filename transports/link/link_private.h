@@ -53,8 +53,12 @@ struct link {
     uint8_t fds_count;
     uint8_t state; /**< enum link_state */
     bool is_unix;
-    bool polled;  /**< registered with the poller */
-    bool fd_lost; /**< a descriptor was lost, and that has been logged */
+    bool polled;    /**< registered with the poller */
+    bool fd_lost;   /**< a descriptor was lost, and that has been logged */
+    bool takes_fds; /**< link_fds_take was called */
+    /** A Unix connection that was accepted, before link_fds_take: descriptors stay in its
+     *  queue. */
+    bool stranger;
     /** Its poller function is on the stack: link_close leaves the struct to it. */
     bool inside;
     bool ended;  /**< nothing more will be read */
@@ -93,8 +97,12 @@ void link_pending_remove(struct link *link);
 /** Set TCP's options: no delay, keep-alive and user timeout. */
 void link_tcp_options(int fd, uint64_t user_timeout_ns);
 
-/** Read and drop what the socket holds, up to 256 KiB. */
+/** Read and drop what the TCP socket holds, up to 256 KiB. */
 void link_unread_discard(int fd);
+
+/** Shut down and close a Unix socket; a thread closes it if descriptors are in its
+ *  queue. */
+void link_unix_close(int fd);
 
 /** Fill in the abstract name of that listener's Unix socket; returns its bytes. */
 socklen_t link_unix_address(uint64_t listener_id, struct sockaddr_un *address_p);

@@ -172,7 +172,9 @@ static uint32_t mechs_allowed(const struct tryst_host *host)
 static tryst_status shm_rail_open(const struct rail_params *params, struct rail **rail_p)
 {
     tryst_status status = pair_rail_open(params, &transport_shm, &shm_pair_ops, rail_p);
-    if (status == TRYST_OK)
-        ((struct shm_rail *)*rail_p)->mechs_allowed = mechs_allowed(params->host);
-    return status;
+    if (status != TRYST_OK)
+        return status;
+    (*rail_p)->takes_fds = true;
+    ((struct shm_rail *)*rail_p)->mechs_allowed = mechs_allowed(params->host);
+    return TRYST_OK;
 }

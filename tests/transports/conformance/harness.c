@@ -271,6 +271,7 @@ static void guest_message(void *arg, struct link *link, uint8_t type, const void
     ctx->peers[rank].link = link;
     ctx->peers[rank].pidfd = guest->pidfd;
     link_events_set(link, &peer_events, &ctx->peers[rank]);
+    link_fds_take(link);
     free(guest);
 }
 
@@ -303,6 +304,7 @@ static void link_call(struct conf_peer *peer)
                             &peer_events, peer, &peer->link),
                TRYST_OK);
     peer->pidfd = pidfd_of(ctx, peer->link);
+    link_fds_take(peer->link);
     CONF_EQUAL(ctx,
                link_send(peer->link, MESSAGE_HELLO, &ctx->rank, sizeof ctx->rank, -1),
                TRYST_OK);

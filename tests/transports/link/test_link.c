@@ -28,6 +28,7 @@
 #include "core/log/log.h"
 #include "core/memory/alloc.h"
 #include "core/os/clock.h"
+#include "core/os/foreign_fd.h"
 #include "core/os/random.h"
 #include "support/descriptors.h"
 #include "support/patience.h"
@@ -56,6 +57,7 @@ static struct link_address address;
 static struct end accepted[ENDS_MAX];
 static int accepted_count;
 static bool refuse_accept;
+static bool strangers; /* no descriptor is taken */
 static int log_lines;
 
 static tryst_log_level last_level;
@@ -149,6 +151,8 @@ static void on_accepted(void *arg, struct link *link)
     struct end *end = &accepted[accepted_count++];
     end->link = link;
     link_events_set(link, &events, end);
+    if (!strangers)
+        link_fds_take(link);
 }
 
 /* Send message number end->sent, optionally with a descriptor that holds the number. */
@@ -260,6 +264,7 @@ static void stop(void)
             link_close(accepted[i].link);
     link_listener_close(listener);
     poller_close(&poller);
+    assert_true(foreign_fds_wait(10 * NS_PER_S));
     assert_int_equal(alloc_live_count(), live_before);
     assert_int_equal(descriptors_open(), fds_before);
 }
@@ -268,8 +273,11 @@ static tryst_status connect_to(const struct link_address *to, bool via_unix,
                                struct end *end)
 {
     memset(end, 0, sizeof *end);
-    return link_connect(&poller, &quiet, to, via_unix, 3 * NS_PER_S, &events, end,
-                        &end->link);
+    tryst_status status = link_connect(&poller, &quiet, to, via_unix, 3 * NS_PER_S,
+                                       &events, end, &end->link);
+    if (status == TRYST_OK && !strangers)
+        link_fds_take(end->link);
+    return status;
 }
 
 static void join(bool via_unix, struct end *end)
