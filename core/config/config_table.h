@@ -78,7 +78,8 @@
     X(PEER_TIMEOUT, "peer_timeout", TIME, "15s", "100ms..24h", 0,                        \
       "a peer is given up after its kernel has been silent for this long")               \
     X(SHM_RING_BYTES, "shm_ring_bytes", BYTES, "22K", "8K..1G", 0,                       \
-      "size of a shared ring: one for each peer of this host and each direction")        \
+      "largest shared ring: one for each peer of this host and each direction; the "     \
+      "smaller setting of the two ranks counts")                                         \
     X(SHM_MECH, "shm_mech", ENUM, "auto", "auto|map|cma|ring", 0,                        \
       "how shm moves bulk: map the peer's memory, copy from it (process_vm_readv), or "  \
       "copy through the ring; auto: the first that works between the two ranks")         \

@@ -11,15 +11,19 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "core/os/clock.h"
+#include "core/os/foreign_fd.h"
 #include "core/os/random.h"
 #include "pair_pump.h"
 #include "support/descriptors.h"
+#include "transports/memory/memory_ops.h"
 #include "transports/pair/pair.h"
-#include "transports/shm/shm_wire.h"
+#include "transports/shm/shm.h"
 
 struct fixture {
     struct node a, b; /* b is the hostile end */
@@ -44,6 +48,7 @@ static int teardown(void **state)
     node_close(&f->a);
     node_close(&f->b);
     free(f);
+    assert_true(foreign_fds_wait(10 * NS_PER_S));
     return 0;
 }
 
@@ -159,15 +164,21 @@ static void test_offer_address(void **state)
     assert_int_equal(recv.status, TRYST_E_CANCELED);
 }
 
-static void region_announce(struct fixture *f, uint64_t bytes, int fd)
+static void announce(struct fixture *f, enum shm_type type, uint64_t region,
+                     uint64_t bytes, int fd)
 {
-    struct shm_message message = {.type = SHM_REGION,
+    struct shm_message message = {.type = type,
                                   .version = SHM_VERSION,
                                   .cookie = f->a.params.cookie,
                                   .nonce = f->a.params.peer_nonce,
-                                  .region = 5,
+                                  .region = region,
                                   .bytes = bytes};
     f->a.ops->ep_message(f->a.ep, &message, sizeof message, fd);
+}
+
+static void region_announce(struct fixture *f, uint64_t bytes, int fd)
+{
+    announce(f, SHM_REGION, 5, bytes, fd);
 }
 
 static void test_offer_outside_region(void **state)
@@ -212,6 +223,93 @@ static void test_region_unsealed(void **state)
     assert_int_equal(atomic_load(&pair_of(&f->b)->mine->answer[0]), PAIR_ANSWER_DENIED);
     region_announce(f, 65536, -1); /* the same id a second time */
     fails_with(f, "once more");
+}
+
+/* A sealed memory file without pages. */
+static int sparse_make(uint64_t bytes)
+{
+    int fd = memfd_create("hostile", MFD_ALLOW_SEALING | MFD_CLOEXEC);
+    assert_int_equal(ftruncate(fd, (off_t)bytes), 0);
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+    return fd;
+}
+
+static uint64_t machine_bytes(void)
+{
+    struct sysinfo info;
+    assert_int_equal(sysinfo(&info), 0);
+    return (uint64_t)(info.totalram + info.totalswap) * info.mem_unit;
+}
+
+/* Regions that the machine cannot hold are not mapped: address space is not used up. */
+static void test_region_huge(void **state)
+{
+    struct fixture *f = *state;
+    region_announce(f, UINT64_C(1) << 43, sparse_make(UINT64_C(1) << 43));
+    fails_with(f, "more memory than this machine has");
+}
+
+/* The bound is on all regions of a peer; DROP gives back what its region had. */
+static void test_regions_huge(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t third = (machine_bytes() / 3 - 4096) & ~UINT64_C(4095);
+    for (uint64_t i = 0; i < 12; i++) {
+        announce(f, SHM_REGION, i, third, sparse_make(third));
+        if (i >= 2)
+            announce(f, SHM_DROP, i - 2, 0, -1);
+    }
+    nodes_settle(&f->a, NULL, 3);
+    assert_false(f->a.failed);
+    announce(f, SHM_REGION, 20, third, sparse_make(third));
+    nodes_settle(&f->a, NULL, 3);
+    assert_false(f->a.failed);
+    announce(f, SHM_REGION, 21, third, sparse_make(third));
+    fails_with(f, "more memory than this machine has");
+}
+
+static void test_region_wraps(void **state)
+{
+    struct fixture *f = *state;
+    announce(f, SHM_REGION, 1, 4096, sparse_make(4096));
+    announce(f, SHM_REGION, 2, UINT64_MAX - 4095, sparse_make(4096));
+    fails_with(f, "more memory than this machine has");
+}
+
+/* Without a device no descriptor of device memory is kept. */
+static void test_device_none(void **state)
+{
+    struct fixture *f = *state;
+    int before = descriptors_open();
+    for (uint64_t i = 0; i < SHM_REGIONS_MAX; i++)
+        announce(f, SHM_DEVICE, i, 4096, memfd_create("hostile", MFD_CLOEXEC));
+    nodes_settle(&f->a, NULL, 3);
+    assert_false(f->a.failed);
+    assert_int_equal(descriptors_open(), before);
+    announce(f, SHM_DEVICE, SHM_REGIONS_MAX, 4096, -1);
+    fails_with(f, "too many");
+}
+
+/* With a device at most 64 are kept, and DROP gives them back. */
+static void test_device_descriptors(void **state)
+{
+    static const struct memory_ops device = {.kind = TRYST_MEMORY_CUDA, .name = "none"};
+    struct fixture *f = *state;
+    int before = descriptors_open();
+    memory_ops_set(&device);
+    for (uint64_t i = 0; i < 3 * SHM_DEVICE_FDS_MAX; i++) {
+        announce(f, SHM_DEVICE, i, 4096, memfd_create("hostile", MFD_CLOEXEC));
+        if (i + 1 >= SHM_DEVICE_FDS_MAX)
+            announce(f, SHM_DROP, i + 1 - SHM_DEVICE_FDS_MAX, 0, -1);
+    }
+    nodes_settle(&f->a, NULL, 3);
+    assert_false(f->a.failed);
+    assert_int_equal(descriptors_open(), before + (int)SHM_DEVICE_FDS_MAX - 1);
+    announce(f, SHM_DEVICE, 998, 4096, memfd_create("hostile", MFD_CLOEXEC));
+    announce(f, SHM_DEVICE, 999, 4096, memfd_create("hostile", MFD_CLOEXEC));
+    fails_with(f, "too many descriptors of device memory");
+    node_close_ep(&f->a);
+    assert_int_equal(descriptors_open(), before);
 }
 
 static void test_piece_without_first(void **state)
@@ -317,14 +415,14 @@ static int segment_make(const struct hello *row)
     return fd;
 }
 
-#define GOOD                                                                      \
-    {                                                                             \
-        .type = SHM_HELLO, .version = SHM_VERSION, .cookie = 77, .nonce = 0x1111, \
-        .bytes = 8192                                                             \
+#define GOOD                                                                       \
+    {                                                                              \
+        .type = SHM_ACCEPT, .version = SHM_VERSION, .cookie = 77, .nonce = 0x2222, \
+        .bytes = 8192                                                              \
     }
 #define SIZE (PAIR_HEADER_BYTES + 2 * 8192)
 
-static void test_hostile_hello(void **state)
+static void test_hostile_accept(void **state)
 {
     static const struct hello rows[] = {
         {"unsealed", GOOD, true, false, SIZE, PAIR_MAGIC, "not sealed"},
@@ -332,39 +430,50 @@ static void test_hostile_hello(void **state)
         {"no descriptor", GOOD, false, false, 0, 0, "lacks its segment"},
         {"no segment", GOOD, true, true, SIZE, 1234, "not a segment of Tryst"},
         {"cookie",
-         {.type = SHM_HELLO, .version = SHM_VERSION, .cookie = 78, .nonce = 0x1111},
+         {.type = SHM_ACCEPT, .version = SHM_VERSION, .cookie = 78, .nonce = 0x2222},
          true,
          true,
          SIZE,
          PAIR_MAGIC,
          "wrong cookie"},
         {"nonce",
-         {.type = SHM_HELLO, .version = SHM_VERSION, .cookie = 77, .nonce = 0x1112},
+         {.type = SHM_ACCEPT, .version = SHM_VERSION, .cookie = 77, .nonce = 0x2223},
          true,
          true,
          SIZE,
          PAIR_MAGIC,
          "wrong cookie or nonce"},
         {"version",
-         {.type = SHM_HELLO, .version = 9, .cookie = 77, .nonce = 0x1111},
+         {.type = SHM_ACCEPT, .version = 9, .cookie = 77, .nonce = 0x2222},
          true,
          true,
          SIZE,
          PAIR_MAGIC,
          "another version"},
         {"ring size",
-         {.type = SHM_HELLO,
+         {.type = SHM_ACCEPT,
           .version = SHM_VERSION,
           .cookie = 77,
-          .nonce = 0x1111,
+          .nonce = 0x2222,
           .bytes = UINT64_MAX & ~UINT64_C(63)},
          true,
          true,
          SIZE,
          PAIR_MAGIC,
          "lacks its segment"},
+        {"a ring above this rank's own",
+         {.type = SHM_ACCEPT,
+          .version = SHM_VERSION,
+          .cookie = 77,
+          .nonce = 0x2222,
+          .bytes = UINT64_C(1) << 30},
+         true,
+         true,
+         PAIR_HEADER_BYTES + (UINT64_C(2) << 30),
+         PAIR_MAGIC,
+         "larger than this rank's"},
         {"turn",
-         {.type = SHM_CONFIRM, .version = SHM_VERSION, .cookie = 77, .nonce = 0x1111},
+         {.type = SHM_CONFIRM, .version = SHM_VERSION, .cookie = 77, .nonce = 0x2222},
          true,
          true,
          SIZE,
@@ -376,17 +485,62 @@ static void test_hostile_hello(void **state)
     for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct node a = {0}, b = {0};
         nodes_link(&a, &b, &transport_shm);
-        assert_true(node_open(&b)); /* the responder; of a, only the link is used */
-        b.ops->ep_message(b.ep, &rows[i].message, sizeof rows[i].message,
+        assert_true(node_open(&a)); /* the initiator; of b, only the link is used */
+        nodes_settle(&a, NULL, 2);  /* HELLO */
+        a.ops->ep_message(a.ep, &rows[i].message, sizeof rows[i].message,
                           segment_make(&rows[i]));
-        assert_true(nodes_until(&b, NULL, &b.ready, 1000));
-        assert_int_equal(b.ready_status, TRYST_E_UNREACHABLE);
-        if (!strstr(b.text, rows[i].says))
-            fail_msg("%s: %s", rows[i].name, b.text);
+        assert_true(nodes_until(&a, NULL, &a.ready, 1000));
+        assert_int_equal(a.ready_status, TRYST_E_UNREACHABLE);
+        if (!strstr(a.text, rows[i].says))
+            fail_msg("%s: %s", rows[i].name, a.text);
         node_close(&b);
         node_close(&a);
     }
     assert_int_equal(descriptors_open(), descriptors);
+}
+
+/* The rank that makes the segment refuses a HELLO without a valid size. */
+static void test_hostile_hello(void **state)
+{
+    static const uint64_t bytes[] = {0, PAIR_RING_BYTES_MIN - 64, PAIR_RING_BYTES_MIN + 8,
+                                     2 * PAIR_RING_BYTES_MAX, UINT64_MAX & ~UINT64_C(63)};
+    (void)state;
+    for (unsigned i = 0; i < sizeof bytes / sizeof bytes[0]; i++) {
+        struct shm_message hello = {.type = SHM_HELLO,
+                                    .version = SHM_VERSION,
+                                    .cookie = 77,
+                                    .nonce = 0x1111,
+                                    .bytes = bytes[i]};
+        struct node a = {0}, b = {0};
+        nodes_link(&a, &b, &transport_shm);
+        assert_true(node_open(&b));
+        b.ops->ep_message(b.ep, &hello, sizeof hello, -1);
+        assert_true(nodes_until(&b, NULL, &b.ready, 1000));
+        assert_int_equal(b.ready_status, TRYST_E_UNREACHABLE);
+        assert_non_null(strstr(b.text, "ring size"));
+        node_close(&b);
+        node_close(&a);
+    }
+}
+
+/* The smaller setting counts, whichever end has it: a large ring at one rank costs the
+ * other nothing. */
+static void test_ring_bytes(void **state)
+{
+    static const uint64_t bytes[][2] = {{8192, 65536},
+                                        {65536, 8192},
+                                        {8192, PAIR_RING_BYTES_MAX},
+                                        {PAIR_RING_BYTES_MAX, 8192}};
+    (void)state;
+    for (unsigned i = 0; i < sizeof bytes / sizeof bytes[0]; i++) {
+        struct node a = {.ring_bytes = bytes[i][0]}, b = {.ring_bytes = bytes[i][1]};
+        nodes_connect(&a, &b, &transport_shm);
+        assert_int_equal(pair_of(&a)->tx.bytes, 8192);
+        assert_int_equal(pair_of(&b)->tx.bytes, 8192);
+        assert_int_equal(pair_of(&a)->area->ring_bytes, 8192);
+        node_close(&a);
+        node_close(&b);
+    }
 }
 
 /* --- everything at once --- */
@@ -461,16 +615,33 @@ static void test_storm(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_unknown_kind),        TEST(test_empty_frame),
-        TEST(test_frame_too_long),      TEST(test_offer_slot),
-        TEST(test_offer_mech),          TEST(test_offer_bytes),
-        TEST(test_offer_short),         TEST(test_offer_slot_twice),
-        TEST(test_offer_address),       TEST(test_offer_outside_region),
-        TEST(test_region_unsealed),     TEST(test_piece_without_first),
-        TEST(test_first_too_short),     TEST(test_first_with_too_much),
-        TEST(test_first_within_a_bulk), TEST(test_answer_to_nothing),
-        TEST(test_answer_of_no_kind),   TEST(test_tail),
-        TEST(test_stray_message),       cmocka_unit_test(test_hostile_hello),
+        TEST(test_unknown_kind),
+        TEST(test_empty_frame),
+        TEST(test_frame_too_long),
+        TEST(test_offer_slot),
+        TEST(test_offer_mech),
+        TEST(test_offer_bytes),
+        TEST(test_offer_short),
+        TEST(test_offer_slot_twice),
+        TEST(test_offer_address),
+        TEST(test_offer_outside_region),
+        TEST(test_region_unsealed),
+        TEST(test_region_huge),
+        TEST(test_regions_huge),
+        TEST(test_region_wraps),
+        TEST(test_device_none),
+        TEST(test_device_descriptors),
+        TEST(test_piece_without_first),
+        TEST(test_first_too_short),
+        TEST(test_first_with_too_much),
+        TEST(test_first_within_a_bulk),
+        TEST(test_answer_to_nothing),
+        TEST(test_answer_of_no_kind),
+        TEST(test_tail),
+        TEST(test_stray_message),
+        cmocka_unit_test(test_hostile_accept),
+        cmocka_unit_test(test_hostile_hello),
+        cmocka_unit_test(test_ring_bytes),
         cmocka_unit_test(test_storm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

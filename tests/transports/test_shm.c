@@ -431,8 +431,8 @@ static void refused_with(const char *text)
     CHECK(node_open(&a) && node_open(&b));
     CHECK(nodes_until(&a, &b, &a.ready, 2000) && nodes_until(&a, &b, &b.ready, 2000));
     CHECK(a.ready_status == TRYST_E_UNREACHABLE && b.ready_status == TRYST_E_UNREACHABLE);
-    CHECK(strstr(a.text, text));
-    CHECK(strstr(b.text, text) && strstr(b.text, "reported by the peer"));
+    CHECK(strstr(b.text, text));
+    CHECK(strstr(a.text, text) && strstr(a.text, "reported by the peer"));
     node_close(&a);
     node_close(&b);
 }
@@ -458,8 +458,8 @@ static void short_of_descriptors(void)
     struct rlimit limit = {3, 3};
     CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
     CHECK(nodes_until(&a, &b, &a.ready, 2000) && nodes_until(&a, &b, &b.ready, 2000));
-    CHECK(a.ready_status == TRYST_E_UNREACHABLE && strstr(a.text, "Too many open files"));
-    CHECK(b.ready_status == TRYST_E_UNREACHABLE);
+    CHECK(b.ready_status == TRYST_E_UNREACHABLE && strstr(b.text, "Too many open files"));
+    CHECK(a.ready_status == TRYST_E_UNREACHABLE);
 }
 
 static void test_short_of_something(void **state)

@@ -7,9 +7,9 @@
  * Invariant: an endpoint becomes ready only with a segment that carries both nonces, and
  * uses process_vm_readv only after it has read the peer's nonce with it.
  *
- *   initiator  START ─ segment, HELLO ─▶ WAIT ── ACCEPT ──▶ VERIFY ─ CONFIRM ─▶ ready
- *   responder  START ─────────────────▶ WAIT ── HELLO ───▶ ANSWER ─ ACCEPT ──▶ WAIT
- *                                            ── CONFIRM ─▶ DONE ─────────────▶ ready
+ *   initiator  START ─ HELLO ─▶ WAIT ── ACCEPT ──▶ VERIFY ─ CONFIRM ─▶ ready
+ *   responder  START ─────────▶ WAIT ── HELLO ───▶ ANSWER ─ segment, ACCEPT ─▶ WAIT
+ *                                    ── CONFIRM ─▶ DONE ─────────────▶ ready
  *   either     a failure here: REFUSING ─ REFUSE ─▶ refused
  *              REFUSE comes:   REFUSED ─▶ refused
  */
@@ -19,6 +19,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "core/os/foreign_fd.h"
 #include "shm_connect.h"
 #include "shm_copy.h"
 #include "shm_region.h"
@@ -73,26 +74,23 @@ static bool segment_map(struct shm_ep *ep, int fd, uint64_t ring_bytes)
     return true;
 }
 
-/* Do the initiator's first step. */
-static void segment_offer(struct shm_ep *ep)
+/* Make the segment. Returns its descriptor, or -1 after a refusal. */
+static int segment_make(struct shm_ep *ep)
 {
-    uint64_t ring_bytes = pair_ep_rail(&ep->pair)->ring_bytes;
-    struct shm_message hello = {.address = (uint64_t)(uintptr_t)&ep->nonce,
-                                .bytes = ring_bytes};
+    uint64_t ring_bytes = ep->ring_bytes;
     int fd = -1;
     if (memfd_create_sealed("tryst-pair", pair_area_bytes(ring_bytes), &fd) != TRYST_OK) {
         refuse(ep, "cannot create a shared segment", errno);
-        return;
+        return -1;
     }
     if (!segment_map(ep, fd, ring_bytes)) {
         refuse(ep, "cannot map the shared segment", errno);
-    } else {
-        pair_area_init(ep->pair.area, ring_bytes, ep->nonce, ep->pair.params.peer_nonce);
-        pair_attach(&ep->pair, ep->pair.area, ring_bytes);
-        if (shm_send(ep, SHM_HELLO, &hello, fd) != TRYST_OK)
-            refuse(ep, "cannot send the segment's descriptor over the link", 0);
+        close(fd);
+        return -1;
     }
-    close(fd);
+    pair_area_init(ep->pair.area, ring_bytes, ep->pair.params.peer_nonce, ep->nonce);
+    pair_attach(&ep->pair, ep->pair.area, ring_bytes);
+    return fd;
 }
 
 static bool ring_bytes_valid(uint64_t bytes)
@@ -101,7 +99,22 @@ static bool ring_bytes_valid(uint64_t bytes)
            bytes % PAIR_LINE_BYTES == 0;
 }
 
-static void shm_hello_handle(struct shm_ep *ep, const struct shm_message *message, int fd)
+/* The smaller of the two settings counts, so neither rank makes the other populate more
+ * memory than its own. */
+static void hello_handle(struct shm_ep *ep, const struct shm_message *message)
+{
+    uint64_t own = pair_ep_rail(&ep->pair)->ring_bytes;
+    if (!ring_bytes_valid(message->bytes)) {
+        refuse(ep, "the ring size of the peer's HELLO is not valid", 0);
+        return;
+    }
+    ep->ring_bytes = message->bytes < own ? message->bytes : own;
+    ep->peer_nonce_address = message->address;
+    step_set(ep, SHM_ANSWER);
+}
+
+/* Map the segment that came with ACCEPT. False after a refusal. */
+static bool segment_take(struct shm_ep *ep, const struct shm_message *message, int fd)
 {
     const struct ep_params *params = &ep->pair.params;
     if (fd == TRANSPORT_FD_LOST) {
@@ -109,28 +122,31 @@ static void shm_hello_handle(struct shm_ep *ep, const struct shm_message *messag
             ep,
             "cannot receive the segment: no descriptor left; raise the limit (ulimit -n)",
             0);
-        return;
+        return false;
     }
     if (fd < 0 || !ring_bytes_valid(message->bytes)) {
-        refuse(ep, "the peer's HELLO lacks its segment, or the ring size is not valid",
+        refuse(ep, "the peer's ACCEPT lacks its segment, or the ring size is not valid",
                0);
-        return;
+        return false;
+    }
+    if (message->bytes > pair_ep_rail(&ep->pair)->ring_bytes) {
+        refuse(ep, "the peer's ring is larger than this rank's TRYST_SHM_RING_BYTES", 0);
+        return false;
     }
     const char *wrong = memfd_refusal(fd, pair_area_bytes(message->bytes));
     if (!wrong && !segment_map(ep, fd, message->bytes)) {
         refuse(ep, "cannot map the peer's segment", errno);
-        return;
+        return false;
     }
     if (!wrong)
         wrong =
-            pair_area_check(ep->pair.area, message->bytes, params->peer_nonce, ep->nonce);
+            pair_area_check(ep->pair.area, message->bytes, ep->nonce, params->peer_nonce);
     if (wrong) {
         refuse(ep, wrong, 0);
-        return;
+        return false;
     }
     pair_attach(&ep->pair, ep->pair.area, message->bytes);
-    ep->peer_nonce_address = message->address;
-    step_set(ep, SHM_ANSWER);
+    return true;
 }
 
 /* --- mechanisms for bulk --- */
@@ -145,12 +161,13 @@ static void mechs_find(struct shm_ep *ep)
         ep->in_mechs |= SHM_CAN_READ;
 }
 
-static tryst_status mechs_send(struct shm_ep *ep, enum shm_type type)
+static tryst_status mechs_send(struct shm_ep *ep, enum shm_type type, int fd)
 {
     struct shm_message message = {.address = (uint64_t)(uintptr_t)&ep->nonce,
+                                  .bytes = ep->ring_bytes,
                                   .mechs = ep->in_mechs};
     memcpy(message.text, ep->in_why, sizeof message.text);
-    return shm_send(ep, type, &message, -1);
+    return shm_send(ep, type, &message, fd);
 }
 
 static void mechs_read(struct shm_ep *ep, const struct shm_message *message)
@@ -186,18 +203,30 @@ static void connected(struct shm_ep *ep)
 
 /* --- steps, in progress --- */
 
+static void step_hello(struct shm_ep *ep)
+{
+    struct shm_message hello = {.address = (uint64_t)(uintptr_t)&ep->nonce,
+                                .bytes = pair_ep_rail(&ep->pair)->ring_bytes};
+    if (shm_send(ep, SHM_HELLO, &hello, -1) != TRYST_OK)
+        refuse(ep, "cannot send HELLO over the link", 0);
+}
+
 static void step_answer(struct shm_ep *ep)
 {
-    mechs_find(ep);
     ep->step = SHM_WAIT;
-    if (mechs_send(ep, SHM_ACCEPT) != TRYST_OK)
-        pair_refused(&ep->pair, "shm: the link closed while connecting");
+    int fd = segment_make(ep);
+    if (fd < 0)
+        return;
+    mechs_find(ep);
+    if (mechs_send(ep, SHM_ACCEPT, fd) != TRYST_OK)
+        refuse(ep, "cannot send the segment's descriptor over the link", 0);
+    close(fd);
 }
 
 static void step_verify(struct shm_ep *ep)
 {
     mechs_find(ep);
-    if (mechs_send(ep, SHM_CONFIRM) != TRYST_OK)
+    if (mechs_send(ep, SHM_CONFIRM, -1) != TRYST_OK)
         pair_refused(&ep->pair, "shm: the link closed while connecting");
     else
         connected(ep);
@@ -220,7 +249,7 @@ void shm_connect(struct pair_ep *pair)
         if (pair->loopback)
             pair_refused(pair, "shm: a context reaches itself by self, not by shm");
         else if (pair->params.initiator)
-            segment_offer(ep);
+            step_hello(ep);
         break;
     case SHM_ANSWER: step_answer(ep); break;
     case SHM_VERIFY: step_verify(ep); break;
@@ -261,8 +290,10 @@ static void opening_handle(struct shm_ep *ep, const struct shm_message *message,
         refuse_handle(ep, message);
     } else if (message->type == SHM_HELLO && !initiator && ep->step <= SHM_WAIT &&
                !ep->pair.area) {
-        shm_hello_handle(ep, message, fd);
+        hello_handle(ep, message);
     } else if (message->type == SHM_ACCEPT && initiator && ep->step == SHM_WAIT) {
+        if (!segment_take(ep, message, fd))
+            return;
         ep->peer_nonce_address = message->address;
         mechs_read(ep, message);
         step_set(ep, SHM_VERIFY);
@@ -300,8 +331,7 @@ void shm_message(struct endpoint *base, const void *data, size_t bytes, int fd)
 {
     struct shm_ep *ep = (struct shm_ep *)base;
     shm_message_handle(ep, data, bytes, fd);
-    if (fd >= 0)
-        close(fd);
+    foreign_fd_close(fd);
 }
 
 void shm_detach(struct pair_ep *pair)

@@ -9,16 +9,21 @@
  * the import until DROP or the end.
  * Invariant: a bit in `announced` is set exactly while the peer was sent REGION or DEVICE
  * and not DROP. Only regions sealed against shrinking are mapped, and only for reading.
+ * What one peer's messages keep here is bounded: regions (SHM_REGIONS_MAX), descriptors
+ * (SHM_DEVICE_FDS_MAX), and mapped bytes (the machine's memory and swap: a memory file is
+ * allocated in full, so an honest peer cannot announce more).
  * An import that a copy reads is not closed: the region is kept, out of all lists, until
  * its last copy has ended.
  */
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include "core/memory/alloc.h"
 #include "core/os/fd.h"
+#include "core/os/foreign_fd.h"
 #include "shm_closer.h"
 #include "shm_connect.h"
 #include "shm_copy.h"
@@ -93,6 +98,7 @@ void shm_mem_unregister(struct rail *base, void *handle)
         if (!is_announced(ep, region->index))
             continue;
         ep->announced[region->index / 64] &= ~BIT(region->index);
+        ep->device_fds_sent -= region->has_fd;
         if (ep->pair.state == PAIR_READY)
             (void)shm_send(ep, SHM_DROP, &(struct shm_message){.region = region->id}, -1);
     }
@@ -106,16 +112,20 @@ static tryst_status device_handle_send(struct shm_ep *ep, struct shm_region *reg
     const struct tryst_mem *mem = region->mem;
     struct shm_message message = {.region = region->id, .bytes = mem->bytes};
     struct memory_ipc ipc;
+    bool full = ep->device_fds_sent >= SHM_DEVICE_FDS_MAX;
     int fd = -1;
-    if (region->unsharable)
+    if (region->unsharable || (full && region->has_fd))
         return TRYST_E_UNSUPPORTED;
     tryst_status status =
         mem->ops->ipc_export(mem->device, mem->data, mem->bytes, &ipc, &fd);
     region->unsharable = status != TRYST_OK;
     if (status != TRYST_OK)
         return status;
+    region->has_fd = fd >= 0;
     memcpy(message.text, &ipc, sizeof ipc);
-    status = shm_send(ep, SHM_DEVICE, &message, fd);
+    status = full && region->has_fd ? TRYST_E_UNSUPPORTED
+                                    : shm_send(ep, SHM_DEVICE, &message, fd);
+    ep->device_fds_sent += status == TRYST_OK && region->has_fd;
     if (fd >= 0)
         close(fd);
     return status;
@@ -176,21 +186,46 @@ static void *region_map(int fd, uint64_t bytes)
     return base;
 }
 
-static void device_handle_read(struct shm_mapped *mapped,
+/* True if the machine's memory and swap hold `bytes` more of this peer's regions. */
+static bool machine_holds(const struct shm_ep *ep, uint64_t bytes)
+{
+    struct sysinfo info;
+    if (sysinfo(&info) != 0)
+        return true;
+    uint64_t limit = ((uint64_t)info.totalram + info.totalswap) * info.mem_unit;
+    return bytes <= limit && ep->mapped_bytes <= limit - bytes;
+}
+
+/* Check the bounds of what one peer makes this process keep. NULL, or the fault. */
+static const char *announcement_fault(struct shm_ep *ep,
+                                      const struct shm_message *message, int fd)
+{
+    if (ep->regions_count >= SHM_REGIONS_MAX || mapped_find(ep, message->region))
+        return "the peer announces a region once more, or too many";
+    if (message->type == SHM_DEVICE && fd >= 0 && ep->device_fds >= SHM_DEVICE_FDS_MAX)
+        return "the peer sends too many descriptors of device memory";
+    if (message->type == SHM_REGION && !machine_holds(ep, message->bytes))
+        return "the peer announces more memory than this machine has";
+    return NULL;
+}
+
+/* Keep the descriptor only where there is a device to import for. */
+static void device_handle_read(struct shm_ep *ep, struct shm_mapped *mapped,
                                const struct shm_message *message, int fd)
 {
     mapped->device = true;
     memcpy(&mapped->ipc, message->text, sizeof mapped->ipc);
-    if (fd >= 0) /* shm_message closes the message's own */
-        mapped->fd = fd_copy(fd);
+    if (fd < 0 || !memory_ops_get(TRYST_MEMORY_CUDA))
+        return;
+    mapped->fd = fd_copy(fd); /* shm_message closes the message's own */
+    ep->device_fds += mapped->fd >= 0;
 }
 
 void shm_region_handle(struct shm_ep *ep, const struct shm_message *message, int fd)
 {
-    if (ep->regions_count >= SHM_REGIONS_MAX || mapped_find(ep, message->region)) {
-        pair_fail(
-            &ep->pair, TRYST_E_PROTOCOL,
-            "shm: protocol error: the peer announces a region once more, or too many");
+    const char *fault = announcement_fault(ep, message, fd);
+    if (fault) {
+        pair_fail(&ep->pair, TRYST_E_PROTOCOL, "shm: protocol error: %s", fault);
         return;
     }
     struct shm_mapped *mapped = mem_zalloc(sizeof *mapped);
@@ -204,9 +239,10 @@ void shm_region_handle(struct shm_ep *ep, const struct shm_message *message, int
     mapped->fd = -1;
     list_init(&mapped->imports);
     if (message->type == SHM_DEVICE)
-        device_handle_read(mapped, message, fd);
+        device_handle_read(ep, mapped, message, fd);
     else
         mapped->base = region_map(fd, message->bytes);
+    ep->mapped_bytes += mapped->base ? mapped->bytes : 0;
     list_push_front(&ep->regions, &mapped->node);
     ep->regions_count++;
     list_append(&pair_ep_rail(&ep->pair)->reads, &ep->pair.waiting);
@@ -215,8 +251,7 @@ void shm_region_handle(struct shm_ep *ep, const struct shm_message *message, int
 static void mapped_free(struct shm_ep *ep, struct shm_mapped *mapped)
 {
     shm_imports_close(shm_ep_rail(ep), mapped);
-    if (mapped->fd >= 0)
-        close(mapped->fd);
+    foreign_fd_close(mapped->fd);
     if (mapped->base)
         munmap(mapped->base, mapped->bytes);
     mem_free(mapped);
@@ -226,6 +261,8 @@ static void mapped_drop(struct shm_ep *ep, struct shm_mapped *mapped)
 {
     list_remove(&mapped->node);
     ep->regions_count--;
+    ep->device_fds -= mapped->fd >= 0;
+    ep->mapped_bytes -= mapped->base ? mapped->bytes : 0;
     mapped->dropped = true;
     if (!mapped->users)
         mapped_free(ep, mapped);

@@ -2,11 +2,12 @@
 /*
  * Connect messages of `shm`, exchanged by two endpoints over the link.
  *
- *   initiator                                         responder
- *     HELLO{ring_bytes, address} + segment's fd  ──▶  maps it, checks both nonces in it,
- *                                                     reads the nonce at `address`
- *     reads the responder's nonce                ◀──  ACCEPT{address, mechs, text}
- *     CONFIRM{mechs, text}, ready                ──▶  ready
+ *   initiator                               responder
+ *     HELLO{bytes, address}            ──▶  makes a segment, with rings of the smaller
+ *                                           size; reads the nonce at `address`
+ *     maps it, checks both nonces      ◀──  ACCEPT{bytes, address, mechs, text}
+ *     in it, reads the responder's          + the segment's descriptor
+ *     CONFIRM{mechs, text}, ready      ──▶  ready
  *
  *   either end at any time before ready: REFUSE{text}: neither end is reachable by shm
  *   a sender, once per region and peer: REGION{region, bytes} + its fd, or, for device
@@ -21,7 +22,7 @@
 #include <assert.h>
 #include <stdint.h>
 
-#define SHM_VERSION 1u
+#define SHM_VERSION 2u
 
 enum shm_type {
     SHM_HELLO = 1,
@@ -42,12 +43,14 @@ enum {
 };
 
 struct shm_message {
-    uint32_t type;     /**< enum shm_type */
-    uint32_t version;  /**< SHM_VERSION */
-    uint64_t cookie;   /**< cookie of the session */
-    uint64_t nonce;    /**< the sender's */
-    uint64_t address;  /**< HELLO, ACCEPT: where the sender's nonce lies in its memory */
-    uint64_t bytes;    /**< HELLO: of each ring; REGION, DEVICE: of the region */
+    uint32_t type;    /**< enum shm_type */
+    uint32_t version; /**< SHM_VERSION */
+    uint64_t cookie;  /**< cookie of the session */
+    uint64_t nonce;   /**< the sender's */
+    uint64_t address; /**< HELLO, ACCEPT: where the sender's nonce lies in its memory */
+    /** HELLO: largest ring that its sender wants; ACCEPT: of each ring; REGION, DEVICE:
+     *  of the region. */
+    uint64_t bytes;
     uint64_t region;   /**< REGION, DEVICE, DROP: id of the region */
     uint32_t mechs;    /**< ACCEPT, CONFIRM */
     uint32_t reserved; /**< 0 */
