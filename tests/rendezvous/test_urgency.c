@@ -166,32 +166,66 @@ static void test_wants(void **state)
 
 /* ---- a receive is raised ----------------------------------------------------------- */
 
-/* A raised receive reaches its producer, whether the WANT is parked there or the transfer
- * waits. */
+struct raised {
+    uint32_t recv_flags;
+    int32_t recv;
+    int32_t raises[2];
+    uint32_t send_flags;
+    int32_t send;
+    int32_t priority; /* of the transfer, in the training class */
+};
+
+enum moment { UNSENT, PARKED, MATCHED, MOMENTS };
+
+/* Raise a receive before its WANT has left, while the WANT is parked, or while the
+ * transfer waits. */
+static void raise_run(const struct raised *row, enum moment moment)
+{
+    tryst_step *steps[2];
+    tryst_op_params recv_params = {.struct_size = sizeof recv_params,
+                                   .flags = row->recv_flags,
+                                   .priority = row->recv};
+    tryst_op_params send_params = {.struct_size = sizeof send_params,
+                                   .flags = row->send_flags,
+                                   .priority = row->send};
+    tryst_op *send = NULL;
+    begin(steps, small_slices);
+    world.sides[0].hold_dispatch = true;
+    tryst_op *recv = world_recv(&world, 1, steps[1], key_of(0), in, LARGE, &recv_params);
+    for (int i = 0; i < 3; i++) {
+        if (i == (moment == MATCHED ? 0 : 2))
+            send = world_send(&world, 0, steps[0], key_of(0), out, LARGE, &send_params);
+        if (i == 2 || moment != UNSENT)
+            world_settle(&world);
+        if (i < 2)
+            assert_int_equal(tryst_op_reprioritize(recv, row->raises[i]), TRYST_OK);
+    }
+    assert_non_null(send->want);
+    assert_int_equal(urgency_class(&send->want->transfer.urgency), URGENCY_TRAINING);
+    assert_int_equal(urgency_priority(&send->want->transfer.urgency), row->priority);
+    world.sides[0].hold_dispatch = false;
+    world_settle(&world);
+    world_done(send, TRYST_OK);
+    world_done(recv, TRYST_OK);
+    assert_memory_equal(in, out, LARGE);
+    end(steps);
+}
+
+/* A raised receive reaches its producer: one without a priority, with one, or of the
+ * background class. A raise to a less urgent priority has no effect. */
 static void test_raise_receive(void **state)
 {
-    for (int matched = 0; matched < 2; matched++) {
-        tryst_step *steps[2];
-        begin(steps, small_slices);
-        world.sides[0].hold_dispatch = true;
-        tryst_op *recv = recv_n(steps[1], 0, LARGE, 0);
-        world_settle(&world);
-        tryst_op *send = matched ? send_n(steps[0], 0, LARGE, 5) : NULL;
-        world_settle(&world);
-        assert_int_equal(tryst_op_reprioritize(recv, -7), TRYST_OK);
-        assert_int_equal(tryst_op_reprioritize(recv, 3), TRYST_OK); /* no effect */
-        world_settle(&world);
-        send = matched ? send : send_n(steps[0], 0, LARGE, 5);
-        world_settle(&world);
-        assert_non_null(send->want);
-        assert_int_equal(urgency_priority(&send->want->transfer.urgency), -7);
-        world.sides[0].hold_dispatch = false;
-        world_settle(&world);
-        world_done(send, TRYST_OK);
-        world_done(recv, TRYST_OK);
-        assert_memory_equal(in, out, LARGE);
-        end(steps);
-    }
+    enum { P = TRYST_OP_PRIORITY, B = TRYST_OP_BACKGROUND };
+    static const struct raised rows[] = {
+        {0, 0, {-7, 3}, P, 5, -7},     {0, 0, {3, 3}, P, 5, 3},
+        {P, 5, {-2, 9}, P, 9, -2},     {P, -4, {2, 0}, P, 9, -4},
+        {P, 4, {4, 1}, P, 9, 1},       {P, 5, {-2, -2}, 0, 0, -2},
+        {P, 7, {3, 2}, P, 1, 1},       {B, 0, {6, 7}, P, 9, 6},
+        {B | P, 2, {8, 8}, P, 9, 8},   {B | P, 2, {8, 5}, B | P, 1, 5},
+        {P, 7, {3, -1}, B | P, 1, -1}, {P, INT32_MAX, {INT32_MIN, 0}, P, 0, INT32_MIN},
+    };
+    for (size_t i = 0; i < MOMENTS * COUNT_OF(rows); i++)
+        raise_run(&rows[i / MOMENTS], (enum moment)(i % MOMENTS));
 }
 
 /* The class and priority of a transfer, by the values of both ends. */
