@@ -99,11 +99,41 @@ static void lane_trace(const struct sched *sched, const struct dispatch_lane *la
 
 /* ---- stalled peers ----------------------------------------------------------------- */
 
-/* Return how long a lane may go without credit before it counts as stalled. */
+/* Return how old a timed slice may become before its lane counts as stalled. */
 static uint64_t stall_limit_ns(const struct dispatch_lane *lane)
 {
     uint64_t srtts_ns = SCHED_STALL_SRTTS * lane->srtt_ns;
+    if (srtts_ns > SCHED_STALL_MAX_NS)
+        return SCHED_STALL_MAX_NS;
     return srtts_ns > SCHED_STALL_NS ? srtts_ns : SCHED_STALL_NS;
+}
+
+/* Return when the lane stalls. The age of the timed slice counts, since a peer may return
+ * one slice now and then and hold all others; between two timed slices the last credit
+ * counts. */
+static uint64_t stall_at_ns(const struct dispatch_lane *lane)
+{
+    uint64_t since_ns = lane->path.round_ns ? lane->path.round_ns : lane->credited_ns;
+    return since_ns + stall_limit_ns(lane);
+}
+
+/* Return the part of `bytes` in flight on the lane that counts at its rail. */
+static uint64_t lane_counts(const struct rail_window *rail,
+                            const struct dispatch_lane *lane, uint64_t bytes)
+{
+    uint64_t half = rail->window_bytes / 2;
+    if (lane->stalled)
+        return 0;
+    return lane->probation && bytes > half ? half : bytes;
+}
+
+static void lane_recount(struct sched *sched, struct dispatch_lane *lane)
+{
+    struct rail_window *rail = &sched->rails[lane->rail];
+    uint64_t counted = lane_counts(rail, lane, lane->in_flight_bytes);
+    assert(rail->bytes >= lane->counted_bytes);
+    rail->bytes += counted - lane->counted_bytes;
+    lane->counted_bytes = counted;
 }
 
 /* Add a sample to the lane's srtt. The sample is capped, since a peer that was
@@ -115,14 +145,16 @@ static void srtt_update(struct dispatch_lane *lane, uint64_t sample_ns)
     lane->srtt_ns = lane->srtt_ns ? (7 * lane->srtt_ns + sample_ns) / 8 : sample_ns;
 }
 
-/* Note a credit of the peer; a stalled lane counts against its rail again. */
-static void lane_credited(struct sched *sched, struct dispatch_lane *lane)
+/* Note that the lane's timed slice took `spent_ns`. A stalled lane counts against its
+ * rail again; other lanes get half of the window while it is on probation. */
+static void lane_round_over(struct sched *sched, struct dispatch_lane *lane,
+                            uint64_t spent_ns)
 {
-    lane->credited_ns = clock_now_ns(sched->params.clock);
-    if (!lane->stalled)
-        return;
+    if (!lane->path.sample_invalid)
+        srtt_update(lane, spent_ns);
+    lane->probation -= !lane->stalled && lane->probation;
     lane->stalled = false;
-    sched->rails[lane->rail].bytes += lane->in_flight_bytes;
+    lane_recount(sched, lane);
 }
 
 static void on_timer(void *arg, uint64_t now_ns)
@@ -133,10 +165,11 @@ static void on_timer(void *arg, uint64_t now_ns)
     list_for_each_safe (&sched->busy, node, after) {
         struct dispatch_lane *lane = container_of(node, struct dispatch_lane, busy);
         struct rail_window *rail = &sched->rails[lane->rail];
-        if (lane->stalled || now_ns < lane->credited_ns + stall_limit_ns(lane))
+        if (lane->stalled || now_ns < stall_at_ns(lane))
             continue;
         lane->stalled = true;
-        rail->bytes -= lane->in_flight_bytes;
+        lane->probation = SCHED_PROBATION_ROUNDS;
+        lane_recount(sched, lane);
         if (rail->overdraft == lane)
             rail->overdraft = NULL;
         sched->moved = true;
@@ -151,7 +184,7 @@ static uint64_t on_next_ns(const void *arg)
         return next_ns;
     list_for_each_safe (&sched->busy, node, after) {
         const struct dispatch_lane *lane = container_of(node, struct dispatch_lane, busy);
-        uint64_t at_ns = lane->credited_ns + stall_limit_ns(lane);
+        uint64_t at_ns = stall_at_ns(lane);
         if (!lane->stalled && (!next_ns || at_ns < next_ns))
             next_ns = at_ns;
     }
@@ -315,10 +348,9 @@ static void on_raise(void *arg, struct transfer *transfer, uint64_t rank)
 static void bytes_return(struct sched *sched, struct dispatch_lane *lane, uint64_t bytes)
 {
     struct rail_window *rail = &sched->rails[lane->rail];
-    uint64_t counted = lane->stalled ? 0 : bytes;
-    assert(lane->in_flight_bytes >= bytes && rail->bytes >= counted);
+    assert(lane->in_flight_bytes >= bytes);
     lane->in_flight_bytes -= bytes;
-    rail->bytes -= counted;
+    lane_recount(sched, lane);
     sched->moved = true;
     lane_trace(sched, lane);
     lane_queue(sched, lane);
@@ -341,7 +373,7 @@ static void on_credit(void *arg, struct transfer *transfer, uint64_t bytes)
 {
     struct sched *sched = arg;
     struct dispatch_lane *lane = transfer->lane;
-    lane_credited(sched, lane);
+    lane->credited_ns = clock_now_ns(sched->params.clock);
     bytes_return(sched, lane, bytes);
     if (pace_is_on(&lane->pace) &&
         pace_credited(&lane->pace, lane->credited_ns,
@@ -351,7 +383,7 @@ static void on_credit(void *arg, struct transfer *transfer, uint64_t bytes)
     uint64_t srtt_ns = path_returned(&lane->path, lane->credited_ns, lane->started_bytes,
                                      lane->in_flight_bytes);
     if (srtt_ns)
-        srtt_update(lane, srtt_ns);
+        lane_round_over(sched, lane, srtt_ns);
     if (srtt_ns && rtt_probe_bytes)
         rail_trip_update(&sched->rails[lane->rail], lane->credited_ns, srtt_ns,
                          rtt_probe_bytes);
@@ -398,13 +430,32 @@ static bool window_has_room(uint64_t in_flight, uint64_t bytes, uint64_t window)
     return in_flight == 0 || in_flight + bytes <= window;
 }
 
+/* True if the lane's share of its rail has room: beside other lanes, a lane on probation
+ * gets half of the window, or a single slice. */
+static bool share_has_room(const struct sched *sched, const struct dispatch_lane *lane,
+                           uint64_t bytes)
+{
+    const struct rail_window *rail = &sched->rails[lane->rail];
+    bool beside = rail->bytes > lane->counted_bytes;
+    return !lane->probation || !beside ||
+           window_has_room(lane->in_flight_bytes, bytes, rail->window_bytes / 2);
+}
+
+static bool rail_window_has_room(const struct rail_window *rail,
+                                 const struct dispatch_lane *lane, uint64_t bytes)
+{
+    uint64_t others = rail->bytes - lane->counted_bytes;
+    uint64_t own = lane->stalled ? 0 : lane->in_flight_bytes;
+    return window_has_room(others + own, bytes, rail->window_bytes);
+}
+
 /* True if the rail has room. A lane with nothing in flight may overdraw the rail by
  * the rail's most urgent slice, one lane at a time. */
 static bool rail_has_room(const struct sched *sched, const struct dispatch_lane *lane,
                           uint64_t bytes)
 {
     const struct rail_window *rail = &sched->rails[lane->rail];
-    return window_has_room(rail->bytes, bytes, rail->window_bytes) ||
+    return rail_window_has_room(rail, lane, bytes) ||
            (!lane->in_flight_bytes && !rail->overdraft);
 }
 
@@ -415,7 +466,7 @@ static void bytes_start(struct sched *sched, const struct transfer *transfer,
     struct dispatch_lane *lane = transfer->lane;
     struct rail_window *rail = &sched->rails[lane->rail];
     uint64_t now_ns = clock_now_ns(sched->params.clock);
-    if (!window_has_room(rail->bytes, bytes, rail->window_bytes))
+    if (!rail_window_has_room(rail, lane, bytes))
         rail->overdraft = lane;
     if (!lane->in_flight_bytes) {
         list_push_back(&sched->busy, &lane->busy);
@@ -426,11 +477,13 @@ static void bytes_start(struct sched *sched, const struct transfer *transfer,
     if (transfer->pace_bytes_per_s && pace_is_on(&lane->pace))
         pace_started(&lane->pace, now_ns, lane->started_bytes, bytes,
                      transfer->pace_bytes_per_s, urgency_class(&transfer->urgency));
+    if (bytes > rail->window_bytes / 2)
+        lane->probation = SCHED_PROBATION_ROUNDS;
     lane->started_bytes += bytes;
     lane->in_flight_bytes += bytes;
     if (lane->in_flight_bytes > lane->in_flight_high_bytes)
         lane->in_flight_high_bytes = lane->in_flight_bytes;
-    rail->bytes += lane->stalled ? 0 : bytes;
+    lane_recount(sched, lane);
     lane_trace(sched, lane);
 }
 
@@ -477,6 +530,8 @@ static enum start slice_start(struct sched *sched, struct transfer *transfer)
     }
     if (transfer->pace_bytes_per_s && pace_is_on(&lane->pace) && lane_hold(sched, lane))
         return LANE_PACED;
+    if (!share_has_room(sched, lane, bytes))
+        return LANE_FULL;
     if (!rail_has_room(sched, lane, bytes))
         return RAIL_FULL;
     if (sched->params.start(transfer) != TRYST_OK)
@@ -558,6 +613,9 @@ static const struct transfer *transfer_before(struct sched *sched,
         return first;
     if (list_linked(&transfer->lane->paced))
         return NULL;
+    if (!share_has_room(sched, transfer->lane,
+                        transfer_slice_bytes(transfer, transfer->next)))
+        return NULL;
     if (!path_has_room(&transfer->lane->path, transfer->lane->in_flight_bytes,
                        transfer_slice_bytes(transfer, transfer->next)))
         return NULL;
@@ -590,7 +648,8 @@ static enum transfer_hold on_held_by(void *arg, const struct transfer *transfer,
         return HOLD_WINDOW;
     if (list_linked(&lane->paced))
         return HOLD_PACE;
-    return rail_has_room(sched, lane, bytes) ? HOLD_TRANSPORT : HOLD_RAIL;
+    bool room = share_has_room(sched, lane, bytes) && rail_has_room(sched, lane, bytes);
+    return room ? HOLD_TRANSPORT : HOLD_RAIL;
 }
 
 /* Run while lanes are held. Not inlined, so that a run without a pace stays short. */

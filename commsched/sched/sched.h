@@ -10,17 +10,21 @@
  *  one that lacks window: smaller slices must not starve a large one. Background gets the
  *  bytes that training leaves, and a sixteenth where both have slices to start.
  *
- *  No peer stalls another. A lane without credit for SCHED_STALL_SRTTS times its srtt is
- *  stalled: its bytes in flight do not count against the rail until the next credit, and
- *  its own window still bounds them. The most urgent slice may overdraw its rail where
- *  its lane has nothing in flight, one lane of a rail at a time.
+ *  No peer stalls another. A lane with a timed slice that is older than
+ *  SCHED_STALL_SRTTS times its srtt is stalled: its bytes in flight do not count against
+ *  the rail until that slice is credited, and its own window still bounds them. A lane
+ *  that has stalled, or has started a slice larger than half of its rail's window, counts
+ *  for that half at most until it has credited SCHED_PROBATION_ROUNDS timed slices. So a
+ *  receiver that returns window late, or requests huge slices, holds the rail once for a
+ *  moment, and then leaves half of it to the others. The most urgent slice may overdraw
+ *  its rail where its lane has nothing in flight, one lane of a rail at a time.
  *
  *  Invariants: no slice starts while a more urgent one of its rail is posted and fits its
- *  lane's window (but for the background's share). lane->in_flight_bytes is the sum of
- *  the bytes of the lane's transfers that were started and not credited; the sum exceeds
- *  the lane's window only while a single slice is in flight. A rail's bytes are the sum
- *  over its lanes that are not stalled; the sum exceeds the rail's window by the bytes of
- *  lanes that were stalled, and by one slice.
+ *  lane's window, and on probation the lane's share of the rail (but for the background's
+ *  share). lane->in_flight_bytes is the sum of the bytes of the lane's transfers that
+ *  were started and not credited; the sum exceeds the lane's window only while a single
+ *  slice is in flight. A rail's bytes are the sum of its lanes' counted_bytes; the sum
+ *  exceeds the rail's window by the bytes of lanes that were stalled, and by one slice.
  *
  *  With rank and step of every urgency zero (TRYST_SCHED=fifo) transfers start in the
  *  order of submission.
@@ -43,11 +47,16 @@ struct sched_params {
     tryst_status (*start)(struct transfer *transfer);
 };
 
-/** A lane is stalled without credit for SCHED_STALL_SRTTS times its srtt, and for
- *  SCHED_STALL_NS at least: a peer with a thread that was only descheduled has run
- *  again by then. */
+/** A lane is stalled when its timed slice is as old as SCHED_STALL_SRTTS times its srtt,
+ *  and SCHED_STALL_NS at least: a peer with a thread that was only descheduled has run
+ *  again by then. SCHED_STALL_MAX_NS bounds what late credits can make of the srtt; it is
+ *  above the time of a slice on paths around the earth. */
 enum { SCHED_STALL_SRTTS = 4 };
-#define SCHED_STALL_NS (20 * NS_PER_MS)
+#define SCHED_STALL_NS     (20 * NS_PER_MS)
+#define SCHED_STALL_MAX_NS (500 * NS_PER_MS)
+/** A receiver that stalls once in so many timed slices holds its rail for SCHED_STALL_NS
+ *  of their time. */
+enum { SCHED_PROBATION_ROUNDS = 64 };
 
 /** Background gets one byte of this many where both classes have slices to start. */
 enum { BACKGROUND_SHARE = 16 };
@@ -58,7 +67,7 @@ void sched_close(struct sched *sched);
 /** The table for rendezvous; its `arg` is the scheduler. */
 extern const struct dispatch_ops sched_ops;
 
-/** Return the bytes in flight on the rail's lanes that are not stalled. */
+/** Return the bytes in flight that count against the rail's window. */
 uint64_t sched_rail_bytes(const struct sched *sched, uint32_t rail);
 
 #endif

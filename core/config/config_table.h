@@ -99,9 +99,9 @@
       "bytes in flight on one rail (network interface) to all peers that are not "       \
       "stalled. auto: what the rail moves in 8 ms (16M at most) and in a round trip, "   \
       "by the rate of TRYST_TOPOLOGY or of the NIC; 16M where neither is known")         \
-    X(SLICE_BYTES, "slice_bytes", BYTES, "auto", "auto|4K..1G", 0,                       \
-      "size of the slices of large tensors, smaller where a fabric requires it; the "    \
-      "receiver's setting counts. auto: what the path moves in 1.3 ms, 64K to 1M")       \
+    X(SLICE_BYTES, "slice_bytes", BYTES, "auto", "auto|4K..1G", CONFIG_AGREED,           \
+      "size of the slices of large tensors, smaller where a fabric requires it. auto: "  \
+      "what the path moves in 1.3 ms, 64K to 1M")                                        \
     X(PACE, "pace", BOOL, "0", "", 0,                                                    \
       "1: collectives start slices at the rates that the plan gives to each path; 0: "   \
       "windows alone decide, which was faster on most networks measured")                \

@@ -175,7 +175,8 @@ tryst_status key_build(const struct roster *roster, int src_rank, int dst_rank,
 
 /* ---- prepared keys ----------------------------------------------------------------- */
 
-uint64_t prepared_hash(const char *string, size_t bytes)
+/* Return the hash of a key's string; never 0. */
+static uint64_t prepared_hash(const char *string, size_t bytes)
 {
     uint64_t hash = hash_bytes(string, bytes);
     return hash ? hash : 1;

@@ -48,9 +48,6 @@ static inline bool key_is_reserved(const tryst_key *key)
     return key->string[key->edge] == KEY_RESERVED;
 }
 
-/** Return the hash of a key's string; never 0. */
-uint64_t prepared_hash(const char *string, size_t bytes);
-
 /** Parse `string` (`bytes` long, terminated or not) and resolve its devices in `roster`.
  *  `err` (may be NULL) receives the text of a failure. Returns TRYST_OK, TRYST_E_KEY or
  *  TRYST_E_NOMEM. */

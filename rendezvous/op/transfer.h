@@ -118,6 +118,10 @@ struct dispatch_lane {
     uint32_t rail;
     /** The peer returns no window: the bytes in flight do not count against the rail. */
     bool stalled;
+    /** Rounds left in which the lane counts for half of its rail's window at most, since
+     *  it has stalled or has started a slice larger than that. */
+    uint32_t probation;
+    uint64_t counted_bytes; /**< the part of in_flight_bytes that counts at the rail */
     /** The time of the last credit, or of the first byte in flight. */
     uint64_t credited_ns;
     /** Smoothed time of a slice from its start to its credit; 0: unknown. */

@@ -37,6 +37,9 @@
     FAULT(WANT_TWICE, "announced one receive twice: a WANT with this number waits here") \
     FAULT(WANT_AHEAD, "announced a receive with a number more than 2^30 ahead of this "  \
                       "rank's sends of its key")                                         \
+    FAULT(WANT_SLICES,                                                                   \
+          "requested slices larger than TRYST_SLICE_BYTES, which all ranks "             \
+          "have in common")                                                              \
     FAULT(WANT_ID, "gave one id to two receives: a WANT with this id waits here")        \
     FAULT(TRANSPORT, "broke the transport's protocol")                                   \
     FAULT(                                                                               \

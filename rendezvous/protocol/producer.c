@@ -351,6 +351,17 @@ static bool want_has_room(const struct peer *peer, const struct scope *scope)
            (!early || peer->in.early_wants < set->early_max);
 }
 
+/* True if the WANT requests slices that no rank with these settings requests: its bulk
+ * would keep urgent slices from the wire. (A flow's slices are those of the plan.) */
+static bool want_slices_are_huge(const struct rendezvous *rdv,
+                                 const struct record_want *rec)
+{
+    uint64_t set = rdv->set.slice_bytes;
+    uint8_t other = RECORD_VOID | RECORD_ALLOC | RECORD_SHAPE;
+    return !(rec->header.flags & other) && rec->bytes > rdv->set.eager_max_bytes &&
+           rec->slice_bytes > (set ? set : DISPATCH_SLICE_MAX);
+}
+
 /* Match, park or defer a WANT of a live scope. */
 static void want_handle(struct peer *peer, struct entry *entry,
                         const struct record_want *rec)
@@ -413,6 +424,10 @@ void producer_want(struct peer *peer, const struct record_want *rec, const char 
     tryst_status status = step_refuses(rdv, scope, rec->step, &origin_rank);
     if (want_by_id(peer, rec->id)) {
         peer_fault(peer, PEER_FAULT_WANT_ID, NULL);
+        return;
+    }
+    if (want_slices_are_huge(rdv, rec)) {
+        peer_fault(peer, PEER_FAULT_WANT_SLICES, NULL);
         return;
     }
     struct record_key named = {hash_keyed(key, rec->key_bytes), key, rec->key_bytes,

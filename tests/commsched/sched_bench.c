@@ -7,7 +7,7 @@
 struct sched_bench t;
 
 /* True if the transfer could start a slice: the slice is posted and fits the lane's
- * window. */
+ * window and, on probation, half of the rail's. */
 bool may_start(const struct transfer *transfer)
 {
     const struct dispatch_lane *lane = transfer->lane;
@@ -15,9 +15,12 @@ bool may_start(const struct transfer *transfer)
         return false;
     if (list_linked(&lane->paced))
         return false;
-    return !lane->in_flight_bytes ||
-           lane->in_flight_bytes + transfer_slice_bytes(transfer, transfer->next) <=
-               t.window;
+    uint64_t bytes =
+        lane->in_flight_bytes + transfer_slice_bytes(transfer, transfer->next);
+    uint64_t most = t.window;
+    if (lane->probation && t.rail_window / 2 < most)
+        most = t.rail_window / 2;
+    return !lane->in_flight_bytes || bytes <= most;
 }
 
 /* True if the lane is kept: its first transfer of either class has a slice that does not
@@ -84,6 +87,7 @@ void begin(uint64_t window, uint64_t rail_window)
     struct sched_params params = {&t.clock.clock, NULL, window, rail_window, bench_start};
     memset(&t, 0, sizeof t);
     t.window = window;
+    t.rail_window = rail_window;
     clock_fake_init(&t.clock, NS_PER_S);
     assert_int_equal(sched_open(&params, &t.sched), TRYST_OK);
     for (uint32_t i = 0; i < LANES; i++)

@@ -22,7 +22,7 @@ struct sched_bench {
     uint64_t number;   /**< number of the next random transfer */
     /** Lanes whose start was refused in this run, so that their turn is over. */
     bool refused[LANES];
-    uint64_t window;
+    uint64_t window, rail_window;
     uint64_t bytes_of[URGENCY_CLASSES]; /**< bytes that were started, by class */
 };
 extern struct sched_bench t;
@@ -38,7 +38,7 @@ static inline struct urgency background(int32_t priority, uint64_t number)
 }
 
 /** True if the transfer could start a slice: the slice is posted and fits the lane's
- *  window. */
+ *  window and, on probation, half of the rail's. */
 bool may_start(const struct transfer *transfer);
 /** The scheduler's start function: fail if a more urgent transfer could have started. */
 tryst_status bench_start(struct transfer *transfer);

@@ -81,6 +81,27 @@ static void make_tiny_slices(struct frame *frame)
     want->posted = 10000;
 }
 
+static void make_large_slices(struct frame *frame)
+{
+    struct record_want *want = first_want(frame);
+    want->bytes = 4 * DISPATCH_SLICE_MAX;
+    want->slice_bytes = DISPATCH_SLICE_MAX;
+}
+
+static void make_larger_slices(struct frame *frame)
+{
+    make_large_slices(frame);
+    struct record_want *want = (void *)(frame->data + sizeof(struct frame_header));
+    want->slice_bytes++;
+}
+
+static void make_larger_slices_alloc(struct frame *frame)
+{
+    make_larger_slices(frame);
+    struct record_want *want = (void *)(frame->data + sizeof(struct frame_header));
+    want->header.flags = RECORD_ALLOC;
+}
+
 static void make_posted(struct frame *frame)
 {
     first_want(frame)->posted = 4;
@@ -382,6 +403,9 @@ static const struct fault faults[] = {
     {"one id twice", make_same_id, "gave one id to two receives"},
     {"no id", make_no_id, "WANT: no id"},
     {"slices of a byte", make_tiny_slices, "WANT: slices too small"},
+    {"slices of the largest size", make_large_slices, NULL},
+    {"larger slices", make_larger_slices, "requested slices larger than"},
+    {"larger slices of a receive without bulk", make_larger_slices_alloc, NULL},
     {"posted more than there are", make_posted, "WANT: more slices posted"},
     {"too many slices", make_many_slices, "WANT: too many slices"},
     {"key longer than the record", make_long_key, "WANT: key does not fit"},

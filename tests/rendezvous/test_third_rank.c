@@ -2,6 +2,7 @@
 /* A rank of the group meddles with what two other ranks exchange: records that name their
  * keys or the ids of their operations. The operations of the two ranks end as if the
  * third rank had sent nothing. */
+#include "core/text/hash.h"
 #include "hostile_frame.h"
 #include "rendezvous/match/prepared.h"
 
@@ -39,7 +40,7 @@ static void end(void)
 static uint64_t key_set(int src, int dst)
 {
     strcpy(key, world_key(&world, src, dst, "e"));
-    return prepared_hash(key, strlen(key));
+    return hash_bytes(key, strlen(key));
 }
 
 static struct peer *third(void)
