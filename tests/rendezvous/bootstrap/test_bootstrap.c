@@ -353,9 +353,9 @@ static void callers_allgather_that_fails_or_is_out_of_order(void **state)
 
 /* ---- signals ----------------------------------------------------------------------- */
 
-/* Return the mask of blocked signals of this process's thread named `name`; 0 if there is
- * none. */
-static uint64_t task_blocked(const char *name)
+/* Return the mask of blocked signals of this process's thread named `name`; 0 if the list
+ * has none. The kernel's list ends early when a thread of it ends meanwhile. */
+static uint64_t task_blocked_once(const char *name)
 {
     uint64_t blocked = 0;
     DIR *tasks = opendir("/proc/self/task");
@@ -375,6 +375,16 @@ static uint64_t task_blocked(const char *name)
     }
     if (tasks)
         closedir(tasks);
+    return blocked;
+}
+
+static uint64_t task_blocked(const char *name)
+{
+    uint64_t blocked = task_blocked_once(name);
+    for (int i = 0; i < 1000 && !blocked; i++) {
+        usleep(1000);
+        blocked = task_blocked_once(name);
+    }
     return blocked;
 }
 
