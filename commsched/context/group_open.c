@@ -43,10 +43,10 @@
  * means that a fabric hangs. */
 #define CUT_NS (10 * NS_PER_S)
 
-/* Fill in this rank's announcement, and listen for links. */
+/* Fill in this rank's announcement, draw its key, and listen for links. */
 static tryst_status entry_make(tryst_ctx *ctx, const struct bootstrap_params *params,
-                               const char *prefix, struct roster_entry *entry,
-                               struct err *err)
+                               const char *prefix, uint8_t secret_p[RANK_KEY_BYTES],
+                               struct roster_entry *entry, struct err *err)
 {
     int rank = params->rank;
     memset(entry, 0, sizeof *entry);
@@ -64,6 +64,9 @@ static tryst_status entry_make(tryst_ctx *ctx, const struct bootstrap_params *pa
     if (status != TRYST_OK)
         return err_set(err, status,
                        "cannot open a group: cannot draw a random incarnation");
+    status = rank_key_make(secret_p, entry->key);
+    if (status != TRYST_OK)
+        return err_set(err, status, "cannot open a group: cannot draw a rank's key");
     status = identity_local(ctx->config, rails_available(ctx), &entry->host);
     if (status != TRYST_OK)
         return err_set(
@@ -98,8 +101,8 @@ static tryst_status group_gather(tryst_ctx *ctx, const tryst_group_params *param
     int size = bootstrap_params->size;
     if (!mine)
         return err_set(err, TRYST_E_NOMEM, "cannot open a group: out of memory");
-    tryst_status status =
-        entry_make(ctx, bootstrap_params, params->device_prefix, mine, err);
+    tryst_status status = entry_make(ctx, bootstrap_params, params->device_prefix,
+                                     group->secret, mine, err);
     if (status == TRYST_OK && size > 1) {
         status = bootstrap_open(bootstrap_params, err, &bootstrap);
         bootstrap_params->listen_fd = -1; /* the bootstrap owns it now */
@@ -269,8 +272,10 @@ tryst_status tryst_group_open(tryst_ctx *ctx, const tryst_group_params *params,
     (void)refuse_err(&err, status);
     if (ctx->group)
         tryst_group_close(group);
-    else
+    else {
+        rank_key_wipe(group->secret);
         mem_free(group);
+    }
     return status;
 }
 
@@ -345,5 +350,6 @@ void tryst_group_close(tryst_group *group)
     group_plan_close(group->plan);
     roster_close(&group->roster);
     ctx->group = NULL;
+    rank_key_wipe(group->secret);
     mem_free(group);
 }

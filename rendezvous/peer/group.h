@@ -20,7 +20,8 @@ struct tryst_group {
     tryst_ctx *ctx;
     struct rendezvous *rdv;
     struct roster roster;
-    uint8_t cookie[16];
+    uint8_t cookie[RANK_COOKIE_BYTES];
+    uint8_t secret[RANK_KEY_BYTES]; /**< the secret half of this rank's key */
     /** Makes steps take their ids and enter the library in one order. */
     pthread_mutex_t step_lock;
     uint64_t steps_end; /**< 1 + newest id that the user opened; under step_lock */

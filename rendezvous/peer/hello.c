@@ -3,7 +3,7 @@
  * HELLO identifies the rank at the other end of a link.
  *
  * Invariant: nothing from a link is trusted before its HELLO has shown cookie, rank and
- * incarnation.
+ * incarnation, and the proof that only that rank can compute.
  */
 #include "hello.h"
 
@@ -12,6 +12,17 @@
 #include "messages.h"
 #include "rendezvous/op/engine.h"
 #include "tree.h"
+
+/* Compute the key that this rank shares with the peer, once. False: its key in the roster
+ * is none. */
+static bool pair_make(struct peer *peer)
+{
+    const struct tryst_group *group = peer->rdv->group;
+    if (!peer->pair_made)
+        peer->pair_made =
+            rank_key_pair(group->secret, group->roster.ranks[peer->rank].key, peer->pair);
+    return peer->pair_made;
+}
 
 void hello_send(struct peer *peer, struct link *link)
 {
@@ -24,7 +35,21 @@ void hello_send(struct peer *peer, struct link *link)
                                    group->roster.ranks[group->roster.rank].incarnation,
                                .nonce = peer->link.nonce};
     memcpy(hello.cookie, group->cookie, sizeof hello.cookie);
+    if (pair_make(peer))
+        rank_proof(peer->pair, group->cookie, group->roster.rank, peer->rank,
+                   hello.proof);
     (void)link_send(link, LINK_HELLO, &hello, sizeof hello, -1);
+}
+
+/* True if the HELLO comes from the rank that it names. */
+static bool is_proved(struct peer *peer, const struct link_hello *hello)
+{
+    const struct tryst_group *group = peer->rdv->group;
+    uint8_t proof[RANK_PROOF_BYTES];
+    if (!pair_make(peer))
+        return false;
+    rank_proof(peer->pair, group->cookie, peer->rank, group->roster.rank, proof);
+    return rank_proof_equal(proof, hello->proof);
 }
 
 /* Return the peer that a HELLO identifies, or NULL with the reason in `*wrong_p`. */
@@ -52,9 +77,12 @@ struct peer *hello_check(struct rendezvous *rdv, uint8_t type, const void *data,
         return NULL;
     *wrong_p = "cannot create its peer: out of memory";
     struct peer *peer = peer_get(rdv->group, hello.rank);
-    if (peer) {
-        peer->link.peer_nonce = hello.nonce;
-        peer_left_undo(peer);
-    }
+    if (!peer)
+        return NULL;
+    *wrong_p = "did not prove to be the rank that it names";
+    if (!is_proved(peer, &hello))
+        return NULL;
+    peer->link.peer_nonce = hello.nonce;
+    peer_left_undo(peer);
     return peer;
 }

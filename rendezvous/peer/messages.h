@@ -12,7 +12,9 @@
 #include <assert.h>
 #include <stdint.h>
 
-#define WIRE_VERSION 10u
+#include "rendezvous/bootstrap/roster/rank_key.h"
+
+#define WIRE_VERSION 11u
 
 enum link_type {
     LINK_HELLO = 1,     /**< first message each way */
@@ -44,8 +46,9 @@ struct link_hello {
     int32_t size;
     uint64_t incarnation;
     uint64_t nonce; /**< expected in the segment where shared memory is claimed */
+    uint8_t proof[RANK_PROOF_BYTES]; /**< of `rank` for the receiver (rank_key.h) */
 };
-static_assert(sizeof(struct link_hello) == 48, "hello");
+static_assert(sizeof(struct link_hello) == 80, "hello");
 
 struct link_heartbeat {
     uint64_t sent; /**< frames that this side has handed to the transport */

@@ -88,6 +88,7 @@ struct message {
         uint8_t cookie[16];
         int32_t rank, size;
         uint64_t incarnation, nonce;
+        uint8_t proof[32];
     } hello;
 };
 

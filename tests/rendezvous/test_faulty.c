@@ -274,7 +274,7 @@ static void test_abort_of_given_up(void **state)
 /* ---- LEFT -------------------------------------------------------------------------- */
 
 /* Ranks 1 and 2 are linked to rank 0 alone, which lies. */
-enum { LIAR, TOLD, MAIN };
+enum { LIAR, NEAR, MAIN };
 
 static void lie_begin(void)
 {
@@ -283,20 +283,20 @@ static void lie_begin(void)
     world.sides[LIAR].still = true;
 }
 
-/* Let LIAR report to TOLD that MAIN has left. */
+/* Send LEFT from LIAR to NEAR: MAIN has left the group. */
 static void lie(void)
 {
     struct link_left left = {.rank = MAIN};
-    (void)link_send(world_peer(&world, LIAR, TOLD)->link.link, LINK_LEFT, &left,
+    (void)link_send(world_peer(&world, LIAR, NEAR)->link.link, LINK_LEFT, &left,
                     sizeof left, -1);
     world_settle(&world);
-    assert_true(group_has_left(&world.sides[TOLD].group, MAIN));
+    assert_true(group_has_left(&world.sides[NEAR].group, MAIN));
 }
 
 /* Check that a tensor moves from rank `src` to the other of the two, in their step 1. */
 static void lie_end(int src, tryst_step *steps[RANKS])
 {
-    int dst = TOLD + MAIN - src;
+    int dst = NEAR + MAIN - src;
     const char *key = world_key(&world, src, dst, "a");
     tryst_op *send = world_send(&world, src, steps[src], key, out, LARGE, NULL);
     tryst_op *recv = world_recv(&world, dst, steps[dst], key, in, LARGE, NULL);
@@ -304,8 +304,8 @@ static void lie_end(int src, tryst_step *steps[RANKS])
         world_advance(&world, NS_PER_S);
     world_done(send, TRYST_OK);
     world_done(recv, TRYST_OK);
-    assert_false(group_has_left(&world.sides[TOLD].group, MAIN));
-    for (int i = TOLD; i <= MAIN; i++)
+    assert_false(group_has_left(&world.sides[NEAR].group, MAIN));
+    for (int i = NEAR; i <= MAIN; i++)
         assert_int_equal(tryst_step_close(steps[i], NULL), TRYST_OK);
     world_close(&world);
 }
@@ -315,16 +315,16 @@ static void lie_end(int src, tryst_step *steps[RANKS])
  * it. */
 static void test_left_is_hearsay(void **state)
 {
-    for (int src = TOLD; src <= MAIN; src++) {
+    for (int src = NEAR; src <= MAIN; src++) {
         for (int late = 0; late < 2; late++) {
             lie_begin();
-            tryst_step *steps[RANKS] = {NULL, world_step(&world, TOLD, 1),
+            tryst_step *steps[RANKS] = {NULL, world_step(&world, NEAR, 1),
                                         world_step(&world, MAIN, 1)};
             tryst_op *op = NULL;
             if (late) {
                 world.sides[MAIN].away = true;
-                op = world_send(&world, TOLD, steps[TOLD],
-                                world_key(&world, TOLD, MAIN, "early"), out, LARGE, NULL);
+                op = world_send(&world, NEAR, steps[NEAR],
+                                world_key(&world, NEAR, MAIN, "early"), out, LARGE, NULL);
                 world_settle(&world);
             }
             lie();
@@ -347,11 +347,11 @@ static void test_left_is_hearsay(void **state)
 static void test_left_and_dropped(void **state)
 {
     lie_begin();
-    tryst_step *steps[RANKS] = {NULL, world_step(&world, TOLD, 1),
+    tryst_step *steps[RANKS] = {NULL, world_step(&world, NEAR, 1),
                                 world_step(&world, MAIN, 1)};
     lie();
     world.link_drops = 2;
-    lie_end(TOLD, steps);
+    lie_end(NEAR, steps);
 }
 
 /* What a peer that is being given up still reports counts for nothing. */
@@ -359,12 +359,80 @@ static void test_left_from_given_up(void **state)
 {
     lie_begin();
     struct link_left left = {.rank = MAIN};
-    peer_give_up(world_peer(&world, TOLD, LIAR), TRYST_E_PROTOCOL, "lies");
-    (void)link_send(world_peer(&world, LIAR, TOLD)->link.link, LINK_LEFT, &left,
+    peer_give_up(world_peer(&world, NEAR, LIAR), TRYST_E_PROTOCOL, "lies");
+    (void)link_send(world_peer(&world, LIAR, NEAR)->link.link, LINK_LEFT, &left,
                     sizeof left, -1);
     world_settle(&world);
-    assert_false(group_has_left(&world.sides[TOLD].group, MAIN));
+    assert_false(group_has_left(&world.sides[NEAR].group, MAIN));
     world_close(&world);
+}
+
+/* ---- HELLO ------------------------------------------------------------------------- */
+
+static void stranger_message(void *arg, struct link *link, uint8_t type, const void *data,
+                             size_t bytes, int fd)
+{
+    bool *answered = arg;
+    *answered = true;
+}
+
+static void stranger_closed(void *arg, struct link *link, tryst_status status,
+                            const char *text)
+{
+    link_close(link);
+}
+
+static const struct link_events stranger_events = {.message = stranger_message,
+                                                   .closed = stranger_closed};
+
+/* Connect from LIAR to NEAR with a HELLO of MAIN and this proof; true if NEAR answers. */
+static bool main_is_played(const uint8_t proof[RANK_PROOF_BYTES])
+{
+    const struct tryst_group *group = &world.sides[LIAR].group;
+    const struct link_address *address = &group->roster.ranks[NEAR].link;
+    struct link_hello hello = {.magic = HELLO_MAGIC,
+                               .wire_version = WIRE_VERSION,
+                               .rank = MAIN,
+                               .size = RANKS,
+                               .incarnation = group->roster.ranks[MAIN].incarnation};
+    struct link *link;
+    bool answered = false;
+    memcpy(hello.cookie, group->cookie, sizeof hello.cookie);
+    memcpy(hello.proof, proof, sizeof hello.proof);
+    assert_int_equal(link_connect(&world.sides[LIAR].poller, NULL, address, true, 0,
+                                  &stranger_events, &answered, &link),
+                     TRYST_OK);
+    (void)link_send(link, LINK_HELLO, &hello, sizeof hello, -1);
+    world_settle(&world);
+    return answered;
+}
+
+/* LIAR has the cookie and the roster, and names another rank in its HELLO: without a
+ * proof, with the proofs that LIAR sends or receives elsewhere, and with all that LIAR's
+ * secret can compute. NEAR refuses these, and MAIN has its link. */
+static void test_hello_of_another(void **state)
+{
+    lie_begin();
+    const struct tryst_group *group = &world.sides[LIAR].group;
+    struct rendezvous *near = world.sides[NEAR].rdv;
+    tryst_step *steps[RANKS] = {NULL, world_step(&world, NEAR, 1),
+                                world_step(&world, MAIN, 1)};
+    const struct {
+        int of, from, to; /* the other rank of LIAR's key; the ranks in the proof */
+    } proofs[] = {{NEAR, LIAR, NEAR}, {NEAR, NEAR, LIAR}, {NEAR, MAIN, NEAR},
+                  {MAIN, MAIN, NEAR}, {MAIN, MAIN, LIAR}, {MAIN, LIAR, MAIN}};
+    uint8_t proof[RANK_PROOF_BYTES] = {0}, pair[RANK_KEY_BYTES];
+    assert_false(main_is_played(proof));
+    for (size_t i = 0; i < COUNT_OF(proofs); i++) {
+        assert_true(
+            rank_key_pair(group->secret, group->roster.ranks[proofs[i].of].key, pair));
+        rank_proof(pair, group->cookie, proofs[i].from, proofs[i].to, proof);
+        assert_false(main_is_played(proof));
+    }
+    assert_int_equal(near->counters.links_refused, 1 + COUNT_OF(proofs));
+    assert_non_null(
+        strstr(world.sides[NEAR].log_text, "did not prove to be the rank that it names"));
+    lie_end(MAIN, steps);
 }
 
 int main(void)
@@ -378,6 +446,7 @@ int main(void)
         cmocka_unit_test(test_left_is_hearsay),
         cmocka_unit_test(test_left_and_dropped),
         cmocka_unit_test(test_left_from_given_up),
+        cmocka_unit_test(test_hello_of_another),
         cmocka_unit_test(test_closed_again_and_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -195,8 +195,23 @@ static tryst_status side_open(struct world *world, int rank,
     return status == TRYST_OK ? rendezvous_open(&params, NULL, &side->rdv) : status;
 }
 
+/* The ranks' keys, which all worlds of a process have in common. */
+static struct {
+    uint8_t secret[RANK_KEY_BYTES], open[RANK_KEY_BYTES];
+    bool made;
+} keys[WORLD_RANKS_MAX];
+
+static void key_make(int rank)
+{
+    if (!keys[rank].made)
+        assert_int_equal(rank_key_make(keys[rank].secret, keys[rank].open), TRYST_OK);
+    keys[rank].made = true;
+}
+
 static void identity_make(struct roster_entry *entry, int rank)
 {
+    key_make(rank);
+    memcpy(entry->key, keys[rank].open, sizeof entry->key);
     snprintf(entry->device_prefix, sizeof entry->device_prefix,
              "/job:worker/replica:0/task:%d", rank);
     entry->incarnation = 0xabc0 + (uint64_t)rank;
@@ -221,6 +236,7 @@ static tryst_status side_group_open(struct side *side, int size)
     if (status != TRYST_OK)
         return status;
     memcpy(group->cookie, "one world's kin", sizeof group->cookie);
+    memcpy(group->secret, keys[side->rank].secret, sizeof group->secret);
     status = rendezvous_listen(side->rdv, NULL, &address);
     return status == TRYST_OK ? rendezvous_group_open(side->rdv, group, NULL) : status;
 }

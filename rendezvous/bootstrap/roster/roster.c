@@ -83,13 +83,15 @@ tryst_status roster_keep(struct roster *roster, const struct roster_entry *entri
     roster->ranks = mem_alloc((size_t)roster->size * sizeof *roster->ranks);
     if (!roster->ranks)
         return TRYST_E_NOMEM;
-    for (int i = 0; i < roster->size; i++)
+    for (int i = 0; i < roster->size; i++) {
         roster->ranks[i] =
             (struct roster_rank){.incarnation = entries[i].incarnation,
                                  .process_id = entries[i].host.process_id,
                                  .link = entries[i].host.link,
                                  .pid = entries[i].host.pid,
                                  .by_prefix = (uint32_t)(by_prefix[i] - entries)};
+        memcpy(roster->ranks[i].key, entries[i].key, sizeof entries[i].key);
+    }
     tryst_status status = hosts_keep(roster, entries);
     if (status == TRYST_OK)
         status = prefixes_keep(roster, entries);

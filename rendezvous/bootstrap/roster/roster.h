@@ -2,7 +2,7 @@
 /** @file roster.h
  *  The roster: what every rank announced about itself, read-only (roster.c).
  *
- *  Idea: with thousands of ranks each keeps some 150 bytes a rank. What the ranks of a
+ *  Idea: with thousands of ranks each keeps some 180 bytes a rank. What the ranks of a
  *  host have in common is kept once, and prefixes at their length.
  */
 #ifndef TRYST_RENDEZVOUS_BOOTSTRAP_ROSTER_ROSTER_H
@@ -10,6 +10,7 @@
 
 #include <stdint.h>
 
+#include "rank_key.h"
 #include "transports/select.h"
 
 #define ROSTER_PREFIX_MAX  256
@@ -27,6 +28,7 @@ struct roster_entry {
     uint64_t agreed[ROSTER_DIGESTS_MAX];
     char device_prefix[ROSTER_PREFIX_MAX];
     struct host_identity host;
+    uint8_t key[RANK_KEY_BYTES]; /**< the open half of the rank's key */
 };
 
 /** The values that ranks do not share. */
@@ -34,6 +36,7 @@ struct roster_rank {
     uint64_t incarnation;
     uint64_t process_id;
     struct link_address link;
+    uint8_t key[RANK_KEY_BYTES]; /**< the open half of the rank's key */
     int32_t pid;
     uint32_t prefix; /**< offset in `text` */
     uint32_t host;   /**< index in `hosts` */
