@@ -253,12 +253,13 @@ static void test_refused(void **state)
 static void test_known_many(void **state)
 {
     struct lingering socket = lingering_make();
-    int fds[FDS_MANY];
+    int fds[FDS_MANY], file = memfd_create("test", MFD_CLOEXEC); /* not for the thread */
     known = true;
     int raw = raw_connect();
     for (int i = 0; i < FDS_MANY - 1; i++)
-        fds[i] = dup(0);
+        fds[i] = dup(file);
     fds[FDS_MANY - 1] = lingering_wrap(socket);
+    close(file);
     raw_send(raw, LINK_FLAG_FD, fds, FDS_MANY);
     PUMP_UNTIL(accepted_count == 1 && accepted[0].closed);
     assert_int_equal(accepted[0].status, TRYST_E_PROTOCOL);
