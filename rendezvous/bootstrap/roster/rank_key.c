@@ -14,12 +14,9 @@
 #include <sodium.h>
 #include <string.h>
 
-_Static_assert(RANK_KEY_BYTES == crypto_scalarmult_BYTES &&
-                   RANK_KEY_BYTES == crypto_scalarmult_SCALARBYTES,
-               "X25519");
-_Static_assert(RANK_KEY_BYTES == crypto_auth_hmacsha256_KEYBYTES &&
-                   RANK_PROOF_BYTES == crypto_auth_hmacsha256_BYTES,
-               "HMAC-SHA256");
+_Static_assert(RANK_KEY_BYTES == crypto_scalarmult_BYTES, "X25519");
+_Static_assert(RANK_PROOF_BYTES == crypto_auth_hmacsha256_BYTES, "HMAC-SHA256");
+_Static_assert(RANK_KEY_BYTES == crypto_auth_hmacsha256_KEYBYTES, "a hash is its key");
 
 tryst_status rank_key_make(uint8_t secret_p[RANK_KEY_BYTES],
                            uint8_t open_p[RANK_KEY_BYTES])
