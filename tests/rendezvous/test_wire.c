@@ -127,6 +127,27 @@ static bool offer_put(struct wire_writer *writer)
                       "k", NULL);
 }
 
+static bool want_keyless_put(struct wire_writer *writer)
+{
+    return wire_want(writer, &(struct record_want){.id = 1, .slice_bytes = 4096}, "",
+                     NULL);
+}
+
+static bool offer_keyless_put(struct wire_writer *writer)
+{
+    return wire_offer(writer, &(struct record_offer){.step = 1}, "", NULL);
+}
+
+/* Write a failed DATA with the payload of a mismatch, but another status. */
+static bool failed_long_put(struct wire_writer *writer)
+{
+    const struct record_failure failure = {.origin_rank = 5};
+    return wire_data(writer,
+                     &(struct record_data){.header = {.status = TRYST_E_NOMEM},
+                                           .payload_bytes = sizeof failure},
+                     &failure);
+}
+
 static void hex(const uint8_t *data, size_t bytes, char *text)
 {
     for (size_t i = 0; i < bytes; i++)
@@ -339,7 +360,14 @@ static void test_wrong(void **state)
         {offer_put, 1, RECORD_SHAPE, "OFFER: key does not fit"},
         {offer_shaped_put, 1, 0, "OFFER: key does not fit"},
         {want_put, 62, 0, "WANT: key does not fit"},
-        {want_put, 8, 0, "WANT: no id or no slice size"},
+        {want_put, 8, 0, "WANT: no id"},
+        {want_put, 49, 0, "WANT: slices too small"},
+        {want_keyless_put, 0, RECORD_WANT, "WANT: key does not fit"},
+        {offer_put, 2, 16, "OFFER: too short"},
+        {offer_keyless_put, 0, RECORD_OFFER, "OFFER: neither key nor want"},
+        {answer_put, 25, 0xfe, "answer: origin not a rank of the group"},
+        {failed_long_put, 0, RECORD_DATA, "DATA: failure without a cause"},
+        {data_put, 2, 16, "DATA: too short"},
         {want_put, 49, 8, "WANT: slices too small"},
         {want_put, 52, 9, "WANT: more slices posted than there are"},
         {want_put, 2, 16, "WANT: too short"},
@@ -365,13 +393,42 @@ static void test_wrong(void **state)
     }
 }
 
+/* Frames whose records do not fill them, or have no size that a record may have. */
+static void test_frames(void **state)
+{
+    static const struct {
+        size_t bytes;
+        unsigned records;
+        uint16_t sizes[3];
+        bool passes;
+    } rows[] = {
+        {0, 0, {0}, true},       {8, 0, {0}, false},           {8, 1, {8}, true},
+        {16, 1, {8}, false},     {16, 2, {8, 8}, true},        {16, 1, {16}, true},
+        {8, 2, {8}, false},      {12, 1, {12}, false},         {16, 1, {12}, false},
+        {8, 1, {0}, false},      {8, 1, {4}, false},           {16, 2, {0, 16}, false},
+        {16, 1, {24}, false},    {16, 1, {UINT16_MAX}, false}, {24, 2, {16, 16}, false},
+        {24, 2, {8, 12}, false}, {20, 2, {8, 12}, false},
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        size_t bytes = sizeof(struct frame_header) + rows[i].bytes;
+        size_t at = sizeof(struct frame_header);
+        memset(frame, 0, sizeof frame);
+        for (size_t k = 0; k < COUNT_OF(rows[i].sizes) && rows[i].sizes[k]; k++) {
+            memcpy(frame + at + offsetof(struct record_header, bytes), &rows[i].sizes[k],
+                   2);
+            at += rows[i].sizes[k] < 64 ? rows[i].sizes[k] : 64;
+        }
+        if (wire_frame_check(frame, bytes, rows[i].records) != rows[i].passes)
+            fail_msg("row %zu", i);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_full_frame),
-        cmocka_unit_test(test_random),
-        cmocka_unit_test(test_wrong),
+        cmocka_unit_test(test_bytes),  cmocka_unit_test(test_full_frame),
+        cmocka_unit_test(test_random), cmocka_unit_test(test_wrong),
+        cmocka_unit_test(test_frames),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

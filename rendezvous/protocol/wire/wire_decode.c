@@ -22,8 +22,8 @@ const char *wire_want_check(const struct record_want *want)
     size_t rest = wire_padded(want->key_bytes) + shape_bytes(&want->header);
     if (bytes != sizeof *want + rest || !want->key_bytes)
         return "WANT: key does not fit";
-    if (!want->id || !want->slice_bytes)
-        return "WANT: no id or no slice size";
+    if (!want->id)
+        return "WANT: no id";
     if (want->slice_bytes < SLICE_BYTES_MIN)
         return "WANT: slices too small";
     if (want->bytes / want->slice_bytes >= UINT32_MAX / 2)
