@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records of an enemy about operations that are under way: each check of a handler has the
- * row that breaks it. The enemy is given up for its fault, or the record has no effect. */
+/* Records of an enemy about operations that are under way: each check of a handler has
+ * the row that breaks it. The enemy is given up for its fault, or the record has no
+ * effect. */
+#include "core/text/hash.h"
 #include "hostile_frame.h"
-#include "rendezvous/match/prepared.h"
 #include "rendezvous/protocol/want.h"
 
-enum { SLICES = 3, SLICE = 4096, BULK = SLICES * SLICE - 100, SMALL = 8 };
+enum { SLICES = 3, SLICE = 4096, BULK = SLICES * SLICE - 100, SMALL = 8, MID = 4200 };
 /* Ids and numbers of the enemy: WANTs that met a send, and that met none; a name; a DATA
  * without a receive. */
 enum { MET = 900, PARKED = 950, NAME = 7 };
@@ -23,6 +24,7 @@ static struct {
     tryst_op *bulk_recv; /* announced, with slices posted */
     tryst_op *alloc;     /* announced, without memory */
     tryst_op *small;     /* announced */
+    tryst_op *mid;       /* announced, with slices posted; fits a frame */
     uint32_t wants_got;
     uint64_t records_sent;
 } live;
@@ -45,7 +47,7 @@ static const char *from(const char *edge)
 
 static uint64_t hash_of(const char *key)
 {
-    return prepared_hash(key, strlen(key));
+    return hash_bytes(key, strlen(key));
 }
 
 static void frame_comes(void)
@@ -96,6 +98,7 @@ static void live_begin(void)
     live.bulk_recv = world_recv(&world, 0, live.step, from("bulk"), in[0], BULK, NULL);
     live.alloc = world_recv(&world, 0, live.step, from("alloc"), NULL, 0, &alloc_params);
     live.small = world_recv(&world, 0, live.step, from("small"), in[1], SMALL, NULL);
+    live.mid = world_recv(&world, 0, live.step, from("mid"), in[2], MID, NULL);
     world_settle(&world);
     want_add("bulk", MET);
     want_add("parked", PARKED);
@@ -111,7 +114,8 @@ static void live_begin(void)
 
 static void live_end(void)
 {
-    tryst_op *ops[] = {live.bulk_send, live.data, live.bulk_recv, live.alloc, live.small};
+    tryst_op *ops[] = {live.bulk_send, live.data,  live.bulk_recv,
+                       live.alloc,     live.small, live.mid};
     assert_int_equal(tryst_step_close(live.step, NULL), TRYST_OK);
     for (size_t i = 0; i < COUNT_OF(ops); i++)
         tryst_op_release(ops[i]);
@@ -266,6 +270,24 @@ static void make_data_large(void)
     data_add("small", 0, 4000);
 }
 
+static void make_raise_unknown(void)
+{
+    answer(RECORD_RAISE, 0, 4242, TRYST_OK);
+}
+
+static void make_data_instead_of_bulk(void)
+{
+    data_add("mid", 0, MID);
+}
+
+/* The receive has taken the bytes, and ends once its slices are withdrawn. */
+static void check_mid(void)
+{
+    assert_int_equal(tryst_op_test(live.mid), TRYST_OK);
+    assert_null(live.mid->run);
+    assert_int_equal(world.sides[0].posted_now, SLICES); /* of bulk_recv */
+}
+
 static void check_mismatch(void)
 {
     assert_int_equal(tryst_op_test(live.small), TRYST_E_MISMATCH);
@@ -296,7 +318,7 @@ static void make_want_stale(void)
     char key[TRYST_KEY_MAX + 1];
     strcpy(key, to("stale"));
     char *incarnation = strchr(key, ';') + 1;
-    incarnation[strspn(incarnation, "0")] ^= 1;
+    incarnation[strcspn(incarnation, ";") - 1] = '7'; /* of abc0 */
     frame_add_want(&frame, key, 5, 1, 0, BULK, 0)->key_hash = hash_of(key);
 }
 
@@ -400,6 +422,8 @@ static const struct {
     {"DATA for a number that is over", make_data_over, NULL, check_data_over},
     {"DATA of another dtype", make_data_dtype, NULL, check_mismatch},
     {"DATA that is larger than its receive", make_data_large, NULL, check_mismatch},
+    {"DATA for a receive of bulk", make_data_instead_of_bulk, NULL, check_mid},
+    {"RAISE for no WANT", make_raise_unknown, NULL, NULL},
     {"a malformed WANT", make_want_malformed, "more slices posted", check_no_want},
     {"a WANT behind a fault", make_want_behind_a_fault, "answered DATA", check_no_want},
     {"a WANT with an old incarnation", make_want_stale, NULL, check_not_parked},
@@ -435,7 +459,8 @@ static void test_rows(void **state)
 
 /* ---- moments ----------------------------------------------------------------------- */
 
-/* The enemy guesses the id of a receive whose WANT has not left: no answer can be for it. */
+/* The enemy guesses the id of a receive before the WANT has left: such an answer has no
+ * effect. */
 static void test_answer_before_want(void **state)
 {
     begin(NULL);
