@@ -393,7 +393,7 @@ static void test_wrong(void **state)
     }
 }
 
-/* Frames whose records do not fill them, or have no size that a record may have. */
+/* Frames that their records do not fill, and records of a wrong size. */
 static void test_frames(void **state)
 {
     static const struct {
