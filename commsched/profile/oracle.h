@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file oracle.h
- *  The shortest time of a step whose durations are known.
+ *  The shortest time of a step with known durations.
  *
  *  A step is a directed acyclic graph. Its nodes are actions of computation, each with a
  *  duration, and operations, each with a time on the wire and a latency. The wire is one
@@ -10,8 +10,8 @@
  *  Idea: serve the ready operation with the longest tail, which is the time from its last
  *  byte to the end of the step if nothing else used the wire (Jackson's rule, preemptive;
  *  Horn 1974, Carlier 1982). This is optimal where no operation is ready later because of
- *  another one, as in a step of data-parallel training. Elsewhere oracle_bound says how
- *  far the order may be from the optimum.
+ *  another one, as in a step of data-parallel training. In other steps oracle_bound
+ *  bounds the distance to the optimum.
  *
  *  Times are seconds from the start of the step. One thread per oracle.
  */

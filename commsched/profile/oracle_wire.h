@@ -4,7 +4,7 @@
  *
  *  Idea: between two moments at which an operation becomes ready the wire serves the most
  *  urgent one, and the next ones as it ends. So the owner moves time forward to the next
- *  moment of its own, and hears of each operation that ends before.
+ *  moment of its own, and gets each operation that ends before.
  *  Invariant: an operation that has bytes left is being served, or waits in the heap.
  */
 #ifndef TRYST_COMMSCHED_PROFILE_ORACLE_WIRE_H

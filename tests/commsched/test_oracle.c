@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The oracle against a search through all orders in which a wire can serve operations,
- * interruptions included. Durations are whole numbers, so an optimal schedule exists
- * whose interruptions are at whole numbers (each moment of the replay is one). */
+ * interruptions included. Durations are whole numbers, so there is an optimal
+ * schedule with interruptions at whole numbers (each moment of the replay is one). */
 #include "support/unit.h"
 
 #include <math.h>
