@@ -52,9 +52,9 @@ static const struct transport_ops ops = {
     .rail_open = rail_open,
 };
 
-TRYST_API const struct tryst_module *tryst_module_v1(const tryst_host *host);
+TRYST_API const struct tryst_module *tryst_module_v1(const struct tryst_host *host);
 
-const struct tryst_module *tryst_module_v1(const tryst_host *host)
+const struct tryst_module *tryst_module_v1(const struct tryst_host *host)
 {
     static const struct tryst_module module = {
         .abi_id = TRYST_MODULE_ABI_ID, .name = "ucx", .version = "0", .ops = &ops};
