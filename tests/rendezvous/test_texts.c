@@ -14,7 +14,7 @@ static struct world world;
 static const char *const verbs[] = {
     "aborted", "acknowledged", "announced", "answered", "broke", "cannot", "could",
     "did",     "died",         "exceeded",  "gave",     "has",   "is",     "offered",
-    "refused", "reported",     "returned",  "sent",     "was"};
+    "refused", "reported",     "requested", "returned", "sent",  "was"};
 
 static bool begins_with_verb(const char *text)
 {
