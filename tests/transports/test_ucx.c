@@ -8,6 +8,7 @@
 #include "module_rank.h"
 #include "support/descriptors.h"
 #include "support/patience.h"
+#include "transports/fabric/fabric_base.h"
 
 // clang-format off
 #include <stdarg.h>
@@ -276,6 +277,18 @@ static void cancel_withdraws(void **state)
     assert_int_equal(recv.done, 1);
 }
 
+/* Let rank 1 have posted a receive with this tag. */
+static void near_posted(struct pair *pair, uint64_t tag)
+{
+    const struct transport_ops *ops = pair->rank[1].rail->ops;
+    unsigned char to[1];
+    struct test_bulk recv;
+    test_bulk_set(&recv, tag, to, sizeof to);
+    assert_int_equal(ops->bulk_recv(pair->rank[1].ep, &recv.bulk), TRYST_OK);
+    ops->bulk_cancel(pair->rank[1].ep, &recv.bulk);
+    PAIR_UNTIL(pair, recv.done);
+}
+
 /* Messages without a receive are discarded, small or large, and reported with their
  * tag. */
 static void unexpected_is_drained(void **state)
@@ -283,6 +296,7 @@ static void unexpected_is_drained(void **state)
     struct pair *pair = *state;
     static unsigned char from[100000];
     static const size_t sizes[] = {16, sizeof from};
+    near_posted(pair, 0xabcdef012340);
     for (int i = 0; i < 2; i++) {
         struct test_bulk send;
         test_bulk_set(&send, 0xabcdef012345 + (uint64_t)i, from, sizes[i]);
@@ -292,6 +306,52 @@ static void unexpected_is_drained(void **state)
         assert_true(pair->rank[1].unexpected_tag == send.bulk.tag);
         assert_int_equal(pair->rank[1].unexpected_bytes, sizes[i]);
     }
+}
+
+/* Send a bulk to rank 1 as a third rank of the job would: to the slot of rank 0 there,
+ * and without the random part of the endpoint's id. */
+static void forged_send(struct pair *pair, struct test_bulk *send)
+{
+    struct fabric_ep *ep = (struct fabric_ep *)pair->rank[0].ep;
+    uint64_t id = ep->peer_id;
+    ep->peer_id ^= (uint64_t)0x5bd1e995 << 20;
+    assert_int_equal(pair->rank[0].rail->ops->bulk_send(pair->rank[0].ep, &send->bulk),
+                     TRYST_OK);
+    ep->peer_id = id;
+    PAIR_UNTIL(pair, send->done);
+}
+
+/* A third rank sends to the slot of an honest pair, with a tag that is posted there and
+ * with others. No receive takes its bytes, and the honest peer is not accused. */
+static void forged_bulk_accuses_nobody(void **state)
+{
+    struct pair *pair = *state;
+    struct module_rank *honest = &pair->rank[1];
+    static unsigned char from[100000], to[sizeof from];
+    static struct test_bulk recv, send; /* UCX may hold them when a check fails */
+    memset(to, 0, sizeof to);
+    memset(from, 7, sizeof from);
+    test_bulk_set(&recv, 6, to, sizeof to);
+    assert_int_equal(honest->rail->ops->bulk_recv(honest->ep, &recv.bulk), TRYST_OK);
+    for (uint64_t tag = 5; tag <= 7; tag++)
+        for (size_t bytes = 1; bytes <= sizeof from; bytes += sizeof from - 1) {
+            test_bulk_set(&send, tag, from, bytes);
+            forged_send(pair, &send);
+        }
+    PAIR_UNTIL(pair, *honest->log_text || honest->unexpected || recv.done);
+    assert_non_null(strstr(honest->log_text, "UCX does not report its sender"));
+    for (int i = 0; i < 1000; i++)
+        both_ranks_progress(pair);
+    assert_int_equal(honest->unexpected + honest->failed + recv.done, 0);
+    assert_int_equal(to[0], 0);
+    assert_null(strchr(strchr(honest->log_text, '\n') + 1, '\n')); /* one line */
+    honest->log_text[0] = '\0';
+    test_bulk_set(&send, 6, from, sizeof from);
+    assert_int_equal(pair->rank[0].rail->ops->bulk_send(pair->rank[0].ep, &send.bulk),
+                     TRYST_OK);
+    PAIR_UNTIL(pair, recv.done);
+    assert_int_equal(recv.status, TRYST_OK);
+    assert_memory_equal(to, from, sizeof to);
 }
 
 static void posted_max_is_again(void **state)
@@ -775,6 +835,7 @@ int main(void)
         OVER_BOTH(bulk_registered),
         OVER_BOTH(cancel_withdraws),
         OVER_BOTH(unexpected_is_drained),
+        OVER_BOTH(forged_bulk_accuses_nobody),
         OVER_BOTH(posted_max_is_again),
         OVER_BOTH(close_with_work),
         OVER_BOTH(sleeps_and_wakes),

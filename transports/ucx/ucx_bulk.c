@@ -141,6 +141,8 @@ tryst_status ucx_bulk_recv(struct endpoint *base, struct bulk *bulk)
     FABRIC_LOG_SCOPE(ep_rail(ep)->fabric.host);
     *bulk_private(bulk) = (struct ucx_bulk){.request = NULL};
     fabric_bulk_begin(&ep->fabric, &bulk_private(bulk)->fabric, false);
+    ep->newest_tag = bulk->tag;
+    ep->has_posted = true;
     ucs_status_ptr_t request = recv_start(ep, bulk, &info);
     return started(ep, bulk, request, info.length);
 }
@@ -214,13 +216,34 @@ static bool tag_message_recv(struct ucx_rail *rail, ucp_tag_message_h message, v
     return false;
 }
 
+/* True if the endpoint's peer has sent a bulk with this number: only the peer has the
+ * secret that hides the numbers in use (ucx_wire.h). */
+static bool peer_has_sent(const struct ucx_ep *ep, uint64_t number)
+{
+    uint64_t above = (number - ep->newest_tag) & UCX_TAG_MASK;
+    uint64_t below = (ep->newest_tag - number) & UCX_TAG_MASK;
+    return ep->fabric.state == FABRIC_READY && ep->has_posted &&
+           (above < UCX_TAG_NEAR || below < UCX_TAG_NEAR);
+}
+
+/* Count a bulk of an unknown sender: no peer is given up for it. */
+static void senderless_count(struct ucx_rail *rail, uint32_t slot, size_t bytes)
+{
+    if (rail->senderless++)
+        return;
+    fabric_rail_log(
+        &rail->fabric, TRYST_LOG_WARN,
+        "dropped a message of %zu bytes for endpoint %u: no receive is posted "
+        "for it, and UCX does not report its sender; further ones are counted",
+        bytes, slot);
+}
+
 /* Handle a message without a receive: it is a HELLO, or breaks the contract, unless its
  * endpoint was closed. Receiving it into no bytes completes it for its sender too. */
 static int message_drain(struct ucx_rail *rail, ucp_tag_message_h message,
                          const ucp_tag_recv_info_t *info)
 {
     uint32_t slot = (uint32_t)(info->sender_tag >> UCX_TAG_BITS);
-    uint64_t tag = info->sender_tag & (((uint64_t)1 << UCX_TAG_BITS) - 1);
     struct ucx_ep *ep = ep_table_at(&rail->fabric.table, slot);
     if (info->sender_tag == UCX_HELLO_TAG && info->length == sizeof rail->hello) {
         if (tag_message_recv(rail, message, &rail->hello, sizeof rail->hello))
@@ -229,8 +252,11 @@ static int message_drain(struct ucx_rail *rail, ucp_tag_message_h message,
     }
     (void)tag_message_recv(rail, message, &rail->hello, 0);
     rail->drained++;
-    if (ep && ep->fabric.state == FABRIC_READY)
-        ep->fabric.base.rail->events->unexpected(&ep->fabric.base, tag, info->length);
+    uint64_t number = ep ? ucx_tag_number(ep->fabric.id, info->sender_tag) : 0;
+    if (ep && peer_has_sent(ep, number))
+        ep->fabric.base.rail->events->unexpected(&ep->fabric.base, number, info->length);
+    else if (ep && ep->fabric.state == FABRIC_READY)
+        senderless_count(rail, slot, info->length);
     return 1;
 }
 

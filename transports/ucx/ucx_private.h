@@ -44,6 +44,7 @@ struct ucx_rail {
     uint32_t opening;    /**< endpoints that connect */
     struct ucx_am hello; /**< the last HELLO; UCX may write it late */
     uint64_t drained;    /**< messages without a receive */
+    uint64_t senderless; /**< those of them that no endpoint's peer has sent */
     uint32_t turns;      /**< calls of progress since the last drain */
 };
 
@@ -65,8 +66,10 @@ struct ucx_ep {
     ucp_ep_h frames, bulk; /**< two UCP endpoints, so two byte streams over TCP */
     unsigned char *peer_address;
     uint32_t peer_address_bytes, peer_address_total;
-    uint32_t slots_free;     /**< bit per free entry of `slots` */
-    struct list active;      /**< bulks that UCX holds */
+    uint32_t slots_free; /**< bit per free entry of `slots` */
+    struct list active;  /**< bulks that UCX holds */
+    uint64_t newest_tag; /**< number of the newest receive; valid with `has_posted` */
+    bool has_posted;
     uint32_t flushes_active; /**< UCP endpoints with last bytes that have not left yet */
     uint32_t closes_active;  /**< UCP endpoints that UCX has not confirmed as closed */
     /** Closing waits for the flushes until then; 0: not closing. */

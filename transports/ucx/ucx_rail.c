@@ -175,9 +175,10 @@ static void ucx_rail_close(struct rail *base)
     struct ucx_rail *rail = (struct ucx_rail *)base;
     if (rail->drained || rail->fabric.unauthenticated)
         fabric_rail_log(&rail->fabric, TRYST_LOG_INFO,
-                        "closed; %llu messages without a receive, %llu with "
-                        "a wrong cookie or endpoint",
+                        "closed; %llu messages without a receive, %llu of these of "
+                        "unknown senders, %llu with a wrong cookie or endpoint",
                         (unsigned long long)rail->drained,
+                        (unsigned long long)rail->senderless,
                         (unsigned long long)rail->fabric.unauthenticated);
     rail_free(rail);
 }

@@ -35,8 +35,8 @@
 
 #define UCX_CONNECT_MAGIC 0x58435554u /* "TUCX" */
 /** 3: the sizes of segments over TCP and in shared memory, which UCX does not negotiate;
- *  4: HELLO is a tagged message. */
-#define UCX_WIRE_VERSION 4u
+ *  4: HELLO is a tagged message; 5: tags hold the pair's secret. */
+#define UCX_WIRE_VERSION 5u
 #define UCX_AM_ID        1u
 /** The largest worker address that is accepted: UCX's own are some hundred bytes per
  *  device. */
@@ -71,16 +71,37 @@ struct ucx_am {
 };
 _Static_assert(sizeof(struct ucx_am) == 24, "wire");
 
-/** A UCP tag: the receiving endpoint's slot above the 48 bits that the layer above chose,
- *  so that a bulk without a receive still names its endpoint. */
+/** A UCP tag: the receiving endpoint's slot, above the 48 bits of the layer above, which
+ *  are combined (exclusive or) with the random part of the endpoint's id. That part is a
+ *  secret of the pair: it travels over their link and in the pair's own messages. Any
+ *  member of the job can send to any slot, and UCX does not report the sender. But a tag
+ *  of another sender meets a posted receive once in 2^48 messages, and decodes to an
+ *  arbitrary number. */
 #define UCX_TAG_BITS 48u
+#define UCX_TAG_MASK (((uint64_t)1 << UCX_TAG_BITS) - 1)
+/** A bulk without a receive was sent by the endpoint's peer if its number is so near to
+ *  the newest that was posted for the peer. Another sender hits that range once in 2^31
+ *  messages. */
+#define UCX_TAG_NEAR ((uint64_t)1 << 16)
 /** The tag of HELLO, which names its endpoint in its header. No endpoint has this
  *  slot. */
 #define UCX_HELLO_TAG UINT64_MAX
 
+/** Return the random part of an endpoint's id. */
+static inline uint64_t ucx_ep_secret(uint64_t ep_id)
+{
+    return ep_id >> 16;
+}
+
 static inline uint64_t ucx_tag(uint64_t receiver_ep_id, uint64_t tag)
 {
-    return (receiver_ep_id << UCX_TAG_BITS) | tag;
+    return (receiver_ep_id << UCX_TAG_BITS) | (tag ^ ucx_ep_secret(receiver_ep_id));
+}
+
+/** Return the number that the layer above chose. */
+static inline uint64_t ucx_tag_number(uint64_t receiver_ep_id, uint64_t tag)
+{
+    return (tag ^ ucx_ep_secret(receiver_ep_id)) & UCX_TAG_MASK;
 }
 
 #endif
