@@ -135,7 +135,7 @@ struct rail_events {
     void (*doorbell)(struct endpoint *ep);
 };
 
-/** How to open a rail. */
+/** Parameters of transport_ops.rail_open. */
 struct rail_params {
     const struct tryst_host *host; /**< allocator, log, clock, configuration */
     const struct rail_events *events;

@@ -152,7 +152,8 @@ static tryst_status peer_add(tryst_coll *coll, uint32_t slice_bytes, int32_t pee
     return coll_flow_add(coll, 0, COLL_LIST, peer, sends, NULL);
 }
 
-/* Append the part of this rank's own block, which is copied. */
+/* Append the part of this rank's own block. The part has no flows: the block is copied
+ * from the input to the output. */
 static tryst_status own_add(tryst_coll *coll, uint32_t slice_bytes)
 {
     int32_t rank = coll->rank;

@@ -250,7 +250,7 @@ static void check_interfaces(struct preflight *self)
         FOUND(self, "%s", err.text);
         FAIL(self, "%s",
              *net ? "name interfaces that are up in TRYST_NET, or unset it"
-                  : "see: ip address");
+                  : "run \"ip address\": it requests the same list from the kernel");
     } else if (chosen->count == 0) {
         FOUND(self, "none is up, not even loopback");
         FAIL(self, "ip link set lo up");

@@ -134,7 +134,8 @@ bool progress_lock_is_mine(const tryst_ctx *ctx)
     return progress != NULL;
 }
 
-/* Signal the first waiter without a signal; waiters for the lock itself come first. */
+/* Signal one waiter that has not been signalled: the first that waits for the lock
+ * itself, else the first that waits for an operation. */
 static void waiters_wake_first(struct progress *progress)
 {
     struct waiter *first = NULL;

@@ -186,7 +186,8 @@ static void warn_unknown(const struct log *log, const char *variable, size_t len
     LOG_WARN(log, "ignoring environment variable %s: no such setting%s", name, nearest);
 }
 
-/* Read one `NAME=value` of the environment. */
+/* Read one environment variable, "NAME=value"; skip those that do not begin with
+ * TRYST_. */
 static tryst_status variable_read(struct config *config, const char *variable,
                                   const struct log *log, struct err *err)
 {

@@ -155,7 +155,7 @@ void trace_record(struct trace *trace, const struct trace_event *event)
     }
     uint64_t words[TRACE_WORDS];
     memcpy(words, event, sizeof words);
-    /* relaxed: this thread is the only writer */
+    /* relaxed: only this thread writes `begun` */
     uint64_t n = atomic_load_explicit(&ring->begun, memory_order_relaxed);
     _Atomic uint64_t *slot = ring->words + (n & (ring->capacity - 1)) * TRACE_WORDS;
     atomic_store_explicit(&ring->begun, n + 1, memory_order_relaxed);

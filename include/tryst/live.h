@@ -119,9 +119,10 @@ struct tryst_live_header {
     /** Marked words: written later, each word by itself. */
     uint64_t session; /**< equal on the ranks of one job; 0 while they come together */
     uint64_t phase;
-    /** last run of the engine's housekeeping (every 0.5 s while the engine is driven) */
+    /** time of the last run of the engine's housekeeping, which runs every 0.5 s while a
+     *  thread drives the engine */
     uint64_t seen_ns;
-    uint64_t steps_end;  /**< 1 + newest step that was opened; 0: none yet */
+    uint64_t steps_end;  /**< 1 + highest step id opened so far; 0: none yet */
     uint64_t steps_open; /**< number of open steps */
     /** Operations that have not completed, on the page or not: as of `seen_ns`, or of the
      *  last submission that found no place. */

@@ -150,8 +150,8 @@ static tryst_status stage_events(struct device_stage *stage,
     }
     return status == TRYST_OK
                ? TRYST_OK
-               : refuse(status, "cannot open a stage: cannot create events on %s %d",
-                        kernels->name, (int)params->device);
+               : refuse(status, "cannot open a stage: cannot create events on %s %d: %s",
+                        kernels->name, (int)params->device, stage->session->text);
 }
 
 /* ---- initial weights --------------------------------------------------------------- */

@@ -342,7 +342,7 @@ static tryst_status device_stage_update(tryst_stage *base, int32_t microbatches,
     const struct device_places *places = &stage->layout.places;
     if (microbatches < 1) {
         return refuse(TRYST_E_INVALID,
-                      "cannot update the weights: %d micro-batches; at least 1",
+                      "cannot update the weights after %d micro-batches (1 or more)",
                       microbatches);
     }
     uint64_t next = stage->newest + 1;

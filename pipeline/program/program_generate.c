@@ -16,7 +16,7 @@ static tryst_status append(tryst_program *program, int rank, tryst_action_kind k
     return tryst_program_append(program, rank, &action);
 }
 
-/* Append `kind` of the micro-batches [first, last) in order. */
+/* Append an action of `kind` for each micro-batch in [first, last), in order. */
 static tryst_status append_run(tryst_program *program, int rank, tryst_action_kind kind,
                                int first, int last)
 {

@@ -61,7 +61,7 @@ struct name {
     int16_t refused; /**< the status for which the key was refused; TRYST_OK with a key */
     struct flow_shape shape; /**< valid if `shaped` */
 };
-static_assert(sizeof(struct name) == 64, "one line of the cache");
+static_assert(sizeof(struct name) == 64, "fills one cache line");
 
 struct names_in {
     struct name *places; /**< by name modulo the size of the table */
@@ -112,7 +112,7 @@ struct declared {
     uint32_t step_high, seq_high;
     struct flow_shape shape; /**< valid unless the declaration is plain */
 };
-static_assert(sizeof(struct declared) == 64, "one line of the cache");
+static_assert(sizeof(struct declared) == 64, "fills one cache line");
 #define PLAIN_NONE UINT64_MAX
 
 struct names_out {

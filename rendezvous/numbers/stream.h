@@ -104,8 +104,9 @@ static inline bool stream_in_done(struct stream_in *in, uint64_t number)
     return true;
 }
 
-/** Set the acknowledgements of the next header. `all`: every record about numbers has
- *  left with or before this frame; else the header repeats the last one. */
+/** Set the acknowledgements for the next header. `all`: true if each queued record about
+ *  a number leaves in this frame or has left before. Otherwise the header repeats the
+ *  acknowledgements of the previous header. */
 static inline void stream_in_ack(struct stream_in *in, bool all)
 {
     if (!all)

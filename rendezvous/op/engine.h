@@ -171,8 +171,8 @@ struct rendezvous {
     uint64_t ids_clear_end; /**< ids in [id_next, ids_clear_end) belong to no live run */
     int64_t clock_skew_ns;  /**< for tests: added to this rank's clock */
     uint64_t clock_id;
-    int32_t root_rank; /**< the rank from which rank 0's time was taken; -1: none */
-    _Atomic(int64_t) root_ns;        /**< rank 0's clock minus this rank's */
+    int32_t root_rank;        /**< the peer that root_ns was computed from; -1: none */
+    _Atomic(int64_t) root_ns; /**< rank 0's clock minus this rank's */
     _Atomic(uint64_t) root_error_ns; /**< error bound of root_ns; UINT64_MAX: unknown */
 
     bool ran_inline; /**< a submission has run since the last pass */

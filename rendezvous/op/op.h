@@ -122,7 +122,7 @@ struct op_events {
     void (*device_close)(tryst_op *op);
     /** Return the rank of the other end; -1: there is none. */
     int32_t (*peer_rank)(const tryst_op *op);
-    /** End the flow that `op` moves: `op` has been reported. */
+    /** End the flow that `op` moves. The status of `op` is final. */
     void (*flow_ended)(tryst_op *op);
 };
 

@@ -140,7 +140,7 @@ void peer_clock_read(struct peer *peer, const void *data, size_t bytes)
     clock->read_ns = now;
     if (read.clock_id && read.clock_id == rdv->clock_id)
         bounds_update(clock, now, 0, 0);
-    else if (read.echo_ns) /* sent after the echoed message was read */
+    else if (read.echo_ns) /* the peer sent `read` after it had read the echoed message */
         bounds_update(clock, now, (int64_t)(read.now_ns - now),
                       (int64_t)(read.now_ns - read.held_ns - read.echo_ns));
     if (clock->known)

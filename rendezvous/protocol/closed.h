@@ -14,7 +14,8 @@ enum { REQUESTS_MAX = 1024 };
 
 /** Note that the send waits: CLOSED from its peer, for its step, will fail it. */
 void producer_await(tryst_op *op);
-/** True if a send of the step has waited for the peer since the peer's last CLOSED. */
+/** True if a send of the step may have waited for the peer since the peer's last CLOSED
+ *  for the step. Always true once there was no memory to note the peers. */
 bool scope_awaits(const struct scope *scope, const struct peer *peer);
 /** Note that the send waits for a WANT, and queue ASK for its step for the next idle
  *  pass. */

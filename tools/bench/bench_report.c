@@ -33,7 +33,8 @@ struct figures {
 
 /* ---- figures ----------------------------------------------------------------------- */
 
-/* True if actions need cores. A stage that sleeps needs none: its cost is wall time. */
+/* True if actions need cores. Those of a stage that sleeps need none, so their cost is
+ * wall time. */
 static bool needs_cores(const struct bench_run *run)
 {
     return run->options->model.kind != TRYST_MODEL_SLEEP;

@@ -34,7 +34,7 @@ struct stream {
     /** Bytes of the current line that did not fit into `line`; 0: all fitted. */
     size_t spilled;
     bool begun;    /**< a part of the current line is in the sink */
-    bool returned; /**< that part ends in a carriage return */
+    bool returned; /**< the text in the sink ends in a carriage return */
 };
 
 /** Append a message of the launcher's own: "tryst-run: …\n". */

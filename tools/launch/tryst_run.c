@@ -93,8 +93,8 @@ static bool grace_read(const char *text, void *to)
            !usage_error("--grace must be a time such as 10s, 500ms or 2m, not", text);
 }
 
-/* Read the options. Returns 0, or the exit status after a message; *done_p: help was
- * printed and nothing is to run. */
+/* Read the options. Returns 0, or the exit status if a message on stderr has refused
+ * them. *done_p: true if help was printed, so that nothing is to run. */
 static int options_parse(int argc, char **argv, struct options *options, bool *done_p)
 {
     static const struct tool_option rows[] = {

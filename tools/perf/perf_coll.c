@@ -58,8 +58,8 @@ static tryst_status numbers_reduce(const struct bench *bench, void *numbers,
     tryst_status status = tryst_allreduce(bench->step, "tryst-perf figures", NULL,
                                           &tensor, reduce, NULL, &op);
     if (status != TRYST_OK)
-        return fail(bench, "figures", status);
-    return perf_op_end(bench->all->rank, op, "figures", WAIT_NS);
+        return fail(bench, "share the ranks' figures", status);
+    return perf_op_end(bench->all->rank, op, "share the ranks' figures", WAIT_NS);
 }
 
 /* ---- one operation ----------------------------------------------------------------- */
@@ -72,15 +72,14 @@ static const tryst_tensor *tensor_or_null(const tryst_tensor *tensor)
 static tryst_status once(const struct bench *bench, double *seconds_p)
 {
     const struct perf_rank *rank = bench->all->rank;
-    const char *name = rank->options->kind->name;
     tryst_op *op;
     double start_s = perf_now_s(rank);
     tryst_status status =
         tryst_coll_start(bench->step, bench->coll, tensor_or_null(&bench->in),
                          tensor_or_null(&bench->out), &bench->params, &op);
     if (status != TRYST_OK)
-        return fail(bench, name, status);
-    status = perf_op_end(rank, op, name, WAIT_NS);
+        return fail(bench, "start the collective", status);
+    status = perf_op_end(rank, op, "run the collective", WAIT_NS);
     *seconds_p = perf_now_s(rank) - start_s;
     return status;
 }
@@ -146,8 +145,9 @@ static tryst_status meet(const struct bench *bench)
     tryst_op *op;
     tryst_status status =
         tryst_coll_start(bench->step, bench->barrier, NULL, NULL, NULL, &op);
-    return status == TRYST_OK ? perf_op_end(bench->all->rank, op, "barrier", WAIT_NS)
-                              : fail(bench, "barrier", status);
+    return status == TRYST_OK
+               ? perf_op_end(bench->all->rank, op, "pass a barrier", WAIT_NS)
+               : fail(bench, "pass a barrier", status);
 }
 
 static tryst_status one_round(struct bench *bench, double *seconds_p)
@@ -192,7 +192,7 @@ static tryst_status measure(struct bench *bench)
     tryst_status status = TRYST_OK;
     bench->samples = calloc(n, sizeof *bench->samples);
     if (!bench->samples)
-        return perf_fail(bench->all->rank, "memory for the samples", TRYST_E_NOMEM, "");
+        return perf_fail(bench->all->rank, "allocate the samples", TRYST_E_NOMEM, "");
     for (uint64_t i = 0; i < n && status == TRYST_OK; i++) {
         status = one_round(bench, &bench->samples[i]);
         perf_progress(bench->all, figure, i + 1);
@@ -240,7 +240,7 @@ static tryst_status memory_get(struct bench *bench, int which, bool has_blocks,
     else
         tensor->data = bench->memory[which] = malloc(bytes ? bytes : 1);
     if (status != TRYST_OK || !tensor->data)
-        return perf_fail(rank, "memory of the tensors", status ? status : TRYST_E_NOMEM,
+        return perf_fail(rank, "allocate the tensors", status ? status : TRYST_E_NOMEM,
                          status ? tryst_last_error() : "");
     tensor->mem = bench->mem[which];
     memset(tensor->data, 0, bytes);
@@ -280,7 +280,8 @@ static tryst_status pattern_get(struct bench *bench)
     const struct perf_options *options = bench->options;
     struct perf_pattern *pattern = bench->pattern = calloc(1, sizeof *pattern);
     if (!pattern)
-        return perf_fail(bench->all->rank, "memory of the pattern", TRYST_E_NOMEM, "");
+        return perf_fail(bench->all->rank, "allocate the pattern of the check",
+                         TRYST_E_NOMEM, "");
     pattern->result = options->kind->result;
     pattern->dtype = options->dtype;
     pattern->reduce = options->kind->reduces ? options->reduce : TRYST_REDUCE_INVALID;
@@ -294,7 +295,7 @@ static tryst_status pattern_get(struct bench *bench)
                                       .name = "tryst-perf check"};
     tryst_status status =
         tryst_coll_prepare(bench->all->rank->group, &params, &bench->barrier);
-    return status == TRYST_OK ? status : fail(bench, "barrier", status);
+    return status == TRYST_OK ? status : fail(bench, "pass a barrier", status);
 }
 
 static tryst_status prepare(struct bench *bench)
@@ -321,7 +322,7 @@ static tryst_status prepare(struct bench *bench)
     figure->bound_s = figure->info.bound_seconds;
     if (bench->all->bound_s_per_byte > 0)
         figure->bound_s = (double)figure->bytes * bench->all->bound_s_per_byte;
-    return status == TRYST_OK ? status : fail(bench, kind->name, status);
+    return status == TRYST_OK ? status : fail(bench, "prepare the collective", status);
 }
 
 static void bench_close(struct bench *bench)
@@ -342,7 +343,7 @@ static tryst_status size_run(struct bench *bench, uint64_t step_id)
     tryst_op *close_op;
     tryst_status status = tryst_step_open(rank->group, step_id, &bench->step);
     if (status != TRYST_OK)
-        return fail(bench, "step", status);
+        return fail(bench, "open a step", status);
     status = prepare(bench);
     if (status == TRYST_OK)
         status = tensors_get(bench);
@@ -355,7 +356,7 @@ static tryst_status size_run(struct bench *bench, uint64_t step_id)
     if (status == TRYST_OK && bench->pattern)
         status = wrong_sum(bench);
     if (tryst_step_close(bench->step, &close_op) == TRYST_OK)
-        perf_op_end(rank, close_op, "close of the step", WAIT_NS);
+        perf_op_end(rank, close_op, "close the step", WAIT_NS);
     return status;
 }
 

@@ -70,7 +70,8 @@ tryst_status perf_hops_fill(const struct perf_rank *rank, const double *moved,
     }
     tryst_status status = tryst_topo_load(path, &topo);
     if (status != TRYST_OK)
-        return perf_fail(rank, "TRYST_TOPOLOGY", status, tryst_last_error());
+        return perf_fail(rank, "load the file of TRYST_TOPOLOGY", status,
+                         tryst_last_error());
     routes_fill(rank, topo, moved, hops);
     tryst_topo_close(topo);
     return TRYST_OK;
@@ -105,5 +106,6 @@ tryst_status perf_hops_longest(const struct perf_rank *rank,
     }
     free(parents);
     return status == TRYST_OK ? status
-                              : perf_fail(rank, "trees", status, tryst_last_error());
+                              : perf_fail(rank, "read the trees of the plan", status,
+                                          tryst_last_error());
 }

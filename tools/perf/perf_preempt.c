@@ -106,7 +106,8 @@ static tryst_status phase_receive(struct preempt *preempt, uint64_t iters, bool 
     tryst_status status =
         tryst_recv_key(preempt->step, preempt->over_key, &over, NULL, &over_op);
     if (status != TRYST_OK)
-        return perf_fail(preempt->rank, "receive", status, "the end of a phase");
+        return perf_fail(preempt->rank, "receive the end of a phase", status,
+                         tryst_last_error());
     for (int i = 0; i < 2; i++) {
         struct stream *stream = &preempt->streams[i];
         stream->params.callback = receive_again;
@@ -115,16 +116,16 @@ static tryst_status phase_receive(struct preempt *preempt, uint64_t iters, bool 
             status = receive(stream);
     }
     if (status != TRYST_OK) {
-        perf_fail(preempt->rank, "receive", status, "");
+        perf_fail(preempt->rank, "receive", status, tryst_last_error());
         tryst_op_release(over_op);
     } else {
-        status = perf_op_end(preempt->rank, over_op, "the end of a phase",
+        status = perf_op_end(preempt->rank, over_op, "receive the end of a phase",
                              phase_most_ns(preempt->rank->options, iters));
     }
     preempt->over = true;
     tryst_op *close_op;
     if (tryst_step_close(preempt->step, &close_op) == TRYST_OK)
-        perf_op_end(preempt->rank, close_op, "close of the step", WAIT_NS);
+        perf_op_end(preempt->rank, close_op, "close the step", WAIT_NS);
     return status;
 }
 
@@ -135,7 +136,8 @@ static tryst_status background_begin(struct preempt *preempt, tryst_op **op_p)
     tryst_status status = tryst_send_key(preempt->step, preempt->background_key,
                                          &preempt->background, &background_params, op_p);
     return status == TRYST_OK ? status
-                              : perf_fail(preempt->rank, "send", status, "background");
+                              : perf_fail(preempt->rank, "send the background", status,
+                                          tryst_last_error());
 }
 
 /* Let the background move until `until_s`; two of its sends are in flight on return. */
@@ -148,7 +150,7 @@ static tryst_status background_move(struct preempt *preempt, double until_s)
             tryst_wait(*op, left_s > 0 ? (uint64_t)(left_s * S_NS) + 1 : 0);
         if (status == TRYST_E_TIMEOUT)
             return TRYST_OK;
-        status = perf_op_end(preempt->rank, *op, "background", 0);
+        status = perf_op_end(preempt->rank, *op, "send the background", 0);
         *op = NULL;
         if (status == TRYST_OK)
             status = background_begin(preempt, op);
@@ -165,8 +167,9 @@ static tryst_status urgent_once(struct preempt *preempt, double *seconds_p)
     tryst_status status = tryst_send_key(preempt->step, preempt->urgent_key,
                                          &preempt->urgent, &urgent_params, &op);
     if (status != TRYST_OK)
-        return perf_fail(preempt->rank, "send", status, "urgent");
-    status = perf_op_end(preempt->rank, op, "urgent send", WAIT_NS);
+        return perf_fail(preempt->rank, "send the urgent tensor", status,
+                         tryst_last_error());
+    status = perf_op_end(preempt->rank, op, "send the urgent tensor", WAIT_NS);
     *seconds_p = perf_now_s(preempt->rank) - start_s;
     return status;
 }
@@ -195,9 +198,9 @@ static tryst_status phase_end(struct preempt *preempt, tryst_status status)
     if (status == TRYST_OK)
         status = tryst_send_key(preempt->step, preempt->over_key, &over, NULL, &op);
     if (status == TRYST_OK)
-        status = perf_op_end(preempt->rank, op, "the end of a phase", WAIT_NS);
+        status = perf_op_end(preempt->rank, op, "send the end of a phase", WAIT_NS);
     if (tryst_step_close(preempt->step, &op) == TRYST_OK)
-        perf_op_end(preempt->rank, op, "close of the step", WAIT_NS);
+        perf_op_end(preempt->rank, op, "close the step", WAIT_NS);
     return status;
 }
 
@@ -244,7 +247,7 @@ static tryst_status phase(struct preempt *preempt, uint64_t iters, bool urgent,
     tryst_status status =
         tryst_step_open(preempt->rank->group, ++preempt->steps, &preempt->step);
     if (status != TRYST_OK)
-        return perf_fail(preempt->rank, "step", status, "");
+        return perf_fail(preempt->rank, "open a step", status, tryst_last_error());
     return preempt->rank->rank == 0
                ? phase_send(preempt, iters, urgent, background, background_p, urgent_p)
                : phase_receive(preempt, iters, urgent, background);
@@ -364,7 +367,7 @@ static tryst_status preempt_open(struct preempt *preempt)
     }
     preempt->samples = calloc(iters, sizeof *preempt->samples);
     if (!preempt->samples)
-        return perf_fail(rank, "memory for the samples", TRYST_E_NOMEM, "");
+        return perf_fail(rank, "allocate the samples", TRYST_E_NOMEM, "");
     tryst_status status = perf_key(rank, 0, "urgent", &preempt->urgent_key);
     if (status == TRYST_OK)
         status = perf_key(rank, 0, "background", &preempt->background_key);

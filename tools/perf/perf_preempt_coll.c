@@ -85,7 +85,7 @@ static tryst_status background_begin(struct preempt *preempt, unsigned which)
     tryst_status status = tryst_coll_start(preempt->step, preempt->background[which],
                                            NULL, &preempt->background_tensors[which],
                                            &low_op, &preempt->moving[which]);
-    return status == TRYST_OK ? status : fail(preempt, "background", status);
+    return status == TRYST_OK ? status : fail(preempt, "start the background", status);
 }
 
 /* Let the background move until `until_s`; OUTSTANDING of its operations are in flight on
@@ -99,7 +99,8 @@ static tryst_status background_move(struct preempt *preempt, double until_s)
                                          left_s > 0 ? (uint64_t)(left_s * S_NS) + 1 : 0);
         if (status == TRYST_E_TIMEOUT)
             return TRYST_OK;
-        status = perf_op_end(preempt->rank, preempt->moving[which], "background", 0);
+        status =
+            perf_op_end(preempt->rank, preempt->moving[which], "move the background", 0);
         preempt->moving[which] = NULL;
         if (status == TRYST_OK)
             status = background_begin(preempt, which);
@@ -126,8 +127,8 @@ static tryst_status urgent_once(struct preempt *preempt, double *seconds_p)
     tryst_status status = tryst_coll_start(preempt->step, preempt->urgent, NULL,
                                            &preempt->urgent_tensor, &urgent_op, &op);
     if (status != TRYST_OK)
-        return fail(preempt, "urgent all-reduce", status);
-    status = perf_op_end(preempt->rank, op, "urgent all-reduce", WAIT_NS);
+        return fail(preempt, "run the urgent all-reduce", status);
+    status = perf_op_end(preempt->rank, op, "run the urgent all-reduce", WAIT_NS);
     *seconds_p = perf_now_s(preempt->rank) - start_s;
     return status;
 }
@@ -143,16 +144,17 @@ static tryst_status numbers_reduce(const struct preempt *preempt, const char *na
     tryst_op *op;
     tryst_status status =
         tryst_allreduce(preempt->step, name, NULL, &tensor, reduce, NULL, &op);
-    return status == TRYST_OK ? perf_op_end(preempt->rank, op, name, WAIT_NS)
-                              : fail(preempt, name, status);
+    return status == TRYST_OK
+               ? perf_op_end(preempt->rank, op, "share the ranks' figures", WAIT_NS)
+               : fail(preempt, "share the ranks' figures", status);
 }
 
 static tryst_status meet(const struct preempt *preempt, const char *name)
 {
     tryst_op *op;
     tryst_status status = tryst_barrier(preempt->step, name, &urgent_op, &op);
-    return status == TRYST_OK ? perf_op_end(preempt->rank, op, "barrier", WAIT_NS)
-                              : fail(preempt, "barrier", status);
+    return status == TRYST_OK ? perf_op_end(preempt->rank, op, "pass a barrier", WAIT_NS)
+                              : fail(preempt, "pass a barrier", status);
 }
 
 /* ---- a phase ----------------------------------------------------------------------- */
@@ -213,13 +215,13 @@ static tryst_status phase_end(struct preempt *preempt, tryst_status status)
         if (tryst_wait(preempt->moving[i], WAIT_NS) == TRYST_E_TIMEOUT &&
             status == TRYST_OK)
             status =
-                perf_fail(preempt->rank, "cancel of the background", TRYST_E_TIMEOUT, "");
+                perf_fail(preempt->rank, "cancel the background", TRYST_E_TIMEOUT, "");
         tryst_op_release(preempt->moving[i]);
         preempt->moving[i] = NULL;
     }
     preempt->oldest = 0;
     if (tryst_step_close(preempt->step, &op) == TRYST_OK)
-        perf_op_end(preempt->rank, op, "close of the step", WAIT_NS);
+        perf_op_end(preempt->rank, op, "close the step", WAIT_NS);
     preempt->step = NULL;
     return status;
 }
@@ -229,7 +231,7 @@ static tryst_status phase_open(struct preempt *preempt, int what)
     tryst_status status =
         tryst_step_open(preempt->rank->group, ++preempt->steps, &preempt->step);
     if (status != TRYST_OK)
-        return fail(preempt, "step", status);
+        return fail(preempt, "open a step", status);
     status = meet(preempt, "begin");
     for (unsigned i = 0; i < OUTSTANDING && what & BACKGROUND && status == TRYST_OK; i++)
         status = background_begin(preempt, i);
@@ -284,7 +286,7 @@ static tryst_status agree(struct preempt *preempt, struct figure *figure, double
     tryst_status status =
         tryst_step_open(preempt->rank->group, ++preempt->steps, &preempt->step);
     if (status != TRYST_OK)
-        return fail(preempt, "step", status);
+        return fail(preempt, "open a step", status);
     status = numbers_reduce(preempt, "samples", preempt->samples, figure->iters,
                             TRYST_REDUCE_MAX);
     if (status == TRYST_OK)
@@ -306,7 +308,7 @@ static tryst_status bound_find(struct preempt *preempt, struct figure *figure)
     figure->is_measured = hops.is_measured;
     status = tryst_step_open(preempt->rank->group, ++preempt->steps, &preempt->step);
     if (status != TRYST_OK)
-        return fail(preempt, "step", status);
+        return fail(preempt, "open a step", status);
     status = phase_end(preempt, numbers_reduce(preempt, "waits", preempt->waits, count,
                                                TRYST_REDUCE_SUM));
     if (status == TRYST_OK)
@@ -372,15 +374,15 @@ static tryst_status tensor_get(struct preempt *preempt, int which, uint64_t byte
                                   .name = name};
     tryst_status status = tryst_coll_prepare(rank->group, params, coll_p);
     if (status != TRYST_OK)
-        return fail(preempt, "preparing an all-reduce", status);
+        return fail(preempt, "prepare an all-reduce", status);
     if (rank->options->mapped)
         status = tryst_mem_alloc(rank->ctx, bytes, TRYST_MEMORY_HOST, 0, &data,
                                  &preempt->mem[which]);
     else
         data = preempt->memory[which] = malloc(bytes);
     if (status != TRYST_OK || !data)
-        return perf_fail(rank, "memory of the tensors", status ? status : TRYST_E_NOMEM,
-                         "");
+        return perf_fail(rank, "allocate the tensors", status ? status : TRYST_E_NOMEM,
+                         status ? tryst_last_error() : "");
     memset(data, 0, bytes); /* its pages exist before the clock runs */
     *tensor = (tryst_tensor){.struct_size = sizeof *tensor,
                              .data = data,
@@ -508,7 +510,7 @@ static tryst_status preempt_open(struct preempt *preempt)
     preempt->sent = calloc(ranks, sizeof *preempt->sent);
     preempt->waits = calloc(ranks * ranks, sizeof *preempt->waits);
     if (!preempt->samples || !preempt->moved || !preempt->sent || !preempt->waits)
-        return perf_fail(preempt->rank, "memory of the samples", TRYST_E_NOMEM, "");
+        return perf_fail(preempt->rank, "allocate the samples", TRYST_E_NOMEM, "");
     tryst_status status = TRYST_OK;
     for (int i = 0; i < OUTSTANDING && status == TRYST_OK; i++) {
         char name[32];

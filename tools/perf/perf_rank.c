@@ -9,7 +9,7 @@
 tryst_status perf_fail(const struct perf_rank *rank, const char *what,
                        tryst_status status, const char *text)
 {
-    fprintf(stderr, "tryst-perf: rank %d: %s: %s%s%s\n", rank->rank, what,
+    fprintf(stderr, "tryst-perf: rank %d cannot %s: %s%s%s\n", rank->rank, what,
             tryst_status_str(status), *text ? ": " : "", text);
     return status;
 }
@@ -37,7 +37,9 @@ tryst_status perf_key(const struct perf_rank *rank, int src, const char *edge,
         tryst_key_build(rank->group, src, 1 - src, edge, 0, 0, key, sizeof key);
     if (status == TRYST_OK)
         status = tryst_key_prepare(rank->group, key, key_p);
-    return status == TRYST_OK ? status : perf_fail(rank, "keys", status, "");
+    return status == TRYST_OK
+               ? status
+               : perf_fail(rank, "prepare a key", status, tryst_last_error());
 }
 
 tryst_status perf_memory(const struct perf_rank *rank, uint64_t bytes, void **data_p,
@@ -47,8 +49,9 @@ tryst_status perf_memory(const struct perf_rank *rank, uint64_t bytes, void **da
     tryst_status status = tryst_mem_alloc(rank->ctx, bytes, kind, 0, data_p, mem_p);
     if (status != TRYST_OK)
         return perf_fail(rank,
-                         kind == TRYST_MEMORY_HOST ? "memory" : "memory of device 0",
-                         status, "");
+                         kind == TRYST_MEMORY_HOST ? "allocate a tensor"
+                                                   : "allocate a tensor on device 0",
+                         status, tryst_last_error());
     if (kind == TRYST_MEMORY_HOST)
         memset(*data_p, rank->rank + 1,
                bytes); /* its pages exist before the clock runs */

@@ -16,7 +16,7 @@ struct perf_rank {
     int rank;
 };
 
-/** Report on stderr that `what` failed and why; return `status`. */
+/** Report on stderr that the rank cannot do `what` ("send"), and why; return `status`. */
 tryst_status perf_fail(const struct perf_rank *rank, const char *what,
                        tryst_status status, const char *text);
 

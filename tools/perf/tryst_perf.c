@@ -98,7 +98,7 @@ static tryst_status ping_send(struct perf *perf, const tryst_key *key,
     perf->sent = NULL;
     tryst_status status = tryst_send_key(perf->step, key, tensor, NULL, &perf->sent);
     if (status != TRYST_OK)
-        perf_fail(&perf->at, "send", status, "");
+        perf_fail(&perf->at, "send", status, tryst_last_error());
     tryst_status ended = ping_sent(perf, before);
     return status == TRYST_OK ? ended : status;
 }
@@ -117,7 +117,7 @@ static tryst_status pingpong_once(struct perf *perf, const tryst_tensor *tensor,
     status =
         tryst_recv_key(perf->step, first ? perf->back : perf->there, tensor, NULL, &recv);
     if (status != TRYST_OK)
-        return perf_fail(&perf->at, "receive", status, "");
+        return perf_fail(&perf->at, "receive", status, tryst_last_error());
     if (first)
         *left_s_p = perf_now_s(&perf->at);
     status = op_end(perf, recv, "receive");
@@ -192,7 +192,8 @@ static tryst_status bandwidth(struct perf *perf, uint64_t bytes, uint64_t iters)
                          ? tryst_send_key(perf->step, perf->there, &tensor, NULL, op)
                          : tryst_recv_key(perf->step, perf->there, &tensor, NULL, op);
             if (status != TRYST_OK)
-                perf_fail(&perf->at, perf->at.rank == 0 ? "send" : "receive", status, "");
+                perf_fail(&perf->at, perf->at.rank == 0 ? "send" : "receive", status,
+                          tryst_last_error());
         }
     }
     for (int i = 0; ops && i < window; i++)
@@ -228,7 +229,7 @@ static tryst_status size_run(struct perf *perf, int index)
     figure->iters = iters_of(options, bytes);
     perf->samples = calloc(figure->iters, sizeof *perf->samples);
     if (!perf->samples)
-        return perf_fail(&perf->at, "memory for the samples", TRYST_E_NOMEM, "");
+        return perf_fail(&perf->at, "allocate the samples", TRYST_E_NOMEM, "");
     tryst_status status = perf_memory(&perf->at, bytes, &perf->data, &perf->mem);
     if (status == TRYST_OK)
         status = tryst_step_open(perf->at.group, (uint64_t)index + 1, &perf->step);
@@ -326,7 +327,7 @@ static int rank_main(void *arg, int rank)
     const tryst_group_params group = {.struct_size = sizeof group};
     tryst_status joined = job_open(settings, &group, &at.ctx, &at.group);
     if (joined != TRYST_OK) {
-        perf_fail(&at, "joining the job", joined, tryst_last_error());
+        fprintf(stderr, "tryst-perf: cannot join the job: %s\n", tryst_last_error());
         return 1;
     }
     at.rank = tryst_group_rank(at.group);
@@ -334,9 +335,11 @@ static int rank_main(void *arg, int rank)
     if (options->kind->coll)
         exit_status = options->kind->preempts ? perf_preempt_coll(&at) : perf_coll(&at);
     else if (tryst_group_size(at.group) != 2)
-        fprintf(stderr,
-                "tryst-perf: this job has %d ranks; %s takes 2 (tryst-run -n 2)\n",
-                tryst_group_size(at.group), options->kind->name);
+        fprintf(
+            stderr,
+            "tryst-perf: cannot measure %s: this job has %d ranks, and %s takes 2; start "
+            "it with tryst-run -n 2\n",
+            options->kind->name, tryst_group_size(at.group), options->kind->name);
     else if (options->kind->preempts)
         exit_status = perf_preempt(&at);
     else

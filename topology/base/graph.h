@@ -75,7 +75,9 @@ struct graph_node {
     enum graph_node_kind kind;
     /** The enclosing node (a NUMA node in a package in a machine), or GRAPH_NONE. */
     uint32_t parent;
-    uint32_t os_index; /**< system's number of a NUMA node, package or GPU; GRAPH_NONE */
+    /** The system's number of a NUMA node, package or GPU; GRAPH_NONE: other kinds, or
+     *  unknown. */
+    uint32_t os_index;
     const char *label; /**< for people: a model, an interface; NULL: none */
     const char *pci;   /**< "0000:3b:00.0"; NULL: none */
     const char *cpus;  /**< a list as in /sys ("0-3,8"); NULL: none */
@@ -152,12 +154,13 @@ tryst_status graph_skip_add(struct graph *graph, const struct graph_skip *skip,
  *  to or closed. */
 tryst_status graph_seal(struct graph *graph, struct err *err);
 
-/** Return the node named `name`; GRAPH_NONE. */
+/** Return the node named `name`; GRAPH_NONE: no node has this name. */
 uint32_t graph_find(const struct graph *graph, const char *name);
-/** Return the machine that contains `node` or is `node`; GRAPH_NONE. */
+/** Return the machine that contains `node` or is `node`; GRAPH_NONE: the node is in no
+ *  machine. */
 uint32_t graph_machine(const struct graph *graph, uint32_t node);
 /** Return the other direction of the wire that begins with `link`: the next link where
- *  its ends match; NULL. */
+ *  its ends match; NULL: the link has no other direction. */
 const struct graph_link *graph_back(const struct graph *graph, uint32_t link);
 /** Return the first link of the wire after the one that begins with `link`: a loop from 0
  *  visits each wire once. */

@@ -41,8 +41,8 @@ void index_set_write(const struct index_set *set, struct text *text);
  *  group without members empty ("0x1,,0x0"). False where `mask` is malformed or has a
  *  member of INDEX_SET_MAX or above. */
 bool index_set_parse_mask(const char *mask, struct index_set *set_p);
-/** Write the mask from the highest group that has a member; `prefix` ("0x" or "")
- *  precedes each group. */
+/** Append the mask in groups of 32 bits, from the highest group with a member down;
+ *  `prefix` ("0x" or "") precedes each group. */
 void index_set_write_mask(const struct index_set *set, const char *prefix,
                           struct text *text);
 

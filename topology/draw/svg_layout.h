@@ -42,7 +42,8 @@ struct svg_layout {
     enum svg_shape shape;
     /** The rest is for a cluster without machines; the arrays are by node. */
     uint32_t *level; /**< hops from the nearest rank; GRAPH_NONE: unreachable */
-    uint32_t *hub;   /**< grid, circle: the only neighbour of a leaf node; GRAPH_NONE */
+    /** Grid, circle: the only neighbour of a leaf node; GRAPH_NONE: not a leaf. */
+    uint32_t *hub;
     /** Position in the row, grid or circle, or among the leaves of its hub. */
     uint32_t *seat;
     uint32_t *hung;            /**< number of leaves of this hub */

@@ -25,8 +25,8 @@
 
 #define STEPS_MAX 5
 
-/* A rate outside of these is a typing mistake; sums of such rates could exceed a
- * double. */
+/* A rate or latency outside these limits is a typing mistake. The upper limits also keep
+ * sums within the range of a double. */
 #define GBIT_PER_S_MIN 1e-9
 #define GBIT_PER_S_MAX 1e12
 #define LATENCY_US_MAX 1e12

@@ -9,7 +9,7 @@
 
 struct bind_choice {
     struct index_set cpus; /**< empty: the thread is not moved */
-    uint32_t nic;          /**< the NIC, a node; GRAPH_NONE */
+    uint32_t nic;          /**< the NIC's node; GRAPH_NONE: no NIC was found */
     /** Reason for the log, of an empty or second choice; NULL: near the NIC. */
     const char *why;
 };

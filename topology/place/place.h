@@ -51,7 +51,7 @@ tryst_status place_decide(const struct place_request *ask, struct place *place_p
 void place_drop(struct place *place);
 
 /** Return the node with a PCI address, in any notation ("00000000:3B:00.0");
- *  GRAPH_NONE. */
+ *  GRAPH_NONE: no node has it. */
 uint32_t place_node(const struct graph *graph, const char *bus_id);
 
 #endif

@@ -200,7 +200,8 @@ tryst_status plan_work_open(struct overlay *overlay, const struct plan_params *p
 {
     struct plan_work *work = mem_zalloc(sizeof *work);
     if (!work)
-        return err_set(err, TRYST_E_NOMEM, "cannot plan: out of memory");
+        return err_set(err, TRYST_E_NOMEM, "cannot plan for %u ranks: out of memory",
+                       overlay->ranks_count);
     work->overlay = overlay;
     work->averaged = averaged;
     work->effort = 1;

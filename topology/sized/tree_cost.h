@@ -24,8 +24,8 @@
 
 #include "topology/plan/plan.h"
 
-/** The trees of a plan, or a single one. The time is the longest of the trees with a
- *  share. */
+/** The trees of a plan, or a single one. The time of a set is the longest time of its
+ *  trees with a share. */
 struct tree_set {
     const struct plan_tree *trees;
     uint32_t count;
@@ -35,7 +35,7 @@ struct tree_set {
 /** The rounds of one tree of a set. */
 struct tree_pace {
     double part;      /**< part of the tensor that the tree carries */
-    double latency_s; /**< longest path up plus longest path down */
+    double latency_s; /**< of the longest path up plus that of the longest path down */
     double move, sum; /**< sums over rounds, in s/byte: busiest link; most sums */
     uint32_t rounds;
 };

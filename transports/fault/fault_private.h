@@ -87,8 +87,8 @@ int hold_release(struct fault_rail *rail);
 /** Prepare to sleep. TRYST_OK: the timer will wake the poller, or the inner transport
  *  will. */
 tryst_status hold_arm(struct fault_rail *rail);
-/** Close the endpoint's part: its frames are freed; its bulks end (CANCELED) in
- *  hold_release or hold_bulks_withdraw. */
+/** Free the held frames of an endpoint that closes. Its held bulks end later, with
+ *  TRYST_E_CANCELED, in hold_release or hold_bulks_withdraw. */
 void hold_ep_close(struct fault_ep *ep);
 int hold_bulks_withdraw(struct fault_ep *ep);
 

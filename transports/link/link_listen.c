@@ -73,9 +73,11 @@ static void pending_drop(struct link_listener *listener, const char *why)
 {
     struct link *link =
         container_of(list_first(&listener->silent.list), struct link, pending);
+    char peer[LINK_PEER_TEXT_BYTES];
+    link_peer_text(link, peer);
     listener->counters.silent++;
     LOG_WARN_LIMITED(listener->log, &listener->silent_limit, LOG_EVERY_NS,
-                     "dropped a connection that %s", why);
+                     "dropped a connection from %s, which %s", peer, why);
     link_pending_remove(link);
     link_break(link, TRYST_E_TIMEOUT, "dropped: the peer %s", why);
     /* a message that still comes is too late: no layer handles a broken link's */

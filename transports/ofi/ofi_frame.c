@@ -219,9 +219,11 @@ tryst_status ofi_records_send(struct ofi_ep *ep)
     if (ep->place_due) {
         unsigned char address[OFI_ADDRESS_MAX];
         size_t bytes = sizeof address;
-        if (fi_getname(&ep->bulk->fid, address, &bytes) != 0) {
+        int rc = fi_getname(&ep->bulk->fid, address, &bytes);
+        if (rc != 0) {
             fabric_ep_fail(&ep->fabric, TRYST_E_SYSTEM,
-                           "the bulk endpoint on %s has no address", rail->fabric.name);
+                           "cannot read the address of the bulk endpoint on %s: %s",
+                           rail->fabric.name, fi_strerror(-rc));
             return TRYST_E_PEER;
         }
         status = ofi_message_send(ep, OFI_PLACE, address, bytes);

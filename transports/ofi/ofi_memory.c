@@ -105,8 +105,8 @@ void ofi_op_put(struct ofi_rail *rail, struct ofi_op *op)
     list_push_front(&rail->ops, &op->node);
 }
 
-/* Free packets and operations, after the fabric's endpoints and before its domain are
- * closed. */
+/* Free packets and operations. The rail's endpoint must be closed before this call, and
+ * its domain after it. */
 void ofi_memory_free(struct ofi_rail *rail)
 {
     struct list_node *node;

@@ -207,7 +207,7 @@ void pair_area_init(struct pair_header *area, uint64_t ring_bytes,
 /** Check that `area` has that size and belongs to these two. NULL, or the fault. */
 const char *pair_area_check(const struct pair_header *area, uint64_t ring_bytes,
                             uint64_t initiator_nonce, uint64_t responder_nonce);
-/** Point the endpoint at an area that was checked. */
+/** Point the endpoint at an area that this process initialised or checked. */
 void pair_attach(struct pair_ep *ep, struct pair_header *area, uint64_t ring_bytes);
 
 /** End connecting, from pair_ops.connect; calls events->ready. */

@@ -291,7 +291,8 @@ void ucx_ep_abandon(struct ucx_ep *ep)
     ep->slots_free = (1u << UCX_SLOT_COUNT) - 1;
     ucx_bulk_abandon_all(ep, ep->fabric.state == FABRIC_CLOSING ? TRYST_E_CANCELED
                                                                 : TRYST_E_PEER);
-    fabric_ep_fail(&ep->fabric, TRYST_E_PEER, "the rail on %s was given up",
+    fabric_ep_fail(&ep->fabric, TRYST_E_PEER,
+                   "the rail on %s was given up: UCX did not release a closed endpoint",
                    ep_rail(ep)->fabric.name);
 }
 

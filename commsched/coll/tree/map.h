@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file map.h
- *  The elements of a collective's tensor that each tree moves, and the slices of such a
- *  range. Pure: both follow from the plan, the count and the dtype alone, so all ranks
- *  compute the same.
+ *  The range of elements of a collective's tensor that each tree moves, and the number of
+ *  slices of a range. Pure functions of the plan, the count, the dtype and the limit for
+ *  DATA, which are equal on all ranks, so all ranks compute the same.
  */
 #ifndef TRYST_COMMSCHED_COLL_TREE_MAP_H
 #define TRYST_COMMSCHED_COLL_TREE_MAP_H

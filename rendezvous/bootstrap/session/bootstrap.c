@@ -281,7 +281,9 @@ static tryst_status name_check(const struct bootstrap *bootstrap, const char *ke
             key, BOOTSTRAP_KEY_MAX);
     if (bootstrap->params.allgather)
         return err_set(err, TRYST_E_UNSUPPORTED,
-                       "a caller's all-gather has no key-value store");
+                       "cannot use the bootstrap key '%s': the group was opened with an "
+                       "all-gather of the caller, which has no key-value store",
+                       name_p);
     return TRYST_OK;
 }
 
@@ -300,11 +302,13 @@ tryst_status bootstrap_put(struct bootstrap *bootstrap, const char *key,
     if (status != TRYST_OK)
         return status;
     if (bytes > BOOTSTRAP_VALUE_MAX)
-        return err_set(err, TRYST_E_INVALID, "the value of '%s' is larger than %d bytes",
-                       name, BOOTSTRAP_VALUE_MAX);
+        return err_set(err, TRYST_E_INVALID,
+                       "cannot put '%s': its value has %zu bytes (%d at most)", name,
+                       bytes, BOOTSTRAP_VALUE_MAX);
     status = bootstrap_client_request(&bootstrap->client, &request, &wait, err, &got);
     if (status == TRYST_E_INVALID)
-        return err_set(err, status, "'%s' has been put already, or the store is full",
+        return err_set(err, status,
+                       "cannot put '%s': it has been put already, or the store is full",
                        name);
     return status;
 }

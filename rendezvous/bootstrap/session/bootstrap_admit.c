@@ -95,8 +95,9 @@ static bool contradicts(struct server *server, const struct conn *conn,
     }
     if (proof->rank >= (uint32_t)server->size) {
         serve_fail(server, TRYST_E_GROUP,
-                   "pid %u on %s (%s) claims rank %u of %d; ranks count from 0",
-                   proof->pid, host, peer, proof->rank, server->size);
+                   "pid %u on %s (%s) claims rank %u of a job of %d ranks; set its "
+                   "TRYST_RANK to 0 to %d",
+                   proof->pid, host, peer, proof->rank, server->size, server->size - 1);
         return true;
     }
     if (server->members[proof->rank].joined) {

@@ -93,7 +93,7 @@ struct member {
 struct gather {
     uint64_t sequence;
     int given_count;
-    size_t bytes;   /**< per rank, once first_rank is set */
+    size_t bytes;   /**< size of each rank's part; valid while first_rank is not -1 */
     int first_rank; /**< the rank of the part that set `bytes`; -1: none has begun */
     uint8_t *in, *out;
     size_t in_capacity, out_capacity;
