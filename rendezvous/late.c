@@ -73,12 +73,14 @@ static const char *op_noun(const tryst_op *op)
 void op_describe(const tryst_op *op, uint64_t now_ns, char *text, size_t capacity)
 {
     double since = (double)clock_since_ns(op->submitted_ns, now_ns) / 1e9;
+    char peer[32] = "";
+    if (op->peer)
+        snprintf(peer, sizeof peer, "; peer: rank %d", op->peer->rank);
     snprintf(text, capacity,
              "%s of %s (step %" PRIu64 ", number %" PRIu64 ", %" PRIu64
-             " bytes, %s) has waited %.3f s for %s; peer: rank %d",
+             " bytes, %s) has waited %.3f s for %s%s",
              op_noun(op), op->key ? op->key->string : "a step", op->step_id,
-             op->queued.seq, op->bytes, op_state_name(op), since, op_waits_for(op),
-             op->peer ? op->peer->rank : -1);
+             op->queued.seq, op->bytes, op_state_name(op), since, op_waits_for(op), peer);
 }
 
 int deadlines_run(struct rendezvous *rdv, uint64_t now_ns)

@@ -388,7 +388,8 @@ void colls_plan_set(struct colls *colls, const struct coll_plan *plan)
     pthread_mutex_lock(&colls->lock);
     colls->plan = plan;
     pthread_mutex_unlock(&colls->lock);
-    coll_kept_drop(colls, NULL); /* they were prepared with the earlier plan */
+    /* kept collectives were prepared with the earlier plan */
+    coll_kept_drop(colls, NULL);
 }
 
 void colls_group_close(struct colls *colls)

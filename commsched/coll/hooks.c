@@ -196,7 +196,8 @@ const struct flow_ops flow_up_from_child = {.place = child_place,
                                             .ended = flow_ended};
 const struct flow_ops flow_up_to_parent = {
     .sent = parent_sent, .failing = flow_failing, .ended = flow_ended};
-/* Results in memory that is not sent from need no `place`: they are posted ahead. */
+/* Without `place`, slices of results are posted ahead. flow_down_reusing is for results
+ * in memory that sums are still sent from. */
 const struct flow_ops flow_down_from_parent = {.arrived = result_arrived,
                                                .take = result_slice_receive,
                                                .failing = flow_failing,

@@ -81,7 +81,8 @@ static tryst_status members_check(const tryst_group *group,
         return refuse_null(open_call, "subgroup_params->members");
     if (!params->count || params->count > (uint32_t)size)
         return refuse(TRYST_E_INVALID,
-                      "cannot %s: count is %" PRIu32 "; the group has %" PRId32 " ranks",
+                      "cannot %s: count is %" PRIu32 " (1 to %" PRId32
+                      ", the number of ranks of the group)",
                       open_call, params->count, size);
     for (uint32_t i = 0; i < params->count; i++) {
         int32_t member = params->members[i];

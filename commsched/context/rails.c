@@ -325,7 +325,7 @@ static tryst_status start_rails_add(struct rails_start *start, char *text)
     }
     tryst_status status = opened_rails_add(ctx, start);
     if (status != TRYST_OK)
-        snprintf(text, TRANSPORT_TEXT_MAX, "cannot open its worker: %s",
+        snprintf(text, TRANSPORT_TEXT_MAX, "cannot open its rail: %s",
                  descriptors_left(RAIL_DESCRIPTORS)
                      ? tryst_status_str(status)
                      : "few descriptors are left; raise the limit (ulimit -n)");

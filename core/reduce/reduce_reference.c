@@ -176,7 +176,7 @@ static double float_combine(tryst_dtype dtype, tryst_reduce_op op, double x, dou
     }
 }
 
-/* Return an integer of any type in 64 bits, with the sign extended. */
+/* Return an integer of any type as 64 bits; a signed one is sign-extended. */
 static uint64_t integer_get(tryst_dtype dtype, const void *at)
 {
     uint64_t value = 0;

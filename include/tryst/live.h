@@ -95,7 +95,8 @@ enum tryst_live_hold {
 struct tryst_live_where {
     uint64_t begun, ended;
     uint64_t since_ns; /**< start of this state */
-    /** 1 + place of the operation that the thread waits for; 0: none, or several */
+    /** 1 + index, among the records of operations, of the operation that the thread waits
+     *  for; 0: none, or several */
     uint64_t op;
     uint32_t waits; /**< enum tryst_live_wait */
     int32_t tid;    /**< thread id in the process's own pid namespace */

@@ -52,9 +52,9 @@ static inline const char *params_stage_reason(const tryst_stage *stage)
     tryst_stage_ops ops;
     tryst_stage_info info;
     if (!TRYST_SIZED_HAS(stage->ops, tryst_stage_ops, error))
-        return "the struct_size of its tryst_stage_ops is not set; set it with sizeof";
+        return "the struct_size of its tryst_stage_ops is too small; set it with sizeof";
     if (!TRYST_SIZED_HAS(&stage->info, tryst_stage_info, device))
-        return "the struct_size of its tryst_stage_info is not set; set it with sizeof";
+        return "the struct_size of its tryst_stage_info is too small; set it with sizeof";
     if (!tryst_sized_read(&ops, sizeof ops, stage->ops))
         return tryst_sized_reason(stage->ops);
     return tryst_sized_read(&info, sizeof info, &stage->info)

@@ -19,7 +19,7 @@
 
 enum scope_state { SCOPE_EARLY, SCOPE_OPEN, SCOPE_CLOSING };
 
-/** Memory of freed scopes, kept for later steps: as many as are usually open at
+/** The most freed scopes that are kept for later steps: as many as are usually open at
  *  once. */
 enum { SCOPES_SPARE = 16 };
 

@@ -115,8 +115,8 @@ struct cause {
 struct op_events {
     /** Cancel or fail `op`, for a deadline, an abort, the user or a flow's owner. */
     void (*fail)(tryst_op *op, struct cause cause, const char *text);
-    /** Move `op` forward in all queues: `rank` of core/memory/urgency.h. The operation's
-     *  flags and priority have been set. */
+    /** Raise the urgency of `op` to `rank` (core/memory/urgency.h) in all its queues. The
+     *  caller has set the flags and the priority of `op`. */
     void (*raise)(tryst_op *op, uint64_t rank);
     /** Free op->device: no reference to `op` is left. Any thread. */
     void (*device_close)(tryst_op *op);

@@ -610,7 +610,7 @@ static void recv_void(tryst_op *op)
     if (op->scope->state == SCOPE_CLOSING)
         op_end(op);
     else if (op->records & QUEUED_WANT)
-        want_queue(op); /* it may have left this queue to wait for its slices */
+        want_queue(op); /* the receive may have left the queue to wait for slices */
 }
 
 /* Fail a held receive: announce its number to the producer, or give it to the DATA that

@@ -16,7 +16,7 @@ static const char tail[] = "]}";
 
 static bool refuse(const char *path, const char *why)
 {
-    fprintf(stderr, "tryst-info: %s: %s\n", path, why);
+    fprintf(stderr, "tryst-info: cannot merge %s: %s\n", path, why);
     return false;
 }
 
@@ -28,15 +28,17 @@ static bool events_copy(FILE *in, FILE *out, const char *path)
     size_t got;
     while ((got = fread(block + kept, 1, 65536, in)) > 0) {
         size_t bytes = kept + got;
-        kept = bytes < sizeof tail ? bytes : sizeof tail; /* the tail and its newline */
+        /* keep as many bytes as the tail and its newline have */
+        kept = bytes < sizeof tail ? bytes : sizeof tail;
         fwrite(block, 1, bytes - kept, out);
         memmove(block, block + bytes - kept, kept);
     }
     block[kept] = '\0';
     char *end = strstr(block, tail);
     if (ferror(in) || !end)
-        return refuse(path,
-                      "the file ends early; write the trace again (tryst_trace_write)");
+        return refuse(path, ferror(in) ? strerror(errno)
+                                       : "the file ends early; write the trace again "
+                                         "(tryst_trace_write)");
     fwrite(block, 1, (size_t)(end - block), out);
     return true;
 }

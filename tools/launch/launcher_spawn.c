@@ -252,8 +252,9 @@ struct child {
     struct launcher *launcher;
     int rank;
     pid_t launcher_pid;
-    int outputs[2]; /* write ends for stdout and stderr; -1: keep ours */
-    int error_fd;   /* exec closes it; an errno in it means that exec failed */
+    /* write ends of the pipes for stdout and stderr; -1: the launcher's own stream */
+    int outputs[2];
+    int error_fd; /* exec closes it; an errno in it means that exec failed */
     char **environment;
 };
 

@@ -96,8 +96,9 @@ tryst_status bind_thread(uint32_t place, struct err *err, char *told,
     if (graph->ranks_count)
         status = bind_decide(graph, place % graph->ranks_count, &given, &choice);
     else
-        status = err_set(err, TRYST_E_UNSUPPORTED,
-                         "cannot bind the progress thread: this machine has no rank");
+        status = err_set(
+            err, TRYST_E_UNSUPPORTED,
+            "cannot bind the progress thread: the graph of this machine has no rank");
     if (status == TRYST_OK)
         status = choice_describe(graph, &choice, err, told, text_capacity);
     if (status == TRYST_OK)

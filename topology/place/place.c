@@ -14,7 +14,7 @@
 #include "core/memory/alloc.h"
 #include "topology/base/arrays.h"
 
-/* limit for the devices tried for a slot, summed over all slots */
+/* the most tries of a device for a slot, over all slots together */
 #define EFFORT_MAX (1u << 20)
 
 struct place_work {

@@ -219,8 +219,9 @@ static tryst_status half_read(struct reading *reading, const json_t *item, uint3
         if (!whole_get(json_array_get(list, i), -1, n, &number) ||
             json_array_size(list) != n)
             return WRONG(reading,
-                         "\"size_trees\": \"%s\" of tree %u must list %u parents", member,
-                         t, n);
+                         "\"size_trees\": \"%s\" of tree %u must list %u parents, each a "
+                         "rank from 0 to %u, or -1 for none",
+                         member, t, n, n - 1);
         parent[i] = number < 0 ? GRAPH_NONE : (uint32_t)number;
     }
     if (!spans(parent, tree->root, n, &tree->depth))

@@ -136,8 +136,8 @@ const struct given *overlay_given(const struct overlay_private *own, uint32_t i,
                              : NULL;
 }
 
-/* Count the live links from `from` to `to` of at least `place_min`; unless `links_p` is
- * NULL, list them there with equal shares. */
+/* Count the live links from `from` to `to` with a place of bandwidth of at least
+ * `place_min`. If `links_p` is not NULL, write these links to it, with equal shares. */
 static uint32_t hop_links(const struct overlay_private *own, uint32_t from, uint32_t to,
                           uint32_t place_min, struct given_link *links_p)
 {

@@ -11,7 +11,7 @@ struct interval {
     uint32_t first, end, parent;
 };
 
-/* Cut an interval, without its first rank, into parts. Returns how many. */
+/* Cut an interval, without its first rank, into parts. Returns the number of parts. */
 static uint32_t interval_cut(const uint32_t *order, const struct interval *whole,
                              uint32_t degree, struct interval *parts)
 {

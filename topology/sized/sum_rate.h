@@ -12,14 +12,15 @@
 #include "topology/base/graph.h"
 #include "topology/base/text.h"
 
-/** One core, float32 from memory. test_plan_cost prints the rate of the machine that it
- *  runs on. */
+/** Rate at which one core sums float32 from memory, as measured. test_plan_cost prints
+ *  the rate of the machine that it runs on. */
 #define SUM_CORE_BYTES_PER_S 7e9
 
 struct sum_rate {
     double bytes_per_s;
-    const char *from; /**< "core", a GPU's model, "GPU of unknown model", "given" */
-    bool by_nvlinks;  /**< the GPU has no label; the model is inferred from its NVLinks */
+    /** Source of the rate: "core", a GPU's model, "GPU of unknown model" or "given". */
+    const char *from;
+    bool by_nvlinks; /**< the GPU has no label; the model is inferred from its NVLinks */
 };
 
 /** Return the rate of the rank at `node`. */

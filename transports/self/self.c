@@ -270,7 +270,7 @@ static enum pair_copy self_copy(struct pair_ep *pair, struct bulk *bulk, uint64_
 }
 
 /* Begin a device's copy from the sender's memory. The copy is listed in the area, so that
- * a closing sender can poll it at the device, whatever this thread does then. */
+ * a sender that closes can poll the copy by itself, without this thread. */
 static enum pair_copy self_device_read(struct pair_ep *pair, struct pair_job *job)
 {
     struct self_area *area = ((struct self_ep *)pair)->area;

@@ -47,7 +47,7 @@ struct shm_mapped {
     struct list_node node; /**< ep->regions */
     uint64_t id;
     uint64_t bytes;
-    void *base; /**< NULL: not mappable, or on a device */
+    void *base; /**< address here; NULL: not mappable, or on a device */
     bool device;
     bool dropped;   /**< in no list any more: freed when the last user ends */
     uint32_t users; /**< copies that read the region */

@@ -106,7 +106,8 @@ static uint64_t share_of(const struct coll_class *class, uint32_t tree)
     return end - (tree ? class->trees[tree - 1].cum_share : 0);
 }
 
-/* Return the sum of the shares of the trees that are rooted at a member of the subgroup. */
+/* Return the sum of the shares of the trees that are rooted at a member of the
+ * subgroup. */
 static uint64_t rooted_share(const struct contraction *c, const struct coll_class *class)
 {
     uint64_t sum = 0;

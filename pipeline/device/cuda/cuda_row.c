@@ -41,7 +41,7 @@ static bool session_check(struct device_session *session, cudaError_t error,
     if (session->status == TRYST_OK) {
         session->status =
             error == cudaErrorMemoryAllocation ? TRYST_E_NOMEM : TRYST_E_SYSTEM;
-        snprintf(session->text, sizeof(session->text), "CUDA device %d: %s: %s",
+        snprintf(session->text, sizeof(session->text), "CUDA device %d: cannot %s: %s",
                  (int)session->device, what, cudaGetErrorString(error));
     }
     return false;
@@ -49,7 +49,12 @@ static bool session_check(struct device_session *session, cudaError_t error,
 
 void cuda_launched(const struct device_lane *lane, const char *what)
 {
-    session_check(lane->session, cudaGetLastError(), what);
+    cudaError_t error = cudaGetLastError();
+    if (error != cudaSuccess) {
+        char text[64];
+        snprintf(text, sizeof text, "launch %s", what);
+        session_check(lane->session, error, text);
+    }
 }
 
 void cuda_product_failed(const struct device_lane *lane, const struct device_product *p,
@@ -74,7 +79,7 @@ static void session_enter(struct device_session *base)
     struct cuda_session *session = session_of(base);
     session->entered = session->calls.push(session->context) == 0;
     if (!session->entered) {
-        session_check(base, cudaErrorDeviceUninitialized, "cannot enter its context");
+        session_check(base, cudaErrorDeviceUninitialized, "enter its context");
     }
 }
 
@@ -169,7 +174,7 @@ static bool lanes_open(struct cuda_session *session)
     int least = 0, greatest = 0;
     struct device_session *base = &session->base;
     if (!session_check(base, cudaDeviceGetStreamPriorityRange(&least, &greatest),
-                       "stream priorities")) {
+                       "read its stream priorities")) {
         return false;
     }
     for (int32_t i = 0; i < DEVICE_LANES; i++) {
@@ -177,7 +182,7 @@ static bool lanes_open(struct cuda_session *session)
         int priority = i == DEVICE_COMPUTE ? (least + greatest) / 2 : least;
         cudaError_t error =
             cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, priority);
-        if (!session_check(base, error, "a stream")) {
+        if (!session_check(base, error, "create a stream")) {
             return false;
         }
         session->opened[i] = true;
@@ -212,7 +217,7 @@ static tryst_status session_fill(struct cuda_session *session)
     if (lanes_open(session)) {
         if (cublasLtCreate(&session->lt) != CUBLAS_STATUS_SUCCESS) {
             session->lt = NULL;
-            session_check(base, cudaErrorUnknown, "cannot start cuBLASLt");
+            session_check(base, cudaErrorUnknown, "start cuBLASLt");
         } else {
             cuda_duplicate(&base->lanes[DEVICE_COMPUTE], 0, NULL, NULL);
         }
@@ -270,7 +275,7 @@ static tryst_status cuda_idle(const struct device_lane *lane)
         (void)cudaGetLastError(); /* clear the error: no launch failed */
         return TRYST_IN_PROGRESS;
     }
-    session_check(lane->session, error, "work that was enqueued before");
+    session_check(lane->session, error, "finish the enqueued work");
     return TRYST_OK;
 }
 
@@ -296,7 +301,8 @@ static tryst_status cuda_alloc(struct device_session *session, uint64_t bytes,
         (void)cudaGetLastError(); /* the status reports it */
         return TRYST_E_NOMEM;
     }
-    session_check(session, cudaMemsetAsync(data, 0, bytes, stream_of(lane)), "zeroes");
+    session_check(session, cudaMemsetAsync(data, 0, bytes, stream_of(lane)),
+                  "set memory to zero");
     *data_p = data;
     return TRYST_OK;
 }
@@ -329,14 +335,14 @@ static void cuda_copy(struct device_session *session, void *to, const void *from
 {
     cudaStream_t stream = stream_of(&session->lanes[DEVICE_COMPUTE]);
     session_check(session, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream),
-                  "a copy");
+                  "copy memory");
 }
 
 static tryst_status cuda_event_open(struct device_session *session, void **event_p)
 {
     cudaEvent_t event = NULL;
     if (!session_check(session, cudaEventCreateWithFlags(&event, cudaEventDisableTiming),
-                       "an event")) {
+                       "create an event")) {
         return session->status;
     }
     *event_p = event;
@@ -354,14 +360,14 @@ static void cuda_event_close(struct device_session *session, void *event)
 static void cuda_event_record(const struct device_lane *lane, void *event)
 {
     session_check(lane->session, cudaEventRecord((cudaEvent_t)event, stream_of(lane)),
-                  "recording an event");
+                  "record an event");
 }
 
 static void cuda_event_wait(const struct device_lane *lane, void *event)
 {
     session_check(lane->session,
                   cudaStreamWaitEvent(stream_of(lane), (cudaEvent_t)event, 0),
-                  "waiting for an event");
+                  "wait for an event");
 }
 
 /* ---- the row and the module -------------------------------------------------------- */

@@ -375,8 +375,10 @@ static tryst_status own_settings_apply(struct detecting *self)
         return own_refuse(self, (const bool[]){no_rank, no_size, no_address});
     }
     if (size == 0)
-        return err_set(self->err, TRYST_E_CONFIG,
-                       "TRYST_SIZE=0: a job has at least one rank");
+        return err_set(
+            self->err, TRYST_E_CONFIG,
+            "TRYST_SIZE is 0, but a job has at least one rank; set it to the number "
+            "of ranks");
     if (rank >= size)
         return err_set(
             self->err, TRYST_E_CONFIG,

@@ -11,8 +11,9 @@
 
 #include "tryst/key.h"
 
-/** Return NULL if `device` is a device name, whole or (`partly`) up to the end of one of
- *  its parts; else the reason, with the place in *at_p. Pure; any thread. */
+/** Check that `device` is a whole device name or, if `partly`, one that ends after any of
+ *  its parts. Returns NULL if so; else the reason, with the offset of the fault in *at_p.
+ *  Pure; any thread. */
 const char *device_name_check(tryst_view device, bool partly, size_t *at_p);
 
 /** True if `prefix` covers `device`: both are the same, or `device` begins with

@@ -431,7 +431,7 @@ tryst_status server_open(const struct bootstrap_params *params,
     server->clock = params->clock;
     server->listeners = *listeners;
     snprintf(server->address, sizeof server->address, "%s",
-             params->address ? params->address : "its inherited socket");
+             params->address ? params->address : "at its inherited socket");
     server->gather.first_rank = -1;
     list_init(&server->store.entries);
     tryst_status status = slots_make(server, own_fd);
