@@ -341,9 +341,10 @@ static tryst_status device_stage_update(tryst_stage *base, int32_t microbatches,
     struct device_stage *stage = (struct device_stage *)base;
     const struct device_places *places = &stage->layout.places;
     if (microbatches < 1) {
-        return refuse(TRYST_E_INVALID,
-                      "cannot update the weights after %d micro-batches (1 or more)",
-                      microbatches);
+        return refuse(
+            TRYST_E_INVALID,
+            "cannot update the weights: the step has %d micro-batches (1 or more)",
+            microbatches);
     }
     uint64_t next = stage->newest + 1;
     struct device_update update = stage_update_scalars(stage, microbatches);

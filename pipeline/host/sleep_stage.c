@@ -109,9 +109,10 @@ static tryst_status sleep_stage_update(tryst_stage *base, int32_t microbatches,
 {
     (void)done;
     if (microbatches < 1) {
-        return refuse(TRYST_E_INVALID,
-                      "cannot update the weights after %d micro-batches (1 or more)",
-                      microbatches);
+        return refuse(
+            TRYST_E_INVALID,
+            "cannot update the weights: the step has %d micro-batches (1 or more)",
+            microbatches);
     }
     ((struct sleep_stage *)base)->newest++;
     return TRYST_OK;
