@@ -199,9 +199,25 @@ static void refuse_check(tryst_status got, tryst_status wanted, const char *word
                      tryst_last_error(), word);
 }
 
+/* Prepare collectives of the numbers before and behind the kinds. */
+static void kinds_refuse(tryst_group *group)
+{
+    tryst_coll_params params = {.struct_size = sizeof params,
+                                .reduce = TRYST_REDUCE_SUM,
+                                .count = 1,
+                                .dtype = TRYST_DTYPE_I64,
+                                .name = "x"};
+    tryst_coll *coll;
+    refuse_check(tryst_coll_prepare(group, &params, &coll), TRYST_E_INVALID, "kind is 0");
+    params.kind = (tryst_coll_kind)(TRYST_COLL_SCATTER + 1);
+    refuse_check(tryst_coll_prepare(group, &params, &coll), TRYST_E_INVALID,
+                 "kind is 10");
+}
+
 static void refuse_main(struct harness_rank *rank)
 {
     double data[8];
+    tryst_op *last;
     tryst_step *step = harness_step(rank, 1);
     tryst_tensor good = tensor_of(data, 4, TRYST_DTYPE_F64);
     tryst_tensor shifted = tensor_of(data + 1, 4, TRYST_DTYPE_F64);
@@ -232,7 +248,16 @@ static void refuse_main(struct harness_rank *rank)
         tryst_reduce(step, "x", NULL, &good, sum, rank->rank ? 0 : 1, NULL, NULL),
         TRYST_E_INVALID, "in is NULL");
     refuse_check(tryst_barrier(NULL, "x", NULL, NULL), TRYST_E_INVALID, "step");
+    /* the longest name is accepted */
+    char name[TRYST_COLL_NAME_MAX + 2];
+    memset(name, 'n', sizeof name);
+    name[TRYST_COLL_NAME_MAX + 1] = 0;
+    refuse_check(ALLREDUCE(name, NULL, &good, sum, NULL), TRYST_E_INVALID, "name");
+    name[TRYST_COLL_NAME_MAX] = 0;
+    CHECK_STATUS(tryst_barrier(step, name, NULL, &last), TRYST_OK);
+    harness_end(last, TRYST_OK);
 #undef ALLREDUCE
+    kinds_refuse(rank->group);
     harness_step_close(step);
 }
 

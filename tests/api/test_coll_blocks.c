@@ -189,6 +189,37 @@ static void test_bits(void **state)
     run_ranks(bits_main, HARNESS_NO_RANK);
 }
 
+/* Three calls with one name and the same counts differ in their offsets. An empty block
+ * may be outside of the tensor or inside of another block. */
+static void offsets_main(struct harness_rank *rank)
+{
+    static const uint64_t counts[RANKS] = {2, 2, 0, 2, 2};
+    static const uint64_t offsets[][RANKS] = {
+        {8, 6, 100, 2, 0}, {8, 6, 3, 2, 0}, {0, 2, 4, 4, 6}};
+    int64_t own[2] = {rank->rank, -rank->rank}, all[2 * RANKS];
+    tryst_tensor in = tensor_of(own, counts[rank->rank]);
+    tryst_tensor out = tensor_of(all, 2 * RANKS);
+    tryst_step *step = harness_step(rank, 1);
+    for (unsigned i = 0; i < COUNT_OF(offsets); i++) {
+        bool dense = i + 1 == COUNT_OF(offsets);
+        tryst_op *op;
+        memset(all, 0x5a, sizeof all);
+        CHECK_STATUS(tryst_allgatherv(step, "x", &in, &out, counts,
+                                      dense ? NULL : offsets[i], NULL, &op),
+                     TRYST_OK);
+        harness_end(op, TRYST_OK);
+        for (int r = 0; r < RANKS; r++)
+            for (uint64_t j = 0; j < counts[r]; j++)
+                CHECK_EQ(all[offsets[i][r] + j], j ? -r : r);
+    }
+    harness_step_close(step);
+}
+
+static void test_offsets(void **state)
+{
+    run_ranks(offsets_main, HARNESS_NO_RANK);
+}
+
 /* ---- refused calls ----------------------------------------------------------------- */
 
 static void refuse_check(tryst_status got, const char *word)
@@ -218,6 +249,13 @@ static void blocks_refuse(tryst_step *step, const tryst_tensor *one,
     refuse_check(
         tryst_alltoallv(step, "x", all, counts, NULL, all, own, NULL, NULL, NULL),
         "own block");
+    refuse_check(
+        tryst_alltoallv(step, "x", all, own, NULL, all, counts, NULL, NULL, NULL),
+        "own block");
+    /* the bytes of one block fit 63 bits, and those of all blocks do not */
+    tryst_tensor most = *one;
+    most.count = UINT64_MAX / 2 / 16;
+    refuse_check(tryst_allgather(step, "x", &most, all, NULL, NULL), "beyond");
 }
 
 static void refuse_main(struct harness_rank *rank)
@@ -566,11 +604,11 @@ static void test_death(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_results),       cmocka_unit_test(test_bits),
-        cmocka_unit_test(test_refusals),      cmocka_unit_test(test_mismatch),
-        cmocka_unit_test(test_pair_mismatch), cmocka_unit_test(test_counts),
-        cmocka_unit_test(test_apart),         cmocka_unit_test(test_equal_counts),
-        cmocka_unit_test(test_deadline),      cmocka_unit_test(test_cancel),
-        cmocka_unit_test(test_death)};
+        cmocka_unit_test(test_results),      cmocka_unit_test(test_offsets),
+        cmocka_unit_test(test_bits),         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_mismatch),     cmocka_unit_test(test_pair_mismatch),
+        cmocka_unit_test(test_counts),       cmocka_unit_test(test_apart),
+        cmocka_unit_test(test_equal_counts), cmocka_unit_test(test_deadline),
+        cmocka_unit_test(test_cancel),       cmocka_unit_test(test_death)};
     return HARNESS_MAIN(argc, argv, tests);
 }

@@ -331,6 +331,24 @@ static void test_two_deaths(void **state)
         run_ranks(two_deaths_main, VICTIM);
 }
 
+/* Start a collective of the group with a subgroup in the params of the start. */
+static void other_refuse(const struct harness_rank *rank, tryst_step *step,
+                         const tryst_op_params *params, const tryst_tensor *tensor)
+{
+    tryst_coll_params what = {.struct_size = sizeof what,
+                              .kind = TRYST_COLL_ALLREDUCE,
+                              .reduce = TRYST_REDUCE_SUM,
+                              .count = tensor->count,
+                              .dtype = tensor->dtype,
+                              .name = "prepared"};
+    tryst_coll *coll;
+    CHECK_STATUS(tryst_coll_prepare(rank->group, &what, &coll), TRYST_OK);
+    CHECK_STATUS(tryst_coll_start(step, coll, NULL, tensor, params, NULL),
+                 TRYST_E_INVALID);
+    CHECK(strstr(tryst_last_error(), "params->subgroup"));
+    tryst_coll_release(coll);
+}
+
 static void refusals_main(struct harness_rank *rank)
 {
     static const int32_t members[] = {0, 1, 2, 3, 4, 5}, twice[] = {0, 1, 2, 0};
@@ -368,6 +386,7 @@ static void refusals_main(struct harness_rank *rank)
                            .count = 1,
                            .dtype = TRYST_DTYPE_I64};
     CHECK_STATUS(tryst_broadcast(step, "b", &tensor, 1, &params, NULL), TRYST_E_INVALID);
+    other_refuse(rank, step, &params, &tensor);
     /* of a subgroup of one rank */
     harness_end(sum_start(step, subgroup, &value, 1), TRYST_OK);
     CHECK_EQ(value, 3);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The hooks of flows on plain structs, and the marks that they set. */
+/* The hooks of flows on plain structs: the marks that they set, and their use of
+ * scratch. */
 #include "commsched/coll/hooks.h"
 
 #include "commsched/coll/run.h"
+#include "commsched/coll/work.h"
 #include "support/unit.h"
 
 enum { CHILDREN = 3, SLICES = 2, SLICE_BYTES = 8 << 10 };
@@ -98,9 +100,78 @@ static void test_no_mark(void **state)
     slots_put(&node, slots, 1);
 }
 
+/* ---- scratch ----------------------------------------------------------------------- */
+
+/* Let child 0 of `node` have the only slot, and child 1 wait for one. */
+static void slot_take(struct node *node, void **slot_p)
+{
+    void *none;
+    node_open(node, SLICE_BYTES);
+    node->coll.flows_count = CHILDREN;
+    node->run.flows = node->flows;
+    node->run.urgency.rank = 5;
+    assert_int_equal(offer(node, 0, 1, slot_p), TRYST_OK);
+    assert_int_equal(offer(node, 1, 1, &none), TRYST_AGAIN);
+    assert_true(urgent_queued(&node->flows[1].waiter));
+}
+
+/* A run stays in the queue for scratch when its priority rises. */
+static void test_raise(void **state)
+{
+    struct node node;
+    void *slot;
+    tryst_op op = {.coll = &node.run};
+    slot_take(&node, &slot);
+    colls_above(&node.colls).raise(&node.colls, &op, 3);
+    assert_true(urgent_queued(&node.flows[1].waiter));
+    assert_int_equal(node.run.urgency.rank, 3);
+    (void)urgent_remove(&node.flows[1].waiter);
+    slots_put(&node, &slot, 1);
+}
+
+/* A free slot is for the most urgent run that waits, and no thread sleeps while the run
+ * waits. */
+static void test_urgent_first(void **state)
+{
+    struct node node, other;
+    void *slot, *none;
+    slot_take(&node, &slot);
+    struct above above = colls_above(&node.colls);
+    assert_false(above.busy(above.arg));
+    scratch_put(&node.colls.scratch, SLICE_BYTES, slot);
+    assert_true(above.busy(above.arg));
+    node_open(&other, 0);
+    other.coll.colls = &node.colls;
+    other.run.urgency.rank = 6;
+    assert_int_equal(offer(&other, 0, 1, &none), TRYST_AGAIN);
+    assert_true(urgent_queued(&other.flows[0].waiter));
+    (void)urgent_remove(&other.flows[0].waiter);
+    other.run.urgency.rank = 4;
+    assert_int_equal(offer(&other, 0, 1, &slot), TRYST_OK);
+    (void)urgent_remove(&node.flows[1].waiter);
+    slots_put(&node, &slot, 1);
+}
+
+/* A slice that came as DATA is in the run's memory, so no slot returns if the run fails
+ * before its addition. */
+static void test_small_fails(void **state)
+{
+    struct node node;
+    struct list_node payload = {NULL, NULL};
+    node_open(&node, SLICE_BYTES);
+    node.part.is_small = true;
+    node.at.tree.slices = 1;
+    coll_tree_taken(&node.at.tree, 0, &payload);
+    tree_slots_release(&node.at, 0);
+    assert_int_equal(node.colls.scratch.lent, 0);
+    assert_false(list_linked(&payload));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_next_child),
-                                       cmocka_unit_test(test_no_mark)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_next_child), cmocka_unit_test(test_no_mark),
+        cmocka_unit_test(test_raise), cmocka_unit_test(test_urgent_first),
+        cmocka_unit_test(test_small_fails)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -104,6 +104,7 @@ static void root_check(struct coll_plan *const *plans, uint32_t size, uint32_t t
         const struct coll_tree_plan *of = &plans[rank]->classes[1].trees[tree];
         assert_true(coll_edges_max(of) <= 3);
         coll_edges_find(plans[rank], of, up, root, &edges);
+        assert_true(edges.children_count <= coll_edges_max(of));
         parents[rank] = edges.parent;
         counts[rank] = edges.children_count;
     }
@@ -139,6 +140,19 @@ static void test_any_root(void **state)
     }
 }
 
+/* Without a plan, the trees of a large tensor move equal parts of it. */
+static void test_equal_shares(void **state)
+{
+    struct coll_plan *plan = coll_plan_make(5, 0);
+    assert_non_null(plan);
+    const struct coll_class *class = coll_class_of(plan, 1 << 20);
+    for (uint32_t tree = 0; tree < class->trees_count; tree++)
+        assert_in_range(coll_range_of(class, tree, 1 << 20, 1).count,
+                        (1 << 20) / class->trees_count - COLL_LINE_BYTES,
+                        (1 << 20) / class->trees_count + COLL_LINE_BYTES);
+    mem_free(plan);
+}
+
 /* ---- scratch ----------------------------------------------------------------------- */
 
 static void test_scratch_is_bounded(void **state)
@@ -154,8 +168,10 @@ static void test_scratch_is_bounded(void **state)
     scratch_put(&scratch, 16000, slots[3]);
     /* a slot of another size */
     assert_int_equal(scratch_get(&scratch, 4096, &slots[4]), TRYST_OK);
+    assert_true(scratch.bytes <= scratch.limit_bytes);
     scratch_put(&scratch, 4096, slots[4]);
     assert_int_equal(scratch_get(&scratch, 16000, &slots[3]), TRYST_OK);
+    assert_true(scratch.bytes <= scratch.limit_bytes);
     for (int i = 0; i < 4; i++)
         scratch_put(&scratch, 16000, slots[i]);
     uint64_t seen = alloc_seen_count();
@@ -185,9 +201,13 @@ static void test_scratch_has_one(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ranges_cover),    cmocka_unit_test(test_range_of_much),
-        cmocka_unit_test(test_slices),          cmocka_unit_test(test_classes),
-        cmocka_unit_test(test_any_root),        cmocka_unit_test(test_scratch_is_bounded),
+        cmocka_unit_test(test_ranges_cover),
+        cmocka_unit_test(test_range_of_much),
+        cmocka_unit_test(test_slices),
+        cmocka_unit_test(test_classes),
+        cmocka_unit_test(test_any_root),
+        cmocka_unit_test(test_equal_shares),
+        cmocka_unit_test(test_scratch_is_bounded),
         cmocka_unit_test(test_scratch_has_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -308,6 +308,63 @@ static void test_starved(void **state)
         assert_int_equal(harness_run(&params), 0);
 }
 
+struct starved {
+    uint64_t nth;
+    _Atomic(bool) failed; /* the allocation was made, and failed */
+};
+
+/* Use a name twice, without memory from before. At rank 0 one allocation of the first use
+ * fails. Where that use fails behind its start, no rank's second use may end as if it
+ * were the first. */
+static void starved_flow_main(struct harness_rank *rank)
+{
+    struct starved *starved = rank->arg;
+    tryst_coll_params what = {.struct_size = sizeof what,
+                              .kind = TRYST_COLL_ALLREDUCE,
+                              .reduce = TRYST_REDUCE_SUM,
+                              .count = 1,
+                              .dtype = TRYST_DTYPE_I32,
+                              .name = "x"};
+    uint64_t deadline_ns = 10 * UINT64_C(1000000000);
+    int32_t values[2] = {1, 10};
+    tryst_coll *coll;
+    tryst_status status;
+    tryst_op *ops[2];
+    CHECK_STATUS(tryst_coll_prepare(rank->group, &what, &coll), TRYST_OK);
+    tryst_step *step = harness_step(rank, 1);
+    if (rank->rank == 0)
+        alloc_fail_at(starved->nth);
+    ops[0] = one_start(step, coll, &values[0], 0, &status);
+    if (rank->rank == 0)
+        starved->failed = alloc_fail_off();
+    if (status == TRYST_E_NOMEM) /* refused: not a use */
+        ops[0] = one_start(step, coll, &values[0], 0, &status);
+    ops[1] = one_start(step, coll, &values[1], deadline_ns, &status);
+    for (int i = 0; i < 2; i++) {
+        tryst_status end = ops[i] ? tryst_wait(ops[i], TRYST_FOREVER) : TRYST_E_ABORTED;
+        tryst_op_release(ops[i]);
+        CHECK(end != TRYST_E_DEADLINE);
+        if (end == TRYST_OK)
+            CHECK_EQ(values[i], (i ? 10 : 1) * rank->size);
+    }
+    harness_step_close(step);
+    tryst_coll_release(coll);
+}
+
+static void test_starved_flows(void **state)
+{
+    struct starved *starved = harness_share(sizeof *starved);
+    struct harness_params params = {
+        .size = 3, .main = starved_flow_main, .arg = starved, .timeout_s = 30};
+    starved->failed = harness_has_processes();
+    while (starved->failed) {
+        starved->nth++;
+        assert_int_equal(harness_run(&params), 0);
+    }
+    print_message("%llu allocations\n", (unsigned long long)starved->nth);
+    harness_unshare(starved, sizeof *starved);
+}
+
 /* ---- no allocation ----------------------------------------------------------------- */
 
 /* Repeated steps with prepared and one-shot collectives of one slice and of several, in
@@ -447,12 +504,141 @@ static void test_varied(void **state)
         assert_int_equal(harness_run(&params), 0);
 }
 
+/* ---- one rank: what stays allocated ------------------------------------------------ */
+
+static tryst_op *barrier_start(tryst_step *step, const char *name)
+{
+    tryst_op *op;
+    CHECK_STATUS(tryst_barrier(step, name, NULL, &op), TRYST_OK);
+    return op;
+}
+
+/* Refused starts keep no memory. */
+static void refused_main(struct harness_rank *rank)
+{
+    uint64_t live = 0;
+    tryst_coll *coll = steady_prepare(rank, "refused", 100);
+    tryst_step *step = harness_step(rank, 1);
+    tryst_tensor small = steady_tensor(0, 99);
+    for (int i = 0; i < 3; i++) {
+        CHECK_STATUS(tryst_coll_start(step, coll, NULL, &small, NULL, NULL),
+                     TRYST_E_INVALID);
+        if (i == 0)
+            live = alloc_live_count();
+    }
+    CHECK_EQ(alloc_live_count(), live);
+    harness_step_close(step);
+    tryst_coll_release(coll);
+}
+
+static tryst_status own_open(struct harness_rank *rank, tryst_subgroup **subgroup_p)
+{
+    tryst_subgroup_params params = {.struct_size = sizeof params,
+                                    .count = 1,
+                                    .members = (const int32_t[]){rank->rank}};
+    return tryst_subgroup_open(rank->group, &params, subgroup_p);
+}
+
+/* A closed subgroup, and one that cannot open, keep no memory, nor do the one-shot
+ * collectives of a subgroup. */
+static void subgroups_main(struct harness_rank *rank)
+{
+    tryst_subgroup *subgroup;
+    uint64_t live = 0;
+    for (uint64_t i = 0; i < 4; i++) {
+        tryst_step *step = harness_step(rank, i + 1);
+        tryst_op *op;
+        CHECK_STATUS(own_open(rank, &subgroup), TRYST_OK);
+        tryst_op_params params = {.struct_size = sizeof params, .subgroup = subgroup};
+        CHECK_STATUS(tryst_barrier(step, "x", &params, &op), TRYST_OK);
+        harness_end(op, TRYST_OK);
+        tryst_subgroup_close(subgroup);
+        harness_step_close(step);
+        if (i == 0)
+            live = alloc_live_count();
+    }
+    CHECK_EQ(alloc_live_count(), live);
+    bool fails = true;
+    for (uint64_t nth = 1; fails; nth++) {
+        alloc_fail_at(nth);
+        tryst_status status = own_open(rank, &subgroup);
+        fails = alloc_fail_off();
+        CHECK_STATUS(status, fails ? TRYST_E_NOMEM : TRYST_OK);
+        if (status == TRYST_OK)
+            tryst_subgroup_close(subgroup);
+        CHECK_EQ(alloc_live_count(), live);
+    }
+}
+
+/* Of any number of names, 1024 stay prepared, the ones used last. */
+static void names_main(struct harness_rank *rank)
+{
+    enum { KEPT = 1024, NAMES = 3 * KEPT };
+    uint64_t live = 0;
+    for (uint64_t i = 0; i < NAMES; i++) {
+        char name[16];
+        tryst_step *step = harness_step(rank, i + 1);
+        snprintf(name, sizeof name, "n%u", (unsigned)i);
+        harness_end(barrier_start(step, name), TRYST_OK);
+        uint64_t seen = alloc_seen_count();
+        harness_end(barrier_start(step, "often"), TRYST_OK);
+        if (i > KEPT)
+            CHECK_EQ(alloc_seen_count(), seen);
+        harness_step_close(step);
+        if (i == KEPT)
+            live = alloc_live_count();
+    }
+    CHECK(alloc_live_count() <= live + STEADY_GROWN);
+}
+
+static void test_kept(void **state)
+{
+    static void (*const mains[])(struct harness_rank *
+                                 rank) = {refused_main, subgroups_main, names_main};
+    for (size_t i = 0; i < COUNT_OF(mains); i++) {
+        struct harness_params params = {.size = 1, .main = mains[i], .timeout_s = 30};
+        assert_int_equal(harness_run(&params), 0);
+    }
+}
+
+/* ---- urgency ----------------------------------------------------------------------- */
+
+/* The engine works on the most urgent collective first, which came last. */
+static void urgency_main(struct harness_rank *rank)
+{
+    tryst_op_params params = {
+        .struct_size = sizeof params, .flags = TRYST_OP_PRIORITY, .priority = 9};
+    tryst_step *step = harness_step(rank, 1);
+    tryst_op *ops[2];
+    for (int i = 0; i < 2; i++, params.priority = -9) {
+        tryst_tensor in = steady_tensor(2 * i, 100000);
+        tryst_tensor out = steady_tensor(2 * i + 1, 100000);
+        CHECK_STATUS(tryst_allreduce(step, i ? "urgent" : "late", &in, &out,
+                                     TRYST_REDUCE_SUM, &params, &ops[i]),
+                     TRYST_OK);
+    }
+    while (tryst_op_test(ops[1]) == TRYST_IN_PROGRESS)
+        tryst_progress(rank->ctx);
+    CHECK_STATUS(tryst_op_test(ops[0]), TRYST_IN_PROGRESS);
+    for (int i = 0; i < 2; i++)
+        harness_end(ops[i], TRYST_OK);
+    harness_step_close(step);
+}
+
+static void test_urgency(void **state)
+{
+    struct harness_params params = {.size = 1, .main = urgency_main, .timeout_s = 30};
+    assert_int_equal(harness_run(&params), 0);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_rank),   cmocka_unit_test(test_few_ranks),
-        cmocka_unit_test(test_many_ranks), cmocka_unit_test(test_least_scratch),
-        cmocka_unit_test(test_bulk),       cmocka_unit_test(test_starved),
-        cmocka_unit_test(test_steady),     cmocka_unit_test(test_varied)};
+        cmocka_unit_test(test_one_rank),     cmocka_unit_test(test_few_ranks),
+        cmocka_unit_test(test_many_ranks),   cmocka_unit_test(test_least_scratch),
+        cmocka_unit_test(test_bulk),         cmocka_unit_test(test_starved),
+        cmocka_unit_test(test_steady),       cmocka_unit_test(test_varied),
+        cmocka_unit_test(test_kept),         cmocka_unit_test(test_urgency),
+        cmocka_unit_test(test_starved_flows)};
     return HARNESS_MAIN(argc, argv, tests);
 }
