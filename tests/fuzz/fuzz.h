@@ -11,6 +11,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
+/** Judge all inputs of the corpus together, after the last one; 0: they reach what they
+ *  should. A fuzzer may define it, and replay.c calls it. */
+int fuzz_corpus_judge(void) __attribute__((weak));
+
 /** A condition that must hold for every input. */
 #define FUZZ_CHECK(condition)                                               \
     do {                                                                    \

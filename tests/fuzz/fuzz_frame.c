@@ -8,6 +8,7 @@
  * do not. */
 #include "../rendezvous/world.h"
 
+#include "frame_reached.h"
 #include "fuzz.h"
 
 enum { OPS = 8, COMMANDS_MAX = 200, RUN_MAX = 4400 };
@@ -26,6 +27,7 @@ struct play {
     tryst_step *step;
     tryst_op *ops[OPS];
     struct frame frame;
+    uint64_t want_id; /* id of the newest WANT that was made */
 };
 
 static struct peer *enemy(void)
@@ -77,10 +79,19 @@ static void play_end(struct play *play)
 
 /* ---- records ----------------------------------------------------------------------- */
 
+/* Return a status with which the record is well-formed. */
+static int32_t answer_status(uint8_t type)
+{
+    bool fails =
+        type == RECORD_CANCEL || type == RECORD_CANCELED || type == RECORD_CLOSED;
+    return fails ? TRYST_E_CANCELED : TRYST_OK;
+}
+
 /* Make the struct of a record for `op`, and choose whether its key and payload follow. */
-static size_t record_make(struct fuzz_input *input, const tryst_op *op, uint8_t type,
+static size_t record_make(struct play *play, const tryst_op *op, uint8_t type,
                           uint8_t *record, bool *named_p, size_t *payload_p)
 {
+    struct fuzz_input *input = &play->input;
     uint8_t flags = fuzz_byte(input);
     uint64_t seq = fuzz_byte(input) % 4;
     uint32_t upto = fuzz_byte(input) % 8;
@@ -104,6 +115,7 @@ static size_t record_make(struct fuzz_input *input, const tryst_op *op, uint8_t 
                                          .dtype = TRYST_DTYPE_U8,
                                          .key_bytes = (uint16_t)strlen(op->key->string)};
         memcpy(record, &want, sizeof want);
+        play->want_id = other;
         *payload_p = shape_bytes;
         *named_p = true;
         return sizeof want;
@@ -139,8 +151,13 @@ static size_t record_make(struct fuzz_input *input, const tryst_op *op, uint8_t 
         *named_p = named;
         return sizeof offer;
     }
-    const struct record_answer answer = {.header = header,
-                                         .id = named ? other : id,
+    bool of_want = flags & RECORD_ALLOC && play->want_id; /* answers have no ALLOC */
+    const struct record_header answer_header = {
+        .type = type, .flags = header.flags, .status = answer_status(type)};
+    const struct record_answer answer = {.header = answer_header,
+                                         .id = of_want ? play->want_id
+                                               : named ? other
+                                                       : id,
                                          .upto = upto,
                                          .posted = upto + 2,
                                          .origin_rank = 1};
@@ -153,17 +170,24 @@ static size_t padded(size_t bytes)
     return (bytes + 7) & ~(size_t)7;
 }
 
+/* RAISE takes the highest bytes: inputs stored before it keep their meaning. */
+static uint8_t record_type_draw(struct fuzz_input *input)
+{
+    uint8_t drawn = fuzz_byte(input);
+    return drawn < 240 ? 1 + drawn % RECORD_KEPT : RECORD_RAISE;
+}
+
 /* Add a record to the frame, with up to three of its bytes changed. */
 static void record_add(struct play *play)
 {
     struct frame *frame = &play->frame;
     struct fuzz_input *input = &play->input;
     _Alignas(8) uint8_t record[FRAME_BYTES_MAX] = {0};
-    uint8_t type = 1 + fuzz_byte(input) % RECORD_KEPT;
+    uint8_t type = record_type_draw(input);
     const tryst_op *op = play->ops[fuzz_byte(input) % OPS];
     bool named;
     size_t payload;
-    size_t bytes = record_make(input, op, type, record, &named, &payload);
+    size_t bytes = record_make(play, op, type, record, &named, &payload);
     if (named) {
         memcpy(record + bytes, op->key->string, strlen(op->key->string));
         bytes += padded(strlen(op->key->string));
@@ -194,16 +218,21 @@ static void frame_inject(struct play *play)
 {
     struct frame *frame = &play->frame;
     uint8_t said = fuzz_byte(&play->input);
+    uint8_t flags = said / 8 % 2 ? FRAME_BLOCKED : 0;
+    if (said >= 128)
+        flags = fuzz_byte(&play->input);
     const struct frame_header header = {.cookie = world.sides[0].rdv->cookie,
                                         .frames_read = enemy()->out.frames_acked,
                                         .wants_taken = enemy()->out.wants_acked,
                                         .done_base = (uint32_t)enemy()->out.stream.acked +
                                                      said % 2,
                                         .done_mask = said / 2 % 4,
-                                        .flags = said / 8 % 2 ? FRAME_BLOCKED : 0,
+                                        .flags = flags,
                                         .records = frame->records};
     memcpy(frame->data, &header, sizeof header);
     inject(frame->data, frame->bytes);
+    if (enemy()->life <= PEER_LEFT && enemy()->in.header_flags == flags)
+        frame_reached_flags(flags);
     frame->bytes = sizeof header;
     frame->records = 0;
 }

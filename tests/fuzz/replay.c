@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The main of a fuzzer without libFuzzer: run the fuzzer on each file of the named
  * directories, so that the corpora are tests under every compiler and sanitizer. */
+#include "fuzz.h"
+
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
 enum { FILE_MAX = 1 << 20 };
 
@@ -57,5 +57,7 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++)
         failed |= directory_feed(argv[i], &count);
     printf("%d inputs\n", count);
+    if (fuzz_corpus_judge)
+        failed |= fuzz_corpus_judge();
     return failed || count == 0;
 }
