@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-/** Count the header's flags of a frame whose records have all been read. */
+/** Count the flags of a header: all records of its frame were read. */
 void frame_reached_flags(uint8_t flags);
 
 #endif
