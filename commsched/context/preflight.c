@@ -333,6 +333,29 @@ static void check_token(struct preflight *self)
 
 /* ---- fabrics ----------------------------------------------------------------------- */
 
+/* Warn of a port of UCX on an address that hosts of the internet may reach: UCX aborts
+ * the process on 13 bytes that begin like its own messages (transports/ucx/README.md). */
+static void ucx_port_check(struct preflight *self)
+{
+    struct err err = ERR_INIT;
+    struct netif_list *chosen = NULL;
+    char text[NETIF_TEXT_BYTES];
+    if (netif_choose(config_str(self->config, CONFIG_NET), &err, &chosen) != TRYST_OK)
+        return;
+    for (size_t i = 0; i < chosen->count; i++) {
+        const struct sockaddr *address = (const void *)&chosen->items[i].address;
+        if (!netif_address_is_public(address))
+            continue;
+        FOUND(self, "; where ranks use it, UCX listens on the public address %s of %s",
+              netif_address_text(address, text), chosen->items[i].name);
+        WARN(self, "any host that reaches this port can end the rank by 13 bytes: "
+                   "TRYST_TRANSPORT=ofi, an interface with a private address in "
+                   "TRYST_NET, or a firewall");
+        break;
+    }
+    netif_list_close(chosen);
+}
+
 static int transport_item(void *arg, const tryst_transport_info *info)
 {
     struct preflight *self = arg;
@@ -352,6 +375,9 @@ static int transport_item(void *arg, const tryst_transport_info *info)
               strcmp(info->name, "ucx") == 0 ? "ucx" : "fabric", info->name);
     if (asked)
         FOUND(self, "; TRYST_TRANSPORT requires it");
+    if (info->available && strcmp(info->name, "ucx") == 0 &&
+        (asked || strcmp(wanted, "auto") == 0))
+        ucx_port_check(self);
     (void)snprintf(name, sizeof name, "transport %s", info->name);
     report(self, name);
     return self->stop;

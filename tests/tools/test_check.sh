@@ -114,5 +114,16 @@ else
         echo 1 >/proc/sys/kernel/yama/ptrace_scope'
     says warn 'ptrace scope' 'ptrace_scope 1' 'sysctl -w' -- on "$yama" sys_ptrace
     says ok 'ptrace scope' 'ptrace_scope 1' "$none" -- on "$yama" sys_boot
+    if [ -e "$(dirname "$library")/tryst/tryst_ucx.so" ]; then
+        modules=$(realpath "$(dirname "$library")/tryst")
+        lo='ip link set lo up; ip address add'
+        ports() { # <address> [settings]
+            on "$lo $1/32 dev lo; export TRYST_MODULE_PATH='$modules' $2" sys_boot
+        }
+        says warn 'transport ucx' 'public address 8.8.8.8 of lo' 'TRYST_TRANSPORT=ofi' -- ports 8.8.8.8 ''
+        says warn 'transport ucx' 'public address' 'firewall' -- ports 8.8.8.8 TRYST_TRANSPORT=ucx
+        says ok 'transport ucx' 'available' "$none" -- ports 8.8.8.8 TRYST_TRANSPORT=ofi
+        says ok 'transport ucx' 'available' "$none" -- ports 10.8.8.8 ''
+    fi
 fi
 exit $fail

@@ -196,6 +196,31 @@ static void prefixes_hold_addresses(void **state)
     }
 }
 
+static void public_addresses(void **state)
+{
+    static const struct {
+        const char *address;
+        bool is_public;
+    } cases[] = {
+        {"8.8.8.8", true},      {"9.255.255.255", true}, {"10.0.0.1", false},
+        {"11.0.0.0", true},     {"100.63.0.1", true},    {"100.64.0.1", false},
+        {"100.127.0.1", false}, {"100.128.0.1", true},   {"127.0.0.1", false},
+        {"169.254.1.1", false}, {"172.15.0.1", true},    {"172.16.0.1", false},
+        {"172.31.9.9", false},  {"172.32.0.1", true},    {"192.167.0.1", true},
+        {"192.168.0.1", false}, {"192.169.0.1", true},   {"0.0.0.0", false},
+        {"::1", false},         {"fe80::1", false},      {"fd12::1", false},
+        {"2001:db8::1", true},  {"febf::1", false},      {"fec0::1", true},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct entry entries[ENTRIES_MAX] = {{"x", cases[i].address, 0, "up", 0}};
+        struct netif_list *list = host_make(entries);
+        if (netif_address_is_public((struct sockaddr *)&list->items[0].address) !=
+            cases[i].is_public)
+            fail_msg("%s", cases[i].address);
+        test_free(list);
+    }
+}
+
 /* One rail for each interface: its first address. */
 static void test_first_each(void **state)
 {
@@ -257,6 +282,7 @@ int main(void)
         cmocka_unit_test(what_is_chosen_where_there_is_little),
         cmocka_unit_test(selection_without_memory),
         cmocka_unit_test(prefixes_hold_addresses),
+        cmocka_unit_test(public_addresses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

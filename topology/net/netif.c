@@ -165,6 +165,40 @@ bool netif_prefix_holds(const struct sockaddr *block, uint32_t prefix_bits,
     return rest == 0 || ((left[whole] ^ right[whole]) >> (8 - rest)) == 0;
 }
 
+/* True if a block in text, like 10.0.0.0, holds the address. */
+static bool block_holds(int family, const char *block, uint32_t prefix_bits,
+                        const struct sockaddr *address)
+{
+    struct sockaddr_storage storage = {.ss_family = (sa_family_t)family};
+    void *bytes = family == AF_INET
+                      ? (void *)&((struct sockaddr_in *)(void *)&storage)->sin_addr
+                      : (void *)&((struct sockaddr_in6 *)(void *)&storage)->sin6_addr;
+    return inet_pton(family, block, bytes) == 1 &&
+           netif_prefix_holds((const struct sockaddr *)&storage, prefix_bits, address);
+}
+
+bool netif_address_is_public(const struct sockaddr *address)
+{
+    static const struct {
+        int family;
+        const char *block;
+        uint32_t prefix_bits;
+    } inside[] = {
+        {AF_INET, "0.0.0.0", 8},      {AF_INET, "10.0.0.0", 8},
+        {AF_INET, "100.64.0.0", 10},  {AF_INET, "127.0.0.0", 8},
+        {AF_INET, "169.254.0.0", 16}, {AF_INET, "172.16.0.0", 12},
+        {AF_INET, "192.168.0.0", 16}, {AF_INET6, "::", 127},
+        {AF_INET6, "fc00::", 7},      {AF_INET6, "fe80::", 10},
+    };
+    if (address->sa_family != AF_INET && address->sa_family != AF_INET6)
+        return false;
+    for (size_t i = 0; i < sizeof inside / sizeof inside[0]; i++)
+        if (block_holds(inside[i].family, inside[i].block, inside[i].prefix_bits,
+                        address))
+            return false;
+    return true;
+}
+
 char *netif_address_text(const struct sockaddr *address, char text[NETIF_TEXT_BYTES])
 {
     size_t bytes = 0;

@@ -53,6 +53,10 @@ void netif_list_close(struct netif_list *list);
 bool netif_prefix_holds(const struct sockaddr *block, uint32_t prefix_bits,
                         const struct sockaddr *address);
 
+/** True if hosts of the internet may reach the address: an IPv4 or IPv6 address outside
+ *  the blocks of private, shared (carrier's NAT), link-local and loopback addresses. */
+bool netif_address_is_public(const struct sockaddr *address);
+
 /** Write "10.0.0.7" or "fe80::1%eth0", without the port; return `text`. */
 char *netif_address_text(const struct sockaddr *address, char text[NETIF_TEXT_BYTES]);
 
