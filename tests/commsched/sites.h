@@ -12,6 +12,7 @@ struct sites {
     int count, ranks_each;
     bool in_turn;   /**< neighbours in rank are on different machines */
     bool own_rails; /**< each rank of a machine announces only one of its rails */
+    bool same_ips;  /**< the machines' rails have the same addresses */
     /** Rates of each machine's rails, up to the first 0; see `unknown`. */
     uint32_t mbit[SITE_RAILS_MAX];
     uint32_t mbit_last; /**< not 0: rate of the only rail of the last machine */
@@ -30,29 +31,30 @@ static inline int site_of(const struct sites *sites, int rank)
     return sites->in_turn ? rank % sites->count : rank / sites->ranks_each;
 }
 
-static inline void rail_announce(struct host_identity *host, int site, uint8_t number,
+static inline void rail_announce(struct host_identity *host, int net, uint8_t number,
                                  uint32_t mbit)
 {
     host->rails[host->rails_count++] =
         (struct rail_address){.family = 4,
                               .prefix_bits = 8,
                               .speed_mbit_per_s = mbit,
-                              .ip = {10, (uint8_t)(site / 256), (uint8_t)site, number}};
+                              .ip = {10, (uint8_t)(net / 256), (uint8_t)net, number}};
 }
 
 static inline void rails_fill(const struct sites *sites, int rank,
                               struct host_identity *host)
 {
     int site = site_of(sites, rank), number = rank / sites->count;
+    int net = sites->same_ips ? 0 : site;
     bool last = site + 1 == sites->count;
     bool unknown = sites->unknown || (last && sites->unknown_last);
     if (last && sites->mbit_last) {
-        rail_announce(host, site, 0, unknown ? 0 : sites->mbit_last);
+        rail_announce(host, net, 0, unknown ? 0 : sites->mbit_last);
         return;
     }
     for (int i = 0; i < SITE_RAILS_MAX && sites->mbit[i]; i++)
         if (!sites->own_rails || i == number)
-            rail_announce(host, site, (uint8_t)i, unknown ? 0 : sites->mbit[i]);
+            rail_announce(host, net, (uint8_t)i, unknown ? 0 : sites->mbit[i]);
 }
 
 /** Make the roster, which the test closes. Any thread: the memory is not cmocka's. */

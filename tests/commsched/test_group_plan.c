@@ -352,9 +352,9 @@ static void rates_follow_nics(void **state)
 
 /* "node:N" is a synthetic cluster; this one has N ranks at one switch. */
 static const char star4[] = "star4.json", star5[] = "star5.json",
-                  uneven4[] = "uneven4.json";
+                  uneven4[] = "uneven4.json", late4[] = "late4.json";
 
-static void star_write(const char *path, int ranks, double last_gbit)
+static void star_write(const char *path, int ranks, double last_gbit, int latency_us)
 {
     FILE *file = fopen(path, "w");
     assert_non_null(file);
@@ -363,8 +363,8 @@ static void star_write(const char *path, int ranks, double last_gbit)
         fprintf(file, "%s\"h%d\"", i ? "," : "", i);
     fprintf(file, "],\"nodes\":[\"s\"],\"links\":[");
     for (int i = 0; i < ranks; i++)
-        fprintf(file, "%s{\"a\":\"h%d\",\"b\":\"s\",\"gbit_per_s\":%g,\"latency_us\":10}",
-                i ? "," : "", i, i + 1 < ranks ? 10 : last_gbit);
+        fprintf(file, "%s{\"a\":\"h%d\",\"b\":\"s\",\"gbit_per_s\":%g,\"latency_us\":%d}",
+                i ? "," : "", i, i + 1 < ranks ? 10 : last_gbit, latency_us);
     fprintf(file, "]}");
     fclose(file);
 }
@@ -440,9 +440,12 @@ static void another_network(void **state)
 {
     static const char *const says[] = {"TRYST_TOPOLOGY of ranks 0 and 2 differ",
                                        "same file", NULL};
-    struct meeting meeting = meeting_of(4, false, star4);
-    meeting.topology[2] = uneven4;
-    all_fail(&meeting, TRYST_E_GROUP, says);
+    static const char *const others[] = {uneven4, late4};
+    for (size_t k = 0; k < COUNT_OF(others); k++) {
+        struct meeting meeting = meeting_of(4, false, star4);
+        meeting.topology[2] = others[k];
+        all_fail(&meeting, TRYST_E_GROUP, says);
+    }
 }
 
 static void another_roster(void **state)
@@ -491,7 +494,7 @@ static void a_file_that_is_not_there(void **state)
     static const char *const reasons[] = {"cannot open /nowhere/x.json",
                                           "\"-\" is standard input; name a file"};
     struct meeting meeting = meeting_of(3, false, "star3.json");
-    star_write("star3.json", 3, 10);
+    star_write("star3.json", 3, 10, 10);
     for (int row = 0; row < 4; row++) {
         meeting.topology[1] = paths[row / 2];
         meeting.server = row % 2;
@@ -527,12 +530,19 @@ static void not_connected(void **state)
     unlink("apart.json");
 }
 
+/* An all-gather of one rank in place of all. */
+struct alike {
+    int size, rounds;
+    int failing_round; /* the round in which the last rank announces a failure; 0: none */
+};
+
 /* Let all ranks announce the same as this rank. The bootstrap's first round has the
  * number of each rank. */
 static int gather_alike(void *arg, const void *mine, void *all, size_t bytes)
 {
-    const int *size = arg;
-    for (int rank = 0; rank < *size; rank++) {
+    struct alike *alike = arg;
+    int32_t failed = TRYST_E_NOMEM;
+    for (int rank = 0; rank < alike->size; rank++) {
         char *at = (char *)all + (size_t)rank * bytes;
         struct bootstrap_wire_member member;
         memcpy(at, mine, bytes);
@@ -542,6 +552,8 @@ static int gather_alike(void *arg, const void *mine, void *all, size_t bytes)
         member.rank = (uint32_t)rank;
         memcpy(at, &member, sizeof member);
     }
+    if (++alike->rounds == alike->failing_round)
+        memcpy((char *)all + (size_t)(alike->size - 1) * bytes, &failed, sizeof failed);
     return 0;
 }
 
@@ -563,11 +575,12 @@ static void no_memory(void **state)
 {
     const struct sites sites = {
         .count = 3, .ranks_each = 1, .mbit = {10000}, .mbit_last = 1000};
-    int size = sites_ranks(&sites), failures = 0;
-    struct bootstrap_params params = {.size = size,
+    struct alike alike = {.size = sites_ranks(&sites)};
+    int failures = 0;
+    struct bootstrap_params params = {.size = alike.size,
                                       .listen_fd = -1,
                                       .allgather = gather_alike,
-                                      .allgather_arg = &size,
+                                      .allgather_arg = &alike,
                                       .log = &quiet};
     struct roster roster;
     struct config *config;
@@ -596,14 +609,45 @@ static void no_memory(void **state)
     roster_close(&roster);
 }
 
+/* A rank cannot decode the plan, whose bytes have come. The last round reports this rank.
+ * */
+static void another_rank_cannot_decode(void **state)
+{
+    const struct sites sites = {
+        .count = 3, .ranks_each = 1, .mbit = {10000}, .mbit_last = 1000};
+    struct alike alike = {.size = sites_ranks(&sites)};
+    struct bootstrap_params params = {.size = alike.size,
+                                      .listen_fd = -1,
+                                      .allgather = gather_alike,
+                                      .allgather_arg = &alike,
+                                      .log = &quiet};
+    struct roster roster;
+    struct config *config;
+    struct bootstrap *bootstrap;
+    struct err err = ERR_INIT;
+    sites_roster(&sites, &roster);
+    assert_int_equal(config_open_defaults(&config), TRYST_OK);
+    assert_int_equal(bootstrap_open(&params, &err, &bootstrap), TRYST_OK);
+    int before = alike.rounds;
+    assert_int_equal(alone_open(bootstrap, &params, &roster, config, &err), TRYST_OK);
+    alike.failing_round = 2 * alike.rounds - before;
+    assert_int_equal(alone_open(bootstrap, &params, &roster, config, &err),
+                     TRYST_E_GROUP);
+    assert_non_null(strstr(err.text, "rank 2 cannot decode the plan of rank 0"));
+    bootstrap_close(bootstrap, NULL);
+    config_close(config);
+    roster_close(&roster);
+}
+
 static int files_make(void **state)
 {
     static char folder[] = "/tmp/tryst-group-plan-XXXXXX";
     assert_non_null(mkdtemp(folder));
     assert_int_equal(chdir(folder), 0);
-    star_write(star4, 4, 10);
-    star_write(star5, 5, 10);
-    star_write(uneven4, 4, 0.2);
+    star_write(star4, 4, 10, 10);
+    star_write(star5, 5, 10, 10);
+    star_write(uneven4, 4, 0.2, 10);
+    star_write(late4, 4, 10, 11);
     *state = folder;
     return 0;
 }
@@ -613,6 +657,7 @@ static int files_remove(void **state)
     unlink(star4);
     unlink(star5);
     unlink(uneven4);
+    unlink(late4);
     return chdir("/") || rmdir(*state);
 }
 
@@ -632,6 +677,7 @@ int main(void)
         cmocka_unit_test(not_on_rank_0),
         cmocka_unit_test(a_file_that_is_not_there),
         cmocka_unit_test(not_connected),
+        cmocka_unit_test(another_rank_cannot_decode),
         cmocka_unit_test(no_memory),
     };
     quiet.level = TRYST_LOG_ERROR;

@@ -460,6 +460,23 @@ static void test_little(void **state)
     expect_within(n.queue_high_bytes[0], 0, 640 << 10, "a minute\n");
 }
 
+/* A base counts in its age and in the next one. After a longer pause the lane has none.
+ * */
+static void test_ages(void **state)
+{
+    for (uint64_t ages = 1; ages <= 2; ages++) {
+        struct pace pace;
+        uint64_t now_ns = 3 * PACE_AGE_NS;
+        pace_init(&pace, &(struct pace_plan){.bytes_per_s = 50000000});
+        pace_started(&pace, now_ns, 0, 65536, UINT64_MAX, URGENCY_TRAINING);
+        assert_true(pace_credited(&pace, now_ns + 5 * NS_PER_MS, 65536));
+        assert_int_not_equal(pace_trip_ns(&pace), 0);
+        pace_started(&pace, now_ns + ages * PACE_AGE_NS, 65536, 65536, UINT64_MAX,
+                     URGENCY_TRAINING);
+        assert_int_equal(pace_trip_ns(&pace) != 0, ages == 1);
+    }
+}
+
 /* A dropped measurement leaves the estimate as it was; the next slice is measured. */
 static void test_forgets(void **state)
 {
@@ -485,7 +502,7 @@ int main(void)
         cmocka_unit_test(test_proportions), cmocka_unit_test(test_elsewhere),
         cmocka_unit_test(test_changes),     cmocka_unit_test(test_longer),
         cmocka_unit_test(test_little),      cmocka_unit_test(test_forgets),
-        cmocka_unit_test(test_slices),
+        cmocka_unit_test(test_slices),      cmocka_unit_test(test_ages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -92,6 +92,17 @@ static void rates_are_those_of_rails(void **state)
          false,
          true,
          true},
+        {{.count = 2,
+          .ranks_each = 2,
+          .mbit = {10000, 2500},
+          .own_rails = true,
+          .in_turn = true,
+          .same_ips = true},
+         12500,
+         12500,
+         false,
+         true,
+         true},
         {{.count = 3, .ranks_each = 2, .mbit = {10000}, .mbit_last = 1000},
          10000,
          1000,
@@ -247,6 +258,27 @@ static void no_memory_for_times(void **state)
     planned_close(&planned);
 }
 
+/* An operation of bytes_max belongs to its class; one of a byte more does not. */
+static void times_of_a_class_reach_its_end(void **state)
+{
+    static const struct compiled_params no_params;
+    const struct sites sites = {.count = 2, .ranks_each = 8, .mbit = {10000}};
+    struct planned planned;
+    struct compiled_plan *equal;
+    struct err err = ERR_INIT;
+    double times_s[3][PLAN_SIZES];
+    planned_open(&planned, &sites);
+    assert_int_equal(compiled_plan_equal(16, &no_params, &err, &equal), TRYST_OK);
+    for (int k = 0; k < 3; k++) {
+        equal->ops[0].classes[0].bytes_max = plan_size_steps[1].bytes + 1 - (uint64_t)k;
+        assert_int_equal(compiled_plan_times(equal, planned.overlay, 0, times_s[k]),
+                         TRYST_OK);
+    }
+    assert_true(times_s[0][1] == times_s[1][1] && times_s[1][1] != times_s[2][1]);
+    compiled_plan_close(equal);
+    planned_close(&planned);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -256,6 +288,7 @@ int main(void)
         cmocka_unit_test(no_memory),
         cmocka_unit_test(never_slower_than_equal),
         cmocka_unit_test(no_memory_for_times),
+        cmocka_unit_test(times_of_a_class_reach_its_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,6 +59,7 @@ static tryst_status on_place(struct flow *flow, uint32_t index, void **data_p,
     }
     edge->placed++;
     *data_p = edge->data + (size_t)index * SLICE;
+    *mem_p = *data_p; /* a registration that only the test's transport compares */
     return TRYST_OK;
 }
 
@@ -415,6 +416,7 @@ static void test_place_once(void **state)
     start_both(1, N * SLICE, &placed_ops);
     world_settle(&world);
     assert_int_equal(in[0].placed + in[1].placed, 1);
+    assert_ptr_equal(world.sides[1].posted_mem, in[in[1].placed].data);
     world.sides[1].recv_again = 3;
     world.sides[1].hold_bulk = false;
     world_settle(&world);
@@ -859,6 +861,9 @@ static void begin_without_credit(tryst_op **taker_p)
     world_settle(&world);
     fail_early(0, 8);
     fail_early(1, 8 * SLICE);
+    for (int i = 0; i < 70; i++)
+        world_pass(&world);
+    assert_true(world_peer(&world, 1, 0)->in.header_flags & FRAME_BLOCKED);
     assert_int_equal(world_peer(&world, 0, 1)->out.failures_count, 2);
     close_step(0);
     world_settle(&world);
@@ -1046,6 +1051,23 @@ static void test_late_failure(void **state)
     }
 }
 
+/* The transport sends none of the slices: none counts as sent, so the owner does not
+ * overwrite them. */
+static void test_unsent(void **state)
+{
+    begin(NULL);
+    out[0].flow.ready = 4;
+    start_both(0, 4 * SLICE, &plain_ops);
+    world.sides[0].sends_fail = true;
+    world_settle(&world);
+    world_advance(&world, 1500 * NS_PER_MS);
+    world_settle(&world);
+    assert_int_equal(out[0].ended, 1);
+    assert_int_equal(out[0].status, TRYST_E_PEER);
+    assert_int_equal(out[0].sent, 0);
+    end();
+}
+
 /* A flow that cannot start: `ended` is called within the start. */
 static void test_cannot_start(void **state)
 {
@@ -1071,6 +1093,7 @@ static void test_cannot_start(void **state)
             assert_int_equal(in[0].status, how == 0   ? TRYST_E_ABORTED
                                            : how == 1 ? TRYST_E_CLOSED
                                                       : TRYST_E_PEER);
+            assert_int_equal(in[0].origin_rank, how == 0 ? 1 : how == 1 ? -1 : 0);
         }
         end();
     }
@@ -1107,12 +1130,63 @@ static void test_seen(void **state)
     end();
 }
 
+/* What a rank has seen of the other end, from before the connection to the match. */
+static void test_sight(void **state)
+{
+    memset(out, 0, sizeof out);
+    memset(in, 0, sizeof in);
+    world_open(&world, 2, NULL);
+    for (int i = 0; i < 2; i++)
+        steps[i] = world_step(&world, i, 1);
+    world_settle(&world);
+    assert_int_equal(start(false, 0, &in[0], 8), TRYST_OK);
+    assert_int_equal(flow_sight(&in[0].flow), FLOW_UNCONNECTED);
+    world_peer(&world, 1, 0)->endpoint.peer_starts =
+        true; /* as the peer's message does */
+    assert_int_equal(flow_sight(&in[0].flow), FLOW_STARTS_THERE);
+    world_settle(&world);
+    assert_int_equal(flow_sight(&in[0].flow), FLOW_SILENT);
+    assert_int_equal(start(true, 0, &out[0], 8), TRYST_OK);
+    world_settle(&world);
+    assert_int_equal(flow_sight(&out[0].flow), FLOW_MET);
+    flow_ready(&out[0].flow, 1);
+    world_settle(&world);
+    done_check(0);
+    assert_int_equal(flow_sight(&in[0].flow), FLOW_MET);
+    end();
+}
+
+/* A flow's struct serves again: nothing of the ended flow counts. */
+static void test_again(void **state)
+{
+    enum { N = 8 };
+    begin(NULL);
+    for (int round = 0; round < 3; round++) {
+        struct flow sent = out[0].flow, received = in[0].flow;
+        memset(&out[0], 0, sizeof out[0]);
+        memset(&in[0], 0, sizeof in[0]);
+        out[0].flow = sent;
+        in[0].flow = received;
+        out[0].flow.ready = 0;
+        in[0].granted = UINT32_MAX;
+        start_both(0, N * SLICE, &placed_ops);
+        world_settle(&world);
+        assert_int_equal(in[0].flow.slices_announced, 0);
+        flow_ready(&out[0].flow, N);
+        world_settle(&world);
+        done_check(0);
+    }
+    end();
+}
+
 static void test_raise(void **state)
 {
     begin(NULL);
     out[0].flow.ready = 1;
+    out[0].flow.pace_bytes_per_s = 1234567;
     start_both(0, 8 * SLICE, &plain_ops);
     world_settle(&world);
+    assert_int_equal(out[0].flow.op->want->transfer.pace_bytes_per_s, 1234567);
     flow_raise(&in[0].flow, -5);
     world_settle(&world);
     assert_int_equal(urgency_priority(&out[0].flow.op->want->transfer.urgency), -5);
@@ -1251,8 +1325,11 @@ int main(void)
         cmocka_unit_test(test_failures_max),
         cmocka_unit_test(test_abort_while_taking_back),
         cmocka_unit_test(test_late_failure),
+        cmocka_unit_test(test_unsent),
         cmocka_unit_test(test_cannot_start),
         cmocka_unit_test(test_seen),
+        cmocka_unit_test(test_sight),
+        cmocka_unit_test(test_again),
         cmocka_unit_test(test_raise),
         cmocka_unit_test(test_above),
     };

@@ -131,6 +131,29 @@ static void test_rows(void **state)
     world_close(&world);
 }
 
+/* The text at the sender has the whole count of a receive of more than 4 GiB. */
+static void test_large_count(void **state)
+{
+    tryst_error error = {.struct_size = sizeof error};
+    world_open(&world, 2, NULL);
+    world_join(&world, 0, 1);
+    for (int i = 0; i < 2; i++)
+        steps[i] = world_step(&world, i, 1);
+    tryst_op *send = send_one(SMALL, NULL);
+    world_settle(&world);
+    tryst_op *recv = recv_one((1ul << 32) + SMALL, NULL);
+    world_settle(&world);
+    world_advance(&world, NS_PER_S);
+    assert_int_equal(tryst_op_error(send, &error), TRYST_E_MISMATCH);
+    if (!strstr(error.text, "the receive has 4294967360 x u8, the send 64 x u8"))
+        fail_msg("%s", error.text);
+    world_done(send, TRYST_E_MISMATCH);
+    world_done(recv, TRYST_E_MISMATCH);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(tryst_step_close(steps[i], NULL), TRYST_OK);
+    world_close(&world);
+}
+
 static tryst_status alloc_any(void *arg, tryst_tensor *tensor)
 {
     tensor->data = in;
@@ -262,7 +285,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows),    cmocka_unit_test(test_alloc),
         cmocka_unit_test(test_names),   cmocka_unit_test(test_halves),
-        cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_numbers), cmocka_unit_test(test_large_count),
     };
     return cmocka_run_group_tests_name("shapes", tests, NULL, NULL);
 }

@@ -21,11 +21,15 @@ static void on_lane_ready(void *arg, struct dispatch_lane *lane, uint32_t rail,
 static void on_add(void *arg, struct transfer *transfer)
 {
     struct side *side = arg;
+    transfer->node.urgency = &transfer->urgency;
     list_push_back(&side->transfers, &transfer->node.node);
 }
 
+/* As in the scheduler, a transfer that lacks posted or ready slices starts none until
+ * this call. Its node, which this dispatch does not sort, has no urgency meanwhile. */
 static void on_posted(void *arg, struct transfer *transfer)
 {
+    transfer->node.urgency = &transfer->urgency;
 }
 
 static void on_raise(void *arg, struct transfer *transfer, uint64_t rank)
@@ -54,7 +58,9 @@ static bool transfer_step(struct side *side, struct transfer *transfer)
     uint64_t bytes = transfer_slice_bytes(transfer, transfer->next);
     bool room = !side->in_flight_bytes || !side->window_bytes ||
                 side->in_flight_bytes + bytes <= side->window_bytes;
-    if (!transfer_may_start(transfer) || !room || transfer_start(transfer) != TRYST_OK)
+    if (!transfer_may_start(transfer))
+        transfer->node.urgency = NULL;
+    if (!transfer->node.urgency || !room || transfer_start(transfer) != TRYST_OK)
         return false;
     side->in_flight_bytes += bytes;
     transfer->lane->in_flight_bytes += bytes;

@@ -131,6 +131,7 @@ struct side {
     uint64_t window_bytes;
     /* Observations: */
     uint32_t posted_high, posted_now;
+    const struct tryst_mem *posted_mem; /**< registration of the last posted slice */
     uint32_t unexpected;
     /** Pauses reported to the dispatch: its own, a peer's. */
     uint32_t pauses_here, pauses_there;

@@ -162,6 +162,7 @@ static tryst_status on_bulk_recv(struct endpoint *base, struct bulk *bulk)
     assert_true(ep->posted_now++ < base->rail->posted_max);
     if (++side->posted_now > side->posted_high)
         side->posted_high = side->posted_now;
+    side->posted_mem = bulk->mem;
     bulk_push(&ep->posted, bulk);
     return TRYST_OK;
 }

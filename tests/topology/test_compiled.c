@@ -153,6 +153,35 @@ static void rates_fit_links(const struct compiled_plan *plan)
     }
 }
 
+/* Return the key of rank i's subtree in the order of addition (compiled.h): its height,
+ * its ranks, i. */
+static uint64_t subtree_key(const uint32_t *parent, uint32_t n, uint32_t i)
+{
+    uint64_t height = 0, ranks = 0;
+    for (uint32_t k = 0; k < n; k++) {
+        uint64_t steps = 0;
+        uint32_t at = k;
+        for (; at != i && at != GRAPH_NONE; at = parent[at])
+            steps++;
+        if (at == GRAPH_NONE)
+            continue;
+        ranks++;
+        height = steps > height ? steps : height;
+    }
+    return height << 42 | ranks << 21 | i;
+}
+
+/* A rank adds the flattest subtree first, and sends to the tallest first. */
+static void half_ordered(const struct compiled_half *half, uint32_t n, bool up)
+{
+    for (uint32_t i = 0; half->parent && i < n; i++)
+        for (uint32_t k = half->first[i] + 1; k < half->first[i + 1]; k++) {
+            uint64_t before = subtree_key(half->parent, n, half->child[k - 1]);
+            uint64_t after = subtree_key(half->parent, n, half->child[k]);
+            assert_true(up ? before < after : before > after);
+        }
+}
+
 static uint8_t *net_compile(enum net_family family, uint32_t n, struct random *random,
                             enum plan_op op, size_t *count_p)
 {
@@ -174,6 +203,10 @@ static uint8_t *net_compile(enum net_family family, uint32_t n, struct random *r
     plan_right(compiled);
     sizes_same(compiled, sizes);
     rates_fit_links(compiled);
+    for (uint32_t t = 0; t < compiled->trees_count; t++) {
+        half_ordered(&compiled->trees[t].up, compiled->ranks_count, true);
+        half_ordered(&compiled->trees[t].down, compiled->ranks_count, false);
+    }
     uint8_t *bytes = round_trip(compiled, count_p);
     compiled_plan_close(compiled);
     plan_sizes_close(sizes);
@@ -480,16 +513,49 @@ static void each_rule_refuses(void **state)
     mem_free(bytes);
 }
 
+/* Check that `bytes` with `count` bytes at `at` replaced by `value` are refused with a
+ * text that has `part`. */
+static void refused(uint8_t *bytes, size_t all, size_t at, size_t count, uint8_t value,
+                    const char *part)
+{
+    struct err err = ERR_INIT;
+    struct compiled_plan *plan;
+    uint8_t old[8];
+    memcpy(old, bytes + at, count);
+    memset(bytes + at, value, count);
+    assert_int_equal(compiled_plan_decode(bytes, all, &err, &plan), TRYST_E_INVALID);
+    if (!strstr(err.text, part))
+        fail_msg("bytes %zu to %zu: %s", at, at + count, err.text);
+    memcpy(bytes + at, old, count);
+}
+
+/* The last pair has 24 bytes: from, to, latency, rate, rate of the narrowest link. The
+ * children of rank 0 in the first tree of three ranks are at 90 and 92. */
+static void pairs_and_children_refuse(void **state)
+{
+    struct err err = ERR_INIT;
+    struct compiled_plan *plan;
+    uint8_t *bytes;
+    size_t count;
+    assert_int_equal(compiled_plan_equal(3, &no_params, &err, &plan), TRYST_OK);
+    assert_int_equal(compiled_plan_encode(plan, &err, &bytes, &count), TRYST_OK);
+    compiled_plan_close(plan);
+    refused(bytes, count, 92, 1, bytes[90], "item 1 of the children");
+    refused(bytes, count, count - 24, 1, bytes[count - 22], "pair 5");
+    refused(bytes, count, count - 24, 1, 3, "pair 5");
+    refused(bytes, count, count - 22, 1, 3, "pair 5");
+    refused(bytes, count, count - 22, 1, 0, "pair 5");
+    refused(bytes, count, count - 16, 8, 0, "pair 5");
+    mem_free(bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_network_survives),
-        cmocka_unit_test(equal_links),
-        cmocka_unit_test(rates_fill_links),
-        cmocka_unit_test(children_in_order),
-        cmocka_unit_test(changes_are_refused),
-        cmocka_unit_test(each_rule_refuses),
-        cmocka_unit_test(out_rates),
+        cmocka_unit_test(every_network_survives),    cmocka_unit_test(equal_links),
+        cmocka_unit_test(rates_fill_links),          cmocka_unit_test(children_in_order),
+        cmocka_unit_test(changes_are_refused),       cmocka_unit_test(each_rule_refuses),
+        cmocka_unit_test(pairs_and_children_refuse), cmocka_unit_test(out_rates),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,8 +9,12 @@
 #include <math.h>
 #include <string.h>
 
+#include "graph_new.h"
 #include "plan_nets.h"
+#include "topology/sized/candidates.h"
 #include "topology/sized/plan_sizes.h"
+#include "topology/sized/shapes.h"
+#include "topology/sized/soonest.h"
 
 struct chosen {
     struct graph *graph;
@@ -128,6 +132,28 @@ static void tree_right(const struct plan_tree *tree, const struct plan *plan)
     }
 }
 
+/* The time by which a size was chosen is that of its trees, the idle flows of tree 0
+ * included. */
+static void predictions_right(const struct chosen *chosen)
+{
+    const struct plan_sizes *sizes = chosen->sizes;
+    struct tree_costing costing;
+    uint32_t most = 1;
+    for (uint32_t s = 0; s < sizes->count; s++)
+        if (sizes->sizes[s].trees_count > most)
+            most = sizes->sizes[s].trees_count;
+    assert_int_equal(tree_costing_init(&costing, chosen->overlay, chosen->plan->op, most),
+                     TRYST_OK);
+    plan_sizes_gamma(chosen->overlay, 0, costing.gamma);
+    for (uint32_t s = 0; s < sizes->count; s++) {
+        double time_s = plan_size_time(&costing, &sizes->sizes[s]);
+        if (!(fabs(time_s / sizes->sizes[s].predicted_s - 1) < 1e-9))
+            fail_msg("size %u: %g s, predicted %g s", s, time_s,
+                     sizes->sizes[s].predicted_s);
+    }
+    tree_costing_free(&costing);
+}
+
 /* Check that shares sum to 1, that tree 0 is the same for all sizes, and that no size
  * takes longer than the plan itself, but for tree 0's flows. */
 static void sizes_right(const struct chosen *chosen)
@@ -137,6 +163,7 @@ static void sizes_right(const struct chosen *chosen)
     size_t bytes = sizes->ranks_count * sizeof(uint32_t);
     double plan_s[PLAN_SIZES];
     plan_times(chosen, true, plan_s);
+    predictions_right(chosen);
     assert_int_equal(sizes->sizes[0].trees_count, 1);
     assert_int_equal(sizes->sizes[PLAN_SIZES - 1].bytes_max, UINT64_MAX);
     for (uint32_t s = 0; s < sizes->count; s++) {
@@ -216,12 +243,139 @@ static void large_networks_fill_fast(void **state)
     }
 }
 
+/* ---- parts of the choice ----------------------------------------------------------- */
+
+static struct graph *star_new(uint32_t n)
+{
+    struct graph *graph = graph_new(n, 1);
+    for (uint32_t i = 0; i < n; i++)
+        wire_new(graph, i, n, 1e9);
+    return graph;
+}
+
+/* A slice passes each round in two overheads: one of its sender, one of its receiver. */
+static void a_round_costs_two_overheads(void **state)
+{
+    static const struct tree_overheads overheads = {.slice_s = 1, .flow_s = 100};
+    struct tree_pace pace = {.part = 1, .latency_s = 0.5, .rounds = 3};
+    const struct tree_measure measure = {
+        .trees = &pace, .count = 1, .flows = 2, .routed = true};
+    assert_true(tree_measure_time(&measure, 4096, 4096, &overheads) == 206.5);
+}
+
+/* The root of a star with three children serves one in each round. */
+static void siblings_take_turns(void **state)
+{
+    static uint32_t parent[] = {GRAPH_NONE, 0, 0, 0};
+    const struct plan_tree tree = {
+        .share = 1, .depth = 1, .broadcast_parent = parent, .reduce_parent = parent};
+    struct tree_set set = {&tree, 1, false};
+    struct graph *graph = star_new(4);
+    struct overlay *overlay = overlay_new(graph);
+    struct tree_costing costing;
+    assert_int_equal(tree_costing_init(&costing, overlay, PLAN_ALLREDUCE, 1), TRYST_OK);
+    plan_sizes_gamma(overlay, 0, costing.gamma);
+    assert_int_equal(tree_costing_measure(&costing, &set).trees->rounds, 2);
+    set.in_turn = true;
+    assert_int_equal(tree_costing_measure(&costing, &set).trees->rounds, 6);
+    tree_costing_free(&costing);
+    overlay_close(overlay);
+    graph_close(graph);
+}
+
+/* In a pair of trees no rank has children in both, but for one of an odd number. */
+static void pairs_share_no_inner_rank(void **state)
+{
+    for (uint32_t n = 2; n <= 40; n++) {
+        uint32_t order[40], parent[2][40], both = 0;
+        bool inner[2][40] = {{false}};
+        for (uint32_t i = 0; i < n; i++)
+            order[i] = n - 1 - i;
+        for (int second = 0; second < 2; second++) {
+            uint32_t root = shape_of_pair(order, n, second, parent[second]);
+            assert_int_equal(parent[second][root], GRAPH_NONE);
+            for (uint32_t i = 0; i < n; i++)
+                if (parent[second][i] != GRAPH_NONE)
+                    inner[second][parent[second][i]] = true;
+        }
+        for (uint32_t i = 0; i < n; i++)
+            both += inner[0][i] && inner[1][i];
+        assert_true(both <= n % 2);
+    }
+}
+
+/* A tree over the edges between 0 and 1 makes later trees avoid them, in both
+ * directions: rank 2 reaches the other one. */
+static void burdened_edges_come_last(void **state)
+{
+    static const uint32_t tree[2][4] = {{GRAPH_NONE, 0, GRAPH_NONE, GRAPH_NONE},
+                                        {1, GRAPH_NONE, GRAPH_NONE, GRAPH_NONE}};
+    struct graph *graph = star_new(4);
+    struct overlay *overlay = overlay_new(graph);
+    for (int root = 0; root < 2; root++)
+        for (int k = 0; k < 2; k++) {
+            struct soonest *soonest;
+            uint32_t parent[4];
+            assert_int_equal(soonest_open(overlay, &soonest), TRYST_OK);
+            assert_true(soonest_tree(soonest, (uint32_t)root, 1e6, parent));
+            assert_int_equal(parent[!root], root);
+            soonest_burden(soonest, tree[k]);
+            assert_true(soonest_tree(soonest, (uint32_t)root, 1e6, parent));
+            assert_int_equal(parent[!root], 2);
+            soonest_close(soonest);
+        }
+    overlay_close(overlay);
+    graph_close(graph);
+}
+
+/* True if the parents are those of a chain from rank order[0] to order[n - 1]. */
+static bool is_chain(const uint32_t *parent, const uint32_t *order, uint32_t n)
+{
+    for (uint32_t k = 0; k < n; k++)
+        if (parent[order[k]] != (k ? order[k - 1] : GRAPH_NONE))
+            return false;
+    return true;
+}
+
+/* One of the candidates is the chain from the fastest rank to the slowest, and a tree
+ * that is not the plan's carries a part that is worth it. */
+static void candidates_right(void **state)
+{
+    static const struct plan_params params = {.op = PLAN_ALLREDUCE};
+    static const uint32_t by_rate[] = {2, 0, 4, 1, 3};
+    static const double rates[] = {8e8, 2e8, 16e8, 1e8, 4e8};
+    struct graph *graph = graph_new(5, 1);
+    for (uint32_t i = 0; i < 5; i++)
+        wire_new(graph, i, 5, rates[i]);
+    struct overlay *overlay = overlay_new(graph);
+    struct candidates candidates = {.overlay = overlay};
+    struct plan *plan;
+    bool chain = false;
+    assert_int_equal(plan_open(overlay, &params, NULL, NULL, &plan), TRYST_OK);
+    candidates.plan = plan;
+    assert_int_equal(candidates_make(&candidates), TRYST_OK);
+    for (uint32_t k = 0; k < candidates.count; k++)
+        if (candidates.sets[k].count == 1)
+            chain |=
+                is_chain(plan_tree_parents(&candidates.sets[k].trees[0]), by_rate, 5);
+    assert_true(chain);
+    candidates_free(&candidates);
+    plan_close(plan);
+    overlay_close(overlay);
+    graph_close(graph);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_network),
         cmocka_unit_test(all_roots),
         cmocka_unit_test(large_networks_fill_fast),
+        cmocka_unit_test(a_round_costs_two_overheads),
+        cmocka_unit_test(siblings_take_turns),
+        cmocka_unit_test(pairs_share_no_inner_rank),
+        cmocka_unit_test(burdened_edges_come_last),
+        cmocka_unit_test(candidates_right),
     };
     if (argc >= 3) {
         table_print((enum net_family)atoi(argv[1]), (uint32_t)atoi(argv[2]),
