@@ -78,6 +78,13 @@ static void outcome_check(tryst_status status, const tryst_error *error,
                      tryst_status_name(wanted), origin, error->text);
 }
 
+static void text_check(const tryst_error *error, const char *part, bool has)
+{
+    if (!strstr(error->text, part) == has)
+        harness_fail(__FILE__, __LINE__, "\"%s\" %s \"%s\"", error->text,
+                     has ? "lacks" : "has", part);
+}
+
 /* Wait until all ranks but the victim have called this function as often. */
 static void living_meet(struct harness_rank *rank)
 {
@@ -134,6 +141,38 @@ static void closed_main(struct harness_rank *rank)
     if (rank->rank == NEIGHBOUR)
         living_meet(rank);
     living_meet(rank);
+}
+
+/* A rank dies when all others have submitted: each text names this rank. */
+static void died_main(struct harness_rank *rank)
+{
+    struct shared *shared = rank->arg;
+    tryst_error error;
+    connect_all(rank);
+    if (rank->rank == VICTIM) {
+        while (atomic_load(&shared->living) < 2 * (RANKS - 1))
+            harness_sleep_ms(1);
+        kill(getpid(), SIGKILL);
+    }
+    tryst_step *step = harness_step(rank, 2);
+    tryst_op *ops[2];
+    for (int i = 0; i < 2; i++)
+        ops[i] = coll_begin(rank, step, TRYST_COLL_ALLREDUCE, i ? LARGE : SMALL, 0, 0);
+    for (int i = 0; i < 2; i++)
+        living_meet(rank);
+    for (int i = 0; i < 2; i++) {
+        tryst_status status = harness_outcome(ops[i], &error);
+        outcome_check(status, &error, TRYST_E_PEER, VICTIM);
+        text_check(&error, "rank 4 ", true);
+    }
+    living_meet(rank);
+    harness_step_close(step);
+}
+
+static void test_died(void **state)
+{
+    if (harness_has_processes())
+        run_ranks(died_main, VICTIM);
 }
 
 static void test_closed(void **state)
@@ -209,13 +248,6 @@ static void test_abort(void **state)
 
 enum { DEADLINE_MS = 700 };
 
-static void text_check(const tryst_error *error, const char *part, bool has)
-{
-    if (!strstr(error->text, part) == has)
-        harness_fail(__FILE__, __LINE__, "\"%s\" %s \"%s\"", error->text,
-                     has ? "lacks" : "has", part);
-}
-
 /* Rank `missing` never joins, and one rank, at the other end of the chain, has a
  * deadline. That rank's neighbour has joined, so no text blames it; the neighbour of the
  * missing rank names the missing rank. */
@@ -278,6 +310,77 @@ static void roots_main(struct harness_rank *rank)
     harness_step_close(step);
 }
 
+/* Of two missing neighbours the text names the connected one, which has not submitted.
+ * Other roots are no reason where a neighbour is not connected. */
+static void silent_main(struct harness_rank *rank)
+{
+    struct shared *shared = rank->arg;
+    static const int32_t members[] = {0, 1};
+    tryst_step *step = harness_step(rank, 1);
+    tryst_error error;
+    if (rank->rank < 2) {
+        tryst_subgroup_params pair = {
+            .struct_size = sizeof pair, .count = 2, .members = members};
+        tryst_op_params params = {.struct_size = sizeof params};
+        tryst_subgroup *subgroup;
+        tryst_op *op;
+        CHECK_STATUS(tryst_subgroup_open(rank->group, &pair, &subgroup), TRYST_OK);
+        params.subgroup = subgroup;
+        CHECK_STATUS(tryst_barrier(step, "x", &params, &op), TRYST_OK);
+        harness_end(op, TRYST_OK);
+        tryst_subgroup_close(subgroup);
+    }
+    if (rank->rank == 1) {
+        tryst_op *op =
+            coll_begin(rank, step, TRYST_COLL_ALLREDUCE, SMALL, 0, 200 * NS_PER_MS);
+        tryst_status status = harness_outcome(op, &error);
+        outcome_check(status, &error, TRYST_E_DEADLINE, 1);
+        text_check(&error, "nothing has come from rank 0", true);
+        atomic_fetch_add(&shared->living, 1);
+    }
+    if (rank->rank == 3) {
+        tryst_op *op =
+            coll_begin(rank, step, TRYST_COLL_REDUCE, SMALL, 4, 200 * NS_PER_MS);
+        tryst_status status = harness_outcome(op, &error);
+        outcome_check(status, &error, TRYST_E_DEADLINE, 3);
+        text_check(&error, "another root", false);
+        atomic_fetch_add(&shared->living, 1);
+    }
+    while (atomic_load(&shared->living) < 2) {
+        if (rank->rank < 2) /* ranks 2 and 4 stay unconnected */
+            tryst_progress(rank->ctx);
+        harness_sleep_ms(1);
+    }
+    harness_barrier(rank, &shared->counter);
+    harness_step_close(step);
+}
+
+static void test_silent(void **state)
+{
+    run_ranks(silent_main, HARNESS_NO_RANK);
+}
+
+/* A bound is that of an all-reduce. */
+static void bound_main(struct harness_rank *rank)
+{
+    tryst_coll_params params = {.struct_size = sizeof params,
+                                .reduce = TRYST_REDUCE_SUM,
+                                .count = LARGE,
+                                .dtype = TRYST_DTYPE_I64};
+    for (params.kind = TRYST_COLL_ALLREDUCE; params.kind <= TRYST_COLL_SCATTER;
+         params.kind++) {
+        tryst_coll_info info = {.struct_size = sizeof info};
+        bool has = params.kind == TRYST_COLL_ALLREDUCE;
+        CHECK_STATUS(tryst_coll_estimate(rank->group, &params, &info), TRYST_OK);
+        CHECK((info.bound_seconds > 0) == has && (info.planned_bytes_per_s > 0) == has);
+    }
+}
+
+static void test_bound(void **state)
+{
+    run_ranks(bound_main, HARNESS_NO_RANK);
+}
+
 static void test_roots(void **state)
 {
     run_ranks(roots_main, HARNESS_NO_RANK);
@@ -292,7 +395,8 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_closed), cmocka_unit_test(test_left),
-        cmocka_unit_test(test_abort), cmocka_unit_test(test_missing),
-        cmocka_unit_test(test_roots)};
+        cmocka_unit_test(test_abort),  cmocka_unit_test(test_missing),
+        cmocka_unit_test(test_roots),  cmocka_unit_test(test_died),
+        cmocka_unit_test(test_silent), cmocka_unit_test(test_bound)};
     return HARNESS_MAIN(argc, argv, tests);
 }

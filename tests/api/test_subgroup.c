@@ -103,6 +103,37 @@ static void test_halves(void **state)
     run_ranks(halves_main, HARNESS_NO_RANK);
 }
 
+/* Two subgroups of one epoch have two members in common, which use one name in two
+ * orders. */
+static void nested_main(struct harness_rank *rank)
+{
+    static const int32_t members[] = {0, 1, 2};
+    uint32_t counts[2] = {3, 2};
+    tryst_subgroup *subgroups[2];
+    tryst_op *ops[2];
+    int64_t data[2][3];
+    int most = rank->rank < 2 ? 2 : rank->rank == 2 ? 1 : 0;
+    tryst_step *step = harness_step(rank, 1);
+    for (int i = 0; i < most; i++)
+        subgroups[i] = open_of(rank->group, 7, members, counts[i]);
+    for (int i = 0; i < most; i++) {
+        int at = rank->rank == 1 ? 1 - i : i;
+        fill(data[at], 3, rank->rank);
+        ops[at] = sum_start(step, subgroups[at], data[at], 3);
+    }
+    for (int i = 0; i < most; i++) {
+        harness_end(ops[i], TRYST_OK);
+        check(data[i], 3, i ? 1 : 3, counts[i]);
+        tryst_subgroup_close(subgroups[i]);
+    }
+    harness_step_close(step);
+}
+
+static void test_nested(void **state)
+{
+    run_ranks(nested_main, HARNESS_NO_RANK);
+}
+
 /* Subgroups that share members, or have the same members in another order or epoch, do
  * not meet. */
 static void apart_main(struct harness_rank *rank)
@@ -351,19 +382,16 @@ static void other_refuse(const struct harness_rank *rank, tryst_step *step,
 
 static void refusals_main(struct harness_rank *rank)
 {
-    static const int32_t members[] = {0, 1, 2, 3, 4, 5}, twice[] = {0, 1, 2, 0};
+    static const int32_t members[] = {0, 1, 2, 3, 4, 5}, twice[] = {0, 1, 2, 0, 0};
     static const int32_t outside[] = {0, 6}, below[] = {-1}, others[2][1] = {{1}, {0}};
     const struct {
         const int32_t *members;
         uint32_t count;
         const char *text;
-    } rows[] = {{NULL, 1, "members"},
-                {members, 0, "count"},
-                {members, 7, "count"},
-                {twice, 4, "twice"},
-                {outside, 2, "0 to 5"},
-                {below, 1, "0 to 5"},
-                {others[rank->rank == 1], 1, "not a member"}};
+    } rows[] = {{NULL, 1, "members"},    {members, 0, "count"},
+                {members, 7, "count"},   {twice, 4, "twice"},
+                {twice + 3, 2, "twice"}, {outside, 2, "0 to 5"},
+                {below, 1, "0 to 5"},    {others[rank->rank == 1], 1, "not a member"}};
     tryst_subgroup *subgroup;
     for (unsigned i = 0; i < COUNT_OF(rows); i++) {
         tryst_subgroup_params params = {.struct_size = sizeof params,
@@ -402,10 +430,10 @@ static void test_refusals(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_halves),     cmocka_unit_test(test_apart),
-        cmocka_unit_test(test_root),       cmocka_unit_test(test_death),
-        cmocka_unit_test(test_refusals),   cmocka_unit_test(test_blocks),
-        cmocka_unit_test(test_two_deaths),
+        cmocka_unit_test(test_halves), cmocka_unit_test(test_nested),
+        cmocka_unit_test(test_apart),  cmocka_unit_test(test_root),
+        cmocka_unit_test(test_death),  cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_blocks), cmocka_unit_test(test_two_deaths),
     };
     return HARNESS_MAIN(argc, argv, tests);
 }

@@ -160,8 +160,51 @@ static void test_groups(void **state)
     assert_int_equal(failed, 0);
 }
 
+/* ---- two groups at the same time --------------------------------------------------- */
+
+static void alone_open(const struct harness_rank *rank, struct harness_rank *own)
+{
+    *own = *rank;
+    tryst_config *config = harness_config(rank);
+    tryst_open_params params = {.struct_size = sizeof params, .config = config};
+    CHECK_STATUS(tryst_open(&params, &own->ctx), TRYST_OK);
+    tryst_config_close(config);
+    group_open(own, 1);
+}
+
+/* A collective of one group does not start in a step of another. */
+static void contexts_main(struct harness_rank *rank)
+{
+    struct harness_rank ranks[2];
+    tryst_coll_params params = {
+        .struct_size = sizeof params, .kind = TRYST_COLL_BARRIER, .name = "x"};
+    tryst_coll *coll;
+    tryst_op *op = NULL;
+    for (int i = 0; i < 2; i++)
+        alone_open(rank, &ranks[i]);
+    CHECK_STATUS(tryst_coll_prepare(ranks[0].group, &params, &coll), TRYST_OK);
+    tryst_step *step = harness_step(&ranks[1], 1);
+    CHECK_STATUS(tryst_coll_start(step, coll, NULL, NULL, NULL, &op), TRYST_E_INVALID);
+    CHECK(!op && strstr(tryst_last_error(), "two groups"));
+    harness_step_close(step);
+    tryst_coll_release(coll);
+    for (int i = 0; i < 2; i++) {
+        tryst_group_close(ranks[i].group);
+        tryst_close(ranks[i].ctx);
+    }
+}
+
+static void test_contexts(void **state)
+{
+    const struct harness_params params = {
+        .size = 1, .main = contexts_main, .no_group = true};
+    (void)state;
+    assert_int_equal(harness_run(&params), 0);
+}
+
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_groups)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_groups),
+                                       cmocka_unit_test(test_contexts)};
     return HARNESS_MAIN(argc, argv, tests);
 }

@@ -147,6 +147,26 @@ static void tree_0_check(const struct coll_plan *plan)
     }
 }
 
+/* The trees of the reduction and of the broadcast differ, and both keep their form. */
+static void test_halves(void **state)
+{
+    static const int32_t members[] = {0, 1, 2, 3};
+    static const int32_t halves[2][4] = {{-1, 0, 1, 2}, {-1, 0, 0, 0}};
+    plan_draw(4);
+    for (int half = 0; half < 2; half++)
+        memcpy(from.parents[0][half], halves[half], sizeof halves[half]);
+    for (int c = 0; c < CLASSES; c++)
+        from.trees[c][0].root = 0;
+    struct coll_plan *plan = coll_plan_contract(&from.plan, members, 4, 1);
+    assert_non_null(plan);
+    const struct coll_tree_plan *tree = &plan->classes[0].trees[0];
+    assert_memory_equal(tree->up_parents, halves[0], sizeof halves[0]);
+    assert_memory_equal(tree->down_parents, halves[1], sizeof halves[1]);
+    assert_int_equal(tree->up_children_count, 1);
+    assert_int_equal(tree->down_children_count, 0);
+    mem_free(plan);
+}
+
 static void test_random(void **state)
 {
     uint64_t before = alloc_live_count();
@@ -244,9 +264,8 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random),
-        cmocka_unit_test(test_stars),
-        cmocka_unit_test(test_chain),
+        cmocka_unit_test(test_halves),    cmocka_unit_test(test_random),
+        cmocka_unit_test(test_stars),     cmocka_unit_test(test_chain),
         cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

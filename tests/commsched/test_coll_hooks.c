@@ -100,6 +100,19 @@ static void test_no_mark(void **state)
     slots_put(&node, slots, 1);
 }
 
+/* A sum that has left makes room for a slice of the result in its memory. */
+static void test_sent(void **state)
+{
+    struct node node;
+    for (int reuses = 0; reuses < 2; reuses++) {
+        node_open(&node, SLICE_BYTES);
+        node.at.tree.reuses = reuses;
+        flow_up_to_parent.sent(&node.flows[0].flow, 0);
+        assert_true(is_marked(&node) == reuses);
+        assert_int_equal(node.at.tree.sent, 1);
+    }
+}
+
 /* ---- scratch ----------------------------------------------------------------------- */
 
 /* Let child 0 of `node` have the only slot, and child 1 wait for one. */
@@ -170,8 +183,8 @@ static void test_small_fails(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_next_child), cmocka_unit_test(test_no_mark),
-        cmocka_unit_test(test_raise), cmocka_unit_test(test_urgent_first),
-        cmocka_unit_test(test_small_fails)};
+        cmocka_unit_test(test_next_child),   cmocka_unit_test(test_no_mark),
+        cmocka_unit_test(test_sent),         cmocka_unit_test(test_raise),
+        cmocka_unit_test(test_urgent_first), cmocka_unit_test(test_small_fails)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -531,6 +531,28 @@ static void refused_main(struct harness_rank *rank)
     tryst_coll_release(coll);
 }
 
+/* Released collectives keep no memory. */
+static void released_main(struct harness_rank *rank)
+{
+    uint64_t live = 0;
+    for (int i = 0; i < 2; i++) {
+        tryst_coll_params params = {.struct_size = sizeof params,
+                                    .reduce = TRYST_REDUCE_SUM,
+                                    .count = 100000,
+                                    .dtype = TRYST_DTYPE_F32,
+                                    .name = "x"};
+        for (params.kind = TRYST_COLL_ALLREDUCE; params.kind <= TRYST_COLL_SCATTER;
+             params.kind++) {
+            tryst_coll *coll;
+            CHECK_STATUS(tryst_coll_prepare(rank->group, &params, &coll), TRYST_OK);
+            tryst_coll_release(coll);
+            if (!live)
+                live = alloc_live_count();
+        }
+    }
+    CHECK_EQ(alloc_live_count(), live);
+}
+
 static tryst_status own_open(struct harness_rank *rank, tryst_subgroup **subgroup_p)
 {
     tryst_subgroup_params params = {.struct_size = sizeof params,
@@ -591,12 +613,35 @@ static void names_main(struct harness_rank *rank)
     CHECK(alloc_live_count() <= live + STEADY_GROWN);
 }
 
+/* A loop allocates nothing if the runs of its names fit the bound. */
+static void loop_main(struct harness_rank *rank)
+{
+    enum { NAMES = 12, TURNS = 40 };
+    uint64_t seen = 0;
+    for (uint64_t i = 0; i < TURNS; i++) {
+        tryst_step *step = harness_step(rank, i + 1);
+        for (unsigned at = 0; at < NAMES; at++) {
+            char name[16];
+            snprintf(name, sizeof name, "n%u", at);
+            harness_end(barrier_start(step, name), TRYST_OK);
+        }
+        harness_step_close(step);
+        if (i == 1)
+            seen = alloc_seen_count();
+    }
+    CHECK_EQ(alloc_seen_count(), seen);
+}
+
 static void test_kept(void **state)
 {
-    static void (*const mains[])(struct harness_rank *
-                                 rank) = {refused_main, subgroups_main, names_main};
+    static const char *const config[] = {"scratch_bytes", "64K", NULL};
+    static void (*const mains[])(struct harness_rank * rank) = {
+        refused_main, released_main, subgroups_main, names_main, loop_main};
     for (size_t i = 0; i < COUNT_OF(mains); i++) {
-        struct harness_params params = {.size = 1, .main = mains[i], .timeout_s = 30};
+        struct harness_params params = {.size = 1,
+                                        .main = mains[i],
+                                        .config = mains[i] == loop_main ? config : NULL,
+                                        .timeout_s = 30};
         assert_int_equal(harness_run(&params), 0);
     }
 }

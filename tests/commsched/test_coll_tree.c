@@ -410,10 +410,45 @@ static void test_grants_ahead(void **state)
     assert_false(coll_tree_next(&tree, &unit)); /* slices are still added in order */
 }
 
+/* No more slices are granted than have a place for their slot. */
+static void test_grants_bounded(void **state)
+{
+    struct coll_child child = {0};
+    struct coll_tree tree = {
+        .slices = 2 * COLL_GRANTS_MAX, .children_count = 1, .children = &child};
+    coll_tree_reset(&tree);
+    child.slices_announced = tree.slices;
+    for (int i = 0; i < COLL_GRANTS_MAX; i++) {
+        assert_true(coll_tree_may_grant(&tree, 0));
+        coll_tree_grant(&tree, 0, &tree);
+    }
+    assert_false(coll_tree_may_grant(&tree, 0));
+    coll_tree_landed(&tree, 0, 0);
+    coll_tree_advance(&tree, &(struct coll_unit){.work = COLL_ADD});
+    assert_true(coll_tree_may_grant(&tree, 0));
+}
+
+/* A slice that had landed before a reset is no slice of the next run. */
+static void test_reset(void **state)
+{
+    struct coll_child child = {0};
+    struct coll_tree tree = {.slices = 2, .children_count = 1, .children = &child};
+    struct coll_unit unit;
+    for (int run = 0; run < 2; run++) {
+        coll_tree_reset(&tree);
+        child.slices_announced = tree.slices;
+        coll_tree_grant(&tree, 0, &tree);
+        assert_false(coll_tree_next(&tree, &unit));
+        coll_tree_landed(&tree, 0, 0);
+        assert_true(coll_tree_next(&tree, &unit));
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_networks),
-                                       cmocka_unit_test(test_each_rule_counts),
-                                       cmocka_unit_test(test_grants_ahead)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random_networks), cmocka_unit_test(test_each_rule_counts),
+        cmocka_unit_test(test_grants_bounded), cmocka_unit_test(test_reset),
+        cmocka_unit_test(test_grants_ahead)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
