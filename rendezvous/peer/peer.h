@@ -287,8 +287,8 @@ struct peer {
     uint64_t bytes_sent, bytes_received, wrong_cookies;
     uint64_t aborts_sent; /**< causes up to this abort_number were sent */
     bool pair_made;
-    uint8_t
-        pair[RANK_KEY_BYTES]; /**< the key of this rank and the peer, if `pair_made` */
+    /** The key of this rank and the peer, if `pair_made`. */
+    uint8_t pair[RANK_KEY_BYTES];
 };
 
 /** Functions that the protocol above offers to a peer. */

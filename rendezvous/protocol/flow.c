@@ -168,7 +168,7 @@ void flow_ready(struct flow *flow, uint32_t ready)
     flow->ready = ready;
     if (held) {
         list_remove(&op->waiting_node);
-        producer_submit(op);
+        producer_release(op);
     } else if (op->state == OP_MATCHED) {
         struct rendezvous *rdv = op->rdv;
         flow_matched(op);

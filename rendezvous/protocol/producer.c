@@ -209,16 +209,9 @@ static void send_queue_held(tryst_op *op)
     queue_insert(&op->entry->sends, &op->queued);
 }
 
-/* Submit a send; called again when a held send is released. */
-void producer_submit(tryst_op *op)
+/* Inlined into producer_submit: a call costs each message six instructions. */
+__attribute__((always_inline)) static inline void send_release(tryst_op *op)
 {
-    if (op->state == OP_SUBMITTED) {
-        send_number(op);
-        if (__builtin_expect(op->device != NULL, 0) && op_device_hold(op)) {
-            send_queue_held(op);
-            return;
-        }
-    }
     struct want *want = want_find(op->entry, op->queued.seq);
     if (want) {
         producer_match(want, op);
@@ -229,6 +222,20 @@ void producer_submit(tryst_op *op)
             records_queue(op, QUEUED_OFFER);
         }
     }
+}
+
+void producer_submit(tryst_op *op)
+{
+    send_number(op);
+    if (__builtin_expect(op->device != NULL, 0) && op_device_hold(op))
+        send_queue_held(op);
+    else
+        send_release(op);
+}
+
+void producer_release(tryst_op *op)
+{
+    send_release(op);
 }
 
 /* True if a WANT with these flags and this shape waits until the held send `op` is
@@ -261,7 +268,7 @@ static void send_void_match(tryst_op *op)
 void producer_released(tryst_op *op, tryst_status status)
 {
     if (status == TRYST_OK) {
-        producer_submit(op);
+        producer_release(op);
         return;
     }
     op_report(op, status, op->rdv->group->roster.rank, status, op_device_why(op));

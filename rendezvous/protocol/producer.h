@@ -10,10 +10,15 @@
 
 struct want;
 
-/** Submit a send, or continue a held one. */
+/** Give the send its number within the key, and release it unless its device event is
+ *  pending. */
 void producer_submit(tryst_op *op);
-/** Give a number to a small send of a flow that is not ready; producer_submit follows. */
+/** Give a number to a small send of a flow that is not ready; producer_release follows.
+ *  */
 void producer_submit_held(tryst_op *op);
+/** Send a numbered operation with bytes that are ready: to the WANT that was parked for
+ *  it, as DATA, or once a WANT comes. */
+void producer_release(tryst_op *op);
 /** Handle a WANT with its key. */
 void producer_want(struct peer *peer, const struct record_want *want, const char *key);
 /** Handle a CANCEL of a WANT. */
