@@ -609,8 +609,8 @@ static void no_memory(void **state)
     roster_close(&roster);
 }
 
-/* A rank cannot decode the plan, whose bytes have come. The last round reports this rank.
- * */
+/* A rank has the bytes of the plan and cannot decode them. The last round reports this
+ * rank. */
 static void another_rank_cannot_decode(void **state)
 {
     const struct sites sites = {

@@ -48,7 +48,7 @@ struct conf_subject {
     /** Connects ranks of one process only: no rank can be killed. */
     bool threads_only;
     bool regions; /**< bulk buffers are registered regions */
-    /** The ends whose buffers are device memory: enum conf_ends. */
+    /** The ends with buffers in device memory: enum conf_ends. */
     unsigned on_device;
     bool run_long;
     long leaks_kib;       /**< known leak of the fabric's library per life (closing.c) */
@@ -109,7 +109,7 @@ struct conf_ctx {
 struct conf_rank {
     struct link_address address;
     uint64_t nonce;
-    /** Number of conf_open calls whose address and nonce are published. */
+    /** Number of conf_open calls with a published address and nonce. */
     _Atomic int published;
     _Atomic int
         passed; /**< the test function returned, or was ended by another rank's failure */
