@@ -74,6 +74,7 @@ BEGIN {
     may["tests/rendezvous/bootstrap"] = "tests core " topology " " transports " rendezvous/bootstrap"
     may["tests/rendezvous"] = "tests tests/transports/memory core " topology " " transports " " rendezvous
     may["tests/commsched"] = "tests core " topology " " transports " " rendezvous " commsched/sched commsched/profile commsched/coll commsched/progress commsched/context"
+    may["tests/api/hostile"] = "tests core " topology " " transports " " rendezvous
     may["tests/sim"] = "tests tests/rendezvous tests/topology core " topology " " transports " " rendezvous " commsched/sched commsched/coll commsched/context"
     may["tests/pipeline"] = "tests " pipeline
     may["tests/support/fake_stage"] = "tests " pipeline
