@@ -676,14 +676,48 @@ static void test_urgency(void **state)
     assert_int_equal(harness_run(&params), 0);
 }
 
+/* A turn of the engine that computed three bytes first cuts no element of the next
+ * collective. */
+static void cut_main(struct harness_rank *rank)
+{
+    static _Thread_local uint8_t bytes[2][3];
+    tryst_tensor from = {.struct_size = sizeof from,
+                         .data = bytes[0],
+                         .count = 3,
+                         .dtype = TRYST_DTYPE_U8};
+    tryst_tensor to = from, in = steady_tensor(0, 100000), out = steady_tensor(1, 100000);
+    tryst_op_params params = {.struct_size = sizeof params, .factor = 2};
+    tryst_step *step = harness_step(rank, 1);
+    tryst_op *ops[2];
+    to.data = bytes[1];
+    for (int i = 0; i < 100000; i++)
+        ((float *)in.data)[i] = (float)i;
+    CHECK_STATUS(tryst_allreduce(step, "x", &from, &to, TRYST_REDUCE_SUM, NULL, &ops[0]),
+                 TRYST_OK);
+    CHECK_STATUS(tryst_allreduce(step, "y", &in, &out, TRYST_REDUCE_PREMULTIPLIED_SUM,
+                                 &params, &ops[1]),
+                 TRYST_OK);
+    for (int i = 0; i < 2; i++)
+        harness_end(ops[i], TRYST_OK);
+    for (int i = 0; i < 100000; i++)
+        CHECK(((float *)out.data)[i] == (float)(2 * i));
+    harness_step_close(step);
+}
+
+static void test_cut(void **state)
+{
+    struct harness_params params = {.size = 1, .main = cut_main, .timeout_s = 30};
+    assert_int_equal(harness_run(&params), 0);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_rank),     cmocka_unit_test(test_few_ranks),
-        cmocka_unit_test(test_many_ranks),   cmocka_unit_test(test_least_scratch),
-        cmocka_unit_test(test_bulk),         cmocka_unit_test(test_starved),
-        cmocka_unit_test(test_steady),       cmocka_unit_test(test_varied),
-        cmocka_unit_test(test_kept),         cmocka_unit_test(test_urgency),
-        cmocka_unit_test(test_starved_flows)};
+        cmocka_unit_test(test_one_rank),   cmocka_unit_test(test_few_ranks),
+        cmocka_unit_test(test_many_ranks), cmocka_unit_test(test_least_scratch),
+        cmocka_unit_test(test_bulk),       cmocka_unit_test(test_starved),
+        cmocka_unit_test(test_steady),     cmocka_unit_test(test_varied),
+        cmocka_unit_test(test_kept),       cmocka_unit_test(test_urgency),
+        cmocka_unit_test(test_cut),        cmocka_unit_test(test_starved_flows)};
     return HARNESS_MAIN(argc, argv, tests);
 }
