@@ -613,6 +613,17 @@ static void names_main(struct harness_rank *rank)
     CHECK(alloc_live_count() <= live + STEADY_GROWN);
 }
 
+/* A new plan drops what was prepared with the plan before. */
+static void plan_main(struct harness_rank *rank)
+{
+    tryst_step *step = harness_step(rank, 1);
+    harness_end(barrier_start(step, "x"), TRYST_OK);
+    harness_step_close(step);
+    uint64_t live = alloc_live_count();
+    colls_plan_set(group_above(rank->group), NULL);
+    CHECK(alloc_live_count() < live);
+}
+
 /* A loop allocates nothing if the runs of its names fit the bound. */
 static void loop_main(struct harness_rank *rank)
 {
@@ -636,7 +647,7 @@ static void test_kept(void **state)
 {
     static const char *const config[] = {"scratch_bytes", "64K", NULL};
     static void (*const mains[])(struct harness_rank * rank) = {
-        refused_main, released_main, subgroups_main, names_main, loop_main};
+        refused_main, released_main, subgroups_main, plan_main, names_main, loop_main};
     for (size_t i = 0; i < COUNT_OF(mains); i++) {
         struct harness_params params = {.size = 1,
                                         .main = mains[i],
@@ -676,14 +687,15 @@ static void test_urgency(void **state)
     assert_int_equal(harness_run(&params), 0);
 }
 
-/* A turn of the engine that computed three bytes first cuts no element of the next
- * collective. */
+/* A turn of the engine that computes the last three bytes of one collective first cuts
+ * no element of the next one. */
 static void cut_main(struct harness_rank *rank)
 {
-    static _Thread_local uint8_t bytes[2][3];
+    enum { BYTES = (128 << 10) + 3 };
+    static _Thread_local uint8_t bytes[2][BYTES];
     tryst_tensor from = {.struct_size = sizeof from,
                          .data = bytes[0],
-                         .count = 3,
+                         .count = BYTES,
                          .dtype = TRYST_DTYPE_U8};
     tryst_tensor to = from, in = steady_tensor(0, 100000), out = steady_tensor(1, 100000);
     tryst_op_params params = {.struct_size = sizeof params, .factor = 2};
