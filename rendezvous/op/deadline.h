@@ -15,7 +15,8 @@ struct rendezvous;
 tryst_status deadline_add(struct rendezvous *rdv, tryst_op *op);
 /** Remove the operation from the heap, if it is there. */
 void deadline_remove(struct rendezvous *rdv, tryst_op *op);
-/** Remove and return an operation with a passed deadline, or NULL. */
+/** Remove and return the operation with the earliest deadline; NULL: no deadline has
+ *  passed. */
 tryst_op *deadline_pop(struct rendezvous *rdv, uint64_t now_ns);
 /** Return the earliest deadline; 0: none. */
 uint64_t deadline_next(const struct rendezvous *rdv);

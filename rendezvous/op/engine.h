@@ -62,7 +62,7 @@ struct gates {
 /** The period of heartbeats, stall checks and connect deadlines. */
 #define TICK_NS (500 * NS_PER_MS)
 
-/** The interfaces that one kind of transport may use. */
+/** The most interfaces that one kind of transport may use. */
 enum { PLACES_MAX = 8 };
 
 static_assert(TRANSPORT_KINDS * PLACES_MAX + 1 <= DISPATCH_RAILS_MAX, "a window each");
@@ -74,7 +74,7 @@ enum { UNEXPECTED_CLASSES = 8 };
 /** Settings, read once at the start. */
 struct rendezvous_settings {
     uint64_t eager_max_bytes, eager_credit_bytes;
-    uint64_t slice_bytes; /**< 0: the slice size that the sender finds fit for the path */
+    uint64_t slice_bytes; /**< 0: the size that the sender requests for its path */
     uint64_t peer_timeout_ns, connect_timeout_ns, stall_warn_ns;
     uint32_t posted_slices, wants_max, parked_max, early_max, frame_credits;
     uint64_t urgency_mask; /**< 0: first come, first served */
@@ -131,7 +131,7 @@ struct rendezvous {
     struct list idle_peers;
     /** True: acknowledgements may wait when a thread leaves the engine. */
     bool ack_timer_runs;
-    /** Consecutive turns of the timer without such acknowledgements. */
+    /** Consecutive calls of the timer that found no acknowledgement waiting. */
     uint32_t ack_timer_idle;
     /** peer->in.unannounced_node: peers with small receives that are not announced. */
     struct list unannounced_peers;
@@ -158,7 +158,7 @@ struct rendezvous {
     struct stage stage;              /**< bulk of device memory */
     struct gates gates;              /**< words for streams that wait for operations */
     bool stage_listed;               /**< `stage` is in `rails` */
-    bool copies_busy;                /**< set while arming: a rail waits for a device */
+    bool copies_busy;                /**< a rail waits for a device; set by arming */
     /** op_device.loads_node: operations that wait for a driver. */
     struct list device_loads;
     struct list hello_links; /**< accepted links that have not sent HELLO */
@@ -192,7 +192,7 @@ struct rendezvous {
     bool leave_sent;
     bool cut;           /**< all peers were given up; no new rank becomes a peer */
     bool reap;          /**< rendezvous_reap has work */
-    bool aborts_due;    /**< `reap`: peers are to get aborts that other peers sent */
+    bool aborts_due;    /**< rendezvous_reap has aborts of peers to forward */
     uint64_t tick_ns;   /**< the time of the next housekeeping */
     uint64_t timers_ns; /**< the time of the last timers_run */
     uint64_t stamp_ns;  /**< the coarse clock, as read for the last submissions */
@@ -221,7 +221,7 @@ static inline void rendezvous_moves(struct rendezvous *rdv)
 uint64_t engine_ids(struct rendezvous *rdv, uint64_t n);
 /** Free the engine's memory: no operation is left. */
 void engine_free(struct rendezvous *rdv);
-/** Count down the operations that outlived the context; the last release frees the
+/** Note the end of an operation that outlived the context; the last one frees the
  *  engine. Any thread. */
 void engine_orphan_gone(struct rendezvous *rdv);
 

@@ -17,9 +17,9 @@
 #include "deadline.h"
 #include "engine.h"
 
-/* The operation of the callback that this thread runs, which may read the outcome early.
- * initial-exec: one load instead of a call; a library that is loaded late has room for
- * it. */
+/* The operation of the callback that this thread runs; the callback may read the outcome
+ * early. initial-exec: an access is one load instead of a call; eight bytes fit the room
+ * that the loader reserves for libraries that are loaded late. */
 static _Thread_local const tryst_op *op_in_callback
     __attribute__((tls_model("initial-exec")));
 

@@ -164,8 +164,8 @@ struct tryst_op {
     bool eager;        /**< send: holds eager credit */
     bool shaped;       /**< moves an edge of a collective, described by `shape` */
     _Atomic(bool) cancel_requested;
-    /** With `fail` or `take_back`: the status at the origin where that is a different
-     *  one, else TRYST_OK. */
+    /** The status at the origin of the failure in `fail` or `take_back`; TRYST_OK: the
+     *  same status. */
     int32_t origin_fail;
     /** INT32_MAX + 1 - the new priority, while `raise` is on its way into the progress
      *  domain; else 0. */
@@ -184,7 +184,8 @@ struct tryst_op {
     struct scope *scope;
     struct entry *entry;
     struct peer *peer;
-    void *live;  /**< its record on the live page while it is pending, or NULL */
+    /** The operation's record on the live page; valid until the report. NULL: none. */
+    void *live;
     uint64_t id; /**< receive: the id of its WANT; 0: none */
     /** Send: its place in the stream once its DATA was packed. */
     struct stream_send sent;
@@ -207,7 +208,7 @@ struct tryst_op {
     struct list_node done_node; /**< in rdv->completed */
 
     uint64_t want_id;     /**< send: the WANT that an OFFER answers; 0: none */
-    struct want *want;    /**< send in MATCHED or ENDING */
+    struct want *want;    /**< send in MATCHED or ENDING: the WANT that it met */
     struct recv_run *run; /**< receive: its posted slices; NULL: none */
     /** The state of a tensor in device memory (op_device.h), or NULL. */
     struct op_device *device;
@@ -253,8 +254,9 @@ static inline void op_unhold(tryst_op *op)
         op_unref(op);
 }
 
-/** Complete `op` towards the user, once; later calls do nothing. `text` is copied. The
- *  completion becomes visible at the end of this pass. */
+/** Complete `op` towards the user, once; later calls do nothing. `text` (NULL: none) is
+ *  copied unless `op` has a text. The completion becomes visible at the end of this
+ *  pass. With TRYST_E_ABORTED the step's cause replaces the origin, if it is known. */
 void op_report(tryst_op *op, tryst_status status, int32_t origin_rank,
                tryst_status origin_status, const char *text);
 /** End the protocol's life of `op`, which has been reported: leave every list and drop
@@ -281,8 +283,9 @@ int op_complete_all(struct rendezvous *rdv);
 void op_trace_flow(const tryst_op *op, uint64_t at_ns);
 /** Trace that slice `index` leaves or, for the receiver of a flow, has arrived. */
 void op_trace_slice(const tryst_op *op, uint32_t index);
-/** True if this thread runs the callback of some operation, or of `op`. */
+/** True if this thread is in the callback of an operation. */
 bool op_callback_runs(void);
+/** True if this thread is in the callback of `op`, and not in one nested in it. */
 bool op_callback_is_of(const tryst_op *op);
 
 #endif

@@ -58,8 +58,8 @@ struct path {
     /** The current round: a slice from its start to its DONE. */
     uint64_t round_ns;      /**< the start of the round; 0: no round */
     uint64_t last_round_ns; /**< the start of the newest round, ended or not */
-    /** The time since the newest round began, when this one began with bytes in flight;
-     *  else 0. */
+    /** The time from the start of the round before to the start of this one; 0: nothing
+     *  was in flight when this one started. */
     uint64_t round_left_ns;
     uint64_t round_started, round_returned, round_probe_bytes;
     bool limited, sample_invalid;
@@ -94,18 +94,21 @@ struct pace {
     uint64_t timed_upto;  /**< the end of the timed slice, in bytes of the lane */
     uint64_t timed_bytes; /**< the size of the timed slice */
     double queue_ns;      /**< time in queues, smoothed */
-    uint64_t base_ns;     /**< least round trip of this age, without the slice's bytes */
+    /** The least round trip of this age (PACE_AGE_NS), without the slice's bytes; 0:
+     *  unknown. */
+    uint64_t base_ns;
     uint64_t base_old_ns; /**< base_ns of the age before; 0: unknown */
-    uint64_t age;         /**< number of the age of base_ns */
+    uint64_t age;         /**< the age of base_ns: its start, in units of PACE_AGE_NS */
 };
 
 /** The state of the dispatch for one peer; embedded in the peer, zeroed. */
 struct dispatch_lane {
     /** Transfers with a posted slice to start. */
     struct urgent_queue ready[URGENCY_CLASSES];
-    /** In the rail's queues, one of each class. */
+    /** One for each class: in the rail's queue of lanes for that class. */
     struct urgent_node nodes[URGENCY_CLASSES];
-    /** The transport had no room: waits for the end of this run. */
+    /** In the list of lanes for which the transport had no room; they are queued again at
+     *  the end of this run. */
     struct list_node later;
     struct list_node busy; /**< in the dispatch's list while bytes are in flight */
     struct path path;
@@ -135,7 +138,7 @@ struct dispatch_lane {
 
 struct transfer {
     struct urgent_node node; /**< in lane->ready */
-    struct urgency urgency;  /**< the more urgent one of both ends */
+    struct urgency urgency;  /**< that of the more urgent end */
     struct dispatch_lane *lane;
     uint64_t bytes;
     uint32_t slice_bytes;
@@ -143,7 +146,7 @@ struct transfer {
     uint32_t ready;   /**< slices with bytes to send: all, except for a flow */
     uint32_t posted;  /**< slices that the receiver has posted */
     uint32_t next;    /**< first slice that has not started */
-    uint32_t upto;    /**< slices that the receiver has acknowledged */
+    uint32_t upto;    /**< the receiver has acknowledged slices [0, upto) */
     bool round_robin; /**< a flow: equally urgent flows start slices in turn */
     /** The rate that a plan gives to all transfers of this kind on this lane together:
      *  slices start at the pace of the lane. 0: not planned; no slice waits for the
@@ -213,7 +216,8 @@ struct dispatch_ops {
     uint64_t (*rail_window)(const void *arg, uint32_t rail);
     /** Start slices. Returns the number of slices started. */
     int (*run)(void *arg);
-    /** Return why the transfer does not go on. HOLD_BEHIND: `*before_p` goes first. */
+    /** Return why the next slice does not start. HOLD_BEHIND: `*before_p` goes first;
+     *  else `*before_p` is NULL. */
     enum transfer_hold (*held_by)(void *arg, const struct transfer *transfer,
                                   const struct transfer **before_p);
     /** Note that time has passed: the next run may start more. */

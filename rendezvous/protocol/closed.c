@@ -8,8 +8,8 @@
  *
  * Invariant: the answer leaves only when no WANT of the step is in flight to the asking
  * peer and none will come. A send for which no WANT came before the answer never gets
- * one. The answer counts only while a send of the step has waited for the peer since the
- * peer's last one, and costs a walk over the sends to that peer alone.
+ * one. An answer counts only if a send of the step has waited for the peer since the
+ * peer's last answer, and costs a walk over the waiting sends to that peer alone.
  *
  * Failures of flows outlive the close of a step here: as DATA with a status, within eager
  * credit, or as a send in `blocked_sends` that leaves with its WANT or with credit, at
@@ -31,7 +31,7 @@ enum { CLOSED_STEPS_FIRST = 16 };
 
 /* ---- the producer ------------------------------------------------------------------ */
 
-/* True if sends wait for the peer. */
+/* True if sends wait for the peer, and the peer is not this rank. */
 static bool request_is_due(const struct peer *peer)
 {
     return (!urgent_empty(&peer->out.posted_sends) ||
@@ -166,7 +166,7 @@ static bool closed_steps_grow(struct peer *peer)
     return true;
 }
 
-/* Queue the answer. False: no room now. */
+/* Queue the answer. False: no room now, or the peer is being given up. */
 static bool asker_answer(struct peer *peer, uint64_t step)
 {
     if (peer->life >= PEER_GIVING_UP || !closed_steps_grow(peer))

@@ -8,8 +8,8 @@
 #include "rendezvous/peer/peer.h"
 #include "rendezvous/protocol/wire/wire.h"
 
-/** The most answers to ASK that may be queued at once; further questions are repeated at
- *  a tick. */
+/** The most answers to ASK that may be queued at once for a peer; beyond that, the peer
+ *  repeats ASK at its tick. */
 enum { REQUESTS_MAX = 1024 };
 
 /** Note that the send waits: CLOSED from its peer, for its step, will fail it. */
@@ -20,7 +20,8 @@ bool scope_awaits(const struct scope *scope, const struct peer *peer);
 /** Note that the send waits for a WANT, and queue ASK for its step for the next idle
  *  pass. */
 void producer_request_later(tryst_op *op);
-/** Send ASK for the newest steps that producer_request_later queued. */
+/** Queue ASK for the newest steps that producer_request_later noted, if sends still wait
+ *  for the peer. */
 void producer_request_new(struct peer *peer);
 /** Queue ASK for all steps in which sends to the peer wait. */
 void producer_request_all(struct peer *peer);
@@ -28,14 +29,15 @@ void producer_request_all(struct peer *peer);
  *  an abort, if the status is TRYST_E_ABORTED). Does nothing if no send of the step has
  *  waited since the last such answer. */
 void producer_step_closed(struct peer *peer, const struct record_answer *closed);
-/** Answer an ASK for `step`, now or once the step is closed here. */
+/** Answer an ASK for `step`, now or once the step is closed here. Without memory, or with
+ *  REQUESTS_MAX answers queued, the peer's next ASK is answered instead. */
 void consumer_request_answer(struct peer *peer, uint64_t step);
-/** Note that all answers to ASK have been packed. */
+/** Free a large list of answers to ASK: all have been packed. */
 void consumer_requests_end(struct peer *peer);
 /** Drop the answers to ASK: the peer is gone, or none is left. */
 void consumer_requests_drop(struct peer *peer);
-/** Answer the peers that sent ASK for the closing `scope`, if their receives in it have
- *  all ended. */
+/** Answer the peers that sent ASK for the closing `scope`: each one from which no receive
+ *  is left in it. */
 void consumer_askers_answer(struct rendezvous *rdv, struct scope *scope);
 
 #endif

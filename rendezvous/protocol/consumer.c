@@ -163,7 +163,8 @@ static void slice_not_in_place(tryst_op *op, tryst_status status)
     op->text = op->text ? op->text : mem_strdup("cannot copy the tensor to the device");
 }
 
-/* Fail a receive that was failing while its id was live: the id has ended. */
+/* Fail, after the end of its id, a receive that has been failing while the id was
+ * live. */
 static void recv_fail_late(tryst_op *op)
 {
     bool offered = op->state == OP_POSTED;
@@ -171,7 +172,7 @@ static void recv_fail_late(tryst_op *op)
     if (op->state != OP_VOID)
         return;
     if (offered)
-        want_queue(op); /* its OFFER has come: there will be no other one */
+        want_queue(op); /* its OFFER has come, and there is no second one */
     else if (op->scope->state == SCOPE_CLOSING)
         op_end(op); /* the close has already swept its operations */
 }
@@ -322,8 +323,8 @@ static tryst_status recv_allocate(tryst_op *op, uint8_t dtype, uint64_t bytes)
     return tensor.memory == TRYST_MEMORY_HOST ? TRYST_OK : op_device_open(op, false);
 }
 
-/* Copy the bytes of a DATA. Returns the status of the failure, or TRYST_IN_PROGRESS:
- * consumer_placed follows. */
+/* Copy the bytes of a DATA. Returns TRYST_OK, TRYST_IN_PROGRESS (consumer_placed
+ * follows), or the status with which both ends fail. */
 static tryst_status data_place(tryst_op *op, const struct arrived *arrived)
 {
     if (arrived->status != TRYST_OK)
@@ -364,7 +365,8 @@ void consumer_placed(tryst_op *op, tryst_status status)
 {
     op_report(op, status, status == TRYST_OK ? -1 : op->rdv->group->roster.rank, status,
               status == TRYST_OK ? NULL : "cannot copy the tensor to the device");
-    /* The ring of answers has no place for DATA that cost no credit. */
+    /* The operation carries DONE: the ring of answers has no place for DATA that cost no
+     * credit. */
     if (status != TRYST_OK || stream_in_has_passed(&op->peer->in.stream, op->number)) {
         data_done_later(op, status);
         return;
@@ -430,7 +432,8 @@ void consumer_deliver(tryst_op *op, const struct arrived *arrived)
     }
 }
 
-/* Return this rank's receive with this id, if the peer may answer it. */
+/* Return this rank's receive with this id; NULL: there is none that the peer may
+ * answer. */
 static tryst_op *recv_by_id(struct peer *peer, uint64_t id)
 {
     struct hash_node *node = hash_table_find(&peer->rdv->ids, hash_keyed_id(id));
@@ -472,8 +475,8 @@ static void offer_shape(tryst_op *op, const struct record_offer *offer)
                   "alloc callback, is not valid");
 }
 
-/* Fail the receive: the producer compares the shapes of WANT and send, so this OFFER is
- * not of the send that the receive was matched with. */
+/* Fail the receive. The producer compares the shapes of WANT and send, so an OFFER of
+ * another shape is not of the send that met this receive. */
 static void offer_mismatch(tryst_op *op, struct shape other)
 {
     op_mismatch_explain(op, other);
@@ -507,7 +510,7 @@ static void offer_deferred(struct peer *peer, const struct record_offer *offer,
                                 : NULL;
     tryst_op *op = entry ? op_find(&entry->recvs, offer->seq) : NULL;
     if (!op || op->peer != peer)
-        return; /* the receive's WANT is still to come */
+        return; /* the receive, when it is posted, sends a WANT */
     if (op->state == OP_DEFERRED) {
         consumer_reannounce(op);
     } else if (op->state == OP_VOID && !op->id && !(op->records & QUEUED_WANT)) {
@@ -532,8 +535,8 @@ void consumer_offer(struct peer *peer, const struct record_offer *offer, const c
     else if (op->run)
         offer_ready(op);
     else if (offer->bytes <= op->rdv->set.eager_max_bytes)
-        /* Its producer sends it as DATA. With memory for no bytes, the receive would
-         * request another OFFER. */
+        /* A small tensor comes as DATA. After an OFFER of 0 bytes the receive would have
+         * no memory, and request another OFFER. */
         peer_fault(peer, PEER_FAULT_OFFER_SMALL, NULL);
     else if (op->alloc && !op->tensor.data)
         offer_shape(op, offer);

@@ -21,8 +21,8 @@ void consumer_placed(tryst_op *op, tryst_status status);
 /** A small tensor as it came. */
 struct arrived {
     uint64_t number;
-    const void *payload; /**< the bytes; of a failure, its record_failure */
-    int32_t status;      /**< of a failed send; TRYST_OK: none */
+    const void *payload; /**< the tensor's bytes, or a failed send's record_failure */
+    int32_t status;      /**< the status of a failed send, else TRYST_OK */
     uint32_t bytes;
     uint8_t dtype;
     /** The shape of a collective's edge; NULL: an ordinary send. */
@@ -43,7 +43,8 @@ void consumer_fail(tryst_op *op, struct cause cause, const char *text);
 void consumer_peer_gone(tryst_op *op);
 /** Handle the end of a posted slice. */
 void recv_slice_arrived(struct bulk *bulk, tryst_status status, size_t bytes);
-/** Set the cause of a receive that awaits the cause of its step's abort. */
+/** Set the cause of a receive that awaits the cause of its step's abort; nothing changes
+ *  for other receives. */
 void consumer_cause(tryst_op *op, struct cause cause, const char *text);
 
 #endif

@@ -36,8 +36,9 @@ struct incoming {
     bool held;           /**< its receive waits for a device */
 };
 
-/* Return the pool for a payload: of at most twice its bytes, so the memory that a peer
- * can use here stays near its eager credit. */
+/* Return the pool for a payload: the smallest class that holds it (at most twice its
+ * bytes, or 64 bytes), so the memory that a peer can use here stays near its eager
+ * credit. */
 static struct pool *unexpected_pool(struct rendezvous *rdv, uint32_t bytes)
 {
     static_assert(FRAME_BYTES_MAX <= 64u << (UNEXPECTED_CLASSES - 1), "any payload");
@@ -126,8 +127,8 @@ static void unexpected_read(struct peer *peer, const struct incoming *incoming)
         unexpected_keep(peer, entry, incoming);
 }
 
-/* Set the key that a DATA declares: from an entry that has it, else prepared. Returns
- * TRYST_OK, or the status of the refusal. */
+/* Set the key that a DATA declares: that of `entry`, or else a newly prepared key.
+ * Returns TRYST_OK, or the status of the refusal. */
 static tryst_status key_learn(struct peer *peer, struct name *name, const char *string,
                               size_t bytes, const struct entry *entry)
 {
@@ -158,8 +159,8 @@ static struct name *name_learn(struct peer *peer, const struct record_data *data
     return name;
 }
 
-/* Return the entry of the name's key in another step than that of the last use, or
- * NULL. */
+/* Return the entry of the name's key in `step`, which is not the step of the name's last
+ * use, and link the name with the entry. NULL: no entry. */
 __attribute__((noinline)) static struct entry *name_lead(struct peer *peer,
                                                          struct name *name, uint64_t step)
 {

@@ -20,7 +20,7 @@ struct unexpected {
     uint8_t dtype;
     bool shaped;             /**< `shape` is valid */
     bool given_back;         /**< dropped for a CANCEL: its receive gets no bytes */
-    int32_t status;          /**< of a failed send; TRYST_OK: none */
+    int32_t status;          /**< the status of a failed send, else TRYST_OK */
     uint32_t bytes;          /**< size of the tensor */
     struct flow_shape shape; /**< the shape of a collective's edge */
     /** The tensor's bytes or a record_failure, with room for either. */
@@ -41,8 +41,8 @@ static inline size_t unexpected_class_bytes(unsigned class)
 /** Free the DATA, and its part of peer->in.unexpected_bytes. */
 void unexpected_free(struct unexpected *unexpected);
 
-/** Handle a DATA: give it to its posted receive, or keep it. `name`: the declaration in
- *  it, followed by the key, or NULL. */
+/** Handle a DATA: give it to its posted receive, or keep or refuse it. `name`: the
+ *  declaration in the DATA, followed by the key; NULL: the name was declared before. */
 void eager_data(struct peer *peer, const struct record_data *data,
                 const struct record_name *name, const void *payload);
 /** Give the kept DATA to its receive. */

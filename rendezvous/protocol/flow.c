@@ -26,7 +26,8 @@
 
 /* ---- start ------------------------------------------------------------------------- */
 
-/* End a flow that cannot start: its step or its peer has failed. True if so. */
+/* End a flow that cannot start: its step is closed or aborted, or its peer is gone. True
+ * if the flow has ended. */
 static bool flow_refused(struct flow *flow, const struct scope *scope,
                          const struct peer *peer)
 {
@@ -232,7 +233,7 @@ void flow_place_again(struct flow *flow)
 bool flow_slice_place(tryst_op *op, struct recv_run *run)
 {
     struct flow *flow = op->flow;
-    /* The transport had no room for this slice: its memory is still valid. */
+    /* placed > next: the transport had no room for this slice; its memory is valid. */
     if (__builtin_expect(!flow, 1) || !flow->ops->place || run->placed > run->next)
         return true;
     run->place_mem = NULL;
@@ -242,8 +243,8 @@ bool flow_slice_place(tryst_op *op, struct recv_run *run)
     return true;
 }
 
-/* Drop bytes that came for a failing receive, and keep its cause, which a report with
- * all bytes would lose. True if so. */
+/* True if the receive is failing: its bytes are dropped, and flow->late keeps the cause,
+ * which the report of a receive with all bytes would lose. */
 static bool flow_drops(const tryst_op *op)
 {
     struct flow *flow = op->flow;

@@ -51,8 +51,8 @@ struct flow_ops {
     /** Receive: the bytes of slice `index` are in its memory. In any order. */
     void (*arrived)(struct flow *flow, uint32_t index);
     /** Receive, where the flow came as DATA: add or keep the payload, which is valid
-     *  during the call; replaces `arrived` of slice 0. NULL: the payload is copied to
-     *  tensor.data. */
+     *  during the call. NULL: the payload is copied to tensor.data. `arrived` is not
+     *  called for DATA. */
     void (*take)(struct flow *flow, const void *payload, size_t bytes);
     /** Send: the transport no longer reads slice `index`. In order. */
     void (*sent)(struct flow *flow, uint32_t index);
@@ -69,7 +69,7 @@ struct flow_ops {
 /** Embedded in its owner's record, and valid until `ended`. */
 struct flow {
     const struct flow_ops *ops;
-    tryst_op *op; /**< the protocol's; NULL before the start and after the end */
+    tryst_op *op; /**< set by the protocol; NULL before the start and after the end */
     /** The plan's slice size, 4 KiB at least: a WANT with another size is refused. */
     uint32_t slice_bytes;
     uint32_t slices; /**< set by flow_send and flow_recv; 1 where there are no bytes */
@@ -77,8 +77,8 @@ struct flow {
     /** Receive: slices that the sender has announced as ready. */
     uint32_t slices_announced;
     struct flow_shape shape; /**< set before the start: both ends must have the same */
-    /** The protocol's: bytes were dropped since the receive was failing with this cause;
-     *  status TRYST_OK: no bytes were dropped. */
+    /** Set by the protocol: the cause of a failing receive that has dropped bytes; status
+     *  TRYST_OK: no bytes were dropped. */
     struct cause late;
     /** Send: the planned rate to this peer; 0: none (transfer.h). */
     uint64_t pace_bytes_per_s;
@@ -110,9 +110,9 @@ void flow_place_again(struct flow *flow);
 /** Raise the flow, at either end, to this priority in the training class. Does nothing
  *  after `ended`. */
 void flow_raise(struct flow *flow, int32_t priority);
-/** End the flow with this cause, at the peer too: `ended` follows, within this call or
- *  with the peer's answer. Does nothing after `ended` and where the flow fails
- *  already. */
+/** End the flow with this cause, at the peer too: `ended` follows, within this call, when
+ *  the slices in flight have left, or with the peer's answer. Does nothing after `ended`,
+ *  where the flow fails already, and where a cancel or a deadline comes too late. */
 void flow_fail(struct flow *flow, struct cause cause, const char *text);
 
 /** The evidence of a flow's other end at this rank. The strongest evidence that the peer

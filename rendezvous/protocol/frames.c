@@ -50,7 +50,7 @@ void peer_answer(struct peer *peer, const struct answer *answer)
     peer_flush_later(peer);
 }
 
-/* ---- what may wait a little -------------------------------------------------------- */
+/* ---- records that may wait for an idle pass ---------------------------------------- */
 
 void peer_idle_later(struct peer *peer)
 {
@@ -90,7 +90,7 @@ void peer_data_refuse(struct peer *peer, uint64_t number, tryst_status status,
                                        .status = (int16_t)status,
                                        .origin_rank = origin_rank,
                                        .type = RECORD_DONE});
-    /* Acknowledged when that record has left. */
+    /* Headers acknowledge the number only after this record has left. */
     (void)stream_in_done(&peer->in.stream, number);
 }
 

@@ -19,7 +19,7 @@ void records_queue(tryst_op *op, unsigned records);
  *  frame, and at the latest in an idle pass, when this thread leaves the engine, or at a
  *  tick. */
 void peer_idle_later(struct peer *peer);
-/** Queue what has waited for an idle pass: the pass is idle, or this thread leaves. */
+/** Queue the acknowledgements, BLOCKED and ASK that wait for an idle pass. */
 void peer_idle(struct peer *peer);
 /** True if headers to the peer carry BLOCKED. */
 static inline bool peer_is_blocked(const struct peer *peer)
@@ -56,13 +56,13 @@ static inline bool peer_has_records(const struct peer *peer)
 {
     return !urgent_empty(&peer->out.pending) || peer_has_answers(peer);
 }
-/** True if a header must return credit: half of the peer's frames or WANTs have been read
- *  or taken up since the last one. */
+/** True if a header must return credit: half of the peer's frame credits or of its WANT
+ *  quota can be returned. */
 bool peer_credit_is_due(const struct peer *peer);
 /** Return the most answers without an operation that can be queued at once. */
 uint32_t peer_answers_max(const struct peer *peer);
-/** Queue an answer without an operation. A full ring means that the peer has exceeded its
- *  credit. */
+/** Queue an answer without an operation, unless the peer is being given up. A full ring
+ *  means that the peer has exceeded its credit, and ends the peer. */
 void peer_answer(struct peer *peer, const struct answer *answer);
 
 #endif

@@ -156,7 +156,8 @@ void op_device_close(tryst_op *op)
 
 /* ---- one copy at a time ------------------------------------------------------------ */
 
-/* Return the stage; its first use adds it to the rails, so passes progress it. */
+/* Return the stage. The first call adds the stage to the rails, so that passes progress
+ * it. */
 static struct stage *stage_of(struct rendezvous *rdv)
 {
     if (!rdv->stage_listed) {
@@ -221,7 +222,8 @@ static void loads_hold(tryst_op *op)
         op->rdv->reap = true;
 }
 
-/* Release an operation after the start of the driver, or its failure. */
+/* Release an operation: its driver has started (`memory` is set), or has failed with
+ * `status`. */
 static void loads_end(struct op_device *device, const struct memory_ops *memory,
                       tryst_status status)
 {

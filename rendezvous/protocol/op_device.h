@@ -3,8 +3,8 @@
  *  Operations on device memory.
  *
  *  Idea: the protocol is the same; only the time differs at which the host may act on the
- *  bytes. So an operation on device memory carries its own record, and differs at
- *  four places:
+ *  bytes. So an operation on device memory has a record (struct op_device), and differs
+ *  at four places:
  *
  *    submitted    the ready event has not passed: the operation has its number and is
  *                 in the table, but is HELD: a held send meets no WANT, a held receive
@@ -49,9 +49,9 @@ struct op_device {
     uint8_t doing;
 };
 
-/** Return the functions of a memory kind, and load its module if need be, which blocks.
- *  Any thread. Returns TRYST_OK, TRYST_E_UNSUPPORTED or TRYST_E_MODULE; the log has the
- *  reason. */
+/** Return the functions of a memory kind in `*memory_p`, and load its module if need be,
+ *  which blocks. Any thread. Returns TRYST_OK, TRYST_E_UNSUPPORTED or TRYST_E_MODULE; the
+ *  log has the reason, unless the engine cannot load modules (rdv->host is NULL). */
 tryst_status op_device_row(struct rendezvous *rdv, tryst_memory_kind kind,
                            const struct memory_ops **memory_p);
 /** Check a tensor that names a region, a ready event, or device memory
@@ -60,9 +60,9 @@ tryst_status op_memory_check_named(struct rendezvous *rdv, const tryst_tensor *t
                                    size_t bytes);
 /** Check whether the memory of the tensor, of `bytes`, may be submitted. Any thread;
  *  never blocks. Returns TRYST_OK, TRYST_E_INVALID (a region that does not cover the
- *  tensor, no such device, not its memory, an event for host memory), TRYST_E_UNSUPPORTED
- *  or TRYST_E_MODULE; the log has the reason. TRYST_IN_PROGRESS: the driver starts; the
- *  check follows (op_device_open, `unchecked`). */
+ *  tensor, no such device, not its memory; the log has the reason; or an event for host
+ *  memory), or a status of op_device_row. TRYST_IN_PROGRESS: the driver starts; the check
+ *  follows (op_device_open, `unchecked`). */
 static inline tryst_status op_memory_check(struct rendezvous *rdv,
                                            const tryst_tensor *tensor, size_t bytes)
 {
@@ -88,8 +88,8 @@ const char *op_device_why(const tryst_op *op);
 void op_device_close(tryst_op *op);
 
 /** Hold `op` while its driver starts or its ready event has not passed. True:
- *  producer_released or consumer_released follows, unless op_device_unhold comes
- *  first. */
+ *  producer_released or consumer_released follows, unless op_device_unhold comes first.
+ *  False: the operation goes on now. */
 bool op_device_hold(tryst_op *op);
 /** End the hold of an operation that was given up. */
 void op_device_unhold(tryst_op *op);
@@ -97,11 +97,12 @@ void op_device_unhold(tryst_op *op);
 void op_device_fetch(tryst_op *op);
 /** Copy DATA's bytes to the device: consumer_placed follows. False: no memory. */
 bool op_device_place(tryst_op *op, const void *payload, size_t bytes);
-/** Free the slot: DATA has been packed, or will never be. */
+/** Free the pinned slot of a small tensor, if there is one: its bytes have been packed or
+ *  copied to the device, or are not needed. */
 void op_device_slot_drop(tryst_op *op);
 
 /** Send or receive one slice, as the rail's bulk_send and bulk_recv do. `direct`: the
- *  receiver's buffer is in device memory too. */
+ *  receiver's buffer is in device memory too. `staged`: through a pinned slot. */
 tryst_status op_device_bulk_send(tryst_op *op, struct bulk *bulk, bool direct);
 tryst_status op_device_bulk_recv(tryst_op *op, struct bulk *bulk, bool staged);
 /** True if the status of a bulk reports a failed copy at this rank, not a failure of the

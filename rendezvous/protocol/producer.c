@@ -53,7 +53,7 @@ static inline void send_inline(tryst_op *op, tryst_status status)
         records_queue(op, QUEUED_DATA);
 }
 
-/* Let the send wait for a WANT of its number. */
+/* Let the send wait for a WANT of its number or, if it is small, for eager credit. */
 static void send_post(tryst_op *op)
 {
     if (op->state == OP_SUBMITTED) {
@@ -144,8 +144,8 @@ static void producer_match(struct want *want, tryst_op *op)
     }
 }
 
-/* Return the eager credit that DATA ahead of its WANT takes. A large tensor is such DATA
- * only as a failure. */
+/* Return the eager credit that DATA ahead of its WANT takes. A failure, the only such
+ * DATA of a large tensor, carries no bytes. */
 static uint64_t eager_charge(const tryst_op *op)
 {
     bool empty = op->flags & TRYST_OP_DEAD || op->bytes > op->rdv->set.eager_max_bytes;
@@ -456,7 +456,7 @@ void producer_want(struct peer *peer, const struct record_want *rec, const char 
         want_refuse(peer, rec->id, RECORD_DEFERRED, TRYST_OK, -1);
         return;
     }
-    /* Without room for a WANT no entry is made: it would hold no send either. */
+    /* Without room no entry is made: a new entry has no send for the WANT. */
     struct entry *entry =
         entry_resolve(scope, &rdv->group->roster, &named, room, &status);
     if (!entry)
@@ -485,7 +485,7 @@ void producer_cancel(struct peer *peer, const struct record_answer *cancel)
     want->flags |= RECORD_VOID;
     want_answer(want, RECORD_CANCELED, cause);
     tryst_op *op = op_find(&want->parked.entry->sends, want->parked.seq);
-    /* A flow ends at once: its rank may not be ready for long. */
+    /* The held send of a flow ends at once: its bytes may not be ready for long. */
     if (op && flow_is_held(op))
         producer_match(want, op);
 }
@@ -594,7 +594,7 @@ static void fail_fetching(tryst_op *op, struct cause cause, const char *text)
         op_cause_set(op, cause, text);
 }
 
-/* Request the consumer to drop DATA that has left; it does so if no receive has taken
+/* Request the consumer to drop DATA that has left, which succeeds if no receive has taken
  * the DATA. DATA that answers a WANT is always taken. */
 static void data_take_back(tryst_op *op, struct cause cause, const char *text)
 {

@@ -13,8 +13,8 @@ struct want;
 /** Give the send its number within the key, and release it unless its device event is
  *  pending. */
 void producer_submit(tryst_op *op);
-/** Give a number to a small send of a flow that is not ready; producer_release follows.
- *  */
+/** Give a number to a small send of a flow that is not ready. producer_release follows
+ *  when the flow is ready, unless the send ends first. */
 void producer_submit_held(tryst_op *op);
 /** Send a numbered operation with bytes that are ready: to the WANT that was parked for
  *  it, as DATA, or once a WANT comes. */
@@ -25,7 +25,7 @@ void producer_want(struct peer *peer, const struct record_want *want, const char
 void producer_cancel(struct peer *peer, const struct record_answer *cancel);
 /** Raise the send of a peer's receive, which has become more urgent. */
 void producer_raise(struct peer *peer, const struct record_answer *raise);
-/** Handle a record about a DATA, by its number. */
+/** Handle DONE, or KEPT, for the DATA with this number. */
 void producer_data_done(struct peer *peer, const struct record_answer *done);
 void producer_data_kept(struct peer *peer, uint64_t number);
 /** Handle CANCELED of a DATA: the consumer has dropped its bytes, and its receive, if one
@@ -33,9 +33,10 @@ void producer_data_kept(struct peer *peer, uint64_t number);
 void producer_data_canceled(struct peer *peer, uint64_t number);
 /** End a send: a header has acknowledged its DATA. */
 void producer_acked(struct stream_send *send);
-/** Part of producer_unblock. */
+/** Do the work of producer_unblock, where sends wait. */
 void producer_unblock_some(struct peer *peer);
-/** Send small tensors that wait for eager credit, as far as there is credit. */
+/** Send the small tensors and the failures of flows that wait for eager credit, as far as
+ *  there is credit. */
 static inline void producer_unblock(struct peer *peer)
 {
     if (!urgent_empty(&peer->out.blocked_sends))
@@ -43,21 +44,22 @@ static inline void producer_unblock(struct peer *peer)
 }
 /** Cancel a send, or fail it, with this cause. */
 void producer_fail(tryst_op *op, struct cause cause, const char *text);
-/** Drop the failure of a send: in a step that is closed here its WANT, if one comes, is
- *  answered CLOSED. The caller then ends the send. */
+/** Drop the failure of a send in a step that is closed here: if its WANT comes, the
+ *  answer is CLOSED. The caller then ends the send. */
 void producer_failure_drop(tryst_op *op);
 /** Continue a held send: its ready event has passed, or has failed with `status`. */
 void producer_released(tryst_op *op, tryst_status status);
 /** Queue the DATA of a small device send: its bytes are in the slot, or the copy failed
  *  with `status`. */
 void producer_fetched(tryst_op *op, tryst_status status);
-/** End a send, or drop all WANTs and unexpected DATA, of a peer that is gone. */
+/** End a send: its peer is gone. */
 void producer_peer_gone(tryst_op *op);
+/** Free all WANTs and unexpected DATA of a peer that is gone or closed. */
 void producer_wants_drop(struct peer *peer);
 /** End the id of `want`: its answer has been packed. */
 void producer_want_answered(struct want *want);
-/** Answer and free all WANTs and unexpected DATA of peers in `scope`, which is closed or
- *  aborted. */
+/** Answer and free all parked WANTs and unexpected DATA of peers in `scope`, which is
+ *  closed or aborted. `type`: CLOSED or CANCELED, for the WANTs. */
 void producer_scope_answer(struct scope *scope, uint8_t type, tryst_status status,
                            int32_t origin_rank);
 

@@ -18,8 +18,8 @@
 
 /* ---- operations -------------------------------------------------------------------- */
 
-/* Return the cause of a flow that the close of its step cancels: the first cause of its
- * owner, if any. */
+/* Return the cause of a flow that the close of its step cancels: that with which its
+ * owner is failing, else `cause`. */
 static struct cause flow_cancel_cause(const struct flow *flow, struct cause cause)
 {
     struct cause first = cause;
@@ -110,7 +110,7 @@ bool protocol_peer_connect(struct peer *peer)
     return peer->out.answers;
 }
 
-/* True if the path still has to deliver something, in either direction. */
+/* True if the path still has to deliver records or bulk, in either direction. */
 static bool peer_waits_for_path(const struct peer *peer)
 {
     return peer->out.stream.next != peer->out.stream.acked ||
@@ -135,7 +135,7 @@ static void path_probe(struct peer *peer)
 void protocol_peer_tick(struct peer *peer)
 {
     path_probe(peer);
-    /* There may have been no memory for a WANT. */
+    /* A WANT may have waited for memory. */
     if (!urgent_empty(&peer->out.wants_waiting))
         peer_flush_later(peer);
     consumer_tick(peer);

@@ -36,7 +36,7 @@
 #include "send_run.h"
 #include "want.h"
 
-/* Frames with a wrong cookie are logged once in this interval. */
+/* A frame with a wrong cookie is logged at most once in this interval. */
 #define COOKIES_LOG_NS (10 * NS_PER_S)
 
 /* ---- packing ----------------------------------------------------------------------- */
@@ -115,8 +115,8 @@ static bool pack_request(struct packer *packer, uint64_t step)
     return pack_answer(packer, RECORD_ASK, 0, &(struct record_answer){.id = step});
 }
 
-/* Pack ASK for the steps in which sends have waited for the peer since its last answer:
- * as many as fit, the others in the next frame. */
+/* Pack ASK for the steps in which sends have waited for the peer since its last CLOSED:
+ * as many as fit; the next frame continues at out.request_from. */
 static void pack_requests(struct packer *packer)
 {
     struct peer *peer = packer->peer;
@@ -139,7 +139,9 @@ static void pack_requests(struct packer *packer)
     peer->out.requests_due = false;
 }
 
-/* Pack one record of `op`, as the pack functions below do. False: the frame is full. */
+/* Pack one record of `op`, as each pack function below does. False: the record waits for
+ * the next frame, or DATA for a place in the stream. True also if the record is not
+ * needed any more. */
 static bool pack_want(struct packer *packer, tryst_op *op)
 {
     assert(op->id);
@@ -315,7 +317,7 @@ static bool pack_done(struct packer *packer, tryst_op *op)
     if (!wire_answer_shaped(&packer->writer, &fields, shape))
         return false;
     if (op->took_data)
-        /* This record reports the end. */
+        /* This DONE reports how the DATA has ended. */
         (void)stream_in_done(&op->peer->in.stream, op->number);
     return true;
 }
@@ -392,8 +394,8 @@ size_t records_pack(struct peer *peer, uint8_t *frame, size_t capacity)
     return (size_t)(packer.writer.at - frame);
 }
 
-/* Return FRAME_PAUSED, once for each peer: this rank was outside of the library while
- * bulk was in flight. */
+/* Return FRAME_PAUSED, and note that the peer receives it: this rank was outside of the
+ * library while bulk was in flight. */
 __attribute__((noinline)) static unsigned pause_flag_pack(struct peer *peer)
 {
     peer->out.pauses_sent = peer->rdv->pauses;
@@ -443,7 +445,7 @@ static void data_answer_read(struct peer *peer, const struct record_answer *answ
     }
 }
 
-/* Handle an answer. Inlined, this function costs each DATA registers. */
+/* Handle an answer. Not inlined, since that would cost the path of DATA registers. */
 __attribute__((noinline)) static void answer_read(struct peer *peer,
                                                   const struct record_answer *answer)
 {

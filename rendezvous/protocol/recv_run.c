@@ -2,8 +2,8 @@
 /*
  * Runs of posted slices; recv_run.h describes their bounds.
  *
- * Idea: runs and slots come from pools, and a slot is freed when all slices before it
- * have arrived.
+ * Idea: runs and slots come from pools, and a slot is freed when its slice and all slices
+ * before it have arrived.
  *
  * Invariants: the slots of a run are those of its slices [upto, next); a peer's
  * slots_ahead and slots_ready count the slices posted for it.
@@ -74,8 +74,8 @@ static bool run_is_staged(const tryst_op *op)
 }
 
 /* True if a slice of the run fits into the peer's share of the rail's window
- * (recv_run.h). Where it does not, at least two slices are posted that their sender has
- * ready: one comes back, and consumer_slots_serve runs then. */
+ * (recv_run.h). If it does not fit, the peer has two ready slices posted at least; when
+ * one of them comes back, consumer_slots_serve runs. */
 static bool share_has_room(const struct peer *peer, const struct recv_run *run)
 {
     const struct rendezvous *rdv = peer->rdv;
@@ -154,7 +154,7 @@ static uint32_t run_reach(const tryst_op *op, const struct recv_run *run)
     return slice_is_announced(run, run->next) || run->depth < ahead ? run->depth : ahead;
 }
 
-/* True if there is a slice to post, slots and memory apart. */
+/* True if the run has a slice to post, where a slot and memory are available. */
 static bool run_has_next(const tryst_op *op, const struct recv_run *run)
 {
     return !run->withdrawn && run->next < run->slices &&
@@ -203,8 +203,8 @@ static uint32_t slice_bytes_for(const tryst_op *op)
                                       set ? set : slice_bytes_requested(op->peer));
 }
 
-/* Return the most slices posted at once: as many bytes whatever the slice size, if the
- * rail takes so many slices. */
+/* Return the most slices posted at once: the same number of bytes for every slice size,
+ * within the rail's limit of slices. */
 static uint64_t run_depth(const tryst_op *op, uint64_t slice_bytes)
 {
     const struct rendezvous_settings *set = &op->rdv->set;

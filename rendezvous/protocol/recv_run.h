@@ -23,12 +23,13 @@
 
 #include "rendezvous/peer/peer.h"
 
-/** Slices of a peer that overlap: one in flight, one acknowledged. */
+/** The ready slices that a peer may always have posted: one in flight, and one that is
+ *  being acknowledged. */
 enum { POST_SHARE_LEAST = 2 };
 
-/** True if one more slice of `slice_bytes` may be posted for a peer that has `slots`
- *  ready slices posted, with `bytes`, where `senders` peers with ready slices share a
- *  rail with this window. */
+/** True if one more slice of `slice_bytes` may be posted for a peer. The peer has `slots`
+ *  ready slices posted, of `bytes` in all. `senders` peers with ready slices share the
+ *  window of the rail. */
 static inline bool post_share_has_room(uint64_t window_bytes, uint32_t senders,
                                        uint32_t slots, uint64_t bytes,
                                        uint64_t slice_bytes)
@@ -62,8 +63,8 @@ struct recv_run {
     uint32_t ahead;
     bool withdrawn; /**< the id has ended: no further slice is posted */
     bool refused;   /**< the transport has refused this device memory */
-    /** For a flow with `place`: the slices with memory, and the memory of the newest,
-     *  placed - 1. */
+    /** For a flow with `place`: slices [0, placed) have been given memory; the memory of
+     *  slice placed - 1. */
     uint32_t placed;
     void *place_data;
     struct tryst_mem *place_mem;

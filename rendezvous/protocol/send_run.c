@@ -20,7 +20,7 @@ struct send_slice {
     struct want *want;
     struct list_node node; /**< in want->leaving, of a flow */
     uint32_t index;
-    bool left; /**< sent, while an earlier slice is in flight */
+    bool left; /**< of a flow: the transport has finished with the slice */
 };
 
 /* Return the urgency of the transfer: the more urgent of both ends counts; an end
@@ -69,7 +69,8 @@ void send_run_forget(struct want *want)
     want->transfer.upto = want->transfer.next;
 }
 
-/* Finish the send if all slices have arrived and left the transport. */
+/* Finish the send if no slice is in the transport and all have arrived, or if none is in
+ * the transport and the send is failing. */
 static void send_maybe_finish(struct want *want)
 {
     tryst_op *op = want->send;
@@ -242,8 +243,8 @@ tryst_status transfer_start(struct transfer *transfer)
     return TRYST_OK;
 }
 
-/* Send the slice size in the flags of the next header, if it has changed; the header
- * leaves alone if no frame does. */
+/* Send the slice size in the flags of the next header, if it has changed. The header
+ * leaves alone if no record leaves. */
 static void slice_size_send(struct peer *peer)
 {
     uint64_t bytes = peer->lane.path.slice_bytes;

@@ -32,7 +32,8 @@ enum transfer_hold send_run_held_by(const tryst_op *op, const tryst_op **before_
 /** Remove the transfer from the dispatch, and release the window of its started slices; a
  *  second call does nothing. */
 void send_run_forget(struct want *want);
-/** True if this slice, which has started, is still to be sent. */
+/** True if this slice, which has started, is still to be sent: its send is not
+ *  failing. */
 bool send_run_slice_wanted(const struct bulk *bulk);
 
 #endif

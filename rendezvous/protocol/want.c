@@ -2,8 +2,8 @@
 /*
  * WANTs of peers at their producer; see want.h.
  *
- * Invariant: all wants are in peer->in.wants_list, and until its id is
- * answered, a want is found by this id in peer->in.wants.
+ * Invariant: every want is in peer->in.wants_list and, until its id has ended, in
+ * peer->in.wants by this id.
  */
 #include "want.h"
 

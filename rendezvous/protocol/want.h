@@ -25,7 +25,8 @@ struct want {
     uint8_t rail;
     bool answered; /**< the id has ended and has left peer->in.wants */
     bool early;    /**< counted in peer->in.early_wants */
-    /** The send has failed, and slices from device memory are still in flight. */
+    /** The send has failed, and the answer waits for slices from device memory that are
+     *  in flight. */
     bool unanswered;
     uint8_t answer; /**< RECORD_CANCELED or RECORD_CLOSED, while answer_node is linked */
     int32_t priority;        /**< the receive's priority; valid with RECORD_PRIORITY */
@@ -34,8 +35,10 @@ struct want {
     struct list_node answer_node; /**< in peer->out.want_answers */
     tryst_op *send;               /**< the send, once matched */
     uint32_t in_flight;           /**< slices handed to the transport and not complete */
-    uint32_t reported; /**< of a flow: `sent` was called for slices [0, reported) */
-    /** Of a flow: slices in flight, and sent slices behind one of them. */
+    /** Of a flow: `sent` was called for slices [0, reported); UINT32_MAX: a slice was not
+     *  sent, so no further call follows. */
+    uint32_t reported;
+    /** Of a flow: slices in flight, and slices that have left behind one in flight. */
     struct list leaving;
     struct transfer transfer;
 };
@@ -68,7 +71,8 @@ void want_free(struct want *want);
 /** Free the WANT unless a send, a slice in flight, a queued answer or its entry still
  *  needs it. */
 void want_maybe_free(struct want *want);
-/** Queue CANCELED or CLOSED for the WANT; the want itself carries the answer. */
+/** Queue CANCELED or CLOSED for the WANT, unless it is answered or an answer is queued.
+ *  The want itself carries the answer. */
 void want_answer(struct want *want, uint8_t type, struct cause cause);
 
 #endif

@@ -59,8 +59,8 @@ static struct cause cause_read(const struct peer *peer, tryst_status status,
 struct cause cause_in_answer(const struct peer *peer, const struct record_answer *answer)
 {
     tryst_status status = answer->header.status;
-    /* A DONE of a mismatch carries the receive's dtype instead of the origin's status
-     * (shape.h). */
+    /* A DONE with TRYST_E_MISMATCH carries the receive's dtype in place of the origin's
+     * status (shape.h). */
     bool shape = status == TRYST_E_MISMATCH && answer->header.type == RECORD_DONE;
     return cause_read(peer, status, answer->origin_rank,
                       shape ? (int32_t)status : answer->origin_status);

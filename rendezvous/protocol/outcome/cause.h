@@ -21,8 +21,8 @@ struct cause op_cause(const tryst_op *op, tryst_status status);
 /** Set the cause with which `op` is failing. `text` (NULL: none) is copied unless `op`
  *  has one. */
 void op_cause_set(tryst_op *op, struct cause cause, const char *text);
-/** Set the origin of the failure alone: `op` fails once the consumer has dropped its
- *  DATA. */
+/** Set the origin and the text, but not the status with which `op` is failing: `op` fails
+ *  only once the consumer has dropped its DATA. */
 void op_origin_set(tryst_op *op, struct cause cause, const char *text);
 
 /** Return the cause in a record of `peer`. An origin of -1 is replaced by the rank of

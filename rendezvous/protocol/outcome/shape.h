@@ -3,10 +3,10 @@
  *  Shapes in texts and in answers: at both ends, the text of TRYST_E_MISMATCH names the
  *  shapes of both.
  *
- *  Only one end sees both shapes. The other end receives the missing one with the
+ *  Only one end sees both shapes. The other end receives the shape that it lacks with the
  *  failure: the consumer in a failed DATA (record_failure), the producer in DONE (`upto`
  *  and `posted` are the low and the high half of the receive's bytes, `origin_status` is
- *  its dtype). The shape of a collective's edge comes with the name of the DATA, and
+ *  its dtype). The shape of a collective's edge travels with the name of the DATA, or
  *  behind the DONE.
  */
 #ifndef TRYST_RENDEZVOUS_PROTOCOL_OUTCOME_SHAPE_H

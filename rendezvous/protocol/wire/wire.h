@@ -78,8 +78,8 @@ static_assert(FRAME_BYTES_MAX <= TRANSPORT_FRAME_BYTES, "every transport takes i
 #define SLICE_BYTES_MIN 4096u
 
 /** How far the number of a WANT may be ahead of the producer's sends of the key, and that
- *  of a DATA ahead of the consumer's receives. As many operations of one key and step
- *  would have to be pending at the peer: half a terabyte of them. */
+ *  of a DATA ahead of the consumer's receives. A peer that is further ahead would have as
+ *  many operations of one key and step pending, in half a terabyte of memory. */
 #define NUMBERS_AHEAD_MAX (1u << 30)
 
 enum record_type {
@@ -183,7 +183,7 @@ struct record_want {
     uint32_t posted;      /**< slices posted when the WANT left */
     int32_t priority;
     uint8_t dtype;
-    uint8_t rail; /**< 0: not used so far */
+    uint8_t rail; /**< 0; has no meaning yet */
     uint16_t key_bytes;
 };
 static_assert(sizeof(struct record_want) == 64, "want");

@@ -13,14 +13,14 @@
 
 /** True if exactly `records` records fill the frame, which has at least a header. */
 bool wire_frame_check(const void *frame, size_t bytes, unsigned records);
-/** Check a record of such a frame, by its type, in a group of `size` ranks. Return NULL,
- *  or a description of the violation. */
+/** Check a record of this type, in a frame that wire_frame_check has passed and a group
+ *  of `size` ranks. Return NULL, or a description of the violation. */
 const char *wire_want_check(const struct record_want *want);
 const char *wire_offer_check(const struct record_offer *offer);
 const char *wire_answer_check(const struct record_answer *answer, int size);
 
-/** Check the status of a failed record, and its cause. Return NULL, or a description of
- *  the violation. */
+/** Check the status of a failed record, and the cause in a DATA or a WANT (that of an
+ *  answer: wire_answer_check). Return NULL, or a description of the violation. */
 const char *wire_failure_check(const struct record_header *record, int size);
 /** Return the shape behind the key of a WANT or an OFFER, or behind an answer; NULL:
  *  none. */
@@ -45,7 +45,7 @@ static inline const struct flow_shape *wire_name_shape(const struct record_name 
                                     : NULL;
 }
 
-/** Return the payload of a DATA, which follows the declaration. */
+/** Return the payload of a DATA, behind the declaration if it has one. */
 static inline const uint8_t *wire_data_payload(const struct record_data *data)
 {
     const struct record_name *name = wire_data_name(data);

@@ -34,7 +34,7 @@ static inline bool wire_has_room(const struct wire_writer *writer, size_t bytes)
 }
 /* Parts of all encoders. */
 
-/** Take room for one record of `bytes`. NULL: there is none. */
+/** Reserve room for one record of `bytes`, and count it. NULL: there is no room. */
 static inline void *wire_reserve(struct wire_writer *writer, size_t bytes)
 {
     uint8_t *at = writer->at;
@@ -46,7 +46,7 @@ static inline void *wire_reserve(struct wire_writer *writer, size_t bytes)
     return at;
 }
 
-/** Copy and pad with zeros; return the end. */
+/** Copy `bytes` of `data` and pad them with zeros to 8. Return the end. */
 static inline uint8_t *wire_put_padded(uint8_t *at, const void *data, size_t bytes)
 {
     size_t whole = wire_padded(bytes);
@@ -66,9 +66,9 @@ static inline struct record_header wire_header(uint8_t type,
 }
 
 /** Write one whole record. False: nothing was written for lack of room. The encoder uses
- *  the status and the flags of `header` (of an answer its type too) and computes its
- *  other fields. The record's key_bytes bytes of `key` are copied. `shape`: read where
- *  the flags have RECORD_SHAPE. */
+ *  the status and the flags of `header` (of an answer its type too) and computes the
+ *  other fields of the header. `key`: key_bytes of the record are copied. `shape`: read
+ *  if the flags have RECORD_SHAPE. */
 bool wire_answer_shaped(struct wire_writer *writer, const struct record_answer *answer,
                         const struct flow_shape *shape);
 static inline bool wire_answer(struct wire_writer *writer,
