@@ -34,12 +34,14 @@
     KIND(DROP, "the message does not leave")                                        \
     KIND(LATE, "the message leaves behind later ones")                              \
     KIND(OLD, "an old message leaves once more, to any peer")                       \
+    KIND(MADE, "a message made of parts of old ones leaves, without one to follow") \
     KIND(STALL, "the rank makes no progress for up to 20 ms")                       \
     KIND(TAG, "a bulk has another tag")                                             \
     KIND(SIZE, "a bulk has another size")                                           \
     KIND(UNPOSTED, "a receive of bulk is not posted")                               \
     KIND(DESCRIPTOR, "a link message has another descriptor, none, or two")         \
     KIND(HEADER_WORD, "a word in the header of a shared area has an extreme value") \
+    KIND(ENTRY, "an entry of a shared ring is made")                                \
     KIND(RING_WORD, "a word near the head of a shared ring is changed")             \
     KIND(MAPPED_WORD, "a word of an area or registered region has an extreme value")
 
@@ -89,8 +91,13 @@ uint64_t hostile_extreme(uint64_t old, size_t bytes);
 void hostile_field_change(uint8_t *data, size_t bytes);
 /** Change `data` by BITS, BYTES or FIELD. */
 void hostile_bytes_change(enum hostile_kind kind, uint8_t *data, size_t bytes);
+/** Return the tag of a bulk that was sent, one near it, or any. hostile_rail.c */
+uint64_t hostile_tag_draw(void);
 /** Sleep for up to 20 ms, as a rank that computes. */
 void hostile_stall(void);
+
+/** Send a link message made of parts of old ones, on any link. hostile_link.c */
+void hostile_link_make(void);
 
 /** Change words of the shared areas and mappings of this rank. hostile_words.c; called by
  *  the progress of a rail, where no mapping can end meanwhile. */

@@ -29,6 +29,7 @@ enum {
 
 struct message {
     int socket; /* -1: none */
+    ino_t inode;
     int fds[2]; /* descriptors that go along */
     unsigned fds_count;
     size_t bytes; /* header and payload */
@@ -37,7 +38,6 @@ struct message {
 static struct message history[HISTORY];
 static unsigned history_count;
 static struct message late = {.socket = -1};
-static ino_t late_inode;
 
 ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
@@ -210,7 +210,7 @@ static void late_release(void)
 {
     struct message message = late;
     late.socket = -1;
-    if (socket_inode(message.socket) == late_inode)
+    if (socket_inode(message.socket) == message.inode)
         (void)message_send(&message);
     for (unsigned i = 0; i < message.fds_count; i++)
         close(message.fds[i]);
@@ -221,7 +221,6 @@ static void late_keep(const struct message *message)
     if (late.socket >= 0)
         late_release();
     late = *message;
-    late_inode = socket_inode(late.socket);
     for (unsigned i = 0; i < late.fds_count; i++)
         late.fds[i] = dup(late.fds[i]);
 }
@@ -256,6 +255,25 @@ static bool struck_send(struct message *message)
     }
 }
 
+void hostile_link_make(void)
+{
+    if (!history_count)
+        return;
+    struct message made = *old_draw();
+    if (socket_inode(made.socket) != made.inode)
+        return; /* the link has ended */
+    made.fds_count = 0;
+    payload_set(&made, old_draw());
+    if (hostile_below(2))
+        header_of(&made)->type = (uint8_t)hostile_below(LINK_EP_STARTING + 2);
+    for (uint64_t left = hostile_below(3); left; left--)
+        field_change(&made);
+    if (hostile_below(8) == 0)
+        (void)descriptor_send(&made);
+    else
+        (void)message_send(&made);
+}
+
 /* ---- the library's call ----------------------------------------------------------- */
 
 static void descriptors_take(const struct msghdr *from, struct message *message)
@@ -272,6 +290,7 @@ static bool message_take(int fd, const struct msghdr *from, struct message *mess
 {
     struct link_header header;
     message->socket = fd;
+    message->inode = socket_inode(fd);
     message->fds_count = 0;
     message->bytes = 0;
     if (from->msg_iovlen < 1 || from->msg_iov[0].iov_len != sizeof header)

@@ -21,7 +21,9 @@ enum {
     PASSED_MAX = 4,       /* later frames that a LATE one waits for */
     WAIT_PROGRESS = 500,  /* calls of progress after which it leaves in any case */
     LONGER_MAX = 1 << 16, /* bytes by which SIZE makes a bulk longer */
-    QUEUE_MAX = 256       /* frames that wait for room */
+    QUEUE_MAX = 256,      /* frames that wait for room */
+    TAGS = 32,
+    EACH = 32 /* of so many calls of progress one sends what is made */
 };
 
 /* A transport's table with the functions below, and the transport's own. */
@@ -42,6 +44,9 @@ struct frame {
 static struct list queue; /* of struct frame: LATE, or without room at the transport */
 static unsigned queue_count;
 static struct frame begun;
+static struct endpoint *last_ep; /* of the newest frame; NULL: none, or closed */
+static uint64_t tags[TAGS];      /* of the newest bulk, sent and received */
+static unsigned tags_count;
 static struct frame history[HISTORY];
 static unsigned history_count;
 
@@ -241,6 +246,28 @@ static void old_send(struct endpoint *ep)
     frame_send(&old);
 }
 
+/* Send a frame of old records, to whichever peer they went, with the newest header that
+ * this peer got: its counts are right. */
+static void frame_make(struct endpoint *ep)
+{
+    unsigned known = history_count < HISTORY ? history_count : HISTORY;
+    struct frame made = {.bytes = 0};
+    for (unsigned i = 1; i <= known && !made.bytes; i++) {
+        const struct frame *old = &history[(history_count - i) % HISTORY];
+        if (old->ep == ep)
+            made = *old;
+    }
+    if (!made.bytes)
+        return;
+    made.bytes = sizeof(struct frame_header);
+    ((struct frame_header *)(void *)made.data)->records = 0;
+    for (uint64_t left = 1 + hostile_below(4); left; left--)
+        frame_splice(&made);
+    if (hostile_below(4) == 0)
+        frame_flags_change(&made);
+    frame_send(&made);
+}
+
 static tryst_status hostile_frame_begin(struct endpoint *ep, size_t max, void **frame_p)
 {
     if (!hostile.on)
@@ -261,6 +288,7 @@ static void hostile_frame_commit(struct endpoint *ep, size_t bytes)
         return;
     }
     begun.bytes = bytes;
+    last_ep = ep;
     history_add(&begun);
     enum hostile_kind kind = hostile_strike(HOSTILE_CONTENT | HOSTILE_COURSE);
     switch (kind) {
@@ -291,6 +319,13 @@ static void hostile_frame_commit(struct endpoint *ep, size_t bytes)
 }
 
 /* ---- bulk ------------------------------------------------------------------------- */
+
+uint64_t hostile_tag_draw(void)
+{
+    unsigned known = tags_count < TAGS ? tags_count : TAGS;
+    uint64_t tag = known ? tags[hostile_below(known)] : 0;
+    return hostile_below(4) ? tag + hostile_below(4) : hostile_extreme(tag, sizeof tag);
+}
 
 static struct parked *parked_of(struct bulk *bulk)
 {
@@ -360,6 +395,7 @@ static void extra_send(struct endpoint *ep, const struct bulk *bulk,
 static tryst_status hostile_bulk_send(struct endpoint *ep, struct bulk *bulk)
 {
     const struct transport_ops *inner = inner_of(ep->rail);
+    tags[tags_count++ % TAGS] = bulk->tag;
     enum hostile_kind kind =
         hostile_strike(HOSTILE_BIT(TAG) | HOSTILE_BIT(SIZE) | HOSTILE_BIT(REPEAT) |
                        HOSTILE_BIT(DROP) | HOSTILE_BIT(STALL));
@@ -412,7 +448,22 @@ static void hostile_ep_close(struct endpoint *ep)
         parked->ends = true;
         parked->status = TRYST_E_CANCELED;
     }
+    if (last_ep == ep)
+        last_ep = NULL;
     inner_of(ep->rail)->ep_close(ep);
+}
+
+/* Send what no message of the library calls for. */
+static void made_send(struct rail *rail)
+{
+    hostile_words_change(rail);
+    if (hostile_strike(HOSTILE_BIT(MADE)) == HOSTILE_NONE)
+        return;
+    struct endpoint *ep = last_ep;
+    if (hostile_below(2))
+        hostile_link_make();
+    else if (ep && ep->rail == rail)
+        frame_make(ep);
 }
 
 static int hostile_progress(struct rail *rail)
@@ -420,7 +471,8 @@ static int hostile_progress(struct rail *rail)
     int count = 0;
     if (hostile.on) {
         count = queue_send(rail) + parked_complete(rail);
-        hostile_words_change(rail);
+        if (hostile_below(EACH) == 0)
+            made_send(rail);
     }
     return count + inner_of(rail)->progress(rail);
 }
