@@ -393,7 +393,7 @@ static void data_fail(tryst_op *op, const struct arrived *arrived, tryst_status 
 {
     struct cause cause = arrived->status == TRYST_OK
                              ? cause_own(op->rdv, status)
-                             : cause_in_data(op->peer, status, arrived->payload);
+                             : cause_in_data(op, status, arrived->payload);
     data_explain(op, arrived, status);
     if (op->run) {
         /* Slices were posted for an answer that came as a status: withdraw them first. */
@@ -588,7 +588,7 @@ void consumer_ended(struct peer *peer, const struct record_answer *answer)
     } else if (op->state == OP_VOID) {
         op_end(op);
     } else {
-        recv_answered(op, cause_in_answer(peer, answer), answer->upto);
+        recv_answered(op, cause_in_answer(peer, op, answer), answer->upto);
     }
 }
 

@@ -290,7 +290,7 @@ void eager_cancel(struct peer *peer, const struct record_answer *cancel)
         unexpected->status = cancel->header.status;
         struct record_failure *failure = (void *)unexpected->payload;
         *failure = (struct record_failure){.bytes = unexpected->bytes};
-        cause_put_data(failure, cause_in_answer(peer, cancel));
+        cause_put_data(failure, cause_in_answer(peer, NULL, cancel));
         peer_answer(peer, &(struct answer){.id = cancel->id,
                                            .status = TRYST_E_CANCELED,
                                            .origin_rank = peer->rdv->group->roster.rank,

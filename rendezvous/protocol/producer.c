@@ -113,7 +113,8 @@ static void match_void(struct want *want, tryst_op *op)
 {
     if (want->dtype != TRYST_DTYPE_INVALID && want->flags & RECORD_ALLOC)
         op_refusal_explain(op, shape_of(op));
-    op_report(op, want->cause.status, want->cause.origin_rank, want->cause.origin_status,
+    struct cause cause = cause_of_ends(op, want->cause);
+    op_report(op, cause.status, cause.origin_rank, cause.origin_status,
               "the consumer gave up the receive that this send would have met");
     want_unpark(want);
     want_maybe_free(want);
@@ -472,9 +473,9 @@ void producer_want(struct peer *peer, const struct record_want *rec, const char 
 void producer_cancel(struct peer *peer, const struct record_answer *cancel)
 {
     struct want *want = want_by_id(peer, cancel->id);
-    struct cause cause = cause_in_answer(peer, cancel);
     if (!want || list_linked(&want->answer_node))
         return; /* the answer is queued */
+    struct cause cause = cause_in_answer(peer, want->send, cancel);
     if (want->send) {
         /* Cancelled between two slices. Once all slices have started, the cancel is too
          * late, and the bulk is the answer. */
@@ -552,7 +553,7 @@ void producer_data_done(struct peer *peer, const struct record_answer *done)
         /* The consumer may have had no memory for the key. */
         name_withdraw(&peer->out.names, op->entry);
     send_done(op, status == TRYST_OK ? cause_own(op->rdv, TRYST_OK)
-                                     : cause_in_answer(peer, done));
+                                     : cause_in_answer(peer, op, done));
     if (status == TRYST_E_NOMEM && !done->upto && op->scope->state != SCOPE_CLOSING) {
         /* No receive took the DATA: its number is still to be consumed. */
         op_state_set(op, OP_VOID);

@@ -270,7 +270,7 @@ void send_run_done(struct peer *peer, const struct record_answer *done)
     }
     /* The consumer has all slices, but could not put all of them in place. */
     if (done->upto == transfer->slices && done->header.status != TRYST_OK)
-        op_cause_set(want->send, cause_in_answer(peer, done), NULL);
+        op_cause_set(want->send, cause_in_answer(peer, want->send, done), NULL);
     const struct dispatch_ops *dispatch = peer->rdv->dispatch;
     while (transfer->upto < done->upto) {
         uint64_t bytes = transfer_slice_bytes(transfer, transfer->upto++);

@@ -11,7 +11,8 @@
 
 #include <inttypes.h>
 
-/* The third rank takes no part; relayed failures name it. */
+/* The third rank takes no part. Relayed failures name it, but only at their own end: what
+ * a peer reports about a third rank is no cause of a transfer (test_third_rank.c). */
 enum { PRODUCER, CONSUMER, ELSEWHERE, RANKS };
 enum action {
     CANCEL,
@@ -194,12 +195,14 @@ static const tryst_status legal[ACTIONS][2][3] = {
     [RELAY_DEADLINE] = {{TRYST_E_DEADLINE}, {TRYST_E_DEADLINE}},
 };
 
-/* Return the rank that both ends must name where the pair failed with `status`. */
-static int32_t origin_rank(const struct life *life, tryst_status status)
+/* True if this end may name `rank` where the pair failed with `status`. */
+static bool is_origin(const struct life *life, int side, tryst_status status,
+                      int32_t rank)
 {
     if (status == TRYST_E_DEAD)
-        return PRODUCER;
-    return life->action >= RELAY ? ELSEWHERE : life->who;
+        return rank == PRODUCER;
+    bool relayed = life->action >= RELAY && side == life->who;
+    return rank == life->who || (relayed && rank == ELSEWHERE);
 }
 
 static tryst_status origin_status(const struct life *life, tryst_status status)
@@ -218,7 +221,7 @@ static const char *origin_wrong(const struct life *life, int number, int side)
         ops[number][side] ? tryst_op_error(ops[number][side], &error) : TRYST_OK;
     if (status == TRYST_OK || (prior && error.origin_rank == gave_up))
         return NULL;
-    if (error.origin_rank != origin_rank(life, status))
+    if (!is_origin(life, side, status, error.origin_rank))
         return "not the rank where the failure began";
     bool unknown = life->holds & HOLD_LINKS && error.origin_status == TRYST_E_ABORTED;
     return unknown || error.origin_status == origin_status(life, status)

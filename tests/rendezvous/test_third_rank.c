@@ -5,6 +5,7 @@
 #include "core/text/hash.h"
 #include "hostile_frame.h"
 #include "rendezvous/match/prepared.h"
+#include "rendezvous/protocol/wire/wire_decode.h"
 
 enum { SMALL = 8, LARGE = 64 << 10 };
 
@@ -236,6 +237,79 @@ static void test_send_of_others(void **state)
     end();
 }
 
+/* ---- blame ------------------------------------------------------------------------- */
+
+/* Let rank 2 fail an operation with rank 0, by a record that names rank 1 as the origin;
+ * then the error names rank 2. */
+static void blamed(tryst_op *op, tryst_status status)
+{
+    tryst_error error = {.struct_size = sizeof error};
+    frame_inject(&frame, &world, 0, 2);
+    frame_begin(&frame);
+    world_settle(&world);
+    assert_int_equal(tryst_op_test(op), status);
+    assert_int_equal(tryst_op_error(op, &error), status);
+    assert_int_equal(error.origin_rank, 2);
+    tryst_op_release(op);
+}
+
+static tryst_op *blame_recv(size_t bytes)
+{
+    key_set(2, 0);
+    tryst_op *op = world_recv(&world, 0, steps[0], key, in, bytes, NULL);
+    world_settle(&world);
+    return op;
+}
+
+static tryst_op *blame_send(size_t bytes)
+{
+    key_set(0, 2);
+    tryst_op *op = world_send(&world, 0, steps[0], key, out, bytes, NULL);
+    world_settle(&world);
+    return op;
+}
+
+/* A transfer fails at one of its two ends, whichever rank a record names: each kind of
+ * record that carries an origin. */
+static void test_blame(void **state)
+{
+    struct record_failure failure = {.origin_rank = 1, .origin_status = TRYST_E_DEAD};
+    begin(NULL);
+    tryst_op *op = blame_recv(LARGE);
+    answer(RECORD_CANCELED, 0, op->id, TRYST_E_DEADLINE);
+    blamed(op, TRYST_E_DEADLINE);
+
+    op = blame_recv(SMALL);
+    uint64_t hash = key_set(2, 0);
+    struct record_data *data =
+        frame_add_data(&frame, 1, 1, 1, RECORD_FAILURE_BYTES, key, hash);
+    data->header.status = TRYST_E_DEAD;
+    memcpy((uint8_t *)wire_data_payload(data), &failure, RECORD_FAILURE_BYTES);
+    blamed(op, TRYST_E_DEAD);
+
+    op = blame_send(SMALL); /* DATA 0 */
+    answer(RECORD_DONE, RECORD_SEND, 0, TRYST_E_DEADLINE);
+    blamed(op, TRYST_E_DEADLINE);
+
+    world.sides[0].hold_dispatch = true;
+    op = blame_send(LARGE);
+    hash = key_set(0, 2);
+    frame_add_want(&frame, key, 77, 1, 1, LARGE, 0)->key_hash = hash;
+    answer(RECORD_CANCEL, 0, 77, TRYST_E_DEADLINE);
+    blamed(op, TRYST_E_DEADLINE);
+    world.sides[0].hold_dispatch = false;
+
+    op = blame_send(LARGE);
+    hash = key_set(0, 2);
+    struct record_want *want =
+        frame_add_want(&frame, key, 78, 1, 2, TRYST_E_DEADLINE, RECORD_VOID);
+    want->key_hash = hash;
+    want->posted = 0;
+    want->priority = 1;
+    blamed(op, TRYST_E_CANCELED);
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -244,6 +318,7 @@ int main(void)
         cmocka_unit_test(test_receive_of_others),
         cmocka_unit_test(test_deferred_of_others),
         cmocka_unit_test(test_send_of_others),
+        cmocka_unit_test(test_blame),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

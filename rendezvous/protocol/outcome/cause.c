@@ -48,33 +48,47 @@ void op_cause_set(tryst_op *op, struct cause cause, const char *text)
 
 /* ---- in records -------------------------------------------------------------------- */
 
-static struct cause cause_read(const struct peer *peer, tryst_status status,
-                               int32_t origin_rank, int32_t origin_status)
+struct cause cause_of_ends(const tryst_op *op, struct cause cause)
 {
-    bool known = status_is_outcome((tryst_status)origin_status);
-    return (struct cause){status, origin_rank >= 0 ? origin_rank : peer->rank,
-                          known ? (tryst_status)origin_status : status};
+    bool by_third = op->shaped || cause.status == TRYST_E_ABORTED;
+    bool by_this = cause.origin_rank == op->rdv->group->roster.rank ||
+                   (op->fail != TRYST_OK && cause.origin_rank == op->origin_rank);
+    if (!by_third && !by_this)
+        cause.origin_rank = op->peer->rank;
+    return cause;
 }
 
-struct cause cause_in_answer(const struct peer *peer, const struct record_answer *answer)
+static struct cause cause_read(const struct peer *peer, const tryst_op *op,
+                               tryst_status status, int32_t origin_rank,
+                               int32_t origin_status)
+{
+    bool known = status_is_outcome((tryst_status)origin_status);
+    struct cause cause = {status, origin_rank >= 0 ? origin_rank : peer->rank,
+                          known ? (tryst_status)origin_status : status};
+    return op ? cause_of_ends(op, cause) : cause;
+}
+
+struct cause cause_in_answer(const struct peer *peer, const tryst_op *op,
+                             const struct record_answer *answer)
 {
     tryst_status status = answer->header.status;
     /* A DONE with TRYST_E_MISMATCH carries the receive's dtype in place of the origin's
      * status (shape.h). */
     bool shape = status == TRYST_E_MISMATCH && answer->header.type == RECORD_DONE;
-    return cause_read(peer, status, answer->origin_rank,
+    return cause_read(peer, op, status, answer->origin_rank,
                       shape ? (int32_t)status : answer->origin_status);
 }
 
 struct cause cause_in_want(const struct peer *peer, const struct record_want *want)
 {
-    return cause_read(peer, want->header.status, want->priority, (int32_t)want->bytes);
+    return cause_read(peer, NULL, want->header.status, want->priority,
+                      (int32_t)want->bytes);
 }
 
-struct cause cause_in_data(const struct peer *peer, tryst_status status,
+struct cause cause_in_data(const tryst_op *op, tryst_status status,
                            const struct record_failure *failure)
 {
-    return cause_read(peer, status, failure->origin_rank, failure->origin_status);
+    return cause_read(op->peer, op, status, failure->origin_rank, failure->origin_status);
 }
 
 void cause_put_answer(struct record_answer *answer, struct cause cause)

@@ -25,12 +25,18 @@ void op_cause_set(tryst_op *op, struct cause cause, const char *text);
  *  only once the consumer has dropped its DATA. */
 void op_origin_set(tryst_op *op, struct cause cause, const char *text);
 
-/** Return the cause in a record of `peer`. An origin of -1 is replaced by the rank of
- *  `peer`, and an origin status with which no operation can end by the record's
- *  status. */
-struct cause cause_in_answer(const struct peer *peer, const struct record_answer *answer);
+/** Return `cause` for the failure of `op`, as its peer has reported it. Except for an
+ *  abort, a transfer that is no edge of a collective fails at one of its two ends. So an
+ *  origin that is neither, nor the one that this end has reported, is replaced by the
+ *  peer: no rank can blame a third. */
+struct cause cause_of_ends(const tryst_op *op, struct cause cause);
+/** Return the cause in a record of `peer` about `op` (NULL: none yet; cause_of_ends
+ *  follows). An origin of -1 is replaced by the rank of `peer`, and an origin status with
+ *  which no operation can end by the record's status. */
+struct cause cause_in_answer(const struct peer *peer, const tryst_op *op,
+                             const struct record_answer *answer);
 struct cause cause_in_want(const struct peer *peer, const struct record_want *want);
-struct cause cause_in_data(const struct peer *peer, tryst_status status,
+struct cause cause_in_data(const tryst_op *op, tryst_status status,
                            const struct record_failure *failure);
 
 /** Write a cause into a record. */

@@ -319,8 +319,8 @@ static void bytes_check(const struct item *item)
 }
 
 /* Judge an operation that has ended: one of the honest pair, or one with the hostile
- * rank, where an error names the other honest rank only for its close of the step of a
- * collective of all three. */
+ * rank. There an error names the other honest rank at most for an abort or a collective,
+ * of which the hostile rank may report any origin (README.md, "What is trusted"). */
 static void item_judge(struct rank_run *self, struct item *item, tryst_status status)
 {
     int me = self->rank->rank;
@@ -336,8 +336,8 @@ static void item_judge(struct rank_run *self, struct item *item, tryst_status st
         atomic_fetch_add(&self->run->statuses[status], 1);
     else if (me != HOSTILE_RANK)
         atomic_fetch_add(&self->run->statuses[0], 1);
-    bool may_have_closed = item->is_sum && self->plan->closes_early;
-    if (me != HOSTILE_RANK && error.origin_rank == 1 - me && !may_have_closed)
+    bool hearsay = item->is_sum || status == TRYST_E_ABORTED;
+    if (me != HOSTILE_RANK && error.origin_rank == 1 - me && !hearsay)
         harness_fail(__FILE__, __LINE__, "%s names rank %d as the cause: %s: %s",
                      item_text(item), error.origin_rank, tryst_status_name(status),
                      error.text);
