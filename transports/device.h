@@ -20,12 +20,13 @@ struct tryst_host;
  *  first caller needs such memory, so a run without device tensors maps no driver. `text`
  *  (MEMORY_TEXT_MAX) names the devices, or gives the reason why there are none. After a
  *  failure the next call tries again. Thread: any. TRYST_OK, TRYST_E_UNSUPPORTED (no such
- *  kind, module, driver or device), TRYST_E_MODULE (found but refused; logged). */
+ *  kind, module, driver or device), TRYST_E_MODULE (module_load.h). */
 tryst_status memory_ops_load(const struct tryst_host *host, tryst_memory_kind kind,
                              const struct memory_ops **ops_p, char *text);
 
-/** True if there is a module for `kind`, loaded or not. `text` (MEMORY_TEXT_MAX) receives
- *  what was found. Never blocks. Thread: any. */
+/** True if there is a file of the module for `kind`; loads nothing. `text`
+ *  (MEMORY_TEXT_MAX) receives the path, or the reason; it stays unset for a kind that
+ *  comes in no module. Thread: any. */
 bool device_kind_find(const struct tryst_host *host, tryst_memory_kind kind, char *text);
 
 /** Implement tryst_device_count and tryst_device_open; `host` loads the kind's module.

@@ -18,7 +18,7 @@
 #include "transports/memory/memory.h"
 
 #ifndef TRYST_MODULE_ABI_ID
-/* a build without CMake: accepts only modules of such a build */
+/* In a build without CMake, which accepts only modules of such a build. */
 #define TRYST_MODULE_ABI_ID "unknown"
 #endif
 
@@ -50,14 +50,14 @@ static uint64_t host_config_number(const struct tryst_host *host, const char *na
 static uint64_t host_random_u64(void)
 {
     uint64_t number = 0;
-    /* keeps ids distinct; no secret is made from them */
+    /* without random bytes the ids are at least distinct, though no longer secret */
     if (random_secret(&number, sizeof number) != TRYST_OK)
         number = clock_monotonic_ns();
     return number;
 }
 
-/* Get the registration of `mem` with `rail`, made when a bulk first uses the region there
- * and undone by memory_release or memory_rail_forget. NULL where the rail needs none. */
+/* Get the registration of `mem` with `rail`. A bulk's first use of the region on the rail
+ * makes it; memory_release or memory_rail_forget undoes it. NULL: the rail needs none. */
 static tryst_status host_mem_handle(struct tryst_mem *mem, struct rail *rail,
                                     void **handle_p)
 {

@@ -48,11 +48,12 @@ struct tryst_host {
     uint64_t (*config_number)(const struct tryst_host *host, const char *name);
     tryst_status (*poller_add)(struct poller *poller, struct poller_source *source);
     void (*poller_remove)(struct poller *poller, struct poller_source *source);
-    /** Get this rail's registration of `mem`, made now if need be; NULL where the rail
-     *  needs none.
+    /** Get this rail's registration of `mem`, made now if it does not exist; NULL where
+     *  the rail needs none. Returns the status of the rail's mem_register.
      *  Domain: progress. */
     tryst_status (*mem_handle)(struct tryst_mem *mem, struct rail *rail, void **handle_p);
-    /** Draw a random number that the peer cannot guess. */
+    /** Draw a random number, which the peer cannot guess. (Where the kernel gives no
+     *  random bytes, the number is the clock's, which can be guessed.) */
     uint64_t (*random_u64)(void);
     /** True if this process can open `count` more descriptors now (128 at most). For
      *  libraries that abort the process where they find none. */
@@ -69,8 +70,9 @@ struct tryst_module {
 };
 
 /** The entry's type. `host` is valid during the call only (each rail gets its context's).
- *  When the host's id differs from its own, a module just returns its record, and the
- *  loader refuses it. NULL: the fabric cannot start; the module has logged why. */
+ *  When the host's id differs from its own, a module only returns its record, and the
+ *  loader refuses the module. NULL: the fabric cannot start; the module has logged the
+ *  reason. */
 typedef const struct tryst_module *(*tryst_module_fn)(const struct tryst_host *host);
 
 /** Fill in the table of a context (host.c). `config` and `log` must outlive it; a NULL

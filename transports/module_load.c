@@ -2,10 +2,10 @@
 /*
  * Finds, loads and checks modules (module_load.h).
  *
- * Idea: a module is foreign code with foreign constructors. What it changes in the
- * process unasked (signal dispositions) is restored, and what it returns is used only
- * when both sides were built from the same headers. Invariant: a loaded module stays
- * loaded; the list of loaded modules only grows.
+ * Idea: a module is foreign code with foreign constructors. Signal dispositions that it
+ * changes are restored, and its record is used only if the module and the library were
+ * built from the same headers.
+ * Invariant: a loaded module stays loaded; the list of loaded modules only grows.
  */
 #include "transports/module_load.h"
 
@@ -40,9 +40,9 @@ static struct loaded {
 static int loaded_count;
 static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* A load may take seconds, and a fork meanwhile does not copy the loading thread: the
- * child finds `loading` set and sets `lost`, since the half-loaded module cannot be
- * completed there. Guarded by load_lock; the child has one thread. */
+/* A load may take seconds, and a fork meanwhile does not copy the loading thread. The
+ * child then finds `loading` set and sets `lost`, since no thread can complete the load
+ * there. Guarded by load_lock, except in the child's fork handler, which runs alone. */
 static bool loading, lost;
 static struct fork_handler load_fork;
 static bool load_fork_added;
@@ -90,8 +90,8 @@ static bool file_try(struct attempt *attempt, const char *dir, size_t dir_bytes,
            access(attempt->path, R_OK) == 0;
 }
 
-/* Try the folders beside the shared library. A static library has none: it is in the
- * host's program. */
+/* Try the folders beside the shared library. False also for a static library, which is
+ * part of the host's program. */
 static bool file_try_beside(struct attempt *attempt)
 {
     Dl_info info;
@@ -131,8 +131,8 @@ static bool file_find(struct attempt *attempt)
     return false;
 }
 
-/* Find the module's entry. dlsym returns an object pointer; POSIX allows to read it as a
- * function pointer. */
+/* Find the module's entry. dlsym returns an object pointer, which POSIX lets a program
+ * read as a function pointer. */
 static tryst_module_fn entry_find(void *handle)
 {
     void *symbol = dlsym(handle, TRYST_MODULE_ENTRY);

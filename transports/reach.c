@@ -3,11 +3,11 @@
  * The addresses at which a rank's listener can be dialled from here.
  *
  * Idea: a pure function of both identities, so it is tested as a table. An address in a
- * common subnet is preferred to the announced one. Two kinds of addresses mean another
- * place on each host: loopback, which is dialled within one network namespace only, and
- * IPv6 link-local, which needs the scope of an interface here. Which interface here
- * shares a wire with which one there is unknown, so each pair of interfaces is one
- * attempt.
+ * common subnet is preferred to the announced one. Two kinds of addresses are not unique
+ * to one host: loopback, which is dialled within one network namespace only, and IPv6
+ * link-local, which needs the scope of an interface here. It is unknown which interface
+ * here shares a wire with which one there, so the pairs of interfaces are tried one by
+ * one.
  */
 #include "reach.h"
 
@@ -36,8 +36,8 @@ static bool is_link_local(uint8_t family, const uint8_t *ip)
     return family == 6 && ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80;
 }
 
-/* Choose pair number `attempt` of T link-local addresses there and S scopes here; the
- * first interface of both comes first. */
+/* Choose pair number `attempt` of a link-local address there and a scope here; the first
+ * address and the first scope are pair 0. False: there are fewer pairs. */
 static bool link_local_pair(const struct host_identity *theirs,
                             const struct reach_scopes *scopes, uint32_t attempt,
                             struct link_address *address)

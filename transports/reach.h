@@ -17,9 +17,9 @@ struct reach_scopes {
 struct reach_scopes reach_scopes_of(const struct link_tcp *tcp);
 
 /** Get address number `attempt` (from 0) of the rank `theirs`, as the rank `mine` dials
- *  it. `turn` spreads pairs of ranks over rails (select_rails). False: no such number;
- *  for attempt 0, `*why_p` is the reason. A loopback address of another host has no
- *  number. */
+ *  it. `turn` spreads pairs of ranks over rails (select_rails). A loopback address of
+ *  another host has no number. False: there is no address of this number; for attempt 0
+ *  `*why_p` is the reason. */
 bool reach_address(const struct host_identity *mine, const struct host_identity *theirs,
                    uint32_t turn, const struct reach_scopes *scopes, uint32_t attempt,
                    struct link_address *address_p, const char **why_p);

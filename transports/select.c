@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Identities, and which transports join two of them.
  *
- * One idea: the transports that join two ranks follow from the two identities alone, in
- * either order of them, so both ends try the same transports in the same order.
+ * One idea: the transports that join two ranks depend on the two identities alone, and
+ * not on which of them comes first. So both ends try the same transports in the same
+ * order.
  * Invariant: select_candidates(a, b) equals select_candidates(b, a), and select_rails(a,
  * b) is select_rails(b, a) with its results swapped. */
 #include "transports/select.h"
@@ -61,8 +62,8 @@ static tryst_status process_id_get(uint64_t *id_p)
         if (random_secret(&drawn, sizeof drawn) != TRYST_OK)
             return TRYST_E_SYSTEM;
         drawn = (drawn & ~UINT64_C(0xffff)) | generation;
-        /* relaxed, since the id itself is all that is published: of threads that draw at
-         * once, the first one's id stays. */
+        /* relaxed: the id itself is all that is published. If several threads draw at
+         * once, the id that is stored first stays. */
         if (atomic_compare_exchange_strong_explicit(
                 &process_id, &old, drawn, memory_order_relaxed, memory_order_relaxed))
             old = drawn;
@@ -77,9 +78,9 @@ static uint64_t namespace_inode(const char *path)
     return stat(path, &info) == 0 ? (uint64_t)info.st_ino : 0;
 }
 
-/* Get the id of the place where abstract sockets are visible: this boot of this kernel,
- * in this network namespace. Without /proc it is `own_id`: no other process counts as
- * being there. */
+/* Get the id of the scope in which abstract sockets are visible: this boot of this kernel
+ * and this network namespace. Where /proc does not show them, the id is `own_id`, which
+ * no other process has. */
 static uint64_t net_namespace_id(uint64_t own_id)
 {
     char text[64] = "";
@@ -242,8 +243,8 @@ int select_candidates(const struct host_identity *a, const struct host_identity 
 
 /* ---- rails ---- */
 
-/* Get the length of the subnet that holds both addresses by both prefixes, in bits, or
- * -1. */
+/* Get the prefix, in bits, of the subnet that holds both addresses: the longer of their
+ * two prefixes. -1: no subnet holds both. */
 static int subnet_bits(const struct rail_address *a, const struct rail_address *b)
 {
     int width = a->family == 4 ? 32 : 128;
@@ -257,7 +258,7 @@ static int subnet_bits(const struct rail_address *a, const struct rail_address *
     return bits;
 }
 
-/* True if the address means another place on each host: loopback or IPv6 link-local. */
+/* True if each host has such an address of its own: loopback or IPv6 link-local. */
 static bool rail_is_local(const struct rail_address *rail)
 {
     static const uint8_t loopback6[16] = {[15] = 1};
@@ -338,7 +339,7 @@ uint32_t select_pair_number(int32_t a, int32_t b)
 {
     uint32_t low = (uint32_t)(a < b ? a : b);
     uint32_t apart = (uint32_t)(a < b ? b : a) - low;
-    /* In a chain `low` counts; at one rank the triangular numbers take every
-     * remainder. */
+    /* Along a chain `low` counts up. For the pairs of rank 0 the triangular numbers take
+     * every remainder of a division by 2, 4 or 8. */
     return low + (apart ? apart * (apart - 1) / 2 : 0);
 }

@@ -73,17 +73,17 @@ bool identity_unix_reaches(const struct host_identity *a, const struct host_iden
 int select_candidates(const struct host_identity *a, const struct host_identity *b,
                       enum transport_kind kinds[TRANSPORT_KINDS], char *text);
 
-/** Choose the rails of `a` and `b` that share a subnet. The best pair has the fastest
- *  slower end, then the longest prefix. Equally good pairs are ordered by their indices
- *  (first that of the rank with the lower process_id), and number `turn` modulo their
- *  count is taken, so pairs of ranks spread over them. Loopback and link-local addresses
- *  count on one host only. Both ends get the same pair. False, and indices 0 and 0, where
- *  no rails share a subnet. */
+/** Choose a rail of `a` and one of `b` that share a subnet. The best pair has the fastest
+ *  slower end, then the longest prefix. Equally good pairs are ordered by the rail's
+ *  index at the rank with the lower process_id, then by the other index. Number `turn`
+ *  modulo their count is taken, so pairs of ranks spread over them. Loopback and
+ *  link-local addresses count on one host only. Both ends get the same pair. False, and
+ *  indices 0 and 0, where no rails share a subnet. */
 bool select_rails(const struct host_identity *a, const struct host_identity *b,
                   uint32_t turn, uint32_t *rail_a_p, uint32_t *rail_b_p);
 
-/** Get a `turn` for the pair of ranks `a` and `b`: neighbours in a chain, and the leaves
- *  of a star, get numbers that differ. */
+/** Get a `turn` for the pair of ranks `a` and `b`. The numbers of neighbours in a chain
+ *  differ, and so do those of rank 0 with each other rank. */
 uint32_t select_pair_number(int32_t a, int32_t b);
 
 const char *transport_kind_name(enum transport_kind kind);

@@ -82,7 +82,7 @@ static void item_end(struct stage_item *item, enum copy_way way, tryst_status st
     struct stage_lane *lane = item->lane;
     struct bulk *outer = item->outer;
     slot_drop(item, way);
-    stage->room |= way == COPY_IN; /* also without a copy: a withdrawn receive */
+    stage->room |= way == COPY_IN; /* a withdrawn receive, too, gives its slot back */
     list_push_front(&stage->items, &item->node);
     outer->done(outer, status, bytes);
     stage_lane_leave(stage, lane);
@@ -131,8 +131,8 @@ static void stage_refusal_log(struct stage_item *item)
     host->log(host, TRYST_LOG_INFO, text);
 }
 
-/* Hand a send to the rail. TRYST_AGAIN: the rail has no room. Else the rail has it, or it
- * has ended. */
+/* Hand a send to the rail. TRYST_AGAIN: the rail has no room. TRYST_OK: the rail has the
+ * send, or the send has ended. */
 static tryst_status send_start_inner(struct stage_item *item)
 {
     struct stage *stage = item->stage;
@@ -279,8 +279,8 @@ static void recv_done(struct bulk *inner, tryst_status status, size_t bytes)
         item_copy(item, COPY_IN, recv_copied, bytes);
 }
 
-/* Get a slot for a receive of this lane. A lane holds at most half of the bytes, since
- * its peer may be stopped; one slot it may always have. */
+/* Get a slot for a receive of this lane. A lane holds at most half of the limit, since
+ * its peer may be stopped, but one slot in any case. NULL: none now. */
 static struct slot *slot_for_recv(struct stage *stage, struct stage_lane *lane,
                                   const struct bulk *bulk)
 {

@@ -14,12 +14,12 @@
  *
  *  - TRYST_AGAIN also means that no slot is free. After TRYST_AGAIN for a receive, the
  *    lane's `awaits_slot` is true for want of a slot (`room` is called when one may be
- *    free), and false where the rail had no room.
- *  - A send that was never handed to the rail completes with TRYST_E_CANCELED, or with
- *    the device's failure (TRYST_E_SYSTEM, TRYST_E_NOMEM). Staged sends of a lane are
- *    handed over in their order, and `wanted` is called right before each. So once
- *    `wanted` returns false for a transfer, and keeps to it, no later send of that
- *    transfer goes out.
+ *    free), and false where the rail or the allocator had no room.
+ *  - A send that the rail never took completes with TRYST_E_CANCELED, with the device's
+ *    failure (TRYST_E_SYSTEM, TRYST_E_NOMEM), or with the rail's status (TRYST_E_PEER).
+ *    Staged sends of a lane go to the rail in their order, and `wanted` is called right
+ *    before each. So if `wanted` returns false for a transfer from some send on, no later
+ *    send of that transfer goes out.
  *  - A receive that completes with TRYST_E_SYSTEM has taken its message, but could not
  *    copy it.
  *  - An idle lane has no copy under way; `idle` reports it for a closed lane. Only then
@@ -40,11 +40,11 @@
 
 /** The events that the layer above installs. */
 struct stage_events {
-    /** True if this send is still to go out. */
+    /** True if this send must still go out. */
     bool (*wanted)(void *arg, const struct bulk *bulk);
-    /** Receives that got AGAIN may find a slot now. */
+    /** A slot may be free for the receives that got TRYST_AGAIN. */
     void (*room)(void *arg);
-    /** A closed lane is idle. */
+    /** A closed lane has become idle. */
     void (*idle)(void *arg);
 };
 
@@ -68,11 +68,11 @@ struct stage {
     struct copies copies;
     struct slots slots;
     struct list lanes;
-    struct list unslotted; /**< sends that the rail gave back while no slot is free */
+    struct list unslotted; /**< sends that the rail refused, and that wait for a slot */
     struct list items;     /**< free items */
     uint32_t out_used;     /**< slots that sends hold */
-    bool recv_starved;     /**< a receive got AGAIN for want of a slot */
-    bool room;             /**< a slot has come back since */
+    bool recv_starved;     /**< a receive got AGAIN for want of a slot; `room` is due */
+    bool room;             /**< a receive has ended since the newest such AGAIN */
 };
 
 void stage_init(struct stage *stage, const struct stage_events *events, void *arg,
@@ -81,7 +81,8 @@ void stage_init(struct stage *stage, const struct stage_events *events, void *ar
 void stage_end(struct stage *stage);
 void stage_lane_init(struct stage_lane *lane);
 
-/** True if memory of this kind always goes through a slot at this endpoint. */
+/** True if memory of this kind always goes through a slot at this endpoint. False for
+ *  host memory (NULL). */
 static inline bool stage_is_needed(const struct endpoint *ep,
                                    const struct memory_ops *memory)
 {
@@ -92,17 +93,17 @@ static inline bool stage_is_needed(const struct endpoint *ep,
  *  the rail may move it by itself. */
 tryst_status stage_send(struct stage *stage, struct stage_lane *lane, struct endpoint *ep,
                         struct bulk *bulk, bool direct);
-/** Receive into device memory through a slot. Memory that the rail moves by itself is
- *  posted at the rail instead; only what the rail refuses (TRYST_E_UNSUPPORTED) comes
- *  here. */
+/** Receive into device memory through a slot. For memory that the rail moves by itself
+ *  the caller tries the rail's bulk_recv first, and calls this after
+ *  TRYST_E_UNSUPPORTED. */
 tryst_status stage_recv(struct stage *stage, struct stage_lane *lane, struct endpoint *ep,
                         struct bulk *bulk);
-/** Withdraw a receive that stage_recv took. */
+/** Withdraw a receive that stage_recv took, unless its message has come. */
 void stage_cancel(struct endpoint *ep, struct bulk *bulk);
 /** Close the lane before its endpoint is closed: no more sends are handed over. */
 void stage_lane_close(struct stage_lane *lane);
-/** Count a copy that the layer above makes for this peer (a small tensor) as the lane's
- *  own. */
+/** Count a copy that the layer above makes for this peer (a small tensor) in lane->busy,
+ *  until stage_lane_leave. */
 void stage_lane_enter(struct stage_lane *lane);
 void stage_lane_leave(struct stage *stage, struct stage_lane *lane);
 

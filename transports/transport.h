@@ -28,9 +28,9 @@
  *  Endpoints connect by small messages over a *link*, a socket between the two ranks that
  *  the layer above owns (link/link.h). An endpoint sends by events->connect_send (bytes,
  *  and at most one descriptor on a Unix link); the peer's endpoint receives by
- *  ep_message. Both ends open their endpoint for the same transport and rails in the same
- *  order, so the layer above keeps a message for an endpoint that is not open here yet
- *  until it is.
+ *  ep_message. Both ends open their endpoints for the same transports and rails in the
+ *  same order. So the layer above can keep a message for an endpoint that is not open
+ *  here yet, and deliver the message once the endpoint is open.
  *
  *  Domain: the one thread that progresses the context calls every function below but
  *  probe and rail_open (docs/design.md, "Threads and the progress lock").
@@ -62,14 +62,15 @@ struct poller;
 struct rail;
 struct tryst_host; /* module.h: what core offers to transports */
 
-/** Largest text that describes a mechanism or a reason, with its terminator. */
+/** Bytes of the largest text that describes a mechanism or a reason, with the
+ *  terminator. */
 #define TRANSPORT_TEXT_MAX MEMORY_TEXT_MAX
 
 /** Every transport takes frames of this size: an inline tensor of 4 KiB, the longest key
  *  (1 KiB) and the headers. */
 #define TRANSPORT_FRAME_BYTES 5248u
 
-/** In place of a descriptor that the peer sent and this process could not receive. */
+/** Replaces a descriptor that the peer sent and this process could not receive. */
 #define TRANSPORT_FD_LOST (-2)
 
 /** A bulk message, send or receive: owned by the caller, embedded in its slice. The
@@ -115,7 +116,7 @@ struct rail_events {
     void (*frame)(struct endpoint *ep, const void *data, size_t bytes);
     /** Connecting ended: TRYST_OK, or TRYST_E_UNREACHABLE (try the next transport).
      *  `text` describes how bulk moves, or the reason. Both ends of a pair get the same
-     *  outcome, or the second gets it when its endpoint's messages stop (link closed). */
+     *  outcome, unless the link closes before both have it. */
     void (*ready)(struct endpoint *ep, tryst_status status, const char *text);
     /** The data path died (a fabric error, a protocol violation). Called at most once. */
     void (*failed)(struct endpoint *ep, tryst_status status, const char *text);
@@ -126,8 +127,8 @@ struct rail_events {
      *  transport frees `ep` when the call returns. */
     void (*closed)(struct endpoint *ep);
     /** Carry `bytes` (at most 4096) and, if fd >= 0, a copy of that descriptor to the
-     *  peer's endpoint. Ordered. The caller keeps its fd. TRYST_E_PEER: the link is
-     *  gone. */
+     *  peer's endpoint. Ordered. The caller keeps its fd. TRYST_OK, TRYST_E_PEER (the
+     *  link is gone), or another status of link_send: nothing was sent. */
     tryst_status (*connect_send)(struct endpoint *ep, const void *data, size_t bytes,
                                  int fd);
     /** Wake the peer's process if it sleeps: its poller runs and its rails progress.
@@ -154,14 +155,15 @@ struct ep_params {
     void *arg; /**< goes to ep->arg */
     int32_t peer_rank;
     int32_t local_rank;
-    /** Exactly one of the two ends has true: that end sends first. */
+    /** True at one of the two ends, so that a transport can let that end begin; false at
+     *  the other end, and for a loopback. */
     bool initiator;
     bool loopback; /**< the peer is this very context: no link, no messages */
     bool same_process;
     bool same_host;   /**< a hint; a transport that relies on it verifies it */
     int32_t peer_pid; /**< as the peer announced it; 0: unknown */
-    /** Opened by the layer above before it read anything from the peer, or -1; stays the
-     *  caller's; readable once the peer has died. */
+    /** pidfd of the peer's process, readable once the peer has died; -1: none. The layer
+     *  above opened it before reading anything from the peer, and keeps it. */
     int peer_pidfd;
     /** Session cookie: the first bytes of every connection that the transport makes. */
     uint64_t cookie;
@@ -196,10 +198,10 @@ struct rail {
      *  send at once or by `done`. Any other device memory is refused at once, both
      *  ways (rail_takes). */
     uint32_t memory_kinds;
-    /** Connect messages may bring a descriptor. */
+    /** Connect messages to this rail's endpoints may bring a descriptor. */
     bool takes_fds;
-    /** Copies on device streams that only `progress` can end: while there are some, a
-     *  sleeper polls again within COPY_NAP_NS (memory/copy.h). */
+    /** Number of copies on device streams, which only `progress` completes; set by `arm`.
+     *  While it is not 0, a sleeper polls again within COPY_NAP_NS (memory/copy.h). */
     uint32_t copies_busy;
 };
 
@@ -273,7 +275,8 @@ struct transport_ops {
     void (*frame_commit)(struct endpoint *ep, size_t bytes);
 
     /** Post a receive for `bulk->tag` from this endpoint's peer. TRYST_OK, TRYST_AGAIN
-     *  (more than posted_max), TRYST_E_PEER, TRYST_E_UNSUPPORTED (this device memory). */
+     *  (posted_max are posted, or no room now), TRYST_E_PEER, TRYST_E_UNSUPPORTED (this
+     *  device memory). */
     tryst_status (*bulk_recv)(struct endpoint *ep, struct bulk *bulk);
     /** Send `bulk` to the receive that the peer has posted under its tag. TRYST_OK,
      *  TRYST_AGAIN, TRYST_E_PEER, TRYST_E_UNSUPPORTED (device memory, at this
@@ -283,8 +286,9 @@ struct transport_ops {
      *  outcome of its message if that came first. Sends cannot be withdrawn. */
     void (*bulk_cancel)(struct endpoint *ep, struct bulk *bulk);
 
-    /** Register a region with this rail; NULL: the transport needs no registrations. The
-     *  handle is kept in the region's slot of this rail (memory/memory.h). */
+    /** Register a region with this rail. The caller keeps the handle (NULL: this region
+     *  needs none) in the region's slot of this rail (memory/memory.h). Both functions
+     *  are NULL where the transport needs no registrations. */
     tryst_status (*mem_register)(struct rail *rail, struct tryst_mem *mem,
                                  void **handle_p);
     void (*mem_unregister)(struct rail *rail, void *handle);

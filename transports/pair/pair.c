@@ -3,9 +3,9 @@
  * Rails, endpoints, frames and sleeping over shared rings.
  *
  * One idea: an endpoint changes its state only in calls from above and in its own turn of
- * pair_progress, and is freed only in that turn. So callbacks may call anything but
+ * pair_progress, and is freed only in that turn. So callbacks may call any function but
  * progress.
- * Invariant: an endpoint outside READY reads and writes nothing in the shared area but
+ * Invariant: an endpoint outside READY reads and writes no word of the shared area but
  * its own grant and `asleep`.
  */
 #include "pair.h"
@@ -129,7 +129,7 @@ const char *pair_area_check(const struct pair_header *area, uint64_t ring_bytes,
 
 void pair_attach(struct pair_ep *ep, struct pair_header *area, uint64_t ring_bytes)
 {
-    /* A loopback's writer and reader are one: side 0 and ring 0 are both ends. */
+    /* A loopback writes to itself: side 0 and ring 0 serve both directions. */
     unsigned me = ep->params.initiator || ep->loopback ? 0 : 1;
     unsigned peer = ep->loopback ? 0 : 1 - me;
     uint8_t *rings = (uint8_t *)area + PAIR_HEADER_BYTES;
@@ -233,8 +233,8 @@ tryst_status pair_frame_begin(struct endpoint *base, size_t max, void **frame_p)
     return TRYST_OK;
 }
 
-/* Send the frame. It was not built in the ring itself: the reader polls the line where a
- * frame begins, and would take that line from the writer at every store. */
+/* Copy the frame into the ring. A frame is not built there: the reader polls the line
+ * where the frame begins, and would take that line from the writer at every store. */
 void pair_frame_commit(struct endpoint *base, size_t bytes)
 {
     struct pair_ep *ep = (struct pair_ep *)base;
@@ -251,7 +251,7 @@ static void frame_deliver(struct pair_ep *ep, struct ring_entry entry)
         pair_fail(ep, TRYST_E_PROTOCOL, "shared ring: a frame of %u bytes", entry.bytes);
         return;
     }
-    /* Copied first: the bytes that the layer above parses must not change meanwhile. */
+    /* Copied first: the peer could change the bytes while the layer above parses them. */
     ring_rx_copy(&ep->rx, 0, frame, entry.bytes);
     if (ring_rx_next(&ep->rx, entry.bytes))
         pair_wake(ep, PAIR_WANTS_ROOM);
@@ -343,8 +343,8 @@ int pair_progress(struct rail *base)
 
 void pair_wake(struct pair_ep *ep, uint32_t reasons)
 {
-    /* acq_rel read-modify-writes, as for all of `asleep`: behind the store that the
-     * sleeper checks for; partner: sleep_begin. pair_ring.h has the argument. */
+    /* acq_rel read-modify-writes, like all writes of `asleep`: they come behind the store
+     * that the sleeper checks for. Partner: sleep_begin. pair_ring.h has the proof. */
     if (!(atomic_fetch_add_explicit(&ep->theirs->asleep, 0, memory_order_acq_rel) &
           reasons))
         return;
@@ -354,14 +354,14 @@ void pair_wake(struct pair_ep *ep, uint32_t reasons)
     ep->base.rail->events->doorbell(&ep->base);
 }
 
-/* Set `asleep`, then check once more; false when there is work. */
+/* Set `asleep`, then check for work once more. False: there is work. */
 static bool sleep_begin(struct pair_ep *ep)
 {
     bool room = ep->wants_room || ep->jobs_count > 0;
     if (ep->loopback)
         return !ring_rx_ready(&ep->rx) && !ep->slots_used && !ep->jobs_count;
-    /* acq_rel: before the checks below; partner: pair_wake, behind each store that they
-     * check for. */
+    /* acq_rel: the checks below come after it. Partner: pair_wake, which comes after each
+     * store that the checks can find. */
     (void)atomic_exchange_explicit(&ep->mine->asleep,
                                    PAIR_ASLEEP | (room ? PAIR_WANTS_ROOM : 0),
                                    memory_order_acq_rel);
@@ -372,7 +372,7 @@ static bool sleep_begin(struct pair_ep *ep)
         return false;
     if (!room || !ring_tx_moved(&ep->tx))
         return true;
-    /* a sender that still needs room calls again, and sees the new tail */
+    /* space has come back: a sender that still needs room tries again */
     ep->wants_room = false;
     return false;
 }

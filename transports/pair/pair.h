@@ -29,9 +29,9 @@
 #include "transports/module.h"
 #include "transports/transport.h"
 
-/** buckets of posted receives; tags are consecutive, so chains stay short */
+/** Buckets of posted receives. Tags are consecutive, so chains stay short. */
 #define PAIR_BUCKETS    32u
-#define PAIR_POSTED_MAX 1024u /* receives per endpoint */
+#define PAIR_POSTED_MAX 1024u /**< most posted receives per endpoint */
 
 /** Most bytes that one call of progress reads from peers: about 13 us at ~10 GB/s, the
  *  longest that a frame, or a more urgent copy, waits for one piece. */
@@ -41,17 +41,18 @@ enum pair_state {
     PAIR_OPENING, /**< pair_ops.connect is at work */
     PAIR_READY,
     PAIR_REFUSED, /**< events->ready(UNREACHABLE) was reported */
-    /** The peer broke the protocol; bulk completes, nothing moves any more. */
+    /** The data path has ended (pair_fail): bulk completes, and no bytes move. */
     PAIR_BROKEN,
-    PAIR_CLOSING /**< ep_close was called: the next progress ends the endpoint */
+    /** ep_close was called: progress frees the endpoint once no copy is under way. */
+    PAIR_CLOSING
 };
 
 /** The outcome of one piece. */
 enum pair_copy {
     PAIR_COPY_OK,
     PAIR_COPY_LATER, /**< the region's descriptor is still on its way: ep->waiting */
-    PAIR_COPY_RETRY, /**< not readable: the sender must send it through the ring */
-    /** Not readable, nor is anything else of this peer by this mechanism. */
+    PAIR_COPY_RETRY, /**< not readable: the sender must use the ring for this bulk */
+    /** Not readable, like all other memory of this peer by this mechanism. */
     PAIR_COPY_DENIED,
     /** The peer withdrew its grant or died: the bytes read are dropped. */
     PAIR_COPY_GONE,
@@ -62,16 +63,16 @@ enum pair_copy {
 struct pair_op {
     struct list_node node; /**< first: bulk = container_of(node, struct bulk, scratch) */
     struct pair_ep *ep;
-    uint64_t where;  /**< pair_offer.where of the bulk */
-    uint64_t region; /**< pair_offer.region of the bulk */
-    uint64_t bytes;  /**< bytes of the message */
-    uint64_t moved;
+    uint64_t where;      /**< pair_offer.where of the bulk */
+    uint64_t region;     /**< pair_offer.region of the bulk */
+    uint64_t bytes;      /**< bytes of the message */
+    uint64_t moved;      /**< bytes of the message that are copied so far */
     tryst_status status; /**< valid once the bulk is in ep->finished */
     uint8_t mech;        /**< enum pair_mech */
     uint8_t slot;
-    uint8_t started; /**< send through the ring: its first piece is out */
+    uint8_t started; /**< send through the ring: its first piece is in the ring */
     uint8_t reserved;
-    struct pair_job *job; /**< for a receive into device memory: pair_device.c */
+    struct pair_job *job; /**< receive into device memory (pair_device.c), else NULL */
 };
 static_assert(sizeof(struct pair_op) <= sizeof(((struct bulk *)0)->scratch),
               "fits a bulk");
@@ -83,8 +84,9 @@ struct pair_job {
     struct list_node node; /**< in rail->jobs while free */
     struct pair_ep *ep;
     struct bulk *bulk;
-    struct slot *slot;       /**< where a message in host memory lands */
-    struct list_node source; /**< shm, self: the memory that is being read */
+    struct slot *slot;       /**< slot for a message that comes as host memory, or NULL */
+    struct list_node source; /**< self: in the area's list of reads */
+    /** Memory that is being read: struct shm_mapped, or (self) the sender's pair_side. */
     void *region;
     struct copy copy;
 };
@@ -97,22 +99,22 @@ struct pair_ops {
      *  calls pair_connected or pair_refused. */
     void (*connect)(struct pair_ep *ep);
     /** Choose the best working mechanism to send `bulk`, and fill in its op's where and
-     *  region. PAIR_MECH_NONE: none, for device memory. */
+     *  region. PAIR_MECH_NONE: this device memory cannot be sent. */
     enum pair_mech (*choose)(struct pair_ep *ep, struct bulk *bulk);
     /** Drop `mech` from the choices: the peer cannot use it at all. */
     void (*denied)(struct pair_ep *ep, enum pair_mech mech);
     /** Read `bytes` bytes at op->moved of the peer's offer into the receive's buffer. */
     enum pair_copy (*copy)(struct pair_ep *ep, struct bulk *bulk, uint64_t bytes);
-    /** Begin to copy the whole offer from the peer's device memory (job->copy, complete
-     *  but for its source). OK: device_read_end follows, from `copy.done`. Else results
-     *  as for `copy`. */
+    /** Begin to copy the whole offer from the peer's device memory by job->copy, in which
+     *  only the source is missing. PAIR_COPY_OK: `copy.done` will call device_read_end.
+     *  Other results as for `copy`. */
     enum pair_copy (*device_read)(struct pair_ep *ep, struct pair_job *job);
     /** End such a copy. False: the peer withdrew its grant or died meanwhile, and the
      *  copy does not count. */
     bool (*device_read_end)(struct pair_ep *ep, struct pair_job *job);
-    /** True if every reader of this side's memory has seen that the grant is revoked.
-     *  Only threads of this process are waited for; a process that still reads detects it
-     *  by itself. */
+    /** True if, after the grant was revoked, no thread of this process reads this side's
+     *  memory any more. (Another process that still reads detects the revocation
+     *  afterwards and drops the bytes.) */
     bool (*quiet)(struct pair_ep *ep);
     /** Release the area and all else; the endpoint is freed next. */
     void (*detach)(struct pair_ep *ep);
@@ -137,16 +139,16 @@ struct pair_ep {
     struct endpoint base;
     struct list_node node; /**< in rail->eps */
     /** Used by each poll. */
-    uint8_t state; /**< enum pair_state */
-    bool due;      /**< a step waits for progress */
-    bool loopback; /**< both ends are this endpoint: one ring, one side */
-    bool wants_room;
+    uint8_t state;   /**< enum pair_state */
+    bool due;        /**< progress has a step to take (due_progress) */
+    bool loopback;   /**< both ends are this endpoint: one ring, one side */
+    bool wants_room; /**< a frame or an offer found no room in the ring */
     bool failure_reported;
     uint32_t posted_count;
     uint32_t jobs_count;
-    uint32_t copies;        /**< into device memory, under way */
+    uint32_t copies;        /**< number of copies into device memory under way */
     uint64_t slots_used;    /**< bit per offer of this side without an answer */
-    struct list jobs;       /**< sends through the ring; the first one is moving */
+    struct list jobs;       /**< sends through the ring; the first one is under way */
     struct list finished;   /**< bulks to complete from progress */
     struct pair_side *mine; /**< NULL until connected */
     struct pair_side *theirs;
@@ -154,12 +156,13 @@ struct pair_ep {
     struct ring_tx tx;
     /** Bulk. */
     uint64_t slots_held;           /**< bit per offer of the peer without an answer */
-    struct bulk *slot[PAIR_SLOTS]; /**< this side's offers */
+    struct bulk *slot[PAIR_SLOTS]; /**< sends that this side has offered, by slot */
     struct list posted[PAIR_BUCKETS];
     struct list waiting; /**< receives after PAIR_COPY_LATER */
-    /** The receive for the message in the ring; NULL: the message is dropped. */
+    /** Receive for the bulk that comes through the ring. NULL: none comes, or its bytes
+     *  are dropped. */
     struct bulk *incoming;
-    uint64_t incoming_left;
+    uint64_t incoming_left; /**< bytes of that bulk that have not come yet */
     /** Connecting, failing. */
     struct pair_header *area;
     struct ep_params params;
@@ -197,14 +200,15 @@ tryst_status pair_rail_open(const struct rail_params *params,
                             const struct pair_ops *ops, struct rail **rail_p);
 void pair_rail_close(struct rail *base); /* frees the rail */
 
-/** Open an endpoint in `rail`, OPENING and due. TRYST_OK, TRYST_E_NOMEM. */
+/** Open an endpoint in state OPENING, with a step due. TRYST_OK, TRYST_E_NOMEM. */
 tryst_status pair_ep_open(struct rail *base, const struct ep_params *params,
                           struct endpoint **ep_p);
 
 /** Write a fresh (zeroed) area's header. `initiator_nonce` belongs to side 0. */
 void pair_area_init(struct pair_header *area, uint64_t ring_bytes,
                     uint64_t initiator_nonce, uint64_t responder_nonce);
-/** Check that `area` has that size and belongs to these two. NULL, or the fault. */
+/** Check that `area` has rings of that size and belongs to the endpoints with these
+ *  nonces. NULL, or the fault. */
 const char *pair_area_check(const struct pair_header *area, uint64_t ring_bytes,
                             uint64_t initiator_nonce, uint64_t responder_nonce);
 /** Point the endpoint at an area that this process initialised or checked. */
@@ -214,13 +218,12 @@ void pair_attach(struct pair_ep *ep, struct pair_header *area, uint64_t ring_byt
 void pair_connected(struct pair_ep *ep, const char *text);
 void pair_refused(struct pair_ep *ep, const char *text);
 
-/** End the data path: the next progress reports it and completes every bulk. */
+/** End the data path: progress reports the failure and completes every bulk. */
 void pair_fail(struct pair_ep *ep, tryst_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/** Check for room in the ring for `payload` bytes, such that at most `limit` are in use.
- *  TRYST_OK, TRYST_AGAIN. TRYST_E_PEER: the peer's tail is impossible, and the data path
- *  has ended. */
+/** Check for room in the ring (ring_tx_room). TRYST_OK, TRYST_AGAIN. TRYST_E_PEER: the
+ *  peer's tail is impossible, and the data path has ended. */
 static inline tryst_status pair_room(struct pair_ep *ep, uint64_t payload, uint64_t limit)
 {
     enum ring_answer room = ring_tx_room(&ep->tx, payload, limit);
@@ -232,8 +235,8 @@ static inline tryst_status pair_room(struct pair_ep *ep, uint64_t payload, uint6
     return TRYST_E_PEER;
 }
 
-/** Ring the peer's doorbell if it sleeps and requested one for any of `reasons`
- *  (PAIR_ASLEEP, …). */
+/** Ring the peer's doorbell if the peer sleeps and has set any of the bits `reasons`
+ *  (PAIR_ASLEEP, …) in its `asleep`. */
 void pair_wake(struct pair_ep *ep, uint32_t reasons);
 
 /** Slots of struct transport_ops. */

@@ -3,10 +3,10 @@
  * Bulk between the two ends of a pair.
  *
  * One idea: the receiver moves the bytes. A sender offers an address under one of 64
- * slots, and the answer is a bit in the sender's line of the shared area, so answers need
- * no ring space and never wait behind anything. Only where the receiver cannot read the
- * sender's memory do the bytes go through the ring, and then they may fill half of it, so
- * frames always find the rest.
+ * slots, and the answer is a bit in a word of the shared area, so answers need no ring
+ * space and never wait behind other entries. The bytes go through the ring only where the
+ * receiver cannot read the sender's memory, or where the bulk is small. They may fill
+ * half of the ring, so frames find room in the other half.
  *
  *   sender                                        receiver
  *     OFFER{tag, bytes, where, slot}  ─ ring ─▶   posted? read piece by piece
@@ -24,10 +24,10 @@
 
 #define BIT(slot) (UINT64_C(1) << (slot))
 
-/* Get the largest piece of one entry: with its header and the word behind it, a quarter
- * of the ring. A reader may hold back less than a quarter that it has read, so in a
- * drained ring at most two quarters count as in use. Pieces may fill half, so they never
- * get stuck. */
+/* Get the most bytes of one piece: with its head and two words, a quarter of the ring.
+ * The reader gives space back a quarter at a time, so even when it has read everything,
+ * up to a quarter counts as in use. A piece then fits into half of the ring, which is its
+ * limit, so pieces never get stuck. */
 static uint64_t piece_max(const struct pair_ep *ep)
 {
     return ep->tx.bytes / 4 - 16 - sizeof(struct pair_first);
@@ -54,7 +54,7 @@ int pair_finished_complete(struct pair_ep *ep)
     struct list_node *node;
     int count = 0;
     list_init(&told);
-    /* bulks that callbacks finish wait for the next turn */
+    /* bulks that callbacks finish wait for the next call */
     list_append(&told, &ep->finished);
     while ((node = list_pop_front(&told))) {
         struct bulk *bulk = pair_bulk_of(node);
@@ -118,8 +118,8 @@ void pair_bulk_cancel(struct endpoint *base, struct bulk *bulk)
         finish(ep, bulk, TRYST_E_CANCELED);
         return;
     }
-    /* Otherwise its message has come, and the bulk completes with the message's
-     * outcome. */
+    /* Not posted any more: the message has come, and the bulk completes with the
+     * message's outcome. */
 }
 
 void pair_answer_send(struct pair_ep *ep, unsigned slot, uint8_t answer)
@@ -138,8 +138,8 @@ static void unexpected(struct pair_ep *ep, uint64_t tag, uint64_t bytes)
     ep->base.rail->events->unexpected(&ep->base, tag, bytes);
 }
 
-/* Queue a receive behind all that are as urgent, of any peer: progress reads the first
- * one. */
+/* Queue a receive behind all receives of any peer that are at least as urgent. Progress
+ * reads the first of the queue. */
 static void read_queue(struct pair_rail *rail, struct bulk *bulk)
 {
     struct list_node *place = &rail->reads.head;
@@ -196,7 +196,7 @@ static void offer_entry(struct pair_ep *ep, struct ring_entry entry)
     offer_handle(ep, &offer);
 }
 
-/* End a receive that has been read to its end, or cannot be. */
+/* End a receive that was read completely, or that cannot be read. */
 static void read_end(struct pair_ep *ep, struct bulk *bulk, tryst_status status)
 {
     struct pair_op *op = pair_op_of(bulk);
@@ -217,7 +217,7 @@ static void read_refuse(struct pair_ep *ep, struct bulk *bulk, uint8_t answer)
     list_remove(&op->node);
     pair_job_drop(bulk);
     op_start(ep, bulk);
-    post(ep, bulk); /* before the answer, which brings the message again */
+    post(ep, bulk); /* before the answer, after which the sender sends again */
     pair_answer_send(ep, slot, answer);
 }
 
@@ -265,7 +265,7 @@ int pair_reads_advance(struct pair_rail *rail)
 
 /* --- copies through the ring: receiving --- */
 
-/* Take the payload from `skip` on as the next piece of `incoming`. */
+/* Copy the payload, from byte `skip` on, as the next piece of `incoming`. */
 static void piece_receive(struct pair_ep *ep, struct ring_entry entry, uint32_t skip)
 {
     uint32_t bytes = entry.bytes - skip;
@@ -326,7 +326,7 @@ void pair_bulk_entry(struct pair_ep *ep, struct ring_entry entry)
 
 /* --- sends --- */
 
-/* Put one piece into the ring if there is room; false when it has to wait. */
+/* Put one piece into the ring. False: there is no room now. */
 static bool piece_put(struct pair_ep *ep, struct bulk *bulk)
 {
     struct pair_op *op = pair_op_of(bulk);
@@ -452,7 +452,7 @@ int pair_answers_handle(struct pair_ep *ep)
         pair_fail(ep, TRYST_E_PROTOCOL, "shared segment: an answer to no offer");
         return 1;
     }
-    /* A callback may close the endpoint; the rest then completes as cancelled. */
+    /* A callback may close the endpoint; the other sends then complete as canceled. */
     for (; bits && ep->state == PAIR_READY; bits &= bits - 1, count++)
         answer_handle(ep, (unsigned)__builtin_ctzll(bits));
     return count;

@@ -19,7 +19,7 @@ int pair_answers_handle(struct pair_ep *ep);
 void pair_answer_send(struct pair_ep *ep, unsigned slot, uint8_t answer);
 int pair_jobs_advance(struct pair_ep *ep);
 int pair_finished_complete(struct pair_ep *ep);
-/** Complete all bulk of the endpoint with `status`; its reads end. */
+/** Complete all bulk of the endpoint with `status`, reads under way included. */
 void pair_bulk_end(struct pair_ep *ep, tryst_status status);
 /** Read one piece of the most urgent receive. */
 int pair_reads_advance(struct pair_rail *rail);

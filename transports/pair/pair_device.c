@@ -4,14 +4,14 @@
  *
  * Idea: the receiver moves the bytes, as for host memory. Bytes in the sender's device
  * memory are copied from there in one piece, on a stream. Bytes that come as host memory,
- * by whatever mechanism, go to a pinned slot first, as to a host buffer, and are copied
- * to the device from there.
+ * by any mechanism, first go to a pinned slot, and are copied from the slot to the
+ * device.
  *
  *   offer of device memory ── device_read ──▶ copying ──▶ confirmed? ──▶ done, TAKEN
  *   any other              ── into the slot ──▶ (TAKEN) copying ───────▶ done
  *
- * Invariant: a receive with a job is in none of pair_bulk.c's places while the job copies
- * (ep->copies counts those), and its endpoint does not end before.
+ * Invariant: while a job copies, its receive is in no list of pair_bulk.c. ep->copies
+ * counts such jobs, and the endpoint does not end before they have.
  */
 #include "pair_device.h"
 
@@ -64,7 +64,7 @@ void pair_job_drop(struct bulk *bulk)
     list_push_front(&rail->jobs, &job->node);
 }
 
-/* Complete the receive: the bytes are in place, or will never be. */
+/* Complete the receive, after its copy has succeeded or failed. */
 static void job_end(struct pair_job *job, tryst_status status)
 {
     struct bulk *bulk = job->bulk;

@@ -23,15 +23,13 @@
  * `asleep`. The sleeper sets `asleep` by a read-modify-write and then checks word, tail
  * and answers once more. All writes of `asleep` are acq_rel read-modify-writes, so they
  * have one order, and each sees all that was stored before the earlier ones. If the
- * sleeper's comes later, its check finds the store; if it comes first, the other side
- * finds `asleep` set and rings.
+ * sleeper's write comes later, its check finds the store; if the sleeper's write comes
+ * first, the other side finds `asleep` set and rings.
  *
- * The reader trusts no word of the peer: a word with an unknown kind, with bits that must
- * be zero, or with more bytes than the ring, and a tail that moves back or beyond the
- * head, are reported as bad. Copies are bounded by the ring's own mapping whatever the
- * peer writes.
- *
- * `limit` is the part of the ring that an entry may fill.
+ * Neither side trusts the other's words. RING_BAD reports a word with an unknown kind,
+ * with set bits that must be zero, or with more bytes than the ring holds, and a tail
+ * that moves back or beyond the head. Copies are bounded by the ring's own mapping,
+ * whatever the peer writes.
  */
 #ifndef TRYST_TRANSPORTS_PAIR_PAIR_RING_H
 #define TRYST_TRANSPORTS_PAIR_PAIR_RING_H
@@ -85,7 +83,8 @@ static inline _Atomic uint64_t *ring_word(uint8_t *data, uint64_t offset)
     return (_Atomic uint64_t *)(void *)(data + offset);
 }
 
-/** Load the newest tail; RING_BAD when no honest reader could have stored it. */
+/** Load the newest tail. RING_YES: it has moved; RING_NO: it has not; RING_BAD: no honest
+ *  reader could have stored this value. */
 static inline enum ring_answer ring_tx_refresh(struct ring_tx *tx)
 {
     /* acquire: pairs with the reader's store in ring_rx_give; see above. */
@@ -98,8 +97,8 @@ static inline enum ring_answer ring_tx_refresh(struct ring_tx *tx)
     return RING_YES;
 }
 
-/** Check for room for an entry of `payload` bytes such that at most `limit` bytes are in
- *  use. */
+/** Check for room for an entry of `payload` bytes, such that at most `limit` bytes of the
+ *  ring are in use with it. */
 static inline enum ring_answer ring_tx_room(struct ring_tx *tx, uint64_t payload,
                                             uint64_t limit)
 {
@@ -111,8 +110,8 @@ static inline enum ring_answer ring_tx_room(struct ring_tx *tx, uint64_t payload
     return tx->head - tx->tail_seen + need <= limit ? RING_YES : RING_NO;
 }
 
-/** Copy into the ring from `offset`, which may wrap; returns the offset behind the copy,
- *  not rounded. */
+/** Copy into the ring at `offset`, wrapping at the ring's end. Returns the offset behind
+ *  the copy, not rounded. */
 static inline uint64_t ring_copy_in(struct ring_tx *tx, uint64_t offset, const void *from,
                                     uint64_t bytes)
 {
@@ -147,8 +146,8 @@ static inline void ring_tx_prefetch(const struct ring_tx *tx)
                       ring_wrap(tx->offset + ahead * PAIR_LINE_BYTES, tx->bytes));
 }
 
-/** Write one entry, `head` (a multiple of 8 bytes) before `body`. ring_tx_room returned
- *  RING_YES before. */
+/** Write one entry: `head` (a multiple of 8 bytes), then `body`. ring_tx_room must have
+ *  returned RING_YES. */
 static inline void ring_tx_put(struct ring_tx *tx, enum pair_kind kind, const void *head,
                                uint32_t head_bytes, const void *body, uint32_t body_bytes)
 {
@@ -158,9 +157,10 @@ static inline void ring_tx_put(struct ring_tx *tx, enum pair_kind kind, const vo
     uint64_t offset = ring_wrap(place + 8, tx->bytes);
     tx->offset = ring_wrap(place + size, tx->bytes);
     tx->head += size;
-    /* First, since its line may have to come from the reader's cache, and stores become
-     * visible in their order: behind the payload it would give the reader time to take
-     * the polled line back. relaxed: published by the last store. */
+    /* The zero word comes first, since its line may have to come from the reader's cache.
+     * Stores become visible in their order: if this one waited behind the payload, the
+     * reader would have time to take the polled line back. relaxed: published by the last
+     * store. */
     atomic_store_explicit(ring_word(tx->data, tx->offset), 0, memory_order_relaxed);
     if (head_bytes)
         offset = ring_copy_in(tx, offset, head, head_bytes);
@@ -194,7 +194,8 @@ static inline bool ring_rx_ready(struct ring_rx *rx)
            0;
 }
 
-/** Copy `bytes` of the payload, from `skip` on. The caller keeps within the entry. */
+/** Copy `bytes` of the payload, from byte `skip` on, out of the ring. skip + bytes must
+ *  not exceed the payload. */
 static inline void ring_rx_copy(struct ring_rx *rx, uint64_t skip, void *to,
                                 uint64_t bytes)
 {
@@ -209,8 +210,8 @@ static inline void ring_rx_copy(struct ring_rx *rx, uint64_t skip, void *to,
     }
 }
 
-/** Go to the next entry. Space is given back a quarter of the ring at a time: true when
- *  it was, and the caller then checks whether the writer sleeps for want of it. */
+/** Go to the next entry. True if space was given back, which happens a quarter of the
+ *  ring at a time: the caller must then wake a writer that sleeps for want of room. */
 static inline bool ring_rx_next(struct ring_rx *rx, uint32_t payload)
 {
     uint64_t size = 8 + ring_round(payload);

@@ -50,26 +50,29 @@ enum {
 /** pair_side.grant: bits that say whether the peer may read memory that this side named
  *  in an OFFER entry */
 enum {
-    PAIR_REVOKED = 1, /**< the peer may not (set once, by the side itself) */
-    PAIR_READING = 2, /**< a peer in this very process reads right now (transport self) */
+    PAIR_REVOKED = 1, /**< the peer may not; this side sets the bit once and for all */
+    PAIR_READING = 2, /**< self: the peer, in this process, is reading; the peer's bit */
 };
 
 /** pair_side.answer[slot] */
 enum {
     PAIR_ANSWER_TAKEN = 1, /**< the bytes were read (or dropped): the buffer is free */
-    PAIR_ANSWER_RETRY = 2, /**< this cannot be read: send it through the ring */
-    PAIR_ANSWER_DENIED = 3 /**< this cannot be read, nor anything by this mechanism */
+    PAIR_ANSWER_RETRY = 2, /**< the bytes cannot be read: send them through the ring */
+    PAIR_ANSWER_DENIED = 3 /**< no bytes at all can be read by this mechanism */
 };
 
-/** Words of one side. "own" lines are written by that side, "peer" lines by the other. */
+/** Words of one side, the owner; the other side is the peer. */
 struct pair_side {
-    _Atomic uint32_t asleep; /**< own sets and clears, peer clears when it rings */
+    /** The owner sets and clears the bits; the peer clears them when it rings. */
+    _Atomic uint32_t asleep;
     uint8_t pad0[60];
-    /** Peer sets bits: slots with an answer; own takes them. */
+    /** The peer sets the bit of each slot with an answer; the owner clears the bits. */
     _Atomic uint64_t answered;
     uint8_t pad1[56];
-    _Atomic uint8_t answer[PAIR_SLOTS]; /**< peer */
-    _Atomic uint32_t grant; /**< own; the peer only re-reads (by read-modify-write) */
+    _Atomic uint8_t answer[PAIR_SLOTS]; /**< written by the peer */
+    /** The owner sets PAIR_REVOKED. The peer re-reads the word by a read-modify-write
+     *  that changes nothing (shm), or sets and clears PAIR_READING (self). */
+    _Atomic uint32_t grant;
     uint8_t pad2[60];
 };
 
@@ -97,7 +100,8 @@ enum pair_kind {
     /** Payload: struct pair_offer; the receiver reads the bytes itself. */
     PAIR_OFFER = 2,
     PAIR_FIRST = 3, /**< payload: struct pair_first, then the first piece of a bulk */
-    /** Payload: the next piece of that bulk; one bulk at a time per direction. */
+    /** Payload: the next piece of the bulk that the newest PAIR_FIRST began; there is one
+     *  such bulk at a time per direction. */
     PAIR_PIECE = 4,
 };
 
@@ -107,7 +111,7 @@ enum pair_mech {
     PAIR_MECH_READ = 1, /**< at `where` in the sender's address space */
     /** At offset `where` of `region`, which the receiver has mapped. */
     PAIR_MECH_MAP = 2,
-    /** In device memory: `where` as for READ (self), or as for MAP (shm). */
+    /** In device memory; `where` means the same as for READ (self) or MAP (shm). */
     PAIR_MECH_DEVICE = 3,
     PAIR_MECH_NONE = 4, /**< nowhere (never in an offer) */
 };
@@ -116,10 +120,10 @@ struct pair_offer {
     uint64_t tag;
     uint64_t bytes;
     uint64_t where;
-    uint64_t region; /**< id, of PAIR_MECH_MAP and, between processes, PAIR_MECH_DEVICE */
-    uint32_t slot;   /**< the sender's; named in the answer */
-    uint32_t mech;
-    uint64_t rank; /**< how urgent (core/memory/urgency.h) */
+    uint64_t region; /**< MAP, and DEVICE between processes: id of the region */
+    uint32_t slot;   /**< the sender's slot, in which the answer comes */
+    uint32_t mech;   /**< enum pair_mech */
+    uint64_t rank;   /**< urgency.rank of the send (core/memory/urgency.h) */
 };
 
 struct pair_first {
@@ -139,7 +143,7 @@ static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2 &&
                   ATOMIC_CHAR_LOCK_FREE == 2,
               "atomics in shared memory must be lock-free");
 
-/** Get the bytes of the area: the header and two rings. */
+/** Get the size of the area in bytes: the header and two rings. */
 static inline uint64_t pair_area_bytes(uint64_t ring_bytes)
 {
     return PAIR_HEADER_BYTES + 2 * ring_bytes;
