@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Implements the engine: runs one rank's part of a program, step after step.
  *
- * The one idea: a step is a loop over the rank's actions; before each, the engine posts
- * receives ahead and waits only for the items that this action needs. Transfers meet by
- * key, so the loop is independent of other ranks' order, and any program that passed the
- * checker runs.
+ * The one idea: a step is a loop over the rank's actions. Before each action the engine
+ * posts receives ahead, and waits only for the items that this action needs. Transfers
+ * meet by key, so the loop is independent of other ranks' order, and any program that
+ * passed the checker runs.
  *
  * A stage is on one rank only; stages of the same rank pass tensors to each other without
  * a transfer. */
@@ -20,11 +20,12 @@
 #include "engine_transfer.h"
 #include "pipeline/base/refuse.h"
 
-#define RECEIVES_AHEAD_DEFAULT 4 /* in 1F1B: two activations and two gradients */
+#define RECEIVES_AHEAD_DEFAULT 4 /* two activations and two gradients in 1F1B */
 #define TIMEOUT_DEFAULT_NS     (600ull * 1000 * 1000 * 1000)
-/* Limit of the wait until a device ends its queued work: a few actions. */
+/* Limit of the wait until a device has ended its queued work, which is a few actions. */
 #define DEVICE_STOP_NS (60ull * 1000 * 1000 * 1000)
-/* Calls of tryst_progress between two actions: enough that posted operations start. */
+/* Limit of the calls of tryst_progress between two actions: enough to start the posted
+ * operations. */
 #define PROGRESS_CALLS_MAX 8
 
 tryst_status engine_fail(tryst_engine *engine, tryst_status status, const char *format,
@@ -43,7 +44,7 @@ tryst_status engine_fail(tryst_engine *engine, tryst_status status, const char *
 
 void engine_span(tryst_engine *engine, tryst_span span)
 {
-    /* the last step's sends that end in this step belong to the last one */
+    /* A send of the previous step that ends now is not part of this step. */
     if (span.begin_ns >= engine->step_begin_ns &&
         engine->spans_count < engine->spans_capacity) {
         engine->spans[engine->spans_count++] = span;
@@ -124,7 +125,7 @@ void tryst_engine_close(tryst_engine *engine)
 
 /* ---- a step ------------------------------------------------------------------------ */
 
-/* Start the posted operations before a long computation. */
+/* Let posted operations start before a long computation. */
 static void push(tryst_engine *engine)
 {
     for (int i = 0; i < PROGRESS_CALLS_MAX && tryst_progress(engine->params.ctx) > 0;

@@ -17,7 +17,8 @@
 
 #define ENGINE_ERROR_MAX 1024
 
-/** The buffers of one micro-batch at one stage of this rank. Each pointer is one use. */
+/** The buffers of one micro-batch at one stage of this rank; NULL: none now. Each pointer
+ *  counts as one use of its buffer (buffer.uses). */
 struct engine_cell {
     struct buffer *input;
     struct buffer *target;
@@ -26,8 +27,8 @@ struct engine_cell {
     struct buffer *grad_output;
 };
 
-/** An item that is sent to or received from another rank. All members up to `event` are
- *  fixed at open. */
+/** One send or receive: an item that crosses ranks. The members from `item` to `event`
+ *  are set when the engine opens and never change. */
 struct engine_transfer {
     struct program_item item;
     int peer;
@@ -35,18 +36,21 @@ struct engine_transfer {
     tryst_key *key;
     tryst_dtype dtype;
     uint64_t count;
-    /** device: event that a send's bytes are there, or a receive's have arrived; NULL on
-     *  the host */
+    /** On a device: event that passes when a send's bytes have been computed, or a
+     *  receive's have arrived. NULL on the host. */
     void *event;
+    /** Buffer of the posted operation. NULL once a send has ended, or the buffer of a
+     *  receive was put into a cell. */
     struct buffer *memory;
-    tryst_op *op; /**< NULL: not posted, or ended */
-    uint64_t begin_ns;
-    bool ended; /**< its end was seen and its span written */
+    tryst_op *op;      /**< NULL: not posted, or ended */
+    uint64_t begin_ns; /**< when the operation was posted */
+    bool ended;        /**< the engine has seen the operation succeed */
 };
 
-/** One open scope. Two are enough: the sends of step k may end while step k + 1 runs. */
+/** A step's scope and its sends. Two frames are enough: the sends of step k may end while
+ *  step k + 1 runs, and are waited for before step k + 2 begins. */
 struct engine_frame {
-    tryst_step *step; /**< NULL: closed */
+    tryst_step *step; /**< NULL: no scope is open */
     uint64_t id;
     struct engine_transfer *sends; /**< in program order */
     size_t posted_count;
@@ -59,22 +63,24 @@ struct tryst_engine {
     const struct program_list *list;
     int stages_count;
     int microbatches_count;
-    tryst_stage **stages;      /**< [stages]; NULL on other ranks */
-    int *owners;               /**< [stages]: rank */
-    uint64_t *versions;        /**< [stages]: newest version when the step began */
-    int32_t *pending;          /**< [stages]: gradients since the last update */
+    tryst_stage **stages; /**< [stages]; NULL: the stage is on another rank */
+    int *owners;          /**< [stages]: rank that has the stage */
+    uint64_t *versions;   /**< [stages]: newest weight version when the step began */
+    /** [stages]: micro-batches with gradients added since the last update */
+    int32_t *pending;
     struct engine_cell *cells; /**< [stages × micro-batches] */
-    double *losses;            /**< [micro-batches], on the rank of the last stage */
+    /** [micro-batches]; filled in only on the rank of the last stage */
+    double *losses;
     struct engine_transfer *receives; /**< in program order */
     size_t receives_count;
-    size_t receives_posted;
-    size_t receives_taken;
-    size_t receives_open; /**< all receives before this index have ended */
+    size_t receives_posted; /**< posted in this step */
+    size_t receives_taken;  /**< handed to their actions in this step */
+    size_t receives_open;   /**< all receives before this index have ended */
     /** The forwards among the first fed_count actions have their data. */
     size_t fed_count;
     size_t sends_count;
     struct engine_frame frames[2];
-    struct engine_frame *frame; /**< the current one */
+    struct engine_frame *frame; /**< that of the newest step; NULL before the first */
     uint64_t steps_done;
     uint64_t step_begin_ns;
     struct buffer_pool pool;
@@ -84,11 +90,12 @@ struct tryst_engine {
     size_t spans_capacity;
     tryst_engine_stats stats;
     tryst_status failed;
-    bool aborted_ahead;
-    /** Some operations could not be ended: memory for transfers is never freed. */
+    bool aborted_ahead; /**< engine_abandon has aborted the scopes after `frame`, too */
+    /** An operation or the device did not end in time: memory that either may still touch
+     *  is never freed. */
     bool unquiet;
     char error[ENGINE_ERROR_MAX];
-    /** The sentence of the rank that aborted this one; "": none did. */
+    /** Sentence of the rank that aborted a scope of this rank; "": no rank did. */
     char cause[ENGINE_ERROR_MAX];
 };
 
@@ -99,10 +106,12 @@ static inline struct engine_cell *engine_cell_of(tryst_engine *engine, int stage
                           (size_t)microbatch];
 }
 
-/** Record the first failure; return `status`. A sentence that is too long is cut. */
+/** Record a failure, unless the engine has failed before. Returns the status of the first
+ *  failure. A sentence that is too long is cut. */
 TRYST_PRINTF(3, 4)
 tryst_status engine_fail(tryst_engine *engine, tryst_status status, const char *format,
                          ...);
+/** Add a span to those of this step. Drops a span that began before the step. */
 void engine_span(tryst_engine *engine, tryst_span span);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs one action: gets its buffers, calls the stage, passes on the result, frees the
- * used buffers.
+/* Runs one action: gets its buffers, calls the stage, passes on the result, drops the
+ * buffers that are no longer needed.
  *
  * The life of a micro-batch's buffers at a stage:
  *
@@ -200,8 +200,8 @@ static int clear_gradient(void *arg, const tryst_parameter *parameter)
     return 0;
 }
 
-/* Drop the first micro-batch's gradient: it is the only one added so far, so clearing all
- * gradients drops it. */
+/* Under the fault "drop" of tests, drop the gradient of micro-batch 0. No other was added
+ * before it, so clearing all gradients of the stage drops it. */
 static void maybe_drop_gradient(tryst_engine *engine, const tryst_action *action)
 {
     if (fault_is(engine, TRYST_ENGINE_FAULT_DROP, action, 0)) {
@@ -213,7 +213,7 @@ static void maybe_drop_gradient(tryst_engine *engine, const tryst_action *action
 /* ---- the actions ------------------------------------------------------------------- */
 
 /* Get a buffer for data, if possible one that the device no longer uses, so that the copy
- * need not wait. NULL for 0 bytes. */
+ * need not wait. For 0 bytes *buffer_p stays as it is. */
 static tryst_status get_data(tryst_engine *engine, uint64_t bytes,
                              struct buffer **buffer_p)
 {
@@ -224,7 +224,8 @@ static tryst_status get_data(tryst_engine *engine, uint64_t bytes,
                : engine_no_memory(engine, status, bytes, "a micro-batch's data");
 }
 
-/* Get buffers for the data of a micro-batch, and fill them by the caller's feed. */
+/* Get buffers for a micro-batch's input and target, if the stage takes such data, and let
+ * the caller's feed fill them. */
 static tryst_status feed_cell(tryst_engine *engine, size_t index)
 {
     const tryst_action *action = &engine->list->actions[index];
@@ -262,7 +263,7 @@ static tryst_status feed_cell(tryst_engine *engine, size_t index)
                              action->microbatch, tryst_status_str(status));
 }
 
-/* Feed all forwards up to action `index`. */
+/* Feed all forwards up to and including action `index` that are not fed yet. */
 static tryst_status feed_until(tryst_engine *engine, size_t index)
 {
     tryst_status status = TRYST_OK;
@@ -274,8 +275,7 @@ static tryst_status feed_until(tryst_engine *engine, size_t index)
     return status;
 }
 
-/* Feed the next forward on a device while this action computes, into a buffer that no
- * action in between still uses. */
+/* On a device, feed the next forward that takes data while action `index` computes. */
 static tryst_status feed_next(tryst_engine *engine, size_t index)
 {
     for (size_t i = index + 1; engine->device.used && i < engine->list->count; i++) {
@@ -286,7 +286,7 @@ static tryst_status feed_next(tryst_engine *engine, size_t index)
     return TRYST_OK;
 }
 
-/* Return a stage's work, with the members that all actions share. */
+/* Return a stage's work with the members set that all kinds of action share. */
 static tryst_stage_work work_of(const tryst_engine *engine, const tryst_action *action,
                                 const struct engine_cell *cell)
 {
@@ -299,8 +299,8 @@ static tryst_stage_work work_of(const tryst_engine *engine, const tryst_action *
                               .kept = data_of(cell->kept)};
 }
 
-/* On a device, order the action's buffers by events. `made` is the buffer that is passed
- * on. */
+/* On a device, order the uses of the action's buffers by events. `made` is the buffer
+ * that the action fills for a neighbouring stage; NULL: none. */
 static void use(tryst_engine *engine, size_t index, struct engine_cell *cell,
                 struct buffer *made, tryst_stage_work *work)
 {
@@ -347,7 +347,7 @@ static tryst_status run_forward(tryst_engine *engine, size_t index)
     return engine_hand_on(engine, index, item, output);
 }
 
-/* Free a micro-batch's buffers at this stage once its gradients are added. */
+/* Drop a micro-batch's buffers at this stage once its weight gradients are added. */
 static void end_microbatch(tryst_engine *engine, const tryst_action *action,
                            struct engine_cell *cell)
 {
@@ -359,7 +359,7 @@ static void end_microbatch(tryst_engine *engine, const tryst_action *action,
     maybe_drop_gradient(engine, action);
 }
 
-/* Run B, or I, which keeps buffers for W. */
+/* Run B or I. After I the buffers stay for W. */
 static tryst_status run_backward(tryst_engine *engine, size_t index)
 {
     const tryst_action *action = &engine->list->actions[index];

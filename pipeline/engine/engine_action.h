@@ -6,15 +6,18 @@
 
 #include "engine.h"
 
-/** Fail for lack of `bytes` of memory for `what`. The sentence has the place, the memory
- *  in use, and ways to need less. */
+/** Fail because `bytes` bytes for `what` could not be allocated. The sentence has the
+ *  place, the memory in use, and ways to need less. */
 tryst_status engine_no_memory(tryst_engine *engine, tryst_status status, uint64_t bytes,
                               const char *what);
-/** Return the stage's text about its failure, or that of the status. */
+/** Return the stage's own text about its failure; if it has none, the text of
+ *  `status`. */
 const char *engine_stage_text(const tryst_stage *stage, tryst_status status);
-/** Count and draw an action that ran from `begin_ns` to `end_ns`. */
+/** Add an action that ran from `begin_ns` to `end_ns` to the statistics, the spans and
+ *  the trace. */
 void engine_note_action(tryst_engine *engine, const tryst_action *action,
                         uint64_t begin_ns, uint64_t end_ns, uint64_t cpu_ns);
+/** Run action `index`. The items that it needs from other ranks are in its cell. */
 tryst_status engine_run_action(tryst_engine *engine, size_t index);
 
 #endif

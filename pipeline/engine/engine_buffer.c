@@ -7,11 +7,11 @@
 
 #define BUFFER_ALIGN_BYTES  64
 #define CHUNK_BUFFERS_FIRST 4
-/* Limit of a chunk of several blocks, and so of the memory made ahead of need for each
- * size. */
+/* Limit of a chunk of several blocks, and so of the memory that is allocated ahead of
+ * need for each size. */
 #define CHUNK_BYTES_MAX (64u << 20)
 
-/* Insert a free block at the end of the list, or at its front. */
+/* Insert a free block at the end of the free list (`behind`) or at its front. */
 static void class_put(struct buffer_class *self, struct buffer *block, bool behind)
 {
     if (behind && self->free) {
@@ -54,8 +54,9 @@ static tryst_status chunk_allocate(struct buffer_class *self, size_t bytes,
                                                                    : TRYST_OK;
 }
 
-/* Return the number of blocks of the next chunk: as many as all chunks before have,
- * within CHUNK_BYTES_MAX and the pool's limit. 0: no block fits the limit. */
+/* Return the number of blocks of the next chunk: as many as all earlier chunks have
+ * together, within CHUNK_BYTES_MAX and the pool's limit. 0: the limit leaves no room for
+ * a block. */
 static size_t class_growth(const struct buffer_class *self)
 {
     const struct buffer_pool *pool = self->pool;
@@ -70,7 +71,7 @@ static size_t class_growth(const struct buffer_class *self)
     return left / self->bytes < most ? (size_t)(left / self->bytes) : most;
 }
 
-/* Cut a new chunk of `count` blocks into free buffers. */
+/* Allocate a chunk of `count` blocks and make each of them a free buffer. */
 static tryst_status class_add(struct buffer_class *self, size_t count)
 {
     struct buffer_chunk *chunk = calloc(1, sizeof *chunk);
@@ -101,7 +102,7 @@ static tryst_status class_add(struct buffer_class *self, size_t count)
     return TRYST_OK;
 }
 
-/* Add a chunk. On a device, try fewer blocks if many do not fit. */
+/* Add a chunk. On a device, halve the number of blocks until they fit. */
 static tryst_status class_grow(struct buffer_class *self)
 {
     size_t count = class_growth(self);
@@ -131,7 +132,7 @@ tryst_status buffer_get_idle(struct buffer_pool *pool, size_t bytes,
     const struct buffer *next = self->free;
     if (next && next->after &&
         tryst_event_test(pool->handle, next->after) == TRYST_IN_PROGRESS) {
-        (void)class_grow(self); /* failure: a busy buffer serves too */
+        (void)class_grow(self); /* a failure is harmless: buffer_get takes a busy block */
     }
     return buffer_get(pool, bytes, false, buffer_p);
 }

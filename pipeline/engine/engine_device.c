@@ -10,13 +10,13 @@
 #include "engine_action.h"
 #include "engine_transfer.h"
 
-/* Pause between two polls of a device that works, while nothing else happens. */
+/* Pause between two polls of the device, unless tryst_progress found work. */
 #define POLL_PAUSE_NS 20000
 
 /* ---- open and close ---------------------------------------------------------------- */
 
-/* Find the memory of this rank's stages. All must share one memory: each reads the output
- * of the one before. */
+/* Find the memory of this rank's stages. All must be in one memory, since a stage may
+ * read the output of another stage of this rank. */
 static tryst_status find_place(tryst_engine *engine)
 {
     struct engine_device *self = &engine->device;
@@ -55,8 +55,8 @@ static size_t rounded(size_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-/* Lay out the pinned memory of all moments from `base` on (NULL: only count its
- * bytes). */
+/* Lay out the pinned data of all actions from `base` on, and return their size in bytes.
+ * With a NULL base only compute the size. */
 static size_t lay_out(tryst_engine *engine, char *base)
 {
     struct engine_device *self = &engine->device;
@@ -98,8 +98,8 @@ static tryst_status open_pinned(tryst_engine *engine)
     return TRYST_OK;
 }
 
-/* Return one of the sends of both frames: a send may be in flight while its action runs
- * again in the next step. */
+/* Return send `i` of those of both frames. Each frame has its own, since a send may still
+ * be in flight when its action runs again in the next step. */
 static struct engine_transfer *send_at(tryst_engine *engine, size_t i)
 {
     return &engine->frames[i % 2].sends[i / 2];
@@ -185,7 +185,7 @@ static void close_events(tryst_engine *engine)
 void engine_device_close(tryst_engine *engine)
 {
     struct engine_device *self = &engine->device;
-    if (engine->unquiet) { /* the device may still use these */
+    if (engine->unquiet) { /* the device may still use everything below */
         engine->losses = self->pinned ? NULL : engine->losses;
         return;
     }
@@ -196,7 +196,7 @@ void engine_device_close(tryst_engine *engine)
     }
     if (self->pinned) {
         tryst_pinned_free(self->handle, self->pinned, self->pinned_bytes);
-        engine->losses = NULL; /* they were in the pinned memory */
+        engine->losses = NULL; /* it was part of the pinned memory */
     }
     tryst_device_close(self->handle);
     free(self->moments);
@@ -215,7 +215,7 @@ static tryst_status device_failed(tryst_engine *engine, tryst_status status)
         engine_stage_text(engine->stages[action->stage], status));
 }
 
-/* Record the actions that have passed by now. */
+/* Record the actions that have ended by now. */
 static tryst_status look(tryst_engine *engine)
 {
     struct engine_device *self = &engine->device;
@@ -239,8 +239,8 @@ static tryst_status look(tryst_engine *engine)
     return TRYST_OK;
 }
 
-/* Report that nothing has passed for too long: a transfer is missing, or the device
- * hangs. */
+/* Fail because the awaited actions have not ended within timeout_ns: a receive is
+ * missing, or the device hangs. */
 static tryst_status device_late(tryst_engine *engine)
 {
     char name[32];
@@ -258,7 +258,7 @@ static tryst_status device_late(tryst_engine *engine)
                      (unsigned long long)(engine->params.timeout_ns / 1000000000));
 }
 
-/* Wait until all but `left` of the queued actions have passed, and drive transfers
+/* Wait until at most `left` of the queued actions have not ended, and drive transfers
  * meanwhile. */
 static tryst_status wait_until_left(tryst_engine *engine, size_t left)
 {
@@ -282,7 +282,8 @@ static tryst_status wait_until_left(tryst_engine *engine, size_t left)
     }
 }
 
-/* True if gate and feeder are empty and all queued actions have ended, well or not. */
+/* True if the streams gate and feeder are empty and all queued actions have ended,
+ * successfully or not. */
 static bool is_idle(const struct engine_device *self)
 {
     bool idle = tryst_event_test(self->handle, self->idle[0]) != TRYST_IN_PROGRESS &&

@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Events of a device, for an engine with stages on a device.
  *
- * The one idea: an action of a device stage is only put into queues, so the engine passes
- * on as an event what it would wait for on the host. `buffer.after` is the event after
- * which the next user may use the buffer: a stage waits for it on the device, a receive
- * carries it as the event after which its bytes may be overwritten, a send as the event
- * after which its bytes are there.
+ * The one idea: a call of a device stage only enqueues work. Where the engine would wait
+ * on the host, it hands an event to the next user instead. `buffer.after` is the event
+ * after which the next user may use the buffer: a stage waits for it on the device, and a
+ * receive carries it as the event after which the buffer may be overwritten. A send
+ * carries its own event (engine_transfer.event), which the stage records when the bytes
+ * have been computed.
  *
  *   received   op ──▶ gate stream waits for it ──▶ `arrived` recorded ──▶ after = arrived
  *   fed        host bytes ──▶ copied on the feed stream ──▶ after = fed
- *   used       by an action that waits for `after`, and leaves after = its `done`
+ *   used       action waits for `after`, and sets after = the action's `done`
  *
- * Invariants. The host queues at most ENGINE_DEVICE_AHEAD actions more than the device
- * has done, so buffers return in time and the step can be drawn. A step ends on the host
- * only after the device has done all of its actions; then every event has passed and
- * every `after` is cleared, so no event is recorded again while its last record is still
- * needed. Only sends outlive their step: each of the two frames has its own events.
+ * Invariants. When the host queues an action, the device has at most ENGINE_DEVICE_AHEAD
+ * earlier actions left to do, so buffers return in time and the step can be drawn. A step
+ * ends on the host only after the device has done all of its actions; then every event
+ * has passed and every `after` is cleared, so no event is recorded again while its last
+ * record is still needed. Only sends outlive their step, so each of the two frames has
+ * its own events.
  *
- * On a rank with its stages on the host `used` is false and all else is unset. */
+ * If the stages of this rank are on the host, `used` is false, and no stream, event or
+ * pinned memory exists. */
 #ifndef TRYST_PIPELINE_ENGINE_ENGINE_DEVICE_H
 #define TRYST_PIPELINE_ENGINE_ENGINE_DEVICE_H
 
@@ -27,8 +30,8 @@
 
 #include "engine_buffer.h"
 
-/** Actions in the device's queues beyond the current one: enough to hide the host's cost
- *  of a call, few enough that a failure stops soon. */
+/** Limit of the earlier actions in the device's queues when the host queues another one:
+ *  enough to hide the host's cost of a call, few enough that a failed step stops soon. */
 #define ENGINE_DEVICE_AHEAD 3
 /** Limit of the events that one action waits for: those of input, target, saved, kept,
  *  output gradient, and of the buffer that it makes. */
@@ -39,14 +42,14 @@ struct tryst_engine;
 /** The events and times of one action. */
 struct engine_moment {
     void *done; /**< event: the action no longer uses any buffer */
-    void *fed;  /**< event: the action's data are there; NULL if it takes none */
-    /** Pinned host memory from which the data are copied to the device. */
+    void *fed;  /**< event: the action's data are on the device; NULL: it takes no data */
+    /** Pinned host memory from which the data are copied to the device; NULL: none. */
     void *pinned_input;
     void *pinned_target;
-    /** The later of the times when the action was queued and when its receives
-     *  arrived. */
+    /** The time when the action was queued or when the last of its receives arrived,
+     *  whichever is later. */
     uint64_t begin_ns;
-    uint64_t cpu_ns; /**< host time spent on queueing */
+    uint64_t cpu_ns; /**< CPU time of the host for queueing the action */
 };
 
 struct engine_device {
@@ -56,52 +59,57 @@ struct engine_device {
     tryst_device *handle;
     void *gate;                    /**< stream that waits for operations */
     void *feeder;                  /**< stream that copies data */
-    void *idle[2];                 /**< events recorded at the ends of gate and feeder */
+    void *idle[2];                 /**< events for the ends of gate and feeder */
     struct engine_moment *moments; /**< [actions] */
-    size_t queued;
-    size_t passed;
-    uint64_t passed_ns; /**< when the last action was seen to pass */
-    void *pinned;       /**< data of all moments, then the losses */
+    size_t queued;                 /**< actions of this step queued so far */
+    size_t passed;                 /**< how many of them the host has seen end */
+    uint64_t passed_ns;            /**< when the host saw the last of them end */
+    void *pinned;                  /**< data of all actions, then the losses */
     size_t pinned_bytes;
     void *waits[ENGINE_DEVICE_WAITS]; /**< events that the next queued action waits for */
     int32_t waits_count;
 };
 
-/** Open the device of the engine's stages: find it, open streams, events and pinned
- *  memory. Moves engine->losses to pinned memory. */
+/** Open the device of the engine's stages: find it, and open streams, events and pinned
+ *  memory. Moves engine->losses to pinned memory. If the stages are on the host, only
+ *  check that all of them are. */
 tryst_status engine_device_open(struct tryst_engine *engine);
-/** Wait until no work is left on the device, failed or not. False if some is left after
- *  `timeout_ns`. No operation may hold the device up. */
+/** Wait until the device has ended the engine's work, successfully or not. False if some
+ *  is left after `timeout_ns`. Call engine_abandon first: the gate stream waits for
+ *  operations. */
 bool engine_device_stop(struct tryst_engine *engine, uint64_t timeout_ns);
-/** Free everything after the device has stopped; if it has not (engine->unquiet), leave
- *  all to the device. */
+/** Free everything. If the device has not stopped (engine->unquiet), free nothing, since
+ *  the device may still use it. */
 void engine_device_close(struct tryst_engine *engine);
 
-/** Wait until the queues have room for one more action. */
+/** Wait until the host may queue one more action; drive transfers meanwhile. */
 tryst_status engine_device_room(struct tryst_engine *engine);
-/** Wait until the device has done all queued actions, and forget all events. */
+/** Wait until the device has done all queued actions, and clear every buffer's
+ *  `after`. */
 tryst_status engine_device_drain(struct tryst_engine *engine);
 
-/** Let the device, not the host, wait for the content of `memory`, which arrives with
- *  `op`. `arrived` is the transfer's event. */
+/** Let the device, not the host, wait for the receive `op` into `memory`. Records the
+ *  event `arrived` behind it, and sets memory->after to `arrived`. */
 tryst_status engine_device_gate(struct tryst_engine *engine, tryst_op *op, void *arrived,
                                 struct buffer *memory);
-/** Copy the moment's pinned data to `input` and `target` (either may be NULL). */
+/** Enqueue copies of the pinned data of action `index` to `input` and `target`. Either
+ *  may be NULL if the action takes no such data. */
 tryst_status engine_device_feed(struct tryst_engine *engine, size_t index,
                                 struct buffer *input, struct buffer *target);
 
-/** Add `memory` to the buffers of action `index`, which is not queued yet: the action
- *  waits for the buffer's user before, and the next user waits for the action. NULL is
+/** Add `memory` to the buffers of action `index` before that action is queued: the action
+ *  will wait for the buffer's previous user, and its next user for the action. NULL is
  *  allowed. */
 void engine_device_use(struct tryst_engine *engine, size_t index, struct buffer *memory);
-/** Put the events of action `index` into `work`; `ready` is the event of the send that
- *  takes its output. */
+/** Put the events of action `index` into `work`. `ready` is the event of the send that
+ *  takes the action's result; NULL: no send does. */
 void engine_device_work(struct tryst_engine *engine, size_t index, void *ready,
                         tryst_stage_work *work);
-/** Record that the action was queued at `begin_ns`, which took `cpu_ns` of the host. */
+/** Record that the action was queued at `begin_ns`, and that this took `cpu_ns` of CPU
+ *  time. */
 void engine_device_queued(struct tryst_engine *engine, size_t index, uint64_t begin_ns,
                           uint64_t cpu_ns);
-/** Record that a receive of action `index` arrived at `now_ns`. */
+/** Record that a receive of action `index` arrived at `now_ns`. No effect on the host. */
 void engine_device_came(struct tryst_engine *engine, size_t index, uint64_t now_ns);
 
 #endif

@@ -3,8 +3,8 @@
  * ranks, in program order, with their peers, shapes and prepared keys, so that a step
  * builds no string and searches nothing.
  *
- * An item's key is the edge "act<stage>" or "grad<stage>" (the stage that makes it), with
- * the micro-batch as the iteration; the step is the scope. */
+ * An item's key has the edge "act<s>" or "grad<s>", where s is the stage that makes the
+ * item, and the micro-batch as the iteration; the step is the scope. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,12 +102,13 @@ static tryst_status check_fits(tryst_engine *engine)
 
 /* ---- transfers --------------------------------------------------------------------- */
 
-/* Return the shape of an item, from its maker's stage or its user's, whichever is on this
- * rank. */
+/* Get the shape of an item from the stage that makes it or from the stage that uses it,
+ * whichever is on this rank. */
 static void item_shape(const tryst_engine *engine, struct program_item item,
                        tryst_dtype *dtype_p, uint64_t *count_p)
 {
-    /* the boundary behind stage `low`: its output, and the next one's input gradient */
+    /* The item crosses the boundary between the stages low and low + 1, where the output
+     * and the gradient have one shape. */
     int low = item.kind == PROGRAM_OUTPUT ? item.stage : item.stage - 1;
     const tryst_stage *maker = engine->stages[low];
     const tryst_stage_info *info = maker ? &maker->info : &engine->stages[low + 1]->info;
@@ -210,7 +211,7 @@ static tryst_status allocate(tryst_engine *engine)
     engine->versions = calloc(stages, sizeof *engine->versions);
     engine->pending = calloc(stages, sizeof *engine->pending);
     engine->cells = calloc(stages * microbatches, sizeof *engine->cells);
-    /* an action and a wait each, and one span for each transfer */
+    /* for each action: its own span, a wait, and one span for each of its transfers */
     engine->spans_capacity = engine->list->count * (2 + 2 * PROGRAM_ITEMS_MAX) + 8;
     engine->spans = calloc(engine->spans_capacity, sizeof *engine->spans);
     engine->losses = calloc(microbatches, sizeof *engine->losses);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Posts sends and receives, and waits for them.
  *
- * The one idea: a receive is posted as soon as the window of receives_ahead_max has room,
- * in the order of need; a send is posted when its bytes exist and not waited for until
- * the step after. So the only wait is for the items of the next action, and no order of
- * transfers can hang a program that passed the checker.
+ * The one idea: receives are posted in the order of need, as soon as the window of
+ * receives_ahead_max has room. A send is posted when its bytes exist, and is waited for
+ * only before the second step after its own. So within a step the engine waits only for
+ * the items that the next action needs, and no order of transfers can hang a program that
+ * passed the checker.
  *
- * Invariant: a buffer of a transfer keeps one use until its operation has ended. */
+ * Invariant: the buffer of a transfer keeps one use until the operation has ended. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,10 +17,11 @@
 #include "engine_action.h"
 #include "engine_transfer.h"
 
-/* Limit of the wait for the buffers of a failed step: the peer timeout and some more. */
+/* Limit of the wait until the operations of an aborted scope have ended: longer than the
+ * default peer timeout. */
 #define ABANDON_TIMEOUT_NS (30ull * 1000 * 1000 * 1000)
-/* Limit of the wait for the cause of an abort after its first sign: the cause takes
- * another path. */
+/* Limit of the wait for the cause of an abort after its first sign: the cause may arrive
+ * later, since it takes another path. */
 #define CAUSE_WAIT_MS 500
 
 /* ---- ends of operations ------------------------------------------------------------ */
@@ -39,9 +41,10 @@ static bool step_cause(const tryst_step *step, tryst_error *error_p)
     return step && tryst_step_status(step, error_p) != TRYST_OK;
 }
 
-/* Return how long to search for the cause of a failure at other ranks. A death seen here
- * is a cause itself, but a cancelled operation, a step that its peer has closed, or a
- * peer that left while this rank connected can be the first sign of an abort. */
+/* Return how many milliseconds to wait for the cause of a failure from another rank. The
+ * death of a peer is a cause itself, but a cancelled operation, a step that its peer has
+ * closed, or a peer that left while this rank connected can be the first sign of an
+ * abort. */
 static int cause_wait_ms(tryst_status status)
 {
     return status == TRYST_E_ABORTED || status == TRYST_E_CANCELED ||
@@ -50,7 +53,8 @@ static int cause_wait_ms(tryst_status status)
                : 1;
 }
 
-/* Find out why another rank aborted a scope of this rank. False if none did. */
+/* Wait for the cause with which another rank aborted a scope of this rank. False if no
+ * abort arrives in time. */
 static bool find_cause(tryst_engine *engine, tryst_status status, tryst_error *error_p)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
@@ -67,7 +71,7 @@ static bool find_cause(tryst_engine *engine, tryst_status status, tryst_error *e
     return false;
 }
 
-/* Fail with the transfer and the reason. */
+/* Fail with a sentence that names the transfer and the reason. */
 static tryst_status op_failure_report(tryst_engine *engine,
                                       const struct engine_transfer *self, bool sends,
                                       tryst_status status, const char *reason)
@@ -79,8 +83,8 @@ static tryst_status op_failure_report(tryst_engine *engine,
                        reason && *reason ? reason : tryst_status_str(status));
 }
 
-/* Fail because a transfer failed with `status`. `reason` is the library's text, or
- * NULL. */
+/* Fail because a transfer failed with `status`: with the cause from the rank that aborted
+ * the scope, if any, else with `reason`, the library's text (NULL: that of `status`). */
 static tryst_status transfer_failed(tryst_engine *engine,
                                     const struct engine_transfer *self, bool sends,
                                     tryst_status status, const char *reason)
@@ -121,7 +125,8 @@ static uint64_t note_span(tryst_engine *engine, const struct engine_transfer *se
     return end_ns;
 }
 
-/* Poll one operation. After its end, record it and drop a send's buffer. */
+/* Poll one operation. Once it has ended, record its span, and drop the buffer of a
+ * send. */
 static tryst_status transfer_poll(tryst_engine *engine, struct engine_transfer *self,
                                   bool sends)
 {
@@ -239,8 +244,8 @@ static tryst_status wait_for(tryst_engine *engine, struct engine_transfer *self,
 
 /* ---- receives ---------------------------------------------------------------------- */
 
-/* Return the tensor of a transfer. `ready_event`, on a device: the event that its bytes
- * wait for; NULL: none. */
+/* Return the tensor of a transfer. `ready_event` is, on a device, the event after which
+ * the operation may read or overwrite the bytes; NULL: at once. */
 static tryst_tensor tensor_of(const tryst_engine *engine,
                               const struct engine_transfer *self, void *ready_event)
 {
@@ -259,8 +264,9 @@ static uint64_t bytes_of(const struct engine_transfer *self)
     return self->count * tryst_dtype_bytes(self->dtype);
 }
 
-/* Priorities of transfers between stages: before all other operations of a step, and
- * among them in the order of need. Only the receiver sets them; the sender sets none. */
+/* Base of the priorities of receives. Receives precede all other operations of a step, in
+ * the order in which they are needed. Sends set no priority: that of the receive
+ * counts. */
 #define PRIORITY_FIRST (INT32_MIN / 2)
 
 static tryst_status post_receive(tryst_engine *engine, struct engine_transfer *self)
@@ -306,7 +312,7 @@ static void put_into_cell(tryst_engine *engine, struct program_item item,
     }
 }
 
-/* Let the device wait for a receive; engine_reap sees its end. */
+/* Let the device wait for a receive; engine_reap polls the operation. */
 static tryst_status gate(tryst_engine *engine, struct engine_transfer *self)
 {
     if (self->ended) {
@@ -318,11 +324,12 @@ static tryst_status gate(tryst_engine *engine, struct engine_transfer *self)
                               : op_failure_report(engine, self, false, status, NULL);
 }
 
-/* Wait for a receive, on the device after the engine's first step. In the first step the
- * host waits, so that no stream holds a closed gate while kernels and libraries are
- * loaded, streams are created and memory of peers is imported: the driver may wait for
- * all streams there, and other threads of the process for the driver (lazy loading, the
- * default since CUDA 12.2). The gate could then never open. */
+/* Wait for a receive. If the stages are on a device, the device waits, except in the
+ * engine's first step. In that step kernels and libraries are loaded, streams are created
+ * and memory of peers is imported. The driver may then wait for all streams, and other
+ * threads of the process for the driver (lazy loading, the default since CUDA 12.2). If a
+ * stream waited for a receive at that time, the receive could never complete; so the host
+ * waits. */
 static tryst_status receive_await(tryst_engine *engine, struct engine_transfer *self)
 {
     if (engine->device.used && engine->steps_done > 0) {
@@ -496,10 +503,10 @@ static void abandon_frame(tryst_engine *engine, struct engine_frame *frame)
     }
 }
 
-/* Abort a later scope that other ranks may have opened. Ranks that are ahead wait in
- * scopes that are not open here; without the abort they would see only that this rank has
- * left, but not why. No rank is more than two scopes ahead, because a scope is opened
- * only when all but the one before are closed. */
+/* Abort a later scope, which other ranks may have opened. Ranks that are ahead wait in
+ * scopes that are not open here; without the abort they would learn only that this rank
+ * has left, but not why. No rank is more than two scopes ahead, because a rank opens a
+ * scope only when all of its scopes but the newest are closed. */
 static void abort_ahead(tryst_engine *engine, uint64_t step)
 {
     tryst_step *ahead = NULL;

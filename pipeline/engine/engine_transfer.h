@@ -1,30 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file engine_transfer.h
- *  Moves items between stages of different ranks in one frame (engine_transfer.c). */
+ *  Moves items between stages of different ranks (engine_transfer.c). */
 #ifndef TRYST_PIPELINE_ENGINE_ENGINE_TRANSFER_H
 #define TRYST_PIPELINE_ENGINE_ENGINE_TRANSFER_H
 
 #include "engine.h"
 
+/** Finish the frame that this step reuses, and open the scope `step` in it. */
 tryst_status engine_frame_open(tryst_engine *engine, uint64_t step);
-/** Wait for the sends of `frame` and close its scope. */
+/** Wait for the sends of `frame` and close its scope. No effect if no scope is open. */
 tryst_status engine_frame_finish(tryst_engine *engine, struct engine_frame *frame);
 /** Abort and close all scopes, send the cause to the other ranks, and wait until the
- *  operations have ended. */
+ *  operations have ended; if they do not end in time, set engine->unquiet. */
 void engine_abandon(tryst_engine *engine);
-/** Record which operations have ended, and drop their buffers. */
+/** Record which operations have ended, and drop the buffers of ended sends. Returns the
+ *  first failure of an operation. */
 tryst_status engine_reap(tryst_engine *engine);
+/** Post the next receives, at most params.receives_ahead_max ahead of those taken. */
 tryst_status engine_post_receives(tryst_engine *engine);
-/** Wait for the items that action `index` needs from other ranks, and put them into its
- *  cell; on a device, let the device wait. */
+/** Wait for the items that action `index` needs from other ranks, and put their buffers
+ *  into its cell. On a device, from the second step on, the device waits, not the
+ *  host. */
 tryst_status engine_take_receives(tryst_engine *engine, size_t index);
-/** Fail with the first receive that the device waits for; TRYST_OK: there is none. */
+/** Fail because a receive that the device waits for did not arrive in time; TRYST_OK if
+ *  the device waits for no receive. */
 tryst_status engine_receive_late(tryst_engine *engine);
-/** Pass `memory`, with one of its uses, to the user of `item`: a cell of this rank, or a
- *  send. */
+/** Pass `memory`, with one of its uses, to the user of `item`, which action `index` made:
+ *  to a cell of this rank, or to a send. A failure drops the use. */
 tryst_status engine_hand_on(tryst_engine *engine, size_t index, struct program_item item,
                             struct buffer *memory);
-/** Return the send of the item that action `index` makes next; NULL: its user is on this
+/** Return the send of the item that action `index` makes; NULL if its user is on this
  *  rank. */
 struct engine_transfer *engine_send_of(const tryst_engine *engine, size_t index);
 

@@ -5,8 +5,9 @@
  * that an action takes and leaves; checker, simulator and engine follow from these two
  * functions, so a new schedule is a new generator and nothing more.
  *
- * Invariant: every action's rank, stage and micro-batch are in range: append refuses
- * others, and the CSV loader raises the counts. */
+ * Invariant: every action's rank, stage and micro-batch are in range.
+ * tryst_program_append refuses other actions; the CSV loader raises the counts to those
+ * of its cells. */
 #include "program.h"
 
 #include <stdlib.h>
@@ -190,8 +191,8 @@ int tryst_program_rank_of(const tryst_program *program, int stage)
     return -1;
 }
 
-/* True if the actions of `list` from `first` on are exactly those that
- * program_append_updates would append to the actions before. */
+/* True if the actions of `list` from index `first` on are exactly those that
+ * program_append_updates would append to the first `first` actions. */
 static bool ends_as_usual(const struct program_list *list, size_t first, int stages_count)
 {
     const struct program_list before = {list->actions, first, first};
@@ -250,7 +251,7 @@ int program_needs(const tryst_program *program, const tryst_action *action,
     case TRYST_ACTION_WEIGHT_GRAD:
         items[count++] = (struct program_item){PROGRAM_GRAD, stage, microbatch};
         break;
-    default: /* UPDATE and REDUCE_GRAD read the sums of their own rank: program order */
+    default: /* UPDATE and REDUCE_GRAD need no item: the order of the list is enough */
         break;
     }
     return count;

@@ -16,7 +16,7 @@ struct tryst_program {
     int ranks_count;
     int stages_count;
     int microbatches_count;
-    struct program_list *lists; /**< one list per rank */
+    struct program_list *lists; /**< [ranks] */
 };
 
 /** Data that one action makes and others need: one *item* per kind, stage and
@@ -44,20 +44,25 @@ int program_needs(const tryst_program *program, const tryst_action *action,
 int program_makes(const tryst_action *action,
                   struct program_item items[PROGRAM_ITEMS_MAX]);
 
-/** Return the stage that uses an item of another stage; -1: none does. */
+/** Return the stage, other than the item's own, that needs `item`; -1: no other stage
+ *  needs it. */
 int program_item_user(const tryst_program *program, struct program_item item);
 
+/** Return the number of items of all stages and micro-batches. */
 size_t program_items_count(const tryst_program *program);
+/** Return the index of `item` among all items: 0 to program_items_count - 1. */
 size_t program_item_index(const tryst_program *program, struct program_item item);
 
-/** True if every action reads version 0, and each rank's list ends with exactly the
- *  UPDATEs that program_append_updates appends: only then can a file omit them. */
+/** True if every action reads version 0, and the only UPDATEs of each rank are those that
+ *  program_append_updates would append. Only then can a file omit the UPDATEs. */
 bool program_is_synchronous(const tryst_program *program);
 
-/** Append an action without a check of its range. */
+/** Append an action without checking that stage and micro-batch are in range. Returns
+ *  TRYST_OK or TRYST_E_NOMEM, and sets no tryst_last_error. */
 tryst_status program_list_add(struct program_list *list, const tryst_action *action);
 
-/** Append one UPDATE for each stage of `rank`, in ascending order. */
+/** Append one UPDATE to the list of `rank` for each stage that the list names, in
+ *  ascending order of stages. */
 tryst_status program_append_updates(tryst_program *program, int rank);
 
 #endif

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks a program: can it run, and how much does each rank hold at most?
+/* Checks that a program can run, and computes how much each rank holds at most.
  *
  * Four passes, each of which relies on the passes before:
- *   placing   a stage's actions are on one rank, no action twice, B and I/W not mixed
+ *   placing   all actions of a stage are on one rank; no action occurs twice; a
+ *             micro-batch has B, or I and W, but not both
  *   counting  every stage has every micro-batch's forward and backward
- *   dry run   all ranks walk their lists, an action only when its items are made; if no
- *             rank can move before the end, the program waits for itself
- *   versions  rank by rank: each version read exists then, gradients reach an UPDATE;
- *             peaks
+ *   dry run   all ranks walk through their lists, and take an action only when the items
+ *             that it needs are made; if no rank can continue before the end, the program
+ *             would deadlock
+ *   versions  rank by rank: each weight version exists when it is read, and gradients are
+ *             followed by an UPDATE; computes the peaks
  *
- * The first error ends the check: a sentence, then the grid with the place marked. */
+ * The first error ends the check with a sentence, then the grid with the place marked. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,8 +26,9 @@ struct check {
     tryst_check_params params;
     char *room; /* [TRYST_PIPELINE_TEXT_MAX], memory of `out` */
     struct text out;
-    int *owners;   /* [stages]: rank; -1: none so far */
-    uint8_t *made; /* [items]: in placing, 1 once listed; in the dry run, 1 once made */
+    int *owners; /* [stages]: rank that has the stage; -1: none so far */
+    /* [items]: placing sets 1 if an action makes the item, the dry run once it is made */
+    uint8_t *made;
     size_t *positions;         /* [ranks]: next action of the dry run */
     int32_t *updates;          /* [stages]: UPDATEs so far */
     int32_t *pending;          /* [stages]: gradients since the last UPDATE */
@@ -39,7 +42,7 @@ static tryst_status fail_at(struct check *state, int rank, size_t position)
     return refuse(TRYST_E_PROGRAM, "%s", state->room);
 }
 
-/* Begin a sentence about an action: its rank, position and name. */
+/* Begin a sentence with the rank, position and name of an action. */
 static void place_print(struct check *state, int rank, size_t position)
 {
     char name[32];
@@ -130,8 +133,8 @@ static tryst_status check_counting(struct check *state)
 
 /* ---- dry run ----------------------------------------------------------------------- */
 
-/* Find the first item that `action` needs and that is not made. False if there is
- * none. */
+/* Find the first item that `action` needs and that is not made yet. False if all are
+ * made. */
 static bool first_lacking(const struct check *state, const tryst_action *action,
                           struct program_item *item_p)
 {

@@ -8,9 +8,11 @@
  *
  * A cell may be a pair, "(0F2;0B1)OVERLAP_F_B": its actions in their order. Two things
  * that the form lacks are written only where needed: "0UPDATE" cells, and a version
- * behind an action ("0F2v1"). The one idea: a row is a rank's list, and the numbers of
- * ranks, stages and micro-batches grow with the cells that are read; whether they fit is
- * known only at the file's end. */
+ * behind an action ("0F2v1").
+ *
+ * The one idea: a row is a rank's list, and the numbers of ranks, stages and
+ * micro-batches grow with the cells that are read. So they are checked only at the file's
+ * end. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,10 +22,11 @@
 #include "pipeline/base/refuse.h"
 #include "program.h"
 
-/* A larger number in a cell is an error. */
+/* Limit of a number in a cell. */
 #define CELL_NUMBER_MAX 999999
 
-/* About ten million actions. A larger file is not a schedule, or never ends. */
+/* Limit of a file: about ten million actions. A larger file is not a schedule, or is a
+ * stream without an end. */
 #define FILE_BYTES_MAX (64u << 20)
 
 struct csv {
@@ -36,7 +39,8 @@ struct csv {
 
 /* ---- one cell ---------------------------------------------------------------------- */
 
-/* Read digits at *cursor_p. False if there is none or the number is too large. */
+/* Read digits at *cursor_p and move *cursor_p past them. False if there is no digit, or
+ * the number is above CELL_NUMBER_MAX. */
 static bool read_number(const char **cursor_p, int32_t *number_p)
 {
     const char *cursor = *cursor_p;
@@ -65,8 +69,8 @@ static bool take(const char **cursor_p, const char *word)
     return true;
 }
 
-/* Return the reason if `cursor` begins with a word of PyTorch's that is not supported
- * here; otherwise NULL. */
+/* Return the reason why `cursor` cannot be read if it begins with a word of PyTorch's
+ * that is not supported here; otherwise NULL. */
 static const char *refusal(const char *cursor)
 {
     static const char *const communication[] = {"SEND_F", "RECV_F", "SEND_B", "RECV_B"};
@@ -101,7 +105,7 @@ static bool read_kind(const char **cursor_p, tryst_action_kind *kind_p)
     return false;
 }
 
-/* Read an action; return NULL, or the reason why `cell` is not one. */
+/* Read an action; return NULL, or the reason why `cell_text` is not an action. */
 static const char *read_action(const char *cell_text, tryst_action *action)
 {
     const char *cursor = cell_text;
@@ -147,8 +151,8 @@ static tryst_status add_ranks(tryst_program *program, int ranks_count)
     return TRYST_OK;
 }
 
-/* Add one action. Actions of rows beyond any stage number are only counted: check_size
- * refuses them. */
+/* Add one action. Actions of a row beyond CELL_NUMBER_MAX are only counted: check_size
+ * refuses such a file, which has more rows than stages. */
 static tryst_status add_action(struct csv *file, int row, const tryst_action *action)
 {
     tryst_program *program = file->program;
@@ -167,7 +171,7 @@ static tryst_status add_action(struct csv *file, int row, const tryst_action *ac
     return status == TRYST_OK ? program_list_add(&program->lists[row], action) : status;
 }
 
-/* Strip blanks and one pair of quotes, in place. */
+/* Strip blanks and enclosing pairs of quotes, in place. */
 static char *trim(char *field)
 {
     size_t bytes;
@@ -185,7 +189,7 @@ static char *trim(char *field)
     return field;
 }
 
-/* Report an invalid cell. */
+/* Refuse an invalid cell. */
 static tryst_status refuse_cell(const struct csv *file, int row, int column,
                                 const char *content, const char *reason)
 {
@@ -203,9 +207,9 @@ static tryst_status load_action(struct csv *file, int row, int column,
                   : add_action(file, row, &action);
 }
 
-/* Load a pair, "(1F1;0B0)OVERLAP_F_B": the actions between the parentheses, in their
- * order. The engine runs one action of a rank at a time, and transfers overlap with all
- * of them. */
+/* Load a pair, "(1F1;0B0)OVERLAP_F_B", as the actions between the parentheses, in their
+ * order: the engine runs one action of a rank at a time, and transfers overlap with every
+ * action. */
 static tryst_status load_pair(struct csv *file, int row, int column, char *content)
 {
     char *end = strchr(content, ')');
@@ -253,7 +257,8 @@ static tryst_status load_row(struct csv *file, char *line)
     return status;
 }
 
-/* Make room behind `bytes` for the next read and for the zero at the end. */
+/* Make room after the first `bytes` bytes for the next read and for the zero at the end.
+ * False if out of memory. */
 static bool make_room(char **content_p, size_t bytes, size_t *room_p)
 {
     if (bytes + 1 < *room_p) {
@@ -314,8 +319,8 @@ static tryst_status load_rows(struct csv *file, FILE *stream)
     return status;
 }
 
-/* Refuse numbers that are too large for the cells: every stage has a forward of every
- * micro-batch. */
+/* Refuse a file without actions or micro-batches, with more rows than stages, or with
+ * fewer actions than forwards are needed: one for each stage and micro-batch. */
 static tryst_status check_size(struct csv *file)
 {
     const tryst_program *program = file->program;
@@ -335,7 +340,7 @@ static tryst_status check_size(struct csv *file)
                       "%d; every rank needs one",
                       file->path, file->rows_count, program->stages_count - 1);
     }
-    /* UPDATEs do not count: the same program may be saved without them. */
+    /* Do not count UPDATEs: a file may omit them. */
     if (forwards > file->actions_count - file->updates_count) {
         return refuse(
             TRYST_E_PROGRAM,

@@ -27,7 +27,8 @@ static tryst_status append_run(tryst_program *program, int rank, tryst_action_ki
     return status;
 }
 
-/* Append `count` pairs: F(lead), B(0), F(lead + 1), B(1), … */
+/* Append `count` pairs of a forward and a backward: F(lead), B(0), F(lead + 1), B(1),
+ * … */
 static tryst_status append_pairs(tryst_program *program, int rank, int lead, int count)
 {
     tryst_status status = TRYST_OK;

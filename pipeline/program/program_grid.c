@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Draws a program as a grid of text, one row per position and one column per rank, with
- * one cell marked: every error of the checker shows its place this way.
+ * one cell marked. The checker shows the place of every error this way.
  *
- * A long program is cut to the rows around the mark. */
+ * Of a long program only the rows around the mark are drawn. */
 #include "program_grid.h"
 
 #include <string.h>
@@ -60,7 +60,7 @@ void program_grid_add(struct text *out, const tryst_program *program,
 {
     size_t rows = rows_count(program);
     if (place.rank >= 0 && place.position >= rows) {
-        rows = place.position + 1; /* the mark is behind the last action */
+        rows = place.position + 1; /* the mark is after the last action */
     }
     size_t first = 0;
     size_t last = rows;

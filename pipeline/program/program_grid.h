@@ -6,15 +6,16 @@
 #include "pipeline/base/text.h"
 #include "program.h"
 
-/** A grid of more columns is unreadable. */
+/** Limit of the columns: a wider grid is unreadable, and one line replaces it. */
 #define PROGRAM_GRID_RANKS_MAX 64
 
-/** One action of a rank's list; rank -1: no place. */
+/** The position in a rank's list that a grid marks; rank -1: nothing is marked. */
 struct program_place {
     int rank;
     size_t position;
 };
 
+/** Append the grid to `out`, with `place` marked. */
 void program_grid_add(struct text *out, const tryst_program *program,
                       struct program_place place);
 

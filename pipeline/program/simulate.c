@@ -2,13 +2,13 @@
 /* Simulates a program: computes its time from the costs of its actions.
  *
  * A discrete-event simulation of all ranks. An action starts when its rank is free and
- * its items have arrived; running actions share the cores equally (each at rate min(1,
- * cores/running)); a link carries one transfer at a time, in the order in which they
- * became ready, at bytes / bandwidth, and latency is added.
+ * the items that it needs have arrived. Running actions share the cores equally: each
+ * runs at the rate min(1, cores / running). A link carries one transfer at a time, in the
+ * order in which transfers became ready; each takes bytes / bandwidth and then the
+ * latency.
  *
- * The one idea: time advances to the next moment at which something can change (an action
- * ends or an item arrives), so a result is exact, deterministic and independent of any
- * time step. */
+ * The one idea: time advances to the next event (an action ends or an item arrives), so a
+ * result is exact, deterministic and independent of any time step. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -21,7 +21,7 @@
 #define NEVER INFINITY
 
 struct sim_rank {
-    size_t next; /* index of the action that runs, or starts next */
+    size_t next; /* index of the action that runs, or else starts next */
     bool running;
     double remaining_s; /* of the running action, at full rate */
     int32_t held;       /* saved activations */
@@ -32,10 +32,10 @@ struct simulation {
     const tryst_sim_params *params;
     tryst_sim *sim;
     struct sim_rank *ranks;
-    int *owners;       /* [stages] */
-    double *made_s;    /* [items]: time when the item was made */
-    double *arrived_s; /* [items]: time when the item is at its user on another stage */
-    double *link_s;    /* [ranks × ranks]: time when the link is free */
+    int *owners;       /* [stages]: rank that has the stage */
+    double *made_s;    /* [items]: when the item was made; NEVER: not yet */
+    double *arrived_s; /* [items]: when another stage can use the item; NEVER: not made */
+    double *link_s;    /* [from × to ranks]: when the link is free */
     double now_s;
 };
 
@@ -54,11 +54,12 @@ static double action_cost(const struct simulation *state, const tryst_action *ac
     }
 }
 
-/* Return the time at which an item made now is at its user. */
+/* Reserve the link for an item that is made now, and return the time at which the stage
+ * that uses the item can read it. */
 static double transfer(struct simulation *state, struct program_item item)
 {
     int user = program_item_user(state->program, item);
-    /* stage before the boundary */
+    /* the lower one of the two stages */
     int boundary = user < item.stage ? user : item.stage;
     int from = state->owners[item.stage];
     if (user < 0 || state->owners[user] == from) {
@@ -85,8 +86,8 @@ static void make_items(struct simulation *state, const tryst_action *action)
     }
 }
 
-/* Return the time when all items that `action` needs are there; NEVER while one is not
- * made. */
+/* Return the time when all items that `action` needs are at its rank; NEVER while one of
+ * them is not made. */
 static double ready_time(const struct simulation *state, const tryst_action *action)
 {
     struct program_item items[PROGRAM_ITEMS_MAX];
@@ -146,8 +147,9 @@ static void end_action(struct simulation *state, int rank)
     self->next++;
 }
 
-/* Start all actions that can start now. Returns the first time at which a further item
- * arrives. */
+/* Start all actions that can start now, and set *running_p to the number of running
+ * actions. Returns the time at which the next action can start because its last item
+ * arrives; NEVER: no such item is on its way. */
 static double start_ready(struct simulation *state, int *running_p)
 {
     double next_s = NEVER;
@@ -178,8 +180,8 @@ static double shortest_remaining(const struct simulation *state)
     return shortest_s;
 }
 
-/* Advance every running action by `work_s`, and end those that are done: also actions
- * within a rounding error of the shortest. */
+/* Advance every running action by `work_s`, and end those with no work left but a
+ * rounding error. */
 static void work_off(struct simulation *state, double work_s)
 {
     double slack_s = 1e-12 * (work_s + state->now_s);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Draws a timeline as a self-contained SVG: one row per rank, compute as a bar with
- * micro-batch numbers, sends and receives as two thin lanes below it, because they
- * overlap with it.
+/* Draws a timeline as a self-contained SVG, one row per rank: actions and waits as a bar
+ * with micro-batch numbers; below it sends and receives as two thin lanes, because they
+ * overlap with the actions.
  *
  * The one idea: the drawing is made of tryst_span records alone, measured or simulated.
  *
@@ -36,7 +36,7 @@ enum {
 };
 
 #define TICKS_WANTED 8
-/* Limit of the time drawn before the window, as a part of the window. */
+/* Limit of the time that is drawn before the window, as a fraction of the window. */
 #define BEFORE_MAX 0.15
 
 struct drawing {
@@ -44,8 +44,8 @@ struct drawing {
     const tryst_timeline_params *params;
     uint64_t begin_ns; /* begin of the drawn time */
     uint64_t end_ns;
-    uint64_t first_ns; /* begin of the window: of the first action */
-    uint64_t last_ns;  /* end of the window: of the last action */
+    uint64_t first_ns; /* begin of the window: the first action begins */
+    uint64_t last_ns;  /* end of the window: the last action ends */
 };
 
 struct span_style {
@@ -91,7 +91,7 @@ static int row_top(int rank)
 
 /* ---- axis, head and legend --------------------------------------------------------- */
 
-/* Return 1, 2 or 5 times a power of ten that gives 6 to 14 ticks. */
+/* Return the distance of ticks: 1, 2 or 5 times a power of ten, for 6 to 14 ticks. */
 static double tick_step(double span)
 {
     double rough = span / TICKS_WANTED;
@@ -149,7 +149,7 @@ static bool is_action(int kind)
     return !is_transfer(kind) && kind != TRYST_SPAN_WAIT;
 }
 
-/* Return the part of the window in which a rank runs an action. */
+/* Return the fraction of the window in which a rank runs an action. */
 static double compute_part(const struct drawing *self, int rank)
 {
     const tryst_timeline_rank *row = &self->params->ranks[rank];
@@ -263,7 +263,7 @@ static void draw_row(const struct drawing *self, int rank)
             100 * (1 - part));
 }
 
-/* Shade the time outside the window, in all rows. */
+/* Shade all rows from x = `left` to `right`, which is outside the window. */
 static void draw_shade(const struct drawing *self, double left, double right,
                        const char *what)
 {
@@ -298,8 +298,8 @@ static void widen(const tryst_span *span, uint64_t *begin_ns, uint64_t *end_ns)
     *end_ns = span->end_ns > *end_ns ? span->end_ns : *end_ns;
 }
 
-/* Find the window. False if a span is invalid, or if all spans together take no time.
- * Without actions the window covers all spans. */
+/* Find the window and the drawn time. If no action takes time, the window covers all
+ * spans. False if a span is invalid, or if the spans cover no time. */
 static bool find_bounds(struct drawing *self)
 {
     self->begin_ns = self->first_ns = UINT64_MAX;
