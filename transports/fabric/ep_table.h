@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file ep_table.h
- *  A rail's table of endpoints, for modules with the id of the receiving endpoint in
- *  frames and tags.
+ *  A rail's table of endpoints, for modules that put the id of the receiving endpoint
+ *  into messages and tags.
  *
  *  Idea: an id is a slot of this table in its low 16 bits and 48 random bits above, so a
  *  lookup is one access, and an id that was never given, or has ended, finds nothing.
@@ -22,8 +22,10 @@ struct ep_table {
         uint64_t id;
         void *ep; /**< NULL: free */
     } * slots;
+    /** Number of slots, number of slots with an endpoint, and the slot (modulo count)
+     *  that the next addition tries first. */
     uint32_t count, used, next;
-    uint32_t most; /**< endpoints at once */
+    uint32_t most; /**< limit of `used` */
 };
 
 static inline uint32_t ep_table_slot_of(uint64_t id)
@@ -44,7 +46,7 @@ static inline void ep_table_end(struct ep_table *table, const struct tryst_host 
     table->slots = NULL;
 }
 
-/** Get the endpoint in `slot`, or NULL; any number is allowed. */
+/** Get the endpoint in `slot`, which may be any number. NULL: there is none. */
 static inline void *ep_table_at(const struct ep_table *table, uint32_t slot)
 {
     return slot < table->count ? table->slots[slot].ep : NULL;
@@ -76,7 +78,8 @@ static inline tryst_status ep_table_grow(struct ep_table *table,
     return TRYST_OK;
 }
 
-/** Give `ep` an id. TRYST_OK, or TRYST_E_NOMEM, also when there are `most` endpoints. */
+/** Add `ep` and give it an id. TRYST_OK, TRYST_E_NOMEM (out of memory, or there are
+ *  `most` endpoints). */
 static inline tryst_status ep_table_add(struct ep_table *table,
                                         const struct tryst_host *host, void *ep,
                                         uint64_t *id_p)

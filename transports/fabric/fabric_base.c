@@ -44,7 +44,7 @@ void fabric_rail_free(struct fabric_rail *rail)
     rail->host->free(rail);
 }
 
-/* Handle a readable descriptor: the context calls progress next, which does the work. */
+/* Do nothing: the context calls progress next, which does the work. */
 static void source_ready(struct poller_source *source, uint32_t events)
 {
     (void)source;
@@ -139,7 +139,7 @@ void fabric_ep_fail(struct fabric_ep *ep, tryst_status status, const char *fmt, 
     fabric_ep_due(ep, FABRIC_DUE_FAILED);
 }
 
-/* Send the peer a refusal. The receiver ignores the rest of the head. */
+/* Send a refusal to the peer, which ignores the head behind its first bytes. */
 static void refused_send(struct fabric_ep *ep)
 {
     unsigned char head[FABRIC_HEAD_MAX] = {0};

@@ -43,29 +43,30 @@ _Static_assert(sizeof(struct fabric_connect) == 8, "wire");
 enum fabric_connect_kind { FABRIC_CONNECT_ADDRESS = 1, FABRIC_CONNECT_REFUSED = 2 };
 
 enum {
-    /** Bytes of a connect message (rail_events.connect_send). */
+    /** Most bytes of a connect message (rail_events.connect_send). */
     FABRIC_CONNECT_MAX = 4096,
-    FABRIC_HEAD_MAX = 64 /**< bytes of a connect message's head */
+    FABRIC_HEAD_MAX = 64 /**< most bytes of a connect message's head */
 };
 
 struct fabric_rail {
     struct rail base;
     const struct tryst_host *host;
     struct poller *poller;
-    /** The fabric's descriptor; fn NULL: not registered with the poller. */
+    /** The fabric's descriptor (-1: none). fn is NULL while the descriptor is not
+     *  registered with the poller. */
     struct poller_source source;
     struct ep_table table;
     struct list done; /**< bulks to report; nothing is reported from inside a call */
     struct list work; /**< endpoints with work for the next progress */
     uint64_t unauthenticated; /**< messages with a wrong cookie or endpoint id */
-    /** Begins the module's connect messages (kind: ADDRESS). */
+    /** First bytes of the module's messages of kind ADDRESS. */
     struct fabric_connect connect;
     size_t connect_bytes; /**< bytes of a connect message's whole head */
     char name[32];        /**< name of the interface, or "any interface" */
 };
 
-/** Allocate a rail of `bytes` bytes, zero but for this part; NULL: no memory. It holds at
- *  most `eps_max` endpoints at once (ep_table.h). */
+/** Allocate a rail of `bytes` bytes and fill in this part; the rest is zero. The rail
+ *  holds at most `eps_max` endpoints at once (ep_table.h). NULL: out of memory. */
 void *fabric_rail_new(const struct rail_params *params, const struct transport_ops *ops,
                       size_t bytes, uint32_t eps_max);
 void fabric_rail_free(struct fabric_rail *rail);
@@ -73,6 +74,7 @@ void fabric_rail_free(struct fabric_rail *rail);
 /** Register source.fd with the poller, if the rail has a descriptor
  *  (transport_ops.rail_attach). */
 tryst_status fabric_rail_attach(struct rail *rail);
+/** Remove the descriptor from the poller and forget it, before the fabric closes it. */
 void fabric_rail_unwatch(struct fabric_rail *rail);
 
 void fabric_rail_log(const struct fabric_rail *rail, tryst_log_level level,
@@ -98,7 +100,7 @@ static inline struct list *fabric_list_move(struct list *taken_p, struct list *l
 enum fabric_state {
     FABRIC_OPENING,
     FABRIC_READY,
-    FABRIC_BROKEN, /**< refused or failed: waits for ep_close */
+    FABRIC_BROKEN, /**< refused or failed; ends by ep_close */
     FABRIC_CLOSING
 };
 
@@ -106,19 +108,19 @@ enum fabric_state {
 enum fabric_due {
     FABRIC_DUE_CONNECT = 1, /**< try the next step of connecting */
     FABRIC_DUE_FAILED = 2,  /**< report failed, or ready(UNREACHABLE) while opening */
-    FABRIC_DUE_CLOSE = 4,
-    FABRIC_DUE_PUMP = 8 /**< ofi: send records, or start held bulks */
+    FABRIC_DUE_CLOSE = 4,   /**< go on closing */
+    FABRIC_DUE_PUMP = 8     /**< ofi: send records, or start held bulks */
 };
 
 struct fabric_ep {
     struct endpoint base;
     struct list_node work_node;
-    uint32_t work; /**< enum fabric_due */
+    uint32_t work; /**< bits of enum fabric_due */
     enum fabric_state state;
     bool loopback;
     bool address_sent, confirm_sent, confirm_seen; /**< progress of the handshake */
     uint64_t id, peer_id, cookie;
-    uint32_t send_sequence, recv_sequence;
+    uint32_t send_sequence, recv_sequence; /**< numbers of the next messages */
     uint32_t sends_active, recvs_active; /**< bulks that the module or the fabric holds */
     uint32_t unreported;                 /**< this endpoint's bulks in rail->done */
     tryst_status fail_status;
@@ -130,20 +132,24 @@ static inline struct fabric_rail *fabric_ep_rail(const struct fabric_ep *ep)
     return (struct fabric_rail *)ep->base.rail;
 }
 
-/** Allocate an endpoint of `bytes` bytes, zero but for this part, with an id, and due to
- *  connect; NULL: no memory. */
+/** Allocate an endpoint of `bytes` bytes and fill in this part; the rest is zero. The
+ *  endpoint has an id, and connecting is due. NULL: out of memory, or too many
+ *  endpoints. */
 void *fabric_ep_new(struct fabric_rail *rail, const struct ep_params *params,
                     size_t bytes);
-/** Report `closed`, and free the endpoint. The fabric holds nothing of it any more. */
+/** Report `closed`, and free the endpoint. The fabric must hold nothing of it any
+ *  more. */
 void fabric_ep_free(struct fabric_ep *ep);
 
+/** Add `what` to the endpoint's work, and the endpoint to the rail's work list. */
 void fabric_ep_due(struct fabric_ep *ep, enum fabric_due what);
 
-/** Mark the data path as dead. Progress reports it to the layer above. */
+/** Fail the endpoint: state BROKEN. Progress reports the failure to the layer above. Has
+ *  no effect unless the endpoint is live. */
 void fabric_ep_fail(struct fabric_ep *ep, tryst_status status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-/** Report the failure to the layer above, and to the peer if that may still be
- *  waiting. */
+/** Report the failure to the layer above; to the peer, too, if the endpoint was still
+ *  opening. */
 void fabric_ep_failure_report(struct fabric_ep *ep);
 /** Report that connecting has succeeded. */
 void fabric_ep_ready_report(struct fabric_ep *ep, const char *fmt, ...)
@@ -151,11 +157,12 @@ void fabric_ep_ready_report(struct fabric_ep *ep, const char *fmt, ...)
 /** Start closing. False: it is closing already. */
 bool fabric_ep_close(struct fabric_ep *ep);
 
-/** Check a connect message for ep_message. True if `data` has the module's head and an
- *  address follows; all other messages are handled here. */
+/** Handle a connect message, for ep_message. True if `data` has the module's head and an
+ *  address follows, which the caller handles. Other messages are done with: they failed
+ *  the endpoint or were dropped. */
 bool fabric_connect_handle(struct fabric_ep *ep, const void *data, size_t bytes, int fd);
-/** Send a connect message: a head (rail->connect_bytes) and the bytes behind it,
- *  FABRIC_CONNECT_MAX in all. */
+/** Send a connect message: a head of rail->connect_bytes, then `bytes` bytes of `data`;
+ *  at most FABRIC_CONNECT_MAX in all. */
 tryst_status fabric_connect_send(struct fabric_ep *ep, const void *head, const void *data,
                                  size_t bytes);
 
@@ -173,7 +180,9 @@ static inline bool fabric_ep_is_live(const struct fabric_ep *ep)
     return ep->state == FABRIC_OPENING || ep->state == FABRIC_READY;
 }
 
-/** Check whether a bulk may start, with at most `most` of its direction active. */
+/** Check whether a bulk may start: TRYST_OK. TRYST_AGAIN: `most` of its direction are
+ *  active, or the endpoint has failed (fabric_ep_usable). TRYST_E_PEER,
+ *  TRYST_E_UNSUPPORTED (this device memory). */
 static inline tryst_status fabric_bulk_check(const struct fabric_ep *ep,
                                              const struct bulk *bulk, bool is_send,
                                              uint32_t most)
@@ -187,8 +196,8 @@ static inline tryst_status fabric_bulk_check(const struct fabric_ep *ep,
     return active < most ? TRYST_OK : TRYST_AGAIN;
 }
 
-/** Find the endpoint that a message is for. NULL: none, or a late message for one that
- *  was closed. */
+/** Find the endpoint of a message by id and cookie. NULL: there is none, or it has
+ *  closed; the message counts as unauthenticated. */
 static inline void *fabric_ep_receiver(struct fabric_rail *rail, uint64_t id,
                                        uint64_t cookie)
 {
@@ -199,8 +208,8 @@ static inline void *fabric_ep_receiver(struct fabric_rail *rail, uint64_t id,
     return NULL;
 }
 
-/** True if `sequence` is the next message; else the endpoint fails. (The fabric keeps the
- *  order; this proves it.) */
+/** True if `sequence` is the number of the next message; else the endpoint fails. (The
+ *  fabric keeps the order; the numbers prove it.) */
 static inline bool fabric_ep_sequence_advance(struct fabric_ep *ep, uint32_t sequence)
 {
     if (sequence == ep->recv_sequence) {
@@ -224,7 +233,7 @@ struct fabric_bulk {
     bool is_send;
 };
 
-/** Count a bulk as active: the fabric has it, or is about to. */
+/** Count a bulk as active: the module or the fabric holds it. */
 static inline void fabric_bulk_begin(struct fabric_ep *ep, struct fabric_bulk *bulk,
                                      bool is_send)
 {
@@ -232,7 +241,7 @@ static inline void fabric_bulk_begin(struct fabric_ep *ep, struct fabric_bulk *b
     *(is_send ? &ep->sends_active : &ep->recvs_active) += 1;
 }
 
-/** Count a bulk out again. */
+/** Count a bulk as no longer active. */
 static inline void fabric_bulk_undo(struct fabric_bulk *bulk)
 {
     *(bulk->is_send ? &bulk->ep->sends_active : &bulk->ep->recvs_active) -= 1;

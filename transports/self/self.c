@@ -4,11 +4,11 @@
  *
  * One idea: the pair's common area is heap memory, found through a table of the process,
  * and the receiver copies straight from the sender's buffer. Two contexts in two threads
- * may close in any order: the area belongs to both (a count), and a closing sender waits
- * for a reader in the middle of a piece (PAIR_READING in its grant).
- * Invariant: an area is in the table from its making until its responder claims it or its
- * initiator closes. A claim needs the number, both nonces and a table entry, never a
- * pointer from a message.
+ * may close in any order: the area counts its holders, and a closing sender waits for a
+ * reader in the middle of a piece (PAIR_READING in the sender's grant).
+ * Invariant: an area is in the table from its publication until its responder claims it
+ * or its initiator closes. A claim is checked by number and both nonces against the
+ * table; no pointer from a message is used.
  *
  *   initiator                                  responder
  *     SELF_HELLO{cookie, nonces, number}  ──▶    claims the area
@@ -28,8 +28,8 @@ struct self_area {
     _Atomic uint32_t holders;
     uint64_t ring_bytes;
     struct pair_header *header;
-    pthread_mutex_t lock; /* guards `reads`; no read begins after its grant is revoked */
-    struct list reads;    /* struct pair_job: copies that a device makes */
+    pthread_mutex_t lock; /* guards `reads` */
+    struct list reads;    /* struct pair_job: copies by a device from either side */
 };
 
 /* Connect messages. They stay within the process. */
@@ -37,10 +37,10 @@ enum self_type { SELF_HELLO = 1, SELF_ANSWER = 2 };
 
 struct self_message {
     uint32_t type;
-    uint32_t status; /* SELF_ANSWER: a tryst_status */
+    uint32_t status; /* TRYST_OK: the initiator has made, the responder has the area */
     uint64_t cookie;
-    uint64_t nonce; /* the sender's */
-    uint64_t number;
+    uint64_t nonce;  /* nonce of the message's sender */
+    uint64_t number; /* SELF_HELLO: number of the area */
 };
 
 enum self_step { STEP_START, STEP_WAIT, STEP_ANSWER, STEP_READY, STEP_REFUSED };
@@ -102,8 +102,8 @@ static void area_publish(struct self_area *area)
     pthread_mutex_unlock(&table.lock);
 }
 
-/* Claim the unclaimed area of that number for these two; the caller then holds it too.
- * NULL: none. */
+/* Claim the area `number` of the endpoints with these nonces, and hold it. NULL: no such
+ * area is in the table. */
 static struct self_area *area_claim(uint64_t number, uint64_t initiator,
                                     uint64_t responder)
 {
@@ -144,7 +144,8 @@ static void area_attach(struct self_ep *ep, struct self_area *area)
     pair_attach(&ep->pair, area->header, area->ring_bytes);
 }
 
-/* Make the area, at the initiator; a loopback is then complete. */
+/* Start connecting: the initiator makes the area and announces it. A loopback makes the
+ * area and is ready. */
 static void step_start(struct self_ep *ep)
 {
     const struct ep_params *params = &ep->pair.params;
@@ -243,12 +244,12 @@ static void self_denied(struct pair_ep *pair, enum pair_mech mech)
               "self: protocol error: the peer refuses mechanism %u", mech);
 }
 
-/* Take the sender's grant for the time of one piece; false when it is revoked. */
+/* Mark the sender's grant as in use, for one piece. False: the grant is revoked. */
 static bool reading_begin(_Atomic uint32_t *grant)
 {
     uint32_t granted = 0;
-    /* acquire: the reads stay behind it. Partner: grant_revoke, which then sees
-     * READING. */
+    /* acquire: the reads of the buffer stay behind this. Partner: grant_revoke, after
+     * which self_quiet sees PAIR_READING. */
     return atomic_compare_exchange_strong_explicit(
         grant, &granted, PAIR_READING, memory_order_acquire, memory_order_relaxed);
 }
@@ -263,19 +264,20 @@ static enum pair_copy self_copy(struct pair_ep *pair, struct bulk *bulk, uint64_
     // NOLINTNEXTLINE(performance-no-int-to-ptr): it came as a number through the ring
     const uint8_t *from = (const uint8_t *)(uintptr_t)op->where;
     memcpy(pair_target(bulk) + op->moved, from + op->moved, bytes);
-    /* release: the reads come before it. Partner: self_quiet. */
+    /* release: the reads of the buffer come before this. Partner: self_quiet. */
     atomic_fetch_and_explicit(&pair->theirs->grant, ~(uint32_t)PAIR_READING,
                               memory_order_release);
     return PAIR_COPY_OK;
 }
 
-/* Begin a device's copy from the sender's memory. The copy is listed in the area, so that
- * a sender that closes can poll the copy by itself, without this thread. */
+/* Begin a device's copy from the sender's memory. The area lists the copy, so that a
+ * sender that closes can poll it without this thread. */
 static enum pair_copy self_device_read(struct pair_ep *pair, struct pair_job *job)
 {
     struct self_area *area = ((struct self_ep *)pair)->area;
     pthread_mutex_lock(&area->lock);
-    /* acquire: partner of grant_revoke; its caller takes the lock next (self_quiet). */
+    /* acquire: partner of grant_revoke. A sender that revokes takes the lock afterwards
+     * (devices_quiet), so no copy begins unseen. */
     bool granted = !(atomic_load_explicit(&pair->theirs->grant, memory_order_acquire) &
                      PAIR_REVOKED);
     if (granted) {
@@ -317,7 +319,7 @@ static bool self_quiet(struct pair_ep *pair)
 {
     if (pair->mine && !devices_quiet(pair))
         return false;
-    /* acquire: a reader's last loads come before what this thread does next; partner:
+    /* acquire: a reader's last loads come before this thread's next writes. Partner:
      * self_copy. */
     return !pair->mine ||
            !(atomic_load_explicit(&pair->mine->grant, memory_order_acquire) &

@@ -2,11 +2,11 @@
 /*
  * The transport between processes of one host.
  *
- * One idea: frames over rings in a shared segment, and bulk that its receiver reads
- * straight from the sender's memory; no descriptor, no system call and no allocation on a
- * frame's way.
- * Invariant: a mechanism that TRYST_SHM_MECH excludes is neither offered nor used. The
- * rest of the machinery: pair/.
+ * One idea: frames go over rings in a shared segment, and the receiver of a bulk reads it
+ * straight from the sender's memory. A frame costs no descriptor, no allocation, and no
+ * system call unless the receiver sleeps.
+ * Invariant: a mechanism that TRYST_SHM_MECH excludes is neither offered nor used. (pair/
+ * has the part that shm and self share.)
  */
 #include <errno.h>
 #include <stdio.h>
@@ -26,7 +26,8 @@
  * README.md. */
 enum { INLINE_MAP_BYTES = 512, INLINE_READ_BYTES = 4096 };
 
-/* Find the bulk in a region that was announced to the peer. False: in none. */
+/* Fill in the region and the offset of the bulk, and announce the region to the peer.
+ * False: there is no region that the peer can use. */
 static bool region_choose(struct shm_ep *ep, struct bulk *bulk)
 {
     struct pair_op *op = pair_op_of(bulk);
@@ -74,7 +75,7 @@ static void shm_denied(struct pair_ep *pair, enum pair_mech mech)
     host->log(host, TRYST_LOG_INFO, text);
 }
 
-/* True at once: readers in other processes detect by themselves that the grant is
+/* True always: readers in other processes detect by themselves that the grant is
  * revoked. */
 static bool shm_quiet(struct pair_ep *pair)
 {
@@ -158,8 +159,8 @@ const struct transport_ops transport_shm = {
     .mem_unregister = shm_mem_unregister,
 };
 
-/* Get the mechanisms by the index of "auto|map|cma|ring": each value excludes the ones
- * before it. */
+/* Get the allowed mechanisms from TRYST_SHM_MECH, an index in "auto|map|cma|ring": each
+ * mechanism excludes those before it in this list. */
 static uint32_t mechs_allowed(const struct tryst_host *host)
 {
     static const uint32_t allowed[] = {SHM_CAN_MAP | SHM_CAN_READ | SHM_CAN_DEVICE,

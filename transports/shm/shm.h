@@ -18,8 +18,8 @@
  *  65,530 by default. Further regions are read by process_vm_readv. */
 #define SHM_REGIONS_MAX 4096u
 
-/** Most descriptors of device memory that are kept for one peer: of descriptors a process
- *  has 1,024 by default. A sender announces no more; further regions are staged. */
+/** Most descriptors of device memory that are kept for one peer: a process has 1,024
+ *  descriptors by default. A sender announces no more; further regions are staged. */
 #define SHM_DEVICE_FDS_MAX 64u
 
 #define SHM_WHY_MAX sizeof(((struct shm_message *)0)->text)
@@ -32,26 +32,26 @@ struct shm_rail {
     struct closer *closer; /**< NULL until an import is first closed */
 };
 
-/** A region with a descriptor, or on a device: the rail's registration of it. */
+/** The rail's registration of a region that has a descriptor or is on a device. */
 struct shm_region {
     struct tryst_mem *mem;
     uint64_t id;
-    /** In rail->regions, and of the bit in each endpoint's `announced`. */
+    /** Index in rail->regions, and of the region's bit in each endpoint's `announced`. */
     uint32_t index;
     bool unsharable; /**< on a device: the region has no handle for other processes */
     bool has_fd;     /**< on a device: its handle comes with a descriptor */
 };
 
-/** A peer's region. */
+/** A region of the peer that was announced to this process. */
 struct shm_mapped {
     struct list_node node; /**< ep->regions */
     uint64_t id;
     uint64_t bytes;
     void *base; /**< address here; NULL: not mappable, or on a device */
     bool device;
-    bool dropped;   /**< in no list any more: freed when the last user ends */
-    uint32_t users; /**< copies that read the region */
-    int fd;         /**< descriptor that came with the handle, or -1 */
+    bool dropped;   /**< in no list any more; freed when the last copy has ended */
+    uint32_t users; /**< number of copies that read the region */
+    int fd;         /**< device: descriptor that came with the handle, or -1 */
     struct memory_ipc ipc;
     struct list imports; /**< struct shm_import */
 };
@@ -79,7 +79,7 @@ struct shm_ep {
     uint64_t nonce; /**< this side's nonce: the peer reads it here */
     uint64_t peer_nonce_address;
     size_t area_bytes;   /**< bytes of the mapping at pair.area */
-    uint64_t ring_bytes; /**< responder: of the segment that it makes */
+    uint64_t ring_bytes; /**< responder: bytes of each ring of its segment */
     enum shm_step step;
     uint32_t in_mechs;  /**< SHM_CAN_…: how this side reads from the peer */
     uint32_t out_mechs; /**< SHM_CAN_…: how the peer reads from this side */
@@ -87,11 +87,11 @@ struct shm_ep {
     char out_why[SHM_WHY_MAX];
     struct list regions; /**< regions of the peer: struct shm_mapped */
     uint32_t regions_count;
-    uint32_t device_fds;      /**< descriptors in `regions` */
-    uint64_t mapped_bytes;    /**< of host memory in `regions` */
+    uint32_t device_fds;      /**< number of descriptors in `regions` */
+    uint64_t mapped_bytes;    /**< bytes of host memory that `regions` map here */
     uint32_t device_fds_sent; /**< descriptors of announced regions on devices */
-    size_t announced_words;
-    uint64_t *announced; /**< bit per index: the peer has got that region */
+    size_t announced_words;   /**< words of `announced` */
+    uint64_t *announced;      /**< bit per index: that region was announced to the peer */
 };
 
 static inline struct shm_rail *shm_ep_rail(const struct shm_ep *ep)

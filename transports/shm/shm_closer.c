@@ -4,16 +4,17 @@
  *
  * Idea: a driver closes an import when the device has done all its work, and a stream of
  * that device may be waiting for an operation of this library (tryst_op_stream_wait). In
- * the progress domain such a close could wait for itself. So a thread closes imports, and
- * nothing waits for it (core/os/closer.h).
+ * the progress domain such a close could wait for an operation that only progress can
+ * complete. So a thread closes imports (core/os/closer.h), and only the rail's close
+ * waits for the thread.
  */
 #include "shm_closer.h"
 #include "core/memory/alloc.h"
 #include "core/os/clock.h"
 #include "core/os/closer.h"
 
-/* How long the rail's close waits for the thread. No stream waits for this library any
- * more by then; kernels of the program may still run. */
+/* How long the rail's close waits for the thread. No stream waits for this library then,
+ * but kernels of the program may still run. */
 #define CLOSER_END_NS (2 * NS_PER_S)
 
 /* The imports of one region. */
@@ -73,7 +74,7 @@ void shm_imports_close(struct shm_rail *rail, struct shm_mapped *mapped)
     if (list_empty(&mapped->imports))
         return;
     struct closer *closer = closer_get(rail);
-    /* closes here, and waits as long as the driver does */
+    /* without the thread: wait here for as long as the driver does */
     if (!closer || !closing_add(closer, mapped))
         imports_close(&mapped->imports, &mapped->ipc);
 }
@@ -83,7 +84,7 @@ void shm_closer_end(struct shm_rail *rail)
     struct closer *closer = rail->closer;
     if (!closer)
         return;
-    /* the thread goes on alone, and the memory that it uses stays */
+    /* on a time-out the thread goes on alone, and the memory that it uses stays */
     if (!closer_wait(closer, CLOSER_END_NS)) {
         rail->pair.host->log(
             rail->pair.host, TRYST_LOG_WARN,

@@ -5,9 +5,11 @@
 
 #include "shm.h"
 
-/** Close the imports of a peer's region, soon; no copy reads them any more. */
+/** Close the imports of a peer's region, which no copy reads any more, in the thread. If
+ *  there is no memory or thread for that, close them in this call, which may block. */
 void shm_imports_close(struct shm_rail *rail, struct shm_mapped *mapped);
-/** End with the rail: wait up to 2 s for imports that are still to be closed. */
+/** End the thread when the rail closes. Wait up to 2 s for it; after that the thread goes
+ *  on alone. */
 void shm_closer_end(struct shm_rail *rail);
 
 #endif

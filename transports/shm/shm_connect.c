@@ -2,8 +2,8 @@
 /*
  * Connecting: two processes share a segment and agree on how bulk moves between them.
  *
- * One idea: messages only record the next step; progress takes it, and all events come
- * from there.
+ * One idea: a message only records the next step; progress takes the step, and all events
+ * come from progress.
  * Invariant: an endpoint becomes ready only with a segment that carries both nonces, and
  * uses process_vm_readv only after it has read the peer's nonce with it.
  *
@@ -99,8 +99,8 @@ static bool ring_bytes_valid(uint64_t bytes)
            bytes % PAIR_LINE_BYTES == 0;
 }
 
-/* The smaller of the two settings counts, so neither rank makes the other populate more
- * memory than its own. */
+/* Handle HELLO. The rings get the smaller of the two settings, so neither rank makes the
+ * other populate more memory than that rank's own setting. */
 static void hello_handle(struct shm_ep *ep, const struct shm_message *message)
 {
     uint64_t own = pair_ep_rail(&ep->pair)->ring_bytes;
@@ -187,8 +187,8 @@ static const char *mechs_name(uint32_t mechs)
     return mechs & SHM_CAN_READ ? "cma" : "ring";
 }
 
-/* Report ready, with a text such as "map+cma: process_vm_readv verified", or one for each
- * direction where they differ. */
+/* Report ready, with a text such as "map+cma: process_vm_readv verified", or with one for
+ * each direction if their mechanisms differ. */
 static void connected(struct shm_ep *ep)
 {
     char text[TRANSPORT_TEXT_MAX];
@@ -269,8 +269,8 @@ static void refuse_handle(struct shm_ep *ep, const struct shm_message *message)
     step_set(ep, SHM_REFUSED);
 }
 
-/* Handle messages on regions. They come from the peer's CONFIRM on, maybe before the next
- * progress here. */
+/* Handle a message about a region. Such messages come after the peer's CONFIRM, maybe
+ * before this side's next progress. False: the message is of another type. */
 static bool region_message_handle(struct shm_ep *ep, const struct shm_message *message,
                                   int fd)
 {

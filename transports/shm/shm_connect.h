@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The segment, and the messages before ready. */
+/* The segment, and the connect messages. */
 #ifndef TRYST_TRANSPORTS_SHM_SHM_CONNECT_H
 #define TRYST_TRANSPORTS_SHM_SHM_CONNECT_H
 

@@ -2,13 +2,14 @@
 /*
  * Reading the peer's memory.
  *
- * One idea: bytes that were read count only if three things still hold afterwards, so
- * nothing needs to be locked in the peer:
- * - its grant is not revoked: its endpoint was open, so the buffer was still the bulk's;
- * - the address space that was read still has the peer's nonce, which the same system
- *   call reads behind the data: no other program has taken that pid or replaced the image
- *   by exec;
- * - its pidfd is not readable: the process lives.
+ * One idea: bytes that were read count only if three conditions still hold afterwards, so
+ * the peer needs no lock:
+ * - the peer's grant is not revoked: its endpoint was open, and the buffer was still the
+ *   bulk's;
+ * - the address space that was read has the peer's nonce, which the same system call
+ *   reads behind the data: no other program has that pid now, and no exec has replaced
+ *   the image (for a mapped region this is not needed);
+ * - the peer's pidfd is not readable: the process lives.
  *
  * Otherwise the bytes are dropped and the receive fails.
  */
@@ -26,8 +27,8 @@ static bool peer_is_alive(const struct shm_ep *ep)
 {
     struct pollfd poll_fd = {.fd = ep->pair.params.peer_pidfd, .events = POLLIN};
     if (poll_fd.fd < 0)
-        return true; /* the link reports its death */
-    /* A negative result does not concern the peer: a signal to this program interrupts
+        return true; /* the link reports the peer's death */
+    /* A negative result is no fact about the peer: a signal to this program interrupts
      * even a poll that does not wait. */
     return poll(&poll_fd, 1, 0) <= 0;
 }
@@ -86,7 +87,8 @@ enum pair_copy shm_read_confirm(struct shm_ep *ep)
 {
     /* acq_rel read-modify-write that changes nothing: release keeps the reads of the data
      * before it (a plain load would not). Partner: grant_revoke, after which the peer may
-     * reuse the buffer; if the reads saw any of that, this load sees the revocation. */
+     * reuse the buffer. If the reads saw bytes of such a reuse, this one sees the
+     * revocation. */
     uint32_t grant =
         atomic_fetch_add_explicit(&ep->pair.theirs->grant, 0, memory_order_acq_rel);
     return grant == 0 && peer_is_alive(ep) ? PAIR_COPY_OK : PAIR_COPY_GONE;
@@ -96,11 +98,11 @@ static enum pair_copy read_failed(struct shm_ep *ep, int error)
 {
     if (error == ESRCH || shm_read_confirm(ep) != PAIR_COPY_OK)
         return PAIR_COPY_GONE;
-    /* EFAULT: memory that the kernel does not copy from (a device's, say). */
+    /* EFAULT: the kernel cannot copy from this memory (for example a device's). */
     return error == EFAULT ? PAIR_COPY_RETRY : PAIR_COPY_DENIED;
 }
 
-/* Confirm with the last piece: all bytes of a bulk count, or none. */
+/* Confirm after the last piece: either all bytes of a bulk count, or none. */
 static enum pair_copy piece_confirm(struct shm_ep *ep, const struct pair_op *op,
                                     uint64_t bytes)
 {

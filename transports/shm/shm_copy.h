@@ -5,13 +5,14 @@
 
 #include "shm.h"
 
-/** True if this process can read the peer's memory, and that memory is the peer's. `why`
- *  receives the means or the reason. */
+/** True if this process can read memory of the announced pid, and that memory has the
+ *  peer's nonce. `why` receives "process_vm_readv verified", or the reason. */
 bool shm_read_verify(struct shm_ep *ep, char why[SHM_WHY_MAX]);
 /** Check whether this process may read memory by process_vm_readv. 0 or errno. */
 int shm_read_probe(void);
 enum pair_copy shm_copy(struct pair_ep *pair, struct bulk *bulk, uint64_t bytes);
-/** Check that the bytes read belonged to the bulk all the time. OK or GONE. */
+/** Check, after a read, that the peer lives and its grant is not revoked: PAIR_COPY_OK or
+ *  PAIR_COPY_GONE. */
 enum pair_copy shm_read_confirm(struct shm_ep *ep);
 
 #endif

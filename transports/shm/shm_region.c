@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Regions that peers map: this side's, announced; the peers', mapped.
+ * Regions: this side's, which are announced to peers, and the peers', which are mapped.
  *
  * One idea: a region's descriptor goes to a peer once, over the link, with the first bulk
  * from that region; offers then name the region by id and offset. An offer that overtakes
- * the descriptor waits for it. For a region of device memory its handle is sent instead.
- * The receiver imports it at its first copy to a device, once for each device, and keeps
- * the import until DROP or the end.
- * Invariant: a bit in `announced` is set exactly while the peer was sent REGION or DEVICE
- * and not DROP. Only regions sealed against shrinking are mapped, and only for reading.
+ * the descriptor waits for the descriptor. For a region of device memory a handle is sent
+ * instead. The receiver imports the handle at the first copy to a device, once for each
+ * device, and keeps the import until DROP or the endpoint's end.
+ * Invariant: a bit in `announced` is set exactly while REGION or DEVICE was sent to the
+ * peer, and DROP was not. Only regions sealed against shrinking are mapped, and only for
+ * reading.
  * What one peer's messages keep here is bounded: regions (SHM_REGIONS_MAX), descriptors
  * (SHM_DEVICE_FDS_MAX), and mapped bytes (the machine's memory and swap: a memory file is
  * allocated in full, so an honest peer cannot announce more).
@@ -106,7 +107,8 @@ void shm_mem_unregister(struct rail *base, void *handle)
     mem_free(region);
 }
 
-/* Send the region's handle to this peer. TRYST_E_UNSUPPORTED: the region has none. */
+/* Send the region's handle to this peer. TRYST_E_UNSUPPORTED: the region has none, or the
+ * peer has SHM_DEVICE_FDS_MAX descriptors already. */
 static tryst_status device_handle_send(struct shm_ep *ep, struct shm_region *region)
 {
     const struct tryst_mem *mem = region->mem;
@@ -196,7 +198,8 @@ static bool machine_holds(const struct shm_ep *ep, uint64_t bytes)
     return bytes <= limit && ep->mapped_bytes <= limit - bytes;
 }
 
-/* Check the bounds of what one peer makes this process keep. NULL, or the fault. */
+/* Check the limits of what one peer's messages make this process keep. NULL, or the
+ * fault. */
 static const char *announcement_fault(struct shm_ep *ep,
                                       const struct shm_message *message, int fd)
 {
@@ -209,7 +212,8 @@ static const char *announcement_fault(struct shm_ep *ep,
     return NULL;
 }
 
-/* Keep the descriptor only where there is a device to import for. */
+/* Read a DEVICE message. Keep the descriptor only where there is a device to import
+ * for. */
 static void device_handle_read(struct shm_ep *ep, struct shm_mapped *mapped,
                                const struct shm_message *message, int fd)
 {
@@ -301,8 +305,8 @@ void shm_regions_end(struct shm_ep *ep)
 
 /* --- regions of peers, on a device --- */
 
-/* True if the import holds the whole region: the driver has its length, the peer has only
- * announced one. */
+/* True if the import holds the whole region, by the driver's length of the allocation:
+ * the length that the peer announced may be wrong. */
 static bool import_is_whole(const struct shm_import *import,
                             const struct shm_mapped *mapped)
 {

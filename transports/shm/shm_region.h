@@ -7,14 +7,14 @@
 
 tryst_status shm_mem_register(struct rail *base, struct tryst_mem *mem, void **handle_p);
 void shm_mem_unregister(struct rail *base, void *handle);
-/** Get the region of `bulk` that this peer can map, announced to the peer now if need be;
- *  or NULL. */
+/** Get the region of `bulk`, and announce it to this peer unless that was done before.
+ *  NULL: the peer cannot map or import the memory. */
 struct shm_region *shm_region_announce(struct shm_ep *ep, const struct bulk *bulk);
 /** Handle a REGION or DEVICE message. */
 void shm_region_handle(struct shm_ep *ep, const struct shm_message *message, int fd);
 void shm_region_drop(struct shm_ep *ep, uint64_t id);
-/** Get the address of [offset, offset + bytes) of the peer's region. OK, LATER (not
- *  announced yet), DENIED (not mappable), BAD (outside). */
+/** Get the address here of [offset, offset + bytes) of the peer's region `id`. OK, LATER
+ *  (not announced yet), DENIED (not mappable), BAD (not within the region). */
 enum pair_copy shm_region_address(struct shm_ep *ep, uint64_t id, uint64_t offset,
                                   uint64_t bytes, const void **data_p);
 void shm_regions_end(struct shm_ep *ep);

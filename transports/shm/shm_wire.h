@@ -9,9 +9,10 @@
  *     in it, reads the responder's          + the segment's descriptor
  *     CONFIRM{mechs, text}, ready      ──▶  ready
  *
- *   either end at any time before ready: REFUSE{text}: neither end is reachable by shm
- *   a sender, once per region and peer: REGION{region, bytes} + its fd, or, for device
- *   memory, DEVICE{region, bytes, text} (+ fd); at release DROP{region}
+ *   either end, at any time before ready: REFUSE{text}: this pair does not use shm
+ *   a sender, once per region and peer: REGION{region, bytes} and the region's
+ *   descriptor, or, for device memory, DEVICE{region, bytes, text} and maybe a
+ *   descriptor; when the region is released: DROP{region}
  *
  * All types share one fixed form; fields that a type does not name are zero. pair_wire.h
  * has the layout of the shared segment. Content is hostile until checked.
@@ -46,13 +47,13 @@ struct shm_message {
     uint32_t type;    /**< enum shm_type */
     uint32_t version; /**< SHM_VERSION */
     uint64_t cookie;  /**< cookie of the session */
-    uint64_t nonce;   /**< the sender's */
+    uint64_t nonce;   /**< nonce of the message's sender */
     uint64_t address; /**< HELLO, ACCEPT: where the sender's nonce lies in its memory */
-    /** HELLO: largest ring that its sender wants; ACCEPT: of each ring; REGION, DEVICE:
-     *  of the region. */
+    /** HELLO: bytes of the largest ring that the initiator accepts; ACCEPT: bytes of each
+     *  ring; REGION, DEVICE: bytes of the region. */
     uint64_t bytes;
     uint64_t region;   /**< REGION, DEVICE, DROP: id of the region */
-    uint32_t mechs;    /**< ACCEPT, CONFIRM */
+    uint32_t mechs;    /**< ACCEPT, CONFIRM: bits SHM_CAN_… */
     uint32_t reserved; /**< 0 */
     /** ACCEPT, CONFIRM: how reading was verified or why it fails; REFUSE: the reason;
      *  DEVICE: struct memory_ipc (transports/memory/memory_ops.h) */
