@@ -22,25 +22,30 @@ uint64_t hostile_below(uint64_t below)
     return random_range(&hostile.random, below);
 }
 
-/* Draw one kind, a few, or all: a run with one kind goes on for longer before the peers
- * give the rank up. */
-static uint32_t kinds_draw(void)
+/* Draw one of the kinds, a few, or all: the peers give a rank up at the first strike that
+ * they notice, so other kinds would hide a rare one. */
+static uint32_t kinds_draw(uint32_t all)
 {
-    uint32_t all = (1u << HOSTILE_KINDS_COUNT) - 1;
-    uint32_t one = 1u << hostile_below(HOSTILE_KINDS_COUNT);
+    uint32_t one;
+    do
+        one = 1u << hostile_below(HOSTILE_KINDS_COUNT);
+    while (!(one & all));
     switch (hostile_below(4)) {
-    case 0: return one;
-    case 1: return one | 1u << hostile_below(HOSTILE_KINDS_COUNT);
-    case 2: return one | (uint32_t)random_u64(&hostile.random);
+    case 0:
+    case 1: return one;
+    case 2: return (one | (uint32_t)random_u64(&hostile.random)) & all;
     default: return all;
     }
 }
 
-void hostile_draw_run(uint64_t seed, _Atomic(uint64_t) *counts_p)
+void hostile_draw_run(uint64_t seed, bool shares_memory, _Atomic(uint64_t) *counts_p)
 {
+    uint32_t words = HOSTILE_BIT(HEADER_WORD) | HOSTILE_BIT(ENTRY) |
+                     HOSTILE_BIT(RING_WORD) | HOSTILE_BIT(MAPPED_WORD);
+    uint32_t all = (1u << HOSTILE_KINDS_COUNT) - 1;
     hostile = (struct hostile){.counts_p = counts_p};
     random_seed(&hostile.random, seed);
-    hostile.kinds = kinds_draw();
+    hostile.kinds = kinds_draw(shares_memory ? all : all & ~words);
     double share = random_unit(&hostile.random);
     hostile.rate = exp(share * share * log(RATE_LEAST));
     if (hostile_below(8) == 0)

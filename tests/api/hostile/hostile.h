@@ -76,8 +76,9 @@ struct hostile {
 };
 extern struct hostile hostile;
 
-/** Draw the kinds and the rate of a run; nothing is struck before hostile_start. */
-void hostile_draw_run(uint64_t seed, _Atomic(uint64_t) *counts_p);
+/** Draw the kinds and the rate of a run; nothing is struck before hostile_start. Without
+ *  `shares_memory` no words of shared memory are drawn. */
+void hostile_draw_run(uint64_t seed, bool shares_memory, _Atomic(uint64_t) *counts_p);
 void hostile_start(void);
 
 /** Draw for one message. Return the kind that strikes it, one of `allowed` (a bit per

@@ -104,6 +104,8 @@ static uint64_t entry_bytes_draw(const struct pair_ep *ep)
 static void entry_word_make(struct pair_ep *ep)
 {
     uint64_t kind = hostile_below(8) ? 1 + hostile_below(PAIR_PIECE) : hostile_below(256);
+    if (hostile_below(2))
+        kind = PAIR_FRAME;
     _Atomic uint64_t *word = ring_word(ep->tx.data, ep->tx.offset);
     atomic_store(word, entry_bytes_draw(ep) | kind << 32);
 }
@@ -180,7 +182,7 @@ void hostile_words_change(struct rail *rail)
     if (ep && hostile_strike(HOSTILE_BIT(RING_WORD)) != HOSTILE_NONE)
         ring_change(ep);
     if (ep && hostile_strike(HOSTILE_BIT(ENTRY)) != HOSTILE_NONE) {
-        if (hostile_below(4))
+        if (hostile_below(2))
             entry_make(ep);
         else
             entry_word_make(ep);

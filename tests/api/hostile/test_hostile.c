@@ -495,7 +495,7 @@ static bool honest_reached(struct rank_run *self, unsigned step)
 
 static void hostile_main(struct rank_run *self)
 {
-    hostile_draw_run(self->plan->seed, self->run->kinds);
+    hostile_draw_run(self->plan->seed, !harness_over_fabric(), self->run->kinds);
     if (self->plan->from_the_start)
         hostile_start();
     enter(self);
