@@ -6,39 +6,39 @@
  *  A collective has a name. The n-th use of a name in a step meets the n-th use of that
  *  name in the same step on the other ranks, so ranks submit in any order, from any
  *  thread, mixed with sends and receives. All ranks of the group take part, or those of a
- *  subgroup. Names are as edges in tryst/key.h: 1 to TRYST_COLL_NAME_MAX bytes, without
- *  ';'. Names of collectives and names of keys never collide.
+ *  subgroup. A name has 1 to TRYST_COLL_NAME_MAX bytes, any but ';' and zero. Names of
+ *  collectives and edges of keys never collide.
  *
- *  A tensor is cut into ranges, one for each tree of the group's plan; a range climbs its
- *  tree slice by slice while each rank adds its children's slices to its own, and the
- *  result descends. Each rank adds in the plan's order and rounds after each addition, so
- *  the result has the same bits on all ranks, for every order of arrival and from run to
- *  run.
+ *  A tensor is cut into ranges, one for each tree of the group's plan. A range goes up
+ *  its tree slice by slice: each rank adds its children's slices to its own and sends the
+ *  sum to its parent. The result goes down the tree. Each rank adds in the plan's order
+ *  and rounds after each addition, so the result has the same bits on all ranks, for
+ *  every order of arrival and from run to run.
  *
  *  Rules of all collectives:
- *  - Operation, count, dtype, reduction and root are the same on all ranks; a difference
- *    ends the operation on every rank with TRYST_E_MISMATCH, except in a reduce or
- *    broadcast on ranks that had completed before. Parts that have no transfer in common
- *    are not compared: both ranks wait for their deadlines, without bound where they have
- *    none. This is so where ranks name different roots; for a broadcast or all-gather
- *    against a reduce or reduce-scatter (where neither is packed into one all-reduce, see
- *    Costs); for all-to-all, gather or scatter against a kind that is none of these; and
- *    for gather against scatter.
- *  - Tensors are in host memory. `in` NULL, or with the data of `out`, means in place:
- *    `out` then holds this rank's own term. Any other overlap of `in` and `out` is
+ *  - Operation, count, dtype, reduction and root are the same on all ranks. A difference
+ *    ends the operation on every rank with TRYST_E_MISMATCH; only ranks that completed
+ *    their part of a reduce or broadcast before then keep their result. A difference is
+ *    not found between calls that have no transfer in common: each rank then waits until
+ *    its deadline, or forever without one. This happens if ranks name different roots;
+ *    for a broadcast or all-gather against a reduce or reduce-scatter (unless one of them
+ *    is carried out as an all-reduce, see Costs); for all-to-all, gather or scatter
+ *    against a kind that is none of these; and for gather against scatter.
+ *  - Tensors are in host memory. An `in` that is NULL or has the data of `out` means in
+ *    place: `out` then holds this rank's own term. Any other overlap of `in` and `out` is
  *    TRYST_E_INVALID.
  *  - `params` are those of a transfer: priority, TRYST_OP_BACKGROUND, deadline, callback;
- *    and `factor`, this rank's, of TRYST_REDUCE_PREMULTIPLIED_SUM. The most urgent rank
- *    does not raise the others: give each rank the same priority.
+ *    and `factor`, this rank's, of TRYST_REDUCE_PREMULTIPLIED_SUM. Each rank's priority
+ *    counts for that rank alone: give all ranks the same one.
  *  - tryst_op_cancel, or the deadline, of one rank's operation ends the collective on all
  *    ranks with that cause. The cause travels along the tree, so ranks behind a rank that
  *    has not submitted the collective end when that rank submits it or closes the step
  *    (TRYST_E_CLOSED), or by deadlines of their own. A rank that dies ends it with
  *    TRYST_E_PEER; tryst_error.origin_rank names the rank that died, and later
- *    collectives of the group end at once with the same cause. A deadline's text names a
- *    neighbour in the plan's trees that has sent nothing: on the rank where the deadline
- *    passed, and on each rank that it reaches, so the neighbours of a rank that never
- *    joined name it. After a failure the contents of `out` are undefined. All-to-all,
+ *    collectives of the group end at once with the same cause. Where a deadline passed,
+ *    and on each rank that this failure reaches, the text names a neighbour in the plan's
+ *    trees that has sent nothing, if there is one; so a rank that never joined is named
+ *    by its neighbours. After a failure the contents of `out` are undefined. All-to-all,
  *    gather and scatter exchange blocks between pairs: a failure ends them on the ranks
  *    that still exchange a block with the rank that failed.
  *  - Where ranks are on several hosts, the first collective starts the library's progress
@@ -90,11 +90,11 @@ TRYST_API tryst_status tryst_allreduce(tryst_step *step, const char *name,
 /** Reduce `in` of all ranks with `reduce` into `out` of rank `root`.
  *
  *  At the root as tryst_allreduce, in place too. On the other ranks `in` is required and
- *  stays unchanged, and `out` is ignored (NULL).
+ *  stays unchanged, and `out` is ignored (it may be NULL).
  *
  *  Owns, Thread, Returns, ends: as tryst_allreduce; TRYST_E_INVALID also for a root that
- *           is not a rank of the group. The operation ends when this rank's part is done:
- *           on other ranks than the root, the root may not have the result yet.
+ *           is not a rank of the group. The operation ends when this rank's part is done;
+ *           when it ends on another rank, the root may not have the result yet.
  */
 TRYST_API tryst_status tryst_reduce(tryst_step *step, const char *name,
                                     const tryst_tensor *in, const tryst_tensor *out,
@@ -121,20 +121,20 @@ TRYST_API tryst_status tryst_barrier(tryst_step *step, const char *name,
  *
  *  A tensor of equal blocks has the group's size times a block's elements, rank 0's block
  *  first. The forms that end in `v` take an array of counts, one for each rank, in
- *  elements; and an array of offsets into the tensor, in elements, or NULL: the blocks
- *  follow one another. Both arrays are read during the call. Blocks of one tensor do not
- *  overlap, and a tensor of `v` blocks may be longer than its last block needs.
+ *  elements; and an array of offsets into the tensor, in elements (NULL: the blocks
+ *  follow one another). Both arrays are read during the call. Blocks of one tensor do not
+ *  overlap, and a tensor of such blocks may be longer than its last block needs.
  *
  *  In place means: the block that both tensors have is at one address. Any other overlap
  *  of `in` and `out` is TRYST_E_INVALID.
  *
- *  Costs, for n ranks. All-gather and reduce-scatter: one broadcast from each rank, or
- *  one reduction to each rank, over the plan's trees, each a flow per tree and neighbour,
- *  all at once: each rank receives every other block once (all-gather) and all links of
- *  the trees work at a time. Where n > 4 and all blocks together are at most 128 KiB,
- *  less for few ranks, one all-reduce of all blocks replaces them: fewer messages, twice
- *  the bytes. All-to-all, gather and scatter: one message for each pair of ranks, without
- *  trees.
+ *  Costs, for n ranks. An all-gather is one broadcast from each rank, and a
+ *  reduce-scatter one reduction to each rank. They run over the plan's trees, all at the
+ *  same time, so all links of the trees are in use; in an all-gather each rank receives
+ *  every other block once. Where n > 4 and all blocks together have at most 128 KiB, and
+ *  at most (n - 1) * 16 KiB, one all-reduce of all blocks replaces them: fewer messages,
+ *  twice the bytes. All-to-all, gather and scatter send one message for each pair of
+ *  ranks, without trees.
  * ------------------------------------------------------------------------------------ */
 
 /** Concatenate the tensors `in` of all ranks in every rank's `out`, by rank.
@@ -200,9 +200,9 @@ TRYST_API tryst_status tryst_alltoallv(
 
 /** Concatenate the tensors `in` of all ranks in `out` of rank `root`, by rank.
  *
- *  `in` has the same count c on all ranks and `out` of the root n * c elements; elsewhere
- *  `out` is ignored (NULL). In place, at the root: `in` is NULL, or its data is the
- *  root's block of `out`.
+ *  `in` has the same count c on all ranks and `out` of the root n * c elements; on other
+ *  ranks `out` is ignored (it may be NULL). In place, at the root: `in` is NULL, or its
+ *  data is the root's block of `out`.
  *
  *  Owns, Thread, Returns, ends: as tryst_reduce.
  */
@@ -212,7 +212,7 @@ TRYST_API tryst_status tryst_gather(tryst_step *step, const char *name,
                                     tryst_op **op_p);
 
 /** Concatenate as tryst_gather, with blocks of different counts: `in` has this rank's
- *  count. `out_counts` and `out_offsets` are the root's, and ignored elsewhere (NULL). */
+ *  count. `out_counts` and `out_offsets` are read at the root alone. */
 TRYST_API tryst_status tryst_gatherv(tryst_step *step, const char *name,
                                      const tryst_tensor *in, const tryst_tensor *out,
                                      const uint64_t *out_counts,
@@ -221,9 +221,9 @@ TRYST_API tryst_status tryst_gatherv(tryst_step *step, const char *name,
 
 /** Send block r of `in` of rank `root` to `out` of rank r.
  *
- *  `out` has the same count c on all ranks and `in` of the root n * c elements; elsewhere
- *  `in` is ignored (NULL). In place, at the root: `out` is NULL, or its data is the
- *  root's block of `in`.
+ *  `out` has the same count c on all ranks and `in` of the root n * c elements; on other
+ *  ranks `in` is ignored (it may be NULL). In place, at the root: `out` is NULL, or its
+ *  data is the root's block of `in`.
  *
  *  Owns, Thread, Returns, ends: as tryst_reduce.
  */
@@ -233,7 +233,7 @@ TRYST_API tryst_status tryst_scatter(tryst_step *step, const char *name,
                                      tryst_op **op_p);
 
 /** Send as tryst_scatter, with blocks of different counts: `out` has this rank's count.
- *  `in_counts` and `in_offsets` are the root's, and ignored elsewhere (NULL). */
+ *  `in_counts` and `in_offsets` are read at the root alone. */
 TRYST_API tryst_status tryst_scatterv(tryst_step *step, const char *name,
                                       const tryst_tensor *in, const uint64_t *in_counts,
                                       const uint64_t *in_offsets, const tryst_tensor *out,
@@ -241,8 +241,8 @@ TRYST_API tryst_status tryst_scatterv(tryst_step *step, const char *name,
                                       tryst_op **op_p);
 
 /* ------------------------------------------------------------------------------------- *
- *  Prepared form, for loops: checks and names are done once, and memory is allocated at
- *  the first start, for reuse by later starts.
+ *  Prepared form, for loops: arguments are checked and keys prepared once, and later
+ *  starts reuse the memory that the first start allocates.
  * ------------------------------------------------------------------------------------ */
 
 /** A prepared collective. */
@@ -266,12 +266,12 @@ typedef struct tryst_coll_params {
     size_t struct_size;
     tryst_coll_kind kind;
     tryst_reduce_op reduce; /**< used by all-reduce, reduce and reduce-scatter */
-    uint64_t count;         /**< elements, or elements of a block; barrier: 0 */
+    uint64_t count;         /**< elements of the tensor, or of a block; barrier: 0 */
     tryst_dtype dtype;      /**< barrier: 0 */
     int32_t root;           /**< used by reduce, broadcast, gather and scatter */
     const char *name;       /**< copied */
-    /* Blocks of different counts, as the arguments of the calls that end in `v`; NULL:
-     * all have `count`. Copied. */
+    /* Counts and offsets of blocks, as the arguments of the calls that end in `v`; counts
+     * NULL: all blocks have `count` elements. Copied. */
     /** for reduce-scatter and all-to-all; for scatter at the root */
     const uint64_t *in_counts;
     /** offsets for in_counts; NULL: the blocks follow one another */
@@ -319,13 +319,13 @@ TRYST_API void tryst_coll_release(tryst_coll *coll);
  *  A subgroup is a view of its group: members in an order, an epoch, and a plan. It uses
  *  the group's peers and steps. Members are numbered 0 to count-1, and `root` is such a
  *  number; errors name ranks of the group. Every member opens the subgroup with the same
- *  members in the same order and the same epoch; other members or another epoch are
- *  another subgroup, and names of two subgroups, or of a subgroup and its group, never
- *  meet. A member's death fails the collectives of the subgroups that it is in; the
- *  others go on.
+ *  members in the same order and the same epoch. Other members, another order or another
+ *  epoch make another subgroup, and equal names in two subgroups, or in a subgroup and
+ *  its group, never meet. A member's death fails the collectives of the subgroups that it
+ *  is in; those of other subgroups go on.
  *
- *  Each member derives the plan from the group's plan by itself, so opening a subgroup
- *  sends nothing: a member's parent is its nearest ancestor among the members.
+ *  Each member derives the subgroup's plan from the group's, so opening a subgroup sends
+ *  nothing: a member's parent is its nearest ancestor among the members.
  *  tryst_coll_estimate has no bound for a subgroup.
  * ------------------------------------------------------------------------------------ */
 
@@ -365,30 +365,29 @@ TRYST_API void tryst_subgroup_close(tryst_subgroup *subgroup);
 /** Result of tryst_coll_estimate. */
 typedef struct tryst_coll_info {
     size_t struct_size;
-    /** Lower bound: no trees over these links are faster. The bytes of the tensor,
-     *  divided by the rate that the plan's certificate proves for the links of
-     *  TRYST_TOPOLOGY; if that is unset, for the NICs of the ranks' machines and for
-     *  memory within a machine. These are payload bytes; headers of the network cost more
-     *  (TCP over Ethernet: 1514 / 1448). 0: unknown, where the links' rates are assumed
-     *  (TRYST_TOPOLOGY is unset, and all links are alike or no NIC has a rate), and for
-     *  other kinds than all-reduce. */
+    /** Lower bound: no trees over these links are faster. The bound is the bytes of the
+     *  tensor divided by the highest rate that the plan's certificate leaves possible.
+     *  The links are those of TRYST_TOPOLOGY or, if that is unset, the NICs of the ranks'
+     *  machines and the memory within each machine. Only payload counts; the network's
+     *  headers take more time (TCP over Ethernet: 1514 / 1448). 0: unknown. That is so
+     *  where the links' rates are assumed (TRYST_TOPOLOGY is unset, and all links are
+     *  alike or no NIC has a rate), in subgroups, and for other kinds than all-reduce. */
     double bound_seconds;
-    /** Planned rate for tensors of this size, once the trees are filled. 0: unknown, as
-     *  bound_seconds. */
+    /** Planned rate for tensors of this size, once slices move on all levels of the
+     *  trees. 0: unknown, where bound_seconds is. */
     uint64_t planned_bytes_per_s;
     /** Number of trees; each carries a part of the tensor, which may be empty. For
-     *  all-gather and reduce-scatter the trees of one block; 0 where pairs of ranks
-     *  exchange blocks. */
+     *  all-gather and reduce-scatter the number of trees of one block; 0 for all-to-all,
+     *  gather and scatter, which have none. */
     uint32_t trees;
-    uint32_t slice_bytes; /**< size of the slices of a longer part */
+    uint32_t slice_bytes; /**< size of the slices into which a longer part is cut */
 } tryst_coll_info;
 
 /** Describe how `group` carries out the collective of `coll_params`; the name may be
  *  NULL.
  *
- *  Local: no other rank takes part. For an all-gather and a reduce-scatter: the trees of
- *  one block of `count` elements, where they are not replaced by an all-reduce.
- *  All-to-all, gather and scatter have no trees.
+ *  Local: no other rank takes part. For an all-gather or reduce-scatter the trees of one
+ *  block of `count` elements are described, as if no all-reduce replaced them (Costs).
  *
  *  Thread:  any. Never blocks.
  *  Returns: TRYST_OK, TRYST_E_INVALID, TRYST_E_NOMEM, TRYST_E_FORKED, TRYST_E_CONTEXT

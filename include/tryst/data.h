@@ -41,12 +41,12 @@ TRYST_API tryst_status tryst_data_windows(const tryst_data *data, uint64_t step,
                                           uint64_t microbatch, int32_t rows,
                                           uint8_t *input, uint8_t *target);
 
-/** Return the offset of one window that tryst_data_windows reads, in bytes from the begin
- *  of the file. Any thread. */
+/** Return the offset in the file, in bytes, of one window that tryst_data_windows reads.
+ *  Any thread. */
 TRYST_API uint64_t tryst_data_offset(const tryst_data *data, uint64_t step,
                                      uint64_t microbatch, int32_t row);
 
-/** Return the size of the file, in bytes, at tryst_data_open. 0 for NULL. */
+/** Return the size of the file, in bytes, as it was at tryst_data_open. 0 for NULL. */
 TRYST_API uint64_t tryst_data_bytes(const tryst_data *data);
 
 /** Close the file. NULL is allowed. */

@@ -4,11 +4,11 @@
  *  libtryst.
  *
  *  A device has *streams*, in which work is done in order, and *events*, which mark
- *  places in them. Calls queue work and do not wait for it; the host tests an event
- *  (tryst_event_test), or another stream waits for it. Streams and events are the
- *  driver's own (a CUstream, a CUevent), so kernels of the caller's go into the same
- *  ones. The driver opens and closes devices, streams and events, and may take its time:
- *  do not do so in a loop.
+ *  points in streams. Calls queue work and do not wait for it; the host tests an event
+ *  (tryst_event_test), or another stream waits for the event. Streams and events are the
+ *  driver's own (a CUstream, a CUevent), so the caller can queue its own kernels in the
+ *  same streams. Opening and closing devices, streams and events may be slow, since the
+ *  driver does it: not in a loop.
  *
  *      tryst_device_open(ctx, TRYST_MEMORY_CUDA, 0, &device, …)
  *        tryst_stream_open(device, 0, &stream)        tryst_event_open(device, &event)
@@ -17,7 +17,7 @@
  *        tryst_event_test(device, event)              TRYST_IN_PROGRESS … TRYST_OK
  *
  *  With a handle of TRYST_MEMORY_HOST, copies are done at once, streams and events are
- *  NULL and every event has passed, so the same code serves both.
+ *  NULL and every event has passed, so the same code works for host and device.
  *
  *  From tryst_stream_open on, `device` is an open handle, never NULL. `stream` and
  *  `event` were opened for that device.
@@ -67,18 +67,18 @@ TRYST_API tryst_status tryst_device_open(tryst_ctx *ctx, tryst_memory_kind memor
  *  allowed. */
 TRYST_API void tryst_device_close(tryst_device *device);
 
-/** Describe a device, without taking any of its memory, as first use does. Returns
+/** Describe a device. Takes none of its memory (the first use of a device does). Returns
  *  TRYST_OK, TRYST_E_INVALID, TRYST_E_SYSTEM */
 TRYST_API tryst_status tryst_device_describe(const tryst_device *device,
                                              tryst_device_info *info_p);
 
 /** Return why the calling thread's last failed call on a device of this kind failed: a
- *  sentence with the driver's own words, valid until its next call that fails. "" for
- *  NULL. */
+ *  sentence with the driver's own words, valid until the thread's next call that fails.
+ *  "" for NULL. */
 TRYST_API const char *tryst_device_error(const tryst_device *device);
 
-/** Open a stream that waits for no other by itself. `urgent`: its work goes before that
- *  of other streams.
+/** Open a stream that does not wait for any other stream (not for the driver's default
+ *  stream either). `urgent`: its work goes before that of other streams.
  *  Owns:    the caller closes `*stream_p`.
  *  Returns: TRYST_OK, TRYST_E_NOMEM (the device's), TRYST_E_SYSTEM */
 TRYST_API tryst_status tryst_stream_open(const tryst_device *device, bool urgent,
@@ -104,9 +104,10 @@ TRYST_API tryst_status tryst_event_test(const tryst_device *device, void *event)
 TRYST_API tryst_status tryst_stream_wait(const tryst_device *device, void *stream,
                                          void *event);
 
-/** Copy in any direction: this device's memory, another's of its kind, the host's
- *  (pinned, or the call takes the caller's time). Leave both ranges alone until the
- *  stream has done the copy. Returns TRYST_OK, TRYST_E_INVALID, TRYST_E_SYSTEM */
+/** Copy between any two of this device's memory, that of another device of its kind, and
+ *  host memory (if it is not pinned, the call may take as long as the copy). Leave both
+ *  ranges alone until the stream has done the copy. Returns TRYST_OK, TRYST_E_INVALID,
+ *  TRYST_E_SYSTEM */
 TRYST_API tryst_status tryst_copy_async(const tryst_device *device, void *stream,
                                         void *to, const void *from, size_t bytes);
 

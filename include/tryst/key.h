@@ -74,8 +74,9 @@ TRYST_API tryst_status tryst_key_parse(const char *key, tryst_parsed_key *parsed
  *  Returns: TRYST_OK         `key` holds the terminated key
  *           TRYST_E_INVALID  a rank is out of range, `edge` is empty or holds ';', a
  *                            prefix does not end with its task, the key is longer than
- *                            TRYST_KEY_MAX, or `capacity` is too small (TRYST_KEY_MAX + 1
- *                            always suffices; an edge and prefixes under 256 bytes fit)
+ *                            TRYST_KEY_MAX (never where the edge and both prefixes have
+ *                            less than 256 bytes each), or `capacity` is too small
+ *                            (TRYST_KEY_MAX + 1 always suffices)
  *           TRYST_E_KEY      `edge` begins with '~'
  *           TRYST_E_FORKED
  */
@@ -91,7 +92,8 @@ TRYST_API tryst_status tryst_key_build(const tryst_group *group, int src_rank,
  *  Thread:  any. Never blocks.
  *  Returns: TRYST_OK
  *           TRYST_E_INVALID  a NULL, a rank out of range, `name` is empty, holds ';' or
- *                            is longer than the key may be (255 bytes always fit)
+ *                            makes the key longer than TRYST_KEY_MAX (a name of 255 bytes
+ *                            always fits)
  *           TRYST_E_KEY      `name` begins with '~'
  *           TRYST_E_NOMEM, TRYST_E_FORKED */
 TRYST_API tryst_status tryst_key_make(tryst_group *group, int src_rank, int dst_rank,

@@ -6,14 +6,14 @@
  *  Each context maps a memfd from tryst_group_open to tryst_group_close and writes into
  *  it while it runs, so the page can be read when the process makes no progress, is in a
  *  kernel call or is stopped. The page's link in /proc/PID/fd begins with
- *  "/memfd:" TRYST_LIVE_NAME, followed by the rank; any process that may read that folder
- *  (the same user) may map the page, read-only. Its size never changes
- *  (sealed); `pid` distinguishes it from a copy that a fork left open.
+ *  "/memfd:" TRYST_LIVE_NAME, followed by the rank. Any process that may read that folder
+ *  (the same user) may map the page, read-only. Its size never changes (sealed). A forked
+ *  child may still have the page open; `pid` is then not the child's.
  *
- *  Layout: the header, which is written before the page can be found and then only at its
- *  marked words; then `peers_count` peer records and `ops_count` operation records, at
- *  the offsets and in the sizes that the header names. All fields are little-endian and
- *  naturally aligned.
+ *  Layout: the header, then `peers_count` peer records and `ops_count` operation records,
+ *  at the offsets and in the sizes that the header names. The header is written before
+ *  the page can be found; later only its marked words change. All fields are
+ *  little-endian and naturally aligned.
  *
  *  A record opens with two words, `begun` and `ended`. The writer raises begun, writes
  *  the other words, each with release, and raises ended likewise. A reader loads ended,
@@ -21,9 +21,9 @@
  *  equals ended. If they differ for long, the writer was stopped or killed inside this
  *  one record.
  *
- *  An operation is on the page from its submission to its completion, if one of
- *  `ops_count` places is free; `pending` counts all operations. Times are CLOCK_MONOTONIC
- *  of that host, in nanoseconds.
+ *  An operation is on the page from its submission to its completion, if one of the
+ *  `ops_count` records is free; `pending` counts all operations. Times are
+ *  CLOCK_MONOTONIC of that host, in nanoseconds.
  *
  *  Readers refuse an unknown `layout`. Fields are appended, never moved.
  */
@@ -46,17 +46,18 @@ enum tryst_live_phase {
     TRYST_LIVE_CLOSING = 3 /**< in tryst_group_close */
 };
 
-/** State of the rank's thread, once it has lasted longer than TRYST_SPIN: where.waits. */
+/** where.waits: state of the thread that makes progress, once the state has lasted longer
+ *  than TRYST_SPIN. */
 enum tryst_live_wait {
     TRYST_LIVE_BUSY = 0, /**< none of the other states */
     /** inside tryst_wait, or the progress thread: mostly asleep */
     TRYST_LIVE_IN_WAIT = 1,
-    /** outside: tryst_arm was the last call, the caller's loop sleeps */
+    /** outside the library: tryst_arm was the last call, and the caller's loop sleeps */
     TRYST_LIVE_ARMED = 2
 };
 
 /** op.kind. A close waits for the operations of its step. A collective waits for the
- *  other ranks, and has no rank (-1). */
+ *  other ranks. */
 enum tryst_live_kind {
     TRYST_LIVE_SEND = 0,
     TRYST_LIVE_RECV = 1,
@@ -64,22 +65,22 @@ enum tryst_live_kind {
     TRYST_LIVE_COLL = 3
 };
 
-/** op.state, as of the last tick. An operation lacks the endpoint to the peer until that
- *  is ready; then a receive lacks its send, unless done_bytes shows that bytes have
- *  come. */
+/** op.state, as of the last tick (every 0.5 s). While the endpoint to the peer is not
+ *  ready, an operation waits for the endpoint. After that a receive waits for its send,
+ *  unless done_bytes shows that bytes have come. */
 enum tryst_live_state {
     TRYST_LIVE_SUBMITTED = 0, /**< the only state of a close */
     TRYST_LIVE_POSTED = 1,    /**< a send: the consumer has not posted the receive */
     TRYST_LIVE_WANTED = 2,    /**< a receive: announced to its producer */
     TRYST_LIVE_DEFERRED = 3,  /**< a receive: its producer has no room for it now */
-    /** a small send: it has left, or will at once; not received yet */
+    /** a small send: it has left, or leaves now; the receive does not have it yet */
     TRYST_LIVE_INLINE = 4,
     TRYST_LIVE_MATCHED = 5, /**< a send: both sides have met, bytes are under way */
     TRYST_LIVE_ENDING = 6   /**< it has failed; the transport still holds the buffer */
 };
 
-/** op.hold: the reason that delays the next slice of a send in flight, as of the last
- *  tick. */
+/** op.hold: the reason why the next slice of a send in flight has not left, as of the
+ *  last tick. */
 enum tryst_live_hold {
     TRYST_LIVE_HOLD_NONE = 0,      /**< no known delay: all slices have left */
     TRYST_LIVE_HOLD_UNPOSTED = 1,  /**< the receiver has posted no further slice */
@@ -88,7 +89,7 @@ enum tryst_live_hold {
     TRYST_LIVE_HOLD_RAIL = 4,      /**< the window of the network interface is full */
     TRYST_LIVE_HOLD_TRANSPORT = 5, /**< the transport had no room */
     TRYST_LIVE_HOLD_UNREADY = 6,   /**< this rank does not have the bytes yet (a sum) */
-    TRYST_LIVE_HOLD_PACE = 7 /**< the pace that the plan gives to the path to the peer */
+    TRYST_LIVE_HOLD_PACE = 7       /**< the plan's pace for the path to the peer */
 };
 
 /** State of the thread that makes progress. A record. */
@@ -120,16 +121,16 @@ struct tryst_live_header {
     /** Marked words: written later, each word by itself. */
     uint64_t session; /**< equal on the ranks of one job; 0 while they come together */
     uint64_t phase;
-    /** time of the last run of the engine's housekeeping, which runs every 0.5 s while a
-     *  thread drives the engine */
+    /** time of the engine's last tick; there is one every 0.5 s while a thread drives the
+     *  engine */
     uint64_t seen_ns;
     uint64_t steps_end;  /**< 1 + highest step id opened so far; 0: none yet */
     uint64_t steps_open; /**< number of open steps */
-    /** Operations that have not completed, on the page or not: as of `seen_ns`, or of the
-     *  last submission that found no place. */
+    /** number of operations that have not completed, on the page or not: as of `seen_ns`,
+     *  or of the last submission that found no free record */
     uint64_t pending;
     uint64_t completed; /**< operations that have completed, as of `seen_ns` */
-    /** transports opened so far: bit n is the n-th of self, shm, ucx, ofi */
+    /** transports opened so far: bit n (from 0) is the n-th of self, shm, ucx, ofi */
     uint64_t transports;
     struct tryst_live_where where;
 };
@@ -155,17 +156,18 @@ struct tryst_live_peer {
     uint64_t window_bytes, slice_bytes;
     /** bandwidth from which window_bytes and slice_bytes follow; 0: not known */
     uint64_t bytes_per_s;
-    /** round trip from which they follow, without the bytes' own time; 0: not known */
+    /** round trip from which window_bytes follows, without the time that the bytes
+     *  themselves take; 0: not known */
     uint64_t rtt_ns;
 };
 
 struct tryst_live_op {
     uint64_t begun, ended;
     uint8_t kind;  /**< enum tryst_live_kind */
-    uint8_t state; /**< enum tryst_live_state; with kind, 0: this place is free */
+    uint8_t state; /**< enum tryst_live_state; if kind is 0 too, 0: a free record */
     uint16_t hold; /**< enum tryst_live_hold */
-    /** Rank of the peer; for a collective a rank that it waits for, or -1; for a close
-     *  without meaning. */
+    /** rank of the peer; for a collective a rank that it waits for, or -1; meaningless
+     *  for a close */
     int32_t peer;
     uint64_t step;
     /** number of the operation among those of its key in the step, from 0 */
@@ -175,7 +177,7 @@ struct tryst_live_op {
     uint64_t since_ns;            /**< time of the submission */
     uint64_t key_hash;            /**< XXH3-64 of the whole key; 0: no key */
     uint64_t key_bytes;           /**< bytes of the whole key */
-    char key[TRYST_LIVE_KEY_MAX]; /**< begin of the key, not terminated */
+    char key[TRYST_LIVE_KEY_MAX]; /**< the key's first bytes, not terminated */
     uint64_t behind; /**< TRYST_LIVE_HOLD_BEHIND: key_hash of the send that goes first */
 };
 

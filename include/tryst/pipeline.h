@@ -3,9 +3,10 @@
  *  Pipeline-parallel training: schedules as programs, and one engine that runs them all.
  *  Library: libtryst_pipeline.
  *
- *  A *program* is a list of compute actions per rank. Transfers are not in it: the needs
- *  of an action follow from its kind, and each transfer meets by key (stage, micro-batch,
- *  kind), so no program can hang by the order of its transfers. The life of a program:
+ *  A *program* is a list of compute actions per rank. Transfers are not in it: the inputs
+ *  that an action needs follow from its kind, and the two ends of a transfer meet by key
+ *  (stage, micro-batch, kind), so no program can hang by the order of its transfers. The
+ *  life of a program:
  *
  *      tryst_program_generate, tryst_program_load_csv, or tryst_program_open + append
  *      tryst_program_check      each action once, dependencies, versions, peak memory
@@ -39,7 +40,7 @@ TRYST_BEGIN_DECLS
  *
  *   kind         needs                                   makes
  *   FORWARD      output of the stage before, or data     output, saved activations
- *   BACKWARD     own FORWARD, gradient from behind       gradients of input and weights
+ *   BACKWARD     own FORWARD, gradient from stage after  gradients of input and weights
  *   INPUT_GRAD   as BACKWARD                             gradient of its input only
  *   WEIGHT_GRAD  own INPUT_GRAD                          gradient of the weights
  *   UPDATE       a BACKWARD or WEIGHT_GRAD before it     the next weight version
@@ -54,17 +55,17 @@ typedef enum tryst_action_kind {
     TRYST_ACTION_REDUCE_GRAD = 6
 } tryst_action_kind;
 
-/** Return "F", "B", "I", "W", "UPDATE", "REDUCE_GRAD". Static. */
+/** Return "F", "B", "I", "W", "UPDATE", "REDUCE_GRAD"; "" for another value. Static. */
 TRYST_API const char *tryst_action_kind_name(tryst_action_kind kind);
 
 /** One action of one rank.
  *
  *  `version` counts a stage's updates from the program's start: F, B, I and W read
  *  version 0 (the weights at the program's start), 1 (after the program's first UPDATE of
- *  that stage), …; negative ones are weights that an earlier run of the program left
- *  stashed. The version of an UPDATE is the one that it makes. Synchronous schedules read
- *  0 everywhere and end with UPDATE to 1. `microbatch` is -1 for UPDATE and
- *  REDUCE_GRAD. */
+ *  that stage), …; negative versions are older weights, kept from an earlier run of the
+ *  program. The version of an UPDATE is the one that it makes. In synchronous schedules
+ *  all actions read version 0, and the last is an UPDATE to 1. `microbatch` is -1 for
+ *  UPDATE and REDUCE_GRAD. */
 typedef struct tryst_action {
     tryst_action_kind kind;
     int32_t stage;
@@ -107,11 +108,12 @@ TRYST_API tryst_status tryst_program_append(tryst_program *program, int rank,
  *
  *   naive  one micro-batch at a time: forward through all stages, then backward
  *   gpipe  all forwards, then all backwards, both in order 0 … M−1 (Huang et al. 2019)
- *   1f1b   min(p−1−r, M) forwards, then one forward and one backward in turn, then the
- *          remaining backwards (PipeDream-Flush, Narayanan et al. 2021; DAPPLE, Fan et
- *          al. 2021)
+ *   1f1b   rank r of p: min(p−1−r, M) forwards, then one forward and one backward in
+ *          turn, then the remaining backwards (PipeDream-Flush, Narayanan et al. 2021;
+ *          DAPPLE, Fan et al. 2021)
  *
- *  All three accumulate gradients in micro-batch order and end with UPDATE.
+ *  M is the number of micro-batches. All three accumulate gradients in micro-batch order
+ *  and end with UPDATE.
  *
  *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (a count below 1),
  *           TRYST_E_PROGRAM (unknown name; tryst_last_error lists the known ones)
@@ -120,7 +122,8 @@ TRYST_API tryst_status tryst_program_generate(const char *schedule, int ranks_co
                                               int microbatches_count,
                                               tryst_program **program_p);
 
-/** Return the name of the i-th generator, NULL behind the last. Static. */
+/** Return the name of a schedule of tryst_program_generate, by index from 0; NULL if
+ *  there is none. Static. */
 TRYST_API const char *tryst_program_schedule_name(int index);
 
 /** Return the number of ranks; 0 for NULL. */
@@ -141,10 +144,10 @@ TRYST_API int tryst_program_rank_of(const tryst_program *program, int stage);
  *  torch.distributed.pipelining (_load_csv/_dump_csv): one row per rank, one cell per
  *  time slot, "0F0", "0B0", "0I0", "0W0"; empty cells are idle and are dropped.
  *
- *  Ranks are rows; stages and micro-batches are counted from the cells. A file without
- *  UPDATE gets one per stage at the end of its rank's row; a file with any ("0UPDATE") is
- *  taken as it is. Communication actions (SEND_F, …) are refused: transfers follow from
- *  the data here.
+ *  Row r is rank r's; stages and micro-batches are counted from the cells. If a file has
+ *  no UPDATE, one for each stage is appended to its rank's row; a file with any
+ *  ("0UPDATE") is taken as it is. Communication actions (SEND_F, …) are refused, since
+ *  transfers follow from the compute actions.
  *
  *  Returns: TRYST_OK, TRYST_E_NOMEM,
  *           TRYST_E_IO       the file cannot be read
@@ -156,8 +159,8 @@ TRYST_API tryst_status tryst_program_load_csv(const char *path,
 
 /** Save a program in the form of tryst_program_load_csv, with CRLF line ends as Python's
  *  csv module writes them. If every action reads version 0 and each rank ends with its
- *  UPDATEs, these are left out, so PyTorch reads the file. Loading gives an equal program
- *  back.
+ *  UPDATEs, the UPDATEs are left out, so that PyTorch can read the file. Loading the file
+ *  gives an equal program.
  *  Returns: TRYST_OK, TRYST_E_IO (tryst_last_error gives the reason) */
 TRYST_API tryst_status tryst_program_save_csv(const tryst_program *program,
                                               const char *path);
@@ -179,16 +182,16 @@ typedef struct tryst_program_peak {
 } tryst_program_peak;
 
 /** Check that a program can run: every stage has each micro-batch's F once, and B once or
- *  I and W once each; all of a stage is on one rank; a dry run of all ranks comes to its
- *  end; every version read exists then and is kept; each backward is followed by an
- *  UPDATE.
+ *  I and W once each; each stage is on one rank; a dry run of all ranks comes to its end;
+ *  each weight version still exists when it is read; each backward is followed by an
+ *  UPDATE. REDUCE_GRAD is refused.
  *
  *  `peaks` (may be NULL) receives one entry per rank.
  *
  *  Returns: TRYST_OK, TRYST_E_NOMEM,
- *           TRYST_E_PROGRAM  tryst_last_error has the sentence and the grid, one row
- *                            per position and one column per rank, with "<-- ERROR HERE"
- *                            behind the row that is wrong
+ *           TRYST_E_PROGRAM  tryst_last_error has the sentence and the program as a grid
+ *                            (a row for each position, a column for each rank), with
+ *                            "<-- ERROR HERE" behind the row that is wrong
  */
 TRYST_API tryst_status tryst_program_check(const tryst_program *program,
                                            const tryst_check_params *params,
@@ -198,7 +201,7 @@ TRYST_API tryst_status tryst_program_check(const tryst_program *program,
  *  Simulator
  * ----------------------------------------------------------------------------------- */
 
-/** Seconds that the actions of one stage take with a core to themselves. */
+/** Seconds that each action of one stage takes with a core of its own. */
 typedef struct tryst_action_costs {
     double forward_s;
     double backward_s;
@@ -210,8 +213,8 @@ typedef struct tryst_action_costs {
 typedef struct tryst_sim_params {
     size_t struct_size;
     const tryst_action_costs *costs; /**< costs of each stage */
-    /** Bytes that stage s sends to stage s + 1 forward and receives back as gradient, one
-     *  number per stage. NULL: nothing. */
+    /** For each stage s: the bytes that it sends to stage s + 1 in a forward, and that
+     *  come back as gradient. NULL: 0 bytes for all stages. */
     const uint64_t *boundary_bytes;
     double link_latency_s;
     /** rate of each direction of each pair of ranks; 0: unlimited */
@@ -223,12 +226,13 @@ typedef struct tryst_sim_params {
 } tryst_sim_params;
 
 typedef struct tryst_sim_rank {
-    /** Sum of its actions' times: longer than their costs where cores are short. */
+    /** Sum of its actions' times; more than the sum of their costs if there are fewer
+     *  cores than ranks. */
     double busy_s;
     double first_s; /**< begin of the first action */
     double last_s;  /**< end of the last action */
-    /** Part of the time without work: over the makespan (as the 1F1B papers count), and
-     *  over the rank's own span (as the zero-bubble papers do). */
+    /** Idle part of the makespan (as the 1F1B papers count), and of the time from first_s
+     *  to last_s (as the zero-bubble papers do). */
     double bubble_makespan;
     double bubble_span;
     int32_t peak_activations;
@@ -244,7 +248,7 @@ typedef struct tryst_sim_event {
 typedef struct tryst_sim {
     size_t struct_size;
     double makespan_s;
-    double bubble_makespan; /**< mean over the ranks */
+    double bubble_makespan; /**< mean over the ranks, as bubble_span */
     double bubble_span;
     int32_t ranks_count;
     int32_t reserved;
@@ -319,8 +323,9 @@ TRYST_API tryst_status tryst_timeline_write_svg(const tryst_timeline_params *par
 /** The part of a program on one rank. Used by one thread at a time. */
 typedef struct tryst_engine tryst_engine;
 
-/** Provide a micro-batch: `input` (first stage) and `target` (last stage), in the form of
- *  the stages' tryst_stage_info; the other one is NULL. Called from tryst_engine_step.
+/** Provide a micro-batch: write `input` for the first stage and `target` for the last, in
+ *  the form that tryst_stage_info gives. A pointer is NULL if the stage does not need
+ *  these data; a stage that is first and last gets both. Called from tryst_engine_step.
  *  Any status but TRYST_OK fails the step with that status. */
 typedef tryst_status (*tryst_feed_fn)(void *arg, uint64_t step, int32_t microbatch,
                                       void *input, uint8_t *target);
@@ -328,7 +333,7 @@ typedef tryst_status (*tryst_feed_fn)(void *arg, uint64_t step, int32_t microbat
 /** Faults that tests inject, to prove that a check finds them. */
 typedef enum tryst_engine_fault {
     TRYST_ENGINE_FAULT_NONE = 0,
-    /** two micro-batches' activations are exchanged on the wire */
+    /** the activations of two micro-batches are swapped when they are sent */
     TRYST_ENGINE_FAULT_SWAP = 1,
     /** A forward reads the weights from before the last update (stages must hold two
      *  versions). */
@@ -340,26 +345,28 @@ typedef struct tryst_engine_params {
     size_t struct_size;
     tryst_ctx *ctx;
     tryst_group *group;
-    /** A checked program (tryst_program_check), with as many ranks as the group; outlives
-     *  the engine. */
+    /** A checked program (tryst_program_check), with as many ranks as the group. It must
+     *  outlive the engine. */
     const tryst_program *program;
-    /** One stage per stage of the program; NULL for the stages of other ranks. The engine
-     *  borrows them. */
+    /** One entry per stage of the program: this rank's stages, NULL for those of other
+     *  ranks. The stages stay the caller's, and must outlive the engine. */
     tryst_stage *const *stages;
     /** The source of the data; NULL if the stages need none. */
     tryst_feed_fn feed;
     void *feed_arg;
     /** Receives posted ahead of the action that needs them. 0: the default, 4. */
     int32_t receives_ahead_max;
-    /** For tests: a tryst_engine_fault, and the step of the fault (by count from 0). */
+    /** For tests: a tryst_engine_fault, and the step in which it happens (0: the engine's
+     *  first). */
     int32_t fault;
     uint64_t fault_step;
-    /** Time without any progress after which a step gives up, so that every wait ends. 0:
+    /** Time after which a step without any progress fails, so that every wait ends. 0:
      *  the default, 10 minutes. */
     uint64_t timeout_ns;
     /** Limit of the engine's buffers (inputs, outputs, saved activations, receives posted
-     *  ahead) in the memory of the stages; a step that needs more fails with
-     *  TRYST_E_NOMEM and a text that names its use. 0: the memory that exists. */
+     *  ahead) in the stages' kind of memory; a step that needs more fails with
+     *  TRYST_E_NOMEM and a text that lists the use of the memory. 0: no limit but the
+     *  memory that exists. */
     uint64_t memory_bytes_max;
 } tryst_engine_params;
 
@@ -390,29 +397,29 @@ TRYST_API tryst_status tryst_engine_open(const tryst_engine_params *params,
 TRYST_API tryst_status tryst_engine_step(tryst_engine *engine, uint64_t step,
                                          double *loss_p);
 
-/** Wait until every send has ended and close the scopes. Blocks as tryst_engine_step
+/** Wait until every send has ended, and close the open steps. Blocks as tryst_engine_step
  *  does. More steps may follow.
  *  Returns: TRYST_OK, or the status of the failure, as tryst_engine_step */
 TRYST_API tryst_status tryst_engine_finish(tryst_engine *engine);
 
-/** Abort the open scopes because the caller itself must stop, here and where other ranks
- *  are ahead, so that every rank ends with `reason` as its cause. Afterwards the engine
- *  counts as failed with `status` (an error) and can only be closed. No effect after a
- *  failure of the engine's own. Blocks: until its buffers are quiet, at most some
- *  seconds. */
+/** Abort because the caller itself must stop: the engine's open steps, and the next ones,
+ *  which other ranks may have opened, so that every rank ends with `reason` as its cause.
+ *  Afterwards the engine counts as failed with `status` (an error) and can only be
+ *  closed. No effect after a failure of the engine's own. Blocks: until no operation uses
+ *  its buffers, at most some seconds. */
 TRYST_API void tryst_engine_abort(tryst_engine *engine, tryst_status status,
                                   const char *reason);
 
-/** Return the loss of each micro-batch of the last step, by index; NULL except on the
- *  rank of the last stage. */
+/** Return the losses of the last step, one for each micro-batch; NULL except on the rank
+ *  of the last stage. */
 TRYST_API const double *tryst_engine_losses(const tryst_engine *engine);
 
 /** Return the sentence of the failure; "" before a failure, and for NULL. Valid until the
  *  engine closes. */
 TRYST_API const char *tryst_engine_error(const tryst_engine *engine);
 
-/** Return the cause of a failure, to pass on: if another rank stopped this one, that
- *  rank's own sentence, so that a cause is not wrapped again on every rank; else
+/** Return the cause of a failure, for reports to other ranks: if another rank stopped
+ *  this one, that rank's own sentence, without what this rank added; else
  *  tryst_engine_error. */
 TRYST_API const char *tryst_engine_cause(const tryst_engine *engine);
 
@@ -428,11 +435,11 @@ typedef struct tryst_engine_stats {
     uint64_t wait_ns;        /**< time with nothing to compute until data arrived */
     uint64_t bytes_sent;
     uint64_t bytes_received;
-    /** inputs, outputs on their way and saved activations */
+    /** most bytes at a time of inputs, outputs on their way and saved activations */
     uint64_t peak_activation_bytes;
-    /** buffers that had to be allocated; stops growing after some steps */
+    /** number of buffers allocated so far; stops growing after some steps */
     uint64_t buffer_allocations;
-    /** By kind of action (index tryst_action_kind): number of actions, and their time. */
+    /** number of actions of each kind (index: tryst_action_kind), and their times */
     uint64_t action_counts[8];
     uint64_t action_wall_ns[8];
     uint64_t action_cpu_ns[8];
@@ -444,13 +451,13 @@ TRYST_API tryst_status tryst_engine_stats_get(const tryst_engine *engine,
 /** Reset the figures; peaks stay. */
 TRYST_API void tryst_engine_stats_reset(tryst_engine *engine);
 
-/** Return the spans of this rank's last step, those of sends once they have ended; valid
- *  until the next call. */
+/** Return the spans of this rank's last step, with a send's span once the send has ended.
+ *  Valid until the next call of the engine. */
 TRYST_API const tryst_span *tryst_engine_spans(const tryst_engine *engine,
                                                size_t *count_p);
 
-/** Close an engine. After a failure this waits until buffers are quiet, at most some
- *  seconds; memory that an operation may still touch then is not freed. NULL is
+/** Close an engine. After a failure this waits until no operation uses its buffers, at
+ *  most some seconds; memory that an operation may still use then is not freed. NULL is
  *  allowed. */
 TRYST_API void tryst_engine_close(tryst_engine *engine);
 

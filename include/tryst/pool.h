@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file pool.h
- *  Pools of memory: of a device, pinned on the host, or the host's registered with a
+ *  Pools of device memory, of pinned host memory, or of host memory registered with a
  *  context. Library: libtryst.
  *
- *  Allocating from a driver waits for the device, and registering memory with a fabric
- *  takes a system call; a pool does either once for a large region and cuts pieces from
+ *  An allocation from a driver waits for the device, and registering memory with a fabric
+ *  takes a system call. A pool does either once for a large region and cuts pieces from
  *  it (best fit with coalescing, after TensorFlow's BFCAllocator). Every region is
  *  registered with the pool's context, so tensors in it travel without a copy.
  *
  *  Streams: tryst_pool_free_after gives back memory that work queued in a stream may
- *  still use. The same stream can get it again at once (tryst_pool_alloc_on), other
- *  requests when that work is done. No call waits. Where further streams use a piece, the
- *  caller notes each by tryst_pool_use; tryst_pool_test then tests, by events and without
- *  synchronising, whether the piece can be read now.
+ *  still use. The same stream can get the memory again at once (tryst_pool_alloc_on);
+ *  other requests get it when that work is done. No call waits for the work. If further
+ *  streams use a piece, the caller notes each stream by tryst_pool_use; tryst_pool_test
+ *  then tests, by events and without synchronising, whether the piece can be read now.
  *
  *  Thread:  any, all functions. Blocks: only while the driver makes or frees a region; so
  *           allocate the memory of a step before the step (or reserve: allocate and free
@@ -39,23 +39,24 @@ typedef enum tryst_pool_kind {
 typedef struct tryst_pool_params {
     size_t struct_size; /**< sizeof(tryst_pool_params) */
     tryst_pool_kind kind;
-    /** DEVICE, PINNED: open as long as the pool; else NULL */
+    /** DEVICE, PINNED: the device, which must stay open as long as the pool; else NULL */
     const tryst_device *device;
     const char *name; /**< name in messages, copied; NULL: "pool" */
-    /** limit for all regions together; 0: the memory that exists */
+    /** limit for all regions together; 0: no limit but the memory that exists */
     uint64_t limit_bytes;
-    /** size of the first region, doubled for each further one that exists; 0: 2 MiB */
+    /** size of the first region; a new region has twice that for one region that exists,
+     *  four times for two, and so on; 0: 2 MiB */
     uint64_t region_bytes;
-    /** Called for each region that was made (true) or will be given back (false); may be
-     *  NULL. Runs in the call that makes or gives back the region, under the pool's lock:
-     *  it must not call the pool. */
+    /** Called for each region that was made (`made`) or will be given back (not `made`);
+     *  may be NULL. Runs in the call that makes or gives back the region, under the
+     *  pool's lock: it must not call the pool. */
     void (*region_fn)(void *arg, void *data, size_t bytes, bool made);
     void *region_arg;
 } tryst_pool_params;
 
 typedef struct tryst_pool_counts {
     size_t struct_size;
-    uint64_t in_use_bytes, in_use; /**< pieces that are out */
+    uint64_t in_use_bytes, in_use; /**< bytes and number of pieces that are out */
     uint64_t high_water_bytes;     /**< largest in_use_bytes so far */
     uint64_t reserved_bytes, regions;
     uint64_t free_pieces, largest_free_bytes;
@@ -67,8 +68,8 @@ typedef struct tryst_pool_counts {
  *  Returns: TRYST_OK, TRYST_E_INVALID, TRYST_E_NOMEM */
 TRYST_API tryst_status tryst_pool_open(tryst_ctx *ctx, const tryst_pool_params *params,
                                        tryst_pool **pool_p);
-/** Close a pool and give all its memory back; returns the number of pieces that were
- *  still out (a mistake). NULL is allowed. */
+/** Close a pool and give all its memory back, also that of pieces that are still out.
+ *  Returns the number of these (0 unless the caller made a mistake). NULL is allowed. */
 TRYST_API uint64_t tryst_pool_close(tryst_pool *pool);
 
 /** Allocate `bytes`, aligned to 256, that no work uses. On failure tryst_last_error gives
@@ -88,18 +89,18 @@ TRYST_API tryst_status tryst_pool_free(tryst_pool *pool, void *data);
  *  tryst_pool_free. */
 TRYST_API tryst_status tryst_pool_free_after(tryst_pool *pool, void *stream, void *data);
 
-/** Note that work queued in `stream` so far reads or writes a piece that is out. Once the
- *  piece is given back, by whichever call, other requests get it when that work is done;
- *  until then tryst_pool_test returns TRYST_IN_PROGRESS. For as many streams as use the
- *  piece.
+/** Note that work queued in `stream` so far reads or writes a piece that is out. Until
+ *  that work is done, tryst_pool_test returns TRYST_IN_PROGRESS and, once the piece is
+ *  given back (by either call), no other request gets it. Call this for each stream that
+ *  uses the piece.
  *  Returns: TRYST_OK, TRYST_E_INVALID (not a piece of this pool, or not out; a pool
  *           without a device) */
 TRYST_API tryst_status tryst_pool_use(tryst_pool *pool, void *stream, void *data);
 /** Test whether a piece that is out can be read now, by the host or by any stream.
  *  Queries events, without waiting.
  *  Returns: TRYST_OK           all work is done that tryst_pool_use noted, and all work
- *                              that used the piece before (tryst_pool_free_after, where
- *                              tryst_pool_alloc_on handed it out again)
+ *                              of the piece's last use (if tryst_pool_alloc_on handed it
+ *                              out again after tryst_pool_free_after)
  *           TRYST_IN_PROGRESS  some of that work is not done
  *           TRYST_E_INVALID    not a piece of this pool, or not out
  *           or the device's failure, after which the answer is unknown */

@@ -25,7 +25,7 @@ typedef struct tryst_replay_params {
     /** All stages of the program, opened as the engine's were. Afterwards they hold the
      *  final weights (tryst_stage_weights_copy). */
     tryst_stage *const *stages;
-    /** The context of the device memory, where the stages compute on a device; else
+    /** Stages on a device: the context for the device memory of the replay. Else
      *  unused. */
     tryst_ctx *ctx;
     tryst_feed_fn feed; /**< NULL where the stages need no data */
@@ -57,8 +57,8 @@ typedef struct tryst_replay_result {
 
 /** Compare a run with its replay, bit by bit (so a NaN equals the same NaN).
  *
- *  `text` (where capacity > 0) receives one sentence: that they are equal, or the first
- *  step where the losses differ, else the first tensor and element that differ, with both
+ *  `text` (if capacity > 0) receives one sentence: that they are equal; or the first step
+ *  with different losses, or else the first tensor and element that differ, with both
  *  values.
  *  Returns: true where all is equal.
  */

@@ -20,7 +20,8 @@
  *             TRYST_SIZED_HAS is true.
  *
  *  Tables of functions (tryst_stage_ops) and tryst_stage_info, which a caller's struct
- *  contains, are inputs with a higher lower bound: all fields of version 0.1.
+ *  contains, are inputs with a higher lower bound: they have at least all fields of
+ *  version 0.1.
  *
  *  Structs without struct_size never change: tryst_view, tryst_layers, tryst_stage, and
  *  the elements of arrays (tryst_action, tryst_span, tryst_place_pair, …). The structs of
@@ -59,9 +60,10 @@ static inline bool tryst_sized_is_current(const void *sized, size_t bytes)
     return tryst_sized_bytes(sized) == bytes;
 }
 
-/** Copy an input struct of any version to `to`, this version's of `to_bytes`; missing
- *  fields become zero. `from` NULL: all of them. Returns false, and changes nothing, for
- *  a struct_size out of bounds and for a set field of a later version. */
+/** Copy an input struct of any version to `to`, a struct of this version with `to_bytes`
+ *  bytes. Missing fields become zero (`from` NULL: all fields). Returns false, and
+ *  changes nothing, if struct_size is out of bounds or a field of a later version is not
+ *  zero. */
 static inline bool tryst_sized_read(void *to, size_t to_bytes, const void *from)
 {
     if (from && !tryst_sized_is_set(from))
@@ -86,8 +88,8 @@ static inline const void *tryst_sized_view(const void *from, void *room, size_t 
     return tryst_sized_read(room, bytes, from) ? room : NULL;
 }
 
-/** Copy `from`, this version's of `from_bytes`, to an output struct of any version.
- *  Returns false, and changes nothing, for a struct_size out of bounds. */
+/** Copy `from`, a struct of this version with `from_bytes` bytes, to an output struct of
+ *  any version. Returns false, and changes nothing, for a struct_size out of bounds. */
 static inline bool tryst_sized_write(void *to, const void *from, size_t from_bytes)
 {
     size_t bytes = tryst_sized_bytes(to);

@@ -6,9 +6,9 @@
  *  A stage is a table of functions (forward, backward, update, …) behind a base struct,
  *  so the engine and the replay are independent of models. `tryst_stage_open` builds the
  *  host stages of this library from a `tryst_model`; a stage of your own embeds
- *  `tryst_stage` as its first member and fills in the table. Its functions get works, and
- *  fill in costs, of any version: tryst_sized_view and tryst_sized_write (tryst/sized.h)
- *  convert them to the version that the stage was built for and back.
+ *  `tryst_stage` as its first member and fills in the table. The tryst_stage_work that
+ *  its functions get, and the tryst_stage_cost that they fill in, may be of any version:
+ *  tryst_sized_view and tryst_sized_write (tryst/sized.h) convert them.
  *
  *  One `tryst_stage_work` describes one micro-batch at one stage; the caller fills in its
  *  fields as tensors appear:
@@ -19,14 +19,14 @@
  *                                                            first), adds to the
  *                                                            gradients
  *  or, split,
- *    backward_input   as backward, but the weights' share
- *                     is left behind in kept                 writes grad_input, kept
+ *    backward_input   as backward, but kept gets what
+ *                     backward_weight needs                  writes grad_input, kept
  *    backward_weight  reads  input, saved, kept              adds to the gradients
  *
- *  `update` then makes the next weight version out of the gradients and clears them.
+ *  `update` then makes the next weight version from the gradients and clears them.
  *
  *  Weight versions count from 0 (the initial weights); each update makes the next one. A
- *  stage holds the newest `versions_count` of them, one for synchronous schedules.
+ *  stage holds the newest `versions_count` of them; synchronous schedules need one.
  *
  *  Results depend on the model, the data, and the order of calls at each stage alone:
  *  never on the number of stages, ranks or threads. On one machine they are bitwise
@@ -35,10 +35,10 @@
  *  *Device stages* (params' `memory` names a device, or `reference` is set) run the same
  *  models over a table of kernels: CUDA, in its own module that the first use loads, or
  *  plain C on the host. Where `info.memory` is a device, every buffer of a work is in
- *  that device's memory, calls only put work on the stage's streams and return, and
- *  events order a call against all other work: `waits` before it, `ready` and `done`
- *  behind it. Numbers are those of `info.output_dtype`; sums, master weights, gradients
- *  and moments stay fp32.
+ *  that device's memory, and calls only queue work in the stage's streams and return. The
+ *  work of a call begins after the events in `waits`, and `ready` and `done` are recorded
+ *  behind it. Activations have the type of params' `precision`; sums, master weights,
+ *  gradients and moments are fp32 (TRYST_PRECISION_F64: fp64).
  *
  *  Thread:  one stage is used by one thread at a time; different stages are independent.
  */
@@ -107,9 +107,9 @@ typedef struct tryst_layers {
     int32_t last; /**< one past the last layer */
 } tryst_layers;
 
-/** Compute the layers of stage `stage` out of `stages`: equal shares, where the first
- *  stages get one more if they do not divide evenly. The embedding belongs to the first
- *  stage; the final norm, the head and the loss to the last.
+/** Compute the layers of stage `stage` out of `stages`: equal shares; if they do not
+ *  divide evenly, the first stages have one layer more. The embedding belongs to the
+ *  first stage; the final norm, the head and the loss to the last.
  *
  *  Returns: TRYST_OK, or TRYST_E_INVALID (more stages than layers, bad index)
  */
@@ -151,9 +151,9 @@ typedef struct tryst_stage_info {
     tryst_layers layers;
     bool is_first;
     bool is_last;
-    /** First stage: the windows' bytes, U8 [microbatch_size, seq] (count 0: needs no
-     *  data). Else the output of the stage before. grad_input has the same shape (none on
-     *  the first stage). */
+    /** First stage: the windows' bytes, U8 [microbatch_size, seq] (input_count 0: the
+     *  stage needs no data). Else the output of the stage before. grad_input has the same
+     *  shape (the first stage has none). */
     tryst_dtype input_dtype;
     /** Last stage: the mean loss of the micro-batch, one F64, and no grad_output. Else
      *  activations; grad_output has the same shape. */
@@ -245,11 +245,12 @@ typedef struct tryst_parameter {
 /** Receives each parameter in layer order; nonzero stops the visit. */
 typedef int (*tryst_parameter_fn)(void *arg, const tryst_parameter *parameter);
 
-/** The functions of a stage. No function blocks on anything but its own arithmetic (or
- *  sleep), none allocates but the one that opens a stage, whose memory `close` frees; no
- *  locks are taken. Programmer errors (a NULL where none is allowed) are asserted. On a
- *  device each function may also return TRYST_E_SYSTEM: work that any earlier call
- *  enqueued has failed there. */
+/** The functions of a stage. A function takes only the time of its own arithmetic (or
+ *  sleep); parameter_visit and close also wait for a device. None takes a lock or
+ *  allocates: all memory is allocated when the stage is opened, and freed by `close`.
+ *  Programmer errors (a NULL where none is allowed) are asserted. On a device each
+ *  function may also return TRYST_E_SYSTEM: work that any earlier call queued has
+ *  failed. */
 typedef struct tryst_stage_ops {
     size_t struct_size;
     const char *name;
@@ -275,7 +276,7 @@ typedef struct tryst_stage_ops {
      *  Returns: TRYST_OK, or TRYST_E_INVALID when `microbatches` < 1. */
     tryst_status (*update)(tryst_stage *stage, int32_t microbatches, void *done);
 
-    /** Return the oldest and the newest weight version held. */
+    /** Write the oldest and the newest weight version held. */
     void (*versions)(const tryst_stage *stage, uint64_t *oldest_p, uint64_t *newest_p);
 
     /** Visit the parameters in layer order. In device memory it first waits for all work
@@ -289,7 +290,7 @@ typedef struct tryst_stage_ops {
     void (*close)(tryst_stage *stage);
 
     /** Return, after TRYST_E_SYSTEM, a sentence about the device's failure. Valid until
-     *  close. NULL in stages that cannot fail so. */
+     *  close. The pointer is NULL in stages that cannot fail in this way. */
     const char *(*error)(const tryst_stage *stage);
 } tryst_stage_ops;
 
@@ -298,8 +299,8 @@ struct tryst_stage {
     tryst_stage_info info;
 };
 
-/** Numbers of a device stage. Activations, and the weights that products read, are of the
- *  first type; sums are fp32 in all but F64. */
+/** Type of the activations of a device stage, and of the weights that matrix products
+ *  read. Sums are fp32 (F64: fp64). */
 typedef enum tryst_precision {
     TRYST_PRECISION_DEFAULT = 0, /**< BF16 on a device, F32 on the host */
     TRYST_PRECISION_BF16 = 1,
@@ -322,8 +323,8 @@ typedef struct tryst_stage_params {
     bool reference;
     /** precision of a device stage; the host stages are F32 */
     tryst_precision precision;
-    /** Forward leaves only the layers' inputs in `saved`, and backward computes the rest
-     *  again, with the same bits. Device stages alone. */
+    /** Device stages: forward leaves only the layers' inputs in `saved`, and backward
+     *  computes the rest again, with the same bits. */
     bool recompute;
     /** Device stages: limit of the memory that this stage allocates; 0: the free
      *  memory. */
@@ -362,16 +363,16 @@ TRYST_API tryst_status tryst_stage_memory_need(const tryst_model *model,
 /** Build the stage for `layers` of `model`, with its initial weights: on the host with
  *  BLAS, or the device stage that `params` describes.
  *
- *  The weights depend on (seed, layer, tensor) alone. Sets the number of threads of
- *  OpenBLAS, where that is the BLAS in use, to one for the whole process: sums must not
- *  depend on it.
+ *  The weights depend on (seed, layer, tensor) alone. If OpenBLAS is the BLAS in use, its
+ *  number of threads is set to one for the whole process, because sums must not depend on
+ *  the number of threads.
  *
  *  Owns:    the caller owns `*stage_p` and gives it to tryst_stage_close.
  *  Returns: TRYST_OK, TRYST_E_INVALID (model, layers or params; see tryst_last_error),
- *           TRYST_E_NOMEM (for a device: the sentence has the amount, the place, and what
- *           would fit), TRYST_E_UNSUPPORTED (no module, driver or device of that kind),
- *           TRYST_E_MODULE (found but refused), TRYST_E_SYSTEM (the device failed),
- *           TRYST_E_DEADLINE (it did not answer in time)
+ *           TRYST_E_NOMEM (for a device, tryst_last_error has the amount, the device, and
+ *           what would fit), TRYST_E_UNSUPPORTED (no module, driver or device of that
+ *           kind), TRYST_E_MODULE (the module was found but refused), TRYST_E_SYSTEM (the
+ *           device failed), TRYST_E_DEADLINE (it did not answer in time)
  */
 TRYST_API tryst_status tryst_stage_open(const tryst_model *model, tryst_layers layers,
                                         const tryst_stage_params *params,
@@ -388,9 +389,9 @@ TRYST_API const char *tryst_blas_describe(char *text, size_t capacity);
 /** Return the value that the environment variable OPENBLAS_CORETYPE should have had when
  *  OpenBLAS was loaded, or NULL if its kernels suit the processor, the variable is set,
  *  or another BLAS is in use. OpenBLAS picks its kernels when it is loaded; a version
- *  older than the processor falls back to its slowest ("Prescott": three times slower on
- *  AVX-512 machines). To use the value, a program sets the variable and executes itself
- *  again; all ranks, and the replay, must do the same. Static. */
+ *  older than the processor falls back to the slowest ones ("Prescott": three times
+ *  slower on AVX-512 machines). To use the value, a program sets the variable and
+ *  executes itself again; all ranks, and the replay, must do the same. Static. */
 TRYST_API const char *tryst_blas_core_hint(void);
 
 /** Return the mean of the losses of a step's micro-batches: summed in index order, in

@@ -13,8 +13,9 @@
  *  tryst_plan_verify checks a plan without the solver. Equal topologies and parameters
  *  give equal plans, bit for bit.
  *
- *  Routes: from rank to rank, never through a rank; shortest in links, then widest; k
- *  equal ones (two switches side by side, two parallel links) carry 1/k each.
+ *  A route leads from rank to rank, and never through another rank. It has the fewest
+ *  links possible, and of such routes the highest bandwidth. If k routes are equal (two
+ *  switches side by side, two parallel links), each carries 1/k of the data.
  *
  *  Cluster JSON:
  *
@@ -24,8 +25,9 @@
  *                 {"from":"sw0","to":"h1","gbit_per_s":0.2}],
  *       "routes": [{"from":"h0","to":"h1","via":["sw0"]}]}
  *
- *  "a"/"b" is both ways, "from"/"to" one way; "nodes", "routes" and "latency_us" may be
- *  left out; a given route replaces the one that would be found.
+ *  A link with "a" and "b" has both directions, one with "from" and "to" only that one.
+ *  "nodes", "routes" and "latency_us" may be left out. A given route replaces the one
+ *  that would be found.
  *
  *  Objects are plain memory: no thread, no descriptor. One thread at a time may use a
  *  topology and its plans; different topologies are independent. No call waits for
@@ -108,7 +110,7 @@ TRYST_API int tryst_topo_rank_find(const tryst_topo *topo, const char *name);
  *  Plans
  * ----------------------------------------------------------------------------------- */
 
-/** The operations, and the tensor whose bytes count in a plan's seconds per byte:
+/** The operations. A plan's seconds per byte count the bytes of this tensor:
  *
  *   operation        one byte of                    trees
  *   ALLREDUCE        the tensor that each rank has  in-tree up, then out-tree down, any
@@ -135,24 +137,25 @@ TRYST_API const char *tryst_plan_op_name(tryst_plan_op op);
 typedef struct tryst_plan_params {
     size_t struct_size;
     tryst_plan_op op;
-    /** BROADCAST, REDUCE: the root, by its place in the group. */
+    /** BROADCAST, REDUCE: the root, as an index in the group. */
     int32_t root;
-    /** The group: rank numbers in its order. NULL: all ranks. */
+    /** The group: rank numbers in the group's order. NULL: all ranks. */
     const int32_t *ranks;
     int32_t ranks_count;
-    /** Limit of the number of trees (per root, where every rank is one); 0: as few as
-     *  cost nothing. */
+    /** Limit of the number of trees (for ALLGATHER and REDUCE_SCATTER: of each root's
+     *  trees). 0: as few as possible without a longer time. */
     int32_t trees_max;
-    /** Stop at this gap (0.01: 1 %); 0: the optimum, as far as that is feasible. */
+    /** Stop when tryst_plan_info's gap is at most this (0.01: 1 %). 0: search for the
+     *  optimum, as far as that is feasible. */
     double gap_max;
-    /** Size of an operation whose time is also predicted, with the plan and with its
-     *  rivals, all in slices: flat, chain, binomial, k-ary and two-level trees, the ring,
-     *  recursive halving with doubling; text and JSON of the plan have the times. 0:
-     *  none. */
+    /** Size of an operation to predict the time of, with the plan and with its rivals:
+     *  flat, chain, binomial, k-ary and two-level trees, the ring, recursive halving with
+     *  doubling, all in slices. Text and JSON of the plan have the times. 0: no
+     *  prediction. */
     uint64_t size_bytes;
     /** For size_bytes: the rate at which a rank sums, in bytes of the tensor a second. 0:
-     *  by the rank's device, a third of a GPU's memory rate (NVIDIA's data sheets), else
-     *  7e9, the rate of one core. */
+     *  for a GPU a third of its memory rate (NVIDIA's data sheets), else 7e9, the rate of
+     *  one core. */
     double sum_bytes_per_s;
 } tryst_plan_params;
 
@@ -174,7 +177,7 @@ TRYST_API tryst_status tryst_plan_open(const tryst_topo *topo,
 /** Close a plan. NULL is allowed. */
 TRYST_API void tryst_plan_close(tryst_plan *plan);
 
-/** Figures of a plan. Times are seconds per byte; INFINITY without a ring. */
+/** Figures of a plan. Times are seconds per byte. */
 typedef struct tryst_plan_info {
     size_t struct_size;
     tryst_plan_op op;
@@ -183,11 +186,12 @@ typedef struct tryst_plan_info {
     double s_per_byte; /**< time through the busiest link */
     /** lower bound that the prices prove: no plan of trees is faster */
     double bound_s_per_byte;
-    double gap; /**< excess over the bound, as a part of the bound */
-    /** the best ring over all rank orders (n ≤ 8), or a good one */
+    double gap; /**< excess of s_per_byte over the bound, divided by the bound */
+    /** time of the best ring over all rank orders (up to 8 ranks), or of a good ring
+     *  (more ranks); INFINITY if there is none */
     double ring_s_per_byte;
-    /** Digest of operation, trees and shares, those chosen by size too: equal plans have
-     *  equal digests. */
+    /** digest of operation, trees and shares, including the trees chosen for each size:
+     *  equal plans have equal digests */
     uint64_t digest;
 } tryst_plan_info;
 
@@ -204,9 +208,10 @@ TRYST_API tryst_status tryst_plan_json(const tryst_plan *plan, char **text_p);
  *  as tryst_plan_json. */
 TRYST_API tryst_status tryst_plan_text(const tryst_plan *plan, char **text_p);
 
-/** Check a plan's JSON against a topology: each tree spans, shares sum to 1, and loads,
- *  times, ring, gap and the bound that the prices prove are as written; predicted times
- *  too, if there are any, and the last step of "simplified". Uses no solver.
+/** Check a plan's JSON against a topology: each tree spans all ranks, shares sum to 1,
+ *  and loads, times, ring, gap and the bound that the prices prove are as written. So are
+ *  the predicted times and the last step of "simplified", if the JSON has them. Uses no
+ *  solver.
  *
  *  Returns: TRYST_OK, TRYST_E_NOMEM, or
  *           TRYST_E_INVALID  a value is not as written, or the JSON is not a plan:
@@ -227,7 +232,7 @@ typedef struct tryst_route_info {
     double bytes_per_s;      /**< rate of one flow alone; INFINITY if no link limits it */
     double latency_ns;       /**< mean over equal routes; below 0: unknown */
     double bottleneck_share; /**< share of the flow through the bottleneck */
-    /** ends of the bottleneck; NULL: no link limits */
+    /** names of the two ends of the bottleneck; NULL: no link limits the rate */
     const char *bottleneck_from, *bottleneck_to;
 } tryst_route_info;
 
@@ -241,8 +246,8 @@ typedef struct tryst_route_info {
 TRYST_API tryst_status tryst_topo_route(const tryst_topo *topo, int from, int to,
                                         tryst_route_info *info_p);
 
-/** Write the route for people, with each link of the route and its share, and the time
- *  that `bytes` take. The text is the caller's, for tryst_text_free. Statuses as
+/** Write the route for people: each link of the route, its share of the data, and the
+ *  time that `bytes` take. The text is the caller's, for tryst_text_free. Statuses as
  *  tryst_topo_route. */
 TRYST_API tryst_status tryst_topo_explain(const tryst_topo *topo, int from, int to,
                                           uint64_t bytes, char **text_p);
@@ -251,16 +256,16 @@ TRYST_API tryst_status tryst_topo_explain(const tryst_topo *topo, int from, int 
  *  Ranks on devices
  * ----------------------------------------------------------------------------------- */
 
-/** Two ranks of a machine that exchange data, and how much: any measure, from 1. */
+/** Two ranks of a machine that exchange data. */
 typedef struct tryst_place_pair {
     int32_t a, b;
-    int32_t weight;
+    int32_t weight; /**< amount of data in any unit, the same for all pairs; from 1 */
 } tryst_place_pair;
 
 typedef struct tryst_place_params {
     size_t struct_size;
-    /** The devices by ordinal, as the driver numbers them here: their PCI addresses
-     *  (tryst_device_info's bus_id). */
+    /** PCI addresses of the devices (tryst_device_info's bus_id), by the ordinals that
+     *  the driver gives them in this process. */
     const char *const *bus_ids;
     int32_t devices_count;
     /** Ranks of this machine, numbered from 0. */
@@ -272,13 +277,16 @@ typedef struct tryst_place_params {
 } tryst_place_params;
 
 /** Give each rank of a machine a device, so that ranks exchange data over the best links:
- *  the arrangement with the best worst link, then with the best second worst link, and so
- *  on. NVLinks come before one PCIe switch, several, a host bridge, a package, and the
- *  other socket; among links of a kind the wider is better. With more ranks than devices,
- *  neighbours share one. Of equally good arrangements the first in the devices' own order
- *  is taken. Equal arguments give equal results, so every rank can call this by itself.
+ *  the arrangement with the best worst link, of such arrangements the one with the best
+ *  second worst link, and so on. The best links are NVLinks; then come paths over one
+ *  PCIe switch, over several, over a host bridge, within a package, and to the other
+ *  socket. Among links of a kind the wider is better. With more ranks than devices,
+ *  neighbours share a device. Of equally good arrangements the first in the devices' own
+ *  order is taken. Equal arguments give equal results, so every rank can call this by
+ *  itself.
  *
- *  `topo` NULL, or devices that `topo` does not have: their links are unknown.
+ *  The links of devices that `topo` does not have (of all devices, if `topo` is NULL)
+ *  count as unknown.
  *  Owns:    `devices` has room for `ranks_count` and receives each rank's ordinal;
  *           `*text_p` (NULL: not needed), a line with the choice and its reason, is the
  *           caller's, for tryst_text_free.
@@ -302,12 +310,12 @@ typedef struct tryst_probe_flow {
     double bytes_per_s; /**< rate at which `to` received; 0 until measured */
 } tryst_probe_flow;
 
-/** Make the flows of a probe of `ranks_count` ranks (2 to 64), in rounds of flows that
+/** Make the flows of a probe of n = `ranks_count` ranks (2 to 64). The flows of one round
  *  run at the same time. The first n(n−1) flows are each ordered pair once, in rounds in
- *  which no two flows share a host (`hosts`: a number for each rank; NULL: each rank has
- *  its own). Then, for three ranks or more, rounds in which every rank sends and
- *  receives, and rounds in which one rank sends to all, or receives from all: these show
- *  shared wires.
+ *  which no two flows share a host (`hosts`: the host's number for each rank; NULL: each
+ *  rank has a host of its own). For three ranks or more there follow rounds in which
+ *  every rank sends and receives, and rounds in which one rank sends to all or receives
+ *  from all: these show wires that ranks share.
  *
  *  Owns:    `*flows_p` is the caller's, for tryst_probe_flows_free.
  *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID
@@ -332,9 +340,9 @@ typedef struct tryst_probe_info {
 /** Fit a topology to the measured flows: the fewest switches and shared wires between the
  *  ranks `names`, each capacity a sum of measured rates.
  *
- *  `latency_ns` (NULL: none) is half a round trip by [from × ranks + to]; below 0:
- *  unknown.
- *  Owns:    the caller owns `*topo_p`; the library keeps no argument.
+ *  `latency_ns` (NULL: all unknown) has half the round trip of each pair at index from ×
+ *  ranks + to; below 0: unknown.
+ *  Owns:    the caller owns `*topo_p`; the library keeps no pointer to an argument.
  *  Returns: TRYST_OK, TRYST_E_NOMEM, or
  *           TRYST_E_INVALID  a pair that was not measured, or an invalid rate
  *                            (tryst_last_error names it)

@@ -34,15 +34,17 @@
  *      tryst_group_open            all ranks have come              its timeout_ns
  *      tryst_wait, _wait_all,      the operations are complete      their timeout_ns
  *        _wait_any
- *      tryst_group_close,          peers have read what was sent,   2 s and 2 s,
- *        tryst_close               the endpoints are closed,        10 s,
+ *      tryst_group_close,          what is queued has been sent,    2 s,
+ *        tryst_close               peers have read it,              2 s,
+ *                                  the endpoints are closed,        10 s,
  *                                  and starts under way have ended  TRYST_PEER_TIMEOUT
  *      tryst_group_peer,           the thread that makes progress   100 ms
  *        tryst_dump                grants access; tryst_dump also
  *                                  writes
- *      tryst_mem_release           that thread grants access, if    a pass, and its
- *                                  a transport has registered the   callbacks
- *                                  memory; device memory is freed
+ *      tryst_mem_release           the thread that makes progress   a pass, and its
+ *                                  grants access, if a transport    callbacks
+ *                                  has registered the memory; and
+ *                                  device memory has been freed
  *      tryst_mem_register, _alloc, on a device: its driver has      the driver decides
  *        tryst_op_stream_wait      started and done its part
  *      tryst_device_*, _stream_*,  the driver has done its part,    the driver decides
@@ -54,9 +56,9 @@
  *      tryst_trace_write           the document is written          the descriptor
  *                                                                   decides
  *
- *    Progress is made inside the waits, tryst_progress and the background thread, and
- *    runs the caller's callbacks, however long they take. The first receive with an
- *    `alloc` that returns memory of a device starts the device's driver there.
+ *    A call that makes progress also runs the caller's callbacks, however long they take.
+ *    The first receive with an `alloc` that returns memory of a device starts the
+ *    device's driver inside such a call.
  *  - Progress is made by threads that wait, by tryst_progress, or by a background thread
  *    (TRYST_PROGRESS_THREAD=1). Where ranks answer each other with small tensors, a
  *    thread of the library acknowledges received tensors while the rank is outside the
@@ -68,18 +70,21 @@
  *    handlers while it loads, in a thread of Tryst, after the first contact with a peer.
  *    Tryst restores the earlier dispositions when the load ends.
  *  - No descriptor of the library is ever 0, 1 or 2, also where the program has closed
- *    these numbers. While a fabric (ucx, ofi) is open, its sockets are kept off them too:
- *    each closed number has a placeholder. Reads and writes there fail with EBADF as
- *    before, and open(2) returns a higher number (close or dup2 the number first). A
- *    number that the program closes while a fabric is open gets its placeholder with the
- *    next connection, or half a second later.
- *  - After fork, every call in the child that returns a status returns TRYST_E_FORKED
- *    (except the final status of an operation that was complete). The other calls do
- *    nothing and return 0 or -1; calls that only read a handle (tryst_group_rank,
- *    tryst_key_string) still work. The child holds no descriptor of the library and
+ *    these numbers. While a fabric (ucx, ofi) is open, its sockets do not get these
+ *    numbers either: each of them that is closed has a placeholder. Reads and writes of a
+ *    placeholder fail with EBADF, as on a closed number, and open(2) returns a higher
+ *    number (close or dup2 the number first). A number that the program closes while a
+ *    fabric is open gets its placeholder with the next connection, or half a second
+ *    later.
+ *  - A forked child may open contexts of its own, but not use its parent's. A call on the
+ *    parent's context, or on a group, step, key or operation of it, returns
+ *    TRYST_E_FORKED if it returns a status (the final status of an operation that was
+ *    complete can still be read). The other calls do nothing and return 0 or -1; calls
+ *    that only read a handle (tryst_group_rank, tryst_key_string) still work. Pools and
+ *    devices do not check for a fork. The child holds no descriptor of the library and
  *    removes nothing.
  *  - A NULL handle gives TRYST_E_INVALID; a call that returns no status then does nothing
- *    and returns 0, -1 (a rank, a size, a descriptor) or "".
+ *    and returns 0, NULL, -1 (a rank, a size, a descriptor) or "".
  *  - 64-bit little-endian hosts only.
  */
 #ifndef TRYST_TRYST_H
@@ -105,14 +110,14 @@ TRYST_BEGIN_DECLS
 /** The version of these headers. */
 #define TRYST_VERSION \
     TRYST_VERSION_NUMBER(TRYST_VERSION_MAJOR, TRYST_VERSION_MINOR, TRYST_VERSION_PATCH)
-/** True if these headers are of that version or a later one; also in #if. For the library
- *  that is loaded: tryst_version() >= TRYST_VERSION_NUMBER(major, minor, patch). */
+/** True if these headers are of that version or a later one; works in #if too. To test
+ *  the loaded library: tryst_version() >= TRYST_VERSION_NUMBER(major, minor, patch). */
 #define TRYST_VERSION_AT_LEAST(major, minor, patch) \
     (TRYST_VERSION >= TRYST_VERSION_NUMBER(major, minor, patch))
 
-/** Return the version of the loaded library, as TRYST_VERSION. */
+/** Return the version of the loaded library, as a TRYST_VERSION_NUMBER. */
 TRYST_API uint32_t tryst_version(void);
-/** Return the same version as text, "0.1.0". Static. */
+/** Return the version of the loaded library as text, "0.1.0". Static. */
 TRYST_API const char *tryst_version_string(void);
 
 /** Return the name of a status ("TRYST_E_PEER"). Static, never NULL, for any value. Any
@@ -122,7 +127,7 @@ TRYST_API const char *tryst_status_name(tryst_status status);
  *  never NULL, for any value. Any thread. */
 TRYST_API const char *tryst_status_str(tryst_status status);
 /** Visit every status in order of value; stops when `fn` returns nonzero and returns
- *  that. */
+ *  that, else 0. */
 TRYST_API int tryst_status_visit(int (*fn)(void *arg, tryst_status status,
                                            const char *name, const char *text),
                                  void *arg);
@@ -176,9 +181,9 @@ typedef struct tryst_config_item {
     const char *help;
 } tryst_config_item;
 
-/** Visit every setting with its current value, in the order of README's table; stops when
- *  `fn` returns nonzero and returns that, else 0. `item` and its strings are valid during
- *  the call of `fn`. */
+/** Visit every setting with its current value, in the order of docs/settings.md; stops
+ *  when `fn` returns nonzero and returns that, else 0. `item` and its strings are valid
+ *  during the call of `fn`. */
 TRYST_API int tryst_config_visit(const tryst_config *config,
                                  int (*fn)(void *arg, const tryst_config_item *item),
                                  void *arg);
@@ -195,8 +200,8 @@ TRYST_API tryst_status tryst_config_get(const tryst_config *config, const char *
  *  Launchers
  *
  *  Rank, size and the way to the other ranks come from TRYST_* (by hand, or tryst-run),
- *  else from the first of these whose variables are all set, inner ones before those that
- *  start them:
+ *  else from the first of these launchers with all variables set (one that another
+ *  launcher may have started comes before that other):
  *
  *    torchrun   RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE; rank 0 serves at
  *               MASTER_ADDR, port TRYST_PORT, else MASTER_PORT+1 (torchrun's own store
@@ -210,11 +215,10 @@ TRYST_API tryst_status tryst_config_get(const tryst_config *config, const char *
  *               TRYST_BOOTSTRAP
  *
  *  All but pmix need a token, TRYST_TOKEN or TRYST_TOKEN_FILE on every rank. Each TRYST_*
- *  that is set replaces the launcher's value; TRYST_SIZE=1 makes a process alone under
- *  any launcher. A launcher with only a part of its variables counts only if no other
- *  has all, and is then an error that names the missing ones. RANK or WORLD_SIZE alone
- *  count for no launcher. The launcher that was found, and the reason, are one log line
- *  (info).
+ *  that is set replaces the launcher's value; with TRYST_SIZE=1 a process is alone under
+ *  any launcher. If no launcher has all of its variables, one that has some of them is an
+ *  error, which names the missing ones. RANK or WORLD_SIZE alone count for no launcher.
+ *  The launcher that was found, and the reason, are one log line (info).
  * ------------------------------------------------------------------------------------ */
 
 /** The launcher of this process. */
@@ -234,8 +238,8 @@ typedef struct tryst_launch {
  *  the environment.
  *
  *  Returns: TRYST_OK, TRYST_E_NOMEM, or
- *           TRYST_E_CONFIG  half set, or contradicting; tryst_last_error names what is
- *                           missing and how to set it
+ *           TRYST_E_CONFIG  variables are missing or contradict each other;
+ *                           tryst_last_error names them and how to set them
  */
 TRYST_API tryst_status tryst_launch_find(const tryst_config *config,
                                          tryst_launch *launch_p);
@@ -253,8 +257,8 @@ typedef struct tryst_open_params {
     /** Values to use; copied. NULL: the environment. */
     const tryst_config *config;
     /** Receives the log lines. NULL: they go to descriptor 2, if it is open at
-     *  tryst_open, while it is the same file or one that is open for appending (a log
-     *  that was rotated). Otherwise no line is written. */
+     *  tryst_open. If descriptor 2 later is another file, lines go there only if that
+     *  file is open for appending (a rotated log), and are dropped otherwise. */
     tryst_log_fn log_fn;
     void *log_arg;
 } tryst_open_params;
@@ -272,9 +276,10 @@ TRYST_API tryst_status tryst_open(const tryst_open_params *params, tryst_ctx **c
  *  this returns; handles of operations that the caller has not released stay readable
  *  (tryst_op_test, tryst_op_error) and must still be released.
  *  Blocks:  see the list at the top of this header. Not from a callback. A start of a
- *           fabric or a driver that takes longer is left behind: its thread closes what
- *           it opens, and touches nothing of the caller's; the log names it. The program
- *           must then not unload the library.
+ *           fabric or a driver that takes longer goes on in its thread, which closes what
+ *           it opens and touches nothing of the caller's; the log names the start. The
+ *           program must then not unload the library.
+ *           If the group stays open (tryst_group_close), the context does too.
  *  Thread:  no other thread may be inside a call of this context. */
 TRYST_API void tryst_close(tryst_ctx *ctx);
 
@@ -309,8 +314,8 @@ typedef struct tryst_group_params {
     uint64_t timeout_ns;
 } tryst_group_params;
 
-/** Bring the ranks together: the group of all ranks of the job. One at a time for a
- *  context: after a close, or a failure, the context may open another.
+/** Open the group of all ranks of the job: bring the ranks together. A context has one
+ *  group at a time; after a close, or a failure, it may open another.
  *
  *  With TRYST_SIZE=1, or no launcher, the group is this rank alone and no other process
  *  is contacted.
@@ -322,17 +327,19 @@ typedef struct tryst_group_params {
  *                              name, sizes that differ
  *           TRYST_E_HANDSHAKE  versions or settings differ; tryst_last_error names
  *                              variable, values, ranks
- *           TRYST_E_CONFIG     half-set environment; tryst_last_error names what is
- *                              missing
+ *           TRYST_E_CONFIG     the variables of a launcher are set in part;
+ *                              tryst_last_error names the missing ones
  *           TRYST_E_SYSTEM, TRYST_E_NOMEM, TRYST_E_MODULE, TRYST_E_FORKED
  *           TRYST_E_INVALID    the context has a group
  */
 TRYST_API tryst_status tryst_group_open(tryst_ctx *ctx, const tryst_group_params *params,
                                         tryst_group **group_p);
 
-/** Leave the group. Pending operations are cancelled first; peers receive LEAVE, so they
- *  report no death. Blocks as tryst_close does; TRYST_PEER_TIMEOUT bounds the wait for a
- *  fabric that starts. */
+/** Leave the group. Operations that are pending end with TRYST_E_CONTEXT; peers receive
+ *  LEAVE, so they report no death. Blocks as tryst_close does; TRYST_PEER_TIMEOUT bounds
+ *  the wait for a fabric that starts. If a fabric does not release an endpoint within
+ *  10 s, an error line names the ranks and the group stays open: the buffers of its
+ *  operations must not be freed. A later call tries again. */
 TRYST_API void tryst_group_close(tryst_group *group);
 
 /** Return this rank, from 0. -1 for NULL. Any thread. */
@@ -377,19 +384,19 @@ TRYST_API tryst_status tryst_group_peer(const tryst_group *group, int rank,
  * ------------------------------------------------------------------------------------ */
 
 /** Open a scope for keys. Ids are equal on all ranks and increase, from any number (0
- *  too) and with any gaps; several steps may be open. Data that peers sent for the step
- *  before it was opened here has waited, within bounds.
+ *  too) and with any gaps, below UINT64_MAX; several steps may be open. Data that peers
+ *  sent for the step before this call has waited here, within bounds.
  *
- *  Returns: TRYST_OK, TRYST_E_INVALID (id not above the newest), TRYST_E_NOMEM,
- *           TRYST_E_FORKED, TRYST_E_CONTEXT
+ *  Returns: TRYST_OK, TRYST_E_INVALID (id not above the newest, or UINT64_MAX),
+ *           TRYST_E_NOMEM, TRYST_E_FORKED, TRYST_E_CONTEXT
  */
 TRYST_API tryst_status tryst_step_open(tryst_group *group, uint64_t id,
                                        tryst_step **step_p);
 
 /** Fail all pending and future operations of the step, on every rank of the group.
- *  `status` must be an error; `reason` (may be NULL) is sent with it. The earliest cause
- *  known at an operation's completion is reported. Later calls for the step change
- *  nothing.
+ *  `status` must be an error; `reason` (may be NULL) is sent with it. If several ranks
+ *  abort, an operation reports the earliest cause that is known when it completes. Later
+ *  calls for the step change nothing.
  *
  *  Thread:  any. Never blocks.
  *  Returns: TRYST_OK, TRYST_E_INVALID (`status` is not an error), TRYST_E_FORKED,
@@ -408,8 +415,8 @@ TRYST_API tryst_status tryst_step_status(const tryst_step *step, tryst_error *er
 
 /** Close the scope: cancel its pending operations, then free all in it. Never blocks; the
  *  handle is invalid at once. `op_p` (may be NULL) receives an operation that completes
- *  when every operation of the step has. A peer's record for a closed step is answered
- *  "closed".
+ *  when every operation of the step has completed. A peer's operation that finds none
+ *  here because the step is closed ends with TRYST_E_CLOSED.
  *
  *  Owns:    the caller releases `*op_p`.
  *  Thread:  any, if no other uses the handle.
@@ -426,24 +433,25 @@ TRYST_API tryst_status tryst_step_close(tryst_step *step, tryst_op **op_p);
  *
  *  - A send ends with TRYST_OK only where its receive does too, with all bytes. The
  *    reverse holds unless the step was aborted or a rank died: then the bytes may have
- *    come, and the answer not.
+ *    come, but not their acknowledgement.
  *  - An end that gives up reports TRYST_E_CANCELED (a cancel, the close of the step) or
  *    TRYST_E_DEADLINE, or TRYST_OK if it was too late. Its counterpart reports the same,
  *    or TRYST_E_CLOSED after a close. Where both give up, one of the two causes ends the
  *    pair, or each end reports its own.
  *  - tryst_op_error names the origin at both ends: the rank that gave up, had the
- *    deadline, refused the memory or found the difference, and the status that this rank
- *    reported.
+ *    deadline, refused the memory or found the difference, and the status that the
+ *    origin reported.
  *  - A deadline starts a cancel. The operation completes when the peer has answered, so
  *    later than its deadline where the peer makes no progress.
  *  - After tryst_step_abort every operation that was not complete ends with
  *    TRYST_E_ABORTED, on every rank.
- *  - A dead tensor, or a size or dtype that differ, end both with TRYST_E_DEAD,
- *    TRYST_E_MISMATCH.
+ *  - A dead tensor ends both with TRYST_E_DEAD; a size or dtype that differs ends both
+ *    with TRYST_E_MISMATCH.
  *  - Operations with a rank that died end with TRYST_E_PEER. A rank that computes, is
  *    stopped or sits in a debugger is alive, and its peers wait.
  *  - An operation ends with TRYST_OK or with one of the errors of tryst/status.h, but
- *    never with TRYST_E_TIMEOUT or TRYST_E_FORKED: those mean that it is not complete.
+ *    never with TRYST_E_TIMEOUT or TRYST_E_FORKED: with these a call reports that the
+ *    operation is not complete.
  *
  *      TRYST_E_CANCELED, _DEADLINE, _CLOSED     one end gave up (above)
  *      TRYST_E_DEAD, _MISMATCH                  the two ends differ (above)
@@ -455,8 +463,8 @@ TRYST_API tryst_status tryst_step_close(tryst_step *step, tryst_op **op_p);
  *      TRYST_E_CONTEXT                          the group was closed at this rank; the
  *                                               other end reports TRYST_E_CANCELED, with
  *                                               TRYST_E_CONTEXT as the origin's status
- *      any error but the two above,
- *      TRYST_E_DEADLINE and _CONTEXT            the receive's alloc callback returned it
+ *      any error but TRYST_E_TIMEOUT, _FORKED,
+ *      _DEADLINE and _CONTEXT                   the receive's alloc callback returned it
  *      TRYST_E_INVALID                          the callback returned any other status,
  *                                               or a tensor without room
  *
@@ -465,13 +473,14 @@ TRYST_API tryst_status tryst_step_close(tryst_step *step, tryst_op **op_p);
 
 /** Use `priority`. Without this flag the priority is the default (middle) one, 0. */
 #define TRYST_OP_PRIORITY 1u
-/** Send only: the tensor is dead (its producer was not executed). Its data are not read;
- *  the receive completes with TRYST_E_DEAD, and so does the send once it was received. */
+/** Send only: the tensor is dead (its producer was not executed). Its data are not read.
+ *  The receive completes with TRYST_E_DEAD, and then so does the send. */
 #define TRYST_OP_DEAD 2u
-/** Background class (a checkpoint, a prefetch): it gets the bandwidth that all others
- *  leave, and a sixteenth where both have data to send. `priority` orders background
- *  operations among each other. An end that sets neither this flag nor TRYST_OP_PRIORITY
- *  leaves the choice to the other end; of two that differ, the more urgent wins. */
+/** Background class (a checkpoint, a prefetch): it gets the bandwidth that the training
+ *  class (all other operations) leaves, and a sixteenth where both classes have data to
+ *  send. With TRYST_OP_PRIORITY too, `priority` orders background operations among each
+ *  other. An end that sets neither flag leaves the choice to the other end; if the ends
+ *  differ, the more urgent one wins. */
 #define TRYST_OP_BACKGROUND 4u
 
 /** Called once when the operation is complete, by the thread that makes progress; `op`
@@ -495,18 +504,19 @@ typedef struct tryst_op_params {
     int32_t priority;
     /** Cancel this long after the submission: the operation then ends with
      *  TRYST_E_DEADLINE as soon as its buffer is the caller's again and the peer has
-     *  agreed. Progress applies deadlines: without a wait, tryst_progress or a background
-     *  thread none passes. 0: no deadline. */
+     *  agreed. Deadlines are checked by progress alone, so none takes effect without a
+     *  wait, tryst_progress or a background thread. 0: no deadline. */
     uint64_t deadline_ns;
     tryst_op_fn callback;
     void *arg;
     /** Receive only, instead of a tensor: provide memory once the shape is known. */
     tryst_alloc_fn alloc;
     void *alloc_arg;
-    /** Collectives with TRYST_REDUCE_PREMULTIPLIED_SUM: this rank's factor. 0: 1. */
+    /** Collectives with TRYST_REDUCE_PREMULTIPLIED_SUM: this rank's factor; 0 means 1. */
     double factor;
-    /** Collectives: the ranks that take part, this rank among them; NULL: the group. A
-     *  prepared collective has its own subgroup: here NULL or the same. */
+    /** Collectives: the ranks that take part, this rank among them; NULL: all ranks of
+     *  the group. For a prepared collective, which has a subgroup of its own: NULL or
+     *  that subgroup. */
     const tryst_subgroup *subgroup;
 } tryst_op_params;
 
@@ -591,10 +601,10 @@ TRYST_API tryst_status tryst_wait(tryst_op *op, uint64_t timeout_ns);
 TRYST_API tryst_status tryst_wait_all(tryst_op *const *ops, size_t ops_count,
                                       uint64_t timeout_ns);
 
-/** Wait until any of `ops` is complete (NULL entries are skipped), as tryst_wait does;
- *  where several are, the first by index counts. All belong to one context. Set
- *  ops[*index_p] to NULL before the next call, and a loop serves all in the order of
- *  completion:
+/** Wait until any of `ops` is complete (NULL entries are skipped), as tryst_wait does. If
+ *  several are complete, `*index_p` is the first by index. All belong to one context. A
+ *  loop that sets ops[*index_p] to NULL before the next call serves all of them as they
+ *  complete:
  *
  *      while (tryst_wait_any(ops, n, TRYST_FOREVER, &i), i < n) {
  *          …;
@@ -621,10 +631,10 @@ TRYST_API tryst_status tryst_op_cancel(tryst_op *op);
 
 /** Raise `op` while it waits: from now on it counts as submitted with TRYST_OP_PRIORITY
  *  and `priority`, in the training class, if that is more urgent than its present
- *  urgency; it never becomes less urgent. Bytes already under way are not called back. At
- *  a sender this is local; from a receiver a record informs the sender, and the more
- *  urgent of both ends wins. No effect on an operation that is complete, or on the close
- *  of a step.
+ *  urgency; it never becomes less urgent. Bytes already under way are not called back. A
+ *  call at the sender is local; after a call at the receiver a record informs the sender,
+ *  and the more urgent of both ends wins. No effect on an operation that is complete, or
+ *  on the close of a step.
  *
  *  Thread:  any; from a callback too. Never blocks.
  *  Returns: TRYST_OK (requested), TRYST_E_INVALID (no op), TRYST_E_FORKED,
@@ -641,7 +651,7 @@ TRYST_API tryst_status tryst_op_reprioritize(tryst_op *op, int32_t priority);
  *  lazily), and so for `op`, which cannot end meanwhile: launch every kernel once before
  *  a stream waits, or set CUDA_MODULE_LOADING=EAGER.
  *
- *  Owns:    the stream must live until then.
+ *  Owns:    the stream must live until `op` is complete.
  *  Thread:  any; from a callback too. Blocks: for the driver's part, and at a device's
  *           first use until its driver has started. The caller's device context stays
  *           current.
@@ -650,13 +660,13 @@ TRYST_API tryst_status tryst_op_reprioritize(tryst_op *op, int32_t priority);
  *           in the log; or no thread), TRYST_E_FORKED, TRYST_E_CONTEXT */
 TRYST_API tryst_status tryst_op_stream_wait(tryst_op *op, int32_t device, void *stream);
 
-/** Release the handle. Before completion it detaches: the operation goes on, its buffer
- *  stays the library's until then, and its callback still runs. NULL is allowed. Any
- *  thread; from a callback too. Never blocks. */
+/** Release the handle. A release before completion detaches the operation: it goes on,
+ *  its buffer stays the library's until it completes, and its callback still runs. NULL
+ *  is allowed. Any thread; from a callback too. Never blocks. */
 TRYST_API void tryst_op_release(tryst_op *op);
 
-/** Read the tensor as received (dtype, count and data, also from `alloc`), or as sent;
- *  known once the operation is complete. The memory that it names is the caller's.
+/** Read the tensor of a complete operation: as received (dtype, count and data, also from
+ *  `alloc`), or as sent. The memory at its `data` is the caller's.
  *
  *  Thread:  any. Never blocks.
  *  Returns: TRYST_OK, also where the operation failed; TRYST_IN_PROGRESS or
@@ -673,7 +683,7 @@ TRYST_API tryst_status tryst_op_error(const tryst_op *op, tryst_error *error_p);
  * ------------------------------------------------------------------------------------ */
 
 /** Make progress without blocking. Returns the number of events handled: 0 if there were
- *  none, while another thread makes progress, and from a callback. Any thread. */
+ *  none, if another thread makes progress, or if called from a callback. Any thread. */
 TRYST_API int tryst_progress(tryst_ctx *ctx);
 
 /** Return one epoll descriptor for the caller's event loop, valid until tryst_close; do
@@ -685,7 +695,7 @@ TRYST_API int tryst_event_fd(tryst_ctx *ctx);
  *  descriptor readable, a submission on any thread included.
  *
  *  Thread:  any. Never blocks.
- *  Returns: TRYST_OK     sleep
+ *  Returns: TRYST_OK     armed: the caller may sleep
  *           TRYST_AGAIN  call tryst_progress first: there is something to do, or another
  *                        thread makes progress now
  *           TRYST_E_FORKED */
@@ -700,8 +710,8 @@ TRYST_API void tryst_wake(tryst_ctx *ctx);
  * ------------------------------------------------------------------------------------ */
 
 /** Register [data, data + bytes) (a region of the caller's allocator, say), so that
- *  tensors in it move without registration per operation. The caller keeps the memory;
- *  release before freeing it and when no operation uses it.
+ *  tensors in it move without registration per operation. The caller keeps the memory,
+ *  and releases the registration when no operation uses it, before freeing the memory.
  *
  *  Owns:    the caller gives `*mem_p` to tryst_mem_release before tryst_close.
  *  Thread:  any. Blocks: the first use of a device's memory loads its module.
@@ -733,8 +743,9 @@ TRYST_API void tryst_mem_release(tryst_mem *mem);
  * ------------------------------------------------------------------------------------ */
 
 /** Write every pending operation to `fd`: key, step, peer, since when, which side is
- *  missing. Any thread; from a callback too. Blocks: while another thread makes progress,
- *  100 ms at most (a line to `fd` reports if that is not enough), and for the writes. */
+ *  missing. Any thread; not from a callback. Blocks: for the writes, and while another
+ *  thread makes progress, 100 ms at most; after that one line to `fd` reports that no
+ *  operation could be read. */
 TRYST_API void tryst_dump(tryst_ctx *ctx, int fd);
 
 /** Visit the context's counters ("frames_sent", "bulk_bytes_received", …), and the memory
@@ -750,7 +761,7 @@ typedef struct tryst_transport_info {
     size_t struct_size;
     const char *name;
     bool available;     /**< usable here */
-    int32_t rails;      /**< workers opened, 0 while unused */
+    int32_t rails;      /**< number of rails opened (one a NIC); 0 while unused */
     const char *reason; /**< what was found, or why it is not available */
 } tryst_transport_info;
 
@@ -794,9 +805,9 @@ TRYST_API void tryst_trace_span(tryst_ctx *ctx, const char *name, uint64_t begin
 TRYST_API void tryst_trace_counter(tryst_ctx *ctx, const char *name, uint64_t value);
 
 /** Write this rank's trace as Chrome/Perfetto JSON to `fd`. Times are moved onto rank 0's
- *  clock, as far as that is known here (ranks that trace measure it beside their
- *  heartbeats); the process's label gives the offset and its error. So the documents of
- *  all ranks are one picture: `tryst-info --merge-traces` joins them.
+ *  clock, if this rank has its offset to that clock (ranks that trace measure it beside
+ *  their heartbeats); the process's label gives the offset and its error.
+ *  `tryst-info --merge-traces` joins the documents of all ranks to one picture.
  *  Returns: TRYST_OK, TRYST_E_INVALID, TRYST_E_UNSUPPORTED (TRYST_TRACE is not 1),
  *           TRYST_E_IO, TRYST_E_FORKED */
 TRYST_API tryst_status tryst_trace_write(tryst_ctx *ctx, int fd);

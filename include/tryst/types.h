@@ -33,7 +33,7 @@ typedef struct tryst_group tryst_group;
 typedef struct tryst_step tryst_step;
 /** One asynchronous operation. */
 typedef struct tryst_op tryst_op;
-/** Some ranks of a group: a view of it, for collectives (tryst/coll.h). */
+/** A view of some ranks of a group, for collectives (tryst/coll.h). */
 typedef struct tryst_subgroup tryst_subgroup;
 /** A key that was parsed once, for hot loops. */
 typedef struct tryst_key tryst_key;
@@ -155,18 +155,18 @@ typedef struct tryst_error {
 
 TRYST_BEGIN_DECLS
 
-/** Return why this thread's last failed call refused: argument, value and what is
- *  allowed. Operations have their own text (tryst_op_error), and so have steps and
- *  engines. A call that succeeds changes nothing.
+/** Return why this thread's last failed call failed: argument, value and what is allowed.
+ *  Operations have their own text (tryst_op_error), and so have steps and engines. A call
+ *  that succeeds does not change the text.
  *
  *  Owns:    the text is this thread's until its next call that fails. Never NULL; ""
- *           before that.
+ *           while no call of this thread has failed.
  *  Thread:  any. Never blocks. */
 TRYST_API const char *tryst_last_error(void);
 
-/** Write the text of tryst_last_error and return `status`. For libraries that refuse
- *  calls in front of Tryst's; libtryst_pipeline is one. `format` is printf's; 65,535
- *  bytes are kept.
+/** Set the text of tryst_last_error and return `status`. For libraries built on Tryst
+ *  that refuse calls of their own, as libtryst_pipeline does. `format` is printf's;
+ *  65,535 bytes are kept.
  *
  *  Thread:  any. Never blocks. */
 TRYST_API tryst_status tryst_last_error_set(tryst_status status, const char *format, ...)
