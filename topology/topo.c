@@ -219,8 +219,8 @@ static tryst_status plan_fill(tryst_plan *plan, const tryst_topo *topo,
     struct plan_params wanted = {.op = (enum plan_op)params->op,
                                  .root = (uint32_t)params->root,
                                  .trees_max = (uint32_t)params->trees_max,
-                                 /* a gap relative to the bound; the solver's is relative
-                                  * to the time */
+                                 /* params->gap_max is relative to the bound, the solver's
+                                  * gap to the time */
                                  .gap_max = params->gap_max / (1 + params->gap_max)};
     bool rooted = params->op == TRYST_PLAN_BROADCAST || params->op == TRYST_PLAN_REDUCE;
     uint32_t count = params->ranks ? (uint32_t)params->ranks_count : 0;

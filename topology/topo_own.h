@@ -11,7 +11,7 @@ tryst_status topo_result(tryst_status status, const struct err *err);
 
 const struct graph *topo_graph(const tryst_topo *topo);
 
-/** Make a topology of `graph`, which it then owns; on failure the graph is closed.
+/** Make a topology that owns `graph`; on failure `graph` is closed. Returns TRYST_OK or
  *  TRYST_E_NOMEM. */
 tryst_status topo_wrap(struct graph *graph, struct err *err, tryst_topo **topo_p);
 

@@ -39,7 +39,8 @@ static tryst_status place_params_check(const tryst_place_params *params, struct 
     return TRYST_OK;
 }
 
-/* Append the ranks of each device, "2 on 0, 2 on 3"; with one rank each, "0 3". */
+/* Append the ranks of each device: "2 on 0, 2 on 3" or, with at most one rank each, "0
+ * 3". */
 static void devices_write(struct text *text, const struct place *place, int32_t ranks,
                           int32_t devices)
 {
@@ -55,7 +56,8 @@ static void devices_write(struct text *text, const struct place *place, int32_t 
     }
 }
 
-/* Append the links in use, best first: "3 x NV2 50.0 GB/s, 1 x SYS". */
+/* Append the links in use, best first: "3 x NV2 50.0 GB/s, 1 x SYS". With `in_turn`,
+ * those that the devices' own order would use. */
 static void links_write(struct text *text, const struct place *place, bool in_turn)
 {
     bool any = false;

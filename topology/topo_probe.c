@@ -50,8 +50,8 @@ void tryst_probe_flows_free(tryst_probe_flow *flows)
     mem_free(flows);
 }
 
-/* Split the flows, copied into `kept`, into rounds. TRYST_E_INVALID: the round numbers do
- * not rise by one. */
+/* Split the flows, copied into `kept`, into rounds. TRYST_E_INVALID: a flow's round is
+ * neither that of the flow before nor the next one. */
 static tryst_status rounds_make(const tryst_probe_flow *flows, int count,
                                 struct fit_flow *kept, struct fit_round *rounds,
                                 uint32_t *rounds_count_p, struct err *err)

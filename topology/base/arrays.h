@@ -29,7 +29,8 @@ struct arrays {
     tryst_status status; /**< TRYST_E_NOMEM after an allocation failed */
 };
 
-/** Allocate a zeroed array; NULL with TRYST_E_NOMEM in `status`. */
+/** Allocate a zeroed array. On failure return NULL and set arrays->status to
+ *  TRYST_E_NOMEM. */
 static inline void *arrays_alloc(struct arrays *arrays, size_t count, size_t item_bytes)
 {
     size_t most = item_bytes ? (SIZE_MAX - sizeof(union array_link)) / item_bytes : 0;
@@ -44,8 +45,8 @@ static inline void *arrays_alloc(struct arrays *arrays, size_t count, size_t ite
     return link + 1;
 }
 
-/** Allocate a copy of `from`. NULL where `from` is NULL; NULL with TRYST_E_NOMEM in
- *  `status`. */
+/** Allocate a copy of `from`; return NULL if `from` is NULL. On failure return NULL and
+ *  set arrays->status to TRYST_E_NOMEM. */
 static inline void *arrays_copy(struct arrays *arrays, const void *from, size_t count,
                                 size_t item_bytes)
 {

@@ -8,9 +8,9 @@
 #include <stddef.h>
 
 /** Read "12" or "12.5" at the beginning of `text`, which holds `bytes` bytes and needs no
- *  NUL. Return the number of bytes read, 0 where `text` begins with no number. A number
- *  beyond 1e18 is read as about 1e18; of a fraction, digits after the fifteenth are
- *  ignored. */
+ *  NUL. Return the number of bytes read; 0 if `text` does not begin with a number. Once
+ *  the whole part has reached 1e18, its further digits are ignored, so the value stays
+ *  below 1e19. Of a fraction, digits after the fifteenth are ignored. */
 size_t decimal_read(const char *text, size_t bytes, double *value_p);
 
 #endif

@@ -2,8 +2,8 @@
 /*
  * See graph.h.
  *
- * One idea: growing arrays, and a hash table from names to nodes; graph_seal sorts the
- * links by the node that they leave, in the order of their addition.
+ * One idea: growing arrays, and a hash table from names to nodes; graph_seal lists the
+ * links of each node in the order of their addition.
  * Invariant: a call that fails leaves the graph unchanged.
  */
 #include "graph.h"
@@ -19,9 +19,8 @@
 
 struct graph_private {
     size_t nodes_room, links_room, routes_room, skips_room, ranks_room, rank_of_room;
-    uint32_t *rank_of; /* node → rank number or GRAPH_NONE */
-    /* node or GRAPH_NONE, by hash of the node's name; at most half of the slots are
-     * used */
+    uint32_t *rank_of; /* by node: rank number; GRAPH_NONE: not a rank */
+    /* By hash of a name: the node; GRAPH_NONE: a free slot. At most half are used. */
     uint32_t *slots;
     uint32_t slots_count;
 };
@@ -42,7 +41,8 @@ tryst_status graph_open(struct graph **graph_p)
     return TRYST_OK;
 }
 
-/* Free a node's strings: the graph owns them, although the header has them const. */
+/* Free a node's strings: the graph owns them, although struct graph_node has them
+ * const. */
 static void node_wipe(const struct graph_node *node)
 {
     mem_free((char *)node->name);
@@ -481,11 +481,11 @@ tryst_status graph_skip_add(struct graph *graph, const struct graph_skip *skip,
 
 /* ---- seal -------------------------------------------------------------------------- */
 
-/* Sort the links by the node that they leave: a counting sort, which keeps their
+/* List the links by the node that they leave: a counting sort, which keeps their
  * order. */
 static void adjacency_fill(struct graph *graph)
 {
-    /* start of each node's links; their end after the fill */
+    /* by node: where its links begin in out_next; after the fill, where they end */
     uint32_t *first = graph->out_first + 1;
     for (uint32_t i = 0; i < graph->links_count; i++)
         first[graph->links[i].from + 1]++;

@@ -8,8 +8,8 @@
  * Invariants: links are directed; each wire has at most one graph_link per direction;
  * parallel wires are separate links. An unknown number is GRAPH_UNKNOWN, never 0. Node
  * names are unique. Node and link numbers are stable: nothing is removed, a dead link is
- * `down`. Nodes stay in the order of their addition; `graph_seal` sorts nothing, it
- * checks and builds the adjacency.
+ * `down`. Nodes stay in the order of their addition; `graph_seal` moves no node and no
+ * link: it checks the graph and builds the adjacency.
  * Threads: one while the graph is built; any thread may read a sealed graph.
  */
 #ifndef TRYST_TOPOLOGY_BASE_GRAPH_H
@@ -22,8 +22,8 @@
 #include "core/text/err.h"
 
 #define GRAPH_NONE    UINT32_MAX /* no node, no link, no rank */
-#define GRAPH_UNKNOWN (-1.0)     /* a bandwidth or a latency */
-/** A bandwidth that never limits (a rank at its own core set). */
+#define GRAPH_UNKNOWN (-1.0)     /* an unknown bandwidth or latency */
+/** A bandwidth that never limits, such as that of an attachment (WIRE_ATTACH). */
 #define GRAPH_UNLIMITED INFINITY
 
 enum graph_node_kind {
@@ -42,7 +42,7 @@ enum graph_node_kind {
 
 enum graph_link_kind {
     WIRE_UNKNOWN,
-    /** No wire: a rank at its core set or GPU, a NUMA node in its package. */
+    /** No wire: a rank at its GPU or NUMA node, a host bridge at its package. */
     WIRE_ATTACH,
     WIRE_MEMORY,
     WIRE_UPI, /**< between packages: UPI, Infinity Fabric, X-Bus */
@@ -65,7 +65,8 @@ enum graph_origin {
 };
 
 struct graph_number {
-    /** bytes/s or ns; GRAPH_UNKNOWN; GRAPH_UNLIMITED for a bandwidth only */
+    /** A bandwidth in bytes/s, or a latency in ns; GRAPH_UNKNOWN or, for a bandwidth
+     *  only, GRAPH_UNLIMITED. */
     double value;
     enum graph_origin origin;
 };
@@ -78,9 +79,9 @@ struct graph_node {
     /** The system's number of a NUMA node, package or GPU; GRAPH_NONE: other kinds, or
      *  unknown. */
     uint32_t os_index;
-    const char *label; /**< for people: a model, an interface; NULL: none */
-    const char *pci;   /**< "0000:3b:00.0"; NULL: none */
-    const char *cpus;  /**< a list as in /sys ("0-3,8"); NULL: none */
+    const char *label; /**< a model or an interface, for people; NULL: none */
+    const char *pci;   /**< PCI address ("0000:3b:00.0"); NULL: none */
+    const char *cpus;  /**< processors, listed as in /sys ("0-3,8"); NULL: none */
 };
 
 struct graph_link {
@@ -93,7 +94,8 @@ struct graph_link {
     struct graph_number latency_ns;
 };
 
-/** A given route between the ranks `from` and `to`: through the nodes `via`, in order. */
+/** A route that the source of the graph gives: from the rank at node `from`, through the
+ *  nodes `via` in order, to the rank at node `to`. */
 struct graph_route {
     uint32_t from, to;
     uint32_t via_count;
@@ -102,8 +104,8 @@ struct graph_route {
 
 /** A device or a link of the source that the graph omits. */
 struct graph_skip {
-    const char *what; /**< "0000:03:00.0" */
-    const char *why;  /**< a phrase for people */
+    const char *what; /**< the device or link, such as "0000:03:00.0" */
+    const char *why;  /**< the reason, a phrase for people */
 };
 
 struct graph {
@@ -118,7 +120,7 @@ struct graph {
     uint32_t *out_first;
     uint32_t nodes_count, links_count, routes_count, skips_count, ranks_count;
     bool sealed;
-    struct graph_private *own; /**< room, rank numbers, hash table of names */
+    struct graph_private *own; /**< of graph.c: room of arrays, rank numbers, names */
 };
 
 /** Make an empty graph. TRYST_E_NOMEM. */
@@ -126,21 +128,22 @@ tryst_status graph_open(struct graph **graph_p);
 void graph_close(struct graph *graph);
 
 /** Add a node; the strings of `node` are copied. A NODE_RANK gets the next rank number.
- *  TRYST_E_NOMEM; TRYST_E_INVALID with a message in `err`: an empty or duplicate name, or
- *  a parent that does not exist. */
+ *  `node_p` may be NULL. TRYST_E_NOMEM; TRYST_E_INVALID with a message in `err`: an empty
+ *  or duplicate name, an unknown kind, or a parent that does not exist. */
 tryst_status graph_node_add(struct graph *graph, const struct graph_node *node,
                             struct err *err, uint32_t *node_p);
-/** Add a link. TRYST_E_NOMEM; TRYST_E_INVALID: ends that do not exist or are equal; a
- *  bandwidth that is NaN, 0 or below; a latency that is NaN, below 0 or above 1e18 ns.
- *  GRAPH_UNKNOWN is valid for both numbers. */
+/** Add a link; `link_p` may be NULL. TRYST_E_NOMEM; TRYST_E_INVALID: ends that do not
+ *  exist or are equal; an unknown kind or origin; a bandwidth that is NaN, 0 or below; a
+ *  latency that is NaN, below 0 or above 1e18 ns. GRAPH_UNKNOWN is valid for both
+ *  numbers. */
 tryst_status graph_link_add(struct graph *graph, const struct graph_link *link,
                             struct err *err, uint32_t *link_p);
-/** Add a wire: two links of equal numbers, the second for the other direction and next to
- *  the first. */
+/** Add a wire: `link` and, as the next link, its reverse with the same numbers. Returns
+ *  as graph_link_add; on failure neither link is added. */
 tryst_status graph_wire_add(struct graph *graph, const struct graph_link *link,
                             struct err *err);
 /** Add a given route; `via` is copied. TRYST_E_NOMEM; TRYST_E_INVALID: ends that are not
- *  two ranks, or a rank in `via`. */
+ *  two different ranks, a node that does not exist, or a rank in `via`. */
 tryst_status graph_route_add(struct graph *graph, const struct graph_route *route,
                              struct err *err);
 
@@ -159,8 +162,9 @@ uint32_t graph_find(const struct graph *graph, const char *name);
 /** Return the machine that contains `node` or is `node`; GRAPH_NONE: the node is in no
  *  machine. */
 uint32_t graph_machine(const struct graph *graph, uint32_t node);
-/** Return the other direction of the wire that begins with `link`: the next link where
- *  its ends match; NULL: the link has no other direction. */
+/** Return the other direction of the wire that begins with `link`: the next link, if this
+ *  link joins the same two nodes backwards and has the same kind and `down`. NULL: `link`
+ *  has no other direction. */
 const struct graph_link *graph_back(const struct graph *graph, uint32_t link);
 /** Return the first link of the wire after the one that begins with `link`: a loop from 0
  *  visits each wire once. */

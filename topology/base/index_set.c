@@ -103,8 +103,8 @@ static int hex_digit(char c)
                                   : -1;
 }
 
-/* Add the members of one hexadecimal digit; `bit` is its lowest. False if `c` is not
- * a hexadecimal digit or a member is too large. */
+/* Add the members of one hexadecimal digit; `bit` is the member of its lowest bit.
+ * Returns false if `c` is not a hexadecimal digit or a member is too large. */
 static bool digit_add(struct index_set *set, char c, uint32_t bit)
 {
     int digit = hex_digit(c);

@@ -16,7 +16,7 @@
 
 #include "text.h"
 
-#define INDEX_SET_MAX 8192 /* larger numbers are ignored */
+#define INDEX_SET_MAX 8192 /* members are below this number */
 
 /** A zeroed set is empty. */
 struct index_set {
@@ -26,20 +26,22 @@ struct index_set {
 void index_set_add(struct index_set *set, uint32_t member);
 bool index_set_has(const struct index_set *set, uint32_t member);
 uint32_t index_set_count(const struct index_set *set);
-/** Join adds all members of `other` to `set`; meet removes all others from `set`. */
+/** Join adds all members of `other` to `set`; meet removes from `set` what `other`
+ *  lacks. */
 void index_set_join(struct index_set *set, const struct index_set *other);
 void index_set_meet(struct index_set *set, const struct index_set *other);
 
 /** Return the only member; UINT32_MAX for none or several. */
 uint32_t index_set_only(const struct index_set *set);
 
-/** Read a list ("0-3,8") up to the end of the line. False where `list` is malformed. */
+/** Read a list ("0-3,8") up to the end of its first line; members of INDEX_SET_MAX and
+ *  above are ignored. Returns false if `list` is malformed. */
 bool index_set_parse(const char *list, struct index_set *set_p);
 void index_set_write(const struct index_set *set, struct text *text);
 
 /** Read a mask ("0000010f,00000001"), each group with or without "0x"; hwloc leaves a
- *  group without members empty ("0x1,,0x0"). False where `mask` is malformed or has a
- *  member of INDEX_SET_MAX or above. */
+ *  group without members empty ("0x1,,0x0"). Returns false if `mask` is malformed or has
+ *  a member of INDEX_SET_MAX or above. */
 bool index_set_parse_mask(const char *mask, struct index_set *set_p);
 /** Append the mask in groups of 32 bits, from the highest group with a member down;
  *  `prefix` ("0x" or "") precedes each group. */

@@ -30,8 +30,9 @@ struct library {
         .why = ERR_INIT                                                            \
     }
 
-/** Open the library, once. TRYST_E_UNSUPPORTED: the library or one of its functions is
- *  missing; `err` names it. */
+/** Open the library at the first call; later calls return the same status.
+ *  TRYST_E_UNSUPPORTED: the library or one of its functions is missing; `err` names
+ *  it. */
 tryst_status library_need(struct library *library, struct err *err);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Bandwidths of links that were not measured, one way, in bytes/s: line rate less line
- * coding.
+ * coding; between packages NCCL's effective rates.
  * Protocol headers (about 5 to 20 % for PCIe, 10 to 20 % for NVLink) are not subtracted;
  * a probe measures them.
  * Each row names its source.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See path.h. Breadth-first search; of two paths of equal length the wider wins, of two
- * as wide the first found. */
+/* See path.h. Breadth-first search; of two paths of equal length the wider wins; of two
+ * of equal width the one found first. */
 #include "path.h"
 
 #include <stdio.h>

@@ -4,8 +4,8 @@
  * of links.
  *
  * One idea: a path follows the rule of routes (fewest links, then widest; never through a
- * rank), but exists for any pair of nodes, and an unknown number stays unknown, so a
- * machine can be shown before it is measured.
+ * rank), but its ends may be any nodes and its numbers may be unknown, so a machine can
+ * be shown before it is measured.
  */
 #ifndef TRYST_TOPOLOGY_BASE_PATH_H
 #define TRYST_TOPOLOGY_BASE_PATH_H
@@ -13,17 +13,18 @@
 #include "graph.h"
 
 struct path {
-    uint32_t hops;      /**< GRAPH_NONE: no path */
+    uint32_t hops;      /**< number of links; GRAPH_NONE: no path */
     uint32_t last_link; /**< the path's last link; GRAPH_NONE at the source */
-    /** Narrowest link; GRAPH_UNKNOWN where a link's bandwidth is; GRAPH_UNLIMITED. */
+    /** Bandwidth of the narrowest link; GRAPH_UNKNOWN if that of any link is unknown;
+     *  GRAPH_UNLIMITED if no link limits. */
     double bytes_per_s;
-    /** sum over the links; GRAPH_UNKNOWN where a link's latency is (an unknown
-     *  WIRE_ATTACH counts 0) */
+    /** Sum over the links; GRAPH_UNKNOWN if that of any link is unknown (a WIRE_ATTACH of
+     *  unknown latency counts as 0). */
     double latency_ns;
     uint32_t kinds; /**< bit k: the path has a link of enum graph_link_kind k */
-    /** Nodes between the ends; a package counts as a host bridge. */
+    /** Numbers of such nodes between the ends; a package counts as a host bridge. */
     uint16_t pci_switches, host_bridges;
-    uint16_t width; /**< least width of an NVLink on the path; 0: unknown */
+    uint16_t width; /**< width of the narrowest NVLink; 0: unknown or none */
 };
 
 /** Find the paths from `from` to every node; `paths` has nodes_count entries. The graph

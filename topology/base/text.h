@@ -32,15 +32,16 @@ void text_add_number(struct text *text, double value);
 void text_add_fixed(struct text *text, double value, int decimals);
 /** Append a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD. */
 void text_add_json(struct text *text, const char *string);
-/** Append as the content of an XML element or of an attribute in double quotes. */
+/** Append `string` as the content of an XML element or of an attribute in double quotes;
+ *  control characters and bytes that are not UTF-8 become U+FFFD. */
 void text_add_xml(struct text *text, const char *string);
 /** Append the content and the failure of `piece`; `piece` is empty afterwards. */
 void text_join(struct text *text, struct text *piece);
 /** Append blanks up to `column` characters (not bytes) from the last line break. */
 void text_pad(struct text *text, size_t column);
 
-/** Hand over the string, to be freed by mem_free. TRYST_E_NOMEM after a failure. `text`
- *  is empty afterwards. */
+/** Set `*string_p` to the string, which the caller frees by mem_free, and empty `text`.
+ *  TRYST_E_NOMEM after a failure. */
 tryst_status text_release(struct text *text, struct err *err, char **string_p);
 void text_drop(struct text *text);
 

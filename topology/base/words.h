@@ -15,9 +15,9 @@ void words_rate(struct text *text, double bytes_per_s);
  *  direction, NULL for a one-way link. */
 void words_link(struct text *text, const struct graph_link *link,
                 const struct graph_link *back);
-/** Return the node's name without the name of its machine ("node3/gpu0": "gpu0"). */
+/** Return the node's name without its machine's prefix: "gpu0" for "node3/gpu0". */
 const char *words_short(const struct graph *graph, uint32_t node);
-/** Return "NUMA node", "network switch". */
+/** Return the name of a kind of node: "NUMA node", "network switch". */
 const char *words_node_kind(enum graph_node_kind kind);
 /** Append "2 machines, 16 GPUs": the number of nodes of each of `kinds` (1u <<
  *  NODE_…). */
@@ -25,7 +25,7 @@ void words_counts(struct text *text, const struct graph *graph, uint32_t kinds);
 /** Append a paragraph that lists the first `most` skips and counts the others; nothing
  *  where the graph has none. */
 void words_skips(struct text *text, const struct graph *graph, uint32_t most);
-/** Return "PCIe"; "" for an attachment. */
+/** Return the name of a kind of link: "PCIe", "UPI"; "" for an attachment. */
 const char *words_link_kind(enum graph_link_kind kind);
 
 #endif

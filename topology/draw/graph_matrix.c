@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See graph_matrix.h. Rows are the GPUs and NICs of the first machine that has any; if
- * fewer than two, its NUMA nodes; if fewer than two, the ranks. A second matrix has the
- * latencies, if any is known.
+ * See graph_matrix.h. Rows are the GPUs and NICs, the NUMA nodes or the ranks of one
+ * machine (the first that has any): the first of these three with at least two rows. A
+ * second matrix has the latencies, if any is known.
  */
 #include "graph_matrix.h"
 

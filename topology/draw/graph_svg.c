@@ -212,7 +212,7 @@ static bool has_numbers(const struct svg *svg)
            (svg->layout.machines || svg->graph->nodes_count <= 24);
 }
 
-/* End a path that was begun. */
+/* End the path of a wire: its stroke and tooltip. */
 static void wire_end(struct svg *svg, const struct graph_link *link,
                      const struct graph_link *back)
 {
@@ -633,7 +633,7 @@ static void legend_widths(struct svg *svg, double y)
     }
 }
 
-/* Draw each tree separately under a line with their number; return the y where they
+/* Draw the trees separately under a line with their number; return the y where the trees
  * end. */
 static double trees_below(struct svg *svg, double y, double width)
 {
@@ -697,7 +697,8 @@ static void drawing_add(struct svg *svg)
     text_add(svg->text, "</g>\n");
 }
 
-/* Draw the body; it comes before the page's head, because it gives the page's height. */
+/* Draw the body. The head of the page is written later, since it has the page's
+ * height. */
 static void body_draw(struct svg *svg, double width, double *height_p)
 {
     bool arcs = trees_shown(svg) && !svg->layout.machines && ranks_in_rows(svg);

@@ -43,8 +43,8 @@ static const struct graph_link *link_between(const struct graph *graph, uint32_t
     return NULL;
 }
 
-/* Count the links with the ends of `link` that come before `link` in the list of its
- * first node. */
+/* Count the links with the same ends as `link` that come before `link` in the adjacency
+ * of link->from. */
 static uint32_t link_rank(const struct graph *graph, const struct graph_link *link)
 {
     uint32_t rank = 0;
@@ -70,7 +70,7 @@ static bool rank_is_word(const struct graph *graph, uint32_t node)
            graph->nodes[node].parent != GRAPH_NONE;
 }
 
-/* True if the link has its own line under its node `from`. */
+/* True if the link has its own line under the node link->from. */
 static bool link_is_line(const struct graph *graph, const struct graph_link *link)
 {
     const struct graph_node *from = &graph->nodes[link->from],
@@ -225,7 +225,7 @@ static void children_add(struct tree *tree, uint32_t parent, unsigned depth)
     }
 }
 
-/* True for a network behind one port, which the port's line has named. */
+/* True if the node is a network behind one port, which the port's line names. */
 static bool is_plain_network(const struct tree *tree, uint32_t node)
 {
     const struct graph *graph = tree->graph;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Colours and line widths of all pictures of a graph.
- * The colours are Okabe and Ito's set, which is distinct for every colour vision.
+ * Most wires have colours of Okabe and Ito's set, which is distinct for every colour
+ * vision.
  */
 #ifndef TRYST_TOPOLOGY_DRAW_LOOK_H
 #define TRYST_TOPOLOGY_DRAW_LOOK_H

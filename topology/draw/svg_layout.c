@@ -22,8 +22,8 @@ static uint32_t degree(const struct graph *graph, uint32_t node)
     return graph->out_first[node + 1] - graph->out_first[node];
 }
 
-/* True for a network switch with several links, outside of machines; a network behind one
- * port is a box below the port. */
+/* True if the node is a network switch outside of machines, unless it has exactly one
+ * link: a network behind one port is a box below the port. */
 static bool is_comb(const struct graph *graph, uint32_t node)
 {
     return graph->nodes[node].kind == NODE_SWITCH && degree(graph, node) != 1 &&
@@ -104,7 +104,8 @@ static unsigned bits_below(unsigned bits, unsigned bit)
     return count;
 }
 
-/* True for a NUMA node with devices below: their wires pass at its right. */
+/* True if the node is a NUMA node with devices below: the devices' wires pass at its
+ * right. */
 static bool has_lane(const struct svg_layout *layout, uint32_t node)
 {
     const struct graph_node *nodes = layout->graph->nodes;

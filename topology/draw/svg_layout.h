@@ -31,11 +31,11 @@ struct svg_layout {
     double row;                           /**< height of a row of a machine */
     double font;                          /**< 0: only machines have labels */
     double width, height;                 /**< of the drawing, without title and legend */
-    /** Panels, or nodes of the grid, side by side. */
+    /** Number of panels, or of nodes of the grid, side by side. */
     uint32_t columns;
     uint32_t combs_count; /**< number of switches drawn as combs */
     double comb_gap;      /**< distance of neighbouring bars */
-    /** x of the first comb's spine; the others are left of it */
+    /** x of the first comb's spine; other spines are left of it */
     double spine_x;
     /** The graph has machines, so there are panels. */
     bool machines;
@@ -46,7 +46,7 @@ struct svg_layout {
     uint32_t *hub;
     /** Position in the row, grid or circle, or among the leaves of its hub. */
     uint32_t *seat;
-    uint32_t *hung;            /**< number of leaves of this hub */
+    uint32_t *hung;            /**< by hub: number of its leaves */
     uint32_t seats;            /**< number of seats of the grid or circle */
     double centre_x, centre_y; /**< of the circle */
     bool straight;             /**< straight wires across the circle pass no box */

@@ -121,7 +121,7 @@ static void layers_place(struct svg_layout *layout, uint32_t most)
 {
     double row = layout->row * 2.2;
     double widest = layout->graph->ranks_count * layout->cell;
-    /* so that long wires are not nearly level */
+    /* rows far enough apart that long wires are not nearly level */
     row = row < widest / 9 ? widest / 9 : row;
     layout->width = lowest_place(layout, most * row);
     for (uint32_t l = 1; l <= most; l++)
@@ -129,7 +129,8 @@ static void layers_place(struct svg_layout *layout, uint32_t most)
     layout->height = most * row + layout->row;
 }
 
-/* True if each link joins a level with the next, or neighbours in a row of switches. */
+/* True if each node is reachable and each link joins a level with the next, or neighbours
+ * in a row of switches. Sets layout->seat. */
 static bool layers_hold(struct svg_layout *layout, uint32_t *seen)
 {
     const struct graph *graph = layout->graph;
@@ -171,7 +172,7 @@ static struct svg_curve layers_wire(const struct svg_layout *layout, uint32_t lo
 
 /* ---- grid and circle: seats and leaves --------------------------------------------- */
 
-/* Record a neighbour; the value `node` means several neighbours. */
+/* Record a neighbour of `node`; hub[node] is `node` itself for several neighbours. */
 static void neighbour_add(uint32_t *hub, uint32_t node, uint32_t other)
 {
     hub[node] = hub[node] == GRAPH_NONE || hub[node] == other ? other : node;

@@ -137,7 +137,8 @@ static tryst_status end_read(struct cluster *cluster, json_t *object, const char
                          "\"%.100s\" is neither in \"ranks\" nor in \"nodes\"", name);
 }
 
-/* Choose the pair of members that names the ends: {"a", "b"} or {"from", "to"}. */
+/* Choose the members that name the ends: "a" and "b" (*both_p is true), or "from" and
+ * "to". */
 static tryst_status ends_choose(struct cluster *cluster, json_t *object, bool *both_p)
 {
     bool ways = json_object_get(object, "a") || json_object_get(object, "b");
@@ -294,7 +295,7 @@ static tryst_status root_read(struct cluster *cluster, json_t *root)
     return status;
 }
 
-/* Report jansson's message without the text nearby that jansson quotes in other cases. */
+/* Report a syntax error in jansson's words, at its line and column. */
 static tryst_status syntax_refuse(const struct source *source, const json_error_t *error)
 {
     struct text_place place = {error->line > 0 ? (unsigned)error->line : 1,

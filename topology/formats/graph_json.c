@@ -92,7 +92,7 @@ static tryst_status members_check(struct reader *reader, json_t *object,
     return TRYST_OK;
 }
 
-/* Read a string; NULL where the member is missing and not `needed`. */
+/* Read a string; *string_p is NULL if the member is missing and not `needed`. */
 static tryst_status string_read(struct reader *reader, json_t *object, const char *name,
                                 bool needed, const char **string_p)
 {

@@ -71,7 +71,8 @@ static bool text_begins(const char *text, size_t bytes, const char *word)
     return bytes >= length && memcmp(text, word, length) == 0;
 }
 
-/* Return where `word` begins at or after byte `from`; `bytes` where it does not occur. */
+/* Return the offset of the first `word` at or after byte `from`; `bytes` if there is
+ * none. */
 static size_t text_find(const char *text, size_t bytes, size_t from, const char *word)
 {
     size_t length = strlen(word);
@@ -111,7 +112,8 @@ static const char *compressed_form(const char *text, size_t bytes)
     return NULL;
 }
 
-/* The dump names its format in its first line; other writers may sort the members. */
+/* Tryst writes "tryst_graph" into the first line of a dump; other writers may put other
+ * members before it. */
 #define DETECT_BYTES 4096
 
 static bool json_is_dump(const char *text, size_t bytes)

@@ -24,13 +24,13 @@
 #include "topology/machine/pci_class.h"
 #include "xml.h"
 
-#define MATRIX_MAX 256 /* devices in NVLinkBandwidth */
+#define MATRIX_MAX 256 /* most objects in NVLinkBandwidth */
 
 struct reader {
     const struct source *source;
     struct machine machine;
-    const struct xml_node **devices; /* of each PCI device: its element */
-    uint32_t packages_count;         /* counted in the second and third walk */
+    const struct xml_node **devices; /* by PCI device: its element */
+    uint32_t packages_count;         /* packages met so far in the current walk */
     unsigned version;                /* of the format: 1, 2 or 3 */
 };
 
@@ -237,7 +237,7 @@ static enum osdev osdev_of(const struct reader *reader, const struct xml_node *n
                        : OSDEV_OTHER;
 }
 
-/* Add a device. NULL: out of memory. */
+/* Add a device and return it; NULL: out of memory. */
 static struct machine_pci *device_add(struct reader *reader, const struct xml_node *node,
                                       enum machine_pci_kind kind, const char *address,
                                       const struct place *place)
@@ -507,8 +507,8 @@ static struct matrix_end end_of(const struct reader *reader, const struct xml_no
 }
 
 /* Fill the ends whose gp_index belongs to `node` or an element inside. `inside` is the
- * nearest PCI device or package around `node`: OS devices and NUMA nodes represent
- * theirs. */
+ * nearest PCI device or package around `node`: an OS device represents its PCI device, a
+ * NUMA node its package. */
 static void ends_find(struct reader *reader, const struct xml_node *node,
                       const struct xml_node *inside, struct matrix_end *ends,
                       size_t count)
@@ -596,7 +596,8 @@ static tryst_status matrix_read(struct reader *reader, const struct xml_node *to
     return status;
 }
 
-/* True for links that the graph has no kind for: AMD's and Intel's between GPUs. */
+/* True if a matrix has links of a kind that the graph lacks: AMD's or Intel's between
+ * GPUs. */
 static bool matrix_is_foreign(const char *name)
 {
     return strcmp(name, "XGMIBandwidth") == 0 || strcmp(name, "XeLinkBandwidth") == 0;
@@ -652,7 +653,8 @@ static tryst_status version_read(struct reader *reader, const struct xml_node *r
     return TRYST_OK;
 }
 
-/* Return an info of the whole machine: in version 3 it is beside the machine's object. */
+/* Return the machine's info `name`, which version 3 has beside the machine's object; NULL
+ * for none. */
 static const char *top_info_of(const struct xml_node *root, const struct xml_node *top,
                                const char *name)
 {

@@ -58,8 +58,8 @@ static void value_skip(struct walk *walk)
     } while (depth > 0 && walk->at < walk->end);
 }
 
-/* Move from an array or an object to the value at `step`. False where that value does not
- * exist; walk->at is then undefined. */
+/* Move from an array or an object to the value at `step`. Returns false, with walk->at
+ * undefined, if that value does not exist. */
 static bool step_into(struct walk *walk, const struct json_step *step)
 {
     if (walk->at >= walk->end || *walk->at != (step->name ? '{' : '['))

@@ -25,8 +25,8 @@ struct text_place {
 /** Return the place of the byte at `offset` in `text`. */
 struct text_place text_place_at(const char *text, size_t bytes, size_t offset);
 
-/** Return the place where the value at the end of `steps` begins; if the steps lead
- *  nowhere, the last value that they reach. jansson has parsed `text` without an
+/** Return the place where the value at the end of `steps` begins; if a step has no such
+ *  value, the place of the last value reached. jansson has parsed `text` without an
  *  error. */
 struct text_place json_place(const char *text, size_t bytes,
                              const struct json_step *steps, size_t steps_count);

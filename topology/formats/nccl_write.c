@@ -21,9 +21,9 @@
 struct writer {
     const struct graph *graph;
     struct text *text;
-    /* gpus_count restarts in each machine */
+    /* the present machine; parts written so far (GPUs: of this machine) */
     uint32_t machine, numas_count, nics_count, gpus_count;
-    /* a C2C link means an Arm processor (Grace) */
+    /* the graph has a C2C link, so its processors are Arm's (Grace) */
     bool arm;
 };
 
@@ -82,7 +82,7 @@ static void address_write(struct writer *writer, const char *name, uint32_t node
 }
 
 /* Guess generation and lanes from a bandwidth: sixteen lanes if a generation fits, else
- * fewer. */
+ * fewer. Without a fit both outputs are unchanged. */
 static void pci_guess(double bytes_per_s, unsigned *generation_p, unsigned *lanes_p)
 {
     for (unsigned lanes = 16; lanes; lanes /= 2)
@@ -145,7 +145,7 @@ static void nvlinks_write(struct writer *writer, uint32_t gpu, unsigned depth)
     }
 }
 
-/* Return a compute capability with NVLinks of the link's generation. */
+/* Return a compute capability that implies the generation of the GPU's NVLinks. */
 static unsigned capability_of(const struct graph *graph, uint32_t gpu)
 {
     static const unsigned capabilities[] = {90, 60, 70, 80, 90, 100};

@@ -42,7 +42,7 @@
 struct host {
     unsigned long long hash;
     struct machine machine;
-    const struct xml_node **gpus; /* of each PCI device: its <gpu>, or NULL */
+    const struct xml_node **gpus; /* by PCI device: its <gpu>, or NULL */
 };
 
 struct reader {
@@ -123,8 +123,8 @@ static const char *keep(struct reader *reader, const char *text)
 
 /* ---- processors -------------------------------------------------------------------- */
 
-/* Return a name that link_table.c has for a generation of processors, which is found as
- * in NCCL (its src/graph/topo.cc). */
+/* Return a processor's model in the words of link_table.c, by NCCL's rules (its
+ * src/graph/topo.cc); NULL: link_table.c has none. */
 static const char *model_of(const char *arch, const char *vendor, long family, long model)
 {
     if (strcmp(arch, "x86_64") == 0 && strcmp(vendor, "AuthenticAMD") == 0)
@@ -137,8 +137,8 @@ static const char *model_of(const char *arch, const char *vendor, long family, l
                            : NULL;
 }
 
-/* Read a mask into a list, "16-31,48", or copy a list; unknown (and listed as skipped)
- * for other text. */
+/* Read a mask or a list of processors, and set *cpus_p to the list ("16-31,48"). Other
+ * text is listed as skipped, and *cpus_p is unchanged. */
 static tryst_status cpus_read(struct reader *reader, const struct xml_node *node,
                               const char *text, const char **cpus_p)
 {
@@ -353,7 +353,8 @@ static struct pci_id id_read(const struct xml_node *pci)
                            hex_read(pci, "device")};
 }
 
-/* Return the kind of a <pci>: by its elements before its class. */
+/* Return the kind of a <pci> by the elements in it or, without such elements, by its
+ * class. */
 static enum pci_use use_of(const struct xml_node *pci, const struct pci_id *id)
 {
     if (child_find(pci, "gpu"))
@@ -461,7 +462,7 @@ static tryst_status children_read(struct reader *reader, const struct xml_node *
 enum nvlink_end { NVLINK_GPU, NVLINK_SWITCH, NVLINK_PACKAGE };
 
 /* Return the kind of a target by class, as NCCL does: a GPU, a processor, else an
- * NVSwitch. Without a class, return the kind of the device `to`. */
+ * NVSwitch. Without a class: a GPU if the device `to` is one, else an NVSwitch. */
 static enum nvlink_end nvlink_end_of(const struct machine *machine, const char *class,
                                      uint32_t to)
 {
@@ -626,8 +627,9 @@ static tryst_status system_read(struct reader *reader, const struct xml_node *ro
 
 /* ---- the graph --------------------------------------------------------------------- */
 
-/* Return the node of the GPU with the smallest rank at or above `least`, GRAPH_NONE for
- * none. *rank_p is that rank, *same_p the number of GPUs with that rank. */
+/* Find the smallest rank of a GPU at or above `least`. Write this rank and the number of
+ * GPUs that have it, and return the node of the last of them (GRAPH_NONE before the graph
+ * is built). Without such a rank return GRAPH_NONE and write nothing. */
 static uint32_t rank_next(const struct reader *reader, uint64_t least, uint64_t *rank_p,
                           uint32_t *same_p)
 {
@@ -647,8 +649,7 @@ static uint32_t rank_next(const struct reader *reader, uint64_t least, uint64_t 
     return node;
 }
 
-/* True if every GPU has a rank and no two have the same. Must be called before the graph
- * has nodes. */
+/* True if there are GPUs, every GPU has a rank, and no two GPUs have the same rank. */
 static bool ranks_given(const struct reader *reader)
 {
     bool any = false;

@@ -5,8 +5,9 @@
 
 #include "source.h"
 
-/** Read a graph; the graph is not sealed. On failure *graph_p is not set: TRYST_E_INVALID
- *  with the place, TRYST_E_NOMEM, TRYST_E_UNSUPPORTED (no libxml2). */
+/** Read a graph, without sealing it; *graph_p is set on success only. Returns TRYST_OK,
+ *  TRYST_E_INVALID (the message has the line), TRYST_E_NOMEM or TRYST_E_UNSUPPORTED (no
+ *  libxml2). */
 tryst_status nccl_xml_read(const struct source *source, struct graph **graph_p);
 
 #endif

@@ -31,7 +31,7 @@ tryst_status source_judge(const struct source *source, struct text_place place,
                           tryst_status status, const struct err *why);
 
 /** Open a graph and call `fill` on it. On success set *graph_p; on failure close the
- *  graph and report its error as source_judge does. */
+ *  graph and report the error of `fill` as source_judge does. */
 tryst_status source_build(const struct source *source, struct text_place place,
                           tryst_status (*fill)(void *arg, struct graph *graph,
                                                struct err *why),

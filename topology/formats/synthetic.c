@@ -18,7 +18,7 @@
 #include "topology/machine/machine.h"
 #include "topology/machine/machine_build.h"
 
-#define PARTS_MAX 200000 /* a rough count of the graph's nodes */
+#define PARTS_MAX 200000 /* the most parts, a rough count of nodes and links */
 
 struct recipe {
     uint32_t nodes, numas, gpus, nics;

@@ -5,8 +5,8 @@
 
 #include "source.h"
 
-/** Read a graph; the graph is not sealed. On failure *graph_p is not set: TRYST_E_INVALID
- *  with the place, TRYST_E_NOMEM. */
+/** Read a graph, without sealing it; *graph_p is set on success only. Returns TRYST_OK,
+ *  TRYST_E_INVALID (the message has line and column) or TRYST_E_NOMEM. */
 tryst_status synthetic_read(const struct source *source, struct graph **graph_p);
 
 #endif

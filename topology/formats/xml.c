@@ -41,7 +41,7 @@ static struct {
 static const struct library_symbol symbols[] = {XML_CALLS(XML_SYMBOL){NULL, NULL}};
 static struct library library = LIBRARY_INIT("libxml2.so.2", symbols);
 
-/* Report why there is no document. libxml2's messages end with a line break. */
+/* Report why there is no document, without the line break that ends libxml2's message. */
 static tryst_status refuse(const struct source *source, xmlParserCtxtPtr context)
 {
     const xmlError *error = calls.xmlCtxtGetLastError(context);

@@ -340,7 +340,8 @@ static uint32_t pci_of(const struct walk *walk, hwloc_obj_t obj)
     return machine_pci_find(walk->machine, address);
 }
 
-/* Return the package that contains an object, by order; MACHINE_NONE. */
+/* Return the index of the package that contains an object; MACHINE_NONE: no package
+ * does. */
 static uint32_t package_of(const struct walk *walk, hwloc_obj_t obj)
 {
     while (obj && obj->type != HWLOC_OBJ_PACKAGE)
@@ -408,7 +409,7 @@ tryst_status hwloc_machine_read(const struct hwloc_calls *calls,
     processors_read(&walk, root, MACHINE_NONE);
     if (!walk.failed)
         devices_read(&walk, root, &packages_seen, MACHINE_NONE);
-    /* for this machine the driver has more */
+    /* for this machine the driver reports more (nvml.c) */
     if (!walk.failed && origin == ORIGIN_IMPORTED)
         nvlinks_read(&walk);
     return walk.failed ? TRYST_E_NOMEM : TRYST_OK;

@@ -10,7 +10,7 @@
 #include "machine.h"
 
 /** Load a topology with its PCI devices: from `xml` (with NUL), or this machine's if
- *  `xml` is NULL. False with errno. */
+ *  `xml` is NULL. Returns false, with errno set, on failure. */
 bool hwloc_topology_open(const struct hwloc_calls *calls, const char *xml,
                          hwloc_topology_t *topology_p);
 

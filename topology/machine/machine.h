@@ -6,7 +6,7 @@
  * devices; each fills this one description, and one builder makes the graph
  * (machine_build.h), so the same machine gives the same graph from every source.
  * Invariants: a part is identified by its index in its array, or MACHINE_NONE; a device
- * comes after the bridge above; strings belong to the machine (machine_string) or are
+ * comes after the bridge above it; strings belong to the machine (machine_string) or are
  * constants. An unknown value is GRAPH_UNKNOWN, 0 or NULL as each field states.
  */
 #ifndef TRYST_TOPOLOGY_MACHINE_MACHINE_H
@@ -57,9 +57,11 @@ struct machine_pci {
 
 /** NVLinks from a GPU: `count` parallel links, each with both directions. */
 struct machine_nvlink {
-    uint32_t from;    /**< index in `pci` */
-    uint32_t to;      /**< index in `pci` of a GPU; MACHINE_NONE: NVLink switches */
-    bool to_package;  /**< to a package (POWER8, POWER9); `to` is MACHINE_NONE */
+    uint32_t from; /**< index in `pci` */
+    uint32_t to;   /**< index in `pci` of a GPU; MACHINE_NONE: none */
+    /** Where `to` is MACHINE_NONE: true: to a package (POWER8, POWER9); false: to NVLink
+     *  switches. */
+    bool to_package;
     uint32_t package; /**< if to_package: index; MACHINE_NONE: the package of `from` */
     uint16_t generation, count;
     struct graph_number bytes_per_s; /**< of all `count` links; unknown: the table's */
@@ -135,12 +137,12 @@ bool machine_skip(struct machine *machine, const char *what, const char *fmt, ..
 /** Return a copy of `string` that lives as long as the machine; NULL: out of memory, or
  *  `string` is NULL. */
 const char *machine_string(struct machine *machine, const char *string);
-/** Return the index of the device with this address; MACHINE_NONE. */
+/** Return the index of the device with this address; MACHINE_NONE: there is none. */
 uint32_t machine_pci_find(const struct machine *machine, const char *address);
 
 #define MACHINE_ADDRESS_BYTES 32
-/** Write a PCI address in the form of /sys: a domain of four digits, lower case. A longer
- *  address is cut. */
+/** Write a PCI address in the form of /sys: lower case, with a domain of four digits
+ *  unless the domain needs more. An address that does not fit is cut. */
 void machine_address(const char *address, char canonical_p[MACHINE_ADDRESS_BYTES]);
 
 void machine_drop(struct machine *machine);

@@ -438,7 +438,8 @@ static tryst_status top_build(struct builder *builder)
     return graph_node_add(builder->graph, &node, builder->err, &builder->top);
 }
 
-/* Add the machine's skips to the graph, with NVLink switches that have no link. */
+/* Add the machine's skips to the graph; if no NVLink leads to switches, NVLink switches
+ * are skipped, too. */
 static tryst_status skips_build(struct builder *builder)
 {
     struct machine *machine = builder->machine;

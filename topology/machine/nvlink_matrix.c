@@ -11,8 +11,8 @@ struct matrix {
     enum graph_origin origin;
 };
 
-/* Return the bandwidth of one direction, or of the other: hwloc writes both, other
- * writers leave one at 0. */
+/* Return the bandwidth from i to j or, if that is 0, from j to i: hwloc writes both,
+ * other writers leave one at 0. */
 static double rate_of(const struct matrix *matrix, size_t i, size_t j)
 {
     unsigned long long there = matrix->mb_per_s[i * matrix->count + j];
@@ -47,7 +47,8 @@ static bool link_add(const struct matrix *matrix, size_t gpu, size_t to)
     return machine_nvlink_join(matrix->machine, &more);
 }
 
-/* Add each pair once, from its GPU; two GPUs from the one that is first in the matrix. */
+/* Add the links of a GPU; those between two GPUs are added from the one that is first in
+ * the matrix. */
 static bool links_add(const struct matrix *matrix, size_t gpu)
 {
     for (size_t to = 0; to < matrix->count; to++) {

@@ -10,9 +10,10 @@
  *  unknown without the library or after an error of the library. TRYST_E_NOMEM. */
 tryst_status nvml_fill(struct machine *machine);
 
-/** Add one NVLink from `gpu`. `far` is the address of its far end, "" where hidden. Links
- *  of one pair are one bundle; links to anything but a GPU are links to NVLink switches.
- *  Separate for tests. */
+/** Add one NVLink from `gpu`; a link between two GPUs is added only by the call for the
+ *  lower index, and a link to `gpu` itself is listed as skipped. `far` is the address of
+ *  the far end; "": hidden. Links of one pair are one bundle; links to anything but a GPU
+ *  are links to NVLink switches. Separate for tests. */
 tryst_status nvml_link_add(struct machine *machine, uint32_t gpu, const char *far,
                            unsigned generation);
 

@@ -27,9 +27,9 @@ enum pci_use {
     PCI_USE_ACCELERATOR, /**< a processing accelerator other than a GPU */
 };
 
-/** True for ATI's chips up to 2005 (Rage, Radeon R100 to R400): as ES1000 and Rage XL
- *  they are consoles of servers. AMD's GPUs for computing have other ids: 0x1300 to
- *  0x16ff, and 0x6600 and above. */
+/** True if the device is an ATI chip up to 2005 (Rage, Radeon R100 to R400): as ES1000
+ *  and Rage XL they are consoles of servers. AMD's GPUs for computing have other ids:
+ *  0x1300 to 0x16ff, and 0x6600 and above. */
 static inline bool pci_is_old_ati(const struct pci_id *id)
 {
     return id->maker == PCI_MAKER_AMD && id->device >= 0x3000 && id->device < 0x6000;
@@ -38,7 +38,7 @@ static inline bool pci_is_old_ati(const struct pci_id *id)
 /** Return the use of a display adapter. NVIDIA, AMD and Intel make GPUs; display adapters
  *  of other makers (ASPEED, Matrox, Cirrus, QEMU) are consoles of management boards or of
  *  virtual machines. A source without ids (NCCL's files of clouds) lists only devices for
- *  NCCL. */
+ *  NCCL, so its display adapters are GPUs. */
 static inline enum pci_use pci_display_use(const struct pci_id *id)
 {
     bool maker = !id->maker || id->maker == PCI_MAKER_NVIDIA ||

@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/** Read the first line of a file, without its line break; `fmt` makes the path. False,
- *  and "" in `line`, where the file cannot be read. */
+/** Read the first line of a file, without its line break; `fmt` makes the path. Returns
+ *  false, with "" in `line`, if the file is empty or cannot be read. */
 bool sysfs_line(char *line, size_t bytes, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 

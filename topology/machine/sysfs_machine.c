@@ -32,7 +32,8 @@ static uint32_t package_find(const struct machine *machine, uint32_t os_index)
     return MACHINE_NONE;
 }
 
-/* Find the package of a list's first CPU ("4-7,12": 4); add a new package. */
+/* Find the package of a list's first CPU ("4-7,12": 4), or add it if it is new.
+ * *package_p is MACHINE_NONE if /sys does not name the package. */
 static tryst_status package_of(const char *root, struct machine *machine,
                                const char *cpus, uint32_t *package_p)
 {
@@ -165,7 +166,7 @@ static struct machine_pci *pci_add(struct machine *machine, enum machine_pci_kin
 }
 
 /* Add the bridges of a device's path, ".../pci0000:00/0000:00:01.0/0000:01:00.0";
- * *parent_p is the last. */
+ * *parent_p is the index of the last one; MACHINE_NONE: the path has none. */
 static tryst_status bridges_read(struct machine *machine, char *path, const char *address,
                                  uint32_t numa, uint32_t *parent_p)
 {

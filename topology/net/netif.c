@@ -134,7 +134,8 @@ void netif_list_close(struct netif_list *list)
     mem_free(list);
 }
 
-/* Return the bytes of an address and their number; NULL for other families. */
+/* Return the bytes of an address and their number; NULL if it is neither IPv4 nor
+ * IPv6. */
 static const uint8_t *address_bytes(const struct sockaddr *address, size_t *bytes_p)
 {
     if (address->sa_family == AF_INET) {

@@ -23,14 +23,14 @@
 /** One address of one interface; an interface with three addresses has three entries. */
 struct netif {
     char name[NETIF_NAME_BYTES];
-    /** Kernel's number, of this machine and namespace. */
+    /** The kernel's number of the interface, valid in this network namespace. */
     uint32_t index;
     int family;                      /**< AF_INET or AF_INET6 */
     struct sockaddr_storage address; /**< port 0; a link-local address has its scope id */
     uint32_t prefix_bits;            /**< 24 for a /24 */
     uint32_t mtu;                    /**< bytes */
     uint64_t speed_bits_per_s;       /**< from the driver; 0: unknown */
-    uint32_t default_metric;         /**< of the default route; else NETIF_NO_DEFAULT */
+    uint32_t default_metric;         /**< of the default route; NETIF_NO_DEFAULT: none */
     bool up;                         /**< administratively up, with a carrier */
     bool loopback;
 };
@@ -41,7 +41,7 @@ struct netif_list {
 };
 
 /** Read all interfaces that have an address, ordered by index, IPv4 before IPv6. Blocks
- *  for a few system calls, and up to 2 s for an answer of the kernel. The caller closes
+ *  for a few system calls, and up to 2 s for each answer of the kernel. The caller closes
  *  `*list_p` by netif_list_close.
  *  Returns TRYST_OK (the list may be empty), TRYST_E_SYSTEM or TRYST_E_NOMEM. */
 tryst_status netif_list_open(struct err *err, struct netif_list **list_p);

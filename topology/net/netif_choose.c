@@ -14,7 +14,7 @@
 
 /* Bridges that container and VM managers create with the same private subnet on every
  * host: two hosts seem to share this subnet but do not. TRYST_NET can name these bridges;
- * by default they are used only if there are no others. */
+ * by default they are used only if no other interface fits. */
 static const char *const host_only_prefixes[] = {"docker", "virbr", "br-",  "cni",
                                                  "podman", "lxcbr", "lxdbr"};
 
@@ -43,7 +43,7 @@ struct block {
     uint32_t prefix_bits;
 };
 
-/* Parse "10.0.0.0/8" or "fd00::1". False where `item` is neither; then it is a name. */
+/* Parse "10.0.0.0/8" or "fd00::1". Returns false if `item` is neither, and so a name. */
 static bool block_parse(const char *item, struct block *block_p)
 {
     char text[NETIF_TEXT_BYTES];

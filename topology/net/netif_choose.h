@@ -21,7 +21,7 @@ tryst_status netif_select(const struct netif_list *list, const char *wanted,
                           struct err *err, struct netif_list **selected_p);
 
 /** Select among this machine's current interfaces as netif_select; the caller closes the
- *  list by netif_list_close. TRYST_E_SYSTEM in addition. */
+ *  list by netif_list_close. Returns as netif_select, or TRYST_E_SYSTEM. */
 static inline tryst_status netif_choose(const char *wanted, struct err *err,
                                         struct netif_list **chosen_p)
 {

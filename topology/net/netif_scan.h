@@ -15,7 +15,7 @@
 struct netif_link {
     uint32_t index, mtu;
     uint64_t speed_bits_per_s;
-    /** Of the default IPv4 and IPv6 routes; else NETIF_NO_DEFAULT. */
+    /** Metrics of the default IPv4 and IPv6 routes; NETIF_NO_DEFAULT: none. */
     uint32_t metric4, metric6;
     bool up, loopback;
     char name[NETIF_NAME_BYTES];

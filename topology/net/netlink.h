@@ -54,12 +54,13 @@ enum netlink_end netlink_walk(const void *data, size_t bytes, uint32_t sequence,
                               netlink_fn fn, void *arg, tryst_status *status_p,
                               int *error_p);
 
-/** Call `fn` for each attribute after a message's fixed part. False where the fixed part
- *  or an attribute is truncated. */
+/** Call `fn` for each attribute after a message's fixed part. Returns false if the fixed
+ *  part or an attribute is truncated, perhaps after some calls. */
 bool netlink_attributes(const struct nlmsghdr *message, size_t fixed_bytes,
                         void (*fn)(void *arg, const struct rtattr *attribute), void *arg);
 
-/** Copy an attribute of exactly `bytes` bytes; false for any other size. */
+/** Copy an attribute of exactly `bytes` bytes. Returns false, and copies nothing, for any
+ *  other size. */
 bool netlink_copy(const struct rtattr *attribute, void *value_p, size_t bytes);
 
 #endif

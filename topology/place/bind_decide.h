@@ -10,7 +10,8 @@
 struct bind_choice {
     struct index_set cpus; /**< empty: the thread is not moved */
     uint32_t nic;          /**< the NIC's node; GRAPH_NONE: no NIC was found */
-    /** Reason for the log, of an empty or second choice; NULL: near the NIC. */
+    /** Why `cpus` is empty or near the rank instead of the NIC, for the log; NULL: near
+     *  the NIC. */
     const char *why;
 };
 

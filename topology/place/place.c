@@ -71,7 +71,7 @@ static tryst_status paths_between(struct place_work *work, struct path *between)
     return status;
 }
 
-/* Return the worse direction. */
+/* Return the worse of the paths in both directions between two devices. */
 static const struct path *link_between(const struct path *between, uint32_t count,
                                        uint32_t i, uint32_t j)
 {
@@ -254,8 +254,8 @@ static void order_greedy(struct place_work *work)
     }
 }
 
-/* Compare the best possible result of the current partial arrangement, with the best
- * links for all other slots, with the best so far. */
+/* Compare the least possible cost of the current partial arrangement (all other slots on
+ * the best links) with the least cost so far; below 0: it may become better. */
 static int outlook_compare(struct place_work *work, uint32_t slots_placed)
 {
     if (work->classes == 0)

@@ -8,9 +8,9 @@
  * several, a host bridge, a package, another socket) and then by bandwidth. So the order
  * is the hardware's even where numbers are unknown.
  * Invariants: a pure function of graph, devices and pairs, so all processes of a machine
- * get equal results. Ranks that share a device are neighbours, and shares differ by at
- * most one rank. Of equally good arrangements the first in the devices' own order is
- * chosen. Effort is counted, not timed.
+ * get equal results. Ranks that share a device are neighbours, and the numbers of ranks
+ * on two devices differ by at most one. Of equally good arrangements the first in the
+ * devices' own order is chosen. Effort is counted, not timed.
  */
 #ifndef TRYST_TOPOLOGY_PLACE_PLACE_H
 #define TRYST_TOPOLOGY_PLACE_PLACE_H
@@ -24,7 +24,8 @@ struct place_pair {
 
 struct place_request {
     const struct graph *graph; /**< sealed; NULL: no topology is known */
-    /** [devices] node in the graph; GRAPH_NONE: the graph lacks it */
+    /** [devices]: the device's node in the graph; GRAPH_NONE: the graph lacks the
+     *  device */
     const uint32_t *nodes;
     uint32_t devices_count, ranks_count; /**< at least 1 */
     const struct place_pair *pairs;      /**< NULL: each rank with the next, weight 1 */
@@ -33,13 +34,13 @@ struct place_request {
 
 /** The links of one kind and width, and the summed weight of the pairs that use them. */
 struct place_links {
-    struct path path; /**< an example; hops GRAPH_NONE: no path, or unknown */
+    struct path path; /**< one of them; hops GRAPH_NONE: no path, or unknown */
     uint32_t chosen;  /**< weight in this arrangement */
     uint32_t in_turn; /**< weight if the devices were used in their own order */
 };
 
 struct place {
-    uint32_t *devices;         /**< [ranks] */
+    uint32_t *devices;         /**< [ranks]: number of the rank's device */
     struct place_links *links; /**< best first, including unused ones */
     uint32_t links_count;
     uint32_t unknown_count; /**< number of devices that the graph lacks */

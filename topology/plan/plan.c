@@ -24,7 +24,7 @@
 #define GAP_EXACT 1e-9
 /* The gap at which multiplicative weights stop if an LP follows. */
 #define GAP_WEIGHTS 1e-3
-/* The gap at which they stop if no LP follows. */
+/* The gap at which multiplicative weights stop if no LP follows. */
 #define GAP_WEIGHTS_ALONE 1e-4
 /* Calls of the oracle: CALL_WORK ÷ (ranks² + rows), within these limits. */
 #define CALL_WORK 1.6e6
@@ -58,7 +58,7 @@ static tryst_status before_price(struct plan_work *work, const struct plan *befo
     double *price = arrays_alloc(&work->arrays, work->links, sizeof *price), sum = 0;
     if (!price)
         return TRYST_E_NOMEM;
-    for (uint32_t i = 0, k = 0; i < work->links; i++) { /* both ascend */
+    for (uint32_t i = 0, k = 0; i < work->links; i++) { /* both lists of links ascend */
         while (k < before->links_count && before->links[k] < overlay->links[i])
             k++;
         if (k < before->links_count && before->links[k] == overlay->links[i])
@@ -166,7 +166,7 @@ static tryst_status solve(struct plan_work *work, const struct plan_params *para
                plan_work_used(work) <= most; /* the seed's trees meet the bound */
     if (!status && !few)
         status = shares_solve(work, params, gap);
-    if (!status && before) /* reducing their number would double the time of a repair */
+    if (!status && before) /* fewer trees would double the time of a repair */
         few = plan_work_used(work) <= most;
     return status ? status : plan_simplify(work, params, time_enough(work, gap), few);
 }
@@ -243,7 +243,7 @@ static void loads_set(struct plan *plan, struct overlay *overlay, double weight)
 }
 
 /* Return the bound that prices of links prove, from each root's cheapest tree, without
- * merged rows; -1 without memory. */
+ * merged rows; -1: out of memory. */
 static double bound_proved(struct plan_work *work, const double *price)
 {
     double least = INFINITY, sum = 0;

@@ -27,7 +27,7 @@
 /** Trees with a smaller share are ignored where an operation's time is predicted. */
 #define PLAN_SHARE_MIN 1e-6
 
-/** For each operation: which byte a time is counted per; the trees.
+/** For each operation: the byte that times are counted per, and the trees.
  *  all-reduce      a byte of every rank's tensor; an in-tree, then an out-tree, any root
  *  broadcast       a byte of the root's tensor; out-trees from `root`
  *  reduce          a byte of each rank's tensor; in-trees to `root`
@@ -57,7 +57,7 @@ struct plan_tree {
 
 struct plan_params {
     enum plan_op op;
-    uint32_t root; /**< of a broadcast or reduce */
+    uint32_t root; /**< of a broadcast or reduce; 0 for other operations */
     /** The most trees of each group of shares; 0: as few as cost no time. */
     uint32_t trees_max;
     /** Relative gap between time and bound at which solving stops; 0: 1e-9, or 1 % with a
@@ -96,7 +96,7 @@ struct plan {
     struct plan_tree *trees;
     uint32_t *links; /**< by overlay link: its number in the graph */
     double *load;    /**< by overlay link: bytes per byte of the tensor */
-    double *price;   /**< by overlay link: sum of price × capacity = 1 */
+    double *price;   /**< by overlay link; the sum of price × capacity is 1 */
     double s_per_byte, bound_s_per_byte;
     /** Calls of the oracle (plan_work_price); trees that the solvers tried. */
     uint32_t iterations, columns;
@@ -106,8 +106,8 @@ struct plan {
 
 /** Compute a plan for the ranks of `overlay`.
  *
- *  `before` (NULL: none) is an earlier plan of the same group and graph, with links that
- *  went down or changed since. Solving starts from its trees and prices, with a
+ *  `before` (NULL: none) is an earlier plan for the same group and graph, made before
+ *  links went down or changed. Solving starts from its trees and prices, with a
  *  twenty-fifth of the usual effort. A `before` of another operation or number of ranks
  *  is ignored.
  *  Returns: TRYST_E_INVALID  unknown operation, or a root outside the group
@@ -118,7 +118,7 @@ void plan_close(struct plan *plan);
 
 /** True if two trees of n ranks have the same root and parents. */
 bool plan_tree_same(const struct plan_tree *a, const struct plan_tree *b, uint32_t n);
-/** True if two halves of n parents are equal; both may be NULL. */
+/** True if two halves of n parents are equal, or both are NULL. */
 bool plan_half_same(const uint32_t *a, const uint32_t *b, uint32_t n);
 /** Add share, root and parents of a tree of n ranks to a digest. */
 void plan_tree_hash(struct hash_stream *stream, const struct plan_tree *tree, uint32_t n);

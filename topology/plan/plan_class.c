@@ -4,10 +4,10 @@
  * it.
  *
  * One idea: ranks start with one colour, all other nodes with another; each round splits
- * colours by the rates of their nodes' links and the colours there (colour refinement,
- * the 1-dimensional form of Weisfeiler and Leman 1968). Links between the same colours at
- * the same rate are a class. Links that a symmetry of the network exchanges are in one
- * class, and prices may be averaged over the class.
+ * colours by the rates of their nodes' links and the colours at the links' other ends
+ * (colour refinement, the 1-dimensional form of Weisfeiler and Leman 1968). Links between
+ * the same colours at the same rate are a class. Links that a symmetry of the network
+ * exchanges are in one class, and prices may be averaged over the class.
  * Invariant: classes affect speed and the tightness of the bound, never its truth: equal
  * prices within a class prove a bound, whether the class is a symmetry or not.
  */

@@ -27,7 +27,7 @@
 #define MORE_TREES 16
 #define DEARER     0.3
 
-/* Beyond these the LP costs more than it gains: a mesh of 64 has 2016 rows, all of them
+/* With more rows the LP costs more than it gains: a mesh of 64 has 2016 rows, all of them
  * tight, and Clp runs for minutes where the weights reach 1e-3 in a second. Counted, not
  * timed, so that plans repeat. */
 #define ROWS_MAX 700

@@ -38,7 +38,8 @@ struct mend {
     uint32_t *below;     /* the ranks below the cut, the cut itself first */
     bool *is_below;      /* by rank */
     uint32_t *down, *up; /* the tree being mended */
-    /* Time at which no row need be relieved; time of the busiest row; ranks² left. */
+    /* Time at which the busiest row needs no relief; its present time; work left, in
+     * ranks². */
     double enough, longest, work_left;
 };
 
@@ -282,8 +283,8 @@ static double move_size(struct mend *mend, uint32_t from, uint32_t to, uint32_t 
     return size;
 }
 
-/* Move share from a tree that loads `row` to a copy of it in which the edges over `row`
- * are replaced. */
+/* Move share from a tree that loads `row` to a copy of the tree in which the edges over
+ * `row` are replaced. Sets *moved_p if share was moved. */
 static tryst_status column_relieve(struct mend *mend, uint32_t from, uint32_t row,
                                    bool *moved_p)
 {

@@ -52,7 +52,7 @@ struct mwu {
     struct plan_work *work;
     double *time, *weight; /* by row; weight = exp((time - top) / mu) */
     double *price;         /* by row: weight ÷ sum */
-    /* Sum of the weights; longest time; mu and log(rows + 1) of the header. */
+    /* Sum of the weights; longest time; mu (see above); log(rows + 1). */
     double sum, top, mu, log_rows;
     double *change; /* by row: what the step being tried adds, per share */
     uint32_t *touched, touched_count; /* rows with a `change` other than 0 */

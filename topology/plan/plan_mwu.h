@@ -8,7 +8,9 @@
 struct plan_mwu_params {
     double gap;         /**< relative gap at which to stop */
     uint32_t calls_max; /**< calls of the oracle after which to stop */
-    bool mu_by_gap;     /**< no LP follows, so good shares matter more than good prices */
+    /** Let mu follow the gap (plan_mwu.c): if no LP follows, good shares matter more than
+     *  good prices. */
+    bool mu_by_gap;
 };
 
 /** Improve the columns' shares; start from those that they have, and from one tree for

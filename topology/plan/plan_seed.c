@@ -22,11 +22,13 @@
 #define NONE GRAPH_NONE
 /* Edges of a rank that are sampled to find the link that all its edges share. */
 #define SAMPLES 8
-/* Strain of one level of depth, as a part of the strain of the cheapest edge. */
+/* Strain of one level of depth, as a part of the strain of the cheapest edge. An edge's
+ * strain is its cost at prices that rise with the loads of the set's trees. */
 #define LEVEL 0.25
 /* Sets of up to this many trees replace a smaller set if they halve its depth. */
 #define EXTRA_MAX 16
-/* Levels that a rank without room for children waits: others join first. */
+/* Levels of strain added to a rank without room for children, so that others join
+ * first. */
 #define LEAF 4.0
 /* Strain of a link that carries nothing yet. */
 #define NEAR 0.05
@@ -168,8 +170,8 @@ static void strain_set(struct seed *seed)
 }
 
 /* Return how many children `rank` may take: the room of its access link, less its load as
- * a leaf of this tree and of `later` others. `unit` is what this tree loads an edge
- * with. */
+ * a leaf of this tree and of `later` others. `unit` is the load that this tree puts on an
+ * edge. */
 static double room_of(const struct seed *seed, uint32_t rank, double unit, double later)
 {
     const struct plan_work *work = seed->work;

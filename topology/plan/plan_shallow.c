@@ -29,8 +29,8 @@ struct lifted {
     uint32_t column; /* of the pool */
     double share;
     double unit; /* bytes over each edge of the tree per byte of the tensor */
-    /* Copies of the column's parents; NULL: the operation lacks this half, or it is UP
-     * and equals DOWN. */
+    /* Copies of the column's parents; NULL: the operation lacks this half, or this half
+     * is UP and equals DOWN. */
     uint32_t *parent[HALVES];
     uint32_t depth;
     bool both; /* DOWN serves as UP too */
@@ -264,7 +264,7 @@ static void trees_lift(struct lifting *lifting)
 }
 
 /* Put the changed trees into the pool with the shares of their old columns, which lose
- * theirs. A changed tree that is in the pool already adds to its share there. */
+ * theirs. If the pool already has the changed tree, its share there grows. */
 static tryst_status trees_hand_in(struct lifting *lifting)
 {
     struct plan_work *work = lifting->work;

@@ -126,8 +126,8 @@ static void unused_shut(struct thinning *thinning)
             column_shut(thinning, i, true);
 }
 
-/* Shut all columns that cost no time; then, while more than `most` are open, others
- * too. */
+/* Shut each column if the time does not rise without it; then, while more than `most` are
+ * open, others too. */
 static void thin(struct thinning *thinning, double limit, uint32_t most)
 {
     for (;;) {

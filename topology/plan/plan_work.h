@@ -52,7 +52,8 @@ struct plan_work {
     double weight, scale;
 
     uint32_t *link_row, *row_links; /**< link → row; row → number of its links */
-    /** Cheapest out-trees (of both halves if mirrored); cheapest in-trees. */
+    /** Cheapest out-trees (of both halves if mirrored); cheapest in-trees, NULL if
+     *  mirrored. NULL also for a half that the operation lacks. */
     struct arborescence *down, *up;
     double *price, *load, *cost; /**< by link; by link; ranks × ranks */
     double *row_value;           /**< scratch by row */
@@ -87,7 +88,7 @@ void plan_work_close(struct plan_work *work);
 double plan_work_price(struct plan_work *work, const double *row_price);
 
 /** Call the oracle with prices of links (≥ 0, not all 0), such as those of another
- *  plan_work. Returns their bound. */
+ *  plan_work. Returns the bound of these prices. */
 double plan_work_price_links(struct plan_work *work, const double *price);
 
 /** Return the root of the group's cheapest tree at the last prices (plan_work_price). */

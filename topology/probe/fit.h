@@ -6,9 +6,10 @@
  * every round crosses a cut that was full in that round. A cut is a set of ranks and the
  * flows that leave it; its capacity is the highest sum of rates that left it in any
  * round. graph_fit searches the fewest nested sets (a rank and its interface, the ranks
- * of a machine, of a rack) with cuts that explain all flows. The sets are the switches,
- * their capacities the links. Where no sets explain the flows and a wire for each pair
- * does, the network has no switch.
+ * of a machine, of a rack) with cuts that explain all flows. The sets become the
+ * switches; a link's rate is the usual sum over its cut in the rounds that filled it
+ * (fit_usual). Where no sets explain the flows and a wire for each pair does, the network
+ * has no switch.
  * Invariants: a capacity is a measured sum, never an inference; for a wire that was never
  * full it is a lower bound. No clock of one rank is compared with another's: rates are
  * the receiver's, latencies half of round trips. Equal samples give equal graphs.
@@ -50,7 +51,8 @@ struct fit_report {
 /** Fit a graph to the samples. Ranks become nodes in their order, switches are named
  *  net0, net1, …; the graph is sealed.
  *  Returns: TRYST_E_INVALID  fewer than 2 ranks or more than FIT_RANKS_MAX, a rate that
- *                            is not positive and finite, or a pair without a flow
+ *                            is not positive and finite, a flow between ranks that do
+ *                            not exist, a pair without a flow, or a name used twice
  *           TRYST_E_NOMEM */
 tryst_status graph_fit(const struct fit_samples *samples, struct err *err,
                        struct fit_report *report_p, struct graph **graph_p);

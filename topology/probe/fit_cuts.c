@@ -88,7 +88,8 @@ tryst_status fit_usual(const struct fit_samples *samples, uint64_t set, double *
     return TRYST_OK;
 }
 
-/* A pair is in four rounds and at most six mixed ones (fit_schedule.c). */
+/* A pair is in four rounds and at most six mixed ones (fit_schedule.c); further rates are
+ * ignored. */
 enum { PAIR_ROUNDS_MAX = 64 };
 
 double fit_pair_usual(const struct fit_samples *samples, uint32_t from, uint32_t to)
@@ -166,8 +167,8 @@ static void explained_reset(const struct search *search, const uint64_t *groups,
 /* ---- candidates -------------------------------------------------------------------- */
 
 /* Return the mean rate of the flows between i and j, in both directions and all rounds,
- * as a part of the smaller of their wires' capacities. Flows through a wire that others
- * share make it smaller. */
+ * as a part of the smaller of their wires' capacities. Flows through a wire that other
+ * flows share make the result smaller. */
 static double likeness(const struct search *search, uint32_t i, uint32_t j)
 {
     const struct fit_samples *samples = search->samples;
@@ -232,7 +233,7 @@ static bool nests(uint64_t set, const struct fit_cuts *cuts)
 }
 
 /* Return the wire's capacity as a part of the capacities of the ranks behind it. The
- * smaller it is, the more likely the ranks share a wire. */
+ * smaller this part, the more likely the ranks share a wire. */
 static double narrowness(const struct search *search, uint64_t set)
 {
     double own = 0;

@@ -17,8 +17,8 @@
 
 /* If each rank sends to the rank at the same distance, racks of equal size load each
  * other's wires equally, and one wire fewer would explain all flows; rounds of random
- * permutations prevent it. Below MIXED_RANKS ranks there is only one way to split them
- * into two racks. */
+ * permutations prevent this. Fewer than MIXED_RANKS ranks make two racks only as two
+ * ranks in each. */
 enum { MIXED_ROUNDS = 6, MIXED_RANKS = 5 };
 
 struct build {
@@ -32,7 +32,8 @@ static void pair_put(struct fit_schedule *schedule, uint32_t from, uint32_t to)
     schedule->pairs[schedule->pairs_count++] = (struct fit_pair){from, to};
 }
 
-/* Make the pairs put since the last round a round, unless there are none. */
+/* End a round, which has the pairs added since the round before. Without such pairs, do
+ * nothing. */
 static void round_end(struct fit_schedule *schedule)
 {
     if (schedule->pairs_count == schedule->first[schedule->rounds_count])

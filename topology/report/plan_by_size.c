@@ -175,7 +175,7 @@ struct reading {
     uint32_t root;
     const json_t *document;
     struct err *err;
-    struct plan_tree *trees; /* "size_trees" */
+    struct plan_tree *trees; /* those of "size_trees" */
     uint32_t trees_count;
     double sum_bytes_per_s;
     struct plan_sizes sizes;

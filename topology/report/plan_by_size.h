@@ -14,15 +14,15 @@
 #include "plan_report.h"
 #include "topology/base/text.h"
 
-/** Add a table of sizes, unless the report has no sizes. */
+/** Add a table of sizes if the report has sizes. */
 void plan_by_size_text(const struct plan_report *report, struct text *text);
 
-/** Add the members "by_size", "size_trees", "size_sum_gb_per_s" and "digest", unless the
- *  report has no sizes. */
+/** Add the members "by_size", "size_trees", "digest" and, if the operation sums,
+ *  "size_sum_gb_per_s"; nothing if the report has no sizes. */
 void plan_by_size_json(const struct plan_report *report, struct text *text);
 
 /** Check the members that plan_by_size_json writes against the overlay and the plan
- *  (operation, root, trees, bound). A document without all of them passes.
+ *  (operation, root, trees, bound). A document that has none of these members passes.
  *  Returns: TRYST_E_INVALID  a member is wrong; `err` names it
  *           TRYST_E_NOMEM */
 tryst_status plan_by_size_verify(struct overlay *overlay, const struct plan *plan,

@@ -4,7 +4,7 @@
  *
  * One idea: one rule prices all trees, the plan's and the rivals'
  * (topology/sized/tree_cost.h). The smaller the slice, the shorter the time, so plan_cost
- * cuts every shape into PLAN_SLICE_BYTES.
+ * cuts all tensors into slices of PLAN_SLICE_BYTES.
  *
  * Ring and halving-doubling consist of steps in which all ranks send. A step takes the
  * longest of three times: the busiest link's, the sums', and one slice's trip. Latencies

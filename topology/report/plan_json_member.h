@@ -8,7 +8,7 @@
 #include "topology/base/graph.h"
 #include "topology/base/text.h"
 
-/** Add a number as a member, but not the first, of an object; null if it is not
+/** Add a number as a further member (not the first) of an object; null if it is not
  *  finite. */
 static inline void plan_json_number(struct text *text, const char *name, double value)
 {

@@ -17,7 +17,7 @@ struct plan_report {
     const struct plan *plan;
     /** Rank numbers; NULL: all ranks, and the document does not list them. */
     const uint32_t *members;
-    uint32_t root;           /**< of a broadcast or reduce: a member */
+    uint32_t root;           /**< of a broadcast or reduce: position in the group */
     double ring_s_per_byte;  /**< time of the best ring; INFINITY: no ring */
     struct cost_table costs; /**< predicted times for one size; bytes 0: not predicted */
     const struct plan_sizes *sizes; /**< trees by size; NULL: none */
@@ -33,7 +33,7 @@ enum plan_op plan_op_parse(const char *name);
 /** True if ranks sum in the operation. */
 bool plan_op_sums(enum plan_op op);
 
-/** Return time ÷ bound - 1; 0 if that is below rounding errors. */
+/** Return time ÷ bound - 1; 0 if that is below rounding errors, or `bound` is 0. */
 double plan_gap(double time, double bound);
 
 #endif

@@ -21,7 +21,7 @@
 #define ROTATIONS_FACTOR 64u /* rotations for each rank */
 /* Links examined by all moves from one order: about 0.1 s. */
 #define LINKS_CHECKED_MAX 4000000.0
-/* A better value is below this part of the other one. */
+/* A value is better than another if it is below this part of the other. */
 #define BETTER (1 - 1e-12)
 
 struct ring {

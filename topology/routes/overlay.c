@@ -257,7 +257,7 @@ static uint32_t reached_count(const struct overlay_private *own, uint32_t count,
     return found;
 }
 
-/* List members with the mark `side`: "h0, h1, h2, h3 and 5 more". */
+/* List the members with a mark equal to `side`: "h0, h1, h2, h3 and 5 more". */
 static void members_list(const struct overlay_private *own, uint32_t count,
                          const bool *marks, bool side, char *text_p, size_t room)
 {
@@ -443,7 +443,7 @@ static tryst_status overlay_fill(struct overlay *overlay, const uint32_t *member
     if (status != TRYST_OK)
         return status;
     inner_number(own);
-    places_make(own, own->capacity); /* not in use yet */
+    places_make(own, own->capacity); /* scratch: capacities are set later */
     into_members(own, count);
     status = givens_make(own, err);
     if (status == TRYST_OK)

@@ -24,7 +24,7 @@
 /* Scratch memory of a search; all searches share it. */
 struct search {
     uint32_t *width;             /* by inner node: place of the width from the origin */
-    bool *places;                /* by place: separates classes */
+    bool *places;                /* by place: the place separates two classes */
     bool *classes;               /* by class: some pair of ranks needs it */
     struct route_link *end_into; /* of the present origin */
 };

@@ -10,8 +10,8 @@
 tryst_status origins_open(struct overlay_private *own, uint32_t members_count,
                           struct err *err);
 
-/** Count the routes from the origin to each inner node through links of at least
- *  `place_min`. */
+/** Count the routes from the origin to each inner node over links with a place of
+ *  bandwidth of at least `place_min`. */
 void origin_count(const struct overlay_private *own, const struct origin *origin,
                   uint32_t place_min, double *counts_p);
 

@@ -16,8 +16,9 @@
  * comes first.
  *
  * *Inner* nodes are the nodes that are not ranks; an origin that is a rank has the number
- * after the last one. The number of routes to a node is a double that is scaled down, a
- * level at a time, before it overflows; only ratios within one level are used.
+ * after that of the last inner node. The number of routes to a node is a double that is
+ * scaled down, a level at a time, before it overflows; only ratios within one level are
+ * used.
  */
 #ifndef TRYST_TOPOLOGY_ROUTES_OVERLAY_OWN_H
 #define TRYST_TOPOLOGY_ROUTES_OVERLAY_OWN_H
@@ -53,19 +54,20 @@ struct origin {
     uint32_t order_count;
     uint32_t *order; /**< inner nodes reached, by level, the origin first */
     uint32_t *level; /**< by inner node; GRAPH_NONE: not reached */
-    /** By inner node: its links are into[into_from[node]] … into[into_from[node + 1] -
-     *  1]. */
+    /** By inner node: shortest routes enter the node by into[into_from[node]] …
+     *  into[into_from[node + 1] - 1]. */
     uint32_t *into_from;
     struct route_link *into;
-    struct route_end *ends;      /**< by class, then by member */
-    struct route_link *end_into; /**< the ends' links, in order of members */
+    struct route_end *ends;      /**< the members reached, by class, then by member */
+    struct route_link *end_into; /**< links into the ends, in order of members */
     uint32_t ends_count;
     uint32_t *end_of; /**< by member: position in `ends`; GRAPH_NONE: not reached */
     struct route_class *classes; /**< classes that some pair of ranks needs, ascending */
     uint32_t classes_count;
     uint32_t *steps; /**< places that separate the classes, ascending */
     uint32_t steps_count;
-    uint32_t members_first, members_count; /**< the range of by_origin */
+    /** The range of by_origin with the origin's members. */
+    uint32_t members_first, members_count;
 };
 
 /** A given route. */
@@ -75,7 +77,7 @@ struct given {
     /** The range of given_links; count 0: some hop has no live link, so the pair has
      *  no route. */
     uint32_t first, count;
-    double routes; /**< combinations of the hops' parallel links */
+    double routes; /**< product of the hops' numbers of parallel links */
 };
 
 struct given_link {
@@ -96,8 +98,8 @@ struct overlay_private {
     /** By member: the live links that end there are into_link[into_from[member]] … */
     uint32_t *into_from, *into_link;
     uint32_t *slot;      /**< graph link → overlay link, or GRAPH_NONE */
-    uint32_t *origin_of; /**< by member */
-    /** By member: its link to the origin; GRAPH_NONE: is the origin. */
+    uint32_t *origin_of; /**< by member: number of its origin */
+    /** By member: the link to its origin; GRAPH_NONE: the member itself is the origin. */
     uint32_t *up;
     uint32_t *up_class;  /**< by member: class of the width of `up`, in its origin */
     uint32_t *by_origin; /**< members, sorted by origin */

@@ -115,7 +115,7 @@ static void class_cost(const struct overlay *overlay, const struct origin *origi
     const double *counts = counts_of(own, origin, class);
     uint32_t first = ends_from(origin, class->class);
     uint32_t next = ends_from(origin, class->class + 1);
-    uint32_t needed = next; /* wider ends only for members with `up` of this class */
+    uint32_t needed = next; /* higher classes' ends: only if some `up` has this class */
     for (uint32_t k = 0; k < origin->members_count; k++)
         if (own->up_class[own->by_origin[origin->members_first + k]] == class->class)
             needed = origin->ends_count;
@@ -312,7 +312,7 @@ static void edge_link(void *arg, uint32_t link, double share)
 }
 
 /* Return the number of routes to an end: the sum of the counts of the nodes before it.
- * Where the counts were scaled down (beyond 2^512), it is too small. */
+ * Where the counts were scaled down (beyond 2^512), the number is too small. */
 static double routes_count(const struct overlay_private *own, uint32_t i,
                            const struct origin *origin, const struct route_end *end)
 {

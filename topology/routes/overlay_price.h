@@ -36,10 +36,10 @@ uint32_t overlay_near(const struct overlay *overlay, uint32_t i);
 struct overlay_edge {
     uint32_t hops; /**< links of each route */
     double routes; /**< number of equal routes; 0: no route */
-    /** Mean over the routes; GRAPH_UNKNOWN if one link's is unknown. */
+    /** Mean latency of the routes; GRAPH_UNKNOWN if that of any link is unknown. */
     double latency_ns;
     double bytes_per_s;  /**< rate of a lone flow: min over links of capacity ÷ share */
-    uint32_t bottleneck; /**< overlay link; GRAPH_NONE if no link limits */
+    uint32_t bottleneck; /**< overlay link that limits the rate; GRAPH_NONE: none does */
 };
 /** Describe the edge i → j. */
 void overlay_edge(struct overlay *overlay, uint32_t i, uint32_t j,

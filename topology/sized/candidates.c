@@ -22,11 +22,11 @@
 /* With at most this many ranks, each is tried as the root of a single tree, and a set of
  * stars has a star around each. */
 #define ROOTS_TRIED_MAX 32u
-/* Trees of a linear program. */
+/* The most trees of a linear program. */
 #define POOL_MAX 48u
-/* Trees that soonest.c makes to be used side by side. */
+/* Trees that soonest.c makes for one set; each avoids the edges of those before. */
 #define BURDENED 16u
-/* Pivots of a linear program. */
+/* The most pivots of a linear program. */
 #define PIVOTS_MAX 5000u
 /* A tree with a smaller share is left out of a set: it takes long to fill with slices. */
 #define SHARE_LEAST (1.0 / 256)
@@ -452,7 +452,7 @@ static tryst_status all_singles_add(struct making *making)
 /* ---- sets -------------------------------------------------------------------------- */
 
 /* Make a pair of trees over an order; with a root, over the other ranks, with the root
- * above both. */
+ * above both. Returns false if out of memory or an edge has no route. */
 static bool pair_make(struct making *making, const uint32_t *order,
                       struct plan_tree *trees)
 {

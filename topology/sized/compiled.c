@@ -149,7 +149,7 @@ tryst_status compiled_half_reverse(struct arrays *arrays, uint32_t n,
 /* One edge of one class. */
 struct edge {
     uint32_t from, to;
-    uint32_t rank; /* order of its class, the largest class first */
+    uint32_t rank; /* its class: by operation, the largest first */
     uint64_t share, bytes_per_s;
 };
 
@@ -216,7 +216,7 @@ static size_t edges_collect(const struct compiled_plan *plan, struct edge *edges
 }
 
 /* Return the rate of the edges first … end - 1, all of one pair, in the first class in
- * which they carry data. */
+ * which they carry data; 1 if they carry none. */
 static uint64_t edges_rate(const struct edge *edges, size_t first, size_t end)
 {
     for (size_t k = first; k < end;) {

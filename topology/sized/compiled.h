@@ -16,9 +16,9 @@
  *                      (out_rates.h); 0: unknown
  *   tree × trees:      u32 halves (1 up, 2 down, 4 alike), u32 root
  *                      rank parent × ranks for each half; `alike`: once
- *                      rank child × (ranks − 1) for each half, by rising parent, in the
- *                      order of addition; `alike`: for the half up only, and a node's
- *                      children down are in reverse order
+ *                      rank child × (ranks − 1) for each half, by rising parent; a
+ *                      node's children up in the order of addition, down in the reverse
+ *                      order; `alike`: for the half up only
  *   operation:         u32 operation (enum plan_op), u32 classes
  *     class:           u64 bytes_max, u64 bytes/s planned, u32 slice_bytes, u32 parts
  *       part:          u32 tree, u32 cumulative share
@@ -31,7 +31,8 @@
  * Shares: part k of a class ends at cum_share / 2^32 of the elements; the last cum_share
  * is all ones and means all elements.
  * Rate of a pair: the sum of the shares of all trees and halves with this edge × the
- * class's bytes/s, in the largest class in which the edge carries data.
+ * class's bytes/s, in the first operation and in its largest class in which the edge
+ * carries data; 1 where the edge carries none.
  * Invariants: a decoded plan is consistent: trees span, parents and children agree, all
  * indices exist, all classes of an operation have the same tree 0, each edge is a pair,
  * and each `out` is 0 where rates are assumed. Until decoded, bytes from other ranks are

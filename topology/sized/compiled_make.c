@@ -15,8 +15,8 @@
 #include "shapes.h"
 #include "topology/routes/overlay_price.h"
 
-/* Up to this many ranks, equal links get a direct exchange by one star for each rank. It
- * gains 1/n over a pair of trees, but each rank has n − 1 peers. */
+/* Up to this many ranks, equal links get a direct exchange by one star for each rank. The
+ * exchange gains 1/n over a pair of trees, but each rank has n − 1 peers. */
 #define STARS_RANKS_MAX 16u
 
 /* Up to this size, equal links get one binomial tree, which has few messages; a pair of
@@ -40,7 +40,8 @@ static tryst_status plan_new(uint32_t ranks_count, const struct compiled_params 
     return plan->arrays.status;
 }
 
-/* List the children of a half down without a half up: the tallest subtree first. */
+/* List the children of a half down that has no equal half up: the tallest subtree
+ * first. */
 static tryst_status down_order(struct compiled_plan *plan, struct compiled_half *down)
 {
     struct compiled_half up = {.parent = down->parent};
@@ -82,7 +83,8 @@ static tryst_status plan_end(tryst_status status, struct compiled_plan *plan,
 
 /* ---- from sizes -------------------------------------------------------------------- */
 
-/* Return the number of a tree; add the tree if it is new. Both tables have room. */
+/* Return the number of a tree; add the tree to plan->trees, which has room, if it is
+ * new. */
 static uint32_t tree_number(struct compiled_plan *plan, const struct plan_tree *tree)
 {
     uint32_t n = plan->ranks_count;

@@ -28,8 +28,8 @@ struct finding {
     struct used *used; /* by link of the graph */
     uint32_t *links;   /* links that this rank's edges use */
     uint32_t links_count;
-    /* Of the edge being walked: its narrowest link, that link's rate ÷ share, its
-     * share. */
+    /* Of the edge being walked: its narrowest link, this link's rate ÷ share, the edge's
+     * share on this link. */
     uint32_t narrowest;
     double narrowest_rate, narrowest_share;
 };
@@ -61,7 +61,7 @@ static void link_use(void *arg, uint32_t number, double share)
     }
 }
 
-/* Count the links of an edge. Returns false if no link of the network limits it. */
+/* Count the links of an edge. Returns false if no link of the network limits the edge. */
 static bool route_use(struct finding *finding, uint32_t from, uint32_t to)
 {
     finding->narrowest = GRAPH_NONE;
@@ -74,7 +74,8 @@ static bool route_use(struct finding *finding, uint32_t from, uint32_t to)
     return true;
 }
 
-/* True if i and j are on different machines. */
+/* True if i and j are different ranks on different machines; a rank in no machine counts
+ * as a machine. */
 static bool is_outside(const struct finding *finding, uint32_t i, uint32_t j)
 {
     const uint32_t *ranks = finding->graph->ranks;

@@ -16,8 +16,9 @@
 #include "topology/routes/overlay.h"
 
 /** Compute the rate of each rank of the overlay. The rate is 0 (unknown) if no route
- *  leaves the rank's machine, no link limits one of its routes, or all its routes share a
- *  link with a rate of unknown origin. Returns TRYST_OK or TRYST_E_NOMEM. */
+ *  leaves the rank's machine, if no link limits one of the routes, if all routes share a
+ *  link with a rate of unknown origin, or if the rate reaches COMPILED_RATE_MOST. Returns
+ *  TRYST_OK or TRYST_E_NOMEM. */
 tryst_status out_rates_find(struct overlay *overlay, uint64_t *out_bytes_per_s);
 
 #endif

@@ -108,8 +108,8 @@ static uint32_t tree_find(const struct candidate *set, const struct plan_tree *t
     return k;
 }
 
-/* Return the factor of the best time so far below which a set of `count` trees must be,
- * where the best one has `best` trees. */
+/* Return the limit for the time of a set of `count` trees, as a factor of the time of the
+ * best set so far, which has `best` trees. */
 static double worth(uint32_t count, uint32_t best)
 {
     double more = (double)count - (double)best;
@@ -117,8 +117,8 @@ static double worth(uint32_t count, uint32_t best)
     return more > 0 ? 1 - part : more < 0 ? 1 + part : 1;
 }
 
-/* Choose the set for one size. If tree 0 is not in a set, its idle flows count in the
- * set's time. */
+/* Choose the set for one size. If a set lacks tree 0, the idle flows of tree 0 count in
+ * the set's time. */
 static uint32_t size_choose(const struct candidates *candidates,
                             const struct price *prices, uint32_t first, uint32_t s,
                             uint32_t n, double *time_s_p)
@@ -140,8 +140,8 @@ static uint32_t size_choose(const struct candidates *candidates,
     return best;
 }
 
-/* True if no size is slower than its limit, with the single tree of set `first` as tree
- * 0. */
+/* True if no size exceeds its limit by more than PLAN_LIMIT_SLACK, with the single tree
+ * of set `first` as tree 0. */
 static bool first_within(const struct candidates *candidates, const struct price *prices,
                          uint32_t first, uint32_t n, const double *limits_s)
 {

@@ -8,8 +8,8 @@
  * slices, and each size gets the set with the shortest predicted time.
  *
  * Tree 0 is the same tree in every size: the best one for the smallest size. Ranks that
- * disagree about the size of an operation meet on its edges. If a larger size's set lacks
- * this tree, the tree is put in front with a share of 0.
+ * disagree about the size of an operation meet on the edges of tree 0. If a larger size's
+ * set lacks this tree, the tree is put in front with a share of 0.
  * Invariant: equal inputs give equal bits. Shares of a size are ≥ 0 and sum to 1, up to
  * rounding.
  */
@@ -38,10 +38,10 @@
 
 struct plan_size {
     uint64_t bytes; /**< the size that predicted_s is for */
-    /** The largest operation that runs this; UINT64_MAX in the last. */
+    /** The largest operation that runs these trees; UINT64_MAX for the last size. */
     uint64_t bytes_max;
     uint32_t slice_bytes;
-    uint32_t trees_count, depth; /**< depth: the most of all trees with a share */
+    uint32_t trees_count, depth; /**< depth: of the deepest tree with a share */
     struct plan_tree *trees;     /**< tree 0 first, then by descending share */
     double s_per_byte;           /**< the busiest link's time for a byte of the tensor */
     double predicted_s;
@@ -50,7 +50,8 @@ struct plan_size {
 struct plan_sizes {
     struct arrays arrays; /**< memory of all trees below */
     enum plan_op op;
-    /** Ranks; sizes, 0 if every rank is a root or there is only one rank. */
+    /** Number of ranks; number of sizes, 0 if every rank is a root or there is only
+     *  one. */
     uint32_t ranks_count, count;
     struct plan_size sizes[PLAN_SIZES];
     double bound_s_per_byte; /**< the plan's */

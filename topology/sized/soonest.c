@@ -16,8 +16,8 @@ struct soonest {
     uint32_t n;
     float *latency_s, *s_per_byte; /* [from × n + to]; INFINITY: no route */
     float *burden;                 /* [from × n + to]: factor of s_per_byte */
-    /* By rank: when it can send next; INFINITY: it has no message, or no receiver is
-     * left. */
+    /* By rank: the time at which the rank can send next; INFINITY: the rank has no
+     * message, or no receiver is left. */
     double *free_s;
     bool *reached; /* by rank: has the message, or will */
 };
@@ -86,8 +86,8 @@ static uint32_t sender_find(const struct soonest *soonest)
     return best;
 }
 
-/* Find the rank without the message that `from` reaches fastest; GRAPH_NONE if it reaches
- * none. */
+/* Find the rank without the message that `from` reaches fastest; GRAPH_NONE if `from`
+ * reaches none. */
 static uint32_t receiver_find(const struct soonest *soonest, uint32_t from, double bytes,
                               double *trip_s_p)
 {

@@ -22,8 +22,8 @@ struct soonest;
 tryst_status soonest_open(struct overlay *overlay, struct soonest **soonest_p);
 void soonest_close(struct soonest *soonest);
 
-/** Add the time of a byte over each edge of the tree, in both directions, once more to
- *  its cost, so that later trees avoid these edges. */
+/** Raise the cost of each edge of the tree, in both directions, by the time of a byte
+ *  over the edge, so that later trees avoid these edges. */
 void soonest_burden(struct soonest *soonest, const uint32_t *parent);
 
 /** Make the tree from `root` for a message of `bytes`. Returns false if some rank cannot

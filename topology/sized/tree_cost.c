@@ -171,7 +171,7 @@ static bool half_measure(struct tree_costing *costing, const struct tree_set *se
     return true;
 }
 
-/* Return the latency of the longest path in one half of a tree. */
+/* Return the latency of the slowest path in one half of a tree. */
 static double latency_find(struct tree_costing *costing, const uint32_t *parent, bool up)
 {
     double most_s = 0, *edge_s = costing->adds;
