@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file flow_shape.h
  *  The parameters of a collective on which both ends of a tree edge must agree. A
- *  flow_shape is sent unchanged in declarations of names, in WANT and in OFFER, and is
- *  compared bytewise.
+ *  flow_shape is sent unchanged in declarations of names, in WANT and OFFER, and in a
+ *  DONE of TRYST_E_MISMATCH, and is compared bytewise.
  */
 #ifndef TRYST_RENDEZVOUS_MATCH_FLOW_SHAPE_H
 #define TRYST_RENDEZVOUS_MATCH_FLOW_SHAPE_H
@@ -19,7 +19,7 @@ struct flow_shape {
 };
 static_assert(sizeof(struct flow_shape) == 16, "travels");
 
-/** True if both are the same, or both are NULL. */
+/** True if both shapes are equal, or both are NULL. */
 static inline bool flow_shapes_equal(const struct flow_shape *a,
                                      const struct flow_shape *b)
 {

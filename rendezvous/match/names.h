@@ -14,12 +14,12 @@
  *  A use with other values declares the key anew.
  *
  *  Size: a first in, first out table always misses once the steps in progress use more
- *  keys towards one peer than the table has places. NAMES_MAX is twice a step of 1,000
+ *  keys to one peer than the table has places. NAMES_MAX is twice a step of 1,000
  *  tensors; a name has 64 bytes at either end. Most peers use few keys, so both tables
- *  begin with NAMES_FIRST places. Each time NAMES_FIRST names were declared, the consumer
- *  tries to allocate the large table (128 KiB; its pages become real as names are used),
- *  and from then on all its headers carry FRAME_NAMES. The producer must not use a name
- *  that the consumer has overwritten, and grows its table when it reads the flag.
+ *  begin with NAMES_FIRST places. After each NAMES_FIRST declarations the consumer tries
+ *  to allocate the large table (128 KiB; its pages become real as names are used). Once
+ *  it has the table, all its headers carry FRAME_NAMES. The producer must not use a name
+ *  that the consumer has overwritten, so it grows its table only when it reads the flag.
  *
  *  Invariants: a name has at most one entry, in the step in which the name was used last,
  *  and an entry has at most one name; both links are cleared when either end goes.
@@ -39,7 +39,7 @@
 /** The values of a declaration beside the key. */
 struct name_terms {
     uint32_t step_high, seq_high;   /**< upper halves of step id and number */
-    const struct flow_shape *shape; /**< NULL: not of a collective */
+    const struct flow_shape *shape; /**< NULL: the key is no edge of a collective */
 };
 static inline struct name_terms name_terms_of(uint64_t step, uint64_t seq,
                                               const struct flow_shape *shape)
@@ -73,8 +73,8 @@ struct names_in {
 tryst_status names_in_open(struct names_in *names);
 void names_in_close(struct names_in *names);
 
-/** Clear the place of a name that is being declared, and return it without a key. Every
- *  NAMES_FIRST declarations this tries to grow a small table. */
+/** Clear and return the place of a name that is being declared; the caller sets its key.
+ *  Every NAMES_FIRST declarations this tries to grow a small table. */
 struct name *name_declare(struct names_in *names, uint32_t name, uint64_t hash,
                           const struct name_terms *terms);
 /** True if NAMES_MAX names are valid. */
@@ -107,10 +107,11 @@ void name_bind(struct name *name, struct entry *entry);
 struct declared {
     struct hash_node node; /**< in names_out->index, while `key` is set */
     tryst_key *key;        /**< a reference */
-    uint64_t count;        /**< the name is the lower half; 0: the place is free */
-    uint64_t plain_high;   /**< equal to seq_high; PLAIN_NONE with a shape */
+    /** Number of the declaration; its lower half is the name. 0: the place is free. */
+    uint64_t count;
+    uint64_t plain_high; /**< seq_high; PLAIN_NONE if the declaration has a shape */
     uint32_t step_high, seq_high;
-    struct flow_shape shape; /**< valid unless the declaration is plain */
+    struct flow_shape shape; /**< valid if plain_high is PLAIN_NONE */
 };
 static_assert(sizeof(struct declared) == 64, "fills one cache line");
 #define PLAIN_NONE UINT64_MAX
@@ -134,7 +135,7 @@ static inline bool names_out_many(const struct names_out *names)
     return names->mask == NAMES_MAX - 1;
 }
 
-/** True if plain DATA number `seq` of the entry may use the entry's name. */
+/** True if DATA number `seq` of the entry, without a shape, may use the entry's name. */
 static inline bool name_is_declared(const struct entry *entry, uint64_t seq)
 {
     const struct declared *place = entry->declared_at;

@@ -20,12 +20,12 @@ struct entry;
 /** Embedded in a want. */
 struct parked {
     struct list_node node;      /**< in entry->wants while parked */
-    struct hash_node by_number; /**< in scopes->parked meanwhile */
+    struct hash_node by_number; /**< in scopes->parked while parked */
     struct entry *entry;
     uint64_t seq;
 };
 
-/** Park the WANT, which has its entry and its number. No other one has both. */
+/** Park the WANT; its entry and number are set. No other parked WANT has both. */
 void parked_add(struct parked *parked);
 /** Take the WANT out of its entry. False: it is not parked. */
 bool parked_remove(struct parked *parked);

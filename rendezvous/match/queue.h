@@ -2,11 +2,12 @@
 /** @file queue.h
  *  A queue of items by ascending sequence number.
  *
- *  Idea: numbers are inserted and searched nearly in order, while thousands may wait. (A
- *  peer chooses the numbers of its WANTs: parked.h. Of the items here it chooses those of
- *  unexpected DATA, which eager credit bounds: 341 of them by default.) So a search
- *  starts where the last one ended: at the cursor, a list node without an item, which
- *  stays when the item that was found leaves the queue.
+ *  Idea: numbers are inserted and searched nearly in order, while thousands may wait. So
+ *  a search starts where the last search ended: at the cursor, a list node without an
+ *  item, which stays when the item that was found leaves the queue. (A peer chooses the
+ *  numbers of its WANTs, so these are found by a hash: parked.h. Of the items here, a
+ *  peer chooses only the numbers of unexpected DATA, which eager credit bounds: 341 of
+ *  them by default.)
  *
  *  Invariant: all items before the cursor have smaller numbers than the cursor, and all
  *  items behind the cursor have numbers that are not smaller: a search that moves the
@@ -37,8 +38,8 @@ static inline void queue_init(struct queue *queue)
     queue->cursor = (struct queue_node){.seq = 0};
 }
 
-/** Insert an item by its number: searched from the back, since the new number is almost
- *  always the largest. */
+/** Insert an item by its number. The search starts at the back, since the new number is
+ *  almost always the largest. */
 static inline void queue_insert(struct queue *queue, struct queue_node *item)
 {
     struct list_node *head = &queue->list.head, *place = head->prev;
@@ -46,10 +47,11 @@ static inline void queue_insert(struct queue *queue, struct queue_node *item)
         place = place->prev;
     list_insert_before(place->next, &item->node);
 }
-/** Return the item behind `item` (NULL: the first), or NULL. */
+/** Return the item behind `item`, or the first item if `item` is NULL. NULL: there is
+ *  none. */
 struct queue_node *queue_next(const struct queue *queue, const struct queue_node *item);
 
-/** Part of queue_find. */
+/** Do the search of queue_find in a list that is not empty. */
 struct queue_node *queue_search(struct queue *queue, uint64_t seq);
 /** Return the item with this number, or NULL. */
 static inline struct queue_node *queue_find(struct queue *queue, uint64_t seq)

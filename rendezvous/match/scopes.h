@@ -35,7 +35,7 @@ struct scope {
      *  allocates nothing. */
     struct hash_table entries; /**< by key (table.h) */
     struct rank_set askers;    /**< ranks that have sent ASK for this step */
-    /** Ranks for which sends of this step have waited since they last answered CLOSED. */
+    /** Ranks for which sends of this step have waited since the rank's last CLOSED. */
     struct rank_set awaited;
 
     struct list_node node;       /**< in scopes->all */
@@ -52,12 +52,13 @@ struct scope {
     struct list warned; /**< unfinished operations that the log has warned about */
     bool all_awaited;   /**< there was no memory for `awaited`: all ranks count */
     tryst_op *close_op; /**< OP_STEP_CLOSE, while closing */
-    /** Early: the abort is counted (abort.c) for this reporter, -1: not counted, and for
-     *  this origin. */
+    /** Early: the peer that reported the abort, and its origin; the abort is counted for
+     *  both (abort.c). early_from -1: no abort is counted. */
     int32_t early_from, early_origin;
     struct list_node aborted_node; /**< in scopes->aborted */
-    uint64_t abort_number;         /**< number of the cause among all; 0: not aborted */
-    int32_t abort_from;            /**< rank of the peer that reported it; -1: this one */
+    /** The number of the cause, counted by `aborts` of struct scopes; 0: not aborted. */
+    uint64_t abort_number;
+    int32_t abort_from; /**< the peer that reported the cause; -1: this rank */
     /** Why the step was aborted; status TRYST_OK: not aborted. */
     int32_t abort_status;
     int32_t abort_rank;
@@ -97,7 +98,7 @@ void scope_free(struct scope *scope);
 /** Make and add a scope for records of a step that is not open here yet; the caller
  *  bounds their number. NULL: no memory. */
 struct scope *scope_open_early(struct scopes *scopes, uint64_t id);
-/** Free an early scope if it holds nothing. */
+/** Free `scope` if it is early and has neither an entry nor an abort. */
 void scope_drop_early(struct scope *scope);
 /** Advance the state: EARLY, OPEN, CLOSING; a state may be skipped. */
 void scope_state_set(struct scope *scope, enum scope_state state);

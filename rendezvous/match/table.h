@@ -11,9 +11,8 @@
  *  sends and wants, and in at most one of recvs and unexpected, except while its
  *  operation here waits for a device.
  *
- *  One owner: the thread that holds the progress lock. A status is checked and the
- *  operation queued in the same thread, so no shard lock is needed
- *  (rendezvous/README.md).
+ *  One owner: the thread that holds the progress lock. The same thread checks a step's
+ *  status and queues the operation, so no shard lock is needed (rendezvous/README.md).
  */
 #ifndef TRYST_RENDEZVOUS_MATCH_TABLE_H
 #define TRYST_RENDEZVOUS_MATCH_TABLE_H
@@ -44,10 +43,11 @@ struct entry {
     struct queue unexpected; /**< tensors that came before their receive */
 };
 
-/** Return the entry behind `entry` (NULL: the first) in no defined order, or NULL. */
+/** Return the entry behind `entry`, or the first entry if `entry` is NULL, in no defined
+ *  order. NULL: there is none. */
 struct entry *entry_next(const struct scope *scope, const struct entry *entry);
 
-/** Free all entries: part of scope_free. */
+/** Free all entries, for scope_free. */
 void scope_entries_free(struct scope *scope);
 
 /** Return the entry of `key`, which is made if it does not exist. NULL: no memory. */

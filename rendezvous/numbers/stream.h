@@ -4,12 +4,13 @@
  *
  *  Idea: DATA records have dense numbers in the order of packing. Frames arrive in order,
  *  so the numbers are not sent. Each frame's header acknowledges: all numbers below
- *  `base` are done, and number base + 1 + i is done if bit i of a 64-bit mask is set.
+ *  `base` are done (or KEPT, see below), and number base + 1 + i is done if bit i of a
+ *  64-bit mask is set.
  *  Tensors of different keys are done in any order, so no key waits for the receive of
  *  another.
  *
  *     number     ...  base-1 │ base │ base+1 ... base+64 │ ... next
- *     consumer         done    not      mask says            WINDOW behind: base is KEPT
+ *     consumer         done    not      in the mask          WINDOW behind: base is KEPT
  *
  *  A number that is not done when WINDOW numbers behind it have come gets a KEPT record:
  *  the producer moves the send from the ring to `late`, `base` passes the number, and a
@@ -19,9 +20,9 @@
  *
  *  Invariants: a header covers a number only if the record of that number, where there is
  *  one, has left in the same frame or before. The producer reads the records of a frame
- *  before the acknowledgements in its header. A send ends once, by the first of a record
- *  of its number and a header. tests/model/stream.pml is a model of the protocol that
- *  spin checks. Names follow TCP's selective acknowledgement (RFC 2018).
+ *  before the acknowledgements in its header. A send ends once, by a record of its number
+ *  or by a header, whichever comes first. tests/model/stream.pml is a model of the
+ *  protocol that spin checks. Names follow TCP's selective acknowledgement (RFC 2018).
  *
  *  One owner: the thread that holds the progress lock.
  */
@@ -35,7 +36,7 @@
 #include "core/memory/list.h"
 #include "tryst/status.h"
 
-/** Numbers that a header acknowledges one by one: base and the 64 of its mask. */
+/** The numbers from `base` on that may have come: base and the 64 of the mask. */
 #define STREAM_WINDOW 65u
 /** The most sends in flight, late ones apart; a power of two above STREAM_WINDOW. */
 #define STREAM_RING 256u
@@ -52,8 +53,8 @@ struct stream_in {
     uint64_t acked_base, acked_mask; /**< base and mask in the last header */
 };
 
-/** Count a DATA that came, and give its number. False: the producer's ring had no place
- *  for it. */
+/** Count a DATA that came, and return its number in `*number_p`. False: the producer has
+ *  broken the protocol, since its ring had no place for this DATA. */
 static inline bool stream_in_count_data(struct stream_in *in, uint64_t *number_p)
 {
     *number_p = in->got++;
@@ -67,7 +68,7 @@ static inline bool stream_in_overdue(const struct stream_in *in)
     return in->got - in->base > STREAM_WINDOW;
 }
 
-/** Move `base`, which is done or passed, to the next number that is neither. */
+/** Move `base`, which is done or KEPT, to the next number that is not done. */
 static inline void stream_in_advance(struct stream_in *in)
 {
     int ones = in->mask == UINT64_MAX ? 64 : __builtin_ctzll(~in->mask);
@@ -84,7 +85,8 @@ static inline uint64_t stream_in_pass(struct stream_in *in)
     return number;
 }
 
-/** True if `base` has passed `number`: a record must report its end. */
+/** True if `base` has passed `number`, which is not done: a record must report its
+ *  end. */
 static inline bool stream_in_has_passed(const struct stream_in *in, uint64_t number)
 {
     return number < in->base;

@@ -24,7 +24,7 @@
 #include "rendezvous/peer/peer.h"
 #include "tree.h"
 
-/* Dropped aborts are logged once in this time. */
+/* A dropped abort is logged at most once in this time. */
 #define DROPPED_LOG_NS (10 * NS_PER_S)
 
 static bool is_earlier(const struct abort_note *note, uint64_t than_ns, int32_t than_rank)
@@ -130,7 +130,8 @@ static void note_send(struct peer *peer, const struct abort_note *note)
                     sizeof message.head + text_bytes, -1);
 }
 
-/* True if the peer may lack the abort. */
+/* True if the abort is to be sent to the peer: it may lack the abort and, if the step was
+ * closed before the abort, is a neighbour in the control tree. */
 static bool note_is_for(const struct abort_note *note, const struct peer *peer)
 {
     const struct tryst_group *group = peer->rdv->group;
@@ -138,7 +139,7 @@ static bool note_is_for(const struct abort_note *note, const struct peer *peer)
            (!note->late || peer_tree_neighbours(group, group->roster.rank, peer->rank));
 }
 
-/* True if a message to the peer goes out at once. */
+/* True if the link is up and has sent all earlier messages. */
 static bool link_has_room(const struct peer *peer)
 {
     return peer->link.link && peer->link.state == PEER_LINK_UP &&
@@ -201,8 +202,8 @@ void aborts_send_all(struct rendezvous *rdv)
         aborts_send(container_of(node, struct peer, node));
 }
 
-/* Send a new cause: at once if it is this rank's own. Causes that peers send, perhaps
- * many, are sent once for all at the end of the pass. */
+/* Send a new cause: at once if it is this rank's own. Causes from peers may be many; they
+ * are forwarded together at the end of the pass. */
 static void causes_send(struct rendezvous *rdv, const struct peer *from)
 {
     if (!from)
@@ -270,8 +271,8 @@ void abort_early_end(struct rendezvous *rdv, struct scope *scope)
     scope->early_from = -1;
 }
 
-/* Drop an abort for which no room is left. The rank where it began is to blame, if this
- * is known: if that rank sent the abort itself. */
+/* Drop an abort for which no room is left. Give the peer up if the abort is its own; an
+ * abort that the peer passes on proves nothing about its origin, and is only logged. */
 static void early_drop(struct peer *from, int32_t origin)
 {
     struct rendezvous *rdv = from->rdv;
@@ -285,7 +286,7 @@ static void early_drop(struct peer *from, int32_t origin)
 }
 
 /* Find or make the scope of a step that is not open here yet, to abort it. False: there
- * is no room for the abort. *scope_p NULL: no memory. */
+ * is no room for the abort. True with *scope_p NULL: no memory for the scope. */
 static bool early_scope(struct peer *from, const struct abort_note *cause,
                         struct scope **scope_p)
 {

@@ -17,7 +17,8 @@
 #include "rendezvous/op/engine.h"
 #include "tree.h"
 
-/* Refused connections are logged once in this time, with their number. */
+/* A refused connection is logged at most once in this time, with the number of those not
+ * logged. */
 #define REFUSED_LOG_NS (10 * NS_PER_S)
 
 static const struct link_events hello_events;
@@ -37,8 +38,8 @@ static void hello_link_free(struct hello_link *hello)
     mem_free(hello);
 }
 
-/* Keep reading a duplicate link: the peer closes it, but may
- * leave before it reads DUPLICATE. */
+/* Keep reading a duplicate link. The peer closes it after DUPLICATE, but may leave before
+ * that, and LEAVE then comes on this link. */
 static void link_linger(struct peer *peer, struct link *link)
 {
     struct rendezvous *rdv = peer->rdv;

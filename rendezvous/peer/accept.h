@@ -7,7 +7,7 @@
 
 #include "rendezvous/peer/peer.h"
 
-/** Take a connection from the listener. The first message, HELLO, shows its peer. */
+/** Take a connection from the listener. Its first message, HELLO, identifies the peer. */
 void peer_link_accept(struct rendezvous *rdv, struct link *link);
 void peer_hello_links_close(struct rendezvous *rdv);
 /** Close the sockets in a forked child. */

@@ -27,8 +27,8 @@
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/peer.h"
 
-/* Number of messages that are answered at once; after them the
- * messages of the ticks suffice. */
+/* The first messages of a peer, which are answered at once; after them the messages of
+ * the ticks suffice. */
 enum { PROMPT_ANSWERS = 16 };
 /* Clocks of two machines drift apart by at most 100 in a million, usually by far
  * less. */
@@ -54,7 +54,7 @@ static uint64_t clock_id(int64_t skew_ns)
     return got > 0 ? hash_bytes(&clock, sizeof clock) : 0;
 }
 
-/* Return the time in which this rank's traces are written. */
+/* Return the time of this rank's traces, plus the skew of tests. */
 static uint64_t now_ns(const struct rendezvous *rdv)
 {
     return trace_now_ns(rdv->trace) + (uint64_t)rdv->clock_skew_ns;
@@ -102,8 +102,8 @@ static void bounds_update(struct peer_clock *clock, uint64_t now, int64_t at_lea
     }
 }
 
-/* Take rank 0's time from a lower peer if the error is smaller than that of the present
- * one, or the present one came from this peer. */
+/* Take rank 0's time from a lower peer if its error is not above that of the present
+ * offset, or the present offset came from this peer. */
 static void root_clock_update(struct peer *peer, const struct link_clock *read)
 {
     struct rendezvous *rdv = peer->rdv;
@@ -170,8 +170,8 @@ void rendezvous_clock_skew(struct rendezvous *rdv, int64_t skew_ns)
 bool rendezvous_clock(const struct rendezvous *rdv, int64_t *shift_ns_p,
                       int64_t *offset_ns_p, uint64_t *error_ns_p)
 {
-    /* relaxed: as in root_clock_update. Two values of different
-     * messages are as good as two of one. */
+    /* relaxed: as in root_clock_update. The two values may come from different messages,
+     * which does no harm. */
     int64_t root_ns = atomic_load_explicit(&rdv->root_ns, memory_order_relaxed);
     uint64_t error_ns = atomic_load_explicit(&rdv->root_error_ns, memory_order_relaxed);
     *offset_ns_p = root_ns;

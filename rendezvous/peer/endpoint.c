@@ -46,8 +46,8 @@ static void ep_link_send(struct peer *peer, uint8_t type, uint32_t candidate,
 
 /* ---- candidates -------------------------------------------------------------------- */
 
-/* Find the interfaces of both ends that join the two
- * (select_rails); false: none is known. */
+/* Find the interfaces of both ends that join the two ranks (select_rails). False: none
+ * are known. */
 static bool peer_rails(const struct peer *peer, uint32_t *mine_p, uint32_t *theirs_p)
 {
     const struct roster *roster = &peer->rdv->group->roster;
@@ -64,7 +64,8 @@ static enum transport_kind candidate_kind(const struct peer *peer)
 }
 
 /* Return the rail on the interface that leads to the peer. If that rail could not be
- * opened, return the first that could: the kernel may have a route from there. */
+ * opened, return the first rail of the transport: the kernel may have a route from there.
+ * NULL: there is none. */
 static struct rail *candidate_rail(struct peer *peer)
 {
     struct rendezvous *rdv = peer->rdv;
@@ -118,15 +119,15 @@ static void held_deliver(struct peer *peer)
     }
 }
 
-/* Store a transport's text about the path. The text may contain bytes from
- * the peer, so it is escaped. */
+/* Store a transport's text about the path. The text may contain bytes from the peer, so
+ * it is escaped. */
 static void mechanism_set(struct peer *peer, const char *text, size_t bytes)
 {
     text_escape(text, bytes, peer->endpoint.mechanism, sizeof peer->endpoint.mechanism);
 }
 
-/* Leave this candidate: no frame goes over it from here on.
- * The end of the pass closes it. */
+/* Leave this candidate: no frame goes over it from here on. The end of the pass closes
+ * it. */
 static void candidate_leave(struct peer *peer)
 {
     assert(peer->life < PEER_GIVING_UP);
@@ -240,8 +241,7 @@ void peer_ep_open(struct peer *peer, int candidate)
         return;
     }
     if (candidate >= peer->endpoint.candidates_count) {
-        /* A fabric may notice a death before the link does,
-         * which reports it: wait a moment. */
+        /* A fabric may notice a death before the link ends: wait for the link. */
         peer_suspect(peer, SUSPICION_UNREACHED);
         return;
     }
@@ -358,8 +358,8 @@ static void starting_poll(struct peer *peer)
         starting_end(peer, status, text);
 }
 
-/* A rank without descriptors reports the time-out two ticks before the other rank, which
- * cannot name the reason. */
+/* Count the time of an opening endpoint. A rank without descriptors ends the opening two
+ * ticks early, since the other rank cannot name the reason. */
 void peer_ep_tick(struct peer *peer, uint64_t passed_ns)
 {
     uint64_t limit_ns = peer->rdv->set.connect_timeout_ns;
@@ -383,8 +383,8 @@ void peer_ep_tick(struct peer *peer, uint64_t passed_ns)
     }
 }
 
-/* Close the endpoint unless closing has begun; true once it is
- * closed and no copy for it runs. */
+/* Close the endpoint unless closing has begun. True once it is closed and no copy for it
+ * runs. */
 static bool ep_shut(struct peer *peer)
 {
     stage_lane_close(&peer->stage);
@@ -395,8 +395,8 @@ static bool ep_shut(struct peer *peer)
     return !peer->endpoint.ep && !peer->stage.busy;
 }
 
-/* Open the next candidate after one has been closed. No other is
- * opened to a peer that has left. */
+/* Open the next candidate after one has been closed. To a peer that has left, no further
+ * candidate is opened. */
 static void candidate_next(struct peer *peer)
 {
     if (peer->life == PEER_ALIVE)

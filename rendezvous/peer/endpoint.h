@@ -16,18 +16,19 @@ void peer_ep_refused(struct peer *peer, uint32_t candidate, const char *text,
  *  it waits for them, or go on to the next candidate. */
 void peer_ep_rails_opened(struct peer *peer, int kind, tryst_status status,
                           const char *text);
-/** Send EP_STARTING while the endpoint is STARTING, so that the
- *  peer does not count the time. */
+/** Send EP_STARTING if the endpoint is STARTING, so that the peer does not count the
+ *  time. */
 void peer_ep_starting_send(struct peer *peer);
 /** Send EP_OPEN and clear `answered`: time counts once the peer has replied. */
 void peer_ep_open_send(struct peer *peer);
-/** Check an endpoint that is not ready, after `passed_ns` more in
- *  which both ranks made passes. */
+/** Check an endpoint that is not ready, after `passed_ns` more in which both ranks made
+ *  passes. */
 void peer_ep_tick(struct peer *peer, uint64_t passed_ns);
 /** Give up a living peer for which no candidate works. */
 void peer_ep_unreached(struct peer *peer);
 /** Give up the peer because its data path broke, unless LEAVE or the end of its link
- *  comes first. `text`, the reason, is read after "rank 3 "; NULL: not known. */
+ *  comes first; at once if the link is not up. `text`, the reason, is read after
+ *  "rank 3 "; NULL: not known. */
 void peer_ep_lost(struct peer *peer, const char *text);
 /** At the end of a pass: close, reopen, or finish giving up. */
 void peer_ep_reap(struct peer *peer);

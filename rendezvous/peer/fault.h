@@ -57,8 +57,8 @@ enum peer_fault {
         PEER_FAULTS_COUNT
 };
 
-/** Give the peer up for this fault, with TRYST_E_PROTOCOL. `details`, or
- *  NULL, describe this one case. */
+/** Give the peer up for this fault, with TRYST_E_PROTOCOL. `details` (NULL: none)
+ *  describe this one case. */
 __attribute__((cold)) void peer_fault(struct peer *peer, enum peer_fault fault,
                                       const char *details);
 

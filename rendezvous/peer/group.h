@@ -22,18 +22,19 @@ struct tryst_group {
     struct roster roster;
     uint8_t cookie[RANK_COOKIE_BYTES];
     uint8_t secret[RANK_KEY_BYTES]; /**< the secret half of this rank's key */
-    /** Makes steps take their ids and enter the library in one order. */
+    /** Held while a step takes its id and is submitted, so both happen in one order. */
     pthread_mutex_t step_lock;
     uint64_t steps_end; /**< 1 + newest id that the user opened; under step_lock */
     /** By rank; this rank's own entry is the loopback peer. NULL: not needed yet. */
     struct peer **peers;
     /** peer->node: the peers that exist, in the order of their first use. */
     struct list met;
-    struct group_plan *plan; /**< the context's; NULL: one rank */
-    /** One bit per rank: the rank has left in good order, as some rank has reported since
-     *  its last HELLO. */
+    struct group_plan *plan; /**< set by the context; NULL: the group has one rank */
+    /** One bit per rank: the rank has left in good order, as itself or another rank has
+     *  reported since the rank's last HELLO. */
     uint64_t *left;
-    /** By origin: aborts of steps that are not open here yet, reported by other ranks. */
+    /** By origin: the number of aborts of steps that are not open here yet, as reported
+     *  by other ranks. */
     uint16_t *passed_aborts;
 };
 

@@ -13,8 +13,8 @@
 #include "rendezvous/op/engine.h"
 #include "tree.h"
 
-/* Compute the key that this rank shares with the peer, once. False: its key in the roster
- * is none. */
+/* Compute the key that this rank shares with the peer, once. False: the peer's key in the
+ * roster is not valid. */
 static bool pair_make(struct peer *peer)
 {
     const struct tryst_group *group = peer->rdv->group;

@@ -8,8 +8,8 @@
 #include "rendezvous/peer/peer.h"
 
 void hello_send(struct peer *peer, struct link *link);
-/** Return the peer that a first message identifies, or NULL
- *  with the reason in `*wrong_p`. */
+/** Return the peer that a first message identifies, or NULL with the reason in
+ *  `*wrong_p`. */
 struct peer *hello_check(struct rendezvous *rdv, uint8_t type, const void *data,
                          size_t bytes, const char **wrong_p);
 

@@ -70,7 +70,8 @@ void peer_link_why(const struct peer *peer, const char *text, char why[PEER_TEXT
                  link_address_text(&peer->link.dialled, at), transport, text);
 }
 
-/* Find address number `attempt`; return NULL, or the reason why there is none. */
+/* Find address number `attempt`. Returns NULL, or the reason why there is no such
+ * address. */
 static const char *peer_address(const struct peer *peer, uint32_t attempt,
                                 struct link_address *address_p)
 {
@@ -92,8 +93,8 @@ static void connect_later(struct peer *peer)
         rdv->tick_ns = rendezvous_now(rdv) + RECONNECT_NS;
 }
 
-/* Suspect a peer without an address that can be dialled from here; its
- * own connection may still come. */
+/* Suspect a peer without an address that can be dialled from here; its own connection may
+ * still come. */
 static void connect_nowhere(struct peer *peer, const char *text)
 {
     char why[PEER_TEXT_MAX];
@@ -273,8 +274,8 @@ static void peer_closed(void *arg, struct link *link, tryst_status status,
     bool connecting = peer->link.state == PEER_LINK_CONNECTING;
     bool unix_failed = connecting && link_is_unix(link) && !peer->link.via_tcp &&
                        roster->ranks[peer->rank].link.family != 0;
-    /* The peer listens, and has dropped this connection among
-     * unauthenticated ones: no proof of a death. */
+    /* The peer listens, and has dropped this connection as one of many that have not sent
+     * HELLO: no proof of a death. */
     bool dropped = connecting && status == TRYST_E_PEER && link_has_met(link) &&
                    !peer->link.duplicate && !peer->left;
     char reason[PEER_TEXT_MAX];

@@ -10,20 +10,21 @@
 void peer_link_connect(struct peer *peer);
 /** Write "no TCP link to 10.0.0.2:4567 for ucx: `text`" into `why`. */
 void peer_link_why(const struct peer *peer, const char *text, char why[PEER_TEXT_MAX]);
-/** Begin to use a link on which both HELLOs were exchanged:
- *  send clock, aborts and leaves. */
+/** Begin to use a link on which both HELLOs were exchanged: send the clock, aborts, and
+ *  the ranks that have left. */
 void peer_link_up(struct peer *peer);
 void peer_link_close(struct peer *peer);
-/** Send the counts of frames if they have changed since the last heartbeat;
- *  peer_heartbeat_answer sends them in any case. */
+/** Send the numbers of frames sent and read if they have changed since the last
+ *  heartbeat; peer_heartbeat_answer sends them in any case. */
 void peer_heartbeat(struct peer *peer);
 void peer_heartbeat_answer(struct peer *peer);
 /** Send GAVE_UP with the reason in gone_text to a living peer that was given up here. */
 void peer_gave_up_send(struct peer *peer);
-/** Send LEAVE: this rank leaves the group. */
+/** Send LEAVE: this rank leaves the group. For that, connect to a neighbour in the
+ *  control tree without a link. */
 void peer_leave(struct peer *peer);
-/** True if the peer's kernel has all that was sent, or nothing more can be done about
- *  it. */
+/** True if the kernel delivers all that was sent on the link, whatever this process does;
+ *  also without a link. */
 bool peer_leave_is_sent(const struct peer *peer);
 extern const struct link_events peer_link_events;
 

@@ -23,9 +23,9 @@
 #include "rendezvous/op/engine.h"
 #include "tree.h"
 
-/* Grace for other news. REFUSED counts from the moment when the rank that would
- * report a leave is linked. LOST: a LEAVE that was sent before has arrived by then,
- * even if TCP had to retransmit it. */
+/* The time for better evidence to come. REFUSED counts from the time at which the link to
+ * the parent in the control tree, which reports leaves, is up. LOST: a LEAVE that was
+ * sent before has arrived by then, even if TCP had to retransmit it. */
 static const uint64_t graces_ns[SUSPICION_REASONS] = {
     [SUSPICION_REFUSED] = 500 * NS_PER_MS,
     [SUSPICION_UNREACHED] = 200 * NS_PER_MS,
@@ -33,7 +33,7 @@ static const uint64_t graces_ns[SUSPICION_REASONS] = {
     [SUSPICION_DIED] = 200 * NS_PER_MS,
 };
 
-/* Passes of the rail that read the last frames of a dead peer. */
+/* The most passes of the rail that read the last frames of a dead peer. */
 enum { LAST_PASSES = 64 };
 
 /* ---- suspicion --------------------------------------------------------------------- */
@@ -139,9 +139,9 @@ static void peer_link_unreached(struct peer *peer, const char *why)
     peer_give_up(peer, TRYST_E_UNREACHABLE, reason);
 }
 
-/* Suspect a peer to which no connection comes about. News that the rank has left may
- * come in a moment from other ranks or in earlier messages; without them the peer is
- * dead if it was met before, else unreachable. */
+/* Suspect a peer to which no connection comes about. A report that the rank has left may
+ * still come, from other ranks or in earlier messages. Without a report the peer is dead
+ * if it was met before, else unreachable. */
 void peer_link_refused(struct peer *peer, const char *text)
 {
     if (peer_has_left(peer) || peer->rdv->leaving) {
@@ -151,7 +151,7 @@ void peer_link_refused(struct peer *peer, const char *text)
     peer_suspect(peer, SUSPICION_REFUSED);
     snprintf(peer->liveness.gone_text, sizeof peer->liveness.gone_text, "%s", text);
     if (peer->link.tree_parent)
-        peer_tree_join(peer->rdv); /* the parent's parent has the news */
+        peer_tree_join(peer->rdv); /* the parent's parent may have the report */
 }
 
 /* Give up a living peer, because one of the two processes lacks what a link needs. */
@@ -165,8 +165,8 @@ void peer_link_short(struct peer *peer, const char *text)
     peer_give_up(peer, TRYST_E_UNREACHABLE, reason);
 }
 
-/* Restart the grace of refused links: the link to the parent, which
- * reports leaves, has just come up. */
+/* Restart the grace of refused links: the link to the parent, which reports leaves, has
+ * just come up. */
 void peer_refused_again(struct rendezvous *rdv)
 {
     list_for_each_safe (&rdv->group->met, node, after) {
@@ -178,9 +178,9 @@ void peer_refused_again(struct rendezvous *rdv)
 
 /* ---- housekeeping ------------------------------------------------------------------ */
 
-/* Return how long frames may be missing. The heartbeat that reports them and
- * the check that finds them come up to a tick late each; the peer is to be
- * named within TRYST_PEER_TIMEOUT. */
+/* Return how long frames may be missing. The heartbeat that reports them and the check
+ * that finds them come up to a tick late each, and the peer is to be given up within
+ * TRYST_PEER_TIMEOUT. */
 static uint64_t behind_limit_ns(uint64_t timeout_ns)
 {
     return timeout_ns > 4 * TICK_NS ? timeout_ns - 2 * TICK_NS : timeout_ns / 2;
@@ -208,9 +208,9 @@ static bool connect_is_answered(const struct peer *peer)
     return peer->link.link ? link_has_met(peer->link.link) : peer->link.queue_full;
 }
 
-/* Count `passed_ns` more; true if the peer's kernel gave no sign for
- * TRYST_CONNECT_TIMEOUT. An established connection will be read, or breaks (keep-alive,
- * TRYST_PEER_TIMEOUT), however long the peer computes. */
+/* Count `passed_ns` more. True if the peer's kernel has not answered for
+ * TRYST_CONNECT_TIMEOUT. An established connection needs no time-out here: the peer reads
+ * it when it stops computing, or it breaks (keep-alive, TRYST_PEER_TIMEOUT). */
 static bool connect_time_count(struct peer *peer, uint64_t passed_ns)
 {
     if (peer->link.state != PEER_LINK_CONNECTING)
@@ -241,9 +241,9 @@ static void waiting_tick(struct peer *peer, uint64_t passed_ns)
         peer_ep_open_send(peer);
 }
 
-/* True if the parent in the control tree has not answered yet, so that none of its news
- * can have come. (It may compute. A parent that has died is refused as well, and the
- * next ancestor takes its place.) */
+/* True if the parent in the control tree has not answered yet, so that it cannot have
+ * reported a leave. (The parent may compute. A parent that has died is refused as well,
+ * and the next ancestor takes its place.) */
 static bool parent_is_silent(const struct tryst_group *group)
 {
     int parent = peer_tree_parent(group, group->roster.rank);
@@ -251,7 +251,7 @@ static bool parent_is_silent(const struct tryst_group *group)
     return peer && peer->link.state == PEER_LINK_CONNECTING;
 }
 
-/* Give the peer up: no other news came within the grace. */
+/* Give the peer up: no better evidence came within the grace. */
 static void suspicion_holds(struct peer *peer)
 {
     char text[PEER_TEXT_MAX];
@@ -302,8 +302,8 @@ static bool has_ended(const struct peer *peer)
     return peer->left && peer->in.frames_read >= peer->liveness.leave_sent;
 }
 
-/* End a connect that has timed out. A peer that accepted and dropped
- * each connection was reached. */
+/* End a connect that has timed out. A peer that accepted and dropped each connection was
+ * reached. */
 static void connect_end(struct peer *peer)
 {
     char why[PEER_TEXT_MAX];

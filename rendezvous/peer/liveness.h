@@ -11,8 +11,8 @@
 /** Watch the peer's process, where the kernel allows it. */
 void pidfd_open_peer(struct peer *peer, int32_t pid);
 void pidfd_close_peer(struct peer *peer);
-/** Suspect that the peer has ended: the suspicion holds when this reason's grace is over,
- *  unless other news come. */
+/** Suspect that the peer has ended: it is given up when this reason's grace is over,
+ *  unless better evidence comes before. */
 void peer_suspect(struct peer *peer, enum suspicion_reason reason);
 static inline bool peer_is_refused(const struct peer *peer)
 {
@@ -25,8 +25,8 @@ void peer_link_gone(struct peer *peer, const char *text);
 void peer_link_refused(struct peer *peer, const char *text);
 /** Give up a living peer, because one of the two processes lacks what a link needs. */
 void peer_link_short(struct peer *peer, const char *text);
-/** Restart the grace of refused links: leaves can come from the parent in
- *  the control tree from now on. */
+/** Restart the grace of refused links: from now on the parent in the control tree can
+ *  report ranks that have left. */
 void peer_refused_again(struct rendezvous *rdv);
 /** Read frames that have already arrived, before an end is acted on. */
 void peer_last_frames_read(struct peer *peer);

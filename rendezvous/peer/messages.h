@@ -19,20 +19,21 @@
 enum link_type {
     LINK_HELLO = 1,     /**< first message each way */
     LINK_HEARTBEAT = 2, /**< numbers of frames sent and read */
-    LINK_LEAVE =
-        3, /**< this rank leaves after `sent` frames; closing is then no failure */
-    LINK_ABORT = 4,   /**< a step was aborted; floods the group */
-    LINK_EP_OPEN = 5, /**< open an endpoint on candidate `n` */
-    LINK_EP_MESSAGE = 6,
-    LINK_EP_REFUSED = 7,
-    LINK_DOORBELL = 8,
+    /** The sender leaves after `sent` frames (link_heartbeat); closing is then no
+     *  failure. */
+    LINK_LEAVE = 3,
+    LINK_ABORT = 4,      /**< a step was aborted; floods the group */
+    LINK_EP_OPEN = 5,    /**< open an endpoint on `candidate` (link_ep) */
+    LINK_EP_MESSAGE = 6, /**< a transport's connect message for `candidate` */
+    LINK_EP_REFUSED = 7, /**< the sender does not use `candidate`; a text follows */
+    LINK_DOORBELL = 8,   /**< wakes the receiver's poller; no content */
     /** Two links crossed: the lower rank's stays, this one closes. */
     LINK_DUPLICATE = 9,
     LINK_LEFT = 10,  /**< other ranks have left; goes through the control tree */
     LINK_CLOCK = 11, /**< the sender's time (clock_offset.c) */
-    LINK_GAVE_UP =
-        12, /**< the sender has given the receiver up; the text has the reason */
-    /** The sender's fabric of candidate `n` starts: the endpoint opens later. */
+    /** The sender has given the receiver up; the text has the reason. */
+    LINK_GAVE_UP = 12,
+    /** The sender's fabric of `candidate` starts: the endpoint opens later. */
     LINK_EP_STARTING = 13
 };
 
@@ -65,8 +66,8 @@ struct link_abort {
 };
 static_assert(sizeof(struct link_abort) == 32, "abort");
 
-/** Sent by ranks that trace, at each tick and when the link comes
- *  up. Clocks are the traces'. */
+/** Sent by ranks that trace, at each tick and when the link comes up. The clocks are
+ *  those of the traces. */
 struct link_clock {
     uint64_t now_ns; /**< time of sending, by the sender's clock */
     /** now_ns of the receiver's last message that was read; 0: none yet. */

@@ -117,7 +117,7 @@ void peer_give_up(struct peer *peer, tryst_status status, const char *text)
     if (peer->life >= PEER_GIVING_UP)
         return;
     peer->life = PEER_GIVING_UP;
-    /* whatever it was: no candidate follows */
+    /* from any state: no other candidate follows */
     peer->endpoint.state = PEER_EP_CLOSING;
     list_remove(&peer->out.flush_node);
     peer->liveness.gone_status = status;

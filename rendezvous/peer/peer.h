@@ -57,21 +57,21 @@ enum peer_ep_state {
     PEER_EP_STARTING
 };
 
-/** An answer without an operation that could hold it as a flag. */
+/** An answer that no operation carries as a flag. */
 struct answer {
     uint64_t id;
     int32_t origin_rank;
     int16_t status; /**< tryst_status */
     uint8_t type;   /**< RECORD_DEFERRED, _CLOSED, _CANCELED, _KEPT or _DONE */
-    bool for_want;  /**< counts as a WANT not yet taken up until it is sent */
+    bool for_want;  /**< its WANT counts as not taken up until the answer is sent */
 };
 
-/** Largest number of steps to remember that have had new sends since the last ASK. */
+/** The most steps that are noted for having new sends since the last ASK. */
 enum { REQUESTS_NEW_MAX = 16 };
 
-/** Largest number of failures of flows that may wait for a peer's eager credit or for
- *  their WANTs, also after their step was closed. Failures beyond it are dropped: their
- *  WANTs end with TRYST_E_CLOSED after the close. */
+/** The most failures of flows that may wait for a peer's eager credit or for their WANTs,
+ *  also after their step was closed. Further failures are dropped: their WANTs end with
+ *  TRYST_E_CLOSED after the close. */
 enum { FAILURES_MAX = 1024 };
 
 /** A connect message that came before its endpoint was open. */
@@ -86,7 +86,7 @@ struct held_message {
 /** The peer's clock minus this rank's, between two bounds (clock_offset.c). */
 struct peer_clock {
     bool known;
-    uint32_t answers; /**< messages that were answered at once */
+    uint32_t answers; /**< messages read; the first few are answered at once */
     int64_t low_ns, high_ns;
     uint64_t at_ns;    /**< time, by this rank's clock, at which the bounds were true */
     uint64_t their_ns; /**< the peer's time in its last message */
@@ -99,12 +99,12 @@ struct peer_link {
     struct link *link;
     uint8_t state; /**< enum peer_link_state */
     bool via_tcp;  /**< connecting by the Unix socket failed: TCP is used */
-    /** CONNECTING: the listener's queue was full, or it dropped the
-     *  connection: the next tick tries again. */
+    /** CONNECTING: the listener's queue was full, or the listener dropped the connection:
+     *  the next tick tries again. */
     bool again;
     bool by_unix; /**< CONNECTING: by the Unix socket */
-    /** TCP was accepted once, or the Unix socket was refused:
-     *  a later failure means death. */
+    /** TCP was accepted once, or the Unix socket was refused: a later failure means
+     *  death. */
     bool met;
     uint32_t attempt; /**< index of the address `dialled` (reach.h) */
     struct link_address dialled;
@@ -112,10 +112,10 @@ struct peer_link {
     bool queue_full;
     /** DUPLICATE came: the peer's own connection to this rank stays. */
     bool duplicate;
-    bool tree_parent; /**< the link belongs to the control tree */
+    bool tree_parent; /**< the peer is this rank's parent in the control tree */
     uint64_t nonce, peer_nonce;
-    /** CONNECTING: time in which this rank made passes and the
-     *  peer's kernel did not answer. */
+    /** CONNECTING: time in which this rank made passes and the peer's kernel did not
+     *  answer. */
     uint64_t unanswered_ns;
 };
 
@@ -193,7 +193,7 @@ struct peer_in {
     /** A header is to be sent for acks or for the flags below, even without records. */
     bool header_due;
     bool counted; /**< the header that header_due causes counts as a frame */
-    /** The header that header_due causes probes the path, or answers a probe
+    /** The header that header_due causes probes the path: it requests a frame that counts
      *  (protocol.c). */
     bool probe;
     uint8_t header_flags;   /**< flags of the newest frame (wire.h) */
@@ -218,7 +218,7 @@ struct peer_in {
     /** At most REQUESTS_MAX; little memory while closed_count is 0. */
     uint32_t closed_count, closed_capacity;
     /* posted slices */
-    /** Receives that have ready slices at their sender, and wait for posted slots. */
+    /** Receives with a slice to post that wait for a free slot. */
     struct urgent_queue slots_waiting;
     /** The transport, or the pool, had no room for a slice: each pass tries again. */
     bool post_refused;
@@ -228,8 +228,8 @@ struct peer_in {
     uint64_t ready_bytes;
 };
 
-/** Reasons to suspect that the peer has ended. News that distinguish a leave from a death
- *  may follow a moment later. */
+/** Reasons to suspect that the peer has ended. Whether it has left or died may be known
+ *  only a little later. */
 enum suspicion_reason {
     SUSPICION_NONE,
     SUSPICION_REFUSED,   /**< no link comes about */
@@ -281,7 +281,7 @@ struct peer {
     struct peer_in in;
     struct peer_liveness liveness;
     struct dispatch_lane lane;
-    /** Copies of device memory, and those of small tensors. */
+    /** Copies of device memory for this peer, also those of small tensors. */
     struct stage_lane stage;
     struct peer_clock clock;
     uint64_t bytes_sent, bytes_received, wrong_cookies;
@@ -293,8 +293,8 @@ struct peer {
 
 /** Functions that the protocol above offers to a peer. */
 struct peer_events {
-    /** Initialize a new peer, which is zeroed but for the
-     *  members that this layer has set. */
+    /** Initialize a new peer, which is zeroed but for the members that this layer has
+     *  set. */
     void (*open)(struct peer *peer);
     /** Allocate memory for frames before the endpoint is opened; false: out of memory. */
     bool (*connect)(struct peer *peer);
@@ -307,39 +307,38 @@ struct peer_events {
     void (*gone)(struct peer *peer);
     /** Free the protocol's state: the peer is being freed. */
     void (*close)(struct peer *peer);
-    /** Fail the operations of a scope that was just aborted, and
-     *  answer the ranks that wait. */
+    /** Fail the operations of a scope that was just aborted, and answer the WANTs and the
+     *  DATA of peers that wait in it. */
     void (*aborted)(struct scope *scope);
 };
 
-/** Create the peer for peer_get. */
+/** Create the peer of this rank, for peer_get. NULL: out of memory. */
 struct peer *peer_make(struct tryst_group *group, int rank);
-/** Return the peer of this rank, which is allocated at the
- *  first call; NULL: out of memory. */
+/** Return the peer of this rank, which the first call creates. NULL: out of memory. */
 static inline struct peer *peer_get(struct tryst_group *group, int rank)
 {
     struct peer *peer = group->peers[rank];
     return __builtin_expect(peer != NULL, 1) ? peer : peer_make(group, rank);
 }
-/** True if the peer has left, as it has sent itself, or other ranks have reported since
- *  its last HELLO. */
+/** True if the peer has left, as its own LEAVE shows, or reports of other ranks since its
+ *  last HELLO. */
 bool peer_has_left(const struct peer *peer);
 static inline bool peer_is_alive(const struct peer *peer)
 {
     return peer->life == PEER_ALIVE && !peer_has_left(peer);
 }
-/** Free what a peer holds; its endpoint is closed already. */
+/** Free what a peer holds, but not the peer; its endpoint is closed already. */
 void peer_close(struct peer *peer);
 
 /** Connect on demand: the link, then the endpoint. */
 void peer_need(struct peer *peer);
-/** Have frames sent to the peer at the end of this pass. */
+/** Have frames sent to the peer at the end of this pass, if its endpoint is ready. */
 void peer_flush_later(struct peer *peer);
 
 /** Give the peer up: close its endpoint by force; operations fail when that is done.
  *  `text` is read after "rank 3 ". */
 void peer_give_up(struct peer *peer, tryst_status status, const char *text);
-/** Continue giving up once the endpoint is closed. */
+/** Finish giving up: the endpoint is closed, so fail the operations. */
 void peer_gone(struct peer *peer);
 /** Copy the peer's state to the live page, if there is one. */
 void peer_show(const struct peer *peer);

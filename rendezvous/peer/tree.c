@@ -2,10 +2,10 @@
 /*
  * The control tree, and ranks that have left.
  *
- * Idea: a binary tree of links reaches every rank with news for all: aborts, and ranks
+ * Idea: a binary tree of links carries to every rank what concerns all: aborts, and ranks
  * that have left. A rank joins the next living ancestor when its parent is gone. A leave
- * in good order is forwarded along the tree, since a rank without a link to the one that
- * left would take it for dead.
+ * in good order is forwarded along the tree, since a rank without a link to the rank that
+ * left would take that rank for dead.
  *
  * Invariant: such a report is hearsay. It explains why a connection is refused, and is
  * dropped when the rank shows a valid HELLO. LEAVE, from the rank itself, alone ends its
@@ -158,16 +158,16 @@ void peer_left_undo(struct peer *peer)
         peer->rdv->group->left[peer->rank / 64] &= ~(1ull << peer->rank % 64);
 }
 
-/* True if a report that the rank has left counts: over a link that is up, the rank's own
- * LEAVE comes last, behind its frames. */
+/* True if a report that the rank has left counts. It does not count while the link to the
+ * rank is up: the rank's own LEAVE comes there, behind its frames. */
 static bool left_is_news(const struct tryst_group *group, int rank)
 {
     const struct peer *peer = group->peers[rank];
     return rank != group->roster.rank && (!peer || peer->link.state != PEER_LINK_UP);
 }
 
-/* Mark the ranks of a run as left. Those that were not marked before join
- * `news`, which is sent when full. */
+/* Mark the ranks of a run as left. Ranks that were not marked before are added to `news`,
+ * which is sent when it is full. */
 static void left_run_read(struct peer *from, const struct link_left *run,
                           struct left_ranks *news)
 {

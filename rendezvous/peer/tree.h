@@ -7,8 +7,8 @@
 
 #include "rendezvous/peer/peer.h"
 
-/** Return the parent of `rank` in the control tree, given the
- *  ranks known to live; -1: none. */
+/** Return the parent of `rank` in the control tree of the ranks that this rank believes
+ *  to be alive; -1: none. */
 int peer_tree_parent(const struct tryst_group *group, int rank);
 /** True if one of the two ranks is the other's parent in the control tree. */
 bool peer_tree_neighbours(const struct tryst_group *group, int a, int b);
@@ -19,7 +19,8 @@ void peer_tree_repair(struct peer *peer);
 /** Note that the peer has left in good order, as its own LEAVE reports, and forward that
  *  through the control tree: a rank without a link to it would take it for dead. */
 void peer_left_note(struct peer *peer);
-/** Drop what other ranks have reported: the peer has just shown a valid HELLO. */
+/** Drop the reports of other ranks that the peer has left: it has just shown a valid
+ *  HELLO. */
 void peer_left_undo(struct peer *peer);
 void peer_left_read(struct peer *from, const void *data, size_t bytes);
 /** Send the list of ranks that have left. */

@@ -20,8 +20,9 @@
 
 #define BOOTSTRAP_PMIX_TEXT_BYTES 1536
 
-/** Publish rank 0's text `tell`, or, with NULL, wait for the text that rank 0 publishes.
- *  `text_p` gets the text in either case, `size_p` the number of ranks of the job.
+/** Publish `tell` as rank 0's text, or, if it is NULL, wait for the text that rank 0
+ *  publishes. `text_p` gets the text in either case, `size_p` the number of the job's
+ *  ranks.
  *  TRYST_E_BOOTSTRAP (PMIx failed, or the time is over), TRYST_E_NOMEM,
  *  TRYST_E_SYSTEM. */
 tryst_status bootstrap_pmix_meet(const char *tell, uint64_t timeout_ns, struct err *err,
