@@ -14,7 +14,8 @@
 
 struct fault_script;
 
-/** The ops of such rails. rail_open and probe are NULL: fault_rail_open opens them. */
+/** The ops of the wrapper's rails. probe and rail_open are NULL: fault_rail_open opens
+ *  these rails. */
 extern const struct transport_ops fault_ops;
 
 /** Open a rail of `inner` under `script` (copied). Contract and statuses of

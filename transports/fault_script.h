@@ -6,7 +6,7 @@
  *  seed gives the same faults for the same calls:
  *
  *    seed=7           seed of the random numbers (1)
- *    rank=2           inject at this rank only, except `unregistered` (at each rank)
+ *    rank=2           inject at this rank only; `unregistered` happens at each rank
  *    again=0.2        answer AGAIN to this share of frame_begin, bulk_send and bulk_recv
  *    delay_us=200     hold each sent frame and bulk for a random time up to this; frames
  *                     stay in order, and so do bulks
@@ -36,7 +36,7 @@
 
 struct fault_script {
     uint64_t seed;
-    bool one_rank; /**< the faults happen at `rank` only */
+    bool one_rank; /**< the faults but `unregistered` happen at `rank` only */
     uint64_t rank;
     double again, reorder, unregistered; /**< shares, 0 to 1 */
     uint64_t delay_us;

@@ -2,12 +2,13 @@
 /*
  * The fault wrapper (fault.h).
  *
- * Idea: each endpoint here wraps an endpoint of the inner transport, and that one's `arg`
- * points back. Calls go down and events come up through this pair, and each passes the
+ * Idea: each endpoint here wraps an endpoint of the inner transport, which points back by
+ * its `arg`. Calls go down and events come up through this pair, and each passes the
  * script. Bulks stay the caller's and go down unchanged, at once or later (fault_hold.c),
  * so the inner transport calls their `done`.
- * Invariant: the script takes things away before the inner transport has received them,
- * or after it has released them; so the inner transport's own contract holds throughout.
+ * Invariant: the script drops frames and bulks before the inner transport has received
+ * them, or after it has released them; so the inner transport's own contract holds
+ * throughout.
  */
 #include "fault_private.h"
 
@@ -23,7 +24,7 @@ static struct fault_ep *inner_ep(const struct endpoint *inner)
 
 /* ---- the script ---- */
 
-/* Count an event on `ep`: something is started or arrives. */
+/* Count an event on `ep`: a frame or bulk is started, or a frame arrives. */
 static void event_count(struct fault_ep *ep)
 {
     struct fault_rail *rail = ep_rail(ep);
@@ -46,8 +47,9 @@ static bool share_drawn(struct fault_rail *rail, enum fault_stream stream, doubl
     return share > 0 && random_unit(&rail->random[stream]) < share;
 }
 
-/* Check whether a call may go on (TRYST_OK). The layer above gets `failed` before any
- * TRYST_E_PEER. */
+/* Check whether a call may go on: TRYST_OK. On a broken endpoint TRYST_AGAIN until
+ * `failed` was reported, then TRYST_E_PEER. TRYST_AGAIN also where the script draws
+ * it. */
 static tryst_status gate(struct fault_ep *ep)
 {
     struct fault_rail *rail = ep_rail(ep);
@@ -228,7 +230,7 @@ static tryst_status fault_frame_begin(struct endpoint *base, size_t max, void **
 static void fault_frame_commit(struct endpoint *base, size_t bytes)
 {
     struct fault_ep *ep = (struct fault_ep *)base;
-    if (!frame_lost(ep)) /* else nothing was begun */
+    if (!frame_lost(ep)) /* a lost frame counts as never begun */
         hold_frame_commit(ep, bytes);
     event_count(ep);
 }
@@ -287,8 +289,8 @@ static void fault_mem_unregister(struct rail *base, void *handle)
         inner->ops->mem_unregister(inner, handle);
 }
 
-/* Register for the inner rail, in the slot of the outer rail: inner->events lies inside
- * the outer rail. */
+/* Get a registration for the inner rail, which is kept in the outer rail's slot of the
+ * region. The outer rail is found from inner->events, which lies inside it. */
 static tryst_status inner_mem_handle(struct tryst_mem *mem, struct rail *inner,
                                      void **handle_p)
 {

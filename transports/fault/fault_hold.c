@@ -3,9 +3,9 @@
  * Frames and bulks that the script holds back.
  *
  * Idea: the sender gets OK, and the inner transport gets the frame or bulk later. A frame
- * is copied; a bulk stays the caller's until it is done, and the wrapper keeps its notes
- * in the scratch, which the inner transport does not use yet. Both leave in the order of
- * their start, except bulks that were drawn to be passed by later ones.
+ * is copied. A bulk stays the caller's until it is done, and the wrapper keeps its state
+ * in bulk->scratch, which the inner transport does not use yet. Frames leave in the order
+ * of their start, and so do bulks, except those that were drawn to let later ones pass.
  * Invariant: a held bulk ends once: by the inner transport, or here, from inside
  * progress.
  */
@@ -23,7 +23,7 @@
 
 enum { FRAMES_MAX = 64, PASSED_MAX = 4 };
 
-/* How long a bulk waits to be passed when no other comes. */
+/* How long a bulk waits for later bulks to pass it. */
 #define PASSED_WAIT_NS (1 * NS_PER_MS)
 
 struct held_frame {
@@ -37,8 +37,8 @@ struct held_frame {
 struct held_bulk {
     struct list_node node;
     uint64_t due_ns;
-    uint64_t until_ns; /* when it stops waiting for others */
-    uint32_t to_pass;  /* how many later ones are to go first */
+    uint64_t until_ns; /* when the bulk stops waiting for later ones */
+    uint32_t to_pass;  /* number of later bulks that still have to pass it */
 };
 
 _Static_assert(sizeof(struct held_bulk) <= sizeof((struct bulk *)0)->scratch, "fits");
@@ -103,7 +103,7 @@ void hold_close(struct fault_rail *rail)
 
 /* ---- holding ---- */
 
-/* Draw a due time, not before that of the newest held one. */
+/* Draw a due time, not before *newest_ns, and store it there. */
 static uint64_t due_draw(struct fault_rail *rail, uint64_t *newest_ns)
 {
     uint64_t now_ns = hold_now(rail), delay_ns = rail->script.delay_us * NS_PER_US;
@@ -166,7 +166,8 @@ static uint32_t to_pass_draw(struct fault_rail *rail)
     return 1 + (uint32_t)random_range(random, PASSED_MAX);
 }
 
-/* Send a bulk now, or hold it. A silent endpoint's bulks are held until it closes. */
+/* Send a bulk now, or hold it. The bulks of a silent endpoint are held until the endpoint
+ * closes. */
 tryst_status hold_bulk(struct fault_ep *ep, struct bulk *bulk)
 {
     struct fault_rail *rail = ep_rail(ep);
@@ -194,8 +195,8 @@ static void frame_drop(struct fault_ep *ep, struct held_frame *frame)
     mem_free(frame);
 }
 
-/* Hand down the frames that are due. The inner transport without room ends the round; its
- * own events wake the poller when there is room. */
+/* Hand down the frames that are due, until the inner transport has no room. The inner
+ * transport wakes the poller when there is room again. */
 static int frames_release(struct fault_ep *ep, uint64_t now_ns)
 {
     int count = 0;
@@ -208,7 +209,7 @@ static int frames_release(struct fault_ep *ep, uint64_t now_ns)
         if (transport_frame_send(ep->inner->rail->ops, ep->inner, frame->data,
                                  frame->bytes) == TRYST_AGAIN)
             break;
-        frame_drop(ep, frame); /* broken: the frame is lost; events->failed reports it */
+        frame_drop(ep, frame); /* sent, or lost: then events->failed has the reason */
         count++;
     }
     return count;
@@ -220,8 +221,8 @@ static void held_bulk_remove(struct fault_ep *ep, struct held_bulk *held)
     ep_rail(ep)->held_count--;
 }
 
-/* Count a release: the bulk in front of `place` has gone, so each bulk before it has one
- * less to wait for. */
+/* Count a release: the bulk in front of `place` has left and has passed each bulk that is
+ * still before `place`. */
 static void passed_count(struct fault_ep *ep, const struct list_node *place)
 {
     list_for_each_safe (&ep->bulks, node, after) {
@@ -233,7 +234,8 @@ static void passed_count(struct fault_ep *ep, const struct list_node *place)
     }
 }
 
-/* Get the first bulk that may go now. NULL: none; the time to poll again is noted. */
+/* Get the first bulk that may leave now. NULL: none may; rail->due_ns then has the time
+ * to try again. */
 static struct held_bulk *bulk_next(struct fault_ep *ep, uint64_t now_ns)
 {
     list_for_each_safe (&ep->bulks, node, after) {
@@ -249,8 +251,8 @@ static struct held_bulk *bulk_next(struct fault_ep *ep, uint64_t now_ns)
     return NULL;
 }
 
-/* Hand down the bulks that are due. `done` may start and even close anything, so the list
- * is read anew each time. */
+/* Hand down the bulks that are due. `done` may start bulks and close the endpoint, so the
+ * list is read anew each time. */
 static int bulks_release(struct fault_ep *ep, uint64_t now_ns)
 {
     struct held_bulk *held;

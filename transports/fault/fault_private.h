@@ -26,24 +26,28 @@ enum fault_stream {
 struct fault_rail {
     struct rail base;
     struct rail_events inner_events;
-    struct tryst_host
-        inner_host; /**< the context's, but registrations go through the wrapper */
+    /** The context's host, but with mem_handle of the wrapper. */
+    struct tryst_host inner_host;
     const struct tryst_host *host;
     struct rail *inner;
     struct fault_script script;
     struct random random[STREAMS];
-    uint64_t frames, events;
+    uint64_t frames, events; /**< numbers of the newest sent frame and event */
     struct list eps;
-    struct list failing; /**< endpoints that are to report `failed` */
-    /** AGAIN was answered without need: the caller must not sleep on it */
+    struct list failing; /**< endpoints with a `failed` to report */
+    /** The script has returned TRYST_AGAIN where the inner transport has room: the caller
+     *  must try again instead of sleeping. */
     bool again_reported;
 
     /** State of fault_hold.c. */
-    uint64_t held_count; /**< frames and bulks that are held */
+    uint64_t held_count; /**< number of held frames and bulks */
     /** A frame that is being built, and will be held; or NULL. */
     struct held_frame *begun;
-    uint64_t due_ns; /**< when the next held one is due; UINT64_MAX: none by time */
-    /** NULL: no timer, so arm returns UNSUPPORTED while something is held */
+    /** Earliest time at which a held frame or bulk may leave; UINT64_MAX: none waits for
+     *  a time. */
+    uint64_t due_ns;
+    /** NULL: there is no timer, so arm returns UNSUPPORTED while due_ns is in the
+     *  future. */
     struct poller *poller;
     struct poller_source timer; /**< makes the poller readable at due_ns */
 };
@@ -60,7 +64,7 @@ struct fault_ep {
     /** Held frames and bulks (fault_hold.c), in the order of their start. */
     struct list frames, bulks;
     unsigned frames_count;
-    /** Due time of the newest frame and bulk: none leaves before it. */
+    /** Due times of the newest held frame and bulk; a later one gets no earlier time. */
     uint64_t frame_due_ns, bulk_due_ns;
 };
 
@@ -75,21 +79,22 @@ tryst_status hold_open(struct fault_rail *rail);
 tryst_status hold_attach(struct fault_rail *rail);
 void hold_close(struct fault_rail *rail);
 
-/** Replace the inner transport's functions: each calls them now, or later from
- *  hold_release. */
+/** Replace frame_begin, frame_commit and bulk_send of the inner transport. Each calls the
+ *  inner function now, or hold_release calls it later. */
 tryst_status hold_frame_begin(struct fault_ep *ep, size_t max, void **frame_p);
 void hold_frame_commit(struct fault_ep *ep, size_t bytes);
 tryst_status hold_bulk(struct fault_ep *ep, struct bulk *bulk);
 
-/** Hand down what is due, and withdraw the bulks of closing endpoints. Returns how
- *  many. */
+/** Hand down the held frames and bulks that are due, and withdraw the bulks of closing
+ *  endpoints. Returns the number of both. */
 int hold_release(struct fault_rail *rail);
-/** Prepare to sleep. TRYST_OK: the timer will wake the poller, or the inner transport
- *  will. */
+/** Prepare to sleep. TRYST_OK: the timer or the inner transport will wake the poller.
+ *  TRYST_AGAIN: something is due now. TRYST_E_UNSUPPORTED: there is no timer. */
 tryst_status hold_arm(struct fault_rail *rail);
 /** Free the held frames of an endpoint that closes. Its held bulks end later, with
  *  TRYST_E_CANCELED, in hold_release or hold_bulks_withdraw. */
 void hold_ep_close(struct fault_ep *ep);
+/** Complete the held bulks with TRYST_E_CANCELED; returns their number. */
 int hold_bulks_withdraw(struct fault_ep *ep);
 
 #endif

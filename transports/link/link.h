@@ -25,11 +25,11 @@
 
 /** Largest payload of one message. */
 #define LINK_MESSAGE_MAX 4352u
-/** Largest backlog in bytes: with more, the peer does not read, and the link counts as
- *  broken. */
+/** Largest backlog in bytes. A peer that lets more queue up does not read, and its link
+ *  breaks. */
 #define LINK_BACKLOG_MAX (256u * 1024u)
 
-/** In place of a descriptor that the peer sent and this process could not receive. */
+/** Replaces a descriptor that the peer sent and this process could not receive. */
 #define LINK_FD_LOST (-2)
 
 struct link;
@@ -48,12 +48,11 @@ struct link_events {
      *
      *  TRYST_E_PEER         the other process has died or left, does not read, or no
      *                       longer listens at the address
-     *  TRYST_E_UNREACHABLE  no connection came about
+     *  TRYST_E_UNREACHABLE  the connection could not be established
      *  TRYST_E_PROTOCOL     the peer sent bytes that no link sends
      *  TRYST_E_TIMEOUT      the peer connected and sent nothing
-     *  TRYST_E_NOMEM,
-     *  TRYST_E_SYSTEM       this side could not go on, or the process there has no
-     *                       descriptor left for a connection */
+     *  TRYST_E_NOMEM        this side ran out of memory in the middle of a message
+     *  TRYST_E_SYSTEM       the process there has no descriptor left for a connection */
     void (*closed)(void *arg, struct link *link, tryst_status status, const char *text);
 };
 
@@ -88,8 +87,9 @@ void link_events_set(struct link *link, const struct link_events *events, void *
  *  descriptor breaks the link (TRYST_E_PROTOCOL). */
 void link_fds_take(struct link *link);
 
-/** Set the silence after which a TCP peer's kernel is given up (TRYST_PEER_TIMEOUT). An
- *  accepted link has the setting's default until then. */
+/** Set how long a TCP peer's kernel may be silent before the link breaks
+ *  (TRYST_PEER_TIMEOUT). Until this call an accepted link has that setting's default.
+ *  Does nothing on a Unix link. */
 void link_user_timeout_set(struct link *link, uint64_t user_timeout_ns);
 
 /** Queue one message of at most LINK_MESSAGE_MAX bytes. fd >= 0: send a copy of that
@@ -97,7 +97,8 @@ void link_user_timeout_set(struct link *link, uint64_t user_timeout_ns);
  *  again on return.
  *
  *  TRYST_OK
- *  TRYST_E_PEER    broken, or over LINK_BACKLOG_MAX; `closed` follows
+ *  TRYST_E_PEER    the link is or has just been broken (the peer is gone, the backlog is
+ *                  over LINK_BACKLOG_MAX, no memory for the rest); `closed` follows
  *  TRYST_E_NOMEM   nothing was queued
  *  TRYST_E_SYSTEM  nothing was queued: no descriptor left to keep `fd` by, or the kernel
  *                  holds as many of this user's descriptors in sockets as a process may
@@ -109,18 +110,19 @@ tryst_status link_send(struct link *link, uint8_t type, const void *data, size_t
  *  namespace). */
 int32_t link_peer_pid(const struct link *link);
 bool link_is_unix(const struct link *link);
-/** True if the connection of a link that this process started came about: when the link
- *  closes later, the process that listens there has closed it. */
+/** True if this process started the connection and it was established: if the link
+ *  closes later, the process that listens there has closed it. False for an accepted
+ *  link. */
 bool link_has_met(const struct link *link);
-/** True if the kernel has all that was sent on this link, and delivers it whatever this
- *  process does. */
+/** True if no bytes wait in this process: the kernel has all that was sent on this link.
+ *  True also for a broken link, which has dropped its backlog. */
 bool link_is_flushed(const struct link *link);
 /** Describe the other end for a log line: "pid 12" or "10.0.0.2 port 4567". */
 #define LINK_PEER_TEXT_BYTES 64u
 void link_peer_text(const struct link *link, char text[LINK_PEER_TEXT_BYTES]);
 
-/** Close. The backlog (link_is_flushed) is sent if the socket takes it at once; a Unix
- *  socket gets more room than usual for that. No event follows. */
+/** Close the link. The backlog is sent as far as the socket takes it at once, for which a
+ *  Unix socket gets a larger buffer; the rest is dropped. No event follows. */
 void link_close(struct link *link);
 
 /** In a forked child: close the descriptors and touch nothing else (async-signal-safe).

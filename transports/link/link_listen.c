@@ -32,12 +32,12 @@
 enum {
     ACCEPTS_MAX = 16, /* per poller call */
     NAME_TRIES = 8,   /* random names; a collision has a chance of 2^-64 */
-    /* ports that the kernel finds free at the first address, but not at all */
+    /* ports that are free at the first address, but maybe not at the others */
     PORT_TRIES = 16
 };
 
-/* Length of the kernel's queue: the kernel's own limit (net.core.somaxconn). While a rank
- * computes, all ranks that connect to it wait there. */
+/* Length of the kernel's queue: as long as the kernel allows (net.core.somaxconn). While
+ * a rank computes, all ranks that connect to it wait there. */
 #define QUEUE_MAX INT_MAX
 /* How long an accepted connection may send nothing. */
 #define FIRST_MESSAGE_NS (5 * NS_PER_S)
@@ -80,7 +80,7 @@ static void pending_drop(struct link_listener *listener, const char *why)
                      "dropped a connection from %s, which %s", peer, why);
     link_pending_remove(link);
     link_break(link, TRYST_E_TIMEOUT, "dropped: the peer %s", why);
-    /* a message that still comes is too late: no layer handles a broken link's */
+    /* a message that comes now is too late, and is not read */
     link->ended = true;
 }
 
@@ -149,8 +149,8 @@ static void accept_fd(struct link_listener *listener, int fd, bool is_unix)
     accept_link(listener, fd, is_unix, pid);
 }
 
-/* Send the reason of a refusal. The peer's bytes are read first, since a close with
- * unread bytes would reset what was sent (TCP). */
+/* Send the reason of a refusal. Over TCP the peer's bytes are read first: a close with
+ * unread bytes resets the connection, and the peer would lose the reason. */
 static void refusal_send(int fd, bool is_unix)
 {
     const struct link_header header = {.flags = LINK_FLAG_REFUSED, .magic = LINK_MAGIC};
@@ -159,10 +159,10 @@ static void refusal_send(int fd, bool is_unix)
     (void)send(fd, &header, sizeof header, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* Refuse a connection when descriptors run out. Unaccepted it would stay in the kernel's
- * queue, and epoll would report it again and again. So the spare descriptor is closed,
- * the connection accepted and closed. False: the queue is empty (accept returns EMFILE
- * before it checks the queue). */
+/* Refuse a connection when descriptors run out. If it were not accepted, it would stay in
+ * the kernel's queue, and epoll would report it again and again. So the spare descriptor
+ * is closed, and the connection is accepted and closed. False: no connection was in the
+ * queue (accept returns EMFILE before it checks the queue). */
 static bool accept_refuse(struct link_listener *listener, int listen_fd, bool is_unix)
 {
     if (listener->spare_fd >= 0)
@@ -229,7 +229,8 @@ static int unix_bind(int fd, uint64_t *id_p)
     return -1;
 }
 
-/* Listen on the socket in `source` and poll it; -1 and errno when something fails. */
+/* Listen on the socket in `source` and register it with the poller. 0, or -1 and
+ * errno. */
 static int source_listen(struct link_listener *listener, struct poller_source *source)
 {
     source->events = EPOLLIN;
@@ -273,7 +274,7 @@ static void tcp_forget(struct link_listener *listener)
     errno = error;
 }
 
-/* Open one more socket, listening at `from` and `port` (0: any); -1 and errno. */
+/* Open one more socket that listens at `from` and `port` (0: any). 0, or -1 and errno. */
 static int tcp_add(struct link_listener *listener, const struct sockaddr_storage *from,
                    uint16_t port)
 {
@@ -295,7 +296,8 @@ static int tcp_add(struct link_listener *listener, const struct sockaddr_storage
     return listen(fd, QUEUE_MAX);
 }
 
-/* Listen at every address on one port (0: one that is free at the first). */
+/* Listen at every address on `port` (0: on a port that the kernel chooses at the first
+ * address). 0, or -1 and errno. */
 static int tcp_try(struct link_listener *listener, const struct link_tcp *tcp,
                    uint16_t port, struct link_address *address)
 {
@@ -314,7 +316,7 @@ static int tcp_bind(struct link_listener *listener, const struct link_tcp *tcp,
 {
     uint32_t ports = port_range_count(tcp->ports);
     uint32_t tries = ports ? ports : PORT_TRIES;
-    /* a random start in the range: other ranks of this host start elsewhere */
+    /* a random start in the range, so that ranks of one host rarely collide */
     uint64_t start = 0;
     if (ports && random_secret(&start, sizeof start) != TRYST_OK)
         return -1;
@@ -384,8 +386,9 @@ static void source_close(struct link_listener *listener, struct poller_source *s
     close(source->fd);
 }
 
-/* Close the Unix socket. Connections that wait there are accepted first, since the kernel
- * would close them with what is in their queues. */
+/* Close the Unix socket. Connections that wait there are accepted and closed first:
+ * otherwise the kernel would close them, with the descriptors in their queues, and might
+ * block. */
 static void unix_listener_close(struct link_listener *listener)
 {
     struct poller_source *source = &listener->unix_source;

@@ -15,13 +15,13 @@
 
 struct link_listener;
 
-/** Most interface addresses at which one host's TCP listener accepts connections. */
+/** Most addresses at which a TCP listener accepts connections. */
 #define LINK_TCP_MAX 8u
 struct link_tcp {
     struct sockaddr_storage addresses[LINK_TCP_MAX]; /**< the first is announced */
     unsigned count;
     struct port_range ports; /**< the port is one of these */
-    uint16_t avoid; /**< a port of the range that another listener needs; 0: none */
+    uint16_t avoid; /**< port of the range that another listener needs; 0: none */
 };
 
 /** Listen on an abstract Unix socket, and on TCP if `tcp` is not NULL: at all its
@@ -39,9 +39,10 @@ tryst_status link_listen(struct poller *poller, const struct log *log,
 /** Stop listening; accepted links stay unchanged. NULL is allowed. */
 void link_listener_close(struct link_listener *listener);
 
-/** Drop connections that have sent nothing within 5 s at `now_ns` (CLOCK_MONOTONIC). The
- *  caller has run the poller just before, so all that has arrived is read, however long
- *  no pass ran. For a dropped connection events->closed follows from the poller. */
+/** Drop connections that have sent nothing for 5 s at `now_ns` (CLOCK_MONOTONIC). The
+ *  caller must have run the poller just before, so that a message that arrived during a
+ *  long gap between passes has been read. For a dropped connection events->closed follows
+ *  from the poller. */
 void link_listener_tick(struct link_listener *listener, uint64_t now_ns);
 
 struct link_listener_counters {

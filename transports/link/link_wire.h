@@ -13,8 +13,8 @@
 
 /** A descriptor comes with the header's first byte (SCM_RIGHTS). */
 #define LINK_FLAG_FD 0x01u
-/** The listener has no descriptor for this connection: it sends only this header and
- *  closes. */
+/** The listener has no descriptor for this connection: it sends this header alone and
+ *  closes the connection. */
 #define LINK_FLAG_REFUSED 0x02u
 
 struct link_header {
