@@ -93,8 +93,8 @@ enum config_source config_source(const struct config *config, enum config_id id)
 const char *config_name(enum config_id id);        /* "window_bytes" */
 const char *config_environment(enum config_id id); /* "TRYST_WINDOW_BYTES" */
 
-/** Call `fn` for each row in table order until it returns nonzero, and return that.
- *  Secrets read "(set)". Strings are valid during the call. */
+/** Call `fn` for each row in table order until it returns nonzero, and return that, else
+ *  0. Secrets read "(set)". Strings are valid during the call of `fn`. */
 int config_visit(const struct config *config,
                  int (*fn)(void *arg, const tryst_config_item *item), void *arg);
 
@@ -113,9 +113,9 @@ struct config_difference {
     char mine[32], theirs[32]; /**< the two values as text ("64K") */
 };
 
-/** Compare two lists of config_agreed with `count` values. True if they differ, with the
- *  first row that does. Lists of different lengths come from different versions, which
- *  the handshake compares earlier. */
+/** True if two lists of config_agreed with `count` values differ; `*difference_p` is then
+ *  the first row that differs. Lists of different lengths come from different versions,
+ *  which the handshake compares earlier. */
 bool config_agreed_differ(const uint64_t *mine, const uint64_t *theirs, size_t count,
                           struct config_difference *difference_p);
 

@@ -2,10 +2,10 @@
 /* Every setting of the library, one row each.
  *
  * One idea: a row *is* the setting: its parser, default, limits, environment variable
- * (TRYST_<ID>), help, `tryst-info -c` and the README's table all come from it.
- * Invariant: the name is the ID in lower case and the default is allowed (a test checks
- * both). Add a row at the end of its block; the order matters only for the tables that
- * people read (and for the digest, which covers equal versions only).
+ * (TRYST_<ID>), help, `tryst-info -c` and docs/settings.md all come from it. Invariant:
+ * the name is the ID in lower case and the default is allowed (a test checks both). Add a
+ * row at the end of its block. The order matters only for the tables that people read,
+ * and for the handshake, which compares rows in order, between equal versions only.
  *
  *   X(ID, "name", TYPE, "default", "allowed", flags, "help")
  *
@@ -19,7 +19,7 @@
  *            "auto|min..max": auto is 0;
  *            ENUM: "a|b|c";
  *            STRING: the form, for people; "": any text
- *   flags    CONFIG_AGREED  must be equal on all ranks: part of the handshake's digest
+ *   flags    CONFIG_AGREED  must be equal on all ranks: compared in the handshake
  *            CONFIG_SECRET  never printed */
 #ifndef TRYST_CORE_CONFIG_CONFIG_TABLE_H
 #define TRYST_CORE_CONFIG_CONFIG_TABLE_H

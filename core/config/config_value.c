@@ -82,7 +82,8 @@ static bool int_parse(const char *text, uint64_t *value_p)
     return true;
 }
 
-/* Return the nth word of "a|b|c", its length through `length_p`; NULL behind the last. */
+/* Return word `index` (from 0) of "a|b|c", with its length in *length_p; NULL if there is
+ * none. */
 static const char *value_word(const char *words, size_t index, size_t *length_p)
 {
     for (; index > 0; index--) {
@@ -179,8 +180,8 @@ bool value_parse(const struct config_row *row, const char *text, uint64_t *value
     return true;
 }
 
-/* Write `value` with the largest unit that divides it evenly, the first of several of
- * equal size. */
+/* Write `value` with the largest unit that divides it evenly; of equal units (K and KiB)
+ * the first. */
 static void format_with_unit(const struct unit *units, uint64_t value, char *text_p,
                              size_t text_bytes)
 {

@@ -33,7 +33,8 @@ struct log_stderr {
  *  members. */
 struct log {
     tryst_log_level level; /**< TRYST_LOG_DEFAULT: warnings and errors */
-    /** Prefix of the lines; -1: not known yet; relaxed: orders nothing. */
+    /** rank in the prefix of the lines; -1: not known yet, left out. Relaxed: orders
+     *  nothing. */
     _Atomic int rank;
     /** Receives each line as log_write builds it, without newline; NULL: stderr. */
     tryst_log_fn sink;
@@ -67,13 +68,13 @@ void log_write(const struct log *log, tryst_log_level level, uint64_t left_out,
 
 /** State of one rate limit, which begins zeroed. Several threads may share it. */
 struct log_limit {
-    /** Time of the next line at the earliest; 0: no line yet. */
+    /** earliest time of the next line; 0: no line yet */
     _Atomic uint64_t next_ns;
     _Atomic uint64_t left_out_count; /**< lines left out since the last line */
 };
 
 /** True if a line may be written now; `*left_out_p` is then the number of lines left out
- *  since the last one. Otherwise this line is counted as left out. */
+ *  since the last line. Otherwise the line is counted as left out. */
 bool log_limit_pass(struct log_limit *limit, const struct clock *clock,
                     uint64_t interval_ns, uint64_t *left_out_p);
 

@@ -28,6 +28,7 @@ struct trace_labels {
     unsigned texts; /**< bit i: argument i is a pointer to a text */
 };
 
+/** Kinds of events. `ph` is the letter of the kind in Chrome's JSON. */
 enum trace_kind {
     TRACE_SPAN,       /**< ph X: from `at_ns` for `extra` ns; spans of one thread nest */
     TRACE_ASYNC,      /**< ph b and e: may overlap others; drawn in rows by name */
@@ -54,7 +55,7 @@ struct trace;
 tryst_status trace_open(size_t events_per_thread, const struct clock *clock,
                         struct trace **trace_p);
 
-/** Close a trace while no thread records. NULL is allowed. */
+/** Close a trace. No thread may record in it any more. NULL is allowed. */
 void trace_close(struct trace *trace);
 
 /** Name the calling thread in the timeline; the text is copied. */
@@ -124,7 +125,8 @@ static inline void trace_flow_end(struct trace *trace, const char *name, uint64_
     TRACE_PUT(trace, at_ns, id, name, NULL, {0}, TRACE_FLOW_END);
 }
 
-/** Record a sample of up to three series; with NULL labels of one, named "value". */
+/** Record a sample of up to three series, one for each label. `labels` NULL: one series,
+ *  "value". */
 static inline void trace_counter(struct trace *trace, const char *name,
                                  const struct trace_labels *labels, uint64_t a0,
                                  uint64_t a1, uint64_t a2)

@@ -44,7 +44,8 @@ static void write_number(FILE *out, uint64_t number, bool as_series)
 {
     if (number <= EXACT_MAX)
         fprintf(out, "%" PRIu64, number);
-    /* a real number, in any locale */
+    /* "e0" makes it a real number, without the decimal point that depends on the
+     * locale */
     else if (as_series)
         fprintf(out, "%" PRIu64 "e0", number);
     else
@@ -90,8 +91,8 @@ static void write_args(struct writer *writer, const struct trace_event *event)
     fputc('}', writer->out);
 }
 
-/* Write the id of an arrow, which joins its two ends across processes, or of an
- * overlapping span, a number of this process. */
+/* Write the id of an arrow, by which its two ends meet across processes, or of an async
+ * span, which only this process uses. */
 static void write_id(struct writer *writer, const struct trace_event *event)
 {
     if (event->kind == TRACE_ASYNC)
@@ -195,7 +196,7 @@ static void write_ring(struct writer *writer, struct trace_ring *ring)
     }
 }
 
-/* Write which clock the times are of: a label beside the process's name, and numbers for
+/* Write the clock of the times: as a label beside the process's name, and as numbers for
  * programs. */
 static void write_shift(struct writer *writer, const struct trace_shift *shift)
 {

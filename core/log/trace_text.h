@@ -8,10 +8,10 @@
 struct trace;
 
 /** Return a copy of `text` that lives until the trace closes; equal texts share one copy.
- *  Returns a fixed text instead at TRACE_TEXTS_MAX texts or without memory. A NULL trace
- *  returns `text` itself. Takes the trace's lock. */
+ *  If the trace has TRACE_TEXTS_MAX texts already, or without memory, returns a fixed
+ *  text with the reason; if `trace` is NULL, `text` itself. Takes the trace's lock. */
 const char *trace_text(struct trace *trace, const char *text);
-/** Free all texts of a trace while no thread records. */
+/** Free all texts of a trace. No thread may record in it any more. */
 void trace_texts_close(struct trace *trace);
 
 #endif

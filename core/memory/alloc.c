@@ -14,8 +14,9 @@
 /* All relaxed: counters that order nothing. */
 static _Atomic uint64_t live_count, live_bytes, seen_count;
 
-/* The value of seen_count that fails; 0: none. Relaxed: a test that injects a failure
- * into another thread has synchronised with that thread by other means. */
+/* The allocation that fails, by its number in seen_count; 0: none. Relaxed: a test that
+ * injects a failure into another thread has synchronised with that thread by other
+ * means. */
 static _Atomic uint64_t fail_at;
 static _Atomic bool failed;
 

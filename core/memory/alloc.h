@@ -13,9 +13,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** Allocate memory, which mem_free alone gives back. NULL means out of memory, or a
- *  failure that a test injected; 0 bytes give a unique pointer. Any thread; blocks no
- *  longer than malloc does. */
+/** Allocate memory; free it by mem_free only. Returns NULL when out of memory or when a
+ *  test injected the failure; 0 bytes give a unique pointer. Any thread; blocks no longer
+ *  than malloc does. */
 void *mem_alloc(size_t bytes) __attribute__((malloc, warn_unused_result));
 void *mem_zalloc(size_t bytes) __attribute__((malloc, warn_unused_result));
 
@@ -34,9 +34,9 @@ void *mem_zalloc_array(size_t count, size_t item_bytes)
     __attribute__((malloc, warn_unused_result));
 
 /** Make room for at least `need` items in an array: `items_p` is the address of the
- *  array's pointer (NULL: no array yet), `*room_p` the number of items that the array has
- *  room for. The room at least doubles, so appending one by one copies little. False,
- *  with nothing changed, when memory is out or the size overflows. */
+ *  pointer to the array (a pointer that is NULL at first), `*room_p` the number of items
+ *  that fit. The room at least doubles, so appending one by one copies little. False,
+ *  with nothing changed, without memory or if the size overflows. */
 bool mem_reserve(void *items_p, size_t *room_p, size_t need, size_t item_bytes)
     __attribute__((warn_unused_result));
 
@@ -55,8 +55,9 @@ uint64_t alloc_live_bytes(void);
 uint64_t alloc_seen_count(void);
 
 /** For tests: fail the nth allocation from now (1 is the next one) once, in whichever
- *  thread; a second call replaces the first. alloc_fail_off cancels the failure and
- *  returns true if the failure has happened; false ends a walk over all allocations. */
+ *  thread; a second call replaces the first. alloc_fail_off cancels the failure, and
+ *  returns true if the failure has happened. False means that there were fewer than n
+ *  allocations, so a test that walks through all of them ends. */
 void alloc_fail_at(uint64_t nth);
 bool alloc_fail_off(void);
 

@@ -2,11 +2,11 @@
 /*
  * Best fit with coalescing; see bfc.h.
  *
- * Two rules decide. *Splitting*: the rest of a chunk is split off when it is at least an
- * eighth of the request. At most that share is thus lost inside a chunk, and large chunks
- * leave no crumbs. *Growing*: the size of the next region doubles with each region that
- * exists, within the limit. Where the backend has no region of that size, nine tenths of
- * it are tried, and so on down to the request.
+ * Two rules set the sizes. *Splitting*: the rest of a chunk is split off if it is at
+ * least an eighth of the request. At most that share is thus lost inside a chunk, and
+ * large chunks leave no crumbs. *Growing*: the size of the next region doubles with each
+ * region that exists, within the limit. Where the backend has no region of that size,
+ * nine tenths of it are tried, and so on down to the request.
  */
 #include "core/memory/bfc.h"
 
@@ -31,7 +31,7 @@ struct bfc {
     struct bfc_index index;
     struct list regions;
     struct list waiting;   /* free chunks that wait for a stream, oldest first */
-    struct bfc_wait never; /* see wait_make */
+    struct bfc_wait never; /* a wait that does not end (wait_make) */
     uint64_t first_region_bytes;
     uint64_t next_wait;
     struct bfc_counts counts;
@@ -92,9 +92,9 @@ static bool wait_poll(struct bfc *bfc, struct bfc_wait *wait)
     return true;
 }
 
-/* Drop the earlier waits that are over behind each wait of the list: otherwise two
- * streams that use one chunk in turn would make the list longer without end. Another
- * chunk that shares the wait loses nothing. */
+/* Drop from the list of waits those that are over: otherwise the list would grow without
+ * end while two streams use one chunk in turn. Chunks that share a wait of the list do
+ * not need them either. */
 static void wait_shorten(struct bfc *bfc, struct bfc_wait *wait)
 {
     for (; wait; wait = wait->also)
@@ -109,7 +109,7 @@ static void wait_shorten(struct bfc *bfc, struct bfc_wait *wait)
 static struct bfc_wait *wait_make(struct bfc *bfc, void *stream, struct bfc_wait *old)
 {
     struct bfc_wait *wait = mem_zalloc(sizeof *wait);
-    if (!wait) { /* no record of the work: the chunk never stops waiting */
+    if (!wait) { /* the work cannot be recorded, so the chunk waits until bfc_close */
         wait_drop(bfc, old);
         return wait_share(&bfc->never);
     }
@@ -148,7 +148,7 @@ static void waiting_remove(struct bfc *bfc, struct bfc_chunk *chunk)
     bfc->counts.waiting_chunks -= list_remove(&chunk->by_wait);
 }
 
-/* --- growing together --- */
+/* --- merging --- */
 
 static bool is_mergeable(const struct bfc_chunk *a, const struct bfc_chunk *b)
 {
@@ -160,8 +160,8 @@ static bool is_mergeable(const struct bfc_chunk *a, const struct bfc_chunk *b)
            !a->wait->also && !b->wait->also;
 }
 
-/* Merge `behind` into `chunk`; neither is in a list of sizes. In one stream the later
- * event covers the earlier one, so the later wait is kept. */
+/* Merge `behind` into `chunk`; neither is in a list of sizes. Of two waits for one stream
+ * the later is kept, because its event covers the earlier one. */
 static void swallow(struct bfc *bfc, struct bfc_chunk *chunk, struct bfc_chunk *behind)
 {
     if (chunk->wait && behind->wait && chunk->wait->number < behind->wait->number) {
@@ -480,7 +480,7 @@ void bfc_stream_forget(struct bfc *bfc, void *stream)
     }
 }
 
-/* --- the end, and what there is --- */
+/* --- close, counts, check --- */
 
 static void region_close(struct bfc *bfc, struct region *region)
 {
@@ -520,7 +520,7 @@ static uint64_t largest_free(const struct bfc *bfc, bool waiting_too)
     return largest;
 }
 
-/* Count wholly free regions as room for one region as large as all of them. */
+/* Wholly free regions count as room, since bfc_get may replace them by one region. */
 uint64_t bfc_would_fit(struct bfc *bfc)
 {
     waiting_settle(bfc, bfc->counts.waiting_chunks);

@@ -41,8 +41,8 @@ struct bfc_backend {
      *  region is tried. */
     tryst_status (*region_alloc)(void *arg, size_t bytes, void **data_p);
     void (*region_free)(void *arg, void *data, size_t bytes);
-    /** Record an event that passes when `stream` has done the work queued so far. NULL,
-     *  as event_passed, in a backend without streams. */
+    /** Record an event that passes when `stream` has done the work queued so far. This
+     *  slot and the next two are NULL in a backend without streams. */
     tryst_status (*event_record)(void *arg, void *stream, void **event_p);
     /** True if `event` has passed; the event is then given back. */
     bool (*event_passed)(void *arg, void *event);
@@ -54,8 +54,8 @@ struct bfc_params {
     const struct bfc_backend *backend;
     void *arg;
     uint64_t limit_bytes; /**< limit for all regions together; 0: none */
-    /** Bytes of the first region; each further region doubles with the number of regions
-     *  that exist; 0: 2 MiB. */
+    /** Bytes of the first region; 0: 2 MiB. A further region has twice that for one
+     *  region that exists, four times for two, and so on. */
     uint64_t region_bytes;
     /** True if region_free only records a region, which the caller frees later. bfc_get
      *  then does not replace free regions by a larger one: it returns TRYST_E_NOMEM, and
@@ -64,8 +64,8 @@ struct bfc_params {
 };
 
 struct bfc_counts {
-    uint64_t in_use_bytes, in_use; /**< chunks that are out */
-    uint64_t high_water_bytes;     /**< most in_use_bytes ever */
+    uint64_t in_use_bytes, in_use; /**< bytes and number of chunks that are out */
+    uint64_t high_water_bytes;     /**< largest in_use_bytes so far */
     uint64_t reserved_bytes, regions;
     uint64_t free_chunks, largest_free_bytes;
     uint64_t waiting_chunks; /**< free chunks that wait for a stream */
@@ -106,8 +106,8 @@ void bfc_stream_forget(struct bfc *bfc, void *stream);
  *  bytes. */
 uint64_t bfc_trim(struct bfc *bfc);
 
-/** Return the largest request without a stream that bfc_get would grant now, if the
- *  backend has memory. */
+/** Return the size of the largest request without a stream that bfc_get would grant now,
+ *  provided that the backend has memory for it. */
 uint64_t bfc_would_fit(struct bfc *bfc);
 
 void bfc_counts(const struct bfc *bfc, struct bfc_counts *counts_p);

@@ -20,7 +20,8 @@ struct bfc_wait {
     bool has_completed; /**< the event has passed */
     uint64_t number;    /**< greater in later waits */
     void *stream;
-    /** NULL while not over: the event could not be recorded, so this wait never passes */
+    /** NULL once has_completed; NULL before that: the event could not be recorded, so the
+     *  wait never passes */
     void *event;
     struct bfc_wait *also; /**< an earlier wait of another stream; NULL: none */
 };
@@ -29,7 +30,7 @@ struct bfc_chunk {
     struct bfc_chunk *before, *behind; /**< neighbours in the region; NULL at its ends */
     struct hash_node by_address;       /**< hashed by `data` */
     struct list_node by_size;          /**< in no list while the chunk is out */
-    /** In bfc.waiting, oldest first, while free with a wait. */
+    /** in bfc.waiting (oldest wait first) while the chunk is free and has a wait */
     struct list_node by_wait;
     uintptr_t data;
     uint64_t bytes;

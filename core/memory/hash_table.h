@@ -3,11 +3,11 @@
  *
  * One idea: the node, with its hash, is a member of the object that is found, so adding
  * allocates nothing and never fails. The table doubles when it holds more nodes than
- * buckets; without memory for that, its chains only grow longer. A search walks the nodes
- * of one hash and compares the keys that were hashed; hash_of_id gives each id a hash of
- * its own, so ids need no comparison. Invariant: a node is in the bucket that the lower
- * bits of its hash name. A table has a pointer into itself, so it must not be moved after
- * hash_table_init. No locks: the caller owns the table. */
+ * buckets; without memory for that, its chains only grow longer. The caller walks the
+ * nodes of one hash and compares the keys that were hashed; hash_of_id gives each id a
+ * hash of its own, so ids need no comparison. Invariant: the lower bits of a node's hash
+ * are the index of its bucket. A table has a pointer into itself, so it must not be moved
+ * after hash_table_init. No locks: the caller owns the table. */
 #ifndef TRYST_CORE_MEMORY_HASH_TABLE_H
 #define TRYST_CORE_MEMORY_HASH_TABLE_H
 

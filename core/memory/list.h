@@ -22,7 +22,7 @@ struct list {
     struct list_node head;
 };
 
-/** The structure that holds `member` at `ptr`, which must not be NULL. */
+/** Get the structure that has its `member` at `ptr`, which must not be NULL. */
 #define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 static inline void list_init(struct list *list)

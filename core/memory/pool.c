@@ -38,7 +38,7 @@
 /* A ping-pong keeps a receive and two sends under way. */
 enum { SLOTS = 4 };
 
-#define CHUNK_BYTES ((size_t)16 * 1024) /* four pages: little to waste */
+#define CHUNK_BYTES ((size_t)16 * 1024) /* four pages, so that little is wasted */
 
 struct item {
     struct item *next;
@@ -149,9 +149,8 @@ static bool slot_item_put(struct pool *pool, struct item *item)
     return false;
 }
 
-/* Take an object from the list. Not inlined, as list_item_put: pool_get mostly needs no
- * lock.
- */
+/* Take an object from the list. Not inlined, and neither is list_item_put, because
+ * pool_get and pool_put mostly need no lock. */
 __attribute__((noinline)) static struct item *list_item_get(struct pool *pool)
 {
     pthread_mutex_lock(&pool->lock);

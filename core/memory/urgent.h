@@ -4,8 +4,8 @@
  * Idea: most nodes arrive in the order in which they will leave, so these form a sorted
  * list. Only a node that overtakes goes to a heap: a pairing heap (Fredman, Sedgewick,
  * Sleator, Tarjan 1986). Nodes are members of the queued objects, so nothing is
- * allocated. In order: one comparison to enter, none to leave. Overtaking: none to enter,
- * logarithmically many (amortised) to leave.
+ * allocated. A push takes one comparison. A node of the list leaves without another one;
+ * a node of the heap takes logarithmically many (amortised) to leave.
  * Invariant: the list is sorted; equally urgent nodes leave in the order of arrival,
  * except nodes in the heap. A zeroed node is in no queue. An urgency does not change
  * while its node is in a queue. No locks: the caller owns the queue. */
@@ -89,8 +89,8 @@ static inline bool urgent_remove(struct urgent_node *node)
     return list_remove(&node->node);
 }
 
-/** Move a node of the list behind the equally urgent nodes that follow it: its turn is
- *  over. */
+/** Move a node behind the equally urgent nodes that follow it in the list, because its
+ *  turn is over. No effect on a node of the heap. */
 static inline void urgent_rotate(struct urgent_node *node)
 {
     struct list_node *next = node->node.next;

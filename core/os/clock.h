@@ -18,8 +18,8 @@ struct clock {
     void *arg;
 };
 
-/** Read CLOCK_MONOTONIC: one scale for all processes of a machine, none across
- *  machines. */
+/** Read CLOCK_MONOTONIC, which is the same for all processes of a machine, but not for
+ *  two machines. */
 uint64_t clock_monotonic_ns(void);
 
 /** Read CLOCK_MONOTONIC as of the kernel's last tick, at most some milliseconds old, at a

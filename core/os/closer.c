@@ -30,8 +30,8 @@ static void *closer_run(void *arg)
     return NULL;
 }
 
-/* Start a thread, under the lock; the thread takes no signals of the program. The earlier
- * one does not run any more and has nothing left to do but return. */
+/* Start a thread that takes no signals of the program. The caller holds the lock. An
+ * earlier thread has cleared `runs`, so it is about to return and can be joined. */
 static bool thread_start(struct closer *closer)
 {
     sigset_t all, mask;

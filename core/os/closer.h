@@ -34,8 +34,8 @@ struct closer {
 
 void closer_init(struct closer *closer);
 
-/** Run the job in the thread, after those added before. False: there is no thread; the
- *  job was not taken. */
+/** Run the job in the thread, after the jobs added before. False: no thread could be
+ *  started, and the job was not taken. */
 bool closer_add(struct closer *closer, struct closer_job *job);
 
 /** Wait up to `wait_ns` until all jobs have run, and join the thread. False: a job still

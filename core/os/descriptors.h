@@ -2,11 +2,11 @@
 /* The process's limit of open descriptors, and the numbers 0 to 2 while a foreign library
  * makes descriptors.
  *
- * One idea: descriptors_left tests the limit by opening descriptors. RLIMIT_NOFILE alone
- * does not give the number of open ones, and counting those takes a descriptor. None
- * stays open. Modules call this file through their host table before they call a library
- * that aborts without a descriptor; other code calls it after a failure, for the
- * message. */
+ * One idea: descriptors_left tests the limit by opening descriptors, and closes them
+ * again. RLIMIT_NOFILE alone does not give the number of open ones, and counting those
+ * takes a descriptor. Modules call descriptors_left through their host table before they
+ * call a library that aborts without a descriptor; other code calls it after a failure,
+ * for the message. */
 #ifndef TRYST_CORE_OS_DESCRIPTORS_H
 #define TRYST_CORE_OS_DESCRIPTORS_H
 

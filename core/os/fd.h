@@ -5,11 +5,11 @@
  * socket or a memfd of the library, the program's text would arrive as a peer's bytes.
  * One idea: while a descriptor is made, each closed number of 0 to 2 is held by a
  * placeholder (O_PATH: reads and writes fail with EBADF, as on a closed number), so the
- * kernel returns a higher one. Where the program closes a number between the two calls,
- * the descriptor is moved. Invariant: a result of FD_MAKE or fd_move is negative or above
- * 2, and close-on-exec where it was moved; errno is that of the call. Inline, because
- * modules do not link this library. tests/build/descriptors.sh finds calls outside
- * FD_MAKE. */
+ * kernel returns a higher one. If the program closes one of these numbers meanwhile, and
+ * the descriptor gets it, fd_move moves the descriptor. Invariant: a result of FD_MAKE or
+ * fd_move is negative or above 2, and close-on-exec where it was moved; errno is that of
+ * the call. Inline, because modules do not link this library. tests/build/descriptors.sh
+ * finds calls outside FD_MAKE. */
 #ifndef TRYST_CORE_OS_FD_H
 #define TRYST_CORE_OS_FD_H
 
@@ -53,8 +53,9 @@ static inline void fd_low_release(unsigned held)
     errno = kept_errno;
 }
 
-/** Move `fd` above 2 if it is below; the low number is closed. Returns the new number, or
- *  -1 with errno set if `fd` was negative or no descriptor is left. */
+/** Move `fd` above 2 if it is 0, 1 or 2; the low number is closed. Returns the new number
+ *  (`fd` itself if it is not one of these, also if negative), or -1 with errno set if no
+ *  descriptor is left. */
 static inline int fd_move(int fd)
 {
     if (fd < 0 || fd >= FD_FIRST)

@@ -20,8 +20,9 @@ struct foreign_fd {
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct closer closer;
 
-/* Start anew in a child: the thread, maybe with the lock, is the parent's. Descriptors
- * that waited stay open in the child until exec, since a close could block here. */
+/* Initialise the closer again in a child: its thread, which may hold the lock, runs in
+ * the parent only. Descriptors that waited stay open in the child until exec, since a
+ * close could block here. */
 static void child_init(void *arg)
 {
     closer_init(arg);
@@ -34,8 +35,8 @@ static void init(void)
     (void)fork_handler_add(&handler);
 }
 
-/* Close without lingering: the kernel sends what is unsent, or drops it, by itself. Not a
- * call for the progress domain: setting the option waits while the sender uses the
+/* Close without lingering: the kernel sends or drops unsent bytes after the call. The
+ * progress domain must not call this, because setsockopt waits while the sender uses the
  * socket. */
 static void lingerless_close(int fd)
 {

@@ -2,12 +2,12 @@
 /** @file foreign_fd.h
  *  Closes descriptors that another process has sent (SCM_RIGHTS).
  *
- *  One idea: the last close of a file may block in the kernel for as long as the sender
- *  sets: a TCP socket with unsent bytes and SO_LINGER, a file of FUSE or NFS, a Unix
+ *  One idea: the last close of a file may block in the kernel for a time that the sender
+ *  chooses: a TCP socket with unsent bytes and SO_LINGER, a file of FUSE or NFS, a Unix
  *  socket that has such files in its queue. So the caller closes memory files only; a
  *  thread closes the rest.
- *  Invariant: no call here blocks, except where neither memory nor a thread is left, and
- *  foreign_fds_wait. Any thread.
+ *  Invariant: no call here blocks except foreign_fds_wait, and a close for which there is
+ *  no memory or no thread. Any thread.
  */
 #ifndef TRYST_CORE_OS_FOREIGN_FD_H
 #define TRYST_CORE_OS_FOREIGN_FD_H

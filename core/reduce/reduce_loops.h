@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file reduce_loops.h
  *  The kernels of one set of instructions: each loops_*.c defines REDUCE_TABLE, the name
- *  of its table, and includes this file. Compilers vectorise the loops, except
- *  conversions of f16 by the processor's instructions: for these a file can define
- *  HALF_LANES with half_load and others (below).
+ *  of its table, and includes this file. Compilers vectorise the loops, but do not use
+ *  the processor's instructions that convert f16: for these a file can define HALF_LANES,
+ *  half_vector, half_load, half_store and half_spread (below).
  *
  *  An element is combined in integer registers, or in one operation of IEEE 754 and one
  *  rounding, so the result does not depend on the number of elements in a vector.
@@ -111,8 +111,9 @@ INTEGER(u64, i64, divisor64, 64)
 
 /* ---- floating point ---------------------------------------------------------------- */
 
-/* As integers, numbers of equal sign are in order, and those below zero in reverse order,
- * so these are inverted. -0 is then below +0, and no conversion is needed. */
+/* Compare floating-point numbers by their bits as signed integers. These are in order for
+ * positive numbers and in reverse order for negative ones, so the bits of the latter are
+ * inverted (except the sign). -0 is then below +0, and no conversion is needed. */
 #define ORDER(name, bits, infinity, nan)                                        \
     static inline int##bits##_t name##_order(uint##bits##_t x)                  \
     {                                                                           \

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* XXH3, for tables (64 bits) and for digests of data (128 bits).
  *
- * One idea: one hash function in the whole library, compiled once. It guards against
- * mistakes. Where another process chooses what is hashed, a table uses the keyed forms
- * (hash_keyed, hash_keyed_id): that process cannot choose many keys of one bucket.
+ * One idea: one hash function in the whole library, compiled once. Plain hashes guard
+ * against mistakes, not malice. A table of keys that another process chooses uses the
+ * keyed forms (hash_keyed, hash_keyed_id): that process cannot choose many keys of one
+ * bucket.
  * Invariant: values of the forms without a key are equal on all supported machines
  * (little-endian, seed 0), so they may be compared between ranks and kept in files.
  * Keyed values never leave the process. */

@@ -12,8 +12,9 @@
 #include "err.h"
 #include "tryst/sized.h"
 
-/** Copy the input struct `from` (NULL: all defaults) to `to`, this version's of `bytes`
- *  bytes. `name` is the type's, for the sentence. Returns TRYST_OK or TRYST_E_INVALID. */
+/** Copy the input struct `from` (NULL: all defaults) to `to`, a struct of this version
+ *  with `bytes` bytes. `name` is the name of the type, for the sentence. Returns TRYST_OK
+ *  or TRYST_E_INVALID. */
 tryst_status params_read(void *to, size_t bytes, const void *from, const char *name,
                          struct err *err);
 

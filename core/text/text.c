@@ -58,7 +58,8 @@ size_t text_cut(const char *text, size_t bytes)
     return bytes;
 }
 
-/* Return the length of a \xHH at `at`, which an earlier call has written, or 0. */
+/* Return the length of the \xHH at `at`, which an earlier text_escape has written; 0 if
+ * there is none. */
 static size_t escape_bytes(const char *at, size_t bytes)
 {
     return bytes >= ESCAPE_BYTES && at[0] == '\\' && at[1] == 'x' &&

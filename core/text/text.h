@@ -21,10 +21,10 @@ size_t text_char_bytes(const char *at, size_t bytes);
  *  most `bytes` bytes remain and no character is cut in two. */
 size_t text_cut(const char *text, size_t bytes);
 
-/** Make `bytes` bytes at `data` safe (NULL: none; no terminator needed) and write them to
- *  `text` of `capacity` (at least 1) bytes, terminated. A text that does not fit is cut,
- *  but no character or \xHH is cut in two. Returns the length. The two must not
- *  overlap. */
+/** Make `bytes` bytes at `data` safe (no terminator needed; NULL only with 0 bytes) and
+ *  write them to `text` of `capacity` (at least 1) bytes, terminated. A text that does
+ *  not fit is cut, but no character or \xHH is cut in two. Returns the length of `text`.
+ *  `data` and `text` must not overlap. */
 size_t text_escape(const void *data, size_t bytes, char *text, size_t capacity);
 
 /** Write the next character of the terminated text at `*at_p` to `piece`, as JSON has it
