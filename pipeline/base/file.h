@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opens files at descriptors above 2.
  *
- * A program may close descriptors 0 to 2 and still write to them: its text would go into
- * the file. core/os/fd.h does the same for libtryst, and cannot be included here. */
+ * A program may close descriptors 0 to 2 and still write to them. A file opened at such a
+ * descriptor would receive that text. core/os/fd.h does the same for libtryst, and cannot
+ * be included here. */
 #ifndef TRYST_PIPELINE_BASE_FILE_H
 #define TRYST_PIPELINE_BASE_FILE_H
 
@@ -11,8 +12,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/** Move `fd` above 2 if it is below, and close the low number. Returns -1 with errno if
- *  `fd` is negative or no descriptor is left. */
+/** Return a descriptor above 2 for the file of `fd`: `fd` itself, or, if `fd` is 0, 1 or
+ *  2, a duplicate; `fd` is then closed. Returns -1 with errno if `fd` is negative or no
+ *  descriptor is left. */
 static inline int file_move(int fd)
 {
     if (fd < 0 || fd > STDERR_FILENO)
@@ -24,7 +26,8 @@ static inline int file_move(int fd)
     return moved;
 }
 
-/** Call fopen, with a descriptor above 2. Returns NULL with errno. */
+/** Open a file as fopen does, but at a descriptor above 2. On failure returns NULL with
+ *  errno. */
 static inline FILE *file_open(const char *path, const char *mode)
 {
     FILE *file = fopen(path, mode);

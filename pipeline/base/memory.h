@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/** Every matrix starts at a multiple of this. */
+/** Alignment of every matrix. */
 #define MEMORY_ALIGN_BYTES 64u
 
-/** Return zeroed memory aligned to MEMORY_ALIGN_BYTES, or NULL. The caller frees it with
- *  free. 0 bytes give a valid pointer too. */
+/** Return zeroed memory aligned to MEMORY_ALIGN_BYTES, also for 0 bytes; NULL if out of
+ *  memory. The caller frees it with free. */
 static inline void *memory_alloc_aligned(uint64_t bytes)
 {
     uint64_t unit = MEMORY_ALIGN_BYTES;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the callers' structs, of any version (tryst/sized.h), and writes the sentence for
- * those that are refused. */
+/* Reads the callers' structs, of any version (tryst/sized.h). If a struct is refused,
+ * tryst_last_error has the reason. */
 #ifndef TRYST_PIPELINE_BASE_PARAMS_H
 #define TRYST_PIPELINE_BASE_PARAMS_H
 
@@ -10,8 +10,9 @@
 #include <tryst/stage.h>
 #include <tryst/tryst.h>
 
-/** Copy the input struct `from` (NULL: all defaults) to `to`, which has this version's
- *  `bytes` bytes. `name` is the type's name, for tryst_last_error. */
+/** Copy the input struct `from` (NULL: all defaults) to `to`, a struct of this version
+ *  with `bytes` bytes. `name` is the type's name, for tryst_last_error. Returns TRYST_OK
+ *  or TRYST_E_INVALID. */
 static inline tryst_status params_read(void *to, size_t bytes, const void *from,
                                        const char *name)
 {
@@ -33,8 +34,8 @@ static inline tryst_status params_read_given(void *to, size_t bytes, const void 
     return TRYST_E_INVALID;
 }
 
-/** True if the caller's output struct `to` can be written; otherwise tryst_last_error
- *  gives the reason. */
+/** True if the caller's output struct `to` can be written: it is not NULL, and its
+ *  struct_size is valid. Otherwise tryst_last_error gives the reason. */
 static inline bool params_writable(const void *to, const char *name)
 {
     if (to && tryst_sized_is_set(to)) {
@@ -45,8 +46,8 @@ static inline bool params_writable(const void *to, const char *name)
     return false;
 }
 
-/** Return the reason why the table or the info of a stage, which may be a caller's own,
- *  cannot be used; NULL if both can. */
+/** Return the reason why the ops table or the info of `stage`, which may be a caller's
+ *  own kind of stage, cannot be used; NULL if both are valid. */
 static inline const char *params_stage_reason(const tryst_stage *stage)
 {
     tryst_stage_ops ops;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Seeded numbers by position: number i of a stream is a pure function of the stream's
- * name and i, so any rank can compute any number alone. pipeline/model/README.md has the
- * formula. */
+/* Seeded random numbers by position: number i of a stream is a pure function of the
+ * stream's name and i, so any rank can compute any number alone. pipeline/model/README.md
+ * has the formula. */
 #ifndef TRYST_PIPELINE_BASE_RANDOM_H
 #define TRYST_PIPELINE_BASE_RANDOM_H
 
@@ -32,14 +32,15 @@ static inline uint64_t random_at(uint64_t stream, uint64_t index)
     return random_mix(stream + (index + 1) * RANDOM_GOLDEN);
 }
 
-/** Map bits uniformly to [-1, 1). 24 bits are used, so the value is exact in fp32. */
+/** Map random bits uniformly to [-1, 1). Uses the upper 24 bits, so the value is exact in
+ *  fp32. */
 static inline float random_signed_unit(uint64_t bits)
 {
     return ((float)(bits >> 40) - 8388608.0f) / 8388608.0f;
 }
 
-/** Map bits uniformly to [0, bound): the high half of a 128-bit product (Lemire, without
- *  rejection: the bias is below bound / 2^64). */
+/** Map random bits uniformly to [0, bound): the upper half of a 128-bit product (Lemire's
+ *  method without rejection: the bias is below bound / 2^64). */
 static inline uint64_t random_below(uint64_t bits, uint64_t bound)
 {
     __extension__ typedef unsigned __int128 wide;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Builds sentences piece by piece in a buffer.
  *
- * A text that does not fit is cut and stays terminated; a NULL or empty buffer drops all
- * text. A complete error text goes to tryst_last_error_set. */
+ * A text that does not fit is cut and stays terminated. If the buffer is NULL or its
+ * capacity 0, all text is dropped. */
 #ifndef TRYST_PIPELINE_BASE_TEXT_H
 #define TRYST_PIPELINE_BASE_TEXT_H
 
@@ -10,13 +10,13 @@
 #include <stdio.h>
 #include <tryst/types.h>
 
-/** A buffer of this size holds every text: tryst_last_error keeps as many bytes. */
+/** Size of a buffer for the longest text: tryst_last_error keeps no more bytes. */
 #define TRYST_PIPELINE_TEXT_MAX 65536
 
 struct text {
     char *data;
     size_t capacity;
-    size_t used; /**< characters of all pieces so far, the cut ones included */
+    size_t used; /**< bytes of all pieces so far, including those that were cut */
 };
 
 static inline struct text text_begin(char *data, size_t capacity)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bfloat16: the upper half of a float. Rounded to nearest, ties to even, as hardware
+/* bfloat16: the upper half of a float, rounded to nearest, ties to even, as hardware
  * does.
  *
  * The reference (C) and the kernels (CUDA C++) include this file, so both round alike. */
@@ -33,7 +33,7 @@ BF16_CALL bf16 bf16_from_float(float number)
     bf16 value;
     memcpy(&bits, &number, sizeof(bits));
     if ((bits & 0x7fffffffu) > 0x7f800000u) {
-        bits |= 0x00400000u; /* NaN stays NaN when its lower half is dropped */
+        bits |= 0x00400000u; /* a NaN must stay one when its lower half is dropped */
     } else {
         bits += 0x7fffu + ((bits >> 16) & 1u);
     }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Implements the two ends of every byte model: the embedding before the first layer, and
- * the final norm, the untied head and the cross-entropy behind the last.
+/* Implements the two ends of every model that reads bytes: the embedding before the first
+ * layer, and the final norm, the untied head and the cross-entropy after the last.
  *
- * On a device the head runs over chunks of rows: fp32 logits of DEVICE_CHUNK_ROWS rows
- * become a loss and a log-sum-exp, and backward computes them again, so that they are
- * never kept. On the host, where a product costs more than memory, they are kept. */
+ * On a device the head runs over chunks of DEVICE_CHUNK_ROWS rows: forward reduces each
+ * row's fp32 logits to a loss and a log-sum-exp, and backward computes the logits again,
+ * so that they are never kept. On the host, where a product costs more than memory, the
+ * logits are kept. */
 #include "device_layer.h"
 
-/* Initial embeddings are uniform in ±this: a standard deviation of 0.05. */
+/* Initial embeddings are uniform in ±EMBEDDING_BOUND: a standard deviation of 0.05. */
 #define EMBEDDING_BOUND 0.0866
 
 /* ---- embedding --------------------------------------------------------------------- */
@@ -96,7 +97,7 @@ enum {
     HEAD_NORMED,  /* [rows, hidden] */
     HEAD_DLOGITS, /* [rows, vocabulary] */
     HEAD_DNORMED, /* [rows, hidden] */
-    HEAD_LOGITS,  /* wide [chunk, vocabulary]; kept: [rows, vocabulary] */
+    HEAD_LOGITS,  /* wide [chunk, vocabulary]; with keeps_logits [rows, vocabulary] */
     HEAD_LOSSES,  /* wide [rows] */
     HEAD_ARRAYS
 };
@@ -140,7 +141,7 @@ static bool head_chunk_next(const struct device_pass *pass, struct head_chunk *c
     return chunk->rows > 0;
 }
 
-/* Return the address of element `row`·`columns` of an array. */
+/* Return the address of row `row` of a matrix with `columns` columns. */
 static void *head_row(const void *data, tryst_dtype dtype, int32_t row, int32_t columns)
 {
     return (char *)(uintptr_t)data +

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Implements device_finish.h: polls both lanes, with a pause between. */
+/* Implements device_finish.h: polls both lanes, with a pause between two polls. */
 #include "device_finish.h"
 
 #include <stdio.h>
 #include <time.h>
 
-/* Pause between two polls of a device: as long as a small copy takes. */
+/* Pause between two polls of a device: about the time of a small copy. */
 #define POLL_PAUSE_NS 20000
 
 static uint64_t now_ns(void)

@@ -7,10 +7,10 @@
  * with causal attention over `heads` heads of hidden / heads columns each. Rows of `qkv`
  * hold q, k and v side by side, each [heads, head_width].
  *
- * One idea: forward saves one factor of every weight gradient, backward_input keeps the
- * other; backward_weight is then four products and sums. The residual sums and the GELUs
- * are part of the products; attention saves its rows' log-sum-exp in place of
- * probabilities. */
+ * One idea: every weight gradient is a product of two factors. Forward saves one, and
+ * backward_input keeps the other, so backward_weight is four products and some sums. The
+ * residual sums and the GELUs are part of the products. Attention saves the log-sum-exp
+ * of each row of scores, not the probabilities. */
 #include "device_layer.h"
 
 enum {
@@ -29,7 +29,7 @@ enum {
     GPT_TENSORS
 };
 
-/* The feed-forward part is this many times as wide as the block. */
+/* Width of the feed-forward part, as a multiple of the block's. */
 enum { GPT_WIDEN = 4 };
 
 /* H = hidden. */
@@ -83,8 +83,8 @@ static int32_t gpt_arrays(const tryst_model *model, bool keeps_logits,
     return GPT_ARRAYS;
 }
 
-/* List the tensors. Products that end in a residual sum start smaller with more layers,
- * so that the sum's variance does not grow with depth (GPT-2). */
+/* List the tensors. The more layers, the smaller the initial weights of products that end
+ * in a residual sum, so that the sum's variance does not grow with depth (GPT-2). */
 static int32_t gpt_tensors(const tryst_model *model, struct layer_tensor *tensors)
 {
     int32_t hidden = model->hidden, wide = hidden * GPT_WIDEN;
@@ -147,7 +147,7 @@ static void gpt_forward(const struct device_pass *pass)
     }
 }
 
-/* Run backward from the block's output to `middle`. */
+/* Run backward_input from the block's output to GPT_MIDDLE. */
 static void gpt_backward_feed(const struct device_pass *pass)
 {
     const struct device_kernels *k = pass->kernels;
@@ -213,8 +213,9 @@ static void gpt_backward_weight(const struct device_pass *pass)
 
 /* ---- cost -------------------------------------------------------------------------- */
 
-/* Count flops. The four weight matrices are 12·H² weights, with a multiplication and an
- * addition each per row; one product of attention covers all heads and windows. */
+/* Count floating-point operations. The four weight matrices have 12·H² weights, with a
+ * multiplication and an addition each per row. `attention` is one product of attention
+ * over all heads and windows, as if it were not causal. */
 static struct layer_flops gpt_flops(const tryst_model *model)
 {
     double count = 2.0 * (double)layer_activation_count(model);

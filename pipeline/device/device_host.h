@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The shared part of rows in host memory: each call of a session completes before it
- * returns. So both lanes are one, events have always passed, and only an allocation can
- * fail.
- * device_kernels.h documents the functions. */
+/* The functions that the rows in host memory share (device_kernels.h documents them).
+ * Each call of a session completes before it returns. So both lanes are one, every event
+ * has passed, and only an allocation can fail. */
 #ifndef TRYST_PIPELINE_DEVICE_DEVICE_HOST_H
 #define TRYST_PIPELINE_DEVICE_DEVICE_HOST_H
 
 #include "device_kernels.h"
 
-/** Rows of a head's scores that the host's attention holds at one time. */
+/** Limit of the rows of a head's scores that the host's attention holds at one time. */
 enum { DEVICE_HOST_SCORE_ROWS = 64 };
 
-/** Return the bytes of a lane's workspace for these: scores and their gradients, in any
- *  type. */
+/** Return the bytes of a lane's workspace: that many rows of scores and of their
+ *  gradients, in a type of 8 bytes or less. */
 static inline uint64_t device_host_workspace_bytes(int32_t seq)
 {
     int32_t rows = seq < DEVICE_HOST_SCORE_ROWS ? seq : DEVICE_HOST_SCORE_ROWS;
     return 2 * (uint64_t)rows * (uint64_t)seq * sizeof(double);
 }
 
-/** Open a session of `kernels`: their `open` calls this with their own table. */
+/** Open a session of `kernels`; their `open` calls device_host_open with its own
+ *  table. */
 tryst_status device_host_open(const struct device_kernels *kernels, int32_t device,
                               tryst_precision precision,
                               struct device_session **session_p, char *error,

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A layer: the piece from which stages are built, computed by device kernels. A stage is
- * a chain of layers: the output of one is the input of the next, and its backward runs
- * them in reverse.
+/* Layers, computed by device kernels. A stage is a chain of layers: the output of one is
+ * the input of the next, and the stage's backward runs the layers in reverse.
  *
- * Backward is always split. backward_input computes grad_input and stores, in arrays that
- * are kept, the factors with which backward_weight adds the weight gradients, so the
- * whole and the split backward of a stage run the same arithmetic in the same order per
- * weight.
+ * The backward of a layer is always split. backward_input computes grad_input, and stores
+ * in arrays of the part LAYER_KEPT what backward_weight needs for the weight gradients.
+ * So the whole and the split backward of a stage run the same arithmetic, for each weight
+ * in the same order.
  *
  * Layers hold no state: they list their tensors and their arrays, and get all data in a
  * device_pass. */
@@ -21,7 +20,7 @@
  *  of this. */
 #define DEVICE_ALIGN_BYTES 256u
 
-/** Rows of logits in memory at one time, where logits are not kept. */
+/** Limit of the rows of logits in memory at one time, where logits are not kept. */
 enum { DEVICE_CHUNK_ROWS = 1024 };
 
 enum {
@@ -30,31 +29,32 @@ enum {
     LAYER_NAME_MAX = 64 /**< longest tensor name, with its terminator */
 };
 
-/** One parameter tensor of a layer, in the layer's order. */
+/** One parameter tensor of a layer. */
 struct layer_tensor {
     const char *name;
-    int32_t rank;
+    int32_t rank; /**< 1 or 2 dimensions */
     uint64_t shape[2];
     /** Initial values: uniform in [-bound, bound) if bound > 0, else `constant`. */
     double bound;
     double constant;
 };
 
-/** The part of a layer's arrays: forward fills `saved`, backward_input fills `kept`, and
- *  `scratch` is undefined at the start of every call. */
+/** The memory of an array: forward fills `saved`, backward_input fills `kept`; the
+ *  content of `scratch` is undefined at the start of every call. */
 enum layer_part { LAYER_SAVED, LAYER_KEPT, LAYER_SCRATCH, LAYER_PARTS };
 
 struct layer_array {
     enum layer_part part;
-    bool is_wide; /**< false: T */
+    bool is_wide; /**< elements are wide; false: T */
     uint64_t count;
 };
 
-/** Hands out aligned runs of one buffer; with a NULL base it only counts. */
+/** Cuts one buffer into aligned runs. If base is NULL, only counts their bytes, and every
+ *  run is NULL. */
 struct device_carver {
     char *base;
     uint64_t used;
-    uint64_t t_bytes, wide_bytes; /**< bytes of an element */
+    uint64_t t_bytes, wide_bytes; /**< bytes of an element of T and of wide */
 };
 
 static inline uint64_t device_aligned(uint64_t bytes)
@@ -92,20 +92,22 @@ struct device_pass {
     const struct device_kernels *kernels;
     const struct device_lane *lane;
     const tryst_model *model;
-    /** Logits are in `saved`; false: backward computes them again, in chunks of rows. */
+    /** Forward leaves logits in `saved`; false: backward computes them again, in chunks
+     *  of rows. */
     bool keeps_logits;
     const void *weights[LAYER_TENSORS_MAX]; /**< T */
     void *gradients[LAYER_TENSORS_MAX];     /**< wide */
     void *arrays[LAYER_ARRAYS_MAX];
-    const void *input; /**< T [rows, hidden]; bytes for the embedding */
+    const void *input; /**< T [rows, hidden]; U8 [rows] for the embedding */
     const uint8_t *target;
-    /** T [rows, hidden]; one double for the head; NULL: only `saved` is needed */
+    /** T [rows, hidden]; for the head one double, the loss; NULL: only `saved` is
+     *  needed */
     void *output;
     const void *grad_output;
     void *grad_input;
 };
 
-/** Flops of a micro-batch. */
+/** Floating-point operations for one micro-batch. */
 struct layer_flops {
     double forward, backward_input, backward_weight;
 };
@@ -113,8 +115,8 @@ struct layer_flops {
 struct layer_ops {
     /** Prefix of tensor names; "#" is replaced by the layer's index. */
     const char *prefix;
-    /** Fill a zeroed list of LAYER_TENSORS_MAX or LAYER_ARRAYS_MAX; return the number of
-     *  items. */
+    /** List the layer's tensors or arrays in a zeroed list of LAYER_TENSORS_MAX or
+     *  LAYER_ARRAYS_MAX elements; return their number. */
     int32_t (*tensors)(const tryst_model *model, struct layer_tensor *tensors);
     int32_t (*arrays)(const tryst_model *model, bool keeps_logits,
                       struct layer_array *arrays);
@@ -124,7 +126,7 @@ struct layer_ops {
     struct layer_flops (*flops)(const tryst_model *model);
 };
 
-/** The registry: one row per kind of layer. */
+/** The registry of all kinds of layers. */
 extern const struct layer_ops layer_embedding; /* device_ends.c */
 extern const struct layer_ops layer_head;      /* device_ends.c */
 extern const struct layer_ops layer_gpt;       /* device_gpt.c */
@@ -134,31 +136,32 @@ extern const struct layer_ops layer_mlp;       /* device_mlp.c */
  *  head. */
 const struct layer_ops *layer_at(const tryst_model *model, int32_t index);
 
-/** Describe `tensor` of the layer at `index` for the public visits: without value and
- *  gradient, of dtype F32. Its name ("blocks.3.norm1.weight") is written to `name`. */
+/** Return the public description of `tensor` of the layer at `index`, with value and
+ *  gradient NULL and dtype F32. Writes its name ("blocks.3.norm1.weight") to `name`. */
 tryst_parameter layer_parameter(const struct layer_ops *ops, int32_t index,
                                 const struct layer_tensor *tensor,
                                 char name[LAYER_NAME_MAX]);
 
-/** Return the elements of a tensor. */
+/** Return the number of elements of a tensor. */
 static inline uint64_t layer_tensor_count(const struct layer_tensor *tensor)
 {
     return tensor->shape[0] * (tensor->rank == 2 ? tensor->shape[1] : 1);
 }
 
-/** Return the positions in a micro-batch: the rows of every activation matrix. */
+/** Return the number of positions in a micro-batch: the rows of every activation
+ *  matrix. */
 static inline int32_t layer_rows(const tryst_model *model)
 {
     return model->microbatch_size * model->seq;
 }
 
-/** Return the elements of an activation between two layers. */
+/** Return the number of elements of an activation between two layers. */
 static inline uint64_t layer_activation_count(const tryst_model *model)
 {
     return (uint64_t)layer_rows(model) * (uint64_t)model->hidden;
 }
 
-/** Describe a weight matrix [out, in], uniform in ±scale/√in. */
+/** Describe a weight matrix [out, in], at first uniform in ±scale/√in. */
 static inline struct layer_tensor layer_matrix(const char *name, int32_t out, int32_t in,
                                                double scale)
 {
@@ -168,7 +171,7 @@ static inline struct layer_tensor layer_matrix(const char *name, int32_t out, in
                                  .bound = scale / sqrt((double)in)};
 }
 
-/** Describe a vector [width] of one value. */
+/** Describe a vector [width] with all elements `constant` at first. */
 static inline struct layer_tensor layer_vector(const char *name, int32_t width,
                                                double constant)
 {
@@ -203,16 +206,16 @@ static inline struct layer_array layer_scratch_wide(uint64_t count)
 
 /* ---- products of layers ------------------------------------------------------------ */
 
-/** y [rows, out] = x · weightᵀ + bias + add; bias and add may be NULL. With `before`,
- *  that array receives this sum and y = gelu(before); `add` is NULL then. */
+/** y [rows, out] = x · weightᵀ + bias + add; bias and add may be NULL. If `before` is not
+ *  NULL, it receives this sum, and y = gelu(before); `add` must be NULL then. */
 void device_linear_forward(const struct device_pass *pass, int32_t in, int32_t out,
                            const void *x, const void *weight, const void *bias,
                            const void *add, void *before, void *y);
-/** dx = dy · weight; with `before`, times gelu'(before). */
+/** dx = dy · weight; if `before` is not NULL, multiplied by gelu'(before). */
 void device_linear_backward_input(const struct device_pass *pass, int32_t in, int32_t out,
                                   const void *dy, const void *weight, void *before,
                                   void *dx);
-/** dweight += dyᵀ · x, dbias += column sums of dy (NULL: no bias) */
+/** dweight += dyᵀ · x; dbias += column sums of dy, unless dbias is NULL */
 void device_linear_backward_weight(const struct device_pass *pass, int32_t in,
                                    int32_t out, const void *x, const void *dy,
                                    void *dweight, void *dbias);

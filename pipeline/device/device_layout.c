@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Computes the layout of a stage. All parameters are one flat arena, and a weight
- * version, the gradients and each moment are arrays of the same layout. So an update is
+/* Computes the layout of a stage. All parameters are in one flat arena, and every weight
+ * version, the gradients and each moment are arenas of the same layout. So an update is
  * one loop.
  *
- * Masters are wide. Where T is wide they are the weight versions themselves (version v in
- * slot v mod versions_count); else there is one master, the newest, and the versions are
- * rounded copies. */
+ * Masters are wide weights. If T is wide, they are the weight versions themselves
+ * (version v in slot v mod versions_count). Otherwise there is one arena of masters,
+ * those of the newest version, and the weight versions are rounded copies. */
 #include "device_layout.h"
 
 #include "device_host.h"
@@ -93,7 +93,7 @@ static void layout_arrays(const struct device_layout *layout, struct device_laye
     }
 }
 
-/* Lay out one layer behind the layers before. */
+/* Lay out layer `i` of the stage after the layers before it. */
 static void layout_layer(struct device_layout *layout, int32_t i)
 {
     const tryst_model *model = &layout->model;
@@ -131,8 +131,8 @@ static void layout_parameters(struct device_layout *layout, struct device_carver
     layout->memory.moments_bytes = carver->used - places->moments;
 }
 
-/* Lay out the scratch of both lanes. WEIGHT needs it only for forwards that compute
- * `saved` again. */
+/* Lay out the memory that calls share: `kept`, ping buffers, and for each lane scratch
+ * and workspace. WEIGHT needs scratch only to compute `saved` again (recompute). */
 static void layout_scratch(struct device_layout *layout, struct device_carver *carver)
 {
     struct device_places *places = &layout->places;
@@ -171,14 +171,15 @@ static void layout_fill(struct device_layout *layout)
     layout->memory.kept_bytes = layout->info.kept_bytes;
 }
 
-/* True for the row `host`: neither a device nor the reference, which acts as one. */
+/* True if the stage runs on the row `host`: neither on a device nor on the reference,
+ * which acts as a device. */
 static bool is_host(const tryst_stage_params *params)
 {
     return params->memory == TRYST_MEMORY_HOST && !params->reference;
 }
 
-/* Return the scratch of the rows: a device's products, the host's attention; none for the
- * reference. */
+/* Return the bytes of a lane's workspace: for the products of a device, or the attention
+ * of the row `host`; 0 for the reference. */
 static uint64_t workspace_bytes(const tryst_model *model,
                                 const tryst_stage_params *params)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Implements one layer of the MLP: y = x + gelu(x·Wᵀ + b), position by position. The
- * smallest model that trains, for tests and for studying schedules; each position depends
- * on one byte only. */
+/* Implements one layer of the MLP: y = x + gelu(x·Wᵀ + b), position by position. The MLP
+ * is the smallest model that trains, for tests and for studying schedules. Each position
+ * depends on one byte only. */
 #include "device_layer.h"
 
 enum { MLP_WEIGHT, MLP_BIAS, MLP_TENSORS };

@@ -2,9 +2,9 @@
 /* Loads device stage modules for libtryst_pipeline, as transports/module_load.c does for
  * libtryst.
  *
- * Idea: a module is foreign code with foreign constructors (it loads cuBLAS), so signal
- * dispositions and the thread's mask are restored after a load, and the module's record
- * is used only if both sides were built from the same headers. */
+ * One idea: loading a module runs constructors of foreign code (cuBLAS). So signal
+ * dispositions and the thread's signal mask are restored after the load, and the module's
+ * record is used only if module and library were built from the same headers. */
 #include "device_module.h"
 #include "pipeline/base/refuse.h"
 
@@ -25,11 +25,11 @@
 
 enum { SIGNALS = 65 }; /* Linux: 1 to 64 */
 
-/* The only kind of device so far. */
+/* The only memory kind with a module so far. */
 #define MODULE_KIND TRYST_MEMORY_CUDA
 #define MODULE_NAME "tryst_stage_cuda"
 
-/* The loaded kernels; guarded by load_lock, which is held during a load. */
+/* The loaded kernels; NULL: none yet. load_lock guards it, and is held during a load. */
 static const struct device_kernels *loaded;
 static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -47,7 +47,7 @@ static void signals_keep(struct signals *kept)
     (void)pthread_sigmask(SIG_SETMASK, &all, &kept->mask);
     for (int number = 1; number < SIGNALS; number++) {
         if (sigaction(number, NULL, &kept->actions[number]) != 0) {
-            kept->actions[number].sa_handler = SIG_ERR; /* a signal of the C library */
+            kept->actions[number].sa_handler = SIG_ERR; /* the C library reserves it */
         }
     }
 }
@@ -78,7 +78,8 @@ static bool file_try(char path[PATH_MAX], const char *folder, size_t folder_byte
     return written > 0 && written < PATH_MAX && access(path, R_OK) == 0;
 }
 
-/* Look beside the shared library that holds this code, but not beside a program. */
+/* Search tryst/ beside the shared library that contains this code, then the library's own
+ * folder. False if this code is part of a program. */
 static bool file_try_beside(char path[PATH_MAX])
 {
     Dl_info info;

@@ -5,11 +5,12 @@
 
 #include "stage_module.h"
 
-/** Return the kernels of `memory`. The first call loads tryst_stage_<kind>.so: from the
- *  folder tryst/ beside libtryst_pipeline or beside it, else from the folder compiled in,
- *  else from TRYST_MODULE_PATH. A loaded module stays; after a failure the next call
- *  tries again. Any thread. Returns TRYST_OK; with a sentence: TRYST_E_INVALID (no such
- *  kind), TRYST_E_UNSUPPORTED (no such file), TRYST_E_MODULE (found but refused). */
+/** Get the kernels for `memory`. The first call loads tryst_stage_<kind>.so from the
+ *  first of these folders that has it: tryst/ beside libtryst_pipeline, the folder of
+ *  libtryst_pipeline, the folder compiled in, those of TRYST_MODULE_PATH. A loaded module
+ *  stays; after a failure the next call tries again. Any thread. Returns TRYST_OK, or,
+ *  with a sentence in tryst_last_error, TRYST_E_INVALID (no module for this kind),
+ *  TRYST_E_UNSUPPORTED (no such file) or TRYST_E_MODULE (found but refused). */
 tryst_status device_module_kernels(tryst_memory_kind memory,
                                    const struct device_kernels **kernels_p);
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens a device stage. Its need is computed first and allocated in one piece, so a stage
- * that does not fit fails before it takes anything, with a sentence about what would fit.
+/* Opens a device stage. The memory that the stage needs is computed first and allocated
+ * in one piece. So a stage that does not fit fails before it takes any, with a sentence
+ * about what would fit.
  *
- * Initial weights are pure functions of their place (random.h), computed on the host. */
+ * Initial weights are pure functions of their position in the model (random.h), computed
+ * on the host. */
 #include "device_finish.h"
 #include "device_stage.h"
 
@@ -17,7 +19,7 @@
 
 /* ---- memory ------------------------------------------------------------------------ */
 
-/* Memory for a stage, and the text that explains its limit. */
+/* A limit of the memory for a stage, and the text that explains it. */
 struct stage_room {
     uint64_t bytes;
     char whose[96];
@@ -61,7 +63,7 @@ static struct stage_room room_given(const tryst_stage_params *params)
     return room;
 }
 
-/* Return the free memory of the device; no limit if that is unknown. */
+/* Return the free memory of the device; UINT64_MAX without a text if that is unknown. */
 static struct stage_room room_left(const struct device_stage *stage)
 {
     struct stage_room room = {.bytes = UINT64_MAX};
@@ -75,8 +77,8 @@ static struct stage_room room_left(const struct device_stage *stage)
     return room;
 }
 
-/* Fail because an allocation was refused in spite of enough free memory: other ranks took
- * it, or it is fragmented. */
+/* Fail because the allocation failed although the free memory was enough before: another
+ * process took it meanwhile, or it is fragmented. */
 static tryst_status fail_refused(const struct device_stage *stage,
                                  const tryst_stage_params *params)
 {
@@ -224,8 +226,8 @@ static tryst_status stage_check(const tryst_model *model,
     return TRYST_OK;
 }
 
-/* Free the device's objects once its work has ended; otherwise leave them to the device
- * forever. */
+/* Free the session and what it owns once its work has ended. If the work does not end in
+ * time, free nothing: the device may still use it. */
 static void stage_close_session(struct device_stage *stage)
 {
     const struct device_kernels *kernels = stage->kernels;
@@ -275,7 +277,8 @@ static tryst_status stage_fill(struct device_stage *stage,
     return status;
 }
 
-/* Do all that can fail without a session. */
+/* Check the model, resolve the optimiser and compute the layout: all that needs no
+ * session. */
 static tryst_status stage_plan(struct device_stage *stage, const tryst_model *model,
                                tryst_layers layers, const tryst_stage_params *params)
 {
@@ -293,8 +296,8 @@ static tryst_status stage_plan(struct device_stage *stage, const tryst_model *mo
                : refuse(status, "cannot open a stage: out of memory on the host");
 }
 
-/* Open the session. The row may be a module's, which does not link libtryst, so it gets a
- * buffer for its sentence. */
+/* Open the session. The row of kernels may be in a module that does not link libtryst, so
+ * it gets a buffer for its sentence. */
 static tryst_status stage_session_open(struct device_stage *stage,
                                        const tryst_stage_params *params)
 {

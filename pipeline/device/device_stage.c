@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stage of byte-model layers over a table of kernels. Its calls only enqueue. The stage
- * owns the weights, their versions, the gradients and the optimiser's moments, and chains
- * the layers' passes.
+/* Implements a stage of layers over a table of kernels. Calls only enqueue work. The
+ * stage owns the weights, their versions, the gradients and the optimiser's moments, and
+ * chains the layers' passes.
  *
  * One idea: two lanes. Forward, backward and backward_input go to COMPUTE;
  * backward_weight goes to WEIGHT, which yields to COMPUTE and so fills the bubbles. Two
  * rules connect the lanes:
  *   - backward_weight waits for its own backward_input (a mark, found by `kept`), not for
- *     later work, which may still wait for a peer;
- *   - gradients are added to in the order of calls, on whichever lane: a call that
- *     touches them waits for the one before if that was on the other lane
- *     (`accumulated`).
- * update is such a call; COMPUTE reads the new weights after it, WEIGHT only in calls
- * that wait for it. So equal programs give equal bits, split or whole.
+ *     later work on COMPUTE, which may still wait for a peer;
+ *   - calls that change gradients or weights take effect in the order of the calls: such
+ *     a call waits for the previous one if that was on the other lane (`accumulated`).
+ * update is such a call, on COMPUTE. WEIGHT reads weights only in calls that wait for it.
+ * So equal programs give equal bits, split or whole.
  *
- * With recompute, `saved` holds only the layers' inputs; each lane has room for one
- * layer's saved part, which the layer's forward fills again before backward reads it. */
+ * With recompute, `saved` holds only the layers' inputs. Each lane has memory for one
+ * layer's part of `saved`, which the layer's forward fills again before backward reads
+ * it. */
 #include "device_stage.h"
 #include "device_finish.h"
 
@@ -49,8 +49,8 @@ static tryst_status refuse_version(const struct device_stage *stage, uint64_t ve
         (unsigned long long)stage->newest);
 }
 
-/* Return a pass of layer `i` on `lane`: everything but outputs and gradients between
- * layers. `kept` is the layer's, NULL for a forward. */
+/* Return a pass of layer `i` on `lane` with all members set but the output and the
+ * gradients of output and input. `kept` is the layer's part; NULL for a forward. */
 static struct device_pass stage_pass(const struct device_stage *stage, int32_t lane,
                                      int32_t i, const tryst_stage_work *work, char *kept)
 {
@@ -84,7 +84,7 @@ static struct device_pass stage_pass(const struct device_stage *stage, int32_t l
     return pass;
 }
 
-/* Fill `saved` of a layer again, if forward did not store it. */
+/* With recompute, fill a layer's part of `saved` again. */
 static void pass_recompute(const struct device_stage *stage,
                            const struct device_layer *layer,
                            const struct device_pass *pass)
@@ -106,8 +106,8 @@ static void work_check(const tryst_stage *base, const tryst_stage_work *work)
     (void)work;
 }
 
-/* Begin a call that enqueues; stage_end ends it. False if the stage does not hold the
- * version. */
+/* Begin a call: enter the context and let `lane` wait for the work's events; stage_end
+ * ends the call. False, without effect, if the stage does not hold the version. */
 static bool stage_begin(const struct device_stage *stage, int32_t lane,
                         const tryst_stage_work *work)
 {
@@ -129,7 +129,8 @@ static void stage_record(const struct device_stage *stage, int32_t lane, void *e
     }
 }
 
-/* End a call. `done` passes after all of its work. */
+/* End a call: record `done` (may be NULL) behind its work, leave the context, and return
+ * the session's status. */
 static tryst_status stage_end(const struct device_stage *stage, int32_t lane, void *done)
 {
     stage_record(stage, lane, done);
@@ -137,7 +138,7 @@ static tryst_status stage_end(const struct device_stage *stage, int32_t lane, vo
     return stage->kernels->status(stage->session);
 }
 
-/* Wait until the gradients and weights have the result of the call before. */
+/* Let `lane` wait for the previous call that changed gradients or weights. */
 static void stage_accumulate_begin(struct device_stage *stage, int32_t lane)
 {
     if (stage->accumulated_lane != lane) {
@@ -161,8 +162,9 @@ static struct device_mark *stage_mark_find(struct device_stage *stage, const voi
     return NULL;
 }
 
-/* Mark the work on COMPUTE so far as the one that fills `kept`. If all marks are in use,
- * the oldest is replaced: its wait then ends later than necessary. */
+/* Record a mark for `kept` behind the work on COMPUTE so far, which fills it. If all
+ * marks are in use, one is replaced: the backward_weight that belongs to it then waits
+ * longer than necessary. */
 static void stage_mark(struct device_stage *stage, const void *kept)
 {
     struct device_mark *mark = stage_mark_find(stage, kept);
@@ -174,8 +176,8 @@ static void stage_mark(struct device_stage *stage, const void *kept)
     stage->kernels->event_record(&stage->session->lanes[DEVICE_COMPUTE], mark->event);
 }
 
-/* Let WEIGHT wait for the mark of `kept`; if that was replaced, for all of COMPUTE so
- * far. */
+/* Let WEIGHT wait for the mark of `kept`; if that mark was replaced, for all work on
+ * COMPUTE so far. */
 static void stage_mark_wait(struct device_stage *stage, const void *kept)
 {
     struct device_mark *mark = stage_mark_find(stage, kept);
@@ -214,16 +216,17 @@ static tryst_status device_stage_forward(tryst_stage *base, const tryst_stage_wo
     return stage_end(stage, DEVICE_COMPUTE, work->done);
 }
 
-/* Return the target of layer `i`'s input gradient: the stage's, or one of the two ping
- * buffers. */
+/* Return where layer `i` writes its input gradient: the stage's grad_input for the first
+ * layer (NULL in the first stage), else one of the two ping buffers. */
 static void *stage_grad_input(const struct device_stage *stage, int32_t i,
                               const tryst_stage_work *work)
 {
     return i == 0 ? work->grad_input : stage->memory + stage->layout.places.ping[i % 2];
 }
 
-/* Run backward layer by layer from the last. With `whole` each layer's weight half
- * follows at once, and all layers share the stage's own `kept`. */
+/* Run backward_input layer by layer from the last. With `whole`, each layer's
+ * backward_weight follows at once, and all layers use the same memory of the stage as
+ * `kept`. */
 static void stage_backward_layers(struct device_stage *stage,
                                   const tryst_stage_work *work, bool whole)
 {
@@ -372,7 +375,8 @@ static void device_stage_versions(const tryst_stage *base, uint64_t *oldest_p,
     *newest_p = newest;
 }
 
-/* Make value and gradient of a tensor readable by the host. */
+/* Set the parameter's value and gradient to memory that the host can read: the stage's
+ * own, or copies in `mirror`. */
 static tryst_status stage_parameter_fetch(struct device_stage *stage,
                                           const struct device_layer *layer, int32_t t,
                                           tryst_parameter *parameter)
@@ -395,7 +399,8 @@ static tryst_status stage_parameter_fetch(struct device_stage *stage,
     return device_session_finish(stage->session, "copying a parameter to the host");
 }
 
-/* Show one parameter to the visitor, which runs in the caller's context. */
+/* Call the visitor with one parameter, in the caller's own device context. Returns the
+ * visitor's value, or the status of a failed copy. */
 static int stage_parameter_show(struct device_stage *stage,
                                 const struct device_layer *layer, int32_t t,
                                 tryst_parameter_fn fn, void *arg)

@@ -5,10 +5,11 @@
 
 #include "device_layout.h"
 
-/** Limit of the marks of backward_input's ends (device_stage.c). */
+/** Number of marks of a stage: as many backward_inputs have an event of their own until
+ *  their backward_weight (device_stage.c). */
 enum { DEVICE_MARKS_MAX = 64 };
 
-/** The event recorded at the end of the backward_input that belongs to `kept`. */
+/** The event that is recorded after the backward_input that fills `kept`. */
 struct device_mark {
     const void *kept; /**< NULL: free */
     void *event;
@@ -20,21 +21,23 @@ struct device_stage {
     struct optimizer_state optimizer;
     const struct device_kernels *kernels;
     struct device_session *session;
-    char *memory; /**< the one allocation */
-    uint64_t newest;
+    char *memory;    /**< the one allocation */
+    uint64_t newest; /**< newest weight version */
     struct device_mark marks[DEVICE_MARKS_MAX];
-    uint32_t marks_next;
-    /** Event: the last call that touched gradients or weights. */
+    uint32_t marks_next; /**< mark to be replaced next when none is free */
+    /** Event recorded after the last call that changed gradients or weights. */
     void *accumulated;
     int32_t accumulated_lane; /**< lane of that call */
-    void *mirror; /**< host copies of one tensor and its gradient; NULL in host memory */
+    /** Host memory for copies of one tensor and its gradient; NULL if the stage's memory
+     *  is the host's. */
+    void *mirror;
 };
 
 extern const tryst_stage_ops device_stage_ops; /* device_stage.c */
 
-/** Open the stage for `layers` of a resolved byte model over `kernels`, as
- *  tryst_stage_open does. All arguments but params->optimizer are resolved and checked.
- *  (device_open.c) */
+/** Open the stage for `layers` of a model that reads bytes over `kernels`, as
+ *  tryst_stage_open does. All arguments but params->optimizer must be resolved and
+ *  checked. (device_open.c) */
 tryst_status device_stage_open(const tryst_model *model, tryst_layers layers,
                                const tryst_stage_params *params,
                                const struct device_kernels *kernels,
@@ -43,8 +46,8 @@ tryst_status device_stage_open(const tryst_model *model, tryst_layers layers,
 /** Close a stage, also one that was opened in part. (device_open.c) */
 void device_stage_close(tryst_stage *base);
 
-/** Return an arena: of the master weights in `slot`, of the weights that products read at
- *  `version`, of the gradients, of a moment. */
+/** Return arena number `slot` of the wide arenas that begin at `place`, an offset of
+ *  device_places: masters, gradients or moments. */
 static inline void *device_stage_wide(const struct device_stage *stage, uint64_t place,
                                       uint64_t slot)
 {
@@ -68,6 +71,7 @@ static inline void *device_stage_rounded(const struct device_stage *stage,
            slot * stage->layout.arena_count * bytes;
 }
 
+/** Return the arena of the weights that products read at `version`. */
 static inline void *device_stage_weights(const struct device_stage *stage,
                                          uint64_t version)
 {

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Implements SGD with momentum and Adam: settings and scalars; the rows have the loop
- * over a stage's flat weights.
+/* Implements SGD with momentum and Adam: settings and scalars. The loop over a stage's
+ * weights is a kernel (device_update).
  *
  *     sgd   v = momentum·v + g;  w = w − lr·v                      (PyTorch's form)
  *     adam  m = β1·m + (1−β1)·g;  v = β2·v + (1−β2)·g²
  *           w = w − (lr / (1−β1ᵗ)) · m / (√v / √(1−β2ᵗ) + ε)       (Kingma and Ba, 2015)
  *
- * Invariant: every weight is updated on its own, so results do not depend on the split of
- * layers into stages. Scalars are computed in double and rounded once. */
+ * Invariant: the update of a weight does not depend on other weights, so results do not
+ * depend on the split of layers into stages. Scalars are computed in double and rounded
+ * once. */
 #include "optimizer.h"
 
 #include "pipeline/base/params.h"

@@ -6,28 +6,28 @@
 #include <tryst/stage.h>
 
 struct optimizer_state {
-    tryst_optimizer settings; /**< resolved: no field means "default" */
-    /** beta1 and beta2 to the power of the updates so far, by repeated multiplication, so
-     *  that they do not depend on a library's pow(). */
+    tryst_optimizer settings; /**< resolved: a zero is a value, not a default */
+    /** beta1 and beta2 to the power of the number of updates so far, by repeated
+     *  multiplication, so that the bits do not depend on a library's pow(). */
     double beta1_power;
     double beta2_power;
 };
 
-/** Fill in the defaults and check. Returns TRYST_OK or TRYST_E_INVALID with a
- *  sentence. */
+/** Copy `settings` (NULL: all defaults), fill in the defaults and check the values.
+ *  Returns TRYST_OK, or TRYST_E_INVALID with a sentence in tryst_last_error. */
 tryst_status optimizer_init(const tryst_optimizer *settings,
                             struct optimizer_state *optimizer_p);
 
 /** Return the number of moments: 1 for SGD with momentum, 2 for Adam. */
 int32_t optimizer_moments_count(const struct optimizer_state *optimizer);
 
-/** Begin Adam's next update, t: compute the two scalars that depend on t,
+/** Begin Adam's next update, number t: compute the two scalars that depend on t,
  *
  *      rate = lr / (1 − β1ᵗ),  root = 1 / √(1 − β2ᵗ) */
 void optimizer_adam_step(struct optimizer_state *optimizer, double *rate_p,
                          double *root_p);
 
-/** Return the flops per weight, for the simulator. */
+/** Return the floating-point operations of an update per weight, for the simulator. */
 double optimizer_flops(const struct optimizer_state *optimizer);
 
 #endif

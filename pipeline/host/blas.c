@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Limits BLAS to one thread per product. OpenBLAS splits a product over its threads, and
  * the split decides the order of sums; with one thread equal calls give equal bits on one
- * machine, whatever OPENBLAS_NUM_THREADS is. Other CBLAS libraries have other switches,
- * so the symbols are weak.
+ * machine, whatever OPENBLAS_NUM_THREADS is. Other CBLAS libraries lack these functions
+ * of OpenBLAS, so the symbols are weak.
  *
- * The setting holds for the whole process: OpenBLAS has no narrower one. */
+ * The setting applies to the whole process: OpenBLAS has none for a thread or a call. */
 #include "blas.h"
 
 #include <pthread.h>

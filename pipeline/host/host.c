@@ -4,8 +4,8 @@
  *
  * One idea: the loops can be vectorised without reordering any sum (real_row.h).
  *
- * Invariant: no function reads or keeps state; equal arguments give equal bits. T and
- * wide are `real`. tests/pipeline/test_gradient.c compiles this file with real = double
+ * Invariant: no function keeps state, and equal arguments give equal bits. T and wide are
+ * both `real`. tests/pipeline/test_gradient.c compiles this file with real = double
  * and checks it against finite differences. */
 #include "host.h"
 
@@ -105,7 +105,8 @@ static void host_gelu_backward(const struct device_lane *lane, uint64_t count,
 
 /* ---- matrix products --------------------------------------------------------------- */
 
-/* Fill `d` with the addend of the product. True if there is one. */
+/* Set `d` to `add` + `bias`, to which the product is then added. False if the product has
+ * neither; `d` is then left as it is. */
 static bool product_begin(const struct device_product *p, real *d)
 {
     size_t m = (size_t)p->m, n = (size_t)p->n;
@@ -208,8 +209,8 @@ static void host_norm_forward(const struct device_lane *lane, int32_t rows, int3
     }
 }
 
-/* One row: with n = (x − mean)·rstd and g = dy·gain, dx = rstd·(g − mean(g) −
- * n·mean(g·n)). */
+/* Compute one row: with n = (x − mean)·rstd and g = dy·gain,
+ * dx = residual + rstd·(g − mean(g) − n·mean(g·n)). */
 static void norm_row_backward(int width, const real *x, const real *gain, real mean,
                               real rstd, const real *dy, const real *residual, real *dx)
 {

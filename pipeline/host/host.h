@@ -7,7 +7,8 @@
 
 extern const struct device_kernels device_kernels_host;
 
-/** The only precision of the row: F32; F64 in a test that compiles it so. */
+/** The only precision of the row: F32, or F64 if compiled with PIPELINE_REAL_F64 (a
+ *  test). */
 extern const tryst_precision host_precision;
 
 #endif

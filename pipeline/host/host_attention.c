@@ -11,14 +11,14 @@
 
 /* One head of one window. */
 struct head {
-    int seq, width, hidden, stride; /* stride: of rows in qkv */
+    int seq, width, hidden, stride; /* stride: distance of rows in qkv, 3·hidden */
     real scale;
     const real *q, *k, *v;
     real *out;              /* the head's columns of `attended`, rows of `hidden` */
     real *lse, *delta;      /* [seq] */
     const real *dout;       /* layout of `out` */
     real *dq, *dk, *dv;     /* layout of q, k, v */
-    real *scores, *dscores; /* of one block */
+    real *scores, *dscores; /* scores of one block, and their gradients */
 };
 
 /* Rows [first, end) of a head, which use the columns [0, end). */
@@ -78,8 +78,8 @@ static size_t block_at(const struct block *b, int stride)
     return (size_t)b->first * (size_t)stride;
 }
 
-/* Return row `i` of the block in scores: its first `*count_p` columns count, the others
- * are set to zero. */
+/* Return row `i` of the block in `scores`, with its number of columns in *count_p. The
+ * columns from there to the block's end, which belong to later keys, are set to zero. */
 static real *score_row(const struct block *b, real *scores, int i, int *count_p)
 {
     real *row = scores + (size_t)i * (size_t)b->end;
@@ -130,8 +130,8 @@ static void head_forward(const struct head *h)
     }
 }
 
-/* Compute the probabilities again, from scores and lse, and the scores' gradients from
- * the probabilities'. */
+/* Compute delta; then, in place, the probabilities from the scores and lse, and the
+ * gradients of the scores from those of the probabilities. */
 static void block_backward(const struct head *h, const struct block *b)
 {
     for (int i = 0; i < b->rows; i++) {
@@ -151,7 +151,7 @@ static void block_backward(const struct head *h, const struct block *b)
 
 static void head_backward(const struct head *h)
 {
-    /* later blocks add to these rows */
+    /* Later blocks add to these rows; those of the first block are overwritten. */
     for (int i = DEVICE_HOST_SCORE_ROWS; i < h->seq; i++) {
         size_t row = (size_t)i * (size_t)h->stride;
         memset(h->dk + row, 0, (size_t)h->width * sizeof(real));

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums over a row, fast without reordering: LANES sums with a fixed order at the end, so
- * the bits are the same on every build and machine that rounds like IEEE 754. */
+/* Sums over a row that vectorise without reordering: LANES partial sums, added in a fixed
+ * order at the end, so the bits are the same with every compiler and on every machine
+ * that rounds as IEEE 754 requires. */
 #ifndef TRYST_PIPELINE_HOST_REAL_ROW_H
 #define TRYST_PIPELINE_HOST_REAL_ROW_H
 
 #include "real_exp.h"
 
-/** 16 floats are one AVX-512 register or four SSE ones. Never change it: it decides the
- *  order of sums. */
+/** Number of partial sums: 16 floats are one AVX-512 register or four SSE ones. Never
+ *  change it: it decides the order of sums. */
 enum { LANES = 16 };
 
 static inline real lanes_sum(const real *lanes)
@@ -53,7 +54,7 @@ static inline real row_dot(int count, const real *x, const real *y)
     return lanes_sum(lanes);
 }
 
-/** Sum of (x − mean)². */
+/** Return the sum of (x − mean)². */
 static inline real row_deviation(int count, const real *x, real mean)
 {
     real lanes[LANES] = {0};
@@ -93,7 +94,7 @@ static inline real row_max(int count, const real *x)
     return max;
 }
 
-/** Sum of exp(x − shift). */
+/** Return the sum of exp(x − shift). */
 static inline real row_exp_sum(int count, real shift, const real *x)
 {
     real lanes[LANES] = {0};

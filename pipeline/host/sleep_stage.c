@@ -67,7 +67,8 @@ static tryst_status sleep_stage_forward(tryst_stage *base, const tryst_stage_wor
     return TRYST_OK;
 }
 
-/* Run any backward; an input's gradient, if any, is zero. */
+/* Run any kind of backward: set the gradient of the input to zero, if there is one, and
+ * sleep. */
 static tryst_status sleep_stage_back(tryst_stage *base, const tryst_stage_work *given,
                                      uint64_t duration_ns)
 {

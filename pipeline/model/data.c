@@ -26,8 +26,8 @@ struct tryst_data {
     uint64_t bytes;
 };
 
-/* Open the file. Opening does not block if `path` is another kind of file, such as a FIFO
- * without a writer. */
+/* Open the file, and refuse it unless it is a regular file of at least one window. Does
+ * not block if `path` is another kind of file, such as a FIFO without a writer. */
 static tryst_status data_open_file(const char *path, int32_t seq, int *fd_p,
                                    uint64_t *bytes_p)
 {

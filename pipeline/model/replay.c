@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Implements the oracle: runs a program by one loop in one process.
  *
- * One idea: an action is ready when the arrays that it reads are there. The loop takes
- * one ready action from each rank in turn until all lists are at their ends; a turn
- * without a ready action means that the program cannot run. The oracle shares no code
- * with the engine: cell_is_ready and the run_ functions state the needs of actions a
- * second time.
+ * One idea: an action is ready when the arrays that it reads exist. The loop takes one
+ * ready action from each rank in turn until all lists are at their ends. If no rank has a
+ * ready action before that, the program cannot run. The oracle shares no code with the
+ * engine: cell_is_ready and the run_ functions define the needs of actions a second time.
  *
- * Stages on a device get the same arrays in its memory, and the loop waits for each
- * action before the next one begins: at most one action is in flight (replay_memory.h).
+ * Stages on a device get the same arrays in the device's memory, and the loop waits for
+ * each action before the next one begins (replay_memory.h). The loop does not wait for
+ * UPDATE, since a stage orders its later calls behind its updates.
  *
- * Invariant: an array in a cell has no data until its maker ran, and again none after its
- * last reader. */
+ * Invariant: an array in a cell is allocated by the action that fills it, and freed after
+ * the last action that reads it. */
 #include <tryst/replay.h>
 
 #include <stdio.h>
@@ -41,8 +41,8 @@ struct replay_run {
     uint64_t step;
     struct replay_cell *cells; /* [stages_count][microbatches_count] */
     uint64_t *versions;        /* [stages_count]: newest version when the step began */
-    int32_t *gradients; /* [stages_count]: gradients summed since the last update */
-    size_t *positions;  /* [ranks_count]: actions done */
+    int32_t *gradients; /* [stages_count]: micro-batches added since the last update */
+    size_t *positions;  /* [ranks_count]: actions run in this step */
     double *losses;     /* [microbatches_count] */
 };
 
@@ -99,13 +99,14 @@ static uint64_t activation_bytes(tryst_dtype dtype, uint64_t count)
     return count * tryst_dtype_bytes(dtype);
 }
 
-/* Wait for the work of a call that returned `status`. */
+/* Wait for the work of a stage's call that returned `status`, and return its status. */
 static tryst_status finished(struct replay_run *r, tryst_status status)
 {
     return status == TRYST_OK ? replay_memory_wait(&r->memory) : status;
 }
 
-/* Feed windows to the first and the last stage. */
+/* Allocate and fill the input of the first stage and the target of the last; no effect on
+ * other stages. */
 static tryst_status cell_feed(struct replay_run *r, const tryst_action *action)
 {
     const tryst_stage_info *info = &r->params->stages[action->stage]->info;
@@ -236,7 +237,7 @@ static tryst_status run_action(struct replay_run *r, const tryst_action *action)
 
 /* ---- the loop ---------------------------------------------------------------------- */
 
-/* Run the next action of `rank` if it is ready. */
+/* Run the next action of `rank` if it is ready, and set *moved then. */
 static tryst_status replay_advance(struct replay_run *r, int rank, bool *moved)
 {
     size_t count;
@@ -257,8 +258,8 @@ static tryst_status replay_advance(struct replay_run *r, int rank, bool *moved)
     return TRYST_OK;
 }
 
-/* Return TRYST_OK if every list is at its end; otherwise name the first rank that is
- * stuck. */
+/* Return TRYST_OK if every list is at its end; otherwise refuse with the first rank that
+ * cannot continue. */
 static tryst_status replay_finished(const struct replay_run *r)
 {
     for (int rank = 0; rank < r->ranks_count; rank++) {
@@ -307,8 +308,8 @@ static tryst_status replay_step(struct replay_run *r, double *loss_p)
     return replay_finished(r);
 }
 
-/* True if the stages are those of one model, in order, so that outputs and gradients have
- * a neighbour. */
+/* Return TRYST_OK if every stage is given and usable, only the first has is_first and
+ * only the last is_last, so that every output and gradient has a neighbour to go to. */
 static tryst_status replay_check(const struct replay_run *r)
 {
     for (int s = 0; s < r->stages_count; s++) {

@@ -7,7 +7,7 @@
 
 #include "pipeline/base/memory.h"
 
-/* A device that does nothing for this long hangs: one action takes seconds at most. */
+/* Limit of a wait for the device: one action takes seconds at most. */
 #define WAIT_MAX_NS   (600ull * 1000 * 1000 * 1000)
 #define WAIT_PAUSE_NS 20000
 

@@ -2,8 +2,8 @@
 /* Implements models as users describe them: parsing, defaults, checks, the split into
  * stages; and picks the stage for a model.
  *
- * Invariant: behind tryst_model_resolve no field is zero or out of range, so the stages
- * check nothing again. */
+ * Invariant: every field of a resolved model is in range, and only the seed and the sleep
+ * times can be zero. So the stages check no field again. */
 #include <tryst/stage.h>
 
 #include "pipeline/base/params.h"
@@ -30,8 +30,8 @@ const char *tryst_model_kind_name(tryst_model_kind kind)
     return "invalid";
 }
 
-/* Convert "12.5" at the beginning of `text` to nanoseconds. Returns the rest of the text,
- * or NULL if the time is not valid. */
+/* Convert the number of milliseconds at the beginning of `text` ("12.5") to nanoseconds.
+ * Returns the rest of the text, or NULL if the number is not valid. */
 static const char *parse_ms(const char *text, uint64_t *time_ns_p)
 {
     char *end = NULL;
@@ -111,9 +111,9 @@ static void model_fill(tryst_model *model)
     }
 }
 
-/* True if a matrix of a stage would have 2^31 elements or more: BLAS and the stages count
- * in int. The largest are [rows, 4·hidden], [4·hidden, hidden], [rows, vocabulary] and
- * [seq, seq]. */
+/* True if a matrix of a stage would have too many elements for BLAS and the stages, which
+ * count in int. The largest matrices are [rows, 4·hidden], [4·hidden, hidden],
+ * [rows, vocabulary] and [seq, seq]. */
 static int model_is_too_large(const tryst_model *model)
 {
     double rows = (double)model->microbatch_size * model->seq;
@@ -220,8 +220,8 @@ tryst_status tryst_model_split(const tryst_model *model, int32_t stages, int32_t
 
 /* ---- stage ------------------------------------------------------------------------- */
 
-/* Check model, layers and params and fill in every default, except those of the
- * optimiser, which each kind of stage resolves. */
+/* Check model, layers and params, and fill in the defaults that all kinds of stage share.
+ * The optimiser and the params of device stages stay unresolved. */
 static tryst_status stage_resolve(const tryst_model *model, tryst_layers layers,
                                   const tryst_stage_params *params, tryst_model *resolved,
                                   tryst_stage_params *p)

@@ -22,8 +22,8 @@
 
 /* ---- gathering and visiting -------------------------------------------------------- */
 
-/* Result of a visit that this file refused; a stage that failed returns its positive
- * status. */
+/* Result of a visit that weights_copy_one stopped. If the stage fails, the result is its
+ * status, which is positive. */
 #define COPY_REFUSED (-1)
 
 struct weights_copy {
@@ -110,7 +110,7 @@ void tryst_weights_digest(const float *weights, uint64_t weights_count,
 
 /* ---- safetensors -------------------------------------------------------------------
  *
- *  8 bytes    n, little-endian: bytes of the header
+ *  8 bytes    n, little-endian: size of the header in bytes
  *  n bytes    JSON, padded with spaces so that the data are aligned to 8 bytes:
  *             {"__metadata__":{…},"name":{"dtype":"F32","shape":[…],
  *              "data_offsets":[begin,end]},…}
@@ -118,7 +118,7 @@ void tryst_weights_digest(const float *weights, uint64_t weights_count,
 
 struct safetensors_header {
     FILE *out;
-    uint64_t used_bytes; /* bytes of data so far */
+    uint64_t used_bytes; /* bytes of the tensors described so far */
 };
 
 static int safetensors_describe(void *arg, const tryst_parameter *parameter)
@@ -190,8 +190,8 @@ static int safetensors_write(FILE *out, const char *header, size_t header_bytes,
     return error;
 }
 
-/* Write to another name beside `path`, then rename, so that a reader never sees half a
- * file. */
+/* Write a file of another name in the same folder, then rename it to `path`, so that a
+ * reader never sees half a file. */
 static tryst_status weights_write_file(const char *path, const char *header,
                                        size_t header_bytes, const float *weights,
                                        uint64_t weights_count)
@@ -230,7 +230,7 @@ tryst_status tryst_weights_save(const tryst_model *model, const float *weights,
                       "cannot write the weights: the model has %llu, not %llu",
                       (unsigned long long)expected, (unsigned long long)weights_count);
     }
-    /* Renaming would replace a device or a pipe instead of writing to it. */
+    /* The rename would replace a device or a pipe instead of writing to it. */
     struct stat stat_of;
     if (stat(path, &stat_of) == 0 && !S_ISREG(stat_of.st_mode)) {
         return refuse(

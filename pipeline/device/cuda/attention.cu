@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Computes reference/attention.c on a GPU, by tiles (Dao, FlashAttention-2, 2023): scores
- * exist in shared memory for one tile of queries and one of keys at a time; forward keeps
- * a running maximum and sum for each row, backward computes the probabilities again from
- * lse.
+ * are in shared memory for one tile of queries and one tile of keys at a time. Forward
+ * keeps a running maximum and sum for each row; backward computes the probabilities again
+ * from lse.
  *
  * A block of 16×16 threads has one tile of one head. Tiles have WIDTH columns (a head's,
  * padded with zeros) and 4096 / WIDTH rows. Thread (x, y) computes rows y, y + 16, …, and
@@ -16,8 +16,8 @@ enum { ATTENTION_SIDE = 16, ATTENTION_THREADS = ATTENTION_SIDE * ATTENTION_SIDE 
 /* Sizes that follow from the width of a tile. */
 template <int WIDTH> struct tile {
     static const int ROWS = 4096 / WIDTH;
-    static const int ROWS_EACH = ROWS / ATTENTION_SIDE;     /* of one thread */
-    static const int COLUMNS_EACH = WIDTH / ATTENTION_SIDE; /* of one thread */
+    static const int ROWS_EACH = ROWS / ATTENTION_SIDE;     /* rows per thread */
+    static const int COLUMNS_EACH = WIDTH / ATTENTION_SIDE; /* columns per thread */
     static const int PITCH = WIDTH + 1; /* odd: adjacent threads use different banks */
     static const int FLOATS = ROWS * PITCH;
     static const int SCORES_PITCH = ROWS + 1;
@@ -60,7 +60,7 @@ template <typename T> __device__ static inline head<T> head_at(const device_atte
     return h;
 }
 
-/* Load rows [first, first + ROWS) of a matrix into shared memory; zero beyond the
+/* Load rows [first, first + ROWS) of a matrix into shared memory, with zeros beyond the
  * matrix. */
 template <typename T, int WIDTH>
 __device__ static inline void tile_load(const T *from, size_t stride, int first, int rows,
@@ -75,7 +75,7 @@ __device__ static inline void tile_load(const T *from, size_t stride, int first,
     }
 }
 
-/* Return row `i` of a · row `j` of b. */
+/* Return the dot product of row `i` of a and row `j` of b. */
 template <int WIDTH>
 __device__ static inline float tile_dot(const float *a, int i, const float *b, int j)
 {
@@ -87,8 +87,8 @@ __device__ static inline float tile_dot(const float *a, int i, const float *b, i
     return sum;
 }
 
-/* sum[r][c] += Σ_j scores[row r][j] · values[j][column c]; with DOWN, scores[j][row
- * r]. */
+/* sum[r][c] += Σ_j scores[row r][j] · values[j][column c]; with DOWN, scores[j][row r]
+ * instead of scores[row r][j]. */
 template <int WIDTH, bool DOWN>
 __device__ static inline void tile_product(
     const float *scores, const float *values,
@@ -134,8 +134,8 @@ __device__ static inline void tile_store(
 
 /* ---- forward ----------------------------------------------------------------------- */
 
-/* Turn scores of a tile of keys into probabilities that are not yet divided by `sum`;
- * earlier sums are scaled to the new maximum. */
+/* Compute the scores of a tile of keys, and from them probabilities that are not yet
+ * divided by `sum`. Scale the earlier `sum` and `out` to the new maximum. */
 template <int WIDTH>
 __device__ static inline void tile_softmax(
     const float *q, const float *k, float scale, int query, int key,
@@ -157,8 +157,8 @@ __device__ static inline void tile_softmax(
                        : -INFINITY;
             largest = fmaxf(largest, s[c]);
         }
-        /* The 16 threads of a row are one half of a warp. The first tile of keys has key
-         * 0, which every query uses, so the maximum is finite from then on. */
+        /* The 16 threads of a row are one half of a warp. The first tile of keys contains
+         * key 0, which every query uses, so from there on the maximum is finite. */
         largest = fmaxf(max[r], warp_max(largest, ATTENTION_SIDE / 2));
 #pragma unroll
         for (int c = 0; c < size::ROWS_EACH; c++) {
@@ -241,8 +241,9 @@ template <typename T> __global__ static void attention_delta_kernel(device_atten
     }
 }
 
-/* Store probabilities and their scores' gradients (times scale) of one tile of queries
- * and one of keys to shared memory; zeros where a key is behind its query. */
+/* Store to shared memory, for one tile of queries and one tile of keys, the probabilities
+ * and the gradients of the scores, times scale. Both are zero where the key is after the
+ * query. */
 template <typename T, int WIDTH>
 __device__ static inline void tile_dscores(const head<T> &h, int query, int key,
                                            const float *q, const float *k, const float *v,

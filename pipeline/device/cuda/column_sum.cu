@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums columns on a GPU: a block has 32 columns, each of its 32 rows of threads adds
- * every 32nd row, and the first row adds the 32 sums in their order. */
+/* Sums columns on a GPU. A block has 32 columns and 32 rows of threads: each row of
+ * threads adds every 32nd row of the matrix, and the first one then adds the 32 sums in
+ * order. */
 #include "cuda_kernel.h"
 
 enum { COLUMN_TILE = 32 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Computes cross-entropy on a GPU: one warp has one row; one block computes the mean, in
- * fp64. */
+/* Computes cross-entropy on a GPU: in forward each warp has one row. One block computes
+ * the mean loss, in fp64. */
 #include "cuda_kernel.h"
 
 enum { LOSS_WARPS = 4, LOSS_THREADS = 256 };
@@ -44,7 +44,8 @@ __global__ static void cross_entropy_backward_kernel(uint64_t count, int classes
     }
 }
 
-/* Add every LOSS_THREADS-th loss, then add the sums in halves, in a fixed order. */
+/* Let each thread add every LOSS_THREADS-th loss, then add the threads' sums pairwise, in
+ * a fixed order. */
 __global__ static void loss_mean_kernel(int rows, const float *losses, double *mean)
 {
     __shared__ double sums[LOSS_THREADS];

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared parts of the kernels: loads and stores of either type, sums over a warp,
- * launching.
+ * launches.
  *
- * Kernels compute in fp32, sum in an order that depends on shapes alone (no atomics), and
- * are plain: tiles in shared memory where data are read more than once, and no more. nvcc
- * compiles them for devices; tests compile the same sources as C++, over an emulation of
- * the few parts of CUDA that they use (tests/support/emulated_cuda.h), so that their
- * logic is tested without a device. */
+ * Kernels compute in fp32 and sum in an order that depends on shapes alone (no atomics).
+ * Their only optimisation is a tile in shared memory where data are read several times.
+ * nvcc compiles them for devices; tests compile the same sources as C++, over an
+ * emulation of the few parts of CUDA that they use (tests/support/emulated_cuda.h), so
+ * that their logic is tested without a device. */
 #ifndef TRYST_PIPELINE_DEVICE_CUDA_CUDA_KERNEL_H
 #define TRYST_PIPELINE_DEVICE_CUDA_CUDA_KERNEL_H
 
@@ -26,13 +26,14 @@ extern "C" {
         cuda_launched((lane), (what));                                              \
     } while (0)
 
-/** Let `kernel` use more shared memory than the default limit of 48 KiB. */
+/** Let `kernel` use `bytes` of shared memory, which may exceed the default limit of 48
+ *  KiB. */
 #define CUDA_SHARED_BYTES(kernel, bytes)                                    \
     (void)cudaFuncSetAttribute((const void *)(kernel),                      \
                                cudaFuncAttributeMaxDynamicSharedMemorySize, \
                                (int)(bytes))
 
-/** The block's shared memory; the launch gives its size. */
+/** Declare `name`: the block's shared memory, with the size given at the launch. */
 #define CUDA_SHARED(name)                                       \
     extern __shared__ __align__(16) float cuda_shared_memory[]; \
     float *name = cuda_shared_memory
@@ -66,8 +67,8 @@ template <> __device__ inline bf16 rounded<bf16>(float x)
     return bf16_from_float(x);
 }
 
-/** Reduce over lanes and return the result in all of them: `first` is 16 for a whole
- *  warp, 8 for each half of one. */
+/** Return, in every lane, the sum over the lanes of a warp (`first` 16), or of each half
+ *  of it (`first` 8). warp_max returns the maximum. */
 __device__ static inline float warp_sum(float x, int first = WARP / 2)
 {
     for (int step = first; step > 0; step /= 2) {
@@ -84,7 +85,8 @@ __device__ static inline float warp_max(float x, int first = WARP / 2)
     return x;
 }
 
-/** Return the first element of this thread, and the distance between its elements. */
+/** Return the first element of this thread; grid_stride returns the distance between its
+ *  elements. */
 __device__ static inline uint64_t grid_first(void)
 {
     return (uint64_t)blockIdx.x * blockDim.x + threadIdx.x;
@@ -110,7 +112,7 @@ static inline unsigned blocks_of(int32_t count, int32_t each)
     return (unsigned)((count + each - 1) / each);
 }
 
-/** Run the statements with T the session's dtype. */
+/** Run the statements with T defined as the session's dtype: bf16 or float. */
 #define CUDA_FOR_TYPE(lane, ...)                          \
     do {                                                  \
         if ((lane)->session->dtype == TRYST_DTYPE_BF16) { \

@@ -5,18 +5,18 @@
  * column-major Dᵀ [n, m] = Bᵀ · Aᵀ: its first factor is our B, its second our A, and its
  * bias, one number for each of its rows, is one for each of our columns.
  *
- * A shape is set up once (a plan): the algorithm is the first that the library's own
- * heuristic returns, so it is the same on each run; partial sums of a split k are added
- * in fp32 only. The heuristic gets no address, only the alignment of all arrays, so equal
- * shapes get equal algorithms wherever a stage begins. Where no algorithm has the
- * epilogue (for odd widths, for example), or not even the bias, the product runs without
- * it, and our kernels follow. */
+ * Each shape is set up once (a plan). The algorithm is the first that cuBLASLt's
+ * heuristic returns, so it is the same in each run; partial sums of a split k are added
+ * in fp32 only. The heuristic gets the alignment of the arrays but no address, so equal
+ * shapes get equal algorithms wherever the arrays are. If no algorithm supports the GELU
+ * (for odd widths, for example), or not even the bias, the product runs without it, and
+ * our kernels compute the rest. */
 #include "cuda_product.h"
 #include "cuda_session.h"
 
 #include <string.h>
 
-/* All arrays begin at multiples of this (stage.h). */
+/* Alignment of all arrays (stage.h). */
 enum { PRODUCT_ALIGN_BYTES = 64 };
 
 static cudaDataType_t type_of(tryst_dtype dtype)
@@ -39,7 +39,7 @@ static cublasLtEpilogue_t epilogue_of(const struct cuda_plan *plan)
 
 /* ---- plans ------------------------------------------------------------------------- */
 
-/* Set one attribute of a plan's product, unless an earlier one failed. */
+/* Set one attribute of a plan's product, unless *status is an earlier failure. */
 static void product_set(struct cuda_plan *plan, cublasLtMatmulDescAttributes_t attribute,
                         const void *value, size_t bytes, cublasStatus_t *status)
 {
@@ -75,7 +75,7 @@ static cublasStatus_t plan_describe(struct cuda_plan *plan,
     cublasOperation_t second = key->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasLtEpilogue_t epilogue = epilogue_of(plan);
     int64_t aux_ld = key->n;
-    /* any aligned address */
+    /* any aligned address; product_run sets the real ones */
     void *aligned = (void *)(uintptr_t)PRODUCT_ALIGN_BYTES;
     cublasStatus_t status = cublasLtMatmulDescInit(&plan->product, compute, CUDA_R_32F);
     product_set(plan, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof(first), &status);
@@ -162,8 +162,8 @@ static cublasStatus_t plan_make(struct cuda_plan *plan, struct cuda_session *ses
     return status == CUBLAS_STATUS_SUCCESS ? plan_choose(plan, session->lt) : status;
 }
 
-/* Make the plan with as much fused as an algorithm supports, but no more than
- * `fusion`. */
+/* Make the plan with as much fused into the product as an algorithm supports, but not
+ * more than `fusion`. */
 static cublasStatus_t plan_settle(struct cuda_plan *plan, struct cuda_session *session,
                                   enum cuda_fusion fusion)
 {
@@ -188,8 +188,8 @@ static struct cuda_plan_key key_of(const struct device_product *p)
                                   .epilogue = (uint8_t)p->epilogue};
 }
 
-/* Return the plan of this shape, made now if it is new. A new shape replaces the oldest
- * plan if all are in use. */
+/* Return the plan of this shape, and make it if there is none; *status receives the
+ * result. If all plans are in use, a new shape replaces the oldest. */
 static struct cuda_plan *plan_get(struct cuda_session *session,
                                   const struct device_product *p, cublasStatus_t *status)
 {
@@ -209,7 +209,8 @@ static struct cuda_plan *plan_get(struct cuda_session *session,
 
 /* ---- running ----------------------------------------------------------------------- */
 
-/* Return the product's target: aux if a kernel computes the GELU from it. */
+/* Return the array to which cuBLASLt writes: aux if our kernel computes the GELU from
+ * it, else d. */
 static void *product_target(const struct cuda_plan *plan, const struct device_product *p)
 {
     return plan->fusion != CUDA_FUSED && p->epilogue == DEVICE_EPILOGUE_GELU ? p->aux
@@ -232,7 +233,7 @@ static cublasStatus_t product_run(const struct device_lane *lane, struct cuda_pl
                           (cudaStream_t)lane->stream);
 }
 
-/* Run the kernels for those parts that the product left out. */
+/* Run our kernels for bias and GELU where cuBLASLt did not compute them. */
 static void product_finish(const struct device_lane *lane, const struct cuda_plan *plan,
                            const struct device_product *p)
 {
@@ -250,7 +251,8 @@ static void product_finish(const struct device_lane *lane, const struct cuda_pla
     }
 }
 
-/* True if the chosen algorithm does not run after all; nothing has been enqueued then. */
+/* True if cuBLASLt refused to run the algorithm, although its heuristic had returned it.
+ * Nothing has been enqueued then. */
 static bool is_refusal(cublasStatus_t status)
 {
     return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_ARCH_MISMATCH;

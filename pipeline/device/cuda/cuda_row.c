@@ -2,11 +2,11 @@
 /* Implements the CUDA row of device kernels, and the entry of its module
  * (tryst_stage_cuda.so).
  *
- * A session has two non-blocking streams on the device's primary context: COMPUTE in the
- * middle of the range of priorities (the library's copies between devices are above),
- * WEIGHT at its end. Between enter and leave the thread has that context; leave restores
- * the caller's own. No call here waits for a stream: device_finish.c polls whether a lane
- * is idle, and has the deadline.
+ * A session has two non-blocking streams on the device's primary context: COMPUTE with a
+ * priority in the middle of the range (libtryst's copies between devices have a higher
+ * one), WEIGHT with the lowest. Between enter and leave that context is the thread's
+ * current one; leave restores the caller's own. No function here waits for a stream:
+ * device_finish.c polls whether a lane is idle, until its deadline.
  *
  * The runtime is linked statically and finds the driver when a session is first opened;
  * cuBLASLt is loaded with the module. The module is never unloaded. */
@@ -31,7 +31,8 @@ static cudaStream_t stream_of(const struct device_lane *lane)
     return (cudaStream_t)lane->stream;
 }
 
-/* Record the first failure, with its sentence. True if `error` is none. */
+/* True if `error` is cudaSuccess. Otherwise record it as the session's failure, unless
+ * the session has failed before; the sentence is "cannot `what`". */
 static bool session_check(struct device_session *session, cudaError_t error,
                           const char *what)
 {
@@ -83,8 +84,8 @@ static void session_enter(struct device_session *base)
     }
 }
 
-/* Pop the session's context. If it could not be entered, the top one is the caller's and
- * stays. */
+/* Pop the session's context. If session_enter could not push it, the current context is
+ * the caller's and stays. */
 static void session_leave(struct device_session *base)
 {
     void *context;
@@ -104,8 +105,8 @@ static void *driver_call(const char *name, unsigned version)
     return error == cudaSuccess && found == cudaDriverEntryPointSuccess ? call : NULL;
 }
 
-/* Find the driver's calls. Each version is the one since which the call has had this
- * form. */
+/* Find the driver's functions. Each version is the one of CUDA that introduced this form
+ * of the function. False if a function is missing. */
 static bool context_calls_find(struct cuda_context_calls *calls)
 {
     void *found[4] = {driver_call("cuDevicePrimaryCtxRetain", 7000),
@@ -138,7 +139,8 @@ static tryst_status open_fail(struct open_error to, tryst_status status, int32_t
     return status;
 }
 
-/* Check that there is a driver, the device, and support for the precision. */
+/* Check that there is a driver, that the device exists, and that it supports the
+ * precision. */
 static tryst_status device_check(int32_t device, tryst_precision precision,
                                  struct open_error to)
 {
@@ -209,8 +211,8 @@ static void cuda_close(struct device_session *base)
     free(session);
 }
 
-/* Open streams and cuBLASLt, with the context entered. The empty launch at the end shows
- * whether this binary has code for the device. */
+/* Open the streams and cuBLASLt. Called with the context entered. The empty launch at the
+ * end fails if this binary has no code for the device. */
 static tryst_status session_fill(struct cuda_session *session)
 {
     struct device_session *base = &session->base;
@@ -298,7 +300,7 @@ static tryst_status cuda_alloc(struct device_session *session, uint64_t bytes,
     void *data = NULL;
     const struct device_lane *lane = &session->lanes[DEVICE_COMPUTE];
     if (cudaMalloc(&data, bytes) != cudaSuccess) {
-        (void)cudaGetLastError(); /* the status reports it */
+        (void)cudaGetLastError(); /* clear the error: the status reports it */
         return TRYST_E_NOMEM;
     }
     session_check(session, cudaMemsetAsync(data, 0, bytes, stream_of(lane)),
@@ -318,7 +320,7 @@ static tryst_status cuda_pinned_alloc(struct device_session *session, uint64_t b
 {
     (void)session;
     if (cudaHostAlloc(data_p, bytes, cudaHostAllocDefault) != cudaSuccess) {
-        (void)cudaGetLastError(); /* the status reports it */
+        (void)cudaGetLastError(); /* clear the error: the status reports it */
         return TRYST_E_NOMEM;
     }
     return TRYST_OK;

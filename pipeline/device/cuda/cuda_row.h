@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The operations of the CUDA row; device_kernels.h documents them. The reference
- * (../reference) has the same operations by the same names. They are called through the
- * row's table only (cuda_row.c). */
+/* The operations of the CUDA row. device_kernels.h documents those of the table
+ * (cuda_row.c), which are called through the table only. cuda_product.c calls
+ * cuda_bias_add and cuda_gelu_forward for the parts that cuBLASLt leaves out of a
+ * product. */
 #ifndef TRYST_PIPELINE_DEVICE_CUDA_CUDA_ROW_H
 #define TRYST_PIPELINE_DEVICE_CUDA_CUDA_ROW_H
 
@@ -36,6 +37,7 @@ void cuda_attention_backward(const struct device_lane *lane,
 /** y [rows, columns] += bias [columns] */
 void cuda_bias_add(const struct device_lane *lane, int32_t rows, int32_t columns,
                    const void *bias, void *y);
+/** y = gelu(x) */
 void cuda_gelu_forward(const struct device_lane *lane, uint64_t count, const void *x,
                        void *y);
 void cuda_gelu_backward(const struct device_lane *lane, uint64_t count, const void *x,
@@ -56,7 +58,8 @@ void cuda_update(const struct device_lane *lane, const struct device_update *upd
 void cuda_round(const struct device_lane *lane, uint64_t count, const void *wide,
                 void *y);
 
-/** Record the failure of a launch, with its name. Call after every launch. */
+/** Record a failed launch in the session; `what` names the kernel. Call this after every
+ *  launch. */
 void cuda_launched(const struct device_lane *lane, const char *what);
 
 #endif

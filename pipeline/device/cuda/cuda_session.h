@@ -8,7 +8,8 @@
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 
-/** Plans of products that a session keeps; a stage has about twenty shapes. */
+/** Limit of the plans that a session keeps; a stage has products of about twenty
+ *  shapes. */
 enum { CUDA_PLANS_MAX = 64 };
 
 /** The properties that decide which of cuBLASLt's algorithms runs. */
@@ -18,11 +19,11 @@ struct cuda_plan_key {
     uint8_t reserved[2];
 };
 
-/** How much of the work after a product cuBLASLt does itself, from most to least; kernels
- *  do the rest. */
+/** What cuBLASLt computes besides the product: bias and GELU, the bias, or neither. Our
+ *  kernels compute the rest. */
 enum cuda_fusion { CUDA_FUSED, CUDA_FUSED_BIAS, CUDA_UNFUSED };
 
-/** A product of one shape, set up. */
+/** The descriptors and the algorithm for products of one shape. */
 struct cuda_plan {
     struct cuda_plan_key key;
     bool used;
@@ -35,21 +36,21 @@ struct cuda_plan {
 struct cuda_session {
     struct device_session base;
     cublasLtHandle_t lt;
-    void *context; /**< the device's primary context, retained */
-    /** The driver's calls, found by the runtime's own look-up. */
+    void *context; /**< the device's primary context, which the session retains */
+    /** Functions of the driver; the runtime gives their addresses. */
     struct cuda_context_calls {
         int (*retain)(void **context_p, int device);
         int (*release)(int device);
         int (*push)(void *context);
         int (*pop)(void **context_p);
     } calls;
-    bool entered; /**< its context is the thread's */
-    bool opened[DEVICE_LANES];
+    bool entered;              /**< `context` is the thread's current one */
+    bool opened[DEVICE_LANES]; /**< the lane's stream is open */
     struct cuda_plan plans[CUDA_PLANS_MAX];
-    uint32_t plans_next;
+    uint32_t plans_next; /**< plan that the next new shape replaces */
 };
 
-/** Record a failure of cuBLASLt. */
+/** Record in the session that cuBLASLt failed with `status`. */
 void cuda_product_failed(const struct device_lane *lane,
                          const struct device_product *product, cublasStatus_t status);
 

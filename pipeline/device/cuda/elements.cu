@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Computes over whole arrays on a GPU. bias_add follows a product without a bias. */
+/* Computes over whole arrays on a GPU. bias_add follows a product to which cuBLASLt does
+ * not add the bias (cuda_product.c). */
 #include "cuda_kernel.h"
 
 template <typename T>

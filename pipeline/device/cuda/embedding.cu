@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Computes the embedding on a GPU. Backward does not scatter: a thread has one element of
- * a table and adds all rows of dy that belong to it, in their order, so sums need no
- * atomics. */
+/* Computes the embedding on a GPU. Backward does not scatter: each thread has one element
+ * of a table, and adds the elements of all rows of dy that belong to it, in the order of
+ * rows. So sums need no atomics. */
 #include "cuda_kernel.h"
 
 enum { EMBEDDING_THREADS = 128 };

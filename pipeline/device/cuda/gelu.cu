@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Computes GELU on a GPU. gelu_forward follows a product without a GELU. */
+/* Computes GELU on a GPU. gelu_forward follows a product to which cuBLASLt does not apply
+ * the GELU (cuda_product.c). */
 #include "cuda_kernel.h"
 
 #define GELU_A 0.79788456080286535588f /* sqrt(2 / pi) */
 #define GELU_B 0.044715f
 
-/* GELU(x) = x · sigmoid(2u), u = GELU_A · (x + GELU_B · x³): the tanh form without the
- * difference that loses its digits for x far below zero. */
+/* GELU(x) = x · sigmoid(2u), u = GELU_A · (x + GELU_B · x³): the tanh form without
+ * its sum 1 + tanh(u), which loses digits for x far below zero. */
 __device__ static inline float gelu_sigmoid(float x)
 {
     return 1 / (1 + expf(-2 * GELU_A * (x + GELU_B * x * x * x)));

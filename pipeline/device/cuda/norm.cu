@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Computes layer norm on a GPU: one warp has one row; the weights' gradients are sums of
- * columns, as in column_sum.cu. */
+/* Computes layer norm on a GPU: each warp has one row. The gradients of the weights are
+ * sums of columns, computed as in column_sum.cu. */
 #include "cuda_kernel.h"
 
 /* Added to the variance, as in PyTorch's LayerNorm. */
@@ -8,7 +8,7 @@
 
 enum { NORM_WARPS = 4, NORM_TILE = 32 };
 
-/* Return the row of this warp; it may be `rows` or more. */
+/* Return the row of this warp. In the last block it may be beyond the matrix. */
 __device__ static inline int norm_row(void)
 {
     return (int)(blockIdx.x * NORM_WARPS + threadIdx.x / WARP);

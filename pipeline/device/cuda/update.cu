@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Updates weights on a GPU: one pass over the arena reads and writes everything once. */
+/* Updates weights on a GPU: one pass over the arena reads and writes each array once. The
+ * scalars of an update are fp64, and are rounded to fp32 once. */
 #include "cuda_kernel.h"
 
-/* Store one weight and clear its gradient. Scalars come in fp64 and are rounded to fp32
- * once. */
+/* Store weight `i` and clear its gradient. */
 template <typename T>
 __device__ static inline void update_finish(const device_update &u, uint64_t i,
                                             float step)

@@ -6,7 +6,7 @@
  *     delta_i = do_i·o_i,  ds_ij = p_ij (do_i·v_j − delta_i)
  *     dq_i = scale Σ_j ds_ij k_j,  dk_j = scale Σ_i ds_ij q_i,  dv_j = Σ_i p_ij do_i
  *
- * Forward stores only lse, and backward computes p again from it, so no [seq, seq] matrix
+ * Forward stores lse, and backward computes p again from it, so no [seq, seq] matrix
  * exists (Dao et al., FlashAttention, 2022). Backward loops over rows for dq and over
  * columns for dk and dv, so that each result is one sum in a fixed order. */
 #include "attention.h"
@@ -107,7 +107,8 @@ static void head_forward(const struct head *h)
     }
 }
 
-/* Return do_i · v_j, or do_i · o_i. */
+/* Return do_i · r, where r is the row of `other` that begins at element `at`: v_j or
+ * o_i. */
 static double head_dot(const struct head *h, size_t i, const void *other, size_t at)
 {
     double sum = 0;
@@ -118,7 +119,7 @@ static double head_dot(const struct head *h, size_t i, const void *other, size_t
     return sum;
 }
 
-/* Return scale · ds_ij, and p_ij. */
+/* Return scale · ds_ij; *probability_p receives p_ij. */
 static double head_dscore(const struct head *h, size_t i, size_t j, double *probability_p)
 {
     double p = head_probability(h, i, j);

@@ -6,7 +6,7 @@
 
 #include "pipeline/device/device_kernels.h"
 
-/** The widest head for which the reference has room on the stack. */
+/** Limit of a head's width: the reference has two rows of a head on the stack. */
 enum { REFERENCE_HEAD_WIDTH_MAX = 2048 };
 
 void reference_attention_forward(const struct device_lane *lane,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads and writes elements of arrays, of a type known at run time, as doubles: the
- * reference kernels compute in fp64 and round each result once, so any difference to a
- * device's kernel is the device's error. */
+/* Reads and writes elements of arrays as doubles; the arrays' type is known at run time
+ * only. The reference kernels compute in fp64 and round each result once, so a difference
+ * between a device's result and theirs is the device's error. */
 #ifndef TRYST_PIPELINE_DEVICE_REFERENCE_NUMBER_H
 #define TRYST_PIPELINE_DEVICE_REFERENCE_NUMBER_H
 

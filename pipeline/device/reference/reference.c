@@ -82,7 +82,7 @@ static void reference_embedding_forward(const struct device_lane *lane, int32_t 
     }
 }
 
-/* Sum one column of dy over the rows of a byte. */
+/* Return the sum of one column of dy over the rows with the input `byte`. */
 static double embedding_token_sum(const struct device_lane *lane, int32_t rows,
                                   size_t width, const uint8_t *bytes, size_t byte,
                                   const void *dy, size_t column)
@@ -325,7 +325,7 @@ static void reference_loss_mean(const struct device_lane *lane, int32_t rows,
 
 /* ---- SGD with momentum and Adam over a whole arena; optimizer.c has the formulae --- */
 
-/* Return the step of one weight, and update its moments. */
+/* Update the moments of weight `i`, and return the amount to subtract from the weight. */
 static double update_step(const struct device_update *u, tryst_dtype wide, size_t i)
 {
     double g = u->scale * number_get(u->gradients, wide, i);
